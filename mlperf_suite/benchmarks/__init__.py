@@ -1,0 +1,1 @@
+"""What MLPerf says, as data: benchmarks, scenarios, rounds, limits, tasks and baselines."""

@@ -1,0 +1,70 @@
+"""The rounds of MLPerf Inference: their seeds, and the LoadGen that ships them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+Layout = Literal["v5", "v6"]
+
+
+@dataclass(frozen=True, slots=True)
+class Round:
+    """One round. The seeds are those of its mlperf.conf; `loadgen` names the versions that fit.
+
+    `layout`: "v5" keeps measurements/ and compliance/ beside results/, "v6" has all under results/.
+    """
+
+    name: str
+    qsl_rng_seed: int
+    sample_index_rng_seed: int
+    schedule_rng_seed: int
+    loadgen: str
+    layout: Layout
+
+    @property
+    def seeds(self) -> dict[str, int]:
+        """Seed by the name that LoadGen gives it."""
+        return {
+            "qsl_rng_seed": self.qsl_rng_seed,
+            "sample_index_rng_seed": self.sample_index_rng_seed,
+            "schedule_rng_seed": self.schedule_rng_seed,
+        }
+
+
+# Seeds: constants.py of the official submission checker, and mlperf.conf of each LoadGen release.
+ROUNDS: dict[str, Round] = {
+    r.name: r
+    for r in (
+        Round(
+            "v5.1",
+            1780908523862526354,
+            14771362308971278857,
+            18209322760996052031,
+            "5.1.x",
+            "v5",
+        ),
+        Round(
+            "v6.0",
+            2465351861681999779,
+            14276810075590677512,
+            3936089224930324775,
+            "6.0.10 to 6.0.14",
+            "v6",
+        ),
+        Round(
+            "v6.1",
+            2085463073848966840,
+            2747215439041700203,
+            16159082839903944936,
+            "6.0.16 or 6.0.17",
+            "v6",
+        ),
+    )
+}
+DEFAULT_ROUND = "v6.1"
+
+
+def round_of_seeds(seeds: dict[str, int]) -> Round | None:
+    """The round that ships exactly these three seeds, or None."""
+    return next((r for r in ROUNDS.values() if r.seeds == seeds), None)

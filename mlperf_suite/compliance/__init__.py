@@ -1,0 +1,1 @@
+"""The rules, as pure functions from parsed logs to verdicts."""

@@ -1,0 +1,206 @@
+"""Articles and their reference summaries, from wherever they are kept.
+
+One loader, `load_news`, reads the items embedded in the package, CNN/DailyMail 3.0.0 from the
+Hugging Face hub, the official `cnn_eval.json`, and any local JSON, JSONL or parquet file, or
+folder of them, of that shape.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from mlperf_suite.errors import DatasetError
+
+EMBEDDED_NEWS = Path(__file__).parent / "embedded" / "news.jsonl"
+HUB_NAMES = {"cnn_dailymail": "abisee/cnn_dailymail", "abisee/cnn_dailymail": "abisee/cnn_dailymail"}
+_HUB_CONFIG, _HUB_SPLIT = "3.0.0", "validation"
+# The official preparation renames the hub's columns: article to input, highlights to output.
+_FIELDS = (("article", "highlights"), ("input", "output"))
+_FULL_SPLIT, _EDGE_SEED = 13_368, 42
+_SUFFIXES = (".json", ".jsonl", ".parquet")
+
+
+@dataclass(frozen=True, slots=True)
+class NewsItem:
+    """One sample: `article` is summarized, `highlights` is the reference summary."""
+
+    article: str
+    highlights: str
+
+
+@dataclass(frozen=True, slots=True)
+class News:
+    """A data set in its order: a sample's index in `items` is its index in LoadGen's QSL."""
+
+    name: str
+    items: tuple[NewsItem, ...]
+
+    @property
+    def sha256(self) -> str:
+        """A fingerprint of the content, to tell whether two runs used the same data."""
+        digest = hashlib.sha256()
+        for item in self.items:
+            digest.update(json.dumps([item.article, item.highlights]).encode())
+        return digest.hexdigest()
+
+    def first(self, count: int | None) -> News:
+        """The first `count` samples; None is all. Raises DatasetError where there are fewer."""
+        if count is None:
+            return self
+        if not 1 <= count <= len(self.items):
+            raise DatasetError(
+                f"--total-sample-count {count}: {self.name} has {len(self.items)} samples, "
+                f"allowed is 1 to {len(self.items)}, or auto"
+            )
+        return News(self.name, self.items[:count])
+
+
+    def for_benchmark(self, samples: int) -> News:
+        """What a benchmark of `samples` samples takes of this data.
+
+        The edge benchmark's 5,000 are drawn from the full validation split, in the way of the
+        official preparation: `datasets.Dataset.shuffle(seed=42)`, which is NumPy's permutation.
+        """
+        if len(self.items) != _FULL_SPLIT or samples >= _FULL_SPLIT:
+            return self
+        order = np.random.default_rng(_EDGE_SEED).permutation(_FULL_SPLIT)[:samples]
+        return News(self.name, tuple(self.items[i] for i in order))
+
+
+def load_news(source: str, token: str | None = None) -> News:
+    """Load a data set: `embedded`, `cnn_dailymail` (the hub's), or a file or folder.
+
+    Raises DatasetError that names the file, the row and the field.
+    """
+    if source == "embedded":
+        return News("embedded", _items(EMBEDDED_NEWS, _rows(EMBEDDED_NEWS)))
+    if source in HUB_NAMES:
+        return _from_hub(HUB_NAMES[source], token)
+    path = Path(source).expanduser()
+    if not path.exists():
+        names = ", ".join(["embedded", *HUB_NAMES])
+        raise DatasetError(
+            f"--dataset {source}: no such file or folder, and not one of the names {names}"
+        )
+    files = _data_files(path)
+    items = tuple(item for file in files for item in _items(file, _rows(file)))
+    return News(path.name, items)
+
+
+def _data_files(path: Path) -> list[Path]:
+    if path.is_file():
+        if path.suffix not in _SUFFIXES:
+            allowed = ", ".join(_SUFFIXES)
+            raise DatasetError(f"--dataset {path}: unknown kind of file, allowed are {allowed}")
+        return [path]
+    found = sorted(p for p in path.rglob("*") if p.suffix in _SUFFIXES and p.is_file())
+    # A copy of the hub's repository also holds the train and test splits.
+    chosen = [p for p in found if p.name.startswith(_HUB_SPLIT)] or found
+    if not chosen:
+        raise DatasetError(f"--dataset {path}: the folder holds no {', '.join(_SUFFIXES)} file")
+    return chosen
+
+
+def _rows(path: Path) -> Iterator[tuple[str, object]]:
+    """Each row of a file with the words that name its place."""
+    try:
+        if path.suffix == ".parquet":
+            yield from _parquet_rows(path)
+        elif path.suffix == ".jsonl":
+            yield from _jsonl_rows(path)
+        else:
+            yield from _json_rows(path)
+    except OSError as error:
+        raise DatasetError(f"--dataset {path}: cannot be read: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise DatasetError(f"--dataset {path}: not UTF-8 text at byte {error.start}") from error
+
+
+def _jsonl_rows(path: Path) -> Iterator[tuple[str, object]]:
+    with path.open(encoding="utf-8") as lines:
+        for number, line in enumerate(lines, 1):
+            if line.strip():
+                yield f"line {number}", _parse_json(path, f"line {number}: ", line)
+
+
+def _json_rows(path: Path) -> Iterator[tuple[str, object]]:
+    parsed = _parse_json(path, "", path.read_text(encoding="utf-8"))
+    if not isinstance(parsed, list):
+        raise DatasetError(
+            f"--dataset {path}: expected a list of rows, found {type(parsed).__name__}"
+        )
+    for number, row in enumerate(parsed, 1):
+        yield f"row {number}", row
+
+
+def _parse_json(path: Path, place: str, text: str) -> object:
+    try:
+        return json.loads(text)
+    except json.JSONDecodeError as error:
+        where = place or f"line {error.lineno}: "
+        raise DatasetError(f"--dataset {path}: {where}not JSON: {error.msg}") from error
+    except RecursionError as error:
+        raise DatasetError(f"--dataset {path}: {place}JSON nested too deeply") from error
+
+
+def _parquet_rows(path: Path) -> Iterator[tuple[str, object]]:
+    from datasets import load_dataset
+
+    try:
+        table = load_dataset(
+            "parquet", data_files=str(path), split="train", streaming=True
+        )
+        for number, row in enumerate(table, 1):
+            yield f"row {number}", row
+    except OSError:
+        raise
+    # pyarrow and datasets raise many kinds of error for a damaged file; all mean the same here.
+    except Exception as error:
+        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+        raise DatasetError(f"--dataset {path}: not a readable parquet file: {reason}") from error
+
+
+def _items(path: Path, rows: Iterable[tuple[str, object]]) -> tuple[NewsItem, ...]:
+    items = tuple(_item(path, place, row) for place, row in rows)
+    if not items:
+        raise DatasetError(f"--dataset {path}: the file has no rows")
+    return items
+
+
+def _item(path: Path, place: str, row: object) -> NewsItem:
+    if not isinstance(row, Mapping):
+        raise DatasetError(
+            f"--dataset {path}: {place}: expected an object with article and highlights, "
+            f"found {type(row).__name__}"
+        )
+    article_field, highlights_field = next((f for f in _FIELDS if f[0] in row), _FIELDS[0])
+    values = []
+    for field in (article_field, highlights_field):
+        value = row.get(field)
+        if not isinstance(value, str) or not value.strip():
+            problem = "is missing" if field not in row else "is not a text or is empty"
+            raise DatasetError(f"--dataset {path}: {place}: field '{field}' {problem}")
+        values.append(value)
+    return NewsItem(*values)
+
+
+def _from_hub(repository: str, token: str | None) -> News:
+    from datasets import load_dataset
+
+    try:
+        table = load_dataset(repository, _HUB_CONFIG, split=_HUB_SPLIT, token=token)
+    # The hub's client raises its own, requests', httpx' and OS errors; none of them matters here.
+    except Exception as error:
+        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+        raise DatasetError(
+            f"--dataset {repository}: the hub did not give it ({reason}); "
+            "give a local copy with --dataset FILE"
+        ) from error
+    rows = ((f"row {number}", row) for number, row in enumerate(table, 1))
+    return News("cnn_dailymail", _items(Path(repository), rows))

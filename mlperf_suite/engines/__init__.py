@@ -1,0 +1,1 @@
+"""What answers prompts. `protocol` says what an engine is; the rest are engines."""

@@ -1,0 +1,81 @@
+"""What an engine is, as far as the suite is concerned: it takes prompts and calls back with tokens.
+
+Small on purpose, so that an engine behind HTTP or Ray fits it without a change to the SUT.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from mlperf_suite.benchmarks.tasks import Generation
+from mlperf_suite.errors import EngineError
+
+
+@dataclass(frozen=True, slots=True)
+class EngineDescription:
+    """What a report says of an engine. `stand_in`: it measures the suite, not a serving stack."""
+
+    name: str
+    version: str
+    model: str
+    stand_in: bool
+    max_model_len: int
+    settings: dict[str, object] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """One prompt. `tag` is the caller's own number, given back with every call of the listener."""
+
+    tag: int
+    prompt_token_ids: Sequence[int]
+
+
+class Listener(Protocol):
+    """Who hears of tokens. Called on the engine's thread: return at once, raise nothing.
+
+    For each request: `first_token` at most once and only when streaming, then either `finished`
+    or `failed`, exactly once.
+    """
+
+    def first_token(self, tag: int, token_ids: Sequence[int]) -> None:
+        """The first token or tokens, as soon as the engine made them."""
+
+    def finished(self, tag: int, token_ids: Sequence[int]) -> None:
+        """All output tokens, the first included."""
+
+    def failed(self, tag: int, error: EngineError) -> None:
+        """The engine refused the prompt or died."""
+
+
+class Engine(Protocol):
+    """An engine that is loaded and ready."""
+
+    @property
+    def description(self) -> EngineDescription:
+        """What it is and how it is set."""
+
+    @property
+    def alive(self) -> bool:
+        """Whether it can still answer."""
+
+    def submit(
+        self,
+        requests: Sequence[Request],
+        generation: Generation,
+        listener: Listener,
+        *,
+        stream: bool,
+    ) -> None:
+        """Queue requests and return at once; may be called from any thread.
+
+        `stream`: whether the listener wants the first token early.
+        """
+
+    def abort(self) -> None:
+        """Drop every request that is not finished; their listeners hear nothing more."""
+
+    def close(self) -> None:
+        """Stop the engine and every process it started. A second call does nothing."""

@@ -1,0 +1,117 @@
+"""An engine with known delays, for measuring and testing the suite itself.
+
+It answers every prompt with made-up tokens. No result made with it is a measurement of anything
+but the suite, and its description says so.
+"""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+import threading
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from mlperf_suite.benchmarks.tasks import Generation
+from mlperf_suite.engines.protocol import EngineDescription, Listener, Request
+from mlperf_suite.errors import EngineError
+
+Answer = Callable[[Sequence[int]], Sequence[int]]
+
+
+@dataclass(frozen=True, slots=True)
+class Delays:
+    """From a request to its first token, and from there to its end, in seconds."""
+
+    first_token_s: float = 0.0
+    rest_s: float = 0.0
+
+
+class StandInEngine:
+    """Answers after known delays, on one thread. `answer` makes the output from the prompt.
+
+    `fail_after`: from that many requests on, every request fails as on a dead engine; None never.
+    """
+
+    def __init__(
+        self,
+        delays: Delays,
+        answer: Answer,
+        *,
+        model: str = "stand-in",
+        fail_after: int | None = None,
+    ) -> None:
+        self.delays = delays
+        self._answer = answer
+        self._fail_after = fail_after
+        self._model = model
+        self._order = itertools.count()
+        self._requests = itertools.count()
+        self._due: list[tuple[float, int, Callable[[], None]]] = []
+        self._changed = threading.Condition()
+        self._closed = False
+        self._thread = threading.Thread(target=self._work, name="stand-in engine", daemon=True)
+        self._thread.start()
+
+    @property
+    def description(self) -> EngineDescription:
+        return EngineDescription("stand-in engine", "1", self._model, True, 131_072)
+
+    @property
+    def alive(self) -> bool:
+        return not self._closed
+
+    def submit(
+        self,
+        requests: Sequence[Request],
+        generation: Generation,
+        listener: Listener,
+        *,
+        stream: bool,
+    ) -> None:
+        now = time.monotonic()
+        first_at = now + self.delays.first_token_s
+        last_at = first_at + self.delays.rest_s
+        with self._changed:
+            for request in requests:
+                number = next(self._requests)
+                tag = request.tag
+                if self._fail_after is not None and number >= self._fail_after:
+                    error = EngineError("the stand-in engine died, as it was told to")
+                    self._at(now, lambda tag=tag, error=error: listener.failed(tag, error))
+                    continue
+                tokens = self._answer(request.prompt_token_ids)[: generation.max_new_tokens]
+                if stream:
+                    first = tokens[:1]
+                    self._at(first_at, lambda tag=tag, first=first: listener.first_token(tag, first))
+                self._at(last_at, lambda tag=tag, tokens=tokens: listener.finished(tag, tokens))
+            self._changed.notify()
+
+    def _at(self, when: float, action: Callable[[], None]) -> None:
+        heapq.heappush(self._due, (when, next(self._order), action))
+
+    def _work(self) -> None:
+        while True:
+            with self._changed:
+                while not self._closed and (not self._due or self._due[0][0] > time.monotonic()):
+                    wait = self._due[0][0] - time.monotonic() if self._due else None
+                    self._changed.wait(wait)
+                if self._closed:
+                    return
+                now = time.monotonic()
+                ready = []
+                while self._due and self._due[0][0] <= now:
+                    ready.append(heapq.heappop(self._due)[2])
+            for action in ready:
+                action()
+
+    def abort(self) -> None:
+        with self._changed:
+            self._due.clear()
+
+    def close(self) -> None:
+        with self._changed:
+            self._closed = True
+            self._changed.notify()
+        self._thread.join(5)

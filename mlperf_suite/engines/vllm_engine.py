@@ -1,0 +1,336 @@
+"""vLLM in this process: AsyncLLM on an event loop of its own thread.
+
+Works from vLLM 0.22 on. This module is the only one that imports vllm, and only when an engine
+is made.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import itertools
+import logging
+import os
+import shutil
+import signal
+import threading
+import time
+from collections.abc import Coroutine, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal, TypeVar
+
+from mlperf_suite.benchmarks.tasks import Generation
+from mlperf_suite.engines.processes import descendants, end_processes
+from mlperf_suite.engines.protocol import EngineDescription, Listener, Request
+from mlperf_suite.errors import EngineError
+
+Precision = Literal["bf16", "fp16", "fp32", "auto"]
+VLLM_DTYPES: dict[Precision, str] = {
+    "bf16": "bfloat16",
+    "fp16": "float16",
+    "fp32": "float32",
+    "auto": "auto",
+}
+
+_CPU_KV_CACHE_GIB = "2"
+"""The CPU build's KV cache: 93,000 tokens of the embedded model, and it fits a laptop."""
+
+_Result = TypeVar("_Result")
+
+
+@dataclass(frozen=True, slots=True)
+class VllmConfig:
+    """How to load the engine.
+
+    `tensor_parallel_size` None is every GPU that the model can be split over. `extra` is anything
+    vLLM's AsyncEngineArgs takes, and beats every other setting. `token` is for the hub.
+    """
+
+    model: str
+    precision: Precision = "auto"
+    tensor_parallel_size: int | None = 1
+    max_model_len: int | None = None
+    gpu_memory_utilization: float | None = None
+    max_new_tokens: int = 128
+    load_timeout_s: float = 600.0
+    token: str | None = field(default=None, repr=False)
+    extra: dict[str, object] = field(default_factory=dict)
+
+
+class VllmEngine:
+    """A loaded vLLM engine. Make it with `VllmEngine.load`."""
+
+    def __init__(self, config: VllmConfig) -> None:
+        self._config = config
+        self._ids = itertools.count()
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, name="vllm", daemon=True)
+        self._thread.start()
+        self._llm: Any = None
+        self._closed = False
+        self._processes: list[int] = []
+        self._description: EngineDescription | None = None
+
+    @classmethod
+    def load(cls, config: VllmConfig) -> VllmEngine:
+        """Load the model and return when it can answer.
+
+        Raises EngineError where vLLM is not installed, an argument is unknown, the model does not
+        load, or loading takes longer than `load_timeout_s`.
+        """
+        engine = cls(config)
+        try:
+            engine._load()
+        except BaseException:
+            engine.close()
+            raise
+        return engine
+
+    def _load(self) -> None:
+        before = set(descendants())
+        with _environment(self._config):
+            started = time.monotonic()
+            try:
+                arguments = _engine_arguments(self._config)
+                self._llm = self._call(_make(arguments), self._config.load_timeout_s)
+            except EngineError:
+                raise
+            except TimeoutError as error:
+                raise EngineError(
+                    f"vLLM did not load {self._config.model} within "
+                    f"{self._config.load_timeout_s:.0f} s: see its log above"
+                ) from error
+            # vLLM raises every kind of error while it loads; the user needs the reason, in a line.
+            except Exception as error:
+                raise EngineError(
+                    f"vLLM could not load {self._config.model}: {_one_line(error)}"
+                ) from error
+            finally:
+                self._processes = [pid for pid in descendants() if pid not in before]
+        self._description = _describe(self._llm, arguments, time.monotonic() - started)
+
+    @property
+    def description(self) -> EngineDescription:
+        if self._description is None:
+            raise EngineError("the engine is not loaded")
+        return self._description
+
+    @property
+    def alive(self) -> bool:
+        return self._llm is not None and not self._llm.errored
+
+    @property
+    def process_ids(self) -> list[int]:
+        """The processes that vLLM started for this engine."""
+        return list(self._processes)
+
+    def submit(
+        self,
+        requests: Sequence[Request],
+        generation: Generation,
+        listener: Listener,
+        *,
+        stream: bool,
+    ) -> None:
+        params = _sampling_params(generation, stream)
+        self._loop.call_soon_threadsafe(self._start, requests, params, listener)
+
+    def _start(self, requests: Sequence[Request], params: Any, listener: Listener) -> None:
+        for request in requests:
+            task = self._loop.create_task(self._answer(request, params, listener))
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+
+    async def _answer(self, request: Request, params: Any, listener: Listener) -> None:
+        from vllm.inputs import TokensPrompt
+        from vllm.sampling_params import RequestOutputKind
+
+        streams = params.output_kind is RequestOutputKind.DELTA
+        prompt = TokensPrompt(prompt_token_ids=list(request.prompt_token_ids))
+        token_ids: list[int] = []
+        try:
+            async for output in self._llm.generate(prompt, params, str(next(self._ids))):
+                made = output.outputs[0].token_ids
+                if streams and made and not token_ids:
+                    listener.first_token(request.tag, made)
+                token_ids.extend(made)
+        # A refused prompt is a ValueError, a dead engine an EngineDeadError, a bug anything else;
+        # each ends the run with its own words.
+        except Exception as error:
+            listener.failed(request.tag, EngineError(f"{type(error).__name__}: {_one_line(error)}"))
+        else:
+            listener.finished(request.tag, token_ids)
+
+    def abort(self) -> None:
+        def cancel() -> None:
+            for task in list(self._tasks):
+                task.cancel()
+
+        if not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(cancel)
+
+    def close(self) -> None:
+        if self._closed:
+            return
+        self._closed = True
+        if self._llm is not None:
+            with contextlib.suppress(Exception):
+                self._call(self._shut_down(), 20)
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join(10)
+        if not self._loop.is_running():
+            self._loop.close()
+        end_processes(self._processes)
+
+    async def _shut_down(self) -> None:
+        """On the engine's own loop: elsewhere vLLM leaves a task behind that complains at exit."""
+        for task in list(self._tasks):
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        llm, self._llm = self._llm, None
+        handler = getattr(llm, "output_handler", None)
+        llm.shutdown()
+        if handler is not None:
+            await asyncio.gather(handler, return_exceptions=True)
+
+    def _call(self, coroutine: Coroutine[Any, Any, _Result], timeout_s: float) -> _Result:
+        return asyncio.run_coroutine_threadsafe(coroutine, self._loop).result(timeout_s)
+
+
+async def _make(arguments: Any) -> Any:
+    from vllm.v1.engine.async_llm import AsyncLLM
+
+    return AsyncLLM.from_engine_args(arguments)
+
+
+def _engine_arguments(config: VllmConfig) -> Any:
+    """vLLM's arguments for a configuration. Raises EngineError that names an unknown one."""
+    try:
+        from vllm.engine.arg_utils import AsyncEngineArgs
+    except ImportError as error:
+        raise EngineError(
+            f"vLLM cannot be imported ({_one_line(error)}): install requirements/cpu.lock or gpu.lock"
+        ) from error
+    on_cpu = _runs_on_cpu()
+    arguments: dict[str, object] = {
+        "model": config.model,
+        "dtype": VLLM_DTYPES[config.precision],
+        "tensor_parallel_size": config.tensor_parallel_size or _every_gpu(),
+        "max_model_len": config.max_model_len,
+        "trust_remote_code": False,
+        # Repeated samples would be answered from the cache and flatter the result.
+        "enable_prefix_caching": False,
+        "disable_log_stats": True,
+        # A streamed request wakes this process twice: at its first token and at its end.
+        "stream_interval": config.max_new_tokens,
+        # On the CPU, compiling costs 35 s of every start for 10% of speed, and needs a compiler.
+        "enforce_eager": on_cpu,
+    }
+    if config.gpu_memory_utilization is not None:
+        arguments["gpu_memory_utilization"] = config.gpu_memory_utilization
+    if config.token:
+        arguments["hf_token"] = config.token
+    known = AsyncEngineArgs.__dataclass_fields__
+    for name in config.extra:
+        if name not in known:
+            raise EngineError(f"--engine-arg {name}: vLLM's engine has no such argument")
+    arguments |= config.extra
+    if on_cpu and not arguments["enforce_eager"] and not shutil.which("g++"):
+        raise EngineError(
+            "--engine-arg enforce_eager=false: vLLM compiles the model with g++ on the CPU, "
+            "and there is none: install g++ or leave the argument out"
+        )
+    return AsyncEngineArgs(**{k: v for k, v in arguments.items() if v is not None})
+
+
+def _runs_on_cpu() -> bool:
+    from vllm.platforms import current_platform
+
+    return bool(current_platform.is_cpu())
+
+
+def _every_gpu() -> int:
+    """The number of GPUs, down to a power of two, which every Llama's heads divide by; 1 on a CPU."""
+    import torch
+
+    count = torch.cuda.device_count() if torch.cuda.is_available() else 1
+    return 1 << (count.bit_length() - 1)
+
+
+def _sampling_params(generation: Generation, stream: bool) -> Any:
+    from vllm import SamplingParams
+    from vllm.sampling_params import RequestOutputKind
+
+    return SamplingParams(
+        temperature=generation.temperature,
+        top_p=generation.top_p,
+        top_k=generation.top_k,
+        seed=generation.seed,
+        max_tokens=generation.max_new_tokens,
+        min_tokens=generation.min_new_tokens,
+        # LoadGen and TEST06 take token ids; text is made once, after the run.
+        detokenize=False,
+        output_kind=RequestOutputKind.DELTA if stream else RequestOutputKind.FINAL_ONLY,
+    )
+
+
+def _describe(llm: Any, arguments: Any, load_s: float) -> EngineDescription:
+    import vllm
+
+    model_config = llm.vllm_config.model_config
+    return EngineDescription(
+        name="vLLM",
+        version=vllm.__version__,
+        model=arguments.model,
+        stand_in=False,
+        max_model_len=model_config.max_model_len,
+        settings={
+            "dtype": str(model_config.dtype).removeprefix("torch."),
+            "tensor_parallel_size": arguments.tensor_parallel_size,
+            "enable_prefix_caching": bool(llm.vllm_config.cache_config.enable_prefix_caching),
+            "enforce_eager": bool(model_config.enforce_eager),
+            "stream_interval": arguments.stream_interval,
+            "max_num_seqs": llm.vllm_config.scheduler_config.max_num_seqs,
+            "omp_threads_bind": os.environ.get("VLLM_CPU_OMP_THREADS_BIND") or _allowed_cpus(),
+            "load_s": round(load_s, 1),
+        },
+    )
+
+
+@contextlib.contextmanager
+def _environment(config: VllmConfig) -> Iterator[None]:
+    """The process settings that vLLM reads while it loads, each only where the user set none."""
+    defaults = {
+        # With its own default, vLLM leaves every second core of this kind of machine idle.
+        "VLLM_CPU_OMP_THREADS_BIND": _allowed_cpus(),
+        "VLLM_CPU_KVCACHE_SPACE": _CPU_KV_CACHE_GIB,
+        "VLLM_LOGGING_LEVEL": "WARNING",
+        "VLLM_NO_USAGE_STATS": "1",
+        # This process has threads, so its children must not be forks of it.
+        "VLLM_WORKER_MULTIPROC_METHOD": "spawn",
+        "TOKENIZERS_PARALLELISM": "false",
+    }
+    if os.path.isdir(config.model):
+        defaults["HF_HUB_OFFLINE"] = "1"
+    missing = {name: value for name, value in defaults.items() if name not in os.environ}
+    handlers = {s: signal.getsignal(s) for s in (signal.SIGINT, signal.SIGTERM)}
+    logging.getLogger("vllm").setLevel(os.environ.get("VLLM_LOGGING_LEVEL", "WARNING"))
+    os.environ.update(missing)
+    try:
+        yield
+    finally:
+        for name in missing:
+            os.environ.pop(name, None)
+        if threading.current_thread() is threading.main_thread():
+            for number, handler in handlers.items():
+                signal.signal(number, handler)
+
+
+def _allowed_cpus() -> str:
+    return ",".join(map(str, sorted(os.sched_getaffinity(0))))
+
+
+def _one_line(error: BaseException) -> str:
+    text = " ".join(str(error).split())
+    return text[:300] or type(error).__name__

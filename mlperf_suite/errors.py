@@ -1,0 +1,27 @@
+"""The errors a user can meet. Each message is one line: what is wrong, where, what to do."""
+
+from __future__ import annotations
+
+
+class SuiteError(Exception):
+    """Base of every error that the suite raises on purpose."""
+
+
+class UsageError(SuiteError):
+    """A setting that cannot be used: names the option, the value and what is allowed."""
+
+    @classmethod
+    def for_option(cls, option: str, value: object, allowed: str) -> UsageError:
+        return cls(f"{option} {value}: {allowed}")
+
+
+class DatasetError(UsageError):
+    """Data that cannot be used: names the file, the row and the field."""
+
+
+class EngineError(SuiteError):
+    """The engine could not be made, refused a prompt, or died."""
+
+
+class RunError(SuiteError):
+    """A LoadGen run that ended without a result."""

@@ -1,0 +1,212 @@
+"""Runs LoadGen, and comes back whatever happens to the engine.
+
+LoadGen has no abort: a run ends when it has had its answers and its minimum duration. So it runs
+on a thread of its own; when the engine fails or the user interrupts, the SUT answers everything
+with nothing, and a run that still does not end within a grace is abandoned: its thread goes on,
+and this process can start no other run (`abandoned`).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.metadata
+import threading
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import mlperf_loadgen as lg
+
+from mlperf_suite.benchmarks.rounds import ROUNDS, Round, round_of_seeds
+from mlperf_suite.benchmarks.table import LLAMA3_1_8B
+from mlperf_suite.benchmarks.tasks import Generation
+from mlperf_suite.engines.protocol import Engine
+from mlperf_suite.errors import RunError, UsageError
+from mlperf_suite.loadgen.logs import RunLogs, read_logs
+from mlperf_suite.loadgen.plan import LoadPlan
+from mlperf_suite.loadgen.sut import Sut
+
+USER_CONF, AUDIT_CONF = "user.conf", "audit.config"
+_GRACE_S = 5.0
+_TICK_S = 0.25
+
+_abandoned: threading.Thread | None = None
+
+
+def abandoned() -> bool:
+    """Whether a LoadGen run of this process was given up and still goes on."""
+    return _abandoned is not None and _abandoned.is_alive()
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How far a run is: samples issued and done, output tokens done, seconds since its start."""
+
+    issued: int
+    done: int
+    tokens: int
+    elapsed_s: float
+
+
+OnProgress = Callable[[Progress], None]
+
+
+@dataclass(frozen=True, slots=True)
+class LoadRun:
+    """A run that came to its end: LoadGen's logs, and what was counted while it went.
+
+    `elapsed_s`: from LoadGen's start to its end.
+    """
+
+    logs: RunLogs
+    elapsed_s: float
+    samples: int
+    tokens: int
+
+
+def loadgen_version() -> str:
+    """The version of the installed LoadGen."""
+    return importlib.metadata.version("mlcommons-loadgen")
+
+
+def check_round(wanted: Round) -> None:
+    """Raise UsageError where the installed LoadGen ships the seeds of another round."""
+    settings = _official_settings(LLAMA3_1_8B.scenarios[0].loadgen_model, "Offline")
+    seeds = {name: getattr(settings, name) for name in wanted.seeds}
+    if seeds == wanted.seeds:
+        return
+    shipped = round_of_seeds(seeds)
+    is_for = f"is of round {shipped.name}" if shipped else "is of no round that is known here"
+    raise UsageError(
+        f"--round {wanted.name}: the installed LoadGen {loadgen_version()} {is_for}; "
+        f"install mlcommons-loadgen {wanted.loadgen}, or choose --round "
+        f"{shipped.name if shipped else '|'.join(ROUNDS)}"
+    )
+
+
+def _official_settings(model: str, scenario: str) -> Any:
+    settings = lg.TestSettings()
+    # Type 0 is the built-in mlperf.conf. The documented single call with user.conf loads it only
+    # the first time in a process; every later run would silently lack seeds and limits.
+    settings.FromConfig("", model, scenario, 0)
+    return settings
+
+
+def _settings(plan: LoadPlan, user_conf: Path) -> Any:
+    scenario = plan.scenario
+    settings = _official_settings(scenario.loadgen_model, scenario.loadgen_scenario)
+    settings.FromConfig(str(user_conf), scenario.loadgen_model, scenario.loadgen_scenario, 2)
+    settings.scenario = getattr(lg.TestScenario, scenario.loadgen_scenario)
+    modes = {"accuracy": lg.TestMode.AccuracyOnly, "performance": lg.TestMode.PerformanceOnly}
+    settings.mode = modes[plan.mode]
+    return settings
+
+
+def _log_settings(folder: Path) -> Any:
+    output = lg.LogOutputSettings()
+    output.outdir = str(folder)
+    output.copy_summary_to_stdout = False
+    settings = lg.LogSettings()
+    settings.log_output = output
+    # The trace is tens of megabytes that nothing reads.
+    settings.enable_trace = False
+    return settings
+
+
+def run_loadgen(
+    plan: LoadPlan,
+    engine: Engine,
+    prompts: Sequence[Sequence[int]],
+    generation: Generation,
+    folder: Path,
+    on_progress: OnProgress | None = None,
+    grace_s: float = _GRACE_S,
+) -> LoadRun:
+    """Run LoadGen once; its logs lie in `folder` beside user.conf.
+
+    Raises RunError where the engine failed or the settings did not take, and lets
+    KeyboardInterrupt through; LoadGen's logs are kept in every case.
+    """
+    global _abandoned
+    if abandoned():
+        raise RunError("an earlier run was abandoned in this process: start the suite again")
+    folder.mkdir(parents=True, exist_ok=True)
+    user_conf, audit_conf = folder / USER_CONF, folder / AUDIT_CONF
+    user_conf.write_text(plan.user_conf_text())
+    if plan.audit_conf:
+        audit_conf.write_text(plan.audit_conf_text())
+    sut = Sut(engine, prompts, generation, stream=plan.scenario.streams)
+    thread = threading.Thread(
+        # Without a name LoadGen takes any audit.config that lies in the current folder.
+        target=_start_test,
+        args=(sut, plan, _settings(plan, user_conf), _log_settings(folder), str(audit_conf)),
+        name="LoadGen",
+        daemon=True,
+    )
+    started = time.monotonic()
+    thread.start()
+    try:
+        while thread.is_alive() and not sut.broken.is_set():
+            thread.join(_TICK_S)
+            if on_progress is not None:
+                on_progress(
+                    Progress(
+                        sut.samples_issued,
+                        sut.samples_done,
+                        sut.tokens_done,
+                        time.monotonic() - started,
+                    )
+                )
+    except BaseException as error:
+        sut.fail(f"interrupted ({type(error).__name__})")
+        raise
+    finally:
+        if sut.failure is not None:
+            engine.abort()
+            thread.join(grace_s)
+            if thread.is_alive():
+                _abandoned = thread
+    if sut.failure is not None:
+        raise RunError(sut.failure)
+    elapsed = time.monotonic() - started
+    logs = read_logs(folder)
+    differing = settings_that_did_not_take(plan, logs)
+    if differing:
+        raise RunError("LoadGen's settings did not take: " + "; ".join(differing))
+    return LoadRun(logs, elapsed, sut.samples_done, sut.tokens_done)
+
+
+def _start_test(sut: Sut, plan: LoadPlan, settings: Any, log_settings: Any, audit: str) -> None:
+    loadgen_sut = lg.ConstructSUT(sut.issue, sut.flush)
+    qsl = lg.ConstructQSL(plan.samples, plan.samples, _keep, _keep)
+    try:
+        lg.StartTestWithLogSettings(loadgen_sut, qsl, settings, log_settings, audit)
+    except Exception as error:
+        sut.fail(f"LoadGen stopped: {type(error).__name__}: {error}")
+    finally:
+        with contextlib.suppress(Exception):
+            lg.DestroyQSL(qsl)
+            lg.DestroySUT(loadgen_sut)
+
+
+def _keep(indices: list[int]) -> None:
+    """LoadGen's load and unload callbacks: every prompt is in memory already."""
+
+
+def settings_that_did_not_take(plan: LoadPlan, logs: RunLogs) -> list[str]:
+    """Each setting whose value in the log is not the one asked for, as `key: asked x, found y`."""
+    differing = [
+        f"{key}: asked {wanted}, found {logs.detail[key]}"
+        for key, wanted in plan.expected.items()
+        if not _same(wanted, logs.detail[key])
+    ]
+    return differing + [f"the log is damaged: {line}" for line in logs.detail.damage]
+
+
+def _same(wanted: object, found: object) -> bool:
+    if isinstance(wanted, float) and isinstance(found, int | float):
+        # LoadGen logs six significant digits.
+        return abs(wanted - found) <= 1e-5 * abs(wanted)
+    return wanted == found

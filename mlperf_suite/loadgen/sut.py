@@ -1,0 +1,111 @@
+"""The system under test: LoadGen's queries go to the engine as they come, and its tokens back.
+
+LoadGen calls `issue` on its thread and gets it back at once; the engine calls the listener's
+methods on its own. There is no queue, no poll and no batch between the two: batching is the
+engine's.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Sequence
+from typing import Protocol
+
+import mlperf_loadgen as lg
+import numpy as np
+
+from mlperf_suite.benchmarks.tasks import Generation
+from mlperf_suite.engines.protocol import Engine, Request
+from mlperf_suite.errors import EngineError
+
+_FAILED_QUERY_PAUSE_S = 0.01
+"""After a failure every query is answered at once; without a pause SingleStream would spin."""
+
+
+class _QuerySample(Protocol):
+    """What LoadGen hands to `issue`: `id` names the response, `index` the sample."""
+
+    id: int
+    index: int
+
+
+class Sut:
+    """Answers LoadGen's queries with an engine.
+
+    `prompts`: the token ids of each sample, by its index. `stream`: whether LoadGen is told the
+    first token. After a failure everything outstanding and everything later is answered with
+    nothing, since LoadGen cannot be stopped from outside; `failure` says why, `broken` is set.
+    """
+
+    def __init__(
+        self,
+        engine: Engine,
+        prompts: Sequence[Sequence[int]],
+        generation: Generation,
+        *,
+        stream: bool,
+    ) -> None:
+        self._engine = engine
+        self._prompts = prompts
+        self._generation = generation
+        self._stream = stream
+        # Response id to sample index. Popping decides who answers, so each is answered once.
+        self._outstanding: dict[int, int] = {}
+        self._failing = threading.Lock()
+        self.failure: str | None = None
+        self.broken = threading.Event()
+        self.samples_issued = 0
+        self.samples_done = 0
+        self.tokens_done = 0
+
+    def issue(self, samples: Sequence[_QuerySample]) -> None:
+        """LoadGen's callback: a query to answer. An exception out of here would end the process."""
+        try:
+            requests = [Request(s.id, self._prompts[s.index]) for s in samples]
+            for sample in samples:
+                self._outstanding[sample.id] = sample.index
+            self.samples_issued += len(requests)
+            if self.failure is None:
+                # Longest prompts first, so that no long one is left to run alone at the end.
+                requests.sort(key=lambda request: len(request.prompt_token_ids), reverse=True)
+                self._engine.submit(requests, self._generation, self, stream=self._stream)
+        except Exception as error:
+            self.fail(f"the query could not be issued: {type(error).__name__}: {error}")
+        if self.failure is not None:
+            time.sleep(_FAILED_QUERY_PAUSE_S)
+            self._answer_with_nothing()
+
+    def flush(self) -> None:
+        """LoadGen's callback: no more queries follow. Nothing waits here, so nothing to do."""
+
+    def first_token(self, tag: int, token_ids: Sequence[int]) -> None:
+        if tag in self._outstanding:
+            data = np.asarray(token_ids, dtype=np.int32)
+            lg.FirstTokenComplete([lg.QuerySampleResponse(tag, data.ctypes.data, data.nbytes)])
+
+    def finished(self, tag: int, token_ids: Sequence[int]) -> None:
+        if self._outstanding.pop(tag, None) is None:
+            return
+        data = np.asarray(token_ids, dtype=np.int32)
+        response = lg.QuerySampleResponse(tag, data.ctypes.data, data.nbytes, len(data))
+        lg.QuerySamplesComplete([response])
+        self.samples_done += 1
+        self.tokens_done += len(data)
+
+    def failed(self, tag: int, error: EngineError) -> None:
+        index = self._outstanding.get(tag)
+        self.fail(f"sample {index}: {error}" if index is not None else str(error))
+
+    def fail(self, reason: str) -> None:
+        """Mark the run as failed, for the first reason given, and let LoadGen come to its end."""
+        with self._failing:
+            if self.failure is None:
+                self.failure = reason
+        self.broken.set()
+        self._answer_with_nothing()
+
+    def _answer_with_nothing(self) -> None:
+        for tag in list(self._outstanding):
+            if self._outstanding.pop(tag, None) is not None:
+                lg.QuerySamplesComplete([lg.QuerySampleResponse(tag, 0, 0, 0)])

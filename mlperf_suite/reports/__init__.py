@@ -1,0 +1,1 @@
+"""What people read: made from summary.json alone, so that no report disagrees with it."""

@@ -1,0 +1,80 @@
+"""The closing table of a run in the terminal; it fits 80 columns."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+_COLOURS = {
+    "passed": "green",
+    "failed": "bold red",
+    "shortened": "yellow",
+    "not judged": "yellow",
+    "complete": "green",
+    "invalid": "bold red",
+    "running": "yellow",
+}
+
+
+def closing_table(summary: Mapping[str, Any], folder: Path) -> RenderableType:
+    """A summary.json's content for a person who looks at a terminal."""
+    meta, run = summary["meta"], summary["run"]
+    parts: list[RenderableType] = [
+        Text.assemble(
+            (meta["label"], "bold"), ", ", (meta["status"], _COLOURS.get(meta["status"], ""))
+        ),
+        Text(f"{meta['benchmark']}, model {meta['model']}, data {meta['dataset']}, "
+             f"round {meta['round']}"),
+    ]
+    if meta["reason"]:
+        parts.append(Text(f"failed: {meta['reason']}", "bold red"))
+    parts += [Text(line) for line in _figures(run)]
+    if summary["verdicts"]:
+        parts.append(_rules(summary["verdicts"]))
+    shortened = [v["rule"] for v in summary["verdicts"] if v["status"] == "shortened"]
+    if shortened:
+        parts.append(Text("MLPerf rules that smoke shortens: " + ", ".join(shortened), "yellow"))
+    parts.append(Text(f"report: {folder / 'report.md'}"))
+    return Group(*parts)
+
+
+def _figures(run: Mapping[str, Any]) -> list[str]:
+    lines = []
+    performance, accuracy = run.get("performance"), run.get("accuracy")
+    if performance:
+        rates = [
+            f"{performance[key]:,.2f} {unit}"
+            for key, unit in (("tokens_per_sec", "tokens/s"), ("samples_per_sec", "samples/s"))
+            if performance[key] is not None
+        ]
+        lines.append(f"{', '.join(rates)}; LoadGen: {'VALID' if performance['valid'] else 'INVALID'}")
+        for name, key in (("latency", "latency_ms"), ("TTFT", "ttft_ms"), ("TPOT", "tpot_ms")):
+            if performance[key]:
+                values = [f"{p} {v:,.1f}" for p, v in performance[key].items()]
+                lines.append(f"{name} ms: {', '.join(values)}")
+    if accuracy:
+        scores = [f"{name} {value:.4f}" for name, value in accuracy["rouge"].items()]
+        lines.append(f"{', '.join(scores)}; {accuracy['run_gen_num']:,} answers")
+    return lines
+
+
+def _rules(verdicts: list[Mapping[str, Any]]) -> Table:
+    table = Table(box=None, padding=(0, 1), pad_edge=False, header_style="bold")
+    table.add_column("rule", no_wrap=True)
+    table.add_column("status", no_wrap=True)
+    table.add_column("found", overflow="fold")
+    table.add_column("required", overflow="fold")
+    for verdict in verdicts:
+        status = verdict["status"]
+        table.add_row(
+            Text(verdict["rule"]),
+            Text(status, _COLOURS[status]),
+            Text(verdict["found"]),
+            Text(verdict["required"]),
+        )
+    return table

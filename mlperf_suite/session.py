@@ -1,0 +1,468 @@
+"""One session of the suite: an engine and data loaded once, runs made once, each one judged.
+
+A run is made when its first verdict is asked for; every later question is about the same run.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from functools import cached_property
+from typing import Any, Protocol
+
+from mlperf_suite import __version__
+from mlperf_suite.accuracy.rouge import RougeScores, score_rouge
+from mlperf_suite.assets import embedded_model_dir
+from mlperf_suite.benchmarks.table import RUNNABLE, Benchmark, Category, Scenario
+from mlperf_suite.benchmarks.tasks import EMBEDDED, OFFICIAL, ROUGE_NAMES, Baseline, Generation
+from mlperf_suite.compliance.rules import RunFacts, accuracy_verdict, judge
+from mlperf_suite.compliance.verdict import Verdict
+from mlperf_suite.config import Settings, check_model_is_reachable
+from mlperf_suite.datasets.news import News, load_news
+from mlperf_suite.datasets.prompts import encode_prompts, load_tokenizer
+from mlperf_suite.engines.batch import generate_all
+from mlperf_suite.engines.protocol import Engine
+from mlperf_suite.errors import EngineError, RunError, SuiteError, UsageError
+from mlperf_suite.loadgen.logs import RunLogs
+from mlperf_suite.loadgen.plan import SMOKE, LoadPlan, Mode, plan_run
+from mlperf_suite.loadgen.runner import (
+    LoadRun,
+    Progress,
+    abandoned,
+    check_round,
+    loadgen_version,
+    run_loadgen,
+)
+from mlperf_suite.reports.markdown import report_markdown
+from mlperf_suite.results.metrics import performance_metrics
+from mlperf_suite.results.run_folder import SUMMARY_JSON, RunFolder, check_writable, write_json
+from mlperf_suite.results.system import describe_system
+
+SCHEMA_VERSION = 1
+_PROBE_SAMPLES = {True: 16, False: 1024}
+"""Samples that measure the rate where no accuracy run did, by whether the run is a smoke run."""
+_RATE_HEADROOM = 1.05
+"""Offline is planned for a little more than the rate seen, so that it cannot end too early."""
+
+
+class Watcher(Protocol):
+    """Who hears how far the session is."""
+
+    def stage(self, name: str, total: int | None = None) -> None:
+        """Something begins; `total` samples are ahead where that is known."""
+
+    def progress(self, progress: Progress) -> None:
+        """The run of this stage is so far."""
+
+    def idle(self) -> None:
+        """The stage is over."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunKey:
+    """Which run: a category's scenario in one mode."""
+
+    category: Category
+    scenario: str
+    mode: Mode
+
+    def __str__(self) -> str:
+        return f"{self.category} {self.scenario} {self.mode}"
+
+
+@dataclass(slots=True)
+class Stage:
+    """One LoadGen run of a result: its verdicts and figures, or why there are none."""
+
+    verdicts: list[Verdict] = field(default_factory=list)
+    figures: dict[str, Any] = field(default_factory=dict)
+    rate: float | None = None
+    failure: str | None = None
+
+
+@dataclass(slots=True)
+class Result:
+    """One category's scenario: its folder, and the stages made so far."""
+
+    benchmark: Benchmark
+    scenario: Scenario
+    folder: RunFolder
+    started: datetime
+    stages: dict[Mode, Stage] = field(default_factory=dict)
+
+    @property
+    def failure(self) -> str | None:
+        """Why a stage of this result died, or None."""
+        return next((s.failure for s in self.stages.values() if s.failure), None)
+
+    @property
+    def verdicts(self) -> list[Verdict]:
+        return [v for mode in ("accuracy", "performance") if mode in self.stages
+                for v in self.stages[mode].verdicts]
+
+
+class Session:
+    """Loads on demand, runs once, judges. `planned` says which runs the user selected."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        load_engine: Callable[[Session], Engine],
+        watcher: Watcher,
+        planned: frozenset[RunKey] = frozenset(),
+    ) -> None:
+        self.settings = settings
+        self.planned = planned
+        self.results: dict[tuple[str, str], Result] = {}
+        self._load_engine = load_engine
+        self._engine: Engine | None = None
+        self._watch = watcher
+
+    def check(self) -> None:
+        """Find what would stop the session, before anything slow is loaded. Raises UsageError."""
+        check_round(self.settings.round)
+        check_writable(self.settings.results_dir)
+        check_model_is_reachable(self.settings)
+        for category in sorted({key.category for key in self.planned}):
+            self.news(category)
+        _ = self.model_path
+
+    @cached_property
+    def model_path(self) -> str:
+        """The folder or hub id that the engine loads."""
+        model = self.settings.model
+        return str(embedded_model_dir()) if model == EMBEDDED.model else model
+
+    @cached_property
+    def _all_news(self) -> News:
+        return load_news(self.settings.dataset, self.settings.token)
+
+    def news(self, category: Category) -> News:
+        """The samples of a category, in QSL order."""
+        return self._all_news.for_benchmark(RUNNABLE[category].samples).first(
+            self.settings.total_sample_count
+        )
+
+    @cached_property
+    def tokenizer(self) -> Any:
+        return load_tokenizer(self.model_path, self.settings.token)
+
+    @cached_property
+    def _prompts(self) -> dict[Category, list[list[int]]]:
+        return {}
+
+    def prompts(self, category: Category) -> list[list[int]]:
+        """The token ids of each sample. Raises UsageError for one that leaves no room to answer."""
+        if category not in self._prompts:
+            encoded = encode_prompts(self.news(category).items, self.settings.task, self.tokenizer)
+            self._prompts[category] = encoded
+        return self._prompts[category]
+
+    @property
+    def generation(self) -> Generation:
+        return dataclasses.replace(
+            self.settings.task.generation, max_new_tokens=self.settings.max_new_tokens
+        )
+
+    @property
+    def engine(self) -> Engine:
+        """The engine, loaded at the first call. Raises EngineError."""
+        if self._engine is None:
+            self._watch.stage("loading the engine")
+            try:
+                self._engine = self._load_engine(self)
+            finally:
+                self._watch.idle()
+        return self._engine
+
+    @property
+    def engine_was_loaded(self) -> bool:
+        return self._engine is not None
+
+    @property
+    def can_go_on(self) -> bool:
+        """Whether another run could be made in this process."""
+        return not abandoned() and (self._engine is None or self._engine.alive)
+
+    @property
+    def must_exit_hard(self) -> bool:
+        """Whether an abandoned LoadGen run still goes on in this process."""
+        return abandoned()
+
+    def close(self) -> None:
+        """Stop the engine."""
+        if self._engine is not None:
+            self._engine.close()
+
+    def baseline(self, category: Category) -> Baseline | None:
+        """What this model must score on this data, or None where nobody measured it."""
+        settings = self.settings
+        if settings.task is OFFICIAL:
+            return OFFICIAL.baselines[category]
+        known = settings.task.baselines[category]
+        same = settings.model == EMBEDDED.model and settings.dataset == EMBEDDED.dataset
+        return known if same and len(self.news(category).items) == known.gen_num else None
+
+    def run(self, key: RunKey) -> Stage:
+        """The run of this key, made now if it was not yet. Raises SuiteError where it failed."""
+        result = self._result(key.category, key.scenario)
+        if key.mode not in result.stages:
+            accuracy_first = RunKey(key.category, key.scenario, "accuracy")
+            if key.mode == "performance" and accuracy_first in self.planned:
+                self.run(accuracy_first)
+            self._make(key, result)
+        stage = result.stages[key.mode]
+        if stage.failure is not None:
+            raise RunError(f"{key}: {stage.failure}")
+        return stage
+
+    def _result(self, category: Category, scenario: str) -> Result:
+        kind = (category, scenario)
+        if kind not in self.results:
+            benchmark, started = RUNNABLE[category], datetime.now(UTC).astimezone()
+            folder = RunFolder(self.settings.results_dir, category, scenario, started)
+            self.results[kind] = Result(benchmark, benchmark.scenario(scenario), folder, started)
+        return self.results[kind]
+
+    def _make(self, key: RunKey, result: Result) -> None:
+        stage = result.stages[key.mode] = Stage()
+        try:
+            self._write(result)
+            self._check_prompts(key.category)
+            run = self._load_run(key, result)
+            self._judge(key, result, stage, run)
+        except OSError as error:
+            stage.failure = f"{error.filename or result.folder.path}: {error.strerror}"
+        except SuiteError as error:
+            stage.failure = str(error)
+        except BaseException as error:
+            stage.failure = f"interrupted ({type(error).__name__})"
+            self._write(result)
+            raise
+        finally:
+            self._watch.idle()
+        try:
+            self._write(result)
+        except OSError as error:
+            stage.failure = stage.failure or f"{result.folder.path}: {error.strerror}"
+
+    def _check_prompts(self, category: Category) -> None:
+        room = self.engine.description.max_model_len - self.generation.min_new_tokens
+        for index, prompt in enumerate(self.prompts(category)):
+            if len(prompt) > room:
+                raise UsageError(
+                    f"sample {index}: its prompt of {len(prompt):,} tokens does not fit the "
+                    f"engine's context of {room + 1:,}: raise --max-model-len or leave it out"
+                )
+
+    def _load_run(self, key: RunKey, result: Result) -> LoadRun:
+        prompts = self.prompts(key.category)
+        plan = self._plan(key, result, len(prompts))
+        folder = result.folder.accuracy if key.mode == "accuracy" else result.folder.performance
+        self._watch.stage(str(key), self._expected_samples(plan))
+        return run_loadgen(
+            plan, self.engine, prompts, self.generation, folder, self._watch.progress
+        )
+
+    def _plan(self, key: RunKey, result: Result, samples: int) -> LoadPlan:
+        return plan_run(
+            result.benchmark,
+            result.scenario,
+            key.mode,
+            self.settings.round,
+            samples,
+            target_qps=self._target_qps(key, result),
+            shortened=SMOKE[result.scenario.loadgen_scenario] if self.settings.smoke else None,
+        )
+
+    def _target_qps(self, key: RunKey, result: Result) -> float | None:
+        """Samples/s that Offline is planned for: as told, else as the accuracy run went."""
+        if key.mode == "accuracy":
+            return None
+        if self.settings.offline_target_qps is not None:
+            return self.settings.offline_target_qps
+        accuracy = result.stages.get("accuracy")
+        rate = accuracy.rate if accuracy else None
+        if rate is None:
+            self._watch.stage("measuring the rate to plan for")
+            prompts = self.prompts(key.category)[: _PROBE_SAMPLES[self.settings.smoke]]
+            probe = generate_all(self.engine, prompts, self.generation)
+            rate = len(prompts) / probe.elapsed_s
+        return round(rate * _RATE_HEADROOM, 3)
+
+    @staticmethod
+    def _expected_samples(plan: LoadPlan) -> int | None:
+        if plan.mode == "accuracy":
+            return plan.samples
+        return None
+
+    def _judge(self, key: RunKey, result: Result, stage: Stage, run: LoadRun) -> None:
+        baseline = self.baseline(key.category)
+        scores = None
+        if key.mode == "accuracy":
+            self._watch.stage("scoring the answers")
+            scores = self._score(key.category, run.logs)
+            stage.rate = run.samples / run.elapsed_s
+        accuracy = result.stages.get("accuracy")
+        facts = RunFacts(
+            result.benchmark,
+            result.scenario,
+            key.mode,
+            self.settings.round,
+            run.logs,
+            smoke=self.settings.smoke,
+            scores=scores,
+            baseline=baseline,
+            high_accuracy=self.settings.high_accuracy,
+            accuracy_passed=accuracy_verdict(accuracy.verdicts)
+            if accuracy and key.mode == "performance"
+            else None,
+        )
+        stage.verdicts = judge(facts)
+        if key.mode == "performance":
+            stage.figures = performance_metrics(
+                result.scenario, run.logs.detail, run.elapsed_s, run.tokens
+            )
+        elif scores is not None:
+            stage.figures = _accuracy_figures(scores, facts, stage.verdicts)
+            write_json(result.folder.accuracy / "rouge.json", _rouge_json(scores, facts))
+
+    def _score(self, category: Category, logs: RunLogs) -> RougeScores | None:
+        """ROUGE of the answers as LoadGen logged them; None where the log holds none."""
+        answers = logs.accuracy.first_of_each()
+        items = self.news(category).items
+        indices = [index for index in answers if 0 <= index < len(items)]
+        if not indices:
+            return None
+        texts = self.tokenizer.batch_decode(
+            [list(answers[index].token_ids) for index in indices], skip_special_tokens=True
+        )
+        return score_rouge(texts, [items[index].highlights for index in indices])
+
+    def _write(self, result: Result) -> None:
+        """Write what is known of a result by now: config, summary, report, index."""
+        folder = result.folder
+        folder.write("config.json", self._config_json(result))
+        summary = self.summary(result)
+        folder.write(SUMMARY_JSON, summary)
+        folder.write_text("report.md", report_markdown(summary))
+        folder.publish(keep_all=self.settings.keep_all)
+
+    def _config_json(self, result: Result) -> dict[str, object]:
+        description = dataclasses.asdict(self._engine.description) if self._engine else None
+        news = self.news(result.benchmark.category)
+        return {
+            "suite_version": __version__,
+            "settings": self.settings.as_json(),
+            "engine": description,
+            "dataset": {"name": news.name, "samples": len(news.items), "sha256": news.sha256},
+            "prompts_sha256": self._prompts_sha256(result.benchmark.category),
+            "system": describe_system(),
+        }
+
+    def _prompts_sha256(self, category: Category) -> str | None:
+        if category not in self._prompts:
+            return None
+        return hashlib.sha256(json.dumps(self._prompts[category]).encode()).hexdigest()
+
+    def summary(self, result: Result) -> dict[str, Any]:
+        """summary.json of a result as it stands."""
+        settings, engine = self.settings, self._engine.description if self._engine else None
+        planned = {
+            key.mode
+            for key in self.planned
+            if (key.category, key.scenario) == (result.benchmark.category, result.scenario.name)
+        }
+        finished = {mode for mode, stage in result.stages.items() if stage.verdicts}
+        label = settings.label
+        if engine is not None and engine.stand_in:
+            label = "made with a stand-in engine: not a measurement of any system"
+        return {
+            "schema_version": SCHEMA_VERSION,
+            "meta": {
+                "category": result.benchmark.category,
+                "scenario": result.scenario.name,
+                "benchmark": result.benchmark.id,
+                "model": settings.model,
+                "dataset": settings.dataset,
+                "round": settings.round.name,
+                "profile": settings.profile,
+                "label": label,
+                "started": result.started.isoformat(timespec="seconds"),
+                "node_name": settings.node_name,
+                "status": _status(result, planned - finished),
+                "reason": result.failure,
+            },
+            "system": {**describe_system(), "loadgen_version": loadgen_version()},
+            "run": {mode: stage.figures or None for mode, stage in result.stages.items()},
+            "verdicts": [v.as_json() for v in result.verdicts],
+            "logs": _files(result, "mlperf_log_*"),
+            "plots": _files(result, "plots/*"),
+        }
+
+
+def _status(result: Result, unfinished: set[Mode]) -> str:
+    """failed: died; running: not over; invalid: a rule failed; else complete."""
+    if result.failure is not None:
+        return "failed"
+    if unfinished or not result.verdicts:
+        return "running"
+    return "invalid" if any(v.status == "failed" for v in result.verdicts) else "complete"
+
+
+def _files(result: Result, pattern: str) -> list[str]:
+    root = result.folder.path
+    return sorted(str(p.relative_to(root)) for p in root.rglob(pattern) if p.is_file())
+
+
+def _accuracy_figures(
+    scores: RougeScores, facts: RunFacts, verdicts: list[Verdict]
+) -> dict[str, Any]:
+    return {
+        "total_samples": facts.logs.detail["qsl_reported_total_count"],
+        "rouge": {name: getattr(scores, name) for name in ROUGE_NAMES},
+        "passed": accuracy_verdict(verdicts),
+        "run_gen_len": scores.gen_len,
+        "run_gen_num": scores.gen_num,
+    }
+
+
+def _rouge_json(scores: RougeScores, facts: RunFacts) -> Mapping[str, object]:
+    """rouge.json: scores and thresholds in percent, lengths in characters."""
+    baseline = facts.baseline
+    content: dict[str, object] = {name: getattr(scores, name) for name in ROUGE_NAMES}
+    content["baseline"] = dict(baseline.rouge) if baseline else None
+    content["baseline_gen_len"] = baseline.gen_len if baseline else None
+    content["baseline_source"] = baseline.source if baseline else None
+    content["gate_multiplier"] = facts.gate if baseline else None
+    for name in ROUGE_NAMES:
+        value = round(baseline.rouge[name] * facts.gate, 4) if baseline else None
+        content[f"threshold_{name}"] = value
+    content["run_gen_len"], content["run_gen_num"] = scores.gen_len, scores.gen_num
+    return content
+
+
+def load_vllm(session: Session) -> Engine:
+    """The engine that the settings ask for."""
+    from mlperf_suite.engines.vllm_engine import VllmConfig, VllmEngine
+
+    settings = session.settings
+    return VllmEngine.load(
+        VllmConfig(
+            session.model_path,
+            settings.precision,  # type: ignore[arg-type]
+            settings.tensor_parallel_size,
+            settings.max_model_len,
+            settings.gpu_memory_utilization,
+            settings.max_new_tokens,
+            600.0 if settings.smoke else 3600.0,
+            settings.token,
+            dict(settings.engine_args),
+        )
+    )
+
+

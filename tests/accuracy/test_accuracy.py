@@ -1,0 +1,10 @@
+"""What an accuracy run must show, in every scenario: all samples answered, and each score at its gate."""
+
+import pytest
+
+pytestmark = pytest.mark.accuracy
+MODE, SCENARIOS = "accuracy", ("Offline",)
+
+
+def test_rule(verdict, expect):
+    expect(verdict)
