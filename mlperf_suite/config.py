@@ -117,7 +117,10 @@ def _joined(choices: tuple[str, ...]) -> str:
     return "allowed are " + ", ".join(choices)
 
 
-_COUNT, _COUNT_OR_AUTO = "allowed is a whole number from 1", "allowed is a whole number from 1, or auto"
+_COUNT, _COUNT_OR_AUTO = (
+    "allowed is a whole number from 1",
+    "allowed is a whole number from 1, or auto",
+)
 _RATE_OR_AUTO = "allowed is a number above 0, or auto"
 
 OPTIONS: tuple[OptionSpec, ...] = (
@@ -196,9 +199,7 @@ OPTIONS: tuple[OptionSpec, ...] = (
     OptionSpec(
         "keep-all", "1 keeps every run, 0 the latest of its kind", _flag, "allowed are 0, 1", "1"
     ),
-    OptionSpec(
-        "max-model-len", "the engine's longest context, in tokens", _count, _COUNT
-    ),
+    OptionSpec("max-model-len", "the engine's longest context, in tokens", _count, _COUNT),
     OptionSpec(
         "gpu-memory-utilization",
         "the share of each GPU's memory that the engine takes",
@@ -291,10 +292,7 @@ def resolve_settings(
     """
     environment = os.environ if environment is None else environment
     in_file = _read_config_file(config_file)
-    value = {
-        spec.dest: _value(spec, options, environment, in_file)
-        for spec in OPTIONS
-    }
+    value = {spec.dest: _value(spec, options, environment, in_file) for spec in OPTIONS}
     profile = cast(Profile, value["profile"])
     token = next((environment[name] for name in TOKEN_VARIABLES if environment.get(name)), None)
     base = EMBEDDED if profile == "smoke" else OFFICIAL
@@ -359,7 +357,7 @@ def _read_config_file(config_file: str | None) -> dict[str, Any]:
     if config_file is None:
         return {}
     try:
-        with open(config_file, "rb") as file:
+        with Path(config_file).open("rb") as file:
             in_file = tomllib.load(file)
     except OSError as error:
         raise UsageError(f"--suite-config {config_file}: {error.strerror}") from error

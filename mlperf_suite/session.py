@@ -26,7 +26,7 @@ from mlperf_suite.datasets.news import News, load_news
 from mlperf_suite.datasets.prompts import encode_prompts, load_tokenizer
 from mlperf_suite.engines.batch import generate_all
 from mlperf_suite.engines.protocol import Engine
-from mlperf_suite.errors import EngineError, RunError, SuiteError, UsageError
+from mlperf_suite.errors import RunError, SuiteError, UsageError
 from mlperf_suite.loadgen.logs import RunLogs
 from mlperf_suite.loadgen.plan import SMOKE, LoadPlan, Mode, plan_run
 from mlperf_suite.loadgen.runner import (
@@ -101,8 +101,12 @@ class Result:
 
     @property
     def verdicts(self) -> list[Verdict]:
-        return [v for mode in ("accuracy", "performance") if mode in self.stages
-                for v in self.stages[mode].verdicts]
+        return [
+            v
+            for mode in ("accuracy", "performance")
+            if mode in self.stages
+            for v in self.stages[mode].verdicts
+        ]
 
 
 class Session:
@@ -464,5 +468,3 @@ def load_vllm(session: Session) -> Engine:
             dict(settings.engine_args),
         )
     )
-
-

@@ -24,12 +24,12 @@ _PAIRS_PER_TASK = 256
 
 @dataclass(frozen=True, slots=True)
 class RougeScores:
-    """The four mean F-measures in percent, and the length in characters and number of predictions."""
+    """The four mean F-measures in percent; the predictions' length in characters, and number."""
 
     rouge1: float
     rouge2: float
-    rougeL: float
-    rougeLsum: float
+    rougeL: float  # noqa: N815 - the score's own name
+    rougeLsum: float  # noqa: N815
     gen_len: int
     gen_num: int
 

@@ -13,7 +13,7 @@ Category = Literal["datacenter", "edge"]
 CATEGORIES: tuple[Category, ...] = ("datacenter", "edge")
 
 MIN_DURATION_MS = 600_000
-"""Every scenario of a submission runs ten minutes at least (mlperf.conf, checker TEST_DURATION_MS)."""
+"""Every scenario of a submission runs ten minutes (mlperf.conf; the checker's TEST_DURATION_MS)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +77,9 @@ def _server(name: str, model: str, ttft_ms: float, tpot_ms: float) -> Scenario:
 
 
 def _single_stream(model: str) -> Scenario:
-    return Scenario("SingleStream", model, "SingleStream", "result_90.00_percentile_latency_ns", "ns")
+    return Scenario(
+        "SingleStream", model, "SingleStream", "result_90.00_percentile_latency_ns", "ns"
+    )
 
 
 LLAMA3_1_8B = Benchmark(

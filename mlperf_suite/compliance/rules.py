@@ -22,6 +22,8 @@ EARLY_STOPPING_MIN_QUERIES = 64
 """Early stopping cannot estimate a 90th or 99th percentile from fewer (MLPerf Inference rules)."""
 SINGLE_STREAM_MIN_QUERIES = 1024
 """SingleStream's minimum where early stopping is not used (MLPerf Inference rules)."""
+LAST_KEY: dict[Mode, str] = {"accuracy": "power_end", "performance": "num_errors"}
+"""What LoadGen writes at the very end of a run of each mode."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +133,7 @@ def _is_true(run: RunFacts, key: str) -> Verdict:
 def _log_is_whole(run: RunFacts) -> Verdict:
     """LoadGen's detail log can be read from its first line to its last."""
     damage = list(run.logs.detail.damage)
-    if run.logs.detail["num_errors"] is None and not damage:
+    if run.logs.detail[LAST_KEY[run.mode]] is None and not damage:
         damage.append("the last entries are missing")
     return _verdict(not damage, damage[0] if damage else "whole", "whole")
 
@@ -339,7 +341,7 @@ def loadgen_unmodified(run: RunFacts) -> Verdict:
 
 @rule("performance")
 def accuracy_passed(run: RunFacts) -> Verdict:
-    """The accuracy run of the same system passed: without it a performance result counts nothing."""
+    """The accuracy run of the same system passed; without it a performance counts nothing."""
     if run.accuracy_passed is None:
         why = "no accuracy run was made with it"
         return Verdict("", "not judged", "no accuracy run", "accuracy passed", why)

@@ -18,7 +18,10 @@ import numpy as np
 from mlperf_suite.errors import DatasetError
 
 EMBEDDED_NEWS = Path(__file__).parent / "embedded" / "news.jsonl"
-HUB_NAMES = {"cnn_dailymail": "abisee/cnn_dailymail", "abisee/cnn_dailymail": "abisee/cnn_dailymail"}
+HUB_NAMES = {
+    "cnn_dailymail": "abisee/cnn_dailymail",
+    "abisee/cnn_dailymail": "abisee/cnn_dailymail",
+}
 _HUB_CONFIG, _HUB_SPLIT = "3.0.0", "validation"
 # The official preparation renames the hub's columns: article to input, highlights to output.
 _FIELDS = (("article", "highlights"), ("input", "output"))
@@ -59,7 +62,6 @@ class News:
                 f"allowed is 1 to {len(self.items)}, or auto"
             )
         return News(self.name, self.items[:count])
-
 
     def for_benchmark(self, samples: int) -> News:
         """What a benchmark of `samples` samples takes of this data.
@@ -153,9 +155,7 @@ def _parquet_rows(path: Path) -> Iterator[tuple[str, object]]:
     from datasets import load_dataset
 
     try:
-        table = load_dataset(
-            "parquet", data_files=str(path), split="train", streaming=True
-        )
+        table = load_dataset("parquet", data_files=str(path), split="train", streaming=True)
         for number, row in enumerate(table, 1):
             yield f"row {number}", row
     except OSError:

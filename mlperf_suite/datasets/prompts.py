@@ -12,7 +12,7 @@ from mlperf_suite.errors import UsageError
 
 
 def load_tokenizer(model: str, token: str | None = None) -> Any:
-    """The model's own tokenizer, from a folder or the hub. Raises UsageError where there is none."""
+    """The tokenizer of a folder or hub id. Raises UsageError where there is none."""
     from transformers import AutoTokenizer
 
     try:

@@ -12,6 +12,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from mlperf_suite.benchmarks.tasks import Generation
 from mlperf_suite.engines.protocol import EngineDescription, Listener, Request
@@ -79,13 +80,12 @@ class StandInEngine:
                 tag = request.tag
                 if self._fail_after is not None and number >= self._fail_after:
                     error = EngineError("the stand-in engine died, as it was told to")
-                    self._at(now, lambda tag=tag, error=error: listener.failed(tag, error))
+                    self._at(now, partial(listener.failed, tag, error))
                     continue
                 tokens = self._answer(request.prompt_token_ids)[: generation.max_new_tokens]
                 if stream:
-                    first = tokens[:1]
-                    self._at(first_at, lambda tag=tag, first=first: listener.first_token(tag, first))
-                self._at(last_at, lambda tag=tag, tokens=tokens: listener.finished(tag, tokens))
+                    self._at(first_at, partial(listener.first_token, tag, tokens[:1]))
+                self._at(last_at, partial(listener.finished, tag, tokens))
             self._changed.notify()
 
     def _at(self, when: float, action: Callable[[], None]) -> None:

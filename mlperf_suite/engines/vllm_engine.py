@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import inspect
 import itertools
 import logging
 import os
@@ -17,6 +18,7 @@ import threading
 import time
 from collections.abc import Coroutine, Iterator, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Literal, TypeVar
 
 from mlperf_suite.benchmarks.tasks import Generation
@@ -34,6 +36,8 @@ VLLM_DTYPES: dict[Precision, str] = {
 
 _CPU_KV_CACHE_GIB = "2"
 """The CPU build's KV cache: 93,000 tokens of the embedded model, and it fits a laptop."""
+
+_SHUTDOWN_S = 15.0
 
 _Result = TypeVar("_Result")
 
@@ -176,7 +180,7 @@ class VllmEngine:
         self._closed = True
         if self._llm is not None:
             with contextlib.suppress(Exception):
-                self._call(self._shut_down(), 20)
+                self._call(self._shut_down(), _SHUTDOWN_S + 5)
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join(10)
         if not self._loop.is_running():
@@ -190,7 +194,9 @@ class VllmEngine:
         await asyncio.gather(*self._tasks, return_exceptions=True)
         llm, self._llm = self._llm, None
         handler = getattr(llm, "output_handler", None)
-        llm.shutdown()
+        # Without a timeout vLLM kills its processes after 5 s, which a loaded machine can take.
+        takes_timeout = "timeout" in inspect.signature(llm.shutdown).parameters
+        llm.shutdown(**({"timeout": _SHUTDOWN_S} if takes_timeout else {}))
         if handler is not None:
             await asyncio.gather(handler, return_exceptions=True)
 
@@ -210,7 +216,8 @@ def _engine_arguments(config: VllmConfig) -> Any:
         from vllm.engine.arg_utils import AsyncEngineArgs
     except ImportError as error:
         raise EngineError(
-            f"vLLM cannot be imported ({_one_line(error)}): install requirements/cpu.lock or gpu.lock"
+            f"vLLM cannot be imported ({_one_line(error)}): "
+            "install requirements/cpu.lock or gpu.lock"
         ) from error
     on_cpu = _runs_on_cpu()
     arguments: dict[str, object] = {
@@ -251,7 +258,7 @@ def _runs_on_cpu() -> bool:
 
 
 def _every_gpu() -> int:
-    """The number of GPUs, down to a power of two, which every Llama's heads divide by; 1 on a CPU."""
+    """The GPUs, down to a power of two, which every Llama's heads divide by; 1 on a CPU."""
     import torch
 
     count = torch.cuda.device_count() if torch.cuda.is_available() else 1
@@ -311,7 +318,7 @@ def _environment(config: VllmConfig) -> Iterator[None]:
         "VLLM_WORKER_MULTIPROC_METHOD": "spawn",
         "TOKENIZERS_PARALLELISM": "false",
     }
-    if os.path.isdir(config.model):
+    if Path(config.model).is_dir():
         defaults["HF_HUB_OFFLINE"] = "1"
     missing = {name: value for name, value in defaults.items() if name not in os.environ}
     handlers = {s: signal.getsignal(s) for s in (signal.SIGINT, signal.SIGTERM)}

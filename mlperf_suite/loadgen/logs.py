@@ -171,7 +171,9 @@ def read_logs(folder: Path) -> RunLogs:
     detail_text, accuracy_text = texts[DETAIL], texts[ACCURACY]
     return RunLogs(
         folder,
-        DetailLog({}, damage=(problems[DETAIL],)) if detail_text is None else parse_detail(detail_text),
+        DetailLog({}, damage=(problems[DETAIL],))
+        if detail_text is None
+        else parse_detail(detail_text),
         texts[SUMMARY] or "",
         AccuracyLog((), (problems[ACCURACY],))
         if accuracy_text is None

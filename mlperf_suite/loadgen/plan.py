@@ -16,7 +16,7 @@ PERFORMANCE_SAMPLES_KEY = "performance_sample_count_override"
 
 @dataclass(frozen=True, slots=True)
 class Shortened:
-    """What a smoke run asks for in place of MLPerf's durations and counts (ms, samples, queries)."""
+    """What a smoke run asks for in place of MLPerf's durations (ms) and query counts."""
 
     min_duration_ms: int
     min_query_count: int

@@ -28,8 +28,10 @@ def closing_table(summary: Mapping[str, Any], folder: Path) -> RenderableType:
         Text.assemble(
             (meta["label"], "bold"), ", ", (meta["status"], _COLOURS.get(meta["status"], ""))
         ),
-        Text(f"{meta['benchmark']}, model {meta['model']}, data {meta['dataset']}, "
-             f"round {meta['round']}"),
+        Text(
+            f"{meta['benchmark']}, model {meta['model']}, data {meta['dataset']}, "
+            f"round {meta['round']}"
+        ),
     ]
     if meta["reason"]:
         parts.append(Text(f"failed: {meta['reason']}", "bold red"))
@@ -52,7 +54,9 @@ def _figures(run: Mapping[str, Any]) -> list[str]:
             for key, unit in (("tokens_per_sec", "tokens/s"), ("samples_per_sec", "samples/s"))
             if performance[key] is not None
         ]
-        lines.append(f"{', '.join(rates)}; LoadGen: {'VALID' if performance['valid'] else 'INVALID'}")
+        lines.append(
+            f"{', '.join(rates)}; LoadGen: {'VALID' if performance['valid'] else 'INVALID'}"
+        )
         for name, key in (("latency", "latency_ms"), ("TTFT", "ttft_ms"), ("TPOT", "tpot_ms")):
             if performance[key]:
                 values = [f"{p} {v:,.1f}" for p, v in performance[key].items()]

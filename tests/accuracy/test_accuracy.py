@@ -1,4 +1,4 @@
-"""What an accuracy run must show, in every scenario: all samples answered, and each score at its gate."""
+"""What an accuracy run must show in every scenario: all answered, each score at its gate."""
 
 import pytest
 

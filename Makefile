@@ -1,0 +1,34 @@
+# One target for each thing a person does. Each sets up what it needs, once.
+SHELL := /bin/bash
+PYTEST := .venv/bin/python -m pytest
+
+.PHONY: help setup offline test test-slow lint locks perf clean
+
+help:             ## this list
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 18
+
+setup:            ## virtual environment, locked packages, embedded model (BUILD=cpu|gpu)
+	@scripts/set_up.sh
+
+offline: setup    ## Offline, datacenter: measure and judge a real engine (ARGS=more options)
+	$(PYTEST) -m "offline and datacenter" $(ARGS)
+
+test: setup       ## the tests of the suite itself
+	$(PYTEST) meta_tests -m "not slow" $(ARGS)
+
+test-slow: setup  ## the long tests of the suite itself
+	$(PYTEST) meta_tests -m slow $(ARGS)
+
+perf: setup       ## what the suite itself costs, beside the bare engine
+	.venv/bin/python -m perf.offline_overhead
+
+lint: setup       ## ruff and mypy
+	.venv/bin/ruff check .
+	.venv/bin/ruff format --check .
+	.venv/bin/mypy
+
+locks:            ## make the locks again (needs uv)
+	scripts/make_locks.sh
+
+clean:            ## remove what setup made
+	rm -rf .venv .assets

@@ -1,0 +1,39 @@
+#!/usr/bin/env bash
+# Set up everything the suite needs in .venv and .assets, once for each state of the locks.
+# BUILD=cpu (the default) or gpu picks the lock. Nothing is done where the last set-up still holds.
+set -eu
+cd "$(dirname "$0")/.."
+build=${BUILD:-cpu}
+lock=requirements/$build.lock
+state=$(cat "$lock" requirements/assets.lock "$0" mlperf_suite/assets.py | sha256sum | cut -d' ' -f1)
+stamp=.venv/.set-up
+if [ -f "$stamp" ] && [ "$(cat "$stamp")" = "$state" ] && [ -f .assets/.set-up ]; then
+  exit 0
+fi
+
+say() { printf 'set-up: %s\n' "$*"; }
+python=${PYTHON:-python3.11}
+command -v "$python" >/dev/null || python=python3
+"$python" -c 'import sys; sys.exit(sys.version_info[:2] != (3, 11))' || {
+  say "the locks are for Python 3.11, and $python is $("$python" -V): set PYTHON=/path/to/python3.11" >&2
+  exit 1
+}
+say "virtual environment in .venv"
+"$python" -m venv .venv || {
+  say "python3.11 cannot make a virtual environment: apt-get install python3.11-venv" >&2
+  exit 1
+}
+pip=".venv/bin/python -m pip --disable-pip-version-check"
+say "packages of $lock (about 3 GB, a minute or two)"
+torch=$(grep -o '^torch==[^ ]*+cpu' "$lock" || true)
+if [ -n "$torch" ]; then
+  # The CPU build of torch lies on PyTorch's own index, unless pip is set up to find it elsewhere.
+  $pip install --quiet --no-deps "$torch" 2>/dev/null ||
+    $pip install --quiet --no-deps --index-url https://download.pytorch.org/whl/cpu "$torch"
+fi
+$pip install --quiet --no-deps -r "$lock"
+say "the embedded model and NLTK's punkt in .assets"
+.venv/bin/python -m mlperf_suite.assets
+touch .assets/.set-up
+printf '%s\n' "$state" >"$stamp"
+say "done"
