@@ -23,5 +23,9 @@ class EngineError(SuiteError):
     """The engine could not be made, refused a prompt, or died."""
 
 
+class EngineDiedError(EngineError):
+    """The engine is gone: no request of any sample can be answered any more."""
+
+
 class RunError(SuiteError):
     """A LoadGen run that ended without a result."""

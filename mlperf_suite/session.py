@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import cached_property
+from pathlib import Path
 from typing import Any, Protocol
 
 from mlperf_suite import __version__
@@ -125,6 +126,8 @@ class Session:
         self._load_engine = load_engine
         self._engine: Engine | None = None
         self._watch = watcher
+        self.engine_log: Path | None = None
+        """Where the engine's output goes: the folder of the run that loads it."""
 
     def check(self) -> None:
         """Find what would stop the session, before anything slow is loaded. Raises UsageError."""
@@ -236,6 +239,7 @@ class Session:
         stage = result.stages[key.mode] = Stage()
         try:
             self._write(result)
+            self.engine_log = self.engine_log or result.folder.path / "engine.log"
             self._check_prompts(key.category)
             run = self._load_run(key, result)
             self._judge(key, result, stage, run)
@@ -464,6 +468,7 @@ def load_vllm(session: Session) -> Engine:
             settings.gpu_memory_utilization,
             settings.max_new_tokens,
             600.0 if settings.smoke else 3600.0,
+            session.engine_log,
             settings.token,
             dict(settings.engine_args),
         )

@@ -16,7 +16,7 @@ from functools import partial
 
 from mlperf_suite.benchmarks.tasks import Generation
 from mlperf_suite.engines.protocol import EngineDescription, Listener, Request
-from mlperf_suite.errors import EngineError
+from mlperf_suite.errors import EngineDiedError
 
 Answer = Callable[[Sequence[int]], Sequence[int]]
 
@@ -79,7 +79,7 @@ class StandInEngine:
                 number = next(self._requests)
                 tag = request.tag
                 if self._fail_after is not None and number >= self._fail_after:
-                    error = EngineError("the stand-in engine died, as it was told to")
+                    error = EngineDiedError("the stand-in engine died, as it was told to")
                     self._at(now, partial(listener.failed, tag, error))
                     continue
                 tokens = self._answer(request.prompt_token_ids)[: generation.max_new_tokens]

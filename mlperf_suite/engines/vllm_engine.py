@@ -24,7 +24,7 @@ from typing import Any, Literal, TypeVar
 from mlperf_suite.benchmarks.tasks import Generation
 from mlperf_suite.engines.processes import descendants, end_processes
 from mlperf_suite.engines.protocol import EngineDescription, Listener, Request
-from mlperf_suite.errors import EngineError
+from mlperf_suite.errors import EngineDiedError, EngineError
 
 Precision = Literal["bf16", "fp16", "fp32", "auto"]
 VLLM_DTYPES: dict[Precision, str] = {
@@ -47,7 +47,8 @@ class VllmConfig:
     """How to load the engine.
 
     `tensor_parallel_size` None is every GPU that the model can be split over. `extra` is anything
-    vLLM's AsyncEngineArgs takes, and beats every other setting. `token` is for the hub.
+    vLLM's AsyncEngineArgs takes, and beats every other setting. `token` is for the hub. All that
+    vLLM says goes to `log_file`, or to this process's output where that is None.
     """
 
     model: str
@@ -57,6 +58,7 @@ class VllmConfig:
     gpu_memory_utilization: float | None = None
     max_new_tokens: int = 128
     load_timeout_s: float = 600.0
+    log_file: Path | None = None
     token: str | None = field(default=None, repr=False)
     extra: dict[str, object] = field(default_factory=dict)
 
@@ -93,22 +95,23 @@ class VllmEngine:
 
     def _load(self) -> None:
         before = set(descendants())
-        with _environment(self._config):
+        with _environment(self._config), _output_to(self._config.log_file):
             started = time.monotonic()
             try:
                 arguments = _engine_arguments(self._config)
-                self._llm = self._call(_make(arguments), self._config.load_timeout_s)
+                self._llm = self.call(_make(arguments), self._config.load_timeout_s)
             except EngineError:
                 raise
             except TimeoutError as error:
                 raise EngineError(
                     f"vLLM did not load {self._config.model} within "
-                    f"{self._config.load_timeout_s:.0f} s: see its log above"
+                    f"{self._config.load_timeout_s:.0f} s ({self._see_log})"
                 ) from error
             # vLLM raises every kind of error while it loads; the user needs the reason, in a line.
             except Exception as error:
                 raise EngineError(
-                    f"vLLM could not load {self._config.model}: {_one_line(error)}"
+                    f"vLLM could not load {self._config.model}: {_one_line(error)} "
+                    f"({self._see_log})"
                 ) from error
             finally:
                 self._processes = [pid for pid in descendants() if pid not in before]
@@ -162,9 +165,18 @@ class VllmEngine:
         # A refused prompt is a ValueError, a dead engine an EngineDeadError, a bug anything else;
         # each ends the run with its own words.
         except Exception as error:
-            listener.failed(request.tag, EngineError(f"{type(error).__name__}: {_one_line(error)}"))
+            listener.failed(request.tag, self._explained(error))
         else:
             listener.finished(request.tag, token_ids)
+
+    def _explained(self, error: Exception) -> EngineError:
+        if self._llm is None or self._llm.errored:
+            return EngineDiedError(f"the engine died while it answered ({self._see_log})")
+        return EngineError(f"{type(error).__name__}: {_one_line(error)}")
+
+    @property
+    def _see_log(self) -> str:
+        return f"see {self._config.log_file}" if self._config.log_file else "see its output above"
 
     def abort(self) -> None:
         def cancel() -> None:
@@ -180,7 +192,7 @@ class VllmEngine:
         self._closed = True
         if self._llm is not None:
             with contextlib.suppress(Exception):
-                self._call(self._shut_down(), _SHUTDOWN_S + 5)
+                self.call(self._shut_down(), _SHUTDOWN_S + 5)
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join(10)
         if not self._loop.is_running():
@@ -200,7 +212,13 @@ class VllmEngine:
         if handler is not None:
             await asyncio.gather(handler, return_exceptions=True)
 
-    def _call(self, coroutine: Coroutine[Any, Any, _Result], timeout_s: float) -> _Result:
+    @property
+    def async_llm(self) -> Any:
+        """vLLM's AsyncLLM itself, for what the protocol does not cover; use it through `call`."""
+        return self._llm
+
+    def call(self, coroutine: Coroutine[Any, Any, _Result], timeout_s: float) -> _Result:
+        """Run a coroutine on the engine's own loop and wait for it. Raises TimeoutError."""
         return asyncio.run_coroutine_threadsafe(coroutine, self._loop).result(timeout_s)
 
 
@@ -332,6 +350,31 @@ def _environment(config: VllmConfig) -> Iterator[None]:
         if threading.current_thread() is threading.main_thread():
             for number, handler in handlers.items():
                 signal.signal(number, handler)
+
+
+@contextlib.contextmanager
+def _output_to(log_file: Path | None) -> Iterator[None]:
+    """Send vLLM's output to a file: its processes inherit it, and its loggers here keep it."""
+    if log_file is None:
+        yield
+        return
+    import vllm.logger  # noqa: F401 - sets up the loggers that are redirected below
+
+    log_file.parent.mkdir(parents=True, exist_ok=True)
+    logger = logging.getLogger("vllm")
+    logger.propagate = False
+    logger.handlers = [logging.FileHandler(log_file)]
+    file = log_file.open("a")
+    saved = [(number, os.dup(number)) for number in (1, 2)]
+    for number, _ in saved:
+        os.dup2(file.fileno(), number)
+    try:
+        yield
+    finally:
+        for number, copy in saved:
+            os.dup2(copy, number)
+            os.close(copy)
+        file.close()
 
 
 def _allowed_cpus() -> str:

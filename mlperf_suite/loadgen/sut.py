@@ -17,7 +17,7 @@ import numpy as np
 
 from mlperf_suite.benchmarks.tasks import Generation
 from mlperf_suite.engines.protocol import Engine, Request
-from mlperf_suite.errors import EngineError
+from mlperf_suite.errors import EngineDiedError, EngineError
 
 _FAILED_QUERY_PAUSE_S = 0.01
 """After a failure every query is answered at once; without a pause SingleStream would spin."""
@@ -95,7 +95,8 @@ class Sut:
 
     def failed(self, tag: int, error: EngineError) -> None:
         index = self._outstanding.get(tag)
-        self.fail(f"sample {index}: {error}" if index is not None else str(error))
+        one_sample = index is not None and not isinstance(error, EngineDiedError)
+        self.fail(f"sample {index}: {error}" if one_sample else str(error))
 
     def fail(self, reason: str) -> None:
         """Mark the run as failed, for the first reason given, and let LoadGen come to its end."""

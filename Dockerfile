@@ -1,0 +1,19 @@
+# For GPU runners: docker build -t mlperf-suite . && docker run --gpus all -e HF_TOKEN \
+#   -v "$PWD/results:/suite/results" mlperf-suite -m offline --profile official
+#
+# CUDA comes with the locked wheels, the driver from the host (NVIDIA Container Toolkit).
+FROM python:3.11-slim-bookworm
+ENV NVIDIA_VISIBLE_DEVICES=all NVIDIA_DRIVER_CAPABILITIES=compute,utility
+# vLLM compiles kernels at its first start.
+RUN apt-get update \
+ && apt-get install -y --no-install-recommends gcc g++ make \
+ && rm -rf /var/lib/apt/lists/*
+WORKDIR /suite
+# The slow layers first: they change with the locks only.
+COPY requirements requirements
+COPY scripts/set_up.sh scripts/
+COPY mlperf_suite/__init__.py mlperf_suite/assets.py mlperf_suite/errors.py mlperf_suite/
+RUN BUILD=gpu scripts/set_up.sh
+COPY . .
+ENTRYPOINT ["/suite/.venv/bin/python", "-m", "pytest"]
+CMD ["-m", "offline", "--profile", "official"]
