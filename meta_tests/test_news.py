@@ -242,9 +242,8 @@ def test_a_parquet_row_without_a_field_is_named(tmp_path: Path) -> None:
         st.binary(),
         st.recursive(
             st.none() | st.booleans() | st.floats() | st.text(),
-            lambda children: (
-                st.lists(children)
-                | st.dictionaries(st.sampled_from(["article", "input"]), children)
+            lambda inner: (
+                st.lists(inner) | st.dictionaries(st.sampled_from(["article", "input"]), inner)
             ),
             max_leaves=8,
         ).map(lambda value: json.dumps(value).encode()),
