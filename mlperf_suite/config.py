@@ -109,7 +109,7 @@ def _engine_arg(text: str) -> tuple[str, object]:
         return key, literals[value.lower()]
     try:
         return key, tomllib.loads(f"value = {value}")["value"]
-    except tomllib.TOMLDecodeError:
+    except (tomllib.TOMLDecodeError, RecursionError):
         return key, value
 
 
@@ -294,7 +294,9 @@ def resolve_settings(
     in_file = _read_config_file(config_file)
     value = {spec.dest: _value(spec, options, environment, in_file) for spec in OPTIONS}
     profile = cast(Profile, value["profile"])
-    token = next((environment[name] for name in TOKEN_VARIABLES if environment.get(name)), None)
+    engine_args = dict(value["engine_arg"] or [])
+    tokens = (engine_args.pop("hf_token", None), *map(environment.get, TOKEN_VARIABLES))
+    token = next((str(token) for token in tokens if token), None)
     base = EMBEDDED if profile == "smoke" else OFFICIAL
     model = value["model"] or base.model
     model = MODEL_ALIASES.get(model, model)
@@ -324,7 +326,7 @@ def resolve_settings(
         max_model_len=value["max_model_len"]
         or (None if profile == "smoke" else _OFFICIAL_MAX_MODEL_LEN),
         gpu_memory_utilization=value["gpu_memory_utilization"],
-        engine_args=dict(value["engine_arg"] or []),
+        engine_args=engine_args,
         node_name=environment.get("NODE_NAME"),
         token=token,
     )
@@ -361,7 +363,8 @@ def _read_config_file(config_file: str | None) -> dict[str, Any]:
             in_file = tomllib.load(file)
     except OSError as error:
         raise UsageError(f"--suite-config {config_file}: {error.strerror}") from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    # ValueError: not TOML, not UTF-8, or a number of more digits than Python takes.
+    except (ValueError, RecursionError) as error:
         raise UsageError(f"--suite-config {config_file}: not TOML: {error}") from error
     known = {spec.dest for spec in OPTIONS}
     named = {name.replace("-", "_"): value for name, value in in_file.items()}
@@ -395,6 +398,8 @@ def _as_texts(spec: OptionSpec, value: Any) -> Any:
         return [f"{key}={_as_texts(spec, item)}" for key, item in value.items()]
     if spec.repeatable and isinstance(value, list):
         return [str(item) for item in value]
+    if isinstance(value, Mapping | list):
+        raise UsageError(f"--suite-config: {spec.dest} = {value}: one value; {spec.allowed}")
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 

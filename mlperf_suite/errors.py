@@ -4,7 +4,11 @@ from __future__ import annotations
 
 
 class SuiteError(Exception):
-    """Base of every error that the suite raises on purpose."""
+    """Base of every error that the suite raises on purpose; its message is one line."""
+
+    def __init__(self, message: str) -> None:
+        # A value or another library's words within it may have several.
+        super().__init__(" ".join(message.splitlines()))
 
 
 class UsageError(SuiteError):

@@ -7,6 +7,7 @@ folder of them, of that shape.
 
 from __future__ import annotations
 
+import glob
 import hashlib
 import json
 from collections.abc import Iterable, Iterator, Mapping
@@ -102,8 +103,9 @@ def _data_files(path: Path) -> list[Path]:
             raise DatasetError(f"--dataset {path}: unknown kind of file, allowed are {allowed}")
         return [path]
     found = sorted(p for p in path.rglob("*") if p.suffix in _SUFFIXES and p.is_file())
-    # A copy of the hub's repository also holds the train and test splits.
+    # A copy of the hub's repository also holds the other splits, and versions 1.0.0 and 2.0.0.
     chosen = [p for p in found if p.name.startswith(_HUB_SPLIT)] or found
+    chosen = [p for p in chosen if _HUB_CONFIG in p.relative_to(path).parts] or chosen
     if not chosen:
         raise DatasetError(f"--dataset {path}: the folder holds no {', '.join(_SUFFIXES)} file")
     return chosen
@@ -120,19 +122,25 @@ def _rows(path: Path) -> Iterator[tuple[str, object]]:
             yield from _json_rows(path)
     except OSError as error:
         raise DatasetError(f"--dataset {path}: cannot be read: {error.strerror}") from error
+
+
+def _decode(path: Path, place: str, raw: bytes) -> str:
+    try:
+        return raw.decode("utf-8")
     except UnicodeDecodeError as error:
-        raise DatasetError(f"--dataset {path}: not UTF-8 text at byte {error.start}") from error
+        raise DatasetError(f"--dataset {path}: {place}not UTF-8 at byte {error.start}") from error
 
 
 def _jsonl_rows(path: Path) -> Iterator[tuple[str, object]]:
-    with path.open(encoding="utf-8") as lines:
+    with path.open("rb") as lines:
         for number, line in enumerate(lines, 1):
             if line.strip():
-                yield f"line {number}", _parse_json(path, f"line {number}: ", line)
+                place = f"line {number}"
+                yield place, _parse_json(path, f"{place}: ", _decode(path, f"{place}: ", line))
 
 
 def _json_rows(path: Path) -> Iterator[tuple[str, object]]:
-    parsed = _parse_json(path, "", path.read_text(encoding="utf-8"))
+    parsed = _parse_json(path, "", _decode(path, "", path.read_bytes()))
     if not isinstance(parsed, list):
         raise DatasetError(
             f"--dataset {path}: expected a list of rows, found {type(parsed).__name__}"
@@ -147,6 +155,9 @@ def _parse_json(path: Path, place: str, text: str) -> object:
     except json.JSONDecodeError as error:
         where = place or f"line {error.lineno}: "
         raise DatasetError(f"--dataset {path}: {where}not JSON: {error.msg}") from error
+    except ValueError as error:
+        # A number of more digits than Python takes.
+        raise DatasetError(f"--dataset {path}: {place}not JSON to be used: {error}") from error
     except RecursionError as error:
         raise DatasetError(f"--dataset {path}: {place}JSON nested too deeply") from error
 
@@ -155,7 +166,9 @@ def _parquet_rows(path: Path) -> Iterator[tuple[str, object]]:
     from datasets import load_dataset
 
     try:
-        table = load_dataset("parquet", data_files=str(path), split="train", streaming=True)
+        # `datasets` takes the name for a pattern.
+        name = glob.escape(str(path))
+        table = load_dataset("parquet", data_files=name, split="train", streaming=True)
         for number, row in enumerate(table, 1):
             yield f"row {number}", row
     except OSError:
@@ -186,6 +199,11 @@ def _item(path: Path, place: str, row: object) -> NewsItem:
         if not isinstance(value, str) or not value.strip():
             problem = "is missing" if field not in row else "is not a text or is empty"
             raise DatasetError(f"--dataset {path}: {place}: field '{field}' {problem}")
+        try:
+            value.encode()
+        except UnicodeEncodeError as error:
+            problem = f"is not valid Unicode at character {error.start}"
+            raise DatasetError(f"--dataset {path}: {place}: field '{field}' {problem}") from error
         values.append(value)
     return NewsItem(*values)
 

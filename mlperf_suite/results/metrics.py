@@ -1,0 +1,58 @@
+"""A performance run's figures, each LoadGen's own wherever its log has one."""
+
+from __future__ import annotations
+
+from mlperf_suite.benchmarks.table import Scenario
+from mlperf_suite.loadgen.logs import DetailLog
+
+PERCENTILES = ("50.00", "90.00", "95.00", "97.00", "99.00", "99.90")
+_LATENCY = "result_{}_percentile_latency_ns"
+_TTFT = "result_first_token_{}_percentile_latency_ns"
+_TPOT = "result_time_per_output_token_{}_percentile_ns"
+_RATES = {
+    "Offline": ("result_tokens_per_second", "result_samples_per_second"),
+    "Server": ("result_completed_tokens_per_second", "result_completed_samples_per_sec"),
+    "SingleStream": ("result_completed_tokens_per_second", "result_qps_with_loadgen_overhead"),
+}
+"""By LoadGen's scenario: the keys of tokens/s and of samples/s."""
+
+
+def percentile_name(percentile: str) -> str:
+    """ "99.00" is p99, "99.90" is p99.9."""
+    return "p" + percentile.rstrip("0").rstrip(".")
+
+
+def _percentiles(detail: DetailLog, key: str) -> dict[str, float] | None:
+    """The percentiles in ms, or None where LoadGen reports none of them in this scenario."""
+    found = {percentile_name(p): detail.milliseconds(key.format(p)) for p in PERCENTILES}
+    values = {name: value for name, value in found.items() if value is not None}
+    return values or None
+
+
+def performance_metrics(
+    scenario: Scenario, detail: DetailLog, elapsed_s: float, tokens: int
+) -> dict[str, object]:
+    """summary.json's run.performance: rates per second, times in ms.
+
+    LoadGen reports no TTFT and TPOT in Offline; they are None there. `duration_s` is the time
+    LoadGen ran and `total_new_tokens` what the SUT counted: its log has neither.
+    """
+    tokens_key, samples_key = _RATES[scenario.loadgen_scenario]
+    samples_per_s = detail.number(samples_key)
+    return {
+        "scenario": scenario.name,
+        "valid": detail["result_validity"] == "VALID",
+        "duration_s": round(elapsed_s, 3),
+        "total_new_tokens": tokens,
+        "tokens_per_sec": detail.number(tokens_key),
+        "samples_per_sec": samples_per_s,
+        "qps": samples_per_s,
+        "latency_ms": _percentiles(detail, _LATENCY),
+        "ttft_ms": _percentiles(detail, _TTFT),
+        "tpot_ms": _percentiles(detail, _TPOT),
+        "metric": {
+            "name": scenario.metric,
+            "value": detail.number(scenario.metric),
+            "unit": scenario.metric_unit,
+        },
+    }

@@ -1,0 +1,129 @@
+"""The folder of one run, and the index over all of them."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import re
+import shutil
+import tempfile
+from collections.abc import Mapping
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from mlperf_suite.errors import UsageError
+
+SUMMARY_JSON = "summary.json"
+_RUN_NAME = re.compile(r"\d{8}-\d{6}-[a-z]+-[a-z]+(-\d+)?")
+
+
+def check_writable(results_dir: Path) -> None:
+    """Make the results folder and write to it. Raises UsageError where either cannot be done."""
+    try:
+        results_dir.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=results_dir):
+            return
+    except OSError as error:
+        raise UsageError(
+            f"--results-dir {results_dir}: cannot be written: {error.strerror}"
+        ) from error
+
+
+def write_json(path: Path, content: object) -> None:
+    """Write a JSON file in one step, so that a reader never sees half of it."""
+    made = path.with_name(path.name + ".part")
+    made.write_text(json.dumps(content, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+    made.replace(path)
+
+
+class RunFolder:
+    """One run's folder: results/<time>-<category>-<scenario>/."""
+
+    def __init__(self, results_dir: Path, category: str, scenario: str, started: datetime) -> None:
+        self.kind = f"{category}-{scenario.lower()}"
+        name = f"{started:%Y%m%d-%H%M%S}-{self.kind}"
+        for number in range(1, 1000):
+            self.path = results_dir / (name if number == 1 else f"{name}-{number}")
+            with contextlib.suppress(FileExistsError):
+                self.path.mkdir(parents=True)
+                break
+        self.accuracy = self.path / "Accuracy"
+        self.performance = self.path / "Performance"
+
+    def write(self, name: str, content: object) -> None:
+        """Write a JSON file of the run."""
+        write_json(self.path / name, content)
+
+    def write_text(self, name: str, text: str) -> None:
+        (self.path / name).write_text(text, encoding="utf-8")
+
+    def publish(self, *, keep_all: bool) -> None:
+        """Point `latest` here and make the index again; without `keep_all`, drop older runs."""
+        results_dir = self.path.parent
+        if not keep_all:
+            for older in run_folders(results_dir):
+                same_kind = older.name[16:].startswith(self.kind)
+                if older != self.path and same_kind and older.name < self.path.name:
+                    shutil.rmtree(older)
+        link = results_dir / ".latest"
+        with contextlib.suppress(FileNotFoundError):
+            link.unlink()
+        link.symlink_to(self.path.name)
+        link.replace(results_dir / "latest")
+        (results_dir / "index.md").write_text(index_markdown(results_dir), encoding="utf-8")
+
+
+def run_folders(results_dir: Path) -> list[Path]:
+    """The folders of kept runs, newest first."""
+    return sorted(
+        (
+            p
+            for p in results_dir.iterdir()
+            if p.is_dir() and not p.is_symlink() and _RUN_NAME.fullmatch(p.name)
+        ),
+        reverse=True,
+    )
+
+
+def read_summary(folder: Path) -> dict[str, Any] | None:
+    """A run's summary.json, or None where there is none that can be read."""
+    try:
+        summary = json.loads((folder / SUMMARY_JSON).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return None
+    return summary if isinstance(summary, dict) else None
+
+
+def index_markdown(results_dir: Path) -> str:
+    """A table over all kept runs, newest first."""
+    lines = [
+        "# Runs, newest first",
+        "",
+        "| run | model | status | label | tokens/s | samples/s | rouge1 |",
+        "|---|---|---|---|---:|---:|---:|",
+    ]
+    for folder in run_folders(results_dir):
+        summary = read_summary(folder) or {}
+        meta, run = _part(summary, "meta"), _part(summary, "run")
+        performance, accuracy = _part(run, "performance"), _part(run, "accuracy")
+        cells = [
+            f"[{folder.name}]({folder.name}/report.md)",
+            str(meta.get("model", "?")),
+            str(meta.get("status", "no summary")),
+            str(meta.get("label", "")),
+            _number(performance.get("tokens_per_sec")),
+            _number(performance.get("samples_per_sec")),
+            _number(_part(accuracy, "rouge").get("rouge1")),
+        ]
+        lines.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |")
+    return "\n".join(lines) + "\n"
+
+
+def _part(mapping: Mapping[str, Any], key: str) -> dict[str, Any]:
+    value = mapping.get(key)
+    return value if isinstance(value, dict) else {}
+
+
+def _number(value: object) -> str:
+    return f"{value:.2f}" if isinstance(value, int | float) else ""
