@@ -9,11 +9,7 @@ RUN apt-get update \
  && apt-get install -y --no-install-recommends gcc g++ make \
  && rm -rf /var/lib/apt/lists/*
 WORKDIR /suite
-# The slow layers first: they change with the locks only.
-COPY requirements requirements
-COPY scripts/set_up.sh scripts/
-COPY mlperf_suite/__init__.py mlperf_suite/assets.py mlperf_suite/errors.py mlperf_suite/
-RUN BUILD=gpu scripts/set_up.sh
 COPY . .
+RUN BUILD=gpu scripts/set_up.sh
 ENTRYPOINT ["/suite/.venv/bin/python", "-m", "pytest"]
 CMD ["-m", "offline", "--profile", "official"]

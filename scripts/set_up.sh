@@ -5,7 +5,7 @@ set -eu
 cd "$(dirname "$0")/.."
 build=${BUILD:-cpu}
 lock=requirements/$build.lock
-state=$(cat "$lock" requirements/assets.lock "$0" mlperf_suite/assets.py | sha256sum | cut -d' ' -f1)
+state=$(cat "$lock" requirements/assets.lock "$0" pyproject.toml mlperf_suite/assets.py | sha256sum | cut -d' ' -f1)
 stamp=.venv/.set-up
 if [ -f "$stamp" ] && [ "$(cat "$stamp")" = "$state" ] && [ -f .assets/.set-up ]; then
   exit 0
@@ -32,6 +32,8 @@ if [ -n "$torch" ]; then
     $pip install --quiet --no-deps --index-url https://download.pytorch.org/whl/cpu "$torch"
 fi
 $pip install --quiet --no-deps -r "$lock"
+# The suite itself, for pytest to know its options before it looks for tests.
+$pip install --quiet --no-deps --no-build-isolation -e .
 say "the embedded model and NLTK's punkt in .assets"
 .venv/bin/python -m mlperf_suite.assets
 touch .assets/.set-up

@@ -361,9 +361,8 @@ def _output_to(log_file: Path | None) -> Iterator[None]:
     import vllm.logger  # noqa: F401 - sets up the loggers that are redirected below
 
     log_file.parent.mkdir(parents=True, exist_ok=True)
-    logger = logging.getLogger("vllm")
-    logger.propagate = False
-    logger.handlers = [logging.FileHandler(log_file)]
+    handler = logging.FileHandler(log_file)
+    _log_only_to(handler)
     file = log_file.open("a")
     saved = [(number, os.dup(number)) for number in (1, 2)]
     for number, _ in saved:
@@ -375,6 +374,14 @@ def _output_to(log_file: Path | None) -> Iterator[None]:
             os.dup2(copy, number)
             os.close(copy)
         file.close()
+        # vLLM sets its loggers up again while it loads.
+        _log_only_to(handler)
+
+
+def _log_only_to(handler: logging.Handler) -> None:
+    logger = logging.getLogger("vllm")
+    logger.propagate = False
+    logger.handlers = [handler]
 
 
 def _allowed_cpus() -> str:

@@ -1,0 +1,100 @@
+"""What the tests of the suite share: a real run made once, and ways to start the suite."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from mlperf_suite.results.run_folder import read_summary
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+@dataclass(frozen=True)
+class SuiteRun:
+    """A finished run of the suite as a user starts it."""
+
+    exit_code: int
+    output: str
+    results_dir: Path
+
+    @property
+    def folder(self) -> Path:
+        return (self.results_dir / "latest").resolve()
+
+    @property
+    def summary(self) -> dict[str, Any]:
+        summary = read_summary(self.folder)
+        assert summary is not None, self.output
+        return summary
+
+    def statuses(self) -> dict[str, str]:
+        return {v["rule"]: v["status"] for v in self.summary["verdicts"]}
+
+
+def start_suite(results_dir: Path, *arguments: str, **environment: str) -> subprocess.Popen[str]:
+    """Start `pytest` on the suite in a process group of its own."""
+    command = [sys.executable, "-m", "pytest", "--results-dir", str(results_dir), *arguments]
+    return subprocess.Popen(
+        command,
+        cwd=ROOT,
+        env=os.environ | environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        start_new_session=True,
+    )
+
+
+def run_suite(results_dir: Path, *arguments: str, **environment: str) -> SuiteRun:
+    """Run `pytest` on the suite to its end."""
+    process = start_suite(results_dir, *arguments, **environment)
+    try:
+        output, _ = process.communicate(timeout=420)
+    except subprocess.TimeoutExpired:
+        os.killpg(process.pid, signal.SIGKILL)
+        raise
+    return SuiteRun(process.returncode, output, results_dir)
+
+
+def wait_until(happened: Callable[[], bool], process: subprocess.Popen[str]) -> None:
+    """Wait for something that the process does; fail where it ends or two minutes pass before."""
+    deadline = time.monotonic() + 120
+    while not happened():
+        assert process.poll() is None, process.communicate()[0]
+        assert time.monotonic() < deadline, "nothing happened for two minutes"
+        time.sleep(0.1)
+
+
+def still_running(processes: list[psutil.Process]) -> list[psutil.Process]:
+    return [p for p in processes if p.is_running() and p.status() != psutil.STATUS_ZOMBIE]
+
+
+@pytest.fixture(scope="session")
+def offline_run(tmp_path_factory: pytest.TempPathFactory) -> SuiteRun:
+    """The real engine and the real LoadGen, Offline, accuracy and performance."""
+    folder = tmp_path_factory.mktemp("real")
+    return run_suite(
+        folder / "results", "-m", "offline and datacenter", f"--junitxml={folder}/junit.xml"
+    )
+
+
+@pytest.fixture(scope="session")
+def real_engine() -> Iterator[Any]:
+    """The embedded model on vLLM in this process; None of its prompts may exceed 512 tokens."""
+    from mlperf_suite.assets import embedded_model_dir
+    from mlperf_suite.engines.vllm_engine import VllmConfig, VllmEngine
+
+    engine = VllmEngine.load(VllmConfig(str(embedded_model_dir()), max_model_len=640))
+    yield engine
+    engine.close()

@@ -1,0 +1,111 @@
+"""A real engine under a real LoadGen, from the command that a user types."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import xml.etree.ElementTree as ET
+from pathlib import Path
+
+import psutil
+import pytest
+
+from meta_tests.conftest import SuiteRun, start_suite, still_running, wait_until
+from mlperf_suite.benchmarks.rounds import ROUNDS
+from mlperf_suite.loadgen.logs import read_logs
+from mlperf_suite.results.run_folder import read_summary
+
+SHORTENED = {
+    "accuracy_whole_dataset",
+    "min_duration",
+    "performance_sample_count",
+    "offline_samples_per_query",
+}
+
+
+def test_an_unbroken_engine_passes(offline_run: SuiteRun) -> None:
+    assert offline_run.exit_code == 0, offline_run.output
+    assert offline_run.summary["meta"]["status"] == "complete"
+
+
+def test_no_shortened_rule_counts_as_passed(offline_run: SuiteRun) -> None:
+    statuses = offline_run.statuses()
+    assert {rule for rule, status in statuses.items() if status == "shortened"} == SHORTENED
+    assert set(statuses.values()) == {"passed", "shortened"}
+    assert f"{len(SHORTENED)} shortened" in offline_run.output
+    cases = ET.parse(offline_run.results_dir.parent / "junit.xml").iter("testcase")
+    skipped = {case.get("name", "") for case in cases if case.find("skipped") is not None}
+    assert skipped == {f"test_rule[datacenter-{rule}]" for rule in SHORTENED}
+
+
+def test_the_result_says_that_it_is_a_smoke_run(offline_run: SuiteRun) -> None:
+    label = "smoke: not an MLPerf result"
+    assert offline_run.summary["meta"]["label"] == label
+    assert label in offline_run.output
+    assert label in (offline_run.folder / "report.md").read_text()
+    assert label in (offline_run.results_dir / "index.md").read_text()
+
+
+def test_the_figures_are_loadgens_own(offline_run: SuiteRun) -> None:
+    detail = read_logs(offline_run.folder / "Performance").detail
+    performance = offline_run.summary["run"]["performance"]
+    assert performance["tokens_per_sec"] == detail["result_tokens_per_second"]
+    assert performance["samples_per_sec"] == detail["result_samples_per_second"]
+    assert performance["latency_ms"]["p99"] == detail["result_99.00_percentile_latency_ns"] / 1e6
+    assert f"{performance['tokens_per_sec']:,.2f} tokens/s" in offline_run.output
+
+
+def test_the_official_seeds_took(offline_run: SuiteRun) -> None:
+    for folder in ("Accuracy", "Performance"):
+        detail = read_logs(offline_run.folder / folder).detail
+        for name, seed in ROUNDS["v6.1"].seeds.items():
+            assert detail[f"effective_{name}"] == seed
+
+
+def test_the_engine_used_every_core_and_no_prefix_cache(offline_run: SuiteRun) -> None:
+    config = json.loads((offline_run.folder / "config.json").read_text())
+    settings = config["engine"]["settings"]
+    assert settings["enable_prefix_caching"] is False
+    assert settings["omp_threads_bind"] == ",".join(map(str, sorted(os.sched_getaffinity(0))))
+    assert config["engine"]["stand_in"] is False
+
+
+def test_the_terminal_fits_80_columns(offline_run: SuiteRun) -> None:
+    table = offline_run.output.split(" datacenter Offline ")[1]
+    lines = table.split("short test summary info")[0].splitlines()
+    assert max(map(len, lines)) <= 80
+
+
+@pytest.mark.parametrize(
+    ("fault", "exit_code", "reason"),
+    [
+        pytest.param("EngineCore", 1, "the engine died while it answered", id="engine killed"),
+        pytest.param("Worker", 1, "the engine died", id="worker killed", marks=pytest.mark.slow),
+        pytest.param("Ctrl-C", 2, "interrupted", id="Ctrl-C", marks=pytest.mark.slow),
+    ],
+)
+def test_a_fault_in_the_middle_ends_the_session(
+    tmp_path: Path, fault: str, exit_code: int, reason: str
+) -> None:
+    process = start_suite(tmp_path, "-m", "offline and datacenter")
+    wait_until(lambda: bool(list(tmp_path.glob("2*/Accuracy/mlperf_log_detail.txt"))), process)
+    children = psutil.Process(process.pid).children(recursive=True)
+    if fault == "Ctrl-C":
+        os.killpg(process.pid, signal.SIGINT)
+    else:
+        for child in children:
+            if fault in child.name():
+                child.kill()
+    # The limit is the promise: every fault ends within 30 s, nothing hangs.
+    output, _ = process.communicate(timeout=30)
+    assert process.returncode == exit_code, output
+    assert not still_running(children)
+    (folder,) = tmp_path.glob("2*")
+    summary = read_summary(folder)
+    assert summary is not None
+    assert summary["meta"]["status"] == "failed"
+    assert reason in summary["meta"]["reason"]
+    assert f"failed: {reason}" in output
+    assert "Traceback" not in output
+    assert (folder / "Accuracy" / "mlperf_log_detail.txt").is_file()
