@@ -1,3 +1,3 @@
 """Names the fixture plugins; no logic of its own."""
 
-pytest_plugins = ("fixtures.options", "fixtures.runs", "fixtures.reporting")
+pytest_plugins = ("fixtures.options", "fixtures.runs", "fixtures.logs", "fixtures.reporting")

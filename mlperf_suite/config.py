@@ -22,6 +22,7 @@ PROFILES: tuple[Profile, ...] = ("smoke", "official")
 PRECISIONS = ("bf16", "fp16", "fp32", "auto")
 MODEL_ALIASES = {"llama3.1-8b-instruct": OFFICIAL.model, "embedded": EMBEDDED.model}
 TOKEN_VARIABLES = ("HF_TOKEN", "HUGGINGFACE_HUB_TOKEN")
+_NOT_IN_JSON = ("token", "round", "task", "results_dir", "logs", "round_given")
 _GATED_OWNERS = ("meta-llama/",)
 _OFFICIAL_MAX_MODEL_LEN = 8192
 """The longest official prompt, 8,000 tokens, and its 128 new ones fit."""
@@ -195,6 +196,12 @@ OPTIONS: tuple[OptionSpec, ...] = (
         _text,
         "allowed is a name, a file or a folder",
     ),
+    OptionSpec(
+        "logs",
+        "judge the LoadGen logs or the submission tree in this folder, and run nothing",
+        _text,
+        "allowed is a folder",
+    ),
     OptionSpec("results-dir", "where results go", _text, "allowed is a folder", "results"),
     OptionSpec(
         "keep-all", "1 keeps every run, 0 the latest of its kind", _flag, "allowed are 0, 1", "1"
@@ -226,7 +233,11 @@ OPTIONS: tuple[OptionSpec, ...] = (
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """Every setting as used. Durations in ms, rates in samples/s or queries/s; None is auto."""
+    """Every setting as used. Durations in ms, rates in samples/s or queries/s; None is auto.
+
+    `logs`: the folder to judge, None where the suite makes its own runs. `round_given`: whether
+    the user chose the round; logs are else judged by their own.
+    """
 
     profile: Profile
     round: Round
@@ -248,6 +259,8 @@ class Settings:
     max_model_len: int | None
     gpu_memory_utilization: float | None
     engine_args: dict[str, object] = field(default_factory=dict)
+    logs: Path | None = None
+    round_given: bool = False
     node_name: str | None = None
     token: str | None = field(default=None, repr=False)
 
@@ -268,7 +281,7 @@ class Settings:
             **{
                 name: getattr(self, name)
                 for name in self.__dataclass_fields__
-                if name not in ("token", "round", "task", "results_dir")
+                if name not in _NOT_IN_JSON
             },
             "round": self.round.name,
             "results_dir": str(self.results_dir),
@@ -327,6 +340,8 @@ def resolve_settings(
         or (None if profile == "smoke" else _OFFICIAL_MAX_MODEL_LEN),
         gpu_memory_utilization=value["gpu_memory_utilization"],
         engine_args=engine_args,
+        logs=Path(value["logs"]).expanduser() if value["logs"] else None,
+        round_given=options.get("round") is not None or "round" in in_file,
         node_name=environment.get("NODE_NAME"),
         token=token,
     )

@@ -323,7 +323,7 @@ class Session:
             self.settings.round,
             run.logs,
             smoke=self.settings.smoke,
-            scores=scores,
+            scores=dataclasses.asdict(scores) if scores else None,
             baseline=baseline,
             high_accuracy=self.settings.high_accuracy,
             accuracy_passed=accuracy_verdict(accuracy.verdicts)

@@ -1,7 +1,8 @@
 """The benchmarks that the suite knows, one row each.
 
 Sources: mlperf.conf (sample counts, minimum durations, latency limits) and constants.py of the
-official submission checker (required scenarios), both of github.com/mlcommons/inference.
+official submission checker (rounds, required scenarios, compliance tests), both of
+github.com/mlcommons/inference. EOS ids: each model's own generation_config.json.
 """
 
 from __future__ import annotations
@@ -51,12 +52,19 @@ class Scenario:
 
 @dataclass(frozen=True, slots=True)
 class Benchmark:
-    """One benchmark in one category: `samples` is the size of its data and performance set."""
+    """One benchmark in one category: `samples` is the size of its data and performance set.
+
+    `required`: groups of scenarios; a closed submission has at least one of each group.
+    `rounds`: those that offer it. `eos_token_ids`: the ids with which the model ends an answer.
+    """
 
     id: str
     category: Category
     samples: int
     scenarios: tuple[Scenario, ...]
+    required: tuple[tuple[str, ...], ...]
+    rounds: tuple[str, ...]
+    eos_token_ids: tuple[int, ...]
     compliance_tests: tuple[str, ...] = ()
 
     def scenario(self, name: str) -> Scenario:
@@ -82,6 +90,12 @@ def _single_stream(model: str) -> Scenario:
     )
 
 
+_OFFLINE_AND_ONLINE = (("Offline",), ("Server", "Interactive"))
+_ALL_ROUNDS = ("v5.1", "v6.0", "v6.1")
+_UNTIL_V6_0 = ("v5.1", "v6.0")
+_LLAMA2_EOS = (2,)
+_LLAMA3_1_EOS = (128001, 128008, 128009)
+
 LLAMA3_1_8B = Benchmark(
     "llama3.1-8b",
     "datacenter",
@@ -91,6 +105,9 @@ LLAMA3_1_8B = Benchmark(
         _server("Server", "llama3_1-8b", 2000, 100),
         _server("Interactive", "llama3_1-8b-interactive", 500, 30),
     ),
+    _OFFLINE_AND_ONLINE,
+    _ALL_ROUNDS,
+    _LLAMA3_1_EOS,
     ("TEST06",),
 )
 LLAMA3_1_8B_EDGE = Benchmark(
@@ -98,9 +115,82 @@ LLAMA3_1_8B_EDGE = Benchmark(
     "edge",
     5_000,
     (_offline("llama3_1-8b-edge"), _single_stream("llama3_1-8b-edge")),
+    (("SingleStream",), ("Offline",)),
+    _ALL_ROUNDS,
+    _LLAMA3_1_EOS,
+)
+
+
+def _llama2_70b(id_: str, rounds: tuple[str, ...]) -> Benchmark:
+    return Benchmark(
+        id_,
+        "datacenter",
+        24_576,
+        (
+            _offline("llama2-70b"),
+            _server("Server", "llama2-70b", 2000, 200),
+            _server("Interactive", "llama2-70b-interactive", 450, 40),
+        ),
+        _OFFLINE_AND_ONLINE,
+        rounds,
+        _LLAMA2_EOS,
+        ("TEST06",),
+    )
+
+
+LLAMA2_70B_99 = _llama2_70b("llama2-70b-99", _UNTIL_V6_0)
+LLAMA2_70B_99_9 = _llama2_70b("llama2-70b-99.9", _ALL_ROUNDS)
+MIXTRAL_8X7B = Benchmark(
+    "mixtral-8x7b",
+    "datacenter",
+    15_000,
+    (_offline("mixtral-8x7b"), _server("Server", "mixtral-8x7b", 2000, 200)),
+    (("Offline",), ("Server",)),
+    _UNTIL_V6_0,
+    _LLAMA2_EOS,
+    ("TEST06",),
+)
+LLAMA3_1_405B = Benchmark(
+    "llama3.1-405b",
+    "datacenter",
+    8_313,
+    (
+        _offline("llama3_1-405b"),
+        _server("Server", "llama3_1-405b", 6000, 175),
+        _server("Interactive", "llama3_1-405b-interactive", 4500, 80),
+    ),
+    _OFFLINE_AND_ONLINE,
+    _UNTIL_V6_0,
+    _LLAMA3_1_EOS,
+    ("TEST06",),
 )
 
 RUNNABLE: dict[Category, Benchmark] = {"datacenter": LLAMA3_1_8B, "edge": LLAMA3_1_8B_EDGE}
 """What the suite runs, by category."""
 
+BENCHMARKS: dict[str, Benchmark] = {
+    b.id: b
+    for b in (
+        LLAMA3_1_8B,
+        LLAMA3_1_8B_EDGE,
+        LLAMA2_70B_99,
+        LLAMA2_70B_99_9,
+        MIXTRAL_8X7B,
+        LLAMA3_1_405B,
+    )
+}
+"""What the suite judges, by id: what it runs, and what it knows from logs alone."""
+
+_ALIASES = {
+    "llama3_1-8b": LLAMA3_1_8B,
+    "llama3_1-8b-edge": LLAMA3_1_8B_EDGE,
+    "llama3_1-405b": LLAMA3_1_405B,
+}
+"""Names that submissions may use besides (model_mapping of the official checker)."""
+
 SCENARIOS: tuple[str, ...] = ("Offline", "Server", "Interactive", "SingleStream")
+
+
+def find_benchmark(name: str) -> Benchmark | None:
+    """The benchmark that a submission calls so, or None where nobody here knows it."""
+    return BENCHMARKS.get(name) or _ALIASES.get(name)

@@ -7,9 +7,9 @@ embedded one (a small model on news items written for this project).
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
-from mlperf_suite.benchmarks.table import Category
+from mlperf_suite.benchmarks.table import RUNNABLE, Category
 
 ROUGE_NAMES = ("rouge1", "rouge2", "rougeL", "rougeLsum")
 
@@ -39,15 +39,30 @@ class Baseline:
     ROUGE in percent; `gen_len` is the number of characters of all predictions, `gen_num` the
     number of predictions. `gate` and `high_gate` are the fractions of the baseline to reach,
     `gen_len_tolerance` the fraction by which gen_len may differ. `source` says who measured it.
+    `others`: further scores in percent, under the gate as well. `tokens_per_sample`: the least
+    and the most, for benchmarks that count tokens in place of characters.
     """
 
     rouge: Mapping[str, float]
-    gen_len: int
+    gen_len: int | None
     gen_num: int
     source: str
     gate: float = 0.99
     high_gate: float = 0.999
     gen_len_tolerance: float = 0.10
+    others: Mapping[str, float] = field(default_factory=dict)
+    tokens_per_sample: tuple[float, float] | None = None
+
+    @property
+    def gated(self) -> Mapping[str, float]:
+        """Every score in percent that must reach its gate, by name."""
+        return {**self.rouge, **self.others}
+
+    @property
+    def metrics(self) -> frozenset[str]:
+        """The names of all figures that the accuracy of a run is judged by."""
+        lengths = {"gen_len": self.gen_len, "tokens_per_sample": self.tokens_per_sample}
+        return frozenset(self.gated) | {name for name, value in lengths.items() if value}
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,26 +84,61 @@ class Task:
 
 # Baselines: constants.py of the official submission checker.
 _OFFICIAL_SOURCE = "MLPerf Inference reference, fp16/bf16, mlcommons/inference"
+
+
+def _within_a_tenth(tokens_per_sample: float) -> tuple[float, float]:
+    return tokens_per_sample * 0.9, tokens_per_sample * 1.1
+
+
+_LLAMA2_70B = Baseline(
+    {"rouge1": 44.4312, "rouge2": 22.0352, "rougeL": 28.6162},
+    gen_len=None,
+    gen_num=24_576,
+    source=_OFFICIAL_SOURCE,
+    tokens_per_sample=_within_a_tenth(294.45),
+)
+BASELINES: Mapping[str, Baseline] = {
+    "llama3.1-8b": Baseline(
+        {"rouge1": 38.7792, "rouge2": 15.9075, "rougeL": 24.4957, "rougeLsum": 35.793},
+        gen_len=8_167_644,
+        gen_num=13_368,
+        source=_OFFICIAL_SOURCE,
+    ),
+    "llama3.1-8b-edge": Baseline(
+        {"rouge1": 39.06, "rouge2": 16.1147, "rougeL": 24.6375, "rougeLsum": 36.124},
+        gen_len=3_051_113,
+        gen_num=5_000,
+        source=_OFFICIAL_SOURCE,
+    ),
+    "llama2-70b-99": _LLAMA2_70B,
+    "llama2-70b-99.9": replace(_LLAMA2_70B, gate=0.999),
+    "mixtral-8x7b": Baseline(
+        {"rouge1": 45.5989, "rouge2": 23.3526, "rougeL": 30.4608},
+        gen_len=None,
+        gen_num=15_000,
+        source=_OFFICIAL_SOURCE,
+        others={"gsm8k": 73.66, "mbxp": 60.16},
+        # The checker takes its two limits from two baselines: 144.84 below, 145.9 above.
+        tokens_per_sample=(144.84 * 0.9, 145.9 * 1.1),
+    ),
+    "llama3.1-405b": Baseline(
+        {"rougeL": 21.6666},
+        gen_len=None,
+        gen_num=8_313,
+        source=_OFFICIAL_SOURCE,
+        others={"exact_match": 90.1335},
+        tokens_per_sample=_within_a_tenth(684.68),
+    ),
+}
+"""What each benchmark's accuracy run must score, by the benchmark's id."""
+
 OFFICIAL = Task(
     model="meta-llama/Llama-3.1-8B-Instruct",
     dataset="cnn_dailymail",
     prompt=SUMMARIZE,
     chat=False,
     truncate_prompt_tokens=8000,
-    baselines={
-        "datacenter": Baseline(
-            {"rouge1": 38.7792, "rouge2": 15.9075, "rougeL": 24.4957, "rougeLsum": 35.793},
-            gen_len=8_167_644,
-            gen_num=13_368,
-            source=_OFFICIAL_SOURCE,
-        ),
-        "edge": Baseline(
-            {"rouge1": 39.06, "rouge2": 16.1147, "rougeL": 24.6375, "rougeLsum": 36.124},
-            gen_len=3_051_113,
-            gen_num=5_000,
-            source=_OFFICIAL_SOURCE,
-        ),
-    },
+    baselines={category: BASELINES[b.id] for category, b in RUNNABLE.items()},
 )
 
 _EMBEDDED_BASELINE = Baseline(

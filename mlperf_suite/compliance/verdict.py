@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 Status = Literal["passed", "failed", "shortened", "not judged"]
+_LONGEST = 300
+"""Characters of a log's own words that a verdict repeats."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,3 +43,23 @@ class Verdict:
             "required": self.required,
             "why": self.why,
         }
+
+
+def in_words(value: object) -> str:
+    """A value from a log or a file, as one line that any terminal or file can take."""
+    if isinstance(value, list | dict):
+        return "a list" if isinstance(value, list) else "an object"
+    text = " ".join(str(value).split())
+    text = "".join(c if c.isprintable() else "?" for c in text)
+    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…"
+
+
+def verdict(ok: bool, found: object, required: object, why: object = "") -> Verdict:
+    """Passed or failed, for the rule that returns it."""
+    status: Status = "passed" if ok else "failed"
+    return Verdict("", status, in_words(found), in_words(required), in_words(why))
+
+
+def not_judged(found: object, required: object, why: str) -> Verdict:
+    """Nothing to compare with, for the rule that returns it."""
+    return Verdict("", "not judged", in_words(found), in_words(required), in_words(why))

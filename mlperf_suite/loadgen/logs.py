@@ -7,7 +7,6 @@ key that is absent is None.
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,6 +18,9 @@ DETAIL, SUMMARY, ACCURACY = (
     "mlperf_log_accuracy.json",
 )
 _PREFIX = ":::MLLOG "
+_LARGEST = 2**64
+_SAID_ONCE = ("requested_", "effective_", "qsl_reported_", "result_", "early_stopping_", "num_")
+"""LoadGen writes a key that begins like this once in a run."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,11 +40,12 @@ class DetailLog:
         return self.values.get(key)
 
     def number(self, key: str) -> float | int | None:
-        """The value as a finite number, or None where it is absent or is none."""
+        """The value as a number of at most 64 bits, or None where it is absent or is none."""
         value = self.values.get(key)
         if isinstance(value, bool) or not isinstance(value, int | float):
             return None
-        return value if math.isfinite(value) else None
+        # No figure of LoadGen is beyond 64 bits, and larger integers cannot become a float.
+        return value if -_LARGEST <= value <= _LARGEST else None
 
     def milliseconds(self, key: str) -> float | None:
         """The value of a key in ns, in ms."""
@@ -56,8 +59,7 @@ def parse_detail(text: str) -> DetailLog:
     errors: list[str] = []
     warnings: list[str] = []
     damage: list[str] = []
-    lines = text.splitlines()
-    for number, line in enumerate(lines, 1):
+    for number, line in enumerate(text.split("\n"), 1):
         if not line.strip():
             continue
         try:
@@ -68,10 +70,12 @@ def parse_detail(text: str) -> DetailLog:
             damage.append(f"line {number} is not an MLLOG entry")
             continue
         key, value, metadata = entry["key"], entry.get("value"), entry.get("metadata")
+        if key in values and key.startswith(_SAID_ONCE):
+            damage.append(f"line {number} says {key} a second time")
         values[key] = value
-        if not isinstance(metadata, dict):
-            damage.append(f"line {number} has no metadata")
-        elif metadata.get("is_error"):
+        if not isinstance(metadata, dict) or not isinstance(metadata.get("is_error"), bool):
+            damage.append(f"line {number} does not say whether it is an error")
+        elif metadata["is_error"]:
             errors.append(str(value))
         elif metadata.get("is_warning"):
             warnings.append(str(value))
@@ -108,6 +112,13 @@ class AccuracyLog:
         return first
 
 
+def _whole(value: object) -> int:
+    """The value as a count or an index. Raises ValueError."""
+    if isinstance(value, bool) or not isinstance(value, int) or value < 0:
+        raise ValueError("not a whole number")
+    return value
+
+
 def _tokens(value: object) -> tuple[int, ...]:
     """Token ids from LoadGen's hex dump of little-endian int32. Raises ValueError."""
     if not isinstance(value, str):
@@ -133,10 +144,10 @@ def parse_accuracy(text: str) -> AccuracyLog:
             count = entry.get("token_count")
             samples.append(
                 LoggedSample(
-                    int(entry["qsl_idx"]),
+                    _whole(entry["qsl_idx"]),
                     _tokens(entry["data"]),
                     _tokens(entry["token_data"]) if "token_data" in entry else None,
-                    None if count is None else int(count),
+                    None if count is None else _whole(count),
                 )
             )
         except (ValueError, KeyError, TypeError, AttributeError, OverflowError) as error:
@@ -146,28 +157,35 @@ def parse_accuracy(text: str) -> AccuracyLog:
 
 @dataclass(frozen=True, slots=True)
 class RunLogs:
-    """The logs of one LoadGen run. A file that is missing or cannot be read is a line of damage."""
+    """The logs of one LoadGen run. A file that is missing or cannot be read is a line of damage.
+
+    `sizes`: each file's in bytes, by its name.
+    """
 
     folder: Path
     detail: DetailLog
     summary: str
     accuracy: AccuracyLog
     files: Mapping[str, Path] = field(default_factory=dict)
+    sizes: Mapping[str, int] = field(default_factory=dict)
 
 
 def read_logs(folder: Path) -> RunLogs:
     """Read the logs in a folder; never raises for their content or absence."""
     texts: dict[str, str | None] = {}
     files: dict[str, Path] = {}
+    sizes: dict[str, int] = {}
     problems: dict[str, str] = {}
     for name in (DETAIL, SUMMARY, ACCURACY):
         path = folder / name
         try:
-            texts[name] = path.read_bytes().decode("utf-8", errors="replace")
-            files[name] = path
+            content = path.read_bytes()
         except OSError as error:
             texts[name] = None
             problems[name] = f"{name} cannot be read: {error.strerror}"
+            continue
+        texts[name] = content.decode("utf-8", errors="replace")
+        files[name], sizes[name] = path, len(content)
     detail_text, accuracy_text = texts[DETAIL], texts[ACCURACY]
     return RunLogs(
         folder,
@@ -179,4 +197,5 @@ def read_logs(folder: Path) -> RunLogs:
         if accuracy_text is None
         else parse_accuracy(accuracy_text),
         files,
+        sizes,
     )

@@ -9,8 +9,12 @@ from typing import Literal
 from mlperf_suite.benchmarks.rounds import Round
 from mlperf_suite.benchmarks.table import MIN_DURATION_MS, Benchmark, Scenario
 
-Mode = Literal["accuracy", "performance"]
-TEST_MODES: dict[Mode, str] = {"accuracy": "AccuracyOnly", "performance": "PerformanceOnly"}
+Mode = Literal["accuracy", "performance", "test06"]
+TEST_MODES: dict[Mode, str] = {
+    "accuracy": "AccuracyOnly",
+    "performance": "PerformanceOnly",
+    "test06": "PerformanceOnly",
+}
 PERFORMANCE_SAMPLES_KEY = "performance_sample_count_override"
 
 

@@ -1,14 +1,16 @@
-"""The closing table of a run in the terminal; it fits 80 columns."""
+"""The closing tables in the terminal; they fit 80 columns."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
+
+from mlperf_suite.compliance.judging import Judged
 
 _COLOURS = {
     "passed": "green",
@@ -82,3 +84,17 @@ def _rules(verdicts: list[Mapping[str, Any]]) -> Table:
             Text(verdict["required"]),
         )
     return table
+
+
+def judged_table(judged: Iterable[Judged]) -> RenderableType:
+    """One line for each run that was judged from its logs, and the rules that failed."""
+    parts: list[RenderableType] = []
+    for one in judged:
+        failed = one.failed_rules
+        colour = _COLOURS["failed" if failed else "passed"]
+        counts = f"{one.count('passed')} passed, {len(failed)} failed"
+        unjudged = one.count("not judged") + one.count("shortened")
+        counts += f", {unjudged} not judged" if unjudged else ""
+        line = Text.assemble(f"{one.name} {one.round.name}: ", (counts, colour))
+        parts.append(line + Text(f": {', '.join(failed)}" if failed else ""))
+    return Group(*parts)

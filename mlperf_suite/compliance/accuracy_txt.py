@@ -1,0 +1,36 @@
+"""The accuracy.txt of a submission: what its accuracy script printed, and the log's hash."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+# As the official checker reads it: a name in quotes, its figure in quotes or not.
+_FIGURE = re.compile(r"'(\w+)':\s+'?(\d+(?:\.\d+)?)'?(?=[,}\s]|$)")
+_HASH = re.compile(r"^hash=([0-9a-f]{64})\s*$", re.MULTILINE)
+
+
+@dataclass(frozen=True, slots=True)
+class AccuracyTxt:
+    """A parsed accuracy.txt: figures by name, ROUGE in percent; the log's SHA-256, if it is there.
+
+    A figure that stands twice with different values is not among `scores` but in `ambiguous`.
+    """
+
+    scores: Mapping[str, float]
+    hash: str | None
+    ambiguous: frozenset[str] = frozenset()
+
+
+def parse_accuracy_txt(text: str) -> AccuracyTxt:
+    """Parse the text of an accuracy.txt; never raises for what is in it."""
+    values: dict[str, set[float]] = {}
+    for name, figure in _FIGURE.findall(text):
+        values.setdefault(name, set()).add(float(figure))
+    found = _HASH.search(text)
+    return AccuracyTxt(
+        {name: min(figures) for name, figures in values.items() if len(figures) == 1},
+        found.group(1) if found else None,
+        frozenset(name for name, figures in values.items() if len(figures) > 1),
+    )
