@@ -105,4 +105,6 @@ def plan_run(
         expected["requested_single_stream_expected_latency_ns"] = conf["target_latency"] * 1e6
     if scenario.limits is not None:
         expected["requested_server_target_latency_ns"] = 0
+        expected["requested_server_ttft_latency"] = scenario.limits.ttft_ms * 1e6
+        expected["requested_server_tpot_latency"] = scenario.limits.tpot_ms * 1e6
     return LoadPlan(scenario, mode, samples, conf, expected)
