@@ -24,7 +24,7 @@ from mlperf_suite.compliance.rules import RunFacts, accuracy_verdict, judge
 from mlperf_suite.compliance.verdict import Verdict
 from mlperf_suite.config import Settings, check_model_is_reachable
 from mlperf_suite.datasets.news import News, load_news
-from mlperf_suite.datasets.prompts import encode_prompts, load_tokenizer
+from mlperf_suite.datasets.prompts import encode_prompts, end_of_text_ids, load_tokenizer
 from mlperf_suite.engines.batch import generate_all
 from mlperf_suite.engines.protocol import Engine
 from mlperf_suite.errors import RunError, SuiteError, UsageError
@@ -40,12 +40,24 @@ from mlperf_suite.loadgen.runner import (
 )
 from mlperf_suite.reports.markdown import report_markdown
 from mlperf_suite.results.metrics import performance_metrics
-from mlperf_suite.results.run_folder import SUMMARY_JSON, RunFolder, check_writable, write_json
+from mlperf_suite.results.run_folder import (
+    CONFIG_JSON,
+    SUMMARY_JSON,
+    RunFolder,
+    check_writable,
+    read_config,
+    read_summary,
+    run_folders,
+    write_json,
+)
 from mlperf_suite.results.system import describe_system
 
 SCHEMA_VERSION = 1
+MODES: tuple[Mode, ...] = ("accuracy", "performance", "test06")
 _PROBE_SAMPLES = {True: 16, False: 1024}
 """Samples that measure the rate where no accuracy run did, by whether the run is a smoke run."""
+_LATENCY_PROBES = 3
+_SERVER_SHARE = 0.8
 _RATE_HEADROOM = 1.05
 """Offline is planned for a little more than the rate seen, so that it cannot end too early."""
 
@@ -102,12 +114,7 @@ class Result:
 
     @property
     def verdicts(self) -> list[Verdict]:
-        return [
-            v
-            for mode in ("accuracy", "performance")
-            if mode in self.stages
-            for v in self.stages[mode].verdicts
-        ]
+        return [v for mode in MODES if mode in self.stages for v in self.stages[mode].verdicts]
 
 
 class Session:
@@ -168,6 +175,11 @@ class Session:
             encoded = encode_prompts(self.news(category).items, self.settings.task, self.tokenizer)
             self._prompts[category] = encoded
         return self._prompts[category]
+
+    @cached_property
+    def eos_token_ids(self) -> tuple[int, ...]:
+        """The ids with which the model itself ends an answer."""
+        return end_of_text_ids(self.model_path, self.tokenizer, self.settings.token)
 
     @property
     def generation(self) -> Generation:
@@ -270,7 +282,7 @@ class Session:
     def _load_run(self, key: RunKey, result: Result) -> LoadRun:
         prompts = self.prompts(key.category)
         plan = self._plan(key, result, len(prompts))
-        folder = result.folder.accuracy if key.mode == "accuracy" else result.folder.performance
+        folder = result.folder.of_mode(key.mode)
         self._watch.stage(str(key), self._expected_samples(plan))
         return run_loadgen(
             plan, self.engine, prompts, self.generation, folder, self._watch.progress
@@ -284,23 +296,70 @@ class Session:
             self.settings.round,
             samples,
             target_qps=self._target_qps(key, result),
+            expected_latency_ms=self._expected_latency_ms(key, result),
             shortened=SMOKE[result.scenario.loadgen_scenario] if self.settings.smoke else None,
         )
 
     def _target_qps(self, key: RunKey, result: Result) -> float | None:
-        """Samples/s that Offline is planned for: as told, else as the accuracy run went."""
-        if key.mode == "accuracy":
+        """Queries/s that Server is sent, or samples/s that Offline is planned for."""
+        if result.scenario.loadgen_scenario == "Server":
+            return self.settings.server_target_qps or self._server_rate(key.category)
+        if result.scenario.loadgen_scenario != "Offline" or key.mode == "accuracy":
             return None
         if self.settings.offline_target_qps is not None:
             return self.settings.offline_target_qps
+        return round(self._measured_rate(key, result) * _RATE_HEADROOM, 3)
+
+    def _expected_latency_ms(self, key: RunKey, result: Result) -> float | None:
+        """One SingleStream query's latency; LoadGen prepares as many queries as it promises."""
+        if result.scenario.loadgen_scenario != "SingleStream":
+            return None
+        return round(1000 / self._measured_rate(key, result, one_by_one=True), 3)
+
+    def _measured_rate(self, key: RunKey, result: Result, *, one_by_one: bool = False) -> float:
+        """Samples/s as this result's accuracy run went, or as a probe goes."""
         accuracy = result.stages.get("accuracy")
-        rate = accuracy.rate if accuracy else None
-        if rate is None:
-            self._watch.stage("measuring the rate to plan for")
-            prompts = self.prompts(key.category)[: _PROBE_SAMPLES[self.settings.smoke]]
-            probe = generate_all(self.engine, prompts, self.generation)
-            rate = len(prompts) / probe.elapsed_s
-        return round(rate * _RATE_HEADROOM, 3)
+        if accuracy is not None and accuracy.rate is not None:
+            return accuracy.rate
+        self._watch.stage("measuring the rate to plan for")
+        prompts = self.prompts(key.category)
+        if one_by_one:
+            chosen = prompts[:_LATENCY_PROBES]
+            probes = [generate_all(self.engine, [prompt], self.generation) for prompt in chosen]
+            return len(chosen) / sum(probe.elapsed_s for probe in probes)
+        chosen = prompts[: _PROBE_SAMPLES[self.settings.smoke]]
+        return len(chosen) / generate_all(self.engine, chosen, self.generation).elapsed_s
+
+    def _server_rate(self, category: Category) -> float:
+        """0.8 of the samples/s of the last Offline run of this system, made now if there is none.
+
+        That is 0.8 x tokens/s / mean tokens per answer, and so never tokens/s itself.
+        """
+        offline = RunKey(category, "Offline", "performance")
+        made = self.results.get((category, "Offline"))
+        if made is not None and "performance" in made.stages:
+            samples_per_s = self.run(offline).figures["samples_per_sec"]
+        else:
+            samples_per_s = self._earlier_offline_rate(category)
+        if samples_per_s is None:
+            samples_per_s = self.run(offline).figures["samples_per_sec"]
+        return float(f"{_SERVER_SHARE * samples_per_s:.4g}")
+
+    def _earlier_offline_rate(self, category: Category) -> float | None:
+        """The samples/s of the newest kept Offline run of this same system, or None."""
+        system = _comparable(self._config_json(category))
+        for folder in run_folders(self.settings.results_dir):
+            summary, config = read_summary(folder), read_config(folder)
+            if summary is None or config is None or _comparable(config) != system:
+                continue
+            meta, performance = (
+                summary.get("meta") or {},
+                (summary.get("run") or {}).get("performance"),
+            )
+            kind = (meta.get("category"), meta.get("scenario"))
+            if kind == (category, "Offline") and performance and performance.get("valid"):
+                return float(performance["samples_per_sec"])
+        return None
 
     @staticmethod
     def _expected_samples(plan: LoadPlan) -> int | None:
@@ -329,9 +388,13 @@ class Session:
             accuracy_passed=accuracy_verdict(accuracy.verdicts)
             if accuracy and key.mode == "performance"
             else None,
+            eos_token_ids=self.eos_token_ids if key.mode == "test06" else None,
         )
         stage.verdicts = judge(facts)
-        if key.mode == "performance":
+        if key.mode == "test06":
+            verdicts = [v.as_json() for v in stage.verdicts]
+            write_json(result.folder.compliance / "verdicts.json", verdicts)
+        elif key.mode == "performance":
             stage.figures = performance_metrics(
                 result.scenario, run.logs.detail, run.elapsed_s, run.tokens
             )
@@ -354,21 +417,21 @@ class Session:
     def _write(self, result: Result) -> None:
         """Write what is known of a result by now: config, summary, report, index."""
         folder = result.folder
-        folder.write("config.json", self._config_json(result))
+        folder.write(CONFIG_JSON, self._config_json(result.benchmark.category))
         summary = self.summary(result)
         folder.write(SUMMARY_JSON, summary)
         folder.write_text("report.md", report_markdown(summary))
         folder.publish(keep_all=self.settings.keep_all)
 
-    def _config_json(self, result: Result) -> dict[str, object]:
+    def _config_json(self, category: Category) -> dict[str, Any]:
         description = dataclasses.asdict(self._engine.description) if self._engine else None
-        news = self.news(result.benchmark.category)
+        news = self.news(category)
         return {
             "suite_version": __version__,
             "settings": self.settings.as_json(),
             "engine": description,
             "dataset": {"name": news.name, "samples": len(news.items), "sha256": news.sha256},
-            "prompts_sha256": self._prompts_sha256(result.benchmark.category),
+            "prompts_sha256": self._prompts_sha256(category),
             "system": describe_system(),
         }
 
@@ -411,6 +474,20 @@ class Session:
             "logs": _files(result, "mlperf_log_*"),
             "plots": _files(result, "plots/*"),
         }
+
+
+def _comparable(config: Mapping[str, Any]) -> object:
+    """What of a config.json must be equal for two runs to be of the same system."""
+    engine = config.get("engine") or {}
+    settings = {k: v for k, v in (engine.get("settings") or {}).items() if k != "load_s"}
+    names = ("name", "version", "model", "stand_in", "max_model_len")
+    return (
+        [engine.get(name) for name in names],
+        settings,
+        config.get("prompts_sha256"),
+        (config.get("settings") or {}).get("max_new_tokens"),
+        config.get("system"),
+    )
 
 
 def _status(result: Result, unfinished: set[Mode]) -> str:
