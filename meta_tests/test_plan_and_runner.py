@@ -409,11 +409,9 @@ def test_an_engine_that_dies_fails_the_run_and_not_the_process(
     tmp_path: Path, scenario: str
 ) -> None:
     dying = stand_in(fail_after=5)
-    with pytest.raises(RunError) as caught:
+    with pytest.raises(RunError, match=r"^the stand-in engine died, as it was told to$"):
         run(a_plan(scenario, "performance"), dying, tmp_path / "dies")
-    assert re.fullmatch(
-        r"sample \d+: the stand-in engine died, as it was told to", str(caught.value)
-    )
+    assert not dying.alive
     assert (tmp_path / "dies" / "mlperf_log_detail.txt").stat().st_size > 0
     assert (tmp_path / "dies" / "user.conf").exists()
     assert not abandoned()
@@ -485,7 +483,7 @@ def test_a_server_run_that_cannot_end_is_abandoned_and_nothing_runs_after_it(
         check=True,
     )
     first, second = done.stdout.splitlines()
-    assert re.fullmatch(r"sample \d+: the stand-in engine died, as it was told to True True", first)
+    assert first == "the stand-in engine died, as it was told to True True"
     assert second == (
         "an earlier run was abandoned in this process: start the suite again True False"
     )

@@ -133,6 +133,7 @@ class Session:
         self._load_engine = load_engine
         self._engine: Engine | None = None
         self._watch = watcher
+        self._results_written = True
         self.engine_log: Path | None = None
         """Where the engine's output goes: the folder of the run that loads it."""
 
@@ -205,7 +206,11 @@ class Session:
     @property
     def can_go_on(self) -> bool:
         """Whether another run could be made in this process."""
-        return not abandoned() and (self._engine is None or self._engine.alive)
+        return (
+            self._results_written
+            and not abandoned()
+            and (self._engine is None or self._engine.alive)
+        )
 
     @property
     def must_exit_hard(self) -> bool:
@@ -269,6 +274,7 @@ class Session:
             self._write(result)
         except OSError as error:
             stage.failure = stage.failure or f"{result.folder.path}: {error.strerror}"
+            self._results_written = False
 
     def _check_prompts(self, category: Category) -> None:
         room = self.engine.description.max_model_len - self.generation.min_new_tokens

@@ -51,7 +51,7 @@ class StandInEngine:
         self._requests = itertools.count()
         self._due: list[tuple[float, int, Callable[[], None]]] = []
         self._changed = threading.Condition()
-        self._closed = False
+        self._closed = self._died = False
         self._thread = threading.Thread(target=self._work, name="stand-in engine", daemon=True)
         self._thread.start()
 
@@ -61,7 +61,7 @@ class StandInEngine:
 
     @property
     def alive(self) -> bool:
-        return not self._closed
+        return not (self._closed or self._died)
 
     def submit(
         self,
@@ -79,6 +79,7 @@ class StandInEngine:
                 number = next(self._requests)
                 tag = request.tag
                 if self._fail_after is not None and number >= self._fail_after:
+                    self._died = True
                     error = EngineDiedError("the stand-in engine died, as it was told to")
                     self._at(now, partial(listener.failed, tag, error))
                     continue

@@ -185,6 +185,8 @@ def run_loadgen(
         raise RunError(sut.failure)
     elapsed = time.monotonic() - started
     logs = read_logs(folder)
+    if not logs.detail.values:
+        raise RunError(f"{folder}: LoadGen left no log: {logs.detail.damage[0]}")
     differing = settings_that_did_not_take(plan, logs)
     if differing:
         raise RunError("LoadGen's settings did not take: " + "; ".join(differing))

@@ -1,0 +1,81 @@
+"""`-p meta_tests.stand_in_plugin`: the suite on a stand-in engine that does as STAND_IN tells it.
+
+STAND_IN is JSON: `answers`, for each query of the session what it is answered with (the last one
+holds on), `delays_s` likewise, `fail_after` as StandInEngine's, `load_error` for an engine that
+does not load, `marker` a file that is made at the first query, `replace_by_file` a folder that a
+file takes the place of at that moment.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from mlperf_suite.benchmarks.tasks import Generation
+from mlperf_suite.engines.protocol import Listener, Request
+from mlperf_suite.engines.stand_in import Delays, StandInEngine
+from mlperf_suite.errors import EngineError
+from mlperf_suite.session import Session
+
+Answers = dict[tuple[int, ...], list[int]]
+KINDS: dict[str, Callable[[list[list[int]]], list[list[int]]]] = {
+    "good": lambda good: good,
+    "cut": lambda good: [tokens[:16] for tokens in good],
+    "another sample's": lambda good: good[1:] + good[:1],
+}
+_LEAD_TOKENS = 60
+"""Before the reference highlights, so that an answer cut to 16 tokens holds none of them."""
+
+
+class ToldEngine(StandInEngine):
+    """A stand-in whose answers and delays change from query to query."""
+
+    def __init__(self, told: dict[str, Any], answers: dict[str, Answers]) -> None:
+        self._told = told
+        self._kinds = list(told.get("answers", ["good"]))
+        self._delays = list(told.get("delays_s", [0.0]))
+        self._answers = answers
+        super().__init__(Delays(), self._by_prompt, fail_after=told.get("fail_after"))
+
+    def _by_prompt(self, prompt: Sequence[int]) -> list[int]:
+        return self._answers[self._kinds[0]][tuple(prompt)]
+
+    def submit(
+        self,
+        requests: Sequence[Request],
+        generation: Generation,
+        listener: Listener,
+        *,
+        stream: bool,
+    ) -> None:
+        self.delays = Delays(rest_s=self._delays[0])
+        super().submit(requests, generation, listener, stream=stream)
+        for told in (self._kinds, self._delays):
+            if len(told) > 1:
+                told.pop(0)
+        if folder := self._told.get("replace_by_file"):
+            shutil.rmtree(folder)
+            Path(folder).touch()
+        if marker := self._told.get("marker"):
+            Path(marker).touch()
+
+
+def pytest_mlperf_load_engine(suite: Session) -> StandInEngine:
+    told = json.loads(os.environ.get("STAND_IN", "{}"))
+    if "load_error" in told:
+        raise EngineError(told["load_error"])
+    answers: dict[str, Answers] = {kind: {} for kind in KINDS}
+    for category in sorted({key.category for key in suite.planned}):
+        items = suite.news(category).items
+        ends = suite.tokenizer([item.article for item in items])["input_ids"]
+        highlights = suite.tokenizer([item.highlights for item in items])["input_ids"]
+        # As long as the embedded model's own answers, and of the kind that the gates let pass.
+        good = [end[-_LEAD_TOKENS:] + tokens for end, tokens in zip(ends, highlights, strict=True)]
+        keys = [tuple(prompt) for prompt in suite.prompts(category)]
+        for kind, made_of in KINDS.items():
+            answers[kind] |= dict(zip(keys, made_of(good), strict=True))
+    return ToldEngine(told, answers)
