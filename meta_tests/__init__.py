@@ -1,0 +1,1 @@
+"""Tests of the suite itself: each fails when the thing it names is broken."""
