@@ -175,8 +175,8 @@ class MadeRun:
                 "seq_id": i,
                 "qsl_idx": sample.index,
                 "data": _hex(sample.token_ids),
-                **({"token_data": _hex(sample.first_token_ids)} if sample.first_token_ids else {}),
-                **({"token_count": sample.token_count} if sample.token_count is not None else {}),
+                **_said("token_data", sample.first_token_ids and _hex(sample.first_token_ids)),
+                **_said("token_count", sample.token_count),
             }
             for i, sample in enumerate(self.answers)
         ]
@@ -208,6 +208,10 @@ class MadeRun:
             submitted=texts if self.submitted else None,
             eos_token_ids=self.benchmark.eos_token_ids,
         )
+
+
+def _said(name: str, value: object) -> dict[str, object]:
+    return {} if value is None else {name: "" if value == () else value}
 
 
 def _hex(token_ids: tuple[int, ...]) -> str:

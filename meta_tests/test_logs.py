@@ -130,10 +130,10 @@ def test_absent_and_unreadable_files_are_damage(tmp_path):
 
 
 def test_files_are_read_with_their_sizes(tmp_path):
-    (tmp_path / DETAIL).write_bytes(line("a", 1).encode() + b"\xff\n")
+    (tmp_path / DETAIL).write_bytes(line("sut_name", "a?").encode().replace(b"?", b"\xff"))
     (tmp_path / SUMMARY).write_text("fine")
     (tmp_path / ACCURACY).write_text("[]")
     logs = read_logs(tmp_path)
     assert logs.sizes[ACCURACY] == 2
     assert logs.summary == "fine"
-    assert logs.detail.damage
+    assert logs.detail.damage == ("not UTF-8 throughout",)

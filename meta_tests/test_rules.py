@@ -333,7 +333,69 @@ def test_single_stream_without_early_stopping_needs_1024_queries(queries, failed
     assert list(not_passed(judge(run.facts()))) == failed
 
 
-def test_the_first_answer_without_eos_ids_is_not_judged():
+JUST_ENOUGH = {
+    "result_query_count": (64, ("Server", "Interactive", "SingleStream")),
+    "effective_min_duration_ms": (600_000, ("Server", "Offline")),
+    "effective_samples_per_query": (13_368, ("Offline",)),
+    "effective_performance_sample_count": (13_368, ("Server", "Offline")),
+}
+
+
+@pytest.mark.parametrize("key", JUST_ENOUGH)
+def test_just_enough_is_enough(key):
+    value, scenarios = JUST_ENOUGH[key]
+    for where in every_scenario():
+        if where[0].samples == 13_368 and where[1].name in scenarios:
+            run = MadeRun(*where, "performance")
+            run.entries[key] = value
+            assert not_passed(judge(run.facts())) == {}
+
+
+@pytest.mark.parametrize("where", every_scenario(), ids=lambda w: f"{w[0].id}-{w[1].name}")
+def test_a_latency_just_below_its_limit_passes(where):
+    limits = where[1].limits
+    if limits is None:
+        pytest.skip("no limits in this scenario")
+    run = MadeRun(*where, "performance")
+    run.entries[TTFT_P99] = int(limits.ttft_ms * 1e6) - 1
+    run.entries[TPOT_P99] = int(limits.tpot_ms * 1e6) - 1
+    assert not_passed(judge(run.facts())) == {}
+    for key in ("requested_server_ttft_latency", "requested_server_tpot_latency"):
+        run.entries[key] //= 2
+    assert not_passed(judge(run.facts())) == {}
+
+
+@pytest.mark.parametrize("row", BENCHMARKS.values(), ids=lambda row: row.id)
+def test_lengths_at_their_limits_pass(row):
+    run = MadeRun(row, row.scenarios[0], "accuracy", submitted=True)
+    run.accuracy_bytes = MAX_ACCURACY_LOG_BYTES
+    baseline = BASELINES[row.id]
+    low, high = baseline.tokens_per_sample or (0.0, 0.0)
+    if baseline.gen_len:
+        low, high = baseline.gen_len * 0.901, baseline.gen_len * 1.099
+    name = "gen_len" if baseline.gen_len else "tokens_per_sample"
+    for length_ in (low, high):
+        run.scores[name] = round(length_, 6)
+        assert not_passed(judge(run.facts())) == {}
+
+
+def test_a_part_of_the_data_is_compared_with_its_share():
+    run = MadeRun(*every_scenario()[0], "accuracy")
+    run.scores |= {"gen_len": 8_167_644 / 8, "gen_num": 13_368 / 8}
+    assert not_passed(judge(run.facts())) == {}
+    run.submitted = True
+    assert "accuracy_gen_len" in not_passed(judge(run.facts()))
+
+
+def test_two_eos_inside_an_answer_are_none_at_its_end():
+    run = MadeRun(*every_scenario()[0], "test06")
+    eos = run.benchmark.eos_token_ids[0]
+    run.answers[0] = LoggedSample(0, (eos, eos, 5, eos), (eos,), 4)
+    run.answers[1] = LoggedSample(1, (eos,), (eos,), 1)
+    assert not_passed(judge(run.facts())) == {}
+
+
+def test_without_eos_ids_the_end_of_an_answer_is_not_judged():
     run = MadeRun(*every_scenario()[0], "test06")
     verdicts = judge(replace(run.facts(), eos_token_ids=None))
     assert [v.status for v in verdicts if not v.passed] == ["not judged"]
