@@ -8,7 +8,7 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import cached_property
@@ -29,7 +29,16 @@ from mlperf_suite.engines.batch import generate_all
 from mlperf_suite.engines.protocol import Engine
 from mlperf_suite.errors import RunError, SuiteError, UsageError
 from mlperf_suite.loadgen.logs import RunLogs
-from mlperf_suite.loadgen.plan import SMOKE, LoadPlan, Mode, plan_run
+from mlperf_suite.loadgen.peak import MAX_RUNS, PeakSearch, RateTrial, find_peak
+from mlperf_suite.loadgen.plan import (
+    SEARCH,
+    SEARCH_SAMPLES,
+    SMOKE,
+    LoadPlan,
+    Mode,
+    Shortened,
+    plan_run,
+)
 from mlperf_suite.loadgen.runner import (
     LoadRun,
     Progress,
@@ -39,6 +48,7 @@ from mlperf_suite.loadgen.runner import (
     run_loadgen,
 )
 from mlperf_suite.reports.markdown import report_markdown
+from mlperf_suite.reports.plots import plot_peak
 from mlperf_suite.results.metrics import performance_metrics
 from mlperf_suite.results.run_folder import (
     CONFIG_JSON,
@@ -73,6 +83,9 @@ class Watcher(Protocol):
 
     def idle(self) -> None:
         """The stage is over."""
+
+    def say(self, line: str) -> None:
+        """A line for whoever watches, to stay."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,12 +150,12 @@ class Session:
         self.engine_log: Path | None = None
         """Where the engine's output goes: the folder of the run that loads it."""
 
-    def check(self) -> None:
+    def check(self, categories: Iterable[Category]) -> None:
         """Find what would stop the session, before anything slow is loaded. Raises UsageError."""
         check_round(self.settings.round)
         check_writable(self.settings.results_dir)
         check_model_is_reachable(self.settings)
-        for category in sorted({key.category for key in self.planned}):
+        for category in categories:
             self.news(category)
         _ = self.model_path
 
@@ -275,6 +288,77 @@ class Session:
         except OSError as error:
             stage.failure = stage.failure or f"{result.folder.path}: {error.strerror}"
             self._results_written = False
+
+    def find_peak(self, category: Category, scenario: str) -> PeakSearch:
+        """Search for the highest valid rate; leaves peak_qps.json, a plot and each run's logs.
+
+        Every rate is held to the scenario's own limits, in smoke too. Raises SuiteError.
+        """
+        result = self._result(category, scenario)
+        limits = result.scenario.limits
+        if limits is None:
+            raise UsageError(f"--find-peak-qps: {scenario} has no latency limits to search under")
+        folder = result.folder.path / "PeakQps"
+        made: list[RateTrial] = []
+
+        def attempt(rate: float, full_length: bool) -> RateTrial:
+            trial = self._try_rate(result, rate, full_length, folder / f"{len(made) + 1:02}")
+            made.append(trial)
+            self._watch.say(_told(trial, len(made)))
+            return trial
+
+        try:
+            self._write(result)
+            self._check_prompts(category)
+            search = find_peak(attempt, self._server_rate(category))
+        finally:
+            self._watch.idle()
+        content = {
+            "scenario": scenario,
+            "label": self.settings.label,
+            "peak_qps": search.peak_qps,
+            "limits_ms": dataclasses.asdict(limits),
+            "max_runs": MAX_RUNS,
+            "trials": [dataclasses.asdict(trial) for trial in search.trials],
+        }
+        result.folder.write("peak_qps.json", content)
+        title = f"{result.benchmark.id} {scenario}: {self.settings.label}"
+        plot_peak(
+            search.trials, limits, search.peak_qps, title, result.folder.path / "plots/peak_qps.png"
+        )
+        self._write(result)
+        return search
+
+    def _try_rate(self, result: Result, rate: float, full_length: bool, folder: Path) -> RateTrial:
+        smoke, loadgen_scenario = self.settings.smoke, result.scenario.loadgen_scenario
+        prompts = self.prompts(result.benchmark.category)
+        shortened: Shortened | None = SEARCH[smoke]
+        if full_length:
+            own = dataclasses.replace(SMOKE[loadgen_scenario], latency_factor=1)
+            shortened = own if smoke else None
+        else:
+            prompts = prompts[:SEARCH_SAMPLES]
+        plan = plan_run(
+            result.benchmark,
+            result.scenario,
+            "performance",
+            self.settings.round,
+            len(prompts),
+            target_qps=rate,
+            shortened=shortened,
+        )
+        self._watch.stage(f"{result.scenario.name} at {rate:g} queries/s")
+        run = run_loadgen(plan, self.engine, prompts, self.generation, folder, self._watch.progress)
+        detail = run.logs.detail
+        return RateTrial(
+            rate,
+            full_length,
+            detail["result_validity"] == "VALID",
+            detail.number("result_completed_samples_per_sec"),
+            detail.milliseconds("result_first_token_99.00_percentile_latency_ns"),
+            detail.milliseconds("result_time_per_output_token_99.00_percentile_ns"),
+            str(detail["result_invalid_reason"] or ""),
+        )
 
     def _check_prompts(self, category: Category) -> None:
         room = self.engine.description.max_model_len - self.generation.min_new_tokens
@@ -480,6 +564,18 @@ class Session:
             "logs": _files(result, "mlperf_log_*"),
             "plots": _files(result, "plots/*"),
         }
+
+
+def _told(trial: RateTrial, number: int) -> str:
+    def ms(value: float | None) -> str:
+        return "not reported" if value is None else f"{value:,.0f} ms"
+
+    return (
+        f"run {number} of at most {MAX_RUNS}: {trial.target_qps:g} queries/s, "
+        f"{'full length' if trial.full_length else 'short'}: "
+        f"{'VALID' if trial.valid else 'INVALID'}, TTFT p99 {ms(trial.ttft_p99_ms)}, "
+        f"TPOT p99 {ms(trial.tpot_p99_ms)}"
+    )
 
 
 def _comparable(config: Mapping[str, Any]) -> object:

@@ -40,6 +40,13 @@ SMOKE: dict[str, Shortened] = {
     "SingleStream": Shortened(10_000, 64),
 }
 """By LoadGen's scenario. Early stopping needs 64 queries at least, shortened or not."""
+SEARCH: dict[bool, Shortened] = {
+    True: Shortened(10_000, 64, latency_percent=90),
+    False: Shortened(60_000, 1),
+}
+"""A short run of the search for the peak rate, by whether the profile is smoke."""
+SEARCH_SAMPLES = 1024
+"""Equal issue mode sends whole multiples of the samples, so that a short run needs fewer."""
 
 
 @dataclass(frozen=True, slots=True)
