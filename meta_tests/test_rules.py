@@ -423,6 +423,14 @@ def test_a_verdict_says_what_was_found_and_what_is_required(value, said):
     assert said in not_passed(judge(run.facts()))["min_duration"]
 
 
+def test_a_damaged_accuracy_log_counts_where_it_is_not_cut():
+    run = MadeRun(*every_scenario()[0], "accuracy")
+    run.accuracy_damage = ("not JSON",)
+    assert list(not_passed(judge(run.facts()))) == ["accuracy_log_is_whole"]
+    run.submitted = True
+    assert not_passed(judge(run.facts())) == {}
+
+
 def test_seeds_of_another_round_are_named():
     run = MadeRun(*every_scenario()[0], "performance", ROUNDS["v5.1"])
     facts = replace(run.facts(), round=ROUNDS["v6.1"])
