@@ -14,7 +14,8 @@ MAX_FULL_RUNS = 4
 MAX_RUNS = MAX_SHORT_RUNS + MAX_FULL_RUNS
 RESOLUTION = 1.05
 """The search ends when the lowest rate that failed is this close to the highest that held."""
-_STEP_UP, _STEP_DOWN = 1.25, 1.5
+_STEP = 1.25
+"""The first step up or down; each further one is this much wider, to come far in few runs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,15 +77,16 @@ def find_peak(attempt: Try, start_qps: float) -> PeakSearch:
 def _bracket(holds: Callable[..., bool], start_qps: float) -> tuple[float, float]:
     """The highest rate that held and the lowest that failed; 0 where none was found."""
     low = high = 0.0
-    rate = start_qps
+    rate, step = start_qps, _STEP
     # Leaves at least four short runs for halving.
     for _ in range(MAX_SHORT_RUNS - 4):
         if holds(rate, full=False):
-            low, rate = rate, rate * _STEP_UP
+            low, rate = rate, rate * step
         else:
-            high, rate = rate, rate / _STEP_DOWN
+            high, rate = rate, rate / step
         if low and high:
             break
+        step *= _STEP
     return low, high
 
 
