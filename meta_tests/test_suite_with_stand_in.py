@@ -228,7 +228,7 @@ def test_a_shortened_rule_is_no_pass_in_junit(whole: SuiteRun) -> None:
     cases = list(ET.parse(f"{whole.results_dir}.xml").iter("testcase"))
     skipped = {case.get("name"): case.find("skipped") for case in cases}
     reasons = {name: s.get("message", "") for name, s in skipped.items() if s is not None}
-    assert reasons.keys() == {f"test_rule[datacenter-{rule}]" for rule in SHORTENED}
+    assert reasons.keys() == {f"test_rule[datacenter-offline-{rule}]" for rule in SHORTENED}
     assert all(": shortened: found " in reason for reason in reasons.values())
     assert all("shortened for smoke" in reason for reason in reasons.values())
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import cached_property
@@ -24,12 +24,21 @@ from mlperf_suite.compliance.rules import RunFacts, accuracy_verdict, judge
 from mlperf_suite.compliance.verdict import Verdict
 from mlperf_suite.config import Settings, check_model_is_reachable
 from mlperf_suite.datasets.news import News, load_news
-from mlperf_suite.datasets.prompts import encode_prompts, load_tokenizer
+from mlperf_suite.datasets.prompts import encode_prompts, end_of_text_ids, load_tokenizer
 from mlperf_suite.engines.batch import generate_all
 from mlperf_suite.engines.protocol import Engine
 from mlperf_suite.errors import RunError, SuiteError, UsageError
 from mlperf_suite.loadgen.logs import RunLogs
-from mlperf_suite.loadgen.plan import SMOKE, LoadPlan, Mode, plan_run
+from mlperf_suite.loadgen.peak import MAX_RUNS, PeakSearch, RateTrial, find_peak
+from mlperf_suite.loadgen.plan import (
+    SEARCH,
+    SEARCH_SAMPLES,
+    SMOKE,
+    LoadPlan,
+    Mode,
+    Shortened,
+    plan_run,
+)
 from mlperf_suite.loadgen.runner import (
     LoadRun,
     Progress,
@@ -39,13 +48,26 @@ from mlperf_suite.loadgen.runner import (
     run_loadgen,
 )
 from mlperf_suite.reports.markdown import report_markdown
+from mlperf_suite.reports.plots import plot_peak
 from mlperf_suite.results.metrics import performance_metrics
-from mlperf_suite.results.run_folder import SUMMARY_JSON, RunFolder, check_writable, write_json
+from mlperf_suite.results.run_folder import (
+    CONFIG_JSON,
+    SUMMARY_JSON,
+    RunFolder,
+    check_writable,
+    read_config,
+    read_summary,
+    run_folders,
+    write_json,
+)
 from mlperf_suite.results.system import describe_system
 
 SCHEMA_VERSION = 1
+MODES: tuple[Mode, ...] = ("accuracy", "performance", "test06")
 _PROBE_SAMPLES = {True: 16, False: 1024}
 """Samples that measure the rate where no accuracy run did, by whether the run is a smoke run."""
+_LATENCY_PROBES = 3
+_SERVER_SHARE = 0.8
 _RATE_HEADROOM = 1.05
 """Offline is planned for a little more than the rate seen, so that it cannot end too early."""
 
@@ -61,6 +83,9 @@ class Watcher(Protocol):
 
     def idle(self) -> None:
         """The stage is over."""
+
+    def say(self, line: str) -> None:
+        """A line for whoever watches, to stay."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,12 +127,7 @@ class Result:
 
     @property
     def verdicts(self) -> list[Verdict]:
-        return [
-            v
-            for mode in ("accuracy", "performance")
-            if mode in self.stages
-            for v in self.stages[mode].verdicts
-        ]
+        return [v for mode in MODES if mode in self.stages for v in self.stages[mode].verdicts]
 
 
 class Session:
@@ -130,12 +150,12 @@ class Session:
         self.engine_log: Path | None = None
         """Where the engine's output goes: the folder of the run that loads it."""
 
-    def check(self) -> None:
+    def check(self, categories: Iterable[Category]) -> None:
         """Find what would stop the session, before anything slow is loaded. Raises UsageError."""
         check_round(self.settings.round)
         check_writable(self.settings.results_dir)
         check_model_is_reachable(self.settings)
-        for category in sorted({key.category for key in self.planned}):
+        for category in categories:
             self.news(category)
         _ = self.model_path
 
@@ -169,6 +189,11 @@ class Session:
             encoded = encode_prompts(self.news(category).items, self.settings.task, self.tokenizer)
             self._prompts[category] = encoded
         return self._prompts[category]
+
+    @cached_property
+    def eos_token_ids(self) -> tuple[int, ...]:
+        """The ids with which the model itself ends an answer."""
+        return end_of_text_ids(self.model_path, self.tokenizer, self.settings.token)
 
     @property
     def generation(self) -> Generation:
@@ -264,6 +289,77 @@ class Session:
             stage.failure = stage.failure or f"{result.folder.path}: {error.strerror}"
             self._results_written = False
 
+    def find_peak(self, category: Category, scenario: str) -> PeakSearch:
+        """Search for the highest valid rate; leaves peak_qps.json, a plot and each run's logs.
+
+        Every rate is held to the scenario's own limits, in smoke too. Raises SuiteError.
+        """
+        result = self._result(category, scenario)
+        limits = result.scenario.limits
+        if limits is None:
+            raise UsageError(f"--find-peak-qps: {scenario} has no latency limits to search under")
+        folder = result.folder.path / "PeakQps"
+        made: list[RateTrial] = []
+
+        def attempt(rate: float, full_length: bool) -> RateTrial:
+            trial = self._try_rate(result, rate, full_length, folder / f"{len(made) + 1:02}")
+            made.append(trial)
+            self._watch.say(_told(trial, len(made)))
+            return trial
+
+        try:
+            self._write(result)
+            self._check_prompts(category)
+            search = find_peak(attempt, self._server_rate(category))
+        finally:
+            self._watch.idle()
+        content = {
+            "scenario": scenario,
+            "label": self.settings.label,
+            "peak_qps": search.peak_qps,
+            "limits_ms": dataclasses.asdict(limits),
+            "max_runs": MAX_RUNS,
+            "trials": [dataclasses.asdict(trial) for trial in search.trials],
+        }
+        result.folder.write("peak_qps.json", content)
+        title = f"{result.benchmark.id} {scenario}: {self.settings.label}"
+        plot_peak(
+            search.trials, limits, search.peak_qps, title, result.folder.path / "plots/peak_qps.png"
+        )
+        self._write(result)
+        return search
+
+    def _try_rate(self, result: Result, rate: float, full_length: bool, folder: Path) -> RateTrial:
+        smoke, loadgen_scenario = self.settings.smoke, result.scenario.loadgen_scenario
+        prompts = self.prompts(result.benchmark.category)
+        shortened: Shortened | None = SEARCH[smoke]
+        if full_length:
+            own = dataclasses.replace(SMOKE[loadgen_scenario], latency_factor=1)
+            shortened = own if smoke else None
+        else:
+            prompts = prompts[:SEARCH_SAMPLES]
+        plan = plan_run(
+            result.benchmark,
+            result.scenario,
+            "performance",
+            self.settings.round,
+            len(prompts),
+            target_qps=rate,
+            shortened=shortened,
+        )
+        self._watch.stage(f"{result.scenario.name} at {rate:g} queries/s")
+        run = run_loadgen(plan, self.engine, prompts, self.generation, folder, self._watch.progress)
+        detail = run.logs.detail
+        return RateTrial(
+            rate,
+            full_length,
+            detail["result_validity"] == "VALID",
+            detail.number("result_completed_samples_per_sec"),
+            detail.milliseconds("result_first_token_99.00_percentile_latency_ns"),
+            detail.milliseconds("result_time_per_output_token_99.00_percentile_ns"),
+            str(detail["result_invalid_reason"] or ""),
+        )
+
     def _check_prompts(self, category: Category) -> None:
         room = self.engine.description.max_model_len - self.generation.min_new_tokens
         for index, prompt in enumerate(self.prompts(category)):
@@ -276,7 +372,7 @@ class Session:
     def _load_run(self, key: RunKey, result: Result) -> LoadRun:
         prompts = self.prompts(key.category)
         plan = self._plan(key, result, len(prompts))
-        folder = result.folder.accuracy if key.mode == "accuracy" else result.folder.performance
+        folder = result.folder.of_mode(key.mode)
         self._watch.stage(str(key), self._expected_samples(plan))
         return run_loadgen(
             plan, self.engine, prompts, self.generation, folder, self._watch.progress
@@ -290,23 +386,70 @@ class Session:
             self.settings.round,
             samples,
             target_qps=self._target_qps(key, result),
+            expected_latency_ms=self._expected_latency_ms(key, result),
             shortened=SMOKE[result.scenario.loadgen_scenario] if self.settings.smoke else None,
         )
 
     def _target_qps(self, key: RunKey, result: Result) -> float | None:
-        """Samples/s that Offline is planned for: as told, else as the accuracy run went."""
-        if key.mode == "accuracy":
+        """Queries/s that Server is sent, or samples/s that Offline is planned for."""
+        if result.scenario.loadgen_scenario == "Server":
+            return self.settings.server_target_qps or self._server_rate(key.category)
+        if result.scenario.loadgen_scenario != "Offline" or key.mode == "accuracy":
             return None
         if self.settings.offline_target_qps is not None:
             return self.settings.offline_target_qps
+        return round(self._measured_rate(key, result) * _RATE_HEADROOM, 3)
+
+    def _expected_latency_ms(self, key: RunKey, result: Result) -> float | None:
+        """One SingleStream query's latency; LoadGen prepares as many queries as it promises."""
+        if result.scenario.loadgen_scenario != "SingleStream":
+            return None
+        return round(1000 / self._measured_rate(key, result, one_by_one=True), 3)
+
+    def _measured_rate(self, key: RunKey, result: Result, *, one_by_one: bool = False) -> float:
+        """Samples/s as this result's accuracy run went, or as a probe goes."""
         accuracy = result.stages.get("accuracy")
-        rate = accuracy.rate if accuracy else None
-        if rate is None:
-            self._watch.stage("measuring the rate to plan for")
-            prompts = self.prompts(key.category)[: _PROBE_SAMPLES[self.settings.smoke]]
-            probe = generate_all(self.engine, prompts, self.generation)
-            rate = len(prompts) / probe.elapsed_s
-        return round(rate * _RATE_HEADROOM, 3)
+        if accuracy is not None and accuracy.rate is not None:
+            return accuracy.rate
+        self._watch.stage("measuring the rate to plan for")
+        prompts = self.prompts(key.category)
+        if one_by_one:
+            chosen = prompts[:_LATENCY_PROBES]
+            probes = [generate_all(self.engine, [prompt], self.generation) for prompt in chosen]
+            return len(chosen) / sum(probe.elapsed_s for probe in probes)
+        chosen = prompts[: _PROBE_SAMPLES[self.settings.smoke]]
+        return len(chosen) / generate_all(self.engine, chosen, self.generation).elapsed_s
+
+    def _server_rate(self, category: Category) -> float:
+        """0.8 of the samples/s of the last Offline run of this system, made now if there is none.
+
+        That is 0.8 x tokens/s / mean tokens per answer, and so never tokens/s itself.
+        """
+        offline = RunKey(category, "Offline", "performance")
+        made = self.results.get((category, "Offline"))
+        if made is not None and "performance" in made.stages:
+            samples_per_s = self.run(offline).figures["samples_per_sec"]
+        else:
+            samples_per_s = self._earlier_offline_rate(category)
+        if samples_per_s is None:
+            samples_per_s = self.run(offline).figures["samples_per_sec"]
+        return float(f"{_SERVER_SHARE * samples_per_s:.4g}")
+
+    def _earlier_offline_rate(self, category: Category) -> float | None:
+        """The samples/s of the newest kept Offline run of this same system, or None."""
+        system = _comparable(self._config_json(category))
+        for folder in run_folders(self.settings.results_dir):
+            summary, config = read_summary(folder), read_config(folder)
+            if summary is None or config is None or _comparable(config) != system:
+                continue
+            meta, performance = (
+                summary.get("meta") or {},
+                (summary.get("run") or {}).get("performance"),
+            )
+            kind = (meta.get("category"), meta.get("scenario"))
+            if kind == (category, "Offline") and performance and performance.get("valid"):
+                return float(performance["samples_per_sec"])
+        return None
 
     @staticmethod
     def _expected_samples(plan: LoadPlan) -> int | None:
@@ -335,9 +478,13 @@ class Session:
             accuracy_passed=accuracy_verdict(accuracy.verdicts)
             if accuracy and key.mode == "performance"
             else None,
+            eos_token_ids=self.eos_token_ids if key.mode == "test06" else None,
         )
         stage.verdicts = judge(facts)
-        if key.mode == "performance":
+        if key.mode == "test06":
+            verdicts = [v.as_json() for v in stage.verdicts]
+            write_json(result.folder.compliance / "verdicts.json", verdicts)
+        elif key.mode == "performance":
             stage.figures = performance_metrics(
                 result.scenario, run.logs.detail, run.elapsed_s, run.tokens
             )
@@ -360,21 +507,21 @@ class Session:
     def _write(self, result: Result) -> None:
         """Write what is known of a result by now: config, summary, report, index."""
         folder = result.folder
-        folder.write("config.json", self._config_json(result))
+        folder.write(CONFIG_JSON, self._config_json(result.benchmark.category))
         summary = self.summary(result)
         folder.write(SUMMARY_JSON, summary)
         folder.write_text("report.md", report_markdown(summary))
         folder.publish(keep_all=self.settings.keep_all)
 
-    def _config_json(self, result: Result) -> dict[str, object]:
+    def _config_json(self, category: Category) -> dict[str, Any]:
         description = dataclasses.asdict(self._engine.description) if self._engine else None
-        news = self.news(result.benchmark.category)
+        news = self.news(category)
         return {
             "suite_version": __version__,
             "settings": self.settings.as_json(),
             "engine": description,
             "dataset": {"name": news.name, "samples": len(news.items), "sha256": news.sha256},
-            "prompts_sha256": self._prompts_sha256(result.benchmark.category),
+            "prompts_sha256": self._prompts_sha256(category),
             "system": describe_system(),
         }
 
@@ -417,6 +564,32 @@ class Session:
             "logs": _files(result, "mlperf_log_*"),
             "plots": _files(result, "plots/*"),
         }
+
+
+def _told(trial: RateTrial, number: int) -> str:
+    def ms(value: float | None) -> str:
+        return "not reported" if value is None else f"{value:,.0f} ms"
+
+    return (
+        f"run {number} of at most {MAX_RUNS}: {trial.target_qps:g} queries/s, "
+        f"{'full length' if trial.full_length else 'short'}: "
+        f"{'VALID' if trial.valid else 'INVALID'}, TTFT p99 {ms(trial.ttft_p99_ms)}, "
+        f"TPOT p99 {ms(trial.tpot_p99_ms)}"
+    )
+
+
+def _comparable(config: Mapping[str, Any]) -> object:
+    """What of a config.json must be equal for two runs to be of the same system."""
+    engine = config.get("engine") or {}
+    settings = {k: v for k, v in (engine.get("settings") or {}).items() if k != "load_s"}
+    names = ("name", "version", "model", "stand_in", "max_model_len")
+    return (
+        [engine.get(name) for name in names],
+        settings,
+        config.get("prompts_sha256"),
+        (config.get("settings") or {}).get("max_new_tokens"),
+        config.get("system"),
+    )
 
 
 def _status(result: Result, unfinished: set[Mode]) -> str:

@@ -486,7 +486,7 @@ def offline_samples_per_query(run: RunFacts) -> Verdict:
     return _at_least(run, "effective_samples_per_query", run.benchmark.samples, "samples")
 
 
-@rule("performance", _SERVER)
+@rule("performance", _SERVER, shortens=True)
 def ttft_limit(run: RunFacts) -> Verdict:
     """The time to first token at p99 is below the scenario's limit."""
     limits = run.scenario.limits
@@ -494,7 +494,7 @@ def ttft_limit(run: RunFacts) -> Verdict:
     return _below(run, key, limits.ttft_ms if limits else 0.0)
 
 
-@rule("performance", _SERVER)
+@rule("performance", _SERVER, shortens=True)
 def tpot_limit(run: RunFacts) -> Verdict:
     """The time per output token at p99 is below the scenario's limit.
 
@@ -513,7 +513,7 @@ def _below(run: RunFacts, key: str, limit_ms: float) -> Verdict:
     return verdict(0 <= found / 1e6 < limit_ms, f"{found / 1e6:,.2f} ms", required)
 
 
-@rule("performance", _SERVER)
+@rule("performance", _SERVER, shortens=True)
 def latency_targets(run: RunFacts) -> Verdict:
     """Early stopping was decided with the scenario's limits on TTFT and TPOT, or tighter ones."""
     limits = run.scenario.limits
@@ -529,7 +529,7 @@ def latency_targets(run: RunFacts) -> Verdict:
     return verdict(ok, f"TTFT {found[0]:,g} ms, TPOT {found[1]:,g} ms", required)
 
 
-@rule("performance", _ONE_BY_ONE)
+@rule("performance", _ONE_BY_ONE, shortens=True)
 def target_percentile(run: RunFacts) -> Verdict:
     """Latencies are judged at the scenario's percentile: Server's 99th, SingleStream's 90th."""
     wanted = 0.9 if run.scenario.name == "SingleStream" else 0.99

@@ -24,6 +24,18 @@ def load_tokenizer(model: str, token: str | None = None) -> Any:
         raise UsageError(f"--model {model}: no tokenizer in this {kind}: {reason}") from error
 
 
+def end_of_text_ids(model: str, tokenizer: Any, token: str | None = None) -> tuple[int, ...]:
+    """The model's EOS ids: its generation config's, which may be several, or its tokenizer's."""
+    from transformers import GenerationConfig
+
+    try:
+        found = GenerationConfig.from_pretrained(model, token=token).eos_token_id
+    except OSError:
+        found = None
+    found = tokenizer.eos_token_id if found is None else found
+    return tuple(found) if isinstance(found, list) else (found,)
+
+
 def encode_prompts(items: Sequence[NewsItem], task: Task, tokenizer: Any) -> list[list[int]]:
     """Each item's prompt as token ids, in order.
 

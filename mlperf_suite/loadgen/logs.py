@@ -81,6 +81,8 @@ def parse_detail(text: str) -> DetailLog:
             warnings.append(str(value))
     if not values:
         damage.append("no MLLOG entry")
+    if "\N{REPLACEMENT CHARACTER}" in text:
+        damage.append("not UTF-8 throughout")
     return DetailLog(values, tuple(errors), tuple(warnings), tuple(damage))
 
 

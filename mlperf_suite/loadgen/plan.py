@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
+from mlperf_suite.benchmarks.audits import TEST06_AUDIT, TEST06_TOOK
 from mlperf_suite.benchmarks.rounds import Round
 from mlperf_suite.benchmarks.table import MIN_DURATION_MS, Benchmark, Scenario
 
@@ -20,18 +21,32 @@ PERFORMANCE_SAMPLES_KEY = "performance_sample_count_override"
 
 @dataclass(frozen=True, slots=True)
 class Shortened:
-    """What a smoke run asks for in place of MLPerf's durations (ms) and query counts."""
+    """What a smoke run asks for in place of MLPerf's durations (ms) and query counts.
+
+    `latency_percent` is the percentile that Server's early stopping decides, `latency_factor` how
+    many times the limits on TTFT and TPOT it allows.
+    """
 
     min_duration_ms: int
     min_query_count: int
+    latency_percent: int | None = None
+    latency_factor: int = 1
 
 
 SMOKE: dict[str, Shortened] = {
     "Offline": Shortened(10_000, 1),
-    "Server": Shortened(20_000, 64),
+    # The 99th percentile would take 459 queries, and the limits are those of a GPU.
+    "Server": Shortened(20_000, 64, latency_percent=90, latency_factor=10),
     "SingleStream": Shortened(10_000, 64),
 }
 """By LoadGen's scenario. Early stopping needs 64 queries at least, shortened or not."""
+SEARCH: dict[bool, Shortened] = {
+    True: Shortened(10_000, 64, latency_percent=90),
+    False: Shortened(60_000, 1),
+}
+"""A short run of the search for the peak rate, by whether the profile is smoke."""
+SEARCH_SAMPLES = 1024
+"""Equal issue mode sends whole multiples of the samples, so that a short run needs fewer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +87,7 @@ def plan_run(
 ) -> LoadPlan:
     """Plan a run over `samples` samples.
 
+    "test06" is a performance run under TEST06's audit.config.
     `target_qps`: samples/s that Offline is expected to reach, or queries/s that Server is sent.
     `expected_latency_ms`: one SingleStream query's. `shortened` None keeps MLPerf's own rules, and
     user.conf then sets the target rate only.
@@ -87,6 +103,10 @@ def plan_run(
         conf["min_duration"] = min_duration_ms
         offline = scenario.loadgen_scenario == "Offline"
         conf["min_query_count"] = samples if offline else shortened.min_query_count
+        if scenario.limits is not None and shortened.latency_percent is not None:
+            conf["target_latency_percentile"] = shortened.latency_percent
+            conf["ttft_latency"] = int(scenario.limits.ttft_ms * shortened.latency_factor)
+            conf["tpot_latency"] = int(scenario.limits.tpot_ms * shortened.latency_factor)
     if samples != benchmark.samples:
         conf[PERFORMANCE_SAMPLES_KEY] = samples
     expected: dict[str, object] = {
@@ -105,6 +125,14 @@ def plan_run(
         expected["requested_single_stream_expected_latency_ns"] = conf["target_latency"] * 1e6
     if scenario.limits is not None:
         expected["requested_server_target_latency_ns"] = 0
-        expected["requested_server_ttft_latency"] = scenario.limits.ttft_ms * 1e6
-        expected["requested_server_tpot_latency"] = scenario.limits.tpot_ms * 1e6
-    return LoadPlan(scenario, mode, samples, conf, expected)
+        for name, limit_ms in (
+            ("ttft_latency", scenario.limits.ttft_ms),
+            ("tpot_latency", scenario.limits.tpot_ms),
+        ):
+            expected[f"requested_server_{name}"] = conf.get(name, limit_ms) * 1e6
+    if "target_latency_percentile" in conf:
+        percent = conf["target_latency_percentile"]
+        expected["effective_target_latency_percentile"] = percent / 100
+    if mode != "test06":
+        return LoadPlan(scenario, mode, samples, conf, expected)
+    return LoadPlan(scenario, mode, samples, conf, {**expected, **TEST06_TOOK}, TEST06_AUDIT)

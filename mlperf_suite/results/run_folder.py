@@ -14,7 +14,7 @@ from typing import Any
 
 from mlperf_suite.errors import UsageError
 
-SUMMARY_JSON = "summary.json"
+SUMMARY_JSON, CONFIG_JSON = "summary.json", "config.json"
 _RUN_NAME = re.compile(r"\d{8}-\d{6}-[a-z]+-[a-z]+(-\d+)?")
 
 
@@ -50,6 +50,12 @@ class RunFolder:
                 break
         self.accuracy = self.path / "Accuracy"
         self.performance = self.path / "Performance"
+        self.compliance = self.path / "Compliance"
+
+    def of_mode(self, mode: str) -> Path:
+        """Where a run of this mode has its LoadGen logs."""
+        folders = {"accuracy": self.accuracy, "performance": self.performance}
+        return folders.get(mode) or self.compliance / mode.upper()
 
     def write(self, name: str, content: object) -> None:
         """Write a JSON file of the run."""
@@ -88,11 +94,20 @@ def run_folders(results_dir: Path) -> list[Path]:
 
 def read_summary(folder: Path) -> dict[str, Any] | None:
     """A run's summary.json, or None where there is none that can be read."""
+    return _read_object(folder / SUMMARY_JSON)
+
+
+def read_config(folder: Path) -> dict[str, Any] | None:
+    """A run's config.json, or None where there is none that can be read."""
+    return _read_object(folder / CONFIG_JSON)
+
+
+def _read_object(path: Path) -> dict[str, Any] | None:
     try:
-        summary = json.loads((folder / SUMMARY_JSON).read_text(encoding="utf-8"))
+        content = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return None
-    return summary if isinstance(summary, dict) else None
+    return content if isinstance(content, dict) else None
 
 
 def index_markdown(results_dir: Path) -> str:

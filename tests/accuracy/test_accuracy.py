@@ -3,7 +3,7 @@
 import pytest
 
 pytestmark = pytest.mark.accuracy
-MODE, SCENARIOS = "accuracy", ("Offline",)
+MODE, SCENARIOS = "accuracy", ("Offline", "Server", "Interactive", "SingleStream")
 
 
 def test_rule(verdict, expect):

@@ -1,0 +1,302 @@
+"""Made-up runs that obey every rule: their logs as LoadGen writes them, and submissions."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from mlperf_suite.benchmarks.audits import TEST06_AUDIT, TEST06_TOOK
+from mlperf_suite.benchmarks.rounds import ROUNDS, Round
+from mlperf_suite.benchmarks.table import BENCHMARKS, MIN_DURATION_MS, Benchmark, Scenario
+from mlperf_suite.benchmarks.tasks import BASELINES
+from mlperf_suite.compliance.accuracy_txt import parse_accuracy_txt
+from mlperf_suite.compliance.rules import Division, RunFacts, SubmittedTexts
+from mlperf_suite.loadgen.logs import (
+    ACCURACY,
+    DETAIL,
+    AccuracyLog,
+    LoggedSample,
+    RunLogs,
+    parse_detail,
+)
+from mlperf_suite.loadgen.plan import TEST_MODES, Mode
+
+HASH = "0123456789abcdef" * 4
+
+
+def every_scenario() -> list[tuple[Benchmark, Scenario]]:
+    return [(b, s) for b in BENCHMARKS.values() for s in b.scenarios]
+
+
+def line(key: str, value: object, *, error: bool = False, warning: bool = False) -> str:
+    """One line of a detail log."""
+    entry = {
+        "key": key,
+        "value": value,
+        "time_ms": 0.1,
+        "namespace": "mlperf::logging",
+        "event_type": "POINT_IN_TIME",
+        "metadata": {
+            "is_error": error,
+            "is_warning": warning,
+            "file": "made.cc",
+            "line_no": 1,
+            "pid": 1,
+            "tid": 1,
+        },
+    }
+    return f":::MLLOG {json.dumps(entry)}"
+
+
+def detail_entries(
+    benchmark: Benchmark, scenario: Scenario, mode: Mode, round_: Round
+) -> dict[str, Any]:
+    """The keys and values of a valid detail log, in LoadGen's order."""
+    ttft_ms, tpot_ms = (
+        (scenario.limits.ttft_ms, scenario.limits.tpot_ms) if scenario.limits else (100, 100)
+    )
+    offline, streams = scenario.name == "Offline", scenario.name == "SingleStream"
+    entries: dict[str, Any] = {
+        "loadgen_version": "made up",
+        "loadgen_git_status_message": "",
+        "sut_name": "PySUT",
+        "qsl_name": "PyQSL",
+        "qsl_reported_total_count": benchmark.samples,
+        "qsl_reported_performance_count": benchmark.samples,
+        "requested_scenario": scenario.loadgen_scenario,
+        "requested_min_query_count": 100,
+        "requested_use_token_latencies": True,
+        "requested_server_ttft_latency": int(ttft_ms * 1e6),
+        "requested_server_tpot_latency": int(tpot_ms * 1e6),
+        "effective_scenario": scenario.loadgen_scenario,
+        "effective_test_mode": TEST_MODES[mode],
+        "effective_samples_per_query": 2 * benchmark.samples if offline else 1,
+        "effective_target_latency_percentile": 0.9 if streams else 0.99,
+        "effective_min_duration_ms": MIN_DURATION_MS,
+        "effective_min_query_count": 1 if offline else 100,
+        **{f"effective_{name}": seed for name, seed in round_.seeds.items()},
+        "effective_accuracy_log_rng_seed": 0,
+        "effective_accuracy_log_sampling_target": 0,
+        "effective_performance_sample_count": benchmark.samples,
+        "effective_sample_concatenate_permutation": True,
+    }
+    if mode == "test06":
+        entries |= TEST06_TOOK
+    entries |= {"generated_query_count": 24_576, "power_begin": "now", "power_end": "then"}
+    if mode != "accuracy":
+        entries |= {
+            "result_validity": "VALID",
+            "result_min_duration_met": True,
+            "result_min_queries_met": True,
+            "early_stopping_met": True,
+            "early_stopping_ttft_result": " * Run successful.",
+            "early_stopping_tpot_result": " * Run successful.",
+            "result_query_count": 1 if offline else 24_576,
+            scenario.metric: 1234.5,
+        }
+        if scenario.limits:
+            entries["result_first_token_99.00_percentile_latency_ns"] = int(ttft_ms * 0.9e6)
+            entries["result_time_per_output_token_99.00_percentile_ns"] = int(tpot_ms * 0.9e6)
+        entries["num_errors"] = 0
+    return entries
+
+
+@lru_cache(maxsize=8)
+def _answers(count: int) -> tuple[LoggedSample, ...]:
+    return tuple(LoggedSample(i, (11, 12, 13), (11,), 3) for i in range(count))
+
+
+@dataclass
+class MadeRun:
+    """A run that obeys every rule until somebody changes it.
+
+    `broken_lines`: texts put after the detail log's first entry. `answers`: the accuracy log's.
+    """
+
+    benchmark: Benchmark
+    scenario: Scenario
+    mode: Mode
+    round: Round = field(default_factory=lambda: ROUNDS["v5.1"])
+    division: Division = "closed"
+    submitted: bool = False
+    accuracy_passed: bool | None = None
+
+    def __post_init__(self) -> None:
+        self.entries = detail_entries(self.benchmark, self.scenario, self.mode, self.round)
+        self.broken_lines: list[str] = []
+        count = self.benchmark.samples if self.mode == "accuracy" else 100
+        self.answers: list[LoggedSample] = list(_answers(count))
+        self.accuracy_damage: tuple[str, ...] = ()
+        self.accuracy_bytes = 8199
+        self.scores = self.good_scores()
+        self.hash: str | None = HASH
+        first = "Skipped" if self.scenario.name == "Offline" else "True"
+        self.verify = [
+            f"First token check pass: {first}",
+            "EOS check pass: True",
+            "Sample length check pass: True",
+            "TEST06 verification complete",
+        ]
+        if self.accuracy_passed is None and self.mode == "performance":
+            self.accuracy_passed = True
+
+    def good_scores(self) -> dict[str, float]:
+        baseline = BASELINES[self.benchmark.id]
+        scores = dict(baseline.gated)
+        scores["gen_len"] = float(baseline.gen_len or 1000)
+        scores["gen_num"] = float(baseline.gen_num)
+        if baseline.tokens_per_sample:
+            scores["tokens_per_sample"] = sum(baseline.tokens_per_sample) / 2
+        return scores
+
+    @property
+    def detail_text(self) -> str:
+        lines = [line(key, value) for key, value in self.entries.items()]
+        return "\n".join([lines[0], *self.broken_lines, *lines[1:]]) + "\n"
+
+    @property
+    def accuracy_txt(self) -> str:
+        figures = ", ".join(f"'{name}': {value}" for name, value in self.scores.items())
+        closing = f"\nhash={self.hash}\n" if self.hash is not None else ""
+        return f"\nResults\n\n{{{figures}}}\n{closing}"
+
+    @property
+    def verify_txt(self) -> str:
+        return "\n".join(self.verify) + "\n"
+
+    @property
+    def accuracy_json(self) -> str:
+        rows = [
+            {
+                "seq_id": i,
+                "qsl_idx": sample.index,
+                "data": _hex(sample.token_ids),
+                **_said("token_data", sample.first_token_ids and _hex(sample.first_token_ids)),
+                **_said("token_count", sample.token_count),
+            }
+            for i, sample in enumerate(self.answers)
+        ]
+        return "[\n" + ",\n".join(json.dumps(row) for row in rows) + "\n]\n"
+
+    def facts(self, detail_text: str | None = None) -> RunFacts:
+        """The run as the rules see it, with `detail_text` in place of its own log."""
+        folder = Path("made")
+        logs = RunLogs(
+            folder,
+            parse_detail(self.detail_text if detail_text is None else detail_text),
+            "",
+            AccuracyLog(tuple(self.answers), self.accuracy_damage),
+            {name: folder / name for name in (DETAIL, ACCURACY)},
+            {ACCURACY: self.accuracy_bytes},
+        )
+        texts = SubmittedTexts(self.accuracy_txt, self.verify_txt)
+        scores = parse_accuracy_txt(self.accuracy_txt).scores
+        return RunFacts(
+            self.benchmark,
+            self.scenario,
+            self.mode,
+            self.round,
+            logs,
+            scores=scores if self.mode == "accuracy" else None,
+            baseline=BASELINES[self.benchmark.id],
+            accuracy_passed=self.accuracy_passed,
+            division=self.division,
+            submitted=texts if self.submitted else None,
+            eos_token_ids=self.benchmark.eos_token_ids,
+        )
+
+
+def _said(name: str, value: object) -> dict[str, object]:
+    return {} if value is None else {name: "" if value == () else value}
+
+
+def _hex(token_ids: tuple[int, ...]) -> str:
+    return b"".join(t.to_bytes(4, "little", signed=True) for t in token_ids).hex().upper()
+
+
+def write_run(folder: Path, run: MadeRun) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / DETAIL).write_text(run.detail_text)
+    (folder / "mlperf_log_summary.txt").write_text("made up\n")
+
+
+def write_submission(
+    root: Path,
+    benchmark: Benchmark,
+    round_: Round,
+    *,
+    division: Division = "closed",
+    submitter: str = "Someone",
+    system: str = "box",
+    scenarios: tuple[str, ...] | None = None,
+    name: str | None = None,
+) -> Path:
+    """Write a submission that obeys every rule, in the round's layout; returns its folder.
+
+    `scenarios`: all of the benchmark's by default. `name`: what the tree calls the benchmark.
+    """
+    submission = root / division / submitter
+    for scenario in benchmark.scenarios:
+        if scenarios is None or scenario.name in scenarios:
+            path = (system, name or benchmark.id, scenario.name)
+            _write_result(submission, path, benchmark, scenario, round_, division)
+    systems = submission / "systems"
+    systems.mkdir(exist_ok=True)
+    described = {
+        "submitter": submitter,
+        "division": division,
+        "status": "available",
+        "system_type": benchmark.category,
+    }
+    (systems / f"{system}.json").write_text(json.dumps(described))
+    (submission / ("src" if round_.layout == "v6" else "code")).mkdir(exist_ok=True)
+    return submission
+
+
+def _write_result(
+    submission: Path,
+    path: tuple[str, str, str],
+    benchmark: Benchmark,
+    scenario: Scenario,
+    round_: Round,
+    division: Division,
+) -> None:
+    result = submission.joinpath("results", *path)
+    v6 = round_.layout == "v6"
+    measurements = result if v6 else submission.joinpath("measurements", *path)
+    audits = result if v6 else submission.joinpath("compliance", *path)
+    accuracy = MadeRun(benchmark, scenario, "accuracy", round_)
+    write_run(result / "accuracy", accuracy)
+    (result / "accuracy" / "accuracy.txt").write_text(accuracy.accuracy_txt)
+    (result / "accuracy" / ACCURACY).write_text("[\n{ cut ... cut }\n]\n")
+    write_run(result / "performance" / "run_1", MadeRun(benchmark, scenario, "performance", round_))
+    measurements.mkdir(parents=True, exist_ok=True)
+    (measurements / "user.conf").write_text("made up\n")
+    (measurements / "README.md").write_text("made up\n")
+    described = dict.fromkeys(
+        (
+            "input_data_types",
+            "retraining",
+            "starting_weights_filename",
+            "weight_data_types",
+            "weight_transformations",
+        ),
+        "made up",
+    )
+    file = "measurements.json" if v6 else f"{path[0]}_{scenario.name}.json"
+    (measurements / file).write_text(json.dumps(described))
+    if division == "closed" and "TEST06" in benchmark.compliance_tests:
+        audit = MadeRun(benchmark, scenario, "test06", round_)
+        (audits / "TEST06" / "accuracy").mkdir(parents=True)
+        (audits / "TEST06" / "accuracy" / ACCURACY).write_text(audit.accuracy_json)
+        (audits / "TEST06" / "verify_accuracy.txt").write_text(audit.verify_txt)
+
+
+def audit_values() -> Iterator[tuple[str, object]]:
+    """Each audit setting's key in the detail log, with a value that it must not have."""
+    for key, wanted in TEST06_TOOK.items():
+        yield key, not wanted if isinstance(wanted, bool) else TEST06_AUDIT["mode"]
