@@ -1,6 +1,7 @@
 """The highest Server rate whose run is VALID.
 
-A search in short runs, then confirmed at full length. Pure: how a rate is tried is the caller's. The number of runs is bounded (`MAX_RUNS`).
+A search in short runs, then confirmed at full length. Pure: how a rate is tried is the
+caller's. The number of runs is bounded (`MAX_RUNS`).
 """
 
 from __future__ import annotations
