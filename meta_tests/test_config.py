@@ -44,6 +44,7 @@ CASES: dict[str, tuple[str, object, list[str], list[str]]] = {
     "max-model-len": ("2048", 2048, ["0"], ["whole number from 1"]),
     "gpu-memory-utilization": ("0.5", 0.5, ["0", "1.01", "nan"], ["above 0 and up to 1"]),
     "engine-arg": ("swap-space=4", {"swap_space": 4}, ["swap", "=4", "a b=1"], ["KEY=VALUE"]),
+    "find-peak-qps": ("true", True, ["maybe"], ["true, false"]),
     "high-accuracy": ("true", True, ["maybe"], ["true, false"]),
 }
 ATTRIBUTES = {"engine-arg": "engine_args"}

@@ -221,6 +221,14 @@ OPTIONS: tuple[OptionSpec, ...] = (
         repeatable=True,
     ),
     OptionSpec(
+        "find-peak-qps",
+        "search for the highest rate whose Server or Interactive run is VALID",
+        _flag,
+        "allowed are true, false",
+        "false",
+        switch=True,
+    ),
+    OptionSpec(
         "high-accuracy",
         "gate ROUGE at 99.9% of its baseline",
         _flag,
@@ -256,6 +264,7 @@ class Settings:
     results_dir: Path
     keep_all: bool
     high_accuracy: bool
+    find_peak_qps: bool
     max_model_len: int | None
     gpu_memory_utilization: float | None
     engine_args: dict[str, object] = field(default_factory=dict)
@@ -336,6 +345,7 @@ def resolve_settings(
         results_dir=Path(value["results_dir"]).expanduser(),
         keep_all=value["keep_all"],
         high_accuracy=value["high_accuracy"],
+        find_peak_qps=value["find_peak_qps"],
         max_model_len=value["max_model_len"]
         or (None if profile == "smoke" else _OFFICIAL_MAX_MODEL_LEN),
         gpu_memory_utilization=value["gpu_memory_utilization"],

@@ -42,6 +42,9 @@ class _Silent:
     def idle(self) -> None:
         """Nothing to show."""
 
+    def say(self, line: str) -> None:
+        """Nothing to show."""
+
 
 def suite_rate(engine: VllmEngine, prompts: Prompts) -> float:
     """LoadGen's own tokens/s of an Offline performance run over these prompts, each once."""
