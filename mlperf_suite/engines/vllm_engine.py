@@ -103,7 +103,7 @@ class VllmEngine:
 
     def _load(self) -> None:
         before = set(descendants())
-        with _environment(self._config), _output_to(self._config.log_file):
+        with vllm_environment(self._config), _output_to(self._config.log_file):
             started = time.monotonic()
             try:
                 arguments = _engine_arguments(self._config)
@@ -372,7 +372,7 @@ def _describe(llm: Any, arguments: Any, load_s: float) -> EngineDescription:
 
 
 @contextlib.contextmanager
-def _environment(config: VllmConfig) -> Iterator[None]:
+def vllm_environment(config: VllmConfig) -> Iterator[None]:
     """The process settings that vLLM reads while it loads, each only where the user set none."""
     defaults = {
         # With its own default, vLLM leaves every second core of this kind of machine idle.
