@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+HUB_REPOSITORY = "cais/mmlu"
 LETTERS = ("A", "B", "C", "D")
 CHANCE = 25.0
 """Percent that guessing scores."""

@@ -18,11 +18,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from mlperf_suite.benchmarks.mmlu import LETTERS, STANDARD_SHOTS, SUBJECTS
+from mlperf_suite.benchmarks.mmlu import HUB_REPOSITORY, LETTERS, STANDARD_SHOTS, SUBJECTS
 from mlperf_suite.errors import DatasetError, UsageError
 
 EMBEDDED_MMLU = Path(__file__).parent / "embedded" / "mmlu.jsonl"
-HUB_REPOSITORY = "cais/mmlu"
 Split = Literal["dev", "test"]
 _SPLITS: tuple[Split, ...] = ("dev", "test")
 _HEADER = "question"

@@ -20,12 +20,12 @@ class EngineLM(TemplateLM):  # type: ignore[misc]
     """Answers lm-eval's loglikelihood requests with an engine, and keeps each score in a journal.
 
     A question's choices share their context, so each question is one request to the engine.
-    What the journal holds is not asked again.
+    What the journal holds is not asked again; where it holds everything, no engine is needed.
     """
 
     def __init__(
         self,
-        engine: ScoringEngine,
+        engine: ScoringEngine | None,
         tokenizer: Any,
         max_model_len: int,
         journal: Journal,
@@ -83,10 +83,10 @@ class EngineLM(TemplateLM):  # type: ignore[misc]
         for request in requests:
             by_question.setdefault(_key(request), []).append(request)
         missing = [key for key in by_question if key not in self._journal]
-        encoded = self._encoded(missing, by_question)
-        for tag, score in self._engine.score(encoded) if missing else ():
-            self._journal.add(missing[tag], score)
-            self._on_scored(missing[tag])
+        if missing and self._engine is not None:
+            for tag, score in self._engine.score(self._encoded(missing, by_question)):
+                self._journal.add(missing[tag], score)
+                self._on_scored(missing[tag])
         found = [self._journal[_key(request)].likelihoods[request.idx] for request in requests]
         return [(one.logprob, one.greedy) for one in found]
 

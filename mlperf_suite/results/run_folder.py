@@ -15,7 +15,7 @@ from typing import Any
 from mlperf_suite.errors import UsageError
 
 SUMMARY_JSON, CONFIG_JSON = "summary.json", "config.json"
-_RUN_NAME = re.compile(r"\d{8}-\d{6}-[a-z]+-[a-z]+(-\d+)?")
+_RUN_NAME = re.compile(r"\d{8}-\d{6}(-[a-z]+){1,2}(-\d+)?")
 
 
 def check_writable(results_dir: Path) -> None:
@@ -38,10 +38,12 @@ def write_json(path: Path, content: object) -> None:
 
 
 class RunFolder:
-    """One run's folder: results/<time>-<category>-<scenario>/."""
+    """One run's folder: results/<time>-<category>-<scenario>/, or results/<time>-mmlu/."""
 
-    def __init__(self, results_dir: Path, category: str, scenario: str, started: datetime) -> None:
-        self.kind = f"{category}-{scenario.lower()}"
+    def __init__(
+        self, results_dir: Path, category: str, scenario: str | None, started: datetime
+    ) -> None:
+        self.kind = f"{category}-{scenario.lower()}" if scenario else category
         name = f"{started:%Y%m%d-%H%M%S}-{self.kind}"
         for number in range(1, 1000):
             self.path = results_dir / (name if number == 1 else f"{name}-{number}")
@@ -115,8 +117,8 @@ def index_markdown(results_dir: Path) -> str:
     lines = [
         "# Runs, newest first",
         "",
-        "| run | model | status | label | tokens/s | samples/s | rouge1 |",
-        "|---|---|---|---|---:|---:|---:|",
+        "| run | model | status | label | tokens/s | samples/s | rouge1 | MMLU |",
+        "|---|---|---|---|---:|---:|---:|---:|",
     ]
     for folder in run_folders(results_dir):
         summary = read_summary(folder) or {}
@@ -130,6 +132,7 @@ def index_markdown(results_dir: Path) -> str:
             _number(performance.get("tokens_per_sec")),
             _number(performance.get("samples_per_sec")),
             _number(_part(accuracy, "rouge").get("rouge1")),
+            _number(_part(run, "mmlu").get("accuracy")),
         ]
         lines.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |")
     return "\n".join(lines) + "\n"
