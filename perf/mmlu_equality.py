@@ -10,6 +10,7 @@ some seconds for each question on two cores.
 from __future__ import annotations
 
 import argparse
+import importlib.metadata
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -36,7 +37,7 @@ def lm_eval_backend(model: str, max_model_len: int | None) -> Iterator[Any]:
 
     Prefix caching stays as vLLM has it, on; prompt log-probabilities do not profit from it.
     """
-    with vllm_environment(VllmConfig(model)):
+    with vllm_environment(VllmConfig(model)), _vllm_has_a_version():
         from lm_eval.models.vllm_causallms import VLLM
 
         lm = VLLM(model, dtype="auto", max_model_len=max_model_len, enforce_eager=True, seed=0)
@@ -44,6 +45,23 @@ def lm_eval_backend(model: str, max_model_len: int | None) -> Iterator[Any]:
             yield lm
         finally:
             lm.model.llm_engine.engine_core.shutdown()
+
+
+@contextmanager
+def _vllm_has_a_version() -> Iterator[None]:
+    """lm-eval asks for the version of the distribution `vllm`; the CPU build has another name."""
+    import vllm
+
+    asked = importlib.metadata.version
+
+    def answer(name: str) -> str:
+        return str(vllm.__version__) if name == "vllm" else asked(name)
+
+    importlib.metadata.version = answer
+    try:
+        yield
+    finally:
+        importlib.metadata.version = asked
 
 
 def ask_lm_eval(
