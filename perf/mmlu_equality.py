@@ -54,7 +54,8 @@ def _vllm_has_a_version() -> Iterator[None]:
 
     asked = importlib.metadata.version
 
-    def answer(name: str) -> str:
+    def answer(distribution_name: str) -> str:
+        name = distribution_name
         return str(vllm.__version__) if name == "vllm" else asked(name)
 
     importlib.metadata.version = answer
