@@ -3,6 +3,7 @@
 pytest_plugins = (
     "fixtures.options",
     "fixtures.runs",
+    "fixtures.workers",
     "fixtures.mmlu",
     "fixtures.logs",
     "fixtures.reporting",

@@ -1,7 +1,8 @@
 """`-p meta_tests.scoring_plugin`: MMLU on a stand-in engine that does as SCORING tells it.
 
 SCORING is JSON: `fail_after` the number of questions after which it dies, `interrupt_after` after
-which the user presses Ctrl-C; `asked` a file that gets a line for each question asked.
+which the user presses Ctrl-C; `asked` a file that gets a line for each question asked; `engines`
+the number of engines that there can be.
 """
 
 from __future__ import annotations
@@ -45,6 +46,10 @@ class ScoringStandIn(StandInEngine):
             best = zlib.crc32(str(request.prompt_token_ids).encode()) % 4
             likelihoods = tuple(Likelihood(-1.0 if i == best else -2.0, False) for i in range(4))
             yield request.tag, Score(likelihoods, 1.0, len(request.prompt_token_ids), 0)
+
+
+def pytest_mlperf_engine_count() -> int:
+    return int(json.loads(os.environ.get("SCORING", "{}")).get("engines", 1))
 
 
 def pytest_mlperf_load_engine(suite: Session) -> StandInEngine:

@@ -14,13 +14,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from meta_tests.conftest import ROOT, SuiteRun, run_suite
 from mlperf_suite.benchmarks.mmlu import DOMAIN_OF, DOMAINS, LETTERS, SUBJECTS
 from mlperf_suite.datasets.mmlu import load_mmlu
+from mlperf_suite.mmlu.shards import split
 from mlperf_suite.results.run_folder import read_summary, run_folders
 
 ARGUMENTS = ("-m", "mmlu", "-p", "meta_tests.scoring_plugin")
+TWO_WORKERS = ("-n", "2", "--dist", "loadgroup")
 EMBEDDED = load_mmlu("embedded")
 QUESTIONS = sum(map(len, EMBEDDED.test.values()))
 COLUMNS = ["subject", "domain", "question_id", "answer", "pred", "correct", "latency_ms", "tokens"]
@@ -35,6 +39,11 @@ class Runs:
         self.whole = self._start("whole", "--mmlu-details")
         self.resumed = pool.submit(self._died_then_resumed)
         self.interrupted = self._start("interrupted", told={"interrupt_after": 7})
+        self.shared = self._start("shared", *TWO_WORKERS, told={"engines": 2})
+        self.share_dies = self._start(
+            "share dies", *TWO_WORKERS, told={"engines": 2, "fail_after": 30}
+        )
+        self.one_engine = self._start("one engine", *TWO_WORKERS, "-v")
         self.limited = self._start("limited", "--mmlu-limit=60", "--mmlu-min-accuracy=99")
 
     def _start(
@@ -210,3 +219,59 @@ def test_collecting_imports_neither_torch_nor_lm_eval() -> None:
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
     assert "test_rule[mmlu_score]" in done.stdout
     assert "heavy: []" in done.stdout
+
+
+# Several engines
+
+
+@pytest.mark.parametrize("name", ["overall.json", "by_domain.json", "by_subject.json"])
+def test_two_engines_make_one_result(runs: Runs, name: str) -> None:
+    shared = runs.shared.result()
+    assert shared.exit_code == 0, shared.output
+    assert [p.name for p in run_folders(shared.results_dir)] == [shared.folder.name]
+    assert not list(shared.results_dir.glob(".mmlu-*"))
+    assert read(shared.folder, name) == read(runs.whole.result().folder, name)
+
+
+def test_a_share_that_dies_fails_the_result(runs: Runs) -> None:
+    died = runs.share_dies.result()
+    assert died.exit_code == 1
+    assert len(samples(died.folder)) == 60
+    assert died.summary["meta"]["status"] == "failed"
+
+
+def test_one_engine_stays_on_one_worker(runs: Runs) -> None:
+    alone = runs.one_engine.result()
+    assert alone.exit_code == 0, alone.output
+    assert len({line[:5] for line in alone.output.splitlines() if line.startswith("[gw")}) == 1
+    assert len(run_folders(alone.results_dir)) == 1
+
+
+@pytest.mark.slow
+def test_two_real_engines_make_the_result_of_one(tmp_path: Path) -> None:
+    results = []
+    for name, plugin in (("one", ()), ("two", (*TWO_WORKERS, "-p", "meta_tests.two_engines"))):
+        arguments = ("-m", "mmlu", "--mmlu-limit=57", *plugin)
+        run = run_suite(tmp_path / name, *arguments)
+        assert run.exit_code == 0, run.output
+        results.append([(row["subject"], row["pred"]) for row in samples(run.folder)])
+    assert len(list((tmp_path / "two").glob("2*/engine-*.log"))) == 1
+    same = sum(one == two for one, two in zip(*results, strict=True))
+    # Two engines batch other questions together, and bf16 rounds by what is batched.
+    assert same >= len(results[0]) - 2
+
+
+@given(
+    st.dictionaries(st.sampled_from(SUBJECTS), st.integers(1, 20), min_size=1), st.integers(1, 9)
+)
+def test_shares_are_disjoint_whole_and_even(sizes: dict[str, int], count: int) -> None:
+    chosen = {subject: range(size) for subject, size in sizes.items()}
+    parts = split(chosen, count)
+    assert len(parts) == count
+    merged: dict[str, range] = {}
+    for part in parts:
+        assert not merged.keys() & part.keys()
+        merged |= part
+    assert merged == chosen
+    loads = [sum(map(len, part.values())) for part in parts]
+    assert max(loads) - min(loads) <= max(sizes.values())

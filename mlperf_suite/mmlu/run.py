@@ -7,8 +7,10 @@ import importlib.metadata
 import statistics
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cached_property
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mlperf_suite import __version__
@@ -22,6 +24,7 @@ from mlperf_suite.mmlu.evaluation import Sample, Scores, evaluate
 from mlperf_suite.mmlu.files import write_details, write_scores
 from mlperf_suite.mmlu.journal import JOURNAL_NAME, Journal, Key
 from mlperf_suite.mmlu.rules import judge_mmlu
+from mlperf_suite.mmlu.shards import Shards, split
 from mlperf_suite.reports.mmlu import mmlu_markdown
 from mlperf_suite.results.run_folder import CONFIG_JSON, SUMMARY_JSON, RunFolder, run_folders
 from mlperf_suite.results.system import describe_system
@@ -35,11 +38,25 @@ OnProgress = Callable[[int, int, str], None]
 """Called with the questions scored, the questions in all, and the subject of the last one."""
 
 
-class MmluRun:
-    """Made once, when its first verdict is asked for."""
+@dataclass(frozen=True, slots=True)
+class Share:
+    """One of several engines' part: the questions that it was to score, and those it did."""
 
-    def __init__(self, session: Session, on_progress: OnProgress) -> None:
+    planned: int
+    scored: int
+
+
+class MmluRun:
+    """Made once, when its first verdict is asked for.
+
+    `shards`: where several engines score it, each on a worker of its own.
+    """
+
+    def __init__(
+        self, session: Session, on_progress: OnProgress, shards: Shards | None = None
+    ) -> None:
         self._session = session
+        self._shards = shards
         self._settings = session.settings
         self._on_progress = on_progress
         self._engine: Engine | None = None
@@ -86,9 +103,13 @@ class MmluRun:
         try:
             self._write()
             self._session.engine_log = self._session.engine_log or self.folder.path / "engine.log"
-            self._engine = self._session.engine
-            journal = self._journal(self._engine)
-            self.scores = self._score(self._engine, journal)
+            self._engine = self._load_engine(0)
+            journal = self._journal(self._engine, self.folder.path / JOURNAL_NAME)
+            started = time.perf_counter()
+            if self._shards is not None:
+                self._merge_shares(self._engine, journal, self._shards)
+            self.scores = self._score(self._engine, journal, self.chosen)
+            self._elapsed_s = time.perf_counter() - started
             self._verdicts = judge_mmlu(
                 self.scores, self.planned, self._settings.model, self._settings.mmlu_min_accuracy
             )
@@ -105,9 +126,45 @@ class MmluRun:
         else:
             self._keep_partial(journal)
 
-    def _journal(self, engine: Engine) -> Journal:
-        """This run's journal, with what --mmlu-resume takes over from an earlier one."""
+    def _load_engine(self, share: int) -> Engine:
+        if self._shards is not None and not self._session.engine_was_loaded:
+            self._shards.use_gpus(share)
+        return self._session.engine
+
+    def score_share(self, index: int) -> Share:
+        """Score another share than the first, for the worker that makes the run to merge.
+
+        Raises SuiteError, and says so to that worker.
+        """
+        assert self._shards is not None
+        chosen = split(self.chosen, self._shards.count)[index]
+        failure: str | None = "interrupted"
+        try:
+            path = self._shards.journal(index)
+            self._session.engine_log = self._session.engine_log or self._shards.engine_log(index)
+            engine = self._load_engine(index)
+            scores = self._score(engine, self._journal(engine, path), chosen)
+            failure = None
+        except SuiteError as error:
+            failure = str(error)
+            raise
+        finally:
+            self._shards.end(index, failure)
+        return Share(sum(map(len, chosen.values())), len(scores.samples))
+
+    def _merge_shares(self, engine: Engine, journal: Journal, shards: Shards) -> None:
+        """Score the first share and take over the others, as far as they came."""
         assert self.folder is not None
+        try:
+            self._score(engine, journal, split(self.chosen, shards.count)[0])
+            shards.wait()
+        finally:
+            for path in shards.journals():
+                journal.add_from(path)
+            shards.clear(self.folder.path)
+
+    def _journal(self, engine: Engine, path: Path) -> Journal:
+        """An empty journal, or with what --mmlu-resume takes over from an earlier run."""
         description = engine.description
         of = {
             "engine": [description.name, description.version, description.stand_in],
@@ -116,29 +173,26 @@ class MmluRun:
             "data": self.data.sha256,
             "shots": self.shots,
         }
-        journal = Journal(self.folder.path / JOURNAL_NAME, of)
+        journal = Journal(path, of)
         if self._settings.mmlu_resume:
             for earlier in run_folders(self._settings.results_dir):
-                path = earlier / JOURNAL_NAME
-                if earlier != self.folder.path and path.is_file():
-                    self._resumed = journal.add_from(path)
-                    break
+                if earlier / JOURNAL_NAME != path and not self._resumed:
+                    self._resumed = journal.add_from(earlier / JOURNAL_NAME)
         return journal
 
-    def _score(self, engine: Engine, journal: Journal) -> Scores:
+    def _score(
+        self, engine: Engine, journal: Journal, chosen: Mapping[str, Sequence[int]]
+    ) -> Scores:
         from mlperf_suite.mmlu.model import EngineLM
         from mlperf_suite.mmlu.tasks import load_tasks
 
         if not isinstance(engine, ScoringEngine):
             raise RunError(f"{engine.description.name} gives no log-probabilities to score with")
-        tasks = load_tasks(self.data, self.chosen, self.shots)
+        tasks = load_tasks(self.data, chosen, self.shots)
         room = engine.description.max_model_len
         lm = EngineLM(engine, self._session.tokenizer, room, journal, self._heard(journal))
         lm.check_room(tasks["tasks"].values(), self.shots)
-        started = time.perf_counter()
-        scores = evaluate(lm, tasks, journal)
-        self._elapsed_s = time.perf_counter() - started
-        return scores
+        return evaluate(lm, tasks, journal)
 
     def _heard(self, journal: Journal) -> Callable[[Key], None]:
         return lambda key: self._on_progress(len(journal), self.planned, key.subject)

@@ -2,8 +2,13 @@
 
 import pytest
 
-pytestmark = [pytest.mark.mmlu, pytest.mark.xdist_group("engine")]
+pytestmark = pytest.mark.mmlu
 
 
 def test_rule(mmlu_verdict, expect):
     expect(mmlu_verdict)
+
+
+def test_share(mmlu_share):
+    """With several engines and pytest-xdist: each worker's share of the subjects is scored."""
+    assert mmlu_share.scored == mmlu_share.planned
