@@ -150,6 +150,30 @@ def test_an_unknown_subject_is_answered_with_the_nearest(tmp_path: Path) -> None
         load_mmlu(str(tmp_path))
 
 
+def test_the_hubs_questions(monkeypatch: pytest.MonkeyPatch) -> None:
+    row = {"question": "What is 1 + 1?", "choices": ["1", "2", "3", "4"], "answer": 1}
+    asked = []
+
+    def load_dataset(*names: str, split: str, token: str | None) -> list[dict[str, object]]:
+        asked.append((*names, split, token))
+        return [{**row, "subject": "anatomy"}]
+
+    monkeypatch.setattr("datasets.load_dataset", load_dataset)
+    found = load_mmlu("cais/mmlu", "a token")
+    expected = {"anatomy": (Question("What is 1 + 1?", ("1", "2", "3", "4"), 1),)}
+    assert (found.dev, found.test) == (expected, expected)
+    assert asked == [("cais/mmlu", "all", split, "a token") for split in ("dev", "test")]
+
+
+def test_a_hub_that_does_not_answer_names_the_way_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    def load_dataset(*names: str, **settings: object) -> None:
+        raise ConnectionError("no route\nto the hub")
+
+    monkeypatch.setattr("datasets.load_dataset", load_dataset)
+    with pytest.raises(DatasetError, match=r"\(no route\); give a local copy with --mmlu-data"):
+        load_mmlu("cais/mmlu")
+
+
 @pytest.mark.parametrize("source", ["no/such/folder", "mmlu", ""])
 def test_no_such_data(source: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)

@@ -230,6 +230,7 @@ def test_two_engines_make_one_result(runs: Runs, name: str) -> None:
     assert shared.exit_code == 0, shared.output
     assert [p.name for p in run_folders(shared.results_dir)] == [shared.folder.name]
     assert not list(shared.results_dir.glob(".mmlu-*"))
+    assert f"of {QUESTIONS} questions" in shared.output
     assert read(shared.folder, name) == read(runs.whole.result().folder, name)
 
 

@@ -77,29 +77,29 @@ class Shards:
 
     def use_gpus(self, index: int) -> None:
         """Let the engine that this process will load see its share's GPUs alone."""
-        visible = os.environ.get("CUDA_VISIBLE_DEVICES")
-        gpus = visible.split(",") if visible else list(map(str, range(_gpu_count())))
         first = index * self.gpus_per_engine
-        if gpus:
-            os.environ["CUDA_VISIBLE_DEVICES"] = ",".join(
-                gpus[first : first + self.gpus_per_engine]
-            )
+        if gpus := _gpus()[first : first + self.gpus_per_engine]:
+            os.environ["CUDA_VISIBLE_DEVICES"] = ",".join(gpus)
 
 
 def engine_count(settings: Settings) -> int:
     """The engines that this machine can hold at once: one for each group of GPUs, else one."""
-    return max(1, _gpu_count() // gpus_per_engine(settings))
+    return max(1, len(_gpus()) // gpus_per_engine(settings))
 
 
 def gpus_per_engine(settings: Settings) -> int:
     """All of them where the user did not say, as for every other run."""
-    return settings.tensor_parallel_size or max(1, _gpu_count())
+    return settings.tensor_parallel_size or max(1, len(_gpus()))
 
 
-def _gpu_count() -> int:
+def _gpus() -> list[str]:
+    """The GPUs that this process may use, as CUDA_VISIBLE_DEVICES names them."""
+    visible = os.environ.get("CUDA_VISIBLE_DEVICES")
+    if visible is not None:
+        return [name for name in visible.split(",") if name]
     count = describe_system()["gpu_count"]
     assert isinstance(count, int)
-    return count
+    return list(map(str, range(count)))
 
 
 def split(chosen: Mapping[str, _Numbers], count: int) -> list[dict[str, _Numbers]]:

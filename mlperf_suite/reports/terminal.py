@@ -72,6 +72,8 @@ def _figures(run: Mapping[str, Any]) -> list[str]:
             f"{mmlu['shots']} shots, through lm-eval {mmlu['lm_eval_version']}"
         )
         lines.append(", ".join(f"{d} {a['accuracy']:.2f}%" for d, a in mmlu["by_domain"].items()))
+        if mmlu["resumed"]:
+            lines.append(f"{mmlu['resumed']:,} of them were scored by an earlier run")
     return lines
 
 
