@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from mlperf_suite import __version__
-from mlperf_suite.accuracy.rouge import RougeScores, score_rouge
+from mlperf_suite.accuracy.rouge import RougeScores, check_punkt, score_rouge
 from mlperf_suite.assets import embedded_model_dir
 from mlperf_suite.benchmarks.table import RUNNABLE, Benchmark, Category, Scenario
 from mlperf_suite.benchmarks.tasks import EMBEDDED, OFFICIAL, ROUGE_NAMES, Baseline, Generation
@@ -158,6 +158,8 @@ class Session:
         for category in categories:
             self.news(category)
         _ = self.model_path
+        if any(key.mode == "accuracy" for key in self.planned):
+            check_punkt()
 
     @cached_property
     def model_path(self) -> str:
@@ -265,6 +267,12 @@ class Session:
         if stage.failure is not None:
             raise RunError(f"{key}: {stage.failure}")
         return stage
+
+    def failure_of(self, key: RunKey) -> str | None:
+        """Why the run of this key died, or None where it did not or was not made yet."""
+        result = self.results.get((key.category, key.scenario))
+        stage = result.stages.get(key.mode) if result else None
+        return stage.failure if stage else None
 
     def _result(self, category: Category, scenario: str) -> Result:
         kind = (category, scenario)

@@ -17,6 +17,7 @@ import numpy as np
 
 from mlperf_suite.assets import nltk_data_dir
 from mlperf_suite.benchmarks.tasks import ROUGE_NAMES
+from mlperf_suite.errors import UsageError
 
 _PAIRS_PER_TASK = 256
 """Below this many pairs a pool of processes costs more than it saves (a start takes about 1 s)."""
@@ -75,14 +76,34 @@ def mean_scores(rows: Sequence[PairScore]) -> RougeScores:
     return RougeScores(**means, gen_len=sum(row.characters for row in rows), gen_num=len(rows))
 
 
+def check_punkt() -> None:
+    """Raise UsageError where NLTK's sentence splitter is missing, which scoring needs."""
+    import nltk
+
+    _find_punkt()
+    try:
+        nltk.data.find("tokenizers/punkt_tab/english/")
+    except LookupError:
+        raise UsageError(
+            f"NLTK's punkt_tab is missing in {nltk_data_dir()}: run 'make setup', "
+            "or python -m nltk.downloader punkt_tab"
+        ) from None
+
+
+def _find_punkt() -> None:
+    import nltk
+
+    folder = str(nltk_data_dir())
+    if folder not in nltk.data.path:
+        nltk.data.path.insert(0, folder)
+
+
 def score_pairs(pairs: Sequence[tuple[str, str]]) -> list[PairScore]:
     """Score each pair of a prediction and its reference, on one core."""
     import nltk
     from rouge_score.rouge_scorer import RougeScorer
 
-    folder = str(nltk_data_dir())
-    if folder not in nltk.data.path:
-        nltk.data.path.insert(0, folder)
+    _find_punkt()
     scorer = RougeScorer(list(ROUGE_NAMES), use_stemmer=True)
     rows = []
     for prediction, reference in pairs:
