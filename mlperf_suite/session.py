@@ -39,7 +39,8 @@ from mlperf_suite.loadgen.runner import (
     run_loadgen,
 )
 from mlperf_suite.reports.markdown import report_markdown
-from mlperf_suite.results.metrics import performance_metrics
+from mlperf_suite.results.metrics import performance_metrics, repeated_metrics
+from mlperf_suite.results.reference import Reference, write_rouge_samples
 from mlperf_suite.results.run_folder import (
     CONFIG_JSON,
     SUMMARY_JSON,
@@ -52,7 +53,9 @@ from mlperf_suite.results.run_folder import (
 )
 from mlperf_suite.results.system import describe_system
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
+"""Of summary.json. 2 added run.performance.blocks, repeats and target_qps, run.accuracy's
+standard_error, and regression; 1 stays readable."""
 MODES: tuple[Mode, ...] = ("accuracy", "performance", "test06")
 _PROBE_SAMPLES = {True: 16, False: 1024}
 """Samples that measure the rate where no accuracy run did, by whether the run is a smoke run."""
@@ -134,6 +137,8 @@ class Session:
         self._engine: Engine | None = None
         self._watch = watcher
         self._results_written = True
+        self.references: Mapping[tuple[str, str], Reference] = {}
+        """By category and scenario, the earlier run that the regression gate compares with."""
         self.engine_log: Path | None = None
         """Where the engine's output goes: the folder of the run that loads it."""
 
@@ -285,11 +290,15 @@ class Session:
                     f"engine's context of {room + 1:,}: raise --max-model-len or leave it out"
                 )
 
-    def _load_run(self, key: RunKey, result: Result) -> LoadRun:
+    def _load_run(self, key: RunKey, result: Result, repeat: int = 1) -> LoadRun:
         prompts = self.prompts(key.category)
         plan = self._plan(key, result, len(prompts))
         folder = result.folder.of_mode(key.mode)
-        self._watch.stage(str(key), self._expected_samples(plan))
+        if repeat > 1:
+            folder /= f"repeat_{repeat}"
+        self._watch.stage(
+            f"{key} {repeat}" if repeat > 1 else str(key), self._expected_samples(plan)
+        )
         return run_loadgen(
             plan, self.engine, prompts, self.generation, folder, self._watch.progress
         )
@@ -388,7 +397,7 @@ class Session:
             self.settings.round,
             run.logs,
             smoke=self.settings.smoke,
-            scores=dataclasses.asdict(scores) if scores else None,
+            scores=scores.means if scores else None,
             baseline=baseline,
             high_accuracy=self.settings.high_accuracy,
             accuracy_passed=accuracy_verdict(accuracy.verdicts)
@@ -402,11 +411,25 @@ class Session:
             write_json(result.folder.compliance / "verdicts.json", verdicts)
         elif key.mode == "performance":
             stage.figures = performance_metrics(
-                result.scenario, run.logs.detail, run.elapsed_s, run.tokens
+                result.scenario, run.logs.detail, run.elapsed_s, run.tokens, run.timeline
             )
+            stage.figures["repeats"] = self._repeats(key, result)
         elif scores is not None:
             stage.figures = _accuracy_figures(scores, facts, stage.verdicts)
             write_json(result.folder.accuracy / "rouge.json", _rouge_json(scores, facts))
+            write_rouge_samples(
+                result.folder.accuracy, scores.samples, self.news(key.category).sha256
+            )
+
+    def _repeats(self, key: RunKey, result: Result) -> list[dict[str, Any]]:
+        """The same run made again as often as --repeat says; what is judged is the first."""
+        again = [self._load_run(key, result, n) for n in range(2, self.settings.repeat + 1)]
+        return [
+            repeated_metrics(
+                performance_metrics(result.scenario, run.logs.detail, run.elapsed_s, run.tokens)
+            )
+            for run in again
+        ]
 
     def _score(self, category: Category, logs: RunLogs) -> RougeScores | None:
         """ROUGE of the answers as LoadGen logged them; None where the log holds none."""
@@ -458,7 +481,7 @@ class Session:
         label = settings.label
         if engine is not None and engine.stand_in:
             label = "made with a stand-in engine: not a measurement of any system"
-        return {
+        summary: dict[str, Any] = {
             "schema_version": SCHEMA_VERSION,
             "meta": {
                 "category": result.benchmark.category,
@@ -480,6 +503,15 @@ class Session:
             "logs": _files(result, "mlperf_log_*"),
             "plots": _files(result, "plots/*"),
         }
+        reference = self.references.get((result.benchmark.category, result.scenario.name))
+        if reference is not None and summary["run"]:
+            summary["regression"] = reference.judge(
+                summary,
+                result.folder.path,
+                settings.max_regression,
+                allow_different=settings.baseline_allow_different,
+            )
+        return summary
 
 
 def _comparable(config: Mapping[str, Any]) -> object:
@@ -519,6 +551,7 @@ def _accuracy_figures(
         "passed": accuracy_verdict(verdicts),
         "run_gen_len": scores.gen_len,
         "run_gen_num": scores.gen_num,
+        "standard_error": scores.standard_errors,
     }
 
 

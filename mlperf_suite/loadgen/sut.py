@@ -52,6 +52,10 @@ class Sut:
         self._stream = stream
         # Response id to sample index. Popping decides who answers, so each is answered once.
         self._outstanding: dict[int, int] = {}
+        self._issued_s: dict[int, float] = {}
+        self._first_token_s: dict[int, float] = {}
+        self.rows: list[tuple[float, float | None, float, int]] = []
+        """Of each request: issued, first token or None, end (time.monotonic), output tokens."""
         self._failing = threading.Lock()
         self.failure: str | None = None
         self.broken = threading.Event()
@@ -63,7 +67,9 @@ class Sut:
         """LoadGen's callback: a query to answer. An exception out of here would end the process."""
         try:
             requests = [Request(s.id, self._prompts[s.index]) for s in samples]
+            issued = time.monotonic()
             for sample in samples:
+                self._issued_s[sample.id] = issued
                 self._outstanding[sample.id] = sample.index
             self.samples_issued += len(requests)
             if self.failure is None:
@@ -81,12 +87,15 @@ class Sut:
 
     def first_token(self, tag: int, token_ids: Sequence[int]) -> None:
         if tag in self._outstanding:
+            self._first_token_s[tag] = time.monotonic()
             data = np.asarray(token_ids, dtype=np.int32)
             lg.FirstTokenComplete([lg.QuerySampleResponse(tag, data.ctypes.data, data.nbytes)])
 
     def finished(self, tag: int, token_ids: Sequence[int]) -> None:
         if self._outstanding.pop(tag, None) is None:
             return
+        first = self._first_token_s.pop(tag, None)
+        self.rows.append((self._issued_s.pop(tag), first, time.monotonic(), len(token_ids)))
         data = np.asarray(token_ids, dtype=np.int32)
         response = lg.QuerySampleResponse(tag, data.ctypes.data, data.nbytes, len(data))
         lg.QuerySamplesComplete([response])

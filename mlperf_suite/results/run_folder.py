@@ -7,12 +7,12 @@ import json
 import re
 import shutil
 import tempfile
-from collections.abc import Mapping
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 from mlperf_suite.errors import UsageError
+from mlperf_suite.results.reading import part
 
 SUMMARY_JSON, CONFIG_JSON = "summary.json", "config.json"
 _RUN_NAME = re.compile(r"\d{8}-\d{6}-[a-z]+-[a-z]+(-\d+)?")
@@ -120,8 +120,8 @@ def index_markdown(results_dir: Path) -> str:
     ]
     for folder in run_folders(results_dir):
         summary = read_summary(folder) or {}
-        meta, run = _part(summary, "meta"), _part(summary, "run")
-        performance, accuracy = _part(run, "performance"), _part(run, "accuracy")
+        meta, run = part(summary, "meta"), part(summary, "run")
+        performance, accuracy = part(run, "performance"), part(run, "accuracy")
         cells = [
             f"[{folder.name}]({folder.name}/report.md)",
             str(meta.get("model", "?")),
@@ -129,15 +129,10 @@ def index_markdown(results_dir: Path) -> str:
             str(meta.get("label", "")),
             _number(performance.get("tokens_per_sec")),
             _number(performance.get("samples_per_sec")),
-            _number(_part(accuracy, "rouge").get("rouge1")),
+            _number(part(accuracy, "rouge").get("rouge1")),
         ]
         lines.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |")
     return "\n".join(lines) + "\n"
-
-
-def _part(mapping: Mapping[str, Any], key: str) -> dict[str, Any]:
-    value = mapping.get(key)
-    return value if isinstance(value, dict) else {}
 
 
 def _number(value: object) -> str:
