@@ -2,16 +2,34 @@
 SHELL := /bin/bash
 PYTEST := .venv/bin/python -m pytest
 
-.PHONY: help setup offline test test-slow lint locks perf clean
+.PHONY: help setup offline server interactive singlestream edge compliance peak test test-slow lint locks perf clean
 
 help:             ## this list
-	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 18
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 20
 
 setup:            ## virtual environment, locked packages, embedded model (BUILD=cpu|gpu)
 	@scripts/set_up.sh
 
 offline: setup    ## Offline, datacenter: measure and judge a real engine (ARGS=more options)
 	$(PYTEST) -m "offline and datacenter" $(ARGS)
+
+server: setup     ## Server: accuracy, performance and TEST06
+	$(PYTEST) -m server $(ARGS)
+
+interactive: setup ## Interactive: accuracy, performance and TEST06
+	$(PYTEST) -m interactive $(ARGS)
+
+singlestream: setup ## SingleStream, edge
+	$(PYTEST) -m singlestream $(ARGS)
+
+edge: setup       ## both scenarios of the edge category
+	$(PYTEST) -m edge $(ARGS)
+
+compliance: setup ## TEST06 in every scenario; ARGS="--logs FOLDER" judges logs instead
+	$(PYTEST) -m compliance $(ARGS)
+
+peak: setup       ## search for the highest valid Server rate
+	$(PYTEST) tests/performance/test_peak_qps.py -m server --find-peak-qps $(ARGS)
 
 test: setup       ## the tests of the suite itself
 	$(PYTEST) meta_tests -m "not slow" $(ARGS)
@@ -21,6 +39,7 @@ test-slow: setup  ## the long tests of the suite itself
 
 perf: setup       ## what the suite itself costs, beside the bare engine
 	.venv/bin/python -m perf.offline_overhead
+	.venv/bin/python -m perf.server_overhead
 
 lint: setup       ## ruff and mypy
 	.venv/bin/ruff check .

@@ -74,7 +74,11 @@ def pytest_mlperf_load_engine(suite: Session) -> StandInEngine:
         ends = suite.tokenizer([item.article for item in items])["input_ids"]
         highlights = suite.tokenizer([item.highlights for item in items])["input_ids"]
         # As long as the embedded model's own answers, and of the kind that the gates let pass.
-        good = [end[-_LEAD_TOKENS:] + tokens for end, tokens in zip(ends, highlights, strict=True)]
+        eos = suite.tokenizer.eos_token_id
+        good = [
+            [*end[-_LEAD_TOKENS:], *tokens, eos]
+            for end, tokens in zip(ends, highlights, strict=True)
+        ]
         keys = [tuple(prompt) for prompt in suite.prompts(category)]
         for kind, made_of in KINDS.items():
             answers[kind] |= dict(zip(keys, made_of(good), strict=True))

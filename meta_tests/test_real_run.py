@@ -36,7 +36,7 @@ def test_no_shortened_rule_counts_as_passed(offline_run: SuiteRun) -> None:
     assert f"{len(SHORTENED)} shortened" in offline_run.output
     cases = ET.parse(offline_run.results_dir.parent / "junit.xml").iter("testcase")
     skipped = {case.get("name", "") for case in cases if case.find("skipped") is not None}
-    assert skipped == {f"test_rule[datacenter-{rule}]" for rule in SHORTENED}
+    assert skipped == {f"test_rule[datacenter-offline-{rule}]" for rule in SHORTENED}
 
 
 def test_the_result_says_that_it_is_a_smoke_run(offline_run: SuiteRun) -> None:

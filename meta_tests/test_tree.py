@@ -323,6 +323,14 @@ def test_an_empty_scenario_folder_fails_what_it_lacks(submission, tmp_path):
     assert {"layout", "required_files", "result_valid", "accuracy_log_is_whole"} <= set(wrong)
 
 
+def test_a_system_without_results_is_named_and_fails(submission, tmp_path):
+    shutil.copy(submission / "systems/box.json", submission / "systems/idle.json")
+    assert failed(tmp_path) == {"Someone-idle": ["system_has_results"]}
+    shutil.rmtree(submission / "results")
+    (submission / "results").write_text("")
+    assert set(failed(tmp_path)) == {"Someone-idle", "Someone-box"}
+
+
 def test_a_second_run_is_judged_under_its_own_name(submission, tmp_path):
     run = MadeRun(LLAMA3_1_8B, LLAMA3_1_8B.scenario("Server"), "performance", V6_1)
     run.entries["result_validity"] = "INVALID"

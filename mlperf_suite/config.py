@@ -257,6 +257,14 @@ OPTIONS: tuple[OptionSpec, ...] = (
         repeatable=True,
     ),
     OptionSpec(
+        "find-peak-qps",
+        "search for the highest rate whose Server or Interactive run is VALID",
+        _flag,
+        "allowed are true, false",
+        "false",
+        switch=True,
+    ),
+    OptionSpec(
         "high-accuracy",
         "gate ROUGE at 99.9% of its baseline",
         _flag,
@@ -293,10 +301,11 @@ class Settings:
     results_dir: Path
     keep_all: bool
     high_accuracy: bool
+    find_peak_qps: bool
     max_model_len: int | None
     gpu_memory_utilization: float | None
     engine_args: dict[str, object] = field(default_factory=dict)
-    baselines: tuple[Path, ...] = ()
+    baselines: tuple[str, ...] = ()
     max_regression: float = 0.05
     baseline_allow_different: bool = False
     repeat: int = 1
@@ -326,7 +335,6 @@ class Settings:
             },
             "round": self.round.name,
             "results_dir": str(self.results_dir),
-            "baselines": [str(path) for path in self.baselines],
             "prompt": self.task.prompt,
             "chat_template": self.task.chat,
             "generation": asdict(self.task.generation) | {"max_new_tokens": self.max_new_tokens},
@@ -378,12 +386,13 @@ def resolve_settings(
         results_dir=Path(value["results_dir"]).expanduser(),
         keep_all=value["keep_all"],
         high_accuracy=value["high_accuracy"],
+        find_peak_qps=value["find_peak_qps"],
         max_model_len=value["max_model_len"]
         or (None if profile == "smoke" else _OFFICIAL_MAX_MODEL_LEN),
         gpu_memory_utilization=value["gpu_memory_utilization"],
         engine_args=engine_args,
         logs=Path(value["logs"]).expanduser() if value["logs"] else None,
-        baselines=tuple(Path(text).expanduser() for text in value["baseline"] or ()),
+        baselines=tuple(value["baseline"] or ()),
         max_regression=value["max_regression"],
         baseline_allow_different=value["baseline_allow_different"],
         repeat=value["repeat"],

@@ -8,7 +8,7 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import cached_property
@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from mlperf_suite import __version__
-from mlperf_suite.accuracy.rouge import RougeScores, score_rouge
+from mlperf_suite.accuracy.rouge import RougeScores, check_punkt, score_rouge
 from mlperf_suite.assets import embedded_model_dir
 from mlperf_suite.benchmarks.table import RUNNABLE, Benchmark, Category, Scenario
 from mlperf_suite.benchmarks.tasks import EMBEDDED, OFFICIAL, ROUGE_NAMES, Baseline, Generation
@@ -29,7 +29,16 @@ from mlperf_suite.engines.batch import generate_all
 from mlperf_suite.engines.protocol import Engine
 from mlperf_suite.errors import RunError, SuiteError, UsageError
 from mlperf_suite.loadgen.logs import RunLogs
-from mlperf_suite.loadgen.plan import SMOKE, LoadPlan, Mode, plan_run
+from mlperf_suite.loadgen.peak import MAX_RUNS, PeakSearch, RateTrial, find_peak
+from mlperf_suite.loadgen.plan import (
+    SEARCH,
+    SEARCH_SAMPLES,
+    SMOKE,
+    LoadPlan,
+    Mode,
+    Shortened,
+    plan_run,
+)
 from mlperf_suite.loadgen.runner import (
     LoadRun,
     Progress,
@@ -39,6 +48,7 @@ from mlperf_suite.loadgen.runner import (
     run_loadgen,
 )
 from mlperf_suite.reports.markdown import report_markdown
+from mlperf_suite.reports.plots import plot_peak
 from mlperf_suite.results.metrics import performance_metrics, repeated_metrics
 from mlperf_suite.results.reference import Reference, write_rouge_samples
 from mlperf_suite.results.run_folder import (
@@ -76,6 +86,9 @@ class Watcher(Protocol):
 
     def idle(self) -> None:
         """The stage is over."""
+
+    def say(self, line: str) -> None:
+        """A line for whoever watches, to stay."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,14 +155,16 @@ class Session:
         self.engine_log: Path | None = None
         """Where the engine's output goes: the folder of the run that loads it."""
 
-    def check(self) -> None:
+    def check(self, categories: Iterable[Category]) -> None:
         """Find what would stop the session, before anything slow is loaded. Raises UsageError."""
         check_round(self.settings.round)
         check_writable(self.settings.results_dir)
         check_model_is_reachable(self.settings)
-        for category in sorted({key.category for key in self.planned}):
+        for category in categories:
             self.news(category)
         _ = self.model_path
+        if any(key.mode == "accuracy" for key in self.planned):
+            check_punkt()
 
     @cached_property
     def model_path(self) -> str:
@@ -227,14 +242,23 @@ class Session:
         if self._engine is not None:
             self._engine.close()
 
-    def baseline(self, category: Category) -> Baseline | None:
-        """What this model must score on this data, or None where nobody measured it."""
+    def baseline(self, category: Category, samples: int) -> Baseline | None:
+        """What this model must score on these samples, or None where nobody measured it."""
         settings = self.settings
-        if settings.task is OFFICIAL:
-            return OFFICIAL.baselines[category]
-        known = settings.task.baselines[category]
-        same = settings.model == EMBEDDED.model and settings.dataset == EMBEDDED.dataset
-        return known if same and len(self.news(category).items) == known.gen_num else None
+        own_model = settings.model == EMBEDDED.model and settings.dataset == EMBEDDED.dataset
+        known = settings.task is OFFICIAL or own_model
+        return settings.task.baseline(category, samples) if known else None
+
+    def samples(self, key: RunKey) -> int:
+        """The number of samples that a run takes: all, but for the slowest of the smoke runs."""
+        available = len(self.news(key.category).items)
+        shortened = self._shortened(RUNNABLE[key.category].scenario(key.scenario))
+        if shortened is None or self.settings.total_sample_count is not None:
+            return available
+        return min(available, shortened.samples or available)
+
+    def _shortened(self, scenario: Scenario) -> Shortened | None:
+        return SMOKE[scenario.loadgen_scenario] if self.settings.smoke else None
 
     def run(self, key: RunKey) -> Stage:
         """The run of this key, made now if it was not yet. Raises SuiteError where it failed."""
@@ -248,6 +272,12 @@ class Session:
         if stage.failure is not None:
             raise RunError(f"{key}: {stage.failure}")
         return stage
+
+    def failure_of(self, key: RunKey) -> str | None:
+        """Why the run of this key died, or None where it did not or was not made yet."""
+        result = self.results.get((key.category, key.scenario))
+        stage = result.stages.get(key.mode) if result else None
+        return stage.failure if stage else None
 
     def _result(self, category: Category, scenario: str) -> Result:
         kind = (category, scenario)
@@ -281,6 +311,77 @@ class Session:
             stage.failure = stage.failure or f"{result.folder.path}: {error.strerror}"
             self._results_written = False
 
+    def find_peak(self, category: Category, scenario: str) -> PeakSearch:
+        """Search for the highest valid rate; leaves peak_qps.json, a plot and each run's logs.
+
+        Every rate is held to the scenario's own limits, in smoke too. Raises SuiteError.
+        """
+        result = self._result(category, scenario)
+        limits = result.scenario.limits
+        if limits is None:
+            raise UsageError(f"--find-peak-qps: {scenario} has no latency limits to search under")
+        folder = result.folder.path / "PeakQps"
+        made: list[RateTrial] = []
+
+        def attempt(rate: float, full_length: bool) -> RateTrial:
+            trial = self._try_rate(result, rate, full_length, folder / f"{len(made) + 1:02}")
+            made.append(trial)
+            self._watch.say(_told(trial, len(made)))
+            return trial
+
+        try:
+            self._write(result)
+            self._check_prompts(category)
+            search = find_peak(attempt, self._server_rate(category))
+        finally:
+            self._watch.idle()
+        content = {
+            "scenario": scenario,
+            "label": self.settings.label,
+            "peak_qps": search.peak_qps,
+            "limits_ms": dataclasses.asdict(limits),
+            "max_runs": MAX_RUNS,
+            "trials": [dataclasses.asdict(trial) for trial in search.trials],
+        }
+        result.folder.write("peak_qps.json", content)
+        title = f"{result.benchmark.id} {scenario}: {self.settings.label}"
+        plot_peak(
+            search.trials, limits, search.peak_qps, title, result.folder.path / "plots/peak_qps.png"
+        )
+        self._write(result)
+        return search
+
+    def _try_rate(self, result: Result, rate: float, full_length: bool, folder: Path) -> RateTrial:
+        smoke, loadgen_scenario = self.settings.smoke, result.scenario.loadgen_scenario
+        prompts = self.prompts(result.benchmark.category)
+        shortened: Shortened | None = SEARCH[smoke]
+        if full_length:
+            own = dataclasses.replace(SMOKE[loadgen_scenario], latency_factor=1)
+            shortened = own if smoke else None
+        else:
+            prompts = prompts[:SEARCH_SAMPLES]
+        plan = plan_run(
+            result.benchmark,
+            result.scenario,
+            "performance",
+            self.settings.round,
+            len(prompts),
+            target_qps=rate,
+            shortened=shortened,
+        )
+        self._watch.stage(f"{result.scenario.name} at {rate:g} queries/s")
+        run = run_loadgen(plan, self.engine, prompts, self.generation, folder, self._watch.progress)
+        detail = run.logs.detail
+        return RateTrial(
+            rate,
+            full_length,
+            detail["result_validity"] == "VALID",
+            detail.number("result_completed_samples_per_sec"),
+            detail.milliseconds("result_first_token_99.00_percentile_latency_ns"),
+            detail.milliseconds("result_time_per_output_token_99.00_percentile_ns"),
+            str(detail["result_invalid_reason"] or ""),
+        )
+
     def _check_prompts(self, category: Category) -> None:
         room = self.engine.description.max_model_len - self.generation.min_new_tokens
         for index, prompt in enumerate(self.prompts(category)):
@@ -291,7 +392,7 @@ class Session:
                 )
 
     def _load_run(self, key: RunKey, result: Result, repeat: int = 1) -> LoadRun:
-        prompts = self.prompts(key.category)
+        prompts = self.prompts(key.category)[: self.samples(key)]
         plan = self._plan(key, result, len(prompts))
         folder = result.folder.of_mode(key.mode)
         if repeat > 1:
@@ -312,7 +413,7 @@ class Session:
             samples,
             target_qps=self._target_qps(key, result),
             expected_latency_ms=self._expected_latency_ms(key, result),
-            shortened=SMOKE[result.scenario.loadgen_scenario] if self.settings.smoke else None,
+            shortened=self._shortened(result.scenario),
         )
 
     def _target_qps(self, key: RunKey, result: Result) -> float | None:
@@ -383,7 +484,7 @@ class Session:
         return None
 
     def _judge(self, key: RunKey, result: Result, stage: Stage, run: LoadRun) -> None:
-        baseline = self.baseline(key.category)
+        baseline = self.baseline(key.category, self.samples(key))
         scores = None
         if key.mode == "accuracy":
             self._watch.stage("scoring the answers")
@@ -435,7 +536,7 @@ class Session:
         """ROUGE of the answers as LoadGen logged them; None where the log holds none."""
         answers = logs.accuracy.first_of_each()
         items = self.news(category).items
-        indices = [index for index in answers if 0 <= index < len(items)]
+        indices = sorted(index for index in answers if 0 <= index < len(items))
         if not indices:
             return None
         texts = self.tokenizer.batch_decode(
@@ -512,6 +613,18 @@ class Session:
                 allow_different=settings.baseline_allow_different,
             )
         return summary
+
+
+def _told(trial: RateTrial, number: int) -> str:
+    def ms(value: float | None) -> str:
+        return "not reported" if value is None else f"{value:,.0f} ms"
+
+    return (
+        f"run {number} of at most {MAX_RUNS}: {trial.target_qps:g} queries/s, "
+        f"{'full length' if trial.full_length else 'short'}: "
+        f"{'VALID' if trial.valid else 'INVALID'}, TTFT p99 {ms(trial.ttft_p99_ms)}, "
+        f"TPOT p99 {ms(trial.tpot_p99_ms)}"
+    )
 
 
 def _comparable(config: Mapping[str, Any]) -> object:

@@ -17,6 +17,7 @@ import numpy as np
 
 from mlperf_suite.assets import nltk_data_dir
 from mlperf_suite.benchmarks.tasks import ROUGE_NAMES
+from mlperf_suite.errors import UsageError
 
 _PAIRS_PER_TASK = 256
 """Below this many pairs a pool of processes costs more than it saves (a start takes about 1 s)."""
@@ -52,6 +53,14 @@ class RougeScores:
         }
 
 
+@dataclass(frozen=True, slots=True)
+class PairScore:
+    """One prediction's F-measures (0 to 1, in the order of ROUGE_NAMES), and its characters."""
+
+    measures: tuple[float, ...]
+    characters: int
+
+
 def score_rouge(
     predictions: Sequence[str], references: Sequence[str], processes: int | None = None
 ) -> RougeScores:
@@ -66,39 +75,63 @@ def score_rouge(
     chunks = [pairs[i : i + _PAIRS_PER_TASK] for i in range(0, len(pairs), _PAIRS_PER_TASK)]
     workers = min(processes or len(os.sched_getaffinity(0)), len(chunks))
     if workers == 1:
-        scored = [_score_pairs(chunk) for chunk in chunks]
+        scored = [score_pairs(chunk) for chunk in chunks]
     else:
         # Not fork: the engine's threads live in this process.
         context = multiprocessing.get_context("spawn")
         with ProcessPoolExecutor(workers, mp_context=context) as pool:
-            scored = list(pool.map(_score_pairs, chunks))
-    rows = np.array([row for measures, _ in scored for row in measures])
+            scored = list(pool.map(score_pairs, chunks))
+    return mean_scores([row for rows in scored for row in rows])
+
+
+def mean_scores(rows: Sequence[PairScore]) -> RougeScores:
+    """The scores of a set from those of its pairs."""
+    measures = np.array([row.measures for row in rows])
     means = {
-        name: round(float(np.mean(rows[:, column])) * 100, 4)
+        name: round(float(np.mean(measures[:, column])) * 100, 4)
         for column, name in enumerate(ROUGE_NAMES)
     }
     samples = {
-        name: tuple(round(float(value) * 100, 4) for value in rows[:, column])
+        name: tuple(round(float(value) * 100, 4) for value in measures[:, column])
         for column, name in enumerate(ROUGE_NAMES)
     }
-    return RougeScores(
-        **means, gen_len=sum(n for _, n in scored), gen_num=len(pairs), samples=samples
-    )
+    characters = sum(row.characters for row in rows)
+    return RougeScores(**means, gen_len=characters, gen_num=len(rows), samples=samples)
 
 
-def _score_pairs(pairs: Sequence[tuple[str, str]]) -> tuple[list[list[float]], int]:
-    """The four F-measures (0 to 1) of each pair, and the predictions' length in characters."""
+def check_punkt() -> None:
+    """Raise UsageError where NLTK's sentence splitter is missing, which scoring needs."""
     import nltk
-    from rouge_score.rouge_scorer import RougeScorer
+
+    _find_punkt()
+    try:
+        nltk.data.find("tokenizers/punkt_tab/english/")
+    except LookupError:
+        raise UsageError(
+            f"NLTK's punkt_tab is missing in {nltk_data_dir()}: run 'make setup', "
+            "or python -m nltk.downloader punkt_tab"
+        ) from None
+
+
+def _find_punkt() -> None:
+    import nltk
 
     folder = str(nltk_data_dir())
     if folder not in nltk.data.path:
         nltk.data.path.insert(0, folder)
+
+
+def score_pairs(pairs: Sequence[tuple[str, str]]) -> list[PairScore]:
+    """Score each pair of a prediction and its reference, on one core."""
+    import nltk
+    from rouge_score.rouge_scorer import RougeScorer
+
+    _find_punkt()
     scorer = RougeScorer(list(ROUGE_NAMES), use_stemmer=True)
-    measures, characters = [], 0
+    rows = []
     for prediction, reference in pairs:
         split = ["\n".join(nltk.sent_tokenize(text.strip())) for text in (prediction, reference)]
         scores = scorer.score(split[1], split[0])
-        measures.append([scores[name].fmeasure for name in ROUGE_NAMES])
-        characters += len(split[0])
-    return measures, characters
+        measures = tuple(scores[name].fmeasure for name in ROUGE_NAMES)
+        rows.append(PairScore(measures, len(split[0])))
+    return rows

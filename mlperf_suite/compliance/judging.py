@@ -40,7 +40,7 @@ from mlperf_suite.compliance.submission import (
     judge_result,
 )
 from mlperf_suite.compliance.tree import BenchmarkPlace, Place, Tree, find_runs
-from mlperf_suite.compliance.verdict import Verdict, in_words
+from mlperf_suite.compliance.verdict import Verdict, in_words, verdict
 from mlperf_suite.loadgen.logs import ACCURACY, DETAIL, SUMMARY, DetailLog, RunLogs, read_logs
 from mlperf_suite.loadgen.plan import TEST_MODES, Mode
 from mlperf_suite.results.run_folder import SUMMARY_JSON
@@ -79,6 +79,7 @@ def judge_folder(root: Path, round_: Round | None = None) -> list[Judged]:
     for submission in tree.submissions:
         benchmarks = [b for b in tree.benchmarks if b.submission == submission]
         judged += _judge_submission(submission, benchmarks, round_)
+    judged += [_judge_idle(path, round_ or ROUNDS[DEFAULT_ROUND]) for path in tree.idle_systems]
     return judged + _judge_loose(tree, round_)
 
 
@@ -114,6 +115,14 @@ def _judge_submission(
         judged.append(_judge_benchmark(place, benchmark, of_tree))
         judged += [_judge_result(result, of_tree) for result in results[place.folder]]
     return judged
+
+
+def _judge_idle(system: Path, round_: Round) -> Judged:
+    """A system that is described and has no result."""
+    submission = system.parents[1]
+    name = _name(submission.parent.name, submission.name, system.stem)
+    found = verdict(False, f"no results/{system.stem}", "results of every system described")
+    return Judged(name, round_, None, None, (replace(found, rule="system_has_results"),), ("",))
 
 
 def _model_mapping(submission: Path) -> dict[str, str]:

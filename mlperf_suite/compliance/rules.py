@@ -347,7 +347,7 @@ def _gated(name: str) -> Check:
         baseline = run.baseline.gated[name]
         required = baseline * run.gate
         return verdict(
-            found >= required,
+            required <= found <= 100,
             f"{found:.4f}",
             f"at least {required:.4f}",
             f"{run.gate * 100:g}% of the baseline {baseline:.4f}",

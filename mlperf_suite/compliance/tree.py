@@ -127,11 +127,16 @@ class BenchmarkPlace:
 
 @dataclass(frozen=True, slots=True)
 class Tree:
-    """What there is under a folder. `loose`: folders of LoadGen logs outside any submission."""
+    """What there is under a folder.
+
+    `loose`: folders of LoadGen logs outside any submission. `idle_systems`: system descriptions
+    without any result.
+    """
 
     root: Path
     benchmarks: tuple[BenchmarkPlace, ...]
     loose: tuple[Path, ...]
+    idle_systems: tuple[Path, ...]
 
     @property
     def submissions(self) -> tuple[Path, ...]:
@@ -149,11 +154,14 @@ def find_runs(root: Path) -> Tree:
     benchmark_folders: set[Path] = set()
     scenario_folders: set[Path] = set()
     with_logs: list[Path] = []
+    systems: list[Path] = []
     for folder, files in _walk(root):
         if _is_benchmark(folder):
             benchmark_folders.add(folder)
         elif _is_benchmark(folder.parent):
             scenario_folders.add(folder)
+        elif folder.name == "systems" and folder.parent.parent.name in DIVISIONS:
+            systems += [folder / name for name in sorted(files) if name.endswith(".json")]
         if LOG_NAMES & set(files):
             with_logs.append(folder)
     benchmarks = []
@@ -163,7 +171,9 @@ def find_runs(root: Path) -> Tree:
         benchmarks.append(BenchmarkPlace(folder, tuple(map(Place, sorted(places))), whole))
     roots = {b.submission for b in benchmarks}
     loose = [path for path in with_logs if not roots & {path, *path.parents}]
-    return Tree(root, tuple(benchmarks), tuple(sorted(loose)))
+    used = {(b.submission, b.system) for b in benchmarks}
+    idle = [path for path in systems if (path.parents[1], path.stem) not in used]
+    return Tree(root, tuple(benchmarks), tuple(sorted(loose)), tuple(idle))
 
 
 def _is_benchmark(folder: Path) -> bool:

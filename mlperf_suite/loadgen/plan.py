@@ -24,11 +24,13 @@ class Shortened:
     """What a smoke run asks for in place of MLPerf's durations (ms) and query counts.
 
     `latency_percent` is the percentile that Server's early stopping decides, `latency_factor` how
-    many times the limits on TTFT and TPOT it allows.
+    many times the limits on TTFT and TPOT it allows. `samples` is how many of the data set it
+    takes, None all.
     """
 
     min_duration_ms: int
     min_query_count: int
+    samples: int | None = None
     latency_percent: int | None = None
     latency_factor: int = 1
 
@@ -37,9 +39,17 @@ SMOKE: dict[str, Shortened] = {
     "Offline": Shortened(10_000, 1),
     # The 99th percentile would take 459 queries, and the limits are those of a GPU.
     "Server": Shortened(20_000, 64, latency_percent=90, latency_factor=10),
-    "SingleStream": Shortened(10_000, 64),
+    # One by one, 84 samples would take minutes; of 22, equal issue mode makes 66 queries.
+    "SingleStream": Shortened(10_000, 64, samples=22),
 }
 """By LoadGen's scenario. Early stopping needs 64 queries at least, shortened or not."""
+SEARCH: dict[bool, Shortened] = {
+    True: Shortened(10_000, 64, latency_percent=90),
+    False: Shortened(60_000, 1),
+}
+"""A short run of the search for the peak rate, by whether the profile is smoke."""
+SEARCH_SAMPLES = 1024
+"""Equal issue mode sends whole multiples of the samples, so that a short run needs fewer."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -109,7 +109,8 @@ def _spend_the_documented_call(user_conf: Path) -> None:
         lg.TestSettings().FromConfig(str(user_conf), "*", "Offline")
 
 
-def _settings(plan: LoadPlan, user_conf: Path) -> Any:
+def loadgen_settings(plan: LoadPlan, user_conf: Path) -> Any:
+    """LoadGen's settings for a plan: the official ones, and over them those of user.conf."""
     scenario = plan.scenario
     _spend_the_documented_call(user_conf)
     settings = _official_settings(scenario.loadgen_model, scenario.loadgen_scenario)
@@ -119,7 +120,8 @@ def _settings(plan: LoadPlan, user_conf: Path) -> Any:
     return settings
 
 
-def _log_settings(folder: Path) -> Any:
+def log_settings(folder: Path) -> Any:
+    """Where LoadGen writes, and what: its three logs, no trace."""
     output = lg.LogOutputSettings()
     output.outdir = str(folder)
     output.copy_summary_to_stdout = False
@@ -157,7 +159,7 @@ def run_loadgen(
     thread = threading.Thread(
         # Without a name LoadGen takes any audit.config that lies in the current folder.
         target=_start_test,
-        args=(sut, plan, _settings(plan, user_conf), _log_settings(folder), str(audit_conf)),
+        args=(sut, plan, loadgen_settings(plan, user_conf), log_settings(folder), str(audit_conf)),
         name="LoadGen",
         daemon=True,
     )

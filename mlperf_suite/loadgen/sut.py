@@ -14,6 +14,7 @@ from typing import Protocol
 
 import mlperf_loadgen as lg
 import numpy as np
+import numpy.typing as npt
 
 from mlperf_suite.benchmarks.tasks import Generation
 from mlperf_suite.engines.protocol import Engine, Request
@@ -86,21 +87,31 @@ class Sut:
         """LoadGen's callback: no more queries follow. Nothing waits here, so nothing to do."""
 
     def first_token(self, tag: int, token_ids: Sequence[int]) -> None:
-        if tag in self._outstanding:
+        if tag not in self._outstanding:
+            return
+        data = self._int32(token_ids)
+        if data is not None:
             self._first_token_s[tag] = time.monotonic()
-            data = np.asarray(token_ids, dtype=np.int32)
             lg.FirstTokenComplete([lg.QuerySampleResponse(tag, data.ctypes.data, data.nbytes)])
 
     def finished(self, tag: int, token_ids: Sequence[int]) -> None:
-        if self._outstanding.pop(tag, None) is None:
+        data = self._int32(token_ids)
+        if data is None or self._outstanding.pop(tag, None) is None:
             return
         first = self._first_token_s.pop(tag, None)
-        self.rows.append((self._issued_s.pop(tag), first, time.monotonic(), len(token_ids)))
-        data = np.asarray(token_ids, dtype=np.int32)
+        self.rows.append((self._issued_s.pop(tag), first, time.monotonic(), len(data)))
         response = lg.QuerySampleResponse(tag, data.ctypes.data, data.nbytes, len(data))
         lg.QuerySamplesComplete([response])
         self.samples_done += 1
         self.tokens_done += len(data)
+
+    def _int32(self, token_ids: Sequence[int]) -> npt.NDArray[np.int32] | None:
+        """The tokens as LoadGen takes them; None, and a failed run, where they are no tokens."""
+        try:
+            return np.asarray(token_ids, dtype=np.int32)
+        except (OverflowError, ValueError, TypeError) as error:
+            self.fail(f"the engine answered with what are no token ids: {error}")
+            return None
 
     def failed(self, tag: int, error: EngineError) -> None:
         index = self._outstanding.get(tag)

@@ -110,6 +110,7 @@ def _target_note(baseline: Mapping[str, Any], current: Mapping[str, Any]) -> str
 
 def load_reference(path: Path) -> Reference:
     """Read a baseline. Raises UsageError where there is none or it has no figures."""
+    path = path.expanduser()
     file = path / SUMMARY_JSON if path.is_dir() else path
     try:
         summary = json.loads(file.read_text(encoding="utf-8"))

@@ -1,0 +1,117 @@
+"""What the suite itself adds in Server, measured with a stand-in engine of known delays.
+
+    python -m perf.server_overhead
+
+First row: the time to first token that LoadGen reports, less the engine's own known delay, at 200
+queries/s. Second row: the highest rate that LoadGen, SUT and an instant engine hold, each query
+streaming a first token and an answer of 100 tokens; beside it the rate of LoadGen alone, with a
+SUT that answers inside the callback. A rate is held where every query is completed, no later than
+the schedule by more than 10 ms at p99. None of this measures an engine.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import mlperf_loadgen as lg
+import numpy as np
+
+from mlperf_suite.benchmarks.rounds import DEFAULT_ROUND, ROUNDS
+from mlperf_suite.benchmarks.table import LLAMA3_1_8B
+from mlperf_suite.benchmarks.tasks import Generation
+from mlperf_suite.engines.stand_in import Delays, StandInEngine
+from mlperf_suite.loadgen import runner
+from mlperf_suite.loadgen.logs import DetailLog, read_logs
+from mlperf_suite.loadgen.plan import LoadPlan, Shortened, plan_run
+
+_SAMPLES = 1000
+_ANSWER = list(range(100))
+_DELAYS = Delays(first_token_s=0.050, rest_s=0.100)
+_HELD_LATE_MS = 10.0
+_RATES = (2_000, 3_000, 4_000, 5_000, 6_000, 8_000, 10_000, 12_000, 15_000, 20_000)
+
+
+def _plan(rate: float, duration_ms: int) -> LoadPlan:
+    return plan_run(
+        LLAMA3_1_8B,
+        LLAMA3_1_8B.scenario("Server"),
+        "performance",
+        ROUNDS[DEFAULT_ROUND],
+        _SAMPLES,
+        target_qps=rate,
+        shortened=Shortened(duration_ms, 1, latency_percent=99),
+    )
+
+
+def _served(engine: StandInEngine, rate: float, duration_ms: int) -> DetailLog:
+    prompts = [[1, 2, 3]] * _SAMPLES
+    with tempfile.TemporaryDirectory() as folder:
+        run = runner.run_loadgen(
+            _plan(rate, duration_ms), engine, prompts, Generation(), Path(folder)
+        )
+    return run.logs.detail
+
+
+def _loadgen_alone(rate: float, duration_ms: int) -> DetailLog:
+    """LoadGen with a SUT that answers inside its callback: what no suite can beat."""
+    answer = np.asarray(_ANSWER, dtype=np.int32)
+
+    def issue(samples: Sequence[Any]) -> None:
+        for sample in samples:
+            address = answer.ctypes.data
+            lg.FirstTokenComplete([lg.QuerySampleResponse(sample.id, address, 4)])
+            whole = lg.QuerySampleResponse(sample.id, address, answer.nbytes, len(answer))
+            lg.QuerySamplesComplete([whole])
+
+    plan = _plan(rate, duration_ms)
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        conf = folder / runner.USER_CONF
+        conf.write_text(plan.user_conf_text())
+        sut = lg.ConstructSUT(issue, lambda: None)
+        qsl = lg.ConstructQSL(_SAMPLES, _SAMPLES, lambda _: None, lambda _: None)
+        settings, log = runner.loadgen_settings(plan, conf), runner.log_settings(folder)
+        lg.StartTestWithLogSettings(sut, qsl, settings, log, str(folder / runner.AUDIT_CONF))
+        lg.DestroyQSL(qsl)
+        lg.DestroySUT(sut)
+        return read_logs(folder).detail
+
+
+def _late_ms(detail: DetailLog) -> float:
+    late = detail.milliseconds("result_99.00_percentile_latency_ns")
+    return float("inf") if late is None else late
+
+
+def _highest(name: str, serve: Any) -> None:
+    held = 0
+    for rate in _RATES:
+        late = _late_ms(serve(rate))
+        ok = late <= _HELD_LATE_MS
+        held = rate if ok else held
+        print(f"  {name}: {rate:,} queries/s, p99 {late:.2f} ms, {'held' if ok else 'not held'}")
+        if not ok:
+            break
+    print(f"  {name} holds {held:,} queries/s")
+
+
+def main() -> None:
+    engine = StandInEngine(_DELAYS, lambda _: _ANSWER)
+    detail = _served(engine, 200, 20_000)
+    engine.close()
+    print("added to the time to first token, 200 queries/s, engine delay 50 ms:")
+    for percentile in ("50.00", "99.00", "99.90"):
+        ttft = detail.milliseconds(f"result_first_token_{percentile}_percentile_latency_ns")
+        if ttft is not None:
+            print(f"  p{percentile}: {ttft - _DELAYS.first_token_s * 1000:.3f} ms")
+    print("highest rate, Server, first token and 100 tokens:")
+    instant = StandInEngine(Delays(), lambda _: _ANSWER)
+    _highest("suite with an instant engine", lambda rate: _served(instant, rate, 5_000))
+    instant.close()
+    _highest("LoadGen alone", lambda rate: _loadgen_alone(rate, 5_000))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,9 @@
+"""With --find-peak-qps: the highest Server or Interactive rate whose run is VALID."""
+
+import pytest
+
+pytestmark = pytest.mark.performance
+
+
+def test_a_rate_is_confirmed_at_full_length(peak_search):
+    assert peak_search.peak_qps is not None, "no rate was VALID: see peak_qps.json"
