@@ -41,7 +41,7 @@ CASES: dict[str, tuple[str, object, list[str], list[str]]] = {
     "logs": ("old/results", Path("old/results"), [" "], ["folder"]),
     "results-dir": ("out", Path("out"), [" "], ["folder"]),
     "keep-all": ("0", False, ["2", "yes"], ["0, 1"]),
-    "baseline": ("old/run", ("old/run",), [" "], ["folder", "summary.json"]),
+    "baseline": ("old/run", ["old/run"], [" "], ["folder", "summary.json"]),
     "max-regression": ("2.5%", 0.025, ["-1", "100", "nan", "much"], ["from 0 to below 100"]),
     "baseline-allow-different": ("true", True, ["maybe"], ["true, false"]),
     "repeat": ("3", 3, ["0", "1.5"], ["whole number from 1"]),

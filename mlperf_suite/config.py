@@ -305,7 +305,7 @@ class Settings:
     max_model_len: int | None
     gpu_memory_utilization: float | None
     engine_args: dict[str, object] = field(default_factory=dict)
-    baselines: tuple[str, ...] = ()
+    baselines: list[str] = field(default_factory=list)
     max_regression: float = 0.05
     baseline_allow_different: bool = False
     repeat: int = 1
@@ -392,7 +392,7 @@ def resolve_settings(
         gpu_memory_utilization=value["gpu_memory_utilization"],
         engine_args=engine_args,
         logs=Path(value["logs"]).expanduser() if value["logs"] else None,
-        baselines=tuple(value["baseline"] or ()),
+        baselines=list(value["baseline"] or []),
         max_regression=value["max_regression"],
         baseline_allow_different=value["baseline_allow_different"],
         repeat=value["repeat"],
