@@ -47,8 +47,9 @@ from mlperf_suite.loadgen.runner import (
     loadgen_version,
     run_loadgen,
 )
-from mlperf_suite.reports.markdown import report_markdown
+from mlperf_suite.reports.index import write_index
 from mlperf_suite.reports.plots import plot_peak
+from mlperf_suite.reports.writing import write_reports, write_samples
 from mlperf_suite.results.metrics import performance_metrics, repeated_metrics
 from mlperf_suite.results.reference import Reference, write_rouge_samples
 from mlperf_suite.results.run_folder import (
@@ -542,6 +543,7 @@ class Session:
         texts = self.tokenizer.batch_decode(
             [list(answers[index].token_ids) for index in indices], skip_special_tokens=True
         )
+        write_samples(logs.folder, indices, texts, items)
         return score_rouge(texts, [items[index].highlights for index in indices])
 
     def _write(self, result: Result) -> None:
@@ -550,8 +552,9 @@ class Session:
         folder.write(CONFIG_JSON, self._config_json(result.benchmark.category))
         summary = self.summary(result)
         folder.write(SUMMARY_JSON, summary)
-        folder.write_text("report.md", report_markdown(summary))
+        write_reports(folder.path)
         folder.publish(keep_all=self.settings.keep_all)
+        write_index(self.settings.results_dir)
 
     def _config_json(self, category: Category) -> dict[str, Any]:
         description = dataclasses.asdict(self._engine.description) if self._engine else None

@@ -1,4 +1,4 @@
-"""The folder of one run, and the index over all of them."""
+"""The folder of one run, and those beside it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 from mlperf_suite.errors import UsageError
-from mlperf_suite.results.reading import part
 
 SUMMARY_JSON, CONFIG_JSON = "summary.json", "config.json"
 _RUN_NAME = re.compile(r"\d{8}-\d{6}-[a-z]+-[a-z]+(-\d+)?")
@@ -65,7 +64,7 @@ class RunFolder:
         (self.path / name).write_text(text, encoding="utf-8")
 
     def publish(self, *, keep_all: bool) -> None:
-        """Point `latest` here and make the index again; without `keep_all`, drop older runs."""
+        """Point `latest` here; without `keep_all`, drop older runs of its kind."""
         results_dir = self.path.parent
         if not keep_all:
             for older in run_folders(results_dir):
@@ -77,7 +76,6 @@ class RunFolder:
             link.unlink()
         link.symlink_to(self.path.name)
         link.replace(results_dir / "latest")
-        (results_dir / "index.md").write_text(index_markdown(results_dir), encoding="utf-8")
 
 
 def run_folders(results_dir: Path) -> list[Path]:
@@ -108,32 +106,3 @@ def _read_object(path: Path) -> dict[str, Any] | None:
     except (OSError, ValueError):
         return None
     return content if isinstance(content, dict) else None
-
-
-def index_markdown(results_dir: Path) -> str:
-    """A table over all kept runs, newest first."""
-    lines = [
-        "# Runs, newest first",
-        "",
-        "| run | model | status | label | tokens/s | samples/s | rouge1 |",
-        "|---|---|---|---|---:|---:|---:|",
-    ]
-    for folder in run_folders(results_dir):
-        summary = read_summary(folder) or {}
-        meta, run = part(summary, "meta"), part(summary, "run")
-        performance, accuracy = part(run, "performance"), part(run, "accuracy")
-        cells = [
-            f"[{folder.name}]({folder.name}/report.md)",
-            str(meta.get("model", "?")),
-            str(meta.get("status", "no summary")),
-            str(meta.get("label", "")),
-            _number(performance.get("tokens_per_sec")),
-            _number(performance.get("samples_per_sec")),
-            _number(part(accuracy, "rouge").get("rouge1")),
-        ]
-        lines.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |")
-    return "\n".join(lines) + "\n"
-
-
-def _number(value: object) -> str:
-    return f"{value:.2f}" if isinstance(value, int | float) else ""
