@@ -13,16 +13,15 @@ from mlperf_suite.reports.markdown import in_cell
 from mlperf_suite.results.index import Entry, Trend, read_entries, trends_of
 
 _HEADER = (
-    *("run", "scenario", "model", "status", "label", "tokens/s", "samples/s"),
+    *("run", "model", "status", "label", "tokens/s", "samples/s"),
     *("TTFT p99, ms", "rouge1", "against baseline"),
 )
-_NUMBERS = slice(5, 9)
+_NUMBERS = slice(4, 8)
 _MOST_TRENDS = 12
 
 
 def _cells(entry: Entry) -> tuple[str, ...]:
     return (
-        entry.kind,
         entry.model,
         entry.status,
         entry.label,
