@@ -6,4 +6,5 @@ pytest_plugins = (
     "fixtures.regression",
     "fixtures.logs",
     "fixtures.reporting",
+    "fixtures.ci",
 )
