@@ -1,3 +1,10 @@
 """Names the fixture plugins; no logic of its own."""
 
-pytest_plugins = ("fixtures.options", "fixtures.runs", "fixtures.logs", "fixtures.reporting")
+pytest_plugins = (
+    "fixtures.options",
+    "fixtures.runs",
+    "fixtures.regression",
+    "fixtures.logs",
+    "fixtures.reporting",
+    "fixtures.ci",
+)

@@ -53,6 +53,10 @@ class Sut:
         self._stream = stream
         # Response id to sample index. Popping decides who answers, so each is answered once.
         self._outstanding: dict[int, int] = {}
+        self._issued_s: dict[int, float] = {}
+        self._first_token_s: dict[int, float] = {}
+        self.rows: list[tuple[float, float | None, float, int]] = []
+        """Of each request: issued, first token or None, end (time.monotonic), output tokens."""
         self._failing = threading.Lock()
         self.failure: str | None = None
         self.broken = threading.Event()
@@ -64,7 +68,9 @@ class Sut:
         """LoadGen's callback: a query to answer. An exception out of here would end the process."""
         try:
             requests = [Request(s.id, self._prompts[s.index]) for s in samples]
+            issued = time.monotonic()
             for sample in samples:
+                self._issued_s[sample.id] = issued
                 self._outstanding[sample.id] = sample.index
             self.samples_issued += len(requests)
             if self.failure is None:
@@ -85,12 +91,15 @@ class Sut:
             return
         data = self._int32(token_ids)
         if data is not None:
+            self._first_token_s[tag] = time.monotonic()
             lg.FirstTokenComplete([lg.QuerySampleResponse(tag, data.ctypes.data, data.nbytes)])
 
     def finished(self, tag: int, token_ids: Sequence[int]) -> None:
         data = self._int32(token_ids)
         if data is None or self._outstanding.pop(tag, None) is None:
             return
+        first = self._first_token_s.pop(tag, None)
+        self.rows.append((self._issued_s.pop(tag), first, time.monotonic(), len(data)))
         response = lg.QuerySampleResponse(tag, data.ctypes.data, data.nbytes, len(data))
         lg.QuerySamplesComplete([response])
         self.samples_done += 1
