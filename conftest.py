@@ -5,6 +5,8 @@ pytest_plugins = (
     "fixtures.runs",
     "fixtures.workers",
     "fixtures.mmlu",
+    "fixtures.regression",
     "fixtures.logs",
     "fixtures.reporting",
+    "fixtures.ci",
 )

@@ -41,6 +41,10 @@ CASES: dict[str, tuple[str, object, list[str], list[str]]] = {
     "logs": ("old/results", Path("old/results"), [" "], ["folder"]),
     "results-dir": ("out", Path("out"), [" "], ["folder"]),
     "keep-all": ("0", False, ["2", "yes"], ["0, 1"]),
+    "baseline": ("old/run", ["old/run"], [" "], ["folder", "summary.json"]),
+    "max-regression": ("2.5%", 0.025, ["-1", "100", "nan", "much"], ["from 0 to below 100"]),
+    "baseline-allow-different": ("true", True, ["maybe"], ["true, false"]),
+    "repeat": ("3", 3, ["0", "1.5"], ["whole number from 1"]),
     "max-model-len": ("2048", 2048, ["0"], ["whole number from 1"]),
     "gpu-memory-utilization": ("0.5", 0.5, ["0", "1.01", "nan"], ["above 0 and up to 1"]),
     "engine-arg": ("swap-space=4", {"swap_space": 4}, ["swap", "=4", "a b=1"], ["KEY=VALUE"]),
@@ -53,7 +57,7 @@ CASES: dict[str, tuple[str, object, list[str], list[str]]] = {
     "mmlu-resume": ("true", True, ["maybe"], ["true, false"]),
     "high-accuracy": ("true", True, ["maybe"], ["true, false"]),
 }
-ATTRIBUTES = {"engine-arg": "engine_args"}
+ATTRIBUTES = {"baseline": "baselines", "engine-arg": "engine_args"}
 
 
 def resolve(

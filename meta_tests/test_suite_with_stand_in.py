@@ -235,7 +235,7 @@ def test_a_shortened_rule_is_no_pass_in_junit(whole: SuiteRun) -> None:
 
 def test_the_report_names_the_shortened_rules(whole: SuiteRun) -> None:
     report = (whole.folder / "report.md").read_text().replace("\\_", "_")
-    (line,) = [line for line in report.splitlines() if line.startswith("Shortened for smoke")]
+    (line,) = [line for line in report.splitlines() if line.startswith("- Shortened for smoke")]
     assert [rule for rule in SHORTENED if rule not in line] == []
 
 

@@ -86,7 +86,7 @@ def _shots(text: str) -> int:
     return value
 
 
-def _percent(text: str) -> float:
+def _score(text: str) -> float:
     value = float(text)
     if not 0 <= value <= 100:
         raise ValueError(text)
@@ -96,6 +96,13 @@ def _percent(text: str) -> float:
 def _fraction(text: str) -> float:
     value = float(text)
     if not 0 < value <= 1:
+        raise ValueError(text)
+    return value
+
+
+def _percent(text: str) -> float:
+    value = float(text.removesuffix("%")) / 100
+    if not 0 <= value < 1:
         raise ValueError(text)
     return value
 
@@ -221,6 +228,35 @@ OPTIONS: tuple[OptionSpec, ...] = (
     OptionSpec(
         "keep-all", "1 keeps every run, 0 the latest of its kind", _flag, "allowed are 0, 1", "1"
     ),
+    OptionSpec(
+        "baseline",
+        "judge this session against this earlier run; may be given again for another scenario",
+        _text,
+        "allowed is a run's folder or its summary.json",
+        repeatable=True,
+    ),
+    OptionSpec(
+        "max-regression",
+        "the loss against --baseline that passes, in percent; a loss within the noise passes too",
+        _percent,
+        "allowed is a number from 0 to below 100",
+        "5",
+    ),
+    OptionSpec(
+        "baseline-allow-different",
+        "compare with a baseline of another model, hardware, profile or round all the same",
+        _flag,
+        "allowed are true, false",
+        "false",
+        switch=True,
+    ),
+    OptionSpec(
+        "repeat",
+        "make each performance run this often, to measure the noise; the first is judged",
+        _count,
+        _COUNT,
+        "1",
+    ),
     OptionSpec("max-model-len", "the engine's longest context, in tokens", _count, _COUNT),
     OptionSpec(
         "gpu-memory-utilization",
@@ -274,7 +310,7 @@ OPTIONS: tuple[OptionSpec, ...] = (
     OptionSpec(
         "mmlu-min-accuracy",
         "the least MMLU score that passes, in percent",
-        _percent,
+        _score,
         "allowed is a number from 0 to 100",
     ),
     OptionSpec(
@@ -301,7 +337,8 @@ class Settings:
     """Every setting as used. Durations in ms, rates in samples/s or queries/s; None is auto.
 
     `logs`: the folder to judge, None where the suite makes its own runs. `round_given`: whether
-    the user chose the round; logs are else judged by their own.
+    the user chose the round; logs are else judged by their own. `baselines`: the runs that the
+    regression gate compares with; `max_regression`: the loss that it lets pass (0.05 is 5%).
     """
 
     profile: Profile
@@ -331,6 +368,10 @@ class Settings:
     mmlu_details: bool = False
     mmlu_resume: bool = False
     engine_args: dict[str, object] = field(default_factory=dict)
+    baselines: list[str] = field(default_factory=list)
+    max_regression: float = 0.05
+    baseline_allow_different: bool = False
+    repeat: int = 1
     logs: Path | None = None
     round_given: bool = False
     node_name: str | None = None
@@ -420,6 +461,10 @@ def resolve_settings(
         mmlu_resume=value["mmlu_resume"],
         engine_args=engine_args,
         logs=Path(value["logs"]).expanduser() if value["logs"] else None,
+        baselines=list(value["baseline"] or []),
+        max_regression=value["max_regression"],
+        baseline_allow_different=value["baseline_allow_different"],
+        repeat=value["repeat"],
         round_given=options.get("round") is not None or "round" in in_file,
         node_name=environment.get("NODE_NAME"),
         token=token,

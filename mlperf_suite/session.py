@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from mlperf_suite import __version__
-from mlperf_suite.accuracy.rouge import RougeScores, score_rouge
+from mlperf_suite.accuracy.rouge import RougeScores, check_punkt, score_rouge
 from mlperf_suite.assets import embedded_model_dir
 from mlperf_suite.benchmarks.table import RUNNABLE, Benchmark, Category, Scenario
 from mlperf_suite.benchmarks.tasks import EMBEDDED, OFFICIAL, ROUGE_NAMES, Baseline, Generation
@@ -47,9 +47,11 @@ from mlperf_suite.loadgen.runner import (
     loadgen_version,
     run_loadgen,
 )
-from mlperf_suite.reports.markdown import report_markdown
+from mlperf_suite.reports.index import write_index
 from mlperf_suite.reports.plots import plot_peak
-from mlperf_suite.results.metrics import performance_metrics
+from mlperf_suite.reports.writing import write_reports, write_samples
+from mlperf_suite.results.metrics import performance_metrics, repeated_metrics
+from mlperf_suite.results.reference import Reference, write_rouge_samples
 from mlperf_suite.results.run_folder import (
     CONFIG_JSON,
     SUMMARY_JSON,
@@ -62,7 +64,9 @@ from mlperf_suite.results.run_folder import (
 )
 from mlperf_suite.results.system import describe_system
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
+"""Of summary.json. 2 added run.performance.blocks, repeats and target_qps, run.accuracy's
+standard_error, and regression; 1 stays readable."""
 MODES: tuple[Mode, ...] = ("accuracy", "performance", "test06")
 _PROBE_SAMPLES = {True: 16, False: 1024}
 """Samples that measure the rate where no accuracy run did, by whether the run is a smoke run."""
@@ -147,6 +151,8 @@ class Session:
         self._engine: Engine | None = None
         self._watch = watcher
         self._results_written = True
+        self.references: Mapping[tuple[str, str], Reference] = {}
+        """By category and scenario, the earlier run that the regression gate compares with."""
         self.engine_log: Path | None = None
         """Where the engine's output goes: the folder of the run that loads it."""
         self.wants_scoring = False
@@ -161,6 +167,8 @@ class Session:
         for category in categories:
             self.news(category)
         _ = self.model_path
+        if any(key.mode == "accuracy" for key in self.planned):
+            check_punkt()
 
     @cached_property
     def model_path(self) -> str:
@@ -268,6 +276,12 @@ class Session:
         if stage.failure is not None:
             raise RunError(f"{key}: {stage.failure}")
         return stage
+
+    def failure_of(self, key: RunKey) -> str | None:
+        """Why the run of this key died, or None where it did not or was not made yet."""
+        result = self.results.get((key.category, key.scenario))
+        stage = result.stages.get(key.mode) if result else None
+        return stage.failure if stage else None
 
     def _result(self, category: Category, scenario: str) -> Result:
         kind = (category, scenario)
@@ -381,11 +395,15 @@ class Session:
                     f"engine's context of {room + 1:,}: raise --max-model-len or leave it out"
                 )
 
-    def _load_run(self, key: RunKey, result: Result) -> LoadRun:
+    def _load_run(self, key: RunKey, result: Result, repeat: int = 1) -> LoadRun:
         prompts = self.prompts(key.category)[: self.samples(key)]
         plan = self._plan(key, result, len(prompts))
         folder = result.folder.of_mode(key.mode)
-        self._watch.stage(str(key), self._expected_samples(plan))
+        if repeat > 1:
+            folder /= f"repeat_{repeat}"
+        self._watch.stage(
+            f"{key} {repeat}" if repeat > 1 else str(key), self._expected_samples(plan)
+        )
         return run_loadgen(
             plan, self.engine, prompts, self.generation, folder, self._watch.progress
         )
@@ -484,7 +502,7 @@ class Session:
             self.settings.round,
             run.logs,
             smoke=self.settings.smoke,
-            scores=dataclasses.asdict(scores) if scores else None,
+            scores=scores.means if scores else None,
             baseline=baseline,
             high_accuracy=self.settings.high_accuracy,
             accuracy_passed=accuracy_verdict(accuracy.verdicts)
@@ -498,22 +516,37 @@ class Session:
             write_json(result.folder.compliance / "verdicts.json", verdicts)
         elif key.mode == "performance":
             stage.figures = performance_metrics(
-                result.scenario, run.logs.detail, run.elapsed_s, run.tokens
+                result.scenario, run.logs.detail, run.elapsed_s, run.tokens, run.timeline
             )
+            stage.figures["repeats"] = self._repeats(key, result)
         elif scores is not None:
             stage.figures = _accuracy_figures(scores, facts, stage.verdicts)
             write_json(result.folder.accuracy / "rouge.json", _rouge_json(scores, facts))
+            write_rouge_samples(
+                result.folder.accuracy, scores.samples, self.news(key.category).sha256
+            )
+
+    def _repeats(self, key: RunKey, result: Result) -> list[dict[str, Any]]:
+        """The same run made again as often as --repeat says; what is judged is the first."""
+        again = [self._load_run(key, result, n) for n in range(2, self.settings.repeat + 1)]
+        return [
+            repeated_metrics(
+                performance_metrics(result.scenario, run.logs.detail, run.elapsed_s, run.tokens)
+            )
+            for run in again
+        ]
 
     def _score(self, category: Category, logs: RunLogs) -> RougeScores | None:
         """ROUGE of the answers as LoadGen logged them; None where the log holds none."""
         answers = logs.accuracy.first_of_each()
         items = self.news(category).items
-        indices = [index for index in answers if 0 <= index < len(items)]
+        indices = sorted(index for index in answers if 0 <= index < len(items))
         if not indices:
             return None
         texts = self.tokenizer.batch_decode(
             [list(answers[index].token_ids) for index in indices], skip_special_tokens=True
         )
+        write_samples(logs.folder, indices, texts, items)
         return score_rouge(texts, [items[index].highlights for index in indices])
 
     def _write(self, result: Result) -> None:
@@ -522,8 +555,9 @@ class Session:
         folder.write(CONFIG_JSON, self._config_json(result.benchmark.category))
         summary = self.summary(result)
         folder.write(SUMMARY_JSON, summary)
-        folder.write_text("report.md", report_markdown(summary))
+        write_reports(folder.path)
         folder.publish(keep_all=self.settings.keep_all)
+        write_index(self.settings.results_dir)
 
     def _config_json(self, category: Category) -> dict[str, Any]:
         description = dataclasses.asdict(self._engine.description) if self._engine else None
@@ -554,7 +588,7 @@ class Session:
         label = settings.label
         if engine is not None and engine.stand_in:
             label = "made with a stand-in engine: not a measurement of any system"
-        return {
+        summary: dict[str, Any] = {
             "schema_version": SCHEMA_VERSION,
             "meta": {
                 "category": result.benchmark.category,
@@ -576,6 +610,15 @@ class Session:
             "logs": _files(result, "mlperf_log_*"),
             "plots": _files(result, "plots/*"),
         }
+        reference = self.references.get((result.benchmark.category, result.scenario.name))
+        if reference is not None and summary["run"]:
+            summary["regression"] = reference.judge(
+                summary,
+                result.folder.path,
+                settings.max_regression,
+                allow_different=settings.baseline_allow_different,
+            )
+        return summary
 
 
 def _told(trial: RateTrial, number: int) -> str:
@@ -627,6 +670,7 @@ def _accuracy_figures(
         "passed": accuracy_verdict(verdicts),
         "run_gen_len": scores.gen_len,
         "run_gen_num": scores.gen_num,
+        "standard_error": scores.standard_errors,
     }
 
 

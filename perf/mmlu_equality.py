@@ -151,7 +151,10 @@ def main() -> None:
         earlier = path.rename(path.with_suffix(".earlier")) if path.exists() else None
         journal = Journal(path, {**of, "backend": name})
         if earlier is not None:
-            journal.add_from(earlier)
+            wanted = {
+                Key(s, n) for s, of_subject in data.test.items() for n in range(len(of_subject))
+            }
+            journal.add_from(earlier, wanted)
         journals.append(journal)
     ours, theirs = journals
     if any(Key(s, n) not in theirs for s, numbers in chosen.items() for n in numbers):

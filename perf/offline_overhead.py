@@ -32,7 +32,9 @@ _REFERENCE_BATCH = 16
 Prompts = Sequence[Sequence[int]]
 
 
-class _Silent:
+class Silent:
+    """A session that shows nobody how far it is."""
+
     def stage(self, name: str, total: int | None = None) -> None:
         """Nothing to show."""
 
@@ -104,7 +106,7 @@ def main() -> None:
     parser.add_argument("--pairs", type=int, default=5)
     parser.add_argument("--samples", type=int, default=EMBEDDED.baselines["datacenter"].gen_num)
     arguments = parser.parse_args()
-    session = Session(resolve_settings({}), load_vllm, _Silent())
+    session = Session(resolve_settings({}), load_vllm, Silent())
     engine = session.engine
     if not isinstance(engine, VllmEngine):
         raise SystemExit("this measures vLLM in process")

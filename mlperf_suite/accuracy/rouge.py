@@ -11,12 +11,13 @@ import multiprocessing
 import os
 from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
 from mlperf_suite.assets import nltk_data_dir
 from mlperf_suite.benchmarks.tasks import ROUGE_NAMES
+from mlperf_suite.errors import UsageError
 
 _PAIRS_PER_TASK = 256
 """Below this many pairs a pool of processes costs more than it saves (a start takes about 1 s)."""
@@ -24,7 +25,10 @@ _PAIRS_PER_TASK = 256
 
 @dataclass(frozen=True, slots=True)
 class RougeScores:
-    """The four mean F-measures in percent; the predictions' length in characters, and number."""
+    """The four mean F-measures in percent; the predictions' length in characters, and number.
+
+    `samples`: by score, each prediction's F-measure in percent, in the order given.
+    """
 
     rouge1: float
     rouge2: float
@@ -32,6 +36,21 @@ class RougeScores:
     rougeLsum: float  # noqa: N815
     gen_len: int
     gen_num: int
+    samples: dict[str, tuple[float, ...]] = field(default_factory=dict, compare=False, repr=False)
+
+    @property
+    def means(self) -> dict[str, float]:
+        """The figures that rules judge, by name."""
+        return {name: getattr(self, name) for name in (*ROUGE_NAMES, "gen_len", "gen_num")}
+
+    @property
+    def standard_errors(self) -> dict[str, float]:
+        """By score, how far its mean would lie from another as large a sample's, in percent."""
+        return {
+            name: round(float(np.std(values, ddof=1)) / len(values) ** 0.5, 4)
+            for name, values in self.samples.items()
+            if len(values) > 1
+        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +91,34 @@ def mean_scores(rows: Sequence[PairScore]) -> RougeScores:
         name: round(float(np.mean(measures[:, column])) * 100, 4)
         for column, name in enumerate(ROUGE_NAMES)
     }
-    return RougeScores(**means, gen_len=sum(row.characters for row in rows), gen_num=len(rows))
+    samples = {
+        name: tuple(round(float(value) * 100, 4) for value in measures[:, column])
+        for column, name in enumerate(ROUGE_NAMES)
+    }
+    characters = sum(row.characters for row in rows)
+    return RougeScores(**means, gen_len=characters, gen_num=len(rows), samples=samples)
+
+
+def check_punkt() -> None:
+    """Raise UsageError where NLTK's sentence splitter is missing, which scoring needs."""
+    import nltk
+
+    _find_punkt()
+    try:
+        nltk.data.find("tokenizers/punkt_tab/english/")
+    except LookupError:
+        raise UsageError(
+            f"NLTK's punkt_tab is missing in {nltk_data_dir()}: run 'make setup', "
+            "or python -m nltk.downloader punkt_tab"
+        ) from None
+
+
+def _find_punkt() -> None:
+    import nltk
+
+    folder = str(nltk_data_dir())
+    if folder not in nltk.data.path:
+        nltk.data.path.insert(0, folder)
 
 
 def score_pairs(pairs: Sequence[tuple[str, str]]) -> list[PairScore]:
@@ -80,9 +126,7 @@ def score_pairs(pairs: Sequence[tuple[str, str]]) -> list[PairScore]:
     import nltk
     from rouge_score.rouge_scorer import RougeScorer
 
-    folder = str(nltk_data_dir())
-    if folder not in nltk.data.path:
-        nltk.data.path.insert(0, folder)
+    _find_punkt()
     scorer = RougeScorer(list(ROUGE_NAMES), use_stemmer=True)
     rows = []
     for prediction, reference in pairs:

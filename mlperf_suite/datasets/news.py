@@ -153,6 +153,8 @@ def _parse_json(path: Path, place: str, text: str) -> object:
     try:
         return json.loads(text)
     except json.JSONDecodeError as error:
+        if not text.strip():
+            raise DatasetError(f"--dataset {path}: the file is empty") from error
         where = place or f"line {error.lineno}: "
         raise DatasetError(f"--dataset {path}: {where}not JSON: {error.msg}") from error
     except ValueError as error:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from mlperf_suite.benchmarks.tasks import Generation
 from mlperf_suite.errors import EngineError
@@ -23,6 +23,18 @@ class EngineDescription:
     stand_in: bool
     max_model_len: int
     settings: dict[str, object] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class EngineTrace:
+    """What an engine tells of its work, times in s of time.monotonic.
+
+    `steps`: when each step ended and the output tokens it made. `phases_s`: of each finished
+    request, the seconds in the queue, in prefill and in decode.
+    """
+
+    steps: Sequence[tuple[float, int]]
+    phases_s: Sequence[tuple[float, float, float]] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,3 +91,11 @@ class Engine(Protocol):
 
     def close(self) -> None:
         """Stop the engine and every process it started. A second call does nothing."""
+
+
+@runtime_checkable
+class TracingEngine(Protocol):
+    """An engine that can tell more of its work than its answers."""
+
+    def take_trace(self) -> EngineTrace:
+        """What happened since the last call."""

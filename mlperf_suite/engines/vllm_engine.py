@@ -24,7 +24,7 @@ from typing import Any, Literal, TypeVar
 
 from mlperf_suite.benchmarks.tasks import Generation
 from mlperf_suite.engines.processes import descendants, end_processes
-from mlperf_suite.engines.protocol import EngineDescription, Listener, Request
+from mlperf_suite.engines.protocol import EngineDescription, EngineTrace, Listener, Request
 from mlperf_suite.engines.scoring import Score, ScoreRequest
 from mlperf_suite.engines.vllm_scoring import score_one
 from mlperf_suite.errors import EngineDiedError, EngineError
@@ -82,6 +82,7 @@ class VllmEngine:
         self._thread = threading.Thread(target=self._loop.run_forever, name="vllm", daemon=True)
         self._thread.start()
         self._llm: Any = None
+        self._tracer = _Tracer()
         self._closed = False
         self._processes: list[int] = []
         self._description: EngineDescription | None = None
@@ -107,7 +108,7 @@ class VllmEngine:
             started = time.monotonic()
             try:
                 arguments = _engine_arguments(self._config)
-                self._llm = self.call(_make(arguments), self._config.load_timeout_s)
+                self._llm = self.call(_make(arguments, self._tracer), self._config.load_timeout_s)
             except EngineError:
                 raise
             except TimeoutError as error:
@@ -260,6 +261,10 @@ class VllmEngine:
         if handler is not None:
             await asyncio.gather(handler, return_exceptions=True)
 
+    def take_trace(self) -> EngineTrace:
+        """What vLLM told of its steps and finished requests since the last call."""
+        return self._tracer.take()
+
     @property
     def async_llm(self) -> Any:
         """vLLM's AsyncLLM itself, for what the protocol does not cover; use it through `call`."""
@@ -270,10 +275,53 @@ class VllmEngine:
         return asyncio.run_coroutine_threadsafe(coroutine, self._loop).result(timeout_s)
 
 
-async def _make(arguments: Any) -> Any:
+class _Tracer:
+    """Keeps what vLLM says of each step: one append a step, and one for each finished request."""
+
+    def __init__(self) -> None:
+        self._steps: list[tuple[float, int]] = []
+        self._phases_s: list[tuple[float, float, float]] = []
+
+    def keep(self, stats: Any) -> None:
+        """Take vLLM's IterationStats; an attribute that a version lacks ends the trace."""
+        try:
+            if stats.num_generation_tokens:
+                self._steps.append((time.monotonic(), stats.num_generation_tokens))
+            for done in stats.finished_requests:
+                self._phases_s.append((done.queued_time, done.prefill_time, done.decode_time))
+        except AttributeError:
+            return
+
+    def take(self) -> EngineTrace:
+        trace = EngineTrace(tuple(self._steps), tuple(self._phases_s))
+        self._steps, self._phases_s = [], []
+        return trace
+
+
+def _stat_logger(tracer: _Tracer) -> Any:
+    """What makes vLLM's stat logger that feeds the tracer."""
+    from vllm.v1.metrics.loggers import StatLoggerBase
+
+    class Logger(StatLoggerBase):  # type: ignore[misc]
+        def __init__(self, vllm_config: Any, engine_index: int = 0) -> None:
+            """Nothing to set up."""
+
+        def record(
+            self, scheduler_stats: Any, iteration_stats: Any, *others: Any, **named: Any
+        ) -> None:
+            if iteration_stats is not None:
+                tracer.keep(iteration_stats)
+
+        def log_engine_initialized(self) -> None:
+            """Nothing to say."""
+
+    return Logger
+
+
+async def _make(arguments: Any, tracer: _Tracer) -> Any:
     from vllm.v1.engine.async_llm import AsyncLLM
 
-    return AsyncLLM.from_engine_args(arguments)
+    return AsyncLLM.from_engine_args(arguments, stat_loggers=[_stat_logger(tracer)])
 
 
 def _engine_arguments(config: VllmConfig) -> Any:

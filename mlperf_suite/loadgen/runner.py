@@ -22,11 +22,12 @@ import mlperf_loadgen as lg
 from mlperf_suite.benchmarks.rounds import ROUNDS, Round, round_of_seeds
 from mlperf_suite.benchmarks.table import LLAMA3_1_8B
 from mlperf_suite.benchmarks.tasks import Generation
-from mlperf_suite.engines.protocol import Engine
+from mlperf_suite.engines.protocol import Engine, EngineTrace, TracingEngine
 from mlperf_suite.errors import RunError, UsageError
 from mlperf_suite.loadgen.logs import RunLogs, read_logs
 from mlperf_suite.loadgen.plan import TEST_MODES, LoadPlan
 from mlperf_suite.loadgen.sut import Sut
+from mlperf_suite.loadgen.timeline import Timeline, timeline_of, write_timeline
 
 USER_CONF, AUDIT_CONF = "user.conf", "audit.config"
 _GRACE_S = 5.0
@@ -58,13 +59,14 @@ OnProgress = Callable[[Progress], None]
 class LoadRun:
     """A run that came to its end: LoadGen's logs, and what was counted while it went.
 
-    `elapsed_s`: from LoadGen's start to its end.
+    `elapsed_s`: from LoadGen's start to its end. `timeline`: None where nothing was answered.
     """
 
     logs: RunLogs
     elapsed_s: float
     samples: int
     tokens: int
+    timeline: Timeline | None = None
 
 
 def loadgen_version() -> str:
@@ -139,7 +141,7 @@ def run_loadgen(
     on_progress: OnProgress | None = None,
     grace_s: float = _GRACE_S,
 ) -> LoadRun:
-    """Run LoadGen once; its logs lie in `folder` beside user.conf.
+    """Run LoadGen once; its logs lie in `folder` beside user.conf and timeline.json.
 
     Raises RunError where the engine failed or the settings did not take, and lets
     KeyboardInterrupt through; LoadGen's logs are kept in every case.
@@ -153,6 +155,7 @@ def run_loadgen(
     if plan.audit_conf:
         audit_conf.write_text(plan.audit_conf_text())
     sut = Sut(engine, prompts, generation, stream=plan.scenario.streams)
+    _take_trace(engine)  # what came before this run
     thread = threading.Thread(
         # Without a name LoadGen takes any audit.config that lies in the current folder.
         target=_start_test,
@@ -192,7 +195,14 @@ def run_loadgen(
     differing = settings_that_did_not_take(plan, logs)
     if differing:
         raise RunError("LoadGen's settings did not take: " + "; ".join(differing))
-    return LoadRun(logs, elapsed, sut.samples_done, sut.tokens_done)
+    timeline = timeline_of(sut.rows, _take_trace(engine))
+    if timeline is not None:
+        write_timeline(folder, timeline)
+    return LoadRun(logs, elapsed, sut.samples_done, sut.tokens_done, timeline)
+
+
+def _take_trace(engine: Engine) -> EngineTrace | None:
+    return engine.take_trace() if isinstance(engine, TracingEngine) else None
 
 
 def _start_test(sut: Sut, plan: LoadPlan, settings: Any, log_settings: Any, audit: str) -> None:

@@ -14,6 +14,7 @@ from typing import Protocol
 
 import mlperf_loadgen as lg
 import numpy as np
+import numpy.typing as npt
 
 from mlperf_suite.benchmarks.tasks import Generation
 from mlperf_suite.engines.protocol import Engine, Request
@@ -52,6 +53,10 @@ class Sut:
         self._stream = stream
         # Response id to sample index. Popping decides who answers, so each is answered once.
         self._outstanding: dict[int, int] = {}
+        self._issued_s: dict[int, float] = {}
+        self._first_token_s: dict[int, float] = {}
+        self.rows: list[tuple[float, float | None, float, int]] = []
+        """Of each request: issued, first token or None, end (time.monotonic), output tokens."""
         self._failing = threading.Lock()
         self.failure: str | None = None
         self.broken = threading.Event()
@@ -63,7 +68,9 @@ class Sut:
         """LoadGen's callback: a query to answer. An exception out of here would end the process."""
         try:
             requests = [Request(s.id, self._prompts[s.index]) for s in samples]
+            issued = time.monotonic()
             for sample in samples:
+                self._issued_s[sample.id] = issued
                 self._outstanding[sample.id] = sample.index
             self.samples_issued += len(requests)
             if self.failure is None:
@@ -80,18 +87,31 @@ class Sut:
         """LoadGen's callback: no more queries follow. Nothing waits here, so nothing to do."""
 
     def first_token(self, tag: int, token_ids: Sequence[int]) -> None:
-        if tag in self._outstanding:
-            data = np.asarray(token_ids, dtype=np.int32)
+        if tag not in self._outstanding:
+            return
+        data = self._int32(token_ids)
+        if data is not None:
+            self._first_token_s[tag] = time.monotonic()
             lg.FirstTokenComplete([lg.QuerySampleResponse(tag, data.ctypes.data, data.nbytes)])
 
     def finished(self, tag: int, token_ids: Sequence[int]) -> None:
-        if self._outstanding.pop(tag, None) is None:
+        data = self._int32(token_ids)
+        if data is None or self._outstanding.pop(tag, None) is None:
             return
-        data = np.asarray(token_ids, dtype=np.int32)
+        first = self._first_token_s.pop(tag, None)
+        self.rows.append((self._issued_s.pop(tag), first, time.monotonic(), len(data)))
         response = lg.QuerySampleResponse(tag, data.ctypes.data, data.nbytes, len(data))
         lg.QuerySamplesComplete([response])
         self.samples_done += 1
         self.tokens_done += len(data)
+
+    def _int32(self, token_ids: Sequence[int]) -> npt.NDArray[np.int32] | None:
+        """The tokens as LoadGen takes them; None, and a failed run, where they are no tokens."""
+        try:
+            return np.asarray(token_ids, dtype=np.int32)
+        except (OverflowError, ValueError, TypeError) as error:
+            self.fail(f"the engine answered with what are no token ids: {error}")
+            return None
 
     def failed(self, tag: int, error: EngineError) -> None:
         index = self._outstanding.get(tag)

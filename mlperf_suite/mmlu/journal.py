@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -51,14 +51,17 @@ class Journal:
             self._scores[key] = score
             self._write({**dataclasses.asdict(key), **dataclasses.asdict(score)})
 
-    def add_from(self, path: Path) -> int:
-        """Take over what another journal holds, and say how much; nothing if it is of other things.
+    def add_from(self, path: Path, wanted: Container[Key]) -> int:
+        """Take over what another journal holds of the wanted questions, and say how much.
+
+        Nothing is taken where it is of another model, other data or other shots.
 
         A last line that was cut off in the middle is left out.
         """
         before = len(self)
         for key, score in read_journal(path, self._of):
-            self.add(key, score)
+            if key in wanted:
+                self.add(key, score)
         return len(self) - before
 
     def _write(self, content: Mapping[str, object]) -> None:

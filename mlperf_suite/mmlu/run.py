@@ -25,7 +25,8 @@ from mlperf_suite.mmlu.files import write_details, write_scores
 from mlperf_suite.mmlu.journal import JOURNAL_NAME, Journal, Key
 from mlperf_suite.mmlu.rules import judge_mmlu
 from mlperf_suite.mmlu.shards import Shards, split
-from mlperf_suite.reports.mmlu import mmlu_markdown
+from mlperf_suite.reports.index import write_index
+from mlperf_suite.reports.mmlu import mmlu_html, mmlu_markdown
 from mlperf_suite.results.run_folder import CONFIG_JSON, SUMMARY_JSON, RunFolder, run_folders
 from mlperf_suite.results.system import describe_system
 
@@ -119,12 +120,16 @@ class MmluRun:
             self.failure = str(error)
         except BaseException as error:
             self.failure = f"interrupted ({type(error).__name__})"
-            self._keep_partial(journal)
+            self._keep(journal)
             raise
-        if self.failure is None:
-            self._write()
-        else:
-            self._keep_partial(journal)
+        try:
+            self._keep(journal)
+        except OSError as error:
+            self.failure = f"{error.filename or self.folder.path}: {error.strerror}"
+
+    @cached_property
+    def _wanted(self) -> frozenset[Key]:
+        return frozenset(Key(s, number) for s, numbers in self.chosen.items() for number in numbers)
 
     def _load_engine(self, share: int) -> Engine:
         if self._shards is not None and not self._session.engine_was_loaded:
@@ -160,7 +165,7 @@ class MmluRun:
             shards.wait()
         finally:
             for path in shards.journals():
-                journal.add_from(path)
+                journal.add_from(path, self._wanted)
             shards.clear(self.folder.path)
 
     def _journal(self, engine: Engine, path: Path) -> Journal:
@@ -177,7 +182,7 @@ class MmluRun:
         if self._settings.mmlu_resume:
             for earlier in run_folders(self._settings.results_dir):
                 if earlier / JOURNAL_NAME != path and not self._resumed:
-                    self._resumed = journal.add_from(earlier / JOURNAL_NAME)
+                    self._resumed = journal.add_from(earlier / JOURNAL_NAME, self._wanted)
         return journal
 
     def _score(
@@ -197,9 +202,9 @@ class MmluRun:
     def _heard(self, journal: Journal) -> Callable[[Key], None]:
         return lambda key: self._on_progress(len(journal), self.planned, key.subject)
 
-    def _keep_partial(self, journal: Journal | None) -> None:
-        """Write the scores of what the journal holds."""
-        if journal is not None and len(journal):
+    def _keep(self, journal: Journal | None) -> None:
+        """Write the run; where it failed, with the scores of what the journal holds."""
+        if self.failure is not None and journal is not None and len(journal):
             from mlperf_suite.mmlu.model import EngineLM
             from mlperf_suite.mmlu.tasks import load_tasks
 
@@ -225,7 +230,9 @@ class MmluRun:
         summary = self.summary()
         self.folder.write(SUMMARY_JSON, summary)
         self.folder.write_text("report.md", mmlu_markdown(summary))
+        self.folder.write_text("report.html", mmlu_html(summary, path))
         self.folder.publish(keep_all=self._settings.keep_all)
+        write_index(self._settings.results_dir)
 
     def _about(self) -> dict[str, object]:
         return {

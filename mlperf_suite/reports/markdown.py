@@ -1,31 +1,48 @@
-"""report.md: a run's summary as text."""
+"""report.md: a report as text."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
+from urllib.parse import quote
+
+from mlperf_suite.reports.view import Row, View, view_of
 
 
-def report_markdown(summary: Mapping[str, Any]) -> str:
-    """The report of a summary.json's content."""
-    meta, run = summary["meta"], summary["run"]
+def report_markdown(summary: Mapping[str, Any], config: Mapping[str, Any] | None = None) -> str:
+    """The report of a summary.json's content, and of config.json's."""
+    view = view_of(summary, config)
     lines = [
-        f"# {meta['benchmark']} {meta['category']} {meta['scenario']}: {meta['status']}",
+        f"# {in_cell(view.title)}: {in_cell(view.status)}",
         "",
-        f"**{meta['label']}.** Round {meta['round']}, profile {meta['profile']}, "
-        f"model {_cell(meta['model'])}, data {_cell(meta['dataset'])}, started {meta['started']}.",
+        f"**{in_cell(view.label)}.**",
+        "",
+        "## Is it valid?",
+        "",
+        in_cell(view.valid),
+        *_performance(view),
+        *_accuracy(view),
+        "",
+        "## What was run?",
+        "",
+        *_table(("", ""), [*view.run, *view.system]),
+        "",
+        "## Why not, if not?",
+        "",
+        *[f"- {in_cell(line)}" for line in view.why_not or ["Nothing speaks against it."]],
+        "",
+        "## Every rule",
+        "",
+        *_rules(view),
+        "",
+        "## Files",
+        "",
+        *[f"- [{in_cell(name)}]({quote(name)})" for name in view.files],
     ]
-    if meta["reason"]:
-        lines += ["", f"**The run failed: {_cell(meta['reason'])}**"]
-    lines += ["", *_performance(run.get("performance"))]
-    lines += ["", *_accuracy(run.get("accuracy"))]
-    lines += ["", *_rules(summary["verdicts"])]
-    lines += ["", *_system(summary["system"])]
-    lines += ["", "## Files", "", *[f"- [{name}]({name})" for name in summary["logs"]]]
     return "\n".join(lines) + "\n"
 
 
-def _cell(value: object) -> str:
+def in_cell(value: object) -> str:
     """A value inside a Markdown table or sentence; nothing in it is markup."""
     text = " ".join(str(value).split())
     for mark in "\\`*_{}[]<>|#":
@@ -33,72 +50,43 @@ def _cell(value: object) -> str:
     return text
 
 
-def _number(value: object, digits: int = 2) -> str:
-    return f"{value:,.{digits}f}" if isinstance(value, int | float) else "not reported"
+def _table(header: Sequence[str], rows: Iterable[Sequence[str]], right: bool = False) -> list[str]:
+    dashes = "|---|" + ("---:|" if right else "---|") * (len(header) - 1)
+    lines = ["| " + " | ".join(header) + " |", dashes]
+    return lines + ["| " + " | ".join(map(in_cell, row)) + " |" for row in rows]
 
 
-def _performance(figures: Mapping[str, Any] | None) -> list[str]:
-    lines = ["## Performance", ""]
-    if not figures:
-        return [*lines, "No performance result."]
-    lines += [
-        f"LoadGen says: {'VALID' if figures['valid'] else 'INVALID'}.",
-        "",
-        "| | |",
-        "|---|---:|",
-        f"| tokens/s | {_number(figures['tokens_per_sec'])} |",
-        f"| samples/s | {_number(figures['samples_per_sec'])} |",
-        f"| new tokens | {figures['total_new_tokens']:,} |",
-        f"| duration, s | {_number(figures['duration_s'])} |",
-    ]
-    named = (("latency", "latency_ms"), ("TTFT", "ttft_ms"), ("TPOT", "tpot_ms"))
-    shown = [(name, figures[key]) for name, key in named if figures[key]]
-    if shown:
-        percentiles = list(shown[0][1])
-        lines += [
-            "",
-            "| ms | " + " | ".join(percentiles) + " |",
-            "|---|" + "---:|" * len(percentiles),
-        ]
-        for name, values in shown:
-            cells = [_number(values.get(p)) for p in percentiles]
-            lines.append(f"| {name} | " + " | ".join(cells) + " |")
-    missing = [name for name, key in named if not figures[key]]
-    if missing:
-        lines += ["", f"LoadGen reports no {' and '.join(missing)} in this scenario."]
+def _figures(rows: Iterable[Row], name: str = "", value: str = "") -> list[str]:
+    return _table((name, value), rows, right=True)
+
+
+def _performance(view: View) -> list[str]:
+    lines = ["", "## How fast?", ""]
+    if view.speed:
+        lines += _figures(view.speed)
+    if view.times:
+        lines += ["", *_table(("ms", *view.percentiles), view.times, right=True)]
+    lines += [line for note in view.speed_notes for line in ("", in_cell(note))]
+    if view.projections:
+        lines += ["", "Projections: if the measured rate held. None of this was measured.", ""]
+        lines += _figures(view.projections)
+    if view.regression:
+        lines += ["", f"### Against {in_cell(view.regression.baseline)}", ""]
+        header = ("metric", "then", "now", "change (interval)", "verdict", "noise from")
+        lines += _table(header, view.regression.rows)
+        lines += [line for note in view.regression.notes for line in ("", in_cell(note))]
     return lines
 
 
-def _accuracy(figures: Mapping[str, Any] | None) -> list[str]:
-    lines = ["## Accuracy", ""]
-    if not figures:
-        return [*lines, "No accuracy result."]
-    lines += ["| | percent |", "|---|---:|"]
-    lines += [f"| {name} | {_number(value, 4)} |" for name, value in figures["rouge"].items()]
-    return [
-        *lines,
-        "",
-        f"{figures['run_gen_num']:,} answers, {figures['run_gen_len']:,} characters.",
-    ]
+def _accuracy(view: View) -> list[str]:
+    lines = ["", "## How accurate?", ""]
+    if view.accuracy:
+        lines += [*_table(("percent", "found", "required"), view.accuracy), ""]
+    return [*lines, in_cell(view.accuracy_note)]
 
 
-def _rules(verdicts: list[Mapping[str, Any]]) -> list[str]:
-    lines = ["## Rules", ""]
-    if not verdicts:
-        return [*lines, "No rule was judged."]
-    shortened = [v["rule"] for v in verdicts if v["status"] == "shortened"]
-    if shortened:
-        lines += [f"Shortened for smoke, and so not met: {', '.join(shortened)}.", ""]
-    lines += ["| rule | status | found | required | why |", "|---|---|---|---|---|"]
-    for v in verdicts:
-        cells = [v["rule"], v["status"], v["found"], v["required"], v["why"]]
-        lines.append("| " + " | ".join(map(_cell, cells)) + " |")
-    return lines
-
-
-def _system(system: Mapping[str, Any]) -> list[str]:
-    lines = ["## System", "", "| | |", "|---|---|"]
-    for name, value in system.items():
-        shown = ", ".join(value) if isinstance(value, list) else value
-        lines.append(f"| {_cell(name)} | {_cell('none' if shown in (None, '') else shown)} |")
-    return lines
+def _rules(view: View) -> list[str]:
+    if not view.rules:
+        return ["No rule was judged."]
+    rows = [[r["rule"], r["status"], r["found"], r["required"], r["why"]] for r in view.rules]
+    return _table(("rule", "status", "found", "required", "why"), rows)

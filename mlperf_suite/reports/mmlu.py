@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from mlperf_suite.benchmarks.mmlu import CHANCE, DOMAINS
+from mlperf_suite.reports.html import render
+from mlperf_suite.reports.markdown import in_cell
 
 _COLOURS = {
     "STEM": "#0072B2",
@@ -51,17 +54,32 @@ def plot_subjects(by_subject: Mapping[str, float], overall: float, title: str, p
     figure.savefig(path, dpi=130)
 
 
+def mmlu_html(summary: Mapping[str, Any], folder: Path) -> str:
+    """report.html of an MMLU run, in one file with its plots, from its summary.json's content."""
+    plots = [base64.b64encode((folder / name).read_bytes()).decode() for name in summary["plots"]]
+    figures = summary["run"]["mmlu"]
+    speed = _speed(figures) if figures else ""
+    return render(
+        "mmlu.html.j2",
+        meta=summary["meta"],
+        figures=figures,
+        speed=speed,
+        verdicts=summary["verdicts"],
+        plots=plots,
+    )
+
+
 def mmlu_markdown(summary: Mapping[str, Any]) -> str:
     """report.md of an MMLU run, from its summary.json's content."""
     meta, figures = summary["meta"], summary["run"]["mmlu"]
     lines = [
         f"# MMLU: {meta['status']}",
         "",
-        f"**{meta['label']}.** Model {_cell(meta['model'])}, data {_cell(meta['dataset'])}, "
+        f"**{meta['label']}.** Model {in_cell(meta['model'])}, data {in_cell(meta['dataset'])}, "
         f"started {meta['started']}.",
     ]
     if meta["reason"]:
-        lines += ["", f"**The run failed: {_cell(meta['reason'])}**"]
+        lines += ["", f"**The run failed: {in_cell(meta['reason'])}**"]
     if figures:
         lines += ["", *_scores(figures)]
     lines += [
@@ -73,7 +91,7 @@ def mmlu_markdown(summary: Mapping[str, Any]) -> str:
     ]
     for v in summary["verdicts"]:
         cells = [v["rule"], v["status"], v["found"], v["required"], v["why"]]
-        lines.append("| " + " | ".join(map(_cell, cells)) + " |")
+        lines.append("| " + " | ".join(map(in_cell, cells)) + " |")
     lines += ["", *[f"![score by subject]({name})" for name in summary["plots"]]]
     return "\n".join(lines) + "\n"
 
@@ -104,11 +122,3 @@ def _speed(figures: Mapping[str, Any]) -> str:
         f"prefix cache; latency p50 {figures['latency_ms']['p50']:.0f} ms, "
         f"p99 {figures['latency_ms']['p99']:.0f} ms"
     )
-
-
-def _cell(value: object) -> str:
-    """A value inside a Markdown table or sentence; nothing in it is markup."""
-    text = " ".join(str(value).split())
-    for mark in "\\`*_{}[]<>|#":
-        text = text.replace(mark, "\\" + mark)
-    return text

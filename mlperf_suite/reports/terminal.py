@@ -20,6 +20,9 @@ _COLOURS = {
     "complete": "green",
     "invalid": "bold red",
     "running": "yellow",
+    "regressed": "bold red",
+    "improved": "green",
+    "cannot tell": "yellow",
 }
 
 
@@ -40,6 +43,8 @@ def closing_table(summary: Mapping[str, Any], folder: Path) -> RenderableType:
     parts += [Text(line) for line in _figures(run)]
     if summary["verdicts"]:
         parts.append(_rules(summary["verdicts"]))
+    if summary.get("regression"):
+        parts.append(_regression(summary["regression"]))
     shortened = [v["rule"] for v in summary["verdicts"] if v["status"] == "shortened"]
     if shortened:
         parts.append(Text("MLPerf rules that smoke shortens: " + ", ".join(shortened), "yellow"))
@@ -92,6 +97,21 @@ def _rules(verdicts: list[Mapping[str, Any]]) -> Table:
             Text(verdict["required"]),
         )
     return table
+
+
+def _regression(regression: Mapping[str, Any]) -> RenderableType:
+    """Each metric's change since the baseline, with its interval."""
+    title = f"against {regression['baseline']}"
+    if regression["refused"]:
+        return Text(f"{title}: {regression['refused']}", "bold red")
+    table = Table(box=None, padding=(0, 1), pad_edge=False, header_style="bold")
+    for name in ("metric", "verdict", "change (interval)", "noise from"):
+        table.add_column(name, overflow="fold")
+    for one in regression["metrics"]:
+        outcome = Text(one["outcome"], _COLOURS.get(one["outcome"], ""))
+        table.add_row(Text(one["label"]), outcome, Text(one["words"]), Text(one["noise_from"]))
+    notes = [*regression["different"], *filter(None, [regression["note"]])]
+    return Group(Text(title, "bold"), table, *[Text(note, "yellow") for note in notes])
 
 
 def judged_table(judged: Iterable[Judged]) -> RenderableType:

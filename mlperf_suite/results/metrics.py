@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 from mlperf_suite.benchmarks.table import Scenario
 from mlperf_suite.loadgen.logs import DetailLog
+from mlperf_suite.loadgen.timeline import Timeline
 
 PERCENTILES = ("50.00", "90.00", "95.00", "97.00", "99.00", "99.90")
 _LATENCY = "result_{}_percentile_latency_ns"
@@ -30,12 +34,17 @@ def _percentiles(detail: DetailLog, key: str) -> dict[str, float] | None:
 
 
 def performance_metrics(
-    scenario: Scenario, detail: DetailLog, elapsed_s: float, tokens: int
-) -> dict[str, object]:
+    scenario: Scenario,
+    detail: DetailLog,
+    elapsed_s: float,
+    tokens: int,
+    timeline: Timeline | None = None,
+) -> dict[str, Any]:
     """summary.json's run.performance: rates per second, times in ms.
 
     LoadGen reports no TTFT and TPOT in Offline; they are None there. `duration_s` is the time
-    LoadGen ran and `total_new_tokens` what the SUT counted: its log has neither.
+    LoadGen ran and `total_new_tokens` what the SUT counted: its log has neither. `blocks` are the
+    timeline's; `target_qps` is the rate in queries/s that LoadGen kept to or planned for.
     """
     tokens_key, samples_key = _RATES[scenario.loadgen_scenario]
     samples_per_s = detail.number(samples_key)
@@ -55,4 +64,20 @@ def performance_metrics(
             "value": detail.number(scenario.metric),
             "unit": scenario.metric_unit,
         },
+        "target_qps": detail.number("effective_target_qps"),
+        "blocks": timeline.blocks() if timeline else {},
     }
+
+
+def repeated_metrics(figures: Mapping[str, Any]) -> dict[str, Any]:
+    """What run.performance keeps of a run that was made again, to measure the noise."""
+    names = (
+        "valid",
+        "tokens_per_sec",
+        "samples_per_sec",
+        "qps",
+        "latency_ms",
+        "ttft_ms",
+        "tpot_ms",
+    )
+    return {name: figures[name] for name in names}

@@ -1,4 +1,4 @@
-"""The folder of one run, and the index over all of them."""
+"""The folder of one run, and those beside it."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ import json
 import re
 import shutil
 import tempfile
-from collections.abc import Mapping
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -67,7 +66,7 @@ class RunFolder:
         (self.path / name).write_text(text, encoding="utf-8")
 
     def publish(self, *, keep_all: bool) -> None:
-        """Point `latest` here and make the index again; without `keep_all`, drop older runs."""
+        """Point `latest` here; without `keep_all`, drop older runs of its kind."""
         results_dir = self.path.parent
         if not keep_all:
             for older in run_folders(results_dir):
@@ -79,7 +78,6 @@ class RunFolder:
             link.unlink()
         link.symlink_to(self.path.name)
         link.replace(results_dir / "latest")
-        (results_dir / "index.md").write_text(index_markdown(results_dir), encoding="utf-8")
 
 
 def run_folders(results_dir: Path) -> list[Path]:
@@ -110,38 +108,3 @@ def _read_object(path: Path) -> dict[str, Any] | None:
     except (OSError, ValueError):
         return None
     return content if isinstance(content, dict) else None
-
-
-def index_markdown(results_dir: Path) -> str:
-    """A table over all kept runs, newest first."""
-    lines = [
-        "# Runs, newest first",
-        "",
-        "| run | model | status | label | tokens/s | samples/s | rouge1 | MMLU |",
-        "|---|---|---|---|---:|---:|---:|---:|",
-    ]
-    for folder in run_folders(results_dir):
-        summary = read_summary(folder) or {}
-        meta, run = _part(summary, "meta"), _part(summary, "run")
-        performance, accuracy = _part(run, "performance"), _part(run, "accuracy")
-        cells = [
-            f"[{folder.name}]({folder.name}/report.md)",
-            str(meta.get("model", "?")),
-            str(meta.get("status", "no summary")),
-            str(meta.get("label", "")),
-            _number(performance.get("tokens_per_sec")),
-            _number(performance.get("samples_per_sec")),
-            _number(_part(accuracy, "rouge").get("rouge1")),
-            _number(_part(run, "mmlu").get("accuracy")),
-        ]
-        lines.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |")
-    return "\n".join(lines) + "\n"
-
-
-def _part(mapping: Mapping[str, Any], key: str) -> dict[str, Any]:
-    value = mapping.get(key)
-    return value if isinstance(value, dict) else {}
-
-
-def _number(value: object) -> str:
-    return f"{value:.2f}" if isinstance(value, int | float) else ""

@@ -1,0 +1,50 @@
+"""report.html: a report as one file that needs nothing else, in light, in the dark and on paper."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import cache
+from typing import Any
+
+from mlperf_suite.reports.figures import Plot
+from mlperf_suite.reports.view import view_of
+
+
+@cache
+def _environment() -> Any:
+    from jinja2 import Environment, PackageLoader, StrictUndefined
+
+    # All that comes from a run, model output first of all, is untrusted: escaped without exception.
+    return Environment(
+        loader=PackageLoader("mlperf_suite.reports"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+
+
+def render(template: str, **content: Any) -> str:
+    """A template of this package, with everything in it escaped."""
+    return str(_environment().get_template(template).render(**content))
+
+
+def drawn(plots: Sequence[Plot]) -> list[tuple[Any, str]]:
+    """Each plot's SVG, which is ours and needs no escaping, and its caption."""
+    from markupsafe import Markup
+
+    return [(Markup(plot.svg()), plot.caption) for plot in plots]  # noqa: S704 - our own drawing
+
+
+def report_html(
+    summary: Mapping[str, Any],
+    config: Mapping[str, Any] | None = None,
+    plots: Sequence[Plot] = (),
+    samples: Sequence[Mapping[str, Any]] = (),
+) -> str:
+    """The report of a summary.json's content.
+
+    `samples`: a few answers, each with `index`, `article`, `answer` and `reference`.
+    """
+    view = view_of(summary, config)
+    return render("report.html.j2", view=view, plots=drawn(plots), samples=samples)

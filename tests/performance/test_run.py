@@ -1,0 +1,9 @@
+"""Each performance run as pytest-benchmark keeps and compares it: pytest --benchmark-autosave."""
+
+import pytest
+
+pytestmark = pytest.mark.performance
+
+
+def test_run(benchmarked_run):
+    pass
