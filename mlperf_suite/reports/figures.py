@@ -164,7 +164,9 @@ def _phases(phases_ms: dict[str, tuple[float, ...]], axes: Any, ink: str) -> Non
         values = [float(np.percentile(v, percentile)) / scale for v in phases_ms.values()]
         label = f"p{percentile}"
         bars = axes.barh(places + offset, values, 0.36, color=colour, hatch=hatch, label=label)
-        axes.bar_label(bars, labels=[_three_digits(value) for value in values], padding=3, color=ink)
+        axes.bar_label(
+            bars, labels=[_three_digits(value) for value in values], padding=3, color=ink
+        )
     axes.set_yticks(places, list(phases_ms))
     axes.invert_yaxis()
     axes.margins(x=0.15)
