@@ -7,4 +7,5 @@ pytest_plugins = (
     "fixtures.logs",
     "fixtures.reporting",
     "fixtures.ci",
+    "fixtures.secrets",
 )
