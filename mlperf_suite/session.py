@@ -99,6 +99,9 @@ class Session:
         """By category and scenario, the earlier run that the regression gate compares with."""
         self.engine_log: Path | None = None
         """Where the engine's output goes: the folder of the run that loads it."""
+        self.wants_scoring = False
+        """Whether questions are to be scored too: the engine then keeps a prefix cache for them.
+        Answers of other runs never come from it."""
 
     def check(self, categories: Iterable[Category]) -> None:
         """Find what would stop the session, before anything slow is loaded. Raises UsageError."""
@@ -432,6 +435,9 @@ def load_vllm(session: Session) -> Engine:
             600.0 if settings.smoke else 3600.0,
             session.engine_log,
             settings.token,
-            dict(settings.engine_args),
+            {
+                **({"enable_prefix_caching": True} if session.wants_scoring else {}),
+                **settings.engine_args,
+            },
         )
     )
