@@ -435,9 +435,7 @@ def load_vllm(session: Session) -> Engine:
             600.0 if settings.smoke else 3600.0,
             session.engine_log,
             settings.token,
-            {
-                **({"enable_prefix_caching": True} if session.wants_scoring else {}),
-                **settings.engine_args,
-            },
+            dict(settings.engine_args),
+            scoring_cache=session.wants_scoring,
         )
     )

@@ -163,9 +163,7 @@ def main() -> None:
                 if any(Key(subject, n) not in theirs for n in numbers):
                     ask_lm_eval(lm, data, {subject: numbers}, shots, theirs)
                     print(f"{len(theirs)} scored: {subject}", flush=True)
-    engine = VllmEngine.load(
-        VllmConfig(model, max_model_len=room, extra={"enable_prefix_caching": True})
-    )
+    engine = VllmEngine.load(VllmConfig(model, max_model_len=room, scoring_cache=True))
     try:
         suite = scores_of(engine, ours, data, chosen, shots, room)
     finally:
