@@ -9,4 +9,5 @@ pytest_plugins = (
     "fixtures.logs",
     "fixtures.reporting",
     "fixtures.ci",
+    "fixtures.secrets",
 )

@@ -100,7 +100,7 @@ def real_engine() -> Iterator[Any]:
             str(embedded_model_dir()),
             max_model_len=640,
             # As in a session with MMLU in it; answers must not profit from it.
-            extra={"enable_prefix_caching": True},
+            scoring_cache=True,
         )
     )
     yield engine

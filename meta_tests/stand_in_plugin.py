@@ -2,8 +2,8 @@
 
 STAND_IN is JSON: `answers`, for each query of the session what it is answered with (the last one
 holds on), `delays_s` likewise, `fail_after` as StandInEngine's, `load_error` for an engine that
-does not load, `marker` a file that is made at the first query, `replace_by_file` a folder that a
-file takes the place of at that moment.
+does not load, `crash` for one that meets an error nobody foresaw, `marker` a file that is made at
+the first query, `replace_by_file` a folder that a file takes the place of at that moment.
 """
 
 from __future__ import annotations
@@ -68,6 +68,8 @@ def pytest_mlperf_load_engine(suite: Session) -> StandInEngine:
     told = json.loads(os.environ.get("STAND_IN", "{}"))
     if "load_error" in told:
         raise EngineError(told["load_error"])
+    if "crash" in told:
+        raise RuntimeError(told["crash"])
     answers: dict[str, Answers] = {kind: {} for kind in KINDS}
     for category in sorted({key.category for key in suite.planned}):
         items = suite.news(category).items

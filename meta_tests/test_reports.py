@@ -14,6 +14,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from meta_tests.made_runs import line
+from mlperf_suite.__main__ import main
 from mlperf_suite.benchmarks.table import LLAMA3_1_8B
 from mlperf_suite.datasets.news import NewsItem
 from mlperf_suite.engines.protocol import EngineTrace
@@ -251,3 +253,52 @@ def test_no_summary_breaks_the_index(tmp_path_factory: pytest.TempPathFactory, m
     (run / "summary.json").write_text(text)
     write_index(folder)
     assert len(_Cells((folder / "index.html").read_text()).rows) == 2
+
+
+# Commands for after the fact
+
+
+def test_report_makes_the_reports_again_from_the_logs(
+    run: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    entries = {
+        "result_validity": "VALID",
+        "result_completed_tokens_per_second": 777.25,
+        "result_completed_samples_per_sec": 6.5,
+    }
+    detail = "\n".join(line(key, value) for key, value in entries.items())
+    (run / "Performance" / "mlperf_log_detail.txt").write_text(detail)
+    assert main(["report", str(run)]) == 0
+    assert str(run / "report.html") in capsys.readouterr().out
+    performance = json.loads((run / "summary.json").read_text())["run"]["performance"]
+    assert (performance["tokens_per_sec"], performance["total_new_tokens"]) == (777.25, 10_000)
+    assert "777.25" in (run / "report.md").read_text()
+    assert set(performance["blocks"]) == {"tokens_per_sec", "ttft_ms", "tpot_ms"}
+
+
+def test_compare_prints_a_table_and_draws_a_plot(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    runs = sorted(map(str, _results(tmp_path).glob("2*")))
+    assert main(["compare", *runs, "--plot", str(tmp_path / "plot.png")]) == 0
+    rows = _markdown_rows(capsys.readouterr().out)
+    assert rows[0][2:4] == ["tokens/s", "QPS, queries/s"]
+    assert rows[1][2] == "100.00"
+    assert rows[3][2].startswith("102.00, +2.0%")
+    assert (tmp_path / "plot.png").read_bytes().startswith(b"\x89PNG")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["report", "TMP/nowhere"], "error: TMP/nowhere: no summary.json that can be read"),
+        (["compare", "TMP/nowhere"], "error: compare: at least two runs"),
+        (["compare", "TMP/nowhere", "TMP/no"], "error: TMP/nowhere: nowhere: No such file"),
+    ],
+)
+def test_a_wrong_command_is_one_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], said: str
+) -> None:
+    assert main([one.replace("TMP", str(tmp_path)) for one in arguments]) == 2
+    (told,) = capsys.readouterr().err.splitlines()
+    assert told.startswith(said.replace("TMP", str(tmp_path)))

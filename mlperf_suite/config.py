@@ -17,6 +17,7 @@ from mlperf_suite.benchmarks.rounds import DEFAULT_ROUND, ROUNDS, Round
 from mlperf_suite.benchmarks.table import CATEGORIES, SCENARIOS, Category
 from mlperf_suite.benchmarks.tasks import EMBEDDED, OFFICIAL, Task
 from mlperf_suite.errors import UsageError
+from mlperf_suite.secrets import remember_named
 
 Profile = Literal["smoke", "official"]
 PROFILES: tuple[Profile, ...] = ("smoke", "official")
@@ -417,7 +418,10 @@ def resolve_settings(
     allowed.
     """
     environment = os.environ if environment is None else environment
+    remember_named(environment)
+    _remember_engine_args(options.get("engine_arg"))
     in_file = _read_config_file(config_file)
+    _remember_engine_args(in_file.get("engine_arg"))
     value = {spec.dest: _value(spec, options, environment, in_file) for spec in OPTIONS}
     profile = cast(Profile, value["profile"])
     engine_args = dict(value["engine_arg"] or [])
@@ -469,6 +473,14 @@ def resolve_settings(
         node_name=environment.get("NODE_NAME"),
         token=token,
     )
+
+
+def _remember_engine_args(given: Any) -> None:
+    """Before anything of them is parsed, and could stand in an error."""
+    if isinstance(given, Mapping):
+        remember_named(given)
+    elif isinstance(given, list):
+        remember_named({key: value for key, _, value in (str(t).partition("=") for t in given)})
 
 
 def check_model_is_reachable(settings: Settings) -> None:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from mlperf_suite.secrets import scrub
+
 
 class SuiteError(Exception):
     """Base of every error that the suite raises on purpose; its message is one line."""
 
     def __init__(self, message: str) -> None:
         # A value or another library's words within it may have several.
-        super().__init__(" ".join(message.splitlines()))
+        super().__init__(scrub(" ".join(message.splitlines())))
 
 
 class UsageError(SuiteError):

@@ -175,12 +175,7 @@ def main() -> None:
                     ask_lm_eval(lm, data, {subject: numbers}, shots, theirs)
                     print(f"{len(theirs)} scored: {subject}", flush=True)
     engine = VllmEngine.load(
-        VllmConfig(
-            model,
-            arguments.precision,
-            max_model_len=room,
-            extra={"enable_prefix_caching": True},
-        )
+        VllmConfig(model, arguments.precision, max_model_len=room, scoring_cache=True)
     )
     try:
         suite = scores_of(engine, ours, data, chosen, shots, room)

@@ -54,7 +54,8 @@ class VllmConfig:
 
     `tensor_parallel_size` None is every GPU that the model can be split over. `extra` is anything
     vLLM's AsyncEngineArgs takes, and beats every other setting. `token` is for the hub. All that
-    vLLM says goes to `log_file`, or to this process's output where that is None.
+    vLLM says goes to `log_file`, or to this process's output where that is None. `scoring_cache`
+    keeps a prefix cache for `score`, out of reach of what is submitted.
     """
 
     model: str
@@ -67,6 +68,7 @@ class VllmConfig:
     log_file: Path | None = None
     token: str | None = field(default=None, repr=False)
     extra: dict[str, object] = field(default_factory=dict)
+    scoring_cache: bool = False
 
 
 class VllmEngine:
@@ -77,7 +79,7 @@ class VllmEngine:
         self._ids = itertools.count()
         self._tasks: set[asyncio.Task[None]] = set()
         self.cached_prompt_tokens = 0
-        """Tokens of submitted prompts that came from the prefix cache: none, as none may."""
+        """Tokens of submitted prompts that came from the prefix cache: none, unless asked for."""
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="vllm", daemon=True)
         self._thread.start()
@@ -164,9 +166,10 @@ class VllmEngine:
 
         streams = params.output_kind is RequestOutputKind.DELTA
         name = str(next(self._ids))
-        # A salt of its own keeps every answer out of the prefix cache's reach: where the cache is
-        # on, for scoring or because the user asked for it, repeated samples would profit from it.
-        prompt = TokensPrompt(prompt_token_ids=list(request.prompt_token_ids), cache_salt=name)
+        prompt = TokensPrompt(prompt_token_ids=list(request.prompt_token_ids))
+        if self._config.scoring_cache and "enable_prefix_caching" not in self._config.extra:
+            # The cache is there for scoring alone: a salt of its own keeps a sample out of it.
+            prompt["cache_salt"] = name
         token_ids: list[int] = []
         try:
             async for output in self._llm.generate(prompt, params, name):
@@ -341,7 +344,7 @@ def _engine_arguments(config: VllmConfig) -> Any:
         "max_model_len": config.max_model_len,
         "trust_remote_code": False,
         # Repeated samples would be answered from the cache and flatter the result.
-        "enable_prefix_caching": False,
+        "enable_prefix_caching": config.scoring_cache,
         "disable_log_stats": True,
         # A streamed request wakes this process twice: at its first token and at its end.
         "stream_interval": config.max_new_tokens,

@@ -136,7 +136,7 @@ def _cumulative(
     )
     axes.set_ylim(0, 102)
     axes.set_xlim(left=0)
-    axes.legend(loc="lower right", fontsize=9)
+    axes.legend(loc="best", fontsize=9)
 
 
 def _rate(timeline: Timeline, axes: Any, ink: str) -> None:
@@ -153,6 +153,10 @@ def _rate(timeline: Timeline, axes: Any, ink: str) -> None:
     axes.legend(loc="upper right", ncols=2, fontsize=9)
 
 
+def _three_digits(value: float) -> str:
+    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
+
+
 def _phases(phases_ms: dict[str, tuple[float, ...]], axes: Any, ink: str) -> None:
     scale, unit = _unit([float(np.percentile(v, 99)) for v in phases_ms.values()], None)
     places = np.arange(len(phases_ms))
@@ -160,7 +164,9 @@ def _phases(phases_ms: dict[str, tuple[float, ...]], axes: Any, ink: str) -> Non
         values = [float(np.percentile(v, percentile)) / scale for v in phases_ms.values()]
         label = f"p{percentile}"
         bars = axes.barh(places + offset, values, 0.36, color=colour, hatch=hatch, label=label)
-        axes.bar_label(bars, labels=[f"{value:,.3g}" for value in values], padding=3, color=ink)
+        axes.bar_label(
+            bars, labels=[_three_digits(value) for value in values], padding=3, color=ink
+        )
     axes.set_yticks(places, list(phases_ms))
     axes.invert_yaxis()
     axes.margins(x=0.15)

@@ -8,12 +8,14 @@ from pathlib import Path
 from typing import Any
 
 from mlperf_suite.errors import UsageError
+from mlperf_suite.loadgen.logs import read_logs
 from mlperf_suite.loadgen.timeline import read_timeline
 from mlperf_suite.reports.figures import plots_of
 from mlperf_suite.reports.html import report_html
 from mlperf_suite.reports.markdown import report_markdown
 from mlperf_suite.reports.view import scenario_of
-from mlperf_suite.results.reading import items
+from mlperf_suite.results.metrics import performance_metrics
+from mlperf_suite.results.reading import items, number, part
 from mlperf_suite.results.run_folder import SUMMARY_JSON, read_config, read_summary, write_json
 
 SAMPLES_JSON = "samples.json"
@@ -37,15 +39,38 @@ def write_samples(
     write_json(folder / SAMPLES_JSON, {"samples": few})
 
 
+def refresh_figures(folder: Path) -> None:
+    """Take the performance figures of the run in this folder from LoadGen's log again.
+
+    What no log has (the time that LoadGen ran, the tokens that the SUT counted, scores) stays as
+    summary.json has it. Raises UsageError where there is no summary.json that can be read.
+    """
+    summary = _summary(folder)
+    scenario, detail = scenario_of(summary), read_logs(folder / "Performance").detail
+    old = part(summary, "run", "performance")
+    if scenario is None or not old or detail["result_validity"] is None:
+        return
+    elapsed_s, tokens = number(old, "duration_s"), number(old, "total_new_tokens")
+    timeline = read_timeline(folder / "Performance")
+    figures = performance_metrics(scenario, detail, elapsed_s or 0.0, int(tokens or 0), timeline)
+    summary["run"]["performance"] = {**old, **figures}
+    write_json(folder / SUMMARY_JSON, summary)
+
+
+def _summary(folder: Path) -> dict[str, Any]:
+    summary = read_summary(folder)
+    if summary is None:
+        raise UsageError(f"{folder}: no {SUMMARY_JSON} that can be read")
+    return summary
+
+
 def write_reports(folder: Path) -> None:
     """Write report.md, report.html and plots/ of the run in this folder.
 
     Raises UsageError where there is no summary.json that can be read, OSError where the folder
     cannot be written.
     """
-    summary, config = read_summary(folder), read_config(folder)
-    if summary is None:
-        raise UsageError(f"{folder}: no {SUMMARY_JSON} that can be read")
+    summary, config = _summary(folder), read_config(folder)
     plots = plots_of(read_timeline(folder / "Performance"), scenario_of(summary))
     for plot in plots:
         plot.png(folder / "plots" / f"{plot.name}.png")

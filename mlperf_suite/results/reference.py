@@ -108,22 +108,25 @@ def _target_note(baseline: Mapping[str, Any], current: Mapping[str, Any]) -> str
     )
 
 
-def load_reference(path: Path) -> Reference:
-    """Read a baseline. Raises UsageError where there is none or it has no figures."""
+def load_reference(path: Path, option: str = "--baseline ") -> Reference:
+    """Read a baseline. Raises UsageError where there is none or it has no figures.
+
+    `option`: what an error names before the path.
+    """
     path = path.expanduser()
     file = path / SUMMARY_JSON if path.is_dir() else path
     try:
         summary = json.loads(file.read_text(encoding="utf-8"))
     except OSError as error:
-        raise UsageError(f"--baseline {path}: {file.name}: {error.strerror}") from error
+        raise UsageError(f"{option}{path}: {file.name}: {error.strerror}") from error
     except ValueError as error:
-        raise UsageError(f"--baseline {path}: {file.name} is not JSON") from error
+        raise UsageError(f"{option}{path}: {file.name} is not JSON") from error
     if not isinstance(summary, dict) or not isinstance(summary.get("meta"), dict):
-        raise UsageError(f"--baseline {path}: {file.name} is no summary of a run")
+        raise UsageError(f"{option}{path}: {file.name} is no summary of a run")
     run = summary.get("run")
     if not isinstance(run, dict) or not any(run.values()):
         status = summary["meta"].get("status")
-        raise UsageError(f"--baseline {path}: the run has no figures to compare ({status})")
+        raise UsageError(f"{option}{path}: the run has no figures to compare ({status})")
     return Reference(str(path), summary, file.parent if file.name == SUMMARY_JSON else None)
 
 

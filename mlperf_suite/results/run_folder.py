@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from mlperf_suite.errors import UsageError
+from mlperf_suite.secrets import scrub
 
 SUMMARY_JSON, CONFIG_JSON = "summary.json", "config.json"
 _RUN_NAME = re.compile(r"\d{8}-\d{6}(-[a-z]+){1,2}(-\d+)?")
@@ -32,7 +33,8 @@ def check_writable(results_dir: Path) -> None:
 def write_json(path: Path, content: object) -> None:
     """Write a JSON file in one step, so that a reader never sees half of it."""
     made = path.with_name(path.name + ".part")
-    made.write_text(json.dumps(content, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+    text = json.dumps(content, indent=2, ensure_ascii=False) + "\n"
+    made.write_text(scrub(text), encoding="utf-8")
     made.replace(path)
 
 

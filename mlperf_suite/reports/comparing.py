@@ -1,0 +1,80 @@
+"""Several runs beside each other: a table in Markdown, and a plot."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from mlperf_suite.reports.figures import BLUE, ORANGE
+from mlperf_suite.reports.markdown import in_cell
+from mlperf_suite.reports.view import shown
+from mlperf_suite.results.reading import part
+from mlperf_suite.results.reference import Reference
+from mlperf_suite.results.regression import METRICS, Metric, differences, samples_of
+
+
+def _name(reference: Reference) -> str:
+    return reference.folder.resolve().name if reference.folder else Path(reference.named).name
+
+
+def _metrics(runs: Sequence[Reference]) -> list[tuple[Metric, list[float | None]]]:
+    """The metrics that any of the runs has, with each run's value."""
+    found = []
+    for metric in METRICS:
+        samples = [samples_of(metric, run.summary) for run in runs]
+        if any(samples):
+            found.append((metric, [one.value if one else None for one in samples]))
+    return found
+
+
+def comparison_table(runs: Sequence[Reference], max_regression: float) -> str:
+    """Each run's figures, and what became of each against the first run's.
+
+    What makes a run incomparable with the first stands below.
+    """
+    header = ["run", "status", *(f"{metric.label}, {metric.unit}" for metric, _ in _metrics(runs))]
+    header = [name.replace("tokens/s, tokens/s", "tokens/s") for name in header]
+    lines = ["| " + " | ".join(header) + " |", "|---|---|" + "---:|" * (len(header) - 2)]
+    notes = []
+    for number, run in enumerate(runs):
+        cells = [in_cell(_name(run)), in_cell(part(run.summary, "meta").get("status", "?"))]
+        changes = {} if number == 0 else _changes(runs[0], run, max_regression)
+        for metric, values in _metrics(runs):
+            change = changes.get(metric.name)
+            cells.append(shown(values[number]) + (f", {change}" if change else ""))
+        lines.append("| " + " | ".join(cells) + " |")
+        for difference in differences(runs[0].summary, run.summary):
+            other = difference.replace("baseline ", f"{_name(runs[0])} ").replace(
+                "this run ", f"{_name(run)} "
+            )
+            notes.append(f"- {other}")
+    return "\n".join([*lines, *(["", "Not alike:", *notes] if notes else [])])
+
+
+def _changes(first: Reference, run: Reference, max_regression: float) -> dict[str, str]:
+    folder = run.folder or Path(run.named)
+    judged = first.judge(run.summary, folder, max_regression, allow_different=True)
+    return {one["metric"]: f"{one['words']} {one['outcome']}" for one in judged["metrics"]}
+
+
+def plot_comparison(runs: Sequence[Reference], path: Path) -> None:
+    """Each metric of each run as bars, in the metric's unit. Raises OSError."""
+    from matplotlib.figure import Figure
+
+    metrics = _metrics(runs)
+    figure = Figure(
+        figsize=(8, 0.9 + len(metrics) * (0.7 + 0.28 * len(runs))), layout="constrained"
+    )
+    axes = figure.subplots(max(len(metrics), 1), 1, squeeze=False)[:, 0]
+    for axis, (metric, values) in zip(axes, metrics, strict=False):
+        names = [f"{number + 1}: {_name(run)}" for number, run in enumerate(runs)]
+        colours = [ORANGE, *[BLUE] * (len(runs) - 1)]
+        bars = axis.barh(names, [value or 0 for value in values], color=colours)
+        axis.bar_label(bars, labels=[shown(value) for value in values], padding=3)
+        better = "more" if metric.higher_is_better else "less"
+        axis.set_title(f"{metric.label} ({better} is better)", loc="left", fontsize=10)
+        axis.set_xlabel(metric.unit, fontsize=9)
+        axis.invert_yaxis()
+        axis.margins(x=0.18)
+        axis.spines[["top", "right"]].set_visible(False)
+    figure.savefig(path, dpi=120)

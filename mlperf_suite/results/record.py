@@ -1,0 +1,138 @@
+"""What is known of a result while it is made, and its summary.json."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from mlperf_suite.accuracy.rouge import RougeScores
+from mlperf_suite.benchmarks.table import Benchmark, Category, Scenario
+from mlperf_suite.benchmarks.tasks import ROUGE_NAMES
+from mlperf_suite.compliance.rules import RunFacts, accuracy_verdict
+from mlperf_suite.compliance.verdict import Verdict
+from mlperf_suite.config import Settings
+from mlperf_suite.loadgen.plan import Mode
+from mlperf_suite.loadgen.runner import loadgen_version
+from mlperf_suite.results.run_folder import RunFolder
+from mlperf_suite.results.system import describe_system
+
+SCHEMA_VERSION = 2
+"""Of summary.json. 2 added run.performance.blocks, repeats and target_qps, run.accuracy's
+standard_error, and regression; 1 stays readable."""
+MODES: tuple[Mode, ...] = ("accuracy", "performance", "test06")
+
+
+@dataclass(frozen=True, slots=True)
+class RunKey:
+    """Which run: a category's scenario in one mode."""
+
+    category: Category
+    scenario: str
+    mode: Mode
+
+    def __str__(self) -> str:
+        return f"{self.category} {self.scenario} {self.mode}"
+
+
+@dataclass(slots=True)
+class Stage:
+    """One LoadGen run of a result: its verdicts and figures, or why there are none."""
+
+    verdicts: list[Verdict] = field(default_factory=list)
+    figures: dict[str, Any] = field(default_factory=dict)
+    rate: float | None = None
+    failure: str | None = None
+
+
+@dataclass(slots=True)
+class Result:
+    """One category's scenario: its folder, and the stages made so far."""
+
+    benchmark: Benchmark
+    scenario: Scenario
+    folder: RunFolder
+    started: datetime
+    stages: dict[Mode, Stage] = field(default_factory=dict)
+
+    @property
+    def failure(self) -> str | None:
+        """Why a stage of this result died, or None."""
+        return next((s.failure for s in self.stages.values() if s.failure), None)
+
+    @property
+    def verdicts(self) -> list[Verdict]:
+        return [v for mode in MODES if mode in self.stages for v in self.stages[mode].verdicts]
+
+
+def summary_json(
+    result: Result, settings: Settings, label: str, planned: set[Mode]
+) -> dict[str, Any]:
+    """summary.json of a result as it stands. `planned`: the runs that the user selected of it."""
+    finished = {mode for mode, stage in result.stages.items() if stage.verdicts}
+    return {
+        "schema_version": SCHEMA_VERSION,
+        "meta": {
+            "category": result.benchmark.category,
+            "scenario": result.scenario.name,
+            "benchmark": result.benchmark.id,
+            "model": settings.model,
+            "dataset": settings.dataset,
+            "round": settings.round.name,
+            "profile": settings.profile,
+            "label": label,
+            "started": result.started.isoformat(timespec="seconds"),
+            "node_name": settings.node_name,
+            "status": _status(result, planned - finished),
+            "reason": result.failure,
+        },
+        "system": {**describe_system(), "loadgen_version": loadgen_version()},
+        "run": {mode: stage.figures or None for mode, stage in result.stages.items()},
+        "verdicts": [v.as_json() for v in result.verdicts],
+        "logs": _files(result, "mlperf_log_*"),
+        "plots": _files(result, "plots/*"),
+    }
+
+
+def _status(result: Result, unfinished: set[Mode]) -> str:
+    """failed: died; running: not over; invalid: a rule failed; else complete."""
+    if result.failure is not None:
+        return "failed"
+    if unfinished or not result.verdicts:
+        return "running"
+    return "invalid" if any(v.status == "failed" for v in result.verdicts) else "complete"
+
+
+def _files(result: Result, pattern: str) -> list[str]:
+    root = result.folder.path
+    return sorted(str(p.relative_to(root)) for p in root.rglob(pattern) if p.is_file())
+
+
+def accuracy_figures(
+    scores: RougeScores, facts: RunFacts, verdicts: list[Verdict]
+) -> dict[str, Any]:
+    """summary.json's run.accuracy: scores in percent, lengths in characters."""
+    return {
+        "total_samples": facts.logs.detail["qsl_reported_total_count"],
+        "rouge": {name: getattr(scores, name) for name in ROUGE_NAMES},
+        "passed": accuracy_verdict(verdicts),
+        "run_gen_len": scores.gen_len,
+        "run_gen_num": scores.gen_num,
+        "standard_error": scores.standard_errors,
+    }
+
+
+def rouge_json(scores: RougeScores, facts: RunFacts) -> Mapping[str, object]:
+    """rouge.json: scores and thresholds in percent, lengths in characters."""
+    baseline = facts.baseline
+    content: dict[str, object] = {name: getattr(scores, name) for name in ROUGE_NAMES}
+    content["baseline"] = dict(baseline.rouge) if baseline else None
+    content["baseline_gen_len"] = baseline.gen_len if baseline else None
+    content["baseline_source"] = baseline.source if baseline else None
+    content["gate_multiplier"] = facts.gate if baseline else None
+    for name in ROUGE_NAMES:
+        value = round(baseline.rouge[name] * facts.gate, 4) if baseline else None
+        content[f"threshold_{name}"] = value
+    content["run_gen_len"], content["run_gen_num"] = scores.gen_len, scores.gen_num
+    return content
