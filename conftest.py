@@ -3,6 +3,8 @@
 pytest_plugins = (
     "fixtures.options",
     "fixtures.runs",
+    "fixtures.workers",
+    "fixtures.mmlu",
     "fixtures.regression",
     "fixtures.logs",
     "fixtures.reporting",

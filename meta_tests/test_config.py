@@ -49,6 +49,12 @@ CASES: dict[str, tuple[str, object, list[str], list[str]]] = {
     "gpu-memory-utilization": ("0.5", 0.5, ["0", "1.01", "nan"], ["above 0 and up to 1"]),
     "engine-arg": ("swap-space=4", {"swap_space": 4}, ["swap", "=4", "a b=1"], ["KEY=VALUE"]),
     "find-peak-qps": ("true", True, ["maybe"], ["true, false"]),
+    "mmlu-data": ("questions", "questions", [" "], ["name", "folder"]),
+    "mmlu-limit": ("300", 300, ["0", "-1", "0.5"], ["whole number from 1", "auto"]),
+    "mmlu-shots": ("0", 0, ["6", "-1", "five"], ["0 to 5"]),
+    "mmlu-min-accuracy": ("60.5", 60.5, ["-1", "101", "nan"], ["0 to 100"]),
+    "mmlu-details": ("true", True, ["maybe"], ["true, false"]),
+    "mmlu-resume": ("true", True, ["maybe"], ["true, false"]),
     "high-accuracy": ("true", True, ["maybe"], ["true, false"]),
 }
 ATTRIBUTES = {"baseline": "baselines", "engine-arg": "engine_args"}

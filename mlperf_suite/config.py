@@ -12,6 +12,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Literal, cast
 
+from mlperf_suite.benchmarks.mmlu import HUB_REPOSITORY, STANDARD_SHOTS
 from mlperf_suite.benchmarks.rounds import DEFAULT_ROUND, ROUNDS, Round
 from mlperf_suite.benchmarks.table import CATEGORIES, SCENARIOS, Category
 from mlperf_suite.benchmarks.tasks import EMBEDDED, OFFICIAL, Task
@@ -75,6 +76,20 @@ def _count(text: str) -> int:
 def _rate(text: str) -> float:
     value = float(text)
     if not 0 < value < float("inf"):
+        raise ValueError(text)
+    return value
+
+
+def _shots(text: str) -> int:
+    value = int(text)
+    if not 0 <= value <= STANDARD_SHOTS:
+        raise ValueError(text)
+    return value
+
+
+def _score(text: str) -> float:
+    value = float(text)
+    if not 0 <= value <= 100:
         raise ValueError(text)
     return value
 
@@ -273,6 +288,48 @@ OPTIONS: tuple[OptionSpec, ...] = (
         "false",
         switch=True,
     ),
+    OptionSpec(
+        "mmlu-data",
+        "MMLU's questions: embedded, cais/mmlu (the hub's), or a folder of CSV or parquet files",
+        _text,
+        "allowed is a name or a folder",
+    ),
+    OptionSpec(
+        "mmlu-limit",
+        "MMLU questions in all, spread evenly over the subjects; auto is all",
+        _or_auto(_count),
+        _COUNT_OR_AUTO,
+        "auto",
+    ),
+    OptionSpec(
+        "mmlu-shots",
+        f"worked examples before each MMLU question; {STANDARD_SHOTS} is the standard, "
+        "the embedded questions have 1",
+        _shots,
+        f"allowed is a whole number from 0 to {STANDARD_SHOTS}",
+    ),
+    OptionSpec(
+        "mmlu-min-accuracy",
+        "the least MMLU score that passes, in percent",
+        _score,
+        "allowed is a number from 0 to 100",
+    ),
+    OptionSpec(
+        "mmlu-details",
+        "keep each MMLU question's text, choices and log-probabilities in details.jsonl",
+        _flag,
+        "allowed are true, false",
+        "false",
+        switch=True,
+    ),
+    OptionSpec(
+        "mmlu-resume",
+        "go on with the newest MMLU run that did not come to its end",
+        _flag,
+        "allowed are true, false",
+        "false",
+        switch=True,
+    ),
 )
 
 
@@ -305,6 +362,12 @@ class Settings:
     find_peak_qps: bool
     max_model_len: int | None
     gpu_memory_utilization: float | None
+    mmlu_data: str
+    mmlu_limit: int | None = None
+    mmlu_shots: int | None = None
+    mmlu_min_accuracy: float | None = None
+    mmlu_details: bool = False
+    mmlu_resume: bool = False
     engine_args: dict[str, object] = field(default_factory=dict)
     baselines: list[str] = field(default_factory=list)
     max_regression: float = 0.05
@@ -394,6 +457,12 @@ def resolve_settings(
         max_model_len=value["max_model_len"]
         or (None if profile == "smoke" else _OFFICIAL_MAX_MODEL_LEN),
         gpu_memory_utilization=value["gpu_memory_utilization"],
+        mmlu_data=value["mmlu_data"] or ("embedded" if profile == "smoke" else HUB_REPOSITORY),
+        mmlu_limit=value["mmlu_limit"],
+        mmlu_shots=value["mmlu_shots"],
+        mmlu_min_accuracy=value["mmlu_min_accuracy"],
+        mmlu_details=value["mmlu_details"],
+        mmlu_resume=value["mmlu_resume"],
         engine_args=engine_args,
         logs=Path(value["logs"]).expanduser() if value["logs"] else None,
         baselines=list(value["baseline"] or []),

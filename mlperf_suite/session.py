@@ -99,6 +99,9 @@ class Session:
         """By category and scenario, the earlier run that the regression gate compares with."""
         self.engine_log: Path | None = None
         """Where the engine's output goes: the folder of the run that loads it."""
+        self.wants_scoring = False
+        """Whether questions are to be scored too: the engine then keeps a prefix cache for them.
+        Answers of other runs never come from it."""
 
     def check(self, categories: Iterable[Category]) -> None:
         """Find what would stop the session, before anything slow is loaded. Raises UsageError."""
@@ -433,5 +436,6 @@ def load_vllm(session: Session) -> Engine:
             session.engine_log,
             settings.token,
             dict(settings.engine_args),
+            scoring_cache=session.wants_scoring,
         )
     )

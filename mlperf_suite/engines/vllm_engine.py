@@ -1,7 +1,7 @@
 """vLLM in this process: AsyncLLM on an event loop of its own thread.
 
-Works from vLLM 0.22 on. This module is the only one that imports vllm, and only when an engine
-is made.
+Works from vLLM 0.22 on. This module and `vllm_scoring` are the only ones that import vllm, and
+only when an engine is made.
 """
 
 from __future__ import annotations
@@ -12,11 +12,12 @@ import inspect
 import itertools
 import logging
 import os
+import queue
 import shutil
 import signal
 import threading
 import time
-from collections.abc import Coroutine, Iterator, Sequence
+from collections.abc import Coroutine, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, TypeVar
@@ -24,6 +25,8 @@ from typing import Any, Literal, TypeVar
 from mlperf_suite.benchmarks.tasks import Generation
 from mlperf_suite.engines.processes import descendants, end_processes
 from mlperf_suite.engines.protocol import EngineDescription, EngineTrace, Listener, Request
+from mlperf_suite.engines.scoring import Score, ScoreRequest
+from mlperf_suite.engines.vllm_scoring import score_one
 from mlperf_suite.errors import EngineDiedError, EngineError
 
 Precision = Literal["bf16", "fp16", "fp32", "auto"]
@@ -39,6 +42,9 @@ _CPU_KV_CACHE_GIB = "2"
 
 _SHUTDOWN_S = 15.0
 
+_SCORED_AT_ONCE = 128
+"""Requests to score that the engine holds: enough for it to fill every step."""
+
 _Result = TypeVar("_Result")
 
 
@@ -48,7 +54,8 @@ class VllmConfig:
 
     `tensor_parallel_size` None is every GPU that the model can be split over. `extra` is anything
     vLLM's AsyncEngineArgs takes, and beats every other setting. `token` is for the hub. All that
-    vLLM says goes to `log_file`, or to this process's output where that is None.
+    vLLM says goes to `log_file`, or to this process's output where that is None. `scoring_cache`
+    keeps a prefix cache for `score`, out of reach of what is submitted.
     """
 
     model: str
@@ -61,6 +68,7 @@ class VllmConfig:
     log_file: Path | None = None
     token: str | None = field(default=None, repr=False)
     extra: dict[str, object] = field(default_factory=dict)
+    scoring_cache: bool = False
 
 
 class VllmEngine:
@@ -70,6 +78,8 @@ class VllmEngine:
         self._config = config
         self._ids = itertools.count()
         self._tasks: set[asyncio.Task[None]] = set()
+        self.cached_prompt_tokens = 0
+        """Tokens of submitted prompts that came from the prefix cache: none, unless asked for."""
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="vllm", daemon=True)
         self._thread.start()
@@ -96,7 +106,7 @@ class VllmEngine:
 
     def _load(self) -> None:
         before = set(descendants())
-        with _environment(self._config), _output_to(self._config.log_file):
+        with vllm_environment(self._config), _output_to(self._config.log_file):
             started = time.monotonic()
             try:
                 arguments = _engine_arguments(self._config)
@@ -155,10 +165,15 @@ class VllmEngine:
         from vllm.sampling_params import RequestOutputKind
 
         streams = params.output_kind is RequestOutputKind.DELTA
+        name = str(next(self._ids))
         prompt = TokensPrompt(prompt_token_ids=list(request.prompt_token_ids))
+        if self._config.scoring_cache and "enable_prefix_caching" not in self._config.extra:
+            # The cache is there for scoring alone: a salt of its own keeps a sample out of it.
+            prompt["cache_salt"] = name
         token_ids: list[int] = []
         try:
-            async for output in self._llm.generate(prompt, params, str(next(self._ids))):
+            async for output in self._llm.generate(prompt, params, name):
+                self.cached_prompt_tokens += output.num_cached_tokens or 0
                 made = output.outputs[0].token_ids
                 if streams and made and not token_ids:
                     listener.first_token(request.tag, made)
@@ -169,6 +184,42 @@ class VllmEngine:
             listener.failed(request.tag, self._explained(error))
         else:
             listener.finished(request.tag, token_ids)
+
+    def score(self, requests: Iterable[ScoreRequest]) -> Iterator[tuple[int, Score]]:
+        """Yield each request's tag and score, as they come; see `ScoringEngine`."""
+        answered: queue.SimpleQueue[tuple[int, Score | Exception]] = queue.SimpleQueue()
+        futures = set()
+
+        async def answer(request: ScoreRequest) -> None:
+            try:
+                found = await score_one(self._llm, lambda: str(next(self._ids)), request)
+            # As in `_answer`: whatever it is ends the run with its own words.
+            except Exception as error:
+                answered.put((request.tag, error))
+            else:
+                answered.put((request.tag, found))
+
+        def next_answer() -> tuple[int, Score]:
+            tag, found = answered.get()
+            if isinstance(found, Exception):
+                raise self._explained(found) from found
+            return tag, found
+
+        waiting = 0
+        try:
+            for request in requests:
+                while waiting >= _SCORED_AT_ONCE or not answered.empty():
+                    yield next_answer()
+                    waiting -= 1
+                future = asyncio.run_coroutine_threadsafe(answer(request), self._loop)
+                futures.add(future)
+                future.add_done_callback(futures.discard)
+                waiting += 1
+            for _ in range(waiting):
+                yield next_answer()
+        finally:
+            for future in list(futures):
+                future.cancel()
 
     def _explained(self, error: Exception) -> EngineError:
         if self._llm is None or self._llm.errored:
@@ -293,7 +344,7 @@ def _engine_arguments(config: VllmConfig) -> Any:
         "max_model_len": config.max_model_len,
         "trust_remote_code": False,
         # Repeated samples would be answered from the cache and flatter the result.
-        "enable_prefix_caching": False,
+        "enable_prefix_caching": config.scoring_cache,
         "disable_log_stats": True,
         # A streamed request wakes this process twice: at its first token and at its end.
         "stream_interval": config.max_new_tokens,
@@ -372,7 +423,7 @@ def _describe(llm: Any, arguments: Any, load_s: float) -> EngineDescription:
 
 
 @contextlib.contextmanager
-def _environment(config: VllmConfig) -> Iterator[None]:
+def vllm_environment(config: VllmConfig) -> Iterator[None]:
     """The process settings that vLLM reads while it loads, each only where the user set none."""
     defaults = {
         # With its own default, vLLM leaves every second core of this kind of machine idle.

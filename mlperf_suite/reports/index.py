@@ -14,9 +14,9 @@ from mlperf_suite.results.index import Entry, Trend, read_entries, trends_of
 
 _HEADER = (
     *("run", "model", "status", "label", "tokens/s", "samples/s"),
-    *("TTFT p99, ms", "rouge1", "against baseline"),
+    *("TTFT p99, ms", "rouge1", "MMLU, %", "against baseline"),
 )
-_NUMBERS = slice(4, 8)
+_NUMBERS = slice(4, 9)
 _MOST_TRENDS = 12
 
 
@@ -29,6 +29,7 @@ def _cells(entry: Entry) -> tuple[str, ...]:
         _number(entry.samples_per_s),
         _number(entry.ttft_p99_ms),
         _number(entry.rouge1, 4),
+        _number(entry.mmlu),
         entry.gate,
     )
 

@@ -71,6 +71,14 @@ def _figures(run: Mapping[str, Any]) -> list[str]:
     if accuracy:
         scores = [f"{name} {value:.4f}" for name, value in accuracy["rouge"].items()]
         lines.append(f"{', '.join(scores)}; {accuracy['run_gen_num']:,} answers")
+    if mmlu := run.get("mmlu"):
+        lines.append(
+            f"MMLU {mmlu['accuracy']:.2f}% of {mmlu['questions']:,} questions, "
+            f"{mmlu['shots']} shots, through lm-eval {mmlu['lm_eval_version']}"
+        )
+        lines.append(", ".join(f"{d} {a['accuracy']:.2f}%" for d, a in mmlu["by_domain"].items()))
+        if mmlu["resumed"]:
+            lines.append(f"{mmlu['resumed']:,} of them were scored by an earlier run")
     return lines
 
 

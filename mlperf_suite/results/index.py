@@ -15,7 +15,7 @@ from mlperf_suite.results.run_folder import read_summary, run_folders
 class Entry:
     """One run. A folder without a summary that can be read has `status` "no summary".
 
-    Rates are per second, times in ms, rouge1 in percent; None is not there.
+    Rates are per second, times in ms, rouge1 and mmlu in percent; None is not there.
     """
 
     name: str
@@ -29,6 +29,7 @@ class Entry:
     ttft_p99_ms: float | None
     latency_p90_ms: float | None
     rouge1: float | None
+    mmlu: float | None
     gate: str
 
     @property
@@ -75,6 +76,7 @@ def _entry(name: str, summary: Mapping[str, Any]) -> Entry:
         ttft_p99_ms=number(performance, "ttft_ms", "p99"),
         latency_p90_ms=number(performance, "latency_ms", "p90"),
         rouge1=number(summary, "run", "accuracy", "rouge", "rouge1"),
+        mmlu=number(summary, "run", "mmlu", "accuracy"),
         gate=next((o for o in ("regressed", "cannot tell", "improved") if o in outcomes), "")
         or ("unchanged" if outcomes else ""),
     )

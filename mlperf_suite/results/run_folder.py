@@ -15,7 +15,7 @@ from mlperf_suite.errors import UsageError
 from mlperf_suite.secrets import scrub
 
 SUMMARY_JSON, CONFIG_JSON = "summary.json", "config.json"
-_RUN_NAME = re.compile(r"\d{8}-\d{6}-[a-z]+-[a-z]+(-\d+)?")
+_RUN_NAME = re.compile(r"\d{8}-\d{6}(-[a-z]+){1,2}(-\d+)?")
 
 
 def check_writable(results_dir: Path) -> None:
@@ -39,10 +39,12 @@ def write_json(path: Path, content: object) -> None:
 
 
 class RunFolder:
-    """One run's folder: results/<time>-<category>-<scenario>/."""
+    """One run's folder: results/<time>-<category>-<scenario>/, or results/<time>-mmlu/."""
 
-    def __init__(self, results_dir: Path, category: str, scenario: str, started: datetime) -> None:
-        self.kind = f"{category}-{scenario.lower()}"
+    def __init__(
+        self, results_dir: Path, category: str, scenario: str | None, started: datetime
+    ) -> None:
+        self.kind = f"{category}-{scenario.lower()}" if scenario else category
         name = f"{started:%Y%m%d-%H%M%S}-{self.kind}"
         for number in range(1, 1000):
             self.path = results_dir / (name if number == 1 else f"{name}-{number}")

@@ -1,0 +1,98 @@
+"""Scoring with vLLM: one request for all continuations of a prompt where each is one token.
+
+The next token's log-probabilities are all that such a question needs, and the prompt's beginning
+can come from the prefix cache. Log-probabilities of prompt tokens, which longer continuations
+need, cannot: vLLM computes the whole prompt for them, once for each continuation.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from mlperf_suite.engines.scoring import Likelihood, Score, ScoreRequest
+
+_TOP_K = 20
+"""The most likely tokens that every vLLM reports, where it cannot report chosen ones."""
+
+
+async def score_one(llm: Any, new_id: Callable[[], str], request: ScoreRequest) -> Score:
+    """One request's score, from vLLM's AsyncLLM. Raises what vLLM raises."""
+    started = time.perf_counter()
+    outputs = []
+    likelihoods: list[Likelihood] | None = None
+    if all(len(continuation) == 1 for continuation in request.continuations):
+        choices = [continuation[0] for continuation in request.continuations]
+        outputs.append(
+            await _only_output(llm, new_id, request.prompt_token_ids, _next_token_params(choices))
+        )
+        likelihoods = _of_next_token(outputs[0].outputs[0], choices)
+    if likelihoods is None:
+        likelihoods = []
+        for continuation in request.continuations:
+            whole = [*request.prompt_token_ids, *continuation]
+            output = await _only_output(llm, new_id, whole, _whole_prompt_params())
+            outputs.append(output)
+            likelihoods.append(_of_prompt(output.prompt_logprobs, continuation))
+    return Score(
+        tuple(likelihoods),
+        (time.perf_counter() - started) * 1000,
+        sum(len(output.prompt_token_ids) for output in outputs),
+        sum(output.num_cached_tokens or 0 for output in outputs),
+    )
+
+
+async def _only_output(
+    llm: Any, new_id: Callable[[], str], token_ids: Sequence[int], params: Any
+) -> Any:
+    from vllm.inputs import TokensPrompt
+
+    prompt = TokensPrompt(prompt_token_ids=list(token_ids))
+    last = None
+    async for output in llm.generate(prompt, params, new_id()):
+        last = output
+    return last
+
+
+def _next_token_params(choices: Sequence[int]) -> Any:
+    from vllm import SamplingParams
+
+    reports_chosen = "logprob_token_ids" in SamplingParams.__struct_fields__
+    wanted = {"logprob_token_ids": list(choices)} if reports_chosen else {"logprobs": _TOP_K}
+    return _params(**wanted)
+
+
+def _whole_prompt_params() -> Any:
+    return _params(prompt_logprobs=1)
+
+
+def _params(**wanted: Any) -> Any:
+    from vllm import SamplingParams
+    from vllm.sampling_params import RequestOutputKind
+
+    return SamplingParams(
+        temperature=0.0,
+        max_tokens=1,
+        detokenize=False,
+        output_kind=RequestOutputKind.FINAL_ONLY,
+        **wanted,
+    )
+
+
+def _of_next_token(made: Any, choices: Sequence[int]) -> list[Likelihood] | None:
+    """Each choice's likelihood; None where vLLM did not report one of them."""
+    (logprobs,) = made.logprobs
+    if any(choice not in logprobs for choice in choices):
+        return None
+    greedy = made.token_ids[0]
+    return [Likelihood(logprobs[choice].logprob, choice == greedy) for choice in choices]
+
+
+def _of_prompt(logprobs: Sequence[Any], continuation: Sequence[int]) -> Likelihood:
+    """The likelihood of the prompt's last tokens. vLLM reports each token beside the likeliest."""
+    total, greedy = 0.0, True
+    for token, reported in zip(continuation, logprobs[-len(continuation) :], strict=True):
+        total += reported[token].logprob
+        greedy &= reported[token].rank == 1
+    return Likelihood(total, greedy)

@@ -1,0 +1,112 @@
+"""From questions to a score: lm-eval's evaluation, over what the engine answers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from mlperf_suite.benchmarks.mmlu import DOMAIN_OF, LETTERS
+from mlperf_suite.mmlu.journal import Journal, Key
+
+_ACC, _STDERR = "acc,none", "acc_stderr,none"
+
+
+@dataclass(frozen=True, slots=True)
+class Accuracy:
+    """A share of right answers, in percent, with its standard error; None where lm-eval has none.
+
+    The standard error of a group pools its subjects', so one subject with one question has none.
+    """
+
+    accuracy: float
+    stderr: float | None
+    questions: int
+
+    def as_json(self) -> dict[str, object]:
+        return {
+            "accuracy": self.accuracy,
+            "stderr": self.stderr,
+            "correct": round(self.accuracy * self.questions / 100),
+            "questions": self.questions,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """One scored question. `answer` and `pred` are letters; `logprobs` natural, by choice."""
+
+    key: Key
+    answer: str
+    pred: str
+    correct: bool
+    latency_ms: float
+    tokens: int
+    cached_tokens: int
+    logprobs: tuple[float, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Scores:
+    """What lm-eval makes of the answers: overall, by domain, by subject, by question."""
+
+    overall: Accuracy
+    by_domain: Mapping[str, Accuracy]
+    by_subject: Mapping[str, Accuracy]
+    samples: tuple[Sample, ...]
+
+
+def evaluate(lm: Any, tasks: dict[str, Any], journal: Journal) -> Scores:
+    """Score every question of the tasks. Raises what the model raises."""
+    import lm_eval
+
+    from mlperf_suite.mmlu.tasks import GROUP_OF_DOMAIN, TASK_PREFIX, quiet_lm_eval
+
+    with quiet_lm_eval():
+        found = lm_eval.evaluate(lm, tasks, bootstrap_iters=1, log_samples=True)
+    results = found["results"]
+    counts = {name: results[name]["sample_len"] for name in tasks["tasks"]}
+    groups = {
+        name: sum(counts[task.task_name] for task in group.get_all_tasks())
+        for name, group in tasks["groups"].items()
+    }
+
+    def accuracy(name: str) -> Accuracy:
+        stderr = results[name].get(_STDERR)
+        return Accuracy(
+            100 * results[name][_ACC],
+            100 * float(stderr) if isinstance(stderr, float) else None,
+            counts.get(name) or groups[name],
+        )
+
+    return Scores(
+        accuracy("mmlu"),
+        {d: accuracy(name) for d, name in GROUP_OF_DOMAIN.items() if name in groups},
+        {name.removeprefix(TASK_PREFIX): accuracy(name) for name in sorted(counts)},
+        tuple(_sample(s, journal) for name in sorted(counts) for s in found["samples"][name]),
+    )
+
+
+def _sample(logged: Mapping[str, Any], journal: Journal) -> Sample:
+    key = Key(logged["doc"]["subject"], logged["doc"]["id"])
+    score = journal[key]
+    logprobs = [one[0] for one in logged["filtered_resps"]]
+    return Sample(
+        key,
+        LETTERS[logged["target"]],
+        LETTERS[_argmax(logprobs)],
+        logged["acc"] == 1.0,
+        score.latency_ms,
+        score.tokens,
+        score.cached_tokens,
+        tuple(logprobs),
+    )
+
+
+def _argmax(values: Sequence[float]) -> int:
+    """The first of the largest, as lm-eval's own choice of an answer is (numpy.argmax)."""
+    return max(range(len(values)), key=values.__getitem__)
+
+
+def domain_of(sample: Sample) -> str:
+    return DOMAIN_OF[sample.key.subject]

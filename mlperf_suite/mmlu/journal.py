@@ -1,0 +1,92 @@
+"""What is scored so far, on disk: an interrupted run loses nothing, and another can go on."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Container, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from mlperf_suite.engines.scoring import Likelihood, Score
+
+JOURNAL_NAME = "scored.jsonl"
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """Which question: its subject and its number among the subject's test questions."""
+
+    subject: str
+    id: int
+
+
+class Journal:
+    """One line for each scored question, written as soon as it is known.
+
+    `of` says what the scores are of (model, data, shots): scores of anything else are not mixed.
+    """
+
+    def __init__(self, path: Path, of: Mapping[str, object]) -> None:
+        self._scores: dict[Key, Score] = {}
+        self._of = dict(of)
+        self._file = path.open("a", encoding="utf-8")
+        self._write(self._of)
+
+    def __contains__(self, key: object) -> bool:
+        return key in self._scores
+
+    def __getitem__(self, key: Key) -> Score:
+        return self._scores[key]
+
+    def __iter__(self) -> Iterator[Key]:
+        return iter(self._scores)
+
+    def __len__(self) -> int:
+        return len(self._scores)
+
+    def add(self, key: Key, score: Score) -> None:
+        """Keep a score. The first one of a question counts."""
+        if key not in self._scores:
+            self._scores[key] = score
+            self._write({**dataclasses.asdict(key), **dataclasses.asdict(score)})
+
+    def add_from(self, path: Path, wanted: Container[Key]) -> int:
+        """Take over what another journal holds of the wanted questions, and say how much.
+
+        Nothing is taken where it is of another model, other data or other shots.
+
+        A last line that was cut off in the middle is left out.
+        """
+        before = len(self)
+        for key, score in read_journal(path, self._of):
+            if key in wanted:
+                self.add(key, score)
+        return len(self) - before
+
+    def _write(self, content: Mapping[str, object]) -> None:
+        self._file.write(json.dumps(content) + "\n")
+        self._file.flush()
+
+    def close(self) -> None:
+        self._file.close()
+
+
+def read_journal(path: Path, of: Mapping[str, object]) -> list[tuple[Key, Score]]:
+    """The scores that a file holds, or none where it is of something else or cannot be read."""
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+        if not lines or json.loads(lines[0]) != dict(of):
+            return []
+    except (OSError, ValueError):
+        return []
+    found = []
+    for line in lines[1:]:
+        try:
+            row = json.loads(line)
+        except ValueError:
+            break
+        likelihoods = tuple(Likelihood(**one) for one in row["likelihoods"])
+        score = Score(likelihoods, row["latency_ms"], row["tokens"], row["cached_tokens"])
+        found.append((Key(row["subject"], row["id"]), score))
+    return found

@@ -1,0 +1,176 @@
+"""MMLU through the suite beside MMLU through lm-eval's own vLLM backend: the same answers?
+
+    python -m perf.mmlu_equality --data ../shared/data/mmlu
+
+Same model, data, shots and engine arguments. Each backend's log-probabilities are kept in a
+journal (--work FOLDER), so that a run that is stopped goes on where it was; lm-eval's backend needs
+some seconds for each question on two cores.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib.metadata
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from mlperf_suite.assets import embedded_model_dir
+from mlperf_suite.datasets.mmlu import Mmlu, load_mmlu
+from mlperf_suite.datasets.prompts import load_tokenizer
+from mlperf_suite.engines.scoring import Likelihood, Score, ScoringEngine
+from mlperf_suite.engines.vllm_engine import VllmConfig, VllmEngine, vllm_environment
+from mlperf_suite.mmlu.evaluation import Sample, Scores, evaluate
+from mlperf_suite.mmlu.journal import Journal, Key
+from mlperf_suite.mmlu.model import EngineLM
+from mlperf_suite.mmlu.tasks import load_tasks, quiet_lm_eval
+
+TOLERANCE = 0.02
+"""In log-probability: two best choices nearer than this are equal, as bf16 rounds."""
+
+
+@contextmanager
+def lm_eval_backend(model: str, max_model_len: int | None) -> Iterator[Any]:
+    """lm-eval's own vLLM backend, with the arguments and environment that the suite's engine has.
+
+    Prefix caching stays as vLLM has it, on; prompt log-probabilities do not profit from it.
+    """
+    with vllm_environment(VllmConfig(model)), _vllm_has_a_version():
+        from lm_eval.models.vllm_causallms import VLLM
+
+        lm = VLLM(model, dtype="auto", max_model_len=max_model_len, enforce_eager=True, seed=0)
+        try:
+            yield lm
+        finally:
+            lm.model.llm_engine.engine_core.shutdown()
+
+
+@contextmanager
+def _vllm_has_a_version() -> Iterator[None]:
+    """lm-eval asks for the version of the distribution `vllm`; the CPU build has another name."""
+    import vllm
+
+    asked = importlib.metadata.version
+
+    def answer(distribution_name: str) -> str:
+        name = distribution_name
+        return str(vllm.__version__) if name == "vllm" else asked(name)
+
+    importlib.metadata.version = answer
+    try:
+        yield
+    finally:
+        importlib.metadata.version = asked
+
+
+def ask_lm_eval(
+    lm: Any, data: Mmlu, chosen: dict[str, range], shots: int, journal: Journal
+) -> float:
+    """Let lm-eval evaluate what the journal lacks with its own backend, and keep what it found.
+
+    Returns the seconds that its evaluation took.
+    """
+    import lm_eval
+
+    missing = {
+        subject: [n for n in numbers if Key(subject, n) not in journal]
+        for subject, numbers in chosen.items()
+    }
+    tasks = load_tasks(data, missing, shots)
+    started = time.perf_counter()
+    with quiet_lm_eval():
+        found = lm_eval.evaluate(lm, tasks, bootstrap_iters=1)
+    elapsed_s = time.perf_counter() - started
+    for logged in (one for of_task in found["samples"].values() for one in of_task):
+        likelihoods = tuple(Likelihood(*one) for one in logged["filtered_resps"])
+        key = Key(logged["doc"]["subject"], logged["doc"]["id"])
+        journal.add(key, Score(likelihoods, 0.0, 0, 0))
+    return elapsed_s
+
+
+def scores_of(
+    engine: ScoringEngine | None,
+    journal: Journal,
+    data: Mmlu,
+    chosen: dict[str, range],
+    shots: int,
+    room: int,
+) -> Scores:
+    """lm-eval's aggregation over what an engine answers and the journal holds."""
+    tokenizer = load_tokenizer(str(embedded_model_dir()))
+    lm = EngineLM(engine, tokenizer, room, journal, lambda key: None)
+    return evaluate(lm, load_tasks(data, chosen, shots), journal)
+
+
+def gap(sample: Sample) -> float:
+    """Between the two best choices, in log-probability."""
+    best, second = sorted(sample.logprobs, reverse=True)[:2]
+    return best - second
+
+
+def report(suite: Scores, reference: Scores) -> int:
+    """Print both scores and every question with another answer; say how many are not ties."""
+    pairs = list(zip(suite.samples, reference.samples, strict=True))
+    differing = [(a, b) for a, b in pairs if a.pred != b.pred]
+    far = [(a, b) for a, b in differing if min(gap(a), gap(b)) > TOLERANCE]
+    shift = max(abs(x - y) for a, b in pairs for x, y in zip(a.logprobs, b.logprobs, strict=True))
+    equal = sum(a.logprobs == b.logprobs for a, b in pairs)
+    print(f"questions            {len(pairs)}")
+    print(f"suite overall        {suite.overall.accuracy:.4f}%")
+    print(f"lm-eval vLLM overall {reference.overall.accuracy:.4f}%")
+    print(f"all four log-probabilities equal to the last bit: {equal} questions")
+    print(f"largest difference of a log-probability: {shift:.4f}")
+    print(f"another prediction: {len(differing)}, of which {len(far)} beyond {TOLERANCE}")
+    for a, b in differing:
+        print(
+            f"  {a.key.subject} {a.key.id}: suite {a.pred}, gap {gap(a):.4f}; "
+            f"lm-eval {b.pred}, gap {gap(b):.4f}"
+        )
+    return len(far)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--data", default="../shared/data/mmlu")
+    parser.add_argument("--limit", type=int)
+    parser.add_argument("--shots", type=int)
+    parser.add_argument("--max-model-len", type=int, default=4096)
+    parser.add_argument("--work", type=Path, default=Path("results/mmlu-equality"))
+    arguments = parser.parse_args()
+    model = str(embedded_model_dir())
+    data = load_mmlu(arguments.data)
+    chosen, shots = data.chosen(arguments.limit), data.shots(arguments.shots)
+    room = arguments.max_model_len
+    arguments.work.mkdir(parents=True, exist_ok=True)
+    of = {"data": data.sha256, "shots": shots, "model": model}
+    journals = []
+    for name in ("suite", "lm-eval"):
+        path = arguments.work / f"{name}.jsonl"
+        earlier = path.rename(path.with_suffix(".earlier")) if path.exists() else None
+        journal = Journal(path, {**of, "backend": name})
+        if earlier is not None:
+            wanted = {
+                Key(s, n) for s, of_subject in data.test.items() for n in range(len(of_subject))
+            }
+            journal.add_from(earlier, wanted)
+        journals.append(journal)
+    ours, theirs = journals
+    if any(Key(s, n) not in theirs for s, numbers in chosen.items() for n in numbers):
+        with lm_eval_backend(model, room) as lm:
+            for subject, numbers in chosen.items():
+                if any(Key(subject, n) not in theirs for n in numbers):
+                    ask_lm_eval(lm, data, {subject: numbers}, shots, theirs)
+                    print(f"{len(theirs)} scored: {subject}", flush=True)
+    engine = VllmEngine.load(VllmConfig(model, max_model_len=room, scoring_cache=True))
+    try:
+        suite = scores_of(engine, ours, data, chosen, shots, room)
+    finally:
+        engine.close()
+    reference = scores_of(None, theirs, data, chosen, shots, room)
+    raise SystemExit(1 if report(suite, reference) else 0)
+
+
+if __name__ == "__main__":
+    main()

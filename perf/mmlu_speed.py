@@ -1,0 +1,150 @@
+"""Questions/s of MMLU through the suite, beside lm-eval's own vLLM backend.
+
+    python -m perf.mmlu_speed --data ../shared/data/mmlu
+
+Same model, engine arguments, questions and shots, both engines loaded, alternating in one run.
+Every round begins with empty prefix caches. A round is the whole of `lm_eval.evaluate`: prompts,
+tokens, answers, aggregation. `--every N` takes only each Nth subject, with as many questions of
+it as the whole comparison has: lm-eval's backend takes seconds for a question on two cores.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import tempfile
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from mlperf_suite.assets import embedded_model_dir
+from mlperf_suite.datasets.mmlu import Mmlu, load_mmlu
+from mlperf_suite.datasets.prompts import load_tokenizer
+from mlperf_suite.engines.scoring import ScoringEngine
+from mlperf_suite.engines.vllm_engine import VllmConfig, VllmEngine
+from mlperf_suite.mmlu.evaluation import Scores, evaluate
+from mlperf_suite.mmlu.journal import Journal
+from mlperf_suite.mmlu.model import EngineLM
+from mlperf_suite.mmlu.tasks import load_tasks
+from perf.mmlu_equality import ask_lm_eval, lm_eval_backend, report
+
+
+@dataclass(frozen=True)
+class Compared:
+    """What both are asked."""
+
+    data: Mmlu
+    chosen: dict[str, range]
+    shots: int
+    max_model_len: int
+    folder: Path
+
+    @property
+    def questions(self) -> int:
+        return sum(map(len, self.chosen.values()))
+
+    def journal(self) -> Journal:
+        """An empty one."""
+        return Journal(Path(tempfile.mkdtemp(dir=self.folder)) / "journal", {})
+
+    def evaluate(self, engine: ScoringEngine | None, journal: Journal) -> tuple[Scores, float]:
+        """The scores and the seconds that lm-eval took with an engine, or with the journal."""
+        tokenizer = load_tokenizer(str(embedded_model_dir()))
+        tasks = load_tasks(self.data, self.chosen, self.shots)
+        lm = EngineLM(engine, tokenizer, self.max_model_len, journal, lambda key: None)
+        started = time.perf_counter()
+        scores = evaluate(lm, tasks, journal)
+        return scores, time.perf_counter() - started
+
+
+def suite_round(compared: Compared, engine: VllmEngine) -> tuple[Scores, float]:
+    """One round through the suite: scores and seconds."""
+    engine.call(engine.async_llm.reset_prefix_cache(), 60)
+    return compared.evaluate(engine, compared.journal())
+
+
+def lm_eval_round(compared: Compared, lm: Any) -> tuple[Journal, float]:
+    """One round of lm-eval's backend: what it found, and seconds."""
+    lm.model.reset_prefix_cache()
+    journal = compared.journal()
+    elapsed = ask_lm_eval(lm, compared.data, compared.chosen, compared.shots, journal)
+    return journal, elapsed
+
+
+def where_the_time_goes(compared: Compared, scores: Scores, elapsed_s: float) -> None:
+    """Print the parts of a suite round."""
+    journal = compared.journal()
+    for sample, score in zip(scores.samples, _as_scores(scores), strict=True):
+        journal.add(sample.key, score)
+    _, without_engine_s = compared.evaluate(None, journal)
+    tokens = sum(s.tokens for s in scores.samples)
+    cached = sum(s.cached_tokens for s in scores.samples)
+    tokenizer = load_tokenizer(str(embedded_model_dir()))
+    tasks = load_tasks(compared.data, compared.chosen, compared.shots)["tasks"]
+    texts = []
+    for task in tasks.values():
+        task.build_all_requests()
+        texts += [request.args[0] + request.args[1] for request in task.instances]
+    started = time.perf_counter()
+    tokenizer(texts)
+    encoding_s = (time.perf_counter() - started) * 5 / 4
+    print(
+        f"suite, last round: {elapsed_s:.1f} s, of which prompts and aggregation in lm-eval "
+        f"{without_engine_s:.1f} s and encoding about {encoding_s:.1f} s, which the engine's work "
+        f"overlaps; {tokens:,} prompt tokens, {cached:,} from the cache, {tokens - cached:,} "
+        f"computed: {(tokens - cached) / elapsed_s:,.0f} tokens/s"
+    )
+    print(f"lm-eval's backend: {4 * (tokens + len(scores.samples)):,} tokens computed")
+
+
+def _as_scores(scores: Scores) -> Sequence[Any]:
+    from mlperf_suite.engines.scoring import Likelihood, Score
+
+    return [
+        Score(tuple(Likelihood(p, False) for p in s.logprobs), s.latency_ms, s.tokens, 0)
+        for s in scores.samples
+    ]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--data", default="../shared/data/mmlu")
+    parser.add_argument("--questions", type=int, default=300)
+    parser.add_argument("--every", type=int, default=1)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--max-model-len", type=int, default=4096)
+    arguments = parser.parse_args()
+    data = load_mmlu(arguments.data)
+    chosen = data.chosen(arguments.questions)
+    chosen = {s: chosen[s] for s in sorted(chosen)[:: arguments.every]}
+    room, model = arguments.max_model_len, str(embedded_model_dir())
+    engine = VllmEngine.load(VllmConfig(model, max_model_len=room, scoring_cache=True))
+    try:
+        with tempfile.TemporaryDirectory() as folder, lm_eval_backend(model, room) as lm:
+            compared = Compared(data, chosen, data.shots(None), room, Path(folder))
+            first = Compared(data, {"anatomy": range(2)}, 5, room, Path(folder))
+            suite_round(first, engine)
+            lm_eval_round(first, lm)
+            print(f"{compared.questions} questions, {compared.shots} shots; questions/s")
+            print("round    suite  lm-eval    ratio")
+            ratios = []
+            for number in range(1, arguments.rounds + 1):
+                scores, ours_s = suite_round(compared, engine)
+                found, theirs_s = lm_eval_round(compared, lm)
+                ratios.append(theirs_s / ours_s)
+                print(
+                    f"{number:5} {compared.questions / ours_s:8.3f} "
+                    f"{compared.questions / theirs_s:8.3f} {ratios[-1]:8.2f}",
+                    flush=True,
+                )
+            print(f"median {statistics.median(ratios):26.2f}")
+            where_the_time_goes(compared, scores, ours_s)
+            report(scores, compared.evaluate(None, found)[0])
+    finally:
+        engine.close()
+
+
+if __name__ == "__main__":
+    main()
