@@ -21,7 +21,12 @@ from mlperf_suite.loadgen.timeline import (
     timeline_of,
     write_timeline,
 )
-from mlperf_suite.results.reference import load_reference, load_references, write_rouge_samples
+from mlperf_suite.results.reference import (
+    MMLU_KIND,
+    load_reference,
+    load_references,
+    write_rouge_samples,
+)
 from mlperf_suite.results.regression import METRICS, Samples, compare, compare_summaries
 from mlperf_suite.results.system import describe_system
 from perf.regression_gate import CASES, share_regressed
@@ -207,6 +212,27 @@ def test_scores_of_the_same_answers_are_compared_in_pairs(tmp_path: Path) -> Non
     alone.write_text((tmp_path / "a" / "summary.json").read_text())
     (unpaired,) = load_reference(alone).judge(current, tmp_path / "b", 0.05)["metrics"]
     assert unpaired["outcome"] == "cannot tell"
+
+
+def test_an_mmlu_run_is_compared_question_by_question(tmp_path: Path) -> None:
+    for name, lost in (("a", 0), ("b", 30)):
+        folder = tmp_path / name
+        folder.mkdir()
+        rows = [f"anatomy,{i},{int(i < 200 - lost)}" for i in range(300)]
+        text = "\n".join(["subject,question_id,correct", *rows])
+        (folder / "samples.csv").write_text(text)
+        (folder / "config.json").write_text('{"dataset": {"sha256": "data"}}')
+        meta = {"benchmark": "mmlu", "category": None, "scenario": None, "model": "m"}
+        figures = {"accuracy": (200 - lost) / 3, "stderr": 2.7}
+        (folder / "summary.json").write_text(json.dumps({"meta": meta, "run": {"mmlu": figures}}))
+    (reference,) = load_references([tmp_path / "a"]).values()
+    assert reference.kind == MMLU_KIND
+    current = json.loads((tmp_path / "b" / "summary.json").read_text())
+    (paired,) = reference.judge(current, tmp_path / "b", 0.05)["metrics"]
+    assert (paired["outcome"], paired["noise_from"]) == ("regressed", "the same samples")
+    (tmp_path / "a" / "samples.csv").unlink()
+    (alone,) = reference.judge(current, tmp_path / "b", 0.05)["metrics"]
+    assert alone["noise_from"] == "the spread of the samples"
 
 
 # As a user starts it

@@ -146,6 +146,22 @@ def test_the_plots_say_what_they_show_and_draw_the_limit(run: Path) -> None:
     assert plots_of(None, SERVER) == []
 
 
+def test_a_regression_stands_in_both_reports(run: Path) -> None:
+    one = {"label": "tokens/s", "unit": "tokens/s", "baseline": 200.0, "current": 114.306}
+    one |= {"words": "-42.8% (-44.0% to -41.5%)", "outcome": "regressed", "noise_from": "5 runs"}
+    summary = json.loads((run / "summary.json").read_text())
+    summary["regression"] = {"baseline": "old", "note": "a note", "metrics": [one]}
+    (run / "summary.json").write_text(json.dumps(summary))
+    write_reports(run)
+    row = ["tokens/s", "200.00", "114.31", one["words"], "regressed", "5 runs"]
+    page = (run / "report.html").read_text()
+    assert row in _Cells(page).rows
+    assert row in _markdown_rows((run / "report.md").read_text())
+    for text in (page, (run / "report.md").read_text()):
+        assert "tokens/s regressed against the baseline: -42.8%" in text
+        assert "a note" in text
+
+
 HOSTILE = '<script>alert(1)</script> & "quoted" | `code` </style><img src=x onerror=alert(1)>'
 
 

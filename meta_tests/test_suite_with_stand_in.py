@@ -217,7 +217,8 @@ def test_every_output_says_that_it_is_made_with_a_stand_in(whole: SuiteRun) -> N
 def test_a_shortened_rule_is_no_pass_in_the_terminal(whole: SuiteRun) -> None:
     assert f"{len(SHORTENED)} shortened" in whole.output.splitlines()[-1]
     passed = sum(status == "passed" for status in whole.statuses().values())
-    assert f"{passed} passed" in whole.output.splitlines()[-1]
+    # One more: the performance run as pytest-benchmark's record.
+    assert f"{passed + 1} passed" in whole.output.splitlines()[-1]
     table = whole.output.split(" datacenter Offline ")[1]
     for rule in SHORTENED:
         (line,) = [line for line in table.splitlines() if line.startswith(f"{rule} ")]
@@ -411,7 +412,8 @@ def test_collecting_imports_nothing_heavy() -> None:
     code = (
         "import sys, pytest\n"
         "code = pytest.main(['--collect-only', '-q'])\n"
-        "heavy = [m for m in ('vllm', 'torch', 'transformers', 'datasets') if m in sys.modules]\n"
+        "heavy = 'vllm torch transformers datasets matplotlib jinja2 scipy'.split()\n"
+        "heavy = [m for m in heavy if m in sys.modules]\n"
         "print('imported:', heavy)\n"
         "sys.exit(code)\n"
     )

@@ -28,6 +28,7 @@ from mlperf_suite.mmlu.rules import judge_mmlu
 from mlperf_suite.mmlu.shards import Shards, split
 from mlperf_suite.reports.index import write_index
 from mlperf_suite.reports.mmlu import mmlu_html, mmlu_markdown
+from mlperf_suite.results.reference import MMLU_KIND
 from mlperf_suite.results.run_folder import CONFIG_JSON, SUMMARY_JSON, RunFolder, run_folders
 from mlperf_suite.results.system import describe_system
 
@@ -281,10 +282,10 @@ class MmluRun:
         return "invalid" if any(v.status == "failed" for v in self._verdicts) else "complete"
 
     def summary(self) -> dict[str, Any]:
-        """summary.json as it stands."""
+        """summary.json as it stands, with what the regression gate says of it."""
         assert self.folder is not None
         plot = "plots/score_by_subject.png"
-        return {
+        summary = {
             "schema_version": SCHEMA_VERSION,
             "meta": {
                 "category": None,
@@ -306,6 +307,15 @@ class MmluRun:
             "logs": [],
             "plots": [plot] if (self.folder.path / plot).is_file() else [],
         }
+        reference = self._session.references.get(MMLU_KIND)
+        if reference is not None and self.scores is not None:
+            summary["regression"] = reference.judge(
+                summary,
+                self.folder.path,
+                self._settings.max_regression,
+                allow_different=self._settings.baseline_allow_different,
+            )
+        return summary
 
     def _figures(self) -> dict[str, Any] | None:
         """The score in percent, and what was measured; rates only where all was scored now."""

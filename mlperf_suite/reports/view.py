@@ -90,7 +90,7 @@ def view_of(summary: Mapping[str, Any], config: Mapping[str, Any] | None = None)
         regression=_regression(part(summary, "regression")),
         run=_run(meta, config or {}),
         system=_rows(part(summary, "system")),
-        why_not=_why_not(meta, rules),
+        why_not=[*_why_not(meta, rules), *_lost(part(summary, "regression"))],
         rules=rules,
         files=[str(name) for name in (*items(summary, "logs"), *items(summary, "plots"))],
     )
@@ -221,6 +221,8 @@ def _regression(found: Mapping[str, Any]) -> Regression | None:
         return None
     rows = []
     for one in items(found, "metrics"):
+        if not isinstance(one, dict):
+            continue
         ends = [shown(number(one, side)) for side in ("baseline", "current")]
         unit = str(one.get("unit", ""))
         name = str(one.get("label", ""))
@@ -228,7 +230,17 @@ def _regression(found: Mapping[str, Any]) -> Regression | None:
         words = (str(one.get(key, "")) for key in ("words", "outcome", "noise_from"))
         rows.append((label, *ends, *words))
     notes = [str(found[key]) for key in ("refused", "note") if found.get(key)]
-    return Regression(str(found.get("baseline")), rows, [*notes, *items(found, "different")])
+    return Regression(
+        str(found.get("baseline")), rows, [*notes, *map(str, items(found, "different"))]
+    )
+
+
+def _lost(found: Mapping[str, Any]) -> list[str]:
+    return [
+        f"{one.get('label')} regressed against the baseline: {one.get('words')}"
+        for one in items(found, "metrics")
+        if isinstance(one, dict) and one.get("outcome") == "regressed"
+    ]
 
 
 def _run(meta: Mapping[str, Any], config: Mapping[str, Any]) -> list[Row]:

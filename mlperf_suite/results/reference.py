@@ -6,6 +6,8 @@ and so how far two runs' scores lie apart by chance.
 
 from __future__ import annotations
 
+import contextlib
+import csv
 import json
 import math
 import statistics
@@ -17,9 +19,11 @@ from typing import Any
 from mlperf_suite.errors import UsageError
 from mlperf_suite.results.reading import number, part
 from mlperf_suite.results.regression import METRICS, Change, compare_summaries, differences
-from mlperf_suite.results.run_folder import SUMMARY_JSON, write_json
+from mlperf_suite.results.run_folder import SUMMARY_JSON, read_config, write_json
 
 ROUGE_SAMPLES_JSON = "rouge_samples.json"
+MMLU_KIND = ("mmlu", "")
+"""The kind of an MMLU run, which has neither category nor scenario."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,8 +36,10 @@ class Reference:
 
     @property
     def kind(self) -> tuple[str, str]:
-        """Category and scenario."""
+        """Category and scenario; MMLU_KIND for an MMLU run."""
         meta = self.summary["meta"]
+        if meta.get("benchmark") == MMLU_KIND[0]:
+            return MMLU_KIND
         return str(meta.get("category")), str(meta.get("scenario"))
 
     def check(self, current: Mapping[str, Any]) -> None:
@@ -157,20 +163,32 @@ def write_rouge_samples(
 
 def _paired_errors(baseline: Path, current: Path) -> dict[str, float]:
     """By metric, the standard error of the mean difference of the scores of the same answers."""
-    sides = []
-    for folder in (baseline, current):
-        try:
-            content = json.loads((folder / "Accuracy" / ROUGE_SAMPLES_JSON).read_text())
-            sides.append((content["dataset_sha256"], dict(content["scores"])))
-        except (OSError, ValueError, TypeError, KeyError):
-            return {}
-    (then_data, then), (now_data, now) = sides
-    if then_data != now_data:
-        return {}
+    (then_data, then), (now_data, now) = (_answers(folder) for folder in (baseline, current))
     errors = {}
     for metric in METRICS:
-        pairs = list(zip(then.get(metric.path[-1], ()), now.get(metric.path[-1], ()), strict=False))
-        if len(pairs) > 1:
-            spread = statistics.stdev(a - b for a, b in pairs)
-            errors[metric.name] = spread / math.sqrt(len(pairs))
+        old, new = then.get(metric.name, {}), now.get(metric.name, {})
+        if then_data == now_data and len(old) > 1 and old.keys() == new.keys():
+            spread = statistics.stdev(old[key] - new[key] for key in old)
+            errors[metric.name] = spread / math.sqrt(len(old))
     return errors
+
+
+def _answers(folder: Path) -> tuple[object, dict[str, dict[object, float]]]:
+    """A fingerprint of the data, and by metric the score of each answer, in percent."""
+    found: dict[str, dict[object, float]] = {}
+    fingerprint: object = None
+    with contextlib.suppress(OSError, ValueError, TypeError, KeyError, AttributeError):
+        content = json.loads((folder / "Accuracy" / ROUGE_SAMPLES_JSON).read_text())
+        fingerprint = content["dataset_sha256"]
+        for name, scores in content["scores"].items():
+            found[name.lower()] = dict(enumerate(map(float, scores)))
+    with (
+        contextlib.suppress(OSError, ValueError, KeyError, csv.Error),
+        (folder / "samples.csv").open(newline="", encoding="utf-8") as file,
+    ):
+        fingerprint = part(read_config(folder), "dataset").get("sha256")
+        found["mmlu"] = {
+            (row["subject"], row["question_id"]): 100.0 * (row["correct"] in ("1", "True", "true"))
+            for row in csv.DictReader(file)
+        }
+    return fingerprint, found

@@ -259,10 +259,13 @@ def samples_of(metric: Metric, summary: Mapping[str, Any]) -> Samples | None:
     if values[0] is None:
         return None
     blocks = [_positive(number({"": b}, "")) for b in items(part(stage, "blocks"), metric.blocks)]
+    error = number(stage, "standard_error", metric.path[-1])
+    if metric.name == "mmlu":
+        error = number(stage, "stderr")
     return Samples(
         tuple(value for value in values if value is not None),
         tuple(block for block in blocks if block is not None),
-        _positive(number(stage, "standard_error", metric.path[-1])),
+        _positive(error),
     )
 
 

@@ -1,0 +1,106 @@
+"""What CI gets of a session: JUnit properties, Allure labels and files, benchmark records."""
+
+from __future__ import annotations
+
+import json
+import xml.etree.ElementTree as ET
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from meta_tests.conftest import SuiteRun, run_suite
+
+
+@dataclass(frozen=True)
+class Told:
+    """A session on the stand-in engine, and what its plugins wrote."""
+
+    run: SuiteRun
+    folder: Path
+
+    @property
+    def figures(self) -> dict[str, Any]:
+        performance: dict[str, Any] = self.run.summary["run"]["performance"]
+        return performance
+
+    def allure(self) -> list[dict[str, Any]]:
+        files = (self.folder / "allure").glob("*-result.json")
+        return [json.loads(file.read_text()) for file in files]
+
+
+@pytest.fixture(scope="module")
+def told(tmp_path_factory: pytest.TempPathFactory) -> Told:
+    folder = tmp_path_factory.mktemp("ci")
+    run = run_suite(
+        folder / "results",
+        *("-m", "offline and datacenter and performance", "-p", "meta_tests.stand_in_plugin"),
+        "--offline-target-qps=8.4",
+        f"--junitxml={folder}/junit.xml",
+        f"--alluredir={folder}/allure",
+        f"--benchmark-json={folder}/benchmark.json",
+        f"--benchmark-storage={folder}/kept",
+        "--benchmark-autosave",
+        STAND_IN='{"delays_s": [10.2]}',
+    )
+    assert run.exit_code == 0, run.output
+    return Told(run, folder)
+
+
+def _properties(element: ET.Element) -> dict[str, str]:
+    return {p.get("name", ""): p.get("value", "") for p in element.findall("properties/property")}
+
+
+def test_junit_tells_the_session_and_each_tests_figures(told: Told) -> None:
+    (suite,) = ET.parse(told.folder / "junit.xml").iter("testsuite")
+    session = _properties(suite)
+    wanted = {"model": "embedded", "round": "v6.1", "profile": "smoke", "dataset": "embedded"}
+    assert wanted.items() <= session.items()
+    assert {"vllm_version", "loadgen_version", "torch_version"} <= session.keys()
+    cases = {case.get("name"): _properties(case) for case in suite.iter("testcase")}
+    (rule,) = [found for name, found in cases.items() if str(name).endswith("-result_valid]")]
+    assert (rule["found"], rule["required"]) == ("VALID", "VALID")
+    for name, properties in cases.items():
+        assert float(properties["tokens_per_sec"]) == told.figures["tokens_per_sec"], name
+        assert float(properties["latency_ms_p99"]) == told.figures["latency_ms"]["p99"], name
+
+
+def test_allure_has_labels_and_each_rules_found_and_required(told: Told) -> None:
+    results = told.allure()
+    assert len(results) > 10
+    for result in results:
+        labels = [(label["name"], label["value"]) for label in result["labels"]]
+        assert {("category", "datacenter"), ("scenario", "Offline")} <= set(labels)
+        named = {parameter["name"] for parameter in result["parameters"]}
+        if "result_valid" in result["name"]:
+            assert {"found", "required"} <= named
+        assert "object at 0x" not in json.dumps(result)
+    assert "round=v6.1" in (told.folder / "allure" / "environment.properties").read_text()
+
+
+def test_allure_has_the_logs_the_report_and_the_plots_once(told: Told) -> None:
+    attached = [a for result in told.allure() for a in result.get("attachments", [])]
+    names = sorted(attachment["name"] for attachment in attached)
+    assert names == [
+        "Performance/mlperf_log_detail.txt",
+        "Performance/mlperf_log_summary.txt",
+        "plots/latency.png",
+        "plots/tokens_per_s.png",
+        "report.html",
+        "report.md",
+        "summary.json",
+    ]
+    for attachment in attached:
+        made = (told.run.folder / attachment["name"]).read_bytes()
+        assert (told.folder / "allure" / attachment["source"]).read_bytes() == made
+
+
+def test_pytest_benchmark_keeps_the_run(told: Told) -> None:
+    (kept,) = (told.folder / "kept").rglob("*.json")
+    for file in (told.folder / "benchmark.json", kept):
+        (record,) = json.loads(file.read_text())["benchmarks"]
+        assert record["name"] == "test_run[datacenter-offline]"
+        assert record["stats"]["ops"] == pytest.approx(told.figures["samples_per_sec"])
+        assert record["extra_info"]["tokens_per_sec"] == told.figures["tokens_per_sec"]
+        assert record["extra_info"]["latency_ms_p50"] == told.figures["latency_ms"]["p50"]
