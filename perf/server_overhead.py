@@ -5,8 +5,8 @@
 First row: the time to first token that LoadGen reports, less the engine's own known delay, at 200
 queries/s. Second row: the highest rate that LoadGen, SUT and an instant engine hold, each query
 streaming a first token and an answer of 100 tokens; beside it the rate of LoadGen alone, with a
-SUT that answers inside the callback. A rate is held where every query is completed, no later than
-the schedule by more than 10 ms at p99. None of this measures an engine.
+SUT that answers inside the callback. A rate is held where 97% of it is completed in each second and
+p99 of the latency is at most 10 ms. None of this measures an engine.
 """
 
 from __future__ import annotations
@@ -31,6 +31,7 @@ _SAMPLES = 1000
 _ANSWER = list(range(100))
 _DELAYS = Delays(first_token_s=0.050, rest_s=0.100)
 _HELD_LATE_MS = 10.0
+_HELD_SHARE = 0.97
 _RATES = (2_000, 3_000, 4_000, 5_000, 6_000, 8_000, 10_000, 12_000, 15_000, 20_000)
 
 
@@ -80,18 +81,22 @@ def _loadgen_alone(rate: float, duration_ms: int) -> DetailLog:
         return read_logs(folder).detail
 
 
-def _late_ms(detail: DetailLog) -> float:
+def _held(rate: float, detail: DetailLog) -> tuple[bool, str]:
+    """Whether the rate was held, and what was seen."""
     late = detail.milliseconds("result_99.00_percentile_latency_ns")
-    return float("inf") if late is None else late
+    completed = detail.number("result_completed_samples_per_sec")
+    if late is None or completed is None:
+        return False, "nothing reported"
+    ok = late <= _HELD_LATE_MS and completed >= _HELD_SHARE * rate
+    return ok, f"completed {completed:,.0f} queries/s, p99 {late:.2f} ms"
 
 
 def _highest(name: str, serve: Any) -> None:
     held = 0
     for rate in _RATES:
-        late = _late_ms(serve(rate))
-        ok = late <= _HELD_LATE_MS
+        ok, seen = _held(rate, serve(rate))
         held = rate if ok else held
-        print(f"  {name}: {rate:,} queries/s, p99 {late:.2f} ms, {'held' if ok else 'not held'}")
+        print(f"  {name}: {rate:,} queries/s: {seen}, {'held' if ok else 'not held'}")
         if not ok:
             break
     print(f"  {name} holds {held:,} queries/s")

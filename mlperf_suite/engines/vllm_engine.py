@@ -437,6 +437,9 @@ def vllm_environment(config: VllmConfig) -> Iterator[None]:
     }
     if Path(config.model).is_dir():
         defaults["HF_HUB_OFFLINE"] = "1"
+    if not shutil.which("g++") and _runs_on_cpu():
+        # Eager or not, vLLM compiles what counts log-probabilities, which takes a compiler here.
+        defaults["TORCHDYNAMO_DISABLE"] = "1"
     missing = {name: value for name, value in defaults.items() if name not in os.environ}
     handlers = {s: signal.getsignal(s) for s in (signal.SIGINT, signal.SIGTERM)}
     logging.getLogger("vllm").setLevel(os.environ.get("VLLM_LOGGING_LEVEL", "WARNING"))
