@@ -21,7 +21,13 @@ from mlperf_suite.assets import embedded_model_dir
 from mlperf_suite.datasets.mmlu import Mmlu, load_mmlu
 from mlperf_suite.datasets.prompts import load_tokenizer
 from mlperf_suite.engines.scoring import Likelihood, Score, ScoringEngine
-from mlperf_suite.engines.vllm_engine import VllmConfig, VllmEngine, vllm_environment
+from mlperf_suite.engines.vllm_engine import (
+    VLLM_DTYPES,
+    Precision,
+    VllmConfig,
+    VllmEngine,
+    vllm_environment,
+)
 from mlperf_suite.mmlu.evaluation import Sample, Scores, evaluate
 from mlperf_suite.mmlu.journal import Journal, Key
 from mlperf_suite.mmlu.model import EngineLM
@@ -32,7 +38,9 @@ TOLERANCE = 0.02
 
 
 @contextmanager
-def lm_eval_backend(model: str, max_model_len: int | None) -> Iterator[Any]:
+def lm_eval_backend(
+    model: str, max_model_len: int | None, precision: Precision = "auto"
+) -> Iterator[Any]:
     """lm-eval's own vLLM backend, with the arguments and environment that the suite's engine has.
 
     Prefix caching stays as vLLM has it, on; prompt log-probabilities do not profit from it.
@@ -40,7 +48,8 @@ def lm_eval_backend(model: str, max_model_len: int | None) -> Iterator[Any]:
     with vllm_environment(VllmConfig(model)), _vllm_has_a_version():
         from lm_eval.models.vllm_causallms import VLLM
 
-        lm = VLLM(model, dtype="auto", max_model_len=max_model_len, enforce_eager=True, seed=0)
+        dtype = VLLM_DTYPES[precision]
+        lm = VLLM(model, dtype=dtype, max_model_len=max_model_len, enforce_eager=True, seed=0)
         try:
             yield lm
         finally:
@@ -137,6 +146,7 @@ def main() -> None:
     parser.add_argument("--limit", type=int)
     parser.add_argument("--shots", type=int)
     parser.add_argument("--max-model-len", type=int, default=4096)
+    parser.add_argument("--precision", choices=list(VLLM_DTYPES), default="auto")
     parser.add_argument("--work", type=Path, default=Path("results/mmlu-equality"))
     arguments = parser.parse_args()
     model = str(embedded_model_dir())
@@ -145,6 +155,7 @@ def main() -> None:
     room = arguments.max_model_len
     arguments.work.mkdir(parents=True, exist_ok=True)
     of = {"data": data.sha256, "shots": shots, "model": model}
+    of["precision"] = arguments.precision
     journals = []
     for name in ("suite", "lm-eval"):
         path = arguments.work / f"{name}.jsonl"
@@ -158,12 +169,14 @@ def main() -> None:
         journals.append(journal)
     ours, theirs = journals
     if any(Key(s, n) not in theirs for s, numbers in chosen.items() for n in numbers):
-        with lm_eval_backend(model, room) as lm:
+        with lm_eval_backend(model, room, arguments.precision) as lm:
             for subject, numbers in chosen.items():
                 if any(Key(subject, n) not in theirs for n in numbers):
                     ask_lm_eval(lm, data, {subject: numbers}, shots, theirs)
                     print(f"{len(theirs)} scored: {subject}", flush=True)
-    engine = VllmEngine.load(VllmConfig(model, max_model_len=room, scoring_cache=True))
+    engine = VllmEngine.load(
+        VllmConfig(model, arguments.precision, max_model_len=room, scoring_cache=True)
+    )
     try:
         suite = scores_of(engine, ours, data, chosen, shots, room)
     finally:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import importlib.metadata
 import statistics
@@ -149,7 +150,8 @@ class MmluRun:
             path = self._shards.journal(index)
             self._session.engine_log = self._session.engine_log or self._shards.engine_log(index)
             engine = self._load_engine(index)
-            scores = self._score(engine, self._journal(engine, path), chosen)
+            with contextlib.closing(self._journal(engine, path)) as journal:
+                scores = self._score(engine, journal, chosen)
             failure = None
         except SuiteError as error:
             failure = str(error)
@@ -204,7 +206,12 @@ class MmluRun:
         return lambda key: self._on_progress(len(journal), self.planned, key.subject)
 
     def _keep(self, journal: Journal | None) -> None:
-        """Write the run; where it failed, with the scores of what the journal holds."""
+        """Write the run; where it failed, with the scores of what the journal holds.
+
+        The journal is closed.
+        """
+        if journal is not None:
+            journal.close()
         if self.failure is not None and journal is not None and len(journal):
             from mlperf_suite.mmlu.model import EngineLM
             from mlperf_suite.mmlu.tasks import load_tasks
