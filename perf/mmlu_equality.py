@@ -60,7 +60,10 @@ def lm_eval_backend(
 def _vllm_has_a_version() -> Iterator[None]:
     """lm-eval asks for the version of the distribution `vllm`; the CPU build has another name."""
     import vllm
+    from vllm.platforms import current_platform
 
+    # vLLM tells a CPU build by the version that is missing; it must have looked before.
+    current_platform.is_cpu()
     asked = importlib.metadata.version
 
     def answer(distribution_name: str) -> str:
