@@ -344,7 +344,7 @@ _USAGE_ERRORS: dict[str, tuple[list[str], list[str]]] = {
         ["--total-sample-count 100000: embedded has ", "allowed is 1 to "],
     ),
     "missing data": (["--dataset=TMP/nowhere.json"], ["--dataset TMP/nowhere.json: no such file"]),
-    "empty data": (["--dataset=TMP/empty.json"], ["--dataset TMP/empty.json: ", "not JSON"]),
+    "empty data": (["--dataset=TMP/empty.json"], ["--dataset TMP/empty.json: ", "is empty"]),
     "empty list": (["--dataset=TMP/list.json"], ["--dataset TMP/list.json: the file has no rows"]),
     "no JSON": (["--dataset=TMP/text.json"], ["--dataset TMP/text.json: line 1: not JSON"]),
     "missing field": (
