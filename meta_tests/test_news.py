@@ -169,7 +169,7 @@ def test_any_rows_are_read_back_as_they_were_written(
 
 _GOOD = json.dumps(ROWS[0])
 _FAULTS = {
-    "empty json": ("news.json", b"", ["line 1", "not JSON"]),
+    "empty json": ("news.json", b"", ["is empty"]),
     "empty list": ("news.json", b"[]", ["no rows"]),
     "empty jsonl": ("news.jsonl", b"\n \n", ["no rows"]),
     "not JSON": ("news.json", b'[{"article": ', ["line 1", "not JSON"]),

@@ -55,7 +55,7 @@ def failed_rules(offline_run, tokenizer, token_ids: Sequence[Sequence[int]]) -> 
         ROUNDS["v6.1"],
         read_logs(offline_run.folder / "Accuracy"),
         smoke=True,
-        scores=scores,
+        scores=scores.means,
         baseline=EMBEDDED.baselines["datacenter"],
     )
     print(scores)

@@ -73,7 +73,8 @@ def test_the_engine_used_every_core_and_no_prefix_cache(offline_run: SuiteRun) -
 
 def test_the_terminal_fits_80_columns(offline_run: SuiteRun) -> None:
     table = offline_run.output.split(" datacenter Offline ")[1]
-    lines = table.split("short test summary info")[0].splitlines()
+    # pytest-benchmark's own table follows, as wide as it likes; the path wraps where it must.
+    lines = table.split("\nreport: ")[0].splitlines()
     assert max(map(len, lines)) <= 80
 
 

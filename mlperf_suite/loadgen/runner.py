@@ -33,13 +33,14 @@ USER_CONF, AUDIT_CONF = "user.conf", "audit.config"
 _GRACE_S = 5.0
 _TICK_S = 0.25
 
-_abandoned: threading.Thread | None = None
+_abandoned: threading.Event | None = None
+"""Set when the run that was given up has come to its end after all."""
 _documented_call_spent = False
 
 
 def abandoned() -> bool:
     """Whether a LoadGen run of this process was given up and still goes on."""
-    return _abandoned is not None and _abandoned.is_alive()
+    return _abandoned is not None and not _abandoned.is_set()
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,18 +157,26 @@ def run_loadgen(
         audit_conf.write_text(plan.audit_conf_text())
     sut = Sut(engine, prompts, generation, stream=plan.scenario.streams)
     _take_trace(engine)  # what came before this run
+    # Not Thread.join: interrupted by Ctrl-C, Python 3.11's takes a running thread for ended.
+    ended = threading.Event()
     thread = threading.Thread(
         # Without a name LoadGen takes any audit.config that lies in the current folder.
         target=_start_test,
-        args=(sut, plan, loadgen_settings(plan, user_conf), log_settings(folder), str(audit_conf)),
+        args=(
+            sut,
+            plan,
+            loadgen_settings(plan, user_conf),
+            log_settings(folder),
+            str(audit_conf),
+            ended,
+        ),
         name="LoadGen",
         daemon=True,
     )
     started = time.monotonic()
     thread.start()
     try:
-        while thread.is_alive() and not sut.broken.is_set():
-            thread.join(_TICK_S)
+        while not ended.wait(_TICK_S) and not sut.broken.is_set():
             if on_progress is not None:
                 on_progress(
                     Progress(
@@ -183,9 +192,8 @@ def run_loadgen(
     finally:
         if sut.failure is not None:
             engine.abort()
-            thread.join(grace_s)
-            if thread.is_alive():
-                _abandoned = thread
+            if not ended.wait(grace_s):
+                _abandoned = ended
     if sut.failure is not None:
         raise RunError(sut.failure)
     elapsed = time.monotonic() - started
@@ -205,7 +213,9 @@ def _take_trace(engine: Engine) -> EngineTrace | None:
     return engine.take_trace() if isinstance(engine, TracingEngine) else None
 
 
-def _start_test(sut: Sut, plan: LoadPlan, settings: Any, log_settings: Any, audit: str) -> None:
+def _start_test(
+    sut: Sut, plan: LoadPlan, settings: Any, log_settings: Any, audit: str, ended: threading.Event
+) -> None:
     loadgen_sut = lg.ConstructSUT(sut.issue, sut.flush)
     qsl = lg.ConstructQSL(plan.samples, plan.samples, _keep, _keep)
     try:
@@ -216,6 +226,7 @@ def _start_test(sut: Sut, plan: LoadPlan, settings: Any, log_settings: Any, audi
         with contextlib.suppress(Exception):
             lg.DestroyQSL(qsl)
             lg.DestroySUT(loadgen_sut)
+        ended.set()
 
 
 def _keep(indices: list[int]) -> None:
