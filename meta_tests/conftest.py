@@ -53,7 +53,13 @@ def start_suite(results_dir: Path, *arguments: str, **environment: str) -> subpr
         stderr=subprocess.STDOUT,
         text=True,
         start_new_session=True,
+        # A shell ignores SIGINT for what it starts in the background, and children inherit that.
+        preexec_fn=_hear_ctrl_c,  # noqa: PLW1509 - it takes no lock
     )
+
+
+def _hear_ctrl_c() -> None:
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 def run_suite(results_dir: Path, *arguments: str, **environment: str) -> SuiteRun:
