@@ -2,7 +2,7 @@
 SHELL := /bin/bash
 PYTEST := .venv/bin/python -m pytest
 
-.PHONY: help setup offline server interactive singlestream edge compliance peak mmlu test test-slow lint locks perf clean
+.PHONY: help setup offline server interactive singlestream edge compliance peak mmlu submission-check test test-slow lint locks perf clean
 
 help:             ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 20
@@ -30,6 +30,9 @@ compliance: setup ## TEST06 in every scenario; ARGS="--logs FOLDER" judges logs 
 
 peak: setup       ## search for the highest valid Server rate
 	$(PYTEST) tests/performance/test_peak_qps.py -m server --find-peak-qps $(ARGS)
+
+submission-check: setup ## judge a finished submission tree (TREE=DIR)
+	$(PYTEST) -m compliance --logs=$(TREE) $(ARGS)
 
 mmlu: setup       ## the MMLU score, through lm-eval on the same engine
 	$(PYTEST) -m mmlu $(ARGS)

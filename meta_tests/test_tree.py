@@ -191,14 +191,26 @@ DAMAGES = {
     "no summary": (_gone(PERF / "mlperf_log_summary.txt"), {"required_files"}),
     "no system description": (
         _gone("systems/box.json"),
-        {"required_files", "system_description"},
+        {"required_files", "system_description", "system_fields"},
     ),
     "a system description that is not JSON": (
         _text("systems/box.json", "{", ""),
-        {"system_description"},
+        {"system_description", "system_fields"},
     ),
     "another submitter": (
         _text("systems/box.json", "Someone", "Somebody"),
+        {"system_description"},
+    ),
+    "a system that says nothing of its cooling": (
+        _text("systems/box.json", '"cooling": "made up"', '"cooling": ""'),
+        {"system_fields"},
+    ),
+    "a system without a field that may be empty": (
+        _text("systems/box.json", '"hw_notes"', '"notes"'),
+        {"system_fields"},
+    ),
+    "a system behind a network in the closed division": (
+        _text("systems/box.json", "{", '{"is_network": "true", '),
         {"system_description"},
     ),
     "an edge system": (_text("systems/box.json", "datacenter", "edge"), {"system_description"}),
@@ -248,9 +260,9 @@ def test_a_damage_is_seen_by_its_rules_alone(name, submission, tmp_path):
     damage(submission)
     wrong = failed(tmp_path)
     assert {rule for names in wrong.values() for rule in names} == rules
-    everywhere = {"src", "systems"}
-    if not any(word in name for word in ("sources", "system d", "submitter", "edge system")):
-        assert set(wrong) == {"Someone-box-llama3.1-8b-Server"}, everywhere
+    of_every_result = {"system_description", "system_fields"}
+    if not rules & of_every_result and name != "no sources":
+        assert set(wrong) == {"Someone-box-llama3.1-8b-Server"}
 
 
 def test_interactive_is_held_to_its_own_limits(submission, tmp_path):

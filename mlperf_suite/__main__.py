@@ -1,4 +1,4 @@
-"""Commands for after the fact: python -m mlperf_suite report RUN, … compare RUN RUN…"""
+"""Commands for after the fact: python -m mlperf_suite report, … compare, … submission."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from mlperf_suite.benchmarks.rounds import ROUNDS
 from mlperf_suite.errors import SuiteError, UsageError
 
 
@@ -16,13 +17,14 @@ def _add_report(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
     parser.set_defaults(do=_report)
 
 
-def _report(arguments: argparse.Namespace) -> None:
+def _report(arguments: argparse.Namespace) -> int:
     from mlperf_suite.reports.writing import refresh_figures, write_reports
 
     folder: Path = arguments.run
     refresh_figures(folder)
     write_reports(folder)
     print(f"{folder / 'report.md'}\n{folder / 'report.html'}")
+    return 0
 
 
 def _add_compare(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -37,7 +39,7 @@ def _add_compare(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
     parser.set_defaults(do=_compare)
 
 
-def _compare(arguments: argparse.Namespace) -> None:
+def _compare(arguments: argparse.Namespace) -> int:
     from mlperf_suite.reports.comparing import comparison_table, plot_comparison
     from mlperf_suite.results.reference import load_reference
 
@@ -50,31 +52,105 @@ def _compare(arguments: argparse.Namespace) -> None:
     print(comparison_table(references, allowed / 100))
     plot_comparison(references, arguments.plot)
     print(f"\nplot: {arguments.plot}")
+    return 0
+
+
+def _add_submission(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    parser = commands.add_parser(
+        "submission",
+        help="build the official directory tree from results, or say why they would not stand",
+    )
+    parser.add_argument(
+        "--results",
+        nargs="+",
+        type=Path,
+        required=True,
+        metavar="RUN",
+        help="result folders: accuracy, performance and TEST06 of each scenario",
+    )
+    parser.add_argument("--submitter", required=True, help="your organization's name in the tree")
+    parser.add_argument(
+        "--system",
+        required=True,
+        metavar="FILE|auto",
+        help="the system's description; auto: what this machine tells of itself",
+    )
+    parser.add_argument("--division", choices=("closed", "open"), required=True)
+    parser.add_argument("--round", choices=tuple(ROUNDS), required=True)
+    parser.add_argument("--out", type=Path, required=True, help="the tree's folder, made new")
+    parser.add_argument(
+        "--measurements",
+        type=Path,
+        metavar="FILE",
+        help="JSON: what the measurements' file says of the weights and the run does not know",
+    )
+    parser.add_argument(
+        "--allow-replay",
+        action="store_true",
+        help="take runs of a replay engine; the tree then says that it is no measurement",
+    )
+    parser.set_defaults(do=_submission)
+
+
+def _submission(arguments: argparse.Namespace) -> int:
+    from mlperf_suite.results.system import describe_system
+    from mlperf_suite.submission.build import RefusedError, SubmissionRequest, build_submission
+
+    request = SubmissionRequest(
+        tuple(arguments.results),
+        arguments.submitter,
+        arguments.system,
+        arguments.division,
+        ROUNDS[arguments.round],
+        arguments.out,
+        arguments.measurements,
+        arguments.allow_replay,
+    )
+    try:
+        built = build_submission(request, describe_system())
+    except RefusedError as refused:
+        for reason in refused.reasons:
+            print(f"refused: {reason}", file=sys.stderr)
+        print(f"no tree was written to {request.out}", file=sys.stderr)
+        return 2
+    print(f"{built.root}: {built.system}, {request.round.name}, {request.division}")
+    if built.notice:
+        print(built.notice)
+    print(f"{built.rules_passed} rules passed; judge it again: make submission-check TREE={built.root}")
+    for path, fields in built.unfilled.items():
+        print(f"still to be filled in by a person, in {path}:")
+        for field in fields:
+            print(f"  {field}")
+    return 1 if built.unfilled else 0
 
 
 COMMANDS: tuple[Callable[[argparse._SubParsersAction[argparse.ArgumentParser]], None], ...] = (
     _add_report,
     _add_compare,
+    _add_submission,
 )
-"""Each adds its sub-command, and sets `do` to what it does."""
+"""Each adds its sub-command, and sets `do` to what it does and which exit status that gives."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run a command. Returns the exit status: 0, or 2 for what cannot be done."""
+    """Run a command. Returns the exit status.
+
+    0; 1 for a submission that a person must still fill in; 2 for what cannot be done.
+    """
     parser = argparse.ArgumentParser(prog="python -m mlperf_suite", description=__doc__)
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     for add in COMMANDS:
         add(commands)
     parsed = parser.parse_args(arguments)
     try:
-        parsed.do(parsed)
+        status: int = parsed.do(parsed)
     except SuiteError as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
     except OSError as error:
         print(f"error: {error.filename}: {error.strerror}", file=sys.stderr)
         return 2
-    return 0
+    return status
 
 
 if __name__ == "__main__":

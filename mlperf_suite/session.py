@@ -373,6 +373,7 @@ class Session:
         """Write what is known of a result by now: config, summary, report, index."""
         folder = result.folder
         folder.write(CONFIG_JSON, self.config_json(result.benchmark.category))
+        folder.record_checksums()
         summary = self.summary(result)
         folder.write(SUMMARY_JSON, summary)
         write_reports(folder.path)

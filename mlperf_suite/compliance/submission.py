@@ -23,7 +23,49 @@ MEASUREMENT_FIELDS = (
     "weight_transformations",
 )
 """What the measurements' JSON file must say (SYSTEM_IMP_REQUIRED_FILES of the checker)."""
+SYSTEM_FIELDS_FILLED = (
+    "division",
+    "submitter",
+    "system_type",
+    "status",
+    "system_name",
+    "number_of_nodes",
+    "host_processor_model_name",
+    "host_processors_per_node",
+    "host_processor_core_count",
+    "host_memory_capacity",
+    "host_memory_configuration",
+    "host_storage_capacity",
+    "host_storage_type",
+    "host_networking",
+    "host_network_card_count",
+    "host_networking_topology",
+    "accelerators_per_node",
+    "accelerator_model_name",
+    "accelerator_memory_capacity",
+    "accelerator_host_interconnect",
+    "accelerator_memory_configuration",
+    "accelerator_interconnect",
+    "cooling",
+    "framework",
+    "operating_system",
+    "other_software_stack",
+)
+"""What a system's JSON file must say (SYSTEM_DESC_MEANINGFUL_RESPONSE_REQUIRED_FIELDS)."""
+SYSTEM_FIELDS_PRESENT = (
+    "host_processor_frequency",
+    "host_processor_caches",
+    "host_processor_interconnect",
+    "accelerator_frequency",
+    "accelerator_interconnect_topology",
+    "accelerator_on-chip_memories",
+    "hw_notes",
+    "sw_notes",
+    "system_type_detail",
+)
+"""What it must have besides, empty or not (SYSTEM_DESC_REQUIRED_FIELDS of the checker)."""
 STATUSES = ("available", "preview", "rdi")
+_NETWORK = "is_network"
 SYSTEM_TYPES = ("datacenter", "edge", "datacenter,edge", "edge,datacenter")
 
 
@@ -133,11 +175,29 @@ def system_description(result: ResultFacts) -> Verdict:
             ("division", _same(says.get("division"), result.division)),
             ("status", str(says.get("status")).lower() in STATUSES),
             ("system_type", _covers(says.get("system_type"), result.category)),
+            ("is_network", result.division != "closed" or not _same(says.get(_NETWORK), "true")),
         )
         if not fits
     ]
     required = f"{result.submitter}, {result.division}, {result.category}"
     return verdict(not wrong, ", ".join(wrong) or required, required)
+
+
+@result_rule
+def system_fields(result: ResultFacts) -> Verdict:
+    """The system's JSON file has every field that the checker asks for, filled in where it must."""
+    required = "every field, filled in"
+    if result.system.problem:
+        return verdict(False, result.system.problem, required)
+    wrong = missing_system_fields(result.system.content)
+    return verdict(not wrong, ", ".join(wrong) or required, required)
+
+
+def missing_system_fields(says: Mapping[str, Any]) -> list[str]:
+    """The fields that a system's JSON file must still get, each with what is wrong with it."""
+    absent = [name for name in SYSTEM_FIELDS_PRESENT if name not in says]
+    empty = [name for name in SYSTEM_FIELDS_FILLED if not says.get(name)]
+    return [f"{name} empty" for name in empty] + [f"{name} missing" for name in absent]
 
 
 def _same(found: object, name: str) -> bool:

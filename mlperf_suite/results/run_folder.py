@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import json
 import re
 import shutil
@@ -15,6 +16,17 @@ from mlperf_suite.errors import UsageError
 from mlperf_suite.secrets import scrub
 
 SUMMARY_JSON, CONFIG_JSON = "summary.json", "config.json"
+CHECKSUMS_JSON = "checksums.json"
+_EVIDENCE = (
+    "*/mlperf_log_*",
+    "*/user.conf",
+    "*/rouge.json",
+    "Compliance/verdicts.json",
+    "*/*/mlperf_log_*",
+    "*/*/user.conf",
+    "*/*/audit.config",
+)
+"""What a run is judged by, and what no report made later writes again."""
 _RUN_NAME = re.compile(r"\d{8}-\d{6}(-[a-z]+){1,2}(-\d+)?")
 
 
@@ -67,6 +79,14 @@ class RunFolder:
     def write_text(self, name: str, text: str) -> None:
         (self.path / name).write_text(text, encoding="utf-8")
 
+    def record_checksums(self) -> None:
+        """Write down the SHA-256 of what the runs wrote, each file once, when it is complete."""
+        known = read_checksums(self.path)
+        new = [path for path in _evidence(self.path) if _named(self.path, path) not in known]
+        known |= {_named(self.path, path): file_sha256(path) for path in new}
+        known[CONFIG_JSON] = file_sha256(self.path / CONFIG_JSON)
+        self.write(CHECKSUMS_JSON, {"algorithm": "sha256", "files": known})
+
     def publish(self, *, keep_all: bool) -> None:
         """Point `latest` here; without `keep_all`, drop older runs of its kind."""
         results_dir = self.path.parent
@@ -80,6 +100,44 @@ class RunFolder:
             link.unlink()
         link.symlink_to(self.path.name)
         link.replace(results_dir / "latest")
+
+
+def file_sha256(path: Path) -> str:
+    """The SHA-256 of a file, in hex."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _evidence(folder: Path) -> list[Path]:
+    return sorted({p for pattern in _EVIDENCE for p in folder.glob(pattern) if p.is_file()})
+
+
+def _named(folder: Path, path: Path) -> str:
+    return path.relative_to(folder).as_posix()
+
+
+def read_checksums(folder: Path) -> dict[str, str]:
+    """SHA-256 by the path in a run's folder, as the run wrote it down; empty where it did not."""
+    files = (_read_object(folder / CHECKSUMS_JSON) or {}).get("files")
+    return {str(k): str(v) for k, v in files.items()} if isinstance(files, dict) else {}
+
+
+def changed_since_run(folder: Path) -> list[str]:
+    """One line for each file that is not as the run left it: changed, missing, or new."""
+    known = read_checksums(folder)
+    found = {_named(folder, path) for path in _evidence(folder)} | {CONFIG_JSON}
+    if not known:
+        return [f"no {CHECKSUMS_JSON}: nothing shows that the logs are the run's own"]
+    changed = []
+    for name in sorted(found | set(known)):
+        path = folder / name
+        if name not in known:
+            changed.append(f"{name} was put there after the run")
+        elif not path.is_file():
+            changed.append(f"{name} is missing")
+        elif file_sha256(path) != known[name]:
+            changed.append(f"{name} was changed after the run")
+    return changed
 
 
 def run_folders(results_dir: Path) -> list[Path]:

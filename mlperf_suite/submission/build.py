@@ -1,0 +1,296 @@
+"""Builds a submission tree from result folders, judges it, and refuses what would not stand.
+
+Nothing appears under the folder asked for unless the tree is whole and judged.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from mlperf_suite.benchmarks.rounds import Round
+from mlperf_suite.compliance.judging import ACCURACY_TXT, VERIFY_TXT, judge_folder
+from mlperf_suite.compliance.rules import Division
+from mlperf_suite.compliance.submission import missing_system_fields
+from mlperf_suite.errors import SuiteError, UsageError
+from mlperf_suite.loadgen.logs import ACCURACY, DETAIL, SUMMARY
+from mlperf_suite.loadgen.plan import Mode
+from mlperf_suite.results.run_folder import file_sha256, write_json
+from mlperf_suite.submission.runs import (
+    SuiteRun,
+    read_run,
+    refusals_of_pair,
+    refusals_of_run,
+    refusals_of_systems,
+)
+from mlperf_suite.submission.system import describe_machine, different_machine, read_system
+from mlperf_suite.submission.texts import (
+    REPLAY_NOTICE,
+    accuracy_txt,
+    cut_accuracy_log,
+    measurements,
+    missing_measurements,
+    read_measurements,
+    readme,
+    source_readme,
+    user_conf,
+    verify_accuracy_txt,
+)
+
+AUTO = "auto"
+_FOR_A_PERSON = frozenset({"system_fields", "system_description", "measurements"})
+"""Rules about what only a person can say: a tree is built without it, and says what is missing."""
+_SUBMITTER = re.compile(r"[A-Za-z0-9][\w.+-]*")
+
+
+class RefusedError(SuiteError):
+    """Results that cannot be submitted; `reasons` has one line each."""
+
+    def __init__(self, reasons: Sequence[str]) -> None:
+        self.reasons = tuple(reasons)
+        super().__init__(f"refused, for {len(self.reasons)} reasons: {'; '.join(self.reasons)}")
+
+
+@dataclass(frozen=True, slots=True)
+class SubmissionRequest:
+    """What is to be submitted. `system`: a JSON file, or "auto" for what the machine tells."""
+
+    results: tuple[Path, ...]
+    submitter: str
+    system: str
+    division: Division
+    round: Round
+    out: Path
+    measurements: Path | None = None
+    allow_replay: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Submission:
+    """A tree that was built. `unfilled`: what a person must still write, by file.
+
+    `notice`: what stands in every file of a tree that is no measurement, else empty.
+    """
+
+    root: Path
+    system: str
+    notice: str
+    rules_passed: int
+    unfilled: Mapping[Path, tuple[str, ...]]
+
+
+@dataclass(frozen=True, slots=True)
+class _Result:
+    """One scenario: the run that each mode is taken from."""
+
+    runs: Mapping[Mode, SuiteRun]
+
+    @property
+    def main(self) -> SuiteRun:
+        return self.runs["performance"]
+
+
+def build_submission(request: SubmissionRequest, here: Mapping[str, Any]) -> Submission:
+    """Build the tree of the request's round under `out`.
+
+    `here`: this machine, as describe_system gives it. Raises UsageError for a request that makes
+    no sense, RefusedError with every reason for results that cannot be submitted.
+    """
+    if not _SUBMITTER.fullmatch(request.submitter):
+        raise UsageError(
+            f"--submitter {request.submitter}: letters, digits and . _ + - (it names a folder)"
+        )
+    if request.out.exists() and (not request.out.is_dir() or any(request.out.iterdir())):
+        raise UsageError(f"--out {request.out}: is there already; name a folder that is not")
+    runs = [read_run(folder) for folder in dict.fromkeys(request.results)]
+    reasons = [
+        f"{run}: {reason}"
+        for run in runs
+        for reason in refusals_of_run(run, request.round, allow_replay=request.allow_replay)
+    ]
+    reasons += refusals_of_systems(runs)
+    results, of_results = _results(runs)
+    reasons += of_results
+    if reasons:
+        raise RefusedError(reasons)
+    system = _system(request, runs, here)
+    if any(run.is_replay for run in runs):
+        system["sw_notes"] = " ".join(filter(None, (system.get("sw_notes"), REPLAY_NOTICE)))
+    given = read_measurements(request.measurements) if request.measurements else {}
+    made = request.out.with_name(request.out.name + ".part")
+    shutil.rmtree(made, ignore_errors=True)
+    try:
+        tree = _Tree(made, request, _folder_name(str(system["system_name"])))
+        tree.write_system(system)
+        for result in results:
+            tree.write_result(result, given)
+        passed, failed = _judge(made, request.round)
+        if failed:
+            raise RefusedError(failed)
+        request.out.parent.mkdir(parents=True, exist_ok=True)
+        if request.out.exists():
+            request.out.rmdir()
+        made.replace(request.out)
+    finally:
+        shutil.rmtree(made, ignore_errors=True)
+    unfilled = {request.out / name: fields for name, fields in tree.unfilled.items() if fields}
+    notice = REPLAY_NOTICE if any(run.is_replay for run in runs) else ""
+    return Submission(request.out, tree.system, notice, passed, unfilled)
+
+
+def _results(runs: Sequence[SuiteRun]) -> tuple[list[_Result], list[str]]:
+    """The runs by scenario, and what keeps them from being results."""
+    chosen: dict[tuple[str, str], dict[Mode, SuiteRun]] = {}
+    reasons = []
+    for run in runs:
+        modes = chosen.setdefault((run.benchmark.id, run.scenario.name), {})
+        for mode in run.modes:
+            if mode in modes:
+                of = f"{run.benchmark.id} {run.scenario.name} {mode}"
+                reasons.append(f"{run}: {of} is in {modes[mode]} too; name one of them")
+            modes.setdefault(mode, run)
+    for (benchmark, scenario), modes in chosen.items():
+        for mode in ("accuracy", "performance"):
+            if modes and mode not in modes:
+                reasons.append(f"{benchmark} {scenario}: no {mode} run among the results")
+        if "performance" in modes:
+            for mode in ("accuracy", "test06"):
+                other = modes.get(mode, modes["performance"])
+                reasons += [
+                    f"{benchmark} {scenario}: not the same in {mode} and performance: {reason}"
+                    for reason in refusals_of_pair(other, modes["performance"])
+                ]
+    return [_Result(modes) for modes in chosen.values()], reasons
+
+
+def _system(
+    request: SubmissionRequest, runs: Sequence[SuiteRun], here: Mapping[str, Any]
+) -> dict[str, Any]:
+    """The system's description; what the submission itself says is put in where it is absent."""
+    categories = sorted({run.category for run in runs})
+    said = {
+        "submitter": request.submitter,
+        "division": request.division,
+        "system_type": ",".join(categories),
+    }
+    if request.system == AUTO:
+        differing = different_machine(runs[0].system, here)
+        if differing:
+            raise UsageError(
+                f"--system auto: the runs were made on another machine ({'; '.join(differing)}); "
+                f"give its description as a file"
+            )
+        return describe_machine(runs[0].system) | said
+    described = {**said, **read_system(Path(request.system))}
+    if not described.get("system_name"):
+        raise UsageError(f"--system {request.system}: system_name is missing, it names the folder")
+    return described
+
+
+def _folder_name(system_name: str) -> str:
+    """The system's name as the name of a folder."""
+    return re.sub(r"[^A-Za-z0-9.+-]+", "_", system_name).strip("_.") or "system"
+
+
+def _judge(root: Path, round_: Round) -> tuple[int, list[str]]:
+    """How many rules the tree passes, and those that it fails, one line each."""
+    passed, failed = 0, []
+    for judged in judge_folder(root, round_):
+        passed += judged.count("passed")
+        failed += [
+            f"{judged.name}: {v.rule}: found {v.found}, required {v.required}"
+            for v in judged.verdicts
+            if v.status == "failed" and v.rule not in _FOR_A_PERSON
+        ]
+    return passed, failed
+
+
+class _Tree:
+    """Writes the files of one system's results in the layout of the round."""
+
+    def __init__(self, root: Path, request: SubmissionRequest, system: str) -> None:
+        self.system = system
+        self.unfilled: dict[Path, tuple[str, ...]] = {}
+        self._root = root
+        self._home = root / request.division / request.submitter
+        self._layout = request.round.layout
+
+    def _place(self, branch: str, run: SuiteRun) -> Path:
+        """The scenario's folder; layout v5 has its branches side by side."""
+        parts = (self.system, run.benchmark.id, run.scenario.name)
+        return self._home.joinpath("results" if self._layout == "v6" else branch, *parts)
+
+    def _write_json(self, path: Path, content: Mapping[str, Any], unfilled: list[str]) -> None:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_json(path, content)
+        self.unfilled[path.relative_to(self._root)] = tuple(unfilled)
+
+    def write_system(self, system: Mapping[str, Any]) -> None:
+        path = self._home / "systems" / f"{self.system}.json"
+        self._write_json(path, system, missing_system_fields(system))
+
+    def write_result(self, result: _Result, given: Mapping[str, Any]) -> None:
+        run = result.main
+        notice = REPLAY_NOTICE if any(r.is_replay for r in result.runs.values()) else ""
+        results = self._place("results", run)
+        self._write_accuracy(result.runs["accuracy"], results / "accuracy", notice)
+        _copy_logs(run.logs("performance"), results / "performance" / "run_1")
+        if "test06" in result.runs:
+            of_audit = result.runs["test06"]
+            self._write_test06(of_audit, self._place("compliance", of_audit) / "TEST06", notice)
+        folder = self._place("measurements", run)
+        self._write_measurements(run, folder, given, notice)
+        code = "src" if self._layout == "v6" else "code"
+        _write_text(self._home / code / run.benchmark.id / "README.md", source_readme(run, notice))
+
+    def _write_accuracy(self, run: SuiteRun, folder: Path, notice: str) -> None:
+        logs = run.logs("accuracy")
+        _copy_logs(logs, folder)
+        log = logs / ACCURACY
+        (folder / ACCURACY).write_bytes(cut_accuracy_log(log.read_bytes()))
+        rouge = _read_json(logs / "rouge.json")
+        _write_text(folder / ACCURACY_TXT, accuracy_txt(rouge, file_sha256(log), notice))
+
+    def _write_test06(self, run: SuiteRun, folder: Path, notice: str) -> None:
+        logs = run.logs("test06")
+        _copy_logs(logs, folder / "performance" / "run_1")
+        (folder / "accuracy").mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(logs / ACCURACY, folder / "accuracy" / ACCURACY)
+        verdicts = _read_json(logs.parent / "verdicts.json")
+        _write_text(folder / VERIFY_TXT, verify_accuracy_txt(verdicts, notice))
+
+    def _write_measurements(
+        self, run: SuiteRun, folder: Path, given: Mapping[str, Any], notice: str
+    ) -> None:
+        content = measurements(run, given, notice)
+        name = "measurements.json"
+        if self._layout == "v5":
+            name = f"{self.system}_vllm_{run.scenario.name}.json"
+        self._write_json(folder / name, content, missing_measurements(content))
+        conf = (run.logs("performance") / "user.conf").read_text(encoding="utf-8")
+        _write_text(folder / "user.conf", user_conf(conf, notice))
+        _write_text(folder / "README.md", readme(run, notice))
+
+
+def _copy_logs(logs: Path, folder: Path) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    for name in (DETAIL, SUMMARY):
+        shutil.copyfile(logs / name, folder / name)
+
+
+def _write_text(path: Path, text: str) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text, encoding="utf-8")
+
+
+def _read_json(path: Path) -> Any:
+    """A file that the run wrote and that its checksum stands for. Raises RefusedError."""
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise RefusedError([f"{path}: {error}"]) from error

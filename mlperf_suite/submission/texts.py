@@ -1,0 +1,138 @@
+"""The small files of a submission that a person or the official checker reads."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from mlperf_suite import __version__
+from mlperf_suite.benchmarks.tasks import OFFICIAL, ROUGE_NAMES
+from mlperf_suite.compliance.submission import MEASUREMENT_FIELDS
+from mlperf_suite.errors import UsageError
+from mlperf_suite.results.reading import part
+from mlperf_suite.submission.runs import SuiteRun
+
+REPLAY_NOTICE = (
+    "Made from a replay of prepared answers at a set pace, to prove the form of a submission: "
+    "not a measurement of any system, not an MLPerf result."
+)
+_HALF_BYTES = 4096
+_CUT = b"\n\n...\n\n"
+"""The ends of an accuracy log that are kept, and what stands between them: as the official
+truncate_accuracy_log.py cuts it."""
+
+
+def accuracy_txt(rouge: Mapping[str, Any], log_sha256: str, notice: str) -> str:
+    """accuracy.txt: the scores as the official accuracy script prints them, the log's hash."""
+    scores: dict[str, Any] = {name: rouge[name] for name in ROUGE_NAMES}
+    scores |= {"gen_len": rouge["run_gen_len"], "gen_num": rouge["run_gen_num"]}
+    said = f"\n{notice}\n" if notice else "\n"
+    return f"\nResults\n{said}\n{scores}\n\nhash={log_sha256}\n"
+
+
+def cut_accuracy_log(content: bytes) -> bytes:
+    """The beginning and the end of an accuracy log; a short one whole."""
+    if len(content) <= 2 * _HALF_BYTES:
+        return content
+    return content[:_HALF_BYTES] + _CUT + content[-_HALF_BYTES:]
+
+
+def verify_accuracy_txt(verdicts: Sequence[Mapping[str, Any]], notice: str) -> str:
+    """TEST06's verify_accuracy.txt from the run's verdicts, in the official script's words."""
+    status = {v["rule"]: v["status"] == "passed" for v in verdicts}
+    first = status.get("test06_first_token", "Skipped")
+    ends, counts = status.get("test06_eos", False), status.get("test06_token_count", False)
+    complete = "complete" if first and ends and counts else "failed"
+    lines = [
+        f"First token check pass: {first}",
+        f"EOS check pass: {ends}",
+        f"Sample length check pass: {counts}",
+        f"TEST06 verification {complete}",
+        *([notice] if notice else []),
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def user_conf(content: str, notice: str) -> str:
+    """The run's user.conf; LoadGen takes a line that begins with # for a comment."""
+    return f"# {notice}\n{content}" if notice else content
+
+
+def read_measurements(path: Path) -> dict[str, Any]:
+    """A person's words on the weights. Raises UsageError where they cannot be read."""
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise UsageError(f"--measurements {path}: {error.strerror}") from error
+    except ValueError as error:
+        raise UsageError(f"--measurements {path}: not JSON: {error}") from error
+    if not isinstance(content, dict):
+        raise UsageError(f"--measurements {path}: a JSON object is wanted")
+    return content
+
+
+def measurements(run: SuiteRun, given: Mapping[str, Any], notice: str) -> dict[str, Any]:
+    """The measurements' JSON: what the run knows of its weights, under what a person says.
+
+    The weights of a local folder may be anybody's; of them only their type is known.
+    """
+    engine = part(run.config, "engine", "settings")
+    known = dict.fromkeys(MEASUREMENT_FIELDS, "")
+    known["input_data_types"] = "int32"
+    known["weight_data_types"] = str(engine.get("dtype") or run.settings.get("precision") or "")
+    quantized = "quantization" in part(run.settings, "engine_args")
+    if run.settings.get("model") == OFFICIAL.model and not quantized:
+        known["starting_weights_filename"] = OFFICIAL.model
+        known["retraining"] = "no"
+        known["weight_transformations"] = "none"
+    return {**known, **given, **({"note": notice} if notice else {})}
+
+
+def missing_measurements(says: Mapping[str, Any]) -> list[str]:
+    """The fields of the measurements that a person must still say."""
+    return [name for name in MEASUREMENT_FIELDS if not says.get(name)]
+
+
+def readme(run: SuiteRun, notice: str) -> str:
+    """The scenario's README.md: what was run, with what, and how to run it again."""
+    settings, engine, system = run.settings, part(run.config, "engine"), run.system
+    arguments = part(settings, "engine_args")
+    shown = {
+        "benchmark": f"{run.benchmark.id}, {run.scenario.name}, {run.category}",
+        "round": settings.get("round"),
+        "model": settings.get("model"),
+        "data set": f"{_dataset(run)}",
+        "engine": f"{engine.get('name')} {engine.get('version')}",
+        "precision": settings.get("precision"),
+        "tensor parallel size": settings.get("tensor_parallel_size") or "1",
+        "engine arguments": ", ".join(f"{k}={v}" for k, v in arguments.items()) or "none",
+        "LoadGen": system.get("loadgen_version"),
+        "suite": f"mlperf-suite {__version__}",
+    }
+    rows = "\n".join(f"| {name} | {value} |" for name, value in shown.items())
+    marker = f"{run.scenario.name.lower()} and {run.category}"
+    said = f"{notice}\n\n" if notice else ""
+    return (
+        f"# {run.benchmark.id} {run.scenario.name}\n\n{said}"
+        f"| | |\n|---|---|\n{rows}\n\n"
+        f'To run it again:\n\n```\npytest -m "{marker}" --profile official '
+        f"--round {settings.get('round')} --model {settings.get('model')}\n```\n"
+    )
+
+
+def _dataset(run: SuiteRun) -> str:
+    data = part(run.config, "dataset")
+    return f"{data.get('name')}, {data.get('samples')} samples, sha256 {data.get('sha256')}"
+
+
+def source_readme(run: SuiteRun, notice: str) -> str:
+    """The README.md of the benchmark's source folder: which code made the results."""
+    said = f"{notice}\n\n" if notice else ""
+    return (
+        f"# {run.benchmark.id}\n\n{said}"
+        f"Run with mlperf-suite {__version__} on vLLM {run.system.get('vllm_version')} and "
+        f"LoadGen {run.system.get('loadgen_version')}. Put the changes that were made to either, "
+        f"and the code that is not public, into this folder.\n"
+    )
