@@ -457,7 +457,7 @@ def test_a_machine_that_tells_nothing_leaves_all_to_a_person(tmp_path):
 def test_disks_cards_and_caches_are_read_from_sys(tmp_path):
     for path, text in {
         "proc/cpuinfo": "\n\n".join(
-            f"processor\t: {n}\nmodel name\t: Made Up 9\nphysical id\t: {n // 4}\ncore id\t: {n % 4}"
+            f"model name\t: Made Up 9\nphysical id\t: {n // 4}\ncore id\t: {n % 4}"
             for n in range(8)
         ),
         "proc/meminfo": "MemTotal:       16777216 kB\n",

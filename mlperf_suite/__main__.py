@@ -116,7 +116,8 @@ def _submission(arguments: argparse.Namespace) -> int:
     print(f"{built.root}: {built.system}, {request.round.name}, {request.division}")
     if built.notice:
         print(built.notice)
-    print(f"{built.rules_passed} rules passed; judge it again: make submission-check TREE={built.root}")
+    print(f"{built.rules_passed} rules passed; to judge it again:")
+    print(f"  make submission-check TREE={built.root}")
     for path, fields in built.unfilled.items():
         print(f"still to be filled in by a person, in {path}:")
         for field in fields:
