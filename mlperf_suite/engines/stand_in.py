@@ -72,8 +72,6 @@ class StandInEngine:
         stream: bool,
     ) -> None:
         now = time.monotonic()
-        first_at = now + self.delays.first_token_s
-        last_at = first_at + self.delays.rest_s
         with self._changed:
             for request in requests:
                 number = next(self._requests)
@@ -84,10 +82,19 @@ class StandInEngine:
                     self._at(now, partial(listener.failed, tag, error))
                     continue
                 tokens = self._answer(request.prompt_token_ids)[: generation.max_new_tokens]
+                first_at, last_at = self._times(now, len(tokens))
                 if stream:
                     self._at(first_at, partial(listener.first_token, tag, tokens[:1]))
                 self._at(last_at, partial(listener.finished, tag, tokens))
             self._changed.notify()
+
+    def _times(self, now: float, tokens: int) -> tuple[float, float]:
+        """When a request that came `now` has its first token and its last (time.monotonic, s).
+
+        Called for each request in the order in which they come, `tokens` long its answer.
+        """
+        first_at = now + self.delays.first_token_s
+        return first_at, first_at + self.delays.rest_s
 
     def _at(self, when: float, action: Callable[[], None]) -> None:
         heapq.heappush(self._due, (when, next(self._order), action))

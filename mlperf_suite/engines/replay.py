@@ -1,0 +1,60 @@
+"""An engine that plays back prepared answers at a set pace, to prove what follows a run.
+
+A submission tree can be made and checked at full size only from full-size runs. This engine makes
+them on any machine, in MLPerf's own time; no result made with it is a measurement of anything,
+and its description says so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from mlperf_suite.engines.protocol import EngineDescription
+from mlperf_suite.engines.stand_in import Delays, StandInEngine
+
+
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """How fast answers are played back.
+
+    `samples_per_s`: how many answers end in a second, over all requests and in the order in which
+    they came. `first_token_s`: from a request to its first token at the soonest. `token_s`:
+    between one of its tokens and the next at the soonest.
+    """
+
+    samples_per_s: float
+    first_token_s: float = 0.0
+    token_s: float = 0.0
+
+
+class ReplayEngine(StandInEngine):
+    """Answers each prompt with the tokens prepared for it.
+
+    `answers`: by a prompt's token ids, the output's. `pace`: asked at each query, since one
+    session's runs may each have their own.
+    """
+
+    def __init__(
+        self,
+        answers: Mapping[tuple[int, ...], Sequence[int]],
+        pace: Callable[[], Pace],
+        model: str,
+    ) -> None:
+        super().__init__(Delays(), lambda prompt: answers[tuple(prompt)], model=model)
+        self._model = model
+        self._pace = pace
+        self._last_end = 0.0
+
+    @property
+    def description(self) -> EngineDescription:
+        return EngineDescription(
+            "replay of prepared answers", "1", self._model, True, super().description.max_model_len
+        )
+
+    def _times(self, now: float, tokens: int) -> tuple[float, float]:
+        pace = self._pace()
+        first_at = now + pace.first_token_s
+        turn = max(now, self._last_end) + 1 / pace.samples_per_s
+        self._last_end = max(first_at + (tokens - 1) * pace.token_s, turn)
+        return first_at, self._last_end
