@@ -17,10 +17,10 @@ from mlperf_suite.benchmarks.rounds import ROUNDS, Round
 from mlperf_suite.benchmarks.table import LLAMA3_1_8B, LLAMA3_1_8B_EDGE, Benchmark, Scenario
 from mlperf_suite.benchmarks.tasks import BASELINES, OFFICIAL, ROUGE_NAMES
 from mlperf_suite.compliance.judging import judge_folder
+from mlperf_suite.engines.replay import REPLAY
 from mlperf_suite.loadgen.logs import ACCURACY, DETAIL
 from mlperf_suite.results.run_folder import RunFolder, changed_since_run, read_checksums
 from mlperf_suite.results.system import describe_system
-from mlperf_suite.submission.runs import REPLAY
 from mlperf_suite.submission.system import describe_machine, different_machine
 from mlperf_suite.submission.texts import REPLAY_NOTICE, cut_accuracy_log
 

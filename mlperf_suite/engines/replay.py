@@ -13,6 +13,9 @@ from dataclasses import dataclass
 from mlperf_suite.engines.protocol import EngineDescription
 from mlperf_suite.engines.stand_in import Delays, StandInEngine
 
+REPLAY = "replay of prepared answers"
+"""The engine's name in every description of it."""
+
 
 @dataclass(frozen=True, slots=True)
 class Pace:
@@ -48,9 +51,8 @@ class ReplayEngine(StandInEngine):
 
     @property
     def description(self) -> EngineDescription:
-        return EngineDescription(
-            "replay of prepared answers", "1", self._model, True, super().description.max_model_len
-        )
+        room = super().description.max_model_len
+        return EngineDescription(REPLAY, "1", self._model, True, room)
 
     def _times(self, now: float, tokens: int) -> tuple[float, float]:
         pace = self._pace()

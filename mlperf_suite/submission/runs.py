@@ -9,13 +9,13 @@ from typing import Any
 
 from mlperf_suite.benchmarks.rounds import Round
 from mlperf_suite.benchmarks.table import BENCHMARKS, Benchmark, Category, Scenario
+from mlperf_suite.engines.replay import REPLAY
 from mlperf_suite.errors import UsageError
 from mlperf_suite.loadgen.logs import DETAIL
 from mlperf_suite.loadgen.plan import Mode
 from mlperf_suite.results.reading import part
 from mlperf_suite.results.run_folder import changed_since_run, read_config, read_summary
 
-REPLAY = "replay of prepared answers"
 MODE_FOLDERS: Mapping[Mode, str] = {
     "accuracy": "Accuracy",
     "performance": "Performance",
