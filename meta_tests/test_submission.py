@@ -379,6 +379,16 @@ def _sealed_again(run: Path, config: dict[str, Any]) -> Path:
     return run
 
 
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [("submitter", "Another"), ("division", "open"), ("system_type", "datacenter")],
+)
+def test_a_description_of_something_else_is_refused(tmp_path, submit, system, field, value):
+    system.write_text(json.dumps(json.loads(system.read_text()) | {field: value}))
+    status, said = submit(write_results(tmp_path / "results", LLAMA3_1_8B_EDGE))
+    assert status == 2 and f"system_description: found {field} {value}" in said
+
+
 def test_two_runs_of_the_same_scenario_are_refused(tmp_path, submit):
     runs = write_results(tmp_path / "results", LLAMA3_1_8B_EDGE)
     again = write_result(tmp_path / "more", LLAMA3_1_8B_EDGE, LLAMA3_1_8B_EDGE.scenarios[0])
