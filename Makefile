@@ -2,7 +2,7 @@
 SHELL := /bin/bash
 PYTEST := .venv/bin/python -m pytest
 
-.PHONY: help setup offline server interactive singlestream edge compliance peak mmlu submission-check test test-slow lint locks perf clean
+.PHONY: help setup offline server interactive singlestream edge compliance peak mmlu submission-check submission-proof test test-slow lint locks perf clean
 
 help:             ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 20
@@ -33,6 +33,9 @@ peak: setup       ## search for the highest valid Server rate
 
 submission-check: setup ## judge a finished submission tree (TREE=DIR)
 	$(PYTEST) -m compliance --logs=$(TREE) $(ARGS)
+
+submission-proof: setup ## full-size trees of replayed answers before the official checker (half an hour or more)
+	.venv/bin/python -m meta_tests.proof $(ARGS)
 
 mmlu: setup       ## the MMLU score, through lm-eval on the same engine
 	$(PYTEST) -m mmlu $(ARGS)

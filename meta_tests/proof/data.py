@@ -16,14 +16,14 @@ from typing import Any
 
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors, trainers
 
-from mlperf_suite.benchmarks.table import RUNNABLE
+from mlperf_suite.benchmarks.table import RUNNABLE, Category
 from mlperf_suite.benchmarks.tasks import SUMMARIZE
 from mlperf_suite.datasets.news import News, NewsItem
 
 WORDS = tuple((Path(__file__).parent / "words.txt").read_text().split())
 """No two have the same stem, so that ROUGE tells them apart."""
 SAMPLES = RUNNABLE["datacenter"].samples
-DATASETS = {"datacenter": "cnn_eval.json", "edge": "sample_cnn_eval_5000.json"}
+DATASETS: dict[Category, str] = {"datacenter": "cnn_eval.json", "edge": "sample_cnn_eval_5000.json"}
 """File name by category, as the official preparation calls them."""
 MODEL, ANSWERS = "model", "answers.json"
 
@@ -150,8 +150,9 @@ def write_data(folder: Path, samples: Sequence[MadeSample]) -> None:
             for item in items
         ]
         _write(folder / name, rows)
-    _write(folder / ANSWERS, {sample.item.article: sample.answer for sample in samples})
     write_model(folder / MODEL)
+    # Last, so that where it is, all is.
+    _write(folder / ANSWERS, {sample.item.article: sample.answer for sample in samples})
 
 
 def write_model(folder: Path) -> None:
@@ -218,4 +219,6 @@ def _trained_tokenizer() -> dict[str, Any]:
 
 
 def _write(path: Path, content: object) -> None:
-    path.write_text(json.dumps(content) + "\n")
+    part = path.with_name(path.name + ".part")
+    part.write_text(json.dumps(content) + "\n")
+    part.replace(path)

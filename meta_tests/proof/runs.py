@@ -6,7 +6,8 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -24,6 +25,7 @@ _SERVER_QPS = 21.95
 this rate one multiple takes 602.4 s (v6.0) to 604.3 s (v5.1), by the seeds' own schedules."""
 _OFFLINE_QPS = {"datacenter": 20.0, "edge": 7.5}
 """Offline's query is 660 s of this rate, up to whole multiples of the data set: one of them."""
+_TICK_S = 1.0
 _AT_ONCE = Pace(2000)
 _SERVED = Pace(200, first_token_s=0.05, token_s=0.005)
 
@@ -42,6 +44,14 @@ class ProofRun:
     @property
     def name(self) -> str:
         return f"{self.round}-{self.category}-{self.scenario.lower()}"
+
+    def results(self, work: Path) -> Path:
+        """The session's own results folder."""
+        return work / "results" / self.name
+
+    def log(self, work: Path) -> Path:
+        """All that the session says."""
+        return self.results(work) / "session.log"
 
     @property
     def paces(self) -> Mapping[str, Pace]:
@@ -77,7 +87,7 @@ class ProofRun:
 
     def start(self, work: Path) -> subprocess.Popen[bytes]:
         """Start the session; what it says goes to a log beside its results."""
-        results = work / "results" / self.name
+        results = self.results(work)
         results.mkdir(parents=True, exist_ok=True)
         replay = {
             "answers": str(work / "data" / ANSWERS),
@@ -90,7 +100,7 @@ class ProofRun:
             ),
             "MLPERF_SUITE_ASSETS": str(assets_dir()),
         }
-        with (results / "session.log").open("wb") as log:
+        with self.log(work).open("wb") as log:
             return subprocess.Popen(
                 [sys.executable, "-m", "pytest", *self.options(work / "data", results)],
                 cwd=PROJECT_ROOT,
@@ -102,7 +112,7 @@ class ProofRun:
 
     def finished(self, work: Path) -> Path | None:
         """The folder of a run whose every rule passed, or None where there is none yet."""
-        results = work / "results" / self.name
+        results = self.results(work)
         if not results.is_dir():
             return None
         for folder in run_folders(results):
@@ -112,7 +122,7 @@ class ProofRun:
         return None
 
 
-def proof_runs(rounds: list[str]) -> list[ProofRun]:
+def proof_runs(rounds: Sequence[str]) -> list[ProofRun]:
     """Every run of the rounds."""
     return [
         ProofRun(round_, category, scenario.name)
@@ -134,3 +144,31 @@ def install_loadgen(work: Path, round_: str) -> None:
         wanted = f"mlcommons-loadgen=={LOADGEN[round_]}"
         command = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps"]
         subprocess.run([*command, "--target", str(folder), wanted], check=True)
+
+
+def make_runs(
+    runs: Sequence[ProofRun], work: Path, at_once: int, say: Callable[[str], None]
+) -> list[ProofRun]:
+    """Make the runs, `at_once` beside each other; returns those that did not pass every rule.
+
+    Whatever ends this early also ends the sessions under way, which keep what they wrote.
+    """
+    waiting, under_way, failed = list(runs), dict[ProofRun, subprocess.Popen[bytes]](), []
+    try:
+        while waiting or under_way:
+            while waiting and len(under_way) < at_once:
+                run = waiting.pop(0)
+                under_way[run] = run.start(work)
+                say(f"{run}: started")
+            time.sleep(_TICK_S)
+            for run in [run for run, process in under_way.items() if process.poll() is not None]:
+                del under_way[run]
+                folder = run.finished(work)
+                failed += [run] if folder is None else []
+                say(f"{run}: {folder or f'FAILED, see {run.log(work)}'}")
+    finally:
+        for process in under_way.values():
+            process.terminate()
+        for process in under_way.values():
+            process.wait()
+    return failed

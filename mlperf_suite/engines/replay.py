@@ -31,6 +31,23 @@ class Pace:
     token_s: float = 0.0
 
 
+class Turns:
+    """When answers are due: one after another, each no sooner than its request allows."""
+
+    def __init__(self) -> None:
+        self._last_end = 0.0
+
+    def take(self, pace: Pace, now: float, tokens: int) -> tuple[float, float]:
+        """The next request's first and last token, both in the seconds that `now` counts.
+
+        `now`: when the request came. `tokens`: the length of its answer.
+        """
+        first_at = now + pace.first_token_s
+        turn = max(now, self._last_end) + 1 / pace.samples_per_s
+        self._last_end = max(first_at + (tokens - 1) * pace.token_s, turn)
+        return first_at, self._last_end
+
+
 class ReplayEngine(StandInEngine):
     """Answers each prompt with the tokens prepared for it.
 
@@ -47,7 +64,7 @@ class ReplayEngine(StandInEngine):
         super().__init__(Delays(), lambda prompt: answers[tuple(prompt)], model=model)
         self._model = model
         self._pace = pace
-        self._last_end = 0.0
+        self._turns = Turns()
 
     @property
     def description(self) -> EngineDescription:
@@ -55,8 +72,4 @@ class ReplayEngine(StandInEngine):
         return EngineDescription(REPLAY, "1", self._model, True, room)
 
     def _times(self, now: float, tokens: int) -> tuple[float, float]:
-        pace = self._pace()
-        first_at = now + pace.first_token_s
-        turn = max(now, self._last_end) + 1 / pace.samples_per_s
-        self._last_end = max(first_at + (tokens - 1) * pace.token_s, turn)
-        return first_at, self._last_end
+        return self._turns.take(self._pace(), now, tokens)
