@@ -2,8 +2,9 @@
 
     python -m perf.server_vs_vllm_bench [--qps 1.5] [--pairs 3]
 
-The same model, engine arguments, prompts and rate. Both engines are loaded and one at a time is
-sent queries, alternating. Prints TTFT p99 and tokens/s of each, and the median of the ratios.
+The same model, engine arguments, prompts and rate, alternating. Each run has an engine of its own
+and the machine to itself: an engine that only waits takes processor time as well. Prints TTFT p99
+and tokens/s of each, and the median of the ratios.
 """
 
 from __future__ import annotations
@@ -19,7 +20,6 @@ import sys
 import tempfile
 import time
 import urllib.request
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +27,6 @@ from mlperf_suite.benchmarks.rounds import DEFAULT_ROUND, ROUNDS
 from mlperf_suite.benchmarks.table import LLAMA3_1_8B
 from mlperf_suite.benchmarks.tasks import EMBEDDED
 from mlperf_suite.config import resolve_settings
-from mlperf_suite.engines.protocol import Engine
 from mlperf_suite.loadgen.plan import Shortened, plan_run
 from mlperf_suite.loadgen.runner import run_loadgen
 from mlperf_suite.session import Session, load_vllm
@@ -59,7 +58,7 @@ def _free_port() -> int:
         return int(probe.getsockname()[1])
 
 
-def _serve(model: str, max_model_len: int, port: int, log: Path) -> subprocess.Popen[bytes]:
+def _serve(model: str, port: int, log: Path) -> subprocess.Popen[bytes]:
     cpus = ",".join(map(str, sorted(os.sched_getaffinity(0))))
     environment = os.environ | {
         "VLLM_CPU_OMP_THREADS_BIND": cpus,
@@ -68,7 +67,7 @@ def _serve(model: str, max_model_len: int, port: int, log: Path) -> subprocess.P
     }
     command = [sys.executable, "-m", "vllm.entrypoints.openai.api_server", "--model", model]
     command += ["--host", "127.0.0.1", "--port", str(port), "--enforce-eager"]
-    command += ["--no-enable-prefix-caching", "--max-model-len", str(max_model_len)]
+    command += ["--no-enable-prefix-caching"]
     with log.open("wb") as output:
         server = subprocess.Popen(command, env=environment, stdout=output, stderr=output)
     deadline = time.monotonic() + 180
@@ -100,24 +99,42 @@ def _bench(model: str, port: int, data: Path, count: int, qps: float) -> dict[st
         return found
 
 
-def _suite(engine: Engine, prompts: Sequence[Sequence[int]], qps: float) -> tuple[float, float]:
+def _suite(qps: float) -> tuple[float, float]:
     """TTFT p99 (ms) and tokens/s of the suite's Server run, LoadGen's own."""
-    plan = plan_run(
-        LLAMA3_1_8B,
-        LLAMA3_1_8B.scenario("Server"),
-        "performance",
-        ROUNDS[DEFAULT_ROUND],
-        len(prompts),
-        target_qps=qps,
-        shortened=Shortened(1000, 1, latency_percent=90, latency_factor=10),
-    )
-    with tempfile.TemporaryDirectory() as folder:
-        detail = run_loadgen(plan, engine, prompts, EMBEDDED.generation, Path(folder)).logs.detail
+    session = Session(resolve_settings({}), load_vllm, Silent())
+    try:
+        engine, prompts = session.engine, session.prompts("datacenter")
+        plan = plan_run(
+            LLAMA3_1_8B,
+            LLAMA3_1_8B.scenario("Server"),
+            "performance",
+            ROUNDS[DEFAULT_ROUND],
+            len(prompts),
+            target_qps=qps,
+            shortened=Shortened(1000, 1, latency_percent=90, latency_factor=10),
+        )
+        with tempfile.TemporaryDirectory() as folder:
+            generation = EMBEDDED.generation
+            detail = run_loadgen(plan, engine, prompts, generation, Path(folder)).logs.detail
+    finally:
+        session.close()
     ttft = detail.milliseconds("result_first_token_99.00_percentile_latency_ns")
     rate = detail.number("result_completed_tokens_per_second")
     if ttft is None or rate is None:
         raise SystemExit("LoadGen reported no TTFT or tokens/s")
     return ttft, float(rate)
+
+
+def _vllm_bench(model: str, data: Path, count: int, qps: float) -> tuple[float, float]:
+    """TTFT p99 (ms) and tokens/s of `vllm bench serve` on a server of its own."""
+    port, log = _free_port(), data.with_name("server.log")
+    server = _serve(model, port, log)
+    try:
+        found = _bench(model, port, data, count, qps)
+    finally:
+        server.terminate()
+        server.wait(60)
+    return found["p99_ttft_ms"], found["output_throughput"]
 
 
 def main() -> None:
@@ -127,35 +144,24 @@ def main() -> None:
     arguments = parser.parse_args()
     session = Session(resolve_settings({}), load_vllm, Silent())
     prompts, model = session.prompts("datacenter"), session.model_path
-    port, work = _free_port(), tempfile.TemporaryDirectory()
-    data, log = Path(work.name) / "prompts.jsonl", Path(work.name) / "server.log"
     texts = [session.tokenizer.decode(prompt) for prompt in prompts]
-    data.write_text("".join(json.dumps({"prompt": text}) + "\n" for text in texts))
-    server = None
-    try:
-        engine = session.engine
-        server = _serve(model, engine.description.max_model_len, port, log)
-        print(f"{len(prompts)} prompts at {arguments.qps} queries/s")
-        print("pair  suite: TTFT p99 ms, tokens/s  bench: TTFT p99 ms, tokens/s  TTFT  tokens/s")
-        ratios: list[tuple[float, float]] = []
+    print(f"{len(prompts)} prompts at {arguments.qps} queries/s")
+    print("pair  suite: TTFT p99 ms, tokens/s  bench: TTFT p99 ms, tokens/s  TTFT  tokens/s")
+    ratios: list[tuple[float, float]] = []
+    with tempfile.TemporaryDirectory() as folder:
+        data = Path(folder) / "prompts.jsonl"
+        data.write_text("".join(json.dumps({"prompt": text}) + "\n" for text in texts))
         for number in range(1, arguments.pairs + 1):
-            ours = _suite(engine, prompts, arguments.qps)
-            found = _bench(model, port, data, len(prompts), arguments.qps)
-            theirs = (found["p99_ttft_ms"], found["output_throughput"])
+            ours = _suite(arguments.qps)
+            theirs = _vllm_bench(model, data, len(prompts), arguments.qps)
             ratios.append((ours[0] / theirs[0], ours[1] / theirs[1]))
             print(
                 f"{number:4}  {ours[0]:18.1f} {ours[1]:9.1f} {theirs[0]:19.1f} {theirs[1]:9.1f} "
                 f"{ratios[-1][0]:8.3f} {ratios[-1][1]:8.3f}",
                 flush=True,
             )
-        medians = [statistics.median(column) for column in zip(*ratios, strict=True)]
-        print(f"median ratio: TTFT p99 {medians[0]:.3f}, tokens/s {medians[1]:.3f}")
-    finally:
-        if server is not None:
-            server.terminate()
-            server.wait(60)
-        session.close()
-        work.cleanup()
+    medians = [statistics.median(column) for column in zip(*ratios, strict=True)]
+    print(f"median ratio: TTFT p99 {medians[0]:.3f}, tokens/s {medians[1]:.3f}")
 
 
 if __name__ == "__main__":
