@@ -34,7 +34,7 @@ peak: setup       ## search for the highest valid Server rate
 submission-check: setup ## judge a finished submission tree (TREE=DIR)
 	$(PYTEST) -m compliance --logs=$(TREE) $(ARGS)
 
-submission-proof: setup ## full-size trees of replayed answers before the official checker (half an hour or more)
+submission-proof: setup ## full-size trees of replayed answers, and the official checker's word
 	.venv/bin/python -m meta_tests.proof $(ARGS)
 
 mmlu: setup       ## the MMLU score, through lm-eval on the same engine

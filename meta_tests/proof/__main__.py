@@ -2,8 +2,8 @@
 
     python -m meta_tests.proof [--work DIR] [--round ROUND]... [--at-once N]
 
-Makes up the data, installs a LoadGen of each round, makes the runs (about 25 minutes where all of
-a round go on at once, since each lasts as long as MLPerf asks), builds the trees with
+Makes up the data, installs a LoadGen of each round, makes the runs (about 25 minutes a round, since
+each run lasts as long as MLPerf asks), builds the trees with
 `python -m mlperf_suite submission` and runs the official checker on them. Runs that are there
 already are kept. MLPERF_INFERENCE names a checkout of github.com/mlcommons/inference; without it,
 one is cloned into the work folder. Exit status: 0 where the checker accepts every tree, else 1.
@@ -15,8 +15,10 @@ import argparse
 import os
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
+from meta_tests.damaged_trees import CHECKER
 from meta_tests.proof.data import ANSWERS, make_samples, write_data
 from meta_tests.proof.runs import install_loadgen, make_runs, proof_runs
 from meta_tests.proof.tree import build_tree, check_tree
@@ -54,19 +56,32 @@ def main() -> int:
     arguments = parser.parse_args()
     if arguments.at_once < 1:
         parser.error(f"--at-once {arguments.at_once}: allowed is a whole number from 1")
-    work: Path = arguments.work.resolve()
-    rounds: list[str] = arguments.rounds or list(ROUNDS)
+    try:
+        rounds = arguments.rounds or list(ROUNDS)
+        return prove(arguments.work.resolve(), rounds, arguments.at_once)
+    except subprocess.CalledProcessError as error:
+        # What failed has said why.
+        say(f"stopped: {' '.join(error.cmd[:4])} … ended with status {error.returncode}")
+        return 1
+
+
+def prove(work: Path, rounds: Sequence[str], at_once: int) -> int:
+    """Make what is not there yet, and have every tree checked. Returns the exit status."""
+    # First, since a wrong one would else be found half an hour later.
+    checkout = inference_checkout(work)
+    if not (checkout / CHECKER).is_dir():
+        say(f"MLPERF_INFERENCE={checkout}: holds no {CHECKER}; name a checkout of {REPOSITORY}")
+        return 1
     if not (work / "data" / ANSWERS).is_file():
         say(f"making up the data in {work / 'data'}")
         write_data(work / "data", make_samples())
     for round_ in rounds:
         install_loadgen(work, round_)
     todo = [run for run in proof_runs(rounds) if run.finished(work) is None]
-    failed = make_runs(todo, work, arguments.at_once, say)
+    failed = make_runs(todo, work, at_once, say)
     if failed:
         say(f"{len(failed)} of {len(todo)} runs failed; no tree was built")
         return 1
-    checkout = inference_checkout(work)
     accepted = []
     for round_ in rounds:
         tree = build_tree(work, round_)
