@@ -7,6 +7,7 @@ import os
 import platform
 import shutil
 import subprocess
+from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 
@@ -30,23 +31,24 @@ def _cpu_name() -> str:
     return platform.processor() or platform.machine()
 
 
-def _gpu_names() -> list[str]:
-    """The GPUs as nvidia-smi names them; none where there is no such tool or it fails."""
+def query_gpus(fields: Sequence[str]) -> list[list[str]]:
+    """What nvidia-smi says of each GPU, by its own field names; none where it is absent or fails."""
     tool = shutil.which("nvidia-smi")
     if tool is None:
         return []
-    query = [tool, "--query-gpu=name", "--format=csv,noheader"]
+    query = [tool, f"--query-gpu={','.join(fields)}", "--format=csv,noheader"]
     try:
         done = subprocess.run(query, capture_output=True, text=True, timeout=20, check=True)
     except (subprocess.SubprocessError, OSError):
         return []
-    return [line.strip() for line in done.stdout.splitlines() if line.strip()]
+    rows = [[cell.strip() for cell in line.split(",")] for line in done.stdout.splitlines()]
+    return [row for row in rows if len(row) == len(fields)]
 
 
 @cache
 def describe_system() -> dict[str, object]:
     """CPU, memory, GPUs and versions; a version is None where the package is not installed."""
-    gpus = _gpu_names()
+    gpus = [name for (name,) in query_gpus(["name"])]
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     return {
         "cpu": _cpu_name(),

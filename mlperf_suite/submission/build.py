@@ -28,14 +28,13 @@ from mlperf_suite.submission.runs import (
     refusals_of_run,
     refusals_of_systems,
 )
-from mlperf_suite.submission.system import describe_machine, different_machine, read_system
+from mlperf_suite.submission.system import describe_machine, different_machine
 from mlperf_suite.submission.texts import (
     REPLAY_NOTICE,
     accuracy_txt,
     cut_accuracy_log,
     measurements,
     missing_measurements,
-    read_measurements,
     readme,
     source_readme,
     user_conf,
@@ -122,7 +121,7 @@ def build_submission(request: SubmissionRequest, here: Mapping[str, Any]) -> Sub
     system = _system(request, runs, here)
     if any(run.is_replay for run in runs):
         system["sw_notes"] = " ".join(filter(None, (system.get("sw_notes"), REPLAY_NOTICE)))
-    given = read_measurements(request.measurements) if request.measurements else {}
+    given = _read_option("--measurements", request.measurements) if request.measurements else {}
     made = out.with_name(out.name + ".part")
     shutil.rmtree(made, ignore_errors=True)
     try:
@@ -188,10 +187,23 @@ def _system(
                 f"give its description as a file"
             )
         return describe_machine(runs[0].system) | said
-    described = {**said, **read_system(Path(request.system))}
+    described = {**said, **_read_option("--system", Path(request.system))}
     if not described.get("system_name"):
         raise UsageError(f"--system {request.system}: system_name is missing, it names the folder")
     return described
+
+
+def _read_option(option: str, path: Path) -> dict[str, Any]:
+    """The JSON object in the file that an option names. Raises UsageError where there is none."""
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise UsageError(f"{option} {path}: {error.strerror}") from error
+    except ValueError as error:
+        raise UsageError(f"{option} {path}: not JSON: {error}") from error
+    if not isinstance(content, dict):
+        raise UsageError(f"{option} {path}: a JSON object is wanted")
+    return content
 
 
 def _folder_name(system_name: str) -> str:

@@ -110,7 +110,9 @@ def refusals_of_run(run: SuiteRun, round_: Round, *, allow_replay: bool) -> list
             reasons.append("made with a replay of prepared answers (--allow-replay takes it)")
     if not run.modes:
         reasons.append("no LoadGen logs in it")
-    return [*reasons, *changed_since_run(run.folder)]
+    # Of a run that goes on, or was cut off, files are not yet complete.
+    changed = [] if meta.get("status") == "running" else changed_since_run(run.folder)
+    return [*reasons, *changed]
 
 
 def refusals_of_pair(accuracy: SuiteRun, performance: SuiteRun) -> list[str]:

@@ -1,42 +1,33 @@
-"""The description of a system: a person's JSON file, or what the machine itself can tell.
+"""The description of a system, as far as the machine itself can tell it.
 
 What cannot be read off the machine stays empty, and is for a person to fill in.
 """
 
 from __future__ import annotations
 
-import json
 import os
 import platform
 import re
-import shutil
-import subprocess
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from mlperf_suite.compliance.submission import SYSTEM_FIELDS_FILLED, SYSTEM_FIELDS_PRESENT
-from mlperf_suite.errors import UsageError
+from mlperf_suite.results.system import query_gpus
 
 NO_ACCELERATOR = "none"
 """In every field about accelerators of a machine that has none."""
 _ETHERNET, _INFINIBAND = "1", "32"
 """Kinds of network cards, as /sys/class/net/*/type numbers them (linux/if_arp.h)."""
-_GPU_QUERY = "name,memory.total,clocks.max.sm,pcie.link.gen.max,pcie.link.width.max,driver_version"
-
-
-def read_system(path: Path) -> dict[str, Any]:
-    """A person's description of the system. Raises UsageError where it cannot be read."""
-    try:
-        content = json.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise UsageError(f"--system {path}: {error.strerror}") from error
-    except ValueError as error:
-        raise UsageError(f"--system {path}: not JSON: {error}") from error
-    if not isinstance(content, dict):
-        raise UsageError(f"--system {path}: a JSON object is wanted")
-    return content
+_GPU_QUERY = (
+    "name",
+    "memory.total",
+    "clocks.max.sm",
+    "pcie.link.gen.max",
+    "pcie.link.width.max",
+    "driver_version",
+)
 
 
 def describe_machine(made_on: Mapping[str, Any], root: Path = Path("/")) -> dict[str, Any]:
@@ -151,7 +142,7 @@ def _network(root: Path) -> dict[str, str]:
 
 @dataclass(frozen=True, slots=True)
 class _Gpu:
-    """One line of nvidia-smi, in its own units."""
+    """A GPU as nvidia-smi describes it (_GPU_QUERY), in its own units."""
 
     name: str
     memory: str
@@ -162,16 +153,7 @@ class _Gpu:
 
 
 def _gpus() -> list[_Gpu]:
-    tool = shutil.which("nvidia-smi")
-    if tool is None:
-        return []
-    query = [tool, f"--query-gpu={_GPU_QUERY}", "--format=csv,noheader"]
-    try:
-        done = subprocess.run(query, capture_output=True, text=True, timeout=20, check=True)
-    except (subprocess.SubprocessError, OSError):
-        return []
-    lines = [[cell.strip() for cell in line.split(",")] for line in done.stdout.splitlines()]
-    return [_Gpu(*cells) for cells in lines if len(cells) == len(_GPU_QUERY.split(","))]
+    return [_Gpu(*cells) for cells in query_gpus(_GPU_QUERY)]
 
 
 def _accelerators(gpus: Sequence[_Gpu]) -> dict[str, str]:

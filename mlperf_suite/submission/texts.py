@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 from mlperf_suite import __version__
 from mlperf_suite.benchmarks.tasks import OFFICIAL, ROUGE_NAMES
 from mlperf_suite.compliance.submission import MEASUREMENT_FIELDS
-from mlperf_suite.errors import UsageError
 from mlperf_suite.results.reading import part
 from mlperf_suite.submission.runs import SuiteRun
 
@@ -58,19 +55,6 @@ def verify_accuracy_txt(verdicts: Sequence[Mapping[str, Any]], notice: str) -> s
 def user_conf(content: str, notice: str) -> str:
     """The run's user.conf; LoadGen takes a line that begins with # for a comment."""
     return f"# {notice}\n{content}" if notice else content
-
-
-def read_measurements(path: Path) -> dict[str, Any]:
-    """A person's words on the weights. Raises UsageError where they cannot be read."""
-    try:
-        content = json.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise UsageError(f"--measurements {path}: {error.strerror}") from error
-    except ValueError as error:
-        raise UsageError(f"--measurements {path}: not JSON: {error}") from error
-    if not isinstance(content, dict):
-        raise UsageError(f"--measurements {path}: a JSON object is wanted")
-    return content
 
 
 def measurements(run: SuiteRun, given: Mapping[str, Any], notice: str) -> dict[str, Any]:
