@@ -505,6 +505,22 @@ def test_disks_cards_and_caches_are_read_from_sys(tmp_path):
     assert described["operating_system"].startswith("Made Up Linux 9, Linux ")
 
 
+def test_accelerators_are_described_as_nvidia_smi_does(tmp_path, monkeypatch):
+    tool = tmp_path / "nvidia-smi"
+    line = "NVIDIA Made Up, 143771 MiB, 1980 MHz, 5, 16, 570.1"
+    tool.write_text(f"#!/bin/sh\necho '{line}'\necho '{line}'\n")
+    tool.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    described = describe_machine({})
+    assert described["system_name"] == "2x NVIDIA Made Up"
+    assert described["accelerators_per_node"] == "2"
+    assert described["accelerator_memory_capacity"] == "140 GiB"
+    assert described["accelerator_frequency"] == "1980 MHz at most"
+    assert described["accelerator_host_interconnect"] == "PCIe Gen5 x16"
+    assert described["accelerator_interconnect"] == ""
+    assert "NVIDIA driver 570.1" in described["other_software_stack"]
+
+
 def test_another_machine_is_told_by_its_hardware():
     here = describe_system()
     assert different_machine(here, here) == []

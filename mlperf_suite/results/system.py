@@ -32,7 +32,7 @@ def _cpu_name() -> str:
 
 
 def query_gpus(fields: Sequence[str]) -> list[list[str]]:
-    """What nvidia-smi says of each GPU, by its own field names; none where it is absent or fails."""
+    """What nvidia-smi says of each GPU, field by field; none where it is absent or fails."""
     tool = shutil.which("nvidia-smi")
     if tool is None:
         return []
