@@ -18,7 +18,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from meta_tests.damaged_trees import CHECKER
+from meta_tests.proof.damages import CHECKER
 from meta_tests.proof.data import ANSWERS, make_samples, write_data
 from meta_tests.proof.runs import install_loadgen, make_runs, proof_runs
 from meta_tests.proof.tree import build_tree, check_tree

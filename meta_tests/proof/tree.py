@@ -9,7 +9,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from meta_tests.damaged_trees import CHECKER, LOOKS_OK
+from meta_tests.proof.damages import CHECKER, LOOKS_OK
 from meta_tests.proof.runs import proof_runs
 from mlperf_suite.compliance.submission import (
     MEASUREMENT_FIELDS,

@@ -1,6 +1,6 @@
 """A submission tree damaged in many ways: the official checker's verdict beside the suite's.
 
-    python -m meta_tests.damaged_trees TREE --checker INFERENCE --round v6.1
+    python -m meta_tests.proof.damages TREE --checker INFERENCE --round v6.1
 
 TREE is a closed tree that both accept, of llama3.1-8b and llama3.1-8b-edge; INFERENCE a checkout
 of github.com/mlcommons/inference. Prints a table, one row for each damage to a copy of the tree.
