@@ -96,6 +96,33 @@ def test_allure_has_the_logs_the_report_and_the_plots_once(told: Told) -> None:
         assert (told.folder / "allure" / attachment["source"]).read_bytes() == made
 
 
+def _benchmark_table(output: str) -> list[str]:
+    """Its lines, from the head to the row of the run."""
+    lines = output.splitlines()
+    start = next(i for i, line in enumerate(lines) if line.startswith("Name (time in"))
+    return lines[start - 1 : start + 4]
+
+
+def test_pytest_benchmarks_table_fits_80_columns(told: Told) -> None:
+    table = _benchmark_table(told.run.output)
+    assert table[1].split()[-4:] == ["Mean", "StdDev", "OPS", "Rounds"]
+    assert table[3].startswith("test_run[datacenter-offline]")
+    longest = len("datacenter-interactive") - len("datacenter-offline")
+    assert max(len(line) for line in table) + longest <= 80
+
+
+def test_the_users_own_columns_are_kept(tmp_path: Path) -> None:
+    own = run_suite(
+        tmp_path / "results",
+        *("-m", "offline and datacenter and performance", "-k", "test_run"),
+        *("-p", "meta_tests.stand_in_plugin", "--benchmark-columns=min,iterations"),
+        "--offline-target-qps=8.4",
+        STAND_IN='{"delays_s": [10.2]}',
+    )
+    assert own.exit_code == 0, own.output
+    assert _benchmark_table(own.output)[1].split()[-2:] == ["Min", "Iterations"]
+
+
 def test_pytest_benchmark_keeps_the_run(told: Told) -> None:
     (kept,) = (told.folder / "kept").rglob("*.json")
     for file in (told.folder / "benchmark.json", kept):

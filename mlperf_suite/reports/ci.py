@@ -25,12 +25,19 @@ def suite_properties(meta: Mapping[str, Any], system: Mapping[str, Any]) -> dict
 def metrics(summary: Mapping[str, Any], mode: str) -> dict[str, float]:
     """The figures of one mode's run: rates per second, times in ms, scores in percent.
 
-    A percentile is `ttft_ms_p99`; what the run has no figure of is left out.
+    A percentile is `ttft_ms_p99`; what the run has no figure of is left out. Early stopping's
+    estimate is `latency_ms_early_stopping`, of the percentile that the scenario is judged at, and
+    `ttft_more_queries` the number that a Server run would have needed on top.
     """
     stage = part(summary, "run", mode)
     found = {name: number(stage, name) for name in _RATES}
     for times in ("latency_ms", "ttft_ms", "tpot_ms"):
         found |= {f"{times}_{p}": number(stage, times, p) for p in part(stage, times)}
+    for kind, suffix in (("estimates_ms", "_ms_early_stopping"), ("more_queries", "_more_queries")):
+        found |= {
+            f"{name}{suffix}": number(stage, "early_stopping", kind, name)
+            for name in part(stage, "early_stopping", kind)
+        }
     found |= {name: number(stage, "rouge", name) for name in part(stage, "rouge")}
     for name in ("run_gen_len", "run_gen_num"):
         found[name] = number(stage, name)

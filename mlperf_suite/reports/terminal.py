@@ -11,6 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from mlperf_suite.compliance.judging import Judged
+from mlperf_suite.reports.view import early_stopping_estimates, early_stopping_lines
 
 _COLOURS = {
     "passed": "green",
@@ -61,13 +62,18 @@ def _figures(run: Mapping[str, Any]) -> list[str]:
             for key, unit in (("tokens_per_sec", "tokens/s"), ("samples_per_sec", "samples/s"))
             if performance[key] is not None
         ]
-        lines.append(
-            f"{', '.join(rates)}; LoadGen: {'VALID' if performance['valid'] else 'INVALID'}"
-        )
+        valid = "VALID" if performance["valid"] else "INVALID"
+        reason = f": {performance['invalid_reason']}" if performance["invalid_reason"] else ""
+        lines.append(f"{', '.join(rates)}; LoadGen: {valid}{reason}")
         for name, key in (("latency", "latency_ms"), ("TTFT", "ttft_ms"), ("TPOT", "tpot_ms")):
             if performance[key]:
                 values = [f"{p} {v:,.1f}" for p, v in performance[key].items()]
                 lines.append(f"{name} ms: {', '.join(values)}")
+        name, estimates = early_stopping_estimates(performance)
+        if estimates:
+            found = [f"{figure} {value:,.1f}" for figure, value in estimates.items()]
+            lines.append(f"{name}, ms: {', '.join(found)}")
+        lines += early_stopping_lines(performance)
     if accuracy:
         scores = [f"{name} {value:.4f}" for name, value in accuracy["rouge"].items()]
         lines.append(f"{', '.join(scores)}; {accuracy['run_gen_num']:,} answers")

@@ -15,6 +15,7 @@ from mlperf_suite.results.reading import items, number, part
 
 Row = tuple[str, str]
 _TIMES = (("latency", "latency_ms"), ("TTFT", "ttft_ms"), ("TPOT", "tpot_ms"))
+_EARLY = (("latency", "latency"), ("TTFT", "ttft"), ("TPOT", "tpot"))
 _SCORES = ("rouge1", "rouge2", "rougeL", "rougeLsum")
 
 
@@ -72,7 +73,7 @@ def view_of(summary: Mapping[str, Any], config: Mapping[str, Any] | None = None)
     rules = [_rule(one) for one in items(summary, "verdicts") if isinstance(one, dict)]
     standing, valid = _valid(meta, rules)
     words = [str(meta.get(name, "?")) for name in ("benchmark", "category", "scenario")]
-    times = [(name, part(performance, key)) for name, key in _TIMES if part(performance, key)]
+    percentiles, times = _times(performance)
     return View(
         title=" ".join(words),
         label=str(meta.get("label", "")),
@@ -81,8 +82,8 @@ def view_of(summary: Mapping[str, Any], config: Mapping[str, Any] | None = None)
         valid=valid,
         headline=_headline(meta, performance),
         speed=_speed(performance),
-        percentiles=tuple(times[0][1]) if times else (),
-        times=[(name, *(shown(number(found, p)) for p in times[0][1])) for name, found in times],
+        percentiles=percentiles,
+        times=times,
         speed_notes=_speed_notes(performance),
         projections=_projections(meta, performance),
         accuracy=_accuracy(accuracy, rules),
@@ -138,6 +139,8 @@ def _headline(meta: Mapping[str, Any], performance: Mapping[str, Any]) -> list[R
     tiles: list[Row] = []
     if meta.get("scenario") == "SingleStream":
         tiles.append(("latency p90, ms", shown(number(performance, "latency_ms", "p90"))))
+        name, estimates = early_stopping_estimates(performance)
+        tiles.append((f"{name}, ms", shown(estimates.get("latency"))))
     tiles.append(("tokens/s", shown(number(performance, "tokens_per_sec"))))
     tiles.append(("samples/s", shown(number(performance, "samples_per_sec"))))
     for name, key in (("TTFT", "ttft_ms"), ("TPOT", "tpot_ms")):
@@ -148,8 +151,10 @@ def _headline(meta: Mapping[str, Any], performance: Mapping[str, Any]) -> list[R
 def _speed(performance: Mapping[str, Any]) -> list[Row]:
     if not performance:
         return []
+    reason = performance.get("invalid_reason")
+    says = f"INVALID: {reason}" if reason else "INVALID"
     rows = [
-        ("LoadGen says", "VALID" if performance.get("valid") else "INVALID"),
+        ("LoadGen says", "VALID" if performance.get("valid") else says),
         ("tokens/s", shown(number(performance, "tokens_per_sec"))),
         ("samples/s", shown(number(performance, "samples_per_sec"))),
         ("new tokens", shown(number(performance, "total_new_tokens"), 0)),
@@ -166,10 +171,60 @@ def _speed_notes(performance: Mapping[str, Any]) -> list[str]:
     notes = []
     if missing:
         notes.append(f"LoadGen reports no {' and '.join(missing)} in this scenario.")
+    notes += early_stopping_lines(performance)
+    early = part(performance, "early_stopping")
+    if early_stopping_estimates(performance)[1] and not part(early, "says").get("latency"):
+        notes.append(
+            "LoadGen tells early stopping's estimate of TTFT and TPOT; that of the latency is by "
+            "the same rule, from the requests as the system under test saw them."
+        )
     repeats = [number(again, "tokens_per_sec") for again in items(performance, "repeats")]
     if repeats:
         notes.append(f"Made again, tokens/s: {', '.join(map(shown, repeats))}.")
     return notes
+
+
+def _times(performance: Mapping[str, Any]) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
+    """The names of the columns, and of each figure its values in ms at those percentiles.
+
+    Early stopping's estimate stands beside the percentile that it is an estimate of.
+    """
+    found = [(name, part(performance, key)) for name, key in _TIMES if part(performance, key)]
+    if not found:
+        return (), []
+    names = list(found[0][1])
+    rows = [[name, *(shown(number(values, p)) for p in names)] for name, values in found]
+    column, estimates = early_stopping_estimates(performance)
+    if estimates:
+        place = next((i for i, p in enumerate(names, 1) if column.startswith(f"{p} ")), len(names))
+        names.insert(place, column)
+        for row in rows:
+            row.insert(place + 1, shown(estimates.get(row[0])))
+    return tuple(names), [tuple(row) for row in rows]
+
+
+def early_stopping_estimates(performance: Mapping[str, Any]) -> tuple[str, dict[str, float]]:
+    """What early stopping's estimates are called, and those that there are, in ms, by figure."""
+    early = part(performance, "early_stopping")
+    found = {name: number(early, "estimates_ms", key) for name, key in _EARLY}
+    known = {name: value for name, value in found.items() if value is not None}
+    return f"{_percentile(early)} by early stopping", known
+
+
+def _percentile(early: Mapping[str, Any]) -> str:
+    percent = number(early, "percentile")
+    return "percentile" if percent is None else f"p{percent:g}"
+
+
+def early_stopping_lines(performance: Mapping[str, Any]) -> list[str]:
+    """What LoadGen's early stopping says where it makes no estimate, a sentence each."""
+    early = part(performance, "early_stopping")
+    lines = []
+    for name, key in _EARLY:
+        words = part(early, "says").get(key)
+        if words and number(early, "estimates_ms", key) is None:
+            lines.append(f"Early stopping of {name} at {_percentile(early)}: {words}")
+    return lines
 
 
 def _projections(meta: Mapping[str, Any], performance: Mapping[str, Any]) -> list[Row]:

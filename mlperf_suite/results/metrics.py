@@ -6,8 +6,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from mlperf_suite.benchmarks.table import Scenario
+from mlperf_suite.compliance.verdict import in_words
 from mlperf_suite.loadgen.logs import DetailLog
 from mlperf_suite.loadgen.timeline import Timeline
+from mlperf_suite.results.early_stopping import early_stopping
 
 PERCENTILES = ("50.00", "90.00", "95.00", "97.00", "99.00", "99.90")
 _LATENCY = "result_{}_percentile_latency_ns"
@@ -45,12 +47,16 @@ def performance_metrics(
     LoadGen reports no TTFT and TPOT in Offline; they are None there. `duration_s` is the time
     LoadGen ran and `total_new_tokens` what the SUT counted: its log has neither. `blocks` are the
     timeline's; `target_qps` is the rate in queries/s that LoadGen kept to or planned for.
+    `invalid_reason`: LoadGen's own recommendation for a run that is INVALID; it is empty where only
+    early stopping was not met, which `early_stopping` tells.
     """
     tokens_key, samples_key = _RATES[scenario.loadgen_scenario]
     samples_per_s = detail.number(samples_key)
+    reason = detail["result_invalid_reason"]
     return {
         "scenario": scenario.name,
         "valid": detail["result_validity"] == "VALID",
+        "invalid_reason": None if reason is None else in_words(reason),
         "duration_s": round(elapsed_s, 3),
         "total_new_tokens": tokens,
         "tokens_per_sec": detail.number(tokens_key),
@@ -64,6 +70,7 @@ def performance_metrics(
             "value": detail.number(scenario.metric),
             "unit": scenario.metric_unit,
         },
+        "early_stopping": early_stopping(scenario, detail, timeline),
         "target_qps": detail.number("effective_target_qps"),
         "blocks": timeline.blocks() if timeline else {},
     }

@@ -18,9 +18,10 @@ from mlperf_suite.loadgen.runner import loadgen_version
 from mlperf_suite.results.run_folder import RunFolder
 from mlperf_suite.results.system import describe_system
 
-SCHEMA_VERSION = 2
+SCHEMA_VERSION = 3
 """Of summary.json. 2 added run.performance.blocks, repeats and target_qps, run.accuracy's
-standard_error, and regression; 1 stays readable."""
+standard_error, and regression; 3 run.performance.early_stopping and invalid_reason. Each only adds,
+so that older ones stay readable."""
 MODES: tuple[Mode, ...] = ("accuracy", "performance", "test06")
 
 
