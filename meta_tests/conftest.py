@@ -14,10 +14,15 @@ from typing import Any
 
 import psutil
 import pytest
+from hypothesis import settings
 
 from mlperf_suite.results.run_folder import read_summary
 
 ROOT = Path(__file__).resolve().parent.parent
+
+# How long an example takes says more of what else the machine does than of the code.
+settings.register_profile("suite", deadline=None)
+settings.load_profile("suite")
 
 
 @dataclass(frozen=True)

@@ -7,13 +7,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mlperf_suite.benchmarks.table import Category
-from mlperf_suite.errors import UsageError
+from mlperf_suite.errors import SuiteError, UsageError
 from mlperf_suite.loadgen.peak import MAX_RUNS, PeakSearch, RateTrial, find_peak
 from mlperf_suite.loadgen.plan import SEARCH, SEARCH_SAMPLES, SMOKE, Shortened, plan_run
 from mlperf_suite.loadgen.runner import run_loadgen
 from mlperf_suite.rates import server_rate
 from mlperf_suite.reports.plots import plot_peak
-from mlperf_suite.results.record import Result
+from mlperf_suite.results.record import Result, Search
 
 if TYPE_CHECKING:
     from mlperf_suite.session import Session
@@ -25,13 +25,14 @@ def search_peak(session: Session, category: Category, scenario: str) -> PeakSear
     """Search for the highest valid rate; leaves peak_qps.json, a plot and each run's logs.
 
     Every rate is held to the scenario's own limits, in smoke too. What was tried is kept when a
-    run dies. Raises SuiteError.
+    run dies, and the summary says why. Raises SuiteError.
     """
     result = session.result(category, scenario)
     limits = result.scenario.limits
     if limits is None:
         raise UsageError(f"--find-peak-qps: {scenario} has no latency limits to search under")
     made: list[RateTrial] = []
+    state = result.search = Search()
 
     def attempt(rate: float, full_length: bool) -> RateTrial:
         folder = result.folder.path / "PeakQps" / f"{len(made) + 1:02}"
@@ -42,7 +43,12 @@ def search_peak(session: Session, category: Category, scenario: str) -> PeakSear
 
     try:
         session.prepare(result)
-        search = find_peak(attempt, server_rate(session, category))
+        search = state.found = find_peak(attempt, server_rate(session, category))
+    except BaseException as error:
+        told = isinstance(error, SuiteError | OSError)
+        state.failure = str(error) if told else f"interrupted ({type(error).__name__})"
+        session.write(result)
+        raise
     finally:
         session.watch.idle()
     _write(session, result, search)

@@ -6,10 +6,12 @@ The number of runs is bounded (`MAX_RUNS`).
 
 from __future__ import annotations
 
+import math
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 
-MAX_SHORT_RUNS = 9
+MAX_SHORT_RUNS = 12
 MAX_FULL_RUNS = 4
 MAX_RUNS = MAX_SHORT_RUNS + MAX_FULL_RUNS
 RESOLUTION = 1.05
@@ -48,9 +50,11 @@ Try = Callable[[float, bool], RateTrial]
 def find_peak(attempt: Try, start_qps: float) -> PeakSearch:
     """Search from `start_qps`. `attempt(rate, full_length)` makes one run.
 
-    Steps up or down until one rate holds and another fails, halves the gap between the two (as a
-    ratio) down to RESOLUTION, then confirms the rate that held at full length, going down by
-    RESOLUTION as often as that fails.
+    Short runs step up or down until one rate holds and another fails, and halve the gap between
+    the two (as a ratio) down to RESOLUTION. The rate that failed is then tried once more: a
+    disturbance of the machine fails a run as well, and what holds at the second try was one. The
+    highest rate that held is confirmed at full length, going down by RESOLUTION as often as that
+    fails.
     """
     trials: list[RateTrial] = []
 
@@ -59,14 +63,15 @@ def find_peak(attempt: Try, start_qps: float) -> PeakSearch:
         trials.append(trial)
         return trial.valid
 
-    low, high = _bracket(holds, start_qps)
-    while low and high and high / low > RESOLUTION and len(trials) < MAX_SHORT_RUNS:
-        middle = (low * high) ** 0.5
-        if holds(middle, full=False):
-            low = middle
+    held, failed = 0.0, Counter[float]()
+    rate: float | None = start_qps
+    while rate is not None and len(trials) < MAX_SHORT_RUNS:
+        if holds(rate, full=False):
+            held = max(held, rate)
         else:
-            high = middle
-    rate = low
+            failed[rate] += 1
+        rate = _next_rate(held, failed, len(trials))
+    rate = held
     for _ in range(MAX_FULL_RUNS if rate else 0):
         if holds(rate, full=True):
             return PeakSearch(tuple(trials), _rounded(rate))
@@ -74,20 +79,21 @@ def find_peak(attempt: Try, start_qps: float) -> PeakSearch:
     return PeakSearch(tuple(trials), None)
 
 
-def _bracket(holds: Callable[..., bool], start_qps: float) -> tuple[float, float]:
-    """The highest rate that held and the lowest that failed; 0 where none was found."""
-    low = high = 0.0
-    rate, step = start_qps, _STEP
-    # Leaves at least four short runs for halving.
-    for _ in range(MAX_SHORT_RUNS - 4):
-        if holds(rate, full=False):
-            low, rate = rate, rate * step
-        else:
-            high, rate = rate, rate / step
-        if low and high:
-            break
-        step *= _STEP
-    return low, high
+def _next_rate(held: float, failed: Counter[float], made: int) -> float | None:
+    """The rate to try next, None where the search is over; `made` runs were made so far.
+
+    `held`: the highest rate that held, 0 where none did. `failed`: how often each rate failed.
+    """
+    if not held:
+        return min(failed) / _STEP**made
+    above = [rate for rate in failed if rate > held]
+    if not above:
+        return held * (_STEP if failed else _STEP**made)
+    lowest = min(above)
+    if lowest / held > RESOLUTION:
+        return math.sqrt(held * lowest)
+    tried_once = failed[lowest] == 1
+    return lowest if tried_once else None
 
 
 def _rounded(rate: float) -> float:

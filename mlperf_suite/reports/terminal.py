@@ -11,7 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from mlperf_suite.compliance.judging import Judged
-from mlperf_suite.reports.view import early_stopping_estimates, early_stopping_lines
+from mlperf_suite.reports.view import early_stopping_estimates, early_stopping_lines, peak_line
 
 _COLOURS = {
     "passed": "green",
@@ -42,6 +42,8 @@ def closing_table(summary: Mapping[str, Any], folder: Path) -> RenderableType:
     if meta["reason"]:
         parts.append(Text(f"failed: {meta['reason']}", "bold red"))
     parts += [Text(line) for line in _figures(run)]
+    if summary.get("peak"):
+        parts.append(Text(peak_line(summary["peak"]), "bold"))
     if summary["verdicts"]:
         parts.append(_rules(summary["verdicts"]))
     if summary.get("regression"):

@@ -80,7 +80,7 @@ def view_of(summary: Mapping[str, Any], config: Mapping[str, Any] | None = None)
         status=str(meta.get("status", "unknown")),
         standing=standing,
         valid=valid,
-        headline=_headline(meta, performance),
+        headline=[*_peak(part(summary, "peak")), *_headline(meta, performance)],
         speed=_speed(performance),
         percentiles=percentiles,
         times=times,
@@ -132,6 +132,18 @@ def _nothing_failed(meta: Mapping[str, Any], rules: list[dict[str, str]]) -> tup
 
 def _count(number_: int, noun: str) -> str:
     return f"{number_} {noun}{'' if number_ == 1 else 's'}"
+
+
+def _peak(peak: Mapping[str, Any]) -> list[Row]:
+    return [("highest valid rate, queries/s", shown(number(peak, "peak_qps")))] if peak else []
+
+
+def peak_line(peak: Mapping[str, Any]) -> str:
+    """What a search for the highest valid rate found, in a sentence; of summary.json's peak."""
+    rate, runs = number(peak, "peak_qps"), _count(int(number(peak, "runs") or 0), "run")
+    if rate is None:
+        return f"No rate was VALID in {runs}: see peak_qps.json."
+    return f"Highest valid rate: {rate:g} queries/s, confirmed at full length; {runs}."
 
 
 def _headline(meta: Mapping[str, Any], performance: Mapping[str, Any]) -> list[Row]:

@@ -13,6 +13,7 @@ from mlperf_suite.benchmarks.tasks import ROUGE_NAMES
 from mlperf_suite.compliance.rules import RunFacts, accuracy_verdict
 from mlperf_suite.compliance.verdict import Verdict
 from mlperf_suite.config import Settings
+from mlperf_suite.loadgen.peak import PeakSearch
 from mlperf_suite.loadgen.plan import Mode
 from mlperf_suite.loadgen.runner import loadgen_version
 from mlperf_suite.results.run_folder import RunFolder
@@ -20,8 +21,8 @@ from mlperf_suite.results.system import describe_system
 
 SCHEMA_VERSION = 3
 """Of summary.json. 2 added run.performance.blocks, repeats and target_qps, run.accuracy's
-standard_error, and regression; 3 run.performance.early_stopping and invalid_reason. Each only adds,
-so that older ones stay readable."""
+standard_error, and regression; 3 run.performance.early_stopping and invalid_reason, and peak. Each
+only adds, so that older ones stay readable."""
 MODES: tuple[Mode, ...] = ("accuracy", "performance", "test06")
 
 
@@ -48,19 +49,31 @@ class Stage:
 
 
 @dataclass(slots=True)
+class Search:
+    """The search for the highest valid rate: what it found, or why it died; neither while it goes
+    on."""
+
+    found: PeakSearch | None = None
+    failure: str | None = None
+
+
+@dataclass(slots=True)
 class Result:
-    """One category's scenario: its folder, and the stages made so far."""
+    """One category's scenario: its folder, and what was made so far. `search`: None where no rate
+    was searched for."""
 
     benchmark: Benchmark
     scenario: Scenario
     folder: RunFolder
     started: datetime
     stages: dict[Mode, Stage] = field(default_factory=dict)
+    search: Search | None = None
 
     @property
     def failure(self) -> str | None:
-        """Why a stage of this result died, or None."""
-        return next((s.failure for s in self.stages.values() if s.failure), None)
+        """Why a stage of this result, or its search, died, or None."""
+        made = (*self.stages.values(), *([self.search] if self.search else ()))
+        return next((one.failure for one in made if one.failure), None)
 
     @property
     def verdicts(self) -> list[Verdict]:
@@ -90,6 +103,7 @@ def summary_json(
         },
         "system": {**describe_system(), "loadgen_version": loadgen_version()},
         "run": {mode: stage.figures or None for mode, stage in result.stages.items()},
+        "peak": _peak(result.search),
         "verdicts": [v.as_json() for v in result.verdicts],
         "logs": _files(result, "mlperf_log_*"),
         "plots": _files(result, "plots/*"),
@@ -97,12 +111,23 @@ def summary_json(
 
 
 def _status(result: Result, unfinished: set[Mode]) -> str:
-    """failed: died; running: not over; invalid: a rule failed; else complete."""
+    """failed: died; running: not over; invalid: a rule failed, no rate held; else complete."""
     if result.failure is not None:
         return "failed"
-    if unfinished or not result.verdicts:
+    search = result.search
+    searching = search is not None and search.found is None
+    if unfinished or searching or not (result.verdicts or search):
         return "running"
-    return "invalid" if any(v.status == "failed" for v in result.verdicts) else "complete"
+    no_rate = search is not None and search.found is not None and search.found.peak_qps is None
+    broken = no_rate or any(v.status == "failed" for v in result.verdicts)
+    return "invalid" if broken else "complete"
+
+
+def _peak(search: Search | None) -> dict[str, Any] | None:
+    """summary.json's peak: queries/s, None where no rate was valid, and the number of runs."""
+    if search is None or search.found is None:
+        return None
+    return {"peak_qps": search.found.peak_qps, "runs": len(search.found.trials)}
 
 
 def _files(result: Result, pattern: str) -> list[str]:

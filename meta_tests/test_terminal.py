@@ -1,0 +1,84 @@
+"""What a person sees while a run goes: on a terminal, and where the output is a file."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from meta_tests.conftest import ROOT, run_suite
+
+STAND_IN = ("-p", "meta_tests.stand_in_plugin")
+
+
+def on_a_terminal(*arguments: str, **environment: str) -> str:
+    """All that `pytest` shows on a terminal of 80 columns, without its colours."""
+    ours, its = pty.openpty()
+    process = subprocess.Popen(
+        [sys.executable, "-m", "pytest", *STAND_IN, *arguments],
+        cwd=ROOT,
+        env=os.environ | {"COLUMNS": "80", "TERM": "xterm"} | environment,
+        stdin=its,
+        stdout=its,
+        stderr=its,
+    )
+    os.close(its)
+    shown = b""
+    try:
+        # Reading a terminal whose other end is closed is an error.
+        while part := os.read(ours, 65_536):
+            shown += part
+    except OSError:
+        pass
+    os.close(ours)
+    process.wait(60)
+    return re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", shown.decode()).replace("\r", "\n")
+
+
+def test_progress_is_shown_while_pytest_captures(tmp_path: Path) -> None:
+    told = json.dumps({"delays_s": [0.6]})
+    shown = on_a_terminal(
+        "-m", "offline and datacenter and accuracy", f"--results-dir={tmp_path}", STAND_IN=told
+    )
+    for seen in ("loading the engine", "datacenter Offline accuracy", "/84 samples, "):
+        assert seen in shown, shown[-2000:]
+
+
+def test_where_the_output_is_a_file_there_is_no_bar(tmp_path: Path) -> None:
+    run = run_suite(tmp_path, *STAND_IN, "-m", "offline and datacenter and accuracy")
+    assert run.exit_code == 0, run.output
+    assert "loading the engine" not in run.output and "\x1b" not in run.output
+
+
+SEARCH = ("tests/performance/test_peak_qps.py", "-m", "server", "--find-peak-qps")
+
+
+def test_a_search_that_died_says_failed_and_why(tmp_path: Path) -> None:
+    told = json.dumps({"load_error": "the GPU is on fire"})
+    run = run_suite(tmp_path, *STAND_IN, *SEARCH, STAND_IN=told)
+    assert run.exit_code != 0 and "the GPU is on fire" in run.output
+    meta = run.summary["meta"]
+    assert (meta["status"], meta["reason"]) == ("failed", "the GPU is on fire")
+
+
+@pytest.mark.slow
+def test_a_search_prints_each_step_and_what_it_found(tmp_path: Path) -> None:
+    run = run_suite(tmp_path, *STAND_IN, *SEARCH, "--server-target-qps=40")
+    assert run.exit_code == 0, run.output
+    (found,) = [
+        json.loads(path.read_text()) for path in run.results_dir.glob("*-server/peak_qps.json")
+    ]
+    trials = found["trials"]
+    for number, trial in enumerate(trials, 1):
+        step = f"run {number} of at most {found['max_runs']}: {trial['target_qps']:g} queries/s"
+        assert step in run.output
+    assert run.summary["meta"]["status"] == "complete"
+    assert run.summary["peak"] == {"peak_qps": found["peak_qps"], "runs": len(trials)}
+    said = f"Highest valid rate: {found['peak_qps']:g} queries/s"
+    assert said in run.output and f"{found['peak_qps']:g}" in (run.folder / "report.md").read_text()
