@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import xml.etree.ElementTree as ET
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from rich.console import Console
 
 from meta_tests.conftest import SuiteRun, run_suite
 from meta_tests.made_runs import MadeRun, detail_entries, line
@@ -20,9 +22,10 @@ from mlperf_suite.loadgen.timeline import Timeline, read_timeline
 from mlperf_suite.reports.ci import metrics
 from mlperf_suite.reports.html import report_html
 from mlperf_suite.reports.markdown import report_markdown
+from mlperf_suite.reports.terminal import closing_table, times_line
 from mlperf_suite.reports.view import view_of
 from mlperf_suite.results.early_stopping import early_stopping
-from mlperf_suite.results.metrics import performance_metrics
+from mlperf_suite.results.metrics import PERCENTILES, percentile_name, performance_metrics
 
 SINGLE_STREAM = LLAMA3_1_8B_EDGE.scenario("SingleStream")
 SERVER = LLAMA3_1_8B.scenario("Server")
@@ -155,12 +158,34 @@ def test_what_server_lacks_stands_in_the_reports() -> None:
     said = _said(tpot=UNSUCCESSFUL, early_stopping_met=False)
     summary = _summary(SERVER, **said | invalid)
     for text in (report_markdown(summary), report_html(summary)):
-        assert f"INVALID: {reason}" in text
+        assert f"LoadGen says INVALID: {reason}" in text
         assert "Early stopping of TPOT at p99: Run unsuccessful. Processed 80 queries." in text
     assert metrics(summary, "performance")["tpot_more_queries"] == 379
     passed = report_markdown(_summary(SERVER))
     assert "Early stopping of TTFT at p99: Run successful." in passed
     assert "INVALID" not in passed
+
+
+@pytest.mark.parametrize(
+    ("nanoseconds", "unit", "value"),
+    [
+        (123_456_789, "ms", "123.5"),
+        (9_876_543_210, "ms", "9,877"),
+        (12_345_678_901, "s", "12.35"),
+        (601_234_000_000, "s", "601.2"),
+    ],
+)
+def test_the_percentiles_fit_a_line_of_80(nanoseconds: int, unit: str, value: str) -> None:
+    keys = {f"result_{p}_percentile_latency_ns": nanoseconds for p in PERCENTILES}
+    meta = dict.fromkeys(("label", "benchmark", "model", "dataset", "round"), "x")
+    meta |= {"status": "complete", "reason": None}
+    figures = performance_metrics(SINGLE_STREAM, _log(SINGLE_STREAM, **keys), 10.0, 100)
+    console = Console(width=80, file=io.StringIO())
+    summary = {"meta": meta, "run": {"performance": figures}, "verdicts": []}
+    with console.capture() as captured:
+        console.print(closing_table(summary, Path("x")))
+    percentiles = ", ".join(f"{percentile_name(p)} {value}" for p in PERCENTILES)
+    assert f"latency {unit}: {percentiles}\n" in captured.get()
 
 
 @pytest.fixture(scope="module")
@@ -188,11 +213,11 @@ def test_a_real_loadgen_run_has_the_estimate_everywhere(single_stream: SuiteRun)
     assert estimates["latency"] in [round(value, 3) for value in timeline.latency_ms]
     p90 = single_stream.summary["run"]["performance"]["latency_ms"]["p90"]
     assert estimates["latency"] == pytest.approx(p90, rel=0.5)
-    shown = ", ".join(
-        f"{name} {estimates[key]:,.1f}"
-        for name, key in (("latency", "latency"), ("TTFT", "ttft"), ("TPOT", "tpot"))
+    labels = {"latency": "latency", "TTFT": "ttft", "TPOT": "tpot"}
+    shown = times_line(
+        "p90 by early stopping,", {label: estimates[key] for label, key in labels.items()}
     )
-    assert f"p90 by early stopping, ms: {shown}" in single_stream.output
+    assert shown in single_stream.output
     for name in ("report.md", "report.html"):
         text = (single_stream.folder / name).read_text()
         assert f"{estimates['latency']:,.2f}" in text

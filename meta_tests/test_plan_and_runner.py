@@ -451,6 +451,41 @@ def test_an_interrupt_comes_through_and_leaves_no_run_behind(tmp_path: Path, sce
     assert run(a_plan(scenario), stand_in(), tmp_path / "next").samples == SAMPLES
 
 
+_BEFORE_THE_FIRST_TOKEN = """
+import sys
+from pathlib import Path
+from meta_tests.test_plan_and_runner import a_plan, answer, run
+from mlperf_suite.engines.stand_in import Delays, StandInEngine
+
+def interrupt(progress):
+    if progress.issued:
+        raise KeyboardInterrupt
+
+for mode in ("accuracy", "performance"):
+    silent = StandInEngine(Delays(first_token_s=3600), answer)
+    try:
+        run(a_plan(sys.argv[2], mode), silent, Path(sys.argv[1]) / mode, interrupt)
+    except KeyboardInterrupt:
+        print("interrupted", flush=True)
+"""
+
+
+@pytest.mark.parametrize("scenario", ["Server", "SingleStream"])
+def test_an_interrupt_before_the_first_token_does_not_kill_the_process(
+    tmp_path: Path, scenario: str
+) -> None:
+    """In a process of its own: LoadGen used to end it with a segmentation fault."""
+    done = subprocess.run(
+        [sys.executable, "-c", _BEFORE_THE_FIRST_TOKEN, str(tmp_path), scenario],
+        cwd=PROJECT_ROOT,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert (done.stdout, done.returncode) == ("interrupted\n" * 2, 0), done.stderr
+
+
 _ABANDONED = """
 import os, sys
 from pathlib import Path

@@ -107,6 +107,16 @@ def test_the_two_reports_have_the_same_tables_and_the_summarys_figures(run: Path
         assert rows[verdict["rule"]] == found
 
 
+def test_on_a_phone_each_time_says_its_percentile_and_unit(run: Path) -> None:
+    """There a table's head is hidden, and each cell stands on a line of its own."""
+    write_reports(run)
+    page = (run / "report.html").read_text()
+    ttft = json.loads((run / "summary.json").read_text())["run"]["performance"]["ttft_ms"]
+    assert '<td data-unit="ms">TTFT</td>' in page
+    for percentile, value in ttft.items():
+        assert f'data-name="{percentile}">{value:,.2f}</td>' in page
+
+
 def test_the_answers_come_in_the_readers_order(run: Path) -> None:
     write_reports(run)
     asked = ["valid?", "fast?", "accurate?", "run?", "not?"]
@@ -170,13 +180,13 @@ def test_what_a_model_says_is_text(run: Path) -> None:
     write_samples(run / "Accuracy", [0], [HOSTILE], items)
     summary = json.loads((run / "summary.json").read_text())
     summary["meta"]["reason"] = summary["meta"]["model"] = HOSTILE
-    summary["verdicts"][0]["found"] = HOSTILE
+    summary["verdicts"][0]["found"] = summary["verdicts"][0]["rule"] = HOSTILE
     summary["logs"] = [HOSTILE]
     (run / "summary.json").write_text(json.dumps(summary))
     write_reports(run)
     page = (run / "report.html").read_text()
     assert set(_Cells(page).tags) & {"script", "img"} == set()
-    assert page.count(html.escape(HOSTILE, quote=False).replace('"', "&#34;")) >= 5
+    assert page.count(html.escape(HOSTILE, quote=False).replace('"', "&#34;")) >= 6
     assert "<script>" not in (run / "report.md").read_text()
 
 

@@ -91,8 +91,9 @@ class Sut:
             return
         data = self._int32(token_ids)
         if data is not None:
-            self._first_token_s[tag] = time.monotonic()
+            told = time.monotonic()
             lg.FirstTokenComplete([lg.QuerySampleResponse(tag, data.ctypes.data, data.nbytes)])
+            self._first_token_s[tag] = told
 
     def finished(self, tag: int, token_ids: Sequence[int]) -> None:
         data = self._int32(token_ids)
@@ -129,4 +130,8 @@ class Sut:
     def _answer_with_nothing(self) -> None:
         for tag in list(self._outstanding):
             if self._outstanding.pop(tag, None) is not None:
+                if self._stream and tag not in self._first_token_s:
+                    # LoadGen reads the first token's time of each answer, and where it was told
+                    # none at all, as at the start of a run, it reads memory that it does not have.
+                    lg.FirstTokenComplete([lg.QuerySampleResponse(tag, 0, 0)])
                 lg.QuerySamplesComplete([lg.QuerySampleResponse(tag, 0, 0, 0)])

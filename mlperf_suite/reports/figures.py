@@ -135,7 +135,8 @@ def _cumulative(
         ylabel="requests, %",
     )
     axes.set_ylim(0, 102)
-    axes.set_xlim(left=0)
+    # Where all requests took as long, the data's own margin is too thin to see the curve's end.
+    axes.set_xlim(0, 1.05 * max(found[-1], (limit or 0.0) / scale) or None)
     axes.legend(loc="best", fontsize=9)
 
 

@@ -67,10 +67,11 @@ def _trend(trend: Trend, axes: Any, ink: str) -> None:
         f"{values[-1]:,.4g}",
         (len(values), values[-1]),
         textcoords="offset points",
-        xytext=(0, 7),
-        ha="right",
+        xytext=(6, 0),
+        va="center",
         color=ink,
     )
+    axes.margins(x=0.16)
     axes.set(title=trend.what.split(",")[0], xlabel="run, oldest to newest", ylabel=trend.unit)
     axes.set_ylim(0, max(values) * 1.2)
     axes.locator_params(axis="x", integer=True)

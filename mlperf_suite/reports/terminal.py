@@ -55,6 +55,16 @@ def closing_table(summary: Mapping[str, Any], folder: Path) -> RenderableType:
     return Group(*parts)
 
 
+def times_line(name: str, values_ms: Mapping[str, float]) -> str:
+    """Times on a line, in ms or long ones in s, so short that six percentiles fit 80 columns."""
+    if max(values_ms.values()) >= 10_000:
+        unit, shown = "s", [f"{key} {value / 1000:,.4g}" for key, value in values_ms.items()]
+    else:
+        digits = 0 if max(values_ms.values()) >= 1000 else 1
+        unit, shown = "ms", [f"{key} {value:,.{digits}f}" for key, value in values_ms.items()]
+    return f"{name} {unit}: {', '.join(shown)}"
+
+
 def _figures(run: Mapping[str, Any]) -> list[str]:
     lines = []
     performance, accuracy = run.get("performance"), run.get("accuracy")
@@ -69,12 +79,10 @@ def _figures(run: Mapping[str, Any]) -> list[str]:
         lines.append(f"{', '.join(rates)}; LoadGen: {valid}{reason}")
         for name, key in (("latency", "latency_ms"), ("TTFT", "ttft_ms"), ("TPOT", "tpot_ms")):
             if performance[key]:
-                values = [f"{p} {v:,.1f}" for p, v in performance[key].items()]
-                lines.append(f"{name} ms: {', '.join(values)}")
+                lines.append(times_line(name, performance[key]))
         name, estimates = early_stopping_estimates(performance)
         if estimates:
-            found = [f"{figure} {value:,.1f}" for figure, value in estimates.items()]
-            lines.append(f"{name}, ms: {', '.join(found)}")
+            lines.append(times_line(f"{name},", estimates))
         lines += early_stopping_lines(performance)
     if accuracy:
         scores = [f"{name} {value:.4f}" for name, value in accuracy["rouge"].items()]

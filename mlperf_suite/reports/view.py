@@ -163,10 +163,8 @@ def _headline(meta: Mapping[str, Any], performance: Mapping[str, Any]) -> list[R
 def _speed(performance: Mapping[str, Any]) -> list[Row]:
     if not performance:
         return []
-    reason = performance.get("invalid_reason")
-    says = f"INVALID: {reason}" if reason else "INVALID"
     rows = [
-        ("LoadGen says", "VALID" if performance.get("valid") else says),
+        ("LoadGen says", "VALID" if performance.get("valid") else "INVALID"),
         ("tokens/s", shown(number(performance, "tokens_per_sec"))),
         ("samples/s", shown(number(performance, "samples_per_sec"))),
         ("new tokens", shown(number(performance, "total_new_tokens"), 0)),
@@ -183,9 +181,13 @@ def _speed_notes(performance: Mapping[str, Any]) -> list[str]:
     notes = []
     if missing:
         notes.append(f"LoadGen reports no {' and '.join(missing)} in this scenario.")
+    if performance.get("invalid_reason"):
+        notes.append(f"LoadGen says INVALID: {performance['invalid_reason']}")
     notes += early_stopping_lines(performance)
     early = part(performance, "early_stopping")
-    if early_stopping_estimates(performance)[1] and not part(early, "says").get("latency"):
+    if "latency" in early_stopping_estimates(performance)[1] and not part(early, "says").get(
+        "latency"
+    ):
         notes.append(
             "LoadGen tells early stopping's estimate of TTFT and TPOT; that of the latency is by "
             "the same rule, from the requests as the system under test saw them."
