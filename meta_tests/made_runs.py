@@ -83,6 +83,7 @@ def detail_entries(
         "effective_accuracy_log_rng_seed": 0,
         "effective_accuracy_log_sampling_target": 0,
         "effective_performance_sample_count": benchmark.samples,
+        "effective_accuracy_sample_count": benchmark.samples,
         "effective_sample_concatenate_permutation": True,
     }
     if mode == "test06":
