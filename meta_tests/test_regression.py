@@ -53,6 +53,59 @@ def test_five_runs_find_a_loss_of_10_percent_at_3_percent_noise() -> None:
     assert share >= 0.95
 
 
+@pytest.mark.parametrize("case", CASES[:3], ids=lambda case: case.name)
+def test_one_run_finds_it_where_the_noise_is_within_the_run(case: Any) -> None:
+    share, _ = share_regressed(case, 0.03, 0.1, HISTORIES, np.random.default_rng(7))
+    assert share >= 0.95 - ALLOWANCE
+
+
+def _performance(loss: dict[str, float]) -> dict[str, Any]:
+    """A summary of one run whose blocks differ by 3% from one to the next, by group its loss."""
+    wave = np.exp(0.03 * np.sin(np.arange(TOKEN_BLOCKS)) * np.sqrt(2))
+    rate = 100 * (1 - loss.get("speed", 0))
+    ttft, tpot = (50 / (1 - loss.get(name, 0)) for name in ("ttft", "tpot"))
+    values = (("tokens_per_sec", rate), ("ttft_ms", ttft), ("tpot_ms", tpot))
+    still = {} if loss else {name: [value] * TOKEN_BLOCKS for name, value in values}
+    blocks = {name: list(value * wave) for name, value in values}
+    figures = {"tokens_per_sec": rate, "ttft_ms": {"p99": ttft}, "tpot_ms": {"p99": tpot}}
+    return {"run": {"performance": figures | {"blocks": still or blocks}}}
+
+
+@pytest.mark.parametrize(
+    ("worse", "loss", "regressed"),
+    [
+        (("speed", "ttft", "tpot"), 0.062, 3),
+        (("speed", "ttft"), 0.062, 0),
+        (("speed", "ttft"), 0.068, 2),
+        (("speed",), 0.068, 0),
+        (("speed",), 0.075, 1),
+    ],
+)
+def test_metrics_that_are_worse_at_once_vouch_for_each_other(
+    worse: tuple[str, ...], loss: float, regressed: int
+) -> None:
+    """What is too little for one metric among three is enough where two or all of them lose it."""
+    lost = _performance(dict.fromkeys(worse, loss))
+    changes = compare_summaries(_performance({}), lost)
+    found = [change for change in changes if change.outcome == "regressed"]
+    assert len(found) == regressed
+    assert all(change.high is not None and change.high < 0 for change in found)
+
+
+def test_a_run_that_was_disturbed_for_half_of_its_time_says_so() -> None:
+    """As one was measured while other work began and ended: -64.6%, the second half as before."""
+    disturbed = np.array([0.25] * 10 + [0.97] * 10) * 100
+    rate = TOKEN_BLOCKS / sum(1 / disturbed)
+    then = Samples((100.0,), (100.0,) * TOKEN_BLOCKS)
+    change = compare(TOKENS, then, Samples((rate,), tuple(disturbed)))
+    assert change.change < -0.5
+    assert change.outcome == "cannot tell"
+    assert change.noise_from == "20 blocks of each run; 10 of 20 blocks lost no more than 5%"
+    everywhere = Samples((25.0,), (25.0,) * 19 + (26.0,))
+    steady = compare(TOKENS, then, everywhere)
+    assert (steady.outcome, steady.noise_from) == ("regressed", "20 blocks of each run")
+
+
 def _quiet(value: float) -> Samples:
     return Samples((value, value * 1.001, value * 0.999))
 

@@ -3,66 +3,116 @@
     python -m perf.regression_gate [--histories 2000] [--seed 1]
 
 A history is a baseline and a run of a Server scenario: tokens/s, QPS, TTFT p99 and TPOT p99, each
-with its own noise, judged together. "between" is noise that sets one run apart from the next;
-"within" is noise from block to block of a run. It prints how often the gate says regressed where
+with its own noise, judged together. "within" is noise from block to block of a run, "between" sets
+one run apart from the next as well. The first table has how often the gate says regressed where
 nothing changed, and how often it finds a true loss of 10%; beside them the same with a bootstrap of
-the blocks' mean, the usual way, to show why the gate does not do that.
+the blocks' mean, the usual way, to show why the gate does not do that. The second is of a machine
+whose other work slows the run down while it lasts.
 """
 
 from __future__ import annotations
 
 import argparse
+import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from mlperf_suite.loadgen.timeline import TOKEN_BLOCKS
-from mlperf_suite.results.regression import compare_summaries, confidence
+from mlperf_suite.results.regression import DEFAULT_MAX_REGRESSION, compare_summaries, confidence
 
 _TRUE = {"tokens_per_sec": 1000.0, "ttft_ms": 800.0, "tpot_ms": 60.0}
+_DRIFT = 0.7
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """Other work on the machine: half of the time it slows the run down `slowdown` times.
+
+    `stays`: the probability that it stays on, or off, from one block to the next.
+    """
+
+    slowdown: float
+    stays: float
 
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """`repeats`: runs on each side. `between`: whether the noise sets runs apart, too."""
+    """`repeats`: runs on each side. `between`: noise that sets runs apart, in that of the blocks.
+
+    `drifts`: the blocks' noise changes slowly, so that neighbours are alike. `only_speed`: nothing
+    but tokens/s and QPS is there, as in Offline.
+    """
 
     name: str
     repeats: int
-    between: bool
+    between: float = 0.0
+    drifts: bool = False
+    only_speed: bool = False
+    load: Load | None = None
 
 
 CASES = (
-    Case("one run each, noise within", 1, False),
-    Case("one run each, noise between", 1, True),
-    Case("--repeat 3 each, noise between", 3, True),
-    Case("--repeat 5 each, noise between", 5, True),
+    Case("one run each, noise within", 1),
+    Case("one run each, noise within, tokens/s only", 1, only_speed=True),
+    Case("one run each, noise within that drifts", 1, drifts=True),
+    Case("one run each, noise between", 1, 1.0),
+    Case("--repeat 3 each, noise between", 3, 1.0),
+    Case("--repeat 5 each, noise between", 5, 1.0),
 )
+BEYOND = Case("one run each, between twice as large as within", 1, 2.0)
+"""What one run on each side cannot tell: blocks lie closer together than runs do."""
+LOADED = tuple(
+    Case(f"{name}, {load.slowdown:g} times slower {length}", repeats, load=load)
+    for load, length in ((Load(3, 0.3), "in short bursts"), (Load(3, 0.9), "for long"))
+    for repeats, name in ((1, "one run each"), (5, "--repeat 5 each"))
+)
+
+
+def _log_noise(rng: np.random.Generator, case: Case, noise: float) -> np.ndarray:
+    """What noise adds to the logarithm of each block's speed, of one run."""
+    blocks = rng.normal(0, noise, TOKEN_BLOCKS)
+    if case.drifts:
+        for i in range(1, TOKEN_BLOCKS):
+            blocks[i] = _DRIFT * blocks[i - 1] + math.sqrt(1 - _DRIFT**2) * blocks[i]
+    return blocks + rng.normal(0, case.between * noise)
+
+
+def _load(rng: np.random.Generator, case: Case) -> np.ndarray:
+    """How many times slower each block of a run is because of other work: all metrics alike."""
+    if case.load is None:
+        return np.ones(TOKEN_BLOCKS)
+    on = rng.random() < 0.5
+    slower = []
+    for _ in range(TOKEN_BLOCKS):
+        on = on if rng.random() < case.load.stays else rng.random() < 0.5
+        slower.append(case.load.slowdown if on else 1.0)
+    return np.array(slower)
 
 
 def summary(
     rng: np.random.Generator, case: Case, noise: float, loss: float = 0.0
 ) -> dict[str, Any]:
     """One side's summary.json. `noise`: relative standard deviation; `loss`: 0.1 is 10% slower."""
-    runs = []
+    runs: list[dict[str, Any]] = []
     for _ in range(case.repeats):
+        slower = _load(rng, case) / (1 - loss)
         blocks: dict[str, list[float]] = {}
         for name, true in _TRUE.items():
-            level = true * (1 - loss if name == "tokens_per_sec" else 1 / (1 - loss))
-            offset = rng.normal(0, noise) if case.between else 0.0
-            within = rng.normal(0, noise, TOKEN_BLOCKS)
-            blocks[name] = list(level * np.exp(offset + within))
-        rate = float(np.mean(blocks["tokens_per_sec"]))
-        runs.append(
-            {
-                "tokens_per_sec": rate,
-                "qps": rate / 128,
-                "ttft_ms": {"p99": float(np.mean(blocks["ttft_ms"]))},
-                "tpot_ms": {"p99": float(np.mean(blocks["tpot_ms"]))},
-                "blocks": blocks,
-            }
-        )
+            level = true / slower if name == "tokens_per_sec" else true * slower
+            blocks[name] = list(level * np.exp(_log_noise(rng, case, noise)))
+        # Blocks are of equal tokens, so that a run's rate is their harmonic mean.
+        rate = TOKEN_BLOCKS / sum(1 / block for block in blocks["tokens_per_sec"])
+        run = {"tokens_per_sec": rate, "qps": rate / 128, "blocks": blocks}
+        if not case.only_speed:
+            run |= {name: {"p99": float(np.mean(blocks[name]))} for name in ("ttft_ms", "tpot_ms")}
+        runs.append(run)
     return {"run": {"performance": {**runs[0], "repeats": runs[1:]}}}
+
+
+Share = Callable[[Case, float, float, int, np.random.Generator], tuple[float, float]]
 
 
 def share_regressed(
@@ -96,7 +146,7 @@ def share_regressed_by_bootstrap(
             gains = sign * np.log(means[1][1] / means[0][1])
             gain = sign * np.log(means[1][0] / means[0][0])
             high = np.quantile(gains, 0.5 + confidence(len(_TRUE)) / 2)
-            if gain < np.log1p(-0.05) and high < 0:
+            if gain < np.log1p(-DEFAULT_MAX_REGRESSION) and high < 0:
                 regressed.add(name)
         anything += bool(regressed)
         speed += "tokens_per_sec" in regressed
@@ -104,24 +154,46 @@ def share_regressed_by_bootstrap(
 
 
 def table(histories: int, seed: int) -> str:
-    """The whole table, as Markdown."""
-    rng = np.random.default_rng(seed)
+    """The table of known noise, as Markdown."""
     columns = ((0.01, 0.0), (0.03, 0.0), (0.08, 0.0), (0.03, 0.1))
-    lines = [
-        "| each side has | false alarms at 1% | at 3% | at 8% noise "
-        "| 10% loss at 3% noise found | found in tokens/s alone |",
-        "|---|---:|---:|---:|---:|---:|",
-    ]
-    rows = [(case.name, case, share_regressed) for case in CASES]
+    header = ["each side has", "false alarms at 1%", "at 3%", "at 8% noise"]
+    header += ["10% loss at 3% noise found", "found in tokens/s alone"]
+    rows: list[tuple[str, Case, Share]] = [(c.name, c, share_regressed) for c in (*CASES, BEYOND)]
     bootstrap = "not the gate: bootstrap of the blocks' mean, "
     rows += [
         (bootstrap + case.name.split(", ")[1], case, share_regressed_by_bootstrap)
-        for case in CASES[:2]
+        for case in CASES
+        if case.name in ("one run each, noise within", "one run each, noise between")
     ]
+    return _markdown(header, rows, columns, histories, seed)
+
+
+def loaded_table(histories: int, seed: int) -> str:
+    """The table of a loaded machine, as Markdown; the noise beside the load is 3%."""
+    columns = ((0.03, 0.0), (0.03, 0.3), (0.03, 0.64))
+    header = ["each side has", "false alarms", "30% loss found", "64% loss found"]
+    header.append("found in tokens/s alone")
+    rows: list[tuple[str, Case, Share]] = [(case.name, case, share_regressed) for case in LOADED]
+    return _markdown(header, rows, columns, histories, seed)
+
+
+def _markdown(
+    header: list[str],
+    rows: list[tuple[str, Case, Share]],
+    columns: tuple[tuple[float, float], ...],
+    histories: int,
+    seed: int,
+) -> str:
+    """A row for each case; `columns`: noise and loss of each. The last cell is of tokens/s alone.
+
+    Each row has random numbers of its own, so that it stays when others are added.
+    """
+    lines = [f"| {' | '.join(header)} |", "|---|" + "---:|" * (len(header) - 1)]
     for name, case, share in rows:
+        rng = np.random.default_rng([seed, *name.encode()])
         found = [share(case, noise, loss, histories, rng) for noise, loss in columns]
         cells = [f"{anything:.1%}" for anything, _ in found] + [f"{found[-1][1]:.1%}"]
-        lines.append(f"| {name} | " + " | ".join(cells) + " |")
+        lines.append(f"| {name} | {' | '.join(cells)} |")
     return "\n".join(lines)
 
 
@@ -131,6 +203,8 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=1, help="of the made-up noise (1)")
     arguments = parser.parse_args()
     print(table(arguments.histories, arguments.seed))
+    print()
+    print(loaded_table(arguments.histories, arguments.seed))
 
 
 if __name__ == "__main__":
