@@ -26,6 +26,7 @@ from mlperf_suite.assets import PROJECT_ROOT
 from mlperf_suite.benchmarks.rounds import ROUNDS
 
 REPOSITORY = "https://github.com/mlcommons/inference"
+WORK = PROJECT_ROOT / "submission-proof"
 
 
 def main() -> int:
@@ -37,7 +38,7 @@ def main() -> int:
     parser.add_argument(
         "--work",
         type=Path,
-        default=PROJECT_ROOT / "submission-proof",
+        default=WORK,
         help="where data, runs and trees go (%(default)s)",
     )
     parser.add_argument(
