@@ -67,6 +67,13 @@ def test_a_system_that_holds_no_rate_has_no_peak() -> None:
     search = find_peak(lambda rate, full: trial(rate, full, False), start_qps=10)
     assert search.peak_qps is None
     assert not any(t.full_length for t in search.trials)
+    # At a hundredth of the rate, the samples of one run would take a hundred times as long.
+    assert min(t.target_qps for t in search.trials) > 10 / 10
+
+
+def test_a_system_that_holds_every_rate_is_not_searched_without_end() -> None:
+    search = find_peak(lambda rate, full: trial(rate, full, True), start_qps=10)
+    assert search.peak_qps is not None and search.peak_qps < 10 * 10
 
 
 def test_a_rate_that_never_holds_at_full_length_is_no_peak() -> None:

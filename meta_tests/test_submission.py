@@ -247,6 +247,25 @@ def test_of_a_local_folder_of_weights_a_person_must_speak(tmp_path, submit):
     status, said = submit(runs, "--measurements", str(tmp_path / "measurements.json"))
     assert status == 0, said
     assert failed(tmp_path / "tree") == {}
+    for name in files(tmp_path / "tree"):
+        assert "/models" not in (tmp_path / "tree" / name).read_text(), name
+
+
+def test_the_readme_says_how_to_run_it_again(tmp_path, submit):
+    def change(config: dict[str, Any]) -> None:
+        config["settings"] |= {"tensor_parallel_size": 2, "engine_args": {"max_num_seqs": 512}}
+
+    runs = [
+        write_result(tmp_path / "results", LLAMA3_1_8B_EDGE, scenario, config=change)
+        for scenario in LLAMA3_1_8B_EDGE.scenarios
+    ]
+    assert submit(runs)[0] == 0
+    place = "closed/Someone/results/1x_Made_Up/llama3.1-8b-edge/Offline/README.md"
+    assert (
+        'pytest -m "offline and edge" --profile official --round v6.1 '
+        "--model meta-llama/Llama-3.1-8B-Instruct --dataset cnn_eval.json --precision bf16 "
+        "--tensor-parallel-size 2 --engine-arg max_num_seqs=512\n"
+    ) in (tmp_path / "tree" / place).read_text()
 
 
 # What is refused
@@ -280,10 +299,10 @@ def test_runs_that_are_no_results_are_refused(tmp_path, submit, name):
     ]
     status, said = submit(runs)
     assert status == 2 and reason in said
-    assert not (tmp_path / "tree").exists() and not list(tmp_path.glob("*.part"))
+    assert not (tmp_path / "tree").exists() and not list(tmp_path.glob(".tree*"))
 
 
-@pytest.mark.parametrize("status", ["failed", "running"])
+@pytest.mark.parametrize("status", ["failed", "running", "unheard of", None])
 def test_a_run_that_did_not_end_is_refused(tmp_path, submit, status):
     def change(meta: dict[str, Any]) -> None:
         meta.update(status=status, reason="the engine died")
@@ -383,10 +402,12 @@ def _sealed_again(run: Path, config: dict[str, Any]) -> Path:
     ("field", "value"),
     [("submitter", "Another"), ("division", "open"), ("system_type", "datacenter")],
 )
-def test_a_description_of_something_else_is_refused(tmp_path, submit, system, field, value):
-    system.write_text(json.dumps(json.loads(system.read_text()) | {field: value}))
-    status, said = submit(write_results(tmp_path / "results", LLAMA3_1_8B_EDGE))
-    assert status == 2 and f"system_description: found {field} {value}" in said
+@pytest.mark.parametrize("status", ["available", ""])
+def test_a_description_of_something_else_is_refused(tmp_path, submit, system, field, value, status):
+    changed = json.loads(system.read_text()) | {field: value, "status": status}
+    system.write_text(json.dumps(changed))
+    code, said = submit(write_results(tmp_path / "results", LLAMA3_1_8B_EDGE))
+    assert code == 2 and f"system_description: found {field} {value}" in said
 
 
 def test_two_runs_of_the_same_scenario_are_refused(tmp_path, submit):
@@ -395,11 +416,34 @@ def test_two_runs_of_the_same_scenario_are_refused(tmp_path, submit):
     assert "name one of them" in submit([*runs, again])[1]
 
 
+def test_another_name_of_the_same_run_is_no_second_run(tmp_path, submit):
+    runs = write_results(tmp_path / "results", LLAMA3_1_8B_EDGE)
+    latest = tmp_path / "results/latest"
+    latest.symlink_to(runs[0].name)
+    status, said = submit([latest, *runs])
+    assert status == 0, said
+
+
+def test_a_replay_beside_a_measurement_is_refused(tmp_path, submit):
+    changes = (CONFIGS["a replay"][0], lambda config: None)
+    runs = [
+        write_result(tmp_path / "results", LLAMA3_1_8B_EDGE, scenario, config=change)
+        for scenario, change in zip(LLAMA3_1_8B_EDGE.scenarios, changes, strict=True)
+    ]
+    assert "replays and measurements cannot stand in one tree" in submit(runs, "--allow-replay")[1]
+
+
 def test_a_scenario_without_accuracy_is_refused(tmp_path, submit):
     run = write_result(
         tmp_path, LLAMA3_1_8B_EDGE, LLAMA3_1_8B_EDGE.scenarios[0], modes=("performance",)
     )
     assert "llama3.1-8b-edge Offline: no accuracy run among the results" in submit([run])[1]
+
+
+def test_text_that_no_file_can_hold_is_said(tmp_path, submit, system):
+    system.write_text(system.read_text().replace("made up", "\\ud800", 1))
+    status, said = submit(write_results(tmp_path / "results", LLAMA3_1_8B_EDGE))
+    assert status == 2 and f"--system {system}: not JSON" in said
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -44,17 +45,18 @@ def search_peak(session: Session, category: Category, scenario: str) -> PeakSear
     try:
         session.prepare(result)
         search = state.found = find_peak(attempt, server_rate(session, category))
+        _write(session, result, search)
+        title = f"{result.benchmark.id} {scenario}: {session.label}"
+        plot = result.folder.path / "plots" / "peak_qps.png"
+        plot_peak(search.trials, limits, search.peak_qps, title, plot)
     except BaseException as error:
         told = isinstance(error, SuiteError | OSError)
         state.failure = str(error) if told else f"interrupted ({type(error).__name__})"
-        session.write(result)
+        with contextlib.suppress(OSError):
+            session.write(result)
         raise
     finally:
         session.watch.idle()
-    _write(session, result, search)
-    title = f"{result.benchmark.id} {scenario}: {session.label}"
-    plot = result.folder.path / "plots" / "peak_qps.png"
-    plot_peak(search.trials, limits, search.peak_qps, title, plot)
     session.write(result)
     return search
 

@@ -16,6 +16,9 @@ MAX_FULL_RUNS = 4
 MAX_RUNS = MAX_SHORT_RUNS + MAX_FULL_RUNS
 RESOLUTION = 1.05
 """The search ends when the lowest rate that failed is this close to the highest that held."""
+_MOST_STEPS = 5
+"""Short runs that only step up or only down: a rate far below what was asked takes hours, since
+each run sends all samples."""
 _STEP = 1.25
 """The first step up or down; each further one is this much wider, to come far in few runs."""
 
@@ -85,10 +88,12 @@ def _next_rate(held: float, failed: Counter[float], made: int) -> float | None:
     `held`: the highest rate that held, 0 where none did. `failed`: how often each rate failed.
     """
     if not held:
-        return min(failed) / _STEP**made
+        return min(failed) / _STEP**made if made < _MOST_STEPS else None
+    if not failed:
+        return held * _STEP**made if made < _MOST_STEPS else None
     above = [rate for rate in failed if rate > held]
     if not above:
-        return held * (_STEP if failed else _STEP**made)
+        return held * _STEP
     lowest = min(above)
     if lowest / held > RESOLUTION:
         return math.sqrt(held * lowest)

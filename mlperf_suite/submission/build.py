@@ -8,7 +8,8 @@ from __future__ import annotations
 import json
 import re
 import shutil
-from collections.abc import Mapping, Sequence, Set
+import tempfile
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,7 @@ from typing import Any
 from mlperf_suite.benchmarks.rounds import Round
 from mlperf_suite.compliance.judging import ACCURACY_TXT, VERIFY_TXT, judge_folder
 from mlperf_suite.compliance.rules import Division
-from mlperf_suite.compliance.submission import missing_system_fields
+from mlperf_suite.compliance.submission import STATUSES, missing_system_fields
 from mlperf_suite.errors import SuiteError, UsageError
 from mlperf_suite.loadgen.logs import ACCURACY, DETAIL, SUMMARY
 from mlperf_suite.loadgen.plan import Mode
@@ -73,7 +74,7 @@ class SubmissionRequest:
 class Submission:
     """A tree that was built. `unfilled`: what a person must still write, by file.
 
-    `notice`: what stands in every file of a tree that is no measurement, else empty.
+    `notice`: what a tree that is no measurement says wherever a sentence can stand, else empty.
     """
 
     root: Path
@@ -107,40 +108,44 @@ def build_submission(request: SubmissionRequest, here: Mapping[str, Any]) -> Sub
     out = request.out.absolute()
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
         raise UsageError(f"--out {request.out}: is there already; name a folder that is not")
-    runs = [read_run(folder) for folder in dict.fromkeys(request.results)]
+    # results/latest is another name of a folder beside it.
+    runs = [read_run(folder) for folder in dict.fromkeys(p.resolve() for p in request.results)]
     reasons = [
         f"{run}: {reason}"
         for run in runs
         for reason in refusals_of_run(run, request.round, allow_replay=request.allow_replay)
     ]
+    if len({run.is_replay for run in runs}) > 1:
+        reasons.append("replays and measurements cannot stand in one tree")
     reasons += refusals_of_systems(runs)
     results, of_results = _results(runs)
     reasons += of_results
     if reasons:
         raise RefusedError(reasons)
     system = _system(request, runs, here)
-    if any(run.is_replay for run in runs):
-        system["sw_notes"] = " ".join(filter(None, (system.get("sw_notes"), REPLAY_NOTICE)))
+    notice = REPLAY_NOTICE if any(run.is_replay for run in runs) else ""
+    if notice:
+        system["sw_notes"] = " ".join(filter(None, (str(system.get("sw_notes") or ""), notice)))
     given = _read_option("--measurements", request.measurements) if request.measurements else {}
-    made = out.with_name(out.name + ".part")
-    shutil.rmtree(made, ignore_errors=True)
+    out.parent.mkdir(parents=True, exist_ok=True)
+    made = Path(tempfile.mkdtemp(prefix=f".{out.name}.", dir=out.parent))
     try:
-        tree = _Tree(made, request, _folder_name(str(system["system_name"])))
-        tree.write_system(system)
+        made.chmod(0o755)
+        tree = _Tree(made, request, _folder_name(str(system["system_name"])), notice)
         for result in results:
             tree.write_result(result, given)
-        # Without a status the description is not wrong but unfinished.
-        unfinished = _FOR_A_PERSON | (set() if system.get("status") else {"system_description"})
-        passed, failed = _judge(made, request.round, unfinished)
+        # Judged as if it had the status that a person may still have to say.
+        tree.write_system({**system, "status": system.get("status") or STATUSES[0]})
+        passed, failed = _judge(made, request.round)
         if failed:
             raise RefusedError(failed)
+        tree.write_system(system)
         if out.exists():
             out.rmdir()
         made.replace(out)
     finally:
         shutil.rmtree(made, ignore_errors=True)
     unfilled = {request.out / name: fields for name, fields in tree.unfilled.items() if fields}
-    notice = REPLAY_NOTICE if any(run.is_replay for run in runs) else ""
     return Submission(request.out, tree.system, notice, passed, unfilled)
 
 
@@ -197,6 +202,8 @@ def _read_option(option: str, path: Path) -> dict[str, Any]:
     """The JSON object in the file that an option names. Raises UsageError where there is none."""
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
+        # Half of a character that takes two can stand in JSON and in no file.
+        json.dumps(content, ensure_ascii=False).encode()
     except OSError as error:
         raise UsageError(f"{option} {path}: {error.strerror}") from error
     except ValueError as error:
@@ -211,15 +218,15 @@ def _folder_name(system_name: str) -> str:
     return re.sub(r"[^A-Za-z0-9.+-]+", "_", system_name).strip("_.") or "system"
 
 
-def _judge(root: Path, round_: Round, unfinished: Set[str]) -> tuple[int, list[str]]:
-    """How many rules the tree passes, and those that it fails but for `unfinished`, one a line."""
+def _judge(root: Path, round_: Round) -> tuple[int, list[str]]:
+    """How many rules the tree passes, and those it fails that no person can mend, one a line."""
     passed, failed = 0, []
     for judged in judge_folder(root, round_):
         passed += judged.count("passed")
         failed += [
             f"{judged.name}: {v.rule}: found {v.found}, required {v.required}"
             for v in judged.verdicts
-            if v.status == "failed" and v.rule not in unfinished
+            if v.status == "failed" and v.rule not in _FOR_A_PERSON
         ]
     return passed, failed
 
@@ -227,8 +234,9 @@ def _judge(root: Path, round_: Round, unfinished: Set[str]) -> tuple[int, list[s
 class _Tree:
     """Writes the files of one system's results in the layout of the round."""
 
-    def __init__(self, root: Path, request: SubmissionRequest, system: str) -> None:
+    def __init__(self, root: Path, request: SubmissionRequest, system: str, notice: str) -> None:
         self.system = system
+        self._notice = notice
         self.unfilled: dict[Path, tuple[str, ...]] = {}
         self._root = root
         self._home = root / request.division / request.submitter
@@ -250,7 +258,7 @@ class _Tree:
 
     def write_result(self, result: _Result, given: Mapping[str, Any]) -> None:
         run = result.main
-        notice = REPLAY_NOTICE if any(r.is_replay for r in result.runs.values()) else ""
+        notice = self._notice
         results = self._place("results", run)
         self._write_accuracy(result.runs["accuracy"], results / "accuracy", notice)
         _copy_logs(run.logs("performance"), results / "performance" / "run_1")
@@ -284,7 +292,8 @@ class _Tree:
         content = measurements(run, given, notice)
         name = "measurements.json"
         if self._layout == "v5":
-            name = f"{self.system}_vllm_{run.scenario.name}.json"
+            engine = "replay" if run.is_replay else "vllm"
+            name = f"{self.system}_{engine}_{run.scenario.name}.json"
         self._write_json(folder / name, content, missing_measurements(content))
         conf = (run.logs("performance") / "user.conf").read_text(encoding="utf-8")
         _write_text(folder / "user.conf", user_conf(conf, notice))

@@ -101,8 +101,9 @@ def refusals_of_run(run: SuiteRun, round_: Round, *, allow_replay: bool) -> list
     if of_round != round_.name:
         reasons.append(f"a run of round {of_round}, not of {round_.name}")
     meta = part(run.summary, "meta")
-    if meta.get("status") in ("failed", "running"):
-        reasons.append(f"{meta['status']}: {meta.get('reason') or 'it has no result'}")
+    status = meta.get("status")
+    if status not in ("complete", "invalid"):
+        reasons.append(f"{status}: {meta.get('reason') or 'it has no result'}")
     if part(run.config, "engine").get("stand_in"):
         if not run.is_replay:
             reasons.append("made with a stand-in engine: not a measurement of any system")
@@ -111,24 +112,24 @@ def refusals_of_run(run: SuiteRun, round_: Round, *, allow_replay: bool) -> list
     if not run.modes:
         reasons.append("no LoadGen logs in it")
     # Of a run that goes on, or was cut off, files are not yet complete.
-    changed = [] if meta.get("status") == "running" else changed_since_run(run.folder)
+    changed = [] if status == "running" else changed_since_run(run.folder)
     return [*reasons, *changed]
 
 
-def refusals_of_pair(accuracy: SuiteRun, performance: SuiteRun) -> list[str]:
-    """What is not the same between the runs that accuracy and performance are taken from."""
-    if accuracy.folder == performance.folder:
+def refusals_of_pair(other_mode: SuiteRun, performance: SuiteRun) -> list[str]:
+    """What is not the same between the runs that performance and another mode are taken from."""
+    if other_mode.folder == performance.folder:
         return []
     differing = [
-        _differ(name, accuracy.settings.get(name), performance.settings.get(name))
+        _differ(name, other_mode.settings.get(name), performance.settings.get(name))
         for name in _SAME_SETTINGS
-        if accuracy.settings.get(name) != performance.settings.get(name)
+        if other_mode.settings.get(name) != performance.settings.get(name)
     ]
     for name, keys in (("data", ("dataset", "sha256")), ("engine", ("engine", "name"))):
-        one, other = _at(accuracy.config, keys), _at(performance.config, keys)
+        one, other = _at(other_mode.config, keys), _at(performance.config, keys)
         if one != other:
             differing.append(_differ(name, one, other))
-    one, other = accuracy.config.get("prompts_sha256"), performance.config.get("prompts_sha256")
+    one, other = other_mode.config.get("prompts_sha256"), performance.config.get("prompts_sha256")
     if one != other:
         differing.append(_differ("prompts", one, other))
     return differing

@@ -33,7 +33,8 @@ _GPU_QUERY = (
 def describe_machine(made_on: Mapping[str, Any], root: Path = Path("/")) -> dict[str, Any]:
     """What this machine tells of itself, in the checker's fields; the others are empty.
 
-    `made_on`: what the runs wrote down of their system, whose versions are taken.
+    `made_on`: what the runs wrote down of their system, whose versions of the software are taken;
+    the operating system and the driver are the machine's own, as they are now.
     `root`: where /proc, /sys and /etc are looked for.
     """
     described: dict[str, Any] = dict.fromkeys((*SYSTEM_FIELDS_FILLED, *SYSTEM_FIELDS_PRESENT), "")
@@ -43,7 +44,8 @@ def describe_machine(made_on: Mapping[str, Any], root: Path = Path("/")) -> dict
     processors = (
         f"{described['host_processors_per_node']}x {described['host_processor_model_name']}"
     )
-    described["system_name"] = f"{len(gpus)}x {gpus[0].name}" if gpus else processors
+    named = processors if described["host_processor_model_name"] else ""
+    described["system_name"] = f"{len(gpus)}x {gpus[0].name}" if gpus else named
     # The suite runs on one machine, and LoadGen in the engine's own process.
     described["number_of_nodes"] = "1"
     return described
@@ -179,7 +181,8 @@ def _accelerators(gpus: Sequence[_Gpu]) -> dict[str, str]:
 
 def _software(made_on: Mapping[str, Any], gpus: Sequence[_Gpu], root: Path) -> dict[str, str]:
     release = dict(re.findall(r'^(\w+)="?(.*?)"?$', _text(root / "etc/os-release"), re.MULTILINE))
-    system = f"{release['PRETTY_NAME']}, Linux {platform.release()}" if release else ""
+    name = release.get("PRETTY_NAME")
+    system = f"{name}, Linux {platform.release()}" if name else ""
     versions = {
         "Python": made_on.get("python_version"),
         "transformers": made_on.get("transformers_version"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from mlperf_suite import __version__
@@ -15,6 +16,15 @@ REPLAY_NOTICE = (
     "Made from a replay of prepared answers at a set pace, to prove the form of a submission: "
     "not a measurement of any system, not an MLPerf result."
 )
+_GIVEN = (
+    "precision",
+    "tensor_parallel_size",
+    "max_model_len",
+    "gpu_memory_utilization",
+    "server_target_qps",
+    "offline_target_qps",
+)
+"""Settings that a README says how to give again, where they were given."""
 _HALF_BYTES = 4096
 _CUT = b"\n\n...\n\n"
 """The ends of an accuracy log that are kept, and what stands between them: as the official
@@ -86,7 +96,7 @@ def readme(run: SuiteRun, notice: str) -> str:
     shown = {
         "benchmark": f"{run.benchmark.id}, {run.scenario.name}, {run.category}",
         "round": settings.get("round"),
-        "model": settings.get("model"),
+        "model": _model(run),
         "data set": f"{_dataset(run)}",
         "engine": f"{engine.get('name')} {engine.get('version')}",
         "precision": settings.get("precision"),
@@ -96,14 +106,31 @@ def readme(run: SuiteRun, notice: str) -> str:
         "suite": f"mlperf-suite {__version__}",
     }
     rows = "\n".join(f"| {name} | {value} |" for name, value in shown.items())
-    marker = f"{run.scenario.name.lower()} and {run.category}"
     said = f"{notice}\n\n" if notice else ""
+    again = "" if run.is_replay else f"To run it again:\n\n```\n{_command(run)}\n```\n"
     return (
-        f"# {run.benchmark.id} {run.scenario.name}\n\n{said}"
-        f"| | |\n|---|---|\n{rows}\n\n"
-        f'To run it again:\n\n```\npytest -m "{marker}" --profile official '
-        f"--round {settings.get('round')} --model {settings.get('model')}\n```\n"
-    )
+        f"# {run.benchmark.id} {run.scenario.name}\n\n{said}| | |\n|---|---|\n{rows}\n\n{again}"
+    ).rstrip("\n") + "\n"
+
+
+def _command(run: SuiteRun) -> str:
+    """The suite's command with the settings that the run was given."""
+    settings = run.settings
+    words = [f'pytest -m "{run.scenario.name.lower()} and {run.category}" --profile official']
+    words += [f"--round {settings.get('round')}", f"--model {_model(run)}"]
+    words.append(f"--dataset {part(run.config, 'dataset').get('name')}")
+    for name in _GIVEN:
+        value = settings.get(name)
+        if value not in (None, "auto"):
+            words.append(f"--{name.replace('_', '-')} {value}")
+    arguments = part(settings, "engine_args")
+    return " ".join([*words, *(f"--engine-arg {k}={v}" for k, v in arguments.items())])
+
+
+def _model(run: SuiteRun) -> str:
+    """The model's name; of a folder its last part, since where it lay is nobody's business."""
+    model = str(run.settings.get("model"))
+    return Path(model).name if model.startswith((".", "/", "~")) or model.count("/") > 1 else model
 
 
 def _dataset(run: SuiteRun) -> str:
@@ -114,9 +141,10 @@ def _dataset(run: SuiteRun) -> str:
 def source_readme(run: SuiteRun, notice: str) -> str:
     """The README.md of the benchmark's source folder: which code made the results."""
     said = f"{notice}\n\n" if notice else ""
+    engine = part(run.config, "engine")
     return (
         f"# {run.benchmark.id}\n\n{said}"
-        f"Run with mlperf-suite {__version__} on vLLM {run.system.get('vllm_version')} and "
+        f"Run with mlperf-suite {__version__} on {engine.get('name')} {engine.get('version')} and "
         f"LoadGen {run.system.get('loadgen_version')}. Put the changes that were made to either, "
         f"and the code that is not public, into this folder.\n"
     )
