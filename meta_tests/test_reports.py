@@ -328,3 +328,9 @@ def test_a_wrong_command_is_one_line(
     assert main([one.replace("TMP", str(tmp_path)) for one in arguments]) == 2
     (told,) = capsys.readouterr().err.splitlines()
     assert told.startswith(said.replace("TMP", str(tmp_path)))
+
+
+def test_a_search_is_in_every_report() -> None:
+    summary = {"meta": {"status": "complete"}, "peak": {"peak_qps": 372.5, "runs": 6}}
+    for text in (report_markdown(summary, None), report_html(summary, None, [], [])):
+        assert "highest valid rate, queries/s" in text and "372.5" in text

@@ -44,7 +44,8 @@ def search_peak(session: Session, category: Category, scenario: str) -> PeakSear
 
     try:
         session.prepare(result)
-        search = state.found = find_peak(attempt, server_rate(session, category))
+        start = session.settings.server_target_qps or server_rate(session, category)
+        search = state.found = find_peak(attempt, start)
         _write(session, result, search)
         title = f"{result.benchmark.id} {scenario}: {session.label}"
         plot = result.folder.path / "plots" / "peak_qps.png"
