@@ -236,7 +236,8 @@ def test_a_share_that_dies_fails_the_result(tmp_path: Path) -> None:
     died = run_suite(tmp_path, *ARGUMENTS, *TWO_WORKERS, SCORING=told)
     # A worker that asks for the end of the session is an interruption to pytest-xdist.
     assert died.exit_code in (1, 2)
-    assert len(samples(died.folder)) == 60
+    # One share's end ends the session, and the other may have come less far by then.
+    assert 30 <= len(samples(died.folder)) <= 60
     assert died.summary["meta"]["status"] == "failed"
 
 
