@@ -220,7 +220,8 @@ _FIGURES = dict.fromkeys(("tokens_per_sec", "samples_per_sec", "ttft_ms", "repea
 
 @given(st.fixed_dictionaries({}, optional=_FIGURES))
 def test_no_figure_breaks_a_report(performance: dict[str, Any]) -> None:
-    report_markdown({"run": {"performance": performance, "accuracy": performance}})
+    text = report_markdown({"run": {"performance": performance, "accuracy": performance}})
+    assert "## How fast?" in text and "## How accurate?" in text
 
 
 def test_a_folder_without_a_summary_is_one_line(tmp_path: Path) -> None:
