@@ -4,7 +4,8 @@
 
 Same model, data, shots and engine arguments. Each backend's log-probabilities are kept in a
 journal (--work FOLDER), so that a run that is stopped goes on where it was; lm-eval's backend needs
-some seconds for each question on two cores.
+some seconds for each question on two cores. It is asked subject by subject. With --itself the other
+side is the same backend, asked for everything at once: what batches alone do to its answers.
 """
 
 from __future__ import annotations
@@ -122,22 +123,22 @@ def gap(sample: Sample) -> float:
     return best - second
 
 
-def report(suite: Scores, reference: Scores) -> int:
+def report(other: str, found: Scores, reference: Scores) -> int:
     """Print both scores and every question with another answer; say how many are not ties."""
-    pairs = list(zip(suite.samples, reference.samples, strict=True))
+    pairs = list(zip(found.samples, reference.samples, strict=True))
     differing = [(a, b) for a, b in pairs if a.pred != b.pred]
     far = [(a, b) for a, b in differing if min(gap(a), gap(b)) > TOLERANCE]
     shift = max(abs(x - y) for a, b in pairs for x, y in zip(a.logprobs, b.logprobs, strict=True))
     equal = sum(a.logprobs == b.logprobs for a, b in pairs)
     print(f"questions            {len(pairs)}")
-    print(f"suite overall        {suite.overall.accuracy:.4f}%")
-    print(f"lm-eval vLLM overall {reference.overall.accuracy:.4f}%")
+    print(f"{other + ' overall':20} {found.overall.accuracy:.4f}%")
+    print(f"{'lm-eval overall':20} {reference.overall.accuracy:.4f}%")
     print(f"all four log-probabilities equal to the last bit: {equal} questions")
-    print(f"largest difference of a log-probability: {shift:.4f}")
+    print(f"largest difference of a log-probability: {shift:.2g}")
     print(f"another prediction: {len(differing)}, of which {len(far)} beyond {TOLERANCE}")
     for a, b in differing:
         print(
-            f"  {a.key.subject} {a.key.id}: suite {a.pred}, gap {gap(a):.4f}; "
+            f"  {a.key.subject} {a.key.id}: {other} {a.pred}, gap {gap(a):.4f}; "
             f"lm-eval {b.pred}, gap {gap(b):.4f}"
         )
     return len(far)
@@ -150,6 +151,7 @@ def main() -> None:
     parser.add_argument("--shots", type=int)
     parser.add_argument("--max-model-len", type=int, default=4096)
     parser.add_argument("--precision", choices=list(VLLM_DTYPES), default="auto")
+    parser.add_argument("--itself", action="store_true")
     parser.add_argument("--work", type=Path, default=Path("results/mmlu-equality"))
     arguments = parser.parse_args()
     model = str(embedded_model_dir())
@@ -159,33 +161,39 @@ def main() -> None:
     arguments.work.mkdir(parents=True, exist_ok=True)
     of = {"data": data.sha256, "shots": shots, "model": model}
     of["precision"] = arguments.precision
-    journals = []
-    for name in ("suite", "lm-eval"):
+    wanted = [Key(s, n) for s, numbers in chosen.items() for n in numbers]
+    known = {Key(s, n) for s, of_subject in data.test.items() for n in range(len(of_subject))}
+
+    def journal(name: str) -> Journal:
         path = arguments.work / f"{name}.jsonl"
         earlier = path.rename(path.with_suffix(".earlier")) if path.exists() else None
         journal = Journal(path, {**of, "backend": name})
         if earlier is not None:
-            wanted = {
-                Key(s, n) for s, of_subject in data.test.items() for n in range(len(of_subject))
-            }
-            journal.add_from(earlier, wanted)
-        journals.append(journal)
-    ours, theirs = journals
-    if any(Key(s, n) not in theirs for s, numbers in chosen.items() for n in numbers):
+            journal.add_from(earlier, known)
+        return journal
+
+    other = "at once" if arguments.itself else "suite"
+    theirs, others = journal("lm-eval"), journal(other.replace(" ", "-"))
+    lacking = [theirs, others] if arguments.itself else [theirs]
+    if any(key not in one for one in lacking for key in wanted):
         with lm_eval_backend(model, room, arguments.precision) as lm:
             for subject, numbers in chosen.items():
                 if any(Key(subject, n) not in theirs for n in numbers):
                     ask_lm_eval(lm, data, {subject: numbers}, shots, theirs)
                     print(f"{len(theirs)} scored: {subject}", flush=True)
-    engine = VllmEngine.load(
-        VllmConfig(model, arguments.precision, max_model_len=room, scoring_cache=True)
-    )
-    try:
-        suite = scores_of(engine, ours, data, chosen, shots, room)
-    finally:
-        engine.close()
+            if arguments.itself:
+                ask_lm_eval(lm, data, chosen, shots, others)
+    if arguments.itself:
+        found = scores_of(None, others, data, chosen, shots, room)
+    else:
+        config = VllmConfig(model, arguments.precision, max_model_len=room, scoring_cache=True)
+        engine = VllmEngine.load(config)
+        try:
+            found = scores_of(engine, others, data, chosen, shots, room)
+        finally:
+            engine.close()
     reference = scores_of(None, theirs, data, chosen, shots, room)
-    raise SystemExit(1 if report(suite, reference) else 0)
+    raise SystemExit(1 if report(other, found, reference) else 0)
 
 
 if __name__ == "__main__":
