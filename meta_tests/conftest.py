@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import hypothesis
 import psutil
 import pytest
 from hypothesis import settings
@@ -21,10 +20,6 @@ from mlperf_suite.results.run_folder import read_summary
 
 ROOT = Path(__file__).resolve().parent.parent
 # A deadline would fail a test for being slow, as any is on a machine that is busy.
-hypothesis.settings.register_profile("no deadline", deadline=None)
-hypothesis.settings.load_profile("no deadline")
-
-# How long an example takes says more of what else the machine does than of the code.
 settings.register_profile("suite", deadline=None)
 settings.load_profile("suite")
 

@@ -10,6 +10,7 @@ import sys
 from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +29,23 @@ TWO_WORKERS = ("-n", "2", "--dist", "loadgroup")
 EMBEDDED = load_mmlu("embedded")
 QUESTIONS = sum(map(len, EMBEDDED.test.values()))
 COLUMNS = ["subject", "domain", "question_id", "answer", "pred", "correct", "latency_ms", "tokens"]
+
+
+@dataclass(frozen=True)
+class Resumed:
+    """A run that died, its folder, the one that went on, and one more when nothing was left.
+
+    `*_asked`: the questions that a session asked; `other_asked` that of an engine that is set up
+    otherwise.
+    """
+
+    died: SuiteRun
+    died_in: Path
+    resumed: SuiteRun
+    again: SuiteRun
+    other_asked: int
+    resumed_asked: int
+    again_asked: int
 
 
 class Runs:
@@ -53,15 +71,23 @@ class Runs:
             SCORING=json.dumps(told or {}),
         )
 
-    def _died_then_resumed(self) -> tuple[SuiteRun, Path, SuiteRun, int]:
-        """The run that died, its folder, the run that went on, and the questions that it asked."""
+    def _died_then_resumed(self) -> Resumed:
         folder, asked = self._folder / "resumed", self._folder / "asked"
-        told = {"fail_after": 40}
-        died = run_suite(folder, *ARGUMENTS, SCORING=json.dumps(told))
+        died = run_suite(folder, *ARGUMENTS, SCORING=json.dumps({"fail_after": 40}))
         died_in = died.folder
-        told = {"asked": str(asked)}
-        resumed = run_suite(folder, *ARGUMENTS, "--mmlu-resume", SCORING=json.dumps(told))
-        return died, died_in, resumed, len(asked.read_text().splitlines())
+        counts = []
+
+        def resume(*arguments: str) -> SuiteRun:
+            asked.write_text("")
+            told = json.dumps({"asked": str(asked)})
+            run = run_suite(folder, *ARGUMENTS, "--mmlu-resume", *arguments, SCORING=told)
+            counts.append(len(asked.read_text().splitlines()))
+            return run
+
+        resume("--engine-arg=quantization=fp8", "--mmlu-limit=57")
+        resumed = resume()
+        again = resume("--mmlu-limit=57")
+        return Resumed(died, died_in, resumed, again, *counts)
 
 
 @pytest.fixture(scope="module")
@@ -160,7 +186,8 @@ def test_a_limit_and_a_minimum(runs: Runs) -> None:
 
 
 def test_an_engine_that_dies_leaves_what_was_scored(runs: Runs) -> None:
-    died, folder, _, _ = runs.resumed.result()
+    found = runs.resumed.result()
+    died, folder = found.died, found.died_in
     assert died.exit_code == 1, died.output
     assert "MMLU: the stand-in engine died, as it was told to" in died.output
     assert "Traceback" not in died.output
@@ -173,14 +200,29 @@ def test_an_engine_that_dies_leaves_what_was_scored(runs: Runs) -> None:
 
 
 def test_a_resumed_run_asks_only_what_is_missing(runs: Runs) -> None:
-    _, died_in, resumed, asked = runs.resumed.result()
-    assert resumed.exit_code == 0, resumed.output
-    assert asked == QUESTIONS - 40
-    assert resumed.folder != died_in
-    assert resumed.summary["run"]["mmlu"]["resumed"] == 40
+    found = runs.resumed.result()
+    assert found.resumed.exit_code == 0, found.resumed.output
+    assert found.resumed_asked == QUESTIONS - 40
+    folder = next(f for f in run_folders(found.died_in.parent) if resumed_questions(f) == 40)
+    assert folder != found.died_in
     whole = runs.whole.result()
     for name in ("overall.json", "by_domain.json", "by_subject.json"):
-        assert read(resumed.folder, name) == read(whole.folder, name)
+        assert read(folder, name) == read(whole.folder, name)
+
+
+def resumed_questions(folder: Path) -> int | None:
+    """How many of a run's questions an earlier run had scored; None for a run without a score."""
+    return (read(folder, "summary.json")["run"]["mmlu"] or {}).get("resumed")
+
+
+def test_only_what_was_interrupted_is_resumed(runs: Runs) -> None:
+    found = runs.resumed.result()
+    assert found.again.exit_code == 0, found.again.output
+    assert (found.again_asked, resumed_questions(found.again.folder)) == (57, 0)
+
+
+def test_scores_of_an_engine_with_other_arguments_are_not_mixed(runs: Runs) -> None:
+    assert runs.resumed.result().other_asked == 57
 
 
 def test_ctrl_c_leaves_what_was_scored(runs: Runs) -> None:

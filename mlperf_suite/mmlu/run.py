@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import hashlib
 import importlib.metadata
+import json
 import statistics
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -23,13 +25,21 @@ from mlperf_suite.engines.scoring import ScoringEngine
 from mlperf_suite.errors import RunError, SuiteError
 from mlperf_suite.mmlu.evaluation import Sample, Scores, evaluate
 from mlperf_suite.mmlu.files import write_details, write_scores
-from mlperf_suite.mmlu.journal import JOURNAL_NAME, Journal, Key
+from mlperf_suite.mmlu.journal import JOURNAL_NAME, Journal, Key, read_journal
 from mlperf_suite.mmlu.rules import judge_mmlu
 from mlperf_suite.mmlu.shards import Shards, split
 from mlperf_suite.reports.index import write_index
 from mlperf_suite.reports.mmlu import mmlu_html, mmlu_markdown
+from mlperf_suite.results.reading import part
 from mlperf_suite.results.reference import MMLU_KIND
-from mlperf_suite.results.run_folder import CONFIG_JSON, SUMMARY_JSON, RunFolder, run_folders
+from mlperf_suite.results.run_folder import (
+    CONFIG_JSON,
+    ENDED,
+    SUMMARY_JSON,
+    RunFolder,
+    read_summary,
+    run_folders,
+)
 from mlperf_suite.results.system import describe_system
 
 if TYPE_CHECKING:
@@ -39,6 +49,10 @@ KIND = "mmlu"
 SCHEMA_VERSION = 1
 OnProgress = Callable[[int, int, str], None]
 """Called with the questions scored, the questions in all, and the subject of the last one."""
+
+
+_NOT_OF_SCORES = ("load_s", "omp_threads_bind")
+"""What an engine says of itself and no score depends on."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,8 +188,16 @@ class MmluRun:
     def _journal(self, engine: Engine, path: Path) -> Journal:
         """An empty journal, or with what --mmlu-resume takes over from an earlier run."""
         description = engine.description
+        # An argument may be a secret: its hash tells engines apart as well.
+        arguments = json.dumps(self._settings.engine_args, sort_keys=True, default=str)
         of = {
             "engine": [description.name, description.version, description.stand_in],
+            "engine_settings": {
+                name: value
+                for name, value in description.settings.items()
+                if name not in _NOT_OF_SCORES
+            },
+            "engine_args_sha256": hashlib.sha256(arguments.encode()).hexdigest(),
             "model": self._settings.model,
             "precision": self._settings.precision,
             "data": self.data.sha256,
@@ -183,10 +205,18 @@ class MmluRun:
         }
         journal = Journal(path, of)
         if self._settings.mmlu_resume:
-            for earlier in run_folders(self._settings.results_dir):
-                if earlier / JOURNAL_NAME != path and not self._resumed:
-                    self._resumed = journal.add_from(earlier / JOURNAL_NAME, self._wanted)
+            self._resumed = self._take_over(journal, path.parent, of)
         return journal
+
+    def _take_over(self, journal: Journal, own: Path, of: Mapping[str, object]) -> int:
+        """What the newest earlier run of the same scored, unless it came to its end."""
+        for earlier in run_folders(self._settings.results_dir):
+            scored = earlier / JOURNAL_NAME
+            if earlier == own or not read_journal(scored, of):
+                continue
+            status = part(read_summary(earlier) or {}, "meta").get("status")
+            return 0 if status in ENDED else journal.add_from(scored, self._wanted)
+        return 0
 
     def _score(
         self, engine: Engine, journal: Journal, chosen: Mapping[str, Sequence[int]]
@@ -239,7 +269,10 @@ class MmluRun:
         self.folder.write(SUMMARY_JSON, summary)
         self.folder.write_text("report.md", mmlu_markdown(summary))
         self.folder.write_text("report.html", mmlu_html(summary, path))
-        self.folder.publish(keep_all=self._settings.keep_all)
+        self.folder.publish()
+        if not self._settings.keep_all and self.status in ENDED:
+            kept = self._session.references.values()
+            self.folder.drop_older(r.folder for r in kept if r.folder)
         write_index(self._settings.results_dir)
 
     def _about(self) -> dict[str, object]:
@@ -293,6 +326,8 @@ class MmluRun:
                 "benchmark": KIND,
                 "model": self._settings.model,
                 "dataset": self.data.name,
+                "questions": self.planned,
+                "shots": self.shots,
                 "round": self._settings.round.name,
                 "profile": self._settings.profile,
                 "label": self._label,
