@@ -128,6 +128,8 @@ class MadeRun:
     accuracy_passed: bool | None = None
 
     def __post_init__(self) -> None:
+        # A submission does not tell how it was generated.
+        self.departures: tuple[str, ...] | None = None if self.submitted else ()
         self.entries = detail_entries(self.benchmark, self.scenario, self.mode, self.round)
         self.broken_lines: list[str] = []
         count = self.benchmark.samples if self.mode == "accuracy" else 100
@@ -209,6 +211,7 @@ class MadeRun:
             division=self.division,
             submitted=texts if self.submitted else None,
             eos_token_ids=self.benchmark.eos_token_ids,
+            departures=self.departures,
         )
 
 

@@ -46,7 +46,14 @@ def runs(modes: tuple[Mode, ...] = MODES) -> st.SearchStrategy[MadeRun]:
 
 
 def rule_names(run: MadeRun) -> list[str]:
-    rules = rules_for(run.benchmark, run.scenario, run.mode, run.division, submitted=run.submitted)
+    rules = rules_for(
+        run.benchmark,
+        run.scenario,
+        run.mode,
+        run.division,
+        submitted=run.submitted,
+        in_session=run.departures is not None,
+    )
     return [r.name for r in rules]
 
 
@@ -227,6 +234,10 @@ def lost_answers(run: MadeRun, data: st.DataObject) -> None:
     run.accuracy_damage = ("entry 7: no hex string",)
 
 
+def other_generation(run: MadeRun, data: st.DataObject) -> None:
+    run.departures = (data.draw(st.text(min_size=1)),)
+
+
 BREAKS: dict[str, Break] = {
     "accuracy_log_is_whole": whole,
     "accuracy_no_loadgen_errors": error,
@@ -241,12 +252,14 @@ BREAKS: dict[str, Break] = {
     "accuracy_tokens_per_sample": length("tokens_per_sample"),
     "accuracy_hash": hash_line,
     "accuracy_log_is_cut": uncut,
+    "accuracy_generation": other_generation,
     "accuracy_loadgen_unmodified": modified,
     "result_valid": validity,
     "log_is_whole": whole,
     "no_loadgen_errors": error,
     "test_mode": mode,
     "result_reported": reported,
+    "generation": other_generation,
     "min_duration": bad_number("effective_min_duration_ms", -1, 599_999),
     "performance_sample_count": samples("effective_performance_sample_count"),
     "offline_samples_per_query": samples("effective_samples_per_query"),
@@ -294,10 +307,12 @@ def test_a_valid_run_passes_every_rule(where, mode):
 def test_a_break_of_one_rule_is_seen_by_that_rule_alone(name, data):
     (rule,) = [r for r in RULES if r.name == name]
     fitting = [
-        (b, s) for b, s in every_scenario() if rule.holds_for(b, s, "closed", submitted=True)
+        (b, s)
+        for b, s in every_scenario()
+        if rule.holds_for(b, s, "closed", submitted=True, in_session=True)
     ]
     benchmark, scenario = data.draw(st.sampled_from(fitting))
-    submitted = rule.submitted_only or data.draw(st.booleans())
+    submitted = rule.submitted_only or (not rule.session_only and data.draw(st.booleans()))
     run = MadeRun(benchmark, scenario, rule.mode, submitted=submitted)
     BREAKS[name](run, data)
     assert list(not_passed(judge(run.facts()))) == [name]
@@ -549,4 +564,5 @@ def test_a_missing_detail_log_fails_every_rule_that_needs_it():
     facts = run.facts("")
     files = {k: v for k, v in facts.logs.files.items() if k != DETAIL}
     failed = not_passed(judge(replace(facts, logs=replace(facts.logs, files=files))))
-    assert set(rule_names(run)) - set(failed) == {"no_loadgen_errors", "accuracy_passed"}
+    needless = {"no_loadgen_errors", "accuracy_passed", "generation"}
+    assert set(rule_names(run)) - set(failed) == needless

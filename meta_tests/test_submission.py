@@ -283,6 +283,11 @@ CONFIGS: dict[str, tuple[Change, str]] = {
         lambda config: config["engine"].update({"stand_in": True, "name": REPLAY}),
         "made with a replay of prepared answers",
     ),
+    "longer answers": (_set("settings", "max_new_tokens", 130), "at most 130 new tokens, not 128"),
+    "a prefix cache": (
+        _set("settings", "engine_args", {"enable_prefix_caching": True}),
+        "a prefix cache",
+    ),
     "another machine": (_set("system", "cpu", "another"), "another system than that of"),
     "another vLLM": (_set("system", "vllm_version", "0.1"), "vllm_version 0.1"),
 }

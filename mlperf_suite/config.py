@@ -389,6 +389,11 @@ class Settings:
             return "smoke: not an MLPerf result"
         return f"official rules of round {self.round.name}"
 
+    @property
+    def departures(self) -> tuple[str, ...]:
+        """How answers are generated otherwise than the benchmark says, a few words each."""
+        return self.task.departures(self.max_new_tokens, self.engine_args)
+
     def as_json(self) -> dict[str, object]:
         """The settings for config.json; the token is not among them."""
         return {

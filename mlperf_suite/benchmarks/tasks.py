@@ -85,6 +85,15 @@ class Task:
     generation: Generation = field(default_factory=Generation)
     per_sample: Path | None = None
 
+    def departures(self, max_new_tokens: int, engine_args: Mapping[str, object]) -> tuple[str, ...]:
+        """How answers are generated otherwise than this task says, a few words each."""
+        said, found = self.generation.max_new_tokens, []
+        if max_new_tokens != said:
+            found.append(f"at most {max_new_tokens} new tokens, not {said}")
+        if engine_args.get("enable_prefix_caching"):
+            found.append("a prefix cache")
+        return tuple(found)
+
     def baseline(self, category: Category, samples: int) -> Baseline | None:
         """The baseline of a run over the first `samples` samples; None where nobody knows it.
 

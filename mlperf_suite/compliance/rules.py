@@ -56,6 +56,8 @@ class RunFacts:
     compare them with. `accuracy_passed`: of the same system, None where no accuracy run was made.
     `smoke`: rules may be shortened. `submitted`: from a submission, whose accuracy log is cut and
     whose TEST06 need not bring a detail log. `eos_token_ids`: the model's own, None where unknown.
+    `departures`: how the session generates otherwise than the benchmark says; None where only logs
+    are known, which do not tell.
     """
 
     benchmark: Benchmark
@@ -72,6 +74,7 @@ class RunFacts:
     division: Division = "closed"
     submitted: SubmittedTexts | None = None
     eos_token_ids: tuple[int, ...] | None = None
+    departures: tuple[str, ...] | None = None
 
     @property
     def gate(self) -> float:
@@ -90,7 +93,7 @@ class Rule:
 
     `shortens`: smoke asks for less of it. `metric`: the accuracy figure that it gates, so that it
     holds for benchmarks judged by that figure. `submitted_only`: it reads what only a submission
-    has.
+    has. `session_only`: it looks at what only the session that makes the run knows.
     """
 
     name: str
@@ -101,6 +104,7 @@ class Rule:
     shortens: bool
     metric: str | None
     submitted_only: bool
+    session_only: bool
 
     @property
     def says(self) -> str:
@@ -108,13 +112,19 @@ class Rule:
         return (self.check.__doc__ or "").strip().splitlines()[0]
 
     def holds_for(
-        self, benchmark: Benchmark, scenario: Scenario, division: Division, submitted: bool
+        self,
+        benchmark: Benchmark,
+        scenario: Scenario,
+        division: Division,
+        submitted: bool,
+        in_session: bool,
     ) -> bool:
         metrics = BASELINES[benchmark.id].metrics
         return (
             scenario.name in self.scenarios
             and division in self.divisions
             and (submitted or not self.submitted_only)
+            and (in_session or not self.session_only)
             and (self.metric is None or self.metric in metrics)
         )
 
@@ -141,6 +151,7 @@ def rule(
     shortens: bool = False,
     metric: str | None = None,
     submitted_only: bool = False,
+    session_only: bool = False,
 ) -> Callable[[Check], Check]:
     """Register a function as the rule of its name."""
 
@@ -155,6 +166,7 @@ def rule(
                 shortens,
                 metric,
                 submitted_only,
+                session_only,
             )
         )
         return check
@@ -169,17 +181,28 @@ def rules_for(
     division: Division = "closed",
     *,
     submitted: bool = False,
+    in_session: bool = True,
 ) -> list[Rule]:
     """The rules of a run, in the order in which they are told."""
     return [
-        r for r in RULES if r.mode == mode and r.holds_for(benchmark, scenario, division, submitted)
+        r
+        for r in RULES
+        if r.mode == mode and r.holds_for(benchmark, scenario, division, submitted, in_session)
     ]
 
 
 def judge(run: RunFacts) -> list[Verdict]:
     """Apply every rule that holds for the run."""
     submitted = run.submitted is not None
-    rules = rules_for(run.benchmark, run.scenario, run.mode, run.division, submitted=submitted)
+    in_session = run.departures is not None
+    rules = rules_for(
+        run.benchmark,
+        run.scenario,
+        run.mode,
+        run.division,
+        submitted=submitted,
+        in_session=in_session,
+    )
     return [r.judge(run) for r in rules]
 
 
@@ -265,6 +288,13 @@ def _loadgen_unmodified(run: RunFacts) -> Verdict:
     return verdict(found == "", found or "no local change", "no local change")
 
 
+def _generates_as_specified(run: RunFacts) -> Verdict:
+    """Answers are generated as the benchmark says, and none is taken from a cache."""
+    required = "as the benchmark says"
+    found = run.departures or ()
+    return verdict(not found, ", ".join(found) or required, required)
+
+
 # Of an accuracy run
 
 
@@ -324,6 +354,12 @@ def accuracy_whole_dataset(run: RunFacts) -> Verdict:
     if isinstance(found, Verdict):
         return found
     return verdict(found == run.benchmark.samples, f"{found:,} samples", required)
+
+
+@rule("accuracy", shortens=True, session_only=True)
+def accuracy_generation(run: RunFacts) -> Verdict:
+    """The accuracy run generates as the benchmark says: at most 128 tokens, no prefix cache."""
+    return _generates_as_specified(run)
 
 
 def _score(run: RunFacts, name: str, unit: str) -> float | Verdict:
@@ -466,6 +502,15 @@ def result_reported(run: RunFacts) -> Verdict:
     if isinstance(found, Verdict):
         return found
     return verdict(found > 0, f"{found:,} {unit}", f"more than 0 {unit}")
+
+
+@rule("performance", shortens=True, session_only=True)
+def generation(run: RunFacts) -> Verdict:
+    """The performance run generates as the benchmark says: at most 128 tokens, no prefix cache.
+
+    Neither LoadGen's log nor the official checker knows.
+    """
+    return _generates_as_specified(run)
 
 
 @rule("performance", shortens=True)

@@ -9,6 +9,7 @@ from typing import Any
 
 from mlperf_suite.benchmarks.rounds import Round
 from mlperf_suite.benchmarks.table import BENCHMARKS, Benchmark, Category, Scenario
+from mlperf_suite.benchmarks.tasks import OFFICIAL
 from mlperf_suite.engines.replay import REPLAY
 from mlperf_suite.errors import UsageError
 from mlperf_suite.loadgen.logs import DETAIL
@@ -109,6 +110,8 @@ def refusals_of_run(run: SuiteRun, round_: Round, *, allow_replay: bool) -> list
             reasons.append("made with a stand-in engine: not a measurement of any system")
         elif not allow_replay:
             reasons.append("made with a replay of prepared answers (--allow-replay takes it)")
+    said = run.settings.get("max_new_tokens", OFFICIAL.generation.max_new_tokens)
+    reasons += OFFICIAL.departures(said, part(run.settings, "engine_args"))
     if not run.modes:
         reasons.append("no LoadGen logs in it")
     # Of a run that goes on, or was cut off, files are not yet complete.
