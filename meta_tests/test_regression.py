@@ -28,6 +28,7 @@ from mlperf_suite.results.reference import (
     write_rouge_samples,
 )
 from mlperf_suite.results.regression import METRICS, Samples, compare, compare_summaries
+from mlperf_suite.results.run_folder import read_summary
 from mlperf_suite.results.system import describe_system
 from perf.regression_gate import CASES, share_regressed
 
@@ -247,6 +248,43 @@ def test_a_baseline_that_cannot_be_read_is_one_line(tmp_path: Path) -> None:
     one = _summary(tmp_path / "a")
     with pytest.raises(UsageError, match="already the baseline of datacenter Offline"):
         load_references([one, one / "summary.json"])
+
+
+def test_latest_is_the_run_that_it_points_to_now(tmp_path: Path) -> None:
+    _summary(tmp_path / "a")
+    (tmp_path / "latest").symlink_to("a")
+    reference = load_reference(tmp_path / "latest")
+    assert (reference.folder, reference.named) == (tmp_path / "a", str(tmp_path / "a"))
+
+
+@pytest.mark.parametrize("status", ["failed", "running"])
+def test_a_run_that_did_not_come_to_its_end_is_no_baseline(tmp_path: Path, status: str) -> None:
+    with pytest.raises(UsageError, match=f"did not come to its end .status {status}."):
+        load_references([_summary(tmp_path / "a", status=status)])
+    assert load_references([_summary(tmp_path / "b", status="invalid")])
+
+
+@pytest.mark.parametrize("name", ["samples", "max_new_tokens", "questions", "shots"])
+def test_a_baseline_of_other_work_is_refused(tmp_path: Path, name: str) -> None:
+    reference = load_reference(_summary(tmp_path / "a", **{name: 84}))
+    for found, said in ((3, f"{name}: baseline 84, this run 3"), (84, None)):
+        folder = _summary(tmp_path / "b", **{name: found})
+        judged = reference.judge(read_summary(folder) or {}, folder, 0.05)
+        assert (judged["refused"] is None) is (said is None)
+        assert said is None or said in judged["refused"]
+    older = read_summary(_summary(tmp_path / "c")) or {}
+    assert reference.judge(older, tmp_path / "c", 0.05)["refused"] is None
+
+
+@pytest.mark.parametrize("left", [0, 0.0, None, "nothing"])
+def test_a_figure_that_is_gone_is_regressed(left: object) -> None:
+    baseline = {"run": {"accuracy": {"rouge": {"rouge1": 39.0, "rouge2": 22.0}}}}
+    current = {"run": {"accuracy": {"rouge": {"rouge1": 39.0, "rouge2": left}}}}
+    kept, lost = compare_summaries(baseline, current)
+    assert (kept.metric.name, kept.outcome) == ("rouge1", "cannot tell")
+    assert (lost.metric.name, lost.outcome) == ("rouge2", "regressed")
+    assert lost.words == "lost altogether"
+    assert compare_summaries(baseline, {"run": {"accuracy": None}}) == []
 
 
 def test_scores_of_the_same_answers_are_compared_in_pairs(tmp_path: Path) -> None:

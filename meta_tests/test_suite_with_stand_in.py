@@ -39,10 +39,12 @@ ROUGE_RULES = {f"accuracy_{name.lower()}" for name in ROUGE_NAMES}
 
 @dataclass(frozen=True)
 class Kept:
-    """Two sessions in one results folder: broken answers in both categories, then good ones."""
+    """Sessions in one results folder: broken answers in both categories, an engine that does not
+    load, then good answers; the last two keep only the latest."""
 
     broken: SuiteRun
     broken_summaries: dict[str, dict[str, Any]]
+    kept_by_failed: set[str]
     good: SuiteRun
 
 
@@ -68,6 +70,9 @@ class Runs:
             "does not load", *DATACENTER, told={"load_error": "no engine today"}
         )
         self.kept = pool.submit(self._broken_then_kept)
+        self.stopped = self._start(
+            "stopped", *DATACENTER, "-x", "--max-new-tokens=64", told={"answers": ["cut"]}
+        )
 
     def _start(self, name: str, *arguments: str, told: dict[str, Any]) -> Future[SuiteRun]:
         return self._pool.submit(
@@ -81,8 +86,12 @@ class Runs:
         summaries = {
             path.name.split("-")[2]: read_summary(path) or {} for path in folder.glob("2*")
         }
-        good = run_suite(folder, *DATACENTER, "--mode=accuracy", "--keep-all=0")
-        return Kept(broken, summaries, good)
+        latest = (*DATACENTER, "--mode=accuracy", "--keep-all=0")
+        before = {path.name for path in folder.glob("2*")}
+        run_suite(folder, *latest, STAND_IN=json.dumps({"load_error": "no engine today"}))
+        kept_by_failed = before & {path.name for path in folder.glob("2*")}
+        good = run_suite(folder, *latest)
+        return Kept(broken, summaries, kept_by_failed, good)
 
 
 @pytest.fixture(scope="module")
@@ -272,7 +281,21 @@ def test_keep_all_0_drops_the_older_runs_of_its_kind_only(runs: Runs) -> None:
     assert index.count("/report.md)") == 2
 
 
+def test_keep_all_0_drops_nothing_for_a_run_without_a_result(runs: Runs) -> None:
+    assert len(runs.kept.result().kept_by_failed) == 2
+
+
 # Faults in the middle
+
+
+def test_a_session_that_ends_before_its_last_run_has_no_result(runs: Runs) -> None:
+    run = runs.stopped.result()
+    assert run.exit_code == 1, run.output
+    meta = run.summary["meta"]
+    reason = "the session ended before its performance run"
+    assert (meta["status"], meta["reason"]) == ("failed", reason)
+    assert reason in (run.folder / "report.md").read_text()
+    assert run.statuses()["accuracy_generation"] == "shortened"
 
 
 def test_an_engine_that_dies_is_one_message_and_a_failed_run(runs: Runs) -> None:
@@ -359,6 +382,10 @@ _USAGE_ERRORS: dict[str, tuple[list[str], list[str]]] = {
     "results under a file": (
         ["--results-dir=TMP/list.json/results"],
         ["--results-dir TMP/list.json/results: cannot be written: Not a directory"],
+    ),
+    "MMLU is of no category": (
+        ["--category=edge", "-m", "mmlu"],
+        ["--category edge: leaves nothing to run of 'mmlu'"],
     ),
     "nothing left to run": (
         ["--scenario=Server"],

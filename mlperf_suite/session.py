@@ -5,6 +5,7 @@ A run is made when its first verdict is asked for; every later question is about
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import hashlib
 import json
@@ -44,6 +45,7 @@ from mlperf_suite.reports.index import write_index
 from mlperf_suite.reports.writing import write_reports, write_samples
 from mlperf_suite.results.metrics import performance_metrics, repeated_metrics
 from mlperf_suite.results.record import (
+    MODES,
     Result,
     RunKey,
     Stage,
@@ -54,6 +56,7 @@ from mlperf_suite.results.record import (
 from mlperf_suite.results.reference import Reference, write_rouge_samples
 from mlperf_suite.results.run_folder import (
     CONFIG_JSON,
+    ENDED,
     SUMMARY_JSON,
     RunFolder,
     check_writable,
@@ -186,16 +189,38 @@ class Session:
         return abandoned()
 
     def close(self) -> None:
-        """Stop the engine."""
+        """Stop the engine. What was planned and not made ends its result as failed."""
         if self._engine is not None:
             self._engine.close()
+        for result in self.results.values():
+            missing = [
+                key.mode
+                for key in self._planned_of(result)
+                if key.mode not in result.stages and result.failure is None
+            ]
+            if missing and self._results_written:
+                result.cut_short = f"the session ended before its {missing[0]} run"
+                with contextlib.suppress(OSError):
+                    self.write(result)
+
+    def _planned_of(self, result: Result) -> list[RunKey]:
+        """The runs that the user selected of a result, in the order in which they are made."""
+        kind = (result.benchmark.category, result.scenario.name)
+        keys = (RunKey(*kind, mode) for mode in MODES)
+        return [key for key in keys if key in self.planned]
 
     def baseline(self, category: Category, samples: int) -> Baseline | None:
         """What this model must score on these samples, or None where nobody measured it."""
         settings = self.settings
         own_model = settings.model == EMBEDDED.model and settings.dataset == EMBEDDED.dataset
-        known = settings.task is OFFICIAL or own_model
+        official_data = settings.dataset == OFFICIAL.dataset or self._is_whole(category)
+        known = own_model or (settings.task is OFFICIAL and official_data)
         return settings.task.baseline(category, samples) if known else None
+
+    def _is_whole(self, category: Category) -> bool:
+        """Whether the data is as large as the benchmark's: a local copy of it, as far as seen."""
+        wanted = RUNNABLE[category].samples
+        return len(self._all_news.for_benchmark(wanted).items) == wanted
 
     def samples(self, key: RunKey) -> int:
         """The number of samples that a run takes: all, but for the slowest of the smoke runs."""
@@ -329,6 +354,7 @@ class Session:
             if accuracy and key.mode == "performance"
             else None,
             eos_token_ids=self.eos_token_ids if key.mode == "test06" else None,
+            departures=self.settings.departures,
         )
         stage.verdicts = judge(facts)
         if key.mode == "test06":
@@ -377,7 +403,9 @@ class Session:
         summary = self.summary(result)
         folder.write(SUMMARY_JSON, summary)
         write_reports(folder.path)
-        folder.publish(keep_all=self.settings.keep_all)
+        folder.publish()
+        if not self.settings.keep_all and summary["meta"]["status"] in ENDED:
+            folder.drop_older(r.folder for r in self.references.values() if r.folder)
         write_index(self.settings.results_dir)
 
     def config_json(self, category: Category) -> dict[str, Any]:
@@ -407,8 +435,9 @@ class Session:
     def summary(self, result: Result) -> dict[str, Any]:
         """summary.json of a result as it stands, with what the regression gate says of it."""
         kind = (result.benchmark.category, result.scenario.name)
-        planned = {key.mode for key in self.planned if (key.category, key.scenario) == kind}
-        summary = summary_json(result, self.settings, self.label, planned)
+        planned = {key.mode for key in self._planned_of(result)}
+        samples = self.samples(RunKey(*kind, "performance"))
+        summary = summary_json(result, self.settings, self.label, planned, samples)
         reference = self.references.get(kind)
         if reference is not None and summary["run"]:
             summary["regression"] = reference.judge(

@@ -19,10 +19,10 @@ from mlperf_suite.loadgen.runner import loadgen_version
 from mlperf_suite.results.run_folder import RunFolder
 from mlperf_suite.results.system import describe_system
 
-SCHEMA_VERSION = 3
+SCHEMA_VERSION = 4
 """Of summary.json. 2 added run.performance.blocks, repeats and target_qps, run.accuracy's
-standard_error, and regression; 3 run.performance.early_stopping and invalid_reason, and peak. Each
-only adds, so that older ones stay readable."""
+standard_error, and regression; 3 run.performance.early_stopping and invalid_reason, and peak; 4
+meta.samples and max_new_tokens. Each only adds, so that older ones stay readable."""
 MODES: tuple[Mode, ...] = ("accuracy", "performance", "test06")
 
 
@@ -60,7 +60,7 @@ class Search:
 @dataclass(slots=True)
 class Result:
     """One category's scenario: its folder, and what was made so far. `search`: None where no rate
-    was searched for."""
+    was searched for. `cut_short`: why its session ended before all that was planned was made."""
 
     benchmark: Benchmark
     scenario: Scenario
@@ -68,12 +68,13 @@ class Result:
     started: datetime
     stages: dict[Mode, Stage] = field(default_factory=dict)
     search: Search | None = None
+    cut_short: str | None = None
 
     @property
     def failure(self) -> str | None:
-        """Why a stage of this result, or its search, died, or None."""
+        """Why a stage of this result, or its search, died or was never made, or None."""
         made = (*self.stages.values(), *([self.search] if self.search else ()))
-        return next((one.failure for one in made if one.failure), None)
+        return next((one.failure for one in made if one.failure), self.cut_short)
 
     @property
     def verdicts(self) -> list[Verdict]:
@@ -81,9 +82,12 @@ class Result:
 
 
 def summary_json(
-    result: Result, settings: Settings, label: str, planned: set[Mode]
+    result: Result, settings: Settings, label: str, planned: set[Mode], samples: int
 ) -> dict[str, Any]:
-    """summary.json of a result as it stands. `planned`: the runs that the user selected of it."""
+    """summary.json of a result as it stands.
+
+    `planned`: the runs that the user selected of it. `samples`: how many each of its runs takes.
+    """
     finished = {mode for mode, stage in result.stages.items() if stage.verdicts}
     return {
         "schema_version": SCHEMA_VERSION,
@@ -93,6 +97,8 @@ def summary_json(
             "benchmark": result.benchmark.id,
             "model": settings.model,
             "dataset": settings.dataset,
+            "samples": samples,
+            "max_new_tokens": settings.max_new_tokens,
             "round": settings.round.name,
             "profile": settings.profile,
             "label": label,

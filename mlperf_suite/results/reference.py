@@ -10,6 +10,7 @@ import contextlib
 import csv
 import json
 import math
+import os
 import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -120,6 +121,9 @@ def load_reference(path: Path, option: str = "--baseline ") -> Reference:
     `option`: what an error names before the path.
     """
     path = path.expanduser()
+    if path.is_symlink():
+        # results/latest: what it points to now, not what it will point to when this run is there.
+        path = path.parent / Path(os.path.realpath(path)).name
     file = path / SUMMARY_JSON if path.is_dir() else path
     try:
         summary = json.loads(file.read_text(encoding="utf-8"))
@@ -137,10 +141,19 @@ def load_reference(path: Path, option: str = "--baseline ") -> Reference:
 
 
 def load_references(paths: Iterable[Path]) -> dict[tuple[str, str], Reference]:
-    """Baselines by category and scenario. Raises UsageError, also for two of one kind."""
+    """Baselines by category and scenario.
+
+    Raises UsageError, also for two of one kind and for a run that did not come to its end.
+    """
     found: dict[tuple[str, str], Reference] = {}
     for path in paths:
         reference = load_reference(path)
+        status = reference.summary["meta"].get("status")
+        if status in ("failed", "running"):
+            raise UsageError(
+                f"--baseline {path}: the run did not come to its end (status {status}): "
+                "take one that did"
+            )
         earlier = found.setdefault(reference.kind, reference)
         if earlier is not reference:
             raise UsageError(

@@ -88,6 +88,10 @@ MUST_BE_EQUAL: tuple[tuple[str, str], ...] = (
     ("meta", "profile"),
     ("meta", "round"),
     ("meta", "label"),
+    ("meta", "samples"),
+    ("meta", "max_new_tokens"),
+    ("meta", "questions"),
+    ("meta", "shots"),
     ("system", "cpu"),
     ("system", "cpu_count"),
     ("system", "gpus"),
@@ -131,6 +135,8 @@ class Change:
     @property
     def words(self) -> str:
         """The change and its interval, as a metric's own rise or fall."""
+        if not self.current:
+            return "lost altogether"
         sign = 1 if self.metric.higher_is_better else -1
         found = f"{_percent(_signed(self.change, sign))}"
         if self.low is None or self.high is None:
@@ -269,12 +275,13 @@ def _of_blocks(values: Sequence[float]) -> float:
 def differences(baseline: Mapping[str, Any], current: Mapping[str, Any]) -> list[str]:
     """What makes two summaries incomparable, each as `name: baseline x, this run y`.
 
-    What this run does not say yet is passed over.
+    What this run does not say yet, and what an older suite did not write, is passed over.
     """
     found = []
     for where, name in MUST_BE_EQUAL:
         then, now = (part(side, where).get(name) for side in (baseline, current))
-        if name in part(current, where) and then != now:
+        said_by_both = all(name in part(side, where) for side in (baseline, current))
+        if said_by_both and then != now:
             found.append(f"{name}: baseline {_words(then)}, this run {_words(now)}")
     return found
 
@@ -317,13 +324,16 @@ def compare_summaries(
 
     Hochberg's procedure: where all but `n` groups of metrics are worse at a confidence that shares
     the false alarms among `n + 1`, those are regressed. It keeps to them for metrics that are
-    independent or rise and fall together. `paired_errors`: by metric name, as `compare` takes them.
+    independent or rise and fall together. A figure that the baseline has and a run that was made
+    has not, or has as 0, is regressed. `paired_errors`: by metric name, as `compare` takes them.
     """
-    both = [
-        (metric, then, now)
-        for metric in METRICS
-        if (then := samples_of(metric, baseline)) and (now := samples_of(metric, current))
-    ]
+    both, lost = [], []
+    for metric in METRICS:
+        then, now = samples_of(metric, baseline), samples_of(metric, current)
+        if then and now:
+            both.append((metric, then, now))
+        elif then and part(current, "run").get(metric.path[0]):
+            lost.append(_lost(metric, then))
     groups = len({metric.group for metric, _, _ in both})
     paired = paired_errors or {}
     noises = [_noise(then, now, paired.get(metric.name)) for metric, then, now in both]
@@ -340,5 +350,11 @@ def compare_summaries(
         worse = {change.metric.group for change in judged if change.outcome == "regressed"}
         if len(worse) > groups - shared_among:
             pairs = zip(judged, changes, strict=True)
-            return [one if one.outcome == "regressed" else other for one, other in pairs]
-    return changes
+            changes = [one if one.outcome == "regressed" else other for one, other in pairs]
+            break
+    return changes + lost
+
+
+def _lost(metric: Metric, baseline: Samples) -> Change:
+    """A metric whose figure is 0 or gone, though its run was made: no noise explains that."""
+    return Change(metric, baseline.value, 0.0, -1.0, None, None, "regressed", "no figure now")

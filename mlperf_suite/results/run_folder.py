@@ -5,14 +5,17 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
+import os
 import re
 import shutil
 import tempfile
+from collections.abc import Iterable
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 from mlperf_suite.errors import UsageError
+from mlperf_suite.results.reading import part
 from mlperf_suite.secrets import scrub
 
 SUMMARY_JSON, CONFIG_JSON = "summary.json", "config.json"
@@ -27,6 +30,8 @@ _EVIDENCE = (
     "*/*/audit.config",
 )
 """What a run is judged by, and what no report made later writes again."""
+ENDED = ("complete", "invalid")
+"""The statuses of a run that came to its end: whatever it shows, it is a result."""
 _RUN_NAME = re.compile(r"\d{8}-\d{6}(-[a-z]+){1,2}(-\d+)?")
 
 
@@ -87,14 +92,19 @@ class RunFolder:
         known[CONFIG_JSON] = file_sha256(self.path / CONFIG_JSON)
         self.write(CHECKSUMS_JSON, {"algorithm": "sha256", "files": known})
 
-    def publish(self, *, keep_all: bool) -> None:
-        """Point `latest` here; without `keep_all`, drop older runs of its kind."""
+    def drop_older(self, keep: Iterable[Path] = ()) -> None:
+        """Remove the older runs of this kind, but for those to `keep` and those still going on."""
+        kept = {Path(os.path.realpath(path)) for path in keep}
+        for older in run_folders(self.path.parent):
+            same_kind = older.name[16:].startswith(self.kind)
+            if not same_kind or older.name >= self.path.name or older.resolve() in kept:
+                continue
+            if part(read_summary(older) or {}, "meta").get("status") != "running":
+                shutil.rmtree(older)
+
+    def publish(self) -> None:
+        """Point `latest` here."""
         results_dir = self.path.parent
-        if not keep_all:
-            for older in run_folders(results_dir):
-                same_kind = older.name[16:].startswith(self.kind)
-                if older != self.path and same_kind and older.name < self.path.name:
-                    shutil.rmtree(older)
         link = results_dir / ".latest"
         with contextlib.suppress(FileNotFoundError):
             link.unlink()
