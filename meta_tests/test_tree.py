@@ -18,6 +18,7 @@ from mlperf_suite.benchmarks.rounds import ROUNDS
 from mlperf_suite.benchmarks.table import (
     BENCHMARKS,
     LLAMA2_70B_99,
+    LLAMA2_70B_99_9,
     LLAMA3_1_8B,
     LLAMA3_1_8B_EDGE,
 )
@@ -127,6 +128,25 @@ def test_a_submission_belongs_to_the_round_of_most_of_its_results(submission, tm
     assert failed(tmp_path) == {"Someone-box-llama3.1-8b-Server": ["seeds"]}
     (line_,) = [x for x in found(tmp_path, "seeds") if "failed" in x]
     assert "the seeds of v5.1" in line_
+
+
+@pytest.mark.parametrize(
+    ("row", "rouge1", "low", "high"),
+    [
+        (LLAMA3_1_8B, 38.5, [], ["accuracy_rouge1", "accuracy_passed"]),
+        (LLAMA3_1_8B, 38.75, [], []),
+        (LLAMA2_70B_99, 44.3, [], ["accuracy_rouge1", "accuracy_passed"]),
+        (LLAMA2_70B_99_9, 44.3, *[["accuracy_rouge1", "accuracy_passed"]] * 2),
+    ],
+)
+def test_high_accuracy_only_makes_a_gate_stricter(tmp_path, row, rouge1, low, high):
+    write_submission(tmp_path, row, V6_0, scenarios=("Offline", "Server"))
+    folder = Path("closed/Someone/results/box") / row.id / "Server/accuracy"
+    txt = tmp_path / folder / "accuracy.txt"
+    txt.write_text(re.sub(r"'rouge1': [\d.]+", f"'rouge1': {rouge1}", txt.read_text()))
+    for high_accuracy, rules in ((False, low), (True, high)):
+        judged = judge_folder(tmp_path, high_accuracy=high_accuracy)
+        assert [rule for one in judged for rule in one.failed_rules] == rules
 
 
 # What is wrong: one damage, and the rules that see it
@@ -439,6 +459,15 @@ def test_loose_performance_counts_only_with_its_accuracy(tmp_path):
     }
 
 
+def test_loose_accuracy_may_be_held_to_the_high_gate(tmp_path):
+    folder = write_loose(tmp_path, LLAMA3_1_8B, "Offline")
+    txt = folder / "acc/accuracy.txt"
+    txt.write_text(txt.read_text().replace("38.7792", "38.5"))
+    assert failed(tmp_path) == {}
+    wrong = [j.failed_rules for j in judge_folder(tmp_path, high_accuracy=True)]
+    assert wrong == [["accuracy_rouge1"], ["accuracy_passed"]]
+
+
 def test_loose_logs_of_no_known_benchmark_fail_and_say_so(tmp_path):
     write_run(tmp_path / "x", MadeRun(LLAMA3_1_8B, LLAMA3_1_8B.scenario("Offline"), "performance"))
     log = tmp_path / "x" / DETAIL
@@ -506,6 +535,16 @@ def test_each_rule_of_each_run_is_a_test_of_its_name(submission, tmp_path):
     assert "found 60,000 ms, required at least 600,000 ms" in done.stdout
     assert f"{name} v6.1:" in done.stdout
     assert "1 failed" in done.stdout
+
+
+@pytest.mark.parametrize("option", [(), ("--high-accuracy",)])
+def test_the_high_gate_is_asked_for_by_its_option(submission, tmp_path, option):
+    txt = submission / ACC / "accuracy.txt"
+    txt.write_text(txt.read_text().replace("38.7792", "38.5"))
+    done = pytest_run("-m", "compliance", f"--logs={tmp_path}", "-q", *option)
+    wrong = set(re.findall(r"FAILED .*-(accuracy_\w+)\]", done.stdout))
+    assert wrong == ({"accuracy_rouge1", "accuracy_passed"} if option else set())
+    assert done.returncode == (1 if option else 0)
 
 
 def test_a_marker_picks_from_the_logs(submission, tmp_path):

@@ -69,18 +69,22 @@ class Judged:
         return [v.rule for v in self.verdicts if v.status == "failed"]
 
 
-def judge_folder(root: Path, round_: Round | None = None) -> list[Judged]:
+def judge_folder(
+    root: Path, round_: Round | None = None, *, high_accuracy: bool = False
+) -> list[Judged]:
     """Judge every run under a folder, for `round_` or else for the round that its seeds are of.
 
     A submission belongs to one round: the one that most of its results have the seeds of.
+    `high_accuracy`: gate accuracy at the baseline's high gate (99.9%); a benchmark that is gated
+    there anyway needs no asking.
     """
     tree = find_runs(root)
     judged: list[Judged] = []
     for submission in tree.submissions:
         benchmarks = [b for b in tree.benchmarks if b.submission == submission]
-        judged += _judge_submission(submission, benchmarks, round_)
+        judged += _judge_submission(submission, benchmarks, round_, high_accuracy)
     judged += [_judge_idle(path, round_ or ROUNDS[DEFAULT_ROUND]) for path in tree.idle_systems]
-    return judged + _judge_loose(tree, round_)
+    return judged + _judge_loose(tree, round_, high_accuracy)
 
 
 # Submissions
@@ -103,7 +107,10 @@ class _Result:
 
 
 def _judge_submission(
-    submission: Path, benchmarks: Sequence[BenchmarkPlace], round_: Round | None
+    submission: Path,
+    benchmarks: Sequence[BenchmarkPlace],
+    round_: Round | None,
+    high_accuracy: bool,
 ) -> list[Judged]:
     names = _model_mapping(submission)
     results = {b.folder: _results(b, names) for b in benchmarks}
@@ -113,7 +120,8 @@ def _judge_submission(
     for place in benchmarks:
         benchmark = _named(place.benchmark, names)
         judged.append(_judge_benchmark(place, benchmark, of_tree))
-        judged += [_judge_result(result, of_tree) for result in results[place.folder]]
+        of_place = results[place.folder]
+        judged += [_judge_result(result, of_tree, high_accuracy) for result in of_place]
     return judged
 
 
@@ -166,7 +174,7 @@ def _judge_benchmark(place: BenchmarkPlace, benchmark: Benchmark | None, round_:
     return Judged(name, round_, category, None, tuple(verdicts), ("",) * len(verdicts))
 
 
-def _judge_result(result: _Result, round_: Round) -> Judged:
+def _judge_result(result: _Result, round_: Round, high_accuracy: bool) -> Judged:
     place, benchmark = result.place, result.benchmark
     accuracy_txt = _read_text(place.folder / "accuracy" / ACCURACY_TXT)
     accuracy = RunFacts(
@@ -177,6 +185,7 @@ def _judge_result(result: _Result, round_: Round) -> Judged:
         result.accuracy,
         scores=None if accuracy_txt is None else parse_accuracy_txt(accuracy_txt).scores,
         baseline=BASELINES[benchmark.id],
+        high_accuracy=high_accuracy,
         division=_division(place.division),
         submitted=SubmittedTexts(accuracy_txt=accuracy_txt),
         eos_token_ids=benchmark.eos_token_ids,
@@ -265,24 +274,29 @@ class _LooseRun:
     meta: dict[str, Any]
 
 
-def _judge_loose(tree: Tree, round_: Round | None) -> list[Judged]:
+def _judge_loose(tree: Tree, round_: Round | None, high_accuracy: bool) -> list[Judged]:
     runs = [_loose_run(folder) for folder in tree.loose]
     passed = {
         run.folder: accuracy_verdict(judge(facts))
         for run in runs
-        if run.mode == "accuracy" and (facts := _loose_facts(run, round_, None))
+        if run.mode == "accuracy" and (facts := _loose_facts(run, round_, high_accuracy))
     }
-    return [_judge_loose_run(tree.root, run, passed, round_) for run in runs]
+    return [_judge_loose_run(tree.root, run, passed, round_, high_accuracy) for run in runs]
 
 
 def _judge_loose_run(
-    root: Path, run: _LooseRun, passed: dict[Path, bool | None], round_: Round | None
+    root: Path,
+    run: _LooseRun,
+    passed: dict[Path, bool | None],
+    round_: Round | None,
+    high_accuracy: bool,
 ) -> Judged:
     parts = run.folder.relative_to(root).parts or (root.name,)
     name = _name("", *parts)
     parents = {run.folder.parent, run.folder.parent.parent}
     beside = [verdict for folder, verdict in passed.items() if folder.parent in parents]
-    facts = _loose_facts(run, round_, beside[0] if len(beside) == 1 else None)
+    accuracy_passed = beside[0] if len(beside) == 1 else None
+    facts = _loose_facts(run, round_, high_accuracy, accuracy_passed)
     if facts is None:
         return _judge_unknown(name, run, round_)
     groups = [(run.mode, judge(facts))]
@@ -347,7 +361,10 @@ def _loose_scenario(
 
 
 def _loose_facts(
-    run: _LooseRun, round_: Round | None, accuracy_passed: bool | None
+    run: _LooseRun,
+    round_: Round | None,
+    high_accuracy: bool,
+    accuracy_passed: bool | None = None,
 ) -> RunFacts | None:
     if run.benchmark is None or run.scenario is None:
         return None
@@ -365,6 +382,7 @@ def _loose_facts(
         scores=scores,
         unscored="" if scores is not None else _UNSCORED,
         baseline=_loose_baseline(run, run.benchmark, scores),
+        high_accuracy=high_accuracy,
         accuracy_passed=accuracy_passed,
         division="open" if "open" in run.folder.parts else "closed",
         eos_token_ids=None if smoke else run.benchmark.eos_token_ids,
