@@ -418,14 +418,13 @@ def test_no_damage_to_any_file_raises_or_passes_unseen(untouched, tmp_path, data
 # Logs by themselves
 
 
-def write_loose(root: Path, row, scenario: str, round_=V6_1) -> Path:
-    folder = root / "somewhere"
-    for mode, name in (("accuracy", "acc"), ("performance", "perf")):
-        run = MadeRun(row, row.scenario(scenario), mode, round_)
-        write_run(folder / name, run)
-        if mode == "accuracy":
-            (folder / name / ACCURACY).write_text(run.accuracy_json)
-            (folder / name / "accuracy.txt").write_text(run.accuracy_txt)
+def write_loose(root: Path, row, scenario: str, name: str = "somewhere") -> Path:
+    accuracy = MadeRun(row, row.scenario(scenario), "accuracy", V6_1)
+    folder = root / name
+    write_run(folder / "acc", accuracy)
+    (folder / "acc" / ACCURACY).write_text(accuracy.accuracy_json)
+    (folder / "acc/accuracy.txt").write_text(accuracy.accuracy_txt)
+    write_run(folder / "perf", MadeRun(row, row.scenario(scenario), "performance", V6_1))
     return folder
 
 
@@ -474,6 +473,109 @@ def test_loose_logs_of_no_known_benchmark_fail_and_say_so(tmp_path):
     log.write_text(log.read_text().replace("13368", "777"))
     assert failed(tmp_path) == {"x": ["benchmark_known"]}
     assert "logs of 777 samples" in found(tmp_path, "benchmark_known")[0]
+
+
+def judge_as(folder: Path, row, scenario: str, rouge1: float | None = None) -> list[Judged]:
+    """Write a valid run of each mode into the folder, and judge the folder."""
+    write_loose(folder.parent, row, scenario, folder.name)
+    if rouge1 is not None:
+        txt = folder / "acc/accuracy.txt"
+        txt.write_text(re.sub(r"'rouge1': [\d.]+", f"'rouge1': {rouge1}", txt.read_text()))
+    return judge_folder(folder)
+
+
+@pytest.mark.parametrize("above", ["open", "server", "TEST06", "llama3.1-8b", "llama2-70b-99"])
+@pytest.mark.parametrize(
+    ("row", "scenario"),
+    [(LLAMA3_1_8B, "Offline"), (LLAMA3_1_8B, "Server"), (LLAMA3_1_8B_EDGE, "SingleStream")],
+)
+def test_where_loose_logs_are_kept_says_nothing_about_them(tmp_path, above, row, scenario):
+    judged = judge_as(tmp_path / above / "run", row, scenario, rouge1=10)
+    assert [(j.category, j.scenario) for j in judged] == [(row.category, scenario)] * 2
+    assert [j.failed_rules for j in judged] == [["accuracy_rouge1"], ["accuracy_passed"]]
+
+
+@pytest.mark.parametrize("name", ["server", "Interactive", "Offline", "llama3.1-8b"])
+@pytest.mark.parametrize(
+    ("row", "scenario"),
+    [
+        (LLAMA3_1_8B, "Offline"),
+        (LLAMA3_1_8B, "Server"),
+        (LLAMA3_1_8B, "Interactive"),
+        (LLAMA3_1_8B_EDGE, "SingleStream"),
+    ],
+)
+def test_a_loose_log_wins_over_its_folders_names(tmp_path, name, row, scenario):
+    judged = judge_as(tmp_path / name, row, scenario)
+    judged += judge_folder(tmp_path)
+    assert {(j.category, j.scenario) for j in judged} == {(row.category, scenario)}
+    assert [j.failed_rules for j in judged] == [[]] * 4
+
+
+@pytest.mark.parametrize("name", ["Server", "interactive"])
+def test_a_folders_name_tells_server_and_interactive_apart_where_limits_do_not(tmp_path, name):
+    run = MadeRun(LLAMA3_1_8B, LLAMA3_1_8B.scenario("Interactive"), "performance", V6_1)
+    run.entries["requested_server_ttft_latency"] = 123
+    write_run(tmp_path / name, run)
+    assert [j.scenario for j in judge_folder(tmp_path / name)] == [name.capitalize()]
+    assert [j.scenario for j in judge_folder(tmp_path)] == [name.capitalize()]
+
+
+@pytest.mark.parametrize(("name", "gate_failed"), [("llama2-70b-99", 0), ("llama2-70b-99.9", 2)])
+def test_a_folders_name_tells_benchmarks_of_as_many_samples_apart(tmp_path, name, gate_failed):
+    row = LLAMA2_70B_99
+    folder = tmp_path / name / "Offline"
+    assert sum(len(j.failed_rules) for j in judge_as(folder, row, "Offline", rouge1=44.3)) == 0
+    judged = judge_folder(tmp_path)
+    assert sum(len(j.failed_rules) for j in judged) == gate_failed
+
+
+def test_names_decide_where_a_loose_log_says_nothing(tmp_path):
+    run = MadeRun(LLAMA3_1_8B, LLAMA3_1_8B.scenario("Offline"), "performance", V6_1)
+    del run.entries["effective_scenario"], run.entries["qsl_reported_total_count"]
+    write_run(tmp_path / "llama3.1-8b" / "Offline", run)
+    (judged,) = judge_folder(tmp_path)
+    assert (judged.category, judged.scenario) == ("datacenter", "Offline")
+    (judged,) = judge_folder(tmp_path / "llama3.1-8b" / "Offline")
+    assert judged.failed_rules == ["benchmark_known"]
+
+
+@pytest.mark.parametrize("said", ["MultiStream", "Interactive", "offline", 3])
+def test_a_scenario_that_loadgen_does_not_have_is_never_passed(tmp_path, said):
+    run = MadeRun(LLAMA3_1_8B, LLAMA3_1_8B.scenario("Offline"), "performance", V6_1)
+    run.entries["effective_scenario"] = said
+    write_run(tmp_path / "Offline", run)
+    assert failed(tmp_path) == {"Offline": ["scenarios_known"]}
+
+
+def test_loose_logs_are_open_by_a_folder_that_was_given(tmp_path):
+    folder = tmp_path / "open" / "run"
+    judge_as(folder, LLAMA3_1_8B, "Offline", rouge1=10)
+    assert failed(tmp_path / "open") == failed(tmp_path) == {}
+
+
+@pytest.mark.parametrize(
+    ("row", "scenario"),
+    [
+        (LLAMA3_1_8B_EDGE, "Offline"),
+        (LLAMA3_1_8B, "Offline"),
+        (LLAMA3_1_8B, "Interactive"),
+    ],
+)
+def test_accuracy_is_taken_from_the_same_benchmark_and_scenario(tmp_path, row, scenario):
+    def status() -> str:
+        (one,) = [v for j in judge_folder(tmp_path) for v in j.verdicts if v.rule == ACCURACY_TOO]
+        return one.status
+
+    other = write_loose(tmp_path, row, scenario)
+    shutil.rmtree(other / "perf")
+    server = LLAMA3_1_8B.scenario("Server")
+    write_run(other / "dc_perf", MadeRun(LLAMA3_1_8B, server, "performance", V6_1))
+    assert status() == "not judged"
+    write_loose(tmp_path / "x", LLAMA3_1_8B, "Server")
+    (tmp_path / "x/somewhere/acc").rename(other / "dc_acc")
+    shutil.rmtree(tmp_path / "x")
+    assert status() == "passed"
 
 
 def test_a_smoke_result_of_this_suite_is_judged_as_smoke(tmp_path):
