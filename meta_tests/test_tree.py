@@ -7,6 +7,7 @@ import re
 import shutil
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -27,6 +28,7 @@ from mlperf_suite.compliance.judging import Judged, judge_folder
 from mlperf_suite.compliance.submission import BENCHMARK_RULES, RESULT_RULES
 from mlperf_suite.compliance.tree import find_runs, holds_logs
 from mlperf_suite.loadgen.logs import ACCURACY, DETAIL
+from mlperf_suite.loadgen.plan import Mode
 
 ROOT = Path(__file__).resolve().parents[1]
 REAL = ROOT.parent / "shared" / "data" / "submissions"
@@ -596,6 +598,70 @@ def test_a_smoke_result_of_this_suite_is_judged_as_smoke(tmp_path):
     assert [v.rule for v in judged.verdicts if v.status == "shortened"] == ["min_duration"]
 
 
+def write_own_result(root: Path) -> Path:
+    """A smoke result of this suite in Server with --repeat 2 and a search for the highest rate."""
+    folder = root / "20261120-101500-datacenter-server"
+    row = replace(LLAMA3_1_8B, samples=84)
+    folders = ("Accuracy", "Performance", "Performance/repeat_2", "Compliance/TEST06", "PeakQps/01")
+    modes: tuple[Mode, ...] = ("accuracy", "performance", "performance", "test06", "performance")
+    for name, mode in zip(folders, modes, strict=True):
+        run = MadeRun(row, row.scenario("Server"), mode, V6_1)
+        if name == "PeakQps/01":
+            run.entries["result_validity"] = "INVALID"
+        write_run(folder / name, run)
+        if mode != "performance":
+            (folder / name / ACCURACY).write_text(run.accuracy_json)
+    scores = EMBEDDED.baselines["datacenter"]
+    rouge = {**scores.rouge, "run_gen_len": scores.gen_len, "run_gen_num": scores.gen_num}
+    (folder / "Accuracy/rouge.json").write_text(json.dumps(rouge))
+    meta = {
+        "benchmark": "llama3.1-8b",
+        "scenario": "Server",
+        "profile": "smoke",
+        "round": "v6.1",
+        "model": EMBEDDED.model,
+        "dataset": EMBEDDED.dataset,
+    }
+    (folder / "summary.json").write_text(json.dumps({"meta": meta}))
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("given", "modes", "accuracy"),
+    [
+        (".", ["accuracy", "test06", "performance", "performance"], "passed"),
+        ("*", ["accuracy", "test06", "performance", "performance"], "passed"),
+        ("*/Performance", ["performance", "performance"], "not judged"),
+        ("*/Compliance", ["test06"], None),
+    ],
+)
+def test_every_run_of_an_own_result_is_judged_by_its_summary(tmp_path, given, modes, accuracy):
+    write_own_result(tmp_path)
+    (root,) = tmp_path.glob(given) if given != "." else (tmp_path,)
+    judged = judge_folder(root)
+    assert [set(j.modes) for j in judged] == [{mode} for mode in modes]
+    assert [(j.category, j.scenario) for j in judged] == [("datacenter", "Server")] * len(modes)
+    assert [j.failed_rules for j in judged] == [[]] * len(modes)
+    counted = [v.status for j in judged for v in j.verdicts if v.rule == ACCURACY_TOO]
+    assert counted == [accuracy] * modes.count("performance")
+
+
+def test_a_summary_far_above_says_nothing_of_a_run(tmp_path):
+    folder = write_own_result(tmp_path)
+    (folder / "x/y").mkdir(parents=True)
+    (folder / "Compliance/TEST06").rename(folder / "x/y/z")
+    assert failed(folder) == {"x-y-z": ["benchmark_known"]}
+    assert failed(folder / "x/y/z") == {"z": ["benchmark_known"]}
+
+
+def test_trial_runs_of_a_search_are_judged_only_where_they_were_asked_for(tmp_path):
+    folder = write_own_result(tmp_path)
+    (judged,) = judge_folder(folder / "PeakQps")
+    assert (judged.scenario, judged.failed_rules) == ("Server", ["result_valid"])
+    (folder / "summary.json").rename(tmp_path / "summary.json")
+    assert any("PeakQps" in name for name in by_name(folder))
+
+
 def test_an_audit_run_is_known_by_its_seed(tmp_path):
     run = MadeRun(LLAMA3_1_8B, LLAMA3_1_8B.scenario("Server"), "test06", V6_1)
     write_run(tmp_path / "x", run)
@@ -656,10 +722,18 @@ def test_a_marker_picks_from_the_logs(submission, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("folder", "said"), [("nowhere", "no such folder"), ("empty", "no LoadGen log")]
+    ("folder", "said"),
+    [
+        ("nowhere", "no such folder"),
+        ("empty", "no LoadGen log"),
+        ("searched", "only trial runs of a search"),
+    ],
 )
 def test_a_folder_without_logs_is_a_usage_error(tmp_path, folder, said):
     (tmp_path / "empty").mkdir()
+    run = MadeRun(LLAMA3_1_8B, LLAMA3_1_8B.scenario("Server"), "performance")
+    write_run(tmp_path / "searched/PeakQps/01", run)
+    (tmp_path / "searched/summary.json").write_text("{}")
     done = pytest_run(f"--logs={tmp_path / folder}")
     assert done.returncode == 4
     assert f"--logs {tmp_path / folder}: {said}" in done.stderr

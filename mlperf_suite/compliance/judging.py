@@ -330,12 +330,21 @@ def _judge_unknown(name: str, run: _LooseRun, round_: Round | None) -> Judged:
 def _loose_run(root: Path, folder: Path) -> _LooseRun:
     logs = read_logs(folder)
     names = tuple(reversed((root.name, *folder.relative_to(root).parts)))
-    meta = _read_json(folder.parent / SUMMARY_JSON).content.get("meta")
-    meta = meta if isinstance(meta, dict) else {}
+    meta = _suites_meta(root, folder)
     benchmark = _loose_benchmark(names, logs.detail, meta)
     scenario = _loose_scenario(names, logs.detail, meta, benchmark)
     mode = _loose_mode(names, logs.detail)
     return _LooseRun(folder, names, logs, mode, benchmark, scenario, meta)
+
+
+def _suites_meta(root: Path, folder: Path) -> dict[str, Any]:
+    """What this suite says of the run in the summary.json above it; empty where it says nothing.
+
+    Logs lie in a result's folder in Performance, and in Performance/repeat_2 or Compliance/TEST06.
+    """
+    near = [path for path in folder.parents[:2] if path.is_relative_to(root.parent)]
+    found = (_read_json(path / SUMMARY_JSON).content.get("meta") for path in near)
+    return next((meta for meta in found if isinstance(meta, dict)), {})
 
 
 def _loose_mode(names: tuple[str, ...], detail: DetailLog) -> Mode:
