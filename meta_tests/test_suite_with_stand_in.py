@@ -20,6 +20,7 @@ from meta_tests.conftest import ROOT, SuiteRun, run_suite, start_suite, wait_unt
 from meta_tests.test_rouge import official
 from mlperf_suite.assets import embedded_model_dir
 from mlperf_suite.benchmarks.tasks import EMBEDDED, ROUGE_NAMES
+from mlperf_suite.compliance.judging import judge_folder
 from mlperf_suite.datasets.news import load_news
 from mlperf_suite.datasets.prompts import load_tokenizer
 from mlperf_suite.loadgen.logs import read_logs
@@ -59,6 +60,7 @@ class Runs:
             "whole",
             *DATACENTER,
             f"--junitxml={folder}/whole.xml",
+            "--repeat=2",
             "--offline-target-qps=8.4",
             told={"delays_s": [0, 10.2]},
         )
@@ -121,6 +123,22 @@ def test_good_answers_pass_every_rule_that_smoke_keeps(whole: SuiteRun) -> None:
     assert {rule for rule, status in statuses.items() if status == "shortened"} == SHORTENED
     assert set(statuses.values()) == {"passed", "shortened"}
     assert whole.summary["meta"]["status"] == "complete"
+
+
+def test_existing_results_are_judged_as_the_session_judged_them(whole: SuiteRun) -> None:
+    judged = judge_folder(whole.results_dir)
+    assert [one.name.removeprefix(f"{whole.folder.name}-") for one in judged] == [
+        "Accuracy",
+        "Compliance-TEST06",
+        "Performance",
+        "Performance-repeat_2",
+    ]
+    statuses = whole.statuses()
+    for one in judged:
+        for verdict in one.verdicts:
+            # A folder of logs does not say with which tokens its model ends an answer.
+            expected = "not judged" if verdict.rule == "test06_eos" else statuses[verdict.rule]
+            assert verdict.status == expected, verdict.line
 
 
 def test_the_results_folder_holds_what_is_promised(whole: SuiteRun) -> None:

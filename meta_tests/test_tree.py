@@ -7,6 +7,7 @@ import re
 import shutil
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -18,6 +19,7 @@ from mlperf_suite.benchmarks.rounds import ROUNDS
 from mlperf_suite.benchmarks.table import (
     BENCHMARKS,
     LLAMA2_70B_99,
+    LLAMA2_70B_99_9,
     LLAMA3_1_8B,
     LLAMA3_1_8B_EDGE,
 )
@@ -26,6 +28,7 @@ from mlperf_suite.compliance.judging import Judged, judge_folder
 from mlperf_suite.compliance.submission import BENCHMARK_RULES, RESULT_RULES
 from mlperf_suite.compliance.tree import find_runs, holds_logs
 from mlperf_suite.loadgen.logs import ACCURACY, DETAIL
+from mlperf_suite.loadgen.plan import Mode
 
 ROOT = Path(__file__).resolve().parents[1]
 REAL = ROOT.parent / "shared" / "data" / "submissions"
@@ -127,6 +130,25 @@ def test_a_submission_belongs_to_the_round_of_most_of_its_results(submission, tm
     assert failed(tmp_path) == {"Someone-box-llama3.1-8b-Server": ["seeds"]}
     (line_,) = [x for x in found(tmp_path, "seeds") if "failed" in x]
     assert "the seeds of v5.1" in line_
+
+
+@pytest.mark.parametrize(
+    ("row", "rouge1", "low", "high"),
+    [
+        (LLAMA3_1_8B, 38.5, [], ["accuracy_rouge1", "accuracy_passed"]),
+        (LLAMA3_1_8B, 38.75, [], []),
+        (LLAMA2_70B_99, 44.3, [], ["accuracy_rouge1", "accuracy_passed"]),
+        (LLAMA2_70B_99_9, 44.3, *[["accuracy_rouge1", "accuracy_passed"]] * 2),
+    ],
+)
+def test_high_accuracy_only_makes_a_gate_stricter(tmp_path, row, rouge1, low, high):
+    write_submission(tmp_path, row, V6_0, scenarios=("Offline", "Server"))
+    folder = Path("closed/Someone/results/box") / row.id / "Server/accuracy"
+    txt = tmp_path / folder / "accuracy.txt"
+    txt.write_text(re.sub(r"'rouge1': [\d.]+", f"'rouge1': {rouge1}", txt.read_text()))
+    for high_accuracy, rules in ((False, low), (True, high)):
+        judged = judge_folder(tmp_path, high_accuracy=high_accuracy)
+        assert [rule for one in judged for rule in one.failed_rules] == rules
 
 
 # What is wrong: one damage, and the rules that see it
@@ -398,14 +420,13 @@ def test_no_damage_to_any_file_raises_or_passes_unseen(untouched, tmp_path, data
 # Logs by themselves
 
 
-def write_loose(root: Path, row, scenario: str, round_=V6_1) -> Path:
-    folder = root / "somewhere"
-    for mode, name in (("accuracy", "acc"), ("performance", "perf")):
-        run = MadeRun(row, row.scenario(scenario), mode, round_)
-        write_run(folder / name, run)
-        if mode == "accuracy":
-            (folder / name / ACCURACY).write_text(run.accuracy_json)
-            (folder / name / "accuracy.txt").write_text(run.accuracy_txt)
+def write_loose(root: Path, row, scenario: str, name: str = "somewhere") -> Path:
+    accuracy = MadeRun(row, row.scenario(scenario), "accuracy", V6_1)
+    folder = root / name
+    write_run(folder / "acc", accuracy)
+    (folder / "acc" / ACCURACY).write_text(accuracy.accuracy_json)
+    (folder / "acc/accuracy.txt").write_text(accuracy.accuracy_txt)
+    write_run(folder / "perf", MadeRun(row, row.scenario(scenario), "performance", V6_1))
     return folder
 
 
@@ -439,12 +460,124 @@ def test_loose_performance_counts_only_with_its_accuracy(tmp_path):
     }
 
 
+def test_loose_accuracy_may_be_held_to_the_high_gate(tmp_path):
+    folder = write_loose(tmp_path, LLAMA3_1_8B, "Offline")
+    txt = folder / "acc/accuracy.txt"
+    txt.write_text(txt.read_text().replace("38.7792", "38.5"))
+    assert failed(tmp_path) == {}
+    wrong = [j.failed_rules for j in judge_folder(tmp_path, high_accuracy=True)]
+    assert wrong == [["accuracy_rouge1"], ["accuracy_passed"]]
+
+
 def test_loose_logs_of_no_known_benchmark_fail_and_say_so(tmp_path):
     write_run(tmp_path / "x", MadeRun(LLAMA3_1_8B, LLAMA3_1_8B.scenario("Offline"), "performance"))
     log = tmp_path / "x" / DETAIL
     log.write_text(log.read_text().replace("13368", "777"))
     assert failed(tmp_path) == {"x": ["benchmark_known"]}
     assert "logs of 777 samples" in found(tmp_path, "benchmark_known")[0]
+
+
+def judge_as(folder: Path, row, scenario: str, rouge1: float | None = None) -> list[Judged]:
+    """Write a valid run of each mode into the folder, and judge the folder."""
+    write_loose(folder.parent, row, scenario, folder.name)
+    if rouge1 is not None:
+        txt = folder / "acc/accuracy.txt"
+        txt.write_text(re.sub(r"'rouge1': [\d.]+", f"'rouge1': {rouge1}", txt.read_text()))
+    return judge_folder(folder)
+
+
+@pytest.mark.parametrize("above", ["open", "server", "TEST06", "llama3.1-8b", "llama2-70b-99"])
+@pytest.mark.parametrize(
+    ("row", "scenario"),
+    [(LLAMA3_1_8B, "Offline"), (LLAMA3_1_8B, "Server"), (LLAMA3_1_8B_EDGE, "SingleStream")],
+)
+def test_where_loose_logs_are_kept_says_nothing_about_them(tmp_path, above, row, scenario):
+    judged = judge_as(tmp_path / above / "run", row, scenario, rouge1=10)
+    assert [(j.category, j.scenario) for j in judged] == [(row.category, scenario)] * 2
+    assert [j.failed_rules for j in judged] == [["accuracy_rouge1"], ["accuracy_passed"]]
+
+
+@pytest.mark.parametrize("name", ["server", "Interactive", "Offline", "llama3.1-8b"])
+@pytest.mark.parametrize(
+    ("row", "scenario"),
+    [
+        (LLAMA3_1_8B, "Offline"),
+        (LLAMA3_1_8B, "Server"),
+        (LLAMA3_1_8B, "Interactive"),
+        (LLAMA3_1_8B_EDGE, "SingleStream"),
+    ],
+)
+def test_a_loose_log_wins_over_its_folders_names(tmp_path, name, row, scenario):
+    judged = judge_as(tmp_path / name, row, scenario)
+    judged += judge_folder(tmp_path)
+    assert {(j.category, j.scenario) for j in judged} == {(row.category, scenario)}
+    assert [j.failed_rules for j in judged] == [[]] * 4
+
+
+@pytest.mark.parametrize("name", ["Server", "interactive"])
+def test_a_folders_name_tells_server_and_interactive_apart_where_limits_do_not(tmp_path, name):
+    run = MadeRun(LLAMA3_1_8B, LLAMA3_1_8B.scenario("Interactive"), "performance", V6_1)
+    run.entries["requested_server_ttft_latency"] = 123
+    write_run(tmp_path / name, run)
+    assert [j.scenario for j in judge_folder(tmp_path / name)] == [name.capitalize()]
+    assert [j.scenario for j in judge_folder(tmp_path)] == [name.capitalize()]
+
+
+@pytest.mark.parametrize(("name", "gate_failed"), [("llama2-70b-99", 0), ("llama2-70b-99.9", 2)])
+def test_a_folders_name_tells_benchmarks_of_as_many_samples_apart(tmp_path, name, gate_failed):
+    row = LLAMA2_70B_99
+    folder = tmp_path / name / "Offline"
+    assert sum(len(j.failed_rules) for j in judge_as(folder, row, "Offline", rouge1=44.3)) == 0
+    judged = judge_folder(tmp_path)
+    assert sum(len(j.failed_rules) for j in judged) == gate_failed
+
+
+def test_names_decide_where_a_loose_log_says_nothing(tmp_path):
+    run = MadeRun(LLAMA3_1_8B, LLAMA3_1_8B.scenario("Offline"), "performance", V6_1)
+    del run.entries["effective_scenario"], run.entries["qsl_reported_total_count"]
+    write_run(tmp_path / "llama3.1-8b" / "Offline", run)
+    (judged,) = judge_folder(tmp_path)
+    assert (judged.category, judged.scenario) == ("datacenter", "Offline")
+    (judged,) = judge_folder(tmp_path / "llama3.1-8b" / "Offline")
+    assert judged.failed_rules == ["benchmark_known"]
+
+
+@pytest.mark.parametrize("said", ["MultiStream", "Interactive", "offline", 3])
+def test_a_scenario_that_loadgen_does_not_have_is_never_passed(tmp_path, said):
+    run = MadeRun(LLAMA3_1_8B, LLAMA3_1_8B.scenario("Offline"), "performance", V6_1)
+    run.entries["effective_scenario"] = said
+    write_run(tmp_path / "Offline", run)
+    assert failed(tmp_path) == {"Offline": ["scenarios_known"]}
+
+
+def test_loose_logs_are_open_by_a_folder_that_was_given(tmp_path):
+    folder = tmp_path / "open" / "run"
+    judge_as(folder, LLAMA3_1_8B, "Offline", rouge1=10)
+    assert failed(tmp_path / "open") == failed(tmp_path) == {}
+
+
+@pytest.mark.parametrize(
+    ("row", "scenario"),
+    [
+        (LLAMA3_1_8B_EDGE, "Offline"),
+        (LLAMA3_1_8B, "Offline"),
+        (LLAMA3_1_8B, "Interactive"),
+    ],
+)
+def test_accuracy_is_taken_from_the_same_benchmark_and_scenario(tmp_path, row, scenario):
+    def status() -> str:
+        (one,) = [v for j in judge_folder(tmp_path) for v in j.verdicts if v.rule == ACCURACY_TOO]
+        return one.status
+
+    other = write_loose(tmp_path, row, scenario)
+    shutil.rmtree(other / "perf")
+    server = LLAMA3_1_8B.scenario("Server")
+    write_run(other / "dc_perf", MadeRun(LLAMA3_1_8B, server, "performance", V6_1))
+    assert status() == "not judged"
+    write_loose(tmp_path / "x", LLAMA3_1_8B, "Server")
+    (tmp_path / "x/somewhere/acc").rename(other / "dc_acc")
+    shutil.rmtree(tmp_path / "x")
+    assert status() == "passed"
 
 
 def test_a_smoke_result_of_this_suite_is_judged_as_smoke(tmp_path):
@@ -463,6 +596,70 @@ def test_a_smoke_result_of_this_suite_is_judged_as_smoke(tmp_path):
     (judged,) = judge_folder(tmp_path)
     assert judged.failed_rules == []
     assert [v.rule for v in judged.verdicts if v.status == "shortened"] == ["min_duration"]
+
+
+def write_own_result(root: Path) -> Path:
+    """A smoke result of this suite in Server with --repeat 2 and a search for the highest rate."""
+    folder = root / "20261120-101500-datacenter-server"
+    row = replace(LLAMA3_1_8B, samples=84)
+    folders = ("Accuracy", "Performance", "Performance/repeat_2", "Compliance/TEST06", "PeakQps/01")
+    modes: tuple[Mode, ...] = ("accuracy", "performance", "performance", "test06", "performance")
+    for name, mode in zip(folders, modes, strict=True):
+        run = MadeRun(row, row.scenario("Server"), mode, V6_1)
+        if name == "PeakQps/01":
+            run.entries["result_validity"] = "INVALID"
+        write_run(folder / name, run)
+        if mode != "performance":
+            (folder / name / ACCURACY).write_text(run.accuracy_json)
+    scores = EMBEDDED.baselines["datacenter"]
+    rouge = {**scores.rouge, "run_gen_len": scores.gen_len, "run_gen_num": scores.gen_num}
+    (folder / "Accuracy/rouge.json").write_text(json.dumps(rouge))
+    meta = {
+        "benchmark": "llama3.1-8b",
+        "scenario": "Server",
+        "profile": "smoke",
+        "round": "v6.1",
+        "model": EMBEDDED.model,
+        "dataset": EMBEDDED.dataset,
+    }
+    (folder / "summary.json").write_text(json.dumps({"meta": meta}))
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("given", "modes", "accuracy"),
+    [
+        (".", ["accuracy", "test06", "performance", "performance"], "passed"),
+        ("*", ["accuracy", "test06", "performance", "performance"], "passed"),
+        ("*/Performance", ["performance", "performance"], "not judged"),
+        ("*/Compliance", ["test06"], None),
+    ],
+)
+def test_every_run_of_an_own_result_is_judged_by_its_summary(tmp_path, given, modes, accuracy):
+    write_own_result(tmp_path)
+    (root,) = tmp_path.glob(given) if given != "." else (tmp_path,)
+    judged = judge_folder(root)
+    assert [set(j.modes) for j in judged] == [{mode} for mode in modes]
+    assert [(j.category, j.scenario) for j in judged] == [("datacenter", "Server")] * len(modes)
+    assert [j.failed_rules for j in judged] == [[]] * len(modes)
+    counted = [v.status for j in judged for v in j.verdicts if v.rule == ACCURACY_TOO]
+    assert counted == [accuracy] * modes.count("performance")
+
+
+def test_a_summary_far_above_says_nothing_of_a_run(tmp_path):
+    folder = write_own_result(tmp_path)
+    (folder / "x/y").mkdir(parents=True)
+    (folder / "Compliance/TEST06").rename(folder / "x/y/z")
+    assert failed(folder) == {"x-y-z": ["benchmark_known"]}
+    assert failed(folder / "x/y/z") == {"z": ["benchmark_known"]}
+
+
+def test_trial_runs_of_a_search_are_judged_only_where_they_were_asked_for(tmp_path):
+    folder = write_own_result(tmp_path)
+    (judged,) = judge_folder(folder / "PeakQps")
+    assert (judged.scenario, judged.failed_rules) == ("Server", ["result_valid"])
+    (folder / "summary.json").rename(tmp_path / "summary.json")
+    assert any("PeakQps" in name for name in by_name(folder))
 
 
 def test_an_audit_run_is_known_by_its_seed(tmp_path):
@@ -508,6 +705,16 @@ def test_each_rule_of_each_run_is_a_test_of_its_name(submission, tmp_path):
     assert "1 failed" in done.stdout
 
 
+@pytest.mark.parametrize("option", [(), ("--high-accuracy",)])
+def test_the_high_gate_is_asked_for_by_its_option(submission, tmp_path, option):
+    txt = submission / ACC / "accuracy.txt"
+    txt.write_text(txt.read_text().replace("38.7792", "38.5"))
+    done = pytest_run("-m", "compliance", f"--logs={tmp_path}", "-q", *option)
+    wrong = set(re.findall(r"FAILED .*-(accuracy_\w+)\]", done.stdout))
+    assert wrong == ({"accuracy_rouge1", "accuracy_passed"} if option else set())
+    assert done.returncode == (1 if option else 0)
+
+
 def test_a_marker_picks_from_the_logs(submission, tmp_path):
     done = pytest_run("-m", "server and performance", f"--logs={tmp_path}", "--collect-only", "-q")
     tests = [t for t in done.stdout.splitlines() if "::" in t]
@@ -515,10 +722,18 @@ def test_a_marker_picks_from_the_logs(submission, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("folder", "said"), [("nowhere", "no such folder"), ("empty", "no LoadGen log")]
+    ("folder", "said"),
+    [
+        ("nowhere", "no such folder"),
+        ("empty", "no LoadGen log"),
+        ("searched", "only trial runs of a search"),
+    ],
 )
 def test_a_folder_without_logs_is_a_usage_error(tmp_path, folder, said):
     (tmp_path / "empty").mkdir()
+    run = MadeRun(LLAMA3_1_8B, LLAMA3_1_8B.scenario("Server"), "performance")
+    write_run(tmp_path / "searched/PeakQps/01", run)
+    (tmp_path / "searched/summary.json").write_text("{}")
     done = pytest_run(f"--logs={tmp_path / folder}")
     assert done.returncode == 4
     assert f"--logs {tmp_path / folder}: {said}" in done.stderr

@@ -15,6 +15,7 @@ from mlperf_suite.loadgen.runner import run_loadgen
 from mlperf_suite.rates import server_rate
 from mlperf_suite.reports.plots import plot_peak
 from mlperf_suite.results.record import Result, Search
+from mlperf_suite.results.run_folder import PEAK_FOLDER
 
 if TYPE_CHECKING:
     from mlperf_suite.session import Session
@@ -36,7 +37,7 @@ def search_peak(session: Session, category: Category, scenario: str) -> PeakSear
     state = result.search = Search()
 
     def attempt(rate: float, full_length: bool) -> RateTrial:
-        folder = result.folder.path / "PeakQps" / f"{len(made) + 1:02}"
+        folder = result.folder.path / PEAK_FOLDER / f"{len(made) + 1:02}"
         made.append(_try_rate(session, result, rate, full_length, folder))
         _write(session, result, PeakSearch(tuple(made), None))
         session.watch.say(_told(made[-1], len(made)))

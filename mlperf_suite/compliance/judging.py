@@ -69,18 +69,22 @@ class Judged:
         return [v.rule for v in self.verdicts if v.status == "failed"]
 
 
-def judge_folder(root: Path, round_: Round | None = None) -> list[Judged]:
+def judge_folder(
+    root: Path, round_: Round | None = None, *, high_accuracy: bool = False
+) -> list[Judged]:
     """Judge every run under a folder, for `round_` or else for the round that its seeds are of.
 
     A submission belongs to one round: the one that most of its results have the seeds of.
+    `high_accuracy`: gate accuracy at the baseline's high gate (99.9%); a benchmark that is gated
+    there anyway needs no asking.
     """
     tree = find_runs(root)
     judged: list[Judged] = []
     for submission in tree.submissions:
         benchmarks = [b for b in tree.benchmarks if b.submission == submission]
-        judged += _judge_submission(submission, benchmarks, round_)
+        judged += _judge_submission(submission, benchmarks, round_, high_accuracy)
     judged += [_judge_idle(path, round_ or ROUNDS[DEFAULT_ROUND]) for path in tree.idle_systems]
-    return judged + _judge_loose(tree, round_)
+    return judged + _judge_loose(tree, round_, high_accuracy)
 
 
 # Submissions
@@ -103,7 +107,10 @@ class _Result:
 
 
 def _judge_submission(
-    submission: Path, benchmarks: Sequence[BenchmarkPlace], round_: Round | None
+    submission: Path,
+    benchmarks: Sequence[BenchmarkPlace],
+    round_: Round | None,
+    high_accuracy: bool,
 ) -> list[Judged]:
     names = _model_mapping(submission)
     results = {b.folder: _results(b, names) for b in benchmarks}
@@ -113,7 +120,8 @@ def _judge_submission(
     for place in benchmarks:
         benchmark = _named(place.benchmark, names)
         judged.append(_judge_benchmark(place, benchmark, of_tree))
-        judged += [_judge_result(result, of_tree) for result in results[place.folder]]
+        of_place = results[place.folder]
+        judged += [_judge_result(result, of_tree, high_accuracy) for result in of_place]
     return judged
 
 
@@ -166,7 +174,7 @@ def _judge_benchmark(place: BenchmarkPlace, benchmark: Benchmark | None, round_:
     return Judged(name, round_, category, None, tuple(verdicts), ("",) * len(verdicts))
 
 
-def _judge_result(result: _Result, round_: Round) -> Judged:
+def _judge_result(result: _Result, round_: Round, high_accuracy: bool) -> Judged:
     place, benchmark = result.place, result.benchmark
     accuracy_txt = _read_text(place.folder / "accuracy" / ACCURACY_TXT)
     accuracy = RunFacts(
@@ -177,6 +185,7 @@ def _judge_result(result: _Result, round_: Round) -> Judged:
         result.accuracy,
         scores=None if accuracy_txt is None else parse_accuracy_txt(accuracy_txt).scores,
         baseline=BASELINES[benchmark.id],
+        high_accuracy=high_accuracy,
         division=_division(place.division),
         submitted=SubmittedTexts(accuracy_txt=accuracy_txt),
         eos_token_ids=benchmark.eos_token_ids,
@@ -255,9 +264,14 @@ def _from(place: Place, path: Path) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _LooseRun:
-    """A folder of logs outside any submission, and what the folders above say that it is."""
+    """A folder of logs outside any submission, and what it is by its logs and its names.
+
+    `names`: of its folders up to the one that was asked about, the logs' own first. What lies above
+    that one says where somebody keeps logs, and nothing about them.
+    """
 
     folder: Path
+    names: tuple[str, ...]
     logs: RunLogs
     mode: Mode
     benchmark: Benchmark | None
@@ -265,24 +279,34 @@ class _LooseRun:
     meta: dict[str, Any]
 
 
-def _judge_loose(tree: Tree, round_: Round | None) -> list[Judged]:
-    runs = [_loose_run(folder) for folder in tree.loose]
-    passed = {
-        run.folder: accuracy_verdict(judge(facts))
+def _judge_loose(tree: Tree, round_: Round | None, high_accuracy: bool) -> list[Judged]:
+    runs = [_loose_run(tree.root, folder) for folder in tree.loose]
+    passed = [
+        (run, accuracy_verdict(judge(facts)))
         for run in runs
-        if run.mode == "accuracy" and (facts := _loose_facts(run, round_, None))
-    }
-    return [_judge_loose_run(tree.root, run, passed, round_) for run in runs]
+        if run.mode == "accuracy" and (facts := _loose_facts(run, round_, high_accuracy))
+    ]
+    return [_judge_loose_run(tree.root, run, passed, round_, high_accuracy) for run in runs]
 
 
 def _judge_loose_run(
-    root: Path, run: _LooseRun, passed: dict[Path, bool | None], round_: Round | None
+    root: Path,
+    run: _LooseRun,
+    passed: Iterable[tuple[_LooseRun, bool | None]],
+    round_: Round | None,
+    high_accuracy: bool,
 ) -> Judged:
     parts = run.folder.relative_to(root).parts or (root.name,)
     name = _name("", *parts)
     parents = {run.folder.parent, run.folder.parent.parent}
-    beside = [verdict for folder, verdict in passed.items() if folder.parent in parents]
-    facts = _loose_facts(run, round_, beside[0] if len(beside) == 1 else None)
+    beside = [
+        verdict
+        for accuracy, verdict in passed
+        if accuracy.folder.parent in parents
+        and (accuracy.benchmark, accuracy.scenario) == (run.benchmark, run.scenario)
+    ]
+    accuracy_passed = beside[0] if len(beside) == 1 else None
+    facts = _loose_facts(run, round_, high_accuracy, accuracy_passed)
     if facts is None:
         return _judge_unknown(name, run, round_)
     groups = [(run.mode, judge(facts))]
@@ -296,58 +320,90 @@ def _judge_unknown(name: str, run: _LooseRun, round_: Round | None) -> Judged:
     described = f"logs of {in_words(samples)} samples, scenario {in_words(scenario)}"
     of_run = round_ or _round_of(detail) or ROUNDS[DEFAULT_ROUND]
     known = run.benchmark.id if run.benchmark else described
-    facts = BenchmarkFacts(known, run.benchmark, "closed", of_run, (str(scenario),), False)
+    # LoadGen has no scenario Interactive: its bare name would be taken for the benchmark's.
+    scenarios = (f"{in_words(scenario)} in the log",)
+    facts = BenchmarkFacts(known, run.benchmark, "closed", of_run, scenarios, False)
     verdicts = tuple(v for v in judge_benchmark(facts) if v.status == "failed")
     return Judged(name, of_run, None, None, verdicts, ("",) * len(verdicts))
 
 
-def _loose_run(folder: Path) -> _LooseRun:
+def _loose_run(root: Path, folder: Path) -> _LooseRun:
     logs = read_logs(folder)
-    meta = _read_json(folder.parent / SUMMARY_JSON).content.get("meta")
-    meta = meta if isinstance(meta, dict) else {}
-    benchmark = _loose_benchmark(folder, logs.detail, meta)
-    scenario = _loose_scenario(folder, logs.detail, meta, benchmark)
-    return _LooseRun(folder, logs, _loose_mode(folder, logs.detail), benchmark, scenario, meta)
+    names = tuple(reversed((root.name, *folder.relative_to(root).parts)))
+    meta = _suites_meta(root, folder)
+    benchmark = _loose_benchmark(names, logs.detail, meta)
+    scenario = _loose_scenario(names, logs.detail, meta, benchmark)
+    mode = _loose_mode(names, logs.detail)
+    return _LooseRun(folder, names, logs, mode, benchmark, scenario, meta)
 
 
-def _loose_mode(folder: Path, detail: DetailLog) -> Mode:
-    """What the log says it is, else what the folder's name says."""
+def _suites_meta(root: Path, folder: Path) -> dict[str, Any]:
+    """What this suite says of the run in the summary.json above it; empty where it says nothing.
+
+    Logs lie in a result's folder in Performance, and in Performance/repeat_2 or Compliance/TEST06.
+    """
+    near = [path for path in folder.parents[:2] if path.is_relative_to(root.parent)]
+    found = (_read_json(path / SUMMARY_JSON).content.get("meta") for path in near)
+    return next((meta for meta in found if isinstance(meta, dict)), {})
+
+
+def _loose_mode(names: tuple[str, ...], detail: DetailLog) -> Mode:
+    """What the log says it is, else what the folder's name says.
+
+    A folder TEST06 holds an audit even where its settings did not take: a rule says so.
+    """
     audit = "effective_accuracy_log_rng_seed"
-    if detail[audit] == TEST06_TOOK[audit] or "TEST06" in folder.parts:
+    if detail[audit] == TEST06_TOOK[audit] or "TEST06" in names:
         return "test06"
     if detail["effective_test_mode"] is None:
-        return "accuracy" if folder.name.lower().startswith("acc") else "performance"
+        return "accuracy" if names[0].lower().startswith("acc") else "performance"
     return "accuracy" if detail["effective_test_mode"] == TEST_MODES["accuracy"] else "performance"
 
 
-def _loose_benchmark(folder: Path, detail: DetailLog, meta: dict[str, Any]) -> Benchmark | None:
-    """The benchmark that a summary or a folder's name says, else the one of so many samples."""
-    named = [str(meta.get("benchmark")), *reversed(folder.parts)]
-    found = next((b for name in named if (b := find_benchmark(name))), None)
+def _loose_benchmark(
+    names: tuple[str, ...], detail: DetailLog, meta: dict[str, Any]
+) -> Benchmark | None:
+    """The benchmark that a summary says, else the one of so many samples as the log has.
+
+    A folder's name decides where several benchmarks have as many, and where none has.
+    """
+    if ours := find_benchmark(str(meta.get("benchmark"))):
+        return ours
     samples = detail.number("qsl_reported_total_count")
-    return found or next((b for b in BENCHMARKS.values() if b.samples == samples), None)
+    counted = [b for b in BENCHMARKS.values() if b.samples == samples]
+    named = [b for name in names if (b := find_benchmark(name))]
+    both = [b for b in named if b in counted]
+    return next(iter(both or counted or named), None)
 
 
 def _loose_scenario(
-    folder: Path, detail: DetailLog, meta: dict[str, Any], benchmark: Benchmark | None
+    names: tuple[str, ...], detail: DetailLog, meta: dict[str, Any], benchmark: Benchmark | None
 ) -> Scenario | None:
-    """As a summary or a folder's name says it, else as LoadGen does.
+    """The scenario that a summary says, else LoadGen's own; a folder's where the log says none.
 
-    LoadGen has one scenario for Server and Interactive: their limits tell them apart.
+    LoadGen has one scenario for Server and Interactive: their limits tell them apart, else a
+    folder's name.
     """
-    named = [str(meta.get("scenario")), *reversed(folder.parts)]
-    found = next((s for name in named if (s := _scenario(benchmark, name))), None)
-    if found is not None or benchmark is None:
-        return found
+    if benchmark is None:
+        return None
+    if ours := _scenario(benchmark, str(meta.get("scenario"))):
+        return ours
+    named = [s for name in names if (s := _scenario(benchmark, name))]
     said = detail["effective_scenario"]
+    if said is None:
+        return next(iter(named), None)
     fitting = [s for s in benchmark.scenarios if s.loadgen_scenario == said]
     asked = detail.milliseconds("requested_server_ttft_latency")
     same_limit = [s for s in fitting if s.limits and s.limits.ttft_ms == asked]
-    return next(iter(same_limit or fitting), None)
+    both = [s for s in named if s in fitting]
+    return next(iter(same_limit or both or fitting), None)
 
 
 def _loose_facts(
-    run: _LooseRun, round_: Round | None, accuracy_passed: bool | None
+    run: _LooseRun,
+    round_: Round | None,
+    high_accuracy: bool,
+    accuracy_passed: bool | None = None,
 ) -> RunFacts | None:
     if run.benchmark is None or run.scenario is None:
         return None
@@ -365,8 +421,9 @@ def _loose_facts(
         scores=scores,
         unscored="" if scores is not None else _UNSCORED,
         baseline=_loose_baseline(run, run.benchmark, scores),
+        high_accuracy=high_accuracy,
         accuracy_passed=accuracy_passed,
-        division="open" if "open" in run.folder.parts else "closed",
+        division="open" if "open" in run.names else "closed",
         eos_token_ids=None if smoke else run.benchmark.eos_token_ids,
     )
 

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from mlperf_suite.benchmarks.rounds import Layout
 from mlperf_suite.loadgen.logs import ACCURACY, DETAIL, SUMMARY
+from mlperf_suite.results.run_folder import PEAK_FOLDER, SUMMARY_JSON
 
 DIVISIONS = ("closed", "open", "network")
 LOG_NAMES = frozenset({DETAIL, SUMMARY, ACCURACY})
@@ -129,8 +130,9 @@ class BenchmarkPlace:
 class Tree:
     """What there is under a folder.
 
-    `loose`: folders of LoadGen logs outside any submission. `idle_systems`: system descriptions
-    without any result.
+    `loose`: folders of LoadGen logs outside any submission; trial runs of this suite's search for
+    the highest rate are among them only where their own folder was asked about. `idle_systems`:
+    system descriptions without any result.
     """
 
     root: Path
@@ -162,7 +164,7 @@ def find_runs(root: Path) -> Tree:
             scenario_folders.add(folder)
         elif folder.name == "systems" and folder.parent.parent.name in DIVISIONS:
             systems += [folder / name for name in sorted(files) if name.endswith(".json")]
-        if LOG_NAMES & set(files):
+        if LOG_NAMES & set(files) and not _is_trial(root, folder):
             with_logs.append(folder)
     benchmarks = []
     for folder in sorted(benchmark_folders | {path.parent for path in scenario_folders}):
@@ -180,6 +182,12 @@ def _is_benchmark(folder: Path) -> bool:
     """Whether it is <division>/<submitter>/results/<system>/<benchmark>."""
     parts = folder.parts
     return len(parts) > 5 and parts[-3] == "results" and parts[-5] in DIVISIONS
+
+
+def _is_trial(root: Path, folder: Path) -> bool:
+    """Whether it lies below the root in the PeakQps/ of one of this suite's results."""
+    below = (folder, *folder.parents)[: len(folder.relative_to(root).parts)]
+    return any(p.name == PEAK_FOLDER and (p.parent / SUMMARY_JSON).is_file() for p in below)
 
 
 def _walk(root: Path) -> Iterator[tuple[Path, list[str]]]:

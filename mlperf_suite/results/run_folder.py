@@ -20,6 +20,8 @@ from mlperf_suite.secrets import scrub
 
 SUMMARY_JSON, CONFIG_JSON = "summary.json", "config.json"
 CHECKSUMS_JSON = "checksums.json"
+PEAK_FOLDER = "PeakQps"
+"""Where a search for the highest rate has its trial runs: short ones, which are no results."""
 _EVIDENCE = (
     "*/mlperf_log_*",
     "*/user.conf",
