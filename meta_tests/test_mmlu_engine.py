@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 
 from mlperf_suite.assets import embedded_model_dir
@@ -9,10 +11,10 @@ from mlperf_suite.benchmarks.tasks import EMBEDDED, Generation
 from mlperf_suite.datasets.mmlu import load_mmlu
 from mlperf_suite.datasets.news import load_news
 from mlperf_suite.datasets.prompts import encode_prompts, load_tokenizer
-from mlperf_suite.engines import vllm_scoring
+from mlperf_suite.engines import vllm_engine, vllm_scoring
 from mlperf_suite.engines.batch import generate_all
 from mlperf_suite.engines.scoring import Score, ScoreRequest
-from mlperf_suite.errors import EngineError
+from mlperf_suite.errors import EngineDiedError, EngineError
 
 LETTERS = (" A", " B", " C", " D")
 BF16_STEP = 0.13
@@ -90,6 +92,22 @@ def test_a_prompt_too_long_is_refused_and_the_engine_lives(real_engine, prompts,
         score(real_engine, [prompts[1], long, prompts[2]], choices)
     assert real_engine.alive
     assert len(score(real_engine, prompts[:1], choices)) == 1
+
+
+def test_an_engine_that_hangs_while_it_scores_is_taken_for_dead(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def never(*asked: object) -> None:
+        await asyncio.sleep(3600)
+
+    monkeypatch.setattr(vllm_engine, "score_one", never)
+    monkeypatch.setattr(vllm_engine, "SILENCE_S", 0.3)
+    engine = vllm_engine.VllmEngine(vllm_engine.VllmConfig("not loaded"))
+    try:
+        with pytest.raises(EngineDiedError, match=r"gave no sign for 0\.005 minutes"):
+            score(engine, [[1, 2]], [[3], [4]])
+    finally:
+        engine.close()
 
 
 def test_the_continuations_are_those_of_lm_eval(tokenizer, tmp_path) -> None:

@@ -19,7 +19,7 @@ from mlperf_suite.assets import PROJECT_ROOT
 from mlperf_suite.benchmarks.rounds import ROUNDS, Round
 from mlperf_suite.benchmarks.table import LLAMA3_1_8B, LLAMA3_1_8B_EDGE, RUNNABLE
 from mlperf_suite.benchmarks.tasks import Generation
-from mlperf_suite.engines.protocol import EngineDescription, Listener, Request
+from mlperf_suite.engines.protocol import EngineDescription, EngineTrace, Listener, Request
 from mlperf_suite.engines.stand_in import Delays, StandInEngine
 from mlperf_suite.errors import EngineError, RunError, UsageError
 from mlperf_suite.loadgen.plan import SMOKE, LoadPlan, Shortened, plan_run
@@ -427,6 +427,38 @@ def test_the_sample_that_the_engine_refused_is_named(tmp_path: Path) -> None:
     with pytest.raises(RunError, match=r"^sample 13: the prompt is too long$"):
         run(a_plan(), engine, tmp_path)
     assert engine.aborted
+
+
+@pytest.mark.parametrize("scenario", ["Offline", "SingleStream"])
+def test_an_engine_that_hangs_is_stopped(tmp_path: Path, scenario: str) -> None:
+    hanging = stand_in(rest_s=3600)
+    with pytest.raises(RunError, match=r"^the engine gave no sign for 0\.01 minutes while \d+ sa"):
+        run_loadgen(
+            a_plan(scenario), hanging, PROMPTS, GENERATION, tmp_path / "hangs", silence_s=0.6
+        )
+    assert not hanging.alive
+    assert not abandoned()
+    assert run(a_plan(scenario), stand_in(), tmp_path / "next").samples == SAMPLES
+
+
+class _Stepping(StandInEngine):
+    """Makes a step whenever somebody looks."""
+
+    looked = 0
+
+    @property
+    def steps_made(self) -> int:
+        self.looked += 1
+        return self.looked
+
+    def take_trace(self) -> EngineTrace:
+        return EngineTrace(())
+
+
+def test_an_engine_that_takes_long_and_goes_on_is_no_hanging_one(tmp_path: Path) -> None:
+    engine = _Stepping(Delays(0.001, 1.5), answer)
+    made = run_loadgen(a_plan(), engine, PROMPTS, GENERATION, tmp_path, silence_s=0.6)
+    assert made.samples == SAMPLES
 
 
 def test_an_engine_that_takes_no_request_fails_the_run(tmp_path: Path) -> None:

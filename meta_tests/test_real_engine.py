@@ -106,10 +106,11 @@ class _Heard:
 
 
 def test_a_streamed_answer_begins_with_its_first_token(real_engine, prompts) -> None:
-    heard = _Heard(4)
+    heard, steps_made = _Heard(4), real_engine.steps_made
     requests = [Request(tag, prompts[tag]) for tag in range(4)]
     real_engine.submit(requests, Generation(max_new_tokens=12), heard, stream=True)
     assert heard.done.wait(60)
+    assert real_engine.steps_made >= steps_made + 12
     for tag in range(4):
         (first,), (whole,) = (
             [tokens for what, t, tokens in heard.calls if (what, t) == (kind, tag)]

@@ -93,9 +93,18 @@ class Engine(Protocol):
         """Stop the engine and every process it started. A second call does nothing."""
 
 
+SILENCE_S = 1800.0
+"""An engine that has work and gives no sign for so long, in s, hangs. A step of a large model on a
+CPU can take minutes."""
+
+
 @runtime_checkable
 class TracingEngine(Protocol):
     """An engine that can tell more of its work than its answers."""
+
+    @property
+    def steps_made(self) -> int:
+        """The steps since it was loaded: one that works on makes more of them."""
 
     def take_trace(self) -> EngineTrace:
         """What happened since the last call."""

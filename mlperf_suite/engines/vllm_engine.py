@@ -24,7 +24,13 @@ from typing import Any, Literal, TypeVar
 
 from mlperf_suite.benchmarks.tasks import Generation
 from mlperf_suite.engines.processes import descendants, end_processes
-from mlperf_suite.engines.protocol import EngineDescription, EngineTrace, Listener, Request
+from mlperf_suite.engines.protocol import (
+    SILENCE_S,
+    EngineDescription,
+    EngineTrace,
+    Listener,
+    Request,
+)
 from mlperf_suite.engines.scoring import Score, ScoreRequest
 from mlperf_suite.engines.vllm_scoring import score_one
 from mlperf_suite.errors import EngineDiedError, EngineError
@@ -200,10 +206,17 @@ class VllmEngine:
                 answered.put((request.tag, found))
 
         def next_answer() -> tuple[int, Score]:
-            tag, found = answered.get()
-            if isinstance(found, Exception):
-                raise self._explained(found) from found
-            return tag, found
+            steps_made = -1
+            while steps_made != self.steps_made:
+                steps_made = self.steps_made
+                with contextlib.suppress(queue.Empty):
+                    tag, found = answered.get(timeout=SILENCE_S)
+                    if isinstance(found, Exception):
+                        raise self._explained(found) from found
+                    return tag, found
+            raise EngineDiedError(
+                f"the engine gave no sign for {SILENCE_S / 60:g} minutes ({self._see_log})"
+            )
 
         waiting = 0
         try:
@@ -264,6 +277,11 @@ class VllmEngine:
         if handler is not None:
             await asyncio.gather(handler, return_exceptions=True)
 
+    @property
+    def steps_made(self) -> int:
+        """The steps that vLLM told of since it was loaded."""
+        return self._tracer.steps_made
+
     def take_trace(self) -> EngineTrace:
         """What vLLM told of its steps and finished requests since the last call."""
         return self._tracer.take()
@@ -282,6 +300,7 @@ class _Tracer:
     """Keeps what vLLM says of each step: one append a step, and one for each finished request."""
 
     def __init__(self) -> None:
+        self.steps_made = 0
         self._steps: list[tuple[float, int]] = []
         self._phases_s: list[tuple[float, float, float]] = []
 
@@ -312,6 +331,7 @@ def _stat_logger(tracer: _Tracer) -> Any:
         def record(
             self, scheduler_stats: Any, iteration_stats: Any, *others: Any, **named: Any
         ) -> None:
+            tracer.steps_made += 1
             if iteration_stats is not None:
                 tracer.keep(iteration_stats)
 

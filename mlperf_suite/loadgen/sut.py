@@ -64,6 +64,16 @@ class Sut:
         self.samples_done = 0
         self.tokens_done = 0
 
+    @property
+    def samples_waiting(self) -> int:
+        """The samples that the engine was sent and has not answered."""
+        return len(self._outstanding)
+
+    @property
+    def told(self) -> tuple[int, int, int]:
+        """What grows whenever LoadGen or the engine goes on: samples, first tokens, answers."""
+        return self.samples_issued, len(self._first_token_s), self.samples_done
+
     def issue(self, samples: Sequence[_QuerySample]) -> None:
         """LoadGen's callback: a query to answer. An exception out of here would end the process."""
         try:
