@@ -8,14 +8,17 @@ from collections.abc import Sequence
 import psutil
 
 
-def descendants() -> list[int]:
-    """The ids of this process's children, their children included."""
-    return [child.pid for child in psutil.Process().children(recursive=True)]
+def descendants() -> list[psutil.Process]:
+    """This process's children, their children included.
+
+    Not their ids alone: one that ended gives its id to whoever comes next.
+    """
+    return psutil.Process().children(recursive=True)
 
 
-def end_processes(pids: Sequence[int], patience_s: float = 5.0) -> None:
+def end_processes(processes: Sequence[psutil.Process], patience_s: float = 5.0) -> None:
     """End these processes: ask first, kill those that are still there after `patience_s`."""
-    alive = [psutil.Process(pid) for pid in pids if psutil.pid_exists(pid)]
+    alive = [process for process in processes if process.is_running()]
     for process in alive:
         with contextlib.suppress(psutil.NoSuchProcess):
             process.terminate()

@@ -22,6 +22,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
+import psutil
+
 from mlperf_suite.benchmarks.tasks import Generation
 from mlperf_suite.engines.processes import descendants, end_processes
 from mlperf_suite.engines.protocol import (
@@ -92,7 +94,7 @@ class VllmEngine:
         self._llm: Any = None
         self._tracer = _Tracer()
         self._closed = False
-        self._processes: list[int] = []
+        self._processes: list[psutil.Process] = []
         self._description: EngineDescription | None = None
 
     @classmethod
@@ -131,7 +133,7 @@ class VllmEngine:
                     f"({self._see_log})"
                 ) from error
             finally:
-                self._processes = [pid for pid in descendants() if pid not in before]
+                self._processes = [one for one in descendants() if one not in before]
         self._description = _describe(self._llm, arguments, time.monotonic() - started)
 
     @property
@@ -143,11 +145,6 @@ class VllmEngine:
     @property
     def alive(self) -> bool:
         return self._llm is not None and not self._llm.errored
-
-    @property
-    def process_ids(self) -> list[int]:
-        """The processes that vLLM started for this engine."""
-        return list(self._processes)
 
     def submit(
         self,
