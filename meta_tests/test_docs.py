@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +35,13 @@ def test_the_korean_guide_has_the_same_commands() -> None:
     assert len(commands(ENGLISH)) > 10
     said = {s for s in spans(ENGLISH) if s.startswith(("--", "make ", ".venv", "python"))}
     assert said - spans(KOREAN) == set()
+
+
+def test_the_help_tells_every_option() -> None:
+    command = [sys.executable, "-m", "pytest", "--help"]
+    told = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    assert [spec.flag for spec in OPTIONS if spec.flag not in told] == []
+    assert "gate ROUGE at 99.9% of its baseline" in told
 
 
 def test_the_guides_tell_every_option() -> None:

@@ -141,6 +141,17 @@ def test_existing_results_are_judged_as_the_session_judged_them(whole: SuiteRun)
             assert verdict.status == expected, verdict.line
 
 
+def test_logs_tell_of_what_is_selected_alone(whole: SuiteRun, tmp_path: Path) -> None:
+    logs = ("-m", "performance", "-k", "not repeat_2", f"--logs={whole.results_dir}")
+    judged = run_suite(tmp_path, *logs)
+    assert judged.exit_code == 0, judged.output
+    assert "Performance" in judged.output
+    assert [name for name in ("TEST06", "repeat_2", "rouge") if name in judged.output] == []
+    refused = run_suite(tmp_path, *logs, f"--baseline={whole.folder}")
+    assert refused.exit_code == 4, refused.output
+    assert "--baseline: --logs makes no run that could be compared" in refused.output
+
+
 def test_the_results_folder_holds_what_is_promised(whole: SuiteRun) -> None:
     found = {str(p.relative_to(whole.folder)) for p in whole.folder.rglob("*") if p.is_file()}
     promised = {
@@ -333,6 +344,7 @@ def test_an_engine_that_does_not_load_is_a_failed_run(runs: Runs) -> None:
     run = runs.does_not_load.result()
     assert run.exit_code == 1, run.output
     assert "datacenter Offline accuracy: no engine today" in run.output
+    assert run.output.count("ERROR at setup") == 1
     assert "Traceback" not in run.output
     assert run.summary["meta"]["status"] == "failed"
     assert run.summary["meta"]["reason"] == "no engine today"
@@ -395,6 +407,15 @@ _USAGE_ERRORS: dict[str, tuple[list[str], list[str]]] = {
     "gated model": (
         ["--profile=official", "--dataset=embedded"],
         ["--model meta-llama/Llama-3.1-8B-Instruct: the model is gated and no token is set"],
+    ),
+    "no model in the folder": (
+        ["--model=TMP"],
+        ["--model TMP: no model: there is no config.json in this folder"],
+    ),
+    "nothing to search": (["--find-peak-qps"], ["--find-peak-qps: no search is among"]),
+    "nothing to repeat": (
+        ["--repeat=5", "--mode=accuracy"],
+        ["--repeat 5: no performance run is among"],
     ),
     "no such model": (["--model=./nowhere"], ["--model ./nowhere: no such folder"]),
     "results under a file": (

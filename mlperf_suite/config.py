@@ -25,6 +25,11 @@ PRECISIONS = ("bf16", "fp16", "fp32", "auto")
 MODEL_ALIASES = {"llama3.1-8b-instruct": OFFICIAL.model, "embedded": EMBEDDED.model}
 TOKEN_VARIABLES = ("HF_TOKEN", "HUGGINGFACE_HUB_TOKEN")
 _NOT_IN_JSON = ("token", "round", "task", "results_dir", "logs", "round_given")
+_OF_A_MODEL = (
+    ("config.json",),
+    ("tokenizer.json", "tokenizer.model", "tokenizer_config.json"),
+)
+"""What every folder of a model has: one of each."""
 _GATED_OWNERS = ("meta-llama/",)
 _OFFICIAL_MAX_MODEL_LEN = 8192
 """The longest official prompt, 8,000 tokens, and its 128 new ones fit."""
@@ -489,9 +494,21 @@ def _remember_engine_args(given: Any) -> None:
 
 
 def check_model_is_reachable(settings: Settings) -> None:
-    """Raise UsageError for a model that cannot be loaded: no such folder, or gated and no token."""
+    """Raise UsageError for a model that cannot be loaded.
+
+    That is no such folder, one without a model in it, or a gated model and no token.
+    """
     model = settings.model
-    if model == EMBEDDED.model or Path(model).is_dir():
+    if model == EMBEDDED.model:
+        return
+    if Path(model).is_dir():
+        missing = [
+            names[0]
+            for names in _OF_A_MODEL
+            if not any((Path(model) / name).is_file() for name in names)
+        ]
+        if missing:
+            raise UsageError(f"--model {model}: no model: there is no {missing[0]} in this folder")
         return
     if model.startswith((".", "/", "~")) or model.count("/") != 1:
         raise UsageError(

@@ -96,6 +96,7 @@ class Session:
         self.results: dict[tuple[str, str], Result] = {}
         self._load_engine = load_engine
         self._engine: Engine | None = None
+        self._load_failure: SuiteError | None = None
         self.watch = watcher
         self._results_written = True
         self.references: Mapping[tuple[str, str], Reference] = {}
@@ -161,11 +162,19 @@ class Session:
 
     @property
     def engine(self) -> Engine:
-        """The engine, loaded at the first call. Raises EngineError."""
+        """The engine, loaded at the first call; what did not load once is not tried again.
+
+        Raises SuiteError.
+        """
+        if self._load_failure is not None:
+            raise self._load_failure
         if self._engine is None:
             self.watch.stage("loading the engine")
             try:
                 self._engine = self._load_engine(self)
+            except SuiteError as error:
+                self._load_failure = error
+                raise
             finally:
                 self.watch.idle()
         return self._engine
@@ -179,6 +188,7 @@ class Session:
         """Whether another run could be made in this process."""
         return (
             self._results_written
+            and self._load_failure is None
             and not abandoned()
             and (self._engine is None or self._engine.alive)
         )
@@ -237,9 +247,8 @@ class Session:
         """The run of this key, made now if it was not yet. Raises SuiteError where it failed."""
         result = self.result(key.category, key.scenario)
         if key.mode not in result.stages:
-            accuracy_first = RunKey(key.category, key.scenario, "accuracy")
-            if key.mode == "performance" and accuracy_first in self.planned:
-                self.run(accuracy_first)
+            if (before := self._run_before(key)) is not None:
+                self.run(before)
             self._make(key, result)
         stage = result.stages[key.mode]
         if stage.failure is not None:
@@ -247,10 +256,17 @@ class Session:
         return stage
 
     def failure_of(self, key: RunKey) -> str | None:
-        """Why the run of this key died, or None where it did not or was not made yet."""
+        """Why the run of this key, or the one before it, died; None where neither did by now."""
         result = self.results.get((key.category, key.scenario))
         stage = result.stages.get(key.mode) if result else None
+        if stage is None and (before := self._run_before(key)) is not None:
+            return self.failure_of(before)
         return stage.failure if stage else None
+
+    def _run_before(self, key: RunKey) -> RunKey | None:
+        """The run that must be made before this one: accuracy first, where it is planned."""
+        accuracy = RunKey(key.category, key.scenario, "accuracy")
+        return accuracy if key.mode == "performance" and accuracy in self.planned else None
 
     def was_made(self, key: RunKey) -> bool:
         """Whether the run of this key was made, or at least begun."""

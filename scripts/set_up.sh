@@ -1,9 +1,12 @@
 #!/usr/bin/env bash
 # Set up everything the suite needs in .venv and .assets, once for each state of the locks.
-# BUILD=cpu (the default) or gpu picks the lock. Nothing is done where the last set-up still holds.
+# BUILD=cpu or gpu picks the lock; without it the build that is there stays, and a new one is cpu.
+# Nothing is done where the last set-up still holds.
 set -eu
 cd "$(dirname "$0")/.."
-build=${BUILD:-cpu}
+known=.venv/.build
+was=$(cat "$known" 2>/dev/null || true)
+build=${BUILD:-${was:-cpu}}
 lock=requirements/$build.lock
 state=$(cat "$lock" requirements/assets.lock "$0" pyproject.toml mlperf_suite/assets.py | sha256sum | cut -d' ' -f1)
 stamp=.venv/.set-up
@@ -18,11 +21,17 @@ command -v "$python" >/dev/null || python=python3
   say "the locks are for Python 3.11, and $python is $("$python" -V): set PYTHON=/path/to/python3.11" >&2
   exit 1
 }
+if [ -n "$was" ] && [ "$was" != "$build" ]; then
+  # Both builds have a package `vllm`: one installed over the other is neither.
+  say "the $was build in .venv makes room for the $build build"
+  rm -rf .venv
+fi
 say "virtual environment in .venv"
 "$python" -m venv .venv || {
   say "python3.11 cannot make a virtual environment: apt-get install python3.11-venv" >&2
   exit 1
 }
+printf '%s\n' "$build" >"$known"
 pip=".venv/bin/python -m pip --disable-pip-version-check"
 say "packages of $lock (about 3 GB, a minute or two)"
 torch=$(grep -o '^torch==[^ ]*+cpu' "$lock" || true)
