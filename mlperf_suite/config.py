@@ -5,6 +5,7 @@ An option beats its environment variable, which beats the file, which beats the 
 
 from __future__ import annotations
 
+import json
 import os
 import tomllib
 from collections.abc import Callable, Mapping
@@ -135,6 +136,22 @@ def _engine_arg(text: str) -> tuple[str, object]:
         return key, tomllib.loads(f"value = {value}")["value"]
     except (tomllib.TOMLDecodeError, RecursionError):
         return key, value
+
+
+def engine_arg_text(key: str, value: object) -> str:
+    """KEY=VALUE, from which --engine-arg takes this value again."""
+    plain = f"{key}={value}"
+    return plain if _engine_arg(plain)[1] == value else f"{key}={_as_toml(value)}"
+
+
+def _as_toml(value: object) -> str:
+    """A value of TOML that JSON holds too, in one line."""
+    if isinstance(value, Mapping):
+        return f"{{{', '.join(f'{_as_toml(k)} = {_as_toml(v)}' for k, v in value.items())}}}"
+    if isinstance(value, list):
+        return f"[{', '.join(map(_as_toml, value))}]"
+    # The one control character that JSON takes as it is and TOML does not.
+    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
 def _joined(choices: tuple[str, ...]) -> str:
