@@ -129,13 +129,17 @@ def _engine_arg(text: str) -> tuple[str, object]:
     key = key.strip().replace("-", "_")
     if not equals or not key.isidentifier():
         raise ValueError(text)
+    return key, _engine_value(value)
+
+
+def _engine_value(value: str) -> object:
     literals: dict[str, object] = {"true": True, "false": False, "none": None}
     if value.lower() in literals:
-        return key, literals[value.lower()]
+        return literals[value.lower()]
     try:
-        return key, tomllib.loads(f"value = {value}")["value"]
+        return tomllib.loads(f"value = {value}")["value"]
     except (tomllib.TOMLDecodeError, RecursionError):
-        return key, value
+        return value
 
 
 def engine_arg_text(key: str, value: object) -> str:
@@ -493,11 +497,15 @@ def resolve_settings(
 
 
 def _remember_engine_args(given: Any) -> None:
-    """Before anything of them is parsed, and could stand in an error."""
+    """Before anything of them is checked, and could stand in an error: as written, and as read."""
     if isinstance(given, Mapping):
         remember_named(given)
-    elif isinstance(given, list):
-        remember_named({key: value for key, _, value in (str(t).partition("=") for t in given)})
+        given = [f"{key}={value}" for key, value in given.items()]
+    for text in [given] if isinstance(given, str) else given or []:
+        key, _, value = str(text).partition("=")
+        # Quotes are none of the secret's, and would be missed where it stands without them.
+        remember_named({key: value.strip().strip("\"'")})
+        remember_named({key: _engine_value(value)})
 
 
 def check_model_is_reachable(settings: Settings) -> None:
