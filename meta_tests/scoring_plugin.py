@@ -2,7 +2,7 @@
 
 SCORING is JSON: `fail_after` the number of questions after which it dies, `interrupt_after` after
 which the user presses Ctrl-C; `asked` a file that gets a line for each question asked; `engines`
-the number of engines that there can be.
+the number of engines that there can be; `log` what the engine writes to its log.
 """
 
 from __future__ import annotations
@@ -54,4 +54,7 @@ def pytest_mlperf_engine_count() -> int:
 
 def pytest_mlperf_load_engine(suite: Session) -> StandInEngine:
     told = json.loads(os.environ.get("SCORING", "{}"))
+    if "log" in told:
+        assert suite.engine_log is not None
+        suite.engine_log.write_text(told["log"])
     return ScoringStandIn(told, suite.settings.max_model_len or 8192)

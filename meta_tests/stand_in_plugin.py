@@ -3,14 +3,17 @@
 STAND_IN is JSON: `answers`, for each query of the session what it is answered with (the last one
 holds on), `delays_s` likewise, `fail_after` as StandInEngine's, `load_error` for an engine that
 does not load, `crash` for one that meets an error nobody foresaw, `marker` a file that is made at
-the first query, `replace_by_file` a folder that a file takes the place of at that moment.
+the first query, `replace_by_file` a folder that a file takes the place of at that moment,
+`most_qps` the queries/s above which an answer takes 13 s.
 """
 
 from __future__ import annotations
 
 import json
+import math
 import os
 import shutil
+from collections import deque
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -40,10 +43,19 @@ class ToldEngine(StandInEngine):
         self._kinds = list(told.get("answers", ["good"]))
         self._delays = list(told.get("delays_s", [0.0]))
         self._answers = answers
+        self._last_second: deque[float] = deque()
         super().__init__(Delays(), self._by_prompt, fail_after=told.get("fail_after"))
 
     def _by_prompt(self, prompt: Sequence[int]) -> list[int]:
         return self._answers[self._kinds[0]][tuple(prompt)]
+
+    def _times(self, now: float, tokens: int) -> tuple[float, float]:
+        first_at, last_at = super()._times(now, tokens)
+        self._last_second.append(now)
+        while self._last_second[0] < now - 1:
+            self._last_second.popleft()
+        slow = len(self._last_second) > self._told.get("most_qps", math.inf)
+        return first_at, first_at + 13 if slow else last_at
 
     def submit(
         self,

@@ -8,12 +8,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from mlperf_suite.benchmarks.rounds import ROUNDS
 from mlperf_suite.benchmarks.tasks import EMBEDDED, OFFICIAL
-from mlperf_suite.config import OPTIONS, Settings, check_model_is_reachable, resolve_settings
+from mlperf_suite.config import (
+    OPTIONS,
+    Settings,
+    check_model_is_reachable,
+    engine_arg_text,
+    resolve_settings,
+)
 from mlperf_suite.errors import UsageError
 
 SPECS = {spec.name: spec for spec in OPTIONS}
@@ -132,6 +138,24 @@ def test_auto_is_left_to_the_suite(name: str) -> None:
 )
 def test_an_engine_argument_keeps_its_type(text: str, value: object) -> None:
     assert resolve(engine_arg=[f"some-name={text}"]).engine_args == {"some_name": value}
+
+
+toml = st.recursive(
+    st.booleans() | st.integers(-(2**60), 2**60) | st.text(st.characters(codec="utf-8")),
+    lambda of: st.lists(of, max_size=3) | st.dictionaries(st.text("ab c", min_size=1), of),
+    max_leaves=5,
+)
+
+
+@given(toml)
+@example("fp8")
+@example("8")
+@example(["\x7f"])
+@example(None)
+@example({"cudagraph mode": ["a", True]})
+def test_an_engine_argument_can_be_given_again(value: object) -> None:
+    text = engine_arg_text("some_name", value)
+    assert resolve(engine_arg=[text]).engine_args == {"some_name": value}
 
 
 def test_the_last_engine_argument_of_a_name_holds() -> None:

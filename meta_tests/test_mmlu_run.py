@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import shutil
 import statistics
 import subprocess
 import sys
@@ -19,6 +20,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from meta_tests.conftest import ROOT, SuiteRun, run_suite
+from mlperf_suite.__main__ import main
 from mlperf_suite.benchmarks.mmlu import DOMAIN_OF, DOMAINS, LETTERS, SUBJECTS
 from mlperf_suite.datasets.mmlu import load_mmlu
 from mlperf_suite.mmlu.shards import split
@@ -169,6 +171,23 @@ def test_it_is_among_the_other_runs(runs: Runs) -> None:
     assert f"{read(whole.folder, 'overall.json')['accuracy']:.2f}" in index
     for text in (whole.output, (whole.folder / "report.md").read_text()):
         assert label in text
+
+
+def test_its_reports_can_be_made_again(
+    runs: Runs, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    original, copy = runs.whole.result().folder, tmp_path / "copy"
+    shutil.copytree(original, copy)
+    for name in ("report.md", "report.html"):
+        (copy / name).unlink()
+    assert main(["report", str(copy)]) == 0
+    for file in (p for p in original.rglob("*") if p.is_file()):
+        assert (copy / file.relative_to(original)).read_bytes() == file.read_bytes(), file
+    assert f"of {QUESTIONS} questions" in (copy / "report.md").read_text()
+    (copy / "summary.json").write_text(json.dumps({"meta": {"benchmark": "mmlu"}}))
+    assert main(["report", str(copy)]) == 2
+    assert "not as an MMLU run leaves it" in capsys.readouterr().err
+    assert (copy / "report.md").read_bytes() == (original / "report.md").read_bytes()
 
 
 def test_a_limit_and_a_minimum(runs: Runs) -> None:

@@ -5,11 +5,22 @@ from __future__ import annotations
 import itertools
 from pathlib import Path
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from matplotlib.figure import Figure
 
 from mlperf_suite.benchmarks.table import TokenLimits
-from mlperf_suite.loadgen.peak import MAX_FULL_RUNS, MAX_RUNS, RESOLUTION, RateTrial, find_peak
+from mlperf_suite.loadgen.peak import (
+    MAX_FULL_RUNS,
+    MAX_RUNS,
+    MAX_SHORT_RUNS,
+    RESOLUTION,
+    UNBOUNDED,
+    PeakSearch,
+    RateTrial,
+    find_peak,
+)
 from mlperf_suite.reports.plots import plot_peak
 
 
@@ -33,6 +44,28 @@ def test_it_finds_a_known_peak_to_within_its_resolution(peak: float, off: float)
     assert search.peak_qps <= peak * 1.001
     # The last halving may find no run left, and rates are rounded.
     assert search.peak_qps >= peak / RESOLUTION / 1.03
+    assert search.bounded
+
+
+@given(rates, st.floats(2e-6, 0.15))
+def test_however_low_it_starts_it_goes_on_until_a_rate_fails(peak: float, off: float) -> None:
+    search = find_peak(system(peak), start_qps=peak * off)
+    assert search.bounded and search.peak_qps is not None and search.peak_qps <= peak * 1.001
+    # The lower the start, the wider the last step, and the fewer runs are left to halve it.
+    assert search.peak_qps >= peak / (1.2 if off > 0.002 else 12)
+
+
+def test_a_start_far_below_the_peak_is_not_the_peak() -> None:
+    search = find_peak(system(50), start_qps=0.1)
+    assert search.bounded and 45 < (search.peak_qps or 0) <= 50
+
+
+@given(rates, st.floats(0.00000001, 6))
+def test_a_peak_is_bounded_where_a_rate_above_it_failed(peak: float, off: float) -> None:
+    search = find_peak(system(peak), start_qps=peak * off)
+    failed = [t.target_qps for t in search.trials if not t.valid]
+    assert search.peak_qps is not None
+    assert search.bounded == (max(failed, default=0) > search.peak_qps)
 
 
 @given(rates, st.floats(0.01, 100))
@@ -65,7 +98,7 @@ def test_one_disturbed_run_moves_the_peak_by_less_than_a_tenth(
 
 def test_a_system_that_holds_no_rate_has_no_peak() -> None:
     search = find_peak(lambda rate, full: trial(rate, full, False), start_qps=10)
-    assert search.peak_qps is None
+    assert search.peak_qps is None and not search.bounded
     assert not any(t.full_length for t in search.trials)
     # At a hundredth of the rate, the samples of one run would take a hundred times as long.
     assert min(t.target_qps for t in search.trials) > 10 / 10
@@ -73,7 +106,17 @@ def test_a_system_that_holds_no_rate_has_no_peak() -> None:
 
 def test_a_system_that_holds_every_rate_is_not_searched_without_end() -> None:
     search = find_peak(lambda rate, full: trial(rate, full, True), start_qps=10)
-    assert search.peak_qps is not None and search.peak_qps < 10 * 10
+    assert [t.full_length for t in search.trials] == [False] * MAX_SHORT_RUNS + [True]
+    # It is the highest that was tried, and nothing says that it is the highest there is.
+    assert search.peak_qps == max(t.target_qps for t in search.trials)
+    assert not search.bounded
+    assert search.words.endswith(UNBOUNDED) and search.words.startswith("at least ")
+
+
+def test_a_peak_that_only_a_full_length_run_bounds_is_bounded() -> None:
+    top = find_peak(lambda rate, full: trial(rate, full, True), start_qps=10).peak_qps
+    search = find_peak(lambda r, full: trial(r, full, not full or r != top), start_qps=10)
+    assert search.bounded and search.peak_qps == pytest.approx(top / RESOLUTION, rel=1e-3)
 
 
 def test_a_rate_that_never_holds_at_full_length_is_no_peak() -> None:
@@ -85,5 +128,20 @@ def test_a_rate_that_never_holds_at_full_length_is_no_peak() -> None:
 def test_the_plot_is_written(tmp_path: Path) -> None:
     search = find_peak(system(3.0), start_qps=2.0)
     path = tmp_path / "plots" / "peak_qps.png"
-    plot_peak(search.trials, TokenLimits(2000, 100), search.peak_qps, "a <title>", path)
+    plot_peak(search, TokenLimits(2000, 100), "a <title>", path)
     assert path.read_bytes().startswith(b"\x89PNG")
+
+
+@pytest.mark.parametrize("bounded", [True, False])
+def test_the_plot_says_where_its_rate_is_only_the_least(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, bounded: bool
+) -> None:
+    drawn: list[Figure] = []
+    monkeypatch.setattr(Figure, "savefig", lambda figure, *a, **k: drawn.append(figure))
+    trials = (trial(3.0, True, True), *([trial(3.2, True, False)] if bounded else []))
+    plot_peak(PeakSearch(trials, 3.0), TokenLimits(2000, 100), "a title", tmp_path / "a.png")
+    (figure,) = drawn
+    labels = figure.axes[0].get_legend_handles_labels()[1]
+    assert ("peak 3 queries/s" if bounded else "at least 3 queries/s") in labels
+    said = "a title" if bounded else f"a title\nat least 3 queries/s: {UNBOUNDED}"
+    assert figure.get_suptitle() == said

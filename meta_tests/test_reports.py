@@ -20,12 +20,13 @@ from mlperf_suite.benchmarks.table import LLAMA3_1_8B
 from mlperf_suite.datasets.news import NewsItem
 from mlperf_suite.engines.protocol import EngineTrace
 from mlperf_suite.errors import UsageError
+from mlperf_suite.loadgen.peak import UNBOUNDED
 from mlperf_suite.loadgen.timeline import Timeline, timeline_of, write_timeline
 from mlperf_suite.reports.figures import plots_of
 from mlperf_suite.reports.html import report_html
 from mlperf_suite.reports.index import write_index
 from mlperf_suite.reports.markdown import report_markdown
-from mlperf_suite.reports.view import view_of
+from mlperf_suite.reports.view import peak_line, view_of
 from mlperf_suite.reports.writing import write_reports, write_samples
 from mlperf_suite.results.index import read_entries, trends_of
 
@@ -335,3 +336,16 @@ def test_a_search_is_in_every_report() -> None:
     summary = {"meta": {"status": "complete"}, "peak": {"peak_qps": 372.5, "runs": 6}}
     for text in (report_markdown(summary, None), report_html(summary, None, [], [])):
         assert "highest valid rate, queries/s" in text and "372.5" in text
+        assert "at least" not in text
+    assert peak_line(summary["peak"]).startswith("Highest valid rate: 372.5 queries/s, confirmed")
+
+
+def test_a_search_in_which_no_rate_failed_says_at_least_everywhere() -> None:
+    peak = {"peak_qps": 372.5, "bounded": False, "runs": 13}
+    summary = {"meta": {"status": "complete"}, "peak": peak}
+    for text in (report_markdown(summary, None), report_html(summary, None, [], [])):
+        assert "at least 372.5" in text and UNBOUNDED in text
+    assert peak_line(peak) == (
+        f"Highest valid rate: at least 372.5 queries/s, confirmed at full length; 13 runs: "
+        f"{UNBOUNDED}."
+    )

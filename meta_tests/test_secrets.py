@@ -53,6 +53,24 @@ def test_a_planted_secret_is_nowhere(tmp_path: Path, end: str) -> None:
     assert leaks(run, tmp_path / "junit.xml", tmp_path / "allure") == []
 
 
+@pytest.mark.parametrize("workers", [(), ("-n", "2", "--dist", "loadgroup")])
+def test_an_mmlu_run_keeps_no_secret_that_its_engines_wrote(
+    tmp_path: Path, workers: tuple[str, ...]
+) -> None:
+    run = run_suite(
+        tmp_path / "results",
+        *("-m", "mmlu", "--mmlu-limit=57", "-p", "meta_tests.scoring_plugin"),
+        *workers,
+        f'--engine-arg=api_key="{KEY}"',
+        HF_TOKEN=TOKEN,
+        SCORING=json.dumps({"engines": 2, "log": f"loading with {TOKEN} and {KEY}"}),
+    )
+    assert run.exit_code == 0, run.output
+    logs = list(run.folder.glob("engine*.log"))
+    assert [log.read_text() for log in logs] == ["loading with *** and ***"] * (2 if workers else 1)
+    assert leaks(run) == []
+
+
 def test_an_error_of_use_says_no_secret() -> None:
     with pytest.raises(UsageError) as caught:
         resolve_settings({"engine_arg": [f"api key={KEY}"]}, {"HF_TOKEN": TOKEN})
@@ -69,6 +87,48 @@ def test_a_secret_in_a_settings_file_is_kept_out_of_config_json(tmp_path: Path) 
     assert KEY not in text
     assert TOKEN not in text
     assert json.loads(text)["engine_args"] == {"api_key": "***", "dtype": "auto"}
+
+
+@pytest.mark.parametrize(
+    ("argument", "secret", "kept"),
+    [
+        ('hf_token="hf_zzzzzzzzzz"', "hf_zzzzzzzzzz", {}),
+        ("my_token='abcdefghij'", "abcdefghij", {"my_token": "***"}),
+        ('my_token="abcdefghij"', "abcdefghij", {"my_token": "***"}),
+        ('my_token="abc\\"defghij"', 'abc"defghij', {"my_token": "***"}),
+        ('my_token="äbc\\"defghij"', 'äbc"defghij', {"my_token": "***"}),
+        ('my_token=["abcdefghij", "x"]', "abcdefghij", {"my_token": ["***", "x"]}),
+        ('config={api_key = "abcdefghij"}', "abcdefghij", {"config": {"api_key": "***"}}),
+        ("password=123456789", "123456789", {"password": "***"}),
+    ],
+)
+@pytest.mark.parametrize("in_file", [False, True])
+def test_the_value_of_an_argument_is_secret_with_and_without_its_quotes(
+    tmp_path: Path, argument: str, secret: str, kept: dict[str, object], in_file: bool
+) -> None:
+    file = tmp_path / "suite.toml"
+    file.write_text(f"engine_arg = [{json.dumps(argument)}]" if in_file else "")
+    given = {} if in_file else {"engine_arg": [argument]}
+    settings = resolve_settings(given, {}, str(file))
+    assert secrets.scrub(f"401 for {secret}!") == "401 for ***!"
+    assert secret not in secrets.scrub(f"--engine-arg {argument}")
+    write_json(tmp_path / "config.json", settings.as_json())
+    text = (tmp_path / "config.json").read_text()
+    assert secret not in text
+    assert json.loads(text)["engine_args"] == kept
+
+
+@pytest.mark.parametrize("secret", ['"abcdefgh"', '", "label', "123456", '": "xy'])
+def test_what_is_json_stays_json_whatever_the_secret(tmp_path: Path, secret: str) -> None:
+    secrets.remember(secret)
+    content = {"a": "abcdefgh", "label": 0.123456789, "b": [secret, 123456], '": "xy"': "a, b"}
+    path = tmp_path / "config.json"
+    write_json(path, content)
+    assert json.loads(path.read_text())["b"][0] == "***"
+    path.write_text(json.dumps(content, indent=2))
+    secrets.sweep([path])
+    found = json.loads(path.read_text())
+    assert found["b"][0] == "***" and found["label"] == 0.123456789
 
 
 def test_what_others_wrote_is_swept(tmp_path: Path) -> None:

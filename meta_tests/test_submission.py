@@ -253,7 +253,13 @@ def test_of_a_local_folder_of_weights_a_person_must_speak(tmp_path, submit):
 
 def test_the_readme_says_how_to_run_it_again(tmp_path, submit):
     def change(config: dict[str, Any]) -> None:
-        config["settings"] |= {"tensor_parallel_size": 2, "engine_args": {"max_num_seqs": 512}}
+        config["settings"] |= {
+            "tensor_parallel_size": 2,
+            "max_new_tokens": 64,
+            "high_accuracy": True,
+            "engine_args": {"max_num_seqs": 512, "compilation_config": {"mode": 3}},
+        }
+        config["dataset"]["name"] = "my news.json"
 
     runs = [
         write_result(tmp_path / "results", LLAMA3_1_8B_EDGE, scenario, config=change)
@@ -262,10 +268,32 @@ def test_the_readme_says_how_to_run_it_again(tmp_path, submit):
     assert submit(runs)[0] == 0
     place = "closed/Someone/results/1x_Made_Up/llama3.1-8b-edge/Offline/README.md"
     assert (
-        'pytest -m "offline and edge" --profile official --round v6.1 '
-        "--model meta-llama/Llama-3.1-8B-Instruct --dataset cnn_eval.json --precision bf16 "
-        "--tensor-parallel-size 2 --engine-arg max_num_seqs=512\n"
+        "pytest -m 'offline and edge' --profile official --round v6.1 "
+        "--model meta-llama/Llama-3.1-8B-Instruct --dataset 'my news.json' --precision bf16 "
+        "--tensor-parallel-size 2 --max-new-tokens 64 --high-accuracy "
+        "--engine-arg max_num_seqs=512 --engine-arg 'compilation_config={\"mode\" = 3}'\n"
     ) in (tmp_path / "tree" / place).read_text()
+
+
+def test_the_readme_says_how_the_engine_was_set_where_that_was_left_to_it(tmp_path, submit):
+    def change(config: dict[str, Any]) -> None:
+        config["settings"] |= {
+            "precision": "auto",
+            "tensor_parallel_size": None,
+            "max_new_tokens": 128,
+        }
+        config["engine"]["settings"] = {"tensor_parallel_size": 8, "dtype": "bfloat16"}
+
+    runs = [
+        write_result(tmp_path / "results", LLAMA3_1_8B_EDGE, scenario, config=change)
+        for scenario in LLAMA3_1_8B_EDGE.scenarios
+    ]
+    assert submit(runs)[0] == 0
+    place = "closed/Someone/results/1x_Made_Up/llama3.1-8b-edge/Offline/README.md"
+    said = (tmp_path / "tree" / place).read_text()
+    assert "| tensor parallel size | 8 |" in said and "| precision | bfloat16 |" in said
+    for left_out in ("--precision", "--tensor-parallel-size", "--max-new-tokens"):
+        assert left_out not in said
 
 
 # What is refused
@@ -336,6 +364,58 @@ def test_accuracy_of_another_system_is_refused(tmp_path, submit, name):
     ]
     status, said = submit(runs)
     assert status == 2 and f"not the same in accuracy and performance: {name} " in said
+
+
+ENGINE = {
+    "tensor_parallel_size": 8,
+    "dtype": "bfloat16",
+    "enable_prefix_caching": False,
+    "load_s": 60.1,
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("tensor_parallel_size", 4), ("dtype", "float16"), ("enable_prefix_caching", True)],
+)
+def test_accuracy_of_an_engine_that_chose_otherwise_is_refused(tmp_path, submit, name, value):
+    kind = (LLAMA3_1_8B_EDGE, LLAMA3_1_8B_EDGE.scenarios[0])
+    settings = (ENGINE, ENGINE | {name: value})
+    runs = [
+        write_result(tmp_path / mode, *kind, modes=(mode,), config=_set("engine", "settings", its))
+        for mode, its in zip(("accuracy", "performance"), settings, strict=True)
+    ]
+    status, said = submit(runs)
+    assert status == 2
+    reason = f"the engine's {name} {ENGINE[name]} and {value}"
+    assert f"not the same in accuracy and performance: {reason}\n" in said
+
+
+def test_accuracy_of_an_engine_with_another_context_is_refused(tmp_path, submit):
+    kind = (LLAMA3_1_8B_EDGE, LLAMA3_1_8B_EDGE.scenarios[0])
+    runs = [
+        write_result(
+            tmp_path / mode, *kind, modes=(mode,), config=_set("engine", "max_model_len", room)
+        )
+        for mode, room in (("accuracy", 8192), ("performance", 4096))
+    ]
+    assert "the engine's max_model_len 8192 and 4096" in submit(runs)[1]
+
+
+def test_another_time_to_load_is_the_same_engine(tmp_path, submit):
+    runs = [
+        write_result(
+            tmp_path / mode,
+            LLAMA3_1_8B_EDGE,
+            scenario,
+            modes=(mode,),
+            config=_set("engine", "settings", ENGINE | {"load_s": load_s}),
+        )
+        for scenario in LLAMA3_1_8B_EDGE.scenarios
+        for mode, load_s in (("accuracy", 60.1), ("performance", 61.2))
+    ]
+    status, said = submit(runs)
+    assert status == 0, said
 
 
 def _append(path: str) -> Callable[[Path], object]:

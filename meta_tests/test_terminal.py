@@ -69,7 +69,8 @@ def test_a_search_that_died_says_failed_and_why(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_a_search_prints_each_step_and_what_it_found(tmp_path: Path) -> None:
-    run = run_suite(tmp_path, *STAND_IN, *SEARCH, "--server-target-qps=40")
+    told = json.dumps({"most_qps": 100})
+    run = run_suite(tmp_path, *STAND_IN, *SEARCH, "--server-target-qps=80", STAND_IN=told)
     assert run.exit_code == 0, run.output
     (found,) = [
         json.loads(path.read_text()) for path in run.results_dir.glob("*-server/peak_qps.json")
@@ -79,6 +80,9 @@ def test_a_search_prints_each_step_and_what_it_found(tmp_path: Path) -> None:
         step = f"run {number} of at most {found['max_runs']}: {trial['target_qps']:g} queries/s"
         assert step in run.output
     assert run.summary["meta"]["status"] == "complete"
-    assert run.summary["peak"] == {"peak_qps": found["peak_qps"], "runs": len(trials)}
+    assert max(t["target_qps"] for t in trials if not t["valid"]) > found["peak_qps"]
+    assert found["bounded"] is True
+    peak = {"peak_qps": found["peak_qps"], "bounded": True, "runs": len(trials)}
+    assert run.summary["peak"] == peak
     said = f"Highest valid rate: {found['peak_qps']:g} queries/s"
     assert said in run.output and f"{found['peak_qps']:g}" in (run.folder / "report.md").read_text()

@@ -5,6 +5,7 @@ An option beats its environment variable, which beats the file, which beats the 
 
 from __future__ import annotations
 
+import json
 import os
 import tomllib
 from collections.abc import Callable, Mapping
@@ -133,13 +134,33 @@ def _engine_arg(text: str) -> tuple[str, object]:
     key = key.strip().replace("-", "_")
     if not equals or not key.isidentifier():
         raise ValueError(text)
+    return key, _engine_value(value)
+
+
+def _engine_value(value: str) -> object:
     literals: dict[str, object] = {"true": True, "false": False, "none": None}
     if value.lower() in literals:
-        return key, literals[value.lower()]
+        return literals[value.lower()]
     try:
-        return key, tomllib.loads(f"value = {value}")["value"]
+        return tomllib.loads(f"value = {value}")["value"]
     except (tomllib.TOMLDecodeError, RecursionError):
-        return key, value
+        return value
+
+
+def engine_arg_text(key: str, value: object) -> str:
+    """KEY=VALUE, from which --engine-arg takes this value again."""
+    plain = f"{key}={value}"
+    return plain if _engine_arg(plain)[1] == value else f"{key}={_as_toml(value)}"
+
+
+def _as_toml(value: object) -> str:
+    """A value of TOML that JSON holds too, in one line."""
+    if isinstance(value, Mapping):
+        return f"{{{', '.join(f'{_as_toml(k)} = {_as_toml(v)}' for k, v in value.items())}}}"
+    if isinstance(value, list):
+        return f"[{', '.join(map(_as_toml, value))}]"
+    # The one control character that JSON takes as it is and TOML does not.
+    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
 def _joined(choices: tuple[str, ...]) -> str:
@@ -486,11 +507,15 @@ def resolve_settings(
 
 
 def _remember_engine_args(given: Any) -> None:
-    """Before anything of them is parsed, and could stand in an error."""
+    """Before anything of them is checked, and could stand in an error: as written, and as read."""
     if isinstance(given, Mapping):
         remember_named(given)
-    elif isinstance(given, list):
-        remember_named({key: value for key, _, value in (str(t).partition("=") for t in given)})
+        given = [f"{key}={value}" for key, value in given.items()]
+    for text in [given] if isinstance(given, str) else given or []:
+        key, _, value = str(text).partition("=")
+        # Quotes are none of the secret's, and would be missed where it stands without them.
+        remember_named({key: value.strip().strip("\"'")})
+        remember_named({key: _engine_value(value)})
 
 
 def check_model_is_reachable(settings: Settings) -> None:

@@ -50,7 +50,7 @@ def search_peak(session: Session, category: Category, scenario: str) -> PeakSear
         _write(session, result, search)
         title = f"{result.benchmark.id} {scenario}: {session.label}"
         plot = result.folder.path / "plots" / "peak_qps.png"
-        plot_peak(search.trials, limits, search.peak_qps, title, plot)
+        plot_peak(search, limits, title, plot)
     except BaseException as error:
         told = isinstance(error, SuiteError | OSError)
         state.failure = str(error) if told else f"interrupted ({type(error).__name__})"
@@ -69,6 +69,7 @@ def _write(session: Session, result: Result, search: PeakSearch) -> None:
         "scenario": result.scenario.name,
         "label": session.label,
         "peak_qps": search.peak_qps,
+        "bounded": search.bounded,
         "limits_ms": dataclasses.asdict(limits) if limits else None,
         "max_runs": MAX_RUNS,
         "trials": [dataclasses.asdict(trial) for trial in search.trials],

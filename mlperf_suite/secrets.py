@@ -26,10 +26,18 @@ def is_secret_name(name: str) -> bool:
 
 
 def remember(value: object) -> None:
-    """Blot this value out from now on, also where it stands escaped in JSON, HTML or XML."""
+    """Blot this value out from now on, also where it stands escaped in JSON, HTML or XML.
+
+    Of a list or a mapping, each value in it.
+    """
+    if isinstance(value, Mapping | list):
+        for one in value.values() if isinstance(value, Mapping) else value:
+            remember(one)
+        return
     text = str(value).strip()
     if len(text) >= _SHORTEST:
-        _known.update({text, json.dumps(text)[1:-1], html.escape(text)})
+        escaped = {json.dumps(text, ensure_ascii=ascii_only)[1:-1] for ascii_only in (True, False)}
+        _known.update({text, html.escape(text), *escaped})
 
 
 def remember_named(values: Mapping[str, object]) -> None:
@@ -37,13 +45,44 @@ def remember_named(values: Mapping[str, object]) -> None:
     for name, value in values.items():
         if is_secret_name(name) and value:
             remember(value)
+        elif isinstance(value, Mapping):
+            remember_named(value)
 
 
 def scrub(text: str) -> str:
-    """The text with every known secret blotted out."""
+    """The text with every known secret blotted out; what was JSON is JSON still."""
+    found = _replaced(text)
+    return found if found == text else _still_json(text, found)
+
+
+def _replaced(text: str) -> str:
     for secret in sorted(_known, key=len, reverse=True):
         text = text.replace(secret, BLOT)
     return text
+
+
+def _still_json(before: str, after: str) -> str:
+    """`after`, or where that is no JSON and `before` was, `before` with its values blotted out."""
+    try:
+        content = json.loads(before)
+    except (ValueError, RecursionError):
+        return after
+    try:
+        json.loads(after)
+    except ValueError:
+        return json.dumps(_blotted(content), indent=2, ensure_ascii=False) + "\n"
+    return after
+
+
+def _blotted(content: object) -> object:
+    if isinstance(content, dict):
+        return {_replaced(name): _blotted(value) for name, value in content.items()}
+    if isinstance(content, list):
+        return [_blotted(value) for value in content]
+    if isinstance(content, str):
+        return _replaced(content)
+    # A secret within the digits of a measured figure is there by chance.
+    return BLOT if str(content) in _known else content
 
 
 def sweep(paths: Iterable[Path]) -> list[Path]:
@@ -60,10 +99,10 @@ def sweep(paths: Iterable[Path]) -> list[Path]:
 def _sweep_file(file: Path) -> bool:
     if file.is_symlink() or not file.is_file():
         return False
-    content = found = file.read_bytes()
-    for secret in sorted(_known, key=len, reverse=True):
-        found = found.replace(secret.encode(), BLOT.encode())
-    if found == content:
+    content = file.read_bytes()
+    if not any(secret.encode() in content for secret in _known):
         return False
-    file.write_bytes(found)
+    # An engine's log may hold any bytes.
+    found = scrub(content.decode(errors="surrogateescape"))
+    file.write_bytes(found.encode(errors="surrogateescape"))
     return True

@@ -16,9 +16,11 @@ MAX_FULL_RUNS = 4
 MAX_RUNS = MAX_SHORT_RUNS + MAX_FULL_RUNS
 RESOLUTION = 1.05
 """The search ends when the lowest rate that failed is this close to the highest that held."""
-_MOST_STEPS = 5
-"""Short runs that only step up or only down: a rate far below what was asked takes hours, since
-each run sends all samples."""
+_MOST_STEPS_DOWN = 5
+"""Short runs that only step down: a rate far below what was asked takes hours, since each run
+sends all samples."""
+UNBOUNDED = "no rate above it failed; start higher with --server-target-qps"
+"""What is to be said of a rate that is only the least that the highest valid one can be."""
 _STEP = 1.25
 """The first step up or down; each further one is this much wider, to come far in few runs."""
 
@@ -46,6 +48,20 @@ class PeakSearch:
     trials: tuple[RateTrial, ...]
     peak_qps: float | None
 
+    @property
+    def bounded(self) -> bool:
+        """Whether a rate above the peak failed; else the highest valid rate may be any above it."""
+        peak = self.peak_qps
+        return peak is not None and any(t.target_qps > peak for t in self.trials if not t.valid)
+
+    @property
+    def words(self) -> str:
+        """What was found, in a line."""
+        if self.peak_qps is None:
+            return "no rate was VALID: see peak_qps.json"
+        rate = f"{self.peak_qps:g} queries/s"
+        return f"peak {rate}" if self.bounded else f"at least {rate}: {UNBOUNDED}"
+
 
 Try = Callable[[float, bool], RateTrial]
 
@@ -53,11 +69,11 @@ Try = Callable[[float, bool], RateTrial]
 def find_peak(attempt: Try, start_qps: float) -> PeakSearch:
     """Search from `start_qps`. `attempt(rate, full_length)` makes one run.
 
-    Short runs step up or down until one rate holds and another fails, and halve the gap between
-    the two (as a ratio) down to RESOLUTION. The rate that failed is then tried once more: a
-    disturbance of the machine fails a run as well, and what holds at the second try was one. The
-    highest rate that held is confirmed at full length, going down by RESOLUTION as often as that
-    fails.
+    Short runs step up, as long as there are any, or a few times down until one rate holds and
+    another fails, and halve the gap between the two (as a ratio) down to RESOLUTION. The rate
+    that failed is then tried once more: a disturbance of the machine fails a run as well, and what
+    holds at the second try was one. The highest rate that held is confirmed at full length, going
+    down by RESOLUTION as often as that fails.
     """
     trials: list[RateTrial] = []
 
@@ -88,9 +104,9 @@ def _next_rate(held: float, failed: Counter[float], made: int) -> float | None:
     `held`: the highest rate that held, 0 where none did. `failed`: how often each rate failed.
     """
     if not held:
-        return min(failed) / _STEP**made if made < _MOST_STEPS else None
+        return min(failed) / _STEP**made if made < _MOST_STEPS_DOWN else None
     if not failed:
-        return held * _STEP**made if made < _MOST_STEPS else None
+        return held * _STEP**made
     above = [rate for rate in failed if rate > held]
     if not above:
         return held * _STEP

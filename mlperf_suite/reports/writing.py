@@ -13,9 +13,11 @@ from mlperf_suite.loadgen.timeline import read_timeline
 from mlperf_suite.reports.figures import plots_of
 from mlperf_suite.reports.html import report_html
 from mlperf_suite.reports.markdown import report_markdown
+from mlperf_suite.reports.mmlu import mmlu_html, mmlu_markdown
 from mlperf_suite.reports.view import scenario_of
 from mlperf_suite.results.metrics import performance_metrics
 from mlperf_suite.results.reading import items, number, part
+from mlperf_suite.results.reference import MMLU_KIND
 from mlperf_suite.results.run_folder import SUMMARY_JSON, read_config, read_summary, write_json
 
 SAMPLES_JSON = "samples.json"
@@ -65,12 +67,15 @@ def _summary(folder: Path) -> dict[str, Any]:
 
 
 def write_reports(folder: Path) -> None:
-    """Write report.md, report.html and plots/ of the run in this folder.
+    """Write report.md, report.html and plots/ of the run in this folder; MMLU's plot stays.
 
     Raises UsageError where there is no summary.json that can be read, OSError where the folder
     cannot be written.
     """
     summary, config = _summary(folder), read_config(folder)
+    if part(summary, "meta").get("benchmark") == MMLU_KIND[0]:
+        _write_mmlu(folder, summary)
+        return
     plots = plots_of(read_timeline(folder / "Performance"), scenario_of(summary))
     for plot in plots:
         plot.png(folder / "plots" / f"{plot.name}.png")
@@ -81,6 +86,15 @@ def write_reports(folder: Path) -> None:
     (folder / "report.md").write_text(report_markdown(summary, config), encoding="utf-8")
     html = report_html(summary, config, plots, _samples(folder))
     (folder / "report.html").write_text(html, encoding="utf-8")
+
+
+def _write_mmlu(folder: Path, summary: Mapping[str, Any]) -> None:
+    try:
+        texts = {"report.md": mmlu_markdown(summary), "report.html": mmlu_html(summary, folder)}
+    except (KeyError, TypeError, AttributeError) as error:
+        raise UsageError(f"{folder / SUMMARY_JSON}: not as an MMLU run leaves it") from error
+    for name, text in texts.items():
+        (folder / name).write_text(text, encoding="utf-8")
 
 
 def _samples(folder: Path) -> list[Mapping[str, Any]]:

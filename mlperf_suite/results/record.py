@@ -130,10 +130,12 @@ def _status(result: Result, unfinished: set[Mode]) -> str:
 
 
 def _peak(search: Search | None) -> dict[str, Any] | None:
-    """summary.json's peak: queries/s, None where no rate was valid, and the number of runs."""
+    """summary.json's peak: queries/s, None where no rate was valid; whether a rate above it
+    failed; the number of runs."""
     if search is None or search.found is None:
         return None
-    return {"peak_qps": search.found.peak_qps, "runs": len(search.found.trials)}
+    found = search.found
+    return {"peak_qps": found.peak_qps, "bounded": found.bounded, "runs": len(found.trials)}
 
 
 def _files(result: Result, pattern: str) -> list[str]:

@@ -34,6 +34,8 @@ _SAME_SETTINGS = (
     "generation",
 )
 """Settings of a system under test: what accuracy was shown with is what must be measured."""
+_OF_EACH_LOAD = ("load_s",)
+"""What an engine's description says of its settings and is another at each load."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +67,12 @@ class SuiteRun:
     @property
     def settings(self) -> Mapping[str, Any]:
         return part(self.config, "settings")
+
+    @property
+    def engine_settings(self) -> Mapping[str, Any]:
+        """How the engine was set in fact, also where the user left a setting to it."""
+        engine = part(self.config, "engine")
+        return {"max_model_len": engine.get("max_model_len"), **part(engine, "settings")}
 
     @property
     def is_replay(self) -> bool:
@@ -127,6 +135,12 @@ def refusals_of_pair(other_mode: SuiteRun, performance: SuiteRun) -> list[str]:
         _differ(name, other_mode.settings.get(name), performance.settings.get(name))
         for name in _SAME_SETTINGS
         if other_mode.settings.get(name) != performance.settings.get(name)
+    ]
+    theirs, ours = other_mode.engine_settings, performance.engine_settings
+    differing += [
+        _differ(f"the engine's {name}", theirs.get(name), ours.get(name))
+        for name in sorted({*theirs, *ours} - {*_OF_EACH_LOAD})
+        if theirs.get(name) != ours.get(name)
     ]
     for name, keys in (("data", ("dataset", "sha256")), ("engine", ("engine", "name"))):
         one, other = _at(other_mode.config, keys), _at(performance.config, keys)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 from mlperf_suite import __version__
 from mlperf_suite.benchmarks.tasks import OFFICIAL, ROUGE_NAMES
 from mlperf_suite.compliance.submission import MEASUREMENT_FIELDS
+from mlperf_suite.config import engine_arg_text
 from mlperf_suite.results.reading import part
 from mlperf_suite.submission.runs import SuiteRun
 
@@ -19,12 +21,16 @@ REPLAY_NOTICE = (
 _GIVEN = (
     "precision",
     "tensor_parallel_size",
+    "max_new_tokens",
+    "total_sample_count",
     "max_model_len",
     "gpu_memory_utilization",
     "server_target_qps",
     "offline_target_qps",
 )
 """Settings that a README says how to give again, where they were given."""
+_OWN = {"max_new_tokens": OFFICIAL.generation.max_new_tokens}
+"""What stands in a run's settings though nobody gave it."""
 _HALF_BYTES = 4096
 _CUT = b"\n\n...\n\n"
 """The ends of an accuracy log that are kept, and what stands between them: as the official
@@ -92,15 +98,17 @@ def missing_measurements(says: Mapping[str, Any]) -> list[str]:
 def readme(run: SuiteRun, notice: str) -> str:
     """The scenario's README.md: what was run, with what, and how to run it again."""
     settings, engine, system = run.settings, part(run.config, "engine"), run.system
-    arguments = part(settings, "engine_args")
+    arguments, in_fact = part(settings, "engine_args"), run.engine_settings
+    tensor_parallel_size = in_fact.get("tensor_parallel_size", settings.get("tensor_parallel_size"))
     shown = {
         "benchmark": f"{run.benchmark.id}, {run.scenario.name}, {run.category}",
         "round": settings.get("round"),
         "model": _model(run),
         "data set": f"{_dataset(run)}",
         "engine": f"{engine.get('name')} {engine.get('version')}",
-        "precision": settings.get("precision"),
-        "tensor parallel size": settings.get("tensor_parallel_size") or "1",
+        "precision": in_fact.get("dtype") or settings.get("precision"),
+        "tensor parallel size": tensor_parallel_size or "not known",
+        "longest answer": f"{settings.get('max_new_tokens') or 'not known'} tokens",
         "engine arguments": ", ".join(f"{k}={v}" for k, v in arguments.items()) or "none",
         "LoadGen": system.get("loadgen_version"),
         "suite": f"mlperf-suite {__version__}",
@@ -116,15 +124,17 @@ def readme(run: SuiteRun, notice: str) -> str:
 def _command(run: SuiteRun) -> str:
     """The suite's command with the settings that the run was given."""
     settings = run.settings
-    words = [f'pytest -m "{run.scenario.name.lower()} and {run.category}" --profile official']
-    words += [f"--round {settings.get('round')}", f"--model {_model(run)}"]
-    words.append(f"--dataset {part(run.config, 'dataset').get('name')}")
+    words = ["pytest", "-m", f"{run.scenario.name.lower()} and {run.category}"]
+    words += ["--profile", "official", "--round", str(settings.get("round"))]
+    words += ["--model", _model(run), "--dataset", str(part(run.config, "dataset").get("name"))]
     for name in _GIVEN:
         value = settings.get(name)
-        if value not in (None, "auto"):
-            words.append(f"--{name.replace('_', '-')} {value}")
-    arguments = part(settings, "engine_args")
-    return " ".join([*words, *(f"--engine-arg {k}={v}" for k, v in arguments.items())])
+        if value not in (None, "auto", _OWN.get(name)):
+            words += [f"--{name.replace('_', '-')}", str(value)]
+    words += ["--high-accuracy"] if settings.get("high_accuracy") else []
+    for key, value in part(settings, "engine_args").items():
+        words += ["--engine-arg", engine_arg_text(key, value)]
+    return shlex.join(words)
 
 
 def _model(run: SuiteRun) -> str:
