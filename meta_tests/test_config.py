@@ -318,6 +318,10 @@ def test_a_model_that_is_neither_folder_nor_hub_id_is_refused(model: str) -> Non
 
 
 def test_a_folder_an_open_model_and_the_embedded_one_need_no_token(tmp_path: Path) -> None:
+    for name in ("config.json", "tokenizer.json"):
+        with pytest.raises(UsageError, match=f"no model: there is no {name} in this folder"):
+            check_model_is_reachable(resolve(model=str(tmp_path)))
+        (tmp_path / name).touch()
     for model in (str(tmp_path), "owner/open-model", "embedded"):
         check_model_is_reachable(resolve(model=model))
 

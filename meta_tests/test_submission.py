@@ -255,7 +255,6 @@ def test_the_readme_says_how_to_run_it_again(tmp_path, submit):
     def change(config: dict[str, Any]) -> None:
         config["settings"] |= {
             "tensor_parallel_size": 2,
-            "max_new_tokens": 64,
             "high_accuracy": True,
             "engine_args": {"max_num_seqs": 512, "compilation_config": {"mode": 3}},
         }
@@ -270,7 +269,7 @@ def test_the_readme_says_how_to_run_it_again(tmp_path, submit):
     assert (
         "pytest -m 'offline and edge' --profile official --round v6.1 "
         "--model meta-llama/Llama-3.1-8B-Instruct --dataset 'my news.json' --precision bf16 "
-        "--tensor-parallel-size 2 --max-new-tokens 64 --high-accuracy "
+        "--tensor-parallel-size 2 --high-accuracy "
         "--engine-arg max_num_seqs=512 --engine-arg 'compilation_config={\"mode\" = 3}'\n"
     ) in (tmp_path / "tree" / place).read_text()
 
@@ -369,14 +368,14 @@ def test_accuracy_of_another_system_is_refused(tmp_path, submit, name):
 ENGINE = {
     "tensor_parallel_size": 8,
     "dtype": "bfloat16",
-    "enable_prefix_caching": False,
+    "max_num_seqs": 256,
     "load_s": 60.1,
 }
 
 
 @pytest.mark.parametrize(
     ("name", "value"),
-    [("tensor_parallel_size", 4), ("dtype", "float16"), ("enable_prefix_caching", True)],
+    [("tensor_parallel_size", 4), ("dtype", "float16"), ("max_num_seqs", 64)],
 )
 def test_accuracy_of_an_engine_that_chose_otherwise_is_refused(tmp_path, submit, name, value):
     kind = (LLAMA3_1_8B_EDGE, LLAMA3_1_8B_EDGE.scenarios[0])

@@ -22,7 +22,7 @@ from mlperf_suite.results.system import describe_system
 SCHEMA_VERSION = 4
 """Of summary.json. 2 added run.performance.blocks, repeats and target_qps, run.accuracy's
 standard_error, and regression; 3 run.performance.early_stopping and invalid_reason, and peak; 4
-meta.samples and max_new_tokens. Each only adds, so that older ones stay readable."""
+meta.samples and max_new_tokens, and peak.bounded. Each only adds: older ones stay readable."""
 MODES: tuple[Mode, ...] = ("accuracy", "performance", "test06")
 
 

@@ -21,7 +21,6 @@ REPLAY_NOTICE = (
 _GIVEN = (
     "precision",
     "tensor_parallel_size",
-    "max_new_tokens",
     "total_sample_count",
     "max_model_len",
     "gpu_memory_utilization",
@@ -29,8 +28,6 @@ _GIVEN = (
     "offline_target_qps",
 )
 """Settings that a README says how to give again, where they were given."""
-_OWN = {"max_new_tokens": OFFICIAL.generation.max_new_tokens}
-"""What stands in a run's settings though nobody gave it."""
 _HALF_BYTES = 4096
 _CUT = b"\n\n...\n\n"
 """The ends of an accuracy log that are kept, and what stands between them: as the official
@@ -129,7 +126,7 @@ def _command(run: SuiteRun) -> str:
     words += ["--model", _model(run), "--dataset", str(part(run.config, "dataset").get("name"))]
     for name in _GIVEN:
         value = settings.get(name)
-        if value not in (None, "auto", _OWN.get(name)):
+        if value not in (None, "auto"):
             words += [f"--{name.replace('_', '-')}", str(value)]
     words += ["--high-accuracy"] if settings.get("high_accuracy") else []
     for key, value in part(settings, "engine_args").items():
