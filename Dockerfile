@@ -1,6 +1,8 @@
-# For GPU runners: docker build -t mlperf-suite . && docker run --gpus all -e HF_TOKEN \
-#   -v "$PWD/results:/suite/results" mlperf-suite -m offline --profile official
+# For GPU runners: docker build -t mlperf-suite . && docker run --gpus all --ipc=host -e HF_TOKEN \
+#   -v "$PWD/results:/suite/results" -v "$HOME/.cache/huggingface:/root/.cache/huggingface" \
+#   mlperf-suite -m offline --profile official
 #
+# Several GPUs share a model through the host's shared memory, hence --ipc=host.
 # CUDA comes with the locked wheels, the driver from the host (NVIDIA Container Toolkit).
 FROM python:3.11-slim-bookworm
 ENV NVIDIA_VISIBLE_DEVICES=all NVIDIA_DRIVER_CAPABILITIES=compute,utility
