@@ -21,6 +21,7 @@ from mlperf_suite.datasets.news import NewsItem
 from mlperf_suite.engines.protocol import EngineTrace
 from mlperf_suite.errors import UsageError
 from mlperf_suite.loadgen.timeline import Timeline, timeline_of, write_timeline
+from mlperf_suite.reports.comparing import PLOT_FORMATS
 from mlperf_suite.reports.figures import plots_of
 from mlperf_suite.reports.html import report_html
 from mlperf_suite.reports.index import write_index
@@ -313,6 +314,24 @@ def test_compare_prints_a_table_and_draws_a_plot(
     assert rows[1][2] == "100.00"
     assert rows[3][2].startswith("102.00, +2.0%")
     assert (tmp_path / "plot.png").read_bytes().startswith(b"\x89PNG")
+
+
+@pytest.mark.parametrize("name", ["x.foo", "x", ".png"])
+def test_a_plot_that_cannot_be_drawn_is_refused_before_the_table(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str
+) -> None:
+    runs = sorted(map(str, _results(tmp_path).glob("2*")))
+    assert main(["compare", *runs, "--plot", name]) == 2
+    told = f"error: --plot {name}: allowed are .png, .svg, .pdf\n"
+    assert tuple(capsys.readouterr()) == ("", told)
+
+
+@pytest.mark.parametrize("ending", [".PNG", *PLOT_FORMATS])
+def test_every_format_that_a_plot_is_allowed_can_be_drawn(tmp_path: Path, ending: str) -> None:
+    runs = sorted(map(str, _results(tmp_path).glob("2*")))
+    plot = tmp_path / f"plot{ending}"
+    assert main(["compare", *runs, "--plot", str(plot)]) == 0
+    assert plot.stat().st_size > 0
 
 
 @pytest.mark.parametrize(

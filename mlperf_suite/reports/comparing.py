@@ -12,6 +12,9 @@ from mlperf_suite.results.reading import part
 from mlperf_suite.results.reference import Reference
 from mlperf_suite.results.regression import METRICS, Metric, differences, samples_of
 
+PLOT_FORMATS = (".png", ".svg", ".pdf")
+"""The endings of a plot's file; each names its format."""
+
 
 def _name(reference: Reference) -> str:
     return reference.folder.resolve().name if reference.folder else Path(reference.named).name
