@@ -316,6 +316,34 @@ def test_compare_prints_a_table_and_draws_a_plot(
     assert (tmp_path / "plot.png").read_bytes().startswith(b"\x89PNG")
 
 
+def _change(run: Path, **meta: Any) -> None:
+    """Change what a run's summary says under `meta`."""
+    summary = json.loads((run / "summary.json").read_text())
+    summary["meta"] |= meta
+    (run / "summary.json").write_text(json.dumps(summary))
+
+
+@pytest.mark.parametrize(
+    ("name", "other"),
+    [("benchmark", "llama3.1-8b-edge"), ("category", "edge"), ("scenario", "Offline")],
+)
+def test_a_run_of_another_kind_has_figures_and_no_change(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str, other: str
+) -> None:
+    runs = sorted(_results(tmp_path).glob("2*"))
+    _change(runs[1], **{name: other})
+    _change(runs[2], model="another")
+    plot = ("--plot", str(tmp_path / "plot.png"))
+    assert main(["compare", *map(str, runs), *plot]) == 0
+    said = capsys.readouterr().out
+    rows = _markdown_rows(said)
+    assert rows[2][2] == "101.00"
+    assert [cell for cell in rows[2] if "%" in cell] == []
+    assert f"- {name}: {runs[0].name} " in said and f", {runs[1].name} {other}" in said
+    assert rows[3][2].startswith("102.00, +2.0%")
+    assert f"- model: {runs[0].name} " in said
+
+
 @pytest.mark.parametrize("name", ["x.foo", "x", ".png"])
 def test_a_plot_that_cannot_be_drawn_is_refused_before_the_table(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str

@@ -14,6 +14,8 @@ from mlperf_suite.results.regression import METRICS, Metric, differences, sample
 
 PLOT_FORMATS = (".png", ".svg", ".pdf")
 """The endings of a plot's file; each names its format."""
+_KIND = ("benchmark", "category", "scenario")
+"""Where two runs differ in one of these, no change means anything."""
 
 
 def _name(reference: Reference) -> str:
@@ -33,7 +35,8 @@ def _metrics(runs: Sequence[Reference]) -> list[tuple[Metric, list[float | None]
 def comparison_table(runs: Sequence[Reference], max_regression: float) -> str:
     """Each run's figures, and what became of each against the first run's.
 
-    What makes a run incomparable with the first stands below.
+    What makes a run incomparable with the first stands below. A run of another benchmark, category
+    or scenario has its figures alone.
     """
     header = ["run", "status", *(f"{metric.label}, {metric.unit}" for metric, _ in _metrics(runs))]
     header = [name.replace("tokens/s, tokens/s", "tokens/s") for name in header]
@@ -55,6 +58,9 @@ def comparison_table(runs: Sequence[Reference], max_regression: float) -> str:
 
 
 def _changes(first: Reference, run: Reference, max_regression: float) -> dict[str, str]:
+    then, now = (part(one.summary, "meta") for one in (first, run))
+    if any(then[name] != now[name] for name in _KIND if name in then and name in now):
+        return {}
     folder = run.folder or Path(run.named)
     judged = first.judge(run.summary, folder, max_regression, allow_different=True)
     return {one["metric"]: f"{one['words']} {one['outcome']}" for one in judged["metrics"]}
