@@ -344,6 +344,34 @@ def test_a_run_of_another_kind_has_figures_and_no_change(
     assert f"- model: {runs[0].name} " in said
 
 
+def test_a_run_without_figures_is_a_row_with_its_reason_and_failed_rules(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    good, dead = sorted(_results(tmp_path, 2).glob("2*"))
+    summary = json.loads((dead / "summary.json").read_text())
+    summary["meta"] |= {"status": "failed", "reason": "the engine | did not load"}
+    summary["run"] = {"performance": None, "accuracy": None}
+    told = {"found": "INVALID", "required": "VALID", "why": "too | short"}
+    summary["verdicts"] = [
+        {"rule": "result_valid", "status": "failed"} | told,
+        {"rule": "seeds", "status": "passed", "found": "a", "required": "a"},
+    ]
+    (dead / "summary.json").write_text(json.dumps(summary))
+    plot = tmp_path / "plot.png"
+    assert main(["compare", str(good), str(dead), "--plot", str(plot)]) == 0
+    said = capsys.readouterr().out
+    rows = _markdown_rows(said)
+    assert rows[1][:3] == [good.name, "complete", "100.00"]
+    assert rows[2][:2] == [dead.name, "failed: the engine | did not load"]
+    assert set(rows[2][2:]) == {"not reported"}
+    rules = said[said.index("Failed rules:") :].replace("\\", "").split("\n\n")[0].splitlines()
+    line = f"- {dead.name}: result_valid: found INVALID, required VALID (too | short)"
+    assert rules[1:] == [line]
+    assert plot.exists()
+    assert main(["compare", str(dead), str(good), "--plot", str(plot)]) == 2
+    assert "the run has no figures to compare (failed)" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("name", ["x.foo", "x", ".png"])
 def test_a_plot_that_cannot_be_drawn_is_refused_before_the_table(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str

@@ -52,7 +52,11 @@ def _compare(arguments: argparse.Namespace) -> int:
         raise UsageError.for_option(
             "--plot", arguments.plot, f"allowed are {', '.join(PLOT_FORMATS)}"
         )
-    references = [load_reference(path, "") for path in arguments.runs]
+    first, *others = arguments.runs
+    references = [
+        load_reference(first, ""),
+        *(load_reference(path, "", needs_figures=False) for path in others),
+    ]
     print(comparison_table(references, allowed / 100))
     plot_comparison(references, arguments.plot)
     print(f"\nplot: {arguments.plot}")
