@@ -235,3 +235,19 @@ def test_the_table_says_why_there_is_no_comparison(runner: Runner) -> None:
     table = runner.table()
     assert "the run has no figures to compare (complete)" in table
     assert "The comparison failed." in table
+
+
+def test_only_what_the_baseline_is_of_is_compared_with_it(runner: Runner) -> None:
+    runner.keep(runner.baseline, FIGURES)
+    runner.result(run={"performance": {"tokens_per_sec": 1900.0}})
+    assert "1,900.00, +104.8%" in runner.table()
+    other = runner.table("server")
+    assert "1,900.00" in other
+    assert "927.83" not in other and "%" not in other.replace("MMLU, %", "")
+
+
+@pytest.mark.parametrize(("marker", "gated"), [(GATED, True), ("server", False)])
+def test_only_what_the_baseline_is_of_is_gated(runner: Runner, marker: str, gated: bool) -> None:
+    runner.keep(runner.baseline, FIGURES)
+    (runner.folder / ".venv" / "bin" / "python").write_text('#!/bin/sh\necho "$@"\n')
+    assert (f"--baseline {runner.baseline}" in runner.step("Run and gate", marker)) is gated
