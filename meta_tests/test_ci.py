@@ -251,3 +251,11 @@ def test_only_what_the_baseline_is_of_is_gated(runner: Runner, marker: str, gate
     runner.keep(runner.baseline, FIGURES)
     (runner.folder / ".venv" / "bin" / "python").write_text('#!/bin/sh\necho "$@"\n')
     assert (f"--baseline {runner.baseline}" in runner.step("Run and gate", marker)) is gated
+
+
+def test_nothing_of_an_earlier_job_is_left(runner: Runner) -> None:
+    runner.result(run=FIGURES)
+    runner.table()
+    runner.step("Clear what an earlier job left")
+    assert (runner.folder / ".venv").exists()
+    assert "No result" in runner.table()
