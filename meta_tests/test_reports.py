@@ -22,6 +22,7 @@ from mlperf_suite.engines.protocol import EngineTrace
 from mlperf_suite.errors import UsageError
 from mlperf_suite.loadgen.peak import UNBOUNDED
 from mlperf_suite.loadgen.timeline import Timeline, timeline_of, write_timeline
+from mlperf_suite.reports.comparing import PLOT_FORMATS
 from mlperf_suite.reports.figures import plots_of
 from mlperf_suite.reports.html import report_html
 from mlperf_suite.reports.index import write_index
@@ -314,6 +315,80 @@ def test_compare_prints_a_table_and_draws_a_plot(
     assert rows[1][2] == "100.00"
     assert rows[3][2].startswith("102.00, +2.0%")
     assert (tmp_path / "plot.png").read_bytes().startswith(b"\x89PNG")
+
+
+def _change(run: Path, **meta: Any) -> None:
+    """Change what a run's summary says under `meta`."""
+    summary = json.loads((run / "summary.json").read_text())
+    summary["meta"] |= meta
+    (run / "summary.json").write_text(json.dumps(summary))
+
+
+@pytest.mark.parametrize(
+    ("name", "other"),
+    [("benchmark", "llama3.1-8b-edge"), ("category", "edge"), ("scenario", "Offline")],
+)
+def test_a_run_of_another_kind_has_figures_and_no_change(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str, other: str
+) -> None:
+    runs = sorted(_results(tmp_path).glob("2*"))
+    _change(runs[1], **{name: other})
+    _change(runs[2], model="another")
+    plot = ("--plot", str(tmp_path / "plot.png"))
+    assert main(["compare", *map(str, runs), *plot]) == 0
+    said = capsys.readouterr().out
+    rows = _markdown_rows(said)
+    assert rows[2][2] == "101.00"
+    assert [cell for cell in rows[2] if "%" in cell] == []
+    assert f"- {name}: {runs[0].name} " in said and f", {runs[1].name} {other}" in said
+    assert rows[3][2].startswith("102.00, +2.0%")
+    assert f"- model: {runs[0].name} " in said
+
+
+def test_a_run_without_figures_is_a_row_with_its_reason_and_failed_rules(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    good, dead = sorted(_results(tmp_path, 2).glob("2*"))
+    summary = json.loads((dead / "summary.json").read_text())
+    summary["meta"] |= {"status": "failed", "reason": "the engine | did not load"}
+    summary["run"] = {"performance": None, "accuracy": None}
+    told = {"found": "INVALID", "required": "VALID", "why": "too | short"}
+    summary["verdicts"] = [
+        {"rule": "result_valid", "status": "failed"} | told,
+        {"rule": "seeds", "status": "passed", "found": "a", "required": "a"},
+    ]
+    (dead / "summary.json").write_text(json.dumps(summary))
+    plot = tmp_path / "plot.png"
+    assert main(["compare", str(good), str(dead), "--plot", str(plot)]) == 0
+    said = capsys.readouterr().out
+    rows = _markdown_rows(said)
+    assert rows[1][:3] == [good.name, "complete", "100.00"]
+    assert rows[2][:2] == [dead.name, "failed: the engine | did not load"]
+    assert set(rows[2][2:]) == {"not reported"}
+    rules = said[said.index("Failed rules:") :].replace("\\", "").split("\n\n")[0].splitlines()
+    line = f"- {dead.name}: result_valid: found INVALID, required VALID (too | short)"
+    assert rules[1:] == [line]
+    assert plot.exists()
+    assert main(["compare", str(dead), str(good), "--plot", str(plot)]) == 2
+    assert "the run has no figures to compare (failed)" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("name", ["x.foo", "x", ".png"])
+def test_a_plot_that_cannot_be_drawn_is_refused_before_the_table(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str
+) -> None:
+    runs = sorted(map(str, _results(tmp_path).glob("2*")))
+    assert main(["compare", *runs, "--plot", name]) == 2
+    told = f"error: --plot {name}: allowed are .png, .svg, .pdf\n"
+    assert tuple(capsys.readouterr()) == ("", told)
+
+
+@pytest.mark.parametrize("ending", [".PNG", *PLOT_FORMATS])
+def test_every_format_that_a_plot_is_allowed_can_be_drawn(tmp_path: Path, ending: str) -> None:
+    runs = sorted(map(str, _results(tmp_path).glob("2*")))
+    plot = tmp_path / f"plot{ending}"
+    assert main(["compare", *runs, "--plot", str(plot)]) == 0
+    assert plot.stat().st_size > 0
 
 
 @pytest.mark.parametrize(

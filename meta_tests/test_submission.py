@@ -491,7 +491,7 @@ def test_a_description_of_something_else_is_refused(tmp_path, submit, system, fi
     changed = json.loads(system.read_text()) | {field: value, "status": status}
     system.write_text(json.dumps(changed))
     code, said = submit(write_results(tmp_path / "results", LLAMA3_1_8B_EDGE))
-    assert code == 2 and f"system_description: found {field} {value}" in said
+    assert code == 2 and f"system_description: found {field} {value!r}" in said
 
 
 def test_two_runs_of_the_same_scenario_are_refused(tmp_path, submit):

@@ -287,6 +287,26 @@ def test_a_damage_is_seen_by_its_rules_alone(name, submission, tmp_path):
         assert set(wrong) == {"Someone-box-llama3.1-8b-Server"}
 
 
+@pytest.mark.parametrize("status", ["sold", ""])
+def test_a_systems_wrong_status_is_told_with_those_allowed(submission, tmp_path, status):
+    rule = "system_description"
+
+    def told():
+        return [
+            v
+            for v in by_name(tmp_path)["Someone-box-llama3.1-8b-Server"].verdicts
+            if v.rule == rule
+        ]
+
+    (held,) = told()
+    assert held.found == "Someone, closed, datacenter, status available"
+    _text("systems/box.json", '"status": "available"', f'"status": "{status}"')(submission)
+    (refused,) = told()
+    assert (refused.status, refused.found) == ("failed", f"status '{status}'")
+    required = "Someone, closed, datacenter, status available or preview or rdi"
+    assert refused.required == required
+
+
 def test_interactive_is_held_to_its_own_limits(submission, tmp_path):
     log = submission / "results/box/llama3.1-8b/Interactive/performance/run_1" / DETAIL
     log.write_text(log.read_text().replace("450000000", "1500000000"))

@@ -40,7 +40,7 @@ def _add_compare(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
 
 
 def _compare(arguments: argparse.Namespace) -> int:
-    from mlperf_suite.reports.comparing import comparison_table, plot_comparison
+    from mlperf_suite.reports.comparing import PLOT_FORMATS, comparison_table, plot_comparison
     from mlperf_suite.results.reference import load_reference
 
     if len(arguments.runs) < 2:
@@ -48,7 +48,15 @@ def _compare(arguments: argparse.Namespace) -> int:
     allowed: float = arguments.max_regression
     if not 0 <= allowed < 100:
         raise UsageError(f"--max-regression {allowed:g}: allowed is a number from 0 to below 100")
-    references = [load_reference(path, "") for path in arguments.runs]
+    if arguments.plot.suffix.lower() not in PLOT_FORMATS:
+        raise UsageError.for_option(
+            "--plot", arguments.plot, f"allowed are {', '.join(PLOT_FORMATS)}"
+        )
+    first, *others = arguments.runs
+    references = [
+        load_reference(first, ""),
+        *(load_reference(path, "", needs_figures=False) for path in others),
+    ]
     print(comparison_table(references, allowed / 100))
     plot_comparison(references, arguments.plot)
     print(f"\nplot: {arguments.plot}")

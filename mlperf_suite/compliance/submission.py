@@ -169,7 +169,7 @@ def system_description(result: ResultFacts) -> Verdict:
         return verdict(False, result.system.problem, "a system description")
     says = result.system.content
     wrong = [
-        f"{key} {says.get(key)}"
+        f"{key} {says.get(key)!r}"
         for key, fits in (
             ("submitter", _same(says.get("submitter"), result.submitter)),
             ("division", _same(says.get("division"), result.division)),
@@ -179,8 +179,9 @@ def system_description(result: ResultFacts) -> Verdict:
         )
         if not fits
     ]
-    required = f"{result.submitter}, {result.division}, {result.category}"
-    return verdict(not wrong, ", ".join(wrong) or required, required)
+    wanted = f"{result.submitter}, {result.division}, {result.category}, status"
+    found = ", ".join(wrong) or f"{wanted} {says.get('status')}"
+    return verdict(not wrong, found, f"{wanted} {' or '.join(STATUSES)}")
 
 
 @result_rule

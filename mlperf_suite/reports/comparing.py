@@ -7,10 +7,15 @@ from pathlib import Path
 
 from mlperf_suite.reports.figures import BLUE, ORANGE
 from mlperf_suite.reports.markdown import in_cell
-from mlperf_suite.reports.view import shown
+from mlperf_suite.reports.view import shown, view_of
 from mlperf_suite.results.reading import part
 from mlperf_suite.results.reference import Reference
 from mlperf_suite.results.regression import METRICS, Metric, differences, samples_of
+
+PLOT_FORMATS = (".png", ".svg", ".pdf")
+"""The endings of a plot's file; each names its format."""
+_KIND = ("benchmark", "category", "scenario")
+"""Where two runs differ in one of these, no change means anything."""
 
 
 def _name(reference: Reference) -> str:
@@ -27,17 +32,35 @@ def _metrics(runs: Sequence[Reference]) -> list[tuple[Metric, list[float | None]
     return found
 
 
+def _status(run: Reference) -> str:
+    meta = part(run.summary, "meta")
+    status, reason = str(meta.get("status", "?")), meta.get("reason")
+    return f"{status}: {reason}" if reason else status
+
+
+def _failed_rules(run: Reference) -> list[str]:
+    lines = []
+    for rule in view_of(run.summary).rules:
+        if rule["status"] == "failed":
+            why = f" ({rule['why']})" if rule["why"] else ""
+            found = f"found {rule['found']}, required {rule['required']}{why}"
+            lines.append(in_cell(f"{_name(run)}: {rule['rule']}: {found}"))
+    return lines
+
+
 def comparison_table(runs: Sequence[Reference], max_regression: float) -> str:
     """Each run's figures, and what became of each against the first run's.
 
-    What makes a run incomparable with the first stands below.
+    What makes a run incomparable with the first stands below, and which rules failed. A run of
+    another benchmark, category or scenario has its figures alone.
     """
     header = ["run", "status", *(f"{metric.label}, {metric.unit}" for metric, _ in _metrics(runs))]
     header = [name.replace("tokens/s, tokens/s", "tokens/s") for name in header]
     lines = ["| " + " | ".join(header) + " |", "|---|---|" + "---:|" * (len(header) - 2)]
-    notes = []
+    notes: list[str] = []
+    failed: list[str] = []
     for number, run in enumerate(runs):
-        cells = [in_cell(_name(run)), in_cell(part(run.summary, "meta").get("status", "?"))]
+        cells = [in_cell(_name(run)), in_cell(_status(run))]
         changes = {} if number == 0 else _changes(runs[0], run, max_regression)
         for metric, values in _metrics(runs):
             change = changes.get(metric.name)
@@ -47,11 +70,19 @@ def comparison_table(runs: Sequence[Reference], max_regression: float) -> str:
             other = difference.replace("baseline ", f"{_name(runs[0])} ").replace(
                 "this run ", f"{_name(run)} "
             )
-            notes.append(f"- {other}")
-    return "\n".join([*lines, *(["", "Not alike:", *notes] if notes else [])])
+            notes.append(other)
+        failed += _failed_rules(run)
+    return "\n".join([*lines, *_listed("Not alike:", notes), *_listed("Failed rules:", failed)])
+
+
+def _listed(head: str, points: Sequence[str]) -> list[str]:
+    return ["", head, *(f"- {point}" for point in points)] if points else []
 
 
 def _changes(first: Reference, run: Reference, max_regression: float) -> dict[str, str]:
+    then, now = (part(one.summary, "meta") for one in (first, run))
+    if any(then[name] != now[name] for name in _KIND if name in then and name in now):
+        return {}
     folder = run.folder or Path(run.named)
     judged = first.judge(run.summary, folder, max_regression, allow_different=True)
     return {one["metric"]: f"{one['words']} {one['outcome']}" for one in judged["metrics"]}

@@ -115,8 +115,10 @@ def _target_note(baseline: Mapping[str, Any], current: Mapping[str, Any]) -> str
     )
 
 
-def load_reference(path: Path, option: str = "--baseline ") -> Reference:
-    """Read a baseline. Raises UsageError where there is none or it has no figures.
+def load_reference(
+    path: Path, option: str = "--baseline ", *, needs_figures: bool = True
+) -> Reference:
+    """Read a baseline. Raises UsageError where there is none or it lacks the figures it needs.
 
     `option`: what an error names before the path.
     """
@@ -134,7 +136,7 @@ def load_reference(path: Path, option: str = "--baseline ") -> Reference:
     if not isinstance(summary, dict) or not isinstance(summary.get("meta"), dict):
         raise UsageError(f"{option}{path}: {file.name} is no summary of a run")
     run = summary.get("run")
-    if not isinstance(run, dict) or not any(run.values()):
+    if needs_figures and not (isinstance(run, dict) and any(run.values())):
         status = summary["meta"].get("status")
         raise UsageError(f"{option}{path}: the run has no figures to compare ({status})")
     return Reference(str(path), summary, file.parent if file.name == SUMMARY_JSON else None)

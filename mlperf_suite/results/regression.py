@@ -81,6 +81,7 @@ METRICS: tuple[Metric, ...] = (
     Metric("mmlu", "MMLU", "%", ("mmlu", "accuracy"), True, "mmlu"),
 )
 MUST_BE_EQUAL: tuple[tuple[str, str], ...] = (
+    ("meta", "benchmark"),
     ("meta", "category"),
     ("meta", "scenario"),
     ("meta", "model"),
