@@ -14,6 +14,9 @@ if [ -f "$stamp" ] && [ "$(cat "$stamp")" = "$state" ] && [ -f .assets/.set-up ]
   exit 0
 fi
 
+# A set-up that is interrupted from here on holds for no lock.
+rm -f "$stamp"
+
 say() { printf 'set-up: %s\n' "$*"; }
 python=${PYTHON:-python3.11}
 command -v "$python" >/dev/null || python=python3
