@@ -255,6 +255,9 @@ def test_latest_is_the_run_that_it_points_to_now(tmp_path: Path) -> None:
     (tmp_path / "latest").symlink_to("a")
     reference = load_reference(tmp_path / "latest")
     assert (reference.folder, reference.named) == (tmp_path / "a", str(tmp_path / "a"))
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "elsewhere" / "link").symlink_to(tmp_path / "a")
+    assert load_reference(tmp_path / "elsewhere" / "link").folder == tmp_path / "a"
 
 
 @pytest.mark.parametrize("status", ["failed", "running"])

@@ -125,7 +125,8 @@ def load_reference(
     path = path.expanduser()
     if path.is_symlink():
         # results/latest: what it points to now, not what it will point to when this run is there.
-        path = path.parent / Path(os.path.realpath(path)).name
+        beside = path.parent / Path(os.path.realpath(path)).name
+        path = beside if beside.exists() and beside.samefile(path) else Path(os.path.realpath(path))
     file = path / SUMMARY_JSON if path.is_dir() else path
     try:
         summary = json.loads(file.read_text(encoding="utf-8"))
