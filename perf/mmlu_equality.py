@@ -4,8 +4,9 @@
 
 Same model, data, shots and engine arguments. Each backend's log-probabilities are kept in a
 journal (--work FOLDER), so that a run that is stopped goes on where it was; lm-eval's backend needs
-some seconds for each question on two cores. It is asked subject by subject. With --itself the other
-side is the same backend, asked for everything at once: what batches alone do to its answers.
+some seconds for each question on two cores. It is asked subject by subject. With --itself it is
+asked for everything at once as well, as lm-eval's users do, and that is compared with both: what
+batches alone do to its answers.
 """
 
 from __future__ import annotations
@@ -123,7 +124,7 @@ def gap(sample: Sample) -> float:
     return best - second
 
 
-def report(other: str, found: Scores, reference: Scores) -> int:
+def report(name: str, found: Scores, other: str, reference: Scores) -> int:
     """Print both scores and every question with another answer; say how many are not ties."""
     pairs = list(zip(found.samples, reference.samples, strict=True))
     differing = [(a, b) for a, b in pairs if a.pred != b.pred]
@@ -131,15 +132,15 @@ def report(other: str, found: Scores, reference: Scores) -> int:
     shift = max(abs(x - y) for a, b in pairs for x, y in zip(a.logprobs, b.logprobs, strict=True))
     equal = sum(a.logprobs == b.logprobs for a, b in pairs)
     print(f"questions            {len(pairs)}")
-    print(f"{other + ' overall':20} {found.overall.accuracy:.4f}%")
-    print(f"{'lm-eval overall':20} {reference.overall.accuracy:.4f}%")
+    print(f"{name:20} {found.overall.accuracy:.4f}%")
+    print(f"{other:20} {reference.overall.accuracy:.4f}%")
     print(f"all four log-probabilities equal to the last bit: {equal} questions")
     print(f"largest difference of a log-probability: {shift:.2g}")
     print(f"another prediction: {len(differing)}, of which {len(far)} beyond {TOLERANCE}")
     for a, b in differing:
         print(
-            f"  {a.key.subject} {a.key.id}: {other} {a.pred}, gap {gap(a):.4f}; "
-            f"lm-eval {b.pred}, gap {gap(b):.4f}"
+            f"  {a.key.subject} {a.key.id}: {name} {a.pred}, gap {gap(a):.4f}; "
+            f"{other} {b.pred}, gap {gap(b):.4f}"
         )
     return len(far)
 
@@ -172,28 +173,29 @@ def main() -> None:
             journal.add_from(earlier, known)
         return journal
 
-    other = "at once" if arguments.itself else "suite"
-    theirs, others = journal("lm-eval"), journal(other.replace(" ", "-"))
-    lacking = [theirs, others] if arguments.itself else [theirs]
-    if any(key not in one for one in lacking for key in wanted):
+    ours, theirs = journal("suite"), journal("lm-eval")
+    at_once = journal("lm-eval-at-once") if arguments.itself else None
+    if any(key not in one for one in (theirs, at_once or theirs) for key in wanted):
         with lm_eval_backend(model, room, arguments.precision) as lm:
             for subject, numbers in chosen.items():
                 if any(Key(subject, n) not in theirs for n in numbers):
                     ask_lm_eval(lm, data, {subject: numbers}, shots, theirs)
                     print(f"{len(theirs)} scored: {subject}", flush=True)
-            if arguments.itself:
-                ask_lm_eval(lm, data, chosen, shots, others)
-    if arguments.itself:
-        found = scores_of(None, others, data, chosen, shots, room)
-    else:
-        config = VllmConfig(model, arguments.precision, max_model_len=room, scoring_cache=True)
-        engine = VllmEngine.load(config)
-        try:
-            found = scores_of(engine, others, data, chosen, shots, room)
-        finally:
-            engine.close()
+            if at_once is not None:
+                ask_lm_eval(lm, data, chosen, shots, at_once)
+    config = VllmConfig(model, arguments.precision, max_model_len=room, scoring_cache=True)
+    engine = VllmEngine.load(config)
+    try:
+        suite = scores_of(engine, ours, data, chosen, shots, room)
+    finally:
+        engine.close()
     reference = scores_of(None, theirs, data, chosen, shots, room)
-    raise SystemExit(1 if report(other, found, reference) else 0)
+    far = report("suite", suite, "lm-eval", reference)
+    if at_once is not None:
+        whole = scores_of(None, at_once, data, chosen, shots, room)
+        far += report("suite", suite, "lm-eval at once", whole)
+        report("lm-eval", reference, "lm-eval at once", whole)
+    raise SystemExit(1 if far else 0)
 
 
 if __name__ == "__main__":

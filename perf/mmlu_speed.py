@@ -141,7 +141,7 @@ def main() -> None:
                 )
             print(f"median {statistics.median(ratios):26.2f}")
             where_the_time_goes(compared, scores, ours_s)
-            report("suite", scores, compared.evaluate(None, found)[0])
+            report("suite", scores, "lm-eval", compared.evaluate(None, found)[0])
     finally:
         engine.close()
 
