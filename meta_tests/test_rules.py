@@ -332,6 +332,15 @@ def test_the_open_division_lacks_the_gates_alone(run, data):
     assert not_passed(judge(run.facts())) == {}
 
 
+@pytest.mark.parametrize("mode", ["accuracy", "performance"])
+def test_logs_alone_are_not_judged_by_what_only_a_session_knows(mode):
+    run = MadeRun(*every_scenario()[0], mode)
+    in_session = {v.rule for v in judge(run.facts())}
+    run.departures = None
+    alone = {v.rule for v in judge(run.facts())}
+    assert in_session - alone == {"accuracy_generation" if mode == "accuracy" else "generation"}
+
+
 def test_smoke_shortens_and_never_passes():
     run = MadeRun(*every_scenario()[0], "performance")
     run.entries["effective_min_duration_ms"] = 10_000
