@@ -252,6 +252,13 @@ def test_ctrl_c_leaves_what_was_scored(runs: Runs) -> None:
     assert (meta["status"], meta["reason"]) == ("failed", "interrupted (KeyboardInterrupt)")
 
 
+def test_a_baseline_of_other_questions_is_a_usage_error(runs: Runs, tmp_path: Path) -> None:
+    baseline = runs.whole.result().folder
+    run = run_suite(tmp_path, *ARGUMENTS, f"--baseline={baseline}", "--mmlu-limit=57")
+    assert run.exit_code == 4, run.output
+    assert f"not comparable: questions: baseline {QUESTIONS}, this run 57" in run.output
+
+
 def test_a_context_too_small_says_what_fits(tmp_path: Path) -> None:
     run = run_suite(tmp_path, *ARGUMENTS, "--max-model-len=120")
     assert run.exit_code == 1
