@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import pty
@@ -31,11 +32,11 @@ def on_a_terminal(*arguments: str, **environment: str) -> str:
     os.close(its)
     shown = b""
     try:
-        # Reading a terminal whose other end is closed is an error.
         while part := os.read(ours, 65_536):
             shown += part
-    except OSError:
-        pass
+    except OSError as error:
+        # So it is where the other end of a terminal is closed.
+        assert error.errno == errno.EIO
     os.close(ours)
     process.wait(60)
     return re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", shown.decode()).replace("\r", "\n")
