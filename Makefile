@@ -35,7 +35,7 @@ submission-check: setup ## judge a finished submission tree (TREE=DIR)
 	$(PYTEST) -m compliance --logs=$(TREE) $(ARGS)
 
 submission-proof: setup ## full-size trees of replayed answers, and the official checker's word
-	$(PYTEST) meta_tests/test_full_size.py -m slow -s $(ARGS)
+	$(PYTEST) meta_tests/proof/test_full_size.py -m slow -s $(ARGS)
 
 mmlu: setup       ## the MMLU score, through lm-eval on the same engine
 	$(PYTEST) -m mmlu $(ARGS)
@@ -44,7 +44,7 @@ test: setup       ## the tests of the suite itself
 	$(PYTEST) meta_tests -m "not slow" $(ARGS)
 
 test-slow: setup  ## the long tests of the suite itself
-	$(PYTEST) meta_tests -m slow --ignore=meta_tests/test_full_size.py $(ARGS)
+	$(PYTEST) meta_tests -m slow --ignore=meta_tests/proof/test_full_size.py $(ARGS)
 
 perf: setup       ## what the suite itself costs, beside the bare engine
 	.venv/bin/python -m perf.offline_overhead

@@ -10,12 +10,13 @@ from pathlib import Path
 from typing import Any
 
 from mlperf_suite.benchmarks.audits import TEST06_AUDIT, TEST06_TOOK
+from mlperf_suite.benchmarks.definition import BENCHMARKS, MIN_DURATION_MS, Benchmark, Scenario
 from mlperf_suite.benchmarks.rounds import ROUNDS, Round
-from mlperf_suite.benchmarks.table import BENCHMARKS, MIN_DURATION_MS, Benchmark, Scenario
-from mlperf_suite.benchmarks.tasks import BASELINES
+from mlperf_suite.benchmarks.workload import BASELINES
 from mlperf_suite.compliance.accuracy_txt import parse_accuracy_txt
 from mlperf_suite.compliance.rules import Division, RunFacts, SubmittedTexts
-from mlperf_suite.compliance.submission import SYSTEM_FIELDS_FILLED, SYSTEM_FIELDS_PRESENT
+from mlperf_suite.compliance.submission_rules import SYSTEM_FIELDS_FILLED, SYSTEM_FIELDS_PRESENT
+from mlperf_suite.loadgen.load_plan import TEST_MODES, Mode
 from mlperf_suite.loadgen.logs import (
     ACCURACY,
     DETAIL,
@@ -24,7 +25,6 @@ from mlperf_suite.loadgen.logs import (
     RunLogs,
     parse_detail,
 )
-from mlperf_suite.loadgen.plan import TEST_MODES, Mode
 
 HASH = "0123456789abcdef" * 4
 

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from mlperf_suite.engines.replay import Pace, ReplayEngine
-from mlperf_suite.loadgen.plan import Mode
-from mlperf_suite.session import Session
+from mlperf_suite.loadgen.load_plan import Mode
+from mlperf_suite.session.executor import Session
 
 
 def mode_under_way(suite: Session) -> Mode:

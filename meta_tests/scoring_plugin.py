@@ -18,7 +18,7 @@ from mlperf_suite.engines.protocol import EngineDescription
 from mlperf_suite.engines.scoring import Likelihood, Score, ScoreRequest
 from mlperf_suite.engines.stand_in import Delays, StandInEngine
 from mlperf_suite.errors import EngineDiedError
-from mlperf_suite.session import Session
+from mlperf_suite.session.executor import Session
 
 
 class ScoringStandIn(StandInEngine):

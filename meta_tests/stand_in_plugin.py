@@ -18,12 +18,12 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from mlperf_suite.benchmarks.table import RUNNABLE
-from mlperf_suite.benchmarks.tasks import Generation
+from mlperf_suite.benchmarks.definition import RUNNABLE
+from mlperf_suite.benchmarks.workload import Generation
 from mlperf_suite.engines.protocol import Listener, Request
 from mlperf_suite.engines.stand_in import Delays, StandInEngine
 from mlperf_suite.errors import EngineError
-from mlperf_suite.session import Session
+from mlperf_suite.session.executor import Session
 
 Answers = dict[tuple[int, ...], list[int]]
 KINDS: dict[str, Callable[[list[list[int]]], list[list[int]]]] = {

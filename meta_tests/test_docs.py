@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from meta_tests.conftest import ROOT
-from mlperf_suite.config import OPTIONS
+from mlperf_suite.settings import OPTIONS
 
 ENGLISH, KOREAN = ROOT / "README.md", ROOT / "docs" / "README.ko.md"
 WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))

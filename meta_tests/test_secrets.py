@@ -9,9 +9,9 @@ import pytest
 
 from meta_tests.conftest import SuiteRun, run_suite
 from mlperf_suite import secrets
-from mlperf_suite.config import resolve_settings
 from mlperf_suite.errors import SuiteError, UsageError
 from mlperf_suite.results.run_folder import write_json
+from mlperf_suite.settings import resolve_settings
 
 TOKEN, KEY, ARGUMENT = "hf_plantedTOKEN0123456789", "sk-planted-KEY-98765", 'planted"ARG<&>55'
 COMMAND = ("-m", "offline and accuracy and datacenter", "-p", "meta_tests.stand_in_plugin")

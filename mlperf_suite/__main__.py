@@ -41,7 +41,7 @@ def _add_compare(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
 
 def _compare(arguments: argparse.Namespace) -> int:
     from mlperf_suite.reports.comparing import PLOT_FORMATS, comparison_table, plot_comparison
-    from mlperf_suite.results.reference import load_reference
+    from mlperf_suite.results.baseline import load_reference
 
     if len(arguments.runs) < 2:
         raise UsageError("compare: at least two runs")
@@ -101,7 +101,7 @@ def _add_submission(commands: argparse._SubParsersAction[argparse.ArgumentParser
 
 
 def _submission(arguments: argparse.Namespace) -> int:
-    from mlperf_suite.results.system import describe_system
+    from mlperf_suite.hardware import describe_system
     from mlperf_suite.submission.build import RefusedError, SubmissionRequest, build_submission
 
     request = SubmissionRequest(

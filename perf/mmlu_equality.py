@@ -20,8 +20,8 @@ from pathlib import Path
 from typing import Any
 
 from mlperf_suite.assets import embedded_model_dir
-from mlperf_suite.datasets.mmlu import Mmlu, load_mmlu
-from mlperf_suite.datasets.prompts import load_tokenizer
+from mlperf_suite.benchmarks.prompts import load_tokenizer
+from mlperf_suite.datasets.mmlu_questions import Mmlu, load_mmlu
 from mlperf_suite.engines.scoring import Likelihood, Score, ScoringEngine
 from mlperf_suite.engines.vllm_engine import (
     VLLM_DTYPES,
@@ -30,10 +30,10 @@ from mlperf_suite.engines.vllm_engine import (
     VllmEngine,
     vllm_environment,
 )
+from mlperf_suite.mmlu.engine_lm import EngineLM
 from mlperf_suite.mmlu.evaluation import Sample, Scores, evaluate
 from mlperf_suite.mmlu.journal import Journal, Key
-from mlperf_suite.mmlu.model import EngineLM
-from mlperf_suite.mmlu.tasks import load_tasks, quiet_lm_eval
+from mlperf_suite.mmlu.lm_eval_tasks import load_tasks, quiet_lm_eval
 
 TOLERANCE = 0.02
 """In log-probability: two best choices nearer than this are equal, as bf16 rounds."""

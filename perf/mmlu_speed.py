@@ -20,14 +20,14 @@ from pathlib import Path
 from typing import Any
 
 from mlperf_suite.assets import embedded_model_dir
-from mlperf_suite.datasets.mmlu import Mmlu, load_mmlu
-from mlperf_suite.datasets.prompts import load_tokenizer
+from mlperf_suite.benchmarks.prompts import load_tokenizer
+from mlperf_suite.datasets.mmlu_questions import Mmlu, load_mmlu
 from mlperf_suite.engines.scoring import ScoringEngine
 from mlperf_suite.engines.vllm_engine import VllmConfig, VllmEngine
+from mlperf_suite.mmlu.engine_lm import EngineLM
 from mlperf_suite.mmlu.evaluation import Scores, evaluate
 from mlperf_suite.mmlu.journal import Journal
-from mlperf_suite.mmlu.model import EngineLM
-from mlperf_suite.mmlu.tasks import load_tasks
+from mlperf_suite.mmlu.lm_eval_tasks import load_tasks
 from perf.mmlu_equality import ask_lm_eval, lm_eval_backend, report
 
 

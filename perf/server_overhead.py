@@ -19,13 +19,13 @@ from typing import Any
 import mlperf_loadgen as lg
 import numpy as np
 
+from mlperf_suite.benchmarks.definition import LLAMA3_1_8B
 from mlperf_suite.benchmarks.rounds import DEFAULT_ROUND, ROUNDS
-from mlperf_suite.benchmarks.table import LLAMA3_1_8B
-from mlperf_suite.benchmarks.tasks import Generation
+from mlperf_suite.benchmarks.workload import Generation
 from mlperf_suite.engines.stand_in import Delays, StandInEngine
 from mlperf_suite.loadgen import runner
+from mlperf_suite.loadgen.load_plan import LoadPlan, Shortened, plan_run
 from mlperf_suite.loadgen.logs import DetailLog, read_logs
-from mlperf_suite.loadgen.plan import LoadPlan, Shortened, plan_run
 
 _SAMPLES = 1000
 _ANSWER = list(range(100))

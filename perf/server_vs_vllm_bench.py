@@ -23,13 +23,13 @@ import urllib.request
 from pathlib import Path
 from typing import Any
 
+from mlperf_suite.benchmarks.definition import LLAMA3_1_8B
 from mlperf_suite.benchmarks.rounds import DEFAULT_ROUND, ROUNDS
-from mlperf_suite.benchmarks.table import LLAMA3_1_8B
-from mlperf_suite.benchmarks.tasks import EMBEDDED
-from mlperf_suite.config import resolve_settings
-from mlperf_suite.loadgen.plan import Shortened, plan_run
+from mlperf_suite.benchmarks.workload import EMBEDDED
+from mlperf_suite.loadgen.load_plan import Shortened, plan_run
 from mlperf_suite.loadgen.runner import run_loadgen
-from mlperf_suite.session import Session, load_vllm
+from mlperf_suite.session.executor import Session, load_vllm
+from mlperf_suite.settings import resolve_settings
 from perf.offline_overhead import Silent
 
 _BENCH = "--as-vllm-bench"

@@ -1,4 +1,1 @@
-"""The proof of the submission command: runs of full size, their tree, the checker's word.
-
-`python -m meta_tests.proof` makes all of it; the engine is a replay, so nothing is measured.
-"""
+"""Tests of proof."""

@@ -1,1 +1,1 @@
-"""What MLPerf says, as data: benchmarks, scenarios, rounds, limits, tasks and baselines."""
+"""What MLPerf says: a file for each benchmark, the rounds, the audits."""

@@ -13,13 +13,13 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from mlperf_suite.benchmarks.audits import TEST06_AUDIT, TEST06_TOOK
+from mlperf_suite.benchmarks.definition import MIN_DURATION_MS, Benchmark, Scenario
 from mlperf_suite.benchmarks.rounds import Round, round_of_seeds
-from mlperf_suite.benchmarks.table import MIN_DURATION_MS, Benchmark, Scenario
-from mlperf_suite.benchmarks.tasks import BASELINES, Baseline
+from mlperf_suite.benchmarks.workload import BASELINES, Baseline
 from mlperf_suite.compliance.accuracy_txt import parse_accuracy_txt
 from mlperf_suite.compliance.verdict import Verdict, not_judged, verdict
+from mlperf_suite.loadgen.load_plan import TEST_MODES, Mode
 from mlperf_suite.loadgen.logs import ACCURACY, DETAIL, LoggedSample, RunLogs
-from mlperf_suite.loadgen.plan import TEST_MODES, Mode
 
 Division = Literal["closed", "open"]
 

@@ -8,14 +8,13 @@ folder of them, of that shape.
 from __future__ import annotations
 
 import glob
-import hashlib
 import json
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
+from mlperf_suite.datasets.samples import Sample, Samples
 from mlperf_suite.errors import DatasetError
 
 EMBEDDED_NEWS = Path(__file__).parent / "embedded" / "news.jsonl"
@@ -26,63 +25,29 @@ HUB_NAMES = {
 _HUB_CONFIG, _HUB_SPLIT = "3.0.0", "validation"
 # The official preparation renames the hub's columns: article to input, highlights to output.
 _FIELDS = (("article", "highlights"), ("input", "output"))
-_FULL_SPLIT, _EDGE_SEED = 13_368, 42
+_FULL_SPLIT, _EDGE_SAMPLES, _EDGE_SEED = 13_368, 5_000, 42
 _SUFFIXES = (".json", ".jsonl", ".parquet")
 
 
-@dataclass(frozen=True, slots=True)
-class NewsItem:
-    """One sample: `article` is summarized, `highlights` is the reference summary."""
+def edge_draw(news: Samples) -> Samples:
+    """The edge benchmark's 5,000 samples of the full validation split; other data as it is.
 
-    article: str
-    highlights: str
-
-
-@dataclass(frozen=True, slots=True)
-class News:
-    """A data set in its order: a sample's index in `items` is its index in LoadGen's QSL."""
-
-    name: str
-    items: tuple[NewsItem, ...]
-
-    @property
-    def sha256(self) -> str:
-        """A fingerprint of the content, to tell whether two runs used the same data."""
-        digest = hashlib.sha256()
-        for item in self.items:
-            digest.update(json.dumps([item.article, item.highlights]).encode())
-        return digest.hexdigest()
-
-    def first(self, count: int | None) -> News:
-        """The first `count` samples; None is all. Raises DatasetError where there are fewer."""
-        if count is None:
-            return self
-        if not 1 <= count <= len(self.items):
-            raise DatasetError(
-                f"--total-sample-count {count}: {self.name} has {len(self.items)} samples, "
-                f"allowed is 1 to {len(self.items)}, or auto"
-            )
-        return News(self.name, self.items[:count])
-
-    def for_benchmark(self, samples: int) -> News:
-        """What a benchmark of `samples` samples takes of this data.
-
-        The edge benchmark's 5,000 are drawn from the full validation split, in the way of the
-        official preparation: `datasets.Dataset.shuffle(seed=42)`, which is NumPy's permutation.
-        """
-        if len(self.items) != _FULL_SPLIT or samples >= _FULL_SPLIT:
-            return self
-        order = np.random.default_rng(_EDGE_SEED).permutation(_FULL_SPLIT)[:samples]
-        return News(self.name, tuple(self.items[i] for i in order))
+    Drawn in the way of the official preparation:
+    `datasets.Dataset.shuffle(seed=42)`, which is NumPy's permutation.
+    """
+    if len(news.items) != _FULL_SPLIT:
+        return news
+    order = np.random.default_rng(_EDGE_SEED).permutation(_FULL_SPLIT)[:_EDGE_SAMPLES]
+    return Samples(news.name, tuple(news.items[i] for i in order))
 
 
-def load_news(source: str, token: str | None = None) -> News:
+def load_news(source: str, token: str | None = None) -> Samples:
     """Load a data set: `embedded`, `cnn_dailymail` (the hub's), or a file or folder.
 
     Raises DatasetError that names the file, the row and the field.
     """
     if source == "embedded":
-        return News("embedded", _items(EMBEDDED_NEWS, _rows(EMBEDDED_NEWS)))
+        return Samples("embedded", _items(EMBEDDED_NEWS, _rows(EMBEDDED_NEWS)))
     if source in HUB_NAMES:
         return _from_hub(HUB_NAMES[source], token)
     path = Path(source).expanduser()
@@ -93,7 +58,7 @@ def load_news(source: str, token: str | None = None) -> News:
         )
     files = _data_files(path)
     items = tuple(item for file in files for item in _items(file, _rows(file)))
-    return News(path.name, items)
+    return Samples(path.name, items)
 
 
 def _data_files(path: Path) -> list[Path]:
@@ -181,14 +146,14 @@ def _parquet_rows(path: Path) -> Iterator[tuple[str, object]]:
         raise DatasetError(f"--dataset {path}: not a readable parquet file: {reason}") from error
 
 
-def _items(path: Path, rows: Iterable[tuple[str, object]]) -> tuple[NewsItem, ...]:
+def _items(path: Path, rows: Iterable[tuple[str, object]]) -> tuple[Sample, ...]:
     items = tuple(_item(path, place, row) for place, row in rows)
     if not items:
         raise DatasetError(f"--dataset {path}: the file has no rows")
     return items
 
 
-def _item(path: Path, place: str, row: object) -> NewsItem:
+def _item(path: Path, place: str, row: object) -> Sample:
     if not isinstance(row, Mapping):
         raise DatasetError(
             f"--dataset {path}: {place}: expected an object with article and highlights, "
@@ -207,10 +172,10 @@ def _item(path: Path, place: str, row: object) -> NewsItem:
             problem = f"is not valid Unicode at character {error.start}"
             raise DatasetError(f"--dataset {path}: {place}: field '{field}' {problem}") from error
         values.append(value)
-    return NewsItem(*values)
+    return Sample(*values)
 
 
-def _from_hub(repository: str, token: str | None) -> News:
+def _from_hub(repository: str, token: str | None) -> Samples:
     from datasets import load_dataset
 
     try:
@@ -223,4 +188,4 @@ def _from_hub(repository: str, token: str | None) -> News:
             "give a local copy with --dataset FILE"
         ) from error
     rows = ((f"row {number}", row) for number, row in enumerate(table, 1))
-    return News("cnn_dailymail", _items(Path(repository), rows))
+    return Samples("cnn_dailymail", _items(Path(repository), rows))

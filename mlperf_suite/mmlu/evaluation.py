@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from mlperf_suite.benchmarks.mmlu import DOMAIN_OF, LETTERS
+from mlperf_suite.datasets.mmlu_subjects import DOMAIN_OF, LETTERS
 from mlperf_suite.mmlu.journal import Journal, Key
 
 _ACC, _STDERR = "acc,none", "acc_stderr,none"
@@ -60,7 +60,7 @@ def evaluate(lm: Any, tasks: dict[str, Any], journal: Journal) -> Scores:
     """Score every question of the tasks. Raises what the model raises."""
     import lm_eval
 
-    from mlperf_suite.mmlu.tasks import GROUP_OF_DOMAIN, TASK_PREFIX, quiet_lm_eval
+    from mlperf_suite.mmlu.lm_eval_tasks import GROUP_OF_DOMAIN, TASK_PREFIX, quiet_lm_eval
 
     with quiet_lm_eval():
         found = lm_eval.evaluate(lm, tasks, bootstrap_iters=1, log_samples=True)

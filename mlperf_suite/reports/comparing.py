@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from mlperf_suite.reports.figures import BLUE, ORANGE
 from mlperf_suite.reports.markdown import in_cell
+from mlperf_suite.reports.plots import BLUE, ORANGE
 from mlperf_suite.reports.view import shown, view_of
+from mlperf_suite.results.baseline import Reference
 from mlperf_suite.results.reading import part
-from mlperf_suite.results.reference import Reference
 from mlperf_suite.results.regression import METRICS, Metric, differences, samples_of
 
 PLOT_FORMATS = (".png", ".svg", ".pdf")

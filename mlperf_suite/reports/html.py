@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import Any
 
-from mlperf_suite.reports.figures import Plot
+from mlperf_suite.reports.plots import Plot
 from mlperf_suite.reports.view import view_of
 
 

@@ -10,7 +10,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from mlperf_suite.compliance.judging import Judged
+from mlperf_suite.judging.judge import Judged
 from mlperf_suite.reports.view import early_stopping_estimates, early_stopping_lines, peak_line
 
 _COLOURS = {

@@ -10,9 +10,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from mlperf_suite.benchmarks.table import BENCHMARKS, Scenario
-from mlperf_suite.loadgen.peak import UNBOUNDED
+from mlperf_suite.benchmarks.definition import BENCHMARKS, Scenario
 from mlperf_suite.results.reading import items, number, part
+from mlperf_suite.session.peak_search import UNBOUNDED
 
 Row = tuple[str, str]
 _TIMES = (("latency", "latency_ms"), ("TTFT", "ttft_ms"), ("TPOT", "tpot_ms"))

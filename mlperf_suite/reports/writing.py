@@ -10,14 +10,14 @@ from typing import Any
 from mlperf_suite.errors import UsageError
 from mlperf_suite.loadgen.logs import read_logs
 from mlperf_suite.loadgen.timeline import read_timeline
-from mlperf_suite.reports.figures import plots_of
 from mlperf_suite.reports.html import report_html
 from mlperf_suite.reports.markdown import report_markdown
-from mlperf_suite.reports.mmlu import mmlu_html, mmlu_markdown
+from mlperf_suite.reports.mmlu_report import mmlu_html, mmlu_markdown
+from mlperf_suite.reports.plots import plots_of
 from mlperf_suite.reports.view import scenario_of
+from mlperf_suite.results.baseline import MMLU_KIND
 from mlperf_suite.results.metrics import performance_metrics
 from mlperf_suite.results.reading import items, number, part
-from mlperf_suite.results.reference import MMLU_KIND
 from mlperf_suite.results.run_folder import SUMMARY_JSON, read_config, read_summary, write_json
 
 SAMPLES_JSON = "samples.json"

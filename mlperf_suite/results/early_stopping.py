@@ -15,7 +15,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from mlperf_suite.benchmarks.table import Scenario
+from mlperf_suite.benchmarks.definition import Scenario
 from mlperf_suite.compliance.verdict import in_words
 from mlperf_suite.loadgen.logs import DetailLog
 from mlperf_suite.loadgen.timeline import Timeline

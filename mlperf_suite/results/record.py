@@ -7,17 +7,17 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from mlperf_suite.accuracy.rouge import RougeScores
-from mlperf_suite.benchmarks.table import Benchmark, Category, Scenario
-from mlperf_suite.benchmarks.tasks import ROUGE_NAMES
+from mlperf_suite.benchmarks.definition import Benchmark, Category, Scenario
+from mlperf_suite.benchmarks.workload import ROUGE_NAMES
 from mlperf_suite.compliance.rules import RunFacts, accuracy_verdict
 from mlperf_suite.compliance.verdict import Verdict
-from mlperf_suite.config import Settings
-from mlperf_suite.loadgen.peak import PeakSearch
-from mlperf_suite.loadgen.plan import Mode
+from mlperf_suite.hardware import describe_system
+from mlperf_suite.loadgen.load_plan import Mode
 from mlperf_suite.loadgen.runner import loadgen_version
 from mlperf_suite.results.run_folder import RunFolder
-from mlperf_suite.results.system import describe_system
+from mlperf_suite.scorers.rouge import RougeScores
+from mlperf_suite.session.peak_search import PeakSearch
+from mlperf_suite.settings import Settings
 
 SCHEMA_VERSION = 4
 """Of summary.json. 2 added run.performance.blocks, repeats and target_qps, run.accuracy's

@@ -15,21 +15,21 @@ from pathlib import Path
 from typing import Any
 
 from mlperf_suite.benchmarks.rounds import Round
-from mlperf_suite.compliance.judging import ACCURACY_TXT, VERIFY_TXT, judge_folder
 from mlperf_suite.compliance.rules import Division
-from mlperf_suite.compliance.submission import STATUSES, missing_system_fields
+from mlperf_suite.compliance.submission_rules import STATUSES, missing_system_fields
 from mlperf_suite.errors import SuiteError, UsageError
+from mlperf_suite.judging.judge import ACCURACY_TXT, VERIFY_TXT, judge_folder
+from mlperf_suite.loadgen.load_plan import Mode
 from mlperf_suite.loadgen.logs import ACCURACY, DETAIL, SUMMARY
-from mlperf_suite.loadgen.plan import Mode
 from mlperf_suite.results.run_folder import file_sha256, write_json
-from mlperf_suite.submission.runs import (
+from mlperf_suite.submission.evidence import (
     SuiteRun,
     read_run,
     refusals_of_pair,
     refusals_of_run,
     refusals_of_systems,
 )
-from mlperf_suite.submission.system import describe_machine, different_machine
+from mlperf_suite.submission.system_description import describe_machine, different_machine
 from mlperf_suite.submission.texts import (
     REPLAY_NOTICE,
     accuracy_txt,

@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Any
 
 from mlperf_suite import __version__
-from mlperf_suite.benchmarks.tasks import OFFICIAL, ROUGE_NAMES
-from mlperf_suite.compliance.submission import MEASUREMENT_FIELDS
-from mlperf_suite.config import engine_arg_text
+from mlperf_suite.benchmarks.workload import OFFICIAL, ROUGE_NAMES
+from mlperf_suite.compliance.submission_rules import MEASUREMENT_FIELDS
 from mlperf_suite.results.reading import part
-from mlperf_suite.submission.runs import SuiteRun
+from mlperf_suite.settings import engine_arg_text
+from mlperf_suite.submission.evidence import SuiteRun
 
 REPLAY_NOTICE = (
     "Made from a replay of prepared answers at a set pace, to prove the form of a submission: "

@@ -1,0 +1,119 @@
+"""Prompts as token ids: the official text and cut, and the embedded model's chat wrapping."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors
+from transformers import PreTrainedTokenizerFast
+
+from mlperf_suite.assets import embedded_model_dir
+from mlperf_suite.benchmarks.prompts import encode_prompts, load_tokenizer
+from mlperf_suite.benchmarks.workload import EMBEDDED, OFFICIAL
+from mlperf_suite.datasets.news import NewsItem, load_news
+from mlperf_suite.errors import UsageError
+
+BOS = "<|begin_of_text|>"
+OFFICIAL_TEXT = (
+    "Summarize the following news article in 128 tokens. Please output the summary only, "
+    "without any other text.\n\nArticle:\nARTICLE\n\nSummary:"
+)
+
+
+def news(*articles: str) -> list[NewsItem]:
+    return [NewsItem(article, "highlights") for article in articles]
+
+
+@pytest.fixture(scope="module")
+def llama_like(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """A tokenizer of Llama's shape (byte level, BOS by post-processor), one token for each byte."""
+    alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
+    vocabulary = {symbol: number for number, symbol in enumerate([BOS, "<|eot_id|>", *alphabet])}
+    tokenizer = Tokenizer(models.BPE(vocab=vocabulary, merges=[]))
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tokenizer.decoder = decoders.ByteLevel()
+    tokenizer.post_processor = processors.TemplateProcessing(
+        single=f"{BOS} $A", special_tokens=[(BOS, vocabulary[BOS])]
+    )
+    folder = tmp_path_factory.mktemp("llama-like")
+    fast = PreTrainedTokenizerFast(
+        tokenizer_object=tokenizer, bos_token=BOS, eos_token="<|eot_id|>", model_max_length=131_072
+    )
+    fast.save_pretrained(folder)
+    return load_tokenizer(str(folder))
+
+
+@pytest.fixture(scope="module")
+def embedded() -> Any:
+    return load_tokenizer(str(embedded_model_dir()))
+
+
+def test_the_official_prompt_is_raw_text_with_one_bos(llama_like: Any) -> None:
+    (prompt,) = encode_prompts(news("Two {boats} sank."), OFFICIAL, llama_like)
+    assert prompt[0] == llama_like.bos_token_id
+    assert prompt.count(llama_like.bos_token_id) == 1
+    assert llama_like.eos_token_id not in prompt
+    expected = OFFICIAL_TEXT.replace("ARTICLE", "Two {boats} sank.")
+    assert llama_like.decode(prompt[1:], clean_up_tokenization_spaces=False) == expected
+    assert len(prompt) == 1 + len(expected)
+
+
+@pytest.mark.parametrize("article_tokens", [7_800, 7_900, 20_000])
+def test_the_official_prompt_is_cut_at_8000_tokens_on_the_right(
+    llama_like: Any, article_tokens: int
+) -> None:
+    article = "".join(chr(ord("a") + i % 26) for i in range(article_tokens))
+    (prompt,) = encode_prompts(news(article), OFFICIAL, llama_like)
+    text = OFFICIAL_TEXT.replace("ARTICLE", article)
+    assert len(prompt) == min(8000, 1 + len(text))
+    decoded = llama_like.decode(prompt[1:], clean_up_tokenization_spaces=False)
+    assert decoded == text[: len(prompt) - 1]
+
+
+@settings(max_examples=50)
+@given(articles=st.lists(st.text(min_size=1, max_size=60), min_size=1, max_size=4))
+def test_any_articles_stand_unchanged_and_in_order_in_their_prompts(
+    llama_like: Any, articles: list[str]
+) -> None:
+    prompts = encode_prompts(news(*articles), OFFICIAL, llama_like)
+    decoded = [llama_like.decode(p[1:], clean_up_tokenization_spaces=False) for p in prompts]
+    assert decoded == [OFFICIAL_TEXT.replace("ARTICLE", article) for article in articles]
+
+
+def test_the_embedded_prompts_are_one_user_message_in_the_models_own_template(
+    embedded: Any,
+) -> None:
+    items = load_news("embedded").items
+    expected = [
+        embedded.apply_chat_template(
+            [{"role": "user", "content": OFFICIAL_TEXT.replace("ARTICLE", item.article)}],
+            add_generation_prompt=True,
+            tokenize=True,
+            return_dict=False,
+        )
+        for item in items
+    ]
+    assert encode_prompts(items, EMBEDDED, embedded) == expected
+    assert all(embedded.decode(ids).endswith("<|im_start|>assistant\n") for ids in expected)
+
+
+def test_a_chat_template_with_bos_gets_no_second_one(llama_like: Any) -> None:
+    llama_like.chat_template = (
+        "{{ bos_token }}{% for message in messages %}{{ message.content }}{% endfor %}"
+    )
+    chat = dataclasses.replace(OFFICIAL, chat=True)
+    (prompt,) = encode_prompts(news("Boats."), chat, llama_like)
+    assert prompt.count(llama_like.bos_token_id) == 1
+
+
+def test_a_folder_without_a_tokenizer_is_one_line(tmp_path: Path) -> None:
+    with pytest.raises(UsageError) as caught:
+        load_tokenizer(str(tmp_path))
+    message = str(caught.value)
+    assert message.startswith(f"--model {tmp_path}: no tokenizer in this folder: ")
+    assert len(message.splitlines()) == 1

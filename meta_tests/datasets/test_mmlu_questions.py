@@ -1,0 +1,225 @@
+"""MMLU's questions: the embedded ones, the published shapes, and what is wrong with bad ones."""
+
+from __future__ import annotations
+
+import csv
+from collections import Counter
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
+
+from meta_tests.conftest import ROOT
+from mlperf_suite.datasets.mmlu_questions import EMBEDDED_MMLU, Mmlu, Question, load_mmlu
+from mlperf_suite.datasets.mmlu_subjects import DOMAIN_OF, SUBJECTS
+from mlperf_suite.errors import DatasetError, UsageError
+
+REAL = ROOT.parent / "shared" / "data" / "mmlu"
+EMBEDDED = load_mmlu("embedded")
+GOOD_ROW = ["What is 1 + 1?", "1", "2", "3", "4", "1"]
+
+
+def write_csv(path: Path, *rows: list[str]) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("w", newline="", encoding="utf-8") as file:
+        csv.writer(file).writerows(rows)
+    return path
+
+
+def write_parquet(path: Path, rows: list[dict[str, object]]) -> None:
+    from datasets import Dataset
+
+    path.parent.mkdir(parents=True, exist_ok=True)
+    Dataset.from_list(rows).to_parquet(path)
+
+
+def test_every_subject_has_a_worked_example_and_two_questions() -> None:
+    assert sorted(EMBEDDED.dev) == sorted(EMBEDDED.test) == list(SUBJECTS)
+    assert len(SUBJECTS) == 57
+    assert all(len(questions) >= 1 for questions in EMBEDDED.dev.values())
+    assert all(len(questions) >= 2 for questions in EMBEDDED.test.values())
+
+
+def test_no_letter_is_right_far_more_often_than_another() -> None:
+    right = Counter(q.answer for questions in EMBEDDED.test.values() for q in questions)
+    assert set(right) == {0, 1, 2, 3}
+    assert max(right.values()) - min(right.values()) <= 10
+
+
+def test_every_embedded_question_has_four_different_choices() -> None:
+    for split in (EMBEDDED.dev, EMBEDDED.test):
+        for questions in split.values():
+            for question in questions:
+                assert len(set(question.choices)) == 4, question
+
+
+@pytest.mark.skipif(not REAL.is_dir(), reason="no real questions beside the project")
+def test_no_embedded_question_is_one_of_the_published_ones() -> None:
+    real = load_mmlu(str(REAL))
+    published = {q.question for s in (real.dev, real.test) for qs in s.values() for q in qs}
+    own = {q.question for s in (EMBEDDED.dev, EMBEDDED.test) for qs in s.values() for q in qs}
+    assert not own & published
+
+
+def test_the_domains_are_those_of_lm_eval() -> None:
+    spec = find_spec("lm_eval")
+    assert spec is not None
+    assert spec.origin is not None
+    folder = Path(spec.origin).parent / "tasks" / "mmlu" / "default"
+    tags = {
+        "mmlu_stem_tasks": "STEM",
+        "mmlu_humanities_tasks": "Humanities",
+        "mmlu_social_sciences_tasks": "Social Sciences",
+        "mmlu_other_tasks": "Other",
+    }
+    theirs = {}
+    for path in folder.glob("mmlu_*.yaml"):
+        task = yaml.safe_load(path.read_text())
+        theirs[task["dataset_name"]] = tags[task["tag"]]
+    assert theirs == DOMAIN_OF
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        pytest.param([GOOD_ROW], id="no header, number"),
+        pytest.param([[*GOOD_ROW[:5], "B"]], id="no header, letter"),
+        pytest.param(
+            [["question", "choice0", "choice1", "choice2", "choice3", "answer"], GOOD_ROW],
+            id="header",
+        ),
+    ],
+)
+def test_the_published_csv_shapes(tmp_path: Path, rows: list[list[str]]) -> None:
+    write_csv(tmp_path / "test" / "anatomy_test.csv", *rows)
+    write_csv(tmp_path / "dev" / "anatomy_dev.csv", GOOD_ROW)
+    write_csv(tmp_path / "val" / "anatomy_val.csv", GOOD_ROW, GOOD_ROW)
+    found = load_mmlu(str(tmp_path))
+    expected = (Question("What is 1 + 1?", ("1", "2", "3", "4"), 1),)
+    assert found.test == {"anatomy": expected}
+    assert found.dev == {"anatomy": expected}
+
+
+@pytest.mark.parametrize("shape", ["by subject", "subject column", "both"])
+def test_the_published_parquet_shapes(tmp_path: Path, shape: str) -> None:
+    row = {"question": "What is 1 + 1?", "choices": ["1", "2", "3", "4"], "answer": 1}
+    for split in ("dev", "test", "validation"):
+        if shape != "subject column":
+            write_parquet(tmp_path / "anatomy" / f"{split}-00000-of-00001.parquet", [row])
+        if shape != "by subject":
+            rows = [{**row, "subject": "anatomy"}]
+            write_parquet(tmp_path / "all" / f"{split}-00000-of-00001.parquet", rows)
+    found = load_mmlu(str(tmp_path))
+    expected = {"anatomy": (Question("What is 1 + 1?", ("1", "2", "3", "4"), 1),)}
+    assert (found.dev, found.test) == (expected, expected)
+
+
+@pytest.mark.parametrize(
+    ("row", "problem"),
+    [
+        ([*GOOD_ROW[:5], "4"], "the answer is '4'; allowed are 0 to 3, or A to D"),
+        ([*GOOD_ROW[:5], ""], "the answer is ''"),
+        (GOOD_ROW[:5], "expected 6 fields (question, four choices, answer), found 5"),
+        (["  ", *GOOD_ROW[1:]], "the question is empty"),
+    ],
+)
+def test_a_bad_row_is_named_with_its_file_and_line(
+    tmp_path: Path, row: list[str], problem: str
+) -> None:
+    two_lines = ["Which is it,\nthis or that?", *GOOD_ROW[1:]]
+    path = write_csv(tmp_path / "anatomy_test.csv", two_lines, GOOD_ROW, row, GOOD_ROW)
+    with pytest.raises(DatasetError) as caught:
+        load_mmlu(str(tmp_path))
+    assert str(caught.value).startswith(f"--mmlu-data {path}: line 4: ")
+    assert problem in str(caught.value)
+
+
+def test_a_quote_that_never_ends_is_named_with_its_line(tmp_path: Path) -> None:
+    path = tmp_path / "anatomy_test.csv"
+    path.write_text('What?,1,2,3,4,1\n"What?,1,2,3,4,1\nWhat?,1,2,3,4,1\n')
+    with pytest.raises(DatasetError, match=r"anatomy_test.csv: line 2: not a CSV row"):
+        load_mmlu(str(tmp_path))
+
+
+def test_an_unknown_subject_is_answered_with_the_nearest(tmp_path: Path) -> None:
+    write_csv(tmp_path / "colege_phisics_test.csv", GOOD_ROW)
+    with pytest.raises(DatasetError, match=r"'colege_phisics'; the nearest is 'college_physics'"):
+        load_mmlu(str(tmp_path))
+
+
+def test_the_hubs_questions(monkeypatch: pytest.MonkeyPatch) -> None:
+    row = {"question": "What is 1 + 1?", "choices": ["1", "2", "3", "4"], "answer": 1}
+    asked = []
+
+    def load_dataset(*names: str, split: str, token: str | None) -> list[dict[str, object]]:
+        asked.append((*names, split, token))
+        return [{**row, "subject": "anatomy"}]
+
+    monkeypatch.setattr("datasets.load_dataset", load_dataset)
+    found = load_mmlu("cais/mmlu", "a token")
+    expected = {"anatomy": (Question("What is 1 + 1?", ("1", "2", "3", "4"), 1),)}
+    assert (found.dev, found.test) == (expected, expected)
+    assert asked == [("cais/mmlu", "all", split, "a token") for split in ("dev", "test")]
+
+
+def test_a_hub_that_does_not_answer_names_the_way_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    def load_dataset(*names: str, **settings: object) -> None:
+        raise ConnectionError("no route\nto the hub")
+
+    monkeypatch.setattr("datasets.load_dataset", load_dataset)
+    with pytest.raises(DatasetError, match=r"\(no route\); give a local copy with --mmlu-data"):
+        load_mmlu("cais/mmlu")
+
+
+@pytest.mark.parametrize("source", ["no/such/folder", "mmlu", ""])
+def test_no_such_data(source: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(DatasetError, match=r"no such folder|holds no"):
+        load_mmlu(source)
+
+
+def test_more_shots_than_worked_examples(tmp_path: Path) -> None:
+    assert EMBEDDED.shots(None) == 1
+    assert EMBEDDED.shots(0) == 0
+    with pytest.raises(UsageError, match=r"--mmlu-shots 5: .* allowed is 0 to 1"):
+        EMBEDDED.shots(5)
+    write_csv(tmp_path / "anatomy_test.csv", GOOD_ROW)
+    write_csv(tmp_path / "anatomy_dev.csv", *[GOOD_ROW] * 5)
+    assert load_mmlu(str(tmp_path)).shots(None) == 5
+    write_csv(tmp_path / "virology_test.csv", GOOD_ROW)
+    with pytest.raises(UsageError, match="virology has 0 worked examples"):
+        load_mmlu(str(tmp_path)).shots(None)
+
+
+@given(
+    sizes=st.lists(st.integers(1, 30), min_size=1, max_size=57),
+    limit=st.none() | st.integers(1, 1000),
+)
+def test_a_limit_is_a_total_spread_evenly(sizes: list[int], limit: int | None) -> None:
+    questions = {
+        s: (Question("?", ("a", "b", "c", "d"), 0),) * n
+        for s, n in zip(SUBJECTS, sizes, strict=False)
+    }
+    taken = {s: len(r) for s, r in Mmlu("made up", {}, questions).chosen(limit).items()}
+    assert sum(taken.values()) == min(limit or sum(sizes), sum(sizes))
+    assert 0 not in taken.values()
+    for subject, questions_of in questions.items():
+        count = taken.get(subject, 0)
+        assert count <= len(questions_of)
+        # A subject that has questions left has as many as any other, less one at most.
+        if count < len(questions_of):
+            assert count >= max(taken.values()) - 1
+
+
+def test_the_fingerprint_changes_with_the_content() -> None:
+    changed = dict(EMBEDDED.test)
+    changed["anatomy"] = changed["anatomy"][::-1]
+    assert Mmlu("x", EMBEDDED.dev, EMBEDDED.test).sha256 == EMBEDDED.sha256
+    assert Mmlu("x", EMBEDDED.dev, changed).sha256 != EMBEDDED.sha256
+
+
+def test_the_embedded_file_has_three_rows_for_each_subject() -> None:
+    assert len(EMBEDDED_MMLU.read_text(encoding="utf-8").splitlines()) == 57 * 3

@@ -1,0 +1,123 @@
+"""The replay engine keeps its pace and gives what was prepared, in every mode its own."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Sequence
+from datetime import datetime
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from meta_tests.conftest import run_suite
+from meta_tests.replay_plugin import mode_under_way
+from mlperf_suite.benchmarks.definition import LLAMA3_1_8B
+from mlperf_suite.benchmarks.workload import Generation
+from mlperf_suite.engines.protocol import Request
+from mlperf_suite.engines.replay import REPLAY, Pace, ReplayEngine, Turns
+from mlperf_suite.errors import EngineError
+from mlperf_suite.loadgen.logs import read_logs
+from mlperf_suite.results.record import Result, Stage
+from mlperf_suite.results.run_folder import RunFolder
+from proof.data import ANSWERS, MODEL, make_samples, write_model
+
+COUNT = 15_000
+"""More than the samples of Offline's one query."""
+
+
+class Heard:
+    """A listener that writes down what it hears, in order."""
+
+    def __init__(self, wanted: int) -> None:
+        self.events: list[tuple[str, int, list[int]]] = []
+        self.all_ended = threading.Event()
+        self._wanted = wanted
+
+    def first_token(self, tag: int, token_ids: Sequence[int]) -> None:
+        self.events.append(("first", tag, list(token_ids)))
+
+    def finished(self, tag: int, token_ids: Sequence[int]) -> None:
+        self.events.append(("end", tag, list(token_ids)))
+        self._wanted -= 1
+        if not self._wanted:
+            self.all_ended.set()
+
+    def failed(self, tag: int, error: EngineError) -> None:
+        self.events.append(("failed", tag, []))
+
+
+def played(pace: Pace, count: int, *, stream: bool) -> list[tuple[str, int, list[int]]]:
+    """What is heard of `count` requests in one query, the tokens of each its number and 9."""
+    engine = ReplayEngine({(i,): [i, 9] for i in range(count)}, lambda: pace, "made up")
+    heard = Heard(count)
+    requests = [Request(i, [i]) for i in range(count)]
+    engine.submit(requests, Generation(), heard, stream=stream)
+    assert heard.all_ended.wait(60)
+    engine.close()
+    return heard.events
+
+
+def test_one_large_query_ends_sample_by_sample_in_the_order_asked() -> None:
+    assert played(Pace(1e6), COUNT, stream=False) == [("end", i, [i, 9]) for i in range(COUNT)]
+
+
+def test_a_streamed_answer_begins_with_its_first_token_before_it_ends() -> None:
+    events = played(Pace(1e4, first_token_s=0.001), 50, stream=True)
+    for i in range(50):
+        assert [e for e in events if e[1] == i] == [("first", i, [i]), ("end", i, [i, 9])]
+
+
+def test_answers_end_at_the_pace_whenever_they_were_asked_for() -> None:
+    turns, pace = Turns(), Pace(4)
+    ends = [turns.take(pace, 100.0, 50)[1] for _ in range(8)]
+    assert ends == [100.25 + i / 4 for i in range(8)]
+    # One at a time, each asked for when the one before has ended.
+    assert turns.take(pace, ends[-1], 50)[1] == ends[-1] + 0.25
+    # Nothing is caught up after a pause.
+    assert turns.take(pace, 500.0, 50)[1] == 500.25
+
+
+def test_an_answer_takes_its_own_time_where_nobody_waits() -> None:
+    pace = Pace(1000, first_token_s=0.5, token_s=0.25)
+    assert Turns().take(pace, 10.0, 5) == (10.5, 11.5)
+    assert Turns().take(pace, 10.0, 1) == (10.5, 10.5)
+
+
+def test_it_says_that_it_is_a_replay() -> None:
+    engine = ReplayEngine({}, lambda: Pace(1), "FOLDER")
+    assert (engine.description.name, engine.description.stand_in) == (REPLAY, True)
+    assert engine.description.model == "FOLDER"
+    engine.close()
+
+
+@pytest.mark.parametrize("newest", ["accuracy", "test06", "performance"])
+def test_the_plugin_knows_the_mode_under_way(tmp_path: Path, newest: str) -> None:
+    modes = ["accuracy", "test06", "performance"]
+    stages = {mode: Stage() for mode in modes[: modes.index(newest) + 1]}
+    scenario = LLAMA3_1_8B.scenario("Offline")
+    folder = RunFolder(tmp_path, "datacenter", "Offline", datetime(2026, 11, 20))
+    result = Result(LLAMA3_1_8B, scenario, folder, datetime(2026, 11, 20), stages)
+    assert mode_under_way(SimpleNamespace(results={("datacenter", "Offline"): result})) == newest
+
+
+def test_the_suite_runs_on_a_replay(tmp_path: Path) -> None:
+    samples = make_samples(120)
+    write_model(tmp_path / MODEL)
+    rows = [{"input": s.item.article, "output": s.item.highlights} for s in samples]
+    (tmp_path / "news.json").write_text(json.dumps(rows))
+    (tmp_path / ANSWERS).write_text(json.dumps({s.item.article: s.answer for s in samples}))
+    told = {"answers": str(tmp_path / ANSWERS), "paces": {"test06": {"samples_per_s": 500}}}
+    run = run_suite(
+        tmp_path / "results",
+        *("tests/compliance", "-m", "server", "--profile", "official"),
+        *("--model", str(tmp_path / MODEL), "--dataset", str(tmp_path / "news.json")),
+        *("-p", "meta_tests.replay_plugin", "--server-target-qps", "200"),
+        REPLAY=json.dumps(told),
+    )
+    assert run.exit_code == 0, run.output
+    assert "made with a stand-in engine: not a measurement of any system" in run.output
+    answers = read_logs(run.folder / "Compliance" / "TEST06").accuracy.first_of_each()
+    assert len(answers) > 50
+    assert all(answer.token_ids[-1] == 128_009 for answer in answers.values())

@@ -1,0 +1,556 @@
+"""Real LoadGen runs with engines that do as they are told: settings, answers, faults."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import re
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from mlperf_suite.assets import PROJECT_ROOT
+from mlperf_suite.benchmarks.definition import LLAMA3_1_8B, LLAMA3_1_8B_EDGE, RUNNABLE
+from mlperf_suite.benchmarks.rounds import ROUNDS, Round
+from mlperf_suite.benchmarks.workload import Generation
+from mlperf_suite.engines.protocol import EngineDescription, EngineTrace, Listener, Request
+from mlperf_suite.engines.stand_in import Delays, StandInEngine
+from mlperf_suite.errors import EngineError, RunError, UsageError
+from mlperf_suite.loadgen.load_plan import SMOKE, LoadPlan, Shortened, plan_run
+from mlperf_suite.loadgen.runner import (
+    LoadRun,
+    Progress,
+    abandoned,
+    check_round,
+    run_loadgen,
+)
+
+SAMPLES = 20
+# The first token says which sample it is.
+PROMPTS = [[index, *range(index % 7)] for index in range(SAMPLES)]
+SHORT = Shortened(min_duration_ms=300, min_query_count=64)
+GENERATION = Generation(max_new_tokens=8)
+
+
+def shipped_round() -> Round:
+    """The round whose seeds the installed LoadGen ships."""
+    for round_ in ROUNDS.values():
+        try:
+            check_round(round_)
+        except UsageError:
+            continue
+        return round_
+    raise AssertionError("the installed LoadGen is of no round that is known")
+
+
+def a_plan(
+    scenario: str = "Offline", mode: str = "accuracy", shortened: Shortened = SHORT
+) -> LoadPlan:
+    benchmark = LLAMA3_1_8B_EDGE if scenario == "SingleStream" else LLAMA3_1_8B
+    return plan_run(
+        benchmark,
+        benchmark.scenario(scenario),
+        mode,  # type: ignore[arg-type]
+        shipped_round(),
+        SAMPLES,
+        target_qps=200.0,
+        expected_latency_ms=2.0,
+        shortened=shortened,
+    )
+
+
+def answer(prompt: Sequence[int]) -> list[int]:
+    return [prompt[0] + 100, *prompt[1:], 128_009]
+
+
+def stand_in(fail_after: int | None = None, rest_s: float = 0.001) -> StandInEngine:
+    return StandInEngine(Delays(0.001, rest_s), answer, fail_after=fail_after)
+
+
+class ScriptedEngine:
+    """Hands each submitted batch to `script`, on a thread of its own as a real engine would."""
+
+    description = EngineDescription("scripted", "1", "none", stand_in=True, max_model_len=100)
+    alive = True
+
+    def __init__(self, script: Callable[[list[Request], Listener], None]) -> None:
+        self._script = script
+        self.aborted = False
+
+    def submit(
+        self,
+        requests: Sequence[Request],
+        generation: Generation,
+        listener: Listener,
+        *,
+        stream: bool,
+    ) -> None:
+        threading.Thread(target=self._script, args=(list(requests), listener)).start()
+
+    def abort(self) -> None:
+        self.aborted = True
+
+    def close(self) -> None:
+        """Nothing to stop."""
+
+
+def run(
+    plan: LoadPlan,
+    engine: StandInEngine | ScriptedEngine,
+    folder: Path,
+    on_progress: Callable[[Progress], None] | None = None,
+    grace_s: float = 10.0,
+) -> LoadRun:
+    return run_loadgen(plan, engine, PROMPTS, GENERATION, folder, on_progress, grace_s)
+
+
+# Settings
+
+_RUNS = {
+    f"{benchmark.category} {scenario.name} {mode}": (benchmark, scenario, mode)
+    for benchmark in RUNNABLE.values()
+    for scenario in benchmark.scenarios
+    for mode in ("performance", "accuracy")
+}
+
+
+@pytest.fixture(scope="module")
+def every_run(tmp_path_factory: pytest.TempPathFactory) -> dict[str, LoadRun]:
+    """Each category's scenarios in both modes, one after another in this process."""
+    engine, folder = stand_in(), tmp_path_factory.mktemp("runs")
+    made = {}
+    for name, (benchmark, scenario, mode) in _RUNS.items():
+        plan = plan_run(
+            benchmark,
+            scenario,
+            mode,  # type: ignore[arg-type]
+            shipped_round(),
+            SAMPLES,
+            target_qps=200.0,
+            expected_latency_ms=2.0,
+            shortened=SHORT,
+        )
+        made[name] = run(plan, engine, folder / name)
+    engine.close()
+    return made
+
+
+@pytest.mark.parametrize("name", _RUNS)
+def test_every_run_of_one_process_has_the_official_settings(
+    every_run: dict[str, LoadRun], name: str
+) -> None:
+    _, scenario, mode = _RUNS[name]
+    detail = every_run[name].logs.detail
+    found = {seed: detail[f"effective_{seed}"] for seed in shipped_round().seeds}
+    assert found == shipped_round().seeds
+    assert detail["requested_use_token_latencies"] is True
+    assert detail["effective_sample_concatenate_permutation"] is True
+    assert detail["effective_scenario"] == scenario.loadgen_scenario
+    assert (
+        detail["effective_test_mode"]
+        == {
+            "accuracy": "AccuracyOnly",
+            "performance": "PerformanceOnly",
+        }[mode]
+    )
+    assert detail["effective_min_duration_ms"] == SHORT.min_duration_ms
+    assert detail["effective_performance_sample_count"] == SAMPLES
+    assert (detail.errors, detail.damage) == ((), ())
+    if scenario.limits is not None:
+        limits = {
+            "Server": (2_000_000_000, 100_000_000),
+            "Interactive": (500_000_000, 30_000_000),
+        }[scenario.name]
+        keys = ("requested_server_ttft_latency", "requested_server_tpot_latency")
+        assert tuple(detail[key] for key in keys) == limits
+
+
+@pytest.mark.parametrize("name", [name for name in _RUNS if name.endswith("accuracy")])
+def test_every_accuracy_run_answers_each_sample_once(
+    every_run: dict[str, LoadRun], name: str
+) -> None:
+    made = every_run[name]
+    logged = made.logs.accuracy
+    assert sorted(sample.index for sample in logged.samples) == list(range(SAMPLES))
+    assert logged.damage == ()
+    for sample in logged.samples:
+        assert list(sample.token_ids) == answer(PROMPTS[sample.index])[:8]
+        if _RUNS[name][1].streams:
+            assert sample.first_token_ids == sample.token_ids[:1]
+            assert sample.token_count == len(sample.token_ids)
+    assert made.samples == SAMPLES
+    assert made.tokens == sum(len(sample.token_ids) for sample in logged.samples)
+
+
+@pytest.mark.parametrize("name", ["datacenter Server performance", "edge SingleStream performance"])
+def test_a_streaming_run_has_token_latencies(every_run: dict[str, LoadRun], name: str) -> None:
+    detail = every_run[name].logs.detail
+    # The stand-in's first token comes after 1 ms, and at most 7 more within another.
+    assert detail["result_first_token_99.00_percentile_latency_ns"] >= 1e6
+    assert detail["result_time_per_output_token_50.00_percentile_ns"] >= 1e6 / 7
+
+
+def test_offline_performance_counts_tokens(every_run: dict[str, LoadRun]) -> None:
+    made = every_run["datacenter Offline performance"]
+    per_sample = made.tokens / made.samples
+    detail = made.logs.detail
+    assert detail["result_tokens_per_second"] == pytest.approx(
+        detail["result_samples_per_second"] * per_sample, rel=0.01
+    )
+
+
+@pytest.mark.parametrize("name", _RUNS)
+def test_user_conf_has_a_space_on_each_side_of_every_equals_sign(name: str) -> None:
+    benchmark, scenario, mode = _RUNS[name]
+    plan = plan_run(
+        benchmark,
+        scenario,
+        mode,  # type: ignore[arg-type]
+        shipped_round(),
+        SAMPLES,
+        target_qps=2.5,
+        expected_latency_ms=7.0,
+        shortened=SMOKE[scenario.loadgen_scenario],
+    )
+    key = rf"{re.escape(scenario.loadgen_model)}\.{scenario.loadgen_scenario}\.[a-z_]+"
+    lines = plan.user_conf_text().splitlines()
+    assert len(lines) == len(plan.user_conf) >= 4
+    assert [line for line in lines if not re.fullmatch(rf"{key} = [0-9.]+", line)] == []
+
+
+@pytest.mark.parametrize("name", _RUNS)
+def test_an_official_plan_sets_the_target_rate_only(name: str) -> None:
+    benchmark, scenario, mode = _RUNS[name]
+    plan = plan_run(
+        benchmark,
+        scenario,
+        mode,  # type: ignore[arg-type]
+        shipped_round(),
+        benchmark.samples,
+        target_qps=2.5,
+        expected_latency_ms=7.0,
+    )
+    target = "target_latency" if scenario.name == "SingleStream" else "target_qps"
+    assert plan.user_conf.keys() == {target}
+    assert plan.expected["effective_min_duration_ms"] == 600_000
+    assert plan.expected["effective_performance_sample_count"] == benchmark.samples
+
+
+@settings(
+    max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@given(qps=st.floats(1e-3, 1e6), latency_ms=st.floats(1e-2, 1e4), stream=st.booleans())
+def test_any_target_takes(tmp_path: Path, qps: float, latency_ms: float, stream: bool) -> None:
+    benchmark = LLAMA3_1_8B_EDGE
+    scenario = benchmark.scenario("SingleStream" if stream else "Offline")
+    plan = plan_run(
+        benchmark,
+        scenario,
+        "accuracy",
+        shipped_round(),
+        SAMPLES,
+        target_qps=round(qps, 3),
+        expected_latency_ms=round(latency_ms, 2),
+        shortened=SHORT,
+    )
+    engine = stand_in(rest_s=0)
+    run(plan, engine, tmp_path)
+    engine.close()
+
+
+@pytest.mark.parametrize(
+    ("key", "wanted"),
+    [
+        ("effective_min_duration_ms", 600_000),
+        ("effective_target_qps", 201.0),
+        ("effective_qsl_rng_seed", 0),
+        ("requested_use_token_latencies", False),
+        ("effective_no_such_setting", 1),
+    ],
+)
+def test_a_setting_that_did_not_take_fails_the_run(
+    tmp_path: Path, key: str, wanted: object
+) -> None:
+    plan = a_plan()
+    asked = dataclasses.replace(plan, expected={**plan.expected, key: wanted})
+    with pytest.raises(RunError, match=f"did not take: {key}: asked {wanted}, found "):
+        run(asked, stand_in(), tmp_path)
+    assert (tmp_path / "mlperf_log_detail.txt").stat().st_size > 0
+
+
+def test_a_user_conf_that_loadgen_ignores_fails_the_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with_spaces = LoadPlan.user_conf_text
+    monkeypatch.setattr(
+        LoadPlan, "user_conf_text", lambda plan: with_spaces(plan).replace(" = ", "=")
+    )
+    with pytest.raises(RunError, match="effective_min_duration_ms: asked 300, found 600000"):
+        run(a_plan(), stand_in(), tmp_path)
+
+
+@pytest.mark.parametrize("scenario", ["Server", "Interactive"])
+def test_limits_that_did_not_take_fail_the_run(
+    tmp_path: Path, scenario: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = LoadPlan.user_conf_text
+    monkeypatch.setattr(
+        LoadPlan,
+        "user_conf_text",
+        lambda plan: text(plan) + f"{plan.scenario.loadgen_model}.Server.ttft_latency = 9000\n",
+    )
+    with pytest.raises(RunError, match="requested_server_ttft_latency: asked"):
+        run(a_plan(scenario), stand_in(), tmp_path)
+
+
+def test_an_audit_config_in_the_current_folder_is_not_taken(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "audit.config").write_text("*.*.accuracy_log_sampling_target = 7\n")
+    made = run(a_plan(mode="performance"), stand_in(), tmp_path / "run")
+    assert made.logs.detail["effective_accuracy_log_sampling_target"] == 0
+
+
+def test_the_plans_own_audit_config_is_taken(tmp_path: Path) -> None:
+    audit = {"accuracy_log_sampling_target": 7, "accuracy_log_rng_seed": 720381539243781796}
+    plan = dataclasses.replace(a_plan(mode="performance"), audit_conf=audit)
+    made = run(plan, stand_in(), tmp_path)
+    for key, value in audit.items():
+        assert made.logs.detail[f"effective_{key}"] == value
+    assert 0 < len(made.logs.accuracy.samples) <= 7
+
+
+def test_another_round_is_a_usage_error_that_names_the_loadgen_that_fits() -> None:
+    shipped = shipped_round()
+    for wanted in set(ROUNDS.values()) - {shipped}:
+        with pytest.raises(UsageError) as caught:
+            check_round(wanted)
+        message = str(caught.value)
+        assert message.startswith(f"--round {wanted.name}: the installed LoadGen ")
+        assert f"is of round {shipped.name}" in message
+        assert f"mlcommons-loadgen {wanted.loadgen}" in message
+
+
+# Answers
+
+
+@settings(
+    max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@given(data=st.data())
+def test_any_order_and_any_tokens_reach_the_log_unchanged(
+    tmp_path: Path, data: st.DataObject
+) -> None:
+    order = data.draw(st.permutations(range(SAMPLES)))
+    tokens = st.lists(st.integers(0, 2**31 - 1), min_size=1, max_size=6)
+    outputs = data.draw(st.lists(tokens, min_size=SAMPLES, max_size=SAMPLES))
+
+    def script(requests: list[Request], listener: Listener) -> None:
+        by_sample = {request.prompt_token_ids[0]: request.tag for request in requests}
+        for index in order:
+            listener.finished(by_sample[index], outputs[index])
+
+    made = run(a_plan(), ScriptedEngine(script), tmp_path)
+    assert [s.index for s in made.logs.accuracy.samples] == list(order)
+    assert {s.index: list(s.token_ids) for s in made.logs.accuracy.samples} == dict(
+        enumerate(outputs)
+    )
+    raw = json.loads((tmp_path / "mlperf_log_accuracy.json").read_text())
+    for entry in raw:
+        as_int32 = b"".join(t.to_bytes(4, "little") for t in outputs[entry["qsl_idx"]])
+        assert entry["data"].lower() == as_int32.hex()
+
+
+def test_an_engine_that_answers_twice_is_heard_once(tmp_path: Path) -> None:
+    def script(requests: list[Request], listener: Listener) -> None:
+        for request in requests:
+            listener.finished(request.tag, answer(request.prompt_token_ids))
+            listener.finished(request.tag, [1, 2, 3])
+
+    made = run(a_plan(), ScriptedEngine(script), tmp_path)
+    assert made.samples == SAMPLES
+    assert len(made.logs.accuracy.samples) == SAMPLES
+    assert all(s.token_ids[-1] == 128_009 for s in made.logs.accuracy.samples)
+
+
+def test_the_longest_prompts_are_submitted_first(tmp_path: Path) -> None:
+    lengths: list[int] = []
+
+    def script(requests: list[Request], listener: Listener) -> None:
+        for request in requests:
+            lengths.append(len(request.prompt_token_ids))
+            listener.finished(request.tag, [1])
+
+    run(a_plan(), ScriptedEngine(script), tmp_path)
+    assert lengths == sorted(map(len, PROMPTS), reverse=True)
+
+
+def test_progress_is_told_while_the_run_goes(tmp_path: Path) -> None:
+    told: list[Progress] = []
+    run(a_plan(), stand_in(rest_s=0.6), tmp_path, told.append)
+    assert told[0].issued == SAMPLES
+    assert told[0].done == 0
+    assert [t.done for t in told] == sorted(t.done for t in told)
+    assert told[-1].elapsed_s > told[0].elapsed_s > 0
+
+
+# Faults
+
+
+@pytest.mark.parametrize("scenario", ["Offline", "Server", "SingleStream"])
+def test_an_engine_that_dies_fails_the_run_and_not_the_process(
+    tmp_path: Path, scenario: str
+) -> None:
+    dying = stand_in(fail_after=5)
+    with pytest.raises(RunError, match=r"^the stand-in engine died, as it was told to$"):
+        run(a_plan(scenario, "performance"), dying, tmp_path / "dies")
+    assert not dying.alive
+    assert (tmp_path / "dies" / "mlperf_log_detail.txt").stat().st_size > 0
+    assert (tmp_path / "dies" / "user.conf").exists()
+    assert not abandoned()
+    assert run(a_plan(scenario), stand_in(), tmp_path / "next").samples == SAMPLES
+
+
+def test_the_sample_that_the_engine_refused_is_named(tmp_path: Path) -> None:
+    def script(requests: list[Request], listener: Listener) -> None:
+        (refused,) = [r for r in requests if r.prompt_token_ids[0] == 13]
+        listener.failed(refused.tag, EngineError("the prompt is too long"))
+
+    engine = ScriptedEngine(script)
+    with pytest.raises(RunError, match=r"^sample 13: the prompt is too long$"):
+        run(a_plan(), engine, tmp_path)
+    assert engine.aborted
+
+
+@pytest.mark.parametrize("scenario", ["Offline", "SingleStream"])
+def test_an_engine_that_hangs_is_stopped(tmp_path: Path, scenario: str) -> None:
+    hanging = stand_in(rest_s=3600)
+    with pytest.raises(RunError, match=r"^the engine gave no sign for 0\.01 minutes while \d+ sa"):
+        run_loadgen(
+            a_plan(scenario), hanging, PROMPTS, GENERATION, tmp_path / "hangs", silence_s=0.6
+        )
+    assert not hanging.alive
+    assert not abandoned()
+    assert run(a_plan(scenario), stand_in(), tmp_path / "next").samples == SAMPLES
+
+
+class _Stepping(StandInEngine):
+    """Makes a step whenever somebody looks."""
+
+    looked = 0
+
+    @property
+    def steps_made(self) -> int:
+        self.looked += 1
+        return self.looked
+
+    def take_trace(self) -> EngineTrace:
+        return EngineTrace(())
+
+
+def test_an_engine_that_takes_long_and_goes_on_is_no_hanging_one(tmp_path: Path) -> None:
+    engine = _Stepping(Delays(0.001, 1.5), answer)
+    made = run_loadgen(a_plan(), engine, PROMPTS, GENERATION, tmp_path, silence_s=0.6)
+    assert made.samples == SAMPLES
+
+
+def test_an_engine_that_takes_no_request_fails_the_run(tmp_path: Path) -> None:
+    engine = ScriptedEngine(lambda requests, listener: None)
+    engine.submit = None  # type: ignore[assignment,method-assign]
+    with pytest.raises(RunError, match=r"^the query could not be issued: TypeError: "):
+        run(a_plan(), engine, tmp_path)
+
+
+@pytest.mark.parametrize("scenario", ["Offline", "Server", "SingleStream"])
+def test_an_interrupt_comes_through_and_leaves_no_run_behind(tmp_path: Path, scenario: str) -> None:
+    def interrupt(progress: Progress) -> None:
+        if progress.issued:
+            raise KeyboardInterrupt
+
+    slow = stand_in(rest_s=3600)
+    with pytest.raises(KeyboardInterrupt):
+        run(a_plan(scenario, "performance"), slow, tmp_path / "interrupted", interrupt)
+    assert not abandoned()
+    assert [t.name for t in threading.enumerate() if t.name == "LoadGen"] == []
+    assert (tmp_path / "interrupted" / "mlperf_log_detail.txt").stat().st_size > 0
+    assert run(a_plan(scenario), stand_in(), tmp_path / "next").samples == SAMPLES
+
+
+_BEFORE_THE_FIRST_TOKEN = """
+import sys
+from pathlib import Path
+from meta_tests.loadgen.test_runner import a_plan, answer, run
+from mlperf_suite.engines.stand_in import Delays, StandInEngine
+
+def interrupt(progress):
+    if progress.issued:
+        raise KeyboardInterrupt
+
+for mode in ("accuracy", "performance"):
+    silent = StandInEngine(Delays(first_token_s=3600), answer)
+    try:
+        run(a_plan(sys.argv[2], mode), silent, Path(sys.argv[1]) / mode, interrupt)
+    except KeyboardInterrupt:
+        print("interrupted", flush=True)
+"""
+
+
+@pytest.mark.parametrize("scenario", ["Server", "SingleStream"])
+def test_an_interrupt_before_the_first_token_does_not_kill_the_process(
+    tmp_path: Path, scenario: str
+) -> None:
+    """In a process of its own: LoadGen used to end it with a segmentation fault."""
+    done = subprocess.run(
+        [sys.executable, "-c", _BEFORE_THE_FIRST_TOKEN, str(tmp_path), scenario],
+        cwd=PROJECT_ROOT,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert (done.stdout, done.returncode) == ("interrupted\n" * 2, 0), done.stderr
+
+
+_ABANDONED = """
+import os, sys
+from pathlib import Path
+from meta_tests.loadgen.test_runner import a_plan, run, stand_in
+from mlperf_suite.errors import RunError
+from mlperf_suite.loadgen.load_plan import Shortened
+from mlperf_suite.loadgen.runner import abandoned
+
+folder = Path(sys.argv[1])
+long = a_plan("Server", "performance", Shortened(3_600_000, 64))
+for number, engine in enumerate([stand_in(fail_after=5), stand_in()]):
+    try:
+        run(long, engine, folder / str(number), grace_s=0.5)
+    except RunError as error:
+        print(error, abandoned(), (folder / str(number)).exists(), flush=True)
+os._exit(0)
+"""
+
+
+def test_a_server_run_that_cannot_end_is_abandoned_and_nothing_runs_after_it(
+    tmp_path: Path,
+) -> None:
+    """In a process of its own: LoadGen goes on issuing there for an hour."""
+    done = subprocess.run(
+        [sys.executable, "-c", _ABANDONED, str(tmp_path)],
+        cwd=PROJECT_ROOT,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    )
+    first, second = done.stdout.splitlines()
+    assert first == "the stand-in engine died, as it was told to True True"
+    assert second == (
+        "an earlier run was abandoned in this process: start the suite again True False"
+    )

@@ -1,0 +1,261 @@
+"""What CI gets of a session: JUnit properties, Allure labels and files, benchmark records."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import xml.etree.ElementTree as ET
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from meta_tests.conftest import ROOT, SuiteRun, run_suite
+from mlperf_suite.reports.index_page import write_index
+from mlperf_suite.reports.writing import write_reports
+from mlperf_suite.results.run_folder import write_json
+
+
+@dataclass(frozen=True)
+class Told:
+    """A session on the stand-in engine, and what its plugins wrote."""
+
+    run: SuiteRun
+    folder: Path
+
+    @property
+    def figures(self) -> dict[str, Any]:
+        performance: dict[str, Any] = self.run.summary["run"]["performance"]
+        return performance
+
+    def allure(self) -> list[dict[str, Any]]:
+        files = (self.folder / "allure").glob("*-result.json")
+        return [json.loads(file.read_text()) for file in files]
+
+
+@pytest.fixture(scope="module")
+def told(tmp_path_factory: pytest.TempPathFactory) -> Told:
+    folder = tmp_path_factory.mktemp("ci")
+    run = run_suite(
+        folder / "results",
+        *("-m", "offline and datacenter and performance", "-p", "meta_tests.stand_in_plugin"),
+        "--offline-target-qps=8.4",
+        f"--junitxml={folder}/junit.xml",
+        f"--alluredir={folder}/allure",
+        f"--benchmark-json={folder}/benchmark.json",
+        f"--benchmark-storage={folder}/kept",
+        "--benchmark-autosave",
+        STAND_IN='{"delays_s": [10.2]}',
+    )
+    assert run.exit_code == 0, run.output
+    return Told(run, folder)
+
+
+def _properties(element: ET.Element) -> dict[str, str]:
+    return {p.get("name", ""): p.get("value", "") for p in element.findall("properties/property")}
+
+
+def test_junit_tells_the_session_and_each_tests_figures(told: Told) -> None:
+    (suite,) = ET.parse(told.folder / "junit.xml").iter("testsuite")
+    session = _properties(suite)
+    wanted = {"model": "embedded", "round": "v6.1", "profile": "smoke", "dataset": "embedded"}
+    assert wanted.items() <= session.items()
+    assert {"vllm_version", "loadgen_version", "torch_version"} <= session.keys()
+    cases = {case.get("name"): _properties(case) for case in suite.iter("testcase")}
+    (rule,) = [found for name, found in cases.items() if str(name).endswith("-result_valid]")]
+    assert (rule["found"], rule["required"]) == ("VALID", "VALID")
+    for name, properties in cases.items():
+        assert float(properties["tokens_per_sec"]) == told.figures["tokens_per_sec"], name
+        assert float(properties["latency_ms_p99"]) == told.figures["latency_ms"]["p99"], name
+
+
+def test_allure_has_labels_and_each_rules_found_and_required(told: Told) -> None:
+    results = told.allure()
+    assert len(results) > 10
+    for result in results:
+        labels = [(label["name"], label["value"]) for label in result["labels"]]
+        assert {("category", "datacenter"), ("scenario", "Offline")} <= set(labels)
+        named = {parameter["name"] for parameter in result["parameters"]}
+        if "result_valid" in result["name"]:
+            assert {"found", "required"} <= named
+        assert "object at 0x" not in json.dumps(result)
+    assert "round=v6.1" in (told.folder / "allure" / "environment.properties").read_text()
+
+
+def test_allure_has_the_logs_the_report_and_the_plots_once(told: Told) -> None:
+    attached = [a for result in told.allure() for a in result.get("attachments", [])]
+    names = sorted(attachment["name"] for attachment in attached)
+    assert names == [
+        "Performance/mlperf_log_detail.txt",
+        "Performance/mlperf_log_summary.txt",
+        "plots/latency.png",
+        "plots/tokens_per_s.png",
+        "report.html",
+        "report.md",
+        "summary.json",
+    ]
+    for attachment in attached:
+        made = (told.run.folder / attachment["name"]).read_bytes()
+        assert (told.folder / "allure" / attachment["source"]).read_bytes() == made
+
+
+def _benchmark_table(output: str) -> list[str]:
+    """Its lines, from the head to the row of the run."""
+    lines = output.splitlines()
+    start = next(i for i, line in enumerate(lines) if line.startswith("Name (time in"))
+    return lines[start - 1 : start + 4]
+
+
+def test_pytest_benchmarks_table_fits_80_columns(told: Told) -> None:
+    table = _benchmark_table(told.run.output)
+    assert table[1].split()[-4:] == ["Mean", "StdDev", "OPS", "Rounds"]
+    assert table[3].startswith("test_run[datacenter-offline]")
+    longest = len("datacenter-interactive") - len("datacenter-offline")
+    assert max(len(line) for line in table) + longest <= 80
+
+
+def test_the_users_own_columns_are_kept(tmp_path: Path) -> None:
+    own = run_suite(
+        tmp_path / "results",
+        *("-m", "offline and datacenter and performance", "-k", "test_run"),
+        *("-p", "meta_tests.stand_in_plugin", "--benchmark-columns=min,iterations"),
+        "--offline-target-qps=8.4",
+        STAND_IN='{"delays_s": [10.2]}',
+    )
+    assert own.exit_code == 0, own.output
+    assert _benchmark_table(own.output)[1].split()[-2:] == ["Min", "Iterations"]
+
+
+def test_pytest_benchmark_keeps_the_run(told: Told) -> None:
+    (kept,) = (told.folder / "kept").rglob("*.json")
+    for file in (told.folder / "benchmark.json", kept):
+        (record,) = json.loads(file.read_text())["benchmarks"]
+        assert record["name"] == "test_run[datacenter-offline]"
+        assert record["stats"]["ops"] == pytest.approx(told.figures["samples_per_sec"])
+        assert record["extra_info"]["tokens_per_sec"] == told.figures["tokens_per_sec"]
+        assert record["extra_info"]["latency_ms_p50"] == told.figures["latency_ms"]["p50"]
+
+
+# The workflow of the GPU runner
+
+GATED = "offline and datacenter"
+FIGURES = {"performance": {"tokens_per_sec": 927.83, "qps": 7.0}}
+DIED: dict[str, Any] = {"status": "failed", "reason": "the engine did not load", "run": {}}
+
+
+@dataclass(frozen=True)
+class Runner:
+    """A folder as the workflow's steps find it. `runner`: what GitHub puts its summary into."""
+
+    folder: Path
+
+    @property
+    def baseline(self) -> Path:
+        return self.folder / "baselines" / "offline"
+
+    def keep(
+        self, folder: Path, run: dict[str, Any], status: str = "complete", reason: str = ""
+    ) -> None:
+        folder.mkdir(parents=True)
+        meta = {"benchmark": "llama3.1-8b", "category": "datacenter", "scenario": "Offline"}
+        failed = {"rule": "result_valid", "status": "failed", "found": "none", "required": "VALID"}
+        content = {"meta": meta | {"status": status, "reason": reason}, "run": run}
+        content["verdicts"] = [failed] if status == "failed" else []
+        write_json(folder / "summary.json", content)
+
+    def result(self, **told: Any) -> None:
+        """A run as the suite leaves it: reports, index, and `latest`."""
+        run = self.folder / "results" / "20261120-065625-datacenter-offline"
+        self.keep(run, **told)
+        write_reports(run)
+        write_index(run.parent)
+        (run.parent / "latest").symlink_to(run.name)
+
+    def step(self, name: str, marker: str = GATED) -> str:
+        """Do a step as GitHub does, `bash -e`, and return its output."""
+        workflow = yaml.safe_load((ROOT / ".github" / "workflows" / "gpu.yml").read_text())
+        steps = workflow["jobs"]["measure"]["steps"]
+        (script,) = [step["run"] for step in steps if step.get("name") == name]
+        known = {"MARKER": marker, "BASELINE": str(self.baseline), "PYTHONPATH": str(ROOT)}
+        known["GITHUB_STEP_SUMMARY"] = str(self.folder / "summary.md")
+        done = subprocess.run(
+            ["bash", "-e", "-c", script],
+            cwd=self.folder,
+            env=os.environ | known,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    def table(self, marker: str = GATED) -> str:
+        self.step("Table", marker)
+        table = (self.folder / "ci" / "table.md").read_text()
+        assert (self.folder / "summary.md").read_text().endswith(table)
+        assert table.startswith(f"### MLPerf suite: {marker}\n")
+        return table
+
+
+@pytest.fixture
+def runner(tmp_path: Path) -> Runner:
+    binaries = tmp_path / ".venv" / "bin"
+    binaries.mkdir(parents=True)
+    # A link would be a Python without the packages of the environment it leads to.
+    (binaries / "python").write_text(f'#!/bin/sh\nexec "{sys.executable}" "$@"\n')
+    (binaries / "python").chmod(0o755)
+    return Runner(tmp_path)
+
+
+@pytest.mark.parametrize("baseline", [True, False])
+def test_the_table_tells_why_a_run_died(runner: Runner, baseline: bool) -> None:
+    if baseline:
+        runner.keep(runner.baseline, FIGURES)
+    runner.result(**DIED)
+    table = runner.table()
+    assert "the engine did not load" in table
+    assert "result\\_valid: found none, required VALID" in table
+    assert ("927.83" in table) is baseline
+
+
+@pytest.mark.parametrize("baseline", [True, False])
+def test_the_table_says_where_there_is_no_result(runner: Runner, baseline: bool) -> None:
+    if baseline:
+        runner.keep(runner.baseline, FIGURES)
+    assert "No result: the job ended before a run began." in runner.table()
+
+
+def test_the_table_says_why_there_is_no_comparison(runner: Runner) -> None:
+    runner.keep(runner.baseline, {})
+    runner.result(run=FIGURES)
+    table = runner.table()
+    assert "the run has no figures to compare (complete)" in table
+    assert "The comparison failed." in table
+
+
+def test_only_what_the_baseline_is_of_is_compared_with_it(runner: Runner) -> None:
+    runner.keep(runner.baseline, FIGURES)
+    runner.result(run={"performance": {"tokens_per_sec": 1900.0}})
+    assert "1,900.00, +104.8%" in runner.table()
+    other = runner.table("server")
+    assert "1,900.00" in other
+    assert "927.83" not in other and "%" not in other.replace("MMLU, %", "")
+
+
+@pytest.mark.parametrize(("marker", "gated"), [(GATED, True), ("server", False)])
+def test_only_what_the_baseline_is_of_is_gated(runner: Runner, marker: str, gated: bool) -> None:
+    runner.keep(runner.baseline, FIGURES)
+    (runner.folder / ".venv" / "bin" / "python").write_text('#!/bin/sh\necho "$@"\n')
+    assert (f"--baseline {runner.baseline}" in runner.step("Run and gate", marker)) is gated
+
+
+def test_nothing_of_an_earlier_job_is_left(runner: Runner) -> None:
+    runner.result(run=FIGURES)
+    runner.table()
+    runner.step("Clear what an earlier job left")
+    assert (runner.folder / ".venv").exists()
+    assert "No result" in runner.table()

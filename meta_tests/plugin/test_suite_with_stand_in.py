@@ -1,0 +1,503 @@
+"""The whole suite as a user starts it, on a stand-in engine: results, verdicts, faults."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+import xml.etree.ElementTree as ET
+from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from meta_tests.conftest import ROOT, SuiteRun, run_suite, start_suite, wait_until
+from meta_tests.scorers.test_rouge import official
+from mlperf_suite.assets import embedded_model_dir
+from mlperf_suite.benchmarks.prompts import load_tokenizer
+from mlperf_suite.benchmarks.workload import EMBEDDED, ROUGE_NAMES
+from mlperf_suite.datasets.news import load_news
+from mlperf_suite.judging.judge import judge_folder
+from mlperf_suite.loadgen.logs import read_logs
+from mlperf_suite.results.run_folder import read_summary
+
+PLUGIN = ("-p", "meta_tests.stand_in_plugin")
+DATACENTER = ("-m", "offline and datacenter", *PLUGIN)
+LABEL = "made with a stand-in engine: not a measurement of any system"
+SHORTENED = {
+    "accuracy_whole_dataset",
+    "min_duration",
+    "performance_sample_count",
+    "offline_samples_per_query",
+}
+ROUGE_RULES = {f"accuracy_{name.lower()}" for name in ROUGE_NAMES}
+
+
+@dataclass(frozen=True)
+class Kept:
+    """Sessions in one results folder: broken answers in both categories, an engine that does not
+    load, then good answers; the last two keep only the latest."""
+
+    broken: SuiteRun
+    broken_summaries: dict[str, dict[str, Any]]
+    kept_by_failed: set[str]
+    good: SuiteRun
+
+
+class Runs:
+    """Sessions that go on beside each other; asking for one waits for it."""
+
+    def __init__(self, folder: Path, pool: ThreadPoolExecutor) -> None:
+        self._folder = folder
+        self._pool = pool
+        # A run's accuracy at once, its performance in a little more than the 10 s it must last.
+        self.whole = self._start(
+            "whole",
+            *DATACENTER,
+            f"--junitxml={folder}/whole.xml",
+            "--repeat=2",
+            "--offline-target-qps=8.4",
+            told={"delays_s": [0, 10.2]},
+        )
+        self.dies = self._start("dies", *DATACENTER, told={"fail_after": 5})
+        self.unwritable = self._start(
+            "unwritable", *DATACENTER, told={"replace_by_file": str(folder / "unwritable")}
+        )
+        self.does_not_load = self._start(
+            "does not load", *DATACENTER, told={"load_error": "no engine today"}
+        )
+        self.kept = pool.submit(self._broken_then_kept)
+        self.stopped = self._start(
+            "stopped", *DATACENTER, "-x", "--max-new-tokens=64", told={"answers": ["cut"]}
+        )
+
+    def _start(self, name: str, *arguments: str, told: dict[str, Any]) -> Future[SuiteRun]:
+        return self._pool.submit(
+            run_suite, self._folder / name, *arguments, STAND_IN=json.dumps(told)
+        )
+
+    def _broken_then_kept(self) -> Kept:
+        folder = self._folder / "kept"
+        told = {"answers": ["cut", "another sample's"]}
+        broken = run_suite(folder, "-m", "offline and accuracy", *PLUGIN, STAND_IN=json.dumps(told))
+        summaries = {
+            path.name.split("-")[2]: read_summary(path) or {} for path in folder.glob("2*")
+        }
+        latest = (*DATACENTER, "--mode=accuracy", "--keep-all=0")
+        before = {path.name for path in folder.glob("2*")}
+        run_suite(folder, *latest, STAND_IN=json.dumps({"load_error": "no engine today"}))
+        kept_by_failed = before & {path.name for path in folder.glob("2*")}
+        good = run_suite(folder, *latest)
+        return Kept(broken, summaries, kept_by_failed, good)
+
+
+@pytest.fixture(scope="module")
+def pool() -> Iterator[ThreadPoolExecutor]:
+    """Two sessions at a time; what no test waits for is not begun."""
+    pool = ThreadPoolExecutor(2)
+    yield pool
+    pool.shutdown(cancel_futures=True)
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory, pool: ThreadPoolExecutor) -> Runs:
+    return Runs(tmp_path_factory.mktemp("suite"), pool)
+
+
+@pytest.fixture(scope="module")
+def whole(runs: Runs) -> SuiteRun:
+    return runs.whole.result()
+
+
+# What a session leaves behind
+
+
+def test_good_answers_pass_every_rule_that_smoke_keeps(whole: SuiteRun) -> None:
+    assert whole.exit_code == 0, whole.output
+    statuses = whole.statuses()
+    assert {rule for rule, status in statuses.items() if status == "shortened"} == SHORTENED
+    assert set(statuses.values()) == {"passed", "shortened"}
+    assert whole.summary["meta"]["status"] == "complete"
+
+
+def test_existing_results_are_judged_as_the_session_judged_them(whole: SuiteRun) -> None:
+    judged = judge_folder(whole.results_dir)
+    assert [one.name.removeprefix(f"{whole.folder.name}-") for one in judged] == [
+        "Accuracy",
+        "Compliance-TEST06",
+        "Performance",
+        "Performance-repeat_2",
+    ]
+    statuses = whole.statuses()
+    for one in judged:
+        for verdict in one.verdicts:
+            # A folder of logs does not say with which tokens its model ends an answer.
+            expected = "not judged" if verdict.rule == "test06_eos" else statuses[verdict.rule]
+            assert verdict.status == expected, verdict.line
+
+
+def test_logs_tell_of_what_is_selected_alone(whole: SuiteRun, tmp_path: Path) -> None:
+    logs = ("-m", "performance", "-k", "not repeat_2", f"--logs={whole.results_dir}")
+    judged = run_suite(tmp_path, *logs)
+    assert judged.exit_code == 0, judged.output
+    assert "Performance" in judged.output
+    assert [name for name in ("TEST06", "repeat_2", "rouge") if name in judged.output] == []
+    refused = run_suite(tmp_path, *logs, f"--baseline={whole.folder}")
+    assert refused.exit_code == 4, refused.output
+    assert "--baseline: --logs makes no run that could be compared" in refused.output
+
+
+def test_the_results_folder_holds_what_is_promised(whole: SuiteRun) -> None:
+    found = {str(p.relative_to(whole.folder)) for p in whole.folder.rglob("*") if p.is_file()}
+    promised = {
+        "config.json",
+        "summary.json",
+        "report.md",
+        "Performance/mlperf_log_summary.txt",
+        "Performance/mlperf_log_detail.txt",
+        "Performance/user.conf",
+        "Accuracy/mlperf_log_summary.txt",
+        "Accuracy/mlperf_log_detail.txt",
+        "Accuracy/mlperf_log_accuracy.json",
+        "Accuracy/rouge.json",
+    }
+    assert promised <= found
+    assert [name for name in found if name.endswith(".part")] == []
+    assert (whole.results_dir / "latest").is_symlink()
+    assert whole.folder.name.endswith("-datacenter-offline")
+    assert whole.folder.name in (whole.results_dir / "index.md").read_text()
+    assert set(whole.summary["logs"]) <= found
+    assert "Accuracy/mlperf_log_accuracy.json" in whole.summary["logs"]
+
+
+def test_the_summary_says_what_was_run_on_what(whole: SuiteRun) -> None:
+    summary = whole.summary
+    meta = summary["meta"]
+    assert {name: meta[name] for name in ("category", "scenario", "model", "round", "profile")} == {
+        "category": "datacenter",
+        "scenario": "Offline",
+        "model": "embedded",
+        "round": "v6.1",
+        "profile": "smoke",
+    }
+    assert meta["reason"] is None
+    for name in ("cpu", "gpu_count", "gpus", "torch_version", "vllm_version", "loadgen_version"):
+        assert name in summary["system"]
+    performance = summary["run"]["performance"]
+    assert performance["valid"] is True
+    assert performance["duration_s"] >= 10
+    assert performance["total_new_tokens"] > 0
+    for times in ("latency_ms", "ttft_ms", "tpot_ms"):
+        if performance[times] is not None:
+            assert list(performance[times]) == ["p50", "p90", "p95", "p97", "p99", "p99.9"]
+    detail = read_logs(whole.folder / "Performance").detail
+    assert performance["tokens_per_sec"] == detail["result_tokens_per_second"]
+    assert performance["samples_per_sec"] == detail["result_samples_per_second"]
+    assert performance["latency_ms"]["p90"] == detail["result_90.00_percentile_latency_ns"] / 1e6
+
+
+def test_the_configuration_says_every_setting_and_the_data(whole: SuiteRun) -> None:
+    config = json.loads((whole.folder / "config.json").read_text())
+    assert config["engine"]["stand_in"] is True
+    assert config["settings"]["offline_target_qps"] == 8.4
+    assert config["settings"]["results_dir"] == str(whole.results_dir)
+    assert config["dataset"]["samples"] == whole.summary["run"]["accuracy"]["total_samples"]
+    for digest in (config["dataset"]["sha256"], config["prompts_sha256"]):
+        assert len(digest) == 64
+
+
+def test_rouge_json_has_scores_and_thresholds_in_percent(whole: SuiteRun) -> None:
+    content = json.loads((whole.folder / "Accuracy" / "rouge.json").read_text())
+    baseline = EMBEDDED.baselines["datacenter"]
+    figures = whole.summary["run"]["accuracy"]
+    assert content["baseline"] == dict(baseline.rouge)
+    assert content["gate_multiplier"] == baseline.gate
+    for name in ROUGE_NAMES:
+        assert content[name] == figures["rouge"][name]
+        assert 50 < content[name] < 80
+        assert content[f"threshold_{name}"] == round(baseline.rouge[name] * baseline.gate, 4)
+    assert content["run_gen_num"] == figures["run_gen_num"] == baseline.gen_num
+    assert content["run_gen_len"] == figures["run_gen_len"]
+    assert figures["passed"] is True
+
+
+def test_the_scores_are_the_official_ones_of_loadgens_own_log(whole: SuiteRun) -> None:
+    tokenizer = load_tokenizer(str(embedded_model_dir()))
+    items = load_news("embedded").items
+    log = json.loads((whole.folder / "Accuracy" / "mlperf_log_accuracy.json").read_text())
+    answers = [np.frombuffer(bytes.fromhex(entry["data"]), np.int32) for entry in log]
+    # Special tokens are in the log, and no part of the text that is scored.
+    assert any(tokens[-1] == tokenizer.eos_token_id for tokens in answers)
+    scores = official(
+        tokenizer.batch_decode(answers, skip_special_tokens=True),
+        [items[entry["qsl_idx"]].highlights for entry in log],
+    )
+    figures = whole.summary["run"]["accuracy"]
+    assert figures["rouge"] == {name: getattr(scores, name) for name in ROUGE_NAMES}
+    assert (figures["run_gen_len"], figures["run_gen_num"]) == (scores.gen_len, scores.gen_num)
+
+
+# What it must never look like
+
+
+def test_every_output_says_that_it_is_made_with_a_stand_in(whole: SuiteRun) -> None:
+    assert LABEL in whole.output
+    assert whole.summary["meta"]["label"] == LABEL
+    assert LABEL in (whole.folder / "report.md").read_text()
+    assert LABEL in (whole.results_dir / "index.md").read_text()
+
+
+def test_a_shortened_rule_is_no_pass_in_the_terminal(whole: SuiteRun) -> None:
+    assert f"{len(SHORTENED)} shortened" in whole.output.splitlines()[-1]
+    passed = sum(status == "passed" for status in whole.statuses().values())
+    # One more: the performance run as pytest-benchmark's record.
+    assert f"{passed + 1} passed" in whole.output.splitlines()[-1]
+    table = whole.output.split(" datacenter Offline ")[1]
+    for rule in SHORTENED:
+        (line,) = [line for line in table.splitlines() if line.startswith(f"{rule} ")]
+        assert line.split()[1] == "shortened"
+
+
+def test_a_shortened_rule_is_no_pass_in_junit(whole: SuiteRun) -> None:
+    cases = list(ET.parse(f"{whole.results_dir}.xml").iter("testcase"))
+    skipped = {case.get("name"): case.find("skipped") for case in cases}
+    reasons = {name: s.get("message", "") for name, s in skipped.items() if s is not None}
+    assert reasons.keys() == {f"test_rule[datacenter-offline-{rule}]" for rule in SHORTENED}
+    assert all(": shortened: found " in reason for reason in reasons.values())
+    assert all("shortened for smoke" in reason for reason in reasons.values())
+
+
+def test_the_report_names_the_shortened_rules(whole: SuiteRun) -> None:
+    report = (whole.folder / "report.md").read_text().replace("\\_", "_")
+    (line,) = [line for line in report.splitlines() if line.startswith("- Shortened for smoke")]
+    assert [rule for rule in SHORTENED if rule not in line] == []
+
+
+# Wrong answers
+
+
+@pytest.mark.parametrize("category", ["datacenter", "edge"], ids=["cut", "another sample's"])
+def test_wrong_answers_fail_the_rouge_rules(runs: Runs, category: str) -> None:
+    kept = runs.kept.result()
+    assert kept.broken.exit_code == 1, kept.broken.output
+    summary = kept.broken_summaries[category]
+    statuses = {v["rule"]: v["status"] for v in summary["verdicts"]}
+    failed = {rule for rule, status in statuses.items() if status == "failed"}
+    assert failed >= ROUGE_RULES
+    assert ("accuracy_gen_len" in failed) == (category == "datacenter")
+    assert summary["meta"]["status"] == "invalid"
+    assert summary["run"]["accuracy"]["passed"] is False
+
+
+# Which runs are kept
+
+
+def test_keep_all_0_drops_the_older_runs_of_its_kind_only(runs: Runs) -> None:
+    kept = runs.kept.result()
+    assert kept.broken_summaries.keys() == {"datacenter", "edge"}
+    assert kept.good.exit_code == 0, kept.good.output
+    folders = [p.name for p in kept.good.results_dir.glob("2*")]
+    assert sorted(name.split("-")[2] for name in folders) == ["datacenter", "edge"]
+    assert kept.good.folder.name.endswith("datacenter-offline")
+    assert kept.good.summary["meta"]["status"] == "complete"
+    index = (kept.good.results_dir / "index.md").read_text()
+    assert [name for name in folders if name not in index] == []
+    assert index.count("/report.md)") == 2
+
+
+def test_keep_all_0_drops_nothing_for_a_run_without_a_result(runs: Runs) -> None:
+    assert len(runs.kept.result().kept_by_failed) == 2
+
+
+# Faults in the middle
+
+
+def test_a_session_that_ends_before_its_last_run_has_no_result(runs: Runs) -> None:
+    run = runs.stopped.result()
+    assert run.exit_code == 1, run.output
+    meta = run.summary["meta"]
+    reason = "the session ended before its performance run"
+    assert (meta["status"], meta["reason"]) == ("failed", reason)
+    assert reason in (run.folder / "report.md").read_text()
+    assert run.statuses()["accuracy_generation"] == "shortened"
+
+
+def test_an_engine_that_dies_is_one_message_and_a_failed_run(runs: Runs) -> None:
+    run = runs.dies.result()
+    reason = "the stand-in engine died, as it was told to"
+    assert run.exit_code == 1, run.output
+    assert f"datacenter Offline accuracy: {reason}" in run.output
+    assert run.output.count("ERROR at setup") == 1
+    assert "Traceback" not in run.output
+    assert (run.summary["meta"]["status"], run.summary["meta"]["reason"]) == ("failed", reason)
+    assert run.summary["verdicts"] == []
+    assert (run.folder / "Accuracy" / "mlperf_log_detail.txt").stat().st_size > 0
+    assert reason in (run.folder / "report.md").read_text()
+
+
+def test_an_engine_that_does_not_load_is_a_failed_run(runs: Runs) -> None:
+    run = runs.does_not_load.result()
+    assert run.exit_code == 1, run.output
+    assert "datacenter Offline accuracy: no engine today" in run.output
+    assert run.output.count("ERROR at setup") == 1
+    assert "Traceback" not in run.output
+    assert run.summary["meta"]["status"] == "failed"
+    assert run.summary["meta"]["reason"] == "no engine today"
+
+
+def test_results_that_cannot_be_written_any_more_are_one_message(runs: Runs) -> None:
+    run = runs.unwritable.result()
+    assert run.exit_code == 1, run.output
+    assert run.output.count("ERROR at setup") == 1
+    (said,) = [
+        line for line in run.output.splitlines() if line.startswith("datacenter Offline accuracy: ")
+    ]
+    assert str(run.results_dir) in said
+    assert "Not a directory" in said
+    assert "Traceback" not in run.output
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=["Ctrl-C", "SIGTERM"])
+def test_a_signal_in_the_middle_ends_the_session(tmp_path: Path, number: signal.Signals) -> None:
+    marker, results = tmp_path / "running", tmp_path / "results"
+    told = {"delays_s": [3600], "marker": str(marker)}
+    process = start_suite(results, *DATACENTER, STAND_IN=json.dumps(told))
+    wait_until(marker.exists, process)
+    process.send_signal(number)
+    # A hang guard: every fault ends within 30 s.
+    output, _ = process.communicate(timeout=30)
+    run = SuiteRun(process.returncode, output, results)
+    assert run.exit_code == 2, output
+    assert run.summary["meta"]["status"] == "failed"
+    assert "interrupted" in run.summary["meta"]["reason"]
+    assert (run.folder / "Accuracy" / "mlperf_log_detail.txt").is_file()
+    assert LABEL in output
+
+
+# Errors of use, before any engine is loaded
+
+_BAD_DATA = {
+    "empty.json": "",
+    "list.json": "[]",
+    "text.json": "no JSON",
+    "field.jsonl": '{"article": "a", "highlights": "h"}\n{"article": "b"}\n',
+}
+_USAGE_ERRORS: dict[str, tuple[list[str], list[str]]] = {
+    "unknown option value": (["--precision=int8"], ["--precision int8: allowed are bf16, fp16"]),
+    "unknown round": (["--round=v5.0"], ["--round v5.0: allowed are v5.1, v6.0, v6.1"]),
+    "round of another LoadGen": (["--round=v5.1"], ["--round v5.1: the installed LoadGen"]),
+    "no samples": (["--total-sample-count=0"], ["--total-sample-count 0: allowed is"]),
+    "more samples than there are": (
+        ["--total-sample-count=100000"],
+        ["--total-sample-count 100000: embedded has ", "allowed is 1 to "],
+    ),
+    "missing data": (["--dataset=TMP/nowhere.json"], ["--dataset TMP/nowhere.json: no such file"]),
+    "empty data": (["--dataset=TMP/empty.json"], ["--dataset TMP/empty.json: ", "is empty"]),
+    "empty list": (["--dataset=TMP/list.json"], ["--dataset TMP/list.json: the file has no rows"]),
+    "no JSON": (["--dataset=TMP/text.json"], ["--dataset TMP/text.json: line 1: not JSON"]),
+    "missing field": (
+        ["--dataset=TMP/field.jsonl"],
+        ["--dataset TMP/field.jsonl: line 2: field 'highlights' is missing"],
+    ),
+    "gated model": (
+        ["--profile=official", "--dataset=embedded"],
+        ["--model meta-llama/Llama-3.1-8B-Instruct: the model is gated and no token is set"],
+    ),
+    "no model in the folder": (
+        ["--model=TMP"],
+        ["--model TMP: no model: there is no config.json in this folder"],
+    ),
+    "nothing to search": (["--find-peak-qps"], ["--find-peak-qps: no search is among"]),
+    "nothing to repeat": (
+        ["--repeat=5", "--mode=accuracy"],
+        ["--repeat 5: no performance run is among"],
+    ),
+    "no such model": (["--model=./nowhere"], ["--model ./nowhere: no such folder"]),
+    "results under a file": (
+        ["--results-dir=TMP/list.json/results"],
+        ["--results-dir TMP/list.json/results: cannot be written: Not a directory"],
+    ),
+    "MMLU is of no category": (
+        ["--category=edge", "-m", "mmlu"],
+        ["--category edge: leaves nothing to run of 'mmlu'"],
+    ),
+    "nothing left to run": (
+        ["--scenario=Server"],
+        ["--scenario Server: leaves nothing to run of 'offline and datacenter'"],
+    ),
+}
+
+
+@pytest.fixture(scope="module")
+def usage_errors(
+    tmp_path_factory: pytest.TempPathFactory, pool: ThreadPoolExecutor
+) -> dict[str, Future[SuiteRun]]:
+    """Each wrong use, several at a time."""
+    folder = tmp_path_factory.mktemp("usage")
+    for name, content in _BAD_DATA.items():
+        (folder / name).write_text(content)
+    without_token = {"HF_TOKEN": "", "HUGGINGFACE_HUB_TOKEN": "", "HF_HOME": str(folder)}
+    loads = json.dumps({"load_error": "an engine was loaded"})
+    return {
+        name: pool.submit(
+            run_suite,
+            folder,
+            *DATACENTER,
+            *(option.replace("TMP", str(folder)) for option in options),
+            STAND_IN=loads,
+            **without_token,
+        )
+        for name, (options, _) in _USAGE_ERRORS.items()
+    }
+
+
+@pytest.mark.parametrize("name", _USAGE_ERRORS)
+def test_a_wrong_use_is_one_line_before_any_engine_is_loaded(
+    usage_errors: dict[str, Future[SuiteRun]], name: str
+) -> None:
+    run = usage_errors[name].result()
+    assert run.exit_code == 4, run.output
+    said = [line for line in run.output.splitlines() if line.startswith("ERROR: ")]
+    assert len(said) == 1, run.output
+    for words in _USAGE_ERRORS[name][1]:
+        assert words.replace("TMP", str(run.results_dir)) in said[0]
+    assert "an engine was loaded" not in run.output
+    assert "Traceback" not in run.output
+    assert list(run.results_dir.glob("2*")) == []
+
+
+# Collecting
+
+
+def test_collecting_imports_nothing_heavy() -> None:
+    code = (
+        "import sys, pytest\n"
+        "code = pytest.main(['--collect-only', '-q'])\n"
+        "heavy = 'vllm torch transformers datasets matplotlib jinja2 scipy'.split()\n"
+        "heavy = [m for m in heavy if m in sys.modules]\n"
+        "print('imported:', heavy)\n"
+        "sys.exit(code)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    )
+    assert done.stdout.splitlines()[-1] == "imported: []"
+    assert "tests collected" in done.stdout
+
+
+def test_every_marker_is_registered_with_a_sentence(pytestconfig: pytest.Config) -> None:
+    ours = "offline server interactive singlestream datacenter edge accuracy performance"
+    told = dict(line.partition(": ")[::2] for line in pytestconfig.getini("markers"))
+    for marker in [*ours.split(), "compliance", "mmlu", "gpu", "slow"]:
+        assert len(told[marker].split()) >= 3, marker
+    assert pytestconfig.getoption("strict_markers") or pytestconfig.getini("strict_markers")

@@ -1,0 +1,35 @@
+"""pytest-xdist: two engines never measure each other."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from meta_tests.conftest import run_suite
+
+ARGUMENTS = ("-m", "mmlu", "--mmlu-limit=57", "-p", "meta_tests.scoring_plugin")
+
+
+@pytest.mark.parametrize("paths", [(), (".",), ("tests/mmlu/test_mmlu.py::test_rule",)])
+@pytest.mark.parametrize("dist", [(), ("--dist=worksteal",), ("--dist=each",)])
+def test_workers_with_an_engine_each_are_refused_before_they_start(
+    tmp_path: Path, paths: tuple[str, ...], dist: tuple[str, ...]
+) -> None:
+    run = run_suite(tmp_path / "results", *ARGUMENTS, "-n", "2", *dist, *paths)
+    assert run.exit_code == pytest.ExitCode.USAGE_ERROR, run.output
+    (said,) = [line for line in run.output.splitlines() if line.startswith("ERROR")]
+    assert "give --dist loadgroup" in said
+    assert not run.results_dir.exists()
+
+
+@pytest.mark.parametrize("number", ["0", "1"])
+def test_a_single_worker_has_a_single_engine(tmp_path: Path, number: str) -> None:
+    run = run_suite(tmp_path / "results", *ARGUMENTS, "-n", number)
+    assert run.exit_code == 0, run.output
+    assert len(list(run.results_dir.glob("*-mmlu"))) == 1
+
+
+def test_tests_that_load_no_engine_may_be_spread_as_one_likes(tmp_path: Path) -> None:
+    run = run_suite(tmp_path / "results", "-n", "2", "meta_tests/proof/test_damages.py")
+    assert run.exit_code == 0, run.output

@@ -1,0 +1,222 @@
+"""The proof's data are official in shape, size, length and score, and its runs are all there."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from mlperf_suite.benchmarks.definition import RUNNABLE, Category
+from mlperf_suite.benchmarks.prompts import encode_prompts, end_of_text_ids, load_tokenizer
+from mlperf_suite.benchmarks.rounds import ROUNDS
+from mlperf_suite.benchmarks.workload import BASELINES, OFFICIAL, ROUGE_NAMES
+from mlperf_suite.datasets.news import load_news
+from mlperf_suite.scorers.rouge import mean_scores, score_pairs
+from mlperf_suite.settings import resolve_settings
+from proof import tree
+from proof.data import (
+    ANSWERS,
+    DATASETS,
+    MODEL,
+    SAMPLES,
+    WORDS,
+    MadeSample,
+    make_samples,
+    write_data,
+)
+from proof.runs import LOADGEN, ProofRun, make_runs, proof_runs
+
+BENCHMARKS = pytest.mark.parametrize("category", RUNNABLE)
+
+
+@pytest.fixture(scope="module")
+def samples() -> list[MadeSample]:
+    return make_samples()
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory, samples: list[MadeSample]) -> Path:
+    folder = tmp_path_factory.mktemp("proof")
+    write_data(folder, samples)
+    return folder
+
+
+# Data
+
+
+def test_the_data_are_the_same_at_every_call(samples: list[MadeSample]) -> None:
+    assert make_samples(200) == samples[:200]
+    assert len({sample.item.article for sample in samples}) == len(samples) == SAMPLES
+
+
+def test_no_two_words_have_the_same_stem() -> None:
+    from nltk.stem.porter import PorterStemmer
+
+    stems = {PorterStemmer().stem(word) for word in WORDS}
+    assert len(stems) == len(WORDS) > 300
+
+
+@BENCHMARKS
+def test_the_loader_reads_as_many_items_as_the_official_file_has(
+    data: Path, category: Category
+) -> None:
+    benchmark = RUNNABLE[category]
+    news = load_news(str(data / DATASETS[category]))
+    assert len(news.items) == benchmark.samples
+    full = load_news(str(data / DATASETS["datacenter"]))
+    # The edge items are the very ones that the suite draws from the full split.
+    assert news.items == full.for_benchmark(benchmark.samples).items
+    assert all(60 <= len(item.article.split()) <= 120 for item in news.items)
+
+
+@BENCHMARKS
+def test_answers_score_and_measure_what_the_official_gate_asks(
+    data: Path, category: Category
+) -> None:
+    baseline = BASELINES[RUNNABLE[category].id]
+    items = load_news(str(data / DATASETS[category])).items
+    answers = json.loads((data / ANSWERS).read_text())
+    gen_len = sum(len(answers[item.article].strip()) for item in items)
+    assert 0.99 < gen_len / baseline.gen_len < 1.01
+    scores = mean_scores(
+        score_pairs([(answers[item.article], item.highlights) for item in items[:400]])
+    )
+    for name in ROUGE_NAMES:
+        assert 0.99 < scores.means[name] / baseline.rouge[name] < 1.05, name
+
+
+def test_the_model_folder_makes_prompts_and_answers_as_llamas_does(
+    data: Path, samples: list[MadeSample]
+) -> None:
+    tokenizer = load_tokenizer(str(data / MODEL))
+    assert (tokenizer.bos_token_id, tokenizer.eos_token_id) == (128_000, 128_009)
+    assert end_of_text_ids(str(data / MODEL), tokenizer) == RUNNABLE["edge"].eos_token_ids
+    some = samples[:500]
+    prompts = encode_prompts([sample.item for sample in some], OFFICIAL, tokenizer)
+    assert all(prompt.count(tokenizer.bos_token_id) == 1 for prompt in prompts)
+    assert all(prompt[0] == tokenizer.bos_token_id for prompt in prompts)
+    text = tokenizer.decode(prompts[0], skip_special_tokens=True)
+    assert text == OFFICIAL.prompt.format(article=some[0].item.article)
+    answers = tokenizer([sample.answer for sample in samples], add_special_tokens=False)
+    with_end = [[*answer, tokenizer.eos_token_id] for answer in answers["input_ids"]]
+    assert max(map(len, with_end)) <= OFFICIAL.generation.max_new_tokens
+    texts = tokenizer.batch_decode(with_end[:500], skip_special_tokens=True)
+    assert texts == [sample.answer for sample in some]
+
+
+# Runs
+
+
+def test_every_scenario_of_every_round_is_run_by_the_official_rules(tmp_path: Path) -> None:
+    runs = proof_runs(tuple(ROUNDS))
+    assert len(runs) == len({run.name for run in runs}) == 15
+    assert set(LOADGEN) == set(ROUNDS)
+    for run in runs:
+        given = dict(zip(*[iter(run.options(tmp_path, tmp_path))] * 2, strict=False))
+        assert (given["--profile"], given["--round"]) == ("official", run.round)
+        scenario = run.scenario
+        assert given["-m"] == f"{run.category} and {scenario.lower()}"
+        assert {"accuracy", "performance"} <= set(run.paces)
+        assert ("test06" in run.paces) >= (run.category == "datacenter")
+
+
+@BENCHMARKS
+def test_offline_asks_for_one_multiple_of_the_data_and_takes_ten_minutes(
+    category: Category, tmp_path: Path
+) -> None:
+    samples = RUNNABLE[category].samples
+    run = ProofRun("v6.1", category, "Offline")
+    option = run.options(tmp_path, tmp_path)[-1].removeprefix("--").partition("=")
+    rate = resolve_settings({option[0].replace("-", "_"): option[2]}, {}).offline_target_qps
+    assert rate is not None
+    # LoadGen's query: 1.1 x 600 s x the rate, and then up to whole multiples.
+    assert rate * 660 <= samples
+    assert 600 < samples / run.paces["performance"].samples_per_s < 610
+
+
+def test_single_stream_takes_ten_minutes_for_what_loadgen_asks() -> None:
+    run = ProofRun("v6.1", "edge", "SingleStream")
+    accuracy, performance = run.paces["accuracy"], run.paces["performance"]
+    # Twice 600 s of the rate seen before, then up to whole multiples of 5,000: 10,000 queries.
+    assert 5_000 < 1_200 * accuracy.samples_per_s < 10_000
+    assert 600 < 10_000 / performance.samples_per_s < 610
+
+
+class Told(ProofRun):
+    """A run that is another program; `alive` counts those beside each other."""
+
+    alive: list[subprocess.Popen[bytes]] = []  # noqa: RUF012 - the tests' own
+    most = 0
+
+    def start(self, work: Path) -> subprocess.Popen[bytes]:
+        self.results(work).mkdir(parents=True)
+        process = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(0.2)"])
+        self.alive.append(process)
+        Told.most = max(Told.most, sum(p.poll() is None for p in self.alive))
+        if self.scenario != "Server":
+            folder = self.results(work) / "20261120-101500-datacenter-offline"
+            folder.mkdir()
+            (folder / "summary.json").write_text('{"meta": {"status": "complete"}}')
+        return process
+
+
+def test_runs_go_on_beside_each_other_and_the_failed_are_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("proof.runs._TICK_S", 0.05)
+    runs = [Told("v6.1", "datacenter", name) for name in ("Offline", "Server", "Interactive")]
+    said: list[str] = []
+    failed = make_runs(runs, tmp_path, 2, said.append)
+    assert failed == [runs[1]]
+    assert Told.most == 2
+    assert len(said) == 6
+    assert sum("FAILED" in line for line in said) == 1
+    assert runs[0].finished(tmp_path) is not None
+
+
+def test_an_interrupt_ends_the_sessions_under_way(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupt(seconds: float) -> None:
+        raise KeyboardInterrupt
+
+    Told.alive.clear()
+    monkeypatch.setattr("proof.runs.time.sleep", interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        make_runs([Told("v6.1", "datacenter", "Offline")], tmp_path, 1, lambda line: None)
+    (process,) = Told.alive
+    assert process.poll() is not None
+
+
+# The checker's word
+
+
+@pytest.mark.parametrize(
+    ("says", "closing", "accepted"),
+    [
+        ("'[time main.py:9 INFO] Results %s/a 1.5' % tree, ok", ["Results a 1.5", "OK"], True),
+        ("'[time main.py:9 ERROR] NoResults %s/a' % tree, bad", ["NoResults a", "BAD"], False),
+        ("'Traceback', 'KeyError: x'", ["KeyError: x"], False),
+    ],
+)
+def test_the_checkers_closing_lines_are_shown(
+    tmp_path: Path, says: str, closing: list[str], accepted: bool
+) -> None:
+    checker = tmp_path / "tools" / "submission" / "submission_checker"
+    checker.mkdir(parents=True)
+    (checker / "__init__.py").touch()
+    (checker / "main.py").write_text(
+        "import sys\n"
+        "tree = sys.argv[sys.argv.index('--input') + 1]\n"
+        "ok = '[time main.py:1 INFO] SUMMARY: submission looks OK'\n"
+        "bad = '[time main.py:1 ERROR] SUMMARY: submission has errors'\n"
+        "print('[time base.py:5 INFO] anything')\n"
+        f"print({says}, sep='\\n')\n"
+    )
+    words = {"OK": "SUMMARY: submission looks OK", "BAD": "SUMMARY: submission has errors"}
+    found = tree.check_tree(tmp_path / "v6.1", tmp_path, "v6.1")
+    assert found == ([words.get(line, line) for line in closing], accepted)
+    assert "anything" in (tmp_path / "v6.1.checker.log").read_text()

@@ -1,0 +1,426 @@
+"""Reports: the same figures in summary.json, report.md and report.html; hostile text; old runs."""
+
+from __future__ import annotations
+
+import html
+import json
+import re
+import shutil
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from meta_tests.made_runs import line
+from mlperf_suite.__main__ import main
+from mlperf_suite.benchmarks.definition import LLAMA3_1_8B
+from mlperf_suite.datasets.news import NewsItem
+from mlperf_suite.engines.protocol import EngineTrace
+from mlperf_suite.errors import UsageError
+from mlperf_suite.loadgen.timeline import Timeline, timeline_of, write_timeline
+from mlperf_suite.reports.comparing import PLOT_FORMATS
+from mlperf_suite.reports.html import report_html
+from mlperf_suite.reports.index_page import write_index
+from mlperf_suite.reports.markdown import report_markdown
+from mlperf_suite.reports.plots import plots_of
+from mlperf_suite.reports.view import peak_line, view_of
+from mlperf_suite.reports.writing import write_reports, write_samples
+from mlperf_suite.results.kept_runs import read_entries, trends_of
+from mlperf_suite.session.peak_search import UNBOUNDED
+
+OLD_RUN = Path(__file__).parent.parent / "data" / "summary_v1"
+SERVER = LLAMA3_1_8B.scenario("Server")
+_NUMBER = re.compile(r"\d[\d,]*\.?\d*")
+
+
+def made_timeline() -> Timeline:
+    rows = [(i * 0.5, i * 0.5 + 0.2 + i / 300, i * 0.5 + 6.0, 64) for i in range(120)]
+    trace = EngineTrace([(i / 5, 20) for i in range(330)], [(0.01, 0.2, 5.8)] * 120)
+    timeline = timeline_of(rows, trace)
+    assert timeline is not None
+    return timeline
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Path:
+    """A run's folder as an older suite left it, and a timeline."""
+    folder = tmp_path / "20261120-065625-datacenter-server"
+    shutil.copytree(OLD_RUN, folder)
+    for name in ("Performance", "Accuracy"):
+        (folder / name).mkdir()
+    write_timeline(folder / "Performance", made_timeline())
+    return folder
+
+
+class _Cells(HTMLParser):
+    """The text of each table's cells, row by row."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.rows: list[list[str]] = []
+        self.tags: list[str] = []
+        self._cell: list[str] | None = None
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: Any) -> None:
+        self.tags.append(tag)
+        if tag == "tr":
+            self.rows.append([])
+        if tag in ("td", "th"):
+            self._cell = []
+
+    def handle_endtag(self, tag: str) -> None:
+        if tag in ("td", "th") and self._cell is not None:
+            self.rows[-1].append("".join(self._cell).strip())
+            self._cell = None
+
+    def handle_data(self, data: str) -> None:
+        if self._cell is not None:
+            self._cell.append(data)
+
+
+def _markdown_rows(text: str) -> list[list[str]]:
+    lines = [line for line in text.splitlines() if line.startswith("|")]
+    lines = [line for line in lines if set(line) - set("|-: ")]
+    cells = [re.split(r"(?<!\\)\|", line)[1:-1] for line in lines]
+    return [[re.sub(r"\\(.)", r"\1", cell.strip()) for cell in row] for row in cells]
+
+
+def test_the_two_reports_have_the_same_tables_and_the_summarys_figures(run: Path) -> None:
+    write_reports(run)
+    markdown = _markdown_rows((run / "report.md").read_text())
+    page = _Cells((run / "report.html").read_text()).rows
+    assert [row for row in page if row not in markdown] == []
+    assert [row for row in markdown if row not in page] == []
+    summary = json.loads((run / "summary.json").read_text())
+    performance, accuracy = summary["run"]["performance"], summary["run"]["accuracy"]
+    rows = {row[0]: row[1:] for row in page}
+    assert rows["tokens/s"] == [f"{performance['tokens_per_sec']:,.2f}"]
+    for name in ("latency", "ttft", "tpot"):
+        found = rows[name if name == "latency" else name.upper()]
+        assert found == [f"{value:,.2f}" for value in performance[f"{name}_ms"].values()]
+    for name, value in accuracy["rouge"].items():
+        assert rows[name][0] == f"{value:.4f}"
+    for verdict in summary["verdicts"]:
+        found = [verdict[key] for key in ("status", "found", "required", "why")]
+        assert rows[verdict["rule"]] == found
+
+
+def test_on_a_phone_each_time_says_its_percentile_and_unit(run: Path) -> None:
+    """There a table's head is hidden, and each cell stands on a line of its own."""
+    write_reports(run)
+    page = (run / "report.html").read_text()
+    ttft = json.loads((run / "summary.json").read_text())["run"]["performance"]["ttft_ms"]
+    assert '<td data-unit="ms">TTFT</td>' in page
+    for percentile, value in ttft.items():
+        assert f'data-name="{percentile}">{value:,.2f}</td>' in page
+
+
+def test_the_answers_come_in_the_readers_order(run: Path) -> None:
+    write_reports(run)
+    asked = ["valid?", "fast?", "accurate?", "run?", "not?"]
+    for name, mark in (("report.md", "## "), ("report.html", "<h2>")):
+        lines = (run / name).read_text().splitlines()
+        heads = [re.sub("<.*?>", "", line) for line in lines if line.startswith(mark)]
+        assert [head.split()[-1] for head in heads][:5] == asked
+
+
+def test_the_page_needs_nothing_else_and_is_the_same_each_time(run: Path) -> None:
+    write_reports(run)
+    first = (run / "report.html").read_text()
+    tags = set(_Cells(first).tags)
+    assert tags & {"script", "link", "iframe", "img", "object"} == set()
+    assert re.findall(r"""(?:src|url\()=?["']?https?:""", first) == []
+    assert "prefers-color-scheme: dark" in first
+    assert "@media print" in first
+    write_reports(run)
+    assert (run / "report.html").read_text() == first
+
+
+def test_the_plots_say_what_they_show_and_draw_the_limit(run: Path) -> None:
+    write_reports(run)
+    page = html.unescape((run / "report.html").read_text())
+    for words in (
+        "Time to first token (TTFT)",
+        "MLPerf's limit 2,000 ms at p99",
+        "MLPerf's limit 100 ms at p99",
+        "time since the start, s",
+        "latency, ms",
+        "prefill",
+    ):
+        assert words in page, words
+    names = [f"plots/{name}.png" for name in ("latency", "phases", "tokens_per_s", "tpot", "ttft")]
+    assert json.loads((run / "summary.json").read_text())["plots"] == names
+    assert all((run / name).read_bytes().startswith(b"\x89PNG") for name in names)
+    assert plots_of(None, SERVER) == []
+
+
+def test_a_regression_stands_in_both_reports(run: Path) -> None:
+    one = {"label": "tokens/s", "unit": "tokens/s", "baseline": 200.0, "current": 114.306}
+    one |= {"words": "-42.8% (-44.0% to -41.5%)", "outcome": "regressed", "noise_from": "5 runs"}
+    summary = json.loads((run / "summary.json").read_text())
+    summary["regression"] = {"baseline": "old", "note": "a note", "metrics": [one]}
+    (run / "summary.json").write_text(json.dumps(summary))
+    write_reports(run)
+    row = ["tokens/s", "200.00", "114.31", one["words"], "regressed", "5 runs"]
+    page = (run / "report.html").read_text()
+    assert row in _Cells(page).rows
+    assert row in _markdown_rows((run / "report.md").read_text())
+    for text in (page, (run / "report.md").read_text()):
+        assert "tokens/s regressed against the baseline: -42.8%" in text
+        assert "a note" in text
+
+
+HOSTILE = '<script>alert(1)</script> & "quoted" | `code` </style><img src=x onerror=alert(1)>'
+
+
+def test_what_a_model_says_is_text(run: Path) -> None:
+    items = [NewsItem(article=HOSTILE, highlights=HOSTILE)]
+    write_samples(run / "Accuracy", [0], [HOSTILE], items)
+    summary = json.loads((run / "summary.json").read_text())
+    summary["meta"]["reason"] = summary["meta"]["model"] = HOSTILE
+    summary["verdicts"][0]["found"] = summary["verdicts"][0]["rule"] = HOSTILE
+    summary["logs"] = [HOSTILE]
+    (run / "summary.json").write_text(json.dumps(summary))
+    write_reports(run)
+    page = (run / "report.html").read_text()
+    assert set(_Cells(page).tags) & {"script", "img"} == set()
+    assert page.count(html.escape(HOSTILE, quote=False).replace('"', "&#34;")) >= 6
+    assert "<script>" not in (run / "report.md").read_text()
+
+
+# Older, foreign and broken summaries
+
+
+def test_a_summary_of_the_first_schema_is_read() -> None:
+    summary = json.loads((OLD_RUN / "summary.json").read_text())
+    assert summary["schema_version"] == 1
+    view = view_of(summary)
+    assert (view.status, dict(view.speed)["tokens/s"]) == ("complete", "114.31")
+    assert dict(view.projections)["requests an hour"] == "3,415"
+
+
+_JSON = st.recursive(
+    st.none() | st.booleans() | st.floats() | st.integers() | st.text(max_size=8),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner),
+    max_leaves=6,
+)
+_PARTS = dict.fromkeys(("meta", "system", "run", "verdicts", "logs", "regression"), _JSON)
+
+
+@given(st.fixed_dictionaries({}, optional=_PARTS))
+def test_no_summary_breaks_a_report(summary: dict[str, Any]) -> None:
+    assert report_markdown(summary).startswith("# ")
+    assert report_html(summary).startswith("<!doctype html>")
+
+
+_FIGURES = dict.fromkeys(("tokens_per_sec", "samples_per_sec", "ttft_ms", "repeats"), _JSON)
+
+
+@given(st.fixed_dictionaries({}, optional=_FIGURES))
+def test_no_figure_breaks_a_report(performance: dict[str, Any]) -> None:
+    text = report_markdown({"run": {"performance": performance, "accuracy": performance}})
+    assert "## How fast?" in text and "## How accurate?" in text
+
+
+def test_a_folder_without_a_summary_is_one_line(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"no summary\.json that can be read"):
+        write_reports(tmp_path)
+
+
+# The index
+
+
+def _results(folder: Path, count: int = 3) -> Path:
+    summary = json.loads((OLD_RUN / "summary.json").read_text())
+    for i in range(count):
+        run = folder / f"20261120-06562{i}-datacenter-server"
+        run.mkdir(parents=True)
+        summary["run"]["performance"]["tokens_per_sec"] = 100.0 + i
+        (run / "summary.json").write_text(json.dumps(summary))
+    return folder
+
+
+def test_the_index_has_each_run_once_newest_first_and_the_trend(tmp_path: Path) -> None:
+    write_index(_results(tmp_path))
+    rows = _markdown_rows((tmp_path / "index.md").read_text())[1:]
+    assert [row[4] for row in rows] == ["102.00", "101.00", "100.00"]
+    page = (tmp_path / "index.html").read_text()
+    cells = _Cells(page).rows[1:]
+    assert [row[4] for row in cells] == ["102.00", "101.00", "100.00"]
+    assert 'href="20261120-065622-datacenter-server/report.html"' in page
+    (trend,) = trends_of(read_entries(tmp_path))
+    assert (trend.unit, [value for _, value in trend.points]) == ("tokens/s", [100, 101, 102])
+    assert page.count("<svg") == 1
+
+
+@pytest.mark.parametrize("content", [None, "", "null", "[]", "{}", '{"meta": 3, "run": [1]}'])
+def test_a_broken_run_stands_in_the_index_and_breaks_nothing(
+    tmp_path: Path, content: str | None
+) -> None:
+    _results(tmp_path, 1)
+    broken = tmp_path / "20261121-000000-edge-offline"
+    broken.mkdir()
+    if content is not None:
+        (broken / "summary.json").write_text(content)
+    (tmp_path / "not a run").mkdir()
+    (tmp_path / "20261122-000000-edge-offline").write_text("a file")
+    write_index(tmp_path)
+    rows = _markdown_rows((tmp_path / "index.md").read_text())[1:]
+    assert [row[2] for row in rows] == ["no summary", "complete"]
+
+
+@given(_JSON)
+def test_no_summary_breaks_the_index(tmp_path_factory: pytest.TempPathFactory, meta: Any) -> None:
+    folder = tmp_path_factory.mktemp("index")
+    run = folder / "20261121-000000-edge-offline"
+    run.mkdir()
+    text = json.dumps({"meta": meta, "run": meta, "system": meta, "regression": meta})
+    (run / "summary.json").write_text(text)
+    write_index(folder)
+    assert len(_Cells((folder / "index.html").read_text()).rows) == 2
+
+
+# Commands for after the fact
+
+
+def test_report_makes_the_reports_again_from_the_logs(
+    run: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    entries = {
+        "result_validity": "VALID",
+        "result_completed_tokens_per_second": 777.25,
+        "result_completed_samples_per_sec": 6.5,
+    }
+    detail = "\n".join(line(key, value) for key, value in entries.items())
+    (run / "Performance" / "mlperf_log_detail.txt").write_text(detail)
+    assert main(["report", str(run)]) == 0
+    assert str(run / "report.html") in capsys.readouterr().out
+    performance = json.loads((run / "summary.json").read_text())["run"]["performance"]
+    assert (performance["tokens_per_sec"], performance["total_new_tokens"]) == (777.25, 10_000)
+    assert "777.25" in (run / "report.md").read_text()
+    assert set(performance["blocks"]) == {"tokens_per_sec", "ttft_ms", "tpot_ms"}
+
+
+def test_compare_prints_a_table_and_draws_a_plot(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    runs = sorted(map(str, _results(tmp_path).glob("2*")))
+    assert main(["compare", *runs, "--plot", str(tmp_path / "plot.png")]) == 0
+    rows = _markdown_rows(capsys.readouterr().out)
+    assert rows[0][2:4] == ["tokens/s", "QPS, queries/s"]
+    assert rows[1][2] == "100.00"
+    assert rows[3][2].startswith("102.00, +2.0%")
+    assert (tmp_path / "plot.png").read_bytes().startswith(b"\x89PNG")
+
+
+def _change(run: Path, **meta: Any) -> None:
+    """Change what a run's summary says under `meta`."""
+    summary = json.loads((run / "summary.json").read_text())
+    summary["meta"] |= meta
+    (run / "summary.json").write_text(json.dumps(summary))
+
+
+@pytest.mark.parametrize(
+    ("name", "other"),
+    [("benchmark", "llama3.1-8b-edge"), ("category", "edge"), ("scenario", "Offline")],
+)
+def test_a_run_of_another_kind_has_figures_and_no_change(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str, other: str
+) -> None:
+    runs = sorted(_results(tmp_path).glob("2*"))
+    _change(runs[1], **{name: other})
+    _change(runs[2], model="another")
+    plot = ("--plot", str(tmp_path / "plot.png"))
+    assert main(["compare", *map(str, runs), *plot]) == 0
+    said = capsys.readouterr().out
+    rows = _markdown_rows(said)
+    assert rows[2][2] == "101.00"
+    assert [cell for cell in rows[2] if "%" in cell] == []
+    assert f"- {name}: {runs[0].name} " in said and f", {runs[1].name} {other}" in said
+    assert rows[3][2].startswith("102.00, +2.0%")
+    assert f"- model: {runs[0].name} " in said
+
+
+def test_a_run_without_figures_is_a_row_with_its_reason_and_failed_rules(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    good, dead = sorted(_results(tmp_path, 2).glob("2*"))
+    summary = json.loads((dead / "summary.json").read_text())
+    summary["meta"] |= {"status": "failed", "reason": "the engine | did not load"}
+    summary["run"] = {"performance": None, "accuracy": None}
+    told = {"found": "INVALID", "required": "VALID", "why": "too | short"}
+    summary["verdicts"] = [
+        {"rule": "result_valid", "status": "failed"} | told,
+        {"rule": "seeds", "status": "passed", "found": "a", "required": "a"},
+    ]
+    (dead / "summary.json").write_text(json.dumps(summary))
+    plot = tmp_path / "plot.png"
+    assert main(["compare", str(good), str(dead), "--plot", str(plot)]) == 0
+    said = capsys.readouterr().out
+    rows = _markdown_rows(said)
+    assert rows[1][:3] == [good.name, "complete", "100.00"]
+    assert rows[2][:2] == [dead.name, "failed: the engine | did not load"]
+    assert set(rows[2][2:]) == {"not reported"}
+    rules = said[said.index("Failed rules:") :].replace("\\", "").split("\n\n")[0].splitlines()
+    line = f"- {dead.name}: result_valid: found INVALID, required VALID (too | short)"
+    assert rules[1:] == [line]
+    assert plot.exists()
+    assert main(["compare", str(dead), str(good), "--plot", str(plot)]) == 2
+    assert "the run has no figures to compare (failed)" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("name", ["x.foo", "x", ".png"])
+def test_a_plot_that_cannot_be_drawn_is_refused_before_the_table(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str
+) -> None:
+    runs = sorted(map(str, _results(tmp_path).glob("2*")))
+    assert main(["compare", *runs, "--plot", name]) == 2
+    told = f"error: --plot {name}: allowed are .png, .svg, .pdf\n"
+    assert tuple(capsys.readouterr()) == ("", told)
+
+
+@pytest.mark.parametrize("ending", [".PNG", *PLOT_FORMATS])
+def test_every_format_that_a_plot_is_allowed_can_be_drawn(tmp_path: Path, ending: str) -> None:
+    runs = sorted(map(str, _results(tmp_path).glob("2*")))
+    plot = tmp_path / f"plot{ending}"
+    assert main(["compare", *runs, "--plot", str(plot)]) == 0
+    assert plot.stat().st_size > 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["report", "TMP/nowhere"], "error: TMP/nowhere: no summary.json that can be read"),
+        (["compare", "TMP/nowhere"], "error: compare: at least two runs"),
+        (["compare", "TMP/nowhere", "TMP/no"], "error: TMP/nowhere: nowhere: No such file"),
+    ],
+)
+def test_a_wrong_command_is_one_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], said: str
+) -> None:
+    assert main([one.replace("TMP", str(tmp_path)) for one in arguments]) == 2
+    (told,) = capsys.readouterr().err.splitlines()
+    assert told.startswith(said.replace("TMP", str(tmp_path)))
+
+
+def test_a_search_is_in_every_report() -> None:
+    summary = {"meta": {"status": "complete"}, "peak": {"peak_qps": 372.5, "runs": 6}}
+    for text in (report_markdown(summary, None), report_html(summary, None, [], [])):
+        assert "highest valid rate, queries/s" in text and "372.5" in text
+        assert "at least" not in text
+    assert peak_line(summary["peak"]).startswith("Highest valid rate: 372.5 queries/s, confirmed")
+
+
+def test_a_search_in_which_no_rate_failed_says_at_least_everywhere() -> None:
+    peak = {"peak_qps": 372.5, "bounded": False, "runs": 13}
+    summary = {"meta": {"status": "complete"}, "peak": peak}
+    for text in (report_markdown(summary, None), report_html(summary, None, [], [])):
+        assert "at least 372.5" in text and UNBOUNDED in text
+    assert peak_line(peak) == (
+        f"Highest valid rate: at least 372.5 queries/s, confirmed at full length; 13 runs: "
+        f"{UNBOUNDED}."
+    )

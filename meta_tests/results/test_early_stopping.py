@@ -1,0 +1,239 @@
+"""Early stopping: read as LoadGen writes it, and shown wherever the 90th percentile is."""
+
+from __future__ import annotations
+
+import io
+import json
+import xml.etree.ElementTree as ET
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from rich.console import Console
+
+from meta_tests.conftest import SuiteRun, run_suite
+from meta_tests.made_runs import MadeRun, detail_entries, line
+from mlperf_suite.benchmarks.definition import LLAMA3_1_8B, LLAMA3_1_8B_EDGE, Scenario
+from mlperf_suite.benchmarks.rounds import ROUNDS
+from mlperf_suite.loadgen.logs import DetailLog, parse_detail, read_logs
+from mlperf_suite.loadgen.timeline import Timeline, read_timeline
+from mlperf_suite.reports.ci_properties import metrics
+from mlperf_suite.reports.html import report_html
+from mlperf_suite.reports.markdown import report_markdown
+from mlperf_suite.reports.terminal import closing_table, times_line
+from mlperf_suite.reports.view import view_of
+from mlperf_suite.results.early_stopping import early_stopping
+from mlperf_suite.results.metrics import PERCENTILES, percentile_name, performance_metrics
+
+SINGLE_STREAM = LLAMA3_1_8B_EDGE.scenario("SingleStream")
+SERVER = LLAMA3_1_8B.scenario("Server")
+DISCARDS_18 = (
+    " * Processed at least 64 queries (320).  * Would discard 18 highest latency queries. "
+)
+ESTIMATES = DISCARDS_18 + (
+    " * Early stopping 90.0th percentile estimate: {}"
+    "  * Early stopping 99.0th percentile estimate: 99999999"
+)
+NOT_ENOUGH = (
+    " * Only processed 40 queries.  * Need to process at least 64 queries for early stopping."
+)
+UNSUCCESSFUL = (
+    " * Run unsuccessful.  * Processed 80 queries.  * Would need to run at least 379 more queries,"
+    "  with the run being successful if every additional  query were under latency."
+)
+
+
+def _timeline(latencies_ms: list[float]) -> Timeline:
+    zeros = tuple(0.0 for _ in latencies_ms)
+    return Timeline(zeros, zeros, tuple(latencies_ms), tuple(2 for _ in latencies_ms))
+
+
+def _log(scenario: Scenario, **entries: Any) -> DetailLog:
+    of = LLAMA3_1_8B_EDGE if scenario is SINGLE_STREAM else LLAMA3_1_8B
+    made = detail_entries(of, scenario, "performance", ROUNDS["v6.1"]) | entries
+    return parse_detail("\n".join(line(key, value) for key, value in made.items()))
+
+
+def _said(ttft: str = "", tpot: str = "", **entries: Any) -> dict[str, Any]:
+    return {"early_stopping_ttft_result": ttft, "early_stopping_tpot_result": tpot} | entries
+
+
+def _early(scenario: Scenario, timeline: Timeline | None = None, **entries: Any) -> dict[str, Any]:
+    found = early_stopping(scenario, _log(scenario, **entries), timeline)
+    assert found is not None
+    return found
+
+
+TOLD = _said(ESTIMATES.format(1_090_215), ESTIMATES.format(999_610), result_query_count=320)
+
+
+def test_loadgens_estimates_are_of_ttft_and_tpot_where_it_counts_tokens() -> None:
+    found = _early(SINGLE_STREAM, **TOLD, early_stopping_latency_ss=1_090_215)
+    assert (found["met"], found["percentile"]) == (True, 90)
+    assert found["estimates_ms"] == {"latency": None, "ttft": 1.090215, "tpot": 0.99961}
+
+
+def test_the_latencys_estimate_follows_loadgens_rule() -> None:
+    """The 18 highest are thrown away; the highest that is left is the estimate."""
+    latencies = [float(i) for i in range(1, 321)]
+    found = _early(SINGLE_STREAM, _timeline(latencies[::-1]), **TOLD)
+    assert found["estimates_ms"]["latency"] == 302.0
+    for other in (latencies[:-1], latencies[:10]):
+        assert _early(SINGLE_STREAM, _timeline(other), **TOLD)["estimates_ms"]["latency"] is None
+    rows = [SINGLE_STREAM, _timeline(latencies)]
+    by_itself = _early(*rows, **TOLD | {"early_stopping_result": ESTIMATES.format(5_000_000)})
+    assert by_itself["estimates_ms"]["latency"] == 5.0
+
+
+def test_without_an_estimate_there_are_loadgens_words() -> None:
+    found = _early(SINGLE_STREAM, **_said(tpot=NOT_ENOUGH), early_stopping_met=False)
+    assert (found["met"], set(found["estimates_ms"].values())) == (False, {None})
+    assert found["says"]["tpot"] == (
+        "Only processed 40 queries. Need to process at least 64 queries for early stopping."
+    )
+
+
+def test_server_is_told_how_many_more_queries_it_would_need() -> None:
+    found = _early(SERVER, **_said(tpot=UNSUCCESSFUL), early_stopping_met=False)
+    assert found["more_queries"] == {"latency": None, "ttft": None, "tpot": 379}
+    assert found["says"]["tpot"].startswith("Run unsuccessful. Processed 80 queries. Would need")
+    assert (found["percentile"], found["says"]["ttft"]) == (99, None)
+
+
+def test_offline_and_a_log_without_early_stopping() -> None:
+    assert early_stopping(LLAMA3_1_8B.scenario("Offline"), _log(SERVER), None) is None
+    nothing = early_stopping(SINGLE_STREAM, DetailLog({}), None)
+    assert nothing is not None
+    assert (nothing["met"], nothing["percentile"]) == (None, None)
+    assert {v for name in ("estimates_ms", "says") for v in nothing[name].values()} == {None}
+
+
+@given(st.text() | st.integers() | st.none() | st.lists(st.text()), st.integers(0, 10**40))
+def test_no_words_break_it(words: Any, number: int) -> None:
+    of_log = {"early_stopping_ttft_result": words, "early_stopping_met": words}
+    early_stopping(SINGLE_STREAM, DetailLog(of_log), _timeline([1.0]))
+    told = DetailLog({"early_stopping_tpot_result": ESTIMATES.format(number)})
+    found = early_stopping(SINGLE_STREAM, told, None)
+    assert found is not None
+    assert found["estimates_ms"]["tpot"] == (number / 1e6 if number < 10**19 else None)
+
+
+# Where people and programs read it
+
+
+def _summary(scenario: Scenario, timeline: Timeline | None = None, **entries: Any) -> Any:
+    nanoseconds = {
+        key.format(p): 4_000_000
+        for p in ("50.00", "90.00", "99.00")
+        for key in (
+            "result_{}_percentile_latency_ns",
+            "result_first_token_{}_percentile_latency_ns",
+        )
+    }
+    detail = _log(scenario, **nanoseconds | entries)
+    figures = performance_metrics(scenario, detail, 10.0, 100, timeline)
+    meta = {"benchmark": "llama3.1-8b-edge", "category": "edge", "scenario": scenario.name}
+    return {"meta": meta, "run": {"performance": figures}}
+
+
+def test_the_estimate_stands_beside_the_90th_percentile() -> None:
+    summary = _summary(SINGLE_STREAM, _timeline([float(i) for i in range(1, 321)]), **TOLD)
+    view = view_of(summary)
+    assert view.percentiles == ("p50", "p90", "p90 by early stopping", "p99")
+    assert view.times[0] == ("latency", "4.00", "4.00", "302.00", "4.00")
+    assert view.times[1] == ("TTFT", "4.00", "4.00", "1.09", "4.00")
+    assert ("p90 by early stopping, ms", "302.00") in view.headline
+    assert "| ms | p50 | p90 | p90 by early stopping | p99 |" in report_markdown(summary)
+    assert '<th class="number">p90 by early stopping</th>' in report_html(summary)
+    told = metrics(summary, "performance")
+    assert told["latency_ms_early_stopping"] == 302
+    assert (told["ttft_ms_early_stopping"], "ttft_more_queries" in told) == (1.090215, False)
+
+
+def test_what_server_lacks_stands_in_the_reports() -> None:
+    reason = "TTFT constrain not met: Reduce target QPS to improve latency."
+    invalid = {"result_validity": "INVALID", "result_invalid_reason": reason}
+    said = _said(tpot=UNSUCCESSFUL, early_stopping_met=False)
+    summary = _summary(SERVER, **said | invalid)
+    for text in (report_markdown(summary), report_html(summary)):
+        assert f"LoadGen says INVALID: {reason}" in text
+        assert "Early stopping of TPOT at p99: Run unsuccessful. Processed 80 queries." in text
+    assert metrics(summary, "performance")["tpot_more_queries"] == 379
+    passed = report_markdown(_summary(SERVER))
+    assert "Early stopping of TTFT at p99: Run successful." in passed
+    assert "INVALID" not in passed
+
+
+@pytest.mark.parametrize(
+    ("nanoseconds", "unit", "value"),
+    [
+        (123_456_789, "ms", "123.5"),
+        (9_876_543_210, "ms", "9,877"),
+        (12_345_678_901, "s", "12.35"),
+        (601_234_000_000, "s", "601.2"),
+    ],
+)
+def test_the_percentiles_fit_a_line_of_80(nanoseconds: int, unit: str, value: str) -> None:
+    keys = {f"result_{p}_percentile_latency_ns": nanoseconds for p in PERCENTILES}
+    meta = dict.fromkeys(("label", "benchmark", "model", "dataset", "round"), "x")
+    meta |= {"status": "complete", "reason": None}
+    figures = performance_metrics(SINGLE_STREAM, _log(SINGLE_STREAM, **keys), 10.0, 100)
+    console = Console(width=80, file=io.StringIO())
+    summary = {"meta": meta, "run": {"performance": figures}, "verdicts": []}
+    with console.capture() as captured:
+        console.print(closing_table(summary, Path("x")))
+    percentiles = ", ".join(f"{percentile_name(p)} {value}" for p in PERCENTILES)
+    assert f"latency {unit}: {percentiles}\n" in captured.get()
+
+
+@pytest.fixture(scope="module")
+def single_stream(tmp_path_factory: pytest.TempPathFactory) -> SuiteRun:
+    folder = tmp_path_factory.mktemp("early")
+    command = ("-m", "singlestream and performance", "-p", "meta_tests.stand_in_plugin")
+    delays = [0.1 + i % 7 / 200 for i in range(70)]
+    run = run_suite(
+        folder / "results",
+        *command,
+        f"--junitxml={folder}/junit.xml",
+        STAND_IN=json.dumps({"delays_s": delays}),
+    )
+    assert run.exit_code == 0, run.output
+    return run
+
+
+def test_a_real_loadgen_run_has_the_estimate_everywhere(single_stream: SuiteRun) -> None:
+    early = single_stream.summary["run"]["performance"]["early_stopping"]
+    estimates = early["estimates_ms"]
+    detail = read_logs(single_stream.folder / "Performance").detail
+    assert estimates["ttft"] == detail["early_stopping_latency_ss"] / 1e6
+    timeline = read_timeline(single_stream.folder / "Performance")
+    assert timeline is not None
+    assert estimates["latency"] in [round(value, 3) for value in timeline.latency_ms]
+    p90 = single_stream.summary["run"]["performance"]["latency_ms"]["p90"]
+    assert estimates["latency"] == pytest.approx(p90, rel=0.5)
+    labels = {"latency": "latency", "TTFT": "ttft", "TPOT": "tpot"}
+    shown = times_line(
+        "p90 by early stopping,", {label: estimates[key] for label, key in labels.items()}
+    )
+    assert shown in single_stream.output
+    for name in ("report.md", "report.html"):
+        text = (single_stream.folder / name).read_text()
+        assert f"{estimates['latency']:,.2f}" in text
+    junit = single_stream.results_dir.parent / "junit.xml"
+    properties = {
+        (p.get("name"), float(p.get("value", "nan")))
+        for case in ET.parse(junit).iter("testcase")
+        for p in case.iter("property")
+        if str(p.get("name")).endswith("_early_stopping")
+    }
+    assert properties == {(f"{name}_ms_early_stopping", estimates[name]) for name in estimates}
+
+
+def test_the_made_up_logs_speak_as_loadgen_does(single_stream: SuiteRun) -> None:
+    """The keys that these tests make up are those of the run that LoadGen made."""
+    made = MadeRun(LLAMA3_1_8B_EDGE, SINGLE_STREAM, "performance")
+    keys = {key for key in made.entries if key.startswith("early_stopping_")}
+    detail = read_logs(Path(single_stream.folder) / "Performance").detail
+    assert keys <= set(detail.values)

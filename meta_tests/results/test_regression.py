@@ -1,0 +1,367 @@
+"""The regression gate: on histories of known noise, on summaries, and as a user starts it."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from meta_tests.conftest import run_suite
+from mlperf_suite.engines.protocol import EngineTrace
+from mlperf_suite.errors import UsageError
+from mlperf_suite.hardware import describe_system
+from mlperf_suite.loadgen.timeline import (
+    TOKEN_BLOCKS,
+    read_timeline,
+    timeline_of,
+    write_timeline,
+)
+from mlperf_suite.results.baseline import (
+    MMLU_KIND,
+    load_reference,
+    load_references,
+    write_rouge_samples,
+)
+from mlperf_suite.results.regression import METRICS, Samples, compare, compare_summaries
+from mlperf_suite.results.run_folder import read_summary
+from perf.regression_gate import CASES, share_regressed
+
+TOKENS = METRICS[0]
+TTFT = next(metric for metric in METRICS if metric.name == "ttft_p99")
+LABEL = "made with a stand-in engine: not a measurement of any system"
+HISTORIES = 400
+ALLOWANCE = 3 * math.sqrt(0.05 * 0.95 / HISTORIES)
+"""Three standard deviations of a share counted in so many histories."""
+
+
+@pytest.mark.parametrize("noise", [0.01, 0.03, 0.08])
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_where_nothing_changed_at_most_one_in_twenty_is_called_regressed(
+    case: Any, noise: float
+) -> None:
+    share, _ = share_regressed(case, noise, 0.0, HISTORIES, np.random.default_rng(7))
+    assert share <= 0.05 + ALLOWANCE
+
+
+def test_five_runs_find_a_loss_of_10_percent_at_3_percent_noise() -> None:
+    _, share = share_regressed(CASES[-1], 0.03, 0.1, HISTORIES, np.random.default_rng(7))
+    assert share >= 0.95
+
+
+@pytest.mark.parametrize("case", CASES[:3], ids=lambda case: case.name)
+def test_one_run_finds_it_where_the_noise_is_within_the_run(case: Any) -> None:
+    share, _ = share_regressed(case, 0.03, 0.1, HISTORIES, np.random.default_rng(7))
+    assert share >= 0.95 - ALLOWANCE
+
+
+def _performance(loss: dict[str, float]) -> dict[str, Any]:
+    """A summary of one run whose blocks differ by 3% from one to the next, by group its loss."""
+    wave = np.exp(0.03 * np.sin(np.arange(TOKEN_BLOCKS)) * np.sqrt(2))
+    rate = 100 * (1 - loss.get("speed", 0))
+    ttft, tpot = (50 / (1 - loss.get(name, 0)) for name in ("ttft", "tpot"))
+    values = (("tokens_per_sec", rate), ("ttft_ms", ttft), ("tpot_ms", tpot))
+    still = {} if loss else {name: [value] * TOKEN_BLOCKS for name, value in values}
+    blocks = {name: list(value * wave) for name, value in values}
+    figures = {"tokens_per_sec": rate, "ttft_ms": {"p99": ttft}, "tpot_ms": {"p99": tpot}}
+    return {"run": {"performance": figures | {"blocks": still or blocks}}}
+
+
+@pytest.mark.parametrize(
+    ("worse", "loss", "regressed"),
+    [
+        (("speed", "ttft", "tpot"), 0.062, 3),
+        (("speed", "ttft"), 0.062, 0),
+        (("speed", "ttft"), 0.068, 2),
+        (("speed",), 0.068, 0),
+        (("speed",), 0.075, 1),
+    ],
+)
+def test_metrics_that_are_worse_at_once_vouch_for_each_other(
+    worse: tuple[str, ...], loss: float, regressed: int
+) -> None:
+    """What is too little for one metric among three is enough where two or all of them lose it."""
+    lost = _performance(dict.fromkeys(worse, loss))
+    changes = compare_summaries(_performance({}), lost)
+    found = [change for change in changes if change.outcome == "regressed"]
+    assert len(found) == regressed
+    assert all(change.high is not None and change.high < 0 for change in found)
+
+
+def test_a_run_that_was_disturbed_for_half_of_its_time_says_so() -> None:
+    """As one was measured while other work began and ended: -64.6%, the second half as before."""
+    disturbed = np.array([0.25] * 10 + [0.97] * 10) * 100
+    rate = TOKEN_BLOCKS / sum(1 / disturbed)
+    then = Samples((100.0,), (100.0,) * TOKEN_BLOCKS)
+    change = compare(TOKENS, then, Samples((rate,), tuple(disturbed)))
+    assert change.change < -0.5
+    assert change.outcome == "cannot tell"
+    assert change.noise_from == "20 blocks of each run; 10 of 20 blocks lost no more than 5%"
+    everywhere = Samples((25.0,), (25.0,) * 19 + (26.0,))
+    steady = compare(TOKENS, then, everywhere)
+    assert (steady.outcome, steady.noise_from) == ("regressed", "20 blocks of each run")
+
+
+def _quiet(value: float) -> Samples:
+    return Samples((value, value * 1.001, value * 0.999))
+
+
+@pytest.mark.parametrize(
+    ("metric", "then", "now", "outcome"),
+    [
+        (TOKENS, 100, 80, "regressed"),
+        (TOKENS, 100, 96, "unchanged"),
+        (TOKENS, 100, 120, "improved"),
+        (TTFT, 100, 120, "regressed"),
+        (TTFT, 100, 80, "improved"),
+    ],
+)
+def test_a_quiet_machine_gets_a_clear_verdict(
+    metric: Any, then: float, now: float, outcome: str
+) -> None:
+    assert compare(metric, _quiet(then), _quiet(now)).outcome == outcome
+
+
+def test_the_change_is_said_in_the_metrics_own_direction() -> None:
+    change = compare(TTFT, _quiet(100), _quiet(125))
+    assert change.words.startswith("+25.0% (+24.")
+    assert (change.outcome, round(change.change, 3)) == ("regressed", -0.2)
+
+
+def test_a_noisy_loss_cannot_be_told() -> None:
+    noisy = compare(TOKENS, Samples((100, 130, 80)), Samples((85, 110, 70)))
+    assert noisy.outcome == "cannot tell"
+
+
+def test_without_any_measure_of_noise_nothing_is_told() -> None:
+    change = compare(TOKENS, Samples((100,)), Samples((50,)))
+    assert (change.outcome, change.low, change.noise_from) == ("cannot tell", None, "not measured")
+    assert "noise not measured" in change.words
+
+
+def test_blocks_that_differ_alike_in_both_runs_are_no_noise() -> None:
+    shape = np.linspace(0.2, 2, TOKEN_BLOCKS)
+    then = Samples((100,), tuple(100 * shape))
+    now = Samples((90,), tuple(90 * shape))
+    assert compare(TOKENS, then, now).outcome == "regressed"
+    alone = compare(TOKENS, Samples((100,)), now)
+    assert (alone.outcome, alone.noise_from) == ("cannot tell", f"{TOKEN_BLOCKS} blocks of one run")
+
+
+@given(
+    st.lists(st.floats(1e-3, 1e6), min_size=1, max_size=5),
+    st.lists(st.floats(1e-3, 1e6), min_size=1, max_size=5),
+    st.floats(0, 0.9),
+)
+def test_a_regression_is_beyond_the_limit_and_the_noise(
+    then: list[float], now: list[float], allowed: float
+) -> None:
+    change = compare(TOKENS, Samples(tuple(then)), Samples(tuple(now)), allowed)
+    if change.outcome == "regressed":
+        assert change.change < -allowed
+        assert change.high is not None
+        assert change.high < 0
+    if change.low is not None and change.high is not None:
+        assert change.low <= change.change + 1e-9
+
+
+_KEYS = ["performance", "accuracy", "tokens_per_sec", "blocks", "repeats", "rouge", "rouge1"]
+_ANYTHING = st.recursive(
+    st.none() | st.booleans() | st.floats() | st.integers() | st.text(),
+    lambda inner: st.lists(inner) | st.dictionaries(st.sampled_from(_KEYS), inner),
+)
+
+
+@given(_ANYTHING)
+def test_no_summary_breaks_the_comparison(content: Any) -> None:
+    changes = compare_summaries({"run": content}, {"run": content})
+    assert all(change.outcome in ("unchanged", "cannot tell") for change in changes)
+
+
+# The timeline
+
+
+def test_a_timeline_is_read_as_it_was_written(tmp_path: Path) -> None:
+    rows = [(100.0 + i, 100.5 + i, 102.0 + i, 5) for i in range(60)]
+    trace = EngineTrace([(100.1 + i / 4, 3) for i in range(250)], [(0.1, 0.2, 0.3)] * 60)
+    timeline = timeline_of(rows, trace)
+    assert timeline is not None
+    write_timeline(tmp_path, timeline)
+    assert read_timeline(tmp_path) == timeline
+    assert timeline.ttft_ms == pytest.approx([500.0] * 60)
+    assert timeline.tpot_ms == pytest.approx([375.0] * 60)
+    assert timeline.latency_ms == pytest.approx([2000.0] * 60)
+    assert timeline.blocks()["tokens_per_sec"][1:] == pytest.approx([12.0] * 19)
+    assert len(timeline.blocks()["ttft_ms"]) == 15
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{}", '{"issued_ms": 1}', "null", '{"tokens": [1]}'])
+def test_a_broken_timeline_is_none(tmp_path: Path, text: str) -> None:
+    (tmp_path / "timeline.json").write_text(text)
+    assert read_timeline(tmp_path) is None
+    assert timeline_of([], None) is None
+
+
+# Baselines
+
+
+def _summary(folder: Path, rate: float = 100.0, **meta: Any) -> Path:
+    known = {"category": "datacenter", "scenario": "Offline", "model": "embedded"}
+    known |= {"dataset": "embedded", "profile": "smoke", "round": "v6.1", "label": "smoke"}
+    blocks = {"tokens_per_sec": [rate * (1 + i % 3 / 100) for i in range(TOKEN_BLOCKS)]}
+    performance = {"tokens_per_sec": rate, "qps": rate / 100, "blocks": blocks}
+    folder.mkdir(exist_ok=True)
+    content = {"meta": known | meta, "system": {"cpu": "a"}, "run": {"performance": performance}}
+    (folder / "summary.json").write_text(json.dumps(content))
+    return folder
+
+
+def test_a_baseline_of_another_kind_is_refused_with_what_differs(tmp_path: Path) -> None:
+    reference = load_reference(_summary(tmp_path / "a", model="other", round="v6.0"))
+    current = json.loads((_summary(tmp_path / "b") / "summary.json").read_text())
+    with pytest.raises(UsageError) as refused:
+        reference.check(current)
+    assert "model: baseline other, this run embedded; round: baseline v6.0, this run v6.1" in str(
+        refused.value
+    )
+    judged = reference.judge(current, tmp_path / "b", 0.05)
+    assert "model: baseline other" in judged["refused"]
+    assert judged["metrics"] == []
+    allowed = reference.judge(current, tmp_path / "b", 0.05, allow_different=True)
+    assert [m["outcome"] for m in allowed["metrics"]] == ["unchanged", "unchanged"]
+    assert len(allowed["different"]) == 2
+
+
+def test_a_baseline_that_cannot_be_read_is_one_line(tmp_path: Path) -> None:
+    file = tmp_path / "summary.json"
+    for text, said in (("", "not JSON"), ("[]", "no summary"), ('{"meta": {}}', "no figures")):
+        file.write_text(text)
+        with pytest.raises(UsageError, match=said):
+            load_reference(tmp_path)
+    with pytest.raises(UsageError, match="No such file"):
+        load_reference(tmp_path / "nowhere")
+    one = _summary(tmp_path / "a")
+    with pytest.raises(UsageError, match="already the baseline of datacenter Offline"):
+        load_references([one, one / "summary.json"])
+
+
+def test_latest_is_the_run_that_it_points_to_now(tmp_path: Path) -> None:
+    _summary(tmp_path / "a")
+    (tmp_path / "latest").symlink_to("a")
+    reference = load_reference(tmp_path / "latest")
+    assert (reference.folder, reference.named) == (tmp_path / "a", str(tmp_path / "a"))
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "elsewhere" / "link").symlink_to(tmp_path / "a")
+    assert load_reference(tmp_path / "elsewhere" / "link").folder == tmp_path / "a"
+
+
+@pytest.mark.parametrize("status", ["failed", "running"])
+def test_a_run_that_did_not_come_to_its_end_is_no_baseline(tmp_path: Path, status: str) -> None:
+    with pytest.raises(UsageError, match=f"did not come to its end .status {status}."):
+        load_references([_summary(tmp_path / "a", status=status)])
+    assert load_references([_summary(tmp_path / "b", status="invalid")])
+
+
+@pytest.mark.parametrize("name", ["samples", "max_new_tokens", "questions", "shots"])
+def test_a_baseline_of_other_work_is_refused(tmp_path: Path, name: str) -> None:
+    reference = load_reference(_summary(tmp_path / "a", **{name: 84}))
+    for found, said in ((3, f"{name}: baseline 84, this run 3"), (84, None)):
+        folder = _summary(tmp_path / "b", **{name: found})
+        judged = reference.judge(read_summary(folder) or {}, folder, 0.05)
+        assert (judged["refused"] is None) is (said is None)
+        assert said is None or said in judged["refused"]
+    older = read_summary(_summary(tmp_path / "c")) or {}
+    assert reference.judge(older, tmp_path / "c", 0.05)["refused"] is None
+
+
+@pytest.mark.parametrize("left", [0, 0.0, None, "nothing"])
+def test_a_figure_that_is_gone_is_regressed(left: object) -> None:
+    baseline = {"run": {"accuracy": {"rouge": {"rouge1": 39.0, "rouge2": 22.0}}}}
+    current = {"run": {"accuracy": {"rouge": {"rouge1": 39.0, "rouge2": left}}}}
+    kept, lost = compare_summaries(baseline, current)
+    assert (kept.metric.name, kept.outcome) == ("rouge1", "cannot tell")
+    assert (lost.metric.name, lost.outcome) == ("rouge2", "regressed")
+    assert lost.words == "lost altogether"
+    assert compare_summaries(baseline, {"run": {"accuracy": None}}) == []
+
+
+def test_scores_of_the_same_answers_are_compared_in_pairs(tmp_path: Path) -> None:
+    for name, loss in (("a", 0.0), ("b", 4.0)):
+        scores = {"rouge1": [20.0 + 40 * (i % 2) - loss for i in range(50)]}
+        (_summary(tmp_path / name) / "Accuracy").mkdir()
+        write_rouge_samples(tmp_path / name / "Accuracy", scores, "data")
+        file = tmp_path / name / "summary.json"
+        content = json.loads(file.read_text())
+        errors = {"rouge1": 2.8}
+        content["run"] = {"accuracy": {"rouge": {"rouge1": 40.0 - loss}, "standard_error": errors}}
+        file.write_text(json.dumps(content))
+    current = json.loads((tmp_path / "b" / "summary.json").read_text())
+    (paired,) = load_reference(tmp_path / "a").judge(current, tmp_path / "b", 0.05)["metrics"]
+    assert (paired["outcome"], paired["noise_from"]) == ("regressed", "the same samples")
+    alone = tmp_path / "alone.json"
+    alone.write_text((tmp_path / "a" / "summary.json").read_text())
+    (unpaired,) = load_reference(alone).judge(current, tmp_path / "b", 0.05)["metrics"]
+    assert unpaired["outcome"] == "cannot tell"
+
+
+def test_an_mmlu_run_is_compared_question_by_question(tmp_path: Path) -> None:
+    for name, lost in (("a", 0), ("b", 30)):
+        folder = tmp_path / name
+        folder.mkdir()
+        rows = [f"anatomy,{i},{int(i < 200 - lost)}" for i in range(300)]
+        text = "\n".join(["subject,question_id,correct", *rows])
+        (folder / "samples.csv").write_text(text)
+        (folder / "config.json").write_text('{"dataset": {"sha256": "data"}}')
+        meta = {"benchmark": "mmlu", "category": None, "scenario": None, "model": "m"}
+        figures = {"accuracy": (200 - lost) / 3, "stderr": 2.7}
+        (folder / "summary.json").write_text(json.dumps({"meta": meta, "run": {"mmlu": figures}}))
+    (reference,) = load_references([tmp_path / "a"]).values()
+    assert reference.kind == MMLU_KIND
+    current = json.loads((tmp_path / "b" / "summary.json").read_text())
+    (paired,) = reference.judge(current, tmp_path / "b", 0.05)["metrics"]
+    assert (paired["outcome"], paired["noise_from"]) == ("regressed", "the same samples")
+    (tmp_path / "a" / "samples.csv").unlink()
+    (alone,) = reference.judge(current, tmp_path / "b", 0.05)["metrics"]
+    assert alone["noise_from"] == "the spread of the samples"
+
+
+# As a user starts it
+
+
+def test_the_gate_as_a_user_starts_it(tmp_path: Path) -> None:
+    command = ("-m", "offline and datacenter", "-p", "meta_tests.stand_in_plugin")
+    baseline = _summary(tmp_path / "baseline", label=LABEL)
+    content = json.loads((baseline / "summary.json").read_text())
+    content["system"] = json.loads(json.dumps(describe_system()))
+    content["run"]["performance"] |= {"qps": 30.0, "tokens_per_sec": 4000.0}
+    content["run"]["performance"]["repeats"] = [{"qps": 30.1, "tokens_per_sec": 4010.0}]
+    (baseline / "summary.json").write_text(json.dumps(content))
+    run = run_suite(
+        tmp_path / "results",
+        *command,
+        "--mode=performance",
+        "--offline-target-qps=8.4",
+        f"--baseline={baseline}",
+        STAND_IN='{"delays_s": [10.2]}',
+    )
+    assert run.exit_code == 1, run.output
+    assert "regression_tokens_per_sec: failed: found regressed: -" in run.output
+    assert "regression_qps: failed: found regressed: -" in run.output
+    outcomes = [metric["outcome"] for metric in run.summary["regression"]["metrics"]]
+    assert outcomes == ["regressed", "regressed"]
+    other = "--profile=official --dataset=embedded --model=embedded"
+    for option, said in (
+        (other, "profile: baseline smoke, this run official"),
+        ("--category=edge --scenario=SingleStream -m singlestream", "which is not selected"),
+        ("--max-regression=100", "--max-regression 100: allowed is a number from 0 to below 100"),
+    ):
+        refused = run_suite(
+            tmp_path / "refused", *command, f"--baseline={baseline}", *option.split()
+        )
+        assert refused.exit_code == 4, refused.output
+        assert said in refused.output

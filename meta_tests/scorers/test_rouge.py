@@ -1,0 +1,138 @@
+"""ROUGE against a plain restatement of the official computation (llama3.1-8b/evaluation.py)."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import random
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import nltk
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from rouge_score import rouge_scorer
+
+from mlperf_suite.assets import PROJECT_ROOT, nltk_data_dir
+from mlperf_suite.datasets.news import load_news
+from mlperf_suite.scorers.rouge import RougeScores, score_rouge
+
+REAL_NEWS = PROJECT_ROOT.parent / "shared" / "data" / "cnn_dailymail_50.jsonl"
+WORDS = ["boat", "boats", "harbour", "sank", "sinking", "Friday", "Dr.", "the", "$3.5m", "said."]
+
+
+def official(predictions: Sequence[str], references: Sequence[str]) -> RougeScores:
+    """The official script's postprocess_text and compute, one pair after another."""
+    if str(nltk_data_dir()) not in nltk.data.path:
+        nltk.data.path.insert(0, str(nltk_data_dir()))
+    preds = ["\n".join(nltk.sent_tokenize(pred.strip())) for pred in predictions]
+    targets = ["\n".join(nltk.sent_tokenize(target.strip())) for target in references]
+    names = ["rouge1", "rouge2", "rougeL", "rougeLsum"]
+    scorer = rouge_scorer.RougeScorer(rouge_types=names, use_stemmer=True)
+    scores: dict[str, list[float]] = {name: [] for name in names}
+    for pred, target in zip(preds, targets, strict=True):
+        for name, score in scorer.score(target, pred).items():
+            scores[name].append(score.fmeasure)
+    means = {name: round(float(np.mean(values) * 100), 4) for name, values in scores.items()}
+    return RougeScores(**means, gen_len=sum(len(pred) for pred in preds), gen_num=len(preds))
+
+
+def leads(source: str, characters: int) -> tuple[list[str], list[str]]:
+    """Each article's beginning as the prediction (cut inside a word), its highlights beside it."""
+    items = load_news(source).items
+    return [f" {i.article[:characters]}\n" for i in items], [i.highlights for i in items]
+
+
+def test_equals_the_official_computation_on_the_embedded_news() -> None:
+    predictions, references = leads("embedded", 400)
+    scores = score_rouge(predictions, references)
+    assert scores == official(predictions, references)
+    assert 5 < scores.rouge2 < scores.rougeL < scores.rougeLsum < scores.rouge1 < 80
+
+
+@pytest.mark.skipif(not REAL_NEWS.exists(), reason="the shared real data is not here")
+@pytest.mark.parametrize("characters", [90, 700])
+def test_equals_the_official_computation_on_real_news(characters: int) -> None:
+    predictions, references = leads(str(REAL_NEWS), characters)
+    assert score_rouge(predictions, references) == official(predictions, references)
+
+
+def test_several_processes_score_as_one_does() -> None:
+    predictions, references = leads("embedded", 300)
+    pairs = list(itertools.product(predictions[:10], references[:30]))
+    random.Random(1).shuffle(pairs)
+    many, few = [pair[0] for pair in pairs], [pair[1] for pair in pairs]
+    in_two = score_rouge(many, few, processes=2)
+    assert in_two == score_rouge(many, few, processes=1) == official(many, few)
+    assert in_two.gen_num == 300
+
+
+def test_gen_len_counts_characters_after_the_split_into_sentences() -> None:
+    # Two spaces between sentences become one line break, and the ends are stripped.
+    scores = score_rouge(["  One boat sank.  Two floated. \n"], ["One boat sank."])
+    assert scores.gen_len == len("One boat sank.\nTwo floated.")
+    assert scores.gen_num == 1
+
+
+def test_rouge_lsum_takes_sentences_as_lines() -> None:
+    """Its union over sentences does not mind their order; rougeL does."""
+    first, second = "The boats sank near the harbour.", "Rain fell over every village."
+    scores = score_rouge([f"{first} {second}"], [f"{second} {first}"])
+    assert scores.rougeLsum == 100
+    assert scores.rougeL < 60
+
+
+def test_an_empty_prediction_scores_nothing_and_counts() -> None:
+    scores = score_rouge(["", "One boat sank."], ["One boat sank."] * 2)
+    assert scores == RougeScores(50, 50, 50, 50, gen_len=14, gen_num=2)
+
+
+_TEXTS = st.lists(st.sampled_from(WORDS), max_size=8).map(" ".join)
+
+
+@settings(max_examples=60)
+@given(pairs=st.lists(st.tuples(_TEXTS, _TEXTS), min_size=1, max_size=6), data=st.data())
+def test_any_pairs_score_as_the_official_way_and_in_any_order(
+    pairs: list[tuple[str, str]], data: st.DataObject
+) -> None:
+    shuffled = data.draw(st.permutations(pairs))
+    scores = score_rouge([p for p, _ in pairs], [r for _, r in pairs])
+    again = score_rouge([p for p, _ in shuffled], [r for _, r in shuffled])
+    assert scores == official([p for p, _ in pairs], [r for _, r in pairs])
+    for name in ("rouge1", "rouge2", "rougeL", "rougeLsum"):
+        # The last digit may turn with the order in which floats are added.
+        assert getattr(scores, name) == pytest.approx(getattr(again, name), abs=1.01e-4)
+    assert (scores.gen_len, scores.gen_num) == (again.gen_len, again.gen_num)
+
+
+@pytest.mark.parametrize(
+    ("predictions", "references"), [(["a"], []), (["a"], ["b", "c"]), ([], [])]
+)
+def test_sides_of_different_length_are_refused(
+    predictions: list[str], references: list[str]
+) -> None:
+    with pytest.raises(ValueError, match=f"{len(predictions)} predictions for {len(references)}"):
+        score_rouge(predictions, references)
+
+
+def test_without_punkt_it_is_a_lookup_error(tmp_path: Path) -> None:
+    code = (
+        "import nltk; nltk.data.path.clear()\n"
+        "from mlperf_suite.scorers.rouge import score_rouge\n"
+        "try: score_rouge(['a'], ['b'])\n"
+        "except LookupError: print('LookupError')\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        cwd=PROJECT_ROOT,
+        env={**os.environ, "MLPERF_SUITE_ASSETS": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=True,
+    )
+    assert done.stdout.strip() == "LookupError"

@@ -1,0 +1,147 @@
+"""The search for the highest valid rate, on systems whose highest rate is known."""
+
+from __future__ import annotations
+
+import itertools
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from matplotlib.figure import Figure
+
+from mlperf_suite.benchmarks.definition import TokenLimits
+from mlperf_suite.reports.peak_plot import plot_peak
+from mlperf_suite.session.peak_search import (
+    MAX_FULL_RUNS,
+    MAX_RUNS,
+    MAX_SHORT_RUNS,
+    RESOLUTION,
+    UNBOUNDED,
+    PeakSearch,
+    RateTrial,
+    find_peak,
+)
+
+
+def trial(rate: float, full_length: bool, valid: bool) -> RateTrial:
+    return RateTrial(rate, full_length, valid, rate, 100.0, 10.0)
+
+
+def system(short_peak: float, full_peak: float | None = None):
+    """Holds every rate up to its peak; a full-length run may hold less than a short one."""
+    peaks = {False: short_peak, True: full_peak or short_peak}
+    return lambda rate, full: trial(rate, full, rate <= peaks[full])
+
+
+rates = st.floats(0.1, 1000)
+
+
+@given(rates, st.floats(0.15, 6))
+def test_it_finds_a_known_peak_to_within_its_resolution(peak: float, off: float) -> None:
+    search = find_peak(system(peak), start_qps=peak * off)
+    assert search.peak_qps is not None
+    assert search.peak_qps <= peak * 1.001
+    # The last halving may find no run left, and rates are rounded.
+    assert search.peak_qps >= peak / RESOLUTION / 1.03
+    assert search.bounded
+
+
+@given(rates, st.floats(2e-6, 0.15))
+def test_however_low_it_starts_it_goes_on_until_a_rate_fails(peak: float, off: float) -> None:
+    search = find_peak(system(peak), start_qps=peak * off)
+    assert search.bounded and search.peak_qps is not None and search.peak_qps <= peak * 1.001
+    # The lower the start, the wider the last step, and the fewer runs are left to halve it.
+    assert search.peak_qps >= peak / (1.2 if off > 0.002 else 12)
+
+
+def test_a_start_far_below_the_peak_is_not_the_peak() -> None:
+    search = find_peak(system(50), start_qps=0.1)
+    assert search.bounded and 45 < (search.peak_qps or 0) <= 50
+
+
+@given(rates, st.floats(0.00000001, 6))
+def test_a_peak_is_bounded_where_a_rate_above_it_failed(peak: float, off: float) -> None:
+    search = find_peak(system(peak), start_qps=peak * off)
+    failed = [t.target_qps for t in search.trials if not t.valid]
+    assert search.peak_qps is not None
+    assert search.bounded == (max(failed, default=0) > search.peak_qps)
+
+
+@given(rates, st.floats(0.01, 100))
+def test_it_stops_within_its_stated_number_of_runs(peak: float, off: float) -> None:
+    assert len(find_peak(system(peak), start_qps=peak * off).trials) <= MAX_RUNS
+
+
+@given(rates)
+def test_a_peak_was_valid_at_full_length(peak: float) -> None:
+    search = find_peak(system(peak, full_peak=peak * 0.93), start_qps=peak * 0.8)
+    assert search.peak_qps is not None
+    confirmed = [t for t in search.trials if t.full_length and t.target_qps == search.peak_qps]
+    assert [t.valid for t in confirmed] == [True]
+
+
+@given(rates, st.floats(0.75, 1.3), st.integers(0, 12))
+def test_one_disturbed_run_moves_the_peak_by_less_than_a_tenth(
+    peak: float, off: float, disturbed: int
+) -> None:
+    undisturbed, runs = system(peak), itertools.count()
+
+    def attempt(rate: float, full: bool) -> RateTrial:
+        fails = next(runs) == disturbed
+        return trial(rate, full, False) if fails else undisturbed(rate, full)
+
+    search = find_peak(attempt, start_qps=peak * off)
+    assert search.peak_qps is not None
+    assert 0.9 * peak <= search.peak_qps <= 1.001 * peak
+
+
+def test_a_system_that_holds_no_rate_has_no_peak() -> None:
+    search = find_peak(lambda rate, full: trial(rate, full, False), start_qps=10)
+    assert search.peak_qps is None and not search.bounded
+    assert not any(t.full_length for t in search.trials)
+    # At a hundredth of the rate, the samples of one run would take a hundred times as long.
+    assert min(t.target_qps for t in search.trials) > 10 / 10
+
+
+def test_a_system_that_holds_every_rate_is_not_searched_without_end() -> None:
+    search = find_peak(lambda rate, full: trial(rate, full, True), start_qps=10)
+    assert [t.full_length for t in search.trials] == [False] * MAX_SHORT_RUNS + [True]
+    # It is the highest that was tried, and nothing says that it is the highest there is.
+    assert search.peak_qps == max(t.target_qps for t in search.trials)
+    assert not search.bounded
+    assert search.words.endswith(UNBOUNDED) and search.words.startswith("at least ")
+
+
+def test_a_peak_that_only_a_full_length_run_bounds_is_bounded() -> None:
+    top = find_peak(lambda rate, full: trial(rate, full, True), start_qps=10).peak_qps
+    search = find_peak(lambda r, full: trial(r, full, not full or r != top), start_qps=10)
+    assert search.bounded and search.peak_qps == pytest.approx(top / RESOLUTION, rel=1e-3)
+
+
+def test_a_rate_that_never_holds_at_full_length_is_no_peak() -> None:
+    search = find_peak(lambda rate, full: trial(rate, full, not full), start_qps=10)
+    assert search.peak_qps is None
+    assert sum(t.full_length for t in search.trials) == MAX_FULL_RUNS
+
+
+def test_the_plot_is_written(tmp_path: Path) -> None:
+    search = find_peak(system(3.0), start_qps=2.0)
+    path = tmp_path / "plots" / "peak_qps.png"
+    plot_peak(search, TokenLimits(2000, 100), "a <title>", path)
+    assert path.read_bytes().startswith(b"\x89PNG")
+
+
+@pytest.mark.parametrize("bounded", [True, False])
+def test_the_plot_says_where_its_rate_is_only_the_least(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, bounded: bool
+) -> None:
+    drawn: list[Figure] = []
+    monkeypatch.setattr(Figure, "savefig", lambda figure, *a, **k: drawn.append(figure))
+    trials = (trial(3.0, True, True), *([trial(3.2, True, False)] if bounded else []))
+    plot_peak(PeakSearch(trials, 3.0), TokenLimits(2000, 100), "a title", tmp_path / "a.png")
+    (figure,) = drawn
+    labels = figure.axes[0].get_legend_handles_labels()[1]
+    assert ("peak 3 queries/s" if bounded else "at least 3 queries/s") in labels
+    said = "a title" if bounded else f"a title\nat least 3 queries/s: {UNBOUNDED}"
+    assert figure.get_suptitle() == said

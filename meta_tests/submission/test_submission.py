@@ -1,0 +1,655 @@
+"""Submissions from result folders: the tree of each round, and what is refused."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from meta_tests.made_runs import MadeRun, system_fields, write_run
+from mlperf_suite.__main__ import main
+from mlperf_suite.benchmarks.definition import LLAMA3_1_8B, LLAMA3_1_8B_EDGE, Benchmark, Scenario
+from mlperf_suite.benchmarks.rounds import ROUNDS, Round
+from mlperf_suite.benchmarks.workload import BASELINES, OFFICIAL, ROUGE_NAMES
+from mlperf_suite.engines.replay import REPLAY
+from mlperf_suite.hardware import describe_system
+from mlperf_suite.judging.judge import judge_folder
+from mlperf_suite.loadgen.logs import ACCURACY, DETAIL
+from mlperf_suite.results.run_folder import RunFolder, changed_since_run, read_checksums
+from mlperf_suite.submission.system_description import describe_machine, different_machine
+from mlperf_suite.submission.texts import REPLAY_NOTICE, cut_accuracy_log
+
+V6_1 = ROUNDS["v6.1"]
+MODES = ("accuracy", "performance", "test06")
+Change = Callable[[dict[str, Any]], object]
+
+
+def write_result(
+    results_dir: Path,
+    benchmark: Benchmark,
+    scenario: Scenario,
+    round_: Round = V6_1,
+    *,
+    modes: tuple[str, ...] = MODES,
+    config: Change = lambda config: None,
+    meta: Change = lambda meta: None,
+) -> Path:
+    """A result folder as the suite leaves it after runs that obey every rule."""
+    folder = RunFolder(results_dir, benchmark.category, scenario.name, datetime(2026, 11, 20))
+    for mode in modes:
+        if mode == "test06" and not benchmark.compliance_tests:
+            continue
+        logs, run = folder.of_mode(mode), MadeRun(benchmark, scenario, mode, round_)
+        write_run(logs, run)
+        (logs / "user.conf").write_text("made up\n")
+        run.answers = run.answers[:100]
+        (logs / ACCURACY).write_text(run.accuracy_json)
+    if "accuracy" in modes:
+        scores = BASELINES[benchmark.id]
+        rouge = {name: scores.rouge[name] for name in ROUGE_NAMES}
+        rouge |= {"run_gen_len": scores.gen_len, "run_gen_num": scores.gen_num}
+        (folder.accuracy / "rouge.json").write_text(json.dumps(rouge))
+    if "test06" in modes and benchmark.compliance_tests:
+        rules = ["test06_eos", "test06_token_count"]
+        rules += [] if scenario.name == "Offline" else ["test06_first_token"]
+        verdicts = [{"rule": rule, "status": "passed"} for rule in rules]
+        (folder.compliance / "verdicts.json").write_text(json.dumps(verdicts))
+    said = {
+        "settings": {
+            "profile": "official",
+            "round": round_.name,
+            "model": OFFICIAL.model,
+            "precision": "bf16",
+            "engine_args": {},
+        },
+        "engine": {"name": "vLLM", "version": "0.32.0", "stand_in": False},
+        "dataset": {"name": "cnn_eval.json", "samples": benchmark.samples, "sha256": "0"},
+        "prompts_sha256": "0",
+        "system": dict(describe_system()),
+    }
+    config(said)
+    folder.write("config.json", said)
+    of_run = {"benchmark": benchmark.id, "scenario": scenario.name, "status": "complete"}
+    meta(of_run)
+    folder.write("summary.json", {"meta": of_run})
+    folder.record_checksums()
+    return folder.path
+
+
+def write_results(results_dir: Path, *benchmarks: Benchmark, round_: Round = V6_1) -> list[Path]:
+    return [write_result(results_dir, b, s, round_) for b in benchmarks for s in b.scenarios]
+
+
+@pytest.fixture
+def system(tmp_path: Path) -> Path:
+    path = tmp_path / "system.json"
+    described = system_fields() | {"system_name": "1x Made Up", "status": "available"}
+    for said_by_the_command in ("submitter", "division", "system_type"):
+        described.pop(said_by_the_command)
+    path.write_text(json.dumps(described))
+    return path
+
+
+@pytest.fixture
+def submit(
+    tmp_path: Path, system: Path, capsys: pytest.CaptureFixture[str]
+) -> Callable[..., tuple[int, str]]:
+    """Run the command on results into tmp_path/tree; its exit status and all that it printed."""
+
+    def run(results: list[Path], *more: str, round_: str = "v6.1", division: str = "closed"):
+        given = {"--submitter": "Someone", "--system": str(system), "--division": division}
+        given |= {"--round": round_, "--out": str(tmp_path / "tree")}
+        given |= dict(zip(more[::2], more[1::2], strict=False)) if len(more) > 1 else {}
+        words = [word for pair in given.items() for word in pair if word]
+        words += list(more) if len(more) == 1 else []
+        status = main(["submission", "--results", *map(str, results), *words])
+        said = capsys.readouterr()
+        return status, said.out + said.err
+
+    return run
+
+
+def failed(root: Path) -> dict[str, list[str]]:
+    return {j.name: j.failed_rules for j in judge_folder(root) if j.failed_rules}
+
+
+def files(root: Path) -> set[str]:
+    return {p.relative_to(root).as_posix() for p in root.rglob("*") if p.is_file()}
+
+
+# What is built
+
+
+@pytest.mark.parametrize("round_", ROUNDS.values(), ids=lambda r: r.name)
+def test_a_tree_of_every_round_obeys_every_rule(tmp_path, submit, round_):
+    runs = write_results(tmp_path / "results", LLAMA3_1_8B, LLAMA3_1_8B_EDGE, round_=round_)
+    status, said = submit(runs, round_=round_.name)
+    assert status == 0, said
+    judged = judge_folder(tmp_path / "tree")
+    assert {j.round.name for j in judged} == {round_.name}
+    assert failed(tmp_path / "tree") == {}
+    assert len(judged) == 2 + 5
+
+
+def test_the_tree_has_the_files_of_layout_v6(tmp_path, submit):
+    assert submit(write_results(tmp_path / "results", LLAMA3_1_8B))[0] == 0
+    assert files(tmp_path / "tree/closed/Someone") == {
+        "systems/1x_Made_Up.json",
+        "src/llama3.1-8b/README.md",
+    } | {
+        f"results/1x_Made_Up/llama3.1-8b/{scenario}/{name}"
+        for scenario in ("Offline", "Server", "Interactive")
+        for name in (
+            "README.md",
+            "measurements.json",
+            "user.conf",
+            "TEST06/verify_accuracy.txt",
+            "TEST06/accuracy/mlperf_log_accuracy.json",
+            "TEST06/performance/run_1/mlperf_log_detail.txt",
+            "TEST06/performance/run_1/mlperf_log_summary.txt",
+            "accuracy/accuracy.txt",
+            "accuracy/mlperf_log_accuracy.json",
+            "accuracy/mlperf_log_detail.txt",
+            "accuracy/mlperf_log_summary.txt",
+            "performance/run_1/mlperf_log_detail.txt",
+            "performance/run_1/mlperf_log_summary.txt",
+        )
+    }
+
+
+def test_layout_v5_has_measurements_and_compliance_beside_results(tmp_path, submit):
+    runs = write_results(tmp_path / "results", LLAMA3_1_8B, round_=ROUNDS["v5.1"])
+    assert submit(runs, round_="v5.1")[0] == 0
+    home = tmp_path / "tree/closed/Someone"
+    place = "1x_Made_Up/llama3.1-8b/Server"
+    assert (home / "code/llama3.1-8b/README.md").is_file()
+    assert (home / "measurements" / place / "1x_Made_Up_vllm_Server.json").is_file()
+    assert (home / "compliance" / place / "TEST06/verify_accuracy.txt").is_file()
+    assert not (home / "results" / place / "TEST06").exists()
+
+
+def test_the_logs_are_the_runs_own_and_the_accuracy_log_is_cut(tmp_path, submit):
+    runs = write_results(tmp_path / "results", LLAMA3_1_8B_EDGE)
+    assert submit(runs)[0] == 0
+    place = tmp_path / "tree/closed/Someone/results/1x_Made_Up/llama3.1-8b-edge/Offline"
+    for ours, theirs in (("Accuracy", "accuracy"), ("Performance", "performance/run_1")):
+        assert (place / theirs / DETAIL).read_bytes() == (runs[0] / ours / DETAIL).read_bytes()
+    whole = (runs[0] / "Accuracy" / ACCURACY).read_bytes()
+    cut = (place / "accuracy" / ACCURACY).read_bytes()
+    assert len(cut) < 10 * 1024 < len(whole)
+    assert whole.startswith(cut[:4096]) and whole.endswith(cut[-4096:])
+    digest = read_checksums(runs[0])[f"Accuracy/{ACCURACY}"]
+    assert f"hash={digest}\n" in (place / "accuracy/accuracy.txt").read_text()
+
+
+def test_a_short_accuracy_log_stays_whole():
+    assert cut_accuracy_log(b"x" * 8192) == b"x" * 8192
+
+
+def test_an_open_submission_needs_no_test06_and_no_gate(tmp_path, submit):
+    run = write_result(
+        tmp_path / "results",
+        LLAMA3_1_8B,
+        LLAMA3_1_8B.scenario("Server"),
+        modes=("accuracy", "performance"),
+    )
+    assert "refused" in submit([run])[1]
+    status, said = submit([run], division="open")
+    assert status == 0, said
+
+
+def test_the_modes_of_a_scenario_may_come_from_several_runs(tmp_path, submit):
+    scenarios = LLAMA3_1_8B_EDGE.scenarios
+    runs = [
+        write_result(tmp_path / mode, LLAMA3_1_8B_EDGE, scenario, modes=(mode,))
+        for scenario in scenarios
+        for mode in ("accuracy", "performance")
+    ]
+    status, said = submit(runs)
+    assert status == 0, said
+
+
+def test_what_only_a_person_knows_is_listed_and_not_invented(tmp_path, submit):
+    runs = write_results(tmp_path / "results", LLAMA3_1_8B_EDGE)
+    status, said = submit(runs, "--system", "auto")
+    assert status == 1
+    assert "still to be filled in by a person" in said
+    assert "  status empty" in said and "  cooling empty" in said
+    (path,) = (tmp_path / "tree/closed/Someone/systems").iterdir()
+    described = json.loads(path.read_text())
+    assert described["status"] == described["cooling"] == ""
+    assert described["system_type"] == "edge" and described["number_of_nodes"] == "1"
+    assert set(failed(tmp_path / "tree").popitem()[1]) == {"system_description", "system_fields"}
+
+
+def test_of_a_local_folder_of_weights_a_person_must_speak(tmp_path, submit):
+    def local(config: dict[str, Any]) -> None:
+        config["settings"]["model"] = "/models/llama"
+
+    runs = [
+        write_result(tmp_path / "results", LLAMA3_1_8B_EDGE, scenario, config=local)
+        for scenario in LLAMA3_1_8B_EDGE.scenarios
+    ]
+    status, said = submit(runs)
+    assert status == 1 and "  retraining" in said and "weight_transformations" in said
+    shutil.rmtree(tmp_path / "tree")
+    words = {
+        "retraining": "no",
+        "weight_transformations": "none",
+        "starting_weights_filename": "model.safetensors",
+    }
+    (tmp_path / "measurements.json").write_text(json.dumps(words))
+    status, said = submit(runs, "--measurements", str(tmp_path / "measurements.json"))
+    assert status == 0, said
+    assert failed(tmp_path / "tree") == {}
+    for name in files(tmp_path / "tree"):
+        assert "/models" not in (tmp_path / "tree" / name).read_text(), name
+
+
+def test_the_readme_says_how_to_run_it_again(tmp_path, submit):
+    def change(config: dict[str, Any]) -> None:
+        config["settings"] |= {
+            "tensor_parallel_size": 2,
+            "high_accuracy": True,
+            "engine_args": {"max_num_seqs": 512, "compilation_config": {"mode": 3}},
+        }
+        config["dataset"]["name"] = "my news.json"
+
+    runs = [
+        write_result(tmp_path / "results", LLAMA3_1_8B_EDGE, scenario, config=change)
+        for scenario in LLAMA3_1_8B_EDGE.scenarios
+    ]
+    assert submit(runs)[0] == 0
+    place = "closed/Someone/results/1x_Made_Up/llama3.1-8b-edge/Offline/README.md"
+    assert (
+        "pytest -m 'offline and edge' --profile official --round v6.1 "
+        "--model meta-llama/Llama-3.1-8B-Instruct --dataset 'my news.json' --precision bf16 "
+        "--tensor-parallel-size 2 --high-accuracy "
+        "--engine-arg max_num_seqs=512 --engine-arg 'compilation_config={\"mode\" = 3}'\n"
+    ) in (tmp_path / "tree" / place).read_text()
+
+
+def test_the_readme_says_how_the_engine_was_set_where_that_was_left_to_it(tmp_path, submit):
+    def change(config: dict[str, Any]) -> None:
+        config["settings"] |= {
+            "precision": "auto",
+            "tensor_parallel_size": None,
+            "max_new_tokens": 128,
+        }
+        config["engine"]["settings"] = {"tensor_parallel_size": 8, "dtype": "bfloat16"}
+
+    runs = [
+        write_result(tmp_path / "results", LLAMA3_1_8B_EDGE, scenario, config=change)
+        for scenario in LLAMA3_1_8B_EDGE.scenarios
+    ]
+    assert submit(runs)[0] == 0
+    place = "closed/Someone/results/1x_Made_Up/llama3.1-8b-edge/Offline/README.md"
+    said = (tmp_path / "tree" / place).read_text()
+    assert "| tensor parallel size | 8 |" in said and "| precision | bfloat16 |" in said
+    for left_out in ("--precision", "--tensor-parallel-size", "--max-new-tokens"):
+        assert left_out not in said
+
+
+# What is refused
+
+
+def _set(part: str, name: str, value: object) -> Change:
+    return lambda config: config[part].update({name: value})
+
+
+CONFIGS: dict[str, tuple[Change, str]] = {
+    "smoke": (_set("settings", "profile", "smoke"), "a smoke run"),
+    "another round": (_set("settings", "round", "v6.0"), "a run of round v6.0, not of v6.1"),
+    "a stand-in": (_set("engine", "stand_in", True), "made with a stand-in engine"),
+    "a replay": (
+        lambda config: config["engine"].update({"stand_in": True, "name": REPLAY}),
+        "made with a replay of prepared answers",
+    ),
+    "longer answers": (_set("settings", "max_new_tokens", 130), "at most 130 new tokens, not 128"),
+    "a prefix cache": (
+        _set("settings", "engine_args", {"enable_prefix_caching": True}),
+        "a prefix cache",
+    ),
+    "another machine": (_set("system", "cpu", "another"), "another system than that of"),
+    "another vLLM": (_set("system", "vllm_version", "0.1"), "vllm_version 0.1"),
+}
+
+
+@pytest.mark.parametrize("name", CONFIGS)
+def test_runs_that_are_no_results_are_refused(tmp_path, submit, name):
+    change, reason = CONFIGS[name]
+    runs = [
+        write_result(tmp_path / "results", LLAMA3_1_8B_EDGE, scenario, config=changing)
+        for scenario, changing in zip(
+            LLAMA3_1_8B_EDGE.scenarios, (change, lambda config: None), strict=True
+        )
+    ]
+    status, said = submit(runs)
+    assert status == 2 and reason in said
+    assert not (tmp_path / "tree").exists() and not list(tmp_path.glob(".tree*"))
+
+
+@pytest.mark.parametrize("status", ["failed", "running", "unheard of", None])
+def test_a_run_that_did_not_end_is_refused(tmp_path, submit, status):
+    def change(meta: dict[str, Any]) -> None:
+        meta.update(status=status, reason="the engine died")
+
+    run = write_result(
+        tmp_path / "results", LLAMA3_1_8B_EDGE, LLAMA3_1_8B_EDGE.scenarios[0], meta=change
+    )
+    assert f"{status}: the engine died" in submit([run])[1]
+
+
+SETTINGS = {
+    "model": ("settings", "model", "another"),
+    "precision": ("settings", "precision", "fp16"),
+    "engine_args": ("settings", "engine_args", {"quantization": "fp8"}),
+    "data": ("dataset", "sha256", "1"),
+}
+
+
+@pytest.mark.parametrize("name", SETTINGS)
+def test_accuracy_of_another_system_is_refused(tmp_path, submit, name):
+    scenario = LLAMA3_1_8B_EDGE.scenarios[0]
+    kind = (LLAMA3_1_8B_EDGE, scenario)
+    runs = [
+        write_result(tmp_path / "a", *kind, modes=("accuracy",), config=_set(*SETTINGS[name])),
+        write_result(tmp_path / "p", *kind, modes=("performance",)),
+    ]
+    status, said = submit(runs)
+    assert status == 2 and f"not the same in accuracy and performance: {name} " in said
+
+
+ENGINE = {
+    "tensor_parallel_size": 8,
+    "dtype": "bfloat16",
+    "max_num_seqs": 256,
+    "load_s": 60.1,
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("tensor_parallel_size", 4), ("dtype", "float16"), ("max_num_seqs", 64)],
+)
+def test_accuracy_of_an_engine_that_chose_otherwise_is_refused(tmp_path, submit, name, value):
+    kind = (LLAMA3_1_8B_EDGE, LLAMA3_1_8B_EDGE.scenarios[0])
+    settings = (ENGINE, ENGINE | {name: value})
+    runs = [
+        write_result(tmp_path / mode, *kind, modes=(mode,), config=_set("engine", "settings", its))
+        for mode, its in zip(("accuracy", "performance"), settings, strict=True)
+    ]
+    status, said = submit(runs)
+    assert status == 2
+    reason = f"the engine's {name} {ENGINE[name]} and {value}"
+    assert f"not the same in accuracy and performance: {reason}\n" in said
+
+
+def test_accuracy_of_an_engine_with_another_context_is_refused(tmp_path, submit):
+    kind = (LLAMA3_1_8B_EDGE, LLAMA3_1_8B_EDGE.scenarios[0])
+    runs = [
+        write_result(
+            tmp_path / mode, *kind, modes=(mode,), config=_set("engine", "max_model_len", room)
+        )
+        for mode, room in (("accuracy", 8192), ("performance", 4096))
+    ]
+    assert "the engine's max_model_len 8192 and 4096" in submit(runs)[1]
+
+
+def test_another_time_to_load_is_the_same_engine(tmp_path, submit):
+    runs = [
+        write_result(
+            tmp_path / mode,
+            LLAMA3_1_8B_EDGE,
+            scenario,
+            modes=(mode,),
+            config=_set("engine", "settings", ENGINE | {"load_s": load_s}),
+        )
+        for scenario in LLAMA3_1_8B_EDGE.scenarios
+        for mode, load_s in (("accuracy", 60.1), ("performance", 61.2))
+    ]
+    status, said = submit(runs)
+    assert status == 0, said
+
+
+def _append(path: str) -> Callable[[Path], object]:
+    def change(folder: Path) -> None:
+        with (folder / path).open("a") as file:
+            file.write("\n")
+
+    return change
+
+
+CHANGES: dict[str, tuple[Callable[[Path], object], str]] = {
+    "a changed log": (_append(f"Performance/{DETAIL}"), f"Performance/{DETAIL} was changed"),
+    "changed settings": (_append("config.json"), "config.json was changed after the run"),
+    "changed scores": (_append("Accuracy/rouge.json"), "Accuracy/rouge.json was changed"),
+    "a log that is gone": (
+        lambda folder: (folder / "Accuracy" / ACCURACY).unlink(),
+        f"Accuracy/{ACCURACY} is missing",
+    ),
+    "a log that was put there": (
+        lambda folder: write_run(
+            folder / "Compliance/TEST06",
+            MadeRun(LLAMA3_1_8B_EDGE, LLAMA3_1_8B_EDGE.scenarios[0], "test06", V6_1),
+        ),
+        "was put there after the run",
+    ),
+    "no checksums": (lambda folder: (folder / "checksums.json").unlink(), "no checksums.json"),
+}
+
+
+@pytest.mark.parametrize("name", CHANGES)
+def test_a_run_that_was_changed_since_is_refused(tmp_path, submit, name):
+    change, reason = CHANGES[name]
+    runs = write_results(tmp_path / "results", LLAMA3_1_8B_EDGE)
+    assert changed_since_run(runs[0]) == []
+    change(runs[0])
+    status, said = submit(runs)
+    assert status == 2 and f"{runs[0]}: " in said and reason in said
+
+
+def test_every_reason_is_said(tmp_path, submit):
+    change = CONFIGS["smoke"][0]
+    runs = [
+        write_result(tmp_path / "results", LLAMA3_1_8B_EDGE, s, ROUNDS["v6.0"], config=change)
+        for s in LLAMA3_1_8B_EDGE.scenarios
+    ]
+    said = submit(runs)[1]
+    assert said.count("a smoke run") == said.count("a run of round v6.0") == 2
+
+
+def test_what_breaks_a_rule_is_refused_by_its_name(tmp_path, submit):
+    scenario = LLAMA3_1_8B_EDGE.scenarios[0]
+    run = write_result(tmp_path / "results", LLAMA3_1_8B_EDGE, scenario, ROUNDS["v6.0"])
+    config = json.loads((run / "config.json").read_text())
+    config["settings"]["round"] = "v6.1"
+    said = submit([_sealed_again(run, config)])[1]
+    assert "seeds: found" in said and "required_scenarios: found" in said
+
+
+def _sealed_again(run: Path, config: dict[str, Any]) -> Path:
+    """The run, as if it had been made with this configuration."""
+    (run / "config.json").write_text(json.dumps(config))
+    folder = object.__new__(RunFolder)
+    folder.path = run
+    folder.record_checksums()
+    return run
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [("submitter", "Another"), ("division", "open"), ("system_type", "datacenter")],
+)
+@pytest.mark.parametrize("status", ["available", ""])
+def test_a_description_of_something_else_is_refused(tmp_path, submit, system, field, value, status):
+    changed = json.loads(system.read_text()) | {field: value, "status": status}
+    system.write_text(json.dumps(changed))
+    code, said = submit(write_results(tmp_path / "results", LLAMA3_1_8B_EDGE))
+    assert code == 2 and f"system_description: found {field} {value!r}" in said
+
+
+def test_two_runs_of_the_same_scenario_are_refused(tmp_path, submit):
+    runs = write_results(tmp_path / "results", LLAMA3_1_8B_EDGE)
+    again = write_result(tmp_path / "more", LLAMA3_1_8B_EDGE, LLAMA3_1_8B_EDGE.scenarios[0])
+    assert "name one of them" in submit([*runs, again])[1]
+
+
+def test_another_name_of_the_same_run_is_no_second_run(tmp_path, submit):
+    runs = write_results(tmp_path / "results", LLAMA3_1_8B_EDGE)
+    latest = tmp_path / "results/latest"
+    latest.symlink_to(runs[0].name)
+    status, said = submit([latest, *runs])
+    assert status == 0, said
+
+
+def test_a_replay_beside_a_measurement_is_refused(tmp_path, submit):
+    changes = (CONFIGS["a replay"][0], lambda config: None)
+    runs = [
+        write_result(tmp_path / "results", LLAMA3_1_8B_EDGE, scenario, config=change)
+        for scenario, change in zip(LLAMA3_1_8B_EDGE.scenarios, changes, strict=True)
+    ]
+    assert "replays and measurements cannot stand in one tree" in submit(runs, "--allow-replay")[1]
+
+
+def test_a_scenario_without_accuracy_is_refused(tmp_path, submit):
+    run = write_result(
+        tmp_path, LLAMA3_1_8B_EDGE, LLAMA3_1_8B_EDGE.scenarios[0], modes=("performance",)
+    )
+    assert "llama3.1-8b-edge Offline: no accuracy run among the results" in submit([run])[1]
+
+
+def test_text_that_no_file_can_hold_is_said(tmp_path, submit, system):
+    system.write_text(system.read_text().replace("made up", "\\ud800", 1))
+    status, said = submit(write_results(tmp_path / "results", LLAMA3_1_8B_EDGE))
+    assert status == 2 and f"--system {system}: not JSON" in said
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "reason"),
+    [
+        ("--submitter", "../other", "--submitter ../other"),
+        ("--system", "absent.json", "--system absent.json"),
+        ("--measurements", "absent.json", "--measurements absent.json"),
+    ],
+)
+def test_what_cannot_be_used_is_said(tmp_path, submit, option, value, reason):
+    status, said = submit(write_results(tmp_path / "results", LLAMA3_1_8B_EDGE), option, value)
+    assert status == 2 and reason in said and not (tmp_path / "tree").exists()
+
+
+def test_a_folder_that_is_there_is_left_alone(tmp_path, submit):
+    kept = tmp_path / "tree/kept"
+    kept.parent.mkdir()
+    kept.touch()
+    status, said = submit(write_results(tmp_path / "results", LLAMA3_1_8B_EDGE))
+    assert status == 2 and "is there already" in said and kept.exists()
+
+
+def test_a_folder_that_is_no_run_is_said(tmp_path, submit):
+    assert "no summary.json and config.json of a run" in submit([tmp_path])[1]
+
+
+# Replays
+
+
+def test_a_replays_tree_says_so_wherever_a_sentence_can_stand(tmp_path, submit):
+    change = CONFIGS["a replay"][0]
+    runs = [
+        write_result(tmp_path / "results", LLAMA3_1_8B, s, config=change)
+        for s in LLAMA3_1_8B.scenarios
+    ]
+    status, said = submit(runs, "--allow-replay")
+    assert status == 0, said
+    assert REPLAY_NOTICE in said
+    loadgens = (DETAIL, "mlperf_log_summary.txt", ACCURACY)
+    for name in files(tmp_path / "tree"):
+        if Path(name).name not in loadgens:
+            assert REPLAY_NOTICE in (tmp_path / "tree" / name).read_text(), name
+    assert failed(tmp_path / "tree") == {}
+
+
+# The machine
+
+
+def test_the_machine_tells_what_it_can():
+    described = describe_machine(describe_system())
+    assert described["host_memory_capacity"].endswith(" GiB")
+    assert int(described["host_processors_per_node"]) >= 1
+    assert int(described["host_processor_core_count"]) >= 1
+    assert "vLLM 0." in described["framework"] and "LoadGen " in described["other_software_stack"]
+    assert set(described) == set(system_fields())
+
+
+def test_a_machine_that_tells_nothing_leaves_all_to_a_person(tmp_path):
+    described = describe_machine({}, tmp_path)
+    empty = ("host_processor_model_name", "host_memory_capacity", "host_storage_capacity")
+    assert {described[name] for name in (*empty, "host_networking", "framework")} == {""}
+
+
+def test_disks_cards_and_caches_are_read_from_sys(tmp_path):
+    for path, text in {
+        "proc/cpuinfo": "\n\n".join(
+            f"model name\t: Made Up 9\nphysical id\t: {n // 4}\ncore id\t: {n % 4}"
+            for n in range(8)
+        ),
+        "proc/meminfo": "MemTotal:       16777216 kB\n",
+        "sys/block/nvme0n1/size": "2000000000\n",
+        "sys/block/sda/size": "1000000000\n",
+        "sys/block/sda/queue/rotational": "1\n",
+        "sys/block/loop0/size": "4000000000\n",
+        "sys/class/net/eth0/device/vendor": "",
+        "sys/class/net/eth0/type": "1\n",
+        "sys/class/net/eth0/speed": "100000\n",
+        "sys/class/net/ib0/device/vendor": "",
+        "sys/class/net/ib0/type": "32\n",
+        "sys/class/net/lo/type": "772\n",
+        "sys/devices/system/cpu/cpu0/cache/index0/level": "1\n",
+        "sys/devices/system/cpu/cpu0/cache/index0/type": "Data\n",
+        "sys/devices/system/cpu/cpu0/cache/index0/size": "32K\n",
+        "sys/devices/system/cpu/cpu0/cpufreq/cpuinfo_max_freq": "3500000\n",
+        "etc/os-release": 'PRETTY_NAME="Made Up Linux 9"\nID=made\n',
+    }.items():
+        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / path).write_text(text)
+    described = describe_machine({"vllm_version": "0.30.0"}, tmp_path)
+    assert described["host_processor_model_name"] == "Made Up 9"
+    assert described["host_processors_per_node"] == "2"
+    assert described["host_processor_core_count"] == "4"
+    assert described["host_processor_frequency"] == "3.50 GHz at most"
+    assert described["host_processor_caches"] == "L1 data 32K"
+    assert described["host_processor_interconnect"] == ""
+    assert described["host_memory_capacity"] == "16 GiB"
+    assert described["host_storage_capacity"] == "1536 GB"
+    assert described["host_storage_type"] == "HDD, NVMe SSD"
+    assert described["host_network_card_count"] == "2"
+    assert described["host_networking"] == "Ethernet 100 Gbit/s, InfiniBand"
+    assert described["framework"] == "vLLM 0.30.0"
+    assert described["operating_system"].startswith("Made Up Linux 9, Linux ")
+
+
+def test_accelerators_are_described_as_nvidia_smi_does(tmp_path, monkeypatch):
+    tool = tmp_path / "nvidia-smi"
+    line = "NVIDIA Made Up, 143771 MiB, 1980 MHz, 5, 16, 570.1"
+    tool.write_text(f"#!/bin/sh\necho '{line}'\necho '{line}'\n")
+    tool.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    described = describe_machine({})
+    assert described["system_name"] == "2x NVIDIA Made Up"
+    assert described["accelerators_per_node"] == "2"
+    assert described["accelerator_memory_capacity"] == "140 GiB"
+    assert described["accelerator_frequency"] == "1980 MHz at most"
+    assert described["accelerator_host_interconnect"] == "PCIe Gen5 x16"
+    assert described["accelerator_interconnect"] == ""
+    assert "NVIDIA driver 570.1" in described["other_software_stack"]
+
+
+def test_another_machine_is_told_by_its_hardware():
+    here = describe_system()
+    assert different_machine(here, here) == []
+    assert different_machine({**here, "gpus": ["H200"]}, here) == ["gpus ['H200'], here []"]

@@ -1,0 +1,358 @@
+"""Settings: each option, who beats whom, and what an impossible value says."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from mlperf_suite.benchmarks.rounds import ROUNDS
+from mlperf_suite.benchmarks.workload import EMBEDDED, OFFICIAL
+from mlperf_suite.errors import UsageError
+from mlperf_suite.settings import (
+    OPTIONS,
+    Settings,
+    check_model_is_reachable,
+    engine_arg_text,
+    resolve_settings,
+)
+
+SPECS = {spec.name: spec for spec in OPTIONS}
+
+# Option, a text, what it becomes, texts that it refuses, words that its refusal must hold.
+CASES: dict[str, tuple[str, object, list[str], list[str]]] = {
+    "profile": ("official", "official", ["Smoke", "fast"], ["smoke", "official"]),
+    "round": ("v5.1", ROUNDS["v5.1"], ["v5.0", "6.1"], ["v5.1", "v6.0", "v6.1"]),
+    "model": ("owner/name", "owner/name", [" "], ["hub id", "folder"]),
+    "category": ("edge", "edge", ["cloud"], ["datacenter", "edge"]),
+    "scenario": (
+        "Server",
+        "Server",
+        ["server", "MultiStream"],
+        ["Offline", "Server", "Interactive", "SingleStream"],
+    ),
+    "mode": ("accuracy", "accuracy", ["fast"], ["accuracy", "performance", "both"]),
+    "precision": ("fp16", "fp16", ["int8"], ["bf16", "fp16", "fp32", "auto"]),
+    "tensor-parallel-size": ("4", 4, ["0", "-1", "two", "1.5"], ["whole number from 1", "auto"]),
+    "max-new-tokens": ("16", 16, ["0", "auto"], ["whole number from 1"]),
+    "total-sample-count": ("20", 20, ["0", "-5", "1e3"], ["whole number from 1", "auto"]),
+    "server-target-qps": ("1.5", 1.5, ["0", "-1", "nan", "inf"], ["above 0", "auto"]),
+    "offline-target-qps": ("20", 20.0, ["0", "fast"], ["above 0", "auto"]),
+    "dataset": ("cnn_eval.json", "cnn_eval.json", [" "], ["name", "file", "folder"]),
+    "logs": ("old/results", Path("old/results"), [" "], ["folder"]),
+    "results-dir": ("out", Path("out"), [" "], ["folder"]),
+    "keep-all": ("0", False, ["2", "yes"], ["0, 1"]),
+    "baseline": ("old/run", ["old/run"], [" "], ["folder", "summary.json"]),
+    "max-regression": ("2.5%", 0.025, ["-1", "100", "nan", "much"], ["from 0 to below 100"]),
+    "baseline-allow-different": ("true", True, ["maybe"], ["true, false"]),
+    "repeat": ("3", 3, ["0", "1.5"], ["whole number from 1"]),
+    "max-model-len": ("2048", 2048, ["0"], ["whole number from 1"]),
+    "gpu-memory-utilization": ("0.5", 0.5, ["0", "1.01", "nan"], ["above 0 and up to 1"]),
+    "engine-arg": ("swap-space=4", {"swap_space": 4}, ["swap", "=4", "a b=1"], ["KEY=VALUE"]),
+    "find-peak-qps": ("true", True, ["maybe"], ["true, false"]),
+    "mmlu-data": ("questions", "questions", [" "], ["name", "folder"]),
+    "mmlu-limit": ("300", 300, ["0", "-1", "0.5"], ["whole number from 1", "auto"]),
+    "mmlu-shots": ("0", 0, ["6", "-1", "five"], ["0 to 5"]),
+    "mmlu-min-accuracy": ("60.5", 60.5, ["-1", "101", "nan"], ["0 to 100"]),
+    "mmlu-details": ("true", True, ["maybe"], ["true, false"]),
+    "mmlu-resume": ("true", True, ["maybe"], ["true, false"]),
+    "high-accuracy": ("true", True, ["maybe"], ["true, false"]),
+}
+ATTRIBUTES = {"baseline": "baselines", "engine-arg": "engine_args"}
+
+
+def resolve(
+    environment: Mapping[str, str] | None = None,
+    config_file: Path | None = None,
+    **options: str | list[str],
+) -> Settings:
+    return resolve_settings(options, environment or {}, config_file and str(config_file))
+
+
+def given_as(name: str, text: str) -> dict[str, Any]:
+    """An option as pytest's parser gives it."""
+    spec = SPECS[name]
+    return {spec.dest: [text] if spec.repeatable else text}
+
+
+def attribute(settings: Settings, name: str) -> object:
+    return getattr(settings, ATTRIBUTES.get(name, SPECS[name].dest))
+
+
+def refusal(**arguments: Any) -> str:
+    with pytest.raises(UsageError) as caught:
+        resolve(**arguments)
+    assert len(str(caught.value).splitlines()) == 1
+    return str(caught.value)
+
+
+# Each option
+
+
+def test_every_option_has_a_case() -> None:
+    assert CASES.keys() == SPECS.keys()
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_an_option_is_taken(name: str) -> None:
+    text, value, _, _ = CASES[name]
+    assert attribute(resolve(), name) != value
+    assert attribute(resolve(**given_as(name, text)), name) == value
+
+
+@pytest.mark.parametrize(
+    ("name", "text"), [(name, text) for name, case in CASES.items() for text in case[2]]
+)
+def test_an_impossible_value_names_option_value_and_what_is_allowed(name: str, text: str) -> None:
+    message = refusal(**given_as(name, text))
+    assert message.startswith(f"--{name} {text}: allowed ")
+    assert [words for words in CASES[name][3] if words not in message] == []
+
+
+@pytest.mark.parametrize("name", [spec.name for spec in OPTIONS if "auto" in spec.allowed])
+def test_auto_is_left_to_the_suite(name: str) -> None:
+    if name != "precision":
+        assert attribute(resolve(**given_as(name, "auto")), name) is None
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("true", True),
+        ("False", False),
+        ("none", None),
+        ("8", 8),
+        ("0.5", 0.5),
+        ('"8"', "8"),
+        ("[1, 2]", [1, 2]),
+        ("float16", "float16"),
+        ("a=b", "a=b"),
+        ("", ""),
+        ("[" * 5000, "[" * 5000),
+    ],
+)
+def test_an_engine_argument_keeps_its_type(text: str, value: object) -> None:
+    assert resolve(engine_arg=[f"some-name={text}"]).engine_args == {"some_name": value}
+
+
+toml = st.recursive(
+    st.booleans() | st.integers(-(2**60), 2**60) | st.text(st.characters(codec="utf-8")),
+    lambda of: st.lists(of, max_size=3) | st.dictionaries(st.text("ab c", min_size=1), of),
+    max_leaves=5,
+)
+
+
+@given(toml)
+@example("fp8")
+@example("8")
+@example(["\x7f"])
+@example(None)
+@example({"cudagraph mode": ["a", True]})
+def test_an_engine_argument_can_be_given_again(value: object) -> None:
+    text = engine_arg_text("some_name", value)
+    assert resolve(engine_arg=[text]).engine_args == {"some_name": value}
+
+
+def test_the_last_engine_argument_of_a_name_holds() -> None:
+    settings = resolve(engine_arg=["a=1", "b=2", "a=3"])
+    assert settings.engine_args == {"a": 3, "b": 2}
+
+
+_VALUES = st.text() | st.sampled_from(["1\n2", "\u2028", "9" * 5000, "x=[[[[", "x=1979-99-99"])
+
+
+@given(name=st.sampled_from(list(SPECS)), text=_VALUES)
+def test_any_text_is_a_setting_or_a_usage_error_of_one_line(name: str, text: str) -> None:
+    try:
+        resolve(**given_as(name, text))
+    except UsageError as error:
+        assert len(str(error).splitlines()) == 1
+        assert str(error).startswith(f"--{name} ")
+
+
+# Who beats whom
+
+
+@pytest.mark.parametrize("name", [spec.name for spec in OPTIONS if spec.variable])
+def test_option_beats_variable_beats_file_beats_default(tmp_path: Path, name: str) -> None:
+    spec = SPECS[name]
+    assert spec.variable is not None
+    file = tmp_path / "suite.toml"
+    file.write_text(f"{name} = 3")
+    variable = {spec.variable: "2"}
+    default = attribute(resolve(), name)
+    assert default not in (1, 2, 3)
+    assert attribute(resolve(config_file=file), name) == 3
+    assert attribute(resolve(variable, file), name) == 2
+    assert attribute(resolve(variable, file, **given_as(name, "1")), name) == 1
+    assert attribute(resolve({spec.variable: ""}, file), name) == 3
+
+
+def test_the_variables_are_those_that_are_documented() -> None:
+    assert {spec.name: spec.variable for spec in OPTIONS if spec.variable} == {
+        "max-new-tokens": "MAX_TOKENS",
+        "server-target-qps": "SERVER_TARGET_QPS",
+        "offline-target-qps": "OFFLINE_TARGET_QPS",
+    }
+    assert resolve({"NODE_NAME": "node-7"}).node_name == "node-7"
+    assert resolve().node_name is None
+
+
+def test_a_variable_with_an_impossible_value_is_named() -> None:
+    assert refusal(environment={"MAX_TOKENS": "many"}).startswith("MAX_TOKENS many: allowed ")
+
+
+def test_a_file_may_set_everything(tmp_path: Path) -> None:
+    file = tmp_path / "suite.toml"
+    values = {name: case[0] for name, case in CASES.items() if name != "engine-arg"}
+    lines = [f'{name} = "{value}"' for name, value in values.items()]
+    file.write_text("\n".join([*lines, "[engine-arg]", "swap-space = 4"]))
+    settings = resolve(config_file=file)
+    assert {name: attribute(settings, name) for name in CASES} == {
+        name: case[1] for name, case in CASES.items()
+    }
+
+
+def test_a_file_may_use_tomls_own_types_and_underscores(tmp_path: Path) -> None:
+    file = tmp_path / "suite.toml"
+    file.write_text(
+        "high_accuracy = true\nkeep-all = 0\nserver-target-qps = 2.5\n"
+        'engine-arg = ["enforce-eager=true", "seed=1"]'
+    )
+    settings = resolve(config_file=file)
+    assert settings.high_accuracy is True
+    assert settings.keep_all is False
+    assert settings.server_target_qps == 2.5
+    assert settings.engine_args == {"enforce_eager": True, "seed": 1}
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (b"profile = ", ["not TOML", "end of document"]),
+        (b"profile = '\xff'", ["not TOML"]),
+        (b"x = " + b"9" * 5000, ["not TOML"]),
+        (b"x = " + b"[" * 5000, ["not TOML"]),
+        (b"proflie = 'smoke'", ["unknown setting 'proflie'", "profile", "total_sample_count"]),
+        (b"profile = 'fast'", ["profile", "fast", "allowed are smoke, official"]),
+        (b"total-sample-count = 0", ["total_sample_count", "0", "whole number from 1"]),
+        (b"total-sample-count = 10.5", ["total_sample_count", "10.5", "whole number from 1"]),
+        (b"model = ['a', 'b']", ["model", "['a', 'b']", "hub id"]),
+        (b"[results-dir]\na = 1", ["results_dir", "allowed is a folder"]),
+    ],
+)
+def test_a_file_that_cannot_be_used_is_one_line(
+    tmp_path: Path, content: bytes, said: list[str]
+) -> None:
+    file = tmp_path / "suite.toml"
+    file.write_bytes(content)
+    message = refusal(config_file=file)
+    assert message.startswith("--suite-config")
+    assert [words for words in said if words not in message] == []
+
+
+def test_a_file_that_is_missing_is_named(tmp_path: Path) -> None:
+    file = tmp_path / "suite.toml"
+    assert refusal(config_file=file) == f"--suite-config {file}: No such file or directory"
+
+
+# What a profile sets
+
+
+def test_smoke_is_the_embedded_model_on_the_embedded_news() -> None:
+    settings = resolve()
+    assert settings.smoke
+    assert (settings.model, settings.dataset) == ("embedded", "embedded")
+    assert settings.task is EMBEDDED
+    assert settings.round.name == "v6.1"
+    assert settings.max_new_tokens == 128
+    assert settings.max_model_len is None
+    assert settings.label == "smoke: not an MLPerf result"
+
+
+def test_official_is_llama_on_cnn_dailymail_in_a_context_that_fits() -> None:
+    settings = resolve(profile="official")
+    assert not settings.smoke
+    assert settings.model == "meta-llama/Llama-3.1-8B-Instruct"
+    assert settings.dataset == "cnn_dailymail"
+    assert settings.task is OFFICIAL
+    assert settings.max_model_len is not None
+    assert settings.max_model_len >= 8000 + 128
+    assert settings.label == "official rules of round v6.1"
+
+
+def test_the_official_model_keeps_its_raw_prompt_in_smoke() -> None:
+    settings = resolve(model="llama3.1-8b-instruct")
+    assert settings.model == OFFICIAL.model
+    assert settings.task is OFFICIAL
+    assert settings.smoke
+
+
+# The model and its token
+
+
+@pytest.mark.parametrize("variable", ["HF_TOKEN", "HUGGINGFACE_HUB_TOKEN"])
+def test_a_gated_model_needs_a_token(
+    variable: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path))
+    with pytest.raises(UsageError) as caught:
+        check_model_is_reachable(resolve(profile="official"))
+    message = str(caught.value)
+    assert message.startswith("--model meta-llama/Llama-3.1-8B-Instruct: ")
+    assert "gated" in message
+    assert "HF_TOKEN" in message
+    check_model_is_reachable(resolve({variable: "hf_x"}, profile="official"))
+
+
+@pytest.mark.parametrize("model", ["./nowhere", "/nowhere/model", "llama", "a/b/c"])
+def test_a_model_that_is_neither_folder_nor_hub_id_is_refused(model: str) -> None:
+    with pytest.raises(UsageError, match=r"no such folder, and not a hub id") as caught:
+        check_model_is_reachable(resolve(model=model))
+    assert str(caught.value).startswith(f"--model {model}: ")
+
+
+def test_a_folder_an_open_model_and_the_embedded_one_need_no_token(tmp_path: Path) -> None:
+    for name in ("config.json", "tokenizer.json"):
+        with pytest.raises(UsageError, match=f"no model: there is no {name} in this folder"):
+            check_model_is_reachable(resolve(model=str(tmp_path)))
+        (tmp_path / name).touch()
+    for model in (str(tmp_path), "owner/open-model", "embedded"):
+        check_model_is_reachable(resolve(model=model))
+
+
+@pytest.mark.parametrize(
+    ("environment", "options"),
+    [
+        ({"HF_TOKEN": "hf_secret"}, {}),
+        ({"HUGGINGFACE_HUB_TOKEN": "hf_secret"}, {}),
+        ({}, {"engine_arg": ["hf_token=hf_secret"]}),
+        ({"HF_TOKEN": "hf_other"}, {"engine_arg": ["hf-token=hf_secret"]}),
+    ],
+)
+def test_the_token_is_never_shown(
+    environment: dict[str, str], options: dict[str, list[str]]
+) -> None:
+    secret = "hf_secret"
+    settings = resolve(environment, **options)
+    assert settings.token == secret
+    assert secret not in repr(settings)
+    shown = settings.as_json()
+    assert secret not in json.dumps(shown)
+    assert shown["hub_token"] == "set"
+    assert resolve().as_json()["hub_token"] == "not set"
+
+
+def test_the_settings_as_json_name_every_setting_as_used() -> None:
+    shown = resolve(**{SPECS[n].dest: given_as(n, c[0])[SPECS[n].dest] for n, c in CASES.items()})
+    as_json = shown.as_json()
+    assert json.loads(json.dumps(as_json)) == as_json
+    for name in CASES.keys() - {"logs"}:
+        value = CASES[name][1]
+        wanted = {"round": "v5.1", "results-dir": "out"}.get(name, value)
+        assert as_json[ATTRIBUTES.get(name, SPECS[name].dest)] == wanted

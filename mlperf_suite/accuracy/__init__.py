@@ -1,1 +1,0 @@
-"""Are the answers still right: ROUGE and its gate."""

@@ -1,0 +1,119 @@
+"""Llama 3.1 8B: summaries of news articles, in the data center and at the edge.
+
+The edge form differs in its category, scenarios, samples and reference accuracy alone.
+"""
+
+from __future__ import annotations
+
+from mlperf_suite.benchmarks.definition import (
+    ALL_ROUNDS,
+    OFFICIAL_SOURCE,
+    OFFLINE_AND_ONLINE,
+    Benchmark,
+    Generation,
+    ReferenceAccuracy,
+    Workload,
+    at_least,
+    interactive,
+    offline,
+    server,
+    single_stream,
+    within,
+)
+from mlperf_suite.benchmarks.embedded import EMBEDDED
+from mlperf_suite.benchmarks.prompts import SUMMARIZE, TextPrompt
+from mlperf_suite.datasets.news import edge_draw, load_news
+from mlperf_suite.scorers.rouge import RougeScorer
+
+_EOS = (128001, 128008, 128009)
+_REFERENCE = ReferenceAccuracy(
+    (
+        at_least("rouge1", 38.7792),
+        at_least("rouge2", 15.9075),
+        at_least("rougeL", 24.4957),
+        at_least("rougeLsum", 35.793),
+        within("gen_len", "characters", 8_167_644),
+    ),
+    13_368,
+    OFFICIAL_SOURCE,
+)
+_EDGE_REFERENCE = ReferenceAccuracy(
+    (
+        at_least("rouge1", 39.06),
+        at_least("rouge2", 16.1147),
+        at_least("rougeL", 24.6375),
+        at_least("rougeLsum", 36.124),
+        within("gen_len", "characters", 3_051_113),
+    ),
+    5_000,
+    OFFICIAL_SOURCE,
+)
+OFFICIAL = Workload(
+    model="meta-llama/Llama-3.1-8B-Instruct",
+    shape={
+        "model_type": "llama",
+        "hidden_size": 4096,
+        "num_hidden_layers": 32,
+        "num_attention_heads": 32,
+        "intermediate_size": 14336,
+        "vocab_size": 128256,
+    },
+    dataset="cnn_dailymail",
+    load=load_news,
+    # Raw text with the tokenizer's BOS, no chat template, as the official preparation has it.
+    prompt=TextPrompt(SUMMARIZE, chat=False, truncate_tokens=8000),
+    generation=Generation(),
+    scorer=RougeScorer(),
+    reference=_REFERENCE,
+    mean_tokens=128,
+    # The longest official prompt, 8,000 tokens, and its 128 new ones fit.
+    context=8192,
+)
+EDGE = Workload(
+    model=OFFICIAL.model,
+    shape=OFFICIAL.shape,
+    dataset=OFFICIAL.dataset,
+    load=load_news,
+    select=edge_draw,
+    prompt=OFFICIAL.prompt,
+    generation=OFFICIAL.generation,
+    scorer=OFFICIAL.scorer,
+    reference=_EDGE_REFERENCE,
+    mean_tokens=OFFICIAL.mean_tokens,
+    context=OFFICIAL.context,
+)
+
+LLAMA3_1_8B = Benchmark(
+    "llama3.1-8b",
+    "datacenter",
+    13_368,
+    (
+        offline("llama3_1-8b"),
+        server("llama3_1-8b", 2000, 100),
+        interactive("llama3_1-8b-interactive", 500, 30),
+    ),
+    OFFLINE_AND_ONLINE,
+    ALL_ROUNDS,
+    _EOS,
+    _REFERENCE,
+    ("TEST06",),
+    workload=OFFICIAL,
+    smoke=EMBEDDED,
+    aliases=("llama3_1-8b",),
+    by_default=True,
+)
+LLAMA3_1_8B_EDGE = Benchmark(
+    "llama3.1-8b-edge",
+    "edge",
+    5_000,
+    (offline("llama3_1-8b-edge"), single_stream("llama3_1-8b-edge")),
+    (("SingleStream",), ("Offline",)),
+    ALL_ROUNDS,
+    _EOS,
+    _EDGE_REFERENCE,
+    workload=EDGE,
+    smoke=EMBEDDED,
+    aliases=("llama3_1-8b-edge",),
+    by_default=True,
+)
+BENCHMARKS = (LLAMA3_1_8B, LLAMA3_1_8B_EDGE)

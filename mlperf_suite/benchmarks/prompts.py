@@ -1,0 +1,76 @@
+"""From a sample to the tokens that the engine is given."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from mlperf_suite.datasets.samples import Sample
+from mlperf_suite.errors import UsageError
+
+SUMMARIZE = (
+    "Summarize the following news article in 128 tokens. Please output the summary only, "
+    "without any other text.\n\nArticle:\n{input}\n\nSummary:"
+)
+"""The prompt of the official data preparation (language/llama3.1-8b/download_cnndm.py)."""
+
+
+@dataclass(frozen=True, slots=True)
+class TextPrompt:
+    """A text around the sample's input.
+
+    `chat`: whether it is wrapped in the model's chat template, as one user message; else it is raw
+    text with the tokenizer's BOS. `truncate_tokens`: its longest length in tokens, cut on the right.
+    """
+
+    template: str
+    chat: bool
+    truncate_tokens: int | None = None
+
+    def encode(self, samples: Sequence[Sample], tokenizer: Any) -> list[list[int]]:
+        """Each sample's prompt as token ids, in order."""
+        texts = [self.template.format(input=sample.input) for sample in samples]
+        if self.chat:
+            messages = [[{"role": "user", "content": text}] for text in texts]
+            texts = tokenizer.apply_chat_template(
+                messages, add_generation_prompt=True, tokenize=False
+            )
+        encoded = tokenizer(
+            texts,
+            # A chat template writes its own special tokens.
+            add_special_tokens=not self.chat,
+            truncation=self.truncate_tokens is not None,
+            max_length=self.truncate_tokens,
+        )
+        prompts: list[list[int]] = encoded["input_ids"]
+        return prompts
+
+    def as_json(self) -> dict[str, object]:
+        return {"prompt": self.template, "chat_template": self.chat}
+
+
+def load_tokenizer(model: str, token: str | None = None) -> Any:
+    """The tokenizer of a folder or hub id. Raises UsageError where there is none."""
+    from transformers import AutoTokenizer
+
+    try:
+        return AutoTokenizer.from_pretrained(model, token=token, trust_remote_code=False)
+    # transformers and the hub's client raise many kinds of error; all mean the same here.
+    except Exception as error:
+        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+        kind = "folder" if Path(model).is_dir() else "hub id"
+        raise UsageError(f"--model {model}: no tokenizer in this {kind}: {reason}") from error
+
+
+def end_of_text_ids(model: str, tokenizer: Any, token: str | None = None) -> tuple[int, ...]:
+    """The model's EOS ids: its generation config's, which may be several, or its tokenizer's."""
+    from transformers import GenerationConfig
+
+    try:
+        found = GenerationConfig.from_pretrained(model, token=token).eos_token_id
+    except OSError:
+        found = None
+    found = tokenizer.eos_token_id if found is None else found
+    return tuple(found) if isinstance(found, list) else (found,)

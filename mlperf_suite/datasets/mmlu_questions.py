@@ -1,0 +1,257 @@
+"""MMLU's questions, from wherever they are kept.
+
+One loader, `load_mmlu`, reads the questions embedded in the package, cais/mmlu from the Hugging
+Face hub, and a local folder in one of the published shapes: CSV files named SUBJECT_dev.csv and
+SUBJECT_test.csv, or parquet files named for their split, in a folder for each subject or with a
+`subject` column.
+"""
+
+from __future__ import annotations
+
+import csv
+import difflib
+import glob
+import hashlib
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from mlperf_suite.datasets.mmlu_subjects import HUB_REPOSITORY, LETTERS, STANDARD_SHOTS, SUBJECTS
+from mlperf_suite.errors import DatasetError, UsageError
+
+EMBEDDED_MMLU = Path(__file__).parent / "embedded" / "mmlu.jsonl"
+Split = Literal["dev", "test"]
+_SPLITS: tuple[Split, ...] = ("dev", "test")
+_HEADER = "question"
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """One question with four choices; `answer` is the index of the right one."""
+
+    question: str
+    choices: tuple[str, ...]
+    answer: int
+
+
+@dataclass(frozen=True, slots=True)
+class Mmlu:
+    """By subject: `dev` holds the worked examples, `test` the questions that are scored."""
+
+    name: str
+    dev: Mapping[str, tuple[Question, ...]]
+    test: Mapping[str, tuple[Question, ...]]
+
+    @property
+    def sha256(self) -> str:
+        """A fingerprint of the content, to tell whether two runs used the same data."""
+        content = [
+            [[subject, [[q.question, q.choices, q.answer] for q in questions]]]
+            for split in (self.dev, self.test)
+            for subject, questions in sorted(split.items())
+        ]
+        return hashlib.sha256(json.dumps(content).encode()).hexdigest()
+
+    def shots(self, wanted: int | None) -> int:
+        """The worked examples to show: MMLU's five unless told; the embedded data has one.
+
+        Raises UsageError where a subject has fewer than are wanted.
+        """
+        count = (1 if self.name == "embedded" else STANDARD_SHOTS) if wanted is None else wanted
+        fewest = min(self.test, key=lambda subject: len(self.dev.get(subject, ())))
+        available = len(self.dev.get(fewest, ()))
+        if count > available:
+            raise UsageError(
+                f"--mmlu-shots {count}: {fewest} has {available} worked examples in {self.name}; "
+                f"allowed is 0 to {available}"
+            )
+        return count
+
+    def chosen(self, limit: int | None) -> dict[str, range]:
+        """The numbers of the questions to score, by subject; None is all.
+
+        `limit` is a total, spread evenly: no subject has more than one question more than
+        another that still had some left. Each subject's first questions are taken.
+        """
+        sizes = {subject: len(self.test[subject]) for subject in sorted(self.test)}
+        if limit is None or limit >= sum(sizes.values()):
+            return {subject: range(size) for subject, size in sizes.items()}
+        taken = dict.fromkeys(sizes, 0)
+        left = limit
+        while left:
+            open_subjects = [s for s in sizes if taken[s] < sizes[s]]
+            share = max(1, left // len(open_subjects))
+            for subject in open_subjects[:left]:
+                more = min(share, sizes[subject] - taken[subject])
+                taken[subject] += more
+                left -= more
+        return {subject: range(count) for subject, count in taken.items() if count}
+
+
+def load_mmlu(source: str, token: str | None = None) -> Mmlu:
+    """Load the questions: `embedded`, `cais/mmlu` (the hub's), or a folder.
+
+    Raises DatasetError that names the file, the line and what is wrong with it.
+    """
+    if source == "embedded":
+        return _collected("embedded", _embedded_rows())
+    if source == HUB_REPOSITORY:
+        return _collected(HUB_REPOSITORY, _hub_rows(token))
+    folder = Path(source).expanduser()
+    if not folder.is_dir():
+        raise DatasetError(
+            f"--mmlu-data {source}: no such folder, and not one of the names "
+            f"embedded, {HUB_REPOSITORY}"
+        )
+    return _collected(folder.resolve().name, _folder_rows(folder))
+
+
+_Row = tuple[Split, str, Question]
+
+
+def _collected(name: str, rows: Iterable[_Row]) -> Mmlu:
+    found: dict[Split, dict[str, list[Question]]] = {"dev": {}, "test": {}}
+    for split, subject, question in rows:
+        found[split].setdefault(subject, []).append(question)
+    if not found["test"]:
+        raise DatasetError(f"--mmlu-data {name}: no test questions in it")
+    dev, test = ({s: tuple(qs) for s, qs in found[split].items()} for split in _SPLITS)
+    return Mmlu(name, dev, test)
+
+
+def _known(subject: object, place: str) -> str:
+    """The subject, if there is one of this name. Raises DatasetError that names the nearest."""
+    if subject in SUBJECTS:
+        return str(subject)
+    near = difflib.get_close_matches(str(subject), SUBJECTS, 1, 0.0)[0]
+    raise DatasetError(
+        f"--mmlu-data {place}: MMLU has no subject '{subject}'; the nearest is '{near}'"
+    )
+
+
+def _embedded_rows() -> Iterator[_Row]:
+    with EMBEDDED_MMLU.open(encoding="utf-8") as lines:
+        for number, line in enumerate(lines, 1):
+            row = json.loads(line)
+            place = f"{EMBEDDED_MMLU}: line {number}"
+            subject = _known(row["subject"], place)
+            yield row["split"], subject, _question_of_mapping(row, place)
+
+
+def _folder_rows(folder: Path) -> Iterator[_Row]:
+    tables = sorted(folder.rglob("*.csv")), sorted(folder.rglob("*.parquet"))
+    for path in tables[0]:
+        subject, _, split = path.stem.rpartition("_")
+        if split not in _SPLITS:
+            if split == "val":
+                continue
+            raise DatasetError(
+                f"--mmlu-data {path}: unexpected name, expected SUBJECT_dev.csv or SUBJECT_test.csv"
+            )
+        known = _known(subject, str(path))
+        for question in _csv_questions(path):
+            yield split, known, question
+    if not tables[0]:
+        yield from _parquet_folder_rows(tables[1])
+    if not any(tables):
+        raise DatasetError(f"--mmlu-data {folder}: the folder holds no .csv and no .parquet file")
+
+
+def _csv_questions(path: Path) -> Iterator[Question]:
+    """The rows of a published CSV file, with or without a header; a row may span lines."""
+    try:
+        with path.open(encoding="utf-8-sig", newline="") as file:
+            rows = csv.reader(file, strict=True)
+            while True:
+                place = f"{path}: line {rows.line_num + 1}"
+                row = next(rows, None)
+                if row is None:
+                    return
+                if row and not (rows.line_num == 1 and row[0] == _HEADER):
+                    yield _question_of_csv(row, place)
+    except csv.Error as error:
+        raise DatasetError(f"--mmlu-data {place}: not a CSV row: {error}") from error
+    except UnicodeDecodeError as error:
+        raise DatasetError(f"--mmlu-data {path}: not UTF-8 at byte {error.start}") from error
+    except OSError as error:
+        raise DatasetError(f"--mmlu-data {path}: cannot be read: {error.strerror}") from error
+
+
+def _question_of_csv(row: Sequence[str], place: str) -> Question:
+    if len(row) != 2 + len(LETTERS):
+        raise DatasetError(
+            f"--mmlu-data {place}: expected 6 fields (question, four choices, answer), "
+            f"found {len(row)}"
+        )
+    question, *choices, answer = row
+    return _question(question, choices, answer.strip(), place)
+
+
+def _question_of_mapping(row: Mapping[str, object], place: str) -> Question:
+    for name in ("question", "choices", "answer"):
+        if row.get(name) is None:
+            raise DatasetError(f"--mmlu-data {place}: field '{name}' is missing")
+    choices = row["choices"]
+    if not isinstance(choices, Sequence) or isinstance(choices, str):
+        raise DatasetError(f"--mmlu-data {place}: field 'choices' is not a list")
+    return _question(row["question"], choices, row["answer"], place)
+
+
+def _question(question: object, choices: Sequence[object], answer: object, place: str) -> Question:
+    if not isinstance(question, str) or not question.strip():
+        raise DatasetError(f"--mmlu-data {place}: the question is empty or not a text")
+    if len(choices) != len(LETTERS) or not all(isinstance(c, str) for c in choices):
+        raise DatasetError(f"--mmlu-data {place}: expected four choices, each a text")
+    allowed = {**{str(i): i for i in range(len(LETTERS))}, **{x: i for i, x in enumerate(LETTERS)}}
+    if str(answer) not in allowed:
+        raise DatasetError(
+            f"--mmlu-data {place}: the answer is '{str(answer)[:40]}'; "
+            "allowed are 0 to 3, or A to D"
+        )
+    return Question(question, tuple(map(str, choices)), allowed[str(answer)])
+
+
+def _parquet_folder_rows(paths: Sequence[Path]) -> Iterator[_Row]:
+    of_split = [(s, p) for p in paths for s in _SPLITS if p.name.startswith(s)]
+    # A copy of the hub's repository holds every question twice: by subject, and in `all`.
+    by_subject = [(s, p) for s, p in of_split if p.parent.name != "all"]
+    if of_split and not any(split == "test" for split, _ in by_subject):
+        by_subject = of_split
+    for split, path in by_subject:
+        for number, row in enumerate(_parquet_rows(path), 1):
+            place = f"{path}: row {number}"
+            subject = row.get("subject") or path.parent.name
+            yield split, _known(subject, place), _question_of_mapping(row, place)
+
+
+def _parquet_rows(path: Path) -> Iterator[Mapping[str, object]]:
+    from datasets import load_dataset
+
+    try:
+        # `datasets` takes the name for a pattern.
+        name = glob.escape(str(path))
+        yield from load_dataset("parquet", data_files=name, split="train", streaming=True)
+    # pyarrow and datasets raise many kinds of error for a damaged file; all mean the same here.
+    except Exception as error:
+        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+        raise DatasetError(f"--mmlu-data {path}: not a readable parquet file: {reason}") from error
+
+
+def _hub_rows(token: str | None) -> Iterator[_Row]:
+    from datasets import load_dataset
+
+    for split in _SPLITS:
+        try:
+            table = load_dataset(HUB_REPOSITORY, "all", split=split, token=token)
+        # The hub's client raises its own, requests', httpx' and OS errors; none matters here.
+        except Exception as error:
+            reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+            raise DatasetError(
+                f"--mmlu-data {HUB_REPOSITORY}: the hub did not give it ({reason}); "
+                "give a local copy with --mmlu-data FOLDER"
+            ) from error
+        for number, row in enumerate(table, 1):
+            place = f"{HUB_REPOSITORY}: {split} row {number}"
+            yield split, _known(row.get("subject"), place), _question_of_mapping(row, place)

@@ -1,0 +1,53 @@
+"""A data set as runs see it: samples in their order, whatever they are about."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import dataclass
+
+from mlperf_suite.errors import DatasetError
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """One sample: `input` is put into the prompt, `reference` is what the scorer compares with.
+
+    `token_ids` is the whole prompt of data that is published tokenized; the tokenizer is then not
+    asked. `kind` names the part of a mixed data set that the sample is from.
+    """
+
+    input: str
+    reference: str
+    token_ids: tuple[int, ...] | None = None
+    kind: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Samples:
+    """A data set in its order: a sample's index in `items` is its index in LoadGen's QSL."""
+
+    name: str
+    items: tuple[Sample, ...]
+
+    @property
+    def sha256(self) -> str:
+        """A fingerprint of the content, to tell whether two runs used the same data."""
+        digest = hashlib.sha256()
+        for item in self.items:
+            told: list[object] = [item.input, item.reference]
+            if item.token_ids is not None or item.kind:
+                told += [item.token_ids, item.kind]
+            digest.update(json.dumps(told).encode())
+        return digest.hexdigest()
+
+    def first(self, count: int | None) -> Samples:
+        """The first `count` samples; None is all. Raises DatasetError where there are fewer."""
+        if count is None:
+            return self
+        if not 1 <= count <= len(self.items):
+            raise DatasetError(
+                f"--total-sample-count {count}: {self.name} has {len(self.items)} samples, "
+                f"allowed is 1 to {len(self.items)}, or auto"
+            )
+        return Samples(self.name, self.items[:count])

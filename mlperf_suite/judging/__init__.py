@@ -1,0 +1,1 @@
+"""Judging logs that exist already, whoever made them."""

@@ -1,0 +1,141 @@
+"""What one LoadGen run is asked to do, and what its log must say afterwards."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+from mlperf_suite.benchmarks.audits import TEST06_AUDIT, TEST06_TOOK
+from mlperf_suite.benchmarks.definition import MIN_DURATION_MS, Benchmark, Scenario
+from mlperf_suite.benchmarks.rounds import Round
+
+Mode = Literal["accuracy", "performance", "test06"]
+TEST_MODES: dict[Mode, str] = {
+    "accuracy": "AccuracyOnly",
+    "performance": "PerformanceOnly",
+    "test06": "PerformanceOnly",
+}
+PERFORMANCE_SAMPLES_KEY = "performance_sample_count_override"
+
+
+@dataclass(frozen=True, slots=True)
+class Shortened:
+    """What a smoke run asks for in place of MLPerf's durations (ms) and query counts.
+
+    `latency_percent` is the percentile that Server's early stopping decides, `latency_factor` how
+    many times the limits on TTFT and TPOT it allows. `samples` is how many of the data set it
+    takes, None all.
+    """
+
+    min_duration_ms: int
+    min_query_count: int
+    samples: int | None = None
+    latency_percent: int | None = None
+    latency_factor: int = 1
+
+
+SMOKE: dict[str, Shortened] = {
+    "Offline": Shortened(10_000, 1),
+    # The 99th percentile would take 459 queries, and the limits are those of a GPU.
+    "Server": Shortened(20_000, 64, latency_percent=90, latency_factor=10),
+    # One by one, 84 samples would take minutes; of 22, equal issue mode makes 66 queries.
+    "SingleStream": Shortened(10_000, 64, samples=22),
+}
+"""By LoadGen's scenario. Early stopping needs 64 queries at least, shortened or not."""
+SEARCH: dict[bool, Shortened] = {
+    True: Shortened(10_000, 64, latency_percent=90),
+    False: Shortened(60_000, 1),
+}
+"""A short run of the search for the peak rate, by whether the profile is smoke."""
+SEARCH_SAMPLES = 1024
+"""Equal issue mode sends whole multiples of the samples, so that a short run needs fewer."""
+
+
+@dataclass(frozen=True, slots=True)
+class LoadPlan:
+    """One run's settings.
+
+    `user_conf` is written to user.conf, `audit_conf` to audit.config, both in LoadGen's own keys.
+    `expected` maps keys of the detail log to the values that show that the settings took.
+    """
+
+    scenario: Scenario
+    mode: Mode
+    samples: int
+    user_conf: Mapping[str, float | int]
+    expected: Mapping[str, object]
+    audit_conf: Mapping[str, float | int] = field(default_factory=dict)
+
+    def user_conf_text(self) -> str:
+        """The text of user.conf; LoadGen ignores a line whose `=` has no space on each side."""
+        prefix = f"{self.scenario.loadgen_model}.{self.scenario.loadgen_scenario}"
+        return "".join(f"{prefix}.{key} = {value}\n" for key, value in self.user_conf.items())
+
+    def audit_conf_text(self) -> str:
+        """The text of audit.config, in the form that the official audit files have."""
+        return "".join(f"*.*.{key} = {value}\n" for key, value in self.audit_conf.items())
+
+
+def plan_run(
+    benchmark: Benchmark,
+    scenario: Scenario,
+    mode: Mode,
+    round_: Round,
+    samples: int,
+    *,
+    target_qps: float | None = None,
+    expected_latency_ms: float | None = None,
+    shortened: Shortened | None = None,
+) -> LoadPlan:
+    """Plan a run over `samples` samples.
+
+    "test06" is a performance run under TEST06's audit.config.
+    `target_qps`: samples/s that Offline is expected to reach, or queries/s that Server is sent.
+    `expected_latency_ms`: one SingleStream query's. `shortened` None keeps MLPerf's own rules, and
+    user.conf then sets the target rate only.
+    """
+    conf: dict[str, float | int] = {}
+    if target_qps is not None and scenario.loadgen_scenario != "SingleStream":
+        conf["target_qps"] = target_qps
+    if expected_latency_ms is not None and scenario.loadgen_scenario == "SingleStream":
+        conf["target_latency"] = expected_latency_ms
+    min_duration_ms = MIN_DURATION_MS
+    if shortened is not None:
+        min_duration_ms = shortened.min_duration_ms
+        conf["min_duration"] = min_duration_ms
+        offline = scenario.loadgen_scenario == "Offline"
+        conf["min_query_count"] = samples if offline else shortened.min_query_count
+        if scenario.limits is not None and shortened.latency_percent is not None:
+            conf["target_latency_percentile"] = shortened.latency_percent
+            conf["ttft_latency"] = int(scenario.limits.ttft_ms * shortened.latency_factor)
+            conf["tpot_latency"] = int(scenario.limits.tpot_ms * shortened.latency_factor)
+    if samples != benchmark.samples:
+        conf[PERFORMANCE_SAMPLES_KEY] = samples
+    expected: dict[str, object] = {
+        "effective_scenario": scenario.loadgen_scenario,
+        "effective_test_mode": TEST_MODES[mode],
+        "effective_min_duration_ms": min_duration_ms,
+        "effective_performance_sample_count": samples,
+        "effective_sample_concatenate_permutation": True,
+        "requested_use_token_latencies": True,
+        "qsl_reported_total_count": samples,
+        **{f"effective_{name}": seed for name, seed in round_.seeds.items()},
+    }
+    if "target_qps" in conf:
+        expected["effective_target_qps"] = conf["target_qps"]
+    if "target_latency" in conf:
+        expected["requested_single_stream_expected_latency_ns"] = conf["target_latency"] * 1e6
+    if scenario.limits is not None:
+        expected["requested_server_target_latency_ns"] = 0
+        for name, limit_ms in (
+            ("ttft_latency", scenario.limits.ttft_ms),
+            ("tpot_latency", scenario.limits.tpot_ms),
+        ):
+            expected[f"requested_server_{name}"] = conf.get(name, limit_ms) * 1e6
+    if "target_latency_percentile" in conf:
+        percent = conf["target_latency_percentile"]
+        expected["effective_target_latency_percentile"] = percent / 100
+    if mode != "test06":
+        return LoadPlan(scenario, mode, samples, conf, expected)
+    return LoadPlan(scenario, mode, samples, conf, {**expected, **TEST06_TOOK}, TEST06_AUDIT)

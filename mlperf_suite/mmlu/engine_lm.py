@@ -1,0 +1,146 @@
+"""The session's engine as a model of lm-eval's."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, NoReturn
+
+from lm_eval.api.instance import Instance
+from lm_eval.api.model import TemplateLM
+
+from mlperf_suite.engines.scoring import ScoreRequest, ScoringEngine
+from mlperf_suite.errors import UsageError
+from mlperf_suite.mmlu.journal import Journal, Key
+from mlperf_suite.mmlu.lm_eval_tasks import longest_prompt, subject_of
+
+OnScored = Callable[[Key], None]
+
+
+class EngineLM(TemplateLM):  # type: ignore[misc]
+    """Answers lm-eval's loglikelihood requests with an engine, and keeps each score in a journal.
+
+    A question's choices share their context, so each question is one request to the engine.
+    What the journal holds is not asked again; where it holds everything, no engine is needed.
+    """
+
+    def __init__(
+        self,
+        engine: ScoringEngine | None,
+        tokenizer: Any,
+        max_model_len: int,
+        journal: Journal,
+        on_scored: OnScored,
+    ) -> None:
+        super().__init__()
+        self.tokenizer = tokenizer
+        self._engine = engine
+        self._max_model_len = max_model_len
+        self._journal = journal
+        self._on_scored = on_scored
+
+    @property
+    def eot_token_id(self) -> int:
+        token_id: int = self.tokenizer.eos_token_id
+        return token_id
+
+    def tok_encode(self, string: Any, add_special_tokens: Any = None, **kwargs: Any) -> Any:
+        """Token ids of a text, or of each of several; with BOS where the tokenizer adds one."""
+        return self.tokenizer(string, add_special_tokens=add_special_tokens is not False)[
+            "input_ids"
+        ]
+
+    def check_room(self, tasks: Iterable[Any], shots: int) -> None:
+        """Raise UsageError where a subject's longest question does not fit with its examples."""
+        for task in tasks:
+            for fitting in range(shots, -1, -1):
+                tokens = len(self.tok_encode(longest_prompt(task, fitting)))
+                if fitting == shots:
+                    needed = tokens
+                if tokens < self._max_model_len:
+                    break
+            else:
+                fitting = -1
+            if fitting < shots:
+                raise UsageError(self._no_room(subject_of(task.task_name), shots, needed, fitting))
+
+    def _no_room(self, subject: str, shots: int, needed: int, fitting: int) -> str:
+        fits = (
+            "it does not fit without examples either"
+            if fitting < 0
+            else f"--mmlu-shots {fitting} fits"
+        )
+        return (
+            f"--mmlu-shots {shots}: the longest question of {subject} takes {needed:,} tokens, and "
+            f"the engine's context of {self._max_model_len:,} leaves room for "
+            f"{self._max_model_len - 1:,}: {fits}; or raise --max-model-len"
+        )
+
+    def loglikelihood(
+        self, requests: list[Instance], disable_tqdm: bool = False
+    ) -> list[tuple[float, bool]]:
+        """Each request's log-probability, and whether greedy decoding would make it."""
+        by_question: dict[Key, list[Instance]] = {}
+        for request in requests:
+            by_question.setdefault(_key(request), []).append(request)
+        missing = [key for key in by_question if key not in self._journal]
+        if missing and self._engine is not None:
+            for tag, score in self._engine.score(self._encoded(missing, by_question)):
+                self._journal.add(missing[tag], score)
+                self._on_scored(missing[tag])
+        found = [self._journal[_key(request)].likelihoods[request.idx] for request in requests]
+        return [(one.logprob, one.greedy) for one in found]
+
+    def _encoded(
+        self, keys: list[Key], by_question: dict[Key, list[Instance]]
+    ) -> Iterator[ScoreRequest]:
+        """A request for each question, encoded a subject at a time while the engine works."""
+        start = 0
+        while start < len(keys):
+            end = start
+            while end < len(keys) and keys[end].subject == keys[start].subject:
+                end += 1
+            pairs = [[request.args for request in by_question[key]] for key in keys[start:end]]
+            for tag, request in enumerate(self._encode_questions(pairs), start):
+                prompt, continuations = request
+                made = ScoreRequest(tag, prompt, continuations)
+                if made.tokens >= self._max_model_len:
+                    raise UsageError(
+                        f"{keys[tag].subject} question {keys[tag].id}: {made.tokens:,} tokens do "
+                        f"not fit the engine's context of {self._max_model_len:,}: "
+                        "show fewer examples with --mmlu-shots, or raise --max-model-len"
+                    )
+                yield made
+            start = end
+
+    def _encode_questions(
+        self, questions: list[list[tuple[str, str]]]
+    ) -> Iterator[tuple[list[int], list[list[int]]]]:
+        """Context and continuations of each question, split as TemplateLM splits them.
+
+        lm-eval encodes every pair alone; here a whole subject goes through the tokenizer at once.
+        """
+        contexts = [pairs[0][0] for pairs in questions]
+        if any(context != context.rstrip() or not context for context in contexts):
+            for pairs in questions:
+                split = [self._encode_pair(*pair) for pair in pairs]
+                yield split[0][0], [continuation for _, continuation in split]
+            return
+        wholes = iter(self.tok_encode([c + choice for pairs in questions for c, choice in pairs]))
+        for context_ids, pairs in zip(self.tok_encode(contexts), questions, strict=True):
+            yield context_ids, [next(wholes)[len(context_ids) :] for _ in pairs]
+
+    def _loglikelihood_tokens(self, requests: Any, **kwargs: Any) -> NoReturn:
+        """`loglikelihood` does without it."""
+        raise NotImplementedError
+
+    def loglikelihood_rolling(self, requests: Any, disable_tqdm: bool = False) -> NoReturn:
+        """MMLU asks for none."""
+        raise NotImplementedError
+
+    def generate_until(self, requests: Any, disable_tqdm: bool = False) -> NoReturn:
+        """MMLU asks for none."""
+        raise NotImplementedError
+
+
+def _key(request: Instance) -> Key:
+    return Key(request.doc["subject"], request.doc["id"])

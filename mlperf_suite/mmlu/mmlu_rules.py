@@ -1,0 +1,43 @@
+"""What an MMLU run must show."""
+
+from __future__ import annotations
+
+import dataclasses
+from math import sqrt
+
+from mlperf_suite.compliance.verdict import Verdict, not_judged, verdict
+from mlperf_suite.datasets.mmlu_subjects import CHANCE, PUBLISHED_SCORES
+from mlperf_suite.mmlu.evaluation import Scores
+
+MMLU_RULES = ("mmlu_all_scored", "mmlu_score")
+_SIGMAS = 3
+
+
+def judge_mmlu(
+    scores: Scores, planned: int, model: str, min_accuracy: float | None
+) -> list[Verdict]:
+    """A verdict for each of MMLU_RULES. `planned`: the questions that were to be scored."""
+    found = (
+        verdict(len(scores.samples) == planned, f"{len(scores.samples):,}", f"{planned:,}"),
+        _score(scores, model, min_accuracy),
+    )
+    return [dataclasses.replace(v, rule=rule) for v, rule in zip(found, MMLU_RULES, strict=True)]
+
+
+def _score(scores: Scores, model: str, min_accuracy: float | None) -> Verdict:
+    accuracy = scores.overall.accuracy
+    found = f"{accuracy:.2f}%"
+    if min_accuracy is not None:
+        return verdict(accuracy >= min_accuracy, found, f"at least {min_accuracy:g}%")
+    floor = above_chance(scores.overall.questions)
+    required = f"above {floor:.2f}%, which guessing hardly reaches"
+    if model not in PUBLISHED_SCORES:
+        return not_judged(found, required, "no score is known for this model: --mmlu-min-accuracy")
+    published, source = PUBLISHED_SCORES[model]
+    return verdict(accuracy > floor, found, required, f"{published:g}% by {source}")
+
+
+def above_chance(questions: int) -> float:
+    """The percent that guessing so many questions exceeds about once in a thousand times."""
+    chance = CHANCE / 100
+    return min(100.0, 100 * (chance + _SIGMAS * sqrt(chance * (1 - chance) / questions)))

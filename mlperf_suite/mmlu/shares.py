@@ -1,0 +1,113 @@
+"""MMLU over several engines: who scores which subjects, and how the shares come together.
+
+The workers of a session share a folder. Each share has a journal there, and a file that says that
+it is done, or why it failed; the first share's worker waits for the others and merges.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeVar
+
+from mlperf_suite.errors import RunError
+from mlperf_suite.hardware import describe_system
+from mlperf_suite.settings import Settings
+
+_POLL_S = 0.2
+_Numbers = TypeVar("_Numbers", bound=Sequence[int])
+
+
+@dataclass(frozen=True, slots=True)
+class Shards:
+    """`count` shares, in `folder`. A share that shows no progress for `patience_s` is given up."""
+
+    folder: Path
+    count: int
+    gpus_per_engine: int
+    patience_s: float
+
+    def journal(self, index: int) -> Path:
+        """Where a share's scores are; its folder exists."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        return self.folder / f"shard-{index}.jsonl"
+
+    def engine_log(self, index: int) -> Path:
+        return self.folder / f"engine-{index}.log"
+
+    def _ended(self, index: int) -> Path:
+        return self.folder / f"shard-{index}.ended"
+
+    def end(self, index: int, failure: str | None = None) -> None:
+        """Say that a share is over; nobody hears it where the run that merges is over already."""
+        part = self._ended(index).with_suffix(".part")
+        with contextlib.suppress(FileNotFoundError):
+            part.write_text(failure or "", encoding="utf-8")
+            part.replace(self._ended(index))
+
+    def wait(self) -> None:
+        """Wait for all shares but the first. Raises RunError where one failed or hangs."""
+        for index in range(1, self.count):
+            last_size, last_change = -1, time.monotonic()
+            while not self._ended(index).exists():
+                path = self.journal(index)
+                size = path.stat().st_size if path.exists() else -1
+                if size != last_size:
+                    last_size, last_change = size, time.monotonic()
+                if time.monotonic() - last_change > self.patience_s:
+                    raise RunError(f"share {index}: no progress for {self.patience_s:.0f} s")
+                time.sleep(_POLL_S)
+            if failure := self._ended(index).read_text(encoding="utf-8"):
+                raise RunError(f"share {index}: {failure}")
+
+    def journals(self) -> list[Path]:
+        """Those of all shares but the first, as far as they exist."""
+        return [p for i in range(1, self.count) if (p := self.journal(i)).exists()]
+
+    def clear(self, into: Path) -> None:
+        """Keep the engines' logs in a run's folder and drop the rest."""
+        for log in self.folder.glob("engine-*.log"):
+            shutil.move(log, into / log.name)
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def use_gpus(self, index: int) -> None:
+        """Let the engine that this process will load see its share's GPUs alone."""
+        first = index * self.gpus_per_engine
+        if gpus := _gpus()[first : first + self.gpus_per_engine]:
+            os.environ["CUDA_VISIBLE_DEVICES"] = ",".join(gpus)
+
+
+def engine_count(settings: Settings) -> int:
+    """The engines that this machine can hold at once: one for each group of GPUs, else one."""
+    return max(1, len(_gpus()) // gpus_per_engine(settings))
+
+
+def gpus_per_engine(settings: Settings) -> int:
+    """All of them where the user did not say, as for every other run."""
+    return settings.tensor_parallel_size or max(1, len(_gpus()))
+
+
+def _gpus() -> list[str]:
+    """The GPUs that this process may use, as CUDA_VISIBLE_DEVICES names them."""
+    visible = os.environ.get("CUDA_VISIBLE_DEVICES")
+    if visible is not None:
+        return [name for name in visible.split(",") if name]
+    count = describe_system()["gpu_count"]
+    assert isinstance(count, int)
+    return list(map(str, range(count)))
+
+
+def split(chosen: Mapping[str, _Numbers], count: int) -> list[dict[str, _Numbers]]:
+    """Whole subjects for each share, with about as many questions in each."""
+    parts: list[dict[str, _Numbers]] = [{} for _ in range(count)]
+    sizes = [0] * count
+    for subject in sorted(chosen, key=lambda s: (-len(chosen[s]), s)):
+        least = sizes.index(min(sizes))
+        parts[least][subject] = chosen[subject]
+        sizes[least] += len(chosen[subject])
+    return parts

@@ -1,0 +1,62 @@
+"""How far a run is, on one line of the terminal; silent where the output is not a terminal."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rich.console import Console
+from rich.progress import BarColumn, SpinnerColumn, TextColumn, TimeElapsedColumn
+from rich.progress import Progress as Bar
+
+from mlperf_suite.loadgen.runner import Progress
+from mlperf_suite.plugin.terminal import terminal_stream
+
+
+class TerminalWatcher:
+    """Shows stages and progress on pytest's own terminal, around its capturing."""
+
+    def __init__(self, terminal_writer: Any) -> None:
+        self._file = terminal_stream(terminal_writer)
+        self._shown = self._file.isatty()
+        self._bar: Bar | None = None
+
+    def stage(self, name: str, total: int | None = None) -> None:
+        self.idle()
+        if not self._shown:
+            return
+        self._file.write("\n")
+        self._bar = Bar(
+            SpinnerColumn(),
+            TextColumn("{task.description}"),
+            BarColumn(bar_width=16),
+            TextColumn("{task.fields[said]}"),
+            TimeElapsedColumn(),
+            console=Console(file=self._file, force_terminal=True),
+            transient=True,
+        )
+        self._bar.add_task(name, total=total, said="")
+        self._bar.start()
+
+    def progress(self, progress: Progress) -> None:
+        if self._bar is None:
+            return
+        (task,) = self._bar.tasks
+        # Offline issues all its samples at once; elsewhere the number to come is not known.
+        total = task.total if task.total is not None else progress.issued
+        rate = progress.tokens / progress.elapsed_s if progress.elapsed_s else 0.0
+        said = f"{progress.done}/{total} samples, {rate:.0f} tok/s"
+        if progress.done and total:
+            left = progress.elapsed_s / progress.done * (total - progress.done)
+            said += f", {left:.0f} s left"
+        self._bar.update(task.id, completed=progress.done, total=total, said=said)
+
+    def say(self, line: str) -> None:
+        """A line that stays, also where the output is no terminal: a search takes minutes."""
+        self.idle()
+        self._file.write(f"\n{line}")
+        self._file.flush()
+
+    def idle(self) -> None:
+        if self._bar is not None:
+            self._bar.stop()
+            self._bar = None

@@ -1,0 +1,42 @@
+"""Keeps tokens and keys out of what pytest and its plugins show and write."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mlperf_suite.plugin.mmlu_tests import RUN, SUMMARIES
+from mlperf_suite.plugin.runs import SUITE
+from mlperf_suite.plugin.workers import SHARDS
+from mlperf_suite.secrets import scrub, sweep
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, Any, pytest.TestReport]:
+    """A traceback, with or without local variables, and captured output say no secret."""
+    report: pytest.TestReport = yield
+    if report.longrepr is not None and not isinstance(report.longrepr, tuple):
+        text = str(report.longrepr)
+        if scrub(text) != text:
+            report.longrepr = scrub(text)
+    report.sections = [(scrub(name), scrub(content)) for name, content in report.sections]
+    return report
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    """What others wrote: the engine's log, JUnit's XML, Allure's results."""
+    suite = config.stash.get(SUITE, None)
+    written = [config.getoption(name, None) for name in ("xmlpath", "allure_report_dir")]
+    paths = [Path(path) for path in written if path]
+    if suite is not None:
+        paths += [result.folder.path for result in suite.results.values()]
+    mmlu, shards = config.stash.get(RUN, None), config.stash.get(SHARDS, None)
+    if mmlu is not None and mmlu.folder is not None:
+        paths.append(mmlu.folder.path)
+    # Those of pytest-xdist's workers, and an engine's log that no run took over.
+    paths += [folder for _, folder in config.stash.get(SUMMARIES, [])]
+    paths += [shards.folder] if shards is not None and shards.folder.is_dir() else []
+    sweep(paths)

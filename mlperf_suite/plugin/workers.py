@@ -1,0 +1,93 @@
+"""pytest-xdist: every test that uses the engine on one worker, and MMLU's shares on several."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from mlperf_suite.assets import PROJECT_ROOT
+from mlperf_suite.mmlu.shares import Shards, engine_count, gpus_per_engine
+from mlperf_suite.plugin.options import SETTINGS
+from mlperf_suite.settings import Settings
+
+SHARDS = pytest.StashKey[Shards]()
+_GROUP = "engine"
+_TESTS = PROJECT_ROOT / "tests"
+_SHARE = re.compile(r"::test_share\[(\d+)\]")
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_mlperf_engine_count(settings: Settings) -> int:
+    return engine_count(settings)
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_configure(config: pytest.Config) -> None:
+    workers = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
+    if workers == 1 or SETTINGS not in config.stash:
+        return
+    settings = config.stash[SETTINGS]
+    count = min(workers, config.hook.pytest_mlperf_engine_count(settings=settings))
+    if count > 1:
+        config.stash[SHARDS] = Shards(
+            settings.results_dir / f".mmlu-{os.environ['PYTEST_XDIST_TESTRUNUID']}",
+            count,
+            gpus_per_engine(settings),
+            600.0 if settings.smoke else 3600.0,
+        )
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_pycollect_makeitem(
+    collector: pytest.Module | pytest.Class, name: str, obj: object
+) -> list[pytest.Item] | None:
+    """Without several engines there are no tests of shares."""
+    is_share = name == "test_share" and SHARDS not in collector.config.stash
+    return [] if is_share else None
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    if "mmlu_share" in metafunc.fixturenames:
+        metafunc.parametrize("share_index", range(1, metafunc.config.stash[SHARDS].count))
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_setupnodes(config: pytest.Config, specs: Sequence[Any]) -> None:
+    """Before any worker starts: engines on two workers would measure each other."""
+    dist, runs_nothing = config.getoption("dist"), config.stash[SETTINGS].logs is not None
+    if len(specs) == 1 or dist == "loadgroup" or runs_nothing or not _collects_suite(config):
+        return
+    raise pytest.UsageError(
+        f"-n with --dist {dist}: each worker would load an engine of its own and they would "
+        "measure each other: give --dist loadgroup"
+    )
+
+
+def _collects_suite(config: pytest.Config) -> bool:
+    """Whether a path on the command line, or pytest.ini's, is the suite's, in it or around it."""
+    paths = [
+        (config.invocation_params.dir / argument.partition("::")[0]).resolve()
+        for argument in config.args
+    ]
+    return any(_TESTS in (path, *path.parents) or path in _TESTS.parents for path in paths)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Groups by what a test is, as pytest-xdist 3.8 finds no xdist_group under pytest 9.2."""
+    if config.getvalue("dist") != "loadgroup":
+        return None
+    from xdist.scheduler import LoadGroupScheduling
+
+    class OneEngineScheduling(LoadGroupScheduling):  # type: ignore[misc]
+        def _split_scope(self, nodeid: str) -> str:
+            if share := _SHARE.search(nodeid):
+                return f"{_GROUP}-{share[1]}"
+            is_ours = nodeid.startswith("tests/")
+            return _GROUP if is_ours else str(super()._split_scope(nodeid))
+
+    return OneEngineScheduling(config, log)

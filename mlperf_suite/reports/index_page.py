@@ -1,0 +1,85 @@
+"""index.md and index.html: every kept run, newest first, and what became of the main metric."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from mlperf_suite.reports.html import drawn, render
+from mlperf_suite.reports.markdown import in_cell
+from mlperf_suite.reports.plots import BLUE, Plot
+from mlperf_suite.results.kept_runs import Entry, Trend, read_entries, trends_of
+
+_HEADER = (
+    *("run", "model", "status", "label", "tokens/s", "samples/s"),
+    *("TTFT p99, ms", "rouge1", "MMLU, %", "against baseline"),
+)
+_NUMBERS = slice(4, 9)
+_MOST_TRENDS = 12
+
+
+def _cells(entry: Entry) -> tuple[str, ...]:
+    return (
+        entry.model,
+        entry.status,
+        entry.label,
+        _number(entry.tokens_per_s),
+        _number(entry.samples_per_s),
+        _number(entry.ttft_p99_ms),
+        _number(entry.rouge1, 4),
+        _number(entry.mmlu),
+        entry.gate,
+    )
+
+
+def _number(value: float | None, digits: int = 2) -> str:
+    return "" if value is None else f"{value:,.{digits}f}"
+
+
+def index_markdown(entries: Sequence[Entry]) -> str:
+    """A table over all kept runs."""
+    dashes = ["---"] * len(_HEADER)
+    dashes[_NUMBERS] = ["---:"] * len(dashes[_NUMBERS])
+    lines = ["# Runs, newest first", "", "| " + " | ".join(_HEADER) + " |"]
+    lines.append("|" + "|".join(dashes) + "|")
+    for entry in entries:
+        cells = [f"[{entry.name}]({entry.name}/report.md)", *map(in_cell, _cells(entry))]
+        lines.append("| " + " | ".join(cells) + " |")
+    return "\n".join(lines) + "\n"
+
+
+def index_html(entries: Sequence[Entry], trends: Sequence[Trend]) -> str:
+    """The same as a page, with a plot of each trend."""
+    plots = [
+        Plot(f"trend_{i}", f"{t.what}; on {t.system}.", partial(_trend, t))
+        for i, t in enumerate(trends[:_MOST_TRENDS])
+    ]
+    rows = [(entry.name, entry.status, _cells(entry)) for entry in entries]
+    return render("index.html.j2", header=_HEADER, rows=rows, plots=drawn(plots))
+
+
+def _trend(trend: Trend, axes: Any, ink: str) -> None:
+    values = [value for _, value in trend.points]
+    axes.plot(range(1, len(values) + 1), values, "o-", color=BLUE, markersize=4)
+    axes.annotate(
+        f"{values[-1]:,.4g}",
+        (len(values), values[-1]),
+        textcoords="offset points",
+        xytext=(6, 0),
+        va="center",
+        color=ink,
+    )
+    axes.margins(x=0.16)
+    axes.set(title=trend.what.split(",")[0], xlabel="run, oldest to newest", ylabel=trend.unit)
+    axes.set_ylim(0, max(values) * 1.2)
+    axes.locator_params(axis="x", integer=True)
+
+
+def write_index(results_dir: Path) -> None:
+    """Write index.md and index.html. Raises OSError where the folder cannot be written."""
+    entries = read_entries(results_dir)
+    (results_dir / "index.md").write_text(index_markdown(entries), encoding="utf-8")
+    page = index_html(entries, trends_of(entries))
+    (results_dir / "index.html").write_text(page, encoding="utf-8")

@@ -1,0 +1,72 @@
+"""What a scorer is: it takes answers, and says how good they are in figures that have names.
+
+To add one, write a class with these members in a file of its own and name it in the benchmark's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+import numpy as np
+
+from mlperf_suite.datasets.samples import Sample
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """A model's answer: its tokens as LoadGen logged them, their text without special tokens."""
+
+    sample: Sample
+    token_ids: tuple[int, ...]
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Score:
+    """One figure: its name as rules and files use it, and its unit."""
+
+    name: str
+    value: float
+    unit: str
+
+
+@dataclass(frozen=True, slots=True)
+class Scores:
+    """What a scorer makes of answers.
+
+    `per_answer`: by the score's name, the figure of each answer in the order given, in the score's
+    unit; a score that is no mean over answers has none.
+    """
+
+    scores: tuple[Score, ...]
+    per_answer: Mapping[str, tuple[float, ...]] = field(default_factory=dict, repr=False)
+
+    @property
+    def values(self) -> dict[str, float]:
+        """Each score's value by its name."""
+        return {score.name: score.value for score in self.scores}
+
+    @property
+    def standard_errors(self) -> dict[str, float]:
+        """By score, how far its mean would lie from another as large a sample's, in its unit."""
+        return {
+            name: round(float(np.std(values, ddof=1)) / len(values) ** 0.5, 4)
+            for name, values in self.per_answer.items()
+            if len(values) > 1
+        }
+
+
+class Scorer(Protocol):
+    """Scores the answers of one benchmark."""
+
+    @property
+    def name(self) -> str:
+        """What the scorer is called; its results are in Accuracy/<name>.json."""
+
+    def check(self) -> None:
+        """Raise UsageError where something that scoring needs is missing."""
+
+    def score(self, answers: Sequence[Answer]) -> Scores:
+        """Score the answers, at least one. Raises SuiteError where that cannot be done."""

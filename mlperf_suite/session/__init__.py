@@ -1,0 +1,1 @@
+"""The plan of a session's steps, what executes them and what records them."""

@@ -1,0 +1,381 @@
+"""One MMLU run of a session: its folder, its journal, its scores and its verdicts."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import hashlib
+import importlib.metadata
+import json
+import statistics
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from mlperf_suite import __version__
+from mlperf_suite.compliance.verdict import Verdict
+from mlperf_suite.datasets.mmlu_questions import Mmlu, load_mmlu
+from mlperf_suite.datasets.mmlu_subjects import CHANCE
+from mlperf_suite.engines.protocol import Engine
+from mlperf_suite.engines.scoring import ScoringEngine
+from mlperf_suite.errors import RunError, SuiteError
+from mlperf_suite.hardware import describe_system
+from mlperf_suite.mmlu.evaluation import Sample, Scores, evaluate
+from mlperf_suite.mmlu.journal import JOURNAL_NAME, Journal, Key, read_journal
+from mlperf_suite.mmlu.mmlu_rules import judge_mmlu
+from mlperf_suite.mmlu.score_files import write_details, write_scores
+from mlperf_suite.mmlu.shares import Shards, split
+from mlperf_suite.reports.index_page import write_index
+from mlperf_suite.reports.mmlu_report import mmlu_html, mmlu_markdown
+from mlperf_suite.results.baseline import MMLU_KIND
+from mlperf_suite.results.reading import part
+from mlperf_suite.results.run_folder import (
+    CONFIG_JSON,
+    ENDED,
+    SUMMARY_JSON,
+    RunFolder,
+    read_summary,
+    run_folders,
+)
+
+if TYPE_CHECKING:
+    from mlperf_suite.session.executor import Session
+
+KIND = "mmlu"
+SCHEMA_VERSION = 1
+OnProgress = Callable[[int, int, str], None]
+"""Called with the questions scored, the questions in all, and the subject of the last one."""
+
+
+_NOT_OF_SCORES = ("load_s", "omp_threads_bind")
+"""What an engine says of itself and no score depends on."""
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """One of several engines' part: the questions that it was to score, and those it did."""
+
+    planned: int
+    scored: int
+
+
+class MmluRun:
+    """Made once, when its first verdict is asked for.
+
+    `shards`: where several engines score it, each on a worker of its own.
+    """
+
+    def __init__(
+        self, session: Session, on_progress: OnProgress, shards: Shards | None = None
+    ) -> None:
+        self._session = session
+        self._shards = shards
+        self._settings = session.settings
+        self._on_progress = on_progress
+        self._engine: Engine | None = None
+        self._elapsed_s: float | None = None
+        self._resumed = 0
+        self.started = datetime.now(UTC).astimezone()
+        self.folder: RunFolder | None = None
+        self.failure: str | None = None
+        self.scores: Scores | None = None
+        self._verdicts: list[Verdict] = []
+
+    def check(self) -> None:
+        """Read the questions. Raises UsageError for data or shots that cannot be used."""
+        _ = self.shots
+
+    @cached_property
+    def data(self) -> Mmlu:
+        return load_mmlu(self._settings.mmlu_data, self._settings.token)
+
+    @cached_property
+    def shots(self) -> int:
+        return self.data.shots(self._settings.mmlu_shots)
+
+    @cached_property
+    def chosen(self) -> dict[str, range]:
+        """The numbers of the questions to score, by subject."""
+        return self.data.chosen(self._settings.mmlu_limit)
+
+    @property
+    def planned(self) -> int:
+        return sum(map(len, self.chosen.values()))
+
+    def verdicts(self) -> list[Verdict]:
+        """What the rules say, of the run made now if it was not yet. Raises RunError."""
+        if self.folder is None:
+            self._make()
+        if self.failure is not None:
+            raise RunError(f"MMLU: {self.failure}")
+        return self._verdicts
+
+    def _make(self) -> None:
+        self.folder = RunFolder(self._settings.results_dir, KIND, None, self.started)
+        journal = None
+        try:
+            self._write()
+            self._session.engine_log = self._session.engine_log or self.folder.path / "engine.log"
+            self._engine = self._load_engine(0)
+            journal = self._journal(self._engine, self.folder.path / JOURNAL_NAME)
+            started = time.perf_counter()
+            if self._shards is not None:
+                self._merge_shares(self._engine, journal, self._shards)
+            self.scores = self._score(self._engine, journal, self.chosen)
+            self._elapsed_s = time.perf_counter() - started
+            self._verdicts = judge_mmlu(
+                self.scores, self.planned, self._settings.model, self._settings.mmlu_min_accuracy
+            )
+        except OSError as error:
+            self.failure = f"{error.filename or self.folder.path}: {error.strerror}"
+        except SuiteError as error:
+            self.failure = str(error)
+        except BaseException as error:
+            self.failure = f"interrupted ({type(error).__name__})"
+            self._keep(journal)
+            raise
+        try:
+            self._keep(journal)
+        except OSError as error:
+            self.failure = f"{error.filename or self.folder.path}: {error.strerror}"
+
+    @cached_property
+    def _wanted(self) -> frozenset[Key]:
+        return frozenset(Key(s, number) for s, numbers in self.chosen.items() for number in numbers)
+
+    def _load_engine(self, share: int) -> Engine:
+        if self._shards is not None and not self._session.engine_was_loaded:
+            self._shards.use_gpus(share)
+        return self._session.engine
+
+    def score_share(self, index: int) -> Share:
+        """Score another share than the first, for the worker that makes the run to merge.
+
+        Raises SuiteError, and says so to that worker.
+        """
+        assert self._shards is not None
+        chosen = split(self.chosen, self._shards.count)[index]
+        failure: str | None = "interrupted"
+        try:
+            path = self._shards.journal(index)
+            self._session.engine_log = self._session.engine_log or self._shards.engine_log(index)
+            engine = self._load_engine(index)
+            with contextlib.closing(self._journal(engine, path)) as journal:
+                scores = self._score(engine, journal, chosen)
+            failure = None
+        except SuiteError as error:
+            failure = str(error)
+            raise
+        finally:
+            self._shards.end(index, failure)
+        return Share(sum(map(len, chosen.values())), len(scores.samples))
+
+    def _merge_shares(self, engine: Engine, journal: Journal, shards: Shards) -> None:
+        """Score the first share and take over the others, as far as they came."""
+        assert self.folder is not None
+        try:
+            self._score(engine, journal, split(self.chosen, shards.count)[0])
+            shards.wait()
+        finally:
+            for path in shards.journals():
+                journal.add_from(path, self._wanted)
+            shards.clear(self.folder.path)
+
+    def _journal(self, engine: Engine, path: Path) -> Journal:
+        """An empty journal, or with what --mmlu-resume takes over from an earlier run."""
+        description = engine.description
+        # An argument may be a secret: its hash tells engines apart as well.
+        arguments = json.dumps(self._settings.engine_args, sort_keys=True, default=str)
+        of = {
+            "engine": [description.name, description.version, description.stand_in],
+            "engine_settings": {
+                name: value
+                for name, value in description.settings.items()
+                if name not in _NOT_OF_SCORES
+            },
+            "engine_args_sha256": hashlib.sha256(arguments.encode()).hexdigest(),
+            "model": self._settings.model,
+            "precision": self._settings.precision,
+            "data": self.data.sha256,
+            "shots": self.shots,
+        }
+        journal = Journal(path, of)
+        if self._settings.mmlu_resume:
+            self._resumed = self._take_over(journal, path.parent, of)
+        return journal
+
+    def _take_over(self, journal: Journal, own: Path, of: Mapping[str, object]) -> int:
+        """What the newest earlier run of the same scored, unless it came to its end."""
+        for earlier in run_folders(self._settings.results_dir):
+            scored = earlier / JOURNAL_NAME
+            if earlier == own or not read_journal(scored, of):
+                continue
+            status = part(read_summary(earlier) or {}, "meta").get("status")
+            return 0 if status in ENDED else journal.add_from(scored, self._wanted)
+        return 0
+
+    def _score(
+        self, engine: Engine, journal: Journal, chosen: Mapping[str, Sequence[int]]
+    ) -> Scores:
+        from mlperf_suite.mmlu.engine_lm import EngineLM
+        from mlperf_suite.mmlu.lm_eval_tasks import load_tasks
+
+        if not isinstance(engine, ScoringEngine):
+            raise RunError(f"{engine.description.name} gives no log-probabilities to score with")
+        tasks = load_tasks(self.data, chosen, self.shots)
+        room = engine.description.max_model_len
+        lm = EngineLM(engine, self._session.tokenizer, room, journal, self._heard(journal))
+        lm.check_room(tasks["tasks"].values(), self.shots)
+        return evaluate(lm, tasks, journal)
+
+    def _heard(self, journal: Journal) -> Callable[[Key], None]:
+        return lambda key: self._on_progress(len(journal), self.planned, key.subject)
+
+    def _keep(self, journal: Journal | None) -> None:
+        """Write the run; where it failed, with the scores of what the journal holds.
+
+        The journal is closed.
+        """
+        if journal is not None:
+            journal.close()
+        if self.failure is not None and journal is not None and len(journal):
+            from mlperf_suite.mmlu.engine_lm import EngineLM
+            from mlperf_suite.mmlu.lm_eval_tasks import load_tasks
+
+            scored: dict[str, list[int]] = {}
+            for key in sorted(journal, key=lambda key: (key.subject, key.id)):
+                scored.setdefault(key.subject, []).append(key.id)
+            tasks = load_tasks(self.data, scored, self.shots)
+            lm = EngineLM(None, self._session.tokenizer, 0, journal, lambda key: None)
+            self.scores = evaluate(lm, tasks, journal)
+        self._write()
+
+    def _write(self) -> None:
+        """Write what is known by now: scores, config, summary, report, index."""
+        assert self.folder is not None
+        path = self.folder.path
+        if self.scores is not None:
+            about = {"planned": self.planned, "chance": CHANCE, **self._about()}
+            title = f"MMLU, {self._settings.model}, {self.shots} shots: {self._label}"
+            write_scores(path, self.scores, about, title)
+            if self._settings.mmlu_details:
+                write_details(path / "details.jsonl", self.scores, self.data)
+        self.folder.write(CONFIG_JSON, self._config_json())
+        summary = self.summary()
+        self.folder.write(SUMMARY_JSON, summary)
+        self.folder.write_text("report.md", mmlu_markdown(summary))
+        self.folder.write_text("report.html", mmlu_html(summary, path))
+        self.folder.publish()
+        if not self._settings.keep_all and self.status in ENDED:
+            kept = self._session.references.values()
+            self.folder.drop_older(r.folder for r in kept if r.folder)
+        write_index(self._settings.results_dir)
+
+    def _about(self) -> dict[str, object]:
+        return {
+            "shots": self.shots,
+            "subjects": len(self.scores.by_subject) if self.scores else 0,
+            "data": self.data.name,
+            "model": self._settings.model,
+            "lm_eval_version": importlib.metadata.version("lm_eval"),
+        }
+
+    def _config_json(self) -> dict[str, Any]:
+        questions = {"dev": self.data.dev, "test": self.data.test}
+        return {
+            "suite_version": __version__,
+            "settings": self._settings.as_json(),
+            "engine": dataclasses.asdict(self._engine.description) if self._engine else None,
+            "dataset": {
+                "name": self.data.name,
+                **{split: sum(map(len, of.values())) for split, of in questions.items()},
+                "sha256": self.data.sha256,
+            },
+            "shots": self.shots,
+            "system": describe_system(),
+        }
+
+    @property
+    def _label(self) -> str:
+        if self._engine is not None and self._engine.description.stand_in:
+            return "made with a stand-in engine: not a measurement of any system"
+        return self._settings.label
+
+    @property
+    def status(self) -> str:
+        """failed: died; running: not over; invalid: a rule failed; else complete."""
+        if self.failure is not None:
+            return "failed"
+        if not self._verdicts:
+            return "running"
+        return "invalid" if any(v.status == "failed" for v in self._verdicts) else "complete"
+
+    def summary(self) -> dict[str, Any]:
+        """summary.json as it stands, with what the regression gate says of it."""
+        assert self.folder is not None
+        plot = "plots/score_by_subject.png"
+        summary = {
+            "schema_version": SCHEMA_VERSION,
+            "meta": {
+                "category": None,
+                "scenario": None,
+                "benchmark": KIND,
+                "model": self._settings.model,
+                "dataset": self.data.name,
+                "questions": self.planned,
+                "shots": self.shots,
+                "round": self._settings.round.name,
+                "profile": self._settings.profile,
+                "label": self._label,
+                "started": self.started.isoformat(timespec="seconds"),
+                "node_name": self._settings.node_name,
+                "status": self.status,
+                "reason": self.failure,
+            },
+            "system": describe_system(),
+            "run": {KIND: self._figures()},
+            "verdicts": [v.as_json() for v in self._verdicts],
+            "logs": [],
+            "plots": [plot] if (self.folder.path / plot).is_file() else [],
+        }
+        reference = self._session.references.get(MMLU_KIND)
+        if reference is not None and self.scores is not None:
+            summary["regression"] = reference.judge(
+                summary,
+                self.folder.path,
+                self._settings.max_regression,
+                allow_different=self._settings.baseline_allow_different,
+            )
+        return summary
+
+    def _figures(self) -> dict[str, Any] | None:
+        """The score in percent, and what was measured; rates only where all was scored now."""
+        if self.scores is None:
+            return None
+        samples = self.scores.samples
+        asked_now = len(samples) - self._resumed
+        return {
+            **self.scores.overall.as_json(),
+            **self._about(),
+            "planned": self.planned,
+            "resumed": self._resumed,
+            "elapsed_s": self._elapsed_s,
+            "questions_per_sec": asked_now / self._elapsed_s if self._elapsed_s else None,
+            "tokens": sum(s.tokens for s in samples),
+            "cached_tokens": sum(s.cached_tokens for s in samples),
+            "latency_ms": latency_percentiles(samples),
+            "by_domain": {d: a.as_json() for d, a in self.scores.by_domain.items()},
+        }
+
+
+def latency_percentiles(samples: Sequence[Sample]) -> Mapping[str, float]:
+    """Measured latencies, in ms: p50, p90, p99 and the largest."""
+    values = sorted(s.latency_ms for s in samples)
+    if len(values) == 1:
+        values *= 2
+    cuts = statistics.quantiles(values, n=100, method="inclusive")
+    return {"p50": cuts[49], "p90": cuts[89], "p99": cuts[98], "max": values[-1]}

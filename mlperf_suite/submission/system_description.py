@@ -1,0 +1,201 @@
+"""The description of a system, as far as the machine itself can tell it.
+
+What cannot be read off the machine stays empty, and is for a person to fill in.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from mlperf_suite.compliance.submission_rules import SYSTEM_FIELDS_FILLED, SYSTEM_FIELDS_PRESENT
+from mlperf_suite.hardware import query_gpus
+
+NO_ACCELERATOR = "none"
+"""In every field about accelerators of a machine that has none."""
+_ETHERNET, _INFINIBAND = "1", "32"
+"""Kinds of network cards, as /sys/class/net/*/type numbers them (linux/if_arp.h)."""
+_GPU_QUERY = (
+    "name",
+    "memory.total",
+    "clocks.max.sm",
+    "pcie.link.gen.max",
+    "pcie.link.width.max",
+    "driver_version",
+)
+
+
+def describe_machine(made_on: Mapping[str, Any], root: Path = Path("/")) -> dict[str, Any]:
+    """What this machine tells of itself, in the checker's fields; the others are empty.
+
+    `made_on`: what the runs wrote down of their system, whose versions of the software are taken;
+    the operating system and the driver are the machine's own, as they are now.
+    `root`: where /proc, /sys and /etc are looked for.
+    """
+    described: dict[str, Any] = dict.fromkeys((*SYSTEM_FIELDS_FILLED, *SYSTEM_FIELDS_PRESENT), "")
+    gpus = _gpus()
+    described |= _processors(root) | _memory(root) | _storage(root) | _network(root)
+    described |= _accelerators(gpus) | _software(made_on, gpus, root)
+    processors = (
+        f"{described['host_processors_per_node']}x {described['host_processor_model_name']}"
+    )
+    named = processors if described["host_processor_model_name"] else ""
+    described["system_name"] = f"{len(gpus)}x {gpus[0].name}" if gpus else named
+    # The suite runs on one machine, and LoadGen in the engine's own process.
+    described["number_of_nodes"] = "1"
+    return described
+
+
+def different_machine(made_on: Mapping[str, Any], here: Mapping[str, Any]) -> list[str]:
+    """What tells the machine of the runs from this one; both as describe_system gives them."""
+    return [
+        f"{name} {made_on.get(name)}, here {here.get(name)}"
+        for name in ("cpu", "cpu_count", "memory_gib", "gpus")
+        if made_on.get(name) != here.get(name)
+    ]
+
+
+def _text(path: Path) -> str:
+    """The text of a small file of the system; empty where there is none."""
+    try:
+        return path.read_text(encoding="utf-8", errors="replace").strip()
+    except OSError:
+        return ""
+
+
+def _folders(path: Path) -> list[Path]:
+    try:
+        return sorted(path.iterdir())
+    except OSError:
+        return []
+
+
+def _processors(root: Path) -> dict[str, str]:
+    blocks = _text(root / "proc/cpuinfo").split("\n\n")
+    cpus = [dict(re.findall(r"^(.+?)\s*:\s?(.*)$", block, re.MULTILINE)) for block in blocks]
+    cpus = [cpu for cpu in cpus if cpu]
+    sockets = {cpu.get("physical id", "0") for cpu in cpus}
+    cores = {
+        (cpu.get("physical id", "0"), cpu.get("core id", cpu.get("processor"))) for cpu in cpus
+    }
+    khz = _text(root / "sys/devices/system/cpu/cpu0/cpufreq/cpuinfo_max_freq")
+    return {
+        "host_processor_model_name": cpus[0].get("model name", "") if cpus else "",
+        "host_processors_per_node": str(len(sockets)) if cpus else "",
+        "host_processor_core_count": str(len(cores) // len(sockets)) if cpus else "",
+        "host_processor_frequency": f"{int(khz) / 1e6:.2f} GHz at most" if khz.isdigit() else "",
+        "host_processor_caches": _caches(root),
+        "host_processor_interconnect": "none, one processor" if len(sockets) == 1 else "",
+    }
+
+
+def _caches(root: Path) -> str:
+    caches = []
+    for folder in _folders(root / "sys/devices/system/cpu/cpu0/cache"):
+        level, kind, size = (_text(folder / name) for name in ("level", "type", "size"))
+        if level and size:
+            caches.append(f"L{level} {kind.lower()} {size}")
+    return ", ".join(caches)
+
+
+def _memory(root: Path) -> dict[str, str]:
+    found = re.search(r"^MemTotal:\s+(\d+) kB", _text(root / "proc/meminfo"), re.MULTILINE)
+    return {"host_memory_capacity": f"{int(found[1]) / 2**20:.0f} GiB" if found else ""}
+
+
+def _storage(root: Path) -> dict[str, str]:
+    """Disks, without what is no disk of its own (loops, RAM, device mappers, network blocks)."""
+    disks, kinds = 0, set()
+    for folder in _folders(root / "sys/block"):
+        sectors = _text(folder / "size")
+        if re.match(r"(loop|ram|zram|dm-|md|sr|nbd|fd)", folder.name) or not sectors.isdigit():
+            continue
+        disks += int(sectors) * 512
+        if folder.name.startswith("nvme"):
+            kinds.add("NVMe SSD")
+        elif folder.name.startswith("vd"):
+            kinds.add("virtual disk")
+        else:
+            kinds.add("HDD" if _text(folder / "queue/rotational") == "1" else "SSD")
+    capacity = f"{disks / 1e9:.0f} GB" if disks else ""
+    return {"host_storage_capacity": capacity, "host_storage_type": ", ".join(sorted(kinds))}
+
+
+def _network(root: Path) -> dict[str, str]:
+    """Network cards, which are those that belong to a device."""
+    cards = [p for p in _folders(root / "sys/class/net") if (p / "device").exists()]
+    names = {_ETHERNET: "Ethernet", _INFINIBAND: "InfiniBand"}
+    kinds = set()
+    for card in cards:
+        kind = names.get(_text(card / "type"))
+        mbit = _text(card / "speed")
+        speed = f" {int(mbit) / 1000:g} Gbit/s" if mbit.isdigit() else ""
+        kinds |= {kind + speed} if kind else set()
+    return {
+        "host_network_card_count": str(len(cards)) if cards else "",
+        "host_networking": ", ".join(sorted(kinds)),
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class _Gpu:
+    """A GPU as nvidia-smi describes it (_GPU_QUERY), in its own units."""
+
+    name: str
+    memory: str
+    clock: str
+    pcie_generation: str
+    pcie_lanes: str
+    driver: str
+
+
+def _gpus() -> list[_Gpu]:
+    return [_Gpu(*cells) for cells in query_gpus(_GPU_QUERY)]
+
+
+def _accelerators(gpus: Sequence[_Gpu]) -> dict[str, str]:
+    if not gpus:
+        fields = (*SYSTEM_FIELDS_FILLED, *SYSTEM_FIELDS_PRESENT)
+        none = {name: NO_ACCELERATOR for name in fields if name.startswith("accelerator_")}
+        return none | {"accelerators_per_node": "0"}
+    first = gpus[0]
+    mib = re.match(r"(\d+) MiB", first.memory)
+    return {
+        "accelerators_per_node": str(len(gpus)),
+        "accelerator_model_name": first.name,
+        "accelerator_memory_capacity": f"{int(mib[1]) / 1024:.0f} GiB" if mib else first.memory,
+        "accelerator_frequency": f"{first.clock} at most",
+        "accelerator_host_interconnect": (
+            f"PCIe Gen{first.pcie_generation} x{first.pcie_lanes}"
+            if first.pcie_generation.isdigit()
+            else ""
+        ),
+        **({"accelerator_interconnect": "none, one accelerator"} if len(gpus) == 1 else {}),
+    }
+
+
+def _software(made_on: Mapping[str, Any], gpus: Sequence[_Gpu], root: Path) -> dict[str, str]:
+    release = dict(re.findall(r'^(\w+)="?(.*?)"?$', _text(root / "etc/os-release"), re.MULTILINE))
+    name = release.get("PRETTY_NAME")
+    system = f"{name}, Linux {platform.release()}" if name else ""
+    versions = {
+        "Python": made_on.get("python_version"),
+        "transformers": made_on.get("transformers_version"),
+        "LoadGen": made_on.get("loadgen_version"),
+        "NVIDIA driver": gpus[0].driver if gpus else None,
+    }
+    framework = {"vLLM": made_on.get("vllm_version"), "PyTorch": made_on.get("torch_version")}
+    return {
+        "operating_system": system or f"{os.uname().sysname} {platform.release()}",
+        "framework": _versions(framework),
+        "other_software_stack": _versions(versions),
+    }
+
+
+def _versions(versions: Mapping[str, Any]) -> str:
+    return ", ".join(f"{name} {version}" for name, version in versions.items() if version)

@@ -1,0 +1,111 @@
+"""Prove the submission command: full-size runs of a replay, a tree of each round, its check.
+
+    python -m proof [--work DIR] [--round ROUND]... [--at-once N]
+
+Makes up the data, installs a LoadGen of each round, makes the runs (about 25 minutes a round, since
+each run lasts as long as MLPerf asks), builds the trees with
+`python -m mlperf_suite submission` and runs the official checker on them. Runs that are there
+already are kept. MLPERF_INFERENCE names a checkout of github.com/mlcommons/inference; without it,
+one is cloned into the work folder. Exit status: 0 where the checker accepts every tree, else 1.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from mlperf_suite.assets import PROJECT_ROOT
+from mlperf_suite.benchmarks.rounds import ROUNDS
+from proof.damages import CHECKER
+from proof.data import ANSWERS, make_samples, write_data
+from proof.runs import install_loadgen, make_runs, proof_runs
+from proof.tree import build_tree, check_tree
+
+REPOSITORY = "https://github.com/mlcommons/inference"
+WORK = PROJECT_ROOT / "submission-proof"
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(
+        prog="python -m proof",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument(
+        "--work",
+        type=Path,
+        default=WORK,
+        help="where data, runs and trees go (%(default)s)",
+    )
+    parser.add_argument(
+        "--round",
+        action="append",
+        dest="rounds",
+        choices=tuple(ROUNDS),
+        help="only this round; may be given again",
+    )
+    parser.add_argument(
+        "--at-once",
+        type=int,
+        default=5,
+        help="sessions beside each other, about 1 GB of memory each (%(default)s, a round)",
+    )
+    arguments = parser.parse_args()
+    if arguments.at_once < 1:
+        parser.error(f"--at-once {arguments.at_once}: allowed is a whole number from 1")
+    try:
+        rounds = arguments.rounds or list(ROUNDS)
+        return prove(arguments.work.resolve(), rounds, arguments.at_once)
+    except subprocess.CalledProcessError as error:
+        # What failed has said why.
+        say(f"stopped: {' '.join(error.cmd[:4])} … ended with status {error.returncode}")
+        return 1
+
+
+def prove(work: Path, rounds: Sequence[str], at_once: int) -> int:
+    """Make what is not there yet, and have every tree checked. Returns the exit status."""
+    # First, since a wrong one would else be found half an hour later.
+    checkout = inference_checkout(work)
+    if not (checkout / CHECKER).is_dir():
+        say(f"MLPERF_INFERENCE={checkout}: holds no {CHECKER}; name a checkout of {REPOSITORY}")
+        return 1
+    if not (work / "data" / ANSWERS).is_file():
+        say(f"making up the data in {work / 'data'}")
+        write_data(work / "data", make_samples())
+    for round_ in rounds:
+        install_loadgen(work, round_)
+    todo = [run for run in proof_runs(rounds) if run.finished(work) is None]
+    failed = make_runs(todo, work, at_once, say)
+    if failed:
+        say(f"{len(failed)} of {len(todo)} runs failed; no tree was built")
+        return 1
+    accepted = []
+    for round_ in rounds:
+        tree = build_tree(work, round_)
+        lines, looks_ok = check_tree(tree, checkout, round_)
+        say(f"{round_}: the official checker on {tree}:")
+        for line in lines:
+            say(f"  {line}")
+        accepted.append(looks_ok)
+    return 0 if all(accepted) else 1
+
+
+def inference_checkout(work: Path) -> Path:
+    """A checkout of the repository with the official checker."""
+    named = os.environ.get("MLPERF_INFERENCE")
+    checkout = Path(named).resolve() if named else work / "inference"
+    if not checkout.is_dir() and not named:
+        subprocess.run(["git", "clone", "--depth", "1", REPOSITORY, str(checkout)], check=True)
+    return checkout
+
+
+def say(line: str) -> None:
+    print(line, flush=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,70 @@
+"""The tree of a round, built by the command that is proved, and the official checker's word."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+from mlperf_suite.compliance.submission_rules import (
+    MEASUREMENT_FIELDS,
+    SYSTEM_FIELDS_FILLED,
+    SYSTEM_FIELDS_PRESENT,
+)
+from proof.damages import CHECKER, LOOKS_OK
+from proof.runs import proof_runs
+
+SUBMITTER = "Replay"
+_MADE_UP = "made up for the proof"
+_CLOSING = re.compile(r"main\.py:\d+ \w+\] ((?:No)?Results.*|Closed Results.*|SUMMARY:.*)$")
+
+
+def build_tree(work: Path, round_: str) -> Path:
+    """Build the tree of a round's runs anew. Raises CalledProcessError where it is refused."""
+    system, measurements = work / "system.json", work / "measurements.json"
+    system.write_text(json.dumps(_system()))
+    measurements.write_text(json.dumps(dict.fromkeys(MEASUREMENT_FIELDS, _MADE_UP)))
+    tree = work / "trees" / round_
+    shutil.rmtree(tree, ignore_errors=True)
+    runs = [str(run.finished(work)) for run in proof_runs([round_])]
+    command = [sys.executable, "-m", "mlperf_suite", "submission", "--results", *runs]
+    command += ["--submitter", SUBMITTER, "--system", str(system), "--division", "closed"]
+    command += ["--round", round_, "--out", str(tree), "--allow-replay"]
+    command += ["--measurements", str(measurements)]
+    subprocess.run(command, check=True)
+    return tree
+
+
+def _system() -> dict[str, str]:
+    """A description with something in every field but those that the command fills in."""
+    fields = dict.fromkeys((*SYSTEM_FIELDS_FILLED, *SYSTEM_FIELDS_PRESENT), _MADE_UP)
+    for said_by_the_command in ("submitter", "division", "system_type"):
+        del fields[said_by_the_command]
+    counts = {"number_of_nodes": "1", "accelerators_per_node": "0"}
+    return fields | counts | {"system_name": "Replay", "status": "available"}
+
+
+def check_tree(tree: Path, checkout: Path, round_: str) -> tuple[list[str], bool]:
+    """The official checker's closing lines on a tree, and whether it accepts it."""
+    done = subprocess.run(
+        [
+            *(sys.executable, "-m", "submission_checker.main"),
+            *("--input", str(tree), "--version", round_),
+            *("--csv", str(tree.with_name(f"{round_}.csv"))),
+        ],
+        cwd=checkout / CHECKER,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        check=False,
+    )
+    tree.with_name(f"{round_}.checker.log").write_text(done.stdout)
+    said = done.stdout.splitlines()
+    closing = [
+        match[1].replace(f"{tree}/", "") for line in said if (match := _CLOSING.search(line))
+    ]
+    # The last line of a traceback, where the checker did not come to its end.
+    return closing or said[-1:], LOOKS_OK in done.stdout
