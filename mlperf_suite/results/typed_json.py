@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import types
-from collections.abc import Callable, Hashable
+from collections.abc import Callable
 from dataclasses import MISSING, fields, is_dataclass
 from functools import cache
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
@@ -25,8 +25,8 @@ def read(kind: type[T], content: object) -> T | None:
     Fields may be of str, bool, int, float (finite ones), Any, Literal, a dataclass, a list or a
     dict of strings of these, or one of them or None.
     """
-    reader: _Reader = _reader(kind)
-    found = reader(content)
+    target: Any = kind
+    found = _reader(target)(content)
     return None if found is _ABSENT else found
 
 
@@ -48,7 +48,7 @@ def written_fields(value: Any) -> dict[str, Any]:
 
 
 @cache
-def _reader(hint: Hashable) -> _Reader:
+def _reader(hint: Any) -> _Reader:
     origin, arguments = get_origin(hint), get_args(hint)
     if origin in (Union, types.UnionType):
         (inner,) = (one for one in arguments if one is not type(None))
