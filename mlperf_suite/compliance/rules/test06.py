@@ -94,16 +94,18 @@ def test06_sample_count(run: RunFacts) -> Verdict:
     LoadGen draws each answer with a probability of 100 / answers: four standard deviations fewer
     are still believed. The official script passes an empty log.
     """
-    required, spread = f"{_SAMPLES_LOGGED} samples", 1.0
+    found, answers = len(run.logs.accuracy.samples), math.inf
     if not _no_detail_log(run):
-        counts = [checks.number(run, key, required) for key in _ANSWERS_EXPECTED]
-        for count in counts:
+        answers = 1
+        for key in _ANSWERS_EXPECTED:
+            count = checks.number(run, key, f"{_SAMPLES_LOGGED} samples")
             if isinstance(count, Verdict):
                 return count
-        answers = math.prod(count for count in counts if not isinstance(count, Verdict))
-        spread = 1 - _SAMPLES_LOGGED / answers if answers > _SAMPLES_LOGGED else 0.0
+            if count < 1:
+                return verdict(False, f"{key} {count}", f"{_SAMPLES_LOGGED} samples")
+            answers *= count
+    spread = 1 - _SAMPLES_LOGGED / max(answers, _SAMPLES_LOGGED)
     least = math.ceil(_SAMPLES_LOGGED - 4 * math.sqrt(_SAMPLES_LOGGED * spread))
-    found = len(run.logs.accuracy.samples)
     why = f"about {_SAMPLES_LOGGED} are drawn" if spread else ""
     return verdict(found >= least, f"{found:,} samples", f"at least {least} samples", why)
 
