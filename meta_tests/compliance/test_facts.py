@@ -46,6 +46,13 @@ def test_the_embedded_samples_have_a_reference_of_any_number():
         (
             EMBEDDED,
             "embedded",
+            "embedded",
+            0,
+            "0 of 84 samples: the gate holds for the whole data set",
+        ),
+        (
+            EMBEDDED,
+            "embedded",
             "mine.json",
             84,
             "no reference accuracy is known for data set mine.json",

@@ -71,7 +71,7 @@ def find_reference(
     # A local copy of the official data has any name; each sample's own scores are of one data set.
     if workload.reference_of is not None and dataset != workload.dataset:
         return None, f"no reference accuracy is known for data set {dataset}"
-    found = workload.reference_for(samples)
+    found = workload.reference_for(samples) if samples > 0 else None
     if found is None:
         whole = f"{workload.reference.answers:,}"
         return None, f"{samples:,} of {whole} samples: the gate holds for the whole data set"

@@ -3,7 +3,7 @@ by what a summary beside them says, then by the names of their folders."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -180,7 +180,7 @@ def _loose_facts(
     if run.benchmark is None or run.scenario is None:
         return None
     scores = _loose_scores(run.folder, run.benchmark)
-    reference, unreferenced = _loose_reference(run, run.benchmark, scores)
+    reference, unreferenced = _loose_reference(run, run.benchmark, scores or {})
     smoke = run.meta.get("profile") == "smoke"
     ours = run.meta.get("round")
     said = ROUNDS.get(ours) if isinstance(ours, str) else None
@@ -218,13 +218,13 @@ def _workloads(benchmark: Benchmark) -> list[Workload]:
 
 
 def _loose_reference(
-    run: _LooseRun, benchmark: Benchmark, scores: dict[str, float] | None
+    run: _LooseRun, benchmark: Benchmark, scores: Mapping[str, float]
 ) -> tuple[ReferenceAccuracy | None, str]:
     """The benchmark's own; of a run of this suite that of its model, its data and its answers."""
     if "model" not in run.meta:
         return benchmark.reference, ""
     model, dataset = str(run.meta["model"]), str(run.meta.get("dataset"))
-    answers = (scores or {}).get("gen_num") or len(run.logs.accuracy.first_of_each())
+    answers = scores.get("gen_num") or len(run.logs.accuracy.first_of_each())
     config = read_json(Path(model) / "config.json").content
     found, why = None, f"no reference accuracy is known for model {model}"
     for workload in _workloads(benchmark):
