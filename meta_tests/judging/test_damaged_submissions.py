@@ -22,6 +22,29 @@ from meta_tests.made_runs import MadeRun, write_run, write_submission
 from mlperf_suite.benchmarks.llama3_1_8b import LLAMA3_1_8B, LLAMA3_1_8B_EDGE
 from mlperf_suite.judging.judge import judge_folder
 from mlperf_suite.loadgen.logs import ACCURACY, DETAIL
+from proof.damages import (
+    DAMAGES,
+    Damage,
+    Home,
+    broken_rules,
+    replaced,
+    seen_by,
+    system_field,
+)
+
+
+@pytest.fixture(scope="module")
+def both(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A closed submission of both forms of Llama 3.1 8B."""
+    root = tmp_path_factory.mktemp("both")
+    for benchmark in (LLAMA3_1_8B, LLAMA3_1_8B_EDGE):
+        submission = write_submission(root, benchmark, V6_1)
+        for log in submission.glob(f"results/*/*/*/accuracy/{ACCURACY}"):
+            # As long as one that was cut, so that twice as much is too long.
+            log.write_text("[\n" + "x" * 8000 + "\n]\n")
+    system = submission / "systems/box.json"
+    system.write_text(system.read_text().replace('"edge"', '"datacenter,edge"'))
+    return root
 
 
 @pytest.fixture(scope="module")
@@ -29,6 +52,74 @@ def untouched(tmp_path_factory: pytest.TempPathFactory) -> Path:
     root = tmp_path_factory.mktemp("tree")
     write_submission(root, LLAMA3_1_8B, V6_1)
     return root
+
+
+def accuracy_txt(home: Home) -> Path:
+    return home.accuracy("Server") / "accuracy.txt"
+
+
+def verify_txt(home: Home) -> Path:
+    return home.test06("Server") / "verify_accuracy.txt"
+
+
+def audit_log(home: Home) -> Path:
+    return home.test06("Server") / "accuracy" / ACCURACY
+
+
+def measurements(home: Home) -> Path:
+    return home.measurements("Server") / "measurements.json"
+
+
+FURTHER: dict[str, Damage] = {
+    "a score said twice": seen_by(
+        replaced("'rouge2'", "'rouge2': 99.0, 'rouge2'", accuracy_txt), "accuracy_rouge2"
+    ),
+    "a score that is none": seen_by(
+        replaced("'rougeL': 24.4957", "'rougeL': nan", accuracy_txt), "accuracy_rougel"
+    ),
+    "a part of the data": seen_by(
+        replaced("'gen_num': 13368.0", "'gen_num': 5000", accuracy_txt), "accuracy_every_sample"
+    ),
+    "another system in accuracy": seen_by(
+        replaced("PySUT", "OtherSUT", lambda home: home.accuracy("Server") / DETAIL), "same_system"
+    ),
+    "a system description that is not JSON": seen_by(
+        replaced("{", "", lambda home: home.system_json), "system_description", "system_fields"
+    ),
+    "an edge system": seen_by(system_field("system_type", "edge"), "system_description"),
+    "no weight_data_types in the measurements": seen_by(
+        replaced("weight_data_types", "weights", measurements), "measurements"
+    ),
+    "measurements that are not JSON": seen_by(replaced("{", "[", measurements), "measurements"),
+    "TEST06 skipped its first tokens": seen_by(
+        replaced("First token check pass: True", "First token: Skipped", verify_txt),
+        "test06_verified",
+    ),
+    "TEST06's answers are cut": seen_by(
+        replaced("]", "", audit_log),
+        "test06_log_is_whole",
+        "test06_sample_count",
+        "test06_first_token",
+        "test06_eos",
+        "test06_token_count",
+    ),
+    "a first token that is another": seen_by(
+        replaced('"qsl_idx": 7, "data": "0B', '"qsl_idx": 7, "data": "0C', audit_log),
+        "test06_first_token",
+    ),
+}
+"""Damages beside those that the published table has."""
+
+
+@pytest.mark.parametrize("name", {**DAMAGES, **FURTHER})
+def test_a_damage_is_seen_by_its_rules_alone(name, both, tmp_path):
+    damage = {**DAMAGES, **FURTHER}[name]
+    shutil.copytree(both, tmp_path / "tree")
+    damage.change(Home(tmp_path / "tree/closed/Someone", V6_1.layout))
+    assert set(broken_rules(tmp_path / "tree", V6_1)) == damage.rules
+    wrong = set(failed(tmp_path / "tree"))
+    if name in FURTHER and not damage.rules & {"system_description", "system_fields"}:
+        assert wrong == {"Someone-box-llama3.1-8b-Server"}
 
 
 @pytest.mark.parametrize("status", ["sold", ""])
