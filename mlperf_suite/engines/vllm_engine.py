@@ -24,7 +24,7 @@ from typing import Any, Literal, TypeVar
 
 import psutil
 
-from mlperf_suite.benchmarks.workload import Generation
+from mlperf_suite.benchmarks.definition import Generation
 from mlperf_suite.engines.processes import descendants, end_processes
 from mlperf_suite.engines.protocol import (
     SILENCE_S,

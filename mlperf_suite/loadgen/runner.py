@@ -19,9 +19,9 @@ from typing import Any
 
 import mlperf_loadgen as lg
 
-from mlperf_suite.benchmarks.definition import LLAMA3_1_8B
+from mlperf_suite.benchmarks.definition import Generation
+from mlperf_suite.benchmarks.llama3_1_8b import LLAMA3_1_8B
 from mlperf_suite.benchmarks.rounds import ROUNDS, Round, round_of_seeds
-from mlperf_suite.benchmarks.workload import Generation
 from mlperf_suite.engines.protocol import SILENCE_S, Engine, EngineTrace, TracingEngine
 from mlperf_suite.errors import RunError, UsageError
 from mlperf_suite.loadgen.load_plan import TEST_MODES, LoadPlan
