@@ -7,7 +7,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from mlperf_suite.benchmarks.workload import Generation
+from mlperf_suite.benchmarks.definition import Generation
 from mlperf_suite.engines.protocol import Engine, Request
 from mlperf_suite.errors import EngineError
 
