@@ -30,7 +30,7 @@ from mlperf_suite.reports.view import peak_line, view_of
 from mlperf_suite.reports.writing import write_reports, write_samples
 from mlperf_suite.results.kept_runs import read_entries, trends_of
 from mlperf_suite.results.peak import UNBOUNDED
-from mlperf_suite.results.schema import Config, Meta, PeakFigures, Summary
+from mlperf_suite.results.schema import Meta, PeakFigures, Summary
 
 OLD_RUN = Path(__file__).parent.parent / "data" / "summary_v1"
 SERVER = LLAMA3_1_8B.scenario("Server")

@@ -254,7 +254,7 @@ def test_a_baseline_that_cannot_be_read_is_one_line(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="No such file"):
         load_baseline(tmp_path / "nowhere")
     one = _summary(tmp_path / "a")
-    with pytest.raises(UsageError, match="already the baseline of llama3.1-8b Offline"):
+    with pytest.raises(UsageError, match=r"already the baseline of llama3\.1-8b Offline"):
         load_baselines([one, one / "summary.json"])
 
 
