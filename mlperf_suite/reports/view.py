@@ -60,7 +60,7 @@ class View:
     system: list[Row] = field(default_factory=list)
     plan: list[tuple[str, str, str]] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
-    rules: list[Verdict] = field(default_factory=list)
+    rules: tuple[Verdict, ...] = ()
     files: list[str] = field(default_factory=list)
 
 
@@ -96,7 +96,7 @@ def view_of(summary: Summary, config: Config | None = None) -> View:
     return View(
         title=" ".join(words),
         label=meta.label or "",
-        status=meta.status or "unknown",
+        status=meta.status,
         standing=standing,
         valid=valid,
         headline=[*_peak(summary.peak), *_headline(meta, performance)],
