@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,7 @@ from mlperf_suite.errors import UsageError
 from mlperf_suite.hardware import describe_system
 from mlperf_suite.plugin.options import settings_of
 from mlperf_suite.results.baseline import MMLU_KIND, BaselineRun, load_baselines
-from mlperf_suite.results.schema import RegressionFigures
+from mlperf_suite.results.schema import Meta, RegressionFigures, Summary
 from mlperf_suite.session.plan import MMLU, Plan
 from mlperf_suite.session.suite import Suite
 
@@ -46,18 +47,19 @@ def check_baselines(suite: Suite, plan: Plan, baselines: Baselines) -> None:
             raise UsageError(
                 f"--baseline {baseline.named}: a run of {named}, which is not selected"
             )
-        meta: dict[str, object] = {
-            "model": settings.model,
-            "profile": settings.profile,
-            "round": settings.round.name,
-        }
+        meta = Meta(model=settings.model, profile=settings.profile, round=settings.round.name)
         if kind == MMLU_KIND:
             run = suite.mmlu
-            meta |= {"dataset": run.data.name, "questions": run.planned, "shots": run.shots}
+            meta = replace(meta, dataset=run.data.name, questions=run.planned, shots=run.shots)
         else:
-            meta |= {"dataset": settings.dataset, "max_new_tokens": settings.max_new_tokens}
+            meta = replace(
+                meta,
+                dataset=settings.dataset,
+                samples=suite.samples(*kind),
+                max_new_tokens=settings.max_new_tokens,
+            )
         if not settings.baseline_allow_different:
-            baseline.check({"meta": meta, "system": describe_system()})
+            baseline.check(Summary(meta=meta, system=describe_system()))
 
 
 def regression_verdict(regression: RegressionFigures | None, metric: str) -> Verdict:

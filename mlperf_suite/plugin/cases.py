@@ -8,7 +8,7 @@ A test that has no case in this session is made once, with `Missing` in the case
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,7 +24,7 @@ from mlperf_suite.plugin.existing_logs import judged_of, log_cases
 from mlperf_suite.plugin.workers import shares_of
 from mlperf_suite.results.baseline import MMLU_KIND
 from mlperf_suite.results.record import RunKey
-from mlperf_suite.results.regression import METRICS, samples_of
+from mlperf_suite.results.regression import metrics_of, samples_of
 from mlperf_suite.session.plan import MMLU, SearchKey, StepKey
 
 RUNS: dict[str, tuple[Mode, tuple[str, ...]]] = {
@@ -195,7 +195,7 @@ def _changes(config: pytest.Config, mode: Mode) -> Iterator[Any]:
     """The metrics that a baseline has figures of."""
     for benchmark, scenario in scenarios_of(mode):
         baseline = baselines_of(config).get((benchmark.id, scenario.name))
-        for metric in METRICS if baseline else ():
-            if baseline and metric.path[0] == mode and samples_of(metric, baseline.summary):
+        for metric in metrics_of([baseline.summary]) if baseline else ():
+            if baseline and metric.mode == mode and samples_of(metric, baseline.summary):
                 key = RunKey(benchmark.id, scenario.name, mode)
                 yield _case(MetricCase(key, metric.name), benchmark, scenario, metric.name)

@@ -18,7 +18,7 @@ from mlperf_suite.plugin.lifecycle import SUITE
 from mlperf_suite.plugin.options import settings_of
 from mlperf_suite.reports.ci_properties import metrics, suite_properties
 from mlperf_suite.results.record import Result, RunKey
-from mlperf_suite.results.schema import Summary
+from mlperf_suite.results.schema import Meta, Summary
 from mlperf_suite.session.suite import Suite
 
 _BENCHMARK_COLUMNS = ("mean", "stddev", "ops", "rounds")
@@ -84,12 +84,12 @@ def _suite_properties(pytestconfig: pytest.Config, request: pytest.FixtureReques
     if suite is None or not (pytestconfig.getoption("xmlpath") or report_dir):
         return
     settings = suite.settings
-    meta = {
-        "model": settings.model,
-        "dataset": settings.dataset,
-        "round": settings.round.name,
-        "profile": settings.profile,
-    }
+    meta = Meta(
+        model=settings.model,
+        dataset=settings.dataset,
+        round=settings.round.name,
+        profile=settings.profile,
+    )
     properties = suite_properties(meta, describe_system())
     record = request.getfixturevalue("record_testsuite_property")
     for name, value in properties.items():

@@ -37,7 +37,7 @@ def made(config: pytest.Config, step: StepKey, asked_for: str) -> None:
         return
     if not outcome.now:
         _skip(item, "not judged", f"{asked_for}: not judged: the run failed: {outcome.failure}")
-    _fail(config, f"{step}: {outcome.failure}")
+    _fail(config, outcome.failure)
 
 
 def scored_share(config: pytest.Config, index: int) -> Share:
@@ -50,11 +50,11 @@ def scored_share(config: pytest.Config, index: int) -> Share:
     _fail(config, failure)
 
 
-def _fail(config: pytest.Config, failure: str) -> NoReturn:
+def _fail(config: pytest.Config, failure: str | None) -> NoReturn:
     """Fail the test under way with one line; where no other run can be made, end the session."""
     if not suite_of(config).can_go_on:
         config.stash[_CURRENT].session.shouldfail = "no other run can be made in this session"
-    pytest.fail(failure, pytrace=False)
+    pytest.fail(failure or "", pytrace=False)
 
 
 def conclude(config: pytest.Config, verdict: Verdict) -> None:

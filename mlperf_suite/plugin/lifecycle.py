@@ -12,7 +12,6 @@ from typing import NoReturn
 
 import pytest
 
-from mlperf_suite.benchmarks.registry import BENCHMARKS
 from mlperf_suite.engines.protocol import Engine
 from mlperf_suite.errors import UsageError
 from mlperf_suite.plugin import engine_hooks
@@ -23,15 +22,13 @@ from mlperf_suite.plugin.progress import TerminalWatcher
 from mlperf_suite.plugin.workers import shares_of
 from mlperf_suite.results.record import RunKey
 from mlperf_suite.session.engines import EngineRequest, LoadEngine, load_vllm
+from mlperf_suite.session.forecast import forecast, planned
 from mlperf_suite.session.inputs import Inputs
-from mlperf_suite.session.plan import MMLU, Plan, SearchKey, plan_session
-from mlperf_suite.session.rates import earlier_rates, may_be_of
+from mlperf_suite.session.plan import MMLU, Plan, SearchKey
 from mlperf_suite.session.suite import Suite
 
 SUITE = pytest.StashKey[Suite]()
-WATCHER = pytest.StashKey[TerminalWatcher]()
 _PLAN = pytest.StashKey[Plan]()
-_KNOWN_RATES = pytest.StashKey[dict[str, bool]]()
 _EXIT_STATUS = pytest.StashKey[int]()
 
 
@@ -47,34 +44,12 @@ def pytest_mlperf_load_engine(inputs: Inputs, request: EngineRequest) -> Engine:
 def plan_of(config: pytest.Config, items: Iterable[pytest.Item]) -> Plan:
     """What the session does for these tests."""
     steps = list(dict.fromkeys(map(step_of, items)))
-    runs = [step for step in steps if isinstance(step, RunKey)]
-    searches = [step for step in steps if isinstance(step, SearchKey)]
-    settings = settings_of(config)
-    return plan_session(
-        runs,
-        searches,
+    return planned(
+        settings_of(config),
+        [step for step in steps if isinstance(step, RunKey)],
+        [step for step in steps if isinstance(step, SearchKey)],
         mmlu=MMLU in steps,
-        repeat=settings.repeat,
-        warm_up=settings.warmup != 0,
-        rate_known={
-            key.benchmark: _rate_is_known(config, key.benchmark)
-            for key in (*runs, *searches)
-            if BENCHMARKS[key.benchmark].scenario(key.scenario).limits
-        },
     )
-
-
-def _rate_is_known(config: pytest.Config, benchmark: str) -> bool:
-    """Whether Server's rate is told, or follows from an Offline run that was kept."""
-    settings = settings_of(config)
-    if settings.server_target_qps is not None:
-        return True
-    known = config.stash.setdefault(_KNOWN_RATES, {})
-    if benchmark not in known:
-        asked = settings.as_json()
-        kept = earlier_rates(settings.results_dir, benchmark)
-        known[benchmark] = any(may_be_of(one.config, asked) for one in kept)
-    return known[benchmark]
 
 
 def suite_of(config: pytest.Config) -> Suite:
@@ -91,7 +66,7 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     plan = config.stash[_PLAN] = plan_of(config, session.items)
     if config.getoption("collectonly") or settings.plan:
         return
-    watcher = config.stash[WATCHER] = TerminalWatcher(config.get_terminal_writer())
+    watcher = TerminalWatcher(config.get_terminal_writer())
     suite = Suite(
         settings,
         plan,
@@ -99,6 +74,7 @@ def pytest_collection_finish(session: pytest.Session) -> None:
         watcher,
         baselines_of(config),
         shares=shares_of(config),
+        on_mmlu=watcher.counted,
     )
     try:
         suite.check()
@@ -122,7 +98,7 @@ def pytest_report_collectionfinish(config: pytest.Config) -> list[str]:
     plan = config.stash.get(_PLAN, None)
     if plan is None or not (config.getoption("collectonly") or settings_of(config).plan):
         return []
-    return plan.lines()
+    return plan.lines(*forecast(settings_of(config), plan))
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -51,7 +51,9 @@ class TerminalWatcher:
         self._bar.update(task.id, completed=progress.done, total=total, said=said)
 
     def counted(self, done: int, total: int, what: str) -> None:
-        """What began is so far, where no samples are run: MMLU's questions, with their subject."""
+        """MMLU is so far: its questions, and the subject of the last one."""
+        if self._bar is None or self._bar.tasks[0].description != "MMLU":
+            self.begin("MMLU", total)
         if self._bar is None:
             return
         (task,) = self._bar.tasks

@@ -49,12 +49,11 @@ def why_not(item: pytest.Item, settings: Settings) -> Missing | None:
     """Why a test is not run in this session; None where it is."""
     if judged_of(item.config) is not None:
         return None if is_of_logs(item) else Missing(_TEST, "--logs runs nothing")
-    missing = missing_of(item)
-    if missing is not None:
-        return missing
     step = step_of(item)
-    if step is None:
-        return None
+    return missing_of(item) or (None if step is None else _why_not_step(step, settings))
+
+
+def _why_not_step(step: StepKey, settings: Settings) -> Missing | None:
     found = _of_step(step)
     for name, value in _wanted(settings).items():
         if value is not None and found.get(name) != value:

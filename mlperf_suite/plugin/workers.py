@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 
 from mlperf_suite.assets import PROJECT_ROOT
-from mlperf_suite.mmlu.shares import Shards, engine_count, gpus_per_engine
+from mlperf_suite.mmlu.shares import Shares, engine_count, gpus_per_engine
 from mlperf_suite.plugin.options import settings_of
 from mlperf_suite.settings import Settings
 
-_SHARES = pytest.StashKey[Shards | None]()
+_SHARES = pytest.StashKey[Shares | None]()
 _GROUP = "engine"
 _TESTS = PROJECT_ROOT / "tests"
 _SHARE = re.compile(r"::test_share\[(\d+)\]")
@@ -26,21 +26,21 @@ def pytest_mlperf_engine_count(settings: Settings) -> int:
     return engine_count(settings)
 
 
-def shares_of(config: pytest.Config) -> Shards | None:
+def shares_of(config: pytest.Config) -> Shares | None:
     """How MMLU is shared among pytest-xdist's workers; None where one engine scores it all."""
     if _SHARES not in config.stash:
         config.stash[_SHARES] = _shares(config, settings_of(config))
     return config.stash[_SHARES]
 
 
-def _shares(config: pytest.Config, settings: Settings) -> Shards | None:
+def _shares(config: pytest.Config, settings: Settings) -> Shares | None:
     workers = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
     if workers == 1:
         return None
     count = min(workers, config.hook.pytest_mlperf_engine_count(settings=settings))
     if count == 1:
         return None
-    return Shards(
+    return Shares(
         settings.results_dir / f".mmlu-{os.environ['PYTEST_XDIST_TESTRUNUID']}",
         count,
         gpus_per_engine(settings),
