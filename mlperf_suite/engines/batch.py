@@ -8,7 +8,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from mlperf_suite.benchmarks.definition import Generation
-from mlperf_suite.engines.protocol import Engine, Request
+from mlperf_suite.engines.protocol import SILENCE_S, Engine, Request
+from mlperf_suite.engines.watch import Watch
 from mlperf_suite.errors import EngineError
 
 
@@ -29,15 +30,15 @@ class _Collector:
         self.token_ids: list[list[int]] = [[] for _ in range(count)]
         self.error: EngineError | None = None
         self.done = threading.Event()
-        self._missing = count
+        self.missing = count
 
     def first_token(self, tag: int, token_ids: Sequence[int]) -> None:
         """Not asked for."""
 
     def finished(self, tag: int, token_ids: Sequence[int]) -> None:
         self.token_ids[tag] = list(token_ids)
-        self._missing -= 1
-        if not self._missing:
+        self.missing -= 1
+        if not self.missing:
             self.done.set()
 
     def failed(self, tag: int, error: EngineError) -> None:
@@ -46,15 +47,17 @@ class _Collector:
 
 
 def generate_all(
-    engine: Engine, prompts: Sequence[Sequence[int]], generation: Generation
+    engine: Engine,
+    prompts: Sequence[Sequence[int]],
+    generation: Generation,
+    silence_s: float = SILENCE_S,
 ) -> BatchResult:
-    """Answer every prompt. Raises EngineError where the engine refuses one or dies."""
+    """Answer every prompt. Raises EngineError where the engine refuses one, dies or hangs."""
     collector = _Collector(len(prompts))
     started = time.perf_counter()
     requests = [Request(tag, prompt) for tag, prompt in enumerate(prompts)]
     engine.submit(requests, generation, collector, stream=False)
-    while not collector.done.wait(0.2):
-        continue
+    Watch(engine, silence_s).wait(collector.done, lambda: collector.missing)
     if collector.error is not None:
         engine.abort()
         raise collector.error
