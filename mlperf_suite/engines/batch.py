@@ -17,7 +17,7 @@ class Answers:
     """Hears of a known number of requests; tags count from 0."""
 
     def __init__(self, count: int) -> None:
-        self.token_ids: list[Sequence[int]] = [()] * count
+        self.token_ids: list[list[int]] = [[] for _ in range(count)]
         self.waiting = count
         self.heard = 0
         self._error: EngineError | None = None
@@ -28,7 +28,7 @@ class Answers:
 
     def finished(self, tag: int, token_ids: Sequence[int]) -> None:
         with self._changed:
-            self.token_ids[tag] = token_ids
+            self.token_ids[tag] = list(token_ids)
             self.waiting -= 1
             self._changed.notify_all()
 
@@ -63,7 +63,7 @@ class Answers:
 class BatchResult:
     """The output tokens of each prompt, in order, and the seconds from first in to last out."""
 
-    token_ids: list[Sequence[int]]
+    token_ids: list[list[int]]
     elapsed_s: float
 
     @property

@@ -25,7 +25,7 @@ from mlperf_suite.loadgen.logs import RunLogs
 from mlperf_suite.loadgen.runner import LoadRun, abandoned, run_loadgen
 from mlperf_suite.reports.writing import write_samples
 from mlperf_suite.results.baseline import write_answer_scores
-from mlperf_suite.results.metrics import performance_metrics, repeated_metrics
+from mlperf_suite.results.metrics import performance_figures, repeated_figures
 from mlperf_suite.results.record import (
     Result,
     RunKey,
@@ -282,7 +282,7 @@ class Executor:
             verdicts = [v.as_json() for v in record.verdicts]
             write_json(result.folder.compliance / "verdicts.json", verdicts)
         elif mode == "performance":
-            figures = performance_metrics(
+            figures = performance_figures(
                 result.scenario, run.logs.detail, run.elapsed_s, run.tokens, run.timeline
             )
             if result.scenario.name == "Offline" and figures.samples_per_sec:
@@ -313,8 +313,8 @@ class Executor:
         """The same run made again as often as --repeat says; what is judged is the first."""
         for number in range(2, self._settings.repeat + 1):
             run = self._load_run(key, result, record, number)
-            yield repeated_metrics(
-                performance_metrics(result.scenario, run.logs.detail, run.elapsed_s, run.tokens)
+            yield repeated_figures(
+                performance_figures(result.scenario, run.logs.detail, run.elapsed_s, run.tokens)
             )
 
     def _scores(self, benchmark: Benchmark, logs: RunLogs, samples: int) -> Scores | None:
