@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from mlperf_suite.benchmarks.workload import BASELINES, OFFICIAL, ROUGE_NAMES
 
 from meta_tests.made_runs import MadeRun, system_fields, write_run
 from mlperf_suite.__main__ import main
 from mlperf_suite.benchmarks.definition import LLAMA3_1_8B, LLAMA3_1_8B_EDGE, Benchmark, Scenario
 from mlperf_suite.benchmarks.rounds import ROUNDS, Round
-from mlperf_suite.benchmarks.workload import BASELINES, OFFICIAL, ROUGE_NAMES
 from mlperf_suite.engines.replay import REPLAY
 from mlperf_suite.hardware import describe_system
 from mlperf_suite.judging.judge import judge_folder
