@@ -108,14 +108,14 @@ def test_standard_errors_of_later_versions_go_to_their_scores(version: int | Non
 
 
 @pytest.mark.parametrize(
-    ("category", "benchmark"),
+    ("category", "expected"),
     [("datacenter", "llama3.1-8b"), ("edge", "llama3.1-8b-edge"), ("else", None), (None, None)],
 )
 def test_a_run_that_names_a_category_alone_is_of_its_benchmark(
-    category: str | None, benchmark: str | None
+    category: str | None, expected: str | None
 ) -> None:
     meta = Summary.read({"meta": {"category": category, "scenario": "Offline"}}).meta
-    assert meta.benchmark == benchmark
+    assert meta.benchmark == expected
     named = Summary.read({"meta": {"category": category, "benchmark": "another"}}).meta
     assert named.benchmark == "another"
 
