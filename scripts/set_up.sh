@@ -36,17 +36,19 @@ say "virtual environment in .venv"
 }
 printf '%s\n' "$build" >"$known"
 pip=".venv/bin/python -m pip --disable-pip-version-check"
-say "packages of $lock (about 3 GB, a minute or two)"
+# -qq below: errors only. A find-links place that is not there is a warning for every package.
+case $build in gpu) size="10 GB" ;; *) size="3 GB" ;; esac
+say "packages of $lock (about $size on disk, a few minutes)"
 torch=$(grep -o '^torch==[^ ]*+cpu' "$lock" || true)
 if [ -n "$torch" ]; then
   # The CPU build of torch lies on PyTorch's own index, unless pip is set up to find it elsewhere.
-  $pip install --quiet --no-deps "$torch" 2>/dev/null ||
-    $pip install --quiet --no-deps --index-url https://download.pytorch.org/whl/cpu "$torch"
+  $pip install -qq --no-deps "$torch" 2>/dev/null ||
+    $pip install -qq --no-deps --index-url https://download.pytorch.org/whl/cpu "$torch"
 fi
-$pip install --quiet --no-deps -r "$lock"
+$pip install -qq --no-deps -r "$lock"
 # The suite itself, for pytest to know its options before it looks for tests.
-$pip install --quiet --no-deps --no-build-isolation -e .
-say "the embedded model and NLTK's punkt in .assets"
+$pip install -qq --no-deps --no-build-isolation -e .
+say "the embedded model and NLTK's punkt in .assets (about 300 MB)"
 .venv/bin/python -m mlperf_suite.assets
 touch .assets/.set-up
 printf '%s\n' "$state" >"$stamp"

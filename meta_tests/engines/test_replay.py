@@ -5,22 +5,16 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Sequence
-from datetime import datetime
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 
 from meta_tests.conftest import run_suite
-from meta_tests.replay_plugin import mode_under_way
-from mlperf_suite.benchmarks.definition import LLAMA3_1_8B
-from mlperf_suite.benchmarks.workload import Generation
-from mlperf_suite.engines.protocol import Request
+from mlperf_suite.benchmarks.definition import Generation
+from mlperf_suite.engines.protocol import Request, RunObserver
 from mlperf_suite.engines.replay import REPLAY, Pace, ReplayEngine, Turns
 from mlperf_suite.errors import EngineError
 from mlperf_suite.loadgen.logs import read_logs
-from mlperf_suite.results.record import Result, Stage
-from mlperf_suite.results.run_folder import RunFolder
 from proof.data import ANSWERS, MODEL, make_samples, write_model
 
 COUNT = 15_000
@@ -50,7 +44,9 @@ class Heard:
 
 def played(pace: Pace, count: int, *, stream: bool) -> list[tuple[str, int, list[int]]]:
     """What is heard of `count` requests in one query, the tokens of each its number and 9."""
-    engine = ReplayEngine({(i,): [i, 9] for i in range(count)}, lambda: pace, "made up")
+    answers = {(i,): [i, 9] for i in range(count)}
+    engine = ReplayEngine(answers, {"performance": pace}, "made up")
+    engine.run_begins("this run", "performance")
     heard = Heard(count)
     requests = [Request(i, [i]) for i in range(count)]
     engine.submit(requests, Generation(), heard, stream=stream)
@@ -86,20 +82,24 @@ def test_an_answer_takes_its_own_time_where_nobody_waits() -> None:
 
 
 def test_it_says_that_it_is_a_replay() -> None:
-    engine = ReplayEngine({}, lambda: Pace(1), "FOLDER")
+    engine = ReplayEngine({}, {}, "FOLDER")
     assert (engine.description.name, engine.description.stand_in) == (REPLAY, True)
     assert engine.description.model == "FOLDER"
     engine.close()
 
 
-@pytest.mark.parametrize("newest", ["accuracy", "test06", "performance"])
-def test_the_plugin_knows_the_mode_under_way(tmp_path: Path, newest: str) -> None:
-    modes = ["accuracy", "test06", "performance"]
-    stages = {mode: Stage() for mode in modes[: modes.index(newest) + 1]}
-    scenario = LLAMA3_1_8B.scenario("Offline")
-    folder = RunFolder(tmp_path, "datacenter", "Offline", datetime(2026, 11, 20))
-    result = Result(LLAMA3_1_8B, scenario, folder, datetime(2026, 11, 20), stages)
-    assert mode_under_way(SimpleNamespace(results={("datacenter", "Offline"): result})) == newest
+def test_each_mode_has_its_own_pace() -> None:
+    paces = {"accuracy": Pace(4), "test06": Pace(8, first_token_s=2)}
+    engine = ReplayEngine({}, paces, "FOLDER")
+    assert isinstance(engine, RunObserver)
+    assert engine._times(100.0, 1) == (100.0, 100.0)  # before the first run: at once
+    engine.run_begins("Offline accuracy", "accuracy")
+    assert engine._times(200.0, 1)[1] == 200.25
+    engine.run_begins("Offline TEST06", "test06")
+    assert engine._times(300.0, 1) == (302.0, 302.0)
+    with pytest.raises(EngineError, match=r"^Offline: the replay has no pace for performance runs"):
+        engine.run_begins("Offline", "performance")
+    engine.close()
 
 
 def test_the_suite_runs_on_a_replay(tmp_path: Path) -> None:

@@ -11,14 +11,16 @@ import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+import psutil
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from mlperf_suite.assets import PROJECT_ROOT
-from mlperf_suite.benchmarks.definition import LLAMA3_1_8B, LLAMA3_1_8B_EDGE, RUNNABLE
+from mlperf_suite.benchmarks.definition import Generation
+from mlperf_suite.benchmarks.llama3_1_8b import LLAMA3_1_8B, LLAMA3_1_8B_EDGE
+from mlperf_suite.benchmarks.registry import runnable
 from mlperf_suite.benchmarks.rounds import ROUNDS, Round
-from mlperf_suite.benchmarks.workload import Generation
 from mlperf_suite.engines.protocol import EngineDescription, EngineTrace, Listener, Request
 from mlperf_suite.engines.stand_in import Delays, StandInEngine
 from mlperf_suite.errors import EngineError, RunError, UsageError
@@ -113,8 +115,8 @@ def run(
 # Settings
 
 _RUNS = {
-    f"{benchmark.category} {scenario.name} {mode}": (benchmark, scenario, mode)
-    for benchmark in RUNNABLE.values()
+    f"{benchmark.id} {scenario.name} {mode}": (benchmark, scenario, mode)
+    for benchmark in runnable()
     for scenario in benchmark.scenarios
     for mode in ("performance", "accuracy")
 }
@@ -122,7 +124,7 @@ _RUNS = {
 
 @pytest.fixture(scope="module")
 def every_run(tmp_path_factory: pytest.TempPathFactory) -> dict[str, LoadRun]:
-    """Each category's scenarios in both modes, one after another in this process."""
+    """Each benchmark's scenarios in both modes, one after another in this process."""
     engine, folder = stand_in(), tmp_path_factory.mktemp("runs")
     made = {}
     for name, (benchmark, scenario, mode) in _RUNS.items():
@@ -188,7 +190,9 @@ def test_every_accuracy_run_answers_each_sample_once(
     assert made.tokens == sum(len(sample.token_ids) for sample in logged.samples)
 
 
-@pytest.mark.parametrize("name", ["datacenter Server performance", "edge SingleStream performance"])
+@pytest.mark.parametrize(
+    "name", ["llama3.1-8b Server performance", "llama3.1-8b-edge SingleStream performance"]
+)
 def test_a_streaming_run_has_token_latencies(every_run: dict[str, LoadRun], name: str) -> None:
     detail = every_run[name].logs.detail
     # The stand-in's first token comes after 1 ms, and at most 7 more within another.
@@ -197,7 +201,7 @@ def test_a_streaming_run_has_token_latencies(every_run: dict[str, LoadRun], name
 
 
 def test_offline_performance_counts_tokens(every_run: dict[str, LoadRun]) -> None:
-    made = every_run["datacenter Offline performance"]
+    made = every_run["llama3.1-8b Offline performance"]
     per_sample = made.tokens / made.samples
     detail = made.logs.detail
     assert detail["result_tokens_per_second"] == pytest.approx(
@@ -439,6 +443,36 @@ def test_an_engine_that_hangs_is_stopped(tmp_path: Path, scenario: str) -> None:
     assert not hanging.alive
     assert not abandoned()
     assert run(a_plan(scenario), stand_in(), tmp_path / "next").samples == SAMPLES
+
+
+class _InAProcess(StandInEngine):
+    """Never answers, and its work is done, as far as one can see, in a process of its own."""
+
+    uses_gpu = False
+
+    def __init__(self, process: psutil.Process) -> None:
+        super().__init__(Delays(3600), answer)
+        self.processes = [process]
+
+
+def test_an_engine_whose_process_is_stopped_fails_the_run_at_once(tmp_path: Path) -> None:
+    """Were it not seen, this test would take half an hour."""
+    child = subprocess.Popen([sys.executable, "-c", "while True: pass"])
+    try:
+        psutil.Process(child.pid).suspend()
+        engine = _InAProcess(psutil.Process(child.pid))
+        with pytest.raises(RunError) as caught:
+            run(a_plan("Server"), engine, tmp_path)
+        said = (
+            rf"the engine hangs: its process {child.pid} \(.+\) is stopped while \d+ samples waited"
+        )
+        assert re.fullmatch(said, str(caught.value))
+        assert not engine.alive
+        assert child.wait(30)
+    finally:
+        child.kill()
+        child.wait(30)
+    assert not abandoned()
 
 
 class _Stepping(StandInEngine):

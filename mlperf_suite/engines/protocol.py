@@ -9,7 +9,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Protocol, runtime_checkable
 
-from mlperf_suite.benchmarks.workload import Generation
+import psutil
+
+from mlperf_suite.benchmarks.definition import Generation
 from mlperf_suite.errors import EngineError
 
 
@@ -94,8 +96,8 @@ class Engine(Protocol):
 
 
 SILENCE_S = 1800.0
-"""An engine that has work and gives no sign for so long, in s, hangs. A step of a large model on a
-CPU can take minutes."""
+"""An engine that has work and gives no sign for so long, in s, hangs, whatever else is seen of it.
+A step of a large model on a CPU can take minutes."""
 
 
 @runtime_checkable
@@ -108,3 +110,33 @@ class TracingEngine(Protocol):
 
     def take_trace(self) -> EngineTrace:
         """What happened since the last call."""
+
+
+@runtime_checkable
+class ProcessEngine(Protocol):
+    """An engine whose work is done in processes that can be watched."""
+
+    @property
+    def processes(self) -> Sequence[psutil.Process]:
+        """Those that it cannot answer without; none where they are not known."""
+
+    @property
+    def uses_gpu(self) -> bool:
+        """Whether they may wait for a GPU, using no CPU time meanwhile."""
+
+
+@runtime_checkable
+class CountsCachedTokens(Protocol):
+    """An engine that knows how much of its prompts it did not have to compute."""
+
+    @property
+    def cached_prompt_tokens(self) -> int:
+        """Tokens of submitted prompts that came from a prefix cache, since it was loaded."""
+
+
+@runtime_checkable
+class RunObserver(Protocol):
+    """An engine that wants to know which run its requests belong to."""
+
+    def run_begins(self, name: str, mode: str) -> None:
+        """Called before each run: its name for people, and its mode (`load_plan.Mode`)."""

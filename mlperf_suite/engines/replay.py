@@ -7,11 +7,13 @@ and its description says so.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from mlperf_suite.engines.protocol import EngineDescription
 from mlperf_suite.engines.stand_in import Delays, StandInEngine
+from mlperf_suite.errors import EngineError
 
 REPLAY = "replay of prepared answers"
 """The engine's name in every description of it."""
@@ -51,19 +53,20 @@ class Turns:
 class ReplayEngine(StandInEngine):
     """Answers each prompt with the tokens prepared for it.
 
-    `answers`: by a prompt's token ids, the output's. `pace`: asked at each query, since one
-    session's runs may each have their own.
+    `answers`: by a prompt's token ids, the output's. `paces`: by mode, how fast a run is played
+    back; what comes before the first run is answered at once.
     """
 
     def __init__(
         self,
         answers: Mapping[tuple[int, ...], Sequence[int]],
-        pace: Callable[[], Pace],
+        paces: Mapping[str, Pace],
         model: str,
     ) -> None:
         super().__init__(Delays(), lambda prompt: answers[tuple(prompt)], model=model)
         self._model = model
-        self._pace = pace
+        self._paces = paces
+        self._pace = Pace(math.inf)
         self._turns = Turns()
 
     @property
@@ -71,5 +74,11 @@ class ReplayEngine(StandInEngine):
         room = super().description.max_model_len
         return EngineDescription(REPLAY, "1", self._model, True, room)
 
+    def run_begins(self, name: str, mode: str) -> None:
+        """Play back at this mode's pace from now on. Raises EngineError where it has none."""
+        if mode not in self._paces:
+            raise EngineError(f"{name}: the replay has no pace for {mode} runs")
+        self._pace = self._paces[mode]
+
     def _times(self, now: float, tokens: int) -> tuple[float, float]:
-        return self._turns.take(self._pace(), now, tokens)
+        return self._turns.take(self._pace, now, tokens)

@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from mlperf_suite.benchmarks.workload import Generation
+from mlperf_suite.benchmarks.definition import Generation
 from mlperf_suite.engines.protocol import EngineDescription, Listener, Request
 from mlperf_suite.errors import EngineDiedError
 

@@ -13,6 +13,7 @@ import itertools
 import logging
 import os
 import queue
+import re
 import shutil
 import signal
 import threading
@@ -24,7 +25,8 @@ from typing import Any, Literal, TypeVar
 
 import psutil
 
-from mlperf_suite.benchmarks.workload import Generation
+from mlperf_suite.benchmarks.definition import Generation
+from mlperf_suite.engines.choices import choose_tensor_parallel
 from mlperf_suite.engines.processes import descendants, end_processes
 from mlperf_suite.engines.protocol import (
     SILENCE_S,
@@ -35,9 +37,10 @@ from mlperf_suite.engines.protocol import (
 )
 from mlperf_suite.engines.scoring import Score, ScoreRequest
 from mlperf_suite.engines.vllm_scoring import score_one
+from mlperf_suite.engines.watch import LOOK_S, Watch
 from mlperf_suite.errors import EngineDiedError, EngineError
+from mlperf_suite.hardware import Chosen, Precision, choose_precision
 
-Precision = Literal["bf16", "fp16", "fp32", "auto"]
 VLLM_DTYPES: dict[Precision, str] = {
     "bf16": "bfloat16",
     "fp16": "float16",
@@ -53,6 +56,8 @@ _SHUTDOWN_S = 15.0
 _SCORED_AT_ONCE = 128
 """Requests to score that the engine holds: enough for it to fill every step."""
 
+_ERROR_LINE = re.compile(r"\b[A-Za-z_.]*(?:Error|Exception): \S.*")
+
 _Result = TypeVar("_Result")
 
 
@@ -60,10 +65,14 @@ _Result = TypeVar("_Result")
 class VllmConfig:
     """How to load the engine.
 
-    `tensor_parallel_size` None is every GPU that the model can be split over. `extra` is anything
-    vLLM's AsyncEngineArgs takes, and beats every other setting. `token` is for the hub. All that
-    vLLM says goes to `log_file`, or to this process's output where that is None. `scoring_cache`
-    keeps a prefix cache for `score`, out of reach of what is submitted.
+    `precision` auto is what the hardware computes (`choose_precision`). `tensor_parallel_size`
+    None is every GPU that the model can be split over. `context_needed` is the longest sequence
+    that is needed, in tokens: where `max_model_len` is None, that or the model's own longest,
+    whichever is less. `extra` is anything vLLM's AsyncEngineArgs takes, and beats every other
+    setting. `token` is for the hub. All that vLLM says goes to `log_file`, or to this process's
+    output where that is None. `role`: an engine of runs has no prefix cache, from which repeated
+    samples would be answered; one for scoring has, since few-shot prompts begin alike.
+    `silence_s`: see `Watch`.
     """
 
     model: str
@@ -76,7 +85,9 @@ class VllmConfig:
     log_file: Path | None = None
     token: str | None = field(default=None, repr=False)
     extra: dict[str, object] = field(default_factory=dict)
-    scoring_cache: bool = False
+    role: Literal["runs", "scoring"] = "runs"
+    context_needed: int | None = None
+    silence_s: float = SILENCE_S
 
 
 class VllmEngine:
@@ -95,6 +106,7 @@ class VllmEngine:
         self._tracer = _Tracer()
         self._closed = False
         self._processes: list[psutil.Process] = []
+        self._workers: list[psutil.Process] = []
         self._description: EngineDescription | None = None
 
     @classmethod
@@ -117,8 +129,9 @@ class VllmEngine:
         with vllm_environment(self._config), _output_to(self._config.log_file):
             started = time.monotonic()
             try:
-                arguments = _engine_arguments(self._config)
-                self._llm = self.call(_make(arguments, self._tracer), self._config.load_timeout_s)
+                chosen = choose_arguments(self._config)
+                making = _make(chosen.arguments, self._tracer)
+                self._llm = self.call(making, self._config.load_timeout_s)
             except EngineError:
                 raise
             except TimeoutError as error:
@@ -129,12 +142,13 @@ class VllmEngine:
             # vLLM raises every kind of error while it loads; the user needs the reason, in a line.
             except Exception as error:
                 raise EngineError(
-                    f"vLLM could not load {self._config.model}: {_one_line(error)} "
-                    f"({self._see_log})"
+                    f"vLLM could not load {self._config.model}: "
+                    f"{_root_cause(error, self._config.log_file)} ({self._see_log})"
                 ) from error
             finally:
                 self._processes = [one for one in descendants() if one not in before]
-        self._description = _describe(self._llm, arguments, time.monotonic() - started)
+        self._workers = _workers(self._processes)
+        self._description = _describe(self._llm, chosen, time.monotonic() - started)
 
     @property
     def description(self) -> EngineDescription:
@@ -170,9 +184,6 @@ class VllmEngine:
         streams = params.output_kind is RequestOutputKind.DELTA
         name = str(next(self._ids))
         prompt = TokensPrompt(prompt_token_ids=list(request.prompt_token_ids))
-        if self._config.scoring_cache and "enable_prefix_caching" not in self._config.extra:
-            # The cache is there for scoring alone: a salt of its own keeps a sample out of it.
-            prompt["cache_salt"] = name
         token_ids: list[int] = []
         try:
             async for output in self._llm.generate(prompt, params, name):
@@ -202,18 +213,21 @@ class VllmEngine:
             else:
                 answered.put((request.tag, found))
 
+        watch, heard = Watch(self, self._config.silence_s), 0
+
         def next_answer() -> tuple[int, Score]:
-            steps_made = -1
-            while steps_made != self.steps_made:
-                steps_made = self.steps_made
+            nonlocal heard
+            while True:
                 with contextlib.suppress(queue.Empty):
-                    tag, found = answered.get(timeout=SILENCE_S)
+                    tag, found = answered.get(timeout=min(LOOK_S, self._config.silence_s))
                     if isinstance(found, Exception):
                         raise self._explained(found) from found
+                    heard += 1
                     return tag, found
-            raise EngineDiedError(
-                f"the engine gave no sign for {SILENCE_S / 60:g} minutes ({self._see_log})"
-            )
+                hangs = watch.hangs(heard, waiting, "requests")
+                if hangs:
+                    watch.end()
+                    raise EngineDiedError(f"{hangs} ({self._see_log})")
 
         waiting = 0
         try:
@@ -273,6 +287,15 @@ class VllmEngine:
         llm.shutdown(**({"timeout": _SHUTDOWN_S} if takes_timeout else {}))
         if handler is not None:
             await asyncio.gather(handler, return_exceptions=True)
+
+    @property
+    def processes(self) -> Sequence[psutil.Process]:
+        """vLLM's engine core and its workers."""
+        return self._workers
+
+    @property
+    def uses_gpu(self) -> bool:
+        return not _runs_on_cpu()
 
     @property
     def steps_made(self) -> int:
@@ -344,8 +367,22 @@ async def _make(arguments: Any, tracer: _Tracer) -> Any:
     return AsyncLLM.from_engine_args(arguments, stat_loggers=[_stat_logger(tracer)])
 
 
-def _engine_arguments(config: VllmConfig) -> Any:
-    """vLLM's arguments for a configuration. Raises EngineError that names an unknown one."""
+@dataclass(frozen=True, slots=True)
+class ChosenArguments:
+    """vLLM's arguments, and what was chosen for them. `gpus`: those that vLLM sees."""
+
+    arguments: Any
+    precision: Chosen[Precision]
+    tensor_parallel: Chosen[int]
+    gpus: int
+
+
+def choose_arguments(config: VllmConfig) -> ChosenArguments:
+    """vLLM's arguments for a configuration.
+
+    Raises EngineError where vLLM is not installed, an argument is unknown, or there is no device
+    that this build of vLLM can use.
+    """
     try:
         from vllm.engine.arg_utils import AsyncEngineArgs
     except ImportError as error:
@@ -353,15 +390,21 @@ def _engine_arguments(config: VllmConfig) -> Any:
             f"vLLM cannot be imported ({_one_line(error)}): "
             "install requirements/cpu.lock or gpu.lock"
         ) from error
+    known = AsyncEngineArgs.__dataclass_fields__
+    for name in config.extra:
+        if name not in known:
+            raise EngineError(f"--engine-arg {name}: vLLM's engine has no such argument")
     on_cpu = _runs_on_cpu()
+    gpus = 0 if on_cpu else _visible_gpus()
+    by_hand = Chosen(config.precision, "as asked with --engine-arg")
+    precision = by_hand if "dtype" in config.extra else choose_precision(config.precision, on_cpu)
     arguments: dict[str, object] = {
         "model": config.model,
-        "dtype": VLLM_DTYPES[config.precision],
-        "tensor_parallel_size": config.tensor_parallel_size or _every_gpu(),
+        "dtype": VLLM_DTYPES[precision.value],
         "max_model_len": config.max_model_len,
         "trust_remote_code": False,
         # Repeated samples would be answered from the cache and flatter the result.
-        "enable_prefix_caching": config.scoring_cache,
+        "enable_prefix_caching": config.role == "scoring",
         "disable_log_stats": True,
         # A streamed request wakes this process twice: at its first token and at its end.
         "stream_interval": config.max_new_tokens,
@@ -372,17 +415,27 @@ def _engine_arguments(config: VllmConfig) -> Any:
         arguments["gpu_memory_utilization"] = config.gpu_memory_utilization
     if config.token:
         arguments["hf_token"] = config.token
-    known = AsyncEngineArgs.__dataclass_fields__
-    for name in config.extra:
-        if name not in known:
-            raise EngineError(f"--engine-arg {name}: vLLM's engine has no such argument")
     arguments |= config.extra
     if on_cpu and not arguments["enforce_eager"] and not shutil.which("g++"):
         raise EngineError(
             "--engine-arg enforce_eager=false: vLLM compiles the model with g++ on the CPU, "
             "and there is none: install g++ or leave the argument out"
         )
-    return AsyncEngineArgs(**{k: v for k, v in arguments.items() if v is not None})
+    given = {name: value for name, value in arguments.items() if value is not None}
+    asked = config.tensor_parallel_size
+    if "tensor_parallel_size" in config.extra:
+        asked = int(str(config.extra["tensor_parallel_size"]))
+    heads = kv_heads = 1
+    fits_context = config.context_needed is None or "max_model_len" in given
+    if not fits_context or (asked is None and gpus > 1):
+        model = AsyncEngineArgs(**given).create_model_config()
+        heads = model.hf_text_config.num_attention_heads
+        kv_heads = model.get_total_num_kv_heads()
+        if not fits_context and config.context_needed is not None:
+            given["max_model_len"] = min(model.max_model_len, config.context_needed)
+    tensor_parallel = choose_tensor_parallel(gpus // _gpus_per_rank(config), heads, kv_heads, asked)
+    given["tensor_parallel_size"] = tensor_parallel.value
+    return ChosenArguments(AsyncEngineArgs(**given), precision, tensor_parallel, gpus)
 
 
 def _runs_on_cpu() -> bool:
@@ -391,12 +444,37 @@ def _runs_on_cpu() -> bool:
     return bool(current_platform.is_cpu())
 
 
-def _every_gpu() -> int:
-    """The GPUs, down to a power of two, which every Llama's heads divide by; 1 on a CPU."""
+def _visible_gpus() -> int:
+    """The GPUs that vLLM can use. Raises EngineError where there are none."""
     import torch
+    from vllm.platforms import current_platform
 
-    count = torch.cuda.device_count() if torch.cuda.is_available() else 1
-    return 1 << (count.bit_length() - 1)
+    count = torch.accelerator.device_count() if current_platform.device_type else 0
+    if not count:
+        raise EngineError(
+            "no usable GPU: the GPU build of vLLM is installed and finds none; check nvidia-smi "
+            "and CUDA_VISIBLE_DEVICES, or install the CPU build with `make setup BUILD=cpu`"
+        )
+    return count
+
+
+def _gpus_per_rank(config: VllmConfig) -> int:
+    """How many times over the user has asked for the tensor-parallel GPUs."""
+    ranks = 1
+    for name in ("pipeline_parallel_size", "data_parallel_size"):
+        ranks *= max(1, int(str(config.extra.get(name, 1))))
+    return ranks
+
+
+def _workers(processes: Sequence[psutil.Process]) -> list[psutil.Process]:
+    """Those that vLLM's answers come from, by the title that they give themselves."""
+    title = os.environ.get("VLLM_PROCESS_NAME_PREFIX", "VLLM") + "::"
+    found = []
+    for process in processes:
+        with contextlib.suppress(psutil.Error):
+            if process.name().startswith(title):
+                found.append(process)
+    return found
 
 
 def _sampling_params(generation: Generation, stream: bool) -> Any:
@@ -416,23 +494,30 @@ def _sampling_params(generation: Generation, stream: bool) -> Any:
     )
 
 
-def _describe(llm: Any, arguments: Any, load_s: float) -> EngineDescription:
+def _describe(llm: Any, chosen: ChosenArguments, load_s: float) -> EngineDescription:
     import vllm
 
-    model_config = llm.vllm_config.model_config
+    config, arguments = llm.vllm_config, chosen.arguments
+    parallel = config.parallel_config
+    used = parallel.world_size * parallel.data_parallel_size
     return EngineDescription(
         name="vLLM",
         version=vllm.__version__,
         model=arguments.model,
         stand_in=False,
-        max_model_len=model_config.max_model_len,
+        max_model_len=config.model_config.max_model_len,
         settings={
-            "dtype": str(model_config.dtype).removeprefix("torch."),
+            "dtype": str(config.model_config.dtype).removeprefix("torch."),
+            "dtype_why": chosen.precision.why,
             "tensor_parallel_size": arguments.tensor_parallel_size,
-            "enable_prefix_caching": bool(llm.vllm_config.cache_config.enable_prefix_caching),
-            "enforce_eager": bool(model_config.enforce_eager),
+            "tensor_parallel_why": chosen.tensor_parallel.why,
+            "idle_gpus": max(0, chosen.gpus - used),
+            "enable_prefix_caching": bool(config.cache_config.enable_prefix_caching),
+            "enforce_eager": bool(config.model_config.enforce_eager),
+            "kv_cache_dtype": str(config.cache_config.cache_dtype),
             "stream_interval": arguments.stream_interval,
-            "max_num_seqs": llm.vllm_config.scheduler_config.max_num_seqs,
+            "max_num_seqs": config.scheduler_config.max_num_seqs,
+            "max_num_batched_tokens": config.scheduler_config.max_num_batched_tokens,
             "omp_threads_bind": os.environ.get("VLLM_CPU_OMP_THREADS_BIND") or _allowed_cpus(),
             "load_s": round(load_s, 1),
         },
@@ -505,6 +590,23 @@ def _log_only_to(handler: logging.Handler) -> None:
 
 def _allowed_cpus() -> str:
     return ",".join(map(str, sorted(os.sched_getaffinity(0))))
+
+
+def _root_cause(error: BaseException, log_file: Path | None) -> str:
+    """The error in one line; the last one of the log where vLLM only points to what it said."""
+    text = _one_line(error)
+    if "root cause" not in text or log_file is None:
+        return text
+    try:
+        lines = log_file.read_text(errors="replace").splitlines()
+    except OSError:
+        return text
+    found = [
+        match[0]
+        for line in lines
+        if (match := _ERROR_LINE.search(line)) and "root cause" not in line
+    ]
+    return found[-1][:300] if found else text
 
 
 def _one_line(error: BaseException) -> str:

@@ -19,10 +19,11 @@ from typing import Any
 
 import mlperf_loadgen as lg
 
-from mlperf_suite.benchmarks.definition import LLAMA3_1_8B
+from mlperf_suite.benchmarks.definition import Generation
+from mlperf_suite.benchmarks.llama3_1_8b import LLAMA3_1_8B
 from mlperf_suite.benchmarks.rounds import ROUNDS, Round, round_of_seeds
-from mlperf_suite.benchmarks.workload import Generation
 from mlperf_suite.engines.protocol import SILENCE_S, Engine, EngineTrace, TracingEngine
+from mlperf_suite.engines.watch import Watch
 from mlperf_suite.errors import RunError, UsageError
 from mlperf_suite.loadgen.load_plan import TEST_MODES, LoadPlan
 from mlperf_suite.loadgen.logs import RunLogs, read_logs
@@ -145,9 +146,9 @@ def run_loadgen(
 ) -> LoadRun:
     """Run LoadGen once; its logs lie in `folder` beside user.conf and timeline.json.
 
-    Raises RunError where the engine failed, gave no sign for `silence_s` (it is stopped then), or
-    the settings did not take, and lets KeyboardInterrupt through; LoadGen's logs are kept in every
-    case.
+    Raises RunError where the engine failed, hangs (see `Watch`; it gave no sign for `silence_s` at
+    the latest, and is ended then), or the settings did not take, and lets KeyboardInterrupt
+    through; LoadGen's logs are kept in every case.
     """
     global _abandoned
     if abandoned():
@@ -210,34 +211,14 @@ def _wait(
     ended: threading.Event, sut: Sut, engine: Engine, on_progress: OnProgress, silence_s: float
 ) -> None:
     """Wait for LoadGen's end or for a failure, which an engine that hangs is as well."""
-    started, signs = time.monotonic(), _Signs(sut, engine)
+    started, watch = time.monotonic(), Watch(engine, silence_s)
     while not ended.wait(_TICK_S) and not sut.broken.is_set():
         elapsed = time.monotonic() - started
         on_progress(Progress(sut.samples_issued, sut.samples_done, sut.tokens_done, elapsed))
-        if signs.silent_s() > silence_s:
-            sut.fail(
-                f"the engine gave no sign for {silence_s / 60:g} minutes "
-                f"while {sut.samples_waiting:,} samples waited"
-            )
-            engine.close()
-
-
-class _Signs:
-    """Watches an engine at work: an answer, a first token and a step are signs of life."""
-
-    def __init__(self, sut: Sut, engine: Engine) -> None:
-        self._sut = sut
-        self._engine = engine
-        self._last: object = None
-        self._since = time.monotonic()
-
-    def silent_s(self) -> float:
-        """Seconds since the last sign; 0 where there is nothing to do."""
-        tracing = self._engine if isinstance(self._engine, TracingEngine) else None
-        now = (self._sut.told, tracing.steps_made if tracing else 0)
-        if now != self._last or not self._sut.samples_waiting:
-            self._last, self._since = now, time.monotonic()
-        return time.monotonic() - self._since
+        hangs = watch.hangs(sut.told, sut.samples_waiting, "samples")
+        if hangs:
+            sut.fail(hangs)
+            watch.end()
 
 
 def _take_trace(engine: Engine) -> EngineTrace | None:

@@ -16,7 +16,7 @@ import mlperf_loadgen as lg
 import numpy as np
 import numpy.typing as npt
 
-from mlperf_suite.benchmarks.workload import Generation
+from mlperf_suite.benchmarks.definition import Generation
 from mlperf_suite.engines.protocol import Engine, Request
 from mlperf_suite.errors import EngineDiedError, EngineError
 

@@ -179,8 +179,8 @@ def peak_line(peak: PeakFigures) -> str:
 def warm_up_line(warm_up: WarmUpFigures) -> str:
     """What was sent before a run, in a few words."""
     requests, tokens = _count(warm_up.requests, "request"), _count(warm_up.tokens, "token")
-    how = "".join(f", {words}" for words in (warm_up.what, warm_up.concurrency) if words)
-    return f"{requests}{how}, {tokens} in {warm_up.elapsed_s:,.1f} s, not timed"
+    what = f", {warm_up.what}" if warm_up.what else ""
+    return f"{requests}{what}: {tokens} in {warm_up.elapsed_s:,.1f} s, not timed"
 
 
 def _warm_ups(warm_ups: Mapping[str, WarmUpFigures]) -> list[str]:

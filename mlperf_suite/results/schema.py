@@ -217,13 +217,12 @@ class MmluFigures(MmluScore):
 
 @dataclass(frozen=True, slots=True)
 class WarmUpFigures:
-    """What was sent before a run, untimed. `tokens`: that were answered. `concurrency`: how many
-    requests at once, `what`: what they were, both in words."""
+    """What was sent before a run, untimed. `tokens`: of the answers; `what`: what was sent and in
+    which way, in words."""
 
     requests: int = 0
     tokens: int = 0
     elapsed_s: float = 0.0
-    concurrency: str = ""
     what: str = ""
 
 

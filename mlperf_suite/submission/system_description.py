@@ -9,25 +9,16 @@ import os
 import platform
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from mlperf_suite.compliance.submission_rules import SYSTEM_FIELDS_FILLED, SYSTEM_FIELDS_PRESENT
-from mlperf_suite.hardware import query_gpus
+from mlperf_suite.hardware import Gpu, gpus
 
 NO_ACCELERATOR = "none"
 """In every field about accelerators of a machine that has none."""
 _ETHERNET, _INFINIBAND = "1", "32"
 """Kinds of network cards, as /sys/class/net/*/type numbers them (linux/if_arp.h)."""
-_GPU_QUERY = (
-    "name",
-    "memory.total",
-    "clocks.max.sm",
-    "pcie.link.gen.max",
-    "pcie.link.width.max",
-    "driver_version",
-)
 
 
 def describe_machine(made_on: Mapping[str, Any], root: Path = Path("/")) -> dict[str, Any]:
@@ -38,14 +29,14 @@ def describe_machine(made_on: Mapping[str, Any], root: Path = Path("/")) -> dict
     `root`: where /proc, /sys and /etc are looked for.
     """
     described: dict[str, Any] = dict.fromkeys((*SYSTEM_FIELDS_FILLED, *SYSTEM_FIELDS_PRESENT), "")
-    gpus = _gpus()
+    found = gpus()
     described |= _processors(root) | _memory(root) | _storage(root) | _network(root)
-    described |= _accelerators(gpus) | _software(made_on, gpus, root)
+    described |= _accelerators(found) | _software(made_on, found, root)
     processors = (
         f"{described['host_processors_per_node']}x {described['host_processor_model_name']}"
     )
     named = processors if described["host_processor_model_name"] else ""
-    described["system_name"] = f"{len(gpus)}x {gpus[0].name}" if gpus else named
+    described["system_name"] = f"{len(found)}x {found[0].name}" if found else named
     # The suite runs on one machine, and LoadGen in the engine's own process.
     described["number_of_nodes"] = "1"
     return described
@@ -142,44 +133,28 @@ def _network(root: Path) -> dict[str, str]:
     }
 
 
-@dataclass(frozen=True, slots=True)
-class _Gpu:
-    """A GPU as nvidia-smi describes it (_GPU_QUERY), in its own units."""
-
-    name: str
-    memory: str
-    clock: str
-    pcie_generation: str
-    pcie_lanes: str
-    driver: str
-
-
-def _gpus() -> list[_Gpu]:
-    return [_Gpu(*cells) for cells in query_gpus(_GPU_QUERY)]
-
-
-def _accelerators(gpus: Sequence[_Gpu]) -> dict[str, str]:
-    if not gpus:
+def _accelerators(found: Sequence[Gpu]) -> dict[str, str]:
+    if not found:
         fields = (*SYSTEM_FIELDS_FILLED, *SYSTEM_FIELDS_PRESENT)
         none = {name: NO_ACCELERATOR for name in fields if name.startswith("accelerator_")}
         return none | {"accelerators_per_node": "0"}
-    first = gpus[0]
-    mib = re.match(r"(\d+) MiB", first.memory)
+    first = found[0]
+    memory, clock = first.memory_bytes, first.max_clock_mhz
     return {
-        "accelerators_per_node": str(len(gpus)),
+        "accelerators_per_node": str(len(found)),
         "accelerator_model_name": first.name,
-        "accelerator_memory_capacity": f"{int(mib[1]) / 1024:.0f} GiB" if mib else first.memory,
-        "accelerator_frequency": f"{first.clock} at most",
+        "accelerator_memory_capacity": f"{memory / 2**30:.0f} GiB" if memory else "",
+        "accelerator_frequency": f"{clock} MHz at most" if clock else "",
         "accelerator_host_interconnect": (
             f"PCIe Gen{first.pcie_generation} x{first.pcie_lanes}"
-            if first.pcie_generation.isdigit()
+            if first.pcie_generation and first.pcie_lanes
             else ""
         ),
-        **({"accelerator_interconnect": "none, one accelerator"} if len(gpus) == 1 else {}),
+        **({"accelerator_interconnect": "none, one accelerator"} if len(found) == 1 else {}),
     }
 
 
-def _software(made_on: Mapping[str, Any], gpus: Sequence[_Gpu], root: Path) -> dict[str, str]:
+def _software(made_on: Mapping[str, Any], found: Sequence[Gpu], root: Path) -> dict[str, str]:
     release = dict(re.findall(r'^(\w+)="?(.*?)"?$', _text(root / "etc/os-release"), re.MULTILINE))
     name = release.get("PRETTY_NAME")
     system = f"{name}, Linux {platform.release()}" if name else ""
@@ -187,7 +162,7 @@ def _software(made_on: Mapping[str, Any], gpus: Sequence[_Gpu], root: Path) -> d
         "Python": made_on.get("python_version"),
         "transformers": made_on.get("transformers_version"),
         "LoadGen": made_on.get("loadgen_version"),
-        "NVIDIA driver": gpus[0].driver if gpus else None,
+        "NVIDIA driver": found[0].driver if found else None,
     }
     framework = {"vLLM": made_on.get("vllm_version"), "PyTorch": made_on.get("torch_version")}
     return {

@@ -1,0 +1,240 @@
+"""An engine that hangs is found by what is seen of it, and one that works is let work."""
+
+from __future__ import annotations
+
+import dataclasses
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+
+import psutil
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from meta_tests.fake_nvml import gpu, install
+from mlperf_suite.benchmarks.definition import Generation
+from mlperf_suite.engines.batch import generate_all
+from mlperf_suite.engines.protocol import ProcessEngine
+from mlperf_suite.engines.stand_in import Delays, StandInEngine
+from mlperf_suite.engines.watch import (
+    IDLE_S,
+    LOOK_S,
+    STOPPED_S,
+    Judgement,
+    Look,
+    ProcessLook,
+    Watch,
+)
+from mlperf_suite.errors import EngineDiedError
+
+SLEEPS, STOPPED, ENDED = psutil.STATUS_SLEEPING, psutil.STATUS_STOPPED, psutil.STATUS_ZOMBIE
+LOOKS = 400
+
+
+def process(status: str = SLEEPS, cpu_s: float = 5.0) -> ProcessLook:
+    return ProcessLook("12 (engine)", status, cpu_s)
+
+
+def judged(looks: Sequence[Look], silence_s: float = 1e9) -> tuple[float, str] | None:
+    """When an engine was first taken for hanging, and with which words."""
+    judgement = Judgement(silence_s)
+    for look in looks:
+        found = judgement.hangs(look)
+        if found:
+            return look.now_s, found
+    return None
+
+
+def looks(*, count: int = LOOKS, start_s: float = 1000.0, **fields: object) -> list[Look]:
+    """The same look again and again."""
+    same = Look(start_s, "sign", 3, (process(),))
+    each = dataclasses.replace(same, **fields)  # type: ignore[arg-type]
+    return [dataclasses.replace(each, now_s=start_s + i * LOOK_S) for i in range(count)]
+
+
+@pytest.mark.parametrize(("status", "said"), [(STOPPED, "is stopped"), (ENDED, "has ended")])
+def test_a_process_that_cannot_answer_is_seen_within_seconds(status: str, said: str) -> None:
+    found = judged(looks(processes=(process(), process(status))))
+    assert found is not None
+    assert STOPPED_S <= found[0] - 1000 <= STOPPED_S + LOOK_S
+    assert found[1] == f"the engine hangs: its process 12 (engine) {said}"
+
+
+def test_a_moment_of_being_stopped_is_passed_over() -> None:
+    up, down = looks(), looks(processes=(process(STOPPED),))
+    assert judged([down[i] if i % 3 else up[i] for i in range(20)]) is None
+
+
+def test_processes_that_use_nothing_are_seen_after_a_while() -> None:
+    found = judged(looks())
+    assert found is not None
+    assert IDLE_S <= found[0] - 1000 <= IDLE_S + LOOK_S
+    assert found[1] == "the engine hangs: its processes have used neither CPU nor GPU for 10 s"
+
+
+@pytest.mark.parametrize(
+    "works",
+    [
+        {"waiting": 0},
+        {"gpu": True},
+        {"gpu": None},
+        {"processes": ()},
+        {"processes": (process(), process(psutil.STATUS_DISK_SLEEP))},
+    ],
+)
+def test_what_may_be_work_is_left_to_the_limit(works: dict[str, object]) -> None:
+    assert judged(looks(**works)) is None
+    limited = judged(looks(**works), silence_s=60)
+    if works == {"waiting": 0}:
+        assert limited is None
+    else:
+        assert limited is not None
+        assert limited[1] == "the engine gave no sign for 1 minutes"
+        assert 60 < limited[0] - 1000 <= 60 + LOOK_S
+
+
+@given(data=st.data())
+def test_an_engine_that_works_is_never_flagged(data: st.DataObject) -> None:
+    """Signs, CPU time or a GPU: any of them, in any order, with pauses shorter than the limit."""
+    kinds = data.draw(st.lists(st.sampled_from(["sign", "cpu", "gpu", "gap"]), min_size=1))
+    now, sign, cpu, seen = 0.0, 0, 0.0, []
+    for kind in kinds:
+        for _ in range(data.draw(st.integers(0, int(IDLE_S / LOOK_S) - 2))):
+            now += LOOK_S
+            seen.append(Look(now, sign, 1, (process(cpu_s=cpu),)))
+        now += data.draw(st.floats(5, 1e5)) if kind == "gap" else LOOK_S
+        sign += kind == "sign"
+        cpu += data.draw(st.floats(0.03, LOOK_S)) if kind == "cpu" else 0
+        seen.append(Look(now, sign, 1, (process(cpu_s=cpu),), kind == "gpu"))
+    assert judged(seen) is None
+
+
+@given(data=st.data())
+def test_an_engine_that_stops_working_is_always_flagged(data: st.DataObject) -> None:
+    """Whatever it did before."""
+    before = []
+    now = sign = 0.0
+    cpu = 0.0
+    for _ in range(data.draw(st.integers(0, 30))):
+        now += data.draw(st.floats(LOOK_S, 3))
+        sign += data.draw(st.integers(0, 1))
+        cpu += data.draw(st.floats(0, LOOK_S))
+        before.append(Look(now, sign, data.draw(st.integers(0, 3)), (process(cpu_s=cpu),)))
+    after = [
+        Look(now + (i + 1) * LOOK_S, sign, 1, (process(cpu_s=cpu),))
+        for i in range(int((IDLE_S + 2) / LOOK_S))
+    ]
+    assert judged([*before, *after]) is not None
+
+
+def test_a_pause_of_everything_says_nothing() -> None:
+    """Ctrl-Z stops the suite together with its engine; after `fg` both go on."""
+    first = looks(count=2, processes=(process(STOPPED),))
+    after = looks(start_s=5000, count=2, processes=(process(),))
+    assert judged([*first, *after]) is None
+    assert judged([*first, *looks(start_s=5000, processes=(process(STOPPED),))]) is not None
+
+
+class _InAProcess(StandInEngine):
+    """A stand-in whose work is done, as far as one can see, in a process of its own."""
+
+    uses_gpu = False
+
+    def __init__(self, *watched: psutil.Process) -> None:
+        super().__init__(Delays(3600), lambda prompt: [1])
+        self.processes = watched
+
+
+@pytest.fixture
+def child() -> Iterator[psutil.Process]:
+    """A process that uses a little of the CPU all the time."""
+    busy = "import time\nwhile True: sum(range(20000)); time.sleep(0.01)"
+    started = subprocess.Popen([sys.executable, "-c", busy])
+    yield psutil.Process(started.pid)
+    # A stopped process is killed all the same.
+    started.kill()
+    started.wait(30)
+
+
+def watched(engine: StandInEngine, until_s: float) -> tuple[float, str] | None:
+    """The watch's first word of an engine that gives no sign, on a clock of this test's own."""
+    watch, now = Watch(engine), 100.0
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr("mlperf_suite.engines.watch.time.monotonic", lambda: now)
+        while now < 100 + until_s:
+            found = watch.hangs("no sign", 14, "samples")
+            if found:
+                return now - 100, found
+            now += LOOK_S
+    return None
+
+
+def test_a_real_process_that_is_stopped_is_seen(child: psutil.Process) -> None:
+    child.suspend()
+    engine = _InAProcess(child)
+    assert isinstance(engine, ProcessEngine)
+    found = watched(engine, 60)
+    assert found is not None
+    assert found[0] <= 2.5
+    assert f"its process {child.pid} (" in found[1]
+    assert found[1].endswith(") is stopped while 14 samples waited")
+    engine.close()
+
+
+def test_a_real_process_that_is_gone_is_seen(child: psutil.Process) -> None:
+    engine = _InAProcess(child)
+    child.kill()
+    child.wait(30)
+    found = watched(engine, 60)
+    assert found is not None
+    assert found[1] == (
+        f"the engine hangs: its process {child.pid} has ended while 14 samples waited"
+    )
+    engine.close()
+
+
+def test_a_stopped_engine_is_ended(child: psutil.Process) -> None:
+    child.suspend()
+    engine = _InAProcess(child)
+    Watch(engine).end()
+    assert not child.is_running() or child.status() == ENDED
+    assert not engine.alive
+
+
+@pytest.mark.parametrize(("used", "hangs"), [(0, True), (97, False)])
+def test_the_gpu_is_asked_where_no_cpu_is_used(
+    monkeypatch: pytest.MonkeyPatch, used: int, hangs: bool
+) -> None:
+    from types import SimpleNamespace
+
+    install(monkeypatch, gpu(0, UtilizationRates=SimpleNamespace(gpu=used)))
+    waits = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
+    engine = _InAProcess(psutil.Process(waits.pid))
+    engine.uses_gpu = True
+    # Its start takes CPU time, which the watch must not see come.
+    while waits.poll() is None and psutil.Process(waits.pid).status() != SLEEPS:
+        continue
+    try:
+        found = watched(engine, 60)
+        assert (found is not None) == hangs
+    finally:
+        engine.close()
+        waits.kill()
+        waits.wait(30)
+
+
+def test_an_engine_without_processes_has_the_limit_alone() -> None:
+    engine = StandInEngine(Delays(3600), lambda prompt: [1])
+    assert watched(engine, 600) is None
+    found = watched(engine, 1900)
+    assert found is not None
+    assert found[1] == "the engine gave no sign for 30 minutes while 14 samples waited"
+    engine.close()
+
+
+def test_requests_outside_a_run_are_watched_too() -> None:
+    engine = StandInEngine(Delays(3600), lambda prompt: [1])
+    with pytest.raises(EngineDiedError, match=r"gave no sign for 0\.01 minutes while 2 requests"):
+        generate_all(engine, [[1], [2]], Generation(), silence_s=0.6)
+    assert not engine.alive

@@ -1,0 +1,67 @@
+"""A stand-in for pynvml, with whatever GPUs a test wants to see."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from types import ModuleType, SimpleNamespace
+from typing import Any
+
+import pytest
+
+
+class NVMLError(Exception):
+    """As pynvml's."""
+
+
+def gpu(index: int, **fields: object) -> dict[str, object]:
+    """What the fake tells of a GPU; an NVMLError in a field's place is raised."""
+    told: dict[str, object] = {
+        "Name": "NVIDIA H100 80GB HBM3",
+        "UUID": f"GPU-{index}",
+        "MemoryInfo": SimpleNamespace(total=80 * 2**30),
+        "MaxClockInfo": 1980,
+        "MaxPcieLinkGeneration": 5,
+        "MaxPcieLinkWidth": 16,
+        "UtilizationRates": SimpleNamespace(gpu=0),
+    }
+    return told | fields
+
+
+def install(
+    monkeypatch: pytest.MonkeyPatch,
+    *told: dict[str, object] | NVMLError,
+    fails_at_init: Exception | None = None,
+    driver: object = "550.54.15",
+) -> ModuleType:
+    """Make `import pynvml` give a fake that tells of these GPUs; an error is one that is lost."""
+    fake: Any = ModuleType("pynvml")
+
+    def init() -> None:
+        if fails_at_init is not None:
+            raise fails_at_init
+
+    def handle(index: int) -> dict[str, object]:
+        found = told[index]
+        if isinstance(found, NVMLError):
+            raise found
+        return found
+
+    def field(name: str) -> Callable[..., object]:
+        def ask(of: dict[str, object], *arguments: object) -> object:
+            value = of[name]
+            if isinstance(value, Exception):
+                raise value
+            return value
+
+        return ask
+
+    fake.NVMLError, fake.NVML_CLOCK_SM = NVMLError, 1
+    fake.nvmlInit, fake.nvmlShutdown = init, lambda: None
+    fake.nvmlSystemGetDriverVersion = lambda: driver
+    fake.nvmlDeviceGetCount = lambda: len(told)
+    fake.nvmlDeviceGetHandleByIndex = handle
+    for name in gpu(0):
+        setattr(fake, f"nvmlDeviceGet{name}", field(name))
+    monkeypatch.setitem(sys.modules, "pynvml", fake)
+    return fake

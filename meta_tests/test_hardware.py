@@ -1,0 +1,140 @@
+"""What the machine tells of itself: GPUs through NVML, and what its CPU computes."""
+
+from __future__ import annotations
+
+import sys
+import threading
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from meta_tests.fake_nvml import NVMLError, gpu, install
+from mlperf_suite import hardware
+from mlperf_suite.hardware import Gpu, choose_precision, cpu_computes_bf16, gpu_busy, gpus
+
+
+@pytest.mark.parametrize("count", [0, 1, 8])
+def test_every_gpu_is_told_of(monkeypatch: pytest.MonkeyPatch, count: int) -> None:
+    install(monkeypatch, *map(gpu, range(count)))
+    assert gpus() == tuple(
+        Gpu("NVIDIA H100 80GB HBM3", f"GPU-{i}", "550.54.15", 80 * 2**30, 1980, 5, 16)
+        for i in range(count)
+    )
+
+
+def test_no_library_no_gpus(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "pynvml", None)
+    assert gpus() == ()
+    assert gpu_busy() is None
+
+
+@pytest.mark.parametrize("error", [NVMLError("no driver"), OSError("libnvidia-ml.so.1")])
+def test_no_driver_no_gpus(monkeypatch: pytest.MonkeyPatch, error: Exception) -> None:
+    install(monkeypatch, gpu(0), fails_at_init=error)
+    assert gpus() == ()
+    assert gpu_busy() is None
+
+
+def test_a_gpu_that_is_lost_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    install(monkeypatch, gpu(0), NVMLError("GPU is lost"), gpu(2, Name=NVMLError("lost")), gpu(3))
+    assert [one.uuid for one in gpus()] == ["GPU-0", "GPU-3"]
+
+
+def test_what_a_driver_does_not_tell_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    unknown = NVMLError("Not Supported")
+    install(monkeypatch, gpu(0, MemoryInfo=unknown, MaxPcieLinkWidth=unknown))
+    (found,) = gpus()
+    assert (found.memory_bytes, found.pcie_lanes) == (None, None)
+    assert (found.max_clock_mhz, found.pcie_generation) == (1980, 5)
+
+
+def test_older_bindings_give_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
+    install(monkeypatch, gpu(0, Name=b"Tesla T4", UUID=b"GPU-x"), driver=b"450.1")
+    (found,) = gpus()
+    assert (found.name, found.uuid, found.driver) == ("Tesla T4", "GPU-x", "450.1")
+
+
+def test_a_driver_that_never_answers_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    answers = threading.Event()
+    fake = install(monkeypatch, gpu(0))
+    fake.nvmlDeviceGetCount = answers.wait
+    monkeypatch.setattr(hardware, "_NVML_PATIENCE_S", 0.1)
+    try:
+        assert gpus() == ()
+    finally:
+        answers.set()
+
+
+@pytest.mark.parametrize(("used", "busy"), [((0, 0), False), ((0, 1), True), ((), None)])
+def test_one_gpu_that_computes_is_enough(
+    monkeypatch: pytest.MonkeyPatch, used: tuple[int, ...], busy: bool | None
+) -> None:
+    told = [gpu(i, UtilizationRates=SimpleNamespace(gpu=share)) for i, share in enumerate(used)]
+    install(monkeypatch, *told)
+    assert gpu_busy() is busy
+
+
+def test_work_that_a_driver_does_not_tell_of_is_unknown(monkeypatch: pytest.MonkeyPatch) -> None:
+    install(monkeypatch, gpu(0), gpu(1, UtilizationRates=NVMLError("Not Supported")))
+    assert gpu_busy() is None
+
+
+_CPUINFO = "processor\t: 0\nmodel name\t: a CPU\nflags\t\t: fpu sse4_1 avx2 {}\n\n"
+
+
+def cpuinfo(folder: Path, *flags: str) -> Path:
+    file = folder / "cpuinfo"
+    file.write_text(_CPUINFO.format(" ".join(flags)) * 2)
+    return file
+
+
+@pytest.mark.parametrize(
+    ("flags", "able"),
+    [
+        ((), False),
+        (("avx512f", "avx512_vnni"), False),
+        (("avx512_bf16",), True),
+        (("amx_bf16", "avx512_bf16"), True),
+    ],
+)
+def test_bf16_follows_from_the_cpus_flags(
+    tmp_path: Path, flags: tuple[str, ...], able: bool
+) -> None:
+    found, why = cpu_computes_bf16(cpuinfo(tmp_path, *flags), {})
+    assert found is able
+    assert all(flag in why for flag in flags if "bf16" in flag)
+
+
+@pytest.mark.parametrize(
+    ("limit", "able"),
+    [
+        ("AVX2", False),
+        ("avx512_core", False),
+        ("AVX512_CORE_VNNI", False),
+        ("AVX512_CORE_BF16", True),
+        ("AVX512_CORE_AMX", True),
+        ("ALL", True),
+        ("", True),
+    ],
+)
+def test_onednn_can_be_kept_from_bf16(tmp_path: Path, limit: str, able: bool) -> None:
+    found, why = cpu_computes_bf16(cpuinfo(tmp_path, "avx512_bf16"), {"ONEDNN_MAX_CPU_ISA": limit})
+    assert found is able
+    assert able or f"ONEDNN_MAX_CPU_ISA={limit}" in why
+
+
+def test_a_machine_without_cpuinfo_computes_no_bf16(tmp_path: Path) -> None:
+    assert cpu_computes_bf16(tmp_path / "none", {})[0] is False
+
+
+def test_auto_takes_what_the_hardware_computes() -> None:
+    able, unable = (lambda: (True, "it has")), (lambda: (False, "it has not"))
+    assert choose_precision("auto", True, able).value == "bf16"
+    assert choose_precision("auto", True, unable).value == "fp32"
+    assert choose_precision("auto", True, unable).why == "auto: it has not"
+    assert choose_precision("auto", False, unable).value == "auto"
+    for asked in ("bf16", "fp16", "fp32"):
+        for on_cpu in (True, False):
+            chosen = choose_precision(asked, on_cpu, unable)  # type: ignore[arg-type]
+            assert (chosen.value, chosen.why) == (asked, "as asked")

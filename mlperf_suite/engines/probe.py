@@ -1,0 +1,171 @@
+"""How fast an engine is on this machine, from a few seconds of work, to plan a run's length by.
+
+Outside LoadGen, and no measurement of anything: a prediction for the plan, right within a few
+tenths.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from mlperf_suite.benchmarks.definition import Generation
+from mlperf_suite.engines.protocol import SILENCE_S, Engine, Request
+from mlperf_suite.engines.watch import Watch
+from mlperf_suite.errors import EngineError
+
+PROBE_S = 5.0
+"""What a probe may take, in s, where the machine is not so slow that its least takes longer."""
+_FIRST_TOKENS = 4
+_BATCHES = (64, 32, 16, 8, 4, 2)
+_LEAST_TOKENS, _MOST_TOKENS = 5, 32
+_PREFILL_SHARE, _DECODE_SHARE = 0.5, 0.15
+
+
+@dataclass(frozen=True, slots=True)
+class Speed:
+    """How long an engine takes.
+
+    `prefill_s` for each token of a prompt. A decode step of B requests, which makes one token of
+    each, takes `step_s` + B x `request_s`. `at_once`: the most requests in a step, None where no
+    limit is known. `probe_s`: how long finding this out took.
+    """
+
+    prefill_s: float
+    step_s: float
+    request_s: float
+    at_once: int | None = None
+    probe_s: float = 0.0
+
+    def batch_s(self, prompt_tokens: Sequence[int], answer_tokens: float) -> float:
+        """Seconds for requests that are given all at once, as in Offline.
+
+        `prompt_tokens`: the length of each prompt. `answer_tokens`: the mean of their answers.
+        Each token of each answer has its share of a step; the steps are as many as one answer
+        has tokens, times the rounds that it takes where not all fit into a step.
+        """
+        count = len(prompt_tokens)
+        rounds = max(1.0, count / self.at_once) if self.at_once else 1.0
+        steps_s = self.step_s * rounds * answer_tokens
+        decoded = count * max(0.0, answer_tokens - 1)
+        return self.prefill_s * sum(prompt_tokens) + steps_s + self.request_s * decoded
+
+    def one_s(self, prompt_tokens: int, answer_tokens: float) -> float:
+        """Seconds for one request alone, as in SingleStream."""
+        return self.batch_s([prompt_tokens], answer_tokens)
+
+
+def probe(
+    engine: Engine,
+    prompts: Sequence[Sequence[int]],
+    generation: Generation,
+    budget_s: float = PROBE_S,
+    silence_s: float = SILENCE_S,
+) -> Speed:
+    """Time a prefill and a decode of two batches, on an engine that is loaded and has no work.
+
+    `prompts`: at least 16 that differ from each other, of the lengths that are to be planned for.
+    The slower the engine, the smaller the batches and the fewer the tokens. Raises ValueError
+    where there are fewer prompts, EngineError where the engine refuses one, dies or hangs.
+    """
+    if len(prompts) < 16:
+        raise ValueError(f"a probe takes at least 16 prompts, not {len(prompts)}")
+    started = time.monotonic()
+
+    def timed(first: int, count: int, tokens: int) -> _Timing:
+        # A length for all: the end of an answer must not end the batch.
+        fixed = replace(generation, max_new_tokens=tokens, min_new_tokens=tokens)
+        return _time_batch(engine, prompts[first : first + count], fixed, silence_s)
+
+    alone = timed(0, 1, _FIRST_TOKENS)
+    per_token_s = max(0.0, alone.prefill_s - alone.step_s) / alone.prompt_tokens
+    fitting = (
+        size
+        for size in _BATCHES
+        if size < len(prompts)
+        and per_token_s * sum(map(len, prompts[1 : 1 + size])) <= _PREFILL_SHARE * budget_s
+    )
+    large = next(fitting, _BATCHES[-1])
+    small = max(1, large // 4)
+    tokens = round(_DECODE_SHARE * budget_s / max(alone.step_s, 1e-6))
+    tokens = min(max(tokens, _LEAST_TOKENS), _MOST_TOKENS)
+    many, few = timed(1, large, tokens), timed(len(prompts) - small, small, tokens)
+    step_s, request_s = fit_step((small, few.step_s), (large, many.step_s))
+    at_once = engine.description.settings.get("max_num_seqs")
+    # The prompts come with a step, whose own cost is no prompt's; most of it is theirs, though.
+    prefill_s = max(many.prefill_s - step_s, many.prefill_s / 2)
+    return Speed(
+        prefill_s / many.prompt_tokens,
+        step_s,
+        request_s,
+        at_once if isinstance(at_once, int) and at_once > 0 else None,
+        time.monotonic() - started,
+    )
+
+
+def fit_step(small: tuple[int, float], large: tuple[int, float]) -> tuple[float, float]:
+    """a and b of a step that takes a + b x requests, neither below 0.
+
+    `small`, `large`: requests in a step and what it took, in s.
+    """
+    (few, few_s), (many, many_s) = small, large
+    slope = max(0.0, (many_s - few_s) / (many - few))
+    if slope * few <= few_s:
+        return (few_s - slope * few if slope else (few_s + many_s) / 2), slope
+    # The larger batch costs more than its share, as noise can have it: through the origin then.
+    return 0.0, (few * few_s + many * many_s) / (few**2 + many**2)
+
+
+@dataclass(frozen=True, slots=True)
+class _Timing:
+    """`prefill_s` until every request had its first token, `step_s` of each step after that."""
+
+    prompt_tokens: int
+    prefill_s: float
+    step_s: float
+
+
+class _Clock:
+    """A listener that keeps when the last request had its first token, and its end."""
+
+    def __init__(self, requests: int) -> None:
+        self.first_s = self.end_s = 0.0
+        self.waiting = requests
+        self.error: EngineError | None = None
+        self.done = threading.Event()
+
+    def first_token(self, tag: int, token_ids: Sequence[int]) -> None:
+        self.first_s = time.perf_counter()
+
+    def finished(self, tag: int, token_ids: Sequence[int]) -> None:
+        self.end_s = time.perf_counter()
+        self.waiting -= 1
+        if not self.waiting:
+            self.done.set()
+
+    def failed(self, tag: int, error: EngineError) -> None:
+        self.error = self.error or error
+        self.done.set()
+
+
+def _time_batch(
+    engine: Engine, prompts: Sequence[Sequence[int]], generation: Generation, silence_s: float
+) -> _Timing:
+    clock, watch = _Clock(len(prompts)), Watch(engine, silence_s)
+    # The order in which a run hands them over.
+    longest_first = sorted(prompts, key=len, reverse=True)
+    requests = [Request(tag, prompt) for tag, prompt in enumerate(longest_first)]
+    started = time.perf_counter()
+    engine.submit(requests, generation, clock, stream=True)
+    watch.wait(clock.done, lambda: clock.waiting)
+    if clock.error is not None:
+        engine.abort()
+        raise clock.error
+    steps = max(1, generation.max_new_tokens - 1)
+    return _Timing(
+        sum(map(len, prompts)),
+        max(0.0, clock.first_s - started),
+        max(0.0, clock.end_s - clock.first_s) / steps,
+    )

@@ -1,0 +1,187 @@
+"""Whether an engine that has work still does it.
+
+An answer, a first token and a step are signs of life. Where none comes, its processes tell more
+than waiting does: a stopped or ended one never answers, and neither do processes that use no CPU
+time while no GPU computes. What cannot be seen is left to a limit.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass
+
+import psutil
+
+from mlperf_suite.engines.processes import end_processes
+from mlperf_suite.engines.protocol import SILENCE_S, Engine, ProcessEngine, TracingEngine
+from mlperf_suite.errors import EngineDiedError
+from mlperf_suite.hardware import gpu_busy
+
+LOOK_S = 0.5
+"""Between two looks at the processes, in s: each costs well below a millisecond."""
+STOPPED_S = 1.5
+"""How long a process must be seen stopped or ended, in s: vLLM has its own words for an end."""
+IDLE_S = 10.0
+"""How long processes that have work may use neither CPU nor GPU, in s."""
+_GAP_S = 4.0
+"""Looks that lie further apart say nothing of what was between them: Ctrl-Z stops everything."""
+_BUSY_SHARE = 0.002
+"""Of one core's time. Threads of a process that hangs wake up now and then; one that computes, or
+waits for a device in the usual ways, uses hundreds of times as much."""
+_ENDED = ("gone", psutil.STATUS_ZOMBIE, psutil.STATUS_DEAD)
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessLook:
+    """A process at one moment. `status` as psutil names it, or "gone"; `cpu_s` since its start."""
+
+    name: str
+    status: str
+    cpu_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """What is seen of an engine at one moment.
+
+    `now_s` on any clock that does not jump. `signs`: what changes whenever the engine goes on.
+    `waiting`: requests that it was sent and has not answered. `gpu`: whether a GPU computes, None
+    where nobody can tell.
+    """
+
+    now_s: float
+    signs: Hashable
+    waiting: int
+    processes: Sequence[ProcessLook] = ()
+    gpu: bool | None = False
+
+
+class Judgement:
+    """Says of one look after another whether the engine hangs. Pure: it looks at nothing itself."""
+
+    def __init__(self, silence_s: float = SILENCE_S) -> None:
+        self._silence_s = silence_s
+        self._signs: Hashable = None
+        self._sign_s: float | None = None
+        self._seen_s = 0.0
+        self._up_s = 0.0
+        self._busy_s = 0.0
+        self._cpu_s = 0.0
+
+    def hangs(self, look: Look) -> str | None:
+        """What was seen of an engine that hangs, for a message; None where it may go on."""
+        if self._sign_s is None or look.signs != self._signs or not look.waiting:
+            self._signs, self._sign_s = look.signs, look.now_s
+            self._begin(look)
+        elif look.now_s - self._seen_s > _GAP_S:
+            self._begin(look)
+        self._seen_s = look.now_s
+        if not look.waiting:
+            return None
+        return self._stopped(look) or self._idle(look) or self._silent(look, self._sign_s)
+
+    def _begin(self, look: Look) -> None:
+        self._up_s = self._busy_s = look.now_s
+        self._cpu_s = sum(one.cpu_s for one in look.processes)
+
+    def _stopped(self, look: Look) -> str | None:
+        down = next(
+            (p for p in look.processes if p.status in (*_ENDED, psutil.STATUS_STOPPED)), None
+        )
+        if down is None:
+            self._up_s = look.now_s
+            return None
+        if look.now_s - self._up_s < STOPPED_S:
+            return None
+        state = "is stopped" if down.status == psutil.STATUS_STOPPED else "has ended"
+        return f"the engine hangs: its process {down.name} {state}"
+
+    def _idle(self, look: Look) -> str | None:
+        cpu_s = sum(one.cpu_s for one in look.processes)
+        used, elapsed = cpu_s - self._cpu_s, look.now_s - self._busy_s
+        # A process that waits for a disk uses no CPU time, and works.
+        waits = any(one.status == psutil.STATUS_DISK_SLEEP for one in look.processes)
+        working = abs(used) > _BUSY_SHARE * max(elapsed, IDLE_S) or waits or look.gpu is not False
+        if working or not look.processes:
+            self._busy_s, self._cpu_s = look.now_s, cpu_s
+            return None
+        if elapsed < IDLE_S:
+            return None
+        return f"the engine hangs: its processes have used neither CPU nor GPU for {IDLE_S:g} s"
+
+    def _silent(self, look: Look, since_s: float) -> str | None:
+        if look.now_s - since_s <= self._silence_s:
+            return None
+        return f"the engine gave no sign for {self._silence_s / 60:g} minutes"
+
+
+class Watch:
+    """Looks at an engine at work, in whatever rhythm its caller comes by."""
+
+    def __init__(self, engine: Engine, silence_s: float = SILENCE_S) -> None:
+        self._engine = engine
+        self._judgement = Judgement(silence_s)
+        self._watched = engine if isinstance(engine, ProcessEngine) else None
+        self._tracing = engine if isinstance(engine, TracingEngine) else None
+        self._looked_s = 0.0
+        self._last: tuple[Hashable, float] = (None, 0.0)
+
+    def hangs(self, signs: Hashable, waiting: int, what: str) -> str | None:
+        """Why the engine is taken for hanging, in one line; None where it may go on.
+
+        `signs`: what changes whenever the caller hears of the engine. `waiting`: how much it was
+        sent and has not answered, and `what` that is.
+        """
+        now = time.monotonic()
+        if self._watched is not None and now - self._looked_s < LOOK_S:
+            return None
+        self._looked_s = now
+        told = (signs, self._tracing.steps_made if self._tracing else 0)
+        processes = [_look_at(one) for one in self._watched.processes] if self._watched else []
+        seen = self._judgement.hangs(
+            Look(now, told, waiting, processes, self._gpu(processes, told, waiting))
+        )
+        return f"{seen} while {waiting:,} {what} waited" if seen else None
+
+    def _gpu(self, processes: Sequence[ProcessLook], told: Hashable, waiting: int) -> bool | None:
+        """Whether a GPU computes. Asked of the driver only where nothing else shows work."""
+        if self._watched is None or not self._watched.uses_gpu:
+            return False
+        (told_before, cpu_before), cpu_s = self._last, sum(one.cpu_s for one in processes)
+        self._last = (told, cpu_s)
+        moves = told != told_before or cpu_s - cpu_before > _BUSY_SHARE * IDLE_S
+        return True if moves or not waiting else gpu_busy()
+
+    def wait(self, done: threading.Event, waiting: Callable[[], int]) -> None:
+        """Wait until requests are done, `waiting` of which are not.
+
+        Raises EngineDiedError where the engine hangs, and ends it.
+        """
+        while not done.wait(LOOK_S):
+            count = waiting()
+            hangs = self.hangs(count, count, "requests")
+            if hangs:
+                self.end()
+                raise EngineDiedError(hangs)
+
+    def end(self) -> None:
+        """End the processes of an engine that hangs: closing it would wait for their answers."""
+        if self._watched is not None:
+            end_processes(self._watched.processes, patience_s=1.0)
+        self._engine.close()
+
+
+def _look_at(process: psutil.Process) -> ProcessLook:
+    try:
+        with process.oneshot():
+            name = f"{process.pid} ({process.name()})"
+            status = process.status()
+            times = process.cpu_times()
+            running = process.is_running()
+    except psutil.NoSuchProcess:
+        return ProcessLook(str(process.pid), "gone", 0.0)
+    except psutil.AccessDenied:
+        return ProcessLook(str(process.pid), "unknown", 0.0)
+    return ProcessLook(name, status if running else "gone", times.user + times.system)
