@@ -220,7 +220,7 @@ CONFIG = {
 
 def test_the_warm_up_the_plan_and_the_engines_own_words_stand_in_both_reports(run: Path) -> None:
     summary = json.loads((run / "summary.json").read_text())
-    warm_up = {"requests": 12, "tokens": 1416, "elapsed_s": 4.1, "concurrency": "all at once"}
+    warm_up = {"requests": 12, "tokens": 1416, "elapsed_s": 4.1, "what": "all at once"}
     summary["run"]["warm_up"] = {"performance": warm_up}
     summary["meta"]["samples_why"] = "as many as a smoke run's time allows"
     steps = ({"what": "load", "estimated_s": 30.0, "took_s": 21.7}, {"what": "accuracy"})
@@ -229,7 +229,7 @@ def test_the_warm_up_the_plan_and_the_engines_own_words_stand_in_both_reports(ru
     (run / "config.json").write_text(json.dumps(CONFIG))
     write_reports(run)
     page, text = ((run / name).read_text() for name in ("report.html", "report.md"))
-    said = "12 requests, all at once, 1,416 tokens in 4.1 s, not timed"
+    said = "12 requests, all at once: 1,416 tokens in 4.1 s, not timed"
     assert said in html.unescape(page)
     assert f"Warm-up of the performance run: {said}." in text
     for rows in (_Cells(page).rows, _markdown_rows(text)):
