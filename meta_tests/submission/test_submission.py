@@ -13,9 +13,9 @@ import pytest
 
 from meta_tests.made_runs import MadeRun, system_fields, write_run
 from mlperf_suite.__main__ import main
-from mlperf_suite.benchmarks.definition import LLAMA3_1_8B, LLAMA3_1_8B_EDGE, Benchmark, Scenario
+from mlperf_suite.benchmarks.definition import Benchmark, Scenario
+from mlperf_suite.benchmarks.llama3_1_8b import LLAMA3_1_8B, LLAMA3_1_8B_EDGE, OFFICIAL
 from mlperf_suite.benchmarks.rounds import ROUNDS, Round
-from mlperf_suite.benchmarks.workload import BASELINES, OFFICIAL, ROUGE_NAMES
 from mlperf_suite.engines.replay import REPLAY
 from mlperf_suite.hardware import describe_system
 from mlperf_suite.judging.judge import judge_folder
@@ -40,7 +40,7 @@ def write_result(
     meta: Change = lambda meta: None,
 ) -> Path:
     """A result folder as the suite leaves it after runs that obey every rule."""
-    folder = RunFolder(results_dir, benchmark.category, scenario.name, datetime(2026, 11, 20))
+    folder = RunFolder(results_dir, benchmark.id, scenario.name, datetime(2026, 11, 20))
     for mode in modes:
         if mode == "test06" and not benchmark.compliance_tests:
             continue
@@ -50,10 +50,14 @@ def write_result(
         run.answers = run.answers[:100]
         (logs / ACCURACY).write_text(run.accuracy_json)
     if "accuracy" in modes:
-        scores = BASELINES[benchmark.id]
-        rouge = {name: scores.rouge[name] for name in ROUGE_NAMES}
-        rouge |= {"run_gen_len": scores.gen_len, "run_gen_num": scores.gen_num}
-        (folder.accuracy / "rouge.json").write_text(json.dumps(rouge))
+        scores = {
+            one.name if one.unit == "%" else f"run_{one.name}": one.value
+            for one in benchmark.reference.expected
+        }
+        scores["run_gen_num"] = benchmark.reference.answers
+        assert benchmark.workload is not None
+        path = folder.accuracy / f"{benchmark.workload.scorer.name}.json"
+        path.write_text(json.dumps(scores))
     if "test06" in modes and benchmark.compliance_tests:
         rules = ["test06_eos", "test06_token_count"]
         rules += [] if scenario.name == "Offline" else ["test06_first_token"]
@@ -312,7 +316,7 @@ CONFIGS: dict[str, tuple[Change, str]] = {
     ),
     "longer answers": (_set("settings", "max_new_tokens", 130), "at most 130 new tokens, not 128"),
     "a prefix cache": (
-        _set("settings", "engine_args", {"enable_prefix_caching": True}),
+        _set("engine", "settings", {"enable_prefix_caching": True}),
         "a prefix cache",
     ),
     "another machine": (_set("system", "cpu", "another"), "another system than that of"),
@@ -399,6 +403,29 @@ def test_accuracy_of_an_engine_with_another_context_is_refused(tmp_path, submit)
         for mode, room in (("accuracy", 8192), ("performance", 4096))
     ]
     assert "the engine's max_model_len 8192 and 4096" in submit(runs)[1]
+
+
+def test_what_was_asked_for_does_not_matter_where_the_engine_has_no_cache(tmp_path, submit):
+    def asked(config: dict[str, Any]) -> None:
+        config["settings"]["engine_args"] = {"enable_prefix_caching": True}
+        config["engine"]["settings"] = ENGINE | {"enable_prefix_caching": False}
+
+    runs = [
+        write_result(tmp_path / "results", LLAMA3_1_8B_EDGE, scenario, config=asked)
+        for scenario in LLAMA3_1_8B_EDGE.scenarios
+    ]
+    status, said = submit(runs)
+    assert status == 0, said
+
+
+def test_a_score_that_is_not_in_the_runs_file_is_refused_by_its_name(tmp_path, submit):
+    run = write_results(tmp_path / "results", LLAMA3_1_8B_EDGE)[0]
+    scores = run / "Accuracy/rouge.json"
+    kept = {n: v for n, v in json.loads(scores.read_text()).items() if n != "rouge2"}
+    scores.write_text(json.dumps(kept))
+    (run / "checksums.json").unlink()
+    _sealed_again(run, json.loads((run / "config.json").read_text()))
+    assert "rouge2 not among the scores" in submit([run])[1]
 
 
 def test_another_time_to_load_is_the_same_engine(tmp_path, submit):
