@@ -97,7 +97,7 @@ def test_each_mode_has_its_own_pace() -> None:
     assert engine._times(200.0, 1)[1] == 200.25
     engine.run_begins("Offline TEST06", "test06")
     assert engine._times(300.0, 1) == (302.0, 302.0)
-    with pytest.raises(EngineError, match="^Offline: the replay has no pace for performance runs"):
+    with pytest.raises(EngineError, match=r"^Offline: the replay has no pace for performance runs"):
         engine.run_begins("Offline", "performance")
     engine.close()
 

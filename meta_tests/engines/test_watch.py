@@ -13,6 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from meta_tests.fake_nvml import gpu, install
+from mlperf_suite.benchmarks.definition import Generation
+from mlperf_suite.engines.batch import generate_all
 from mlperf_suite.engines.protocol import ProcessEngine
 from mlperf_suite.engines.stand_in import Delays, StandInEngine
 from mlperf_suite.engines.watch import (
@@ -24,6 +26,7 @@ from mlperf_suite.engines.watch import (
     ProcessLook,
     Watch,
 )
+from mlperf_suite.errors import EngineDiedError
 
 SLEEPS, STOPPED, ENDED = psutil.STATUS_SLEEPING, psutil.STATUS_STOPPED, psutil.STATUS_ZOMBIE
 LOOKS = 400
@@ -228,3 +231,10 @@ def test_an_engine_without_processes_has_the_limit_alone() -> None:
     assert found is not None
     assert found[1] == "the engine gave no sign for 30 minutes while 14 samples waited"
     engine.close()
+
+
+def test_requests_outside_a_run_are_watched_too() -> None:
+    engine = StandInEngine(Delays(3600), lambda prompt: [1])
+    with pytest.raises(EngineDiedError, match=r"gave no sign for 0\.01 minutes while 2 requests"):
+        generate_all(engine, [[1], [2]], Generation(), silence_s=0.6)
+    assert not engine.alive

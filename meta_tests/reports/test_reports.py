@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 
 from meta_tests.made_runs import line
 from mlperf_suite.__main__ import main
-from mlperf_suite.benchmarks.definition import LLAMA3_1_8B
-from mlperf_suite.datasets.news import NewsItem
+from mlperf_suite.benchmarks.llama3_1_8b import LLAMA3_1_8B
+from mlperf_suite.datasets.samples import Sample
 from mlperf_suite.engines.protocol import EngineTrace
 from mlperf_suite.errors import UsageError
 from mlperf_suite.loadgen.timeline import Timeline, timeline_of, write_timeline
@@ -29,7 +29,8 @@ from mlperf_suite.reports.plots import plots_of
 from mlperf_suite.reports.view import peak_line, view_of
 from mlperf_suite.reports.writing import write_reports, write_samples
 from mlperf_suite.results.kept_runs import read_entries, trends_of
-from mlperf_suite.session.peak_search import UNBOUNDED
+from mlperf_suite.results.peak import UNBOUNDED
+from mlperf_suite.results.schema import Meta, PeakFigures, Summary
 
 OLD_RUN = Path(__file__).parent.parent / "data" / "summary_v1"
 SERVER = LLAMA3_1_8B.scenario("Server")
@@ -121,7 +122,7 @@ def test_on_a_phone_each_time_says_its_percentile_and_unit(run: Path) -> None:
 
 def test_the_answers_come_in_the_readers_order(run: Path) -> None:
     write_reports(run)
-    asked = ["valid?", "fast?", "accurate?", "run?", "not?"]
+    asked = ["valid?", "fast?", "accurate?", "run?", "Problems"]
     for name, mark in (("report.md", "## "), ("report.html", "<h2>")):
         lines = (run / name).read_text().splitlines()
         heads = [re.sub("<.*?>", "", line) for line in lines if line.startswith(mark)]
@@ -178,7 +179,7 @@ HOSTILE = '<script>alert(1)</script> & "quoted" | `code` </style><img src=x oner
 
 
 def test_what_a_model_says_is_text(run: Path) -> None:
-    items = [NewsItem(article=HOSTILE, highlights=HOSTILE)]
+    items = [Sample(input=HOSTILE, reference=HOSTILE)]
     write_samples(run / "Accuracy", [0], [HOSTILE], items)
     summary = json.loads((run / "summary.json").read_text())
     summary["meta"]["reason"] = summary["meta"]["model"] = HOSTILE
@@ -198,7 +199,7 @@ def test_what_a_model_says_is_text(run: Path) -> None:
 def test_a_summary_of_the_first_schema_is_read() -> None:
     summary = json.loads((OLD_RUN / "summary.json").read_text())
     assert summary["schema_version"] == 1
-    view = view_of(summary)
+    view = view_of(Summary.read(summary))
     assert (view.status, dict(view.speed)["tokens/s"]) == ("complete", "114.31")
     assert dict(view.projections)["requests an hour"] == "3,415"
 
@@ -213,8 +214,9 @@ _PARTS = dict.fromkeys(("meta", "system", "run", "verdicts", "logs", "regression
 
 @given(st.fixed_dictionaries({}, optional=_PARTS))
 def test_no_summary_breaks_a_report(summary: dict[str, Any]) -> None:
-    assert report_markdown(summary).startswith("# ")
-    assert report_html(summary).startswith("<!doctype html>")
+    read = Summary.read(summary)
+    assert report_markdown(read).startswith("# ")
+    assert report_html(read).startswith("<!doctype html>")
 
 
 _FIGURES = dict.fromkeys(("tokens_per_sec", "samples_per_sec", "ttft_ms", "repeats"), _JSON)
@@ -222,7 +224,8 @@ _FIGURES = dict.fromkeys(("tokens_per_sec", "samples_per_sec", "ttft_ms", "repea
 
 @given(st.fixed_dictionaries({}, optional=_FIGURES))
 def test_no_figure_breaks_a_report(performance: dict[str, Any]) -> None:
-    text = report_markdown({"run": {"performance": performance, "accuracy": performance}})
+    content = {"run": {"performance": performance, "accuracy": performance}}
+    text = report_markdown(Summary.read(content))
     assert "## How fast?" in text and "## How accurate?" in text
 
 
@@ -326,7 +329,7 @@ def _change(run: Path, **meta: Any) -> None:
 
 @pytest.mark.parametrize(
     ("name", "other"),
-    [("benchmark", "llama3.1-8b-edge"), ("category", "edge"), ("scenario", "Offline")],
+    [("benchmark", "llama3.1-8b-edge"), ("scenario", "Offline")],
 )
 def test_a_run_of_another_kind_has_figures_and_no_change(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str, other: str
@@ -408,16 +411,17 @@ def test_a_wrong_command_is_one_line(
 
 
 def test_a_search_is_in_every_report() -> None:
-    summary = {"meta": {"status": "complete"}, "peak": {"peak_qps": 372.5, "runs": 6}}
+    summary = Summary(meta=Meta(status="complete"), peak=PeakFigures(372.5, runs=6))
     for text in (report_markdown(summary, None), report_html(summary, None, [], [])):
         assert "highest valid rate, queries/s" in text and "372.5" in text
         assert "at least" not in text
-    assert peak_line(summary["peak"]).startswith("Highest valid rate: 372.5 queries/s, confirmed")
+    assert summary.peak is not None
+    assert peak_line(summary.peak).startswith("Highest valid rate: 372.5 queries/s, confirmed")
 
 
 def test_a_search_in_which_no_rate_failed_says_at_least_everywhere() -> None:
-    peak = {"peak_qps": 372.5, "bounded": False, "runs": 13}
-    summary = {"meta": {"status": "complete"}, "peak": peak}
+    peak = PeakFigures(372.5, bounded=False, runs=13)
+    summary = Summary(meta=Meta(status="complete"), peak=peak)
     for text in (report_markdown(summary, None), report_html(summary, None, [], [])):
         assert "at least 372.5" in text and UNBOUNDED in text
     assert peak_line(peak) == (

@@ -31,8 +31,7 @@ def _metrics(runs: Sequence[BaselineRun]) -> list[tuple[Metric, list[float | Non
 
 def _status(run: BaselineRun) -> str:
     meta = run.summary.meta
-    status = meta.status or "?"
-    return f"{status}: {meta.reason}" if meta.reason else status
+    return f"{meta.status}: {meta.reason}" if meta.reason else meta.status
 
 
 def _failed_rules(run: BaselineRun) -> list[str]:

@@ -44,7 +44,7 @@ _COLOURS = {
 
 def closing_table(summary: Summary, folder: Path) -> RenderableType:
     """A run's summary for a person who looks at a terminal."""
-    meta, status = summary.meta, summary.meta.status or "unknown"
+    meta, status = summary.meta, summary.meta.status
     parts: list[RenderableType] = [
         Text.assemble((meta.label or "", "bold"), ", ", (status, _COLOURS.get(status, ""))),
         Text(f"{meta.benchmark}, model {meta.model}, data {meta.dataset}, round {meta.round}"),

@@ -60,7 +60,7 @@ class View:
     system: list[Row] = field(default_factory=list)
     plan: list[tuple[str, str, str]] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
-    rules: list[Verdict] = field(default_factory=list)
+    rules: tuple[Verdict, ...] = ()
     files: list[str] = field(default_factory=list)
 
 
@@ -96,7 +96,7 @@ def view_of(summary: Summary, config: Config | None = None) -> View:
     return View(
         title=" ".join(words),
         label=meta.label or "",
-        status=meta.status or "unknown",
+        status=meta.status,
         standing=standing,
         valid=valid,
         headline=[*_peak(summary.peak), *_headline(meta, performance)],
@@ -179,9 +179,8 @@ def peak_line(peak: PeakFigures) -> str:
 def warm_up_line(warm_up: WarmUpFigures) -> str:
     """What was sent before a run, in a few words."""
     requests, tokens = _count(warm_up.requests, "request"), _count(warm_up.tokens, "token")
-    at_once = f" ({warm_up.concurrency:,} at once)" if warm_up.concurrency else ""
-    what = f" of {warm_up.what}" if warm_up.what else ""
-    return f"{requests}{what}{at_once}, {tokens} in {warm_up.elapsed_s:,.1f} s, not timed"
+    what = f", {warm_up.what}" if warm_up.what else ""
+    return f"{requests}{what}: {tokens} in {warm_up.elapsed_s:,.1f} s, not timed"
 
 
 def _warm_ups(warm_ups: Mapping[str, WarmUpFigures]) -> list[str]:

@@ -16,7 +16,7 @@ from mlperf_suite.reports.mmlu_report import mmlu_html, mmlu_markdown
 from mlperf_suite.reports.plots import plots_of
 from mlperf_suite.reports.view import scenario_of
 from mlperf_suite.results.baseline import MMLU_KIND
-from mlperf_suite.results.metrics import performance_metrics
+from mlperf_suite.results.metrics import performance_figures
 from mlperf_suite.results.run_folder import (
     SUMMARY_JSON,
     read_config,
@@ -24,7 +24,7 @@ from mlperf_suite.results.run_folder import (
     read_summary,
     write_json,
 )
-from mlperf_suite.results.schema import Summary
+from mlperf_suite.results.schema import Config, Summary
 
 SAMPLES_JSON = "samples.json"
 _SAMPLES = 3
@@ -60,7 +60,7 @@ def refresh_figures(folder: Path) -> None:
         return
     elapsed_s, tokens = old.duration_s or 0.0, old.total_new_tokens or 0
     timeline = read_timeline(folder / "Performance")
-    figures = performance_metrics(scenario, detail, elapsed_s, tokens, timeline)
+    figures = performance_figures(scenario, detail, elapsed_s, tokens, timeline)
     run = replace(summary.run, performance=replace(figures, repeats=old.repeats))
     write_json(folder / SUMMARY_JSON, replace(summary, run=run).as_json())
 
@@ -78,7 +78,7 @@ def write_reports(folder: Path) -> None:
     Raises UsageError where there is no summary.json that can be read, OSError where the folder
     cannot be written.
     """
-    summary, config = _summary(folder), read_config(folder)
+    summary, config = _summary(folder), Config.read(read_config(folder))
     if summary.meta.kind == MMLU_KIND:
         _write_mmlu(folder, summary)
         return
@@ -87,7 +87,7 @@ def write_reports(folder: Path) -> None:
         plot.png(folder / "plots" / f"{plot.name}.png")
     if plots:
         names = {f"plots/{plot.name}.png" for plot in plots} | set(summary.plots)
-        summary = replace(summary, plots=sorted(names))
+        summary = replace(summary, plots=tuple(sorted(names)))
         write_json(folder / SUMMARY_JSON, summary.as_json())
     (folder / "report.md").write_text(report_markdown(summary, config), encoding="utf-8")
     html = report_html(summary, config, plots, _samples(folder))

@@ -43,7 +43,7 @@ class BaselineRun:
     @property
     def config(self) -> Config | None:
         """The run's config.json, None where the baseline is a summary alone."""
-        return read_config(self.folder) if self.folder else None
+        return Config.read(read_config(self.folder)) if self.folder else None
 
     def check(self, current: Summary, config: Config | None = None) -> None:
         """Raise UsageError that names what differs between this baseline and a run.
@@ -78,7 +78,7 @@ class BaselineRun:
 
         `folder`: the run's own, where its config.json and its answers' scores are.
         """
-        config = read_config(folder)
+        config = Config.read(read_config(folder))
         refused = None if allow_different else self._refused(current, config)
         changes: list[Change] = []
         if refused is None:
@@ -89,9 +89,9 @@ class BaselineRun:
             baseline_started=self.summary.meta.started,
             max_regression=max_regression,
             refused=refused,
-            different=self._differences(current, config) if allow_different else [],
+            different=tuple(self._differences(current, config)) if allow_different else (),
             note=_target_note(self.summary, current),
-            metrics=[change.figures for change in changes],
+            metrics=tuple(change.figures for change in changes),
         )
 
 
@@ -207,8 +207,7 @@ def _answers(folder: Path) -> tuple[object, _AnswerScores]:
         contextlib.suppress(OSError, ValueError, KeyError, csv.Error),
         (folder / "samples.csv").open(newline="", encoding="utf-8") as rows,
     ):
-        config = read_config(folder)
-        fingerprint = config.dataset.sha256 if config else None
+        fingerprint = Config.read(read_config(folder)).dataset.sha256
         found[MMLU] = {
             (row["subject"], row["question_id"]): 100.0 * (row["correct"] in ("1", "True", "true"))
             for row in csv.DictReader(rows)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from mlperf_suite.results.run_folder import read_summary, run_folders
-from mlperf_suite.results.schema import RepeatFigures, ScoreFigures, Summary
+from mlperf_suite.results.schema import UNKNOWN, RepeatFigures, ScoreFigures, Summary
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +62,7 @@ def _entry(name: str, summary: Summary) -> Entry:
     outcomes = [one.outcome for one in summary.regression.metrics] if summary.regression else []
     return Entry(
         name=name,
-        status=meta.status or "no summary",
+        status="no summary" if meta.status == UNKNOWN else meta.status,
         model=meta.model or "?",
         label=meta.label or "",
         kind=meta.title or "?",

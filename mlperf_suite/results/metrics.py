@@ -40,7 +40,7 @@ def _percentiles(detail: DetailLog, key: str) -> Percentiles | None:
     return values or None
 
 
-def performance_metrics(
+def performance_figures(
     scenario: Scenario,
     detail: DetailLog,
     elapsed_s: float,
@@ -71,10 +71,10 @@ def performance_metrics(
         metric=MetricFigure(scenario.metric, detail.number(scenario.metric), scenario.metric_unit),
         early_stopping=early_stopping(scenario, detail, timeline),
         target_qps=detail.number("effective_target_qps"),
-        blocks=timeline.blocks() if timeline else {},
+        blocks={name: tuple(of) for name, of in timeline.blocks().items()} if timeline else {},
     )
 
 
-def repeated_metrics(figures: PerformanceFigures) -> RepeatFigures:
+def repeated_figures(figures: PerformanceFigures) -> RepeatFigures:
     """What is kept of a run that was made again."""
     return RepeatFigures(**{one.name: getattr(figures, one.name) for one in fields(RepeatFigures)})

@@ -48,8 +48,7 @@ class RunRecord:
     """
 
     verdicts: list[Verdict] = field(default_factory=list)
-    accuracy: AccuracyFigures | None = None
-    performance: PerformanceFigures | None = None
+    figures: AccuracyFigures | PerformanceFigures | None = None
     rate: float | None = None
     failure: str | None = None
     warm_up: WarmUpFigures | None = None
@@ -113,7 +112,8 @@ def summary_of(result: Result, about: About, planned: set[Mode]) -> Summary:
     """The summary of a result as it stands. `planned`: the runs that the user selected of it."""
     finished = {mode for mode, run in result.runs.items() if run.verdicts}
     runs = result.runs
-    accuracy, performance = runs.get("accuracy"), runs.get("performance")
+    figures = {mode: run.figures for mode, run in runs.items()}
+    accuracy, performance = figures.get("accuracy"), figures.get("performance")
     return Summary(
         meta=Meta(
             category=result.benchmark.category,
@@ -134,13 +134,13 @@ def summary_of(result: Result, about: About, planned: set[Mode]) -> Summary:
         ),
         system=dict(about.system),
         run=Run(
-            accuracy=accuracy.accuracy if accuracy else None,
-            performance=performance.performance if performance else None,
+            accuracy=accuracy if isinstance(accuracy, AccuracyFigures) else None,
+            performance=performance if isinstance(performance, PerformanceFigures) else None,
             warm_up={str(mode): run.warm_up for mode, run in runs.items() if run.warm_up},
         ),
         peak=result.search.found if result.search else None,
-        plan=list(about.plan),
-        verdicts=result.verdicts,
+        plan=tuple(about.plan),
+        verdicts=tuple(result.verdicts),
         logs=_files(result, "mlperf_log_*"),
         plots=_files(result, "plots/*"),
     )
@@ -159,9 +159,9 @@ def _status(result: Result, unfinished: set[Mode]) -> str:
     return "invalid" if broken else "complete"
 
 
-def _files(result: Result, pattern: str) -> list[str]:
+def _files(result: Result, pattern: str) -> tuple[str, ...]:
     root = result.folder.path
-    return sorted(str(p.relative_to(root)) for p in root.rglob(pattern) if p.is_file())
+    return tuple(sorted(str(p.relative_to(root)) for p in root.rglob(pattern) if p.is_file()))
 
 
 def accuracy_figures(
@@ -177,7 +177,7 @@ def accuracy_figures(
     the data. `passed`: what the accuracy rules say.
     """
     errors = scores.standard_errors
-    figures = []
+    figures: list[ScoreFigures] = []
     for score in scores.scores:
         expected = reference.of(score.name) if reference else None
         figures.append(
@@ -191,7 +191,7 @@ def accuracy_figures(
                 standard_error=errors.get(score.name),
             )
         )
-    return AccuracyFigures(total_samples, passed, figures)
+    return AccuracyFigures(total_samples, passed, tuple(figures))
 
 
 def _rounded(value: float | None) -> float | None:

@@ -17,7 +17,7 @@ from typing import Any
 from mlperf_suite.benchmarks.definition import SCENARIOS
 from mlperf_suite.benchmarks.registry import BENCHMARKS
 from mlperf_suite.errors import UsageError
-from mlperf_suite.results.schema import CATEGORY_BENCHMARKS, MMLU, Config, Summary
+from mlperf_suite.results.schema import CATEGORY_BENCHMARKS, MMLU, Summary
 from mlperf_suite.secrets import scrub
 
 SUMMARY_JSON, CONFIG_JSON = "summary.json", "config.json"
@@ -197,10 +197,9 @@ def read_summary(folder: Path) -> Summary | None:
     return None if content is None else Summary.read(content)
 
 
-def read_config(folder: Path) -> Config | None:
-    """A run's config.json, or None where there is none that can be read."""
-    content = read_object(folder / CONFIG_JSON)
-    return None if content is None else Config.read(content)
+def read_config(folder: Path) -> dict[str, Any] | None:
+    """A run's config.json as it is, or None where there is none that can be read."""
+    return read_object(folder / CONFIG_JSON)
 
 
 def read_object(path: Path) -> dict[str, Any] | None:

@@ -31,6 +31,8 @@ MMLU = "mmlu"
 """What meta.benchmark of an MMLU run is; it has neither category nor scenario."""
 CATEGORY_BENCHMARKS = {"datacenter": "llama3.1-8b", "edge": "llama3.1-8b-edge"}
 """The benchmark that a category stood for, when each had one."""
+UNKNOWN = "unknown"
+"""The status of a run that does not say."""
 Outcome = Literal["regressed", "improved", "unchanged", "cannot tell"]
 Percentiles = dict[str, float]
 """By the percentile's name (p50, p99.9), a time in ms."""
@@ -59,7 +61,7 @@ class Meta:
     label: str | None = None
     started: str | None = None
     node_name: str | None = None
-    status: str | None = None
+    status: str = UNKNOWN
     reason: str | None = None
 
     @property
@@ -100,7 +102,7 @@ class AccuracyFigures:
 
     total_samples: int | None = None
     passed: bool | None = None
-    scores: list[ScoreFigures] = field(default_factory=list)
+    scores: tuple[ScoreFigures, ...] = ()
 
     def score(self, name: str) -> ScoreFigures | None:
         """The score of that name, None where there is none."""
@@ -179,8 +181,8 @@ class PerformanceFigures(RepeatFigures):
     metric: MetricFigure | None = None
     early_stopping: EarlyStopping | None = None
     target_qps: float | None = None
-    blocks: dict[str, list[float]] = field(default_factory=dict)
-    repeats: list[RepeatFigures] = field(default_factory=list)
+    blocks: dict[str, tuple[float, ...]] = field(default_factory=dict)
+    repeats: tuple[RepeatFigures, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,13 +217,12 @@ class MmluFigures(MmluScore):
 
 @dataclass(frozen=True, slots=True)
 class WarmUpFigures:
-    """What was sent before a run, untimed. `concurrency`: how many requests at once; `what`: what
-    they were, in words."""
+    """What was sent before a run, untimed. `tokens`: of the answers; `what`: what was sent and in
+    which way, in words."""
 
     requests: int = 0
     tokens: int = 0
     elapsed_s: float = 0.0
-    concurrency: int = 0
     what: str = ""
 
 
@@ -305,9 +306,9 @@ class RegressionFigures:
     baseline_started: str | None = None
     max_regression: float | None = None
     refused: str | None = None
-    different: list[str] = field(default_factory=list)
+    different: tuple[str, ...] = ()
     note: str | None = None
-    metrics: list[ChangeFigures] = field(default_factory=list)
+    metrics: tuple[ChangeFigures, ...] = ()
 
     def of(self, metric: str) -> ChangeFigures | None:
         """What became of the metric of that name."""
@@ -326,11 +327,11 @@ class Summary:
     system: dict[str, Any] = field(default_factory=dict)
     run: Run = field(default_factory=Run)
     peak: PeakFigures | None = None
-    plan: list[PlanRow] = field(default_factory=list)
-    verdicts: list[Verdict] = field(default_factory=list)
+    plan: tuple[PlanRow, ...] = ()
+    verdicts: tuple[Verdict, ...] = ()
     regression: RegressionFigures | None = None
-    logs: list[str] = field(default_factory=list)
-    plots: list[str] = field(default_factory=list)
+    logs: tuple[str, ...] = ()
+    plots: tuple[str, ...] = ()
 
     @classmethod
     def read(cls, content: object) -> Summary:

@@ -22,8 +22,8 @@ _Reader = Callable[[object], Any]
 def read(kind: type[T], content: object) -> T | None:
     """A dataclass from a JSON value; None where it is no object, empty, or lacks what it needs.
 
-    Fields may be of str, bool, int, float (finite ones), Any, Literal, a dataclass, a list or a
-    dict of strings of these, or one of them or None.
+    Fields may be of str, bool, int, float (finite ones), Any, Literal, a dataclass, a tuple of
+    any length or a dict of strings of these, or one of them or None.
     """
     target: Any = kind
     found = _reader(target)(content)
@@ -53,8 +53,8 @@ def _reader(hint: Any) -> _Reader:
     if origin in (Union, types.UnionType):
         (inner,) = (one for one in arguments if one is not type(None))
         return _optional(_reader(inner))
-    if origin is list:
-        return _list(_reader(arguments[0]))
+    if origin is tuple:
+        return _tuple(_reader(arguments[0]))
     if origin is dict:
         return _dict(_reader(arguments[1]))
     if origin is Literal:
@@ -72,13 +72,13 @@ def _optional(inner: _Reader) -> _Reader:
     return read_optional
 
 
-def _list(inner: _Reader) -> _Reader:
-    def read_list(value: object) -> Any:
+def _tuple(inner: _Reader) -> _Reader:
+    def read_tuple(value: object) -> Any:
         if not isinstance(value, list):
             return _ABSENT
-        return [found for found in map(inner, value) if found is not _ABSENT]
+        return tuple(found for found in map(inner, value) if found is not _ABSENT)
 
-    return read_list
+    return read_tuple
 
 
 def _dict(inner: _Reader) -> _Reader:

@@ -34,7 +34,7 @@ from mlperf_suite.results.record import (
     scorer_json,
 )
 from mlperf_suite.results.run_folder import write_json
-from mlperf_suite.results.schema import PerformanceFigures, WarmUpFigures
+from mlperf_suite.results.schema import RepeatFigures, WarmUpFigures
 from mlperf_suite.scorers.protocol import Answer, Scores
 from mlperf_suite.session.engines import Engines
 from mlperf_suite.session.inputs import Inputs
@@ -230,7 +230,9 @@ class Executor:
         prompts = warm_up_prompts(self._inputs.prompts(result.benchmark), requests)
         generation = self._inputs.generation(result.benchmark)
         rate = float(rate_qps) if rate_qps and result.scenario.limits else None
-        return warm_up(engine, prompts, generation, result.scenario, rate)
+        return warm_up(
+            engine, prompts, generation, result.scenario, rate, self._settings.engine_silence
+        )
 
     def _load_plan(self, key: RunKey, result: Result, engine: Engine) -> LoadPlan:
         benchmark, scenario = result.benchmark, result.scenario
@@ -285,8 +287,8 @@ class Executor:
             )
             if result.scenario.name == "Offline" and figures.samples_per_sec:
                 self._pace.offline_rates[benchmark.id] = figures.samples_per_sec
-            record.figures = dataclasses.replace(
-                figures, repeats=tuple(self._repeats(key, result, record))
+            record.performance = dataclasses.replace(
+                figures, repeats=list(self._repeats(key, result, record))
             )
         elif scores is not None:
             self._keep_scores(result, record, facts, scores)
@@ -296,7 +298,7 @@ class Executor:
     ) -> None:
         scorer = self._inputs.workload(result.benchmark).scorer
         strict, folder = facts.high_accuracy, result.folder.accuracy
-        record.figures = accuracy_figures(
+        record.accuracy = accuracy_figures(
             scores,
             facts.reference,
             strict,
@@ -307,9 +309,7 @@ class Executor:
         data = self._inputs.samples(result.benchmark)
         write_answer_scores(folder, scorer.name, scores.per_answer, data.sha256)
 
-    def _repeats(
-        self, key: RunKey, result: Result, record: RunRecord
-    ) -> Iterator[PerformanceFigures]:
+    def _repeats(self, key: RunKey, result: Result, record: RunRecord) -> Iterator[RepeatFigures]:
         """The same run made again as often as --repeat says; what is judged is the first."""
         for number in range(2, self._settings.repeat + 1):
             run = self._load_run(key, result, record, number)

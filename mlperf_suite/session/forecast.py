@@ -14,7 +14,7 @@ from mlperf_suite.engines.probe import Speed
 from mlperf_suite.hardware import cpu_computes_bf16
 from mlperf_suite.loadgen.load_plan import SMOKE
 from mlperf_suite.results.record import RunKey
-from mlperf_suite.results.run_folder import read_config, run_folders
+from mlperf_suite.results.run_folder import CONFIG_JSON, read_object, run_folders
 from mlperf_suite.session import estimate
 from mlperf_suite.session.estimate import Lengths
 from mlperf_suite.session.plan import Plan, SearchKey, Step, plan_session
@@ -38,7 +38,7 @@ def planned(
 ) -> Plan:
     """The plan of a session under these settings."""
     wanted, searches = list(wanted), list(searches)
-    ids = {key.benchmark for key in [*wanted, *searches]}
+    ids = {key.benchmark for key in wanted} | {key.benchmark for key in searches}
     return plan_session(
         wanted,
         searches,
@@ -77,7 +77,7 @@ def _earlier_speed(settings: Settings) -> tuple[Speed | None, str]:
     asked = settings.as_json()
     folders = run_folders(settings.results_dir) if settings.results_dir.is_dir() else []
     for folder in folders:
-        config: Mapping[str, Any] = read_config(folder) or {}
+        config: Mapping[str, Any] = read_object(folder / CONFIG_JSON) or {}
         stand_in = (config.get("engine") or {}).get("stand_in", True)
         if stand_in or not may_be_of(config, asked):
             continue

@@ -10,7 +10,7 @@ import json
 import statistics
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
@@ -24,19 +24,13 @@ from mlperf_suite.engines.protocol import Engine
 from mlperf_suite.engines.scoring import ScoringEngine
 from mlperf_suite.errors import RunError, SuiteError
 from mlperf_suite.hardware import describe_system
-from mlperf_suite.session.engines import Engines
-from mlperf_suite.session.executor import Made
-from mlperf_suite.session.inputs import Inputs
-from mlperf_suite.session.plan import MmluKey
-from mlperf_suite.session.recorder import Baselines, label_of, publish
-from mlperf_suite.mmlu.evaluation import Sample, Scores, evaluate
+from mlperf_suite.mmlu.evaluation import Accuracy, Sample, Scores, evaluate
 from mlperf_suite.mmlu.journal import JOURNAL_NAME, Journal, Key, read_journal
 from mlperf_suite.mmlu.mmlu_rules import judge_mmlu
 from mlperf_suite.mmlu.score_files import write_details, write_scores
 from mlperf_suite.mmlu.shares import Shares, split
 from mlperf_suite.reports.mmlu_report import mmlu_html, mmlu_markdown
 from mlperf_suite.results.baseline import MMLU_KIND
-from mlperf_suite.results.reading import part
 from mlperf_suite.results.run_folder import (
     CONFIG_JSON,
     ENDED,
@@ -45,9 +39,13 @@ from mlperf_suite.results.run_folder import (
     read_summary,
     run_folders,
 )
+from mlperf_suite.results.schema import MMLU, Meta, MmluFigures, MmluScore, Run, Summary
+from mlperf_suite.session.engines import Engines
+from mlperf_suite.session.executor import Made
+from mlperf_suite.session.inputs import Inputs
+from mlperf_suite.session.plan import MmluKey
+from mlperf_suite.session.recorder import Baselines, label_of, publish
 
-KIND = "mmlu"
-SCHEMA_VERSION = 1
 OnProgress = Callable[[int, int, str], None]
 """Called with the questions scored, the questions in all, and the subject of the last one."""
 
@@ -115,7 +113,7 @@ class MmluRun:
 
     def maker(self, key: MmluKey) -> Made:
         """How the executor makes the score."""
-        self.folder = RunFolder(self._settings.results_dir, KIND, None, self.started)
+        self.folder = RunFolder(self._settings.results_dir, MMLU, None, self.started)
         journals: list[Journal] = []
 
         def keep(failure: str | None) -> None:
@@ -209,8 +207,9 @@ class MmluRun:
             scored = earlier / JOURNAL_NAME
             if earlier == own or not read_journal(scored, of):
                 continue
-            status = part(read_summary(earlier) or {}, "meta").get("status")
-            return 0 if status in ENDED else journal.add_from(scored, self._wanted)
+            summary = read_summary(earlier)
+            ended = summary is not None and summary.meta.status in ENDED
+            return 0 if ended else journal.add_from(scored, self._wanted)
         return 0
 
     def _score(
@@ -262,12 +261,12 @@ class MmluRun:
                 write_details(path / "details.jsonl", self.scores, self.data)
         self.folder.write(CONFIG_JSON, self._config_json())
         summary = self.summary()
-        self.folder.write(SUMMARY_JSON, summary)
+        self.folder.write(SUMMARY_JSON, summary.as_json())
         self.folder.write_text("report.md", mmlu_markdown(summary))
         self.folder.write_text("report.html", mmlu_html(summary, path))
         publish(self.folder, self.status, self._settings.keep_all, self._baselines)
 
-    def _about(self) -> dict[str, object]:
+    def _about(self) -> dict[str, Any]:
         return {
             "shots": self.shots,
             "subjects": len(self.scores.by_subject) if self.scores else 0,
@@ -305,65 +304,66 @@ class MmluRun:
             return "running"
         return "invalid" if any(v.status == "failed" for v in self.verdicts) else "complete"
 
-    def summary(self) -> dict[str, Any]:
-        """summary.json as it stands, with what the regression gate says of it."""
+    def summary(self) -> Summary:
+        """The summary as it stands, with what the regression gate says of it."""
         assert self.folder is not None
-        plot = "plots/score_by_subject.png"
-        summary = {
-            "schema_version": SCHEMA_VERSION,
-            "meta": {
-                "category": None,
-                "scenario": None,
-                "benchmark": KIND,
-                "model": self._settings.model,
-                "dataset": self.data.name,
-                "questions": self.planned,
-                "shots": self.shots,
-                "round": self._settings.round.name,
-                "profile": self._settings.profile,
-                "label": self._label,
-                "started": self.started.isoformat(timespec="seconds"),
-                "node_name": self._settings.node_name,
-                "status": self.status,
-                "reason": self.failure,
-            },
-            "system": describe_system(),
-            "run": {KIND: self._figures()},
-            "verdicts": [v.as_json() for v in self._verdicts],
-            "logs": [],
-            "plots": [plot] if (self.folder.path / plot).is_file() else [],
-        }
-        reference = self._session.references.get(MMLU_KIND)
-        if reference is not None and self.scores is not None:
-            summary["regression"] = reference.judge(
-                summary,
-                self.folder.path,
-                self._settings.max_regression,
-                allow_different=self._settings.baseline_allow_different,
-            )
-        return summary
+        settings, plot = self._settings, "plots/score_by_subject.png"
+        summary = Summary(
+            meta=Meta(
+                benchmark=MMLU,
+                model=settings.model,
+                dataset=self.data.name,
+                questions=self.planned,
+                shots=self.shots,
+                round=settings.round.name,
+                profile=settings.profile,
+                label=self._label,
+                started=self.started.isoformat(timespec="seconds"),
+                node_name=settings.node_name,
+                status=self.status,
+                reason=self.failure,
+            ),
+            system=dict(describe_system()),
+            run=Run(mmlu=self._figures()),
+            verdicts=self.verdicts,
+            plots=[plot] if (self.folder.path / plot).is_file() else [],
+        )
+        baseline = self._baselines.get(MMLU_KIND)
+        if baseline is None or self.scores is None:
+            return summary
+        judged = baseline.judge(
+            summary,
+            self.folder.path,
+            settings.max_regression,
+            allow_different=settings.baseline_allow_different,
+        )
+        return dataclasses.replace(summary, regression=judged)
 
-    def _figures(self) -> dict[str, Any] | None:
+    def _figures(self) -> MmluFigures | None:
         """The score in percent, and what was measured; rates only where all was scored now."""
         if self.scores is None:
             return None
         samples = self.scores.samples
         asked_now = len(samples) - self._resumed
-        return {
-            **self.scores.overall.as_json(),
+        return MmluFigures(
+            **asdict(_score_figures(self.scores.overall)),
             **self._about(),
-            "planned": self.planned,
-            "resumed": self._resumed,
-            "elapsed_s": self._elapsed_s,
-            "questions_per_sec": asked_now / self._elapsed_s if self._elapsed_s else None,
-            "tokens": sum(s.tokens for s in samples),
-            "cached_tokens": sum(s.cached_tokens for s in samples),
-            "latency_ms": latency_percentiles(samples),
-            "by_domain": {d: a.as_json() for d, a in self.scores.by_domain.items()},
-        }
+            planned=self.planned,
+            resumed=self._resumed,
+            elapsed_s=self._elapsed_s,
+            questions_per_sec=asked_now / self._elapsed_s if self._elapsed_s else None,
+            tokens=sum(s.tokens for s in samples),
+            cached_tokens=sum(s.cached_tokens for s in samples),
+            latency_ms=latency_percentiles(samples),
+            by_domain={d: _score_figures(a) for d, a in self.scores.by_domain.items()},
+        )
 
 
-def latency_percentiles(samples: Sequence[Sample]) -> Mapping[str, float]:
+def _score_figures(accuracy: Accuracy) -> MmluScore:
+    return MmluScore(**accuracy.as_json())
+
+
+def latency_percentiles(samples: Sequence[Sample]) -> dict[str, float]:
     """Measured latencies, in ms: p50, p90, p99 and the largest."""
     values = sorted(s.latency_ms for s in samples)
     if len(values) == 1:

@@ -14,7 +14,6 @@ from mlperf_suite.reports.peak_plot import plot_peak
 from mlperf_suite.results.peak import PeakSearch, RateTrial
 from mlperf_suite.results.record import Result, Search
 from mlperf_suite.results.run_folder import PEAK_FOLDER
-from mlperf_suite.results.schema import PeakFigures
 from mlperf_suite.session.executor import Executor, Made
 from mlperf_suite.session.inputs import Inputs
 from mlperf_suite.session.pace import Pace
@@ -80,7 +79,7 @@ class PeakRun:
         with self._executor.timed("search", key):
             search = find_peak(attempt, self._pace.server_qps(key.benchmark))
         self.found[key] = search
-        state.found = PeakFigures(search.peak_qps, search.bounded, len(search.trials))
+        state.found = search.figures
         self._write(result, search)
         title = f"{result.benchmark.id} {key.scenario}: {self._recorder.label}"
         plot_peak(search, limits, title, result.folder.path / "plots" / "peak_qps.png")

@@ -77,7 +77,7 @@ class Plan:
         return tuple(key for key in self.keys if isinstance(key, RunKey))
 
     def order_of(self, key: StepKey | None) -> int:
-        """The place of a key among the steps, for tests to be sorted by; what is none comes last."""
+        """The place of a key among the steps, for tests to be sorted by; others come last."""
         keys: Sequence[StepKey | None] = self.keys
         return keys.index(key) if key in keys else len(keys)
 
@@ -124,7 +124,8 @@ def plan_session(
     found = list(searches)
     needs: dict[StepKey, tuple[StepKey, ...]] = {}
     keys: set[RunKey] = set(asked)
-    for key in [*asked, *found]:
+    selected: list[RunKey | SearchKey] = [*asked, *found]
+    for key in selected:
         before: list[StepKey] = []
         if isinstance(key, RunKey) and key.mode == "performance":
             accuracy = RunKey(key.benchmark, key.scenario, "accuracy")
@@ -134,15 +135,15 @@ def plan_session(
             before.append(offline)
             keys.add(offline)
         needs[key] = tuple(before)
-    for key in keys - asked:
-        accuracy = RunKey(key.benchmark, key.scenario, "accuracy")
-        needs[key] = (accuracy,) if accuracy in asked else ()
+    for unasked in keys - asked:
+        accuracy = RunKey(unasked.benchmark, unasked.scenario, "accuracy")
+        needs[unasked] = (accuracy,) if accuracy in asked else ()
     steps: list[Step] = []
     if keys or found:
         steps.append(Step("load", None, "load the engine"))
-    for key in sorted(keys, key=_order):
-        why = "" if key in asked else " (for Server's rate)"
-        steps += _steps_of_run(key, repeat, warm_up, why)
+    for run in sorted(keys, key=_order):
+        why = "" if run in asked else " (for Server's rate)"
+        steps += _steps_of_run(run, repeat, warm_up, why)
     for search in sorted(found, key=lambda s: (_benchmark_order(s.benchmark), s.scenario)):
         steps.append(Step("search", search, f"{search}: at most 16 runs"))
     if mmlu:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from mlperf_suite.results.run_folder import read_config, read_summary, run_folders
+from mlperf_suite.results.run_folder import CONFIG_JSON, read_object, read_summary, run_folders
 
 SERVER_SHARE = 0.8
 RATE_HEADROOM = 1.05
@@ -55,7 +55,7 @@ def earlier_rates(results_dir: Path, benchmark: str) -> list[EarlierRate]:
         same_kind = (summary.meta.benchmark, summary.meta.scenario) == (benchmark, "Offline")
         rate = summary.run.performance.samples_per_sec
         if same_kind and summary.run.performance.valid and rate:
-            found.append(EarlierRate(rate, read_config(folder) or {}))
+            found.append(EarlierRate(rate, read_object(folder / CONFIG_JSON) or {}))
     return found
 
 

@@ -151,7 +151,7 @@ def label_of(label: str, description: EngineDescription | None) -> str:
     return STAND_IN_LABEL if description is not None and description.stand_in else label
 
 
-def publish(folder: RunFolder, status: str, keep_all: bool, baselines: Baselines) -> None:
+def publish(folder: RunFolder, status: str | None, keep_all: bool, baselines: Baselines) -> None:
     """Make a written run the latest, drop older ones of its kind where asked, renew the index."""
     folder.publish()
     if not keep_all and status in ENDED:

@@ -126,7 +126,7 @@ class Suite:
 
     @property
     def time_line(self) -> str:
-        """What the session was planned to take and what it took, in a line; empty without a plan."""
+        """What the session was planned to take and what it took; empty without an estimate."""
         both = [step for step in self.pace.expected if step in self.pace.took]
         if not both:
             return ""

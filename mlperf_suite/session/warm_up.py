@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-import threading
+import math
 import time
 from collections.abc import Sequence
 
 from mlperf_suite.benchmarks.definition import Generation, Scenario
-from mlperf_suite.engines.protocol import Engine, Request
-from mlperf_suite.errors import EngineError
+from mlperf_suite.engines.batch import Answers, requests_of
+from mlperf_suite.engines.protocol import SILENCE_S, Engine
 from mlperf_suite.results.schema import WarmUpFigures
 
 SMOKE_REQUESTS, OFFICIAL_REQUESTS = 4, 64
 _ONE_BY_ONE = 2
 """SingleStream is warm after so few: each is alone."""
-_TICK_S = 0.2
+_WAYS = {"Offline": "all at once", "SingleStream": "one after another"}
 
 
 def warm_up_prompts(prompts: Sequence[Sequence[int]], count: int) -> list[list[int]]:
@@ -35,77 +35,36 @@ def warm_up_requests(scenario: Scenario, asked: int | None, *, smoke: bool) -> i
     return SMOKE_REQUESTS if smoke else OFFICIAL_REQUESTS
 
 
-class _Counter:
-    """Hears of the answers; only how many tokens they have matters."""
-
-    def __init__(self, count: int) -> None:
-        self._left = count
-        self._lock = threading.Lock()
-        self.tokens = 0
-        self.error: EngineError | None = None
-        self.one_done = threading.Semaphore(0)
-        self.all_done = threading.Event()
-
-    def first_token(self, tag: int, token_ids: Sequence[int]) -> None:
-        """Not looked at."""
-
-    def finished(self, tag: int, token_ids: Sequence[int]) -> None:
-        with self._lock:
-            self.tokens += len(token_ids)
-            self._left -= 1
-            over = not self._left
-        self.one_done.release()
-        if over:
-            self.all_done.set()
-
-    def failed(self, tag: int, error: EngineError) -> None:
-        self.error = self.error or error
-        self.one_done.release()
-        self.all_done.set()
-
-
 def warm_up(
     engine: Engine,
     prompts: Sequence[Sequence[int]],
     generation: Generation,
     scenario: Scenario,
     rate_qps: float | None = None,
+    silence_s: float = SILENCE_S,
 ) -> WarmUpFigures:
     """Answer the prompts in the way of a scenario: at once, at a rate, or one after another.
 
-    `rate_qps`: queries/s that the run will be sent, where it is sent any. Raises EngineError.
+    `rate_qps`: queries/s that the run will be sent, where it is sent any. Raises EngineError where
+    the engine refuses one, dies or hangs.
     """
-    counter = _Counter(len(prompts))
-    requests = [Request(tag, prompt) for tag, prompt in enumerate(prompts)]
+    answers, requests = Answers(len(prompts)), requests_of(prompts)
+    way = _WAYS.get(scenario.loadgen_scenario) or f"at {rate_qps or math.inf:g} queries/s"
     started = time.monotonic()
     if scenario.loadgen_scenario == "Offline":
-        engine.submit(requests, generation, counter, stream=False)
+        engine.submit(requests, generation, answers, stream=False)
     else:
-        one_by_one = scenario.loadgen_scenario == "SingleStream"
-        for request in requests:
-            engine.submit([request], generation, counter, stream=True)
-            if one_by_one:
-                _wait_for_one(counter)
-            elif rate_qps:
-                counter.all_done.wait(1 / rate_qps)
-            if counter.error is not None:
-                break
-    while not counter.all_done.wait(_TICK_S):
-        continue
-    if counter.error is not None:
-        engine.abort()
-        raise counter.error
-    elapsed_s = time.monotonic() - started
-    concurrency = {"Offline": "all at once", "SingleStream": "one after another"}
-    at_a_rate = f"{rate_qps:g} queries/s" if rate_qps else "all at once"
+        for number, request in enumerate(requests, 1):
+            engine.submit([request], generation, answers, stream=True)
+            left = len(requests) - number
+            if scenario.loadgen_scenario == "SingleStream":
+                answers.wait(engine, silence_s, until_waiting=left)
+            elif rate_qps and left:
+                time.sleep(1 / rate_qps)
+    answers.wait(engine, silence_s)
     return WarmUpFigures(
         requests=len(requests),
-        tokens=counter.tokens,
-        elapsed_s=round(elapsed_s, 3),
-        concurrency=concurrency.get(scenario.loadgen_scenario, at_a_rate),
+        tokens=sum(map(len, answers.token_ids)),
+        elapsed_s=round(time.monotonic() - started, 3),
+        what=f"prompts of the samples' lengths, {way}",
     )
-
-
-def _wait_for_one(counter: _Counter) -> None:
-    while not counter.one_done.acquire(timeout=_TICK_S):
-        continue

@@ -1,0 +1,138 @@
+"""The probe's figures against an engine whose cost is known, and what a plan makes of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mlperf_suite.benchmarks.definition import Generation
+from mlperf_suite.engines import probe as probe_module
+from mlperf_suite.engines.probe import Speed, fit_step, probe
+from mlperf_suite.engines.protocol import EngineDescription, Listener, Request
+
+PROMPTS = [[index] * (100 + 40 * (index % 7)) for index in range(40)]
+TOKENS_A_STEP = 2048
+SECONDS = st.floats(1e-5, 10)
+
+
+class Clocked:
+    """An engine in no time at all: it moves a clock of its own by what each step costs.
+
+    A step prefills what fits into it and decodes for all others, as continuous batching does.
+    """
+
+    alive = True
+
+    def __init__(self, cost: Speed, at_once: int = 128) -> None:
+        settings: dict[str, object] = {"max_num_seqs": at_once}
+        self.description = EngineDescription("clocked", "1", "none", True, 10_000, settings)
+        self._cost = cost
+        self._at_once = at_once
+        self.now = 50.0
+        self.asked: list[tuple[int, int]] = []
+
+    def submit(
+        self,
+        requests: Sequence[Request],
+        generation: Generation,
+        listener: Listener,
+        *,
+        stream: bool,
+    ) -> None:
+        tokens = generation.max_new_tokens
+        assert generation.min_new_tokens == tokens or not stream
+        self.asked.append((len(requests), tokens))
+        waiting, running = list(requests), dict[int, int]()
+        while waiting or running:
+            running = {tag: left - 1 for tag, left in running.items()}
+            self.now += self._cost.step_s + self._cost.request_s * len(running)
+            new, room = [], TOKENS_A_STEP
+            while waiting and len(running) + len(new) < self._at_once:
+                room -= len(waiting[0].prompt_token_ids)
+                if room < 0:
+                    break
+                new.append(waiting.pop(0))
+            self.now += self._cost.prefill_s * sum(len(one.prompt_token_ids) for one in new)
+            for one in new:
+                running[one.tag] = tokens - 1
+                if stream:
+                    listener.first_token(one.tag, [1])
+            for tag in [tag for tag, left in running.items() if left <= 0]:
+                del running[tag]
+                listener.finished(tag, [1] * tokens)
+
+    def abort(self) -> None:
+        """Nothing waits."""
+
+    def close(self) -> None:
+        """Nothing to stop."""
+
+
+@pytest.fixture
+def on_its_clock(monkeypatch: pytest.MonkeyPatch):
+    def use(engine: Clocked) -> Clocked:
+        for name in ("perf_counter", "monotonic"):
+            monkeypatch.setattr(f"{probe_module.__name__}.time.{name}", lambda: engine.now)
+        return engine
+
+    return use
+
+
+@given(a=SECONDS, b=SECONDS)
+def test_a_line_is_found_again(a: float, b: float) -> None:
+    found = fit_step((4, a + 4 * b), (16, a + 16 * b))
+    assert found == (pytest.approx(a, rel=1e-3, abs=1e-6), pytest.approx(b, rel=1e-3, abs=1e-6))
+
+
+@given(few=st.integers(1, 8), more=st.integers(1, 60), few_s=SECONDS, many_s=SECONDS)
+def test_no_cost_is_below_nothing(few: int, more: int, few_s: float, many_s: float) -> None:
+    a, b = fit_step((few, few_s), (few + more, many_s))
+    assert a >= 0
+    assert b >= 0
+    assert a + b > 0
+
+
+@pytest.mark.parametrize("slower", [0.1, 1, 10])
+def test_the_probe_finds_what_an_engine_costs(on_its_clock, slower: float) -> None:
+    real = Speed(0.0004 * slower, 0.04 * slower, 0.001 * slower)
+    engine = on_its_clock(Clocked(real))
+    speed = probe(engine, PROMPTS, Generation())
+    assert speed.prefill_s == pytest.approx(real.prefill_s, rel=0.3)
+    assert speed.step_s == pytest.approx(real.step_s, rel=0.1)
+    assert speed.request_s == pytest.approx(real.request_s, rel=0.3)
+    assert speed.at_once == 128
+    assert speed.probe_s == pytest.approx(engine.now - 50)
+
+
+def test_a_slow_engine_is_asked_for_less(on_its_clock) -> None:
+    asked, took = {}, {}
+    for slower in (1, 10):
+        engine = on_its_clock(Clocked(Speed(0.0004 * slower, 0.04 * slower, 0.001 * slower)))
+        took[slower] = probe(engine, PROMPTS, Generation()).probe_s
+        asked[slower] = sum(requests * tokens for requests, tokens in engine.asked)
+    assert took[1] < 5
+    assert took[10] < 15
+    assert asked[10] < asked[1] / 2
+
+
+@pytest.mark.parametrize("count", [1, 16, 32, 40])
+@pytest.mark.parametrize("at_once", [8, 128])
+def test_what_it_predicts_comes_true(on_its_clock, count: int, at_once: int) -> None:
+    from mlperf_suite.engines.batch import generate_all
+
+    engine = on_its_clock(Clocked(Speed(0.0004, 0.04, 0.001), at_once))
+    speed = probe(engine, PROMPTS, Generation())
+    before = engine.now
+    generate_all(engine, PROMPTS[:count], Generation(max_new_tokens=100))
+    predicted = speed.batch_s([len(p) for p in PROMPTS[:count]], 100)
+    assert 1 / 1.3 < predicted / (engine.now - before) < 1.3
+    if count == 1:
+        assert predicted == speed.one_s(len(PROMPTS[0]), 100)
+
+
+def test_too_few_prompts_are_refused() -> None:
+    with pytest.raises(ValueError, match="at least 16 prompts, not 15"):
+        probe(Clocked(Speed(1, 1, 1)), PROMPTS[:15], Generation())
