@@ -21,7 +21,6 @@ from mlperf_suite.hardware import describe_system
 from mlperf_suite.judging.judge import judge_folder
 from mlperf_suite.loadgen.logs import ACCURACY, DETAIL
 from mlperf_suite.results.run_folder import RunFolder, changed_since_run, read_checksums
-from mlperf_suite.submission.system_description import describe_machine, different_machine
 from mlperf_suite.submission.texts import REPLAY_NOTICE, cut_accuracy_log
 
 V6_1 = ROUNDS["v6.1"]
@@ -271,7 +270,7 @@ def test_the_readme_says_how_to_run_it_again(tmp_path, submit):
     assert submit(runs)[0] == 0
     place = "closed/Someone/results/1x_Made_Up/llama3.1-8b-edge/Offline/README.md"
     assert (
-        "pytest -m 'offline and edge' --profile official --round v6.1 "
+        "pytest -m offline --benchmark llama3.1-8b-edge --profile official --round v6.1 "
         "--model meta-llama/Llama-3.1-8B-Instruct --dataset 'my news.json' --precision bf16 "
         "--tensor-parallel-size 2 --high-accuracy "
         "--engine-arg max_num_seqs=512 --engine-arg 'compilation_config={\"mode\" = 3}'\n"
@@ -346,7 +345,7 @@ def test_a_run_that_did_not_end_is_refused(tmp_path, submit, status):
     run = write_result(
         tmp_path / "results", LLAMA3_1_8B_EDGE, LLAMA3_1_8B_EDGE.scenarios[0], meta=change
     )
-    assert f"{status}: the engine died" in submit([run])[1]
+    assert f"{status or 'unknown'}: the engine died" in submit([run])[1]
 
 
 SETTINGS = {
@@ -599,84 +598,3 @@ def test_a_replays_tree_says_so_wherever_a_sentence_can_stand(tmp_path, submit):
         if Path(name).name not in loadgens:
             assert REPLAY_NOTICE in (tmp_path / "tree" / name).read_text(), name
     assert failed(tmp_path / "tree") == {}
-
-
-# The machine
-
-
-def test_the_machine_tells_what_it_can():
-    described = describe_machine(describe_system())
-    assert described["host_memory_capacity"].endswith(" GiB")
-    assert int(described["host_processors_per_node"]) >= 1
-    assert int(described["host_processor_core_count"]) >= 1
-    assert "vLLM 0." in described["framework"] and "LoadGen " in described["other_software_stack"]
-    assert set(described) == set(system_fields())
-
-
-def test_a_machine_that_tells_nothing_leaves_all_to_a_person(tmp_path):
-    described = describe_machine({}, tmp_path)
-    empty = ("host_processor_model_name", "host_memory_capacity", "host_storage_capacity")
-    assert {described[name] for name in (*empty, "host_networking", "framework")} == {""}
-
-
-def test_disks_cards_and_caches_are_read_from_sys(tmp_path):
-    for path, text in {
-        "proc/cpuinfo": "\n\n".join(
-            f"model name\t: Made Up 9\nphysical id\t: {n // 4}\ncore id\t: {n % 4}"
-            for n in range(8)
-        ),
-        "proc/meminfo": "MemTotal:       16777216 kB\n",
-        "sys/block/nvme0n1/size": "2000000000\n",
-        "sys/block/sda/size": "1000000000\n",
-        "sys/block/sda/queue/rotational": "1\n",
-        "sys/block/loop0/size": "4000000000\n",
-        "sys/class/net/eth0/device/vendor": "",
-        "sys/class/net/eth0/type": "1\n",
-        "sys/class/net/eth0/speed": "100000\n",
-        "sys/class/net/ib0/device/vendor": "",
-        "sys/class/net/ib0/type": "32\n",
-        "sys/class/net/lo/type": "772\n",
-        "sys/devices/system/cpu/cpu0/cache/index0/level": "1\n",
-        "sys/devices/system/cpu/cpu0/cache/index0/type": "Data\n",
-        "sys/devices/system/cpu/cpu0/cache/index0/size": "32K\n",
-        "sys/devices/system/cpu/cpu0/cpufreq/cpuinfo_max_freq": "3500000\n",
-        "etc/os-release": 'PRETTY_NAME="Made Up Linux 9"\nID=made\n',
-    }.items():
-        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / path).write_text(text)
-    described = describe_machine({"vllm_version": "0.30.0"}, tmp_path)
-    assert described["host_processor_model_name"] == "Made Up 9"
-    assert described["host_processors_per_node"] == "2"
-    assert described["host_processor_core_count"] == "4"
-    assert described["host_processor_frequency"] == "3.50 GHz at most"
-    assert described["host_processor_caches"] == "L1 data 32K"
-    assert described["host_processor_interconnect"] == ""
-    assert described["host_memory_capacity"] == "16 GiB"
-    assert described["host_storage_capacity"] == "1536 GB"
-    assert described["host_storage_type"] == "HDD, NVMe SSD"
-    assert described["host_network_card_count"] == "2"
-    assert described["host_networking"] == "Ethernet 100 Gbit/s, InfiniBand"
-    assert described["framework"] == "vLLM 0.30.0"
-    assert described["operating_system"].startswith("Made Up Linux 9, Linux ")
-
-
-def test_accelerators_are_described_as_nvidia_smi_does(tmp_path, monkeypatch):
-    tool = tmp_path / "nvidia-smi"
-    line = "NVIDIA Made Up, 143771 MiB, 1980 MHz, 5, 16, 570.1"
-    tool.write_text(f"#!/bin/sh\necho '{line}'\necho '{line}'\n")
-    tool.chmod(0o755)
-    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
-    described = describe_machine({})
-    assert described["system_name"] == "2x NVIDIA Made Up"
-    assert described["accelerators_per_node"] == "2"
-    assert described["accelerator_memory_capacity"] == "140 GiB"
-    assert described["accelerator_frequency"] == "1980 MHz at most"
-    assert described["accelerator_host_interconnect"] == "PCIe Gen5 x16"
-    assert described["accelerator_interconnect"] == ""
-    assert "NVIDIA driver 570.1" in described["other_software_stack"]
-
-
-def test_another_machine_is_told_by_its_hardware():
-    here = describe_system()
-    assert different_machine(here, here) == []
-    assert different_machine({**here, "gpus": ["H200"]}, here) == ["gpus ['H200'], here []"]

@@ -121,7 +121,7 @@ def readme(run: SuiteRun, notice: str) -> str:
 def _command(run: SuiteRun) -> str:
     """The suite's command with the settings that the run was given."""
     settings = run.settings
-    words = ["pytest", "-m", f"{run.scenario.name.lower()} and {run.category}"]
+    words = ["pytest", "-m", run.scenario.marker, "--benchmark", run.benchmark.id]
     words += ["--profile", "official", "--round", str(settings.get("round"))]
     words += ["--model", _model(run), "--dataset", str(run.config.dataset.name)]
     for name in _GIVEN:
