@@ -143,7 +143,7 @@ def test_a_slow_engine_is_asked_for_less(on_its_clock) -> None:
         engine = on_its_clock(Clocked(Speed(0.0004 * slower, 0.04 * slower, 0.001 * slower)))
         took[slower] = probe(engine, PROMPTS, Generation()).probe_s
         asked[slower] = sum(requests * tokens for requests, tokens in engine.asked)
-    assert took[1] < 5
+    assert took[1] < 6
     assert took[10] < 15
     assert asked[10] < asked[1] / 2
 
