@@ -6,7 +6,7 @@ import pytest
 
 from mlperf_suite.benchmarks.embedded import EMBEDDED
 from mlperf_suite.benchmarks.llama3_1_8b import EDGE, OFFICIAL
-from mlperf_suite.compliance.facts import find_reference
+from mlperf_suite.compliance.facts import find_departures, find_reference
 
 
 def test_the_whole_data_set_has_the_benchmarks_own_reference():
@@ -17,7 +17,7 @@ def test_the_whole_data_set_has_the_benchmarks_own_reference():
     # A local copy has another name and as many samples.
     assert find_reference(EDGE, EDGE.model, "/data/eval.json", 5_000) == (EDGE.reference, "")
     copy = dict(OFFICIAL.shape) | {"architectures": ["LlamaForCausalLM"]}
-    found, _ = find_reference(OFFICIAL, "/models/llama", "cnn_dailymail", 13_368, copy)
+    found, _ = find_reference(OFFICIAL, "/models/llama", "cnn_dailymail", 13_368, model_config=copy)
     assert found is OFFICIAL.reference
 
 
@@ -41,7 +41,7 @@ def test_the_embedded_samples_have_a_reference_of_any_number():
             "Qwen/Qwen3-8B",
             "cnn_dailymail",
             13_368,
-            "no reference accuracy is known for model Qwen/Qwen3-8B",
+            "no reference accuracy is known for the model Qwen/Qwen3-8B",
         ),
         (
             EMBEDDED,
@@ -55,10 +55,31 @@ def test_the_embedded_samples_have_a_reference_of_any_number():
             "embedded",
             "mine.json",
             84,
-            "no reference accuracy is known for data set mine.json",
+            "no reference accuracy is known for the data mine.json",
         ),
     ],
 )
 def test_where_there_is_no_reference_the_reason_is_said(workload, model, dataset, samples, why):
     assert find_reference(workload, model, dataset, samples) == (None, why)
-    assert find_reference(workload, model, dataset, samples, {"model_type": "x"}) == (None, why)
+    other = {"model_type": "x"}
+    assert find_reference(workload, model, dataset, samples, model_config=other) == (None, why)
+
+
+@pytest.mark.parametrize(("available", "known"), [(13_368, True), (13_367, False), (20_000, False)])
+def test_other_data_than_the_benchmarks_is_a_copy_only_where_it_is_as_large(available, known):
+    found, why = find_reference(OFFICIAL, OFFICIAL.model, "mine.json", 13_368, available=available)
+    assert (found is not None) == known
+    assert why == ("" if known else "no reference accuracy is known for the data mine.json")
+
+
+@pytest.mark.parametrize(
+    ("max_new_tokens", "engine", "found"),
+    [
+        (128, {}, ()),
+        (128, {"enable_prefix_caching": False, "dtype": "bfloat16"}, ()),
+        (128, {"enable_prefix_caching": True}, ("a prefix cache",)),
+        (130, {}, ("at most 130 new tokens, not 128",)),
+    ],
+)
+def test_another_generation_is_told_by_the_engine_itself(max_new_tokens, engine, found):
+    assert find_departures(OFFICIAL, max_new_tokens, engine) == found

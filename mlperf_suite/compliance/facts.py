@@ -58,21 +58,39 @@ def find_reference(
     workload: Workload,
     model: str,
     dataset: str,
-    samples: int,
+    answers: int,
+    *,
     model_config: Mapping[str, object] | None = None,
+    available: int | None = None,
 ) -> tuple[ReferenceAccuracy | None, str]:
-    """What a run must score, or None and the reason why nobody knows it.
+    """What a run over the first `answers` samples must score, or None and why nobody knows it.
 
-    `samples`: how many of the data set it takes. `model_config`: the model's config.json, by which
-    a copy under another name is known; None where it cannot be read.
+    `model_config`: the model's config.json, by which a copy under another name is known; None where
+    it cannot be read. `available`: the samples that the data has in all, where that is known.
     """
     if not workload.is_model(model, model_config):
-        return None, f"no reference accuracy is known for model {model}"
-    # A local copy of the official data has any name; each sample's own scores are of one data set.
-    if workload.reference_of is not None and dataset != workload.dataset:
-        return None, f"no reference accuracy is known for data set {dataset}"
-    found = workload.reference_for(samples) if samples > 0 else None
+        return None, f"no reference accuracy is known for the model {model}"
+    # A local copy of the official data is known by its size, as far as that tells.
+    a_copy = workload.reference_of is None and available in (None, workload.reference.answers)
+    if dataset != workload.dataset and not a_copy:
+        return None, f"no reference accuracy is known for the data {dataset}"
+    found = workload.reference_for(answers) if answers > 0 else None
     if found is None:
-        whole = f"{workload.reference.answers:,}"
-        return None, f"{samples:,} of {whole} samples: the gate holds for the whole data set"
+        whole = workload.reference.answers
+        return None, f"{answers:,} of {whole:,} samples: the gate holds for the whole data set"
     return found, ""
+
+
+def find_departures(
+    workload: Workload, max_new_tokens: int, engine_settings: Mapping[str, object]
+) -> tuple[str, ...]:
+    """How answers are generated otherwise than the workload says, a few words each.
+
+    `engine_settings`: the engine's own description of how it is set.
+    """
+    said, found = workload.generation.max_new_tokens, []
+    if max_new_tokens != said:
+        found.append(f"at most {max_new_tokens} new tokens, not {said}")
+    if engine_settings.get("enable_prefix_caching"):
+        found.append("a prefix cache")
+    return tuple(found)

@@ -43,8 +43,6 @@ def size_of(path: Path) -> int:
 def read_scores(folder: Path, scorer: Scorer) -> dict[str, float]:
     """The figures that the suite wrote beside an accuracy run's logs, by name; none is empty."""
     content = read_json(folder / f"{scorer.name}.json").content
-    given = content.get("scores")
-    figures = given if isinstance(given, dict) else content
-    # Results of older versions call the lengths run_gen_len and run_gen_num.
-    named = {name.removeprefix("run_"): value for name, value in figures.items()}
+    # Only percentages stand there under their bare names.
+    named = {name.removeprefix("run_"): value for name, value in content.items()}
     return {n: float(v) for n, v in named.items() if type(v) in (int, float) and abs(v) < 1e15}

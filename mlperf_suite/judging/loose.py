@@ -6,7 +6,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from mlperf_suite.benchmarks.audits import TEST06_TOOK
 from mlperf_suite.benchmarks.definition import Benchmark, ReferenceAccuracy, Scenario, Workload
@@ -29,7 +28,8 @@ from mlperf_suite.judging.submissions import ACCURACY_TXT
 from mlperf_suite.judging.tree import Tree
 from mlperf_suite.loadgen.load_plan import TEST_MODES, Mode
 from mlperf_suite.loadgen.logs import DetailLog, RunLogs, read_logs
-from mlperf_suite.results.run_folder import SUMMARY_JSON
+from mlperf_suite.results.run_folder import read_summary
+from mlperf_suite.results.schema import Meta, Summary
 
 _UNSCORED = "no accuracy.txt beside the log"
 
@@ -48,7 +48,7 @@ class _LooseRun:
     mode: Mode
     benchmark: Benchmark | None
     scenario: Scenario | None
-    meta: dict[str, Any]
+    meta: Meta
 
 
 def judge_loose(tree: Tree, round_: Round | None, high_accuracy: bool) -> list[Judged]:
@@ -109,14 +109,14 @@ def _loose_run(root: Path, folder: Path) -> _LooseRun:
     return _LooseRun(folder, names, logs, mode, benchmark, scenario, meta)
 
 
-def _suites_meta(root: Path, folder: Path) -> dict[str, Any]:
+def _suites_meta(root: Path, folder: Path) -> Meta:
     """What this suite says of the run in the summary.json above it; empty where it says nothing.
 
     Logs lie in a result's folder in Performance, and in Performance/repeat_2 or Compliance/TEST06.
     """
     near = [path for path in folder.parents[:2] if path.is_relative_to(root.parent)]
-    found = (read_json(path / SUMMARY_JSON).content.get("meta") for path in near)
-    return next((meta for meta in found if isinstance(meta, dict)), {})
+    found = (summary for path in near if (summary := read_summary(path)))
+    return next(found, Summary()).meta
 
 
 def _loose_mode(names: tuple[str, ...], detail: DetailLog) -> Mode:
@@ -132,14 +132,12 @@ def _loose_mode(names: tuple[str, ...], detail: DetailLog) -> Mode:
     return "accuracy" if detail["effective_test_mode"] == TEST_MODES["accuracy"] else "performance"
 
 
-def _loose_benchmark(
-    names: tuple[str, ...], detail: DetailLog, meta: dict[str, Any]
-) -> Benchmark | None:
+def _loose_benchmark(names: tuple[str, ...], detail: DetailLog, meta: Meta) -> Benchmark | None:
     """The benchmark that a summary says, else the one of so many samples as the log has.
 
     A folder's name decides where several benchmarks have as many, and where none has.
     """
-    if ours := find_benchmark(str(meta.get("benchmark"))):
+    if ours := find_benchmark(meta.benchmark or ""):
         return ours
     samples = detail.number("qsl_reported_total_count")
     counted = [b for b in BENCHMARKS.values() if b.samples == samples]
@@ -149,7 +147,7 @@ def _loose_benchmark(
 
 
 def _loose_scenario(
-    names: tuple[str, ...], detail: DetailLog, meta: dict[str, Any], benchmark: Benchmark | None
+    names: tuple[str, ...], detail: DetailLog, meta: Meta, benchmark: Benchmark | None
 ) -> Scenario | None:
     """The scenario that a summary says, else LoadGen's own; a folder's where the log says none.
 
@@ -158,7 +156,7 @@ def _loose_scenario(
     """
     if benchmark is None:
         return None
-    if ours := scenario_of(benchmark, str(meta.get("scenario"))):
+    if ours := scenario_of(benchmark, meta.scenario or ""):
         return ours
     named = [s for name in names if (s := scenario_of(benchmark, name))]
     said = detail["effective_scenario"]
@@ -181,9 +179,8 @@ def _loose_facts(
         return None
     scores = _loose_scores(run.folder, run.benchmark)
     reference, unreferenced = _loose_reference(run, run.benchmark, scores or {})
-    smoke = run.meta.get("profile") == "smoke"
-    ours = run.meta.get("round")
-    said = ROUNDS.get(ours) if isinstance(ours, str) else None
+    smoke = run.meta.profile == "smoke"
+    said = ROUNDS.get(run.meta.round or "")
     return RunFacts(
         run.benchmark,
         run.scenario,
@@ -221,13 +218,13 @@ def _loose_reference(
     run: _LooseRun, benchmark: Benchmark, scores: Mapping[str, float]
 ) -> tuple[ReferenceAccuracy | None, str]:
     """The benchmark's own; of a run of this suite that of its model, its data and its answers."""
-    if "model" not in run.meta:
+    if run.meta.model is None:
         return benchmark.reference, ""
-    model, dataset = str(run.meta["model"]), str(run.meta.get("dataset"))
+    model, dataset = run.meta.model, run.meta.dataset or ""
     answers = scores.get("gen_num") or len(run.logs.accuracy.first_of_each())
     config = read_json(Path(model) / "config.json").content
-    found, why = None, f"no reference accuracy is known for model {model}"
+    found, why = None, f"no reference accuracy is known for the model {model}"
     for workload in _workloads(benchmark):
         if workload.is_model(model, config):
-            found, why = find_reference(workload, model, dataset, int(answers), config)
+            found, why = find_reference(workload, model, dataset, int(answers), model_config=config)
     return found, why
