@@ -45,7 +45,7 @@ def imports_of(path: Path, package: str = "mlperf_suite") -> Iterator[str]:
 
 def layer(module: str) -> str:
     """The part of the package that a module of it belongs to; the package's face is none."""
-    return (module.split(".") + [""])[1]
+    return module.partition(".")[2].partition(".")[0]
 
 
 def files() -> list[Path]:

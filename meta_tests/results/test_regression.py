@@ -339,6 +339,71 @@ def test_an_mmlu_run_is_compared_question_by_question(tmp_path: Path) -> None:
     assert alone.noise_from == "the spread of the samples"
 
 
+ENGINE = {
+    "enable_prefix_caching": False,
+    "dtype": "bfloat16",
+    "tensor_parallel_size": 1,
+    "max_num_seqs": 128,
+}
+
+
+def _engine(folder: Path, name: str = "vLLM", **settings: Any) -> Path:
+    engine = {"name": name, "version": str(folder), "settings": ENGINE | settings}
+    (folder / "config.json").write_text(json.dumps({"engine": engine}))
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("setting", "value"),
+    [
+        ("enable_prefix_caching", True),
+        ("dtype", "float32"),
+        ("tensor_parallel_size", 2),
+        ("max_num_seqs", 256),
+    ],
+)
+def test_an_engine_that_was_set_otherwise_is_refused(
+    tmp_path: Path, setting: str, value: Any
+) -> None:
+    """The engines as they describe themselves, whatever they were asked for."""
+    baseline = load_baseline(_engine(_summary(tmp_path / "a")))
+    other = _engine(_summary(tmp_path / "b"), **{setting: value})
+    refused = baseline.judge(_read(other), other, 0.05).refused
+    said = f"engine {setting}: baseline {ENGINE[setting]}, this run {value}"
+    assert said in (refused or "")
+    alike = _engine(_summary(tmp_path / "c"), load_s=3)
+    assert baseline.judge(_read(alike), alike, 0.05).refused is None
+    silent = _summary(tmp_path / "d")
+    assert baseline.judge(_read(silent), silent, 0.05).refused is None
+    alone = load_baseline((tmp_path / "a" / "summary.json").rename(tmp_path / "alone.json"))
+    assert alone.judge(_read(other), other, 0.05).refused is None
+
+
+def test_another_engine_is_refused(tmp_path: Path) -> None:
+    baseline = load_baseline(_engine(_summary(tmp_path / "a")))
+    other = _engine(_summary(tmp_path / "b"), "another")
+    refused = baseline.judge(_read(other), other, 0.05).refused
+    assert "engine: baseline vLLM, this run another" in (refused or "")
+
+
+def test_scores_of_any_scorer_are_compared(tmp_path: Path) -> None:
+    for name, loss in (("a", 0.0), ("b", 4.0)):
+        folder = _summary(tmp_path / name)
+        scores = [
+            {"name": "Exact_Match", "value": 80 - loss, "unit": "%", "standard_error": 0.1},
+            {"name": "tokens_per_sample", "value": 100 - loss, "unit": "tokens"},
+        ]
+        content = json.loads((folder / "summary.json").read_text())
+        content["run"] = {"accuracy": {"scores": scores}}
+        (folder / "summary.json").write_text(json.dumps(content))
+    baseline = load_baseline(tmp_path / "a")
+    assert [metric.name for metric in baseline.metrics("accuracy")] == ["exact_match"]
+    assert baseline.metrics("performance") == ()
+    (change,) = baseline.judge(_read(tmp_path / "b"), tmp_path / "b", 0.03).metrics
+    assert (change.metric, change.label, change.unit) == ("exact_match", "Exact_Match", "%")
+    assert (change.outcome, change.noise_from) == ("regressed", "the spread of the samples")
+
+
 # As a user starts it
 
 

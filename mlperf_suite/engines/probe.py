@@ -10,18 +10,21 @@ import threading
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
+from statistics import median
 
 from mlperf_suite.benchmarks.definition import Generation
-from mlperf_suite.engines.protocol import SILENCE_S, Engine, Request
+from mlperf_suite.engines.protocol import SILENCE_S, Engine, Request, TracingEngine
 from mlperf_suite.engines.watch import Watch
 from mlperf_suite.errors import EngineError
 
 PROBE_S = 5.0
 """What a probe may take, in s, where the machine is not so slow that its least takes longer."""
 _FIRST_TOKENS = 4
-_BATCHES = (64, 32, 16, 8, 4, 2)
+_BATCHES = (64, 32, 16, 8, 4)
+_LEAST_STEPS = 3
 _LEAST_TOKENS, _MOST_TOKENS = 5, 32
-_PREFILL_SHARE, _DECODE_SHARE = 0.5, 0.15
+_PREFILL_SHARE, _DECODE_SHARE = 0.4, 0.1
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,10 +91,15 @@ def probe(
         and per_token_s * sum(map(len, prompts[1 : 1 + size])) <= _PREFILL_SHARE * budget_s
     )
     large = next(fitting, _BATCHES[-1])
-    small = max(1, large // 4)
+    small = large // 4
     tokens = round(_DECODE_SHARE * budget_s / max(alone.step_s, 1e-6))
     tokens = min(max(tokens, _LEAST_TOKENS), _MOST_TOKENS)
     many, few = timed(1, large, tokens), timed(len(prompts) - small, small, tokens)
+    if time.monotonic() - started < budget_s:
+        # The first batch of a size takes longer than any later one.
+        again = timed(1, large, tokens)
+        prefill_s, step = min(many.prefill_s, again.prefill_s), min(many.step_s, again.step_s)
+        many = replace(many, prefill_s=prefill_s, step_s=step)
     step_s, request_s = fit_step((small, few.step_s), (large, many.step_s))
     at_once = engine.description.settings.get("max_num_seqs")
     # The prompts come with a step, whose own cost is no prompt's; most of it is theirs, though.
@@ -157,6 +165,8 @@ def _time_batch(
     # The order in which a run hands them over.
     longest_first = sorted(prompts, key=len, reverse=True)
     requests = [Request(tag, prompt) for tag, prompt in enumerate(longest_first)]
+    if isinstance(engine, TracingEngine):
+        engine.take_trace()  # what came before
     started = time.perf_counter()
     engine.submit(requests, generation, clock, stream=True)
     watch.wait(clock.done, lambda: clock.waiting)
@@ -164,8 +174,21 @@ def _time_batch(
         engine.abort()
         raise clock.error
     steps = max(1, generation.max_new_tokens - 1)
+    mean_s = max(0.0, clock.end_s - clock.first_s) / steps
     return _Timing(
         sum(map(len, prompts)),
         max(0.0, clock.first_s - started),
-        max(0.0, clock.end_s - clock.first_s) / steps,
+        _usual_step_s(engine, len(prompts)) or mean_s,
     )
+
+
+def _usual_step_s(engine: Engine, requests: int) -> float | None:
+    """The median of the steps that made a token of every request; None where nobody tells.
+
+    What else the machine does for a moment makes a step or two long, and with them the mean.
+    """
+    if not isinstance(engine, TracingEngine):
+        return None
+    full = [ended for ended, tokens in engine.take_trace().steps if tokens == requests]
+    between = [after - before for before, after in pairwise(full)]
+    return median(between) if len(between) >= _LEAST_STEPS else None

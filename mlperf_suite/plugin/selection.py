@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import textwrap
 from collections import Counter
 
 import pytest
@@ -114,10 +113,12 @@ def pytest_report_collectionfinish(config: pytest.Config) -> list[str]:
     reasons = config.stash.get(_LEFT_OUT, None)
     if not reasons:
         return []
-    told = [
-        f"{count} {reason.what[count != 1]} ({reason.why})" for reason, count in reasons.items()
-    ]
-    said = f"not selected: {', '.join(told)}"
-    return textwrap.wrap(
-        said, _COLUMNS, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False
-    )
+    lines, line = [], "not selected:"
+    for number, (reason, count) in enumerate(reasons.items(), 1):
+        told = f"{count} {reason.what[count != 1]} ({reason.why})"
+        told += "" if number == len(reasons) else ","
+        if len(line) + 1 + len(told) > _COLUMNS:
+            lines.append(line)
+            line = " "
+        line = f"{line} {told}"
+    return [*lines, line]

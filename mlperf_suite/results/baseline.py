@@ -17,7 +17,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from mlperf_suite.errors import UsageError
-from mlperf_suite.results.regression import Change, compare_summaries, differences
+from mlperf_suite.results.regression import (
+    Change,
+    Metric,
+    compare_summaries,
+    differences,
+    metrics_of,
+    samples_of,
+)
 from mlperf_suite.results.run_folder import SUMMARY_JSON, read_config, write_json
 from mlperf_suite.results.schema import MMLU, Config, RegressionFigures, Summary
 
@@ -44,6 +51,11 @@ class BaselineRun:
     def config(self) -> Config | None:
         """The run's config.json, None where the baseline is a summary alone."""
         return Config.read(read_config(self.folder)) if self.folder else None
+
+    def metrics(self, mode: str) -> tuple[Metric, ...]:
+        """What it has figures of, of one mode: performance, accuracy or mmlu."""
+        known = metrics_of([self.summary])
+        return tuple(m for m in known if m.mode == mode and samples_of(m, self.summary))
 
     def check(self, current: Summary, config: Config | None = None) -> None:
         """Raise UsageError that names what differs between this baseline and a run.

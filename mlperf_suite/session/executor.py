@@ -287,8 +287,8 @@ class Executor:
             )
             if result.scenario.name == "Offline" and figures.samples_per_sec:
                 self._pace.offline_rates[benchmark.id] = figures.samples_per_sec
-            record.performance = dataclasses.replace(
-                figures, repeats=list(self._repeats(key, result, record))
+            record.figures = dataclasses.replace(
+                figures, repeats=tuple(self._repeats(key, result, record))
             )
         elif scores is not None:
             self._keep_scores(result, record, facts, scores)
@@ -298,7 +298,7 @@ class Executor:
     ) -> None:
         scorer = self._inputs.workload(result.benchmark).scorer
         strict, folder = facts.high_accuracy, result.folder.accuracy
-        record.accuracy = accuracy_figures(
+        record.figures = accuracy_figures(
             scores,
             facts.reference,
             strict,

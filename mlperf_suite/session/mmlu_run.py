@@ -325,8 +325,8 @@ class MmluRun:
             ),
             system=dict(describe_system()),
             run=Run(mmlu=self._figures()),
-            verdicts=self.verdicts,
-            plots=[plot] if (self.folder.path / plot).is_file() else [],
+            verdicts=tuple(self.verdicts),
+            plots=(plot,) if (self.folder.path / plot).is_file() else (),
         )
         baseline = self._baselines.get(MMLU_KIND)
         if baseline is None or self.scores is None:

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from mlperf_suite.benchmarks.definition import Benchmark
 from mlperf_suite.benchmarks.registry import BENCHMARKS
 from mlperf_suite.compliance.verdict import Verdict
+from mlperf_suite.engines.protocol import Engine
 from mlperf_suite.loadgen.runner import abandoned
 from mlperf_suite.mmlu.shares import Shares
 from mlperf_suite.results.baseline import BaselineRun
@@ -96,6 +97,11 @@ class Suite:
         result = self.recorder.result(BENCHMARKS[key.benchmark], key.scenario)
         record = result.runs.get(key.mode) if isinstance(key, RunKey) else None
         return record.verdicts if record else []
+
+    @property
+    def engine(self) -> Engine:
+        """The engine of the runs, loaded now if it is not there. Raises SuiteError."""
+        return self._engines.get("runs", self.settings.results_dir / "engine.log")
 
     def search(self, key: SearchKey) -> PeakSearch:
         """What a search found. Raises KeyError where it was not made."""
