@@ -34,7 +34,7 @@ _SERVED = Pace(200, first_token_s=0.05, token_s=0.005)
 
 @dataclass(frozen=True, slots=True)
 class ProofRun:
-    """One session of pytest: all modes of a benchmark's scenario in a round. `benchmark`: its id."""
+    """One session of pytest: all modes of a benchmark's scenario in a round."""
 
     round: str
     benchmark: str
