@@ -17,6 +17,7 @@ import pytest
 from hypothesis import settings
 
 from mlperf_suite.results.run_folder import read_summary
+from mlperf_suite.results.schema import Summary
 
 ROOT = Path(__file__).resolve().parent.parent
 # A deadline would fail a test for being slow, as any is on a machine that is busy.
@@ -37,13 +38,13 @@ class SuiteRun:
         return (self.results_dir / "latest").resolve()
 
     @property
-    def summary(self) -> dict[str, Any]:
+    def summary(self) -> Summary:
         summary = read_summary(self.folder)
         assert summary is not None, self.output
         return summary
 
     def statuses(self) -> dict[str, str]:
-        return {v["rule"]: v["status"] for v in self.summary["verdicts"]}
+        return {v.rule: v.status for v in self.summary.verdicts}
 
 
 def start_suite(results_dir: Path, *arguments: str, **environment: str) -> subprocess.Popen[str]:

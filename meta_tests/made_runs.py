@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import Any
 
 from mlperf_suite.benchmarks.audits import TEST06_AUDIT, TEST06_TOOK
-from mlperf_suite.benchmarks.definition import BENCHMARKS, MIN_DURATION_MS, Benchmark, Scenario
+from mlperf_suite.benchmarks.definition import MIN_DURATION_MS, Benchmark, Scenario
+from mlperf_suite.benchmarks.registry import BENCHMARKS
 from mlperf_suite.benchmarks.rounds import ROUNDS, Round
-from mlperf_suite.benchmarks.workload import BASELINES
 from mlperf_suite.compliance.accuracy_txt import parse_accuracy_txt
-from mlperf_suite.compliance.rules import Division, RunFacts, SubmittedTexts
+from mlperf_suite.compliance.facts import Division, RunFacts, SubmittedTexts
 from mlperf_suite.compliance.submission_rules import SYSTEM_FIELDS_FILLED, SYSTEM_FIELDS_PRESENT
 from mlperf_suite.loadgen.load_plan import TEST_MODES, Mode
 from mlperf_suite.loadgen.logs import (
@@ -86,9 +86,16 @@ def detail_entries(
         "effective_accuracy_sample_count": benchmark.samples,
         "effective_sample_concatenate_permutation": True,
     }
+    generated = 2 * benchmark.samples
     if mode == "test06":
         entries |= TEST06_TOOK
-    entries |= {"generated_query_count": 24_576, "power_begin": "now", "power_end": "then"}
+        generated = TEST06_AUDIT["min_query_count"]
+    entries |= {
+        "generated_query_count": 1 if offline else generated,
+        "generated_samples_per_query": generated if offline else 1,
+        "power_begin": "now",
+        "power_end": "then",
+    }
     if mode != "accuracy":
         entries |= {
             "result_validity": "VALID",
@@ -149,12 +156,10 @@ class MadeRun:
             self.accuracy_passed = True
 
     def good_scores(self) -> dict[str, float]:
-        baseline = BASELINES[self.benchmark.id]
-        scores = dict(baseline.gated)
-        scores["gen_len"] = float(baseline.gen_len or 1000)
-        scores["gen_num"] = float(baseline.gen_num)
-        if baseline.tokens_per_sample:
-            scores["tokens_per_sample"] = sum(baseline.tokens_per_sample) / 2
+        reference = self.benchmark.reference
+        scores = {one.name: float(one.value) for one in reference.expected}
+        scores.setdefault("gen_len", 1000.0)
+        scores["gen_num"] = float(reference.answers)
         return scores
 
     @property
@@ -206,7 +211,7 @@ class MadeRun:
             self.round,
             logs,
             scores=scores if self.mode == "accuracy" else None,
-            baseline=BASELINES[self.benchmark.id],
+            reference=self.benchmark.reference,
             accuracy_passed=self.accuracy_passed,
             division=self.division,
             submitted=texts if self.submitted else None,

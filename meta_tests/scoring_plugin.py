@@ -18,7 +18,8 @@ from mlperf_suite.engines.protocol import EngineDescription
 from mlperf_suite.engines.scoring import Likelihood, Score, ScoreRequest
 from mlperf_suite.engines.stand_in import Delays, StandInEngine
 from mlperf_suite.errors import EngineDiedError
-from mlperf_suite.session.executor import Session
+from mlperf_suite.session.engines import EngineRequest
+from mlperf_suite.session.inputs import Inputs
 
 
 class ScoringStandIn(StandInEngine):
@@ -52,9 +53,8 @@ def pytest_mlperf_engine_count() -> int:
     return int(json.loads(os.environ.get("SCORING", "{}")).get("engines", 1))
 
 
-def pytest_mlperf_load_engine(suite: Session) -> StandInEngine:
+def pytest_mlperf_load_engine(inputs: Inputs, request: EngineRequest) -> StandInEngine:
     told = json.loads(os.environ.get("SCORING", "{}"))
     if "log" in told:
-        assert suite.engine_log is not None
-        suite.engine_log.write_text(told["log"])
-    return ScoringStandIn(told, suite.settings.max_model_len or 8192)
+        request.log_file.write_text(told["log"])
+    return ScoringStandIn(told, inputs.settings.max_model_len or 8192)

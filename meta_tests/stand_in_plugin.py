@@ -18,12 +18,12 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from mlperf_suite.benchmarks.definition import RUNNABLE
-from mlperf_suite.benchmarks.workload import Generation
+from mlperf_suite.benchmarks.definition import Generation
+from mlperf_suite.benchmarks.registry import default_benchmarks
 from mlperf_suite.engines.protocol import Listener, Request
 from mlperf_suite.engines.stand_in import Delays, StandInEngine
 from mlperf_suite.errors import EngineError
-from mlperf_suite.session.executor import Session
+from mlperf_suite.session.inputs import Inputs
 
 Answers = dict[tuple[int, ...], list[int]]
 KINDS: dict[str, Callable[[list[list[int]]], list[list[int]]]] = {
@@ -47,7 +47,8 @@ class ToldEngine(StandInEngine):
         super().__init__(Delays(), self._by_prompt, fail_after=told.get("fail_after"))
 
     def _by_prompt(self, prompt: Sequence[int]) -> list[int]:
-        return self._answers[self._kinds[0]][tuple(prompt)]
+        # A warm-up's prompts are none of the samples'.
+        return self._answers[self._kinds[0]].get(tuple(prompt), [1, 2, 3])
 
     def _times(self, now: float, tokens: int) -> tuple[float, float]:
         first_at, last_at = super()._times(now, tokens)
@@ -77,24 +78,25 @@ class ToldEngine(StandInEngine):
             Path(marker).touch()
 
 
-def pytest_mlperf_load_engine(suite: Session) -> StandInEngine:
+def pytest_mlperf_load_engine(inputs: Inputs) -> StandInEngine:
     told = json.loads(os.environ.get("STAND_IN", "{}"))
     if "load_error" in told:
         raise EngineError(told["load_error"])
     if "crash" in told:
         raise RuntimeError(told["crash"])
     answers: dict[str, Answers] = {kind: {} for kind in KINDS}
-    for category in sorted({key.category for key in suite.planned} or RUNNABLE):
-        items = suite.news(category).items
-        ends = suite.tokenizer([item.article for item in items])["input_ids"]
-        highlights = suite.tokenizer([item.highlights for item in items])["input_ids"]
+    tokenizer = inputs.tokenizer
+    for benchmark in inputs.benchmarks or default_benchmarks():
+        items = inputs.samples(benchmark).items
+        ends = tokenizer([item.input for item in items])["input_ids"]
+        highlights = tokenizer([item.reference for item in items])["input_ids"]
         # As long as the embedded model's own answers, and of the kind that the gates let pass.
-        eos = suite.tokenizer.eos_token_id
+        eos = tokenizer.eos_token_id
         good = [
             [*end[-_LEAD_TOKENS:], *tokens, eos]
             for end, tokens in zip(ends, highlights, strict=True)
         ]
-        keys = [tuple(prompt) for prompt in suite.prompts(category)]
+        keys = [tuple(prompt) for prompt in inputs.prompts(benchmark)]
         for kind, made_of in KINDS.items():
             answers[kind] |= dict(zip(keys, made_of(good), strict=True))
     return ToldEngine(told, answers)

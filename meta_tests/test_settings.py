@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,10 +12,15 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from mlperf_suite import settings as settings_module
+from mlperf_suite.benchmarks.definition import Benchmark
+from mlperf_suite.benchmarks.embedded import EMBEDDED
+from mlperf_suite.benchmarks.llama3_1_8b import EDGE, LLAMA3_1_8B, LLAMA3_1_8B_EDGE, OFFICIAL
+from mlperf_suite.benchmarks.registry import default_benchmarks, runnable
 from mlperf_suite.benchmarks.rounds import ROUNDS
-from mlperf_suite.benchmarks.workload import EMBEDDED, OFFICIAL
 from mlperf_suite.errors import UsageError
 from mlperf_suite.settings import (
+    MODEL_ALIASES,
     OPTIONS,
     Settings,
     check_model_is_reachable,
@@ -26,14 +32,20 @@ SPECS = {spec.name: spec for spec in OPTIONS}
 
 # Option, a text, what it becomes, texts that it refuses, words that its refusal must hold.
 CASES: dict[str, tuple[str, object, list[str], list[str]]] = {
-    "profile": ("official", "official", ["Smoke", "fast"], ["smoke", "official"]),
+    "profile": ("official", "official", ["smoky", "fast"], ["smoke", "official"]),
     "round": ("v5.1", ROUNDS["v5.1"], ["v5.0", "6.1"], ["v5.1", "v6.0", "v6.1"]),
     "model": ("owner/name", "owner/name", [" "], ["hub id", "folder"]),
+    "benchmark": (
+        "llama3.1-8b-edge",
+        "llama3.1-8b-edge",
+        ["llama2-70b", "edge"],
+        ["llama3.1-8b", "llama3.1-8b-edge"],
+    ),
     "category": ("edge", "edge", ["cloud"], ["datacenter", "edge"]),
     "scenario": (
         "Server",
         "Server",
-        ["server", "MultiStream"],
+        ["serve", "MultiStream"],
         ["Offline", "Server", "Interactive", "SingleStream"],
     ),
     "mode": ("accuracy", "accuracy", ["fast"], ["accuracy", "performance", "both"]),
@@ -43,10 +55,12 @@ CASES: dict[str, tuple[str, object, list[str], list[str]]] = {
     "total-sample-count": ("20", 20, ["0", "-5", "1e3"], ["whole number from 1", "auto"]),
     "server-target-qps": ("1.5", 1.5, ["0", "-1", "nan", "inf"], ["above 0", "auto"]),
     "offline-target-qps": ("20", 20.0, ["0", "fast"], ["above 0", "auto"]),
+    "warmup": ("0", 0, ["-1", "some", "1.5"], ["whole number from 0", "auto"]),
     "dataset": ("cnn_eval.json", "cnn_eval.json", [" "], ["name", "file", "folder"]),
     "logs": ("old/results", Path("old/results"), [" "], ["folder"]),
     "results-dir": ("out", Path("out"), [" "], ["folder"]),
     "keep-all": ("0", False, ["2", "yes"], ["0, 1"]),
+    "plan": ("true", True, ["maybe"], ["true, false"]),
     "baseline": ("old/run", ["old/run"], [" "], ["folder", "summary.json"]),
     "max-regression": ("2.5%", 0.025, ["-1", "100", "nan", "much"], ["from 0 to below 100"]),
     "baseline-allow-different": ("true", True, ["maybe"], ["true, false"]),
@@ -54,6 +68,7 @@ CASES: dict[str, tuple[str, object, list[str], list[str]]] = {
     "max-model-len": ("2048", 2048, ["0"], ["whole number from 1"]),
     "gpu-memory-utilization": ("0.5", 0.5, ["0", "1.01", "nan"], ["above 0 and up to 1"]),
     "engine-arg": ("swap-space=4", {"swap_space": 4}, ["swap", "=4", "a b=1"], ["KEY=VALUE"]),
+    "engine-silence": ("60", 60.0, ["0", "-1", "inf", "long"], ["above 0"]),
     "find-peak-qps": ("true", True, ["maybe"], ["true, false"]),
     "mmlu-data": ("questions", "questions", [" "], ["name", "folder"]),
     "mmlu-limit": ("300", 300, ["0", "-1", "0.5"], ["whole number from 1", "auto"]),
@@ -118,6 +133,15 @@ def test_an_impossible_value_names_option_value_and_what_is_allowed(name: str, t
 def test_auto_is_left_to_the_suite(name: str) -> None:
     if name != "precision":
         assert attribute(resolve(**given_as(name, "auto")), name) is None
+
+
+@pytest.mark.parametrize(
+    "name", ["profile", "round", "benchmark", "category", "scenario", "mode", "precision"]
+)
+@pytest.mark.parametrize("case", [str.upper, str.lower, str.title])
+def test_a_name_is_taken_in_any_case(name: str, case: Callable[[str], str]) -> None:
+    text, value, _, _ = CASES[name]
+    assert attribute(resolve(**given_as(name, case(text))), name) == value
 
 
 @pytest.mark.parametrize(
@@ -268,29 +292,95 @@ def test_smoke_is_the_embedded_model_on_the_embedded_news() -> None:
     settings = resolve()
     assert settings.smoke
     assert (settings.model, settings.dataset) == ("embedded", "embedded")
-    assert settings.task is EMBEDDED
+    assert settings.benchmarks == default_benchmarks() == [LLAMA3_1_8B, LLAMA3_1_8B_EDGE]
+    assert [settings.workload(benchmark) for benchmark in settings.benchmarks] == [EMBEDDED] * 2
     assert settings.round.name == "v6.1"
     assert settings.max_new_tokens == 128
-    assert settings.max_model_len is None
     assert settings.label == "smoke: not an MLPerf result"
 
 
-def test_official_is_llama_on_cnn_dailymail_in_a_context_that_fits() -> None:
+def test_official_is_llama_on_cnn_dailymail() -> None:
     settings = resolve(profile="official")
     assert not settings.smoke
     assert settings.model == "meta-llama/Llama-3.1-8B-Instruct"
     assert settings.dataset == "cnn_dailymail"
-    assert settings.task is OFFICIAL
-    assert settings.max_model_len is not None
-    assert settings.max_model_len >= 8000 + 128
+    assert settings.workload(LLAMA3_1_8B) is OFFICIAL
+    assert settings.workload(LLAMA3_1_8B_EDGE) is EDGE
     assert settings.label == "official rules of round v6.1"
 
 
 def test_the_official_model_keeps_its_raw_prompt_in_smoke() -> None:
     settings = resolve(model="llama3.1-8b-instruct")
     assert settings.model == OFFICIAL.model
-    assert settings.task is OFFICIAL
+    assert settings.workload(LLAMA3_1_8B) is OFFICIAL
+    assert settings.workload(LLAMA3_1_8B_EDGE) is EDGE
+    assert settings.dataset == "embedded"
     assert settings.smoke
+    other = resolve(model="owner/name")
+    assert other.workload(LLAMA3_1_8B) is EMBEDDED
+
+
+@pytest.mark.parametrize("profile", ["smoke", "official"])
+def test_the_engine_has_the_context_that_the_benchmark_needs(profile: str) -> None:
+    settings = resolve(profile=profile, model="llama3.1-8b-instruct")
+    assert settings.max_model_len is None
+    assert settings.context_needed(settings.benchmarks) == 8192 >= 8000 + 128
+    assert settings.context_needed([]) is None
+
+
+def test_the_context_is_the_longest_that_is_needed() -> None:
+    short, unknown = (made_benchmark(context=context) for context in (100, None))
+    settings = resolve(profile="official")
+    assert settings.context_needed([short]) == 100
+    assert settings.context_needed([short, LLAMA3_1_8B]) == 8192
+    assert settings.context_needed([short, unknown]) is None
+
+
+def made_benchmark(context: int | None) -> Benchmark:
+    """A benchmark of its own model that needs this context and has nothing for smoke."""
+    workload = replace(OFFICIAL, model="owner/other", context=context)
+    return replace(LLAMA3_1_8B, id="other", workload=workload, smoke=None)
+
+
+@pytest.mark.parametrize("profile", ["smoke", "official"])
+def test_the_default_benchmarks_can_share_a_session(profile: str) -> None:
+    """They have one engine, one data set and one length of answers."""
+    settings = resolve(profile=profile)
+    shared = {
+        (w.model, w.dataset, w.generation)
+        for benchmark in settings.benchmarks
+        if (w := settings.workload(benchmark))
+    }
+    assert shared == {(settings.model, settings.dataset, settings.generation(LLAMA3_1_8B))}
+
+
+def test_a_benchmark_is_run_alone_where_it_is_named() -> None:
+    assert resolve(benchmark="llama3.1-8b-edge").benchmarks == [LLAMA3_1_8B_EDGE]
+
+
+def test_a_benchmark_that_smoke_has_nothing_of_is_a_usage_error(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    other = made_benchmark(context=100)
+    monkeypatch.setitem(settings_module.BENCHMARKS, "llama3.1-8b-edge", other)
+    message = refusal(benchmark="llama3.1-8b-edge")
+    assert message.startswith("--benchmark other: ")
+    assert "smoke" in message and "--profile official" in message
+    settings = resolve(benchmark="llama3.1-8b-edge", profile="official")
+    assert (settings.model, settings.workload(other)) == ("owner/other", other.workload)
+
+
+def test_the_length_of_an_answer_is_the_one_given() -> None:
+    assert resolve().generation(LLAMA3_1_8B) == OFFICIAL.generation
+    shorter = resolve(max_new_tokens="16").generation(LLAMA3_1_8B)
+    assert shorter == replace(OFFICIAL.generation, max_new_tokens=16)
+
+
+def test_the_models_that_have_a_short_name_are_those_that_can_be_run() -> None:
+    assert {"llama3.1-8b-instruct": OFFICIAL.model, "embedded": EMBEDDED.model} == MODEL_ALIASES
+    assert set(MODEL_ALIASES.values()) == {
+        w.model for b in runnable() for w in (b.workload, b.smoke) if w
+    }
 
 
 # The model and its token
@@ -352,7 +442,18 @@ def test_the_settings_as_json_name_every_setting_as_used() -> None:
     shown = resolve(**{SPECS[n].dest: given_as(n, c[0])[SPECS[n].dest] for n, c in CASES.items()})
     as_json = shown.as_json()
     assert json.loads(json.dumps(as_json)) == as_json
-    for name in CASES.keys() - {"logs"}:
+    for name in CASES.keys() - {"logs", "plan"}:
         value = CASES[name][1]
         wanted = {"round": "v5.1", "results-dir": "out"}.get(name, value)
         assert as_json[ATTRIBUTES.get(name, SPECS[name].dest)] == wanted
+
+
+def test_the_settings_as_json_say_what_a_benchmark_is_asked() -> None:
+    as_json = resolve(max_new_tokens="16").as_json(LLAMA3_1_8B)
+    assert json.loads(json.dumps(as_json)) == as_json
+    assert as_json["chat_template"] is True
+    assert "{input}" in str(as_json["prompt"])
+    generation = as_json["generation"]
+    assert isinstance(generation, dict)
+    assert generation["max_new_tokens"] == 16
+    assert "prompt" not in resolve().as_json()

@@ -41,7 +41,7 @@ def _add_compare(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
 
 def _compare(arguments: argparse.Namespace) -> int:
     from mlperf_suite.reports.comparing import PLOT_FORMATS, comparison_table, plot_comparison
-    from mlperf_suite.results.baseline import load_reference
+    from mlperf_suite.results.baseline import load_baseline
 
     if len(arguments.runs) < 2:
         raise UsageError("compare: at least two runs")
@@ -53,12 +53,12 @@ def _compare(arguments: argparse.Namespace) -> int:
             "--plot", arguments.plot, f"allowed are {', '.join(PLOT_FORMATS)}"
         )
     first, *others = arguments.runs
-    references = [
-        load_reference(first, ""),
-        *(load_reference(path, "", needs_figures=False) for path in others),
+    runs = [
+        load_baseline(first, ""),
+        *(load_baseline(path, "", needs_figures=False) for path in others),
     ]
-    print(comparison_table(references, allowed / 100))
-    plot_comparison(references, arguments.plot)
+    print(comparison_table(runs, allowed / 100))
+    plot_comparison(runs, arguments.plot)
     print(f"\nplot: {arguments.plot}")
     return 0
 

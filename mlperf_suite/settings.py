@@ -1,21 +1,32 @@
 """Every setting of the suite: from options, environment and a TOML file to one checked `Settings`.
 
 An option beats its environment variable, which beats the file, which beats the profile's default.
+To add one, declare a field of `Settings`; nothing else changes.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
+import re
 import tomllib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, Literal, cast
+from typing import Any, Literal
 
-from mlperf_suite.benchmarks.definition import CATEGORIES, SCENARIOS, Category
+from mlperf_suite.benchmarks.definition import (
+    CATEGORIES,
+    SCENARIOS,
+    Benchmark,
+    Category,
+    Generation,
+    Workload,
+)
+from mlperf_suite.benchmarks.embedded import EMBEDDED
+from mlperf_suite.benchmarks.registry import BENCHMARKS, default_benchmarks, runnable
 from mlperf_suite.benchmarks.rounds import DEFAULT_ROUND, ROUNDS, Round
-from mlperf_suite.benchmarks.workload import EMBEDDED, OFFICIAL, Task
 from mlperf_suite.datasets.mmlu_subjects import HUB_REPOSITORY, STANDARD_SHOTS
 from mlperf_suite.errors import UsageError
 from mlperf_suite.secrets import remember_named
@@ -23,17 +34,28 @@ from mlperf_suite.secrets import remember_named
 Profile = Literal["smoke", "official"]
 PROFILES: tuple[Profile, ...] = ("smoke", "official")
 PRECISIONS = ("bf16", "fp16", "fp32", "auto")
-MODEL_ALIASES = {"llama3.1-8b-instruct": OFFICIAL.model, "embedded": EMBEDDED.model}
 TOKEN_VARIABLES = ("HF_TOKEN", "HUGGINGFACE_HUB_TOKEN")
-_NOT_IN_JSON = ("token", "round", "task", "results_dir", "logs", "round_given")
+_OPTION = "option"
+"""Under which key a field's metadata holds its option."""
 _OF_A_MODEL = (
     ("config.json",),
     ("tokenizer.json", "tokenizer.model", "tokenizer_config.json"),
 )
 """What every folder of a model has: one of each."""
 _GATED_OWNERS = ("meta-llama/",)
-_OFFICIAL_MAX_MODEL_LEN = 8192
-"""The longest official prompt, 8,000 tokens, and its 128 new ones fit."""
+
+
+def _alias(model: str) -> str:
+    """A model's name without its owner, as MLPerf writes it: Llama-3.1-8B is llama3.1-8b."""
+    return re.sub(r"^([a-z]+)-(?=\d)", r"\1", model.rpartition("/")[2].lower())
+
+
+MODEL_ALIASES: dict[str, str] = {
+    _alias(workload.model): workload.model
+    for benchmark in runnable()
+    for workload in (benchmark.workload, benchmark.smoke)
+    if workload is not None
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,18 +85,42 @@ class OptionSpec:
         return self.name.replace("-", "_")
 
 
-def _one_of(*choices: str) -> Callable[[str], str]:
-    def parse(text: str) -> str:
-        if text not in choices:
-            raise ValueError(text)
-        return text
+def option(
+    name: str,
+    help_text: str,
+    parse: Callable[[str], Any],
+    allowed: str,
+    default: str | None = None,
+    *,
+    variable: str | None = None,
+    repeatable: bool = False,
+    switch: bool = False,
+) -> Any:
+    """A field of `Settings` that the user sets, with all that is to be said of its option."""
+    spec = OptionSpec(name, help_text, parse, allowed, default, variable, repeatable, switch)
+    return field(metadata={_OPTION: spec})
 
-    return parse
+
+def _switch(name: str, help_text: str) -> Any:
+    return option(name, help_text, _flag, "allowed are true, false", "false", switch=True)
+
+
+def _one_of(*choices: str) -> Callable[[str], str]:
+    """One of these, in any case."""
+    by_name = {choice.casefold(): choice for choice in choices}
+    return lambda text: by_name[text.casefold()]
 
 
 def _count(text: str) -> int:
     value = int(text)
     if value < 1:
+        raise ValueError(text)
+    return value
+
+
+def _count_or_none(text: str) -> int:
+    value = int(text)
+    if value < 0:
         raise ValueError(text)
     return value
 
@@ -128,6 +174,14 @@ def _text(text: str) -> str:
     return text
 
 
+def _folder(text: str) -> Path:
+    return Path(_text(text)).expanduser()
+
+
+def _round(text: str) -> Round:
+    return ROUNDS[text.casefold()]
+
+
 def _engine_arg(text: str) -> tuple[str, object]:
     """KEY=VALUE, where VALUE is TOML (true, 8, 0.5, "text") or, failing that, plain text."""
     key, equals, value = text.partition("=")
@@ -163,244 +217,216 @@ def _as_toml(value: object) -> str:
     return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
-def _joined(choices: tuple[str, ...]) -> str:
+def _joined(choices: Iterable[str]) -> str:
     return "allowed are " + ", ".join(choices)
 
 
-_COUNT, _COUNT_OR_AUTO = (
-    "allowed is a whole number from 1",
-    "allowed is a whole number from 1, or auto",
-)
+_COUNT = "allowed is a whole number from 1"
+_COUNT_OR_AUTO = f"{_COUNT}, or auto"
 _RATE_OR_AUTO = "allowed is a number above 0, or auto"
+_RUNNABLE = tuple(benchmark.id for benchmark in runnable())
+_MODES = ("accuracy", "performance", "both")
 
-OPTIONS: tuple[OptionSpec, ...] = (
-    OptionSpec(
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """Every setting as used. Rates in samples/s or queries/s; None is auto, or not given.
+
+    A session has one model, one data set and one length of answers: where they are not given,
+    those of its benchmarks. `max_regression`: a share of the baseline's figure (0.05 is 5%).
+    """
+
+    profile: Profile = option(
         "profile",
         "smoke: a small real model, shortened rules, any machine; official: MLPerf's own rules",
         _one_of(*PROFILES),
         _joined(PROFILES),
         "smoke",
-    ),
-    OptionSpec(
+    )
+    round: Round = option(
         "round",
         "the round of MLPerf Inference whose rules and seeds hold",
-        _one_of(*ROUNDS),
-        _joined(tuple(ROUNDS)),
+        _round,
+        _joined(ROUNDS),
         DEFAULT_ROUND,
-    ),
-    OptionSpec(
+    )
+    model: str = option(
         "model",
         "hub id, the alias llama3.1-8b-instruct, or a folder",
         _text,
         "allowed is a hub id, an alias or a folder",
-    ),
-    OptionSpec("category", "only this category", _one_of(*CATEGORIES), _joined(CATEGORIES)),
-    OptionSpec("scenario", "only this scenario", _one_of(*SCENARIOS), _joined(SCENARIOS)),
-    OptionSpec(
+    )
+    benchmark: str | None = option(
+        "benchmark", "only this benchmark", _one_of(*_RUNNABLE), _joined(_RUNNABLE)
+    )
+    category: Category | None = option(
+        "category", "only this category", _one_of(*CATEGORIES), _joined(CATEGORIES)
+    )
+    scenario: str | None = option(
+        "scenario", "only this scenario", _one_of(*SCENARIOS), _joined(SCENARIOS)
+    )
+    mode: str = option(
         "mode",
         "the accuracy run, the performance run, or both",
-        _one_of("accuracy", "performance", "both"),
-        "allowed are accuracy, performance, both",
+        _one_of(*_MODES),
+        _joined(_MODES),
         "both",
-    ),
-    OptionSpec(
+    )
+    precision: str = option(
         "precision", "the engine's data type", _one_of(*PRECISIONS), _joined(PRECISIONS), "auto"
-    ),
-    OptionSpec(
+    )
+    tensor_parallel_size: int | None = option(
         "tensor-parallel-size",
-        "GPUs that share the model; auto is all of them",
+        "GPUs that share the model; auto is the largest power of two there is",
         _or_auto(_count),
         _COUNT_OR_AUTO,
         "auto",
-    ),
-    OptionSpec(
+    )
+    max_new_tokens: int = option(
         "max-new-tokens", "the longest answer, in tokens", _count, _COUNT, variable="MAX_TOKENS"
-    ),
-    OptionSpec(
+    )
+    total_sample_count: int | None = option(
         "total-sample-count",
         "samples of the data set to use; auto is all",
         _or_auto(_count),
         _COUNT_OR_AUTO,
         "auto",
-    ),
-    OptionSpec(
+    )
+    server_target_qps: float | None = option(
         "server-target-qps",
         "queries/s that Server is sent; auto takes it from the last Offline run",
         _or_auto(_rate),
         _RATE_OR_AUTO,
         "auto",
-        "SERVER_TARGET_QPS",
-    ),
-    OptionSpec(
+        variable="SERVER_TARGET_QPS",
+    )
+    offline_target_qps: float | None = option(
         "offline-target-qps",
         "samples/s that Offline is expected to reach; auto takes it from the accuracy run",
         _or_auto(_rate),
         _RATE_OR_AUTO,
         "auto",
-        "OFFLINE_TARGET_QPS",
-    ),
-    OptionSpec(
+        variable="OFFLINE_TARGET_QPS",
+    )
+    warmup: int | None = option(
+        "warmup",
+        "requests of the untimed warm-up before each measured run; 0 is none",
+        _or_auto(_count_or_none),
+        "allowed is a whole number from 0, or auto",
+        "auto",
+    )
+    dataset: str = option(
         "dataset",
         "embedded, cnn_dailymail, or a JSON, JSONL or parquet file or folder",
         _text,
         "allowed is a name, a file or a folder",
-    ),
-    OptionSpec(
+    )
+    logs: Path | None = option(
         "logs",
         "judge the LoadGen logs or the submission tree in this folder, and run nothing",
-        _text,
+        _folder,
         "allowed is a folder",
-    ),
-    OptionSpec("results-dir", "where results go", _text, "allowed is a folder", "results"),
-    OptionSpec(
+    )
+    results_dir: Path = option(
+        "results-dir", "where results go", _folder, "allowed is a folder", "results"
+    )
+    keep_all: bool = option(
         "keep-all", "1 keeps every run, 0 the latest of its kind", _flag, "allowed are 0, 1", "1"
-    ),
-    OptionSpec(
+    )
+    plan: bool = _switch("plan", "print the runs that would be made, and make none")
+    baselines: list[str] = option(
         "baseline",
         "judge this session against this earlier run; may be given again for another scenario",
         _text,
         "allowed is a run's folder or its summary.json",
         repeatable=True,
-    ),
-    OptionSpec(
+    )
+    max_regression: float = option(
         "max-regression",
         "the loss against --baseline that passes, in percent; a loss within the noise passes too",
         _percent,
         "allowed is a number from 0 to below 100",
         "5",
-    ),
-    OptionSpec(
+    )
+    baseline_allow_different: bool = _switch(
         "baseline-allow-different",
         "compare with a baseline of another model, hardware, profile or round all the same",
-        _flag,
-        "allowed are true, false",
-        "false",
-        switch=True,
-    ),
-    OptionSpec(
+    )
+    repeat: int = option(
         "repeat",
         "make each performance run this often, to measure the noise; the first is judged",
         _count,
         _COUNT,
         "1",
-    ),
-    OptionSpec("max-model-len", "the engine's longest context, in tokens", _count, _COUNT),
-    OptionSpec(
+    )
+    max_model_len: int | None = option(
+        "max-model-len",
+        "the engine's longest context, in tokens; by default what the benchmark needs",
+        _count,
+        _COUNT,
+    )
+    gpu_memory_utilization: float | None = option(
         "gpu-memory-utilization",
         "the share of each GPU's memory that the engine takes",
         _fraction,
         "allowed is a number above 0 and up to 1",
-    ),
-    OptionSpec(
+    )
+    engine_args: dict[str, object] = option(
         "engine-arg",
         "KEY=VALUE, anything vLLM's engine takes; may be given again",
         _engine_arg,
         "allowed is KEY=VALUE",
         repeatable=True,
-    ),
-    OptionSpec(
+    )
+    engine_silence: float = option(
+        "engine-silence",
+        "seconds without a sign after which an engine that has work is taken for hanging",
+        _rate,
+        "allowed is a number above 0",
+        "1800",
+    )
+    find_peak_qps: bool = _switch(
         "find-peak-qps",
         "search for the highest rate whose Server or Interactive run is VALID",
-        _flag,
-        "allowed are true, false",
-        "false",
-        switch=True,
-    ),
-    OptionSpec(
-        "high-accuracy",
-        "gate ROUGE at 99.9% of its baseline",
-        _flag,
-        "allowed are true, false",
-        "false",
-        switch=True,
-    ),
-    OptionSpec(
+    )
+    high_accuracy: bool = _switch(
+        "high-accuracy", "gate the scores at 99.9% of their reference accuracy"
+    )
+    mmlu_data: str = option(
         "mmlu-data",
         "MMLU's questions: embedded, cais/mmlu (the hub's), or a folder of CSV or parquet files",
         _text,
         "allowed is a name or a folder",
-    ),
-    OptionSpec(
+    )
+    mmlu_limit: int | None = option(
         "mmlu-limit",
         "MMLU questions in all, spread evenly over the subjects; auto is all",
         _or_auto(_count),
         _COUNT_OR_AUTO,
         "auto",
-    ),
-    OptionSpec(
+    )
+    mmlu_shots: int | None = option(
         "mmlu-shots",
         f"worked examples before each MMLU question; {STANDARD_SHOTS} is the standard, "
         "the embedded questions have 1",
         _shots,
         f"allowed is a whole number from 0 to {STANDARD_SHOTS}",
-    ),
-    OptionSpec(
+    )
+    mmlu_min_accuracy: float | None = option(
         "mmlu-min-accuracy",
         "the least MMLU score that passes, in percent",
         _score,
         "allowed is a number from 0 to 100",
-    ),
-    OptionSpec(
+    )
+    mmlu_details: bool = _switch(
         "mmlu-details",
         "keep each MMLU question's text, choices and log-probabilities in details.jsonl",
-        _flag,
-        "allowed are true, false",
-        "false",
-        switch=True,
-    ),
-    OptionSpec(
-        "mmlu-resume",
-        "go on with the newest MMLU run that did not come to its end",
-        _flag,
-        "allowed are true, false",
-        "false",
-        switch=True,
-    ),
-)
-
-
-@dataclass(frozen=True, slots=True)
-class Settings:
-    """Every setting as used. Durations in ms, rates in samples/s or queries/s; None is auto.
-
-    `logs`: the folder to judge, None where the suite makes its own runs. `round_given`: whether
-    the user chose the round; logs are else judged by their own. `baselines`: the runs that the
-    regression gate compares with; `max_regression`: the loss that it lets pass (0.05 is 5%).
-    """
-
-    profile: Profile
-    round: Round
-    model: str
-    task: Task
-    dataset: str
-    category: Category | None
-    scenario: str | None
-    mode: str
-    precision: str
-    tensor_parallel_size: int | None
-    max_new_tokens: int
-    total_sample_count: int | None
-    server_target_qps: float | None
-    offline_target_qps: float | None
-    results_dir: Path
-    keep_all: bool
-    high_accuracy: bool
-    find_peak_qps: bool
-    max_model_len: int | None
-    gpu_memory_utilization: float | None
-    mmlu_data: str
-    mmlu_limit: int | None = None
-    mmlu_shots: int | None = None
-    mmlu_min_accuracy: float | None = None
-    mmlu_details: bool = False
-    mmlu_resume: bool = False
-    engine_args: dict[str, object] = field(default_factory=dict)
-    baselines: list[str] = field(default_factory=list)
-    max_regression: float = 0.05
-    baseline_allow_different: bool = False
-    repeat: int = 1
-    logs: Path | None = None
+    )
+    mmlu_resume: bool = _switch(
+        "mmlu-resume", "go on with the newest MMLU run that did not come to its end"
+    )
     round_given: bool = False
+    """Whether the user chose the round; logs are else judged by their own."""
     node_name: str | None = None
     token: str | None = field(default=None, repr=False)
 
@@ -416,25 +442,52 @@ class Settings:
         return f"official rules of round {self.round.name}"
 
     @property
-    def departures(self) -> tuple[str, ...]:
-        """How answers are generated otherwise than the benchmark says, a few words each."""
-        return self.task.departures(self.max_new_tokens, self.engine_args)
+    def benchmarks(self) -> list[Benchmark]:
+        """The benchmarks that a session may run: the one named, else the default ones."""
+        return _benchmarks(self.benchmark, self.profile)
 
-    def as_json(self) -> dict[str, object]:
-        """The settings for config.json; the token is not among them."""
-        return {
-            **{
-                name: getattr(self, name)
-                for name in self.__dataclass_fields__
-                if name not in _NOT_IN_JSON
-            },
+    def workload(self, benchmark: Benchmark) -> Workload:
+        """What is run of a benchmark: its own workload, or what the smoke profile has in its place.
+
+        The official model keeps its own prompt, whatever the profile. Raises UsageError for a
+        benchmark that the profile has nothing of.
+        """
+        return _workload(benchmark, self.profile, self.model)
+
+    def generation(self, benchmark: Benchmark) -> Generation:
+        """How a benchmark's answers are generated."""
+        return dataclasses.replace(
+            self.workload(benchmark).generation, max_new_tokens=self.max_new_tokens
+        )
+
+    def context_needed(self, benchmarks: Iterable[Benchmark]) -> int | None:
+        """The longest sequence that these need, in tokens; None is the model's own context."""
+        lengths = [self.workload(benchmark).context for benchmark in benchmarks]
+        known = [length for length in lengths if length is not None]
+        return max(known) if known and len(known) == len(lengths) else None
+
+    def as_json(self, benchmark: Benchmark | None = None) -> dict[str, object]:
+        """The settings for config.json, with what a benchmark is asked; never the token."""
+        content = {name: getattr(self, name) for name in _FIELDS if name not in _NOT_IN_JSON}
+        content |= {
             "round": self.round.name,
             "results_dir": str(self.results_dir),
-            "prompt": self.task.prompt,
-            "chat_template": self.task.chat,
-            "generation": asdict(self.task.generation) | {"max_new_tokens": self.max_new_tokens},
+            "node_name": self.node_name,
             "hub_token": "set" if self.token else "not set",
         }
+        if benchmark is not None:
+            content |= self.workload(benchmark).prompt.as_json()
+            content["generation"] = asdict(self.generation(benchmark))
+        return content
+
+
+_NOT_IN_JSON = ("logs", "plan")
+_FIELDS: dict[str, OptionSpec] = {
+    one.name: one.metadata[_OPTION]
+    for one in dataclasses.fields(Settings)
+    if _OPTION in one.metadata
+}
+OPTIONS: tuple[OptionSpec, ...] = tuple(_FIELDS.values())
 
 
 def resolve_settings(
@@ -453,57 +506,50 @@ def resolve_settings(
     _remember_engine_args(options.get("engine_arg"))
     in_file = _read_config_file(config_file)
     _remember_engine_args(in_file.get("engine_arg"))
-    value = {spec.dest: _value(spec, options, environment, in_file) for spec in OPTIONS}
-    profile = cast(Profile, value["profile"])
-    engine_args = dict(value["engine_arg"] or [])
-    tokens = (engine_args.pop("hf_token", None), *map(environment.get, TOKEN_VARIABLES))
-    token = next((str(token) for token in tokens if token), None)
-    base = EMBEDDED if profile == "smoke" else OFFICIAL
-    model = value["model"] or base.model
+    value = {name: _value(spec, options, environment, in_file) for name, spec in _FIELDS.items()}
+    profile: Profile = value["profile"]
+    first = _benchmarks(value["benchmark"], profile)[0]
+    model = value["model"] or _workload(first, profile, None).model
     model = MODEL_ALIASES.get(model, model)
-    official_model = model.casefold() == OFFICIAL.model.casefold()
-    task = base
-    if profile == "smoke" and official_model:
-        # The official model keeps its own prompt, whatever the profile.
-        task = OFFICIAL
+    workload = _workload(first, profile, model)
+    engine_args = dict(value["engine_args"] or [])
+    tokens = (engine_args.pop("hf_token", None), *map(environment.get, TOKEN_VARIABLES))
+    value |= {
+        "model": model,
+        "dataset": value["dataset"] or _workload(first, profile, None).dataset,
+        "max_new_tokens": value["max_new_tokens"] or workload.generation.max_new_tokens,
+        "mmlu_data": value["mmlu_data"] or ("embedded" if profile == "smoke" else HUB_REPOSITORY),
+        "engine_args": engine_args,
+        "baselines": list(value["baselines"] or []),
+    }
     return Settings(
-        profile=profile,
-        round=ROUNDS[value["round"]],
-        model=model,
-        task=task,
-        dataset=value["dataset"] or base.dataset,
-        category=value["category"],
-        scenario=value["scenario"],
-        mode=value["mode"],
-        precision=value["precision"],
-        tensor_parallel_size=value["tensor_parallel_size"],
-        max_new_tokens=value["max_new_tokens"] or task.generation.max_new_tokens,
-        total_sample_count=value["total_sample_count"],
-        server_target_qps=value["server_target_qps"],
-        offline_target_qps=value["offline_target_qps"],
-        results_dir=Path(value["results_dir"]).expanduser(),
-        keep_all=value["keep_all"],
-        high_accuracy=value["high_accuracy"],
-        find_peak_qps=value["find_peak_qps"],
-        max_model_len=value["max_model_len"]
-        or (None if profile == "smoke" else _OFFICIAL_MAX_MODEL_LEN),
-        gpu_memory_utilization=value["gpu_memory_utilization"],
-        mmlu_data=value["mmlu_data"] or ("embedded" if profile == "smoke" else HUB_REPOSITORY),
-        mmlu_limit=value["mmlu_limit"],
-        mmlu_shots=value["mmlu_shots"],
-        mmlu_min_accuracy=value["mmlu_min_accuracy"],
-        mmlu_details=value["mmlu_details"],
-        mmlu_resume=value["mmlu_resume"],
-        engine_args=engine_args,
-        logs=Path(value["logs"]).expanduser() if value["logs"] else None,
-        baselines=list(value["baseline"] or []),
-        max_regression=value["max_regression"],
-        baseline_allow_different=value["baseline_allow_different"],
-        repeat=value["repeat"],
+        **value,
         round_given=options.get("round") is not None or "round" in in_file,
         node_name=environment.get("NODE_NAME"),
-        token=token,
+        token=next((str(token) for token in tokens if token), None),
     )
+
+
+def _benchmarks(named: str | None, profile: Profile) -> list[Benchmark]:
+    """The benchmark of that name, else the default ones that the profile has something of."""
+    if named is not None:
+        return [BENCHMARKS[named]]
+    return [b for b in default_benchmarks() if profile != "smoke" or b.smoke is not None]
+
+
+def _workload(benchmark: Benchmark, profile: Profile, model: str | None) -> Workload:
+    """`model`: None is the profile's own."""
+    own, smoke = benchmark.workload, benchmark.smoke
+    assert own is not None  # --benchmark takes none but those that can be run
+    if profile == "official":
+        return own
+    if smoke is None:
+        raise UsageError(
+            f"--benchmark {benchmark.id}: the smoke profile has nothing in its place: "
+            "give --profile official"
+        )
+    is_own_model = model is not None and model.casefold() == own.model.casefold()
+    return own if is_own_model else smoke
 
 
 def _remember_engine_args(given: Any) -> None:

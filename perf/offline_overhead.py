@@ -19,33 +19,16 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from mlperf_suite.benchmarks.definition import LLAMA3_1_8B
+from mlperf_suite.benchmarks.embedded import EMBEDDED
+from mlperf_suite.benchmarks.llama3_1_8b import LLAMA3_1_8B
 from mlperf_suite.benchmarks.rounds import DEFAULT_ROUND, ROUNDS
-from mlperf_suite.benchmarks.workload import EMBEDDED
 from mlperf_suite.engines.vllm_engine import VllmEngine
 from mlperf_suite.loadgen.load_plan import Shortened, plan_run
-from mlperf_suite.loadgen.runner import Progress, run_loadgen
-from mlperf_suite.session.executor import Session, load_vllm
-from mlperf_suite.settings import resolve_settings
+from mlperf_suite.loadgen.runner import run_loadgen
+from perf.embedded_engine import embedded_engine
 
 _REFERENCE_BATCH = 16
 Prompts = Sequence[Sequence[int]]
-
-
-class Silent:
-    """A session that shows nobody how far it is."""
-
-    def stage(self, name: str, total: int | None = None) -> None:
-        """Nothing to show."""
-
-    def progress(self, progress: Progress) -> None:
-        """Nothing to show."""
-
-    def idle(self) -> None:
-        """Nothing to show."""
-
-    def say(self, line: str) -> None:
-        """Nothing to show."""
 
 
 def suite_rate(engine: VllmEngine, prompts: Prompts) -> float:
@@ -104,14 +87,10 @@ def bare_rate(engine: VllmEngine, prompts: Prompts, batch: int | None = None) ->
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--pairs", type=int, default=5)
-    parser.add_argument("--samples", type=int, default=EMBEDDED.baselines["datacenter"].gen_num)
+    parser.add_argument("--samples", type=int, default=EMBEDDED.reference.answers)
     arguments = parser.parse_args()
-    session = Session(resolve_settings({}), load_vllm, Silent())
-    engine = session.engine
-    if not isinstance(engine, VllmEngine):
-        raise SystemExit("this measures vLLM in process")
-    try:
-        prompts = session.prompts("datacenter")[: arguments.samples]
+    with embedded_engine() as (engine, inputs):
+        prompts = inputs.prompts(LLAMA3_1_8B)[: arguments.samples]
         bare_rate(engine, prompts[:8])
         over_bare, over_reference = [], []
         print(f"{len(prompts)} prompts, tokens/s")
@@ -136,8 +115,6 @@ def main() -> None:
             f"median{'':31}{statistics.median(over_bare):11.3f} "
             f"{statistics.median(over_reference):14.3f}"
         )
-    finally:
-        session.close()
 
 
 if __name__ == "__main__":

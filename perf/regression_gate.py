@@ -22,6 +22,7 @@ import numpy as np
 
 from mlperf_suite.loadgen.timeline import TOKEN_BLOCKS
 from mlperf_suite.results.regression import DEFAULT_MAX_REGRESSION, compare_summaries, confidence
+from mlperf_suite.results.schema import Summary
 
 _TRUE = {"tokens_per_sec": 1000.0, "ttft_ms": 800.0, "tpot_ms": 60.0}
 _DRIFT = 0.7
@@ -92,10 +93,8 @@ def _load(rng: np.random.Generator, case: Case) -> np.ndarray:
     return np.array(slower)
 
 
-def summary(
-    rng: np.random.Generator, case: Case, noise: float, loss: float = 0.0
-) -> dict[str, Any]:
-    """One side's summary.json. `noise`: relative standard deviation; `loss`: 0.1 is 10% slower."""
+def summary(rng: np.random.Generator, case: Case, noise: float, loss: float = 0.0) -> Summary:
+    """One side's summary. `noise`: relative standard deviation; `loss`: 0.1 is 10% slower."""
     runs: list[dict[str, Any]] = []
     for _ in range(case.repeats):
         slower = _load(rng, case) / (1 - loss)
@@ -109,7 +108,7 @@ def summary(
         if not case.only_speed:
             run |= {name: {"p99": float(np.mean(blocks[name]))} for name in ("ttft_ms", "tpot_ms")}
         runs.append(run)
-    return {"run": {"performance": {**runs[0], "repeats": runs[1:]}}}
+    return Summary.read({"run": {"performance": {**runs[0], "repeats": runs[1:]}}})
 
 
 Share = Callable[[Case, float, float, int, np.random.Generator], tuple[float, float]]
@@ -139,7 +138,8 @@ def share_regressed_by_bootstrap(
         for name in _TRUE:
             means = []
             for side in sides:
-                blocks = np.array(side["run"]["performance"]["blocks"][name])
+                assert side.run.performance is not None
+                blocks = np.array(side.run.performance.blocks[name])
                 drawn = rng.integers(0, len(blocks), (400, len(blocks)))
                 means.append((blocks.mean(), blocks[drawn].mean(axis=1)))
             sign = 1 if name == "tokens_per_sec" else -1

@@ -19,9 +19,9 @@ from typing import Any
 import mlperf_loadgen as lg
 import numpy as np
 
-from mlperf_suite.benchmarks.definition import LLAMA3_1_8B
+from mlperf_suite.benchmarks.definition import Generation
+from mlperf_suite.benchmarks.llama3_1_8b import LLAMA3_1_8B
 from mlperf_suite.benchmarks.rounds import DEFAULT_ROUND, ROUNDS
-from mlperf_suite.benchmarks.workload import Generation
 from mlperf_suite.engines.stand_in import Delays, StandInEngine
 from mlperf_suite.loadgen import runner
 from mlperf_suite.loadgen.load_plan import LoadPlan, Shortened, plan_run

@@ -23,14 +23,11 @@ import urllib.request
 from pathlib import Path
 from typing import Any
 
-from mlperf_suite.benchmarks.definition import LLAMA3_1_8B
+from mlperf_suite.benchmarks.llama3_1_8b import LLAMA3_1_8B
 from mlperf_suite.benchmarks.rounds import DEFAULT_ROUND, ROUNDS
-from mlperf_suite.benchmarks.workload import EMBEDDED
 from mlperf_suite.loadgen.load_plan import Shortened, plan_run
 from mlperf_suite.loadgen.runner import run_loadgen
-from mlperf_suite.session.executor import Session, load_vllm
-from mlperf_suite.settings import resolve_settings
-from perf.offline_overhead import Silent
+from perf.embedded_engine import embedded_engine, embedded_inputs
 
 _BENCH = "--as-vllm-bench"
 
@@ -101,9 +98,8 @@ def _bench(model: str, port: int, data: Path, count: int, qps: float) -> dict[st
 
 def _suite(qps: float) -> tuple[float, float]:
     """TTFT p99 (ms) and tokens/s of the suite's Server run, LoadGen's own."""
-    session = Session(resolve_settings({}), load_vllm, Silent())
-    try:
-        engine, prompts = session.engine, session.prompts("datacenter")
+    with embedded_engine() as (engine, inputs), tempfile.TemporaryDirectory() as folder:
+        prompts = inputs.prompts(LLAMA3_1_8B)
         plan = plan_run(
             LLAMA3_1_8B,
             LLAMA3_1_8B.scenario("Server"),
@@ -113,11 +109,8 @@ def _suite(qps: float) -> tuple[float, float]:
             target_qps=qps,
             shortened=Shortened(1000, 1, latency_percent=90, latency_factor=10),
         )
-        with tempfile.TemporaryDirectory() as folder:
-            generation = EMBEDDED.generation
-            detail = run_loadgen(plan, engine, prompts, generation, Path(folder)).logs.detail
-    finally:
-        session.close()
+        generation = inputs.generation(LLAMA3_1_8B)
+        detail = run_loadgen(plan, engine, prompts, generation, Path(folder)).logs.detail
     ttft = detail.milliseconds("result_first_token_99.00_percentile_latency_ns")
     rate = detail.number("result_completed_tokens_per_second")
     if ttft is None or rate is None:
@@ -142,9 +135,9 @@ def main() -> None:
     parser.add_argument("--qps", type=float, default=1.5)
     parser.add_argument("--pairs", type=int, default=3)
     arguments = parser.parse_args()
-    session = Session(resolve_settings({}), load_vllm, Silent())
-    prompts, model = session.prompts("datacenter"), session.model_path
-    texts = [session.tokenizer.decode(prompt) for prompt in prompts]
+    inputs = embedded_inputs()
+    prompts, model = inputs.prompts(LLAMA3_1_8B), inputs.model_path
+    texts = [inputs.tokenizer.decode(prompt) for prompt in prompts]
     print(f"{len(prompts)} prompts at {arguments.qps} queries/s")
     print("pair  suite: TTFT p99 ms, tokens/s  bench: TTFT p99 ms, tokens/s  TTFT  tokens/s")
     ratios: list[tuple[float, float]] = []

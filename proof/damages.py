@@ -33,7 +33,10 @@ _MOST_RULES = 5
 
 @dataclass(frozen=True, slots=True)
 class Home:
-    """<division>/<submitter> of a tree, and where its files lie in the round's layout."""
+    """<division>/<submitter> of a tree, and where its files lie in the round's layout.
+
+    A scenario is one of llama3.1-8b, or <benchmark>/<scenario>.
+    """
 
     path: Path
     layout: str
@@ -66,10 +69,26 @@ class Home:
         return self.path / "systems" / f"{self.system}.json"
 
 
-Damage = Callable[[Home], object]
+Change = Callable[[Home], object]
 
 
-def _log(key: str, value: object, scenario: str, *, accuracy: bool = False) -> Damage:
+@dataclass(frozen=True, slots=True)
+class Damage:
+    """A change to a tree, and the rules of the suite that see it, those alone.
+
+    accuracy_passed is not among them: it follows from every failed accuracy run.
+    """
+
+    change: Change
+    rules: frozenset[str]
+
+
+def seen_by(change: Change, *rules: str) -> Damage:
+    """A damage with the names of the rules that see it."""
+    return Damage(change, frozenset(rules))
+
+
+def log_value(key: str, value: object, scenario: str, *, accuracy: bool = False) -> Change:
     """Another value of a key in a detail log."""
 
     def damage(home: Home) -> None:
@@ -90,7 +109,7 @@ def _log(key: str, value: object, scenario: str, *, accuracy: bool = False) -> D
     return damage
 
 
-def _replaced(pattern: str, new: str, path: Callable[[Home], Path]) -> Damage:
+def replaced(pattern: str, new: str, path: Callable[[Home], Path]) -> Change:
     """Another text in a file, which has to hold the old one."""
 
     def damage(home: Home) -> None:
@@ -103,7 +122,7 @@ def _replaced(pattern: str, new: str, path: Callable[[Home], Path]) -> Damage:
     return damage
 
 
-def _score(name: str, factor: float, scenario: str) -> Damage:
+def score_times(name: str, factor: float, scenario: str) -> Change:
     """A score of accuracy.txt times a factor."""
 
     def damage(home: Home) -> None:
@@ -119,7 +138,7 @@ def _score(name: str, factor: float, scenario: str) -> Damage:
     return damage
 
 
-def _gone(path: Callable[[Home], Path]) -> Damage:
+def gone(path: Callable[[Home], Path]) -> Change:
     def damage(home: Home) -> None:
         target = path(home)
         shutil.rmtree(target) if target.is_dir() else target.unlink()
@@ -127,11 +146,11 @@ def _gone(path: Callable[[Home], Path]) -> Damage:
     return damage
 
 
-def _empty(path: Callable[[Home], Path]) -> Damage:
+def emptied(path: Callable[[Home], Path]) -> Change:
     return lambda home: path(home).write_text("")
 
 
-def _system(name: str, value: object) -> Damage:
+def system_field(name: str, value: object) -> Change:
     def damage(home: Home) -> None:
         content: dict[str, Any] = json.loads(home.system_json.read_text(encoding="utf-8"))
         if value is None:
@@ -143,7 +162,7 @@ def _system(name: str, value: object) -> Damage:
     return damage
 
 
-def _measurements(name: str) -> Damage:
+def measurement_emptied(name: str) -> Change:
     def damage(home: Home) -> None:
         (path,) = home.measurements("Server").glob("*.json")
         content = json.loads(path.read_text(encoding="utf-8"))
@@ -154,10 +173,10 @@ def _measurements(name: str) -> Damage:
 
 
 def _few_samples(home: Home) -> None:
-    _log("qsl_reported_total_count", 1000, "Server", accuracy=True)(home)
+    log_value("qsl_reported_total_count", 1000, "Server", accuracy=True)(home)
     if home.layout == "v6":
         # LoadGen says it a second time since 6.0.
-        _log("effective_accuracy_sample_count", 1000, "Server", accuracy=True)(home)
+        log_value("effective_accuracy_sample_count", 1000, "Server", accuracy=True)(home)
 
 
 def _long_log(home: Home) -> None:
@@ -174,84 +193,206 @@ def _cut_log(home: Home) -> None:
 SINGLE = "llama3.1-8b-edge/SingleStream"
 EDGE_OFFLINE = "llama3.1-8b-edge/Offline"
 DAMAGES: dict[str, Damage] = {
-    "nothing: the tree as it was built": lambda home: None,
-    "a wrong seed: qsl_rng_seed 1 (Offline)": _log("effective_qsl_rng_seed", 1, "Offline"),
-    "a wrong seed: schedule_rng_seed 1 (Server)": _log("effective_schedule_rng_seed", 1, "Server"),
-    "min duration 60,000 ms (Server)": _log("effective_min_duration_ms", 60_000, "Server"),
-    "min duration 60,000 ms (SingleStream)": _log("effective_min_duration_ms", 60_000, SINGLE),
-    "result INVALID (Offline)": _log("result_validity", "INVALID", "Offline"),
-    "performance sample count 1,000 (Interactive)": _log(
-        "effective_performance_sample_count", 1000, "Interactive"
+    "nothing: the tree as it was built": seen_by(lambda home: None),
+    "a wrong seed: qsl_rng_seed 1 (Offline)": seen_by(
+        log_value("effective_qsl_rng_seed", 1, "Offline"), "seeds"
     ),
-    "samples per query 1,000 (Offline)": _log("effective_samples_per_query", 1000, "Offline"),
-    "samples per query 1,000 (edge Offline)": _log(
-        "effective_samples_per_query", 1000, EDGE_OFFLINE
+    "a wrong seed: schedule_rng_seed 1 (Server)": seen_by(
+        log_value("effective_schedule_rng_seed", 1, "Server"), "seeds"
     ),
-    "token latencies off (Server)": _log("requested_use_token_latencies", False, "Server"),
-    "equal issue mode off (Server)": _log(
-        "effective_sample_concatenate_permutation", False, "Server"
+    "min duration 60,000 ms (Server)": seen_by(
+        log_value("effective_min_duration_ms", 60_000, "Server"), "min_duration"
     ),
-    "early stopping not met (Server)": _log("early_stopping_met", False, "Server"),
-    "early stopping not met (SingleStream)": _log("early_stopping_met", False, SINGLE),
-    "p99 TTFT 2,100 ms, limit 2,000 (Server)": _log(
-        "result_first_token_99.00_percentile_latency_ns", 2_100_000_000, "Server"
+    "min duration 60,000 ms (SingleStream)": seen_by(
+        log_value("effective_min_duration_ms", 60_000, SINGLE), "min_duration"
     ),
-    "p99 TPOT 110 ms, limit 100 (Server)": _log(
-        "result_time_per_output_token_99.00_percentile_ns", 110_000_000, "Server"
+    "result INVALID (Offline)": seen_by(
+        log_value("result_validity", "INVALID", "Offline"), "result_valid"
     ),
-    "p99 TTFT 600 ms, limit 500 (Interactive)": _log(
-        "result_first_token_99.00_percentile_latency_ns", 600_000_000, "Interactive"
+    "performance sample count 1,000 (Interactive)": seen_by(
+        log_value("effective_performance_sample_count", 1000, "Interactive"),
+        "performance_sample_count",
     ),
-    "p99 TPOT 35 ms, limit 30 (Interactive)": _log(
-        "result_time_per_output_token_99.00_percentile_ns", 35_000_000, "Interactive"
+    "samples per query 1,000 (Offline)": seen_by(
+        log_value("effective_samples_per_query", 1000, "Offline"), "offline_samples_per_query"
     ),
-    "performance log cut in half (Server)": _cut_log,
-    "no performance detail log (Server)": _gone(lambda home: home.performance("Server") / DETAIL),
-    "no performance summary (Server)": _gone(lambda home: home.performance("Server") / SUMMARY),
-    "no accuracy detail log (Offline)": _gone(lambda home: home.accuracy("Offline") / DETAIL),
-    "no accuracy.txt (Offline)": _gone(lambda home: home.accuracy("Offline") / "accuracy.txt"),
-    "accuracy over 1,000 samples (Server)": _few_samples,
-    "rouge1 times 0.9 (Offline)": _score("rouge1", 0.9, "Offline"),
-    "rouge2 times 0.9 (Server)": _score("rouge2", 0.9, "Server"),
-    "rougeL times 0.9 (edge Offline)": _score("rougeL", 0.9, EDGE_OFFLINE),
-    "rougeLsum times 0.9 (SingleStream)": _score("rougeLsum", 0.9, SINGLE),
-    "gen_len times 1.2 (Offline)": _score("gen_len", 1.2, "Offline"),
-    "gen_len times 0.8 (Offline)": _score("gen_len", 0.8, "Offline"),
-    "no hash in accuracy.txt (Offline)": _replaced(
-        r"\nhash=\w+\n", "\n", lambda home: home.accuracy("Offline") / "accuracy.txt"
+    "samples per query 1,000 (edge Offline)": seen_by(
+        log_value("effective_samples_per_query", 1000, EDGE_OFFLINE), "offline_samples_per_query"
     ),
-    "accuracy log not cut (Offline)": _long_log,
-    "no TEST06 (Interactive)": _gone(lambda home: home.test06("Interactive")),
-    "TEST06 failed: first token (Server)": _replaced(
-        "First token check pass: True",
-        "First token check pass: False",
-        lambda home: home.test06("Server") / "verify_accuracy.txt",
+    "token latencies off (Server)": seen_by(
+        log_value("requested_use_token_latencies", False, "Server"), "token_latencies"
     ),
-    "TEST06 failed: EOS (Offline)": _replaced(
-        "EOS check pass: True",
-        "EOS check pass: False",
-        lambda home: home.test06("Offline") / "verify_accuracy.txt",
+    "equal issue mode off (Server)": seen_by(
+        log_value("effective_sample_concatenate_permutation", False, "Server"), "equal_issue_mode"
     ),
-    "TEST06 failed: sample length (Server)": _replaced(
-        "Sample length check pass: True",
-        "Sample length check pass: False",
-        lambda home: home.test06("Server") / "verify_accuracy.txt",
+    "early stopping not met (Server)": seen_by(
+        log_value("early_stopping_met", False, "Server"), "early_stopping"
     ),
-    "no Offline": _gone(lambda home: home.place("results", "Offline")),
-    "no SingleStream": _gone(lambda home: home.place("results", SINGLE)),
-    "no README.md (Server)": _gone(lambda home: home.measurements("Server") / "README.md"),
-    "no user.conf (Server)": _gone(lambda home: home.measurements("Server") / "user.conf"),
-    "an empty user.conf (Server)": _empty(lambda home: home.measurements("Server") / "user.conf"),
-    "weight_data_types empty (Server)": _measurements("weight_data_types"),
-    "no sources": _gone(lambda home: home.path / ("src" if home.layout == "v6" else "code")),
-    "system: status sold": _system("status", "sold"),
-    "system: type mobile": _system("system_type", "mobile"),
-    "system: another submitter": _system("submitter", "Somebody"),
-    "system: the open division": _system("division", "open"),
-    "system: cooling empty": _system("cooling", ""),
-    "system: no field hw_notes": _system("hw_notes", None),
-    "system: behind a network": _system("is_network", "true"),
-    "no system description": _gone(lambda home: home.system_json),
+    "early stopping not met (SingleStream)": seen_by(
+        log_value("early_stopping_met", False, SINGLE), "early_stopping"
+    ),
+    "p99 TTFT 2,100 ms, limit 2,000 (Server)": seen_by(
+        log_value("result_first_token_99.00_percentile_latency_ns", 2_100_000_000, "Server"),
+        "ttft_limit",
+    ),
+    "p99 TPOT 110 ms, limit 100 (Server)": seen_by(
+        log_value("result_time_per_output_token_99.00_percentile_ns", 110_000_000, "Server"),
+        "tpot_limit",
+    ),
+    "p99 TTFT 600 ms, limit 500 (Interactive)": seen_by(
+        log_value("result_first_token_99.00_percentile_latency_ns", 600_000_000, "Interactive"),
+        "ttft_limit",
+    ),
+    "p99 TPOT 35 ms, limit 30 (Interactive)": seen_by(
+        log_value("result_time_per_output_token_99.00_percentile_ns", 35_000_000, "Interactive"),
+        "tpot_limit",
+    ),
+    "performance log cut in half (Server)": seen_by(
+        _cut_log,
+        "result_valid",
+        "log_is_whole",
+        "result_reported",
+        "equal_issue_mode",
+        "performance_sample_count",
+        "early_stopping",
+        "min_queries",
+        "ttft_limit",
+        "tpot_limit",
+    ),
+    "no performance detail log (Server)": seen_by(
+        gone(lambda home: home.performance("Server") / DETAIL),
+        "required_files",
+        "same_system",
+        "result_valid",
+        "log_is_whole",
+        "test_mode",
+        "result_reported",
+        "seeds",
+        "equal_issue_mode",
+        "token_latencies",
+        "loadgen_unmodified",
+        "min_duration",
+        "performance_sample_count",
+        "early_stopping",
+        "min_queries",
+        "ttft_limit",
+        "tpot_limit",
+        "latency_targets",
+        "target_percentile",
+    ),
+    "no performance summary (Server)": seen_by(
+        gone(lambda home: home.performance("Server") / SUMMARY), "required_files"
+    ),
+    "no accuracy detail log (Offline)": seen_by(
+        gone(lambda home: home.accuracy("Offline") / DETAIL),
+        "required_files",
+        "same_system",
+        "accuracy_log_is_whole",
+        "accuracy_test_mode",
+        "accuracy_every_sample",
+        "accuracy_whole_dataset",
+        "accuracy_loadgen_unmodified",
+    ),
+    "no accuracy.txt (Offline)": seen_by(
+        gone(lambda home: home.accuracy("Offline") / "accuracy.txt"),
+        "required_files",
+        "accuracy_every_sample",
+        "accuracy_hash",
+        "accuracy_rouge1",
+        "accuracy_rouge2",
+        "accuracy_rougel",
+        "accuracy_rougelsum",
+        "accuracy_gen_len",
+    ),
+    "accuracy over 1,000 samples (Server)": seen_by(
+        _few_samples, "same_system", "accuracy_every_sample", "accuracy_whole_dataset"
+    ),
+    "rouge1 times 0.9 (Offline)": seen_by(score_times("rouge1", 0.9, "Offline"), "accuracy_rouge1"),
+    "rouge2 times 0.9 (Server)": seen_by(score_times("rouge2", 0.9, "Server"), "accuracy_rouge2"),
+    "rougeL times 0.9 (edge Offline)": seen_by(
+        score_times("rougeL", 0.9, EDGE_OFFLINE), "accuracy_rougel"
+    ),
+    "rougeLsum times 0.9 (SingleStream)": seen_by(
+        score_times("rougeLsum", 0.9, SINGLE), "accuracy_rougelsum"
+    ),
+    "gen_len times 1.2 (Offline)": seen_by(
+        score_times("gen_len", 1.2, "Offline"), "accuracy_gen_len"
+    ),
+    "gen_len times 0.8 (Offline)": seen_by(
+        score_times("gen_len", 0.8, "Offline"), "accuracy_gen_len"
+    ),
+    "no hash in accuracy.txt (Offline)": seen_by(
+        replaced(r"\nhash=\w+\n", "\n", lambda home: home.accuracy("Offline") / "accuracy.txt"),
+        "accuracy_hash",
+    ),
+    "accuracy log not cut (Offline)": seen_by(_long_log, "accuracy_log_is_cut"),
+    "no TEST06 (Interactive)": seen_by(
+        gone(lambda home: home.test06("Interactive")),
+        "required_files",
+        "test06_log_is_whole",
+        "test06_sample_count",
+        "test06_first_token",
+        "test06_eos",
+        "test06_token_count",
+        "test06_verified",
+    ),
+    "TEST06 failed: first token (Server)": seen_by(
+        replaced(
+            "First token check pass: True",
+            "First token check pass: False",
+            lambda home: home.test06("Server") / "verify_accuracy.txt",
+        ),
+        "test06_verified",
+    ),
+    "TEST06 failed: EOS (Offline)": seen_by(
+        replaced(
+            "EOS check pass: True",
+            "EOS check pass: False",
+            lambda home: home.test06("Offline") / "verify_accuracy.txt",
+        ),
+        "test06_verified",
+    ),
+    "TEST06 failed: sample length (Server)": seen_by(
+        replaced(
+            "Sample length check pass: True",
+            "Sample length check pass: False",
+            lambda home: home.test06("Server") / "verify_accuracy.txt",
+        ),
+        "test06_verified",
+    ),
+    "no Offline": seen_by(
+        gone(lambda home: home.place("results", "Offline")), "required_scenarios"
+    ),
+    "no SingleStream": seen_by(
+        gone(lambda home: home.place("results", SINGLE)), "required_scenarios"
+    ),
+    "no README.md (Server)": seen_by(
+        gone(lambda home: home.measurements("Server") / "README.md"), "required_files"
+    ),
+    "no user.conf (Server)": seen_by(
+        gone(lambda home: home.measurements("Server") / "user.conf"), "required_files"
+    ),
+    "an empty user.conf (Server)": seen_by(
+        emptied(lambda home: home.measurements("Server") / "user.conf"), "required_files"
+    ),
+    "weight_data_types empty (Server)": seen_by(
+        measurement_emptied("weight_data_types"), "measurements"
+    ),
+    "no sources": seen_by(
+        gone(lambda home: home.path / ("src" if home.layout == "v6" else "code")), "required_files"
+    ),
+    "system: status sold": seen_by(system_field("status", "sold"), "system_description"),
+    "system: type mobile": seen_by(system_field("system_type", "mobile"), "system_description"),
+    "system: another submitter": seen_by(
+        system_field("submitter", "Somebody"), "system_description"
+    ),
+    "system: the open division": seen_by(system_field("division", "open"), "system_description"),
+    "system: cooling empty": seen_by(system_field("cooling", ""), "system_fields"),
+    "system: no field hw_notes": seen_by(system_field("hw_notes", None), "system_fields"),
+    "system: behind a network": seen_by(system_field("is_network", "true"), "system_description"),
+    "no system description": seen_by(
+        gone(lambda home: home.system_json), "required_files", "system_description", "system_fields"
+    ),
 }
 
 
@@ -274,14 +415,19 @@ def official_verdict(root: Path, checker: Path, round_: Round) -> str:
     return f"fails: {', '.join(sorted(failed))}{by_exception}"
 
 
-def own_verdict(root: Path, round_: Round) -> str:
-    """The rules that the suite finds broken in a tree."""
+def broken_rules(root: Path, round_: Round) -> list[str]:
+    """The rules that the suite finds broken in a tree, each once, without accuracy_passed."""
     broken = dict.fromkeys(rule for j in judge_folder(root, round_) for rule in j.failed_rules)
-    # It follows from every failed accuracy run, and says nothing more.
     broken.pop("accuracy_passed", None)
+    return list(broken)
+
+
+def own_verdict(root: Path, round_: Round) -> str:
+    """The rules that the suite finds broken in a tree, in a few words."""
+    broken = broken_rules(root, round_)
     if not broken:
         return "passes"
-    shown = [f"`{rule}`" for rule in list(broken)[:_MOST_RULES]]
+    shown = [f"`{rule}`" for rule in broken[:_MOST_RULES]]
     more = f" and {len(broken) - _MOST_RULES} more" if len(broken) > _MOST_RULES else ""
     return ", ".join(shown) + more
 
@@ -294,7 +440,7 @@ def compare(tree: Path, checker: Path, round_: Round) -> list[tuple[str, str, st
             copy = Path(folder) / "tree"
             shutil.copytree(tree, copy)
             (home,) = (copy / "closed").iterdir()
-            damage(Home(home, round_.layout))
+            damage.change(Home(home, round_.layout))
             rows.append((name, official_verdict(copy, checker, round_), own_verdict(copy, round_)))
     return rows
 

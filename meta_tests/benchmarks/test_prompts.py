@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from mlperf_suite.benchmarks.workload import EMBEDDED, OFFICIAL
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors
 from transformers import PreTrainedTokenizerFast
 
 from mlperf_suite.assets import embedded_model_dir
 from mlperf_suite.benchmarks.prompts import encode_prompts, load_tokenizer
-from mlperf_suite.benchmarks.workload import EMBEDDED, OFFICIAL
 from mlperf_suite.datasets.news import NewsItem, load_news
 from mlperf_suite.errors import UsageError
 

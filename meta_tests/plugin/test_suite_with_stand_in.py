@@ -15,12 +15,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+from mlperf_suite.benchmarks.workload import EMBEDDED, ROUGE_NAMES
 
 from meta_tests.conftest import ROOT, SuiteRun, run_suite, start_suite, wait_until
 from meta_tests.scorers.test_rouge import official
 from mlperf_suite.assets import embedded_model_dir
 from mlperf_suite.benchmarks.prompts import load_tokenizer
-from mlperf_suite.benchmarks.workload import EMBEDDED, ROUGE_NAMES
 from mlperf_suite.datasets.news import load_news
 from mlperf_suite.judging.judge import judge_folder
 from mlperf_suite.loadgen.logs import read_logs

@@ -8,11 +8,11 @@ import sys
 from pathlib import Path
 
 import pytest
+from mlperf_suite.benchmarks.workload import BASELINES, OFFICIAL, ROUGE_NAMES
 
 from mlperf_suite.benchmarks.definition import RUNNABLE, Category
 from mlperf_suite.benchmarks.prompts import encode_prompts, end_of_text_ids, load_tokenizer
 from mlperf_suite.benchmarks.rounds import ROUNDS
-from mlperf_suite.benchmarks.workload import BASELINES, OFFICIAL, ROUGE_NAMES
 from mlperf_suite.datasets.news import load_news
 from mlperf_suite.scorers.rouge import mean_scores, score_pairs
 from mlperf_suite.settings import resolve_settings

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import html
+import io
 import json
+import math
 import re
 import shutil
 from html.parser import HTMLParser
@@ -13,23 +15,36 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from rich.console import Console
 
 from meta_tests.made_runs import line
 from mlperf_suite.__main__ import main
-from mlperf_suite.benchmarks.definition import LLAMA3_1_8B
-from mlperf_suite.datasets.news import NewsItem
+from mlperf_suite.benchmarks.llama3_1_8b import LLAMA3_1_8B
+from mlperf_suite.compliance.verdict import Verdict
+from mlperf_suite.datasets.samples import Sample
 from mlperf_suite.engines.protocol import EngineTrace
 from mlperf_suite.errors import UsageError
 from mlperf_suite.loadgen.timeline import Timeline, timeline_of, write_timeline
+from mlperf_suite.reports.ci_properties import metrics
 from mlperf_suite.reports.comparing import PLOT_FORMATS
 from mlperf_suite.reports.html import report_html
 from mlperf_suite.reports.index_page import write_index
 from mlperf_suite.reports.markdown import report_markdown
+from mlperf_suite.reports.mmlu_report import mmlu_html, mmlu_markdown
 from mlperf_suite.reports.plots import plots_of
+from mlperf_suite.reports.terminal import closing_table
 from mlperf_suite.reports.view import peak_line, view_of
 from mlperf_suite.reports.writing import write_reports, write_samples
 from mlperf_suite.results.kept_runs import read_entries, trends_of
-from mlperf_suite.session.peak_search import UNBOUNDED
+from mlperf_suite.results.peak import UNBOUNDED
+from mlperf_suite.results.schema import (
+    AccuracyFigures,
+    Meta,
+    PeakFigures,
+    Run,
+    ScoreFigures,
+    Summary,
+)
 
 OLD_RUN = Path(__file__).parent.parent / "data" / "summary_v1"
 SERVER = LLAMA3_1_8B.scenario("Server")
@@ -121,7 +136,7 @@ def test_on_a_phone_each_time_says_its_percentile_and_unit(run: Path) -> None:
 
 def test_the_answers_come_in_the_readers_order(run: Path) -> None:
     write_reports(run)
-    asked = ["valid?", "fast?", "accurate?", "run?", "not?"]
+    asked = ["valid?", "fast?", "accurate?", "run?", "Problems"]
     for name, mark in (("report.md", "## "), ("report.html", "<h2>")):
         lines = (run / name).read_text().splitlines()
         heads = [re.sub("<.*?>", "", line) for line in lines if line.startswith(mark)]
@@ -178,7 +193,7 @@ HOSTILE = '<script>alert(1)</script> & "quoted" | `code` </style><img src=x oner
 
 
 def test_what_a_model_says_is_text(run: Path) -> None:
-    items = [NewsItem(article=HOSTILE, highlights=HOSTILE)]
+    items = [Sample(input=HOSTILE, reference=HOSTILE)]
     write_samples(run / "Accuracy", [0], [HOSTILE], items)
     summary = json.loads((run / "summary.json").read_text())
     summary["meta"]["reason"] = summary["meta"]["model"] = HOSTILE
@@ -192,13 +207,99 @@ def test_what_a_model_says_is_text(run: Path) -> None:
     assert "<script>" not in (run / "report.md").read_text()
 
 
+CONFIG = {
+    "engine": {
+        "name": "vLLM",
+        "version": "0.32.0",
+        "model": "/a/model",
+        "max_model_len": 8192,
+        "settings": {"tensor_parallel_size": 2, "gpus": "2 of 3: a power of two"},
+    }
+}
+
+
+def test_the_warm_up_the_plan_and_the_engines_own_words_stand_in_both_reports(run: Path) -> None:
+    summary = json.loads((run / "summary.json").read_text())
+    warm_up = {"requests": 12, "tokens": 1416, "elapsed_s": 4.1, "what": "all at once"}
+    summary["run"]["warm_up"] = {"performance": warm_up}
+    summary["meta"]["samples_why"] = "as many as a smoke run's time allows"
+    steps = ({"what": "load", "estimated_s": 30.0, "took_s": 21.7}, {"what": "accuracy"})
+    summary["plan"] = list(steps)
+    (run / "summary.json").write_text(json.dumps(summary))
+    (run / "config.json").write_text(json.dumps(CONFIG))
+    write_reports(run)
+    page, text = ((run / name).read_text() for name in ("report.html", "report.md"))
+    said = "12 requests, all at once: 1,416 tokens in 4.1 s, not timed"
+    assert said in html.unescape(page)
+    assert f"Warm-up of the performance run: {said}." in text
+    for rows in (_Cells(page).rows, _markdown_rows(text)):
+        assert ["load", "30.0 s", "21.7 s"] in rows
+        assert ["accuracy", "not known", "not known"] in rows
+        assert ["why so many", "as many as a smoke run's time allows"] in rows
+        assert ["engine", "vLLM 0.32.0"] in rows
+        assert ["tensor parallel size", "2"] in rows
+        assert ["gpus", "2 of 3: a power of two"] in rows
+
+
+def test_where_there_is_no_plan_no_table_is_empty() -> None:
+    for text in (report_markdown(Summary()), report_html(Summary())):
+        assert "The plan" not in text
+        assert "The engine" not in text
+        assert "The system" not in text
+        assert "No problems found." in text
+
+
+SCORES = (
+    ScoreFigures("exact_match", 81.25, "%", low=80.0),
+    ScoreFigures("tokens_per_sample", 294.5, "tokens", low=265, high=323.5),
+    ScoreFigures("turns", 12, "turns"),
+)
+
+
+def test_the_scores_of_any_scorer_stand_in_every_report(tmp_path: Path) -> None:
+    rules = (Verdict("accuracy_exact_match", "passed", "81.25", "at least 80 of 100"),)
+    of_scores = Run(accuracy=AccuracyFigures(8, True, SCORES))
+    summary = Summary(meta=Meta(status="complete"), run=of_scores, verdicts=rules)
+    page, text = report_html(summary), report_markdown(summary)
+    for rows in (_Cells(page).rows, _markdown_rows(text)):
+        assert ["exact_match", "81.2500", "%", "at least 80 of 100"] in rows
+        assert ["tokens_per_sample", "294.5000", "tokens", "265 to 323.5000"] in rows
+    assert "12 turns." in page and "12 turns." in text
+    console = Console(width=80, file=io.StringIO())
+    console.print(closing_table(summary, tmp_path))
+    said = console.file.getvalue()  # type: ignore[attr-defined]
+    assert "exact_match 81.2500\n294.5000 tokens, 12 turns\n" in said
+    assert metrics(summary, "accuracy") == {
+        "exact_match": 81.25,
+        "tokens_per_sample": 294.5,
+        "turns": 12,
+    }
+    folder = tmp_path / "20261120-065625-somebench-offline"
+    folder.mkdir()
+    (folder / "summary.json").write_text(json.dumps(summary.as_json()))
+    write_index(tmp_path)
+    assert "exact\\_match 81.2500" in (tmp_path / "index.md").read_text()
+
+
+def test_answers_that_an_older_suite_kept_are_shown(run: Path) -> None:
+    kept = {"index": 7, "article": "An article.", "answer": "An answer.", "reference": "A text."}
+    (run / "Accuracy" / "samples.json").write_text(json.dumps({"samples": [kept, 3]}))
+    write_reports(run)
+    page = (run / "report.html").read_text()
+    for words in ("Sample 7", "An article.", "An answer.", "A text."):
+        assert words in page
+    write_samples(run / "Accuracy", [0], ["Hm."], [Sample("x" * 500, "y")])
+    (now,) = json.loads((run / "Accuracy" / "samples.json").read_text())["samples"]
+    assert now == {"index": 0, "input": "x" * 400, "answer": "Hm.", "reference": "y"}
+
+
 # Older, foreign and broken summaries
 
 
 def test_a_summary_of_the_first_schema_is_read() -> None:
     summary = json.loads((OLD_RUN / "summary.json").read_text())
     assert summary["schema_version"] == 1
-    view = view_of(summary)
+    view = view_of(Summary.read(summary))
     assert (view.status, dict(view.speed)["tokens/s"]) == ("complete", "114.31")
     assert dict(view.projections)["requests an hour"] == "3,415"
 
@@ -211,10 +312,26 @@ _JSON = st.recursive(
 _PARTS = dict.fromkeys(("meta", "system", "run", "verdicts", "logs", "regression"), _JSON)
 
 
+_NAMES = ("accuracy", "questions", "planned", "tokens", "latency_ms", "by_domain", "resumed")
+_MMLU = st.fixed_dictionaries({}, optional=dict.fromkeys(_NAMES, _JSON))
+
+
 @given(st.fixed_dictionaries({}, optional=_PARTS))
 def test_no_summary_breaks_a_report(summary: dict[str, Any]) -> None:
-    assert report_markdown(summary).startswith("# ")
-    assert report_html(summary).startswith("<!doctype html>")
+    read = Summary.read(summary)
+    assert report_markdown(read).startswith("# ")
+    assert report_html(read).startswith("<!doctype html>")
+    Console(width=80, file=io.StringIO()).print(closing_table(read, Path("x")))
+    for mode in ("accuracy", "performance", "test06"):
+        assert all(math.isfinite(value) for value in metrics(read, mode).values())
+
+
+@given(st.fixed_dictionaries({}, optional=dict.fromkeys(("meta", "verdicts"), _JSON)), _MMLU)
+def test_no_summary_breaks_mmlus_report(summary: dict[str, Any], figures: Any) -> None:
+    read = Summary.read(summary | {"run": {"mmlu": figures}})
+    assert mmlu_markdown(read).startswith("# MMLU: ")
+    assert mmlu_html(read, Path("x")).startswith("<!doctype html>")
+    Console(width=80, file=io.StringIO()).print(closing_table(read, Path("x")))
 
 
 _FIGURES = dict.fromkeys(("tokens_per_sec", "samples_per_sec", "ttft_ms", "repeats"), _JSON)
@@ -222,7 +339,8 @@ _FIGURES = dict.fromkeys(("tokens_per_sec", "samples_per_sec", "ttft_ms", "repea
 
 @given(st.fixed_dictionaries({}, optional=_FIGURES))
 def test_no_figure_breaks_a_report(performance: dict[str, Any]) -> None:
-    text = report_markdown({"run": {"performance": performance, "accuracy": performance}})
+    content = {"run": {"performance": performance, "accuracy": performance}}
+    text = report_markdown(Summary.read(content))
     assert "## How fast?" in text and "## How accurate?" in text
 
 
@@ -326,7 +444,7 @@ def _change(run: Path, **meta: Any) -> None:
 
 @pytest.mark.parametrize(
     ("name", "other"),
-    [("benchmark", "llama3.1-8b-edge"), ("category", "edge"), ("scenario", "Offline")],
+    [("benchmark", "llama3.1-8b-edge"), ("scenario", "Offline")],
 )
 def test_a_run_of_another_kind_has_figures_and_no_change(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str, other: str
@@ -408,16 +526,17 @@ def test_a_wrong_command_is_one_line(
 
 
 def test_a_search_is_in_every_report() -> None:
-    summary = {"meta": {"status": "complete"}, "peak": {"peak_qps": 372.5, "runs": 6}}
+    summary = Summary(meta=Meta(status="complete"), peak=PeakFigures(372.5, runs=6))
     for text in (report_markdown(summary, None), report_html(summary, None, [], [])):
         assert "highest valid rate, queries/s" in text and "372.5" in text
         assert "at least" not in text
-    assert peak_line(summary["peak"]).startswith("Highest valid rate: 372.5 queries/s, confirmed")
+    assert summary.peak is not None
+    assert peak_line(summary.peak).startswith("Highest valid rate: 372.5 queries/s, confirmed")
 
 
 def test_a_search_in_which_no_rate_failed_says_at_least_everywhere() -> None:
-    peak = {"peak_qps": 372.5, "bounded": False, "runs": 13}
-    summary = {"meta": {"status": "complete"}, "peak": peak}
+    peak = PeakFigures(372.5, bounded=False, runs=13)
+    summary = Summary(meta=Meta(status="complete"), peak=peak)
     for text in (report_markdown(summary, None), report_html(summary, None, [], [])):
         assert "at least 372.5" in text and UNBOUNDED in text
     assert peak_line(peak) == (

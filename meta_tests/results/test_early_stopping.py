@@ -15,7 +15,8 @@ from rich.console import Console
 
 from meta_tests.conftest import SuiteRun, run_suite
 from meta_tests.made_runs import MadeRun, detail_entries, line
-from mlperf_suite.benchmarks.definition import LLAMA3_1_8B, LLAMA3_1_8B_EDGE, Scenario
+from mlperf_suite.benchmarks.definition import Scenario
+from mlperf_suite.benchmarks.llama3_1_8b import LLAMA3_1_8B, LLAMA3_1_8B_EDGE
 from mlperf_suite.benchmarks.rounds import ROUNDS
 from mlperf_suite.loadgen.logs import DetailLog, parse_detail, read_logs
 from mlperf_suite.loadgen.timeline import Timeline, read_timeline
@@ -25,7 +26,8 @@ from mlperf_suite.reports.markdown import report_markdown
 from mlperf_suite.reports.terminal import closing_table, times_line
 from mlperf_suite.reports.view import view_of
 from mlperf_suite.results.early_stopping import early_stopping
-from mlperf_suite.results.metrics import PERCENTILES, percentile_name, performance_metrics
+from mlperf_suite.results.metrics import PERCENTILES, percentile_name, performance_figures
+from mlperf_suite.results.schema import EarlyStopping, Meta, Run, Summary
 
 SINGLE_STREAM = LLAMA3_1_8B_EDGE.scenario("SingleStream")
 SERVER = LLAMA3_1_8B.scenario("Server")
@@ -60,7 +62,7 @@ def _said(ttft: str = "", tpot: str = "", **entries: Any) -> dict[str, Any]:
     return {"early_stopping_ttft_result": ttft, "early_stopping_tpot_result": tpot} | entries
 
 
-def _early(scenario: Scenario, timeline: Timeline | None = None, **entries: Any) -> dict[str, Any]:
+def _early(scenario: Scenario, timeline: Timeline | None = None, **entries: Any) -> EarlyStopping:
     found = early_stopping(scenario, _log(scenario, **entries), timeline)
     assert found is not None
     return found
@@ -71,43 +73,43 @@ TOLD = _said(ESTIMATES.format(1_090_215), ESTIMATES.format(999_610), result_quer
 
 def test_loadgens_estimates_are_of_ttft_and_tpot_where_it_counts_tokens() -> None:
     found = _early(SINGLE_STREAM, **TOLD, early_stopping_latency_ss=1_090_215)
-    assert (found["met"], found["percentile"]) == (True, 90)
-    assert found["estimates_ms"] == {"latency": None, "ttft": 1.090215, "tpot": 0.99961}
+    assert (found.met, found.percentile) == (True, 90)
+    assert found.estimates_ms == {"latency": None, "ttft": 1.090215, "tpot": 0.99961}
 
 
 def test_the_latencys_estimate_follows_loadgens_rule() -> None:
     """The 18 highest are thrown away; the highest that is left is the estimate."""
     latencies = [float(i) for i in range(1, 321)]
     found = _early(SINGLE_STREAM, _timeline(latencies[::-1]), **TOLD)
-    assert found["estimates_ms"]["latency"] == 302.0
+    assert found.estimates_ms["latency"] == 302.0
     for other in (latencies[:-1], latencies[:10]):
-        assert _early(SINGLE_STREAM, _timeline(other), **TOLD)["estimates_ms"]["latency"] is None
+        assert _early(SINGLE_STREAM, _timeline(other), **TOLD).estimates_ms["latency"] is None
     rows = [SINGLE_STREAM, _timeline(latencies)]
     by_itself = _early(*rows, **TOLD | {"early_stopping_result": ESTIMATES.format(5_000_000)})
-    assert by_itself["estimates_ms"]["latency"] == 5.0
+    assert by_itself.estimates_ms["latency"] == 5.0
 
 
 def test_without_an_estimate_there_are_loadgens_words() -> None:
     found = _early(SINGLE_STREAM, **_said(tpot=NOT_ENOUGH), early_stopping_met=False)
-    assert (found["met"], set(found["estimates_ms"].values())) == (False, {None})
-    assert found["says"]["tpot"] == (
+    assert (found.met, set(found.estimates_ms.values())) == (False, {None})
+    assert found.says["tpot"] == (
         "Only processed 40 queries. Need to process at least 64 queries for early stopping."
     )
 
 
 def test_server_is_told_how_many_more_queries_it_would_need() -> None:
     found = _early(SERVER, **_said(tpot=UNSUCCESSFUL), early_stopping_met=False)
-    assert found["more_queries"] == {"latency": None, "ttft": None, "tpot": 379}
-    assert found["says"]["tpot"].startswith("Run unsuccessful. Processed 80 queries. Would need")
-    assert (found["percentile"], found["says"]["ttft"]) == (99, None)
+    assert found.more_queries == {"latency": None, "ttft": None, "tpot": 379}
+    assert found.says["tpot"].startswith("Run unsuccessful. Processed 80 queries. Would need")
+    assert (found.percentile, found.says["ttft"]) == (99, None)
 
 
 def test_offline_and_a_log_without_early_stopping() -> None:
     assert early_stopping(LLAMA3_1_8B.scenario("Offline"), _log(SERVER), None) is None
     nothing = early_stopping(SINGLE_STREAM, DetailLog({}), None)
     assert nothing is not None
-    assert (nothing["met"], nothing["percentile"]) == (None, None)
-    assert {v for name in ("estimates_ms", "says") for v in nothing[name].values()} == {None}
+    assert (nothing.met, nothing.percentile) == (None, None)
+    assert {*nothing.estimates_ms.values(), *nothing.says.values()} == {None}
 
 
 @given(st.text() | st.integers() | st.none() | st.lists(st.text()), st.integers(0, 10**40))
@@ -117,13 +119,13 @@ def test_no_words_break_it(words: Any, number: int) -> None:
     told = DetailLog({"early_stopping_tpot_result": ESTIMATES.format(number)})
     found = early_stopping(SINGLE_STREAM, told, None)
     assert found is not None
-    assert found["estimates_ms"]["tpot"] == (number / 1e6 if number < 10**19 else None)
+    assert found.estimates_ms["tpot"] == (number / 1e6 if number < 10**19 else None)
 
 
 # Where people and programs read it
 
 
-def _summary(scenario: Scenario, timeline: Timeline | None = None, **entries: Any) -> Any:
+def _summary(scenario: Scenario, timeline: Timeline | None = None, **entries: Any) -> Summary:
     nanoseconds = {
         key.format(p): 4_000_000
         for p in ("50.00", "90.00", "99.00")
@@ -133,9 +135,9 @@ def _summary(scenario: Scenario, timeline: Timeline | None = None, **entries: An
         )
     }
     detail = _log(scenario, **nanoseconds | entries)
-    figures = performance_metrics(scenario, detail, 10.0, 100, timeline)
-    meta = {"benchmark": "llama3.1-8b-edge", "category": "edge", "scenario": scenario.name}
-    return {"meta": meta, "run": {"performance": figures}}
+    figures = performance_figures(scenario, detail, 10.0, 100, timeline)
+    meta = Meta(benchmark="llama3.1-8b-edge", category="edge", scenario=scenario.name)
+    return Summary(meta=meta, run=Run(performance=figures))
 
 
 def test_the_estimate_stands_beside_the_90th_percentile() -> None:
@@ -177,11 +179,9 @@ def test_what_server_lacks_stands_in_the_reports() -> None:
 )
 def test_the_percentiles_fit_a_line_of_80(nanoseconds: int, unit: str, value: str) -> None:
     keys = {f"result_{p}_percentile_latency_ns": nanoseconds for p in PERCENTILES}
-    meta = dict.fromkeys(("label", "benchmark", "model", "dataset", "round"), "x")
-    meta |= {"status": "complete", "reason": None}
-    figures = performance_metrics(SINGLE_STREAM, _log(SINGLE_STREAM, **keys), 10.0, 100)
+    figures = performance_figures(SINGLE_STREAM, _log(SINGLE_STREAM, **keys), 10.0, 100)
     console = Console(width=80, file=io.StringIO())
-    summary = {"meta": meta, "run": {"performance": figures}, "verdicts": []}
+    summary = Summary(meta=Meta(status="complete"), run=Run(performance=figures))
     with console.capture() as captured:
         console.print(closing_table(summary, Path("x")))
     percentiles = ", ".join(f"{percentile_name(p)} {value}" for p in PERCENTILES)

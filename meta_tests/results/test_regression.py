@@ -24,12 +24,13 @@ from mlperf_suite.loadgen.timeline import (
 )
 from mlperf_suite.results.baseline import (
     MMLU_KIND,
-    load_reference,
-    load_references,
-    write_rouge_samples,
+    load_baseline,
+    load_baselines,
+    write_answer_scores,
 )
 from mlperf_suite.results.regression import METRICS, Samples, compare, compare_summaries
 from mlperf_suite.results.run_folder import read_summary
+from mlperf_suite.results.schema import Summary
 from perf.regression_gate import CASES, share_regressed
 
 TOKENS = METRICS[0]
@@ -60,7 +61,7 @@ def test_one_run_finds_it_where_the_noise_is_within_the_run(case: Any) -> None:
     assert share >= 0.95 - ALLOWANCE
 
 
-def _performance(loss: dict[str, float]) -> dict[str, Any]:
+def _performance(loss: dict[str, float]) -> Summary:
     """A summary of one run whose blocks differ by 3% from one to the next, by group its loss."""
     wave = np.exp(0.03 * np.sin(np.arange(TOKEN_BLOCKS)) * np.sqrt(2))
     rate = 100 * (1 - loss.get("speed", 0))
@@ -69,7 +70,7 @@ def _performance(loss: dict[str, float]) -> dict[str, Any]:
     still = {} if loss else {name: [value] * TOKEN_BLOCKS for name, value in values}
     blocks = {name: list(value * wave) for name, value in values}
     figures = {"tokens_per_sec": rate, "ttft_ms": {"p99": ttft}, "tpot_ms": {"p99": tpot}}
-    return {"run": {"performance": figures | {"blocks": still or blocks}}}
+    return Summary.read({"run": {"performance": figures | {"blocks": still or blocks}}})
 
 
 @pytest.mark.parametrize(
@@ -179,7 +180,8 @@ _ANYTHING = st.recursive(
 
 @given(_ANYTHING)
 def test_no_summary_breaks_the_comparison(content: Any) -> None:
-    changes = compare_summaries({"run": content}, {"run": content})
+    summary = Summary.read({"run": content})
+    changes = compare_summaries(summary, summary)
     assert all(change.outcome in ("unchanged", "cannot tell") for change in changes)
 
 
@@ -221,20 +223,26 @@ def _summary(folder: Path, rate: float = 100.0, **meta: Any) -> Path:
     return folder
 
 
+def _read(folder: Path) -> Summary:
+    summary = read_summary(folder)
+    assert summary is not None
+    return summary
+
+
 def test_a_baseline_of_another_kind_is_refused_with_what_differs(tmp_path: Path) -> None:
-    reference = load_reference(_summary(tmp_path / "a", model="other", round="v6.0"))
-    current = json.loads((_summary(tmp_path / "b") / "summary.json").read_text())
+    baseline = load_baseline(_summary(tmp_path / "a", model="other", round="v6.0"))
+    current = _read(_summary(tmp_path / "b"))
     with pytest.raises(UsageError) as refused:
-        reference.check(current)
+        baseline.check(current)
     assert "model: baseline other, this run embedded; round: baseline v6.0, this run v6.1" in str(
         refused.value
     )
-    judged = reference.judge(current, tmp_path / "b", 0.05)
-    assert "model: baseline other" in judged["refused"]
-    assert judged["metrics"] == []
-    allowed = reference.judge(current, tmp_path / "b", 0.05, allow_different=True)
-    assert [m["outcome"] for m in allowed["metrics"]] == ["unchanged", "unchanged"]
-    assert len(allowed["different"]) == 2
+    judged = baseline.judge(current, tmp_path / "b", 0.05)
+    assert "model: baseline other" in (judged.refused or "")
+    assert judged.metrics == ()
+    allowed = baseline.judge(current, tmp_path / "b", 0.05, allow_different=True)
+    assert [m.outcome for m in allowed.metrics] == ["unchanged", "unchanged"]
+    assert len(allowed.different) == 2
 
 
 def test_a_baseline_that_cannot_be_read_is_one_line(tmp_path: Path) -> None:
@@ -242,71 +250,72 @@ def test_a_baseline_that_cannot_be_read_is_one_line(tmp_path: Path) -> None:
     for text, said in (("", "not JSON"), ("[]", "no summary"), ('{"meta": {}}', "no figures")):
         file.write_text(text)
         with pytest.raises(UsageError, match=said):
-            load_reference(tmp_path)
+            load_baseline(tmp_path)
     with pytest.raises(UsageError, match="No such file"):
-        load_reference(tmp_path / "nowhere")
+        load_baseline(tmp_path / "nowhere")
     one = _summary(tmp_path / "a")
-    with pytest.raises(UsageError, match="already the baseline of datacenter Offline"):
-        load_references([one, one / "summary.json"])
+    with pytest.raises(UsageError, match=r"already the baseline of llama3\.1-8b Offline"):
+        load_baselines([one, one / "summary.json"])
 
 
 def test_latest_is_the_run_that_it_points_to_now(tmp_path: Path) -> None:
     _summary(tmp_path / "a")
     (tmp_path / "latest").symlink_to("a")
-    reference = load_reference(tmp_path / "latest")
-    assert (reference.folder, reference.named) == (tmp_path / "a", str(tmp_path / "a"))
+    baseline = load_baseline(tmp_path / "latest")
+    assert (baseline.folder, baseline.named) == (tmp_path / "a", str(tmp_path / "a"))
     (tmp_path / "elsewhere").mkdir()
     (tmp_path / "elsewhere" / "link").symlink_to(tmp_path / "a")
-    assert load_reference(tmp_path / "elsewhere" / "link").folder == tmp_path / "a"
+    assert load_baseline(tmp_path / "elsewhere" / "link").folder == tmp_path / "a"
 
 
 @pytest.mark.parametrize("status", ["failed", "running"])
 def test_a_run_that_did_not_come_to_its_end_is_no_baseline(tmp_path: Path, status: str) -> None:
     with pytest.raises(UsageError, match=f"did not come to its end .status {status}."):
-        load_references([_summary(tmp_path / "a", status=status)])
-    assert load_references([_summary(tmp_path / "b", status="invalid")])
+        load_baselines([_summary(tmp_path / "a", status=status)])
+    assert load_baselines([_summary(tmp_path / "b", status="invalid")])
 
 
 @pytest.mark.parametrize("name", ["samples", "max_new_tokens", "questions", "shots"])
 def test_a_baseline_of_other_work_is_refused(tmp_path: Path, name: str) -> None:
-    reference = load_reference(_summary(tmp_path / "a", **{name: 84}))
+    baseline = load_baseline(_summary(tmp_path / "a", **{name: 84}))
     for found, said in ((3, f"{name}: baseline 84, this run 3"), (84, None)):
         folder = _summary(tmp_path / "b", **{name: found})
-        judged = reference.judge(read_summary(folder) or {}, folder, 0.05)
-        assert (judged["refused"] is None) is (said is None)
-        assert said is None or said in judged["refused"]
-    older = read_summary(_summary(tmp_path / "c")) or {}
-    assert reference.judge(older, tmp_path / "c", 0.05)["refused"] is None
+        judged = baseline.judge(_read(folder), folder, 0.05)
+        assert (judged.refused is None) is (said is None)
+        assert said is None or said in (judged.refused or "")
+    older = _read(_summary(tmp_path / "c"))
+    assert baseline.judge(older, tmp_path / "c", 0.05).refused is None
 
 
 @pytest.mark.parametrize("left", [0, 0.0, None, "nothing"])
 def test_a_figure_that_is_gone_is_regressed(left: object) -> None:
-    baseline = {"run": {"accuracy": {"rouge": {"rouge1": 39.0, "rouge2": 22.0}}}}
-    current = {"run": {"accuracy": {"rouge": {"rouge1": 39.0, "rouge2": left}}}}
+    both = {"rouge1": 39.0, "rouge2": 22.0}
+    baseline = Summary.read({"run": {"accuracy": {"rouge": both}}})
+    current = Summary.read({"run": {"accuracy": {"rouge": both | {"rouge2": left}}}})
     kept, lost = compare_summaries(baseline, current)
     assert (kept.metric.name, kept.outcome) == ("rouge1", "cannot tell")
     assert (lost.metric.name, lost.outcome) == ("rouge2", "regressed")
     assert lost.words == "lost altogether"
-    assert compare_summaries(baseline, {"run": {"accuracy": None}}) == []
+    assert compare_summaries(baseline, Summary.read({"run": {"accuracy": None}})) == []
 
 
 def test_scores_of_the_same_answers_are_compared_in_pairs(tmp_path: Path) -> None:
     for name, loss in (("a", 0.0), ("b", 4.0)):
         scores = {"rouge1": [20.0 + 40 * (i % 2) - loss for i in range(50)]}
         (_summary(tmp_path / name) / "Accuracy").mkdir()
-        write_rouge_samples(tmp_path / name / "Accuracy", scores, "data")
+        write_answer_scores(tmp_path / name / "Accuracy", "rouge", scores, "data")
         file = tmp_path / name / "summary.json"
         content = json.loads(file.read_text())
         errors = {"rouge1": 2.8}
         content["run"] = {"accuracy": {"rouge": {"rouge1": 40.0 - loss}, "standard_error": errors}}
         file.write_text(json.dumps(content))
-    current = json.loads((tmp_path / "b" / "summary.json").read_text())
-    (paired,) = load_reference(tmp_path / "a").judge(current, tmp_path / "b", 0.05)["metrics"]
-    assert (paired["outcome"], paired["noise_from"]) == ("regressed", "the same samples")
+    current = _read(tmp_path / "b")
+    (paired,) = load_baseline(tmp_path / "a").judge(current, tmp_path / "b", 0.05).metrics
+    assert (paired.outcome, paired.noise_from) == ("regressed", "the same samples")
     alone = tmp_path / "alone.json"
     alone.write_text((tmp_path / "a" / "summary.json").read_text())
-    (unpaired,) = load_reference(alone).judge(current, tmp_path / "b", 0.05)["metrics"]
-    assert unpaired["outcome"] == "cannot tell"
+    (unpaired,) = load_baseline(alone).judge(current, tmp_path / "b", 0.05).metrics
+    assert unpaired.outcome == "cannot tell"
 
 
 def test_an_mmlu_run_is_compared_question_by_question(tmp_path: Path) -> None:
@@ -320,14 +329,79 @@ def test_an_mmlu_run_is_compared_question_by_question(tmp_path: Path) -> None:
         meta = {"benchmark": "mmlu", "category": None, "scenario": None, "model": "m"}
         figures = {"accuracy": (200 - lost) / 3, "stderr": 2.7}
         (folder / "summary.json").write_text(json.dumps({"meta": meta, "run": {"mmlu": figures}}))
-    (reference,) = load_references([tmp_path / "a"]).values()
-    assert reference.kind == MMLU_KIND
-    current = json.loads((tmp_path / "b" / "summary.json").read_text())
-    (paired,) = reference.judge(current, tmp_path / "b", 0.05)["metrics"]
-    assert (paired["outcome"], paired["noise_from"]) == ("regressed", "the same samples")
+    (baseline,) = load_baselines([tmp_path / "a"]).values()
+    assert baseline.kind == MMLU_KIND
+    current = _read(tmp_path / "b")
+    (paired,) = baseline.judge(current, tmp_path / "b", 0.05).metrics
+    assert (paired.outcome, paired.noise_from) == ("regressed", "the same samples")
     (tmp_path / "a" / "samples.csv").unlink()
-    (alone,) = reference.judge(current, tmp_path / "b", 0.05)["metrics"]
-    assert alone["noise_from"] == "the spread of the samples"
+    (alone,) = baseline.judge(current, tmp_path / "b", 0.05).metrics
+    assert alone.noise_from == "the spread of the samples"
+
+
+ENGINE = {
+    "enable_prefix_caching": False,
+    "dtype": "bfloat16",
+    "tensor_parallel_size": 1,
+    "max_num_seqs": 128,
+}
+
+
+def _engine(folder: Path, name: str = "vLLM", **settings: Any) -> Path:
+    engine = {"name": name, "version": str(folder), "settings": ENGINE | settings}
+    (folder / "config.json").write_text(json.dumps({"engine": engine}))
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("setting", "value"),
+    [
+        ("enable_prefix_caching", True),
+        ("dtype", "float32"),
+        ("tensor_parallel_size", 2),
+        ("max_num_seqs", 256),
+    ],
+)
+def test_an_engine_that_was_set_otherwise_is_refused(
+    tmp_path: Path, setting: str, value: Any
+) -> None:
+    """The engines as they describe themselves, whatever they were asked for."""
+    baseline = load_baseline(_engine(_summary(tmp_path / "a")))
+    other = _engine(_summary(tmp_path / "b"), **{setting: value})
+    refused = baseline.judge(_read(other), other, 0.05).refused
+    said = f"engine {setting}: baseline {ENGINE[setting]}, this run {value}"
+    assert said in (refused or "")
+    alike = _engine(_summary(tmp_path / "c"), load_s=3)
+    assert baseline.judge(_read(alike), alike, 0.05).refused is None
+    silent = _summary(tmp_path / "d")
+    assert baseline.judge(_read(silent), silent, 0.05).refused is None
+    alone = load_baseline((tmp_path / "a" / "summary.json").rename(tmp_path / "alone.json"))
+    assert alone.judge(_read(other), other, 0.05).refused is None
+
+
+def test_another_engine_is_refused(tmp_path: Path) -> None:
+    baseline = load_baseline(_engine(_summary(tmp_path / "a")))
+    other = _engine(_summary(tmp_path / "b"), "another")
+    refused = baseline.judge(_read(other), other, 0.05).refused
+    assert "engine: baseline vLLM, this run another" in (refused or "")
+
+
+def test_scores_of_any_scorer_are_compared(tmp_path: Path) -> None:
+    for name, loss in (("a", 0.0), ("b", 4.0)):
+        folder = _summary(tmp_path / name)
+        scores = [
+            {"name": "Exact_Match", "value": 80 - loss, "unit": "%", "standard_error": 0.1},
+            {"name": "tokens_per_sample", "value": 100 - loss, "unit": "tokens"},
+        ]
+        content = json.loads((folder / "summary.json").read_text())
+        content["run"] = {"accuracy": {"scores": scores}}
+        (folder / "summary.json").write_text(json.dumps(content))
+    baseline = load_baseline(tmp_path / "a")
+    assert [metric.name for metric in baseline.metrics("accuracy")] == ["exact_match"]
+    assert baseline.metrics("performance") == ()
+    (change,) = baseline.judge(_read(tmp_path / "b"), tmp_path / "b", 0.03).metrics
+    assert (change.metric, change.label, change.unit) == ("exact_match", "Exact_Match", "%")
+    assert (change.outcome, change.noise_from) == ("regressed", "the spread of the samples")
 
 
 # As a user starts it

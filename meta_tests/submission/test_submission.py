@@ -10,18 +10,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from mlperf_suite.benchmarks.workload import BASELINES, OFFICIAL, ROUGE_NAMES
 
 from meta_tests.made_runs import MadeRun, system_fields, write_run
 from mlperf_suite.__main__ import main
-from mlperf_suite.benchmarks.definition import LLAMA3_1_8B, LLAMA3_1_8B_EDGE, Benchmark, Scenario
+from mlperf_suite.benchmarks.definition import Benchmark, Scenario
+from mlperf_suite.benchmarks.llama3_1_8b import LLAMA3_1_8B, LLAMA3_1_8B_EDGE, OFFICIAL
 from mlperf_suite.benchmarks.rounds import ROUNDS, Round
-from mlperf_suite.benchmarks.workload import BASELINES, OFFICIAL, ROUGE_NAMES
 from mlperf_suite.engines.replay import REPLAY
 from mlperf_suite.hardware import describe_system
 from mlperf_suite.judging.judge import judge_folder
 from mlperf_suite.loadgen.logs import ACCURACY, DETAIL
 from mlperf_suite.results.run_folder import RunFolder, changed_since_run, read_checksums
-from mlperf_suite.submission.system_description import describe_machine, different_machine
 from mlperf_suite.submission.texts import REPLAY_NOTICE, cut_accuracy_log
 
 V6_1 = ROUNDS["v6.1"]
@@ -40,7 +40,7 @@ def write_result(
     meta: Change = lambda meta: None,
 ) -> Path:
     """A result folder as the suite leaves it after runs that obey every rule."""
-    folder = RunFolder(results_dir, benchmark.category, scenario.name, datetime(2026, 11, 20))
+    folder = RunFolder(results_dir, benchmark.id, scenario.name, datetime(2026, 11, 20))
     for mode in modes:
         if mode == "test06" and not benchmark.compliance_tests:
             continue
@@ -50,10 +50,14 @@ def write_result(
         run.answers = run.answers[:100]
         (logs / ACCURACY).write_text(run.accuracy_json)
     if "accuracy" in modes:
-        scores = BASELINES[benchmark.id]
-        rouge = {name: scores.rouge[name] for name in ROUGE_NAMES}
-        rouge |= {"run_gen_len": scores.gen_len, "run_gen_num": scores.gen_num}
-        (folder.accuracy / "rouge.json").write_text(json.dumps(rouge))
+        scores = {
+            one.name if one.unit == "%" else f"run_{one.name}": one.value
+            for one in benchmark.reference.expected
+        }
+        scores["run_gen_num"] = benchmark.reference.answers
+        assert benchmark.workload is not None
+        path = folder.accuracy / f"{benchmark.workload.scorer.name}.json"
+        path.write_text(json.dumps(scores))
     if "test06" in modes and benchmark.compliance_tests:
         rules = ["test06_eos", "test06_token_count"]
         rules += [] if scenario.name == "Offline" else ["test06_first_token"]
@@ -267,7 +271,7 @@ def test_the_readme_says_how_to_run_it_again(tmp_path, submit):
     assert submit(runs)[0] == 0
     place = "closed/Someone/results/1x_Made_Up/llama3.1-8b-edge/Offline/README.md"
     assert (
-        "pytest -m 'offline and edge' --profile official --round v6.1 "
+        "pytest -m offline --benchmark llama3.1-8b-edge --profile official --round v6.1 "
         "--model meta-llama/Llama-3.1-8B-Instruct --dataset 'my news.json' --precision bf16 "
         "--tensor-parallel-size 2 --high-accuracy "
         "--engine-arg max_num_seqs=512 --engine-arg 'compilation_config={\"mode\" = 3}'\n"
@@ -312,7 +316,7 @@ CONFIGS: dict[str, tuple[Change, str]] = {
     ),
     "longer answers": (_set("settings", "max_new_tokens", 130), "at most 130 new tokens, not 128"),
     "a prefix cache": (
-        _set("settings", "engine_args", {"enable_prefix_caching": True}),
+        _set("engine", "settings", {"enable_prefix_caching": True}),
         "a prefix cache",
     ),
     "another machine": (_set("system", "cpu", "another"), "another system than that of"),
@@ -342,7 +346,7 @@ def test_a_run_that_did_not_end_is_refused(tmp_path, submit, status):
     run = write_result(
         tmp_path / "results", LLAMA3_1_8B_EDGE, LLAMA3_1_8B_EDGE.scenarios[0], meta=change
     )
-    assert f"{status}: the engine died" in submit([run])[1]
+    assert f"{status or 'unknown'}: the engine died" in submit([run])[1]
 
 
 SETTINGS = {
@@ -399,6 +403,29 @@ def test_accuracy_of_an_engine_with_another_context_is_refused(tmp_path, submit)
         for mode, room in (("accuracy", 8192), ("performance", 4096))
     ]
     assert "the engine's max_model_len 8192 and 4096" in submit(runs)[1]
+
+
+def test_what_was_asked_for_does_not_matter_where_the_engine_has_no_cache(tmp_path, submit):
+    def asked(config: dict[str, Any]) -> None:
+        config["settings"]["engine_args"] = {"enable_prefix_caching": True}
+        config["engine"]["settings"] = ENGINE | {"enable_prefix_caching": False}
+
+    runs = [
+        write_result(tmp_path / "results", LLAMA3_1_8B_EDGE, scenario, config=asked)
+        for scenario in LLAMA3_1_8B_EDGE.scenarios
+    ]
+    status, said = submit(runs)
+    assert status == 0, said
+
+
+def test_a_score_that_is_not_in_the_runs_file_is_refused_by_its_name(tmp_path, submit):
+    run = write_results(tmp_path / "results", LLAMA3_1_8B_EDGE)[0]
+    scores = run / "Accuracy/rouge.json"
+    kept = {n: v for n, v in json.loads(scores.read_text()).items() if n != "rouge2"}
+    scores.write_text(json.dumps(kept))
+    (run / "checksums.json").unlink()
+    _sealed_again(run, json.loads((run / "config.json").read_text()))
+    assert "rouge2 not among the scores" in submit([run])[1]
 
 
 def test_another_time_to_load_is_the_same_engine(tmp_path, submit):
@@ -572,84 +599,3 @@ def test_a_replays_tree_says_so_wherever_a_sentence_can_stand(tmp_path, submit):
         if Path(name).name not in loadgens:
             assert REPLAY_NOTICE in (tmp_path / "tree" / name).read_text(), name
     assert failed(tmp_path / "tree") == {}
-
-
-# The machine
-
-
-def test_the_machine_tells_what_it_can():
-    described = describe_machine(describe_system())
-    assert described["host_memory_capacity"].endswith(" GiB")
-    assert int(described["host_processors_per_node"]) >= 1
-    assert int(described["host_processor_core_count"]) >= 1
-    assert "vLLM 0." in described["framework"] and "LoadGen " in described["other_software_stack"]
-    assert set(described) == set(system_fields())
-
-
-def test_a_machine_that_tells_nothing_leaves_all_to_a_person(tmp_path):
-    described = describe_machine({}, tmp_path)
-    empty = ("host_processor_model_name", "host_memory_capacity", "host_storage_capacity")
-    assert {described[name] for name in (*empty, "host_networking", "framework")} == {""}
-
-
-def test_disks_cards_and_caches_are_read_from_sys(tmp_path):
-    for path, text in {
-        "proc/cpuinfo": "\n\n".join(
-            f"model name\t: Made Up 9\nphysical id\t: {n // 4}\ncore id\t: {n % 4}"
-            for n in range(8)
-        ),
-        "proc/meminfo": "MemTotal:       16777216 kB\n",
-        "sys/block/nvme0n1/size": "2000000000\n",
-        "sys/block/sda/size": "1000000000\n",
-        "sys/block/sda/queue/rotational": "1\n",
-        "sys/block/loop0/size": "4000000000\n",
-        "sys/class/net/eth0/device/vendor": "",
-        "sys/class/net/eth0/type": "1\n",
-        "sys/class/net/eth0/speed": "100000\n",
-        "sys/class/net/ib0/device/vendor": "",
-        "sys/class/net/ib0/type": "32\n",
-        "sys/class/net/lo/type": "772\n",
-        "sys/devices/system/cpu/cpu0/cache/index0/level": "1\n",
-        "sys/devices/system/cpu/cpu0/cache/index0/type": "Data\n",
-        "sys/devices/system/cpu/cpu0/cache/index0/size": "32K\n",
-        "sys/devices/system/cpu/cpu0/cpufreq/cpuinfo_max_freq": "3500000\n",
-        "etc/os-release": 'PRETTY_NAME="Made Up Linux 9"\nID=made\n',
-    }.items():
-        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / path).write_text(text)
-    described = describe_machine({"vllm_version": "0.30.0"}, tmp_path)
-    assert described["host_processor_model_name"] == "Made Up 9"
-    assert described["host_processors_per_node"] == "2"
-    assert described["host_processor_core_count"] == "4"
-    assert described["host_processor_frequency"] == "3.50 GHz at most"
-    assert described["host_processor_caches"] == "L1 data 32K"
-    assert described["host_processor_interconnect"] == ""
-    assert described["host_memory_capacity"] == "16 GiB"
-    assert described["host_storage_capacity"] == "1536 GB"
-    assert described["host_storage_type"] == "HDD, NVMe SSD"
-    assert described["host_network_card_count"] == "2"
-    assert described["host_networking"] == "Ethernet 100 Gbit/s, InfiniBand"
-    assert described["framework"] == "vLLM 0.30.0"
-    assert described["operating_system"].startswith("Made Up Linux 9, Linux ")
-
-
-def test_accelerators_are_described_as_nvidia_smi_does(tmp_path, monkeypatch):
-    tool = tmp_path / "nvidia-smi"
-    line = "NVIDIA Made Up, 143771 MiB, 1980 MHz, 5, 16, 570.1"
-    tool.write_text(f"#!/bin/sh\necho '{line}'\necho '{line}'\n")
-    tool.chmod(0o755)
-    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
-    described = describe_machine({})
-    assert described["system_name"] == "2x NVIDIA Made Up"
-    assert described["accelerators_per_node"] == "2"
-    assert described["accelerator_memory_capacity"] == "140 GiB"
-    assert described["accelerator_frequency"] == "1980 MHz at most"
-    assert described["accelerator_host_interconnect"] == "PCIe Gen5 x16"
-    assert described["accelerator_interconnect"] == ""
-    assert "NVIDIA driver 570.1" in described["other_software_stack"]
-
-
-def test_another_machine_is_told_by_its_hardware():
-    here = describe_system()
-    assert different_machine(here, here) == []
-    assert different_machine({**here, "gpus": ["H200"]}, here) == ["gpus ['H200'], here []"]

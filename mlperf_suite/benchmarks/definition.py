@@ -164,7 +164,8 @@ class Workload:
     another that a user names, and `select` takes the benchmark's samples of it. `context`: the
     longest sequence that it needs, in tokens; None is the model's own. `reference`: of the whole
     data set; `reference_of` gives that of the first n samples, where each sample's own is known.
-    `mean_tokens`: the mean length of an answer, in tokens, to plan time by.
+    `mean_tokens`: the mean length of an answer, in tokens, to plan time by; `prompt_tokens`: that
+    of a prompt.
     """
 
     model: str
@@ -175,6 +176,7 @@ class Workload:
     scorer: Scorer
     reference: ReferenceAccuracy
     mean_tokens: float
+    prompt_tokens: float
     shape: Mapping[str, object] = field(default_factory=dict)
     context: int | None = None
     select: Callable[[Samples], Samples] = lambda samples: samples

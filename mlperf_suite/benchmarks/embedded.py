@@ -54,6 +54,7 @@ EMBEDDED = Workload(
     scorer=RougeScorer(),
     reference=_reference(_MEANS, _CHARACTERS, _ANSWERS),
     mean_tokens=118,
+    prompt_tokens=365,
     context=8192,
     reference_of=reference_of_first,
 )

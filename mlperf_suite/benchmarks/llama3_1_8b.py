@@ -66,6 +66,8 @@ OFFICIAL = Workload(
     scorer=RougeScorer(),
     reference=_REFERENCE,
     mean_tokens=128,
+    # About: the mean of 50 articles with the prompt around them.
+    prompt_tokens=705,
     # The longest official prompt, 8,000 tokens, and its 128 new ones fit.
     context=8192,
 )
@@ -80,6 +82,7 @@ EDGE = Workload(
     scorer=OFFICIAL.scorer,
     reference=_EDGE_REFERENCE,
     mean_tokens=OFFICIAL.mean_tokens,
+    prompt_tokens=OFFICIAL.prompt_tokens,
     context=OFFICIAL.context,
 )
 

@@ -22,7 +22,7 @@ class TextPrompt:
     """A text around the sample's input.
 
     `chat`: whether it is wrapped in the model's chat template, as one user message; else it is raw
-    text with the tokenizer's BOS. `truncate_tokens`: its longest length in tokens, cut on the right.
+    text with the tokenizer's BOS. `truncate_tokens`: its longest length, cut on the right.
     """
 
     template: str

@@ -13,7 +13,7 @@ _HASH = re.compile(r"^hash=([0-9a-f]{64})\s*$", re.MULTILINE)
 
 @dataclass(frozen=True, slots=True)
 class AccuracyTxt:
-    """A parsed accuracy.txt: figures by name, ROUGE in percent; the log's SHA-256, if it is there.
+    """A parsed accuracy.txt: figures by name, shares in percent; the log's SHA-256, if it is there.
 
     A figure that stands twice with different values is not among `scores` but in `ambiguous`.
     """

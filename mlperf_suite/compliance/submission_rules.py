@@ -10,7 +10,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from mlperf_suite.benchmarks.definition import BENCHMARKS, Benchmark, Category
+from mlperf_suite.benchmarks.definition import Benchmark, Category
+from mlperf_suite.benchmarks.registry import BENCHMARKS
 from mlperf_suite.benchmarks.rounds import Layout, Round
 from mlperf_suite.compliance.verdict import Verdict, not_judged, verdict
 from mlperf_suite.loadgen.logs import RunLogs

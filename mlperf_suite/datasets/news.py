@@ -172,7 +172,7 @@ def _item(path: Path, place: str, row: object) -> Sample:
             problem = f"is not valid Unicode at character {error.start}"
             raise DatasetError(f"--dataset {path}: {place}: field '{field}' {problem}") from error
         values.append(value)
-    return Sample(*values)
+    return Sample(input=values[0], reference=values[1])
 
 
 def _from_hub(repository: str, token: str | None) -> Samples:

@@ -1,4 +1,4 @@
-"""Many prompts through an engine at once, with nothing between: for probes and comparisons."""
+"""Prompts through an engine outside LoadGen: for probes, warm-ups and comparisons."""
 
 from __future__ import annotations
 
@@ -9,8 +9,54 @@ from dataclasses import dataclass
 
 from mlperf_suite.benchmarks.definition import Generation
 from mlperf_suite.engines.protocol import SILENCE_S, Engine, Request
-from mlperf_suite.engines.watch import Watch
-from mlperf_suite.errors import EngineError
+from mlperf_suite.engines.watch import LOOK_S, Watch
+from mlperf_suite.errors import EngineDiedError, EngineError
+
+
+class Answers:
+    """Hears of a known number of requests; tags count from 0."""
+
+    def __init__(self, count: int) -> None:
+        self.token_ids: list[list[int]] = [[] for _ in range(count)]
+        self.waiting = count
+        self.heard = 0
+        self._error: EngineError | None = None
+        self._changed = threading.Condition()
+
+    def first_token(self, tag: int, token_ids: Sequence[int]) -> None:
+        self.heard += 1
+
+    def finished(self, tag: int, token_ids: Sequence[int]) -> None:
+        with self._changed:
+            self.token_ids[tag] = list(token_ids)
+            self.waiting -= 1
+            self._changed.notify_all()
+
+    def failed(self, tag: int, error: EngineError) -> None:
+        with self._changed:
+            self._error = self._error or error
+            self._changed.notify_all()
+
+    def wait(self, engine: Engine, silence_s: float = SILENCE_S, *, until_waiting: int = 0) -> None:
+        """Wait until no more than `until_waiting` requests are unanswered.
+
+        Raises EngineError where the engine refused one, died, or hangs: it is stopped then.
+        """
+        watch = Watch(engine, silence_s)
+        with self._changed:
+            while self.waiting > until_waiting and self._error is None:
+                self._changed.wait(LOOK_S)
+                hangs = watch.hangs((self.heard, self.waiting), self.waiting, "requests")
+                if hangs:
+                    break
+            else:
+                hangs = None
+        if hangs:
+            watch.end()
+            raise EngineDiedError(hangs)
+        if self._error is not None:
+            engine.abort()
+            raise self._error
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,25 +71,9 @@ class BatchResult:
         return sum(map(len, self.token_ids)) / self.elapsed_s
 
 
-class _Collector:
-    def __init__(self, count: int) -> None:
-        self.token_ids: list[list[int]] = [[] for _ in range(count)]
-        self.error: EngineError | None = None
-        self.done = threading.Event()
-        self.missing = count
-
-    def first_token(self, tag: int, token_ids: Sequence[int]) -> None:
-        """Not asked for."""
-
-    def finished(self, tag: int, token_ids: Sequence[int]) -> None:
-        self.token_ids[tag] = list(token_ids)
-        self.missing -= 1
-        if not self.missing:
-            self.done.set()
-
-    def failed(self, tag: int, error: EngineError) -> None:
-        self.error = self.error or error
-        self.done.set()
+def requests_of(prompts: Sequence[Sequence[int]]) -> list[Request]:
+    """A request for each prompt, its tag the prompt's place."""
+    return [Request(tag, prompt) for tag, prompt in enumerate(prompts)]
 
 
 def generate_all(
@@ -53,12 +83,8 @@ def generate_all(
     silence_s: float = SILENCE_S,
 ) -> BatchResult:
     """Answer every prompt. Raises EngineError where the engine refuses one, dies or hangs."""
-    collector = _Collector(len(prompts))
+    answers = Answers(len(prompts))
     started = time.perf_counter()
-    requests = [Request(tag, prompt) for tag, prompt in enumerate(prompts)]
-    engine.submit(requests, generation, collector, stream=False)
-    Watch(engine, silence_s).wait(collector.done, lambda: collector.missing)
-    if collector.error is not None:
-        engine.abort()
-        raise collector.error
-    return BatchResult(collector.token_ids, time.perf_counter() - started)
+    engine.submit(requests_of(prompts), generation, answers, stream=False)
+    answers.wait(engine, silence_s)
+    return BatchResult(answers.token_ids, time.perf_counter() - started)

@@ -1,6 +1,6 @@
 """Finding runs under a folder: a submission tree in either layout, or LoadGen logs by themselves.
 
-Only names of folders and files are looked at here. What is in them is read by `reading`.
+Only names of folders and files are looked at here. What is in them is read by the other modules.
 """
 
 from __future__ import annotations

@@ -87,6 +87,7 @@ def plan_run(
     target_qps: float | None = None,
     expected_latency_ms: float | None = None,
     shortened: Shortened | None = None,
+    audit_queries: int | None = None,
 ) -> LoadPlan:
     """Plan a run over `samples` samples.
 
@@ -94,6 +95,7 @@ def plan_run(
     `target_qps`: samples/s that Offline is expected to reach, or queries/s that Server is sent.
     `expected_latency_ms`: one SingleStream query's. `shortened` None keeps MLPerf's own rules, and
     user.conf then sets the target rate only.
+    `audit_queries`: how many a shortened TEST06 issues and logs, None its own 100.
     """
     conf: dict[str, float | int] = {}
     if target_qps is not None and scenario.loadgen_scenario != "SingleStream":
@@ -138,4 +140,9 @@ def plan_run(
         expected["effective_target_latency_percentile"] = percent / 100
     if mode != "test06":
         return LoadPlan(scenario, mode, samples, conf, expected)
-    return LoadPlan(scenario, mode, samples, conf, {**expected, **TEST06_TOOK}, TEST06_AUDIT)
+    audit, took = dict(TEST06_AUDIT), dict(TEST06_TOOK)
+    if audit_queries is not None:
+        audit["min_query_count"] = audit["accuracy_log_sampling_target"] = audit_queries
+        took["requested_min_query_count"] = audit_queries
+        took["effective_accuracy_log_sampling_target"] = audit_queries
+    return LoadPlan(scenario, mode, samples, conf, {**expected, **took}, audit)

@@ -1,4 +1,4 @@
-"""MMLU on the session's engine: lm-eval's tasks, prompts and aggregation, and nothing of our own.
+"""MMLU on an engine of ours: lm-eval's tasks, prompts and aggregation, and nothing of our own.
 
-`tasks` and `model` import lm_eval, and so torch; they are imported when MMLU runs.
+`lm_eval_tasks` and `engine_lm` import lm_eval, and so torch; they are imported when MMLU runs.
 """

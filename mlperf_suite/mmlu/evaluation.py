@@ -23,7 +23,7 @@ class Accuracy:
     stderr: float | None
     questions: int
 
-    def as_json(self) -> dict[str, object]:
+    def as_json(self) -> dict[str, Any]:
         return {
             "accuracy": self.accuracy,
             "stderr": self.stderr,

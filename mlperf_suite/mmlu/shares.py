@@ -24,7 +24,7 @@ _Numbers = TypeVar("_Numbers", bound=Sequence[int])
 
 
 @dataclass(frozen=True, slots=True)
-class Shards:
+class Shares:
     """`count` shares, in `folder`. A share that shows no progress for `patience_s` is given up."""
 
     folder: Path
@@ -35,13 +35,13 @@ class Shards:
     def journal(self, index: int) -> Path:
         """Where a share's scores are; its folder exists."""
         self.folder.mkdir(parents=True, exist_ok=True)
-        return self.folder / f"shard-{index}.jsonl"
+        return self.folder / f"share-{index}.jsonl"
 
     def engine_log(self, index: int) -> Path:
         return self.folder / f"engine-{index}.log"
 
     def _ended(self, index: int) -> Path:
-        return self.folder / f"shard-{index}.ended"
+        return self.folder / f"share-{index}.ended"
 
     def end(self, index: int, failure: str | None = None) -> None:
         """Say that a share is over; nobody hears it where the run that merges is over already."""

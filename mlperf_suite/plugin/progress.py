@@ -9,18 +9,18 @@ from rich.progress import BarColumn, SpinnerColumn, TextColumn, TimeElapsedColum
 from rich.progress import Progress as Bar
 
 from mlperf_suite.loadgen.runner import Progress
-from mlperf_suite.plugin.terminal import terminal_stream
+from mlperf_suite.plugin.terminal_stream import terminal_stream
 
 
 class TerminalWatcher:
-    """Shows stages and progress on pytest's own terminal, around its capturing."""
+    """Shows what goes on, on pytest's own terminal, around its capturing."""
 
     def __init__(self, terminal_writer: Any) -> None:
         self._file = terminal_stream(terminal_writer)
         self._shown = self._file.isatty()
         self._bar: Bar | None = None
 
-    def stage(self, name: str, total: int | None = None) -> None:
+    def begin(self, name: str, total: int | None = None) -> None:
         self.idle()
         if not self._shown:
             return
@@ -49,6 +49,15 @@ class TerminalWatcher:
             left = progress.elapsed_s / progress.done * (total - progress.done)
             said += f", {left:.0f} s left"
         self._bar.update(task.id, completed=progress.done, total=total, said=said)
+
+    def counted(self, done: int, total: int, what: str) -> None:
+        """MMLU is so far: its questions, and the subject of the last one."""
+        if self._bar is None or self._bar.tasks[0].description != "MMLU":
+            self.begin("MMLU", total)
+        if self._bar is None:
+            return
+        (task,) = self._bar.tasks
+        self._bar.update(task.id, completed=done, total=total, said=f"{done}/{total} {what}")
 
     def say(self, line: str) -> None:
         """A line that stays, also where the output is no terminal: a search takes minutes."""

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from mlperf_suite.plugin.mmlu_tests import RUN, SUMMARIES
-from mlperf_suite.plugin.runs import SUITE
-from mlperf_suite.plugin.workers import SHARDS
+from mlperf_suite.plugin.closing_tables import mmlu_folders
+from mlperf_suite.plugin.lifecycle import SUITE
+from mlperf_suite.plugin.workers import shares_folder
 from mlperf_suite.secrets import scrub, sweep
 
 
@@ -32,11 +32,7 @@ def pytest_unconfigure(config: pytest.Config) -> None:
     written = [config.getoption(name, None) for name in ("xmlpath", "allure_report_dir")]
     paths = [Path(path) for path in written if path]
     if suite is not None:
-        paths += [result.folder.path for result in suite.results.values()]
-    mmlu, shards = config.stash.get(RUN, None), config.stash.get(SHARDS, None)
-    if mmlu is not None and mmlu.folder is not None:
-        paths.append(mmlu.folder.path)
-    # Those of pytest-xdist's workers, and an engine's log that no run took over.
-    paths += [folder for _, folder in config.stash.get(SUMMARIES, [])]
-    paths += [shards.folder] if shards is not None and shards.folder.is_dir() else []
+        paths += [result.folder.path for result in suite.results]
+    # Those of pytest-xdist's workers too, and an engine's log that no run took over.
+    paths += [*mmlu_folders(config), *shares_folder(config)]
     sweep(paths)

@@ -5,16 +5,17 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from mlperf_suite.assets import PROJECT_ROOT
-from mlperf_suite.mmlu.shares import Shards, engine_count, gpus_per_engine
-from mlperf_suite.plugin.options import SETTINGS
+from mlperf_suite.mmlu.shares import Shares, engine_count, gpus_per_engine
+from mlperf_suite.plugin.options import settings_of
 from mlperf_suite.settings import Settings
 
-SHARDS = pytest.StashKey[Shards]()
+_SHARES = pytest.StashKey[Shares | None]()
 _GROUP = "engine"
 _TESTS = PROJECT_ROOT / "tests"
 _SHARE = re.compile(r"::test_share\[(\d+)\]")
@@ -25,40 +26,35 @@ def pytest_mlperf_engine_count(settings: Settings) -> int:
     return engine_count(settings)
 
 
-@pytest.hookimpl(trylast=True)
-def pytest_configure(config: pytest.Config) -> None:
+def shares_of(config: pytest.Config) -> Shares | None:
+    """How MMLU is shared among pytest-xdist's workers; None where one engine scores it all."""
+    if _SHARES not in config.stash:
+        config.stash[_SHARES] = _shares(config, settings_of(config))
+    return config.stash[_SHARES]
+
+
+def _shares(config: pytest.Config, settings: Settings) -> Shares | None:
     workers = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
-    if workers == 1 or SETTINGS not in config.stash:
-        return
-    settings = config.stash[SETTINGS]
+    if workers == 1:
+        return None
     count = min(workers, config.hook.pytest_mlperf_engine_count(settings=settings))
-    if count > 1:
-        config.stash[SHARDS] = Shards(
-            settings.results_dir / f".mmlu-{os.environ['PYTEST_XDIST_TESTRUNUID']}",
-            count,
-            gpus_per_engine(settings),
-            600.0 if settings.smoke else 3600.0,
-        )
-
-
-@pytest.hookimpl(tryfirst=True)
-def pytest_pycollect_makeitem(
-    collector: pytest.Module | pytest.Class, name: str, obj: object
-) -> list[pytest.Item] | None:
-    """Without several engines there are no tests of shares."""
-    is_share = name == "test_share" and SHARDS not in collector.config.stash
-    return [] if is_share else None
-
-
-def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    if "mmlu_share" in metafunc.fixturenames:
-        metafunc.parametrize("share_index", range(1, metafunc.config.stash[SHARDS].count))
+    if count == 1:
+        return None
+    return Shares(
+        settings.results_dir / f".mmlu-{os.environ['PYTEST_XDIST_TESTRUNUID']}",
+        count,
+        gpus_per_engine(settings),
+        600.0 if settings.smoke else 3600.0,
+    )
 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_setupnodes(config: pytest.Config, specs: Sequence[Any]) -> None:
     """Before any worker starts: engines on two workers would measure each other."""
-    dist, runs_nothing = config.getoption("dist"), config.stash[SETTINGS].logs is not None
+    dist, settings = config.getoption("dist"), settings_of(config)
+    if settings.plan:
+        raise pytest.UsageError("--plan: nothing is run that workers could share: leave out -n")
+    runs_nothing = settings.logs is not None
     if len(specs) == 1 or dist == "loadgroup" or runs_nothing or not _collects_suite(config):
         return
     raise pytest.UsageError(
@@ -91,3 +87,9 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
             return _GROUP if is_ours else str(super()._split_scope(nodeid))
 
     return OneEngineScheduling(config, log)
+
+
+def shares_folder(config: pytest.Config) -> list[Path]:
+    """The folder that the shares are in, as long as there is one."""
+    shares = config.stash.get(_SHARES, None)
+    return [shares.folder] if shares is not None and shares.folder.is_dir() else []

@@ -3,42 +3,48 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
-from mlperf_suite.results.reading import number, part
+from mlperf_suite.results.schema import Meta, PerformanceFigures, Summary
 
 _META = ("benchmark", "category", "scenario", "model", "dataset", "round", "profile", "label")
 _VERSIONS = ("vllm_version", "loadgen_version", "torch_version", "python_version", "cpu", "gpus")
 _RATES = ("tokens_per_sec", "samples_per_sec", "qps", "duration_s", "total_new_tokens")
+_TIMES = ("latency_ms", "ttft_ms", "tpot_ms")
 
 
-def suite_properties(meta: Mapping[str, Any], system: Mapping[str, Any]) -> dict[str, str]:
+def suite_properties(meta: Meta, system: Mapping[str, object]) -> dict[str, str]:
     """What holds for every test of a session: model, round, profile, versions, hardware."""
-    found = {name: meta[name] for name in _META if meta.get(name) is not None}
-    found |= {name: system[name] for name in _VERSIONS if system.get(name) not in (None, [])}
+    found: dict[str, object] = {name: getattr(meta, name) for name in _META}
+    found |= {name: system.get(name) for name in _VERSIONS}
     return {
         name: ", ".join(map(str, value)) if isinstance(value, list) else str(value)
         for name, value in found.items()
+        if value not in (None, [])
     }
 
 
-def metrics(summary: Mapping[str, Any], mode: str) -> dict[str, float]:
-    """The figures of one mode's run: rates per second, times in ms, scores in percent.
+def metrics(summary: Summary, mode: str) -> dict[str, float]:
+    """The figures of one mode's run: rates per second, times in ms, scores in their own unit.
 
     A percentile is `ttft_ms_p99`; what the run has no figure of is left out. Early stopping's
     estimate is `latency_ms_early_stopping`, of the percentile that the scenario is judged at, and
     `ttft_more_queries` the number that a Server run would have needed on top.
     """
-    stage = part(summary, "run", mode)
-    found = {name: number(stage, name) for name in _RATES}
-    for times in ("latency_ms", "ttft_ms", "tpot_ms"):
-        found |= {f"{times}_{p}": number(stage, times, p) for p in part(stage, times)}
-    for kind, suffix in (("estimates_ms", "_ms_early_stopping"), ("more_queries", "_more_queries")):
-        found |= {
-            f"{name}{suffix}": number(stage, "early_stopping", kind, name)
-            for name in part(stage, "early_stopping", kind)
-        }
-    found |= {name: number(stage, "rouge", name) for name in part(stage, "rouge")}
-    for name in ("run_gen_len", "run_gen_num"):
-        found[name] = number(stage, name)
+    run = summary.run
+    if mode == "performance" and run.performance is not None:
+        found = _of_performance(run.performance)
+    elif mode == "accuracy" and run.accuracy is not None:
+        found = {score.name: score.value for score in run.accuracy.scores}
+    else:
+        found = {}
     return {name: value for name, value in found.items() if value is not None}
+
+
+def _of_performance(run: PerformanceFigures) -> dict[str, float | None]:
+    found: dict[str, float | None] = {name: getattr(run, name) for name in _RATES}
+    for times in _TIMES:
+        found |= {f"{times}_{p}": value for p, value in (getattr(run, times) or {}).items()}
+    if early := run.early_stopping:
+        found |= {f"{n}_ms_early_stopping": value for n, value in early.estimates_ms.items()}
+        found |= {f"{n}_more_queries": value for n, value in early.more_queries.items()}
+    return found

@@ -7,52 +7,48 @@ from pathlib import Path
 
 from mlperf_suite.reports.markdown import in_cell
 from mlperf_suite.reports.plots import BLUE, ORANGE
-from mlperf_suite.reports.view import shown, view_of
-from mlperf_suite.results.baseline import Reference
-from mlperf_suite.results.reading import part
-from mlperf_suite.results.regression import METRICS, Metric, differences, samples_of
+from mlperf_suite.reports.view import shown
+from mlperf_suite.results.baseline import BaselineRun
+from mlperf_suite.results.regression import Metric, differences, metrics_of, samples_of
 
 PLOT_FORMATS = (".png", ".svg", ".pdf")
 """The endings of a plot's file; each names its format."""
-_KIND = ("benchmark", "category", "scenario")
-"""Where two runs differ in one of these, no change means anything."""
 
 
-def _name(reference: Reference) -> str:
-    return reference.folder.resolve().name if reference.folder else Path(reference.named).name
+def _name(run: BaselineRun) -> str:
+    return run.folder.resolve().name if run.folder else Path(run.named).name
 
 
-def _metrics(runs: Sequence[Reference]) -> list[tuple[Metric, list[float | None]]]:
+def _metrics(runs: Sequence[BaselineRun]) -> list[tuple[Metric, list[float | None]]]:
     """The metrics that any of the runs has, with each run's value."""
     found = []
-    for metric in METRICS:
+    for metric in metrics_of(run.summary for run in runs):
         samples = [samples_of(metric, run.summary) for run in runs]
         if any(samples):
             found.append((metric, [one.value if one else None for one in samples]))
     return found
 
 
-def _status(run: Reference) -> str:
-    meta = part(run.summary, "meta")
-    status, reason = str(meta.get("status", "?")), meta.get("reason")
-    return f"{status}: {reason}" if reason else status
+def _status(run: BaselineRun) -> str:
+    meta = run.summary.meta
+    return f"{meta.status}: {meta.reason}" if meta.reason else meta.status
 
 
-def _failed_rules(run: Reference) -> list[str]:
+def _failed_rules(run: BaselineRun) -> list[str]:
     lines = []
-    for rule in view_of(run.summary).rules:
-        if rule["status"] == "failed":
-            why = f" ({rule['why']})" if rule["why"] else ""
-            found = f"found {rule['found']}, required {rule['required']}{why}"
-            lines.append(in_cell(f"{_name(run)}: {rule['rule']}: {found}"))
+    for rule in run.summary.verdicts:
+        if rule.status == "failed":
+            why = f" ({rule.why})" if rule.why else ""
+            found = f"found {rule.found}, required {rule.required}{why}"
+            lines.append(in_cell(f"{_name(run)}: {rule.rule}: {found}"))
     return lines
 
 
-def comparison_table(runs: Sequence[Reference], max_regression: float) -> str:
+def comparison_table(runs: Sequence[BaselineRun], max_regression: float) -> str:
     """Each run's figures, and what became of each against the first run's.
 
     What makes a run incomparable with the first stands below, and which rules failed. A run of
-    another benchmark, category or scenario has its figures alone.
+    another benchmark or scenario has its figures alone.
     """
     header = ["run", "status", *(f"{metric.label}, {metric.unit}" for metric, _ in _metrics(runs))]
     header = [name.replace("tokens/s, tokens/s", "tokens/s") for name in header]
@@ -66,7 +62,8 @@ def comparison_table(runs: Sequence[Reference], max_regression: float) -> str:
             change = changes.get(metric.name)
             cells.append(shown(values[number]) + (f", {change}" if change else ""))
         lines.append("| " + " | ".join(cells) + " |")
-        for difference in differences(runs[0].summary, run.summary):
+        first = runs[0]
+        for difference in differences(first.summary, run.summary, first.config, run.config):
             other = difference.replace("baseline ", f"{_name(runs[0])} ").replace(
                 "this run ", f"{_name(run)} "
             )
@@ -79,16 +76,15 @@ def _listed(head: str, points: Sequence[str]) -> list[str]:
     return ["", head, *(f"- {point}" for point in points)] if points else []
 
 
-def _changes(first: Reference, run: Reference, max_regression: float) -> dict[str, str]:
-    then, now = (part(one.summary, "meta") for one in (first, run))
-    if any(then[name] != now[name] for name in _KIND if name in then and name in now):
+def _changes(first: BaselineRun, run: BaselineRun, max_regression: float) -> dict[str, str]:
+    if first.kind != run.kind:
         return {}
     folder = run.folder or Path(run.named)
     judged = first.judge(run.summary, folder, max_regression, allow_different=True)
-    return {one["metric"]: f"{one['words']} {one['outcome']}" for one in judged["metrics"]}
+    return {one.metric: f"{one.words} {one.outcome}" for one in judged.metrics}
 
 
-def plot_comparison(runs: Sequence[Reference], path: Path) -> None:
+def plot_comparison(runs: Sequence[BaselineRun], path: Path) -> None:
     """Each metric of each run as bars, in the metric's unit. Raises OSError."""
     from matplotlib.figure import Figure
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from mlperf_suite.reports.plots import Plot
 from mlperf_suite.reports.view import view_of
+from mlperf_suite.results.schema import Config, Summary
 
 
 @cache
@@ -37,14 +38,14 @@ def drawn(plots: Sequence[Plot]) -> list[tuple[Any, str]]:
 
 
 def report_html(
-    summary: Mapping[str, Any],
-    config: Mapping[str, Any] | None = None,
+    summary: Summary,
+    config: Config | None = None,
     plots: Sequence[Plot] = (),
     samples: Sequence[Mapping[str, Any]] = (),
 ) -> str:
-    """The report of a summary.json's content.
+    """The report of a run's summary.json, and of its config.json.
 
-    `samples`: a few answers, each with `index`, `article`, `answer` and `reference`.
+    `samples`: a few answers, each with `index`, `input`, `answer` and `reference`.
     """
     view = view_of(summary, config)
     return render("report.html.j2", view=view, plots=drawn(plots), samples=samples)

@@ -10,11 +10,12 @@ from typing import Any
 from mlperf_suite.reports.html import drawn, render
 from mlperf_suite.reports.markdown import in_cell
 from mlperf_suite.reports.plots import BLUE, Plot
+from mlperf_suite.reports.view import score_value
 from mlperf_suite.results.kept_runs import Entry, Trend, read_entries, trends_of
 
 _HEADER = (
     *("run", "model", "status", "label", "tokens/s", "samples/s"),
-    *("TTFT p99, ms", "rouge1", "MMLU, %", "against baseline"),
+    *("TTFT p99, ms", "score", "MMLU, %", "against baseline"),
 )
 _NUMBERS = slice(4, 9)
 _MOST_TRENDS = 12
@@ -28,14 +29,18 @@ def _cells(entry: Entry) -> tuple[str, ...]:
         _number(entry.tokens_per_s),
         _number(entry.samples_per_s),
         _number(entry.ttft_p99_ms),
-        _number(entry.rouge1, 4),
+        _score(entry),
         _number(entry.mmlu),
         entry.gate,
     )
 
 
-def _number(value: float | None, digits: int = 2) -> str:
-    return "" if value is None else f"{value:,.{digits}f}"
+def _number(value: float | None) -> str:
+    return "" if value is None else f"{value:,.2f}"
+
+
+def _score(entry: Entry) -> str:
+    return f"{entry.score.name} {score_value(entry.score)}" if entry.score else ""
 
 
 def index_markdown(entries: Sequence[Entry]) -> str:

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterable, Sequence
 from urllib.parse import quote
 
 from mlperf_suite.reports.view import Row, View, view_of
+from mlperf_suite.results.schema import Config, Summary
 
 
-def report_markdown(summary: Mapping[str, Any], config: Mapping[str, Any] | None = None) -> str:
-    """The report of a summary.json's content, and of config.json's."""
+def report_markdown(summary: Summary, config: Config | None = None) -> str:
+    """The report of a run's summary.json, and of its config.json."""
     view = view_of(summary, config)
     lines = [
         f"# {in_cell(view.title)}: {in_cell(view.status)}",
@@ -25,11 +25,16 @@ def report_markdown(summary: Mapping[str, Any], config: Mapping[str, Any] | None
         "",
         "## What was run?",
         "",
-        *_table(("", ""), [*view.run, *view.system]),
+        *_table(("", ""), view.run),
+        *_titled("The engine", _table(("", ""), view.engine), view.engine),
+        *_titled("The system", _table(("", ""), view.system), view.system),
+        *_titled(
+            "The plan", _table(("step", "estimated", "took"), view.plan, right=True), view.plan
+        ),
         "",
-        "## Why not, if not?",
+        "## Problems",
         "",
-        *[f"- {in_cell(line)}" for line in view.why_not or ["Nothing speaks against it."]],
+        *([f"- {in_cell(line)}" for line in view.problems] or ["No problems found."]),
         "",
         "## Every rule",
         "",
@@ -54,6 +59,11 @@ def _table(header: Sequence[str], rows: Iterable[Sequence[str]], right: bool = F
     dashes = "|---|" + ("---:|" if right else "---|") * (len(header) - 1)
     lines = ["| " + " | ".join(header) + " |", dashes]
     return lines + ["| " + " | ".join(map(in_cell, row)) + " |" for row in rows]
+
+
+def _titled(head: str, lines: Sequence[str], rows: Sequence[object]) -> list[str]:
+    """A part under a head of its own, nothing where it has no rows."""
+    return ["", f"### {head}", "", *lines] if rows else []
 
 
 def _figures(rows: Iterable[Row], name: str = "", value: str = "") -> list[str]:
@@ -81,12 +91,14 @@ def _performance(view: View) -> list[str]:
 def _accuracy(view: View) -> list[str]:
     lines = ["", "## How accurate?", ""]
     if view.accuracy:
-        lines += [*_table(("percent", "found", "required"), view.accuracy), ""]
-    return [*lines, in_cell(view.accuracy_note)]
+        lines += _table(("score", "found", "unit", "required"), view.accuracy)
+    if view.accuracy and view.accuracy_note:
+        lines.append("")
+    return [*lines, in_cell(view.accuracy_note)] if view.accuracy_note else lines
 
 
 def _rules(view: View) -> list[str]:
     if not view.rules:
         return ["No rule was judged."]
-    rows = [[r["rule"], r["status"], r["found"], r["required"], r["why"]] for r in view.rules]
+    rows = [[r.rule, r.status, r.found, r.required, r.why] for r in view.rules]
     return _table(("rule", "status", "found", "required", "why"), rows)

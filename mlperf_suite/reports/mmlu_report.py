@@ -5,11 +5,12 @@ from __future__ import annotations
 import base64
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 from mlperf_suite.datasets.mmlu_subjects import CHANCE, DOMAINS
 from mlperf_suite.reports.html import render
 from mlperf_suite.reports.markdown import in_cell
+from mlperf_suite.reports.view import shown
+from mlperf_suite.results.schema import MmluFigures, Summary
 
 _COLOURS = {
     "STEM": "#0072B2",
@@ -54,34 +55,40 @@ def plot_subjects(by_subject: Mapping[str, float], overall: float, title: str, p
     figure.savefig(path, dpi=130)
 
 
-def mmlu_html(summary: Mapping[str, Any], folder: Path) -> str:
-    """report.html of an MMLU run, in one file with its plots, from its summary.json's content."""
-    plots = [base64.b64encode((folder / name).read_bytes()).decode() for name in summary["plots"]]
-    figures = summary["run"]["mmlu"]
-    speed = _speed(figures) if figures else ""
+def mmlu_html(summary: Summary, folder: Path) -> str:
+    """report.html of an MMLU run, in one file with its plots.
+
+    Raises OSError where a plot cannot be read.
+    """
+    plots = [base64.b64encode((folder / name).read_bytes()).decode() for name in summary.plots]
+    figures = summary.run.mmlu
     return render(
         "mmlu.html.j2",
-        meta=summary["meta"],
-        figures=figures,
-        speed=speed,
-        verdicts=summary["verdicts"],
+        meta=summary.meta,
+        scores=_scores(figures) if figures else [],
+        domains=_domains(figures) if figures else [],
+        speed=_speed(figures) if figures else "",
+        verdicts=summary.verdicts,
         plots=plots,
     )
 
 
-def mmlu_markdown(summary: Mapping[str, Any]) -> str:
-    """report.md of an MMLU run, from its summary.json's content."""
-    meta, figures = summary["meta"], summary["run"]["mmlu"]
+def mmlu_markdown(summary: Summary) -> str:
+    """report.md of an MMLU run."""
+    meta, figures = summary.meta, summary.run.mmlu
     lines = [
-        f"# MMLU: {meta['status']}",
+        f"# MMLU: {in_cell(meta.status)}",
         "",
-        f"**{meta['label']}.** Model {in_cell(meta['model'])}, data {in_cell(meta['dataset'])}, "
-        f"started {meta['started']}.",
+        f"**{in_cell(meta.label)}.** Model {in_cell(meta.model)}, data {in_cell(meta.dataset)}, "
+        f"started {in_cell(meta.started)}.",
     ]
-    if meta["reason"]:
-        lines += ["", f"**The run failed: {in_cell(meta['reason'])}**"]
+    if meta.reason:
+        lines += ["", f"**The run failed: {in_cell(meta.reason)}**"]
     if figures:
-        lines += ["", *_scores(figures)]
+        lines += ["", *[in_cell(line) for line in _scores(figures)], ""]
+        lines += ["| domain | percent | standard error | questions |", "|---|---:|---:|---:|"]
+        lines += ["| " + " | ".join(map(in_cell, row)) + " |" for row in _domains(figures)]
+        lines += ["", in_cell(_speed(figures))]
     lines += [
         "",
         "## Rules",
@@ -89,36 +96,41 @@ def mmlu_markdown(summary: Mapping[str, Any]) -> str:
         "| rule | status | found | required | why |",
         "|---|---|---|---|---|",
     ]
-    for v in summary["verdicts"]:
-        cells = [v["rule"], v["status"], v["found"], v["required"], v["why"]]
+    for v in summary.verdicts:
+        cells = (v.rule, v.status, v.found, v.required, v.why)
         lines.append("| " + " | ".join(map(in_cell, cells)) + " |")
-    lines += ["", *[f"![score by subject]({name})" for name in summary["plots"]]]
+    lines += ["", *[f"![score by subject]({name})" for name in summary.plots]]
     return "\n".join(lines) + "\n"
 
 
-def _scores(figures: Mapping[str, Any]) -> list[str]:
+def _scores(figures: MmluFigures) -> list[str]:
+    """The score in a sentence, and what is missing in another."""
     lines = [
-        f"{figures['accuracy']:.2f}% of {figures['questions']:,} questions, "
-        f"{figures['shots']} worked examples before each, through lm-eval "
-        f"{figures['lm_eval_version']}.",
+        f"{shown(figures.accuracy)}% of {shown(figures.questions, 0)} questions, "
+        f"{shown(figures.shots, 0)} worked examples before each, through lm-eval "
+        f"{figures.lm_eval_version}."
     ]
-    if figures["questions"] < figures["planned"]:
-        lines.append(f"**{figures['planned'] - figures['questions']:,} questions are not scored.**")
-    lines += ["", "| domain | percent | standard error | questions |", "|---|---:|---:|---:|"]
-    for domain, accuracy in figures["by_domain"].items():
-        stderr = accuracy["stderr"]
-        lines.append(
-            f"| {domain} | {accuracy['accuracy']:.2f} | "
-            f"{'' if stderr is None else f'{stderr:.2f}'} | {accuracy['questions']:,} |"
+    missing = (figures.planned or 0) - (figures.questions or 0)
+    return [*lines, f"{missing:,} questions are not scored."] if missing > 0 else lines
+
+
+def _domains(figures: MmluFigures) -> list[tuple[str, str, str, str]]:
+    return [
+        (
+            domain,
+            shown(score.accuracy),
+            "" if score.stderr is None else shown(score.stderr),
+            shown(score.questions, 0),
         )
-    if figures["questions_per_sec"] is not None:
-        lines += ["", f"{figures['questions_per_sec']:.2f} questions/s, {_speed(figures)}."]
-    return lines
+        for domain, score in figures.by_domain.items()
+    ]
 
 
-def _speed(figures: Mapping[str, Any]) -> str:
+def _speed(figures: MmluFigures) -> str:
+    rate = figures.questions_per_sec
+    p50, p99 = (figures.latency_ms.get(name) for name in ("p50", "p99"))
     return (
-        f"{figures['tokens']:,} prompt tokens, of which {figures['cached_tokens']:,} came from the "
-        f"prefix cache; latency p50 {figures['latency_ms']['p50']:.0f} ms, "
-        f"p99 {figures['latency_ms']['p99']:.0f} ms"
+        f"{f'{rate:.2f} questions/s, ' if rate is not None else ''}"
+        f"{shown(figures.tokens, 0)} prompt tokens, of which {shown(figures.cached_tokens, 0)} "
+        f"came from the prefix cache; latency p50 {shown(p50, 0)} ms, p99 {shown(p99, 0)} ms."
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from mlperf_suite.benchmarks.definition import TokenLimits
-from mlperf_suite.session.peak_search import PeakSearch
+from mlperf_suite.results.peak import PeakSearch
 
 _BLUE, _ORANGE, _GREEN = "#0072B2", "#D55E00", "#009E73"
 

@@ -2,16 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from mlperf_suite.compliance.verdict import Verdict
 from mlperf_suite.judging.judge import Judged
-from mlperf_suite.reports.view import early_stopping_estimates, early_stopping_lines, peak_line
+from mlperf_suite.reports.view import (
+    early_stopping_estimates,
+    early_stopping_lines,
+    named_times,
+    peak_line,
+    score_value,
+    shown,
+    warm_up_line,
+)
+from mlperf_suite.results.schema import (
+    MmluFigures,
+    PerformanceFigures,
+    RegressionFigures,
+    Run,
+    Summary,
+)
 
 _COLOURS = {
     "passed": "green",
@@ -27,28 +42,23 @@ _COLOURS = {
 }
 
 
-def closing_table(summary: Mapping[str, Any], folder: Path) -> RenderableType:
-    """A summary.json's content for a person who looks at a terminal."""
-    meta, run = summary["meta"], summary["run"]
+def closing_table(summary: Summary, folder: Path) -> RenderableType:
+    """A run's summary for a person who looks at a terminal."""
+    meta, status = summary.meta, summary.meta.status
     parts: list[RenderableType] = [
-        Text.assemble(
-            (meta["label"], "bold"), ", ", (meta["status"], _COLOURS.get(meta["status"], ""))
-        ),
-        Text(
-            f"{meta['benchmark']}, model {meta['model']}, data {meta['dataset']}, "
-            f"round {meta['round']}"
-        ),
+        Text.assemble((meta.label or "", "bold"), ", ", (status, _COLOURS.get(status, ""))),
+        Text(f"{meta.benchmark}, model {meta.model}, data {meta.dataset}, round {meta.round}"),
     ]
-    if meta["reason"]:
-        parts.append(Text(f"failed: {meta['reason']}", "bold red"))
-    parts += [Text(line) for line in _figures(run)]
-    if summary.get("peak"):
-        parts.append(Text(peak_line(summary["peak"]), "bold"))
-    if summary["verdicts"]:
-        parts.append(_rules(summary["verdicts"]))
-    if summary.get("regression"):
-        parts.append(_regression(summary["regression"]))
-    shortened = [v["rule"] for v in summary["verdicts"] if v["status"] == "shortened"]
+    if meta.reason:
+        parts.append(Text(f"failed: {meta.reason}", "bold red"))
+    parts += [Text(line) for line in _figures(summary.run)]
+    if summary.peak:
+        parts.append(Text(peak_line(summary.peak), "bold"))
+    if summary.verdicts:
+        parts.append(_rules(summary.verdicts))
+    if summary.regression:
+        parts.append(_regression(summary.regression))
+    shortened = [v.rule for v in summary.verdicts if v.status == "shortened"]
     if shortened:
         parts.append(Text("MLPerf rules that smoke shortens: " + ", ".join(shortened), "yellow"))
     parts.append(Text(f"report: {folder / 'report.md'}"))
@@ -65,68 +75,72 @@ def times_line(name: str, values_ms: Mapping[str, float]) -> str:
     return f"{name} {unit}: {', '.join(shown)}"
 
 
-def _figures(run: Mapping[str, Any]) -> list[str]:
+def _figures(run: Run) -> list[str]:
     lines = []
-    performance, accuracy = run.get("performance"), run.get("accuracy")
-    if performance:
-        rates = [
-            f"{performance[key]:,.2f} {unit}"
-            for key, unit in (("tokens_per_sec", "tokens/s"), ("samples_per_sec", "samples/s"))
-            if performance[key] is not None
-        ]
-        valid = "VALID" if performance["valid"] else "INVALID"
-        reason = f": {performance['invalid_reason']}" if performance["invalid_reason"] else ""
-        lines.append(f"{', '.join(rates)}; LoadGen: {valid}{reason}")
-        for name, key in (("latency", "latency_ms"), ("TTFT", "ttft_ms"), ("TPOT", "tpot_ms")):
-            if performance[key]:
-                lines.append(times_line(name, performance[key]))
-        name, estimates = early_stopping_estimates(performance)
-        if estimates:
-            lines.append(times_line(f"{name},", estimates))
-        lines += early_stopping_lines(performance)
-    if accuracy:
-        scores = [f"{name} {value:.4f}" for name, value in accuracy["rouge"].items()]
-        lines.append(f"{', '.join(scores)}; {accuracy['run_gen_num']:,} answers")
-    if mmlu := run.get("mmlu"):
-        lines.append(
-            f"MMLU {mmlu['accuracy']:.2f}% of {mmlu['questions']:,} questions, "
-            f"{mmlu['shots']} shots, through lm-eval {mmlu['lm_eval_version']}"
+    if run.performance:
+        lines += _performance(run.performance)
+    if run.accuracy:
+        scores = [f"{s.name} {score_value(s)}" for s in run.accuracy.scores if s.is_percentage]
+        rest = [f"{score_value(s)} {s.unit}" for s in run.accuracy.scores if not s.is_percentage]
+        lines += filter(None, (", ".join(scores), ", ".join(rest)))
+    lines += [f"warm-up, {mode}: {warm_up_line(one)}" for mode, one in run.warm_up.items()]
+    return lines + (_mmlu(run.mmlu) if run.mmlu else [])
+
+
+def _performance(performance: PerformanceFigures) -> list[str]:
+    rates = [
+        f"{value:,.2f} {unit}"
+        for value, unit in (
+            (performance.tokens_per_sec, "tokens/s"),
+            (performance.samples_per_sec, "samples/s"),
         )
-        lines.append(", ".join(f"{d} {a['accuracy']:.2f}%" for d, a in mmlu["by_domain"].items()))
-        if mmlu["resumed"]:
-            lines.append(f"{mmlu['resumed']:,} of them were scored by an earlier run")
+        if value is not None
+    ]
+    valid = "VALID" if performance.valid else "INVALID"
+    reason = f": {performance.invalid_reason}" if performance.invalid_reason else ""
+    lines = [f"{', '.join(rates)}; LoadGen: {valid}{reason}"]
+    lines += [times_line(name, times) for name, times in named_times(performance)]
+    name, estimates = early_stopping_estimates(performance)
+    if estimates:
+        lines.append(times_line(f"{name},", estimates))
+    return lines + early_stopping_lines(performance)
+
+
+def _mmlu(mmlu: MmluFigures) -> list[str]:
+    lines = [
+        f"MMLU {shown(mmlu.accuracy)}% of {shown(mmlu.questions, 0)} questions, "
+        f"{shown(mmlu.shots, 0)} shots, through lm-eval {mmlu.lm_eval_version}",
+        ", ".join(f"{d} {shown(score.accuracy)}%" for d, score in mmlu.by_domain.items()),
+    ]
+    if mmlu.resumed:
+        lines.append(f"{mmlu.resumed:,} of them were scored by an earlier run")
     return lines
 
 
-def _rules(verdicts: list[Mapping[str, Any]]) -> Table:
+def _rules(verdicts: Sequence[Verdict]) -> Table:
     table = Table(box=None, padding=(0, 1), pad_edge=False, header_style="bold")
     table.add_column("rule", no_wrap=True)
     table.add_column("status", no_wrap=True)
     table.add_column("found", overflow="fold")
     table.add_column("required", overflow="fold")
     for verdict in verdicts:
-        status = verdict["status"]
-        table.add_row(
-            Text(verdict["rule"]),
-            Text(status, _COLOURS[status]),
-            Text(verdict["found"]),
-            Text(verdict["required"]),
-        )
+        status = Text(verdict.status, _COLOURS[verdict.status])
+        table.add_row(Text(verdict.rule), status, Text(verdict.found), Text(verdict.required))
     return table
 
 
-def _regression(regression: Mapping[str, Any]) -> RenderableType:
+def _regression(regression: RegressionFigures) -> RenderableType:
     """Each metric's change since the baseline, with its interval."""
-    title = f"against {regression['baseline']}"
-    if regression["refused"]:
-        return Text(f"{title}: {regression['refused']}", "bold red")
+    title = f"against {regression.baseline}"
+    if regression.refused:
+        return Text(f"{title}: {regression.refused}", "bold red")
     table = Table(box=None, padding=(0, 1), pad_edge=False, header_style="bold")
     for name in ("metric", "verdict", "change (interval)", "noise from"):
         table.add_column(name, overflow="fold")
-    for one in regression["metrics"]:
-        outcome = Text(one["outcome"], _COLOURS.get(one["outcome"], ""))
-        table.add_row(Text(one["label"]), outcome, Text(one["words"]), Text(one["noise_from"]))
-    notes = [*regression["different"], *filter(None, [regression["note"]])]
+    for one in regression.metrics:
+        outcome = Text(one.outcome, _COLOURS.get(one.outcome, ""))
+        table.add_row(Text(one.label), outcome, Text(one.words), Text(one.noise_from))
+    notes = [*regression.different, *filter(None, [regression.note])]
     return Group(Text(title, "bold"), table, *[Text(note, "yellow") for note in notes])
 
 

@@ -1,4 +1,4 @@
-"""What a report says, in its order: valid? how fast? how accurate? what was run? why not?
+"""What a report says, in its order: valid? how fast? how accurate? what was run? what is wrong?
 
 One model of words for report.md and report.html, so that the two cannot disagree. Figures are
 summary.json's; what it lacks, as an older or foreign one may, is left out.
@@ -6,23 +6,40 @@ summary.json's; what it lacks, as an older or foreign one may, is left out.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
-from mlperf_suite.benchmarks.definition import BENCHMARKS, Scenario
-from mlperf_suite.results.reading import items, number, part
-from mlperf_suite.session.peak_search import UNBOUNDED
+from mlperf_suite.benchmarks.definition import Scenario
+from mlperf_suite.benchmarks.registry import BENCHMARKS
+from mlperf_suite.compliance.verdict import Status, Verdict
+from mlperf_suite.results.peak import UNBOUNDED
+from mlperf_suite.results.schema import (
+    AccuracyFigures,
+    Config,
+    EarlyStopping,
+    Meta,
+    PeakFigures,
+    Percentiles,
+    PerformanceFigures,
+    PlanRow,
+    RegressionFigures,
+    ScoreFigures,
+    Summary,
+    WarmUpFigures,
+)
 
 Row = tuple[str, str]
-_TIMES = (("latency", "latency_ms"), ("TTFT", "ttft_ms"), ("TPOT", "tpot_ms"))
 _EARLY = (("latency", "latency"), ("TTFT", "ttft"), ("TPOT", "tpot"))
-_SCORES = ("rouge1", "rouge2", "rougeL", "rougeLsum")
+NOT_REPORTED = "not reported"
 
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """The parts of a report. `standing`: ok, bad or open, for colour; the words say it too."""
+    """The parts of a report. `standing`: ok, bad or open, for colour; the words say it too.
+
+    `accuracy`: each score's name, value, unit, and what is required of it. `plan`: each step, how
+    long it was to take, and took.
+    """
 
     title: str
     label: str
@@ -35,13 +52,15 @@ class View:
     times: list[tuple[str, ...]] = field(default_factory=list)
     speed_notes: list[str] = field(default_factory=list)
     projections: list[Row] = field(default_factory=list)
-    accuracy: list[tuple[str, str, str]] = field(default_factory=list)
+    accuracy: list[tuple[str, str, str, str]] = field(default_factory=list)
     accuracy_note: str = ""
     regression: Regression | None = None
     run: list[Row] = field(default_factory=list)
+    engine: list[Row] = field(default_factory=list)
     system: list[Row] = field(default_factory=list)
-    why_not: list[str] = field(default_factory=list)
-    rules: list[dict[str, str]] = field(default_factory=list)
+    plan: list[tuple[str, str, str]] = field(default_factory=list)
+    problems: list[str] = field(default_factory=list)
+    rules: tuple[Verdict, ...] = ()
     files: list[str] = field(default_factory=list)
 
 
@@ -56,102 +75,97 @@ class Regression:
 
 def shown(value: float | None, digits: int = 2) -> str:
     """A figure as every report shows it."""
-    return "not reported" if value is None else f"{value:,.{digits}f}"
+    return NOT_REPORTED if value is None else f"{value:,.{digits}f}"
 
 
-def scenario_of(summary: Mapping[str, Any]) -> Scenario | None:
+def scenario_of(summary: Summary) -> Scenario | None:
     """The scenario that a summary is of, with its limits; None where it is not known."""
-    meta = part(summary, "meta")
-    benchmark = BENCHMARKS.get(str(meta.get("benchmark")))
+    benchmark = BENCHMARKS.get(summary.meta.benchmark or "")
     scenarios = benchmark.scenarios if benchmark else ()
-    return next((s for s in scenarios if s.name == meta.get("scenario")), None)
+    return next((s for s in scenarios if s.name == summary.meta.scenario), None)
 
 
-def view_of(summary: Mapping[str, Any], config: Mapping[str, Any] | None = None) -> View:
-    """The report of a summary.json's content, and of config.json's where there is one."""
-    meta = part(summary, "meta")
-    performance, accuracy = part(summary, "run", "performance"), part(summary, "run", "accuracy")
-    rules = [_rule(one) for one in items(summary, "verdicts") if isinstance(one, dict)]
+def view_of(summary: Summary, config: Config | None = None) -> View:
+    """The report of a run's summary.json, and of its config.json where there is one."""
+    meta, rules = summary.meta, summary.verdicts
+    performance, accuracy = summary.run.performance, summary.run.accuracy
     standing, valid = _valid(meta, rules)
-    words = [str(meta.get(name, "?")) for name in ("benchmark", "category", "scenario")]
     percentiles, times = _times(performance)
+    words = [name or "?" for name in (meta.benchmark, meta.category, meta.scenario)]
+    table, note = _accuracy(accuracy, rules)
     return View(
         title=" ".join(words),
-        label=str(meta.get("label", "")),
-        status=str(meta.get("status", "unknown")),
+        label=meta.label or "",
+        status=meta.status,
         standing=standing,
         valid=valid,
-        headline=[*_peak(part(summary, "peak")), *_headline(meta, performance)],
-        speed=[*_peak(part(summary, "peak")), *_speed(performance)],
+        headline=[*_peak(summary.peak), *_headline(meta, performance)],
+        speed=[*_peak(summary.peak), *_speed(performance)],
         percentiles=percentiles,
         times=times,
-        speed_notes=_speed_notes(performance),
+        speed_notes=[*_speed_notes(performance), *_warm_ups(summary.run.warm_up)],
         projections=_projections(meta, performance),
-        accuracy=_accuracy(accuracy, rules),
-        accuracy_note=_accuracy_note(accuracy),
-        regression=_regression(part(summary, "regression")),
-        run=_run(meta, config or {}),
-        system=_rows(part(summary, "system")),
-        why_not=[*_why_not(meta, rules), *_lost(part(summary, "regression"))],
+        accuracy=table,
+        accuracy_note=note,
+        regression=_regression(summary.regression),
+        run=_run(meta, config or Config()),
+        engine=_engine(config),
+        system=_rows(summary.system),
+        plan=_plan(summary.plan),
+        problems=[*_problems(meta, rules), *_lost(summary.regression)],
         rules=rules,
-        files=[str(name) for name in (*items(summary, "logs"), *items(summary, "plots"))],
+        files=[*summary.logs, *summary.plots],
     )
 
 
-def _rule(verdict: Mapping[str, Any]) -> dict[str, str]:
-    names = ("rule", "status", "found", "required", "why")
-    return {name: str(verdict.get(name, "")) for name in names}
+def _of_status(rules: Sequence[Verdict], status: Status) -> list[Verdict]:
+    return [rule for rule in rules if rule.status == status]
 
 
-def _of_status(rules: list[dict[str, str]], status: str) -> list[dict[str, str]]:
-    return [rule for rule in rules if rule["status"] == status]
-
-
-def _valid(meta: Mapping[str, Any], rules: list[dict[str, str]]) -> tuple[str, str]:
-    status, failed = meta.get("status"), _of_status(rules, "failed")
-    if status == "failed":
-        return "bad", f"No: the run failed. {meta.get('reason') or ''}".strip()
+def _valid(meta: Meta, rules: Sequence[Verdict]) -> tuple[str, str]:
+    failed = _of_status(rules, "failed")
+    if meta.status == "failed":
+        return "bad", f"No: the run failed. {meta.reason or ''}".strip()
     if failed:
         return "bad", f"No: {_count(len(failed), 'rule')} failed of {len(rules)}."
-    if status == "running" or not rules:
+    if meta.status == "running" or not rules:
         return "open", "Not known: the run is not over, or no rule was judged."
     return _nothing_failed(meta, rules)
 
 
-def _nothing_failed(meta: Mapping[str, Any], rules: list[dict[str, str]]) -> tuple[str, str]:
+def _nothing_failed(meta: Meta, rules: Sequence[Verdict]) -> tuple[str, str]:
     held, unjudged = len(_of_status(rules, "passed")), len(_of_status(rules, "not judged"))
     shortened = len(_of_status(rules, "shortened"))
-    if not (shortened or unjudged) and meta.get("profile") != "smoke":
+    if not (shortened or unjudged) and meta.profile != "smoke":
         return "ok", f"Yes: every one of {len(rules)} rules holds."
     words = f"Nothing failed: {_count(held, 'rule')} of {len(rules)} passed"
     words += f", {unjudged} could not be judged" if unjudged else ""
     words += f", {shortened} of MLPerf's are shortened" if shortened else ""
     return "open", words + (
-        ". A smoke run is no MLPerf result." if meta.get("profile") == "smoke" else "."
+        ". A smoke run is no MLPerf result." if meta.profile == "smoke" else "."
     )
 
 
-def _count(number_: int, noun: str) -> str:
-    return f"{number_} {noun}{'' if number_ == 1 else 's'}"
+def _count(number: int, noun: str) -> str:
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
-def _peak(peak: Mapping[str, Any]) -> list[Row]:
-    if not peak:
+def _peak(peak: PeakFigures | None) -> list[Row]:
+    if peak is None:
         return []
-    rate = number(peak, "peak_qps")
-    least = rate is not None and _is_least(peak)
-    value = f"at least {shown(rate)}: {UNBOUNDED}" if least else shown(rate)
-    return [("highest valid rate, queries/s", value)]
+    least = peak.peak_qps is not None and _is_least(peak)
+    value = shown(peak.peak_qps)
+    return [("highest valid rate, queries/s", f"at least {value}: {UNBOUNDED}" if least else value)]
 
 
-def _is_least(peak: Mapping[str, Any]) -> bool:
+def _is_least(peak: PeakFigures) -> bool:
     """Whether no rate above the peak failed; older summaries do not say."""
-    return peak.get("bounded") is False
+    return peak.bounded is False
 
 
-def peak_line(peak: Mapping[str, Any]) -> str:
-    """What a search for the highest valid rate found, in a sentence; of summary.json's peak."""
-    rate, runs = number(peak, "peak_qps"), _count(int(number(peak, "runs") or 0), "run")
+def peak_line(peak: PeakFigures) -> str:
+    """What a search for the highest valid rate found, in a sentence."""
+    rate, runs = peak.peak_qps, _count(peak.runs, "run")
     if rate is None:
         return f"No rate was VALID in {runs}: see peak_qps.json."
     if _is_least(peak):
@@ -162,68 +176,96 @@ def peak_line(peak: Mapping[str, Any]) -> str:
     return f"Highest valid rate: {rate:g} queries/s, confirmed at full length; {runs}."
 
 
-def _headline(meta: Mapping[str, Any], performance: Mapping[str, Any]) -> list[Row]:
+def warm_up_line(warm_up: WarmUpFigures) -> str:
+    """What was sent before a run, in a few words."""
+    requests, tokens = _count(warm_up.requests, "request"), _count(warm_up.tokens, "token")
+    what = f", {warm_up.what}" if warm_up.what else ""
+    return f"{requests}{what}: {tokens} in {warm_up.elapsed_s:,.1f} s, not timed"
+
+
+def _warm_ups(warm_ups: Mapping[str, WarmUpFigures]) -> list[str]:
+    return [f"Warm-up of the {mode} run: {warm_up_line(one)}." for mode, one in warm_ups.items()]
+
+
+def named_times(performance: PerformanceFigures) -> list[tuple[str, Percentiles]]:
+    """By name, the times in ms that LoadGen reports in this scenario."""
+    named = (
+        ("latency", performance.latency_ms),
+        ("TTFT", performance.ttft_ms),
+        ("TPOT", performance.tpot_ms),
+    )
+    return [(name, times) for name, times in named if times]
+
+
+def _headline(meta: Meta, performance: PerformanceFigures | None) -> list[Row]:
     """The few figures that a reader looks for first."""
-    tiles: list[Row] = []
-    if meta.get("scenario") == "SingleStream":
-        tiles.append(("latency p90, ms", shown(number(performance, "latency_ms", "p90"))))
+    if performance is None:
+        return []
+    times = dict(named_times(performance))
+    tiles: list[tuple[str, float | None]] = []
+    if meta.scenario == "SingleStream":
+        tiles.append(("latency p90, ms", times.get("latency", {}).get("p90")))
         name, estimates = early_stopping_estimates(performance)
-        tiles.append((f"{name}, ms", shown(estimates.get("latency"))))
-    tiles.append(("tokens/s", shown(number(performance, "tokens_per_sec"))))
-    tiles.append(("samples/s", shown(number(performance, "samples_per_sec"))))
-    for name, key in (("TTFT", "ttft_ms"), ("TPOT", "tpot_ms")):
-        tiles.append((f"{name} p99, ms", shown(number(performance, key, "p99"))))
-    return [(name, value) for name, value in tiles if value != "not reported"]
+        tiles.append((f"{name}, ms", estimates.get("latency")))
+    tiles.append(("tokens/s", performance.tokens_per_sec))
+    tiles.append(("samples/s", performance.samples_per_sec))
+    tiles += [(f"{name} p99, ms", times.get(name, {}).get("p99")) for name in ("TTFT", "TPOT")]
+    return [(name, shown(value)) for name, value in tiles if value is not None]
 
 
-def _speed(performance: Mapping[str, Any]) -> list[Row]:
-    if not performance:
+def _speed(performance: PerformanceFigures | None) -> list[Row]:
+    if performance is None:
         return []
     rows = [
-        ("LoadGen says", "VALID" if performance.get("valid") else "INVALID"),
-        ("tokens/s", shown(number(performance, "tokens_per_sec"))),
-        ("samples/s", shown(number(performance, "samples_per_sec"))),
-        ("new tokens", shown(number(performance, "total_new_tokens"), 0)),
-        ("duration, s", shown(number(performance, "duration_s"))),
+        ("LoadGen says", "VALID" if performance.valid else "INVALID"),
+        ("tokens/s", shown(performance.tokens_per_sec)),
+        ("samples/s", shown(performance.samples_per_sec)),
+        ("new tokens", shown(performance.total_new_tokens, 0)),
+        ("duration, s", shown(performance.duration_s)),
     ]
-    target = number(performance, "target_qps")
+    target = performance.target_qps
     return rows if target is None else [*rows, ("target rate, queries/s", shown(target, 3))]
 
 
-def _speed_notes(performance: Mapping[str, Any]) -> list[str]:
-    if not performance:
+def _speed_notes(performance: PerformanceFigures | None) -> list[str]:
+    if performance is None:
         return ["No performance result."]
-    missing = [name for name, key in _TIMES if not part(performance, key)]
+    reported = dict(named_times(performance))
+    missing = [name for name, _ in _EARLY if name not in reported]
     notes = []
     if missing:
         notes.append(f"LoadGen reports no {' and '.join(missing)} in this scenario.")
-    if performance.get("invalid_reason"):
-        notes.append(f"LoadGen says INVALID: {performance['invalid_reason']}")
+    if performance.invalid_reason:
+        notes.append(f"LoadGen says INVALID: {performance.invalid_reason}")
     notes += early_stopping_lines(performance)
-    early = part(performance, "early_stopping")
-    if "latency" in early_stopping_estimates(performance)[1] and not part(early, "says").get(
-        "latency"
+    early = performance.early_stopping
+    if (
+        early
+        and "latency" in early_stopping_estimates(performance)[1]
+        and not early.says.get("latency")
     ):
         notes.append(
             "LoadGen tells early stopping's estimate of TTFT and TPOT; that of the latency is by "
             "the same rule, from the requests as the system under test saw them."
         )
-    repeats = [number(again, "tokens_per_sec") for again in items(performance, "repeats")]
-    if repeats:
-        notes.append(f"Made again, tokens/s: {', '.join(map(shown, repeats))}.")
+    if performance.repeats:
+        again = ", ".join(shown(one.tokens_per_sec) for one in performance.repeats)
+        notes.append(f"Made again, tokens/s: {again}.")
     return notes
 
 
-def _times(performance: Mapping[str, Any]) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
+def _times(
+    performance: PerformanceFigures | None,
+) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
     """The names of the columns, and of each figure its values in ms at those percentiles.
 
     Early stopping's estimate stands beside the percentile that it is an estimate of.
     """
-    found = [(name, part(performance, key)) for name, key in _TIMES if part(performance, key)]
-    if not found:
+    found = named_times(performance) if performance else []
+    if performance is None or not found:
         return (), []
     names = list(found[0][1])
-    rows = [[name, *(shown(number(values, p)) for p in names)] for name, values in found]
+    rows = [[name, *(shown(values.get(p)) for p in names)] for name, values in found]
     column, estimates = early_stopping_estimates(performance)
     if estimates:
         place = next((i for i, p in enumerate(names, 1) if column.startswith(f"{p} ")), len(names))
@@ -233,115 +275,152 @@ def _times(performance: Mapping[str, Any]) -> tuple[tuple[str, ...], list[tuple[
     return tuple(names), [tuple(row) for row in rows]
 
 
-def early_stopping_estimates(performance: Mapping[str, Any]) -> tuple[str, dict[str, float]]:
+def early_stopping_estimates(performance: PerformanceFigures) -> tuple[str, dict[str, float]]:
     """What early stopping's estimates are called, and those that there are, in ms, by figure."""
-    early = part(performance, "early_stopping")
-    found = {name: number(early, "estimates_ms", key) for name, key in _EARLY}
+    early = performance.early_stopping or EarlyStopping()
+    found = {name: early.estimates_ms.get(key) for name, key in _EARLY}
     known = {name: value for name, value in found.items() if value is not None}
     return f"{_percentile(early)} by early stopping", known
 
 
-def _percentile(early: Mapping[str, Any]) -> str:
-    percent = number(early, "percentile")
-    return "percentile" if percent is None else f"p{percent:g}"
+def _percentile(early: EarlyStopping) -> str:
+    return "percentile" if early.percentile is None else f"p{early.percentile:g}"
 
 
-def early_stopping_lines(performance: Mapping[str, Any]) -> list[str]:
+def early_stopping_lines(performance: PerformanceFigures) -> list[str]:
     """What LoadGen's early stopping says where it makes no estimate, a sentence each."""
-    early = part(performance, "early_stopping")
+    early = performance.early_stopping or EarlyStopping()
     lines = []
     for name, key in _EARLY:
-        words = part(early, "says").get(key)
-        if words and number(early, "estimates_ms", key) is None:
+        words = early.says.get(key)
+        if words and early.estimates_ms.get(key) is None:
             lines.append(f"Early stopping of {name} at {_percentile(early)}: {words}")
     return lines
 
 
-def _projections(meta: Mapping[str, Any], performance: Mapping[str, Any]) -> list[Row]:
+def _projections(meta: Meta, performance: PerformanceFigures | None) -> list[Row]:
     """What the measured rate would come to if it held: nothing of it was measured."""
-    rate, tokens = number(performance, "samples_per_sec"), number(performance, "tokens_per_sec")
-    if not rate:
+    rate = performance.samples_per_sec if performance else None
+    if performance is None or not rate:
         return []
     rows = [
         ("requests an hour", shown(rate * 3600, 0)),
         ("requests a day", shown(rate * 86_400, 0)),
     ]
-    if tokens:
-        rows.append(("tokens a day", shown(tokens * 86_400, 0)))
-    benchmark = BENCHMARKS.get(str(meta.get("benchmark")))
+    if performance.tokens_per_sec:
+        rows.append(("tokens a day", shown(performance.tokens_per_sec * 86_400, 0)))
+    benchmark = BENCHMARKS.get(meta.benchmark or "")
     if benchmark:
         name = f"the full data set, {benchmark.samples:,} samples"
-        rows.append((name, _duration(benchmark.samples / rate)))
+        rows.append((name, duration(benchmark.samples / rate)))
     return rows
 
 
-def _duration(seconds: float) -> str:
+def duration(seconds: float) -> str:
+    """A length of time in the unit that suits it."""
     for unit, length in (("days", 86_400), ("hours", 3600), ("minutes", 60)):
         if seconds >= 2 * length:
             return f"{seconds / length:,.1f} {unit}"
     return f"{seconds:,.1f} s"
 
 
+def score_value(score: ScoreFigures) -> str:
+    """A score's value: percentages with four digits, as rules have them, whole numbers whole."""
+    return in_unit(score.value, score.unit)
+
+
+def in_unit(value: float, unit: str) -> str:
+    """A score, or a limit of one, as every report shows it, without its unit."""
+    whole = unit != "%" and float(value).is_integer()
+    return f"{value:,.0f}" if whole else f"{value:,.4f}"
+
+
 def _accuracy(
-    accuracy: Mapping[str, Any], rules: list[dict[str, str]]
-) -> list[tuple[str, str, str]]:
-    required = {rule["rule"]: rule["required"] for rule in rules}
-    return [
-        (name, shown(number(accuracy, "rouge", name), 4), required.get(rule, "not judged"))
-        for name in _SCORES
-        if accuracy
-        for rule in (f"accuracy_{name.lower()}",)
-    ]
+    accuracy: AccuracyFigures | None, rules: Sequence[Verdict]
+) -> tuple[list[tuple[str, str, str, str]], str]:
+    """The scores that something is required of, and a sentence with the rest."""
+    if accuracy is None:
+        return [], "No accuracy result."
+    required = {rule.rule: rule.required for rule in rules}
+    rows, rest = [], []
+    for score in accuracy.scores:
+        wanted = required.get(f"accuracy_{score.name.lower()}") or _range(score)
+        if wanted or score.is_percentage:
+            value = score_value(score)
+            rows.append((score.name, value, score.unit, wanted or "not judged"))
+        else:
+            rest.append(f"{score_value(score)} {score.unit}".strip())
+    return rows, f"{', '.join(rest)}." if rest else ""
 
 
-def _accuracy_note(accuracy: Mapping[str, Any]) -> str:
-    if not accuracy:
-        return "No accuracy result."
-    answers = shown(number(accuracy, "run_gen_num"), 0)
-    return f"{answers} answers, {shown(number(accuracy, 'run_gen_len'), 0)} characters."
+def _range(score: ScoreFigures) -> str:
+    """What is required of a score, in words; empty where nothing is known to be."""
+    low, high = (None if v is None else in_unit(v, score.unit) for v in (score.low, score.high))
+    if low is None:
+        return "" if high is None else f"at most {high}"
+    return f"at least {low}" if high is None else f"{low} to {high}"
 
 
-def _regression(found: Mapping[str, Any]) -> Regression | None:
-    if not found:
+def _regression(found: RegressionFigures | None) -> Regression | None:
+    if found is None:
         return None
-    rows = []
-    for one in items(found, "metrics"):
-        if not isinstance(one, dict):
-            continue
-        ends = [shown(number(one, side)) for side in ("baseline", "current")]
-        unit = str(one.get("unit", ""))
-        name = str(one.get("label", ""))
-        label = name if unit in (name, "") else f"{name}, {unit}"
-        words = (str(one.get(key, "")) for key in ("words", "outcome", "noise_from"))
-        rows.append((label, *ends, *words))
-    notes = [str(found[key]) for key in ("refused", "note") if found.get(key)]
-    return Regression(
-        str(found.get("baseline")), rows, [*notes, *map(str, items(found, "different"))]
-    )
+    rows: list[tuple[str, ...]] = []
+    for one in found.metrics:
+        label = one.label if one.unit in (one.label, "") else f"{one.label}, {one.unit}"
+        ends = (shown(one.baseline), shown(one.current))
+        rows.append((label, *ends, one.words, one.outcome, one.noise_from))
+    notes = [*filter(None, (found.refused, found.note)), *found.different]
+    return Regression(found.baseline or "?", rows, notes)
 
 
-def _lost(found: Mapping[str, Any]) -> list[str]:
+def _lost(found: RegressionFigures | None) -> list[str]:
     return [
-        f"{one.get('label')} regressed against the baseline: {one.get('words')}"
-        for one in items(found, "metrics")
-        if isinstance(one, dict) and one.get("outcome") == "regressed"
+        f"{one.label} regressed against the baseline: {one.words}"
+        for one in (found.metrics if found else ())
+        if one.outcome == "regressed"
     ]
 
 
-def _run(meta: Mapping[str, Any], config: Mapping[str, Any]) -> list[Row]:
-    engine, settings = part(config, "engine"), part(config, "settings")
-    rows = {name: meta.get(name) for name in ("model", "dataset", "round", "profile", "started")}
-    rows["node"] = meta.get("node_name")
-    rows["engine"] = f"{engine.get('name')} {engine.get('version')}" if engine else None
-    rows |= {f"engine {key}": value for key, value in part(engine, "settings").items()}
-    rows["longest answer, tokens"] = settings.get("max_new_tokens")
-    rows["samples of the data"] = part(config, "dataset").get("samples")
-    rows["data sha256"] = part(config, "dataset").get("sha256")
-    rows["suite"] = config.get("suite_version")
+def _run(meta: Meta, config: Config) -> list[Row]:
+    samples = meta.samples if meta.samples is not None else config.dataset.samples
+    rows: dict[str, object] = {
+        "model": meta.model,
+        "dataset": meta.dataset,
+        "round": meta.round,
+        "profile": meta.profile,
+        "started": meta.started,
+        "node": meta.node_name,
+        "longest answer, tokens": meta.max_new_tokens or config.settings.get("max_new_tokens"),
+        "samples of a run": None if samples is None else f"{samples:,}",
+        "why so many": meta.samples_why,
+        "samples of the data": config.dataset.samples,
+        "data sha256": config.dataset.sha256,
+        "suite": config.suite_version,
+    }
     return _rows({name: value for name, value in rows.items() if value is not None})
 
 
-def _rows(found: Mapping[str, Any]) -> list[Row]:
+def _engine(config: Config | None) -> list[Row]:
+    """The engine as it described itself: how it was set in fact."""
+    engine = config.engine if config else None
+    if engine is None:
+        return []
+    rows: dict[str, object] = {
+        "engine": f"{engine.name} {engine.version}",
+        "model loaded": engine.model,
+        "longest context, tokens": engine.max_model_len,
+    }
+    return _rows({name: v for name, v in rows.items() if v is not None} | engine.settings)
+
+
+def _plan(plan: Sequence[PlanRow]) -> list[tuple[str, str, str]]:
+    def words(seconds: float | None) -> str:
+        return "not known" if seconds is None else duration(seconds)
+
+    return [(row.what, words(row.estimated_s), words(row.took_s)) for row in plan]
+
+
+def _rows(found: Mapping[str, object]) -> list[Row]:
     rows = []
     for name, value in found.items():
         words = ", ".join(map(str, value)) if isinstance(value, list) else value
@@ -349,15 +428,15 @@ def _rows(found: Mapping[str, Any]) -> list[Row]:
     return rows
 
 
-def _why_not(meta: Mapping[str, Any], rules: list[dict[str, str]]) -> list[str]:
-    found = [f"The run failed: {meta['reason']}"] if meta.get("reason") else []
+def _problems(meta: Meta, rules: Sequence[Verdict]) -> list[str]:
+    found = [f"The run failed: {meta.reason}"] if meta.reason else []
     for rule in _of_status(rules, "failed"):
-        why = f" ({rule['why']})" if rule["why"] else ""
-        found.append(f"{rule['rule']}: found {rule['found']}, required {rule['required']}{why}")
-    shortened = [rule["rule"] for rule in _of_status(rules, "shortened")]
+        why = f" ({rule.why})" if rule.why else ""
+        found.append(f"{rule.rule}: found {rule.found}, required {rule.required}{why}")
+    shortened = [rule.rule for rule in _of_status(rules, "shortened")]
     if shortened:
         found.append(f"Shortened for smoke, and so not met: {', '.join(shortened)}.")
-    unjudged = [rule["rule"] for rule in _of_status(rules, "not judged")]
+    unjudged = [rule.rule for rule in _of_status(rules, "not judged")]
     if unjudged:
         found.append(f"Not judged: {', '.join(unjudged)}.")
     return found

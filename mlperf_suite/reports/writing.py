@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
+from mlperf_suite.datasets.samples import Sample
 from mlperf_suite.errors import UsageError
 from mlperf_suite.loadgen.logs import read_logs
 from mlperf_suite.loadgen.timeline import read_timeline
@@ -16,25 +16,31 @@ from mlperf_suite.reports.mmlu_report import mmlu_html, mmlu_markdown
 from mlperf_suite.reports.plots import plots_of
 from mlperf_suite.reports.view import scenario_of
 from mlperf_suite.results.baseline import MMLU_KIND
-from mlperf_suite.results.metrics import performance_metrics
-from mlperf_suite.results.reading import items, number, part
-from mlperf_suite.results.run_folder import SUMMARY_JSON, read_config, read_summary, write_json
+from mlperf_suite.results.metrics import performance_figures
+from mlperf_suite.results.run_folder import (
+    SUMMARY_JSON,
+    read_config,
+    read_object,
+    read_summary,
+    write_json,
+)
+from mlperf_suite.results.schema import Config, Summary
 
 SAMPLES_JSON = "samples.json"
 _SAMPLES = 3
-_ARTICLE_CHARACTERS = 400
+_INPUT_CHARACTERS = 400
 
 
 def write_samples(
-    folder: Path, indices: Sequence[int], answers: Sequence[str], news: Sequence[Any]
+    folder: Path, indices: Sequence[int], answers: Sequence[str], samples: Sequence[Sample]
 ) -> None:
-    """Keep a few answers for the report, beside the logs; `news` by sample index."""
+    """Keep a few answers for the report, beside the logs; `samples` by their index in the QSL."""
     few = [
         {
             "index": index,
-            "article": news[index].article[:_ARTICLE_CHARACTERS],
+            "input": samples[index].input[:_INPUT_CHARACTERS],
             "answer": answer,
-            "reference": news[index].highlights,
+            "reference": samples[index].reference,
         }
         for index, answer in zip(indices[:_SAMPLES], answers, strict=False)
     ]
@@ -49,17 +55,17 @@ def refresh_figures(folder: Path) -> None:
     """
     summary = _summary(folder)
     scenario, detail = scenario_of(summary), read_logs(folder / "Performance").detail
-    old = part(summary, "run", "performance")
-    if scenario is None or not old or detail["result_validity"] is None:
+    old = summary.run.performance
+    if scenario is None or old is None or detail["result_validity"] is None:
         return
-    elapsed_s, tokens = number(old, "duration_s"), number(old, "total_new_tokens")
+    elapsed_s, tokens = old.duration_s or 0.0, old.total_new_tokens or 0
     timeline = read_timeline(folder / "Performance")
-    figures = performance_metrics(scenario, detail, elapsed_s or 0.0, int(tokens or 0), timeline)
-    summary["run"]["performance"] = {**old, **figures}
-    write_json(folder / SUMMARY_JSON, summary)
+    figures = performance_figures(scenario, detail, elapsed_s, tokens, timeline)
+    run = replace(summary.run, performance=replace(figures, repeats=old.repeats))
+    write_json(folder / SUMMARY_JSON, replace(summary, run=run).as_json())
 
 
-def _summary(folder: Path) -> dict[str, Any]:
+def _summary(folder: Path) -> Summary:
     summary = read_summary(folder)
     if summary is None:
         raise UsageError(f"{folder}: no {SUMMARY_JSON} that can be read")
@@ -72,36 +78,38 @@ def write_reports(folder: Path) -> None:
     Raises UsageError where there is no summary.json that can be read, OSError where the folder
     cannot be written.
     """
-    summary, config = _summary(folder), read_config(folder)
-    if part(summary, "meta").get("benchmark") == MMLU_KIND[0]:
+    summary, config = _summary(folder), Config.read(read_config(folder))
+    if summary.meta.kind == MMLU_KIND:
         _write_mmlu(folder, summary)
         return
     plots = plots_of(read_timeline(folder / "Performance"), scenario_of(summary))
     for plot in plots:
         plot.png(folder / "plots" / f"{plot.name}.png")
     if plots:
-        names = {f"plots/{plot.name}.png" for plot in plots} | set(items(summary, "plots"))
-        summary["plots"] = sorted(names)
-        write_json(folder / SUMMARY_JSON, summary)
+        names = {f"plots/{plot.name}.png" for plot in plots} | set(summary.plots)
+        summary = replace(summary, plots=tuple(sorted(names)))
+        write_json(folder / SUMMARY_JSON, summary.as_json())
     (folder / "report.md").write_text(report_markdown(summary, config), encoding="utf-8")
     html = report_html(summary, config, plots, _samples(folder))
     (folder / "report.html").write_text(html, encoding="utf-8")
 
 
-def _write_mmlu(folder: Path, summary: Mapping[str, Any]) -> None:
-    try:
-        texts = {"report.md": mmlu_markdown(summary), "report.html": mmlu_html(summary, folder)}
-    except (KeyError, TypeError, AttributeError) as error:
-        raise UsageError(f"{folder / SUMMARY_JSON}: not as an MMLU run leaves it") from error
+def _write_mmlu(folder: Path, summary: Summary) -> None:
+    texts = {"report.md": mmlu_markdown(summary), "report.html": mmlu_html(summary, folder)}
     for name, text in texts.items():
         (folder / name).write_text(text, encoding="utf-8")
 
 
-def _samples(folder: Path) -> list[Mapping[str, Any]]:
-    try:
-        found = json.loads((folder / "Accuracy" / SAMPLES_JSON).read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return []
-    names = ("index", "article", "answer", "reference")
-    kept = [one for one in items(found, "samples") if isinstance(one, dict)]
-    return [{name: one.get(name, "") for name in names} for one in kept]
+def _samples(folder: Path) -> list[dict[str, str]]:
+    """The answers that were kept; the input was called an article by older suites."""
+    found = (read_object(folder / "Accuracy" / SAMPLES_JSON) or {}).get("samples")
+    kept = [one for one in found if isinstance(one, dict)] if isinstance(found, list) else []
+    return [
+        {
+            "index": str(one.get("index", "")),
+            "input": str(one.get("input", one.get("article", ""))),
+            "answer": str(one.get("answer", "")),
+            "reference": str(one.get("reference", "")),
+        }
+        for one in kept
+    ]

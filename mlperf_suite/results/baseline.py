@@ -1,7 +1,7 @@
 """The earlier run that the regression gate compares with: read once, judged against at each write.
 
 --baseline names a run's folder or a summary.json alone; a folder also tells each answer's score,
-and so how far two runs' scores lie apart by chance.
+and so how far two runs' scores lie apart by chance, and how the engine described itself.
 """
 
 from __future__ import annotations
@@ -13,47 +13,64 @@ import math
 import os
 import statistics
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from mlperf_suite.errors import UsageError
-from mlperf_suite.results.reading import number, part
-from mlperf_suite.results.regression import METRICS, Change, compare_summaries, differences
+from mlperf_suite.results.regression import (
+    Change,
+    Metric,
+    compare_summaries,
+    differences,
+    metrics_of,
+    samples_of,
+)
 from mlperf_suite.results.run_folder import SUMMARY_JSON, read_config, write_json
+from mlperf_suite.results.schema import MMLU, Config, RegressionFigures, Summary
 
-ROUGE_SAMPLES_JSON = "rouge_samples.json"
-MMLU_KIND = ("mmlu", "")
-"""The kind of an MMLU run, which has neither category nor scenario."""
+MMLU_KIND = (MMLU, "")
+"""The kind of an MMLU run, which has no scenario."""
+_ANSWER_SCORES = "_samples.json"
+_AT_A_RATE = ("Server", "Interactive")
 
 
 @dataclass(frozen=True, slots=True)
-class Reference:
+class BaselineRun:
     """A baseline: as the user named it, its summary, and its folder where it has one."""
 
     named: str
-    summary: Mapping[str, Any]
+    summary: Summary
     folder: Path | None
 
     @property
     def kind(self) -> tuple[str, str]:
-        """Category and scenario; MMLU_KIND for an MMLU run."""
-        meta = self.summary["meta"]
-        if meta.get("benchmark") == MMLU_KIND[0]:
-            return MMLU_KIND
-        return str(meta.get("category")), str(meta.get("scenario"))
+        """Benchmark id and scenario; MMLU_KIND for an MMLU run."""
+        return self.summary.meta.kind
 
-    def check(self, current: Mapping[str, Any]) -> None:
+    @property
+    def config(self) -> Config | None:
+        """The run's config.json, None where the baseline is a summary alone."""
+        return Config.read(read_config(self.folder)) if self.folder else None
+
+    def metrics(self, mode: str) -> tuple[Metric, ...]:
+        """What it has figures of, of one mode: performance, accuracy or mmlu."""
+        known = metrics_of([self.summary])
+        return tuple(m for m in known if m.mode == mode and samples_of(m, self.summary))
+
+    def check(self, current: Summary, config: Config | None = None) -> None:
         """Raise UsageError that names what differs between this baseline and a run.
 
-        `current`: `meta` and `system` of a summary, as far as they are known.
+        `current` and `config`: of the run, as far as they are known.
         """
-        refused = self._refused(current)
+        refused = self._refused(current, config)
         if refused:
             raise UsageError(refused)
 
-    def _refused(self, current: Mapping[str, Any]) -> str | None:
-        different = differences(self.summary, current)
+    def _differences(self, current: Summary, config: Config | None) -> list[str]:
+        return differences(self.summary, current, self.config, config)
+
+    def _refused(self, current: Summary, config: Config | None) -> str | None:
+        different = self._differences(current, config)
         if not different:
             return None
         return (
@@ -63,50 +80,39 @@ class Reference:
 
     def judge(
         self,
-        current: Mapping[str, Any],
+        current: Summary,
         folder: Path,
         max_regression: float,
         *,
         allow_different: bool = False,
-    ) -> dict[str, Any]:
-        """summary.json's `regression`: what became of each metric, or why nothing was compared.
+    ) -> RegressionFigures:
+        """What became of each metric, or why nothing was compared.
 
-        Changes are relative to the baseline and in the metric's own direction; `low` and `high`
-        are the interval's ends.
+        `folder`: the run's own, where its config.json and its answers' scores are.
         """
-        refused = None if allow_different else self._refused(current)
+        config = Config.read(read_config(folder))
+        refused = None if allow_different else self._refused(current, config)
         changes: list[Change] = []
         if refused is None:
             paired = _paired_errors(self.folder, folder) if self.folder else {}
             changes = compare_summaries(self.summary, current, max_regression, paired)
-        return {
-            "baseline": self.named,
-            "baseline_started": self.summary["meta"].get("started"),
-            "max_regression": max_regression,
-            "refused": refused,
-            "different": differences(self.summary, current) if allow_different else [],
-            "note": _target_note(self.summary, current),
-            "metrics": [_as_json(change) for change in changes],
-        }
+        return RegressionFigures(
+            baseline=self.named,
+            baseline_started=self.summary.meta.started,
+            max_regression=max_regression,
+            refused=refused,
+            different=tuple(self._differences(current, config)) if allow_different else (),
+            note=_target_note(self.summary, current),
+            metrics=tuple(change.figures for change in changes),
+        )
 
 
-def _as_json(change: Change) -> dict[str, Any]:
-    metric = change.metric
-    content = asdict(change) | {
-        "metric": metric.name,
-        "label": metric.label,
-        "unit": metric.unit,
-        "higher_is_better": metric.higher_is_better,
-        "words": change.words,
-    }
-    return content
-
-
-def _target_note(baseline: Mapping[str, Any], current: Mapping[str, Any]) -> str | None:
+def _target_note(baseline: Summary, current: Summary) -> str | None:
     """Where queries come at a rate, the rate bounds tokens/s and makes the latency."""
-    if part(current, "meta").get("scenario") not in ("Server", "Interactive"):
+    if current.meta.scenario not in _AT_A_RATE:
         return None
-    then, now = (number(side, "run", "performance", "target_qps") for side in (baseline, current))
+    runs = (baseline.run.performance, current.run.performance)
+    then, now = (run.target_qps if run else None for run in runs)
     if then is None or now is None or math.isclose(then, now, rel_tol=0.01):
         return None
     return (
@@ -115,9 +121,9 @@ def _target_note(baseline: Mapping[str, Any], current: Mapping[str, Any]) -> str
     )
 
 
-def load_reference(
+def load_baseline(
     path: Path, option: str = "--baseline ", *, needs_figures: bool = True
-) -> Reference:
+) -> BaselineRun:
     """Read a baseline. Raises UsageError where there is none or it lacks the figures it needs.
 
     `option`: what an error names before the path.
@@ -129,82 +135,93 @@ def load_reference(
         path = beside if beside.exists() and beside.samefile(path) else Path(os.path.realpath(path))
     file = path / SUMMARY_JSON if path.is_dir() else path
     try:
-        summary = json.loads(file.read_text(encoding="utf-8"))
+        content = json.loads(file.read_text(encoding="utf-8"))
     except OSError as error:
         raise UsageError(f"{option}{path}: {file.name}: {error.strerror}") from error
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise UsageError(f"{option}{path}: {file.name} is not JSON") from error
-    if not isinstance(summary, dict) or not isinstance(summary.get("meta"), dict):
+    if not isinstance(content, dict) or not isinstance(content.get("meta"), dict):
         raise UsageError(f"{option}{path}: {file.name} is no summary of a run")
-    run = summary.get("run")
-    if needs_figures and not (isinstance(run, dict) and any(run.values())):
-        status = summary["meta"].get("status")
+    summary = Summary.read(content)
+    if needs_figures and summary.run.is_empty:
+        status = summary.meta.status
         raise UsageError(f"{option}{path}: the run has no figures to compare ({status})")
-    return Reference(str(path), summary, file.parent if file.name == SUMMARY_JSON else None)
+    return BaselineRun(str(path), summary, file.parent if file.name == SUMMARY_JSON else None)
 
 
-def load_references(paths: Iterable[Path]) -> dict[tuple[str, str], Reference]:
-    """Baselines by category and scenario.
+def load_baselines(paths: Iterable[Path]) -> dict[tuple[str, str], BaselineRun]:
+    """Baselines by benchmark id and scenario.
 
     Raises UsageError, also for two of one kind and for a run that did not come to its end.
     """
-    found: dict[tuple[str, str], Reference] = {}
+    found: dict[tuple[str, str], BaselineRun] = {}
     for path in paths:
-        reference = load_reference(path)
-        status = reference.summary["meta"].get("status")
+        baseline = load_baseline(path)
+        status = baseline.summary.meta.status
         if status in ("failed", "running"):
             raise UsageError(
                 f"--baseline {path}: the run did not come to its end (status {status}): "
                 "take one that did"
             )
-        earlier = found.setdefault(reference.kind, reference)
-        if earlier is not reference:
+        earlier = found.setdefault(baseline.kind, baseline)
+        if earlier is not baseline:
             raise UsageError(
                 f"--baseline {path}: {earlier.named} is already the baseline of "
-                f"{' '.join(reference.kind)}"
+                f"{baseline.summary.meta.title}"
             )
     return found
 
 
-def write_rouge_samples(
-    folder: Path, samples: Mapping[str, Sequence[float]], dataset_sha256: str
+def write_answer_scores(
+    folder: Path,
+    scorer: str,
+    per_answer: Mapping[str, Sequence[float]],
+    dataset_sha256: str,
 ) -> None:
-    """Write each answer's scores, in percent and in the data's order."""
-    if samples:
-        write_json(
-            folder / ROUGE_SAMPLES_JSON,
-            {"dataset_sha256": dataset_sha256, "scores": {k: list(v) for k, v in samples.items()}},
-        )
+    """Write each answer's scores, in the scores' units and in the data's order.
+
+    `scorer`: its name; the file is <scorer>_samples.json. Nothing is written where no score is of
+    single answers.
+    """
+    if per_answer:
+        scores = {name: list(values) for name, values in per_answer.items()}
+        content = {"dataset_sha256": dataset_sha256, "scores": scores}
+        write_json(folder / f"{scorer}{_ANSWER_SCORES}", content)
+
+
+_AnswerScores = dict[str, dict[object, float]]
+"""By metric, the score of each answer, in percent."""
 
 
 def _paired_errors(baseline: Path, current: Path) -> dict[str, float]:
     """By metric, the standard error of the mean difference of the scores of the same answers."""
     (then_data, then), (now_data, now) = (_answers(folder) for folder in (baseline, current))
     errors = {}
-    for metric in METRICS:
-        old, new = then.get(metric.name, {}), now.get(metric.name, {})
+    for name, old in then.items():
+        new = now.get(name, {})
         if then_data == now_data and len(old) > 1 and old.keys() == new.keys():
             spread = statistics.stdev(old[key] - new[key] for key in old)
-            errors[metric.name] = spread / math.sqrt(len(old))
+            errors[name] = spread / math.sqrt(len(old))
     return errors
 
 
-def _answers(folder: Path) -> tuple[object, dict[str, dict[object, float]]]:
-    """A fingerprint of the data, and by metric the score of each answer, in percent."""
-    found: dict[str, dict[object, float]] = {}
+def _answers(folder: Path) -> tuple[object, _AnswerScores]:
+    """A fingerprint of the data, and the answers' scores."""
+    found: _AnswerScores = {}
     fingerprint: object = None
-    with contextlib.suppress(OSError, ValueError, TypeError, KeyError, AttributeError):
-        content = json.loads((folder / "Accuracy" / ROUGE_SAMPLES_JSON).read_text())
-        fingerprint = content["dataset_sha256"]
-        for name, scores in content["scores"].items():
-            found[name.lower()] = dict(enumerate(map(float, scores)))
+    for file in sorted((folder / "Accuracy").glob(f"*{_ANSWER_SCORES}")):
+        with contextlib.suppress(OSError, ValueError, TypeError, KeyError, AttributeError):
+            content = json.loads(file.read_text(encoding="utf-8"))
+            fingerprint = content["dataset_sha256"]
+            for name, scores in content["scores"].items():
+                found[name.lower()] = dict(enumerate(map(float, scores)))
     with (
         contextlib.suppress(OSError, ValueError, KeyError, csv.Error),
-        (folder / "samples.csv").open(newline="", encoding="utf-8") as file,
+        (folder / "samples.csv").open(newline="", encoding="utf-8") as rows,
     ):
-        fingerprint = part(read_config(folder), "dataset").get("sha256")
-        found["mmlu"] = {
+        fingerprint = Config.read(read_config(folder)).dataset.sha256
+        found[MMLU] = {
             (row["subject"], row["question_id"]): 100.0 * (row["correct"] in ("1", "True", "true"))
-            for row in csv.DictReader(file)
+            for row in csv.DictReader(rows)
         }
     return fingerprint, found

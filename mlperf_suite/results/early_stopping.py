@@ -13,12 +13,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Any
 
 from mlperf_suite.benchmarks.definition import Scenario
 from mlperf_suite.compliance.verdict import in_words
 from mlperf_suite.loadgen.logs import DetailLog
 from mlperf_suite.loadgen.timeline import Timeline
+from mlperf_suite.results.schema import EarlyStopping
 
 _SAYS = {
     "latency": "early_stopping_result",
@@ -37,26 +37,24 @@ _MOST_DIGITS = 19
 
 def early_stopping(
     scenario: Scenario, detail: DetailLog, timeline: Timeline | None
-) -> dict[str, Any] | None:
-    """summary.json's run.performance.early_stopping; None where the scenario has none.
+) -> EarlyStopping | None:
+    """What the log says of early stopping; None where the scenario has none.
 
-    `met`: LoadGen's verdict, None where the log has none. `percentile`: what it is decided at, in
-    percent. By figure (latency, ttft, tpot): `estimates_ms` of that percentile, `more_queries` that
-    a Server run would have needed, each under its limit, and `says`, LoadGen's own words. A figure
-    that the log does not speak of is None; LoadGen is silent on TTFT where TPOT already failed.
+    A figure that the log does not speak of is None; LoadGen is silent on TTFT where TPOT already
+    failed.
     """
     if scenario.loadgen_scenario == "Offline":
         return None
     met = detail["early_stopping_met"]
     fraction = detail.number("effective_target_latency_percentile")
     says = {name: _words(detail[key]) for name, key in _SAYS.items()}
-    return {
-        "met": met if isinstance(met, bool) else None,
-        "percentile": None if fraction is None else round(fraction * 100, 4),
-        "estimates_ms": _estimates(says, detail, timeline),
-        "more_queries": {name: _found(_MORE, words) for name, words in says.items()},
-        "says": says,
-    }
+    return EarlyStopping(
+        met=met if isinstance(met, bool) else None,
+        percentile=None if fraction is None else round(fraction * 100, 4),
+        estimates_ms=_estimates(says, detail, timeline),
+        more_queries={name: _found(_MORE, words) for name, words in says.items()},
+        says=says,
+    )
 
 
 def _words(value: object) -> str | None:

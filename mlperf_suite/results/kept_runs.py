@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-from mlperf_suite.results.reading import items, number, part
 from mlperf_suite.results.run_folder import read_summary, run_folders
+from mlperf_suite.results.schema import UNKNOWN, RepeatFigures, ScoreFigures, Summary
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
     """One run. A folder without a summary that can be read has `status` "no summary".
 
-    Rates are per second, times in ms, rouge1 and mmlu in percent; None is not there.
+    Rates are per second, times in ms, mmlu in percent; None is not there. `score`: the first that
+    its scorer gives.
     """
 
     name: str
@@ -28,7 +28,7 @@ class Entry:
     samples_per_s: float | None
     ttft_p99_ms: float | None
     latency_p90_ms: float | None
-    rouge1: float | None
+    score: ScoreFigures | None
     mmlu: float | None
     gate: str
 
@@ -50,36 +50,39 @@ class Trend:
 
 def read_entries(results_dir: Path) -> list[Entry]:
     """Every kept run, newest first; never raises for what is in a folder."""
-    return [_entry(folder.name, read_summary(folder) or {}) for folder in run_folders(results_dir)]
-
-
-def _entry(name: str, summary: Mapping[str, Any]) -> Entry:
-    meta, system = part(summary, "meta"), part(summary, "system")
-    performance = part(summary, "run", "performance")
-    gpus = system.get("gpus")
-    count = system.get("cpu_count")
-    hardware = ", ".join(map(str, gpus)) if isinstance(gpus, list) and gpus else ""
-    outcomes = [
-        str(one.get("outcome"))
-        for one in items(part(summary, "regression"), "metrics")
-        if isinstance(one, dict)
+    return [
+        _entry(folder.name, read_summary(folder) or Summary())
+        for folder in run_folders(results_dir)
     ]
+
+
+def _entry(name: str, summary: Summary) -> Entry:
+    meta, run = summary.meta, summary.run
+    performance = run.performance or RepeatFigures()
+    outcomes = [one.outcome for one in summary.regression.metrics] if summary.regression else []
     return Entry(
         name=name,
-        status=str(meta.get("status", "no summary")),
-        model=str(meta.get("model", "?")),
-        label=str(meta.get("label", "")),
-        kind=f"{meta.get('category', '?')} {meta.get('scenario', '?')}",
-        system=hardware or f"{system.get('cpu', '?')}, {count or '?'} cores",
-        tokens_per_s=number(performance, "tokens_per_sec"),
-        samples_per_s=number(performance, "samples_per_sec"),
-        ttft_p99_ms=number(performance, "ttft_ms", "p99"),
-        latency_p90_ms=number(performance, "latency_ms", "p90"),
-        rouge1=number(summary, "run", "accuracy", "rouge", "rouge1"),
-        mmlu=number(summary, "run", "mmlu", "accuracy"),
+        status="no summary" if meta.status == UNKNOWN else meta.status,
+        model=meta.model or "?",
+        label=meta.label or "",
+        kind=meta.title or "?",
+        system=_hardware(summary.system),
+        tokens_per_s=performance.tokens_per_sec,
+        samples_per_s=performance.samples_per_sec,
+        ttft_p99_ms=(performance.ttft_ms or {}).get("p99"),
+        latency_p90_ms=(performance.latency_ms or {}).get("p90"),
+        score=next(iter(run.accuracy.scores), None) if run.accuracy else None,
+        mmlu=run.mmlu.accuracy if run.mmlu else None,
         gate=next((o for o in ("regressed", "cannot tell", "improved") if o in outcomes), "")
         or ("unchanged" if outcomes else ""),
     )
+
+
+def _hardware(system: Mapping[str, object]) -> str:
+    gpus = system.get("gpus")
+    if isinstance(gpus, list) and gpus:
+        return ", ".join(map(str, gpus))
+    return f"{system.get('cpu', '?')}, {system.get('cpu_count') or '?'} cores"
 
 
 def trends_of(entries: list[Entry]) -> list[Trend]:

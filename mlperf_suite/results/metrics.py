@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from dataclasses import fields
 
 from mlperf_suite.benchmarks.definition import Scenario
 from mlperf_suite.compliance.verdict import in_words
 from mlperf_suite.loadgen.logs import DetailLog
 from mlperf_suite.loadgen.timeline import Timeline
 from mlperf_suite.results.early_stopping import early_stopping
+from mlperf_suite.results.schema import (
+    MetricFigure,
+    Percentiles,
+    PerformanceFigures,
+    RepeatFigures,
+)
 
 PERCENTILES = ("50.00", "90.00", "95.00", "97.00", "99.00", "99.90")
 _LATENCY = "result_{}_percentile_latency_ns"
@@ -28,63 +33,48 @@ def percentile_name(percentile: str) -> str:
     return "p" + percentile.rstrip("0").rstrip(".")
 
 
-def _percentiles(detail: DetailLog, key: str) -> dict[str, float] | None:
+def _percentiles(detail: DetailLog, key: str) -> Percentiles | None:
     """The percentiles in ms, or None where LoadGen reports none of them in this scenario."""
     found = {percentile_name(p): detail.milliseconds(key.format(p)) for p in PERCENTILES}
     values = {name: value for name, value in found.items() if value is not None}
     return values or None
 
 
-def performance_metrics(
+def performance_figures(
     scenario: Scenario,
     detail: DetailLog,
     elapsed_s: float,
     tokens: int,
     timeline: Timeline | None = None,
-) -> dict[str, Any]:
-    """summary.json's run.performance: rates per second, times in ms.
+) -> PerformanceFigures:
+    """What summary.json's run.performance says of a run.
 
-    LoadGen reports no TTFT and TPOT in Offline; they are None there. `duration_s` is the time
-    LoadGen ran and `total_new_tokens` what the SUT counted: its log has neither. `blocks` are the
-    timeline's; `target_qps` is the rate in queries/s that LoadGen kept to or planned for.
-    `invalid_reason`: LoadGen's own recommendation for a run that is INVALID; it is empty where only
-    early stopping was not met, which `early_stopping` tells.
+    LoadGen reports no TTFT and TPOT in Offline; they are None there. `elapsed_s` is the time that
+    LoadGen ran and `tokens` what the SUT counted: its log has neither. An INVALID run's reason is
+    empty where only early stopping was not met, which `early_stopping` tells.
     """
     tokens_key, samples_key = _RATES[scenario.loadgen_scenario]
     samples_per_s = detail.number(samples_key)
     reason = detail["result_invalid_reason"]
-    return {
-        "scenario": scenario.name,
-        "valid": detail["result_validity"] == "VALID",
-        "invalid_reason": None if reason is None else in_words(reason),
-        "duration_s": round(elapsed_s, 3),
-        "total_new_tokens": tokens,
-        "tokens_per_sec": detail.number(tokens_key),
-        "samples_per_sec": samples_per_s,
-        "qps": samples_per_s,
-        "latency_ms": _percentiles(detail, _LATENCY),
-        "ttft_ms": _percentiles(detail, _TTFT),
-        "tpot_ms": _percentiles(detail, _TPOT),
-        "metric": {
-            "name": scenario.metric,
-            "value": detail.number(scenario.metric),
-            "unit": scenario.metric_unit,
-        },
-        "early_stopping": early_stopping(scenario, detail, timeline),
-        "target_qps": detail.number("effective_target_qps"),
-        "blocks": timeline.blocks() if timeline else {},
-    }
-
-
-def repeated_metrics(figures: Mapping[str, Any]) -> dict[str, Any]:
-    """What run.performance keeps of a run that was made again, to measure the noise."""
-    names = (
-        "valid",
-        "tokens_per_sec",
-        "samples_per_sec",
-        "qps",
-        "latency_ms",
-        "ttft_ms",
-        "tpot_ms",
+    return PerformanceFigures(
+        scenario=scenario.name,
+        valid=detail["result_validity"] == "VALID",
+        invalid_reason=None if reason is None else in_words(reason),
+        duration_s=round(elapsed_s, 3),
+        total_new_tokens=tokens,
+        tokens_per_sec=detail.number(tokens_key),
+        samples_per_sec=samples_per_s,
+        qps=samples_per_s,
+        latency_ms=_percentiles(detail, _LATENCY),
+        ttft_ms=_percentiles(detail, _TTFT),
+        tpot_ms=_percentiles(detail, _TPOT),
+        metric=MetricFigure(scenario.metric, detail.number(scenario.metric), scenario.metric_unit),
+        early_stopping=early_stopping(scenario, detail, timeline),
+        target_qps=detail.number("effective_target_qps"),
+        blocks={name: tuple(of) for name, of in timeline.blocks().items()} if timeline else {},
     )
-    return {name: figures[name] for name in names}
+
+
+def repeated_figures(figures: PerformanceFigures) -> RepeatFigures:
+    """What is kept of a run that was made again."""
+    return RepeatFigures(**{one.name: getattr(figures, one.name) for one in fields(RepeatFigures)})

@@ -1,51 +1,57 @@
-"""What is known of a result while it is made, and its summary.json."""
+"""What is known of a result while it is made, and the summary and score files made from it."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from mlperf_suite.benchmarks.definition import Benchmark, Category, Scenario
-from mlperf_suite.benchmarks.workload import ROUGE_NAMES
-from mlperf_suite.compliance.rules import RunFacts, accuracy_verdict
+from mlperf_suite.benchmarks.definition import Benchmark, ReferenceAccuracy, Scenario
 from mlperf_suite.compliance.verdict import Verdict
-from mlperf_suite.hardware import describe_system
 from mlperf_suite.loadgen.load_plan import Mode
-from mlperf_suite.loadgen.runner import loadgen_version
 from mlperf_suite.results.run_folder import RunFolder
-from mlperf_suite.scorers.rouge import RougeScores
-from mlperf_suite.session.peak_search import PeakSearch
-from mlperf_suite.settings import Settings
+from mlperf_suite.results.schema import (
+    AccuracyFigures,
+    Meta,
+    PeakFigures,
+    PerformanceFigures,
+    PlanRow,
+    Run,
+    ScoreFigures,
+    Summary,
+    WarmUpFigures,
+)
+from mlperf_suite.scorers.protocol import Scores
 
-SCHEMA_VERSION = 4
-"""Of summary.json. 2 added run.performance.blocks, repeats and target_qps, run.accuracy's
-standard_error, and regression; 3 run.performance.early_stopping and invalid_reason, and peak; 4
-meta.samples and max_new_tokens, and peak.bounded. Each only adds: older ones stay readable."""
 MODES: tuple[Mode, ...] = ("accuracy", "performance", "test06")
 
 
 @dataclass(frozen=True, slots=True)
 class RunKey:
-    """Which run: a category's scenario in one mode."""
+    """Which run: a benchmark's scenario in one mode. `benchmark`: its id."""
 
-    category: Category
+    benchmark: str
     scenario: str
     mode: Mode
 
     def __str__(self) -> str:
-        return f"{self.category} {self.scenario} {self.mode}"
+        return f"{self.benchmark} {self.scenario} {self.mode}"
 
 
 @dataclass(slots=True)
-class Stage:
-    """One LoadGen run of a result: its verdicts and figures, or why there are none."""
+class RunRecord:
+    """One LoadGen run of a result: its verdicts and figures, or why there are none.
+
+    `rate`: samples/s of an accuracy run, which Offline is planned by. `warm_up`: what was sent
+    before it, None where nothing was.
+    """
 
     verdicts: list[Verdict] = field(default_factory=list)
-    figures: dict[str, Any] = field(default_factory=dict)
+    figures: AccuracyFigures | PerformanceFigures | None = None
     rate: float | None = None
     failure: str | None = None
+    warm_up: WarmUpFigures | None = None
 
 
 @dataclass(slots=True)
@@ -53,67 +59,91 @@ class Search:
     """The search for the highest valid rate: what it found, or why it died; neither while it goes
     on."""
 
-    found: PeakSearch | None = None
+    found: PeakFigures | None = None
     failure: str | None = None
 
 
 @dataclass(slots=True)
 class Result:
-    """One category's scenario: its folder, and what was made so far. `search`: None where no rate
+    """One benchmark's scenario: its folder, and what was made so far. `search`: None where no rate
     was searched for. `cut_short`: why its session ended before all that was planned was made."""
 
     benchmark: Benchmark
     scenario: Scenario
     folder: RunFolder
     started: datetime
-    stages: dict[Mode, Stage] = field(default_factory=dict)
+    runs: dict[Mode, RunRecord] = field(default_factory=dict)
     search: Search | None = None
     cut_short: str | None = None
 
     @property
     def failure(self) -> str | None:
-        """Why a stage of this result, or its search, died or was never made, or None."""
-        made = (*self.stages.values(), *([self.search] if self.search else ()))
+        """Why a run of this result, or its search, died or was never made, or None."""
+        made = (*self.runs.values(), *([self.search] if self.search else ()))
         return next((one.failure for one in made if one.failure), self.cut_short)
 
     @property
     def verdicts(self) -> list[Verdict]:
-        return [v for mode in MODES if mode in self.stages for v in self.stages[mode].verdicts]
+        return [v for mode in MODES if mode in self.runs for v in self.runs[mode].verdicts]
 
 
-def summary_json(
-    result: Result, settings: Settings, label: str, planned: set[Mode], samples: int
-) -> dict[str, Any]:
-    """summary.json of a result as it stands.
+@dataclass(frozen=True, slots=True)
+class About:
+    """What a summary says of a result besides its runs: settings as used, system, plan.
 
-    `planned`: the runs that the user selected of it. `samples`: how many each of its runs takes.
+    `samples`: how many each run takes, `samples_why` a sentence on why so many. `plan`: the steps
+    of the session, as planned and as they went so far.
     """
-    finished = {mode for mode, stage in result.stages.items() if stage.verdicts}
-    return {
-        "schema_version": SCHEMA_VERSION,
-        "meta": {
-            "category": result.benchmark.category,
-            "scenario": result.scenario.name,
-            "benchmark": result.benchmark.id,
-            "model": settings.model,
-            "dataset": settings.dataset,
-            "samples": samples,
-            "max_new_tokens": settings.max_new_tokens,
-            "round": settings.round.name,
-            "profile": settings.profile,
-            "label": label,
-            "started": result.started.isoformat(timespec="seconds"),
-            "node_name": settings.node_name,
-            "status": _status(result, planned - finished),
-            "reason": result.failure,
-        },
-        "system": {**describe_system(), "loadgen_version": loadgen_version()},
-        "run": {mode: stage.figures or None for mode, stage in result.stages.items()},
-        "peak": _peak(result.search),
-        "verdicts": [v.as_json() for v in result.verdicts],
-        "logs": _files(result, "mlperf_log_*"),
-        "plots": _files(result, "plots/*"),
-    }
+
+    model: str
+    dataset: str
+    samples: int
+    max_new_tokens: int
+    round: str
+    profile: str
+    label: str
+    samples_why: str | None = None
+    node_name: str | None = None
+    system: Mapping[str, Any] = field(default_factory=dict)
+    plan: Sequence[PlanRow] = ()
+
+
+def summary_of(result: Result, about: About, planned: set[Mode]) -> Summary:
+    """The summary of a result as it stands. `planned`: the runs that the user selected of it."""
+    finished = {mode for mode, run in result.runs.items() if run.verdicts}
+    runs = result.runs
+    figures = {mode: run.figures for mode, run in runs.items()}
+    accuracy, performance = figures.get("accuracy"), figures.get("performance")
+    return Summary(
+        meta=Meta(
+            category=result.benchmark.category,
+            scenario=result.scenario.name,
+            benchmark=result.benchmark.id,
+            model=about.model,
+            dataset=about.dataset,
+            samples=about.samples,
+            samples_why=about.samples_why,
+            max_new_tokens=about.max_new_tokens,
+            round=about.round,
+            profile=about.profile,
+            label=about.label,
+            started=result.started.isoformat(timespec="seconds"),
+            node_name=about.node_name,
+            status=_status(result, planned - finished),
+            reason=result.failure,
+        ),
+        system=dict(about.system),
+        run=Run(
+            accuracy=accuracy if isinstance(accuracy, AccuracyFigures) else None,
+            performance=performance if isinstance(performance, PerformanceFigures) else None,
+            warm_up={str(mode): run.warm_up for mode, run in runs.items() if run.warm_up},
+        ),
+        peak=result.search.found if result.search else None,
+        plan=tuple(about.plan),
+        verdicts=tuple(result.verdicts),
+        logs=_files(result, "mlperf_log_*"),
+        plots=_files(result, "plots/*"),
+    )
 
 
 def _status(result: Result, unfinished: set[Mode]) -> str:
@@ -129,44 +159,71 @@ def _status(result: Result, unfinished: set[Mode]) -> str:
     return "invalid" if broken else "complete"
 
 
-def _peak(search: Search | None) -> dict[str, Any] | None:
-    """summary.json's peak: queries/s, None where no rate was valid; whether a rate above it
-    failed; the number of runs."""
-    if search is None or search.found is None:
-        return None
-    found = search.found
-    return {"peak_qps": found.peak_qps, "bounded": found.bounded, "runs": len(found.trials)}
-
-
-def _files(result: Result, pattern: str) -> list[str]:
+def _files(result: Result, pattern: str) -> tuple[str, ...]:
     root = result.folder.path
-    return sorted(str(p.relative_to(root)) for p in root.rglob(pattern) if p.is_file())
+    return tuple(sorted(str(p.relative_to(root)) for p in root.rglob(pattern) if p.is_file()))
 
 
 def accuracy_figures(
-    scores: RougeScores, facts: RunFacts, verdicts: list[Verdict]
-) -> dict[str, Any]:
-    """summary.json's run.accuracy: scores in percent, lengths in characters."""
-    return {
-        "total_samples": facts.logs.detail["qsl_reported_total_count"],
-        "rouge": {name: getattr(scores, name) for name in ROUGE_NAMES},
-        "passed": accuracy_verdict(verdicts),
-        "run_gen_len": scores.gen_len,
-        "run_gen_num": scores.gen_num,
-        "standard_error": scores.standard_errors,
-    }
+    scores: Scores,
+    reference: ReferenceAccuracy | None,
+    high_accuracy: bool,
+    total_samples: int | None,
+    passed: bool | None,
+) -> AccuracyFigures:
+    """An accuracy run's figures, each score with the range that passes, in the score's unit.
+
+    `reference`: what these samples must score, None where nobody measured it. `total_samples`: of
+    the data. `passed`: what the accuracy rules say.
+    """
+    errors = scores.standard_errors
+    figures: list[ScoreFigures] = []
+    for score in scores.scores:
+        expected = reference.of(score.name) if reference else None
+        figures.append(
+            ScoreFigures(
+                score.name,
+                score.value,
+                score.unit,
+                low=round(expected.low(strict=high_accuracy), 4) if expected else None,
+                high=_rounded(expected.high) if expected else None,
+                reference=expected.value if expected else None,
+                standard_error=errors.get(score.name),
+            )
+        )
+    return AccuracyFigures(total_samples, passed, tuple(figures))
 
 
-def rouge_json(scores: RougeScores, facts: RunFacts) -> Mapping[str, object]:
-    """rouge.json: scores and thresholds in percent, lengths in characters."""
-    baseline = facts.baseline
-    content: dict[str, object] = {name: getattr(scores, name) for name in ROUGE_NAMES}
-    content["baseline"] = dict(baseline.rouge) if baseline else None
-    content["baseline_gen_len"] = baseline.gen_len if baseline else None
-    content["baseline_source"] = baseline.source if baseline else None
-    content["gate_multiplier"] = facts.gate if baseline else None
-    for name in ROUGE_NAMES:
-        value = round(baseline.rouge[name] * facts.gate, 4) if baseline else None
-        content[f"threshold_{name}"] = value
-    content["run_gen_len"], content["run_gen_num"] = scores.gen_len, scores.gen_num
+def _rounded(value: float | None) -> float | None:
+    return None if value is None else round(value, 4)
+
+
+def scorer_json(
+    scores: Scores, reference: ReferenceAccuracy | None, high_accuracy: bool
+) -> dict[str, object]:
+    """What Accuracy/<scorer>.json says: percentages by their names, the rest as run_<name>.
+
+    `baseline`: the percentages' reference accuracy, `baseline_<name>` that of the rest.
+    `gate_multiplier`: the share of it that is the least to pass; by name where the shares differ.
+    `threshold_<name>`: that least. Without a reference these are None.
+    """
+    percentages = [score for score in scores.scores if score.unit == "%"]
+    others = [score for score in scores.scores if score.unit != "%"]
+    content: dict[str, object] = {score.name: score.value for score in percentages}
+    expected = {one.name: one for one in reference.expected} if reference else {}
+    gated = {s.name: expected[s.name] for s in percentages if s.name in expected}
+    content["baseline"] = {n: one.value for n, one in gated.items()} if reference else None
+    for score in others:
+        if reference is None or score.name in expected:
+            one = expected.get(score.name)
+            content[f"baseline_{score.name}"] = one.value if one else None
+    content["baseline_source"] = reference.source if reference else None
+    shares = {n: e.strict_share if high_accuracy else e.share for n, e in gated.items()}
+    alike = len(set(shares.values())) == 1
+    content["gate_multiplier"] = (next(iter(shares.values())) if alike else shares) or None
+    for score in percentages:
+        least = gated.get(score.name)
+        value = round(least.low(strict=high_accuracy), 4) if least else None
+        content[f"threshold_{score.name}"] = value
+    content |= {f"run_{score.name}": score.value for score in others}
     return content

@@ -24,13 +24,17 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Literal
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 
-from mlperf_suite.results.reading import items, number, part
+from mlperf_suite.results.schema import (
+    ChangeFigures,
+    Config,
+    Outcome,
+    RepeatFigures,
+    Summary,
+)
 
-Outcome = Literal["regressed", "improved", "unchanged", "cannot tell"]
 FALSE_ALARMS = 0.0425
 """How often a comparison in which nothing changed may be called regressed: 5% is promised, and no
 machine's noise is quite what the intervals assume."""
@@ -43,21 +47,19 @@ DEFAULT_MAX_REGRESSION = 0.05
 class Metric:
     """What the gate compares.
 
-    `path`: where summary.json has it under `run`. `group`: metrics of one group rise and fall
-    together and count once among those that are judged. `blocks`: the blocks that tell its noise.
+    `mode`: the run that it is of: performance, accuracy or mmlu. `group`: metrics of one group rise
+    and fall together and count once among those that are judged. `blocks`: the blocks that tell its
+    noise. `of_run`: a performance run's figure.
     """
 
     name: str
     label: str
     unit: str
-    path: tuple[str, ...]
+    mode: str
     higher_is_better: bool
     group: str
     blocks: str = ""
-
-
-def _score(name: str) -> Metric:
-    return Metric(name.lower(), name, "%", ("accuracy", "rouge", name), True, "scores")
+    of_run: Callable[[RepeatFigures], float | None] | None = field(default=None, compare=False)
 
 
 METRICS: tuple[Metric, ...] = (
@@ -65,39 +67,80 @@ METRICS: tuple[Metric, ...] = (
         "tokens_per_sec",
         "tokens/s",
         "tokens/s",
-        ("performance", "tokens_per_sec"),
+        "performance",
         True,
         "speed",
         "tokens_per_sec",
-    ),
-    Metric("qps", "QPS", "queries/s", ("performance", "qps"), True, "speed", "tokens_per_sec"),
-    Metric(
-        "ttft_p99", "TTFT p99", "ms", ("performance", "ttft_ms", "p99"), False, "ttft", "ttft_ms"
+        lambda run: run.tokens_per_sec,
     ),
     Metric(
-        "tpot_p99", "TPOT p99", "ms", ("performance", "tpot_ms", "p99"), False, "tpot", "tpot_ms"
+        "qps",
+        "QPS",
+        "queries/s",
+        "performance",
+        True,
+        "speed",
+        "tokens_per_sec",
+        lambda run: run.qps,
     ),
-    *(_score(name) for name in ("rouge1", "rouge2", "rougeL", "rougeLsum")),
-    Metric("mmlu", "MMLU", "%", ("mmlu", "accuracy"), True, "mmlu"),
+    Metric(
+        "ttft_p99",
+        "TTFT p99",
+        "ms",
+        "performance",
+        False,
+        "ttft",
+        "ttft_ms",
+        lambda run: (run.ttft_ms or {}).get("p99"),
+    ),
+    Metric(
+        "tpot_p99",
+        "TPOT p99",
+        "ms",
+        "performance",
+        False,
+        "tpot",
+        "tpot_ms",
+        lambda run: (run.tpot_ms or {}).get("p99"),
+    ),
+    Metric("mmlu", "MMLU", "%", "mmlu", True, "mmlu"),
 )
-MUST_BE_EQUAL: tuple[tuple[str, str], ...] = (
-    ("meta", "benchmark"),
-    ("meta", "category"),
-    ("meta", "scenario"),
-    ("meta", "model"),
-    ("meta", "dataset"),
-    ("meta", "profile"),
-    ("meta", "round"),
-    ("meta", "label"),
-    ("meta", "samples"),
-    ("meta", "max_new_tokens"),
-    ("meta", "questions"),
-    ("meta", "shots"),
-    ("system", "cpu"),
-    ("system", "cpu_count"),
-    ("system", "gpus"),
+"""What every benchmark has; the scores that are percentages come beside, by their names."""
+
+
+def score_metric(name: str) -> Metric:
+    """The metric of a score in percent, whatever scorer made it."""
+    return Metric(name.lower(), name, "%", "accuracy", True, "scores")
+
+
+def metrics_of(summaries: Iterable[Summary]) -> tuple[Metric, ...]:
+    """What can be compared of these runs: METRICS, and each score in percent that any of them has.
+
+    A score that is a length or a count is no quality: the accuracy rules have its range.
+    """
+    scores = [s for one in summaries if one.run.accuracy for s in one.run.accuracy.scores]
+    named = dict.fromkeys(score.name for score in scores if score.is_percentage)
+    return (*METRICS, *map(score_metric, named))
+
+
+SAME_META = (
+    "benchmark",
+    "scenario",
+    "model",
+    "dataset",
+    "profile",
+    "round",
+    "label",
+    "samples",
+    "max_new_tokens",
+    "questions",
+    "shots",
 )
-"""Where two summaries must agree for their figures to be comparable."""
+SAME_SYSTEM = ("cpu", "cpu_count", "gpus")
+SAME_ENGINE = ("enable_prefix_caching", "dtype", "tensor_parallel_size", "max_num_seqs")
+"""Entries of summary.json's `meta` and `system`, and of the engine's own settings in config.json,
+where two runs must agree for their figures to be comparable; the engine's name is one as well.
+Its version is none: a new one is what the gate is there to judge."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,6 +175,24 @@ class Change:
     high: float | None
     outcome: Outcome
     noise_from: str
+
+    @property
+    def figures(self) -> ChangeFigures:
+        """What summary.json says of it."""
+        return ChangeFigures(
+            self.metric.name,
+            self.metric.label,
+            self.metric.unit,
+            self.metric.higher_is_better,
+            self.baseline,
+            self.current,
+            self.change,
+            self.low,
+            self.high,
+            self.outcome,
+            self.words,
+            self.noise_from,
+        )
 
     @property
     def words(self) -> str:
@@ -273,18 +334,34 @@ def _of_blocks(values: Sequence[float]) -> float:
 # From summaries
 
 
-def differences(baseline: Mapping[str, Any], current: Mapping[str, Any]) -> list[str]:
-    """What makes two summaries incomparable, each as `name: baseline x, this run y`.
+def differences(
+    baseline: Summary,
+    current: Summary,
+    baseline_config: Config | None = None,
+    current_config: Config | None = None,
+) -> list[str]:
+    """What makes two runs incomparable, each as `name: baseline x, this run y`.
 
-    What this run does not say yet, and what an older suite did not write, is passed over.
+    What this run does not say yet, and what an older suite did not write, is passed over. The
+    engines are compared as each described itself, whatever it was asked for.
     """
-    found = []
-    for where, name in MUST_BE_EQUAL:
-        then, now = (part(side, where).get(name) for side in (baseline, current))
-        said_by_both = all(name in part(side, where) for side in (baseline, current))
-        if said_by_both and then != now:
-            found.append(f"{name}: baseline {_words(then)}, this run {_words(now)}")
-    return found
+    pairs: list[tuple[str, object, object]] = [
+        (name, getattr(baseline.meta, name), getattr(current.meta, name)) for name in SAME_META
+    ]
+    pairs += [(name, baseline.system.get(name), current.system.get(name)) for name in SAME_SYSTEM]
+    then = baseline_config.engine if baseline_config else None
+    now = current_config.engine if current_config else None
+    if then is not None and now is not None:
+        pairs.append(("engine", then.name, now.name))
+        pairs += [
+            (f"engine {name}", then.settings.get(name), now.settings.get(name))
+            for name in SAME_ENGINE
+        ]
+    return [
+        f"{name}: baseline {_words(one)}, this run {_words(other)}"
+        for name, one, other in pairs
+        if one is not None and other is not None and one != other
+    ]
 
 
 def _words(value: object) -> str:
@@ -293,21 +370,34 @@ def _words(value: object) -> str:
     return str(value)
 
 
-def samples_of(metric: Metric, summary: Mapping[str, Any]) -> Samples | None:
+def samples_of(metric: Metric, summary: Summary) -> Samples | None:
     """A summary's figures of a metric; None where it has none."""
-    stage = part(summary, "run", metric.path[0])
-    stages = [stage, *items(stage, "repeats")]
-    values = [_positive(number(one, *metric.path[1:])) for one in stages]
+    run = summary.run
+    if metric.mode == "performance":
+        return _of_performance(metric, summary)
+    value: float | None = None
+    error: float | None = None
+    if metric.mode == "mmlu" and run.mmlu is not None:
+        value, error = run.mmlu.accuracy, run.mmlu.stderr
+    elif metric.mode == "accuracy" and run.accuracy is not None:
+        score = run.accuracy.score(metric.label)
+        value, error = (score.value, score.standard_error) if score else (None, None)
+    if (known := _positive(value)) is None:
+        return None
+    return Samples((known,), standard_error=_positive(error))
+
+
+def _of_performance(metric: Metric, summary: Summary) -> Samples | None:
+    first = summary.run.performance
+    if first is None or metric.of_run is None:
+        return None
+    values = [_positive(metric.of_run(one)) for one in (first, *first.repeats)]
     if values[0] is None:
         return None
-    blocks = [_positive(number({"": b}, "")) for b in items(part(stage, "blocks"), metric.blocks)]
-    error = number(stage, "standard_error", metric.path[-1])
-    if metric.name == "mmlu":
-        error = number(stage, "stderr")
+    blocks = map(_positive, first.blocks.get(metric.blocks, ()))
     return Samples(
         tuple(value for value in values if value is not None),
         tuple(block for block in blocks if block is not None),
-        _positive(error),
     )
 
 
@@ -316,8 +406,8 @@ def _positive(value: float | None) -> float | None:
 
 
 def compare_summaries(
-    baseline: Mapping[str, Any],
-    current: Mapping[str, Any],
+    baseline: Summary,
+    current: Summary,
     max_regression: float = DEFAULT_MAX_REGRESSION,
     paired_errors: Mapping[str, float] | None = None,
 ) -> list[Change]:
@@ -329,11 +419,11 @@ def compare_summaries(
     has not, or has as 0, is regressed. `paired_errors`: by metric name, as `compare` takes them.
     """
     both, lost = [], []
-    for metric in METRICS:
+    for metric in metrics_of((baseline, current)):
         then, now = samples_of(metric, baseline), samples_of(metric, current)
         if then and now:
             both.append((metric, then, now))
-        elif then and part(current, "run").get(metric.path[0]):
+        elif then and current.run.has(metric.mode):
             lost.append(_lost(metric, then))
     groups = len({metric.group for metric, _, _ in both})
     paired = paired_errors or {}

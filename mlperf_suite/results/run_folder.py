@@ -14,8 +14,10 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from mlperf_suite.benchmarks.definition import SCENARIOS
+from mlperf_suite.benchmarks.registry import BENCHMARKS
 from mlperf_suite.errors import UsageError
-from mlperf_suite.results.reading import part
+from mlperf_suite.results.schema import CATEGORY_BENCHMARKS, MMLU, Summary
 from mlperf_suite.secrets import scrub
 
 SUMMARY_JSON, CONFIG_JSON = "summary.json", "config.json"
@@ -25,7 +27,14 @@ PEAK_FOLDER = "PeakQps"
 _EVIDENCE = (
     "*/mlperf_log_*",
     "*/user.conf",
-    "*/rouge.json",
+    *sorted(
+        {
+            f"*/{workload.scorer.name}.json"
+            for benchmark in BENCHMARKS.values()
+            for workload in (benchmark.workload, benchmark.smoke)
+            if workload is not None
+        }
+    ),
     "Compliance/verdicts.json",
     "*/*/mlperf_log_*",
     "*/*/user.conf",
@@ -34,7 +43,11 @@ _EVIDENCE = (
 """What a run is judged by, and what no report made later writes again."""
 ENDED = ("complete", "invalid")
 """The statuses of a run that came to its end: whatever it shows, it is a result."""
-_RUN_NAME = re.compile(r"\d{8}-\d{6}(-[a-z]+){1,2}(-\d+)?")
+_RUN_NAME = re.compile(
+    r"\d{8}-\d{6}-"
+    rf"(?P<kind>{MMLU}|[A-Za-z0-9][\w.-]*-(?:{'|'.join(name.lower() for name in SCENARIOS)}))"
+    r"(?:-\d+)?"
+)
 
 
 def check_writable(results_dir: Path) -> None:
@@ -58,12 +71,15 @@ def write_json(path: Path, content: object) -> None:
 
 
 class RunFolder:
-    """One run's folder: results/<time>-<category>-<scenario>/, or results/<time>-mmlu/."""
+    """One run's folder: results/<time>-<benchmark>-<scenario>/, or results/<time>-mmlu/.
+
+    `benchmark`: its id, or "mmlu", which has no scenario.
+    """
 
     def __init__(
-        self, results_dir: Path, category: str, scenario: str | None, started: datetime
+        self, results_dir: Path, benchmark: str, scenario: str | None, started: datetime
     ) -> None:
-        self.kind = f"{category}-{scenario.lower()}" if scenario else category
+        self.kind = f"{benchmark}-{scenario.lower()}" if scenario else benchmark
         name = f"{started:%Y%m%d-%H%M%S}-{self.kind}"
         for number in range(1, 1000):
             self.path = results_dir / (name if number == 1 else f"{name}-{number}")
@@ -98,10 +114,11 @@ class RunFolder:
         """Remove the older runs of this kind, but for those to `keep` and those still going on."""
         kept = {Path(os.path.realpath(path)) for path in keep}
         for older in run_folders(self.path.parent):
-            same_kind = older.name[16:].startswith(self.kind)
-            if not same_kind or older.name >= self.path.name or older.resolve() in kept:
+            other_kind = _kind(older) != self.kind
+            if other_kind or older.name >= self.path.name or older.resolve() in kept:
                 continue
-            if part(read_summary(older) or {}, "meta").get("status") != "running":
+            summary = read_summary(older)
+            if summary is None or summary.meta.status != "running":
                 shutil.rmtree(older)
 
     def publish(self) -> None:
@@ -130,7 +147,7 @@ def _named(folder: Path, path: Path) -> str:
 
 def read_checksums(folder: Path) -> dict[str, str]:
     """SHA-256 by the path in a run's folder, as the run wrote it down; empty where it did not."""
-    files = (_read_object(folder / CHECKSUMS_JSON) or {}).get("files")
+    files = (read_object(folder / CHECKSUMS_JSON) or {}).get("files")
     return {str(k): str(v) for k, v in files.items()} if isinstance(files, dict) else {}
 
 
@@ -164,19 +181,31 @@ def run_folders(results_dir: Path) -> list[Path]:
     )
 
 
-def read_summary(folder: Path) -> dict[str, Any] | None:
+def _kind(folder: Path) -> str | None:
+    """What a run's folder is called besides its time: a benchmark's scenario, or MMLU."""
+    found = _RUN_NAME.fullmatch(folder.name)
+    if found is None:
+        return None
+    first, _, scenario = found["kind"].partition("-")
+    benchmark = CATEGORY_BENCHMARKS.get(first)
+    return f"{benchmark}-{scenario}" if benchmark else found["kind"]
+
+
+def read_summary(folder: Path) -> Summary | None:
     """A run's summary.json, or None where there is none that can be read."""
-    return _read_object(folder / SUMMARY_JSON)
+    content = read_object(folder / SUMMARY_JSON)
+    return None if content is None else Summary.read(content)
 
 
 def read_config(folder: Path) -> dict[str, Any] | None:
-    """A run's config.json, or None where there is none that can be read."""
-    return _read_object(folder / CONFIG_JSON)
+    """A run's config.json as it is, or None where there is none that can be read."""
+    return read_object(folder / CONFIG_JSON)
 
 
-def _read_object(path: Path) -> dict[str, Any] | None:
+def read_object(path: Path) -> dict[str, Any] | None:
+    """A JSON file's object as it is, or None where there is none that can be read."""
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
+    except (OSError, ValueError, RecursionError):
         return None
     return content if isinstance(content, dict) else None

@@ -10,11 +10,11 @@ import json
 import statistics
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from mlperf_suite import __version__
 from mlperf_suite.compliance.verdict import Verdict
@@ -24,15 +24,13 @@ from mlperf_suite.engines.protocol import Engine
 from mlperf_suite.engines.scoring import ScoringEngine
 from mlperf_suite.errors import RunError, SuiteError
 from mlperf_suite.hardware import describe_system
-from mlperf_suite.mmlu.evaluation import Sample, Scores, evaluate
+from mlperf_suite.mmlu.evaluation import Accuracy, Sample, Scores, evaluate
 from mlperf_suite.mmlu.journal import JOURNAL_NAME, Journal, Key, read_journal
 from mlperf_suite.mmlu.mmlu_rules import judge_mmlu
 from mlperf_suite.mmlu.score_files import write_details, write_scores
-from mlperf_suite.mmlu.shares import Shards, split
-from mlperf_suite.reports.index_page import write_index
+from mlperf_suite.mmlu.shares import Shares, split
 from mlperf_suite.reports.mmlu_report import mmlu_html, mmlu_markdown
 from mlperf_suite.results.baseline import MMLU_KIND
-from mlperf_suite.results.reading import part
 from mlperf_suite.results.run_folder import (
     CONFIG_JSON,
     ENDED,
@@ -41,12 +39,13 @@ from mlperf_suite.results.run_folder import (
     read_summary,
     run_folders,
 )
+from mlperf_suite.results.schema import MMLU, Meta, MmluFigures, MmluScore, Run, Summary
+from mlperf_suite.session.engines import Engines
+from mlperf_suite.session.executor import Made
+from mlperf_suite.session.inputs import Inputs
+from mlperf_suite.session.plan import MmluKey
+from mlperf_suite.session.recorder import Baselines, label_of, publish
 
-if TYPE_CHECKING:
-    from mlperf_suite.session.executor import Session
-
-KIND = "mmlu"
-SCHEMA_VERSION = 1
 OnProgress = Callable[[int, int, str], None]
 """Called with the questions scored, the questions in all, and the subject of the last one."""
 
@@ -64,26 +63,32 @@ class Share:
 
 
 class MmluRun:
-    """Made once, when its first verdict is asked for.
+    """The session's MMLU score: its folder, its journal, its scores and its verdicts.
 
-    `shards`: where several engines score it, each on a worker of its own.
+    `shares`: where several engines score it, each on a worker of its own.
     """
 
     def __init__(
-        self, session: Session, on_progress: OnProgress, shards: Shards | None = None
+        self,
+        inputs: Inputs,
+        engines: Engines,
+        baselines: Baselines,
+        on_progress: OnProgress,
+        shares: Shares | None = None,
     ) -> None:
-        self._session = session
-        self._shards = shards
-        self._settings = session.settings
+        self._inputs = inputs
+        self._settings = inputs.settings
+        self._engines = engines
+        self._baselines = baselines
+        self._shares = shares
         self._on_progress = on_progress
-        self._engine: Engine | None = None
         self._elapsed_s: float | None = None
         self._resumed = 0
         self.started = datetime.now(UTC).astimezone()
         self.folder: RunFolder | None = None
         self.failure: str | None = None
         self.scores: Scores | None = None
-        self._verdicts: list[Verdict] = []
+        self.verdicts: list[Verdict] = []
 
     def check(self) -> None:
         """Read the questions. Raises UsageError for data or shots that cannot be used."""
@@ -106,64 +111,52 @@ class MmluRun:
     def planned(self) -> int:
         return sum(map(len, self.chosen.values()))
 
-    def verdicts(self) -> list[Verdict]:
-        """What the rules say, of the run made now if it was not yet. Raises RunError."""
-        if self.folder is None:
-            self._make()
-        if self.failure is not None:
-            raise RunError(f"MMLU: {self.failure}")
-        return self._verdicts
+    def maker(self, key: MmluKey) -> Made:
+        """How the executor makes the score."""
+        self.folder = RunFolder(self._settings.results_dir, MMLU, None, self.started)
+        journals: list[Journal] = []
 
-    def _make(self) -> None:
-        self.folder = RunFolder(self._settings.results_dir, KIND, None, self.started)
-        journal = None
-        try:
-            self._write()
-            self._session.engine_log = self._session.engine_log or self.folder.path / "engine.log"
-            self._engine = self._load_engine(0)
-            journal = self._journal(self._engine, self.folder.path / JOURNAL_NAME)
-            started = time.perf_counter()
-            if self._shards is not None:
-                self._merge_shares(self._engine, journal, self._shards)
-            self.scores = self._score(self._engine, journal, self.chosen)
-            self._elapsed_s = time.perf_counter() - started
-            self._verdicts = judge_mmlu(
-                self.scores, self.planned, self._settings.model, self._settings.mmlu_min_accuracy
-            )
-        except OSError as error:
-            self.failure = f"{error.filename or self.folder.path}: {error.strerror}"
-        except SuiteError as error:
-            self.failure = str(error)
-        except BaseException as error:
-            self.failure = f"interrupted ({type(error).__name__})"
-            self._keep(journal)
-            raise
-        try:
-            self._keep(journal)
-        except OSError as error:
-            self.failure = f"{error.filename or self.folder.path}: {error.strerror}"
+        def keep(failure: str | None) -> None:
+            self.failure = failure
+            self._keep(journals)
+
+        return Made(lambda: self._make(journals), keep, self.folder.path)
+
+    def _make(self, journals: list[Journal]) -> None:
+        assert self.folder is not None
+        self._write()
+        engine = self._load_engine(0, self.folder.path / "engine.log")
+        journal = self._journal(engine, self.folder.path / JOURNAL_NAME)
+        journals.append(journal)
+        started = time.perf_counter()
+        if self._shares is not None:
+            self._merge_shares(engine, journal, self._shares)
+        self.scores = self._score(engine, journal, self.chosen)
+        self._elapsed_s = time.perf_counter() - started
+        self.verdicts = judge_mmlu(
+            self.scores, self.planned, self._settings.model, self._settings.mmlu_min_accuracy
+        )
 
     @cached_property
     def _wanted(self) -> frozenset[Key]:
         return frozenset(Key(s, number) for s, numbers in self.chosen.items() for number in numbers)
 
-    def _load_engine(self, share: int) -> Engine:
-        if self._shards is not None and not self._session.engine_was_loaded:
-            self._shards.use_gpus(share)
-        return self._session.engine
+    def _load_engine(self, share: int, log_file: Path) -> Engine:
+        if self._shares is not None and not self._engines.is_loaded("scoring"):
+            self._shares.use_gpus(share)
+        return self._engines.get("scoring", log_file)
 
     def score_share(self, index: int) -> Share:
         """Score another share than the first, for the worker that makes the run to merge.
 
         Raises SuiteError, and says so to that worker.
         """
-        assert self._shards is not None
-        chosen = split(self.chosen, self._shards.count)[index]
+        assert self._shares is not None
+        chosen = split(self.chosen, self._shares.count)[index]
         failure: str | None = "interrupted"
         try:
-            path = self._shards.journal(index)
-            self._session.engine_log = self._session.engine_log or self._shards.engine_log(index)
-            engine = self._load_engine(index)
+            path = self._shares.journal(index)
+            engine = self._load_engine(index, self._shares.engine_log(index))
             with contextlib.closing(self._journal(engine, path)) as journal:
                 scores = self._score(engine, journal, chosen)
             failure = None
@@ -171,19 +164,19 @@ class MmluRun:
             failure = str(error)
             raise
         finally:
-            self._shards.end(index, failure)
+            self._shares.end(index, failure)
         return Share(sum(map(len, chosen.values())), len(scores.samples))
 
-    def _merge_shares(self, engine: Engine, journal: Journal, shards: Shards) -> None:
+    def _merge_shares(self, engine: Engine, journal: Journal, shares: Shares) -> None:
         """Score the first share and take over the others, as far as they came."""
         assert self.folder is not None
         try:
-            self._score(engine, journal, split(self.chosen, shards.count)[0])
-            shards.wait()
+            self._score(engine, journal, split(self.chosen, shares.count)[0])
+            shares.wait()
         finally:
-            for path in shards.journals():
+            for path in shares.journals():
                 journal.add_from(path, self._wanted)
-            shards.clear(self.folder.path)
+            shares.clear(self.folder.path)
 
     def _journal(self, engine: Engine, path: Path) -> Journal:
         """An empty journal, or with what --mmlu-resume takes over from an earlier run."""
@@ -214,8 +207,9 @@ class MmluRun:
             scored = earlier / JOURNAL_NAME
             if earlier == own or not read_journal(scored, of):
                 continue
-            status = part(read_summary(earlier) or {}, "meta").get("status")
-            return 0 if status in ENDED else journal.add_from(scored, self._wanted)
+            summary = read_summary(earlier)
+            ended = summary is not None and summary.meta.status in ENDED
+            return 0 if ended else journal.add_from(scored, self._wanted)
         return 0
 
     def _score(
@@ -228,21 +222,22 @@ class MmluRun:
             raise RunError(f"{engine.description.name} gives no log-probabilities to score with")
         tasks = load_tasks(self.data, chosen, self.shots)
         room = engine.description.max_model_len
-        lm = EngineLM(engine, self._session.tokenizer, room, journal, self._heard(journal))
+        lm = EngineLM(engine, self._inputs.tokenizer, room, journal, self._heard(journal))
         lm.check_room(tasks["tasks"].values(), self.shots)
         return evaluate(lm, tasks, journal)
 
     def _heard(self, journal: Journal) -> Callable[[Key], None]:
         return lambda key: self._on_progress(len(journal), self.planned, key.subject)
 
-    def _keep(self, journal: Journal | None) -> None:
+    def _keep(self, journals: Sequence[Journal]) -> None:
         """Write the run; where it failed, with the scores of what the journal holds.
 
-        The journal is closed.
+        `journals`: the run's own, or none where it was not begun; it is closed.
         """
-        if journal is not None:
+        for journal in journals:
             journal.close()
-        if self.failure is not None and journal is not None and len(journal):
+            if self.failure is None or not len(journal):
+                continue
             from mlperf_suite.mmlu.engine_lm import EngineLM
             from mlperf_suite.mmlu.lm_eval_tasks import load_tasks
 
@@ -250,7 +245,7 @@ class MmluRun:
             for key in sorted(journal, key=lambda key: (key.subject, key.id)):
                 scored.setdefault(key.subject, []).append(key.id)
             tasks = load_tasks(self.data, scored, self.shots)
-            lm = EngineLM(None, self._session.tokenizer, 0, journal, lambda key: None)
+            lm = EngineLM(None, self._inputs.tokenizer, 0, journal, lambda key: None)
             self.scores = evaluate(lm, tasks, journal)
         self._write()
 
@@ -266,16 +261,12 @@ class MmluRun:
                 write_details(path / "details.jsonl", self.scores, self.data)
         self.folder.write(CONFIG_JSON, self._config_json())
         summary = self.summary()
-        self.folder.write(SUMMARY_JSON, summary)
+        self.folder.write(SUMMARY_JSON, summary.as_json())
         self.folder.write_text("report.md", mmlu_markdown(summary))
         self.folder.write_text("report.html", mmlu_html(summary, path))
-        self.folder.publish()
-        if not self._settings.keep_all and self.status in ENDED:
-            kept = self._session.references.values()
-            self.folder.drop_older(r.folder for r in kept if r.folder)
-        write_index(self._settings.results_dir)
+        publish(self.folder, self.status, self._settings.keep_all, self._baselines)
 
-    def _about(self) -> dict[str, object]:
+    def _about(self) -> dict[str, Any]:
         return {
             "shots": self.shots,
             "subjects": len(self.scores.by_subject) if self.scores else 0,
@@ -286,10 +277,11 @@ class MmluRun:
 
     def _config_json(self) -> dict[str, Any]:
         questions = {"dev": self.data.dev, "test": self.data.test}
+        description = self._engines.descriptions.get("scoring")
         return {
             "suite_version": __version__,
             "settings": self._settings.as_json(),
-            "engine": dataclasses.asdict(self._engine.description) if self._engine else None,
+            "engine": dataclasses.asdict(description) if description else None,
             "dataset": {
                 "name": self.data.name,
                 **{split: sum(map(len, of.values())) for split, of in questions.items()},
@@ -301,78 +293,77 @@ class MmluRun:
 
     @property
     def _label(self) -> str:
-        if self._engine is not None and self._engine.description.stand_in:
-            return "made with a stand-in engine: not a measurement of any system"
-        return self._settings.label
+        return label_of(self._settings.label, self._engines.descriptions.get("scoring"))
 
     @property
     def status(self) -> str:
         """failed: died; running: not over; invalid: a rule failed; else complete."""
         if self.failure is not None:
             return "failed"
-        if not self._verdicts:
+        if not self.verdicts:
             return "running"
-        return "invalid" if any(v.status == "failed" for v in self._verdicts) else "complete"
+        return "invalid" if any(v.status == "failed" for v in self.verdicts) else "complete"
 
-    def summary(self) -> dict[str, Any]:
-        """summary.json as it stands, with what the regression gate says of it."""
+    def summary(self) -> Summary:
+        """The summary as it stands, with what the regression gate says of it."""
         assert self.folder is not None
-        plot = "plots/score_by_subject.png"
-        summary = {
-            "schema_version": SCHEMA_VERSION,
-            "meta": {
-                "category": None,
-                "scenario": None,
-                "benchmark": KIND,
-                "model": self._settings.model,
-                "dataset": self.data.name,
-                "questions": self.planned,
-                "shots": self.shots,
-                "round": self._settings.round.name,
-                "profile": self._settings.profile,
-                "label": self._label,
-                "started": self.started.isoformat(timespec="seconds"),
-                "node_name": self._settings.node_name,
-                "status": self.status,
-                "reason": self.failure,
-            },
-            "system": describe_system(),
-            "run": {KIND: self._figures()},
-            "verdicts": [v.as_json() for v in self._verdicts],
-            "logs": [],
-            "plots": [plot] if (self.folder.path / plot).is_file() else [],
-        }
-        reference = self._session.references.get(MMLU_KIND)
-        if reference is not None and self.scores is not None:
-            summary["regression"] = reference.judge(
-                summary,
-                self.folder.path,
-                self._settings.max_regression,
-                allow_different=self._settings.baseline_allow_different,
-            )
-        return summary
+        settings, plot = self._settings, "plots/score_by_subject.png"
+        summary = Summary(
+            meta=Meta(
+                benchmark=MMLU,
+                model=settings.model,
+                dataset=self.data.name,
+                questions=self.planned,
+                shots=self.shots,
+                round=settings.round.name,
+                profile=settings.profile,
+                label=self._label,
+                started=self.started.isoformat(timespec="seconds"),
+                node_name=settings.node_name,
+                status=self.status,
+                reason=self.failure,
+            ),
+            system=dict(describe_system()),
+            run=Run(mmlu=self._figures()),
+            verdicts=tuple(self.verdicts),
+            plots=(plot,) if (self.folder.path / plot).is_file() else (),
+        )
+        baseline = self._baselines.get(MMLU_KIND)
+        if baseline is None or self.scores is None:
+            return summary
+        judged = baseline.judge(
+            summary,
+            self.folder.path,
+            settings.max_regression,
+            allow_different=settings.baseline_allow_different,
+        )
+        return dataclasses.replace(summary, regression=judged)
 
-    def _figures(self) -> dict[str, Any] | None:
+    def _figures(self) -> MmluFigures | None:
         """The score in percent, and what was measured; rates only where all was scored now."""
         if self.scores is None:
             return None
         samples = self.scores.samples
         asked_now = len(samples) - self._resumed
-        return {
-            **self.scores.overall.as_json(),
+        return MmluFigures(
+            **asdict(_score_figures(self.scores.overall)),
             **self._about(),
-            "planned": self.planned,
-            "resumed": self._resumed,
-            "elapsed_s": self._elapsed_s,
-            "questions_per_sec": asked_now / self._elapsed_s if self._elapsed_s else None,
-            "tokens": sum(s.tokens for s in samples),
-            "cached_tokens": sum(s.cached_tokens for s in samples),
-            "latency_ms": latency_percentiles(samples),
-            "by_domain": {d: a.as_json() for d, a in self.scores.by_domain.items()},
-        }
+            planned=self.planned,
+            resumed=self._resumed,
+            elapsed_s=self._elapsed_s,
+            questions_per_sec=asked_now / self._elapsed_s if self._elapsed_s else None,
+            tokens=sum(s.tokens for s in samples),
+            cached_tokens=sum(s.cached_tokens for s in samples),
+            latency_ms=latency_percentiles(samples),
+            by_domain={d: _score_figures(a) for d, a in self.scores.by_domain.items()},
+        )
 
 
-def latency_percentiles(samples: Sequence[Sample]) -> Mapping[str, float]:
+def _score_figures(accuracy: Accuracy) -> MmluScore:
+    return MmluScore(**accuracy.as_json())
+
+
+def latency_percentiles(samples: Sequence[Sample]) -> dict[str, float]:
     """Measured latencies, in ms: p50, p90, p99 and the largest."""
     values = sorted(s.latency_ms for s in samples)
     if len(values) == 1:

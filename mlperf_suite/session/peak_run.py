@@ -1,114 +1,146 @@
-"""--find-peak-qps on a session's engine: each rate is a real Server run."""
+"""--find-peak-qps on a session's engine: each rate is a real Server run, warmed up before."""
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from mlperf_suite.benchmarks.definition import Category
-from mlperf_suite.errors import SuiteError, UsageError
+from mlperf_suite.benchmarks.registry import BENCHMARKS
+from mlperf_suite.engines.protocol import Engine, RunObserver
+from mlperf_suite.errors import UsageError
 from mlperf_suite.loadgen.load_plan import SEARCH, SEARCH_SAMPLES, SMOKE, Shortened, plan_run
 from mlperf_suite.loadgen.runner import run_loadgen
 from mlperf_suite.reports.peak_plot import plot_peak
+from mlperf_suite.results.peak import PeakSearch, RateTrial
 from mlperf_suite.results.record import Result, Search
 from mlperf_suite.results.run_folder import PEAK_FOLDER
-from mlperf_suite.session.peak_search import MAX_RUNS, PeakSearch, RateTrial, find_peak
-from mlperf_suite.session.rates import server_rate
-
-if TYPE_CHECKING:
-    from mlperf_suite.session.executor import Session
+from mlperf_suite.session.executor import Executor, Made
+from mlperf_suite.session.inputs import Inputs
+from mlperf_suite.session.pace import Pace
+from mlperf_suite.session.peak_search import MAX_RUNS, find_peak
+from mlperf_suite.session.plan import SearchKey
+from mlperf_suite.session.recorder import Recorder
+from mlperf_suite.session.watcher import Watcher
 
 PEAK_JSON = "peak_qps.json"
 
 
-def search_peak(session: Session, category: Category, scenario: str) -> PeakSearch:
-    """Search for the highest valid rate; leaves peak_qps.json, a plot and each run's logs.
+class PeakRun:
+    """Searches for the highest valid rate; leaves peak_qps.json, a plot and each run's logs.
 
     Every rate is held to the scenario's own limits, in smoke too. What was tried is kept when a
-    run dies, and the summary says why. Raises SuiteError.
+    run dies, and the summary says why. `found`: by key, what was found.
     """
-    result = session.result(category, scenario)
-    limits = result.scenario.limits
-    if limits is None:
-        raise UsageError(f"--find-peak-qps: {scenario} has no latency limits to search under")
-    made: list[RateTrial] = []
-    state = result.search = Search()
 
-    def attempt(rate: float, full_length: bool) -> RateTrial:
-        folder = result.folder.path / PEAK_FOLDER / f"{len(made) + 1:02}"
-        made.append(_try_rate(session, result, rate, full_length, folder))
-        _write(session, result, PeakSearch(tuple(made), None))
-        session.watch.say(_told(made[-1], len(made)))
-        return made[-1]
+    def __init__(
+        self,
+        inputs: Inputs,
+        recorder: Recorder,
+        executor: Executor,
+        pace: Pace,
+        watcher: Watcher,
+    ) -> None:
+        self._inputs = inputs
+        self._recorder = recorder
+        self._executor = executor
+        self._pace = pace
+        self._watch = watcher
+        self.found: dict[SearchKey, PeakSearch] = {}
 
-    try:
-        session.prepare(result)
-        start = session.settings.server_target_qps or server_rate(session, category)
-        search = state.found = find_peak(attempt, start)
-        _write(session, result, search)
-        title = f"{result.benchmark.id} {scenario}: {session.label}"
-        plot = result.folder.path / "plots" / "peak_qps.png"
-        plot_peak(search, limits, title, plot)
-    except BaseException as error:
-        told = isinstance(error, SuiteError | OSError)
-        state.failure = str(error) if told else f"interrupted ({type(error).__name__})"
-        with contextlib.suppress(OSError):
-            session.write(result)
-        raise
-    finally:
-        session.watch.idle()
-    session.write(result)
-    return search
+    def maker(self, key: SearchKey) -> Made:
+        """How the executor makes a search."""
+        result = self._recorder.result(BENCHMARKS[key.benchmark], key.scenario)
+        state = result.search = Search()
 
+        def keep(failure: str | None) -> None:
+            state.failure = failure
+            self._recorder.write(result)
 
-def _write(session: Session, result: Result, search: PeakSearch) -> None:
-    limits = result.scenario.limits
-    content = {
-        "scenario": result.scenario.name,
-        "label": session.label,
-        "peak_qps": search.peak_qps,
-        "bounded": search.bounded,
-        "limits_ms": dataclasses.asdict(limits) if limits else None,
-        "max_runs": MAX_RUNS,
-        "trials": [dataclasses.asdict(trial) for trial in search.trials],
-    }
-    result.folder.write(PEAK_JSON, content)
+        return Made(lambda: self._search(key, result, state), keep, result.folder.path)
 
+    def _search(self, key: SearchKey, result: Result, state: Search) -> None:
+        limits = result.scenario.limits
+        if limits is None:
+            raise UsageError(
+                f"--find-peak-qps: {key.scenario} has no latency limits to search under"
+            )
+        self._recorder.write(result)
+        engine = self._executor.engine_for(result)
+        self._executor.know_rate(result)
+        made: list[RateTrial] = []
 
-def _try_rate(
-    session: Session, result: Result, rate: float, full_length: bool, folder: Path
-) -> RateTrial:
-    smoke, prompts = session.settings.smoke, session.prompts(result.benchmark.category)
-    shortened: Shortened | None = SEARCH[smoke]
-    if full_length:
-        own = dataclasses.replace(SMOKE[result.scenario.loadgen_scenario], latency_factor=1)
-        shortened = own if smoke else None
-    else:
-        prompts = prompts[:SEARCH_SAMPLES]
-    plan = plan_run(
-        result.benchmark,
-        result.scenario,
-        "performance",
-        session.settings.round,
-        len(prompts),
-        target_qps=rate,
-        shortened=shortened,
-    )
-    session.watch.stage(f"{result.scenario.name} at {rate:g} queries/s")
-    progress = session.watch.progress
-    run = run_loadgen(plan, session.engine, prompts, session.generation, folder, progress)
-    detail = run.logs.detail
-    return RateTrial(
-        rate,
-        full_length,
-        detail["result_validity"] == "VALID",
-        detail.number("result_completed_samples_per_sec"),
-        detail.milliseconds("result_first_token_99.00_percentile_latency_ns"),
-        detail.milliseconds("result_time_per_output_token_99.00_percentile_ns"),
-        str(detail["result_invalid_reason"] or ""),
-    )
+        def attempt(rate: float, full_length: bool) -> RateTrial:
+            folder = result.folder.path / PEAK_FOLDER / f"{len(made) + 1:02}"
+            made.append(self._try_rate(engine, result, rate, full_length, folder))
+            self._write(result, PeakSearch(tuple(made), None))
+            self._watch.say(_told(made[-1], len(made)))
+            return made[-1]
+
+        with self._executor.timed("search", key):
+            search = find_peak(attempt, self._pace.server_qps(key.benchmark))
+        self.found[key] = search
+        state.found = search.figures
+        self._write(result, search)
+        title = f"{result.benchmark.id} {key.scenario}: {self._recorder.label}"
+        plot_peak(search, limits, title, result.folder.path / "plots" / "peak_qps.png")
+
+    def _write(self, result: Result, search: PeakSearch) -> None:
+        limits = result.scenario.limits
+        content = {
+            "scenario": result.scenario.name,
+            "label": self._recorder.label,
+            "peak_qps": search.peak_qps,
+            "bounded": search.bounded,
+            "limits_ms": dataclasses.asdict(limits) if limits else None,
+            "max_runs": MAX_RUNS,
+            "trials": [dataclasses.asdict(trial) for trial in search.trials],
+        }
+        result.folder.write(PEAK_JSON, content)
+
+    def _try_rate(
+        self, engine: Engine, result: Result, rate: float, full_length: bool, folder: Path
+    ) -> RateTrial:
+        settings = self._inputs.settings
+        prompts = self._inputs.prompts(result.benchmark)
+        shortened: Shortened | None = SEARCH[settings.smoke]
+        if full_length:
+            own = dataclasses.replace(SMOKE[result.scenario.loadgen_scenario], latency_factor=1)
+            shortened = own if settings.smoke else None
+            prompts = prompts[: self._pace.size(result.benchmark, result.scenario).samples]
+        else:
+            prompts = prompts[:SEARCH_SAMPLES]
+        plan = plan_run(
+            result.benchmark,
+            result.scenario,
+            "performance",
+            settings.round,
+            len(prompts),
+            target_qps=rate,
+            shortened=shortened,
+        )
+        self._executor.warm_up(engine, result, rate)
+        if isinstance(engine, RunObserver):
+            engine.run_begins(f"{result.benchmark.id} {result.scenario.name}", "performance")
+        self._watch.begin(f"{result.scenario.name} at {rate:g} queries/s")
+        run = run_loadgen(
+            plan,
+            engine,
+            prompts,
+            self._inputs.generation(result.benchmark),
+            folder,
+            self._watch.progress,
+            silence_s=settings.engine_silence,
+        )
+        detail = run.logs.detail
+        return RateTrial(
+            rate,
+            full_length,
+            detail["result_validity"] == "VALID",
+            detail.number("result_completed_samples_per_sec"),
+            detail.milliseconds("result_first_token_99.00_percentile_latency_ns"),
+            detail.milliseconds("result_time_per_output_token_99.00_percentile_ns"),
+            str(detail["result_invalid_reason"] or ""),
+        )
 
 
 def _told(trial: RateTrial, number: int) -> str:

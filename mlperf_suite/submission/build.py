@@ -15,10 +15,12 @@ from pathlib import Path
 from typing import Any
 
 from mlperf_suite.benchmarks.rounds import Round
-from mlperf_suite.compliance.rules import Division
+from mlperf_suite.compliance.facts import Division
 from mlperf_suite.compliance.submission_rules import STATUSES, missing_system_fields
 from mlperf_suite.errors import SuiteError, UsageError
-from mlperf_suite.judging.judge import ACCURACY_TXT, VERIFY_TXT, judge_folder
+from mlperf_suite.judging.files import read_scores
+from mlperf_suite.judging.judge import judge_folder
+from mlperf_suite.judging.submissions import ACCURACY_TXT, VERIFY_TXT
 from mlperf_suite.loadgen.load_plan import Mode
 from mlperf_suite.loadgen.logs import ACCURACY, DETAIL, SUMMARY
 from mlperf_suite.results.run_folder import file_sha256, write_json
@@ -275,8 +277,13 @@ class _Tree:
         _copy_logs(logs, folder)
         log = logs / ACCURACY
         (folder / ACCURACY).write_bytes(cut_accuracy_log(log.read_bytes()))
-        rouge = _read_json(logs / "rouge.json")
-        _write_text(folder / ACCURACY_TXT, accuracy_txt(rouge, file_sha256(log), notice))
+        found = read_scores(logs, run.workload.scorer)
+        wanted = dict.fromkeys((*run.benchmark.metrics, "gen_num"))
+        missing = [name for name in wanted if name not in found]
+        if missing:
+            raise RefusedError([f"{logs}: {', '.join(missing)} not among the scores"])
+        scores = {name: found[name] for name in wanted}
+        _write_text(folder / ACCURACY_TXT, accuracy_txt(scores, file_sha256(log), notice))
 
     def _write_test06(self, run: SuiteRun, folder: Path, notice: str) -> None:
         logs = run.logs("test06")

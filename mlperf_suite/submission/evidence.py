@@ -7,15 +7,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from mlperf_suite.benchmarks.definition import BENCHMARKS, Benchmark, Category, Scenario
+from mlperf_suite.benchmarks.definition import Benchmark, Category, Scenario, Workload
+from mlperf_suite.benchmarks.registry import BENCHMARKS
 from mlperf_suite.benchmarks.rounds import Round
-from mlperf_suite.benchmarks.workload import OFFICIAL
+from mlperf_suite.compliance.facts import find_departures
 from mlperf_suite.engines.replay import REPLAY
 from mlperf_suite.errors import UsageError
 from mlperf_suite.loadgen.load_plan import Mode
 from mlperf_suite.loadgen.logs import DETAIL
-from mlperf_suite.results.reading import part
-from mlperf_suite.results.run_folder import changed_since_run, read_config, read_summary
+from mlperf_suite.results.run_folder import ENDED, changed_since_run, read_config, read_summary
+from mlperf_suite.results.schema import Config, EngineFacts, Meta
 
 MODE_FOLDERS: Mapping[Mode, str] = {
     "accuracy": "Accuracy",
@@ -34,19 +35,22 @@ _SAME_SETTINGS = (
     "generation",
 )
 """Settings of a system under test: what accuracy was shown with is what must be measured."""
-_NOT_OF_ANSWERS = ("load_s", "enable_prefix_caching")
-"""What an engine's description says of its settings and no answer depends on. Beside MMLU an engine
-keeps a cache for scores, out of the answers' reach; one for answers stands in engine_args."""
+_NOT_OF_ANSWERS = ("load_s",)
+"""What an engine's description says of its settings and no answer depends on."""
 
 
 @dataclass(frozen=True, slots=True)
 class SuiteRun:
-    """A result folder of this suite: its summary.json and config.json, and what it is of."""
+    """A result folder of this suite: what its summary.json and config.json say, and what it is of.
+
+    `workload`: what the benchmark's official runs are.
+    """
 
     folder: Path
-    summary: Mapping[str, Any]
-    config: Mapping[str, Any]
+    meta: Meta
+    config: Config
     benchmark: Benchmark
+    workload: Workload
     scenario: Scenario
 
     @property
@@ -63,21 +67,31 @@ class SuiteRun:
     @property
     def system(self) -> Mapping[str, Any]:
         """The machine and the versions that it was made with."""
-        return part(self.config, "system")
+        return self.config.system
 
     @property
     def settings(self) -> Mapping[str, Any]:
-        return part(self.config, "settings")
+        return self.config.settings
 
     @property
     def engine_settings(self) -> Mapping[str, Any]:
         """How the engine was set in fact, also where the user left a setting to it."""
-        engine = part(self.config, "engine")
-        return {"max_model_len": engine.get("max_model_len"), **part(engine, "settings")}
+        return {"max_model_len": self.engine.max_model_len, **self.engine.settings}
+
+    @property
+    def engine_args(self) -> Mapping[str, Any]:
+        """What the user asked of the engine."""
+        given = self.settings.get("engine_args")
+        return given if isinstance(given, dict) else {}
+
+    @property
+    def engine(self) -> EngineFacts:
+        """The engine as it described itself."""
+        return self.config.engine or EngineFacts()
 
     @property
     def is_replay(self) -> bool:
-        return part(self.config, "engine").get("name") == REPLAY
+        return self.engine.name == REPLAY
 
     def logs(self, mode: Mode) -> Path:
         """The folder of LoadGen's logs of a mode."""
@@ -92,14 +106,16 @@ def read_run(folder: Path) -> SuiteRun:
     summary, config = read_summary(folder), read_config(folder)
     if summary is None or config is None:
         raise UsageError(f"--results {folder}: no summary.json and config.json of a run in it")
-    meta = part(summary, "meta")
-    benchmark = BENCHMARKS.get(str(meta.get("benchmark")))
-    if benchmark is None:
+    meta = summary.meta
+    benchmark = BENCHMARKS.get(meta.benchmark or "")
+    if benchmark is None or benchmark.workload is None:
         raise UsageError(f"--results {folder}: not a run of a benchmark that can be submitted")
-    named = [s for s in benchmark.scenarios if s.name == meta.get("scenario")]
+    named = [s for s in benchmark.scenarios if s.name == meta.scenario]
     if not named:
-        raise UsageError(f"--results {folder}: scenario {meta.get('scenario')} is not known")
-    return SuiteRun(folder.resolve(), summary, config, benchmark, named[0])
+        raise UsageError(f"--results {folder}: scenario {meta.scenario} is not known")
+    return SuiteRun(
+        folder.resolve(), meta, Config.read(config), benchmark, benchmark.workload, named[0]
+    )
 
 
 def refusals_of_run(run: SuiteRun, round_: Round, *, allow_replay: bool) -> list[str]:
@@ -110,17 +126,16 @@ def refusals_of_run(run: SuiteRun, round_: Round, *, allow_replay: bool) -> list
         reasons.append(f"a {profile} run: durations and counts are shortened")
     if of_round != round_.name:
         reasons.append(f"a run of round {of_round}, not of {round_.name}")
-    meta = part(run.summary, "meta")
-    status = meta.get("status")
-    if status not in ("complete", "invalid"):
-        reasons.append(f"{status}: {meta.get('reason') or 'it has no result'}")
-    if part(run.config, "engine").get("stand_in"):
+    status = run.meta.status
+    if status not in ENDED:
+        reasons.append(f"{status}: {run.meta.reason or 'it has no result'}")
+    if run.engine.stand_in:
         if not run.is_replay:
             reasons.append("made with a stand-in engine: not a measurement of any system")
         elif not allow_replay:
             reasons.append("made with a replay of prepared answers (--allow-replay takes it)")
-    said = run.settings.get("max_new_tokens", OFFICIAL.generation.max_new_tokens)
-    reasons += OFFICIAL.departures(said, part(run.settings, "engine_args"))
+    longest = run.settings.get("max_new_tokens", run.workload.generation.max_new_tokens)
+    reasons += find_departures(run.workload, longest, run.engine.settings)
     if not run.modes:
         reasons.append("no LoadGen logs in it")
     # Of a run that goes on, or was cut off, files are not yet complete.
@@ -143,13 +158,14 @@ def refusals_of_pair(other_mode: SuiteRun, performance: SuiteRun) -> list[str]:
         for name in sorted({*theirs, *ours} - {*_NOT_OF_ANSWERS})
         if theirs.get(name) != ours.get(name)
     ]
-    for name, keys in (("data", ("dataset", "sha256")), ("engine", ("engine", "name"))):
-        one, other = _at(other_mode.config, keys), _at(performance.config, keys)
-        if one != other:
-            differing.append(_differ(name, one, other))
-    one, other = other_mode.config.get("prompts_sha256"), performance.config.get("prompts_sha256")
-    if one != other:
-        differing.append(_differ("prompts", one, other))
+    one, other = other_mode.config, performance.config
+    for name, its, our in (
+        ("data", one.dataset.sha256, other.dataset.sha256),
+        ("engine", other_mode.engine.name, performance.engine.name),
+        ("prompts", one.prompts_sha256, other.prompts_sha256),
+    ):
+        if its != our:
+            differing.append(_differ(name, its, our))
     return differing
 
 
@@ -163,10 +179,6 @@ def refusals_of_systems(runs: Sequence[SuiteRun]) -> list[str]:
             said = "; ".join(_differ(n, first.system.get(n), run.system.get(n)) for n in differing)
             reasons.append(f"{run}: another system than that of {first}: {said}")
     return reasons
-
-
-def _at(config: Mapping[str, Any], keys: tuple[str, str]) -> Any:
-    return part(config, keys[0]).get(keys[1])
 
 
 def _differ(name: str, one: object, other: object) -> str:

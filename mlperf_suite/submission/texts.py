@@ -8,9 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from mlperf_suite import __version__
-from mlperf_suite.benchmarks.workload import OFFICIAL, ROUGE_NAMES
 from mlperf_suite.compliance.submission_rules import MEASUREMENT_FIELDS
-from mlperf_suite.results.reading import part
 from mlperf_suite.settings import engine_arg_text
 from mlperf_suite.submission.evidence import SuiteRun
 
@@ -28,18 +26,19 @@ _GIVEN = (
     "offline_target_qps",
 )
 """Settings that a README says how to give again, where they were given."""
+_COUNTS = ("gen_len", "gen_num")
+"""Figures that the official script counts."""
 _HALF_BYTES = 4096
 _CUT = b"\n\n...\n\n"
 """The ends of an accuracy log that are kept, and what stands between them: as the official
 truncate_accuracy_log.py cuts it."""
 
 
-def accuracy_txt(rouge: Mapping[str, Any], log_sha256: str, notice: str) -> str:
+def accuracy_txt(scores: Mapping[str, float], log_sha256: str, notice: str) -> str:
     """accuracy.txt: the scores as the official accuracy script prints them, the log's hash."""
-    scores: dict[str, Any] = {name: rouge[name] for name in ROUGE_NAMES}
-    scores |= {"gen_len": rouge["run_gen_len"], "gen_num": rouge["run_gen_num"]}
+    shown = {n: int(v) if v.is_integer() and n in _COUNTS else v for n, v in scores.items()}
     said = f"\n{notice}\n" if notice else "\n"
-    return f"\nResults\n{said}\n{scores}\n\nhash={log_sha256}\n"
+    return f"\nResults\n{said}\n{shown}\n\nhash={log_sha256}\n"
 
 
 def cut_accuracy_log(content: bytes) -> bytes:
@@ -75,13 +74,14 @@ def measurements(run: SuiteRun, given: Mapping[str, Any], notice: str) -> dict[s
 
     The weights of a local folder may be anybody's; of them only their type is known.
     """
-    engine = part(run.config, "engine", "settings")
     known = dict.fromkeys(MEASUREMENT_FIELDS, "")
     known["input_data_types"] = "int32"
-    known["weight_data_types"] = str(engine.get("dtype") or run.settings.get("precision") or "")
-    quantized = "quantization" in part(run.settings, "engine_args")
-    if run.settings.get("model") == OFFICIAL.model and not quantized:
-        known["starting_weights_filename"] = OFFICIAL.model
+    known["weight_data_types"] = str(
+        run.engine.settings.get("dtype") or run.settings.get("precision") or ""
+    )
+    official = run.workload.model
+    if run.settings.get("model") == official and "quantization" not in run.engine_args:
+        known["starting_weights_filename"] = official
         known["retraining"] = "no"
         known["weight_transformations"] = "none"
     return {**known, **given, **({"note": notice} if notice else {})}
@@ -94,15 +94,15 @@ def missing_measurements(says: Mapping[str, Any]) -> list[str]:
 
 def readme(run: SuiteRun, notice: str) -> str:
     """The scenario's README.md: what was run, with what, and how to run it again."""
-    settings, engine, system = run.settings, part(run.config, "engine"), run.system
-    arguments, in_fact = part(settings, "engine_args"), run.engine_settings
+    settings, engine, system = run.settings, run.engine, run.system
+    arguments, in_fact = run.engine_args, run.engine_settings
     tensor_parallel_size = in_fact.get("tensor_parallel_size", settings.get("tensor_parallel_size"))
     shown = {
         "benchmark": f"{run.benchmark.id}, {run.scenario.name}, {run.category}",
         "round": settings.get("round"),
         "model": _model(run),
         "data set": f"{_dataset(run)}",
-        "engine": f"{engine.get('name')} {engine.get('version')}",
+        "engine": f"{engine.name} {engine.version}",
         "precision": in_fact.get("dtype") or settings.get("precision"),
         "tensor parallel size": tensor_parallel_size or "not known",
         "longest answer": f"{settings.get('max_new_tokens') or 'not known'} tokens",
@@ -121,15 +121,15 @@ def readme(run: SuiteRun, notice: str) -> str:
 def _command(run: SuiteRun) -> str:
     """The suite's command with the settings that the run was given."""
     settings = run.settings
-    words = ["pytest", "-m", f"{run.scenario.name.lower()} and {run.category}"]
+    words = ["pytest", "-m", run.scenario.marker, "--benchmark", run.benchmark.id]
     words += ["--profile", "official", "--round", str(settings.get("round"))]
-    words += ["--model", _model(run), "--dataset", str(part(run.config, "dataset").get("name"))]
+    words += ["--model", _model(run), "--dataset", str(run.config.dataset.name)]
     for name in _GIVEN:
         value = settings.get(name)
         if value not in (None, "auto"):
             words += [f"--{name.replace('_', '-')}", str(value)]
     words += ["--high-accuracy"] if settings.get("high_accuracy") else []
-    for key, value in part(settings, "engine_args").items():
+    for key, value in run.engine_args.items():
         words += ["--engine-arg", engine_arg_text(key, value)]
     return shlex.join(words)
 
@@ -141,17 +141,17 @@ def _model(run: SuiteRun) -> str:
 
 
 def _dataset(run: SuiteRun) -> str:
-    data = part(run.config, "dataset")
-    return f"{data.get('name')}, {data.get('samples')} samples, sha256 {data.get('sha256')}"
+    data = run.config.dataset
+    return f"{data.name}, {data.samples} samples, sha256 {data.sha256}"
 
 
 def source_readme(run: SuiteRun, notice: str) -> str:
     """The README.md of the benchmark's source folder: which code made the results."""
     said = f"{notice}\n\n" if notice else ""
-    engine = part(run.config, "engine")
+    engine = run.engine
     return (
         f"# {run.benchmark.id}\n\n{said}"
-        f"Run with mlperf-suite {__version__} on {engine.get('name')} {engine.get('version')} and "
+        f"Run with mlperf-suite {__version__} on {engine.name} {engine.version} and "
         f"LoadGen {run.system.get('loadgen_version')}. Put the changes that were made to either, "
         f"and the code that is not public, into this folder.\n"
     )

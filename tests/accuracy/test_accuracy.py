@@ -2,9 +2,55 @@
 
 import pytest
 
+from mlperf_suite.compliance.rules import accuracy, scores
+
 pytestmark = pytest.mark.accuracy
-MODE, SCENARIOS = "accuracy", ("Offline", "Server", "Interactive", "SingleStream")
 
 
-def test_rule(verdict, expect):
-    expect(verdict)
+# What is answered
+
+
+def test_accuracy_every_sample(accuracy_run):
+    """Every sample that LoadGen has was answered."""
+    accuracy_run.obeys(accuracy.accuracy_every_sample)
+
+
+def test_accuracy_whole_dataset(accuracy_run):
+    """The run takes the benchmark's whole data set."""
+    accuracy_run.obeys(accuracy.accuracy_whole_dataset)
+
+
+def test_accuracy_generation(accuracy_run):
+    """Answers are generated as the benchmark says, and none comes from a cache."""
+    accuracy_run.obeys(accuracy.accuracy_generation)
+
+
+# How good the answers are
+
+
+def test_score(accuracy_run, metric):
+    """Each figure that the benchmark is judged by reaches its share of the reference accuracy."""
+    accuracy_run.obeys(scores.rule_name(metric))
+
+
+# Its log
+
+
+def test_accuracy_log_is_whole(accuracy_run):
+    """The detail log and the accuracy log can be read in whole."""
+    accuracy_run.obeys(accuracy.accuracy_log_is_whole)
+
+
+def test_accuracy_no_loadgen_errors(accuracy_run):
+    """LoadGen logged no error."""
+    accuracy_run.obeys(accuracy.accuracy_no_loadgen_errors)
+
+
+def test_accuracy_test_mode(accuracy_run):
+    """The run was made in AccuracyOnly mode of this scenario."""
+    accuracy_run.obeys(accuracy.accuracy_test_mode)
+
+
+def test_accuracy_loadgen_unmodified(accuracy_run):
+    """LoadGen was built from a release, without local changes."""
+    accuracy_run.obeys(accuracy.accuracy_loadgen_unmodified)

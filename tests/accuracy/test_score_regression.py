@@ -3,8 +3,8 @@
 import pytest
 
 pytestmark = pytest.mark.accuracy
-MODE = "accuracy"
 
 
-def test_score(regression_verdict, expect):
-    expect(regression_verdict)
+def test_score(score_change):
+    """Each score lost no more than --max-regression or the noise."""
+    score_change.is_no_regression()

@@ -6,4 +6,5 @@ pytestmark = pytest.mark.compliance
 
 
 def test_rule(log_verdict, expect):
+    """Each rule that holds for a run in the folder."""
     expect(log_verdict)

@@ -2,9 +2,55 @@
 
 import pytest
 
+from mlperf_suite.compliance.rules import test06
+
 pytestmark = pytest.mark.compliance
-MODE, SCENARIOS = "test06", ("Offline", "Server", "Interactive")
 
 
-def test_rule(verdict, expect):
-    expect(verdict)
+# The answers
+
+
+def test_test06_first_token(test06_run):
+    """The first token reported is the first token of the answer."""
+    test06_run.obeys(test06.test06_first_token)
+
+
+def test_test06_eos(test06_run):
+    """An answer ends with at most one of the model's own EOS tokens."""
+    test06_run.obeys(test06.test06_eos)
+
+
+def test_test06_token_count(test06_run):
+    """The number of tokens reported is the length of the answer."""
+    test06_run.obeys(test06.test06_token_count)
+
+
+def test_test06_sample_count(test06_run):
+    """As many answers are logged as the audit asks for."""
+    test06_run.obeys(test06.test06_sample_count)
+
+
+# The audit's settings
+
+
+def test_test06_settings(test06_run):
+    """100 samples logged, no minimum duration, equal issue off."""
+    test06_run.obeys(test06.test06_settings)
+
+
+def test_test06_test_mode(test06_run):
+    """The run was a performance run of this scenario."""
+    test06_run.obeys(test06.test06_test_mode)
+
+
+# Its log
+
+
+def test_test06_log_is_whole(test06_run):
+    """The logs can be read in whole."""
+    test06_run.obeys(test06.test06_log_is_whole)
+
+
+def test_test06_no_loadgen_errors(test06_run):
+    """LoadGen logged no error, apart from the audit.config that the test wants."""
+    test06_run.obeys(test06.test06_no_loadgen_errors)

@@ -5,8 +5,14 @@ import pytest
 pytestmark = pytest.mark.mmlu
 
 
-def test_rule(mmlu_verdict, expect):
-    expect(mmlu_verdict)
+def test_mmlu_all_scored(mmlu_run):
+    """Every question that was to be scored was scored."""
+    mmlu_run.obeys("mmlu_all_scored")
+
+
+def test_mmlu_score(mmlu_run):
+    """The score is above what guessing reaches, or at least --mmlu-min-accuracy."""
+    mmlu_run.obeys("mmlu_score")
 
 
 def test_share(mmlu_share):

@@ -2,9 +2,116 @@
 
 import pytest
 
-pytestmark = pytest.mark.performance
-MODE, SCENARIOS = "performance", ("Interactive",)
+from mlperf_suite.compliance.rules import latency, length, validity
+
+pytestmark = [pytest.mark.performance, pytest.mark.interactive]
 
 
-def test_rule(verdict, expect):
-    expect(verdict)
+# What it is measured by
+
+
+def test_result_valid(interactive_run):
+    """LoadGen's own verdict on the run is VALID."""
+    interactive_run.obeys(validity.result_valid)
+
+
+def test_result_reported(interactive_run):
+    """The completed tokens/s that Interactive is compared by are in the log."""
+    interactive_run.obeys(validity.result_reported)
+
+
+def test_accuracy_passed(interactive_run):
+    """The accuracy run of the same system passed; a performance counts nothing without it."""
+    interactive_run.obeys(validity.accuracy_passed)
+
+
+def test_generation(interactive_run):
+    """Answers are generated as the benchmark says, and none comes from a cache."""
+    interactive_run.obeys(validity.generation)
+
+
+# Its latencies
+
+
+def test_ttft_limit(interactive_run):
+    """The time to first token at p99 is below Interactive's limit."""
+    interactive_run.obeys(latency.ttft_limit)
+
+
+def test_tpot_limit(interactive_run):
+    """The time per output token at p99 is below Interactive's limit."""
+    interactive_run.obeys(latency.tpot_limit)
+
+
+def test_latency_targets(interactive_run):
+    """Early stopping was decided with Interactive's limits, or tighter ones."""
+    interactive_run.obeys(latency.latency_targets)
+
+
+def test_target_percentile(interactive_run):
+    """Latencies are judged at the 99th percentile."""
+    interactive_run.obeys(latency.target_percentile)
+
+
+# Long enough to be believed
+
+
+def test_min_duration(interactive_run):
+    """The run is set to last at least ten minutes."""
+    interactive_run.obeys(length.min_duration)
+
+
+def test_performance_sample_count(interactive_run):
+    """LoadGen draws from at least the benchmark's number of samples."""
+    interactive_run.obeys(length.performance_sample_count)
+
+
+def test_early_stopping(interactive_run):
+    """Early stopping was met: the run is long enough for its percentile to be believed."""
+    interactive_run.obeys(length.early_stopping)
+
+
+def test_min_queries(interactive_run):
+    """At least 64 queries: early stopping needs so many for its percentile."""
+    interactive_run.obeys(length.min_queries)
+
+
+# As the round has it
+
+
+def test_seeds(interactive_run):
+    """The three random seeds are those of the round."""
+    interactive_run.obeys(validity.seeds)
+
+
+def test_test_mode(interactive_run):
+    """The run was made in PerformanceOnly mode of this scenario."""
+    interactive_run.obeys(validity.test_mode)
+
+
+def test_equal_issue_mode(interactive_run):
+    """Every sample is issued equally often."""
+    interactive_run.obeys(validity.equal_issue_mode)
+
+
+def test_token_latencies(interactive_run):
+    """LoadGen counts tokens."""
+    interactive_run.obeys(validity.token_latencies)
+
+
+def test_loadgen_unmodified(interactive_run):
+    """LoadGen was built from a release, without local changes."""
+    interactive_run.obeys(validity.loadgen_unmodified)
+
+
+# Its log
+
+
+def test_log_is_whole(interactive_run):
+    """The detail log can be read from its first line to its last."""
+    interactive_run.obeys(validity.log_is_whole)
+
+
+def test_no_loadgen_errors(interactive_run):
+    """LoadGen logged no error."""
+    interactive_run.obeys(validity.no_loadgen_errors)

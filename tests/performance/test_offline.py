@@ -2,9 +2,88 @@
 
 import pytest
 
-pytestmark = pytest.mark.performance
-MODE, SCENARIOS = "performance", ("Offline",)
+from mlperf_suite.compliance.rules import length, validity
+
+pytestmark = [pytest.mark.performance, pytest.mark.offline]
 
 
-def test_rule(verdict, expect):
-    expect(verdict)
+# What it is measured by
+
+
+def test_result_valid(offline_run):
+    """LoadGen's own verdict on the run is VALID."""
+    offline_run.obeys(validity.result_valid)
+
+
+def test_result_reported(offline_run):
+    """The tokens/s that Offline is compared by are in the log."""
+    offline_run.obeys(validity.result_reported)
+
+
+def test_accuracy_passed(offline_run):
+    """The accuracy run of the same system passed; a performance counts nothing without it."""
+    offline_run.obeys(validity.accuracy_passed)
+
+
+def test_generation(offline_run):
+    """Answers are generated as the benchmark says, and none comes from a cache."""
+    offline_run.obeys(validity.generation)
+
+
+# Long enough to be believed
+
+
+def test_min_duration(offline_run):
+    """The run is set to last at least ten minutes."""
+    offline_run.obeys(length.min_duration)
+
+
+def test_performance_sample_count(offline_run):
+    """LoadGen draws from at least the benchmark's number of samples."""
+    offline_run.obeys(length.performance_sample_count)
+
+
+def test_offline_samples_per_query(offline_run):
+    """The one query has at least as many samples as the data set."""
+    offline_run.obeys(length.offline_samples_per_query)
+
+
+# As the round has it
+
+
+def test_seeds(offline_run):
+    """The three random seeds are those of the round."""
+    offline_run.obeys(validity.seeds)
+
+
+def test_test_mode(offline_run):
+    """The run was made in PerformanceOnly mode of this scenario."""
+    offline_run.obeys(validity.test_mode)
+
+
+def test_equal_issue_mode(offline_run):
+    """Every sample is issued equally often."""
+    offline_run.obeys(validity.equal_issue_mode)
+
+
+def test_token_latencies(offline_run):
+    """LoadGen counts tokens."""
+    offline_run.obeys(validity.token_latencies)
+
+
+def test_loadgen_unmodified(offline_run):
+    """LoadGen was built from a release, without local changes."""
+    offline_run.obeys(validity.loadgen_unmodified)
+
+
+# Its log
+
+
+def test_log_is_whole(offline_run):
+    """The detail log can be read from its first line to its last."""
+    offline_run.obeys(validity.log_is_whole)
+
+
+def test_no_loadgen_errors(offline_run):
+    """LoadGen logged no error."""
+    offline_run.obeys(validity.no_loadgen_errors)

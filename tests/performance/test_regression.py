@@ -3,8 +3,8 @@
 import pytest
 
 pytestmark = pytest.mark.performance
-MODE = "performance"
 
 
-def test_metric(regression_verdict, expect):
-    expect(regression_verdict)
+def test_metric(performance_change):
+    """Speed and latency lost no more than --max-regression or the noise."""
+    performance_change.is_no_regression()

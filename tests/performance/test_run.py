@@ -6,4 +6,5 @@ pytestmark = pytest.mark.performance
 
 
 def test_run(benchmarked_run):
+    """LoadGen reported a rate, which pytest-benchmark keeps as rounds of one sample each."""
     assert benchmarked_run > 0

@@ -2,9 +2,116 @@
 
 import pytest
 
-pytestmark = pytest.mark.performance
-MODE, SCENARIOS = "performance", ("Server",)
+from mlperf_suite.compliance.rules import latency, length, validity
+
+pytestmark = [pytest.mark.performance, pytest.mark.server]
 
 
-def test_rule(verdict, expect):
-    expect(verdict)
+# What it is measured by
+
+
+def test_result_valid(server_run):
+    """LoadGen's own verdict on the run is VALID."""
+    server_run.obeys(validity.result_valid)
+
+
+def test_result_reported(server_run):
+    """The completed tokens/s that Server is compared by are in the log."""
+    server_run.obeys(validity.result_reported)
+
+
+def test_accuracy_passed(server_run):
+    """The accuracy run of the same system passed; a performance counts nothing without it."""
+    server_run.obeys(validity.accuracy_passed)
+
+
+def test_generation(server_run):
+    """Answers are generated as the benchmark says, and none comes from a cache."""
+    server_run.obeys(validity.generation)
+
+
+# Its latencies
+
+
+def test_ttft_limit(server_run):
+    """The time to first token at p99 is below Server's limit."""
+    server_run.obeys(latency.ttft_limit)
+
+
+def test_tpot_limit(server_run):
+    """The time per output token at p99 is below Server's limit."""
+    server_run.obeys(latency.tpot_limit)
+
+
+def test_latency_targets(server_run):
+    """Early stopping was decided with Server's limits, or tighter ones."""
+    server_run.obeys(latency.latency_targets)
+
+
+def test_target_percentile(server_run):
+    """Latencies are judged at the 99th percentile."""
+    server_run.obeys(latency.target_percentile)
+
+
+# Long enough to be believed
+
+
+def test_min_duration(server_run):
+    """The run is set to last at least ten minutes."""
+    server_run.obeys(length.min_duration)
+
+
+def test_performance_sample_count(server_run):
+    """LoadGen draws from at least the benchmark's number of samples."""
+    server_run.obeys(length.performance_sample_count)
+
+
+def test_early_stopping(server_run):
+    """Early stopping was met: the run is long enough for its percentile to be believed."""
+    server_run.obeys(length.early_stopping)
+
+
+def test_min_queries(server_run):
+    """At least 64 queries: early stopping needs so many for its percentile."""
+    server_run.obeys(length.min_queries)
+
+
+# As the round has it
+
+
+def test_seeds(server_run):
+    """The three random seeds are those of the round."""
+    server_run.obeys(validity.seeds)
+
+
+def test_test_mode(server_run):
+    """The run was made in PerformanceOnly mode of this scenario."""
+    server_run.obeys(validity.test_mode)
+
+
+def test_equal_issue_mode(server_run):
+    """Every sample is issued equally often."""
+    server_run.obeys(validity.equal_issue_mode)
+
+
+def test_token_latencies(server_run):
+    """LoadGen counts tokens."""
+    server_run.obeys(validity.token_latencies)
+
+
+def test_loadgen_unmodified(server_run):
+    """LoadGen was built from a release, without local changes."""
+    server_run.obeys(validity.loadgen_unmodified)
+
+
+# Its log
+
+
+def test_log_is_whole(server_run):
+    """The detail log can be read from its first line to its last."""
+    server_run.obeys(validity.log_is_whole)
+
+
+def test_no_loadgen_errors(server_run):
+    """LoadGen logged no error."""
+    server_run.obeys(validity.no_loadgen_errors)

@@ -2,9 +2,101 @@
 
 import pytest
 
-pytestmark = pytest.mark.performance
-MODE, SCENARIOS = "performance", ("SingleStream",)
+from mlperf_suite.compliance.rules import latency, length, validity
+
+pytestmark = [pytest.mark.performance, pytest.mark.singlestream]
 
 
-def test_rule(verdict, expect):
-    expect(verdict)
+# What it is measured by
+
+
+def test_result_valid(singlestream_run):
+    """LoadGen's own verdict on the run is VALID."""
+    singlestream_run.obeys(validity.result_valid)
+
+
+def test_result_reported(singlestream_run):
+    """The 90th percentile of the latency is in the log."""
+    singlestream_run.obeys(validity.result_reported)
+
+
+def test_accuracy_passed(singlestream_run):
+    """The accuracy run of the same system passed; a performance counts nothing without it."""
+    singlestream_run.obeys(validity.accuracy_passed)
+
+
+def test_generation(singlestream_run):
+    """Answers are generated as the benchmark says, and none comes from a cache."""
+    singlestream_run.obeys(validity.generation)
+
+
+# Its latencies
+
+
+def test_target_percentile(singlestream_run):
+    """The latency is judged at the 90th percentile."""
+    singlestream_run.obeys(latency.target_percentile)
+
+
+# Long enough to be believed
+
+
+def test_min_duration(singlestream_run):
+    """The run is set to last at least ten minutes."""
+    singlestream_run.obeys(length.min_duration)
+
+
+def test_performance_sample_count(singlestream_run):
+    """LoadGen draws from at least the benchmark's number of samples."""
+    singlestream_run.obeys(length.performance_sample_count)
+
+
+def test_early_stopping(singlestream_run):
+    """Early stopping was met: the run is long enough for its percentile to be believed."""
+    singlestream_run.obeys(length.early_stopping)
+
+
+def test_min_queries(singlestream_run):
+    """At least 64 queries with early stopping, 1,024 without it."""
+    singlestream_run.obeys(length.min_queries)
+
+
+# As the round has it
+
+
+def test_seeds(singlestream_run):
+    """The three random seeds are those of the round."""
+    singlestream_run.obeys(validity.seeds)
+
+
+def test_test_mode(singlestream_run):
+    """The run was made in PerformanceOnly mode of this scenario."""
+    singlestream_run.obeys(validity.test_mode)
+
+
+def test_equal_issue_mode(singlestream_run):
+    """Every sample is issued equally often."""
+    singlestream_run.obeys(validity.equal_issue_mode)
+
+
+def test_token_latencies(singlestream_run):
+    """LoadGen counts tokens."""
+    singlestream_run.obeys(validity.token_latencies)
+
+
+def test_loadgen_unmodified(singlestream_run):
+    """LoadGen was built from a release, without local changes."""
+    singlestream_run.obeys(validity.loadgen_unmodified)
+
+
+# Its log
+
+
+def test_log_is_whole(singlestream_run):
+    """The detail log can be read from its first line to its last."""
+    singlestream_run.obeys(validity.log_is_whole)
+
+
+def test_no_loadgen_errors(singlestream_run):
+    """LoadGen logged no error."""
+    singlestream_run.obeys(validity.no_loadgen_errors)

@@ -5,13 +5,18 @@ from __future__ import annotations
 import pytest
 
 from mlperf_suite.engines.protocol import Engine
-from mlperf_suite.session.executor import Session
+from mlperf_suite.session.engines import EngineRequest
+from mlperf_suite.session.inputs import Inputs
 from mlperf_suite.settings import Settings
 
 
 @pytest.hookspec(firstresult=True)
-def pytest_mlperf_load_engine(suite: Session) -> Engine | None:
-    """Return the loaded engine that the session measures; the first plugin that has one wins."""
+def pytest_mlperf_load_engine(inputs: Inputs, request: EngineRequest) -> Engine | None:
+    """Return a loaded engine; the first plugin that has one wins.
+
+    `inputs`: settings, benchmarks, samples and prompts of the session. `request`: what the engine
+    is for (runs, or scoring MMLU), and the file that takes its output.
+    """
 
 
 @pytest.hookspec(firstresult=True)

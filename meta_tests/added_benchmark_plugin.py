@@ -1,0 +1,23 @@
+"""`-p meta_tests.added_benchmark_plugin`: the suite with one more benchmark, on a stand-in."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from mlperf_suite import benchmarks
+
+benchmarks.__path__.append(str(Path(__file__).parent / "added_benchmark"))
+
+# After the line above: the registry looks for benchmarks once.
+from mlperf_suite.engines.stand_in import Delays, StandInEngine  # noqa: E402
+from mlperf_suite.session.inputs import Inputs  # noqa: E402
+
+
+def pytest_mlperf_load_engine(inputs: Inputs) -> StandInEngine:
+    """Answers with the prompt's last token, and a wrong one for every fourth of odd number."""
+
+    def answer(prompt: list[int]) -> list[int]:
+        last = prompt[-1]
+        return [1, last if last % 4 != 0 else 3]
+
+    return StandInEngine(Delays(), answer, model=inputs.model_path)

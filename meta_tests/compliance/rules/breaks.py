@@ -1,0 +1,278 @@
+"""A break of each rule: what is changed in a run that obeys all of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from hypothesis import strategies as st
+
+from meta_tests.made_runs import MadeRun, audit_values, every_scenario, line
+from mlperf_suite.benchmarks.rounds import ROUNDS
+from mlperf_suite.compliance.rules import rules_for
+from mlperf_suite.compliance.rules.accuracy import MAX_ACCURACY_LOG_BYTES
+from mlperf_suite.compliance.rules.scores import rule_name
+from mlperf_suite.compliance.verdict import Verdict
+from mlperf_suite.loadgen.load_plan import Mode
+from mlperf_suite.loadgen.logs import LoggedSample
+
+MODES: tuple[Mode, ...] = ("accuracy", "performance", "test06")
+Break = Callable[[MadeRun, st.DataObject], None]
+
+TTFT_P99 = "result_first_token_99.00_percentile_latency_ns"
+TPOT_P99 = "result_time_per_output_token_99.00_percentile_ns"
+NO_NUMBER = st.sampled_from([None, "600000", [], {}, True, float("nan"), float("inf"), 10**400])
+"""What may stand where a number belongs; None is a line that is not there."""
+NOT_TRUE = st.sampled_from([False, None, 1, "true", []])
+
+
+def runs(modes: tuple[Mode, ...] = MODES) -> st.SearchStrategy[MadeRun]:
+    return st.builds(
+        lambda where, mode, round_, submitted: MadeRun(*where, mode, round_, submitted=submitted),
+        st.sampled_from(every_scenario()),
+        st.sampled_from(modes),
+        st.sampled_from(list(ROUNDS.values())),
+        st.booleans(),
+    )
+
+
+def rule_names(run: MadeRun) -> list[str]:
+    rules = rules_for(
+        run.benchmark,
+        run.scenario,
+        run.mode,
+        run.division,
+        submitted=run.submitted,
+        in_session=run.departures is not None,
+    )
+    return [r.name for r in rules]
+
+
+def not_passed(verdicts: list[Verdict]) -> dict[str, str]:
+    return {v.rule: v.line for v in verdicts if not v.passed}
+
+
+def put(run: MadeRun, key: str, value: object) -> None:
+    """Set a key of the detail log, or take its line out."""
+    if value is None:
+        del run.entries[key]
+    else:
+        run.entries[key] = value
+
+
+# One break for each rule
+
+
+def bad_number(key: str, low: int, high: int) -> Break:
+    def apply(run: MadeRun, data: st.DataObject) -> None:
+        put(run, key, data.draw(st.integers(low, high) | NO_NUMBER))
+
+    return apply
+
+
+def not_true(key: str) -> Break:
+    return lambda run, data: put(run, key, data.draw(NOT_TRUE))
+
+
+def whole(run: MadeRun, data: st.DataObject) -> None:
+    junk = data.draw(st.sampled_from(["not a log line", ":::MLLOG {", ':::MLLOG {"key": 1}']))
+    run.broken_lines.append(junk)
+
+
+def error(run: MadeRun, data: st.DataObject) -> None:
+    run.broken_lines.append(line("error_runtime", data.draw(st.text()), error=True))
+
+
+def mode(run: MadeRun, data: st.DataObject) -> None:
+    if data.draw(st.booleans()):
+        other = "AccuracyOnly" if run.mode != "accuracy" else "PerformanceOnly"
+        put(run, "effective_test_mode", data.draw(st.sampled_from([other, "SubmissionRun", None])))
+    else:
+        put(run, "effective_scenario", data.draw(st.sampled_from(["MultiStream", None, 3])))
+
+
+def modified(run: MadeRun, data: st.DataObject) -> None:
+    put(run, "loadgen_git_status_message", data.draw(st.sampled_from([" M loadgen.cc", None, 0])))
+
+
+def validity(run: MadeRun, data: st.DataObject) -> None:
+    put(run, "result_validity", data.draw(st.sampled_from(["INVALID", "valid", "", True, None])))
+
+
+def reported(run: MadeRun, data: st.DataObject) -> None:
+    put(run, run.scenario.metric, data.draw(st.integers(-(10**9), 0) | NO_NUMBER))
+
+
+def samples(key: str) -> Break:
+    def apply(run: MadeRun, data: st.DataObject) -> None:
+        put(run, key, data.draw(st.integers(0, run.benchmark.samples - 1) | NO_NUMBER))
+
+    return apply
+
+
+def over(key: str, limit: str) -> Break:
+    def apply(run: MadeRun, data: st.DataObject) -> None:
+        at = int(getattr(run.scenario.limits, limit) * 1e6)
+        put(run, key, data.draw(st.integers(at, 10**15) | NO_NUMBER))
+
+    return apply
+
+
+def targets(run: MadeRun, data: st.DataObject) -> None:
+    key = data.draw(
+        st.sampled_from(["requested_server_ttft_latency", "requested_server_tpot_latency"])
+    )
+    put(run, key, data.draw(st.integers(6_000_000_001, 10**15) | NO_NUMBER | st.just(0)))
+
+
+def percentile(run: MadeRun, data: st.DataObject) -> None:
+    other = st.sampled_from([0.5, 0.97, 0.999, 99, 90, 0])
+    put(run, "effective_target_latency_percentile", data.draw(other | NO_NUMBER))
+
+
+def wrong_seed(run: MadeRun, data: st.DataObject) -> None:
+    key = f"effective_{data.draw(st.sampled_from(sorted(run.round.seeds)))}"
+    old = run.entries[key]
+    put(run, key, data.draw(st.sampled_from([old + 1, 0, float(old), str(old), None, True])))
+
+
+def every_sample(run: MadeRun, data: st.DataObject) -> None:
+    if run.submitted:
+        run.scores["gen_num"] = data.draw(st.integers(0, run.benchmark.samples - 1))
+    else:
+        del run.answers[data.draw(st.integers(0, len(run.answers) - 1))]
+
+
+def whole_dataset(run: MadeRun, data: st.DataObject) -> None:
+    wrong = st.integers(0, run.benchmark.samples - 1) | st.sampled_from(["13368", [], 10**400])
+    put(run, "effective_accuracy_sample_count", data.draw(wrong))
+
+
+def below_gate(name: str) -> Break:
+    def apply(run: MadeRun, data: st.DataObject) -> None:
+        expected = run.benchmark.reference.of(name)
+        assert expected is not None
+        least = expected.low()
+        wrong = st.floats(0, least * 0.99999) | st.just(100.5) | st.just(float("9" * 400))
+        run.scores[name] = round(data.draw(wrong), 4)
+        if data.draw(st.booleans()):
+            del run.scores[name]
+
+    return apply
+
+
+def length(name: str) -> Break:
+    def apply(run: MadeRun, data: st.DataObject) -> None:
+        good = run.scores[name]
+        run.scores[name] = round(good * data.draw(st.floats(0, 0.85) | st.floats(1.15, 9)), 2)
+
+    return apply
+
+
+def hash_line(run: MadeRun, data: st.DataObject) -> None:
+    run.hash = data.draw(st.sampled_from([None, "", "abc", "z" * 64, "0" * 63, "0" * 65]))
+
+
+def uncut(run: MadeRun, data: st.DataObject) -> None:
+    run.accuracy_bytes = data.draw(st.integers(MAX_ACCURACY_LOG_BYTES + 1, 10**9) | st.just(0))
+
+
+def accuracy_failed(run: MadeRun, data: st.DataObject) -> None:
+    run.accuracy_passed = False
+
+
+def audit(run: MadeRun, data: st.DataObject) -> None:
+    put(run, *data.draw(st.sampled_from([*audit_values(), ("effective_min_duration_ms", None)])))
+
+
+def few_answers(run: MadeRun, data: st.DataObject) -> None:
+    del run.answers[data.draw(st.integers(1, 99)) :]
+
+
+def change_answer(change: Callable[[MadeRun, LoggedSample, st.DataObject], LoggedSample]) -> Break:
+    def apply(run: MadeRun, data: st.DataObject) -> None:
+        at = data.draw(st.integers(0, len(run.answers) - 1))
+        run.answers[at] = change(run, run.answers[at], data)
+
+    return apply
+
+
+def other_first(run: MadeRun, answer: LoggedSample, data: st.DataObject) -> LoggedSample:
+    return replace(answer, first_token_ids=data.draw(st.sampled_from([None, (), (99,), (11, 13)])))
+
+
+def two_eos(run: MadeRun, answer: LoggedSample, data: st.DataObject) -> LoggedSample:
+    eos = st.sampled_from(run.benchmark.eos_token_ids)
+    tail = tuple(data.draw(st.lists(eos, min_size=2, max_size=4)))
+    # An answer of nothing but EOS, and one with some before its end.
+    tokens = tail if data.draw(st.booleans()) else (*answer.token_ids, *tail)
+    return LoggedSample(answer.index, tokens, tokens[:1], len(tokens))
+
+
+def other_count(run: MadeRun, answer: LoggedSample, data: st.DataObject) -> LoggedSample:
+    return replace(answer, token_count=data.draw(st.sampled_from([None, 0, 2, 4, 10**9])))
+
+
+def unverified(run: MadeRun, data: st.DataObject) -> None:
+    at = data.draw(st.integers(0, 2))
+    name = run.verify[at].partition(":")[0]
+    other = ["", f"{name}: False"]
+    if at == 0:
+        other.append(f"{name}: {'True' if run.scenario.name == 'Offline' else 'Skipped'}")
+    run.verify[at] = data.draw(st.sampled_from(other))
+
+
+def lost_answers(run: MadeRun, data: st.DataObject) -> None:
+    run.accuracy_damage = ("entry 7: no hex string",)
+
+
+def other_generation(run: MadeRun, data: st.DataObject) -> None:
+    run.departures = (data.draw(st.text(min_size=1)),)
+
+
+BREAKS: dict[str, Break] = {
+    "accuracy_log_is_whole": whole,
+    "accuracy_no_loadgen_errors": error,
+    "accuracy_test_mode": mode,
+    "accuracy_every_sample": every_sample,
+    "accuracy_whole_dataset": whole_dataset,
+    **{
+        rule_name(name): below_gate(name)
+        for name in ("rouge1", "rouge2", "rougeL", "rougeLsum", "exact_match", "gsm8k", "mbxp")
+    },
+    "accuracy_gen_len": length("gen_len"),
+    "accuracy_tokens_per_sample": length("tokens_per_sample"),
+    "accuracy_hash": hash_line,
+    "accuracy_log_is_cut": uncut,
+    "accuracy_generation": other_generation,
+    "accuracy_loadgen_unmodified": modified,
+    "result_valid": validity,
+    "log_is_whole": whole,
+    "no_loadgen_errors": error,
+    "test_mode": mode,
+    "result_reported": reported,
+    "generation": other_generation,
+    "min_duration": bad_number("effective_min_duration_ms", -1, 599_999),
+    "performance_sample_count": samples("effective_performance_sample_count"),
+    "offline_samples_per_query": samples("effective_samples_per_query"),
+    "ttft_limit": over(TTFT_P99, "ttft_ms"),
+    "tpot_limit": over(TPOT_P99, "tpot_ms"),
+    "latency_targets": targets,
+    "target_percentile": percentile,
+    "early_stopping": not_true("early_stopping_met"),
+    "min_queries": bad_number("result_query_count", 0, 63),
+    "seeds": wrong_seed,
+    "equal_issue_mode": not_true("effective_sample_concatenate_permutation"),
+    "token_latencies": not_true("requested_use_token_latencies"),
+    "loadgen_unmodified": modified,
+    "accuracy_passed": accuracy_failed,
+    "test06_log_is_whole": lost_answers,
+    "test06_settings": audit,
+    "test06_test_mode": mode,
+    "test06_no_loadgen_errors": error,
+    "test06_sample_count": few_answers,
+    "test06_first_token": change_answer(other_first),
+    "test06_eos": change_answer(two_eos),
+    "test06_token_count": change_answer(other_count),
+    "test06_verified": unverified,
+}

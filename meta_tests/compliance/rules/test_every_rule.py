@@ -1,0 +1,44 @@
+"""A valid run passes every rule, and a break of one rule is seen by that rule alone."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from meta_tests.compliance.rules.breaks import BREAKS, MODES, not_passed
+from meta_tests.made_runs import MadeRun, every_scenario
+from mlperf_suite.benchmarks.rounds import ROUNDS
+from mlperf_suite.compliance.rules import RULES, judge
+
+
+def test_every_rule_has_a_break():
+    assert set(BREAKS) == {r.name for r in RULES}
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("where", every_scenario(), ids=lambda w: f"{w[0].id}-{w[1].name}")
+def test_a_valid_run_passes_every_rule(where, mode):
+    for round_ in ROUNDS.values():
+        for submitted in (False, True):
+            run = MadeRun(*where, mode, round_, submitted=submitted)
+            verdicts = judge(run.facts())
+            assert verdicts
+            assert not_passed(verdicts) == {}
+
+
+@pytest.mark.parametrize("name", BREAKS)
+@settings(max_examples=15, deadline=None)
+@given(data=st.data())
+def test_a_break_of_one_rule_is_seen_by_that_rule_alone(name, data):
+    (rule,) = [r for r in RULES if r.name == name]
+    fitting = [
+        (b, s)
+        for b, s in every_scenario()
+        if rule.holds_for(b, s, "closed", submitted=True, in_session=True)
+    ]
+    benchmark, scenario = data.draw(st.sampled_from(fitting))
+    submitted = rule.submitted_only or (not rule.session_only and data.draw(st.booleans()))
+    run = MadeRun(benchmark, scenario, rule.mode, submitted=submitted)
+    BREAKS[name](run, data)
+    assert list(not_passed(judge(run.facts()))) == [name]

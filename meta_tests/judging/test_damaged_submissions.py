@@ -1,0 +1,273 @@
+"""Judging submissions that are damaged: the rules that see it, and nothing that raises."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from meta_tests.judging.trees import (
+    RESULT,
+    V5_1,
+    V6_0,
+    V6_1,
+    by_name,
+    failed,
+    found,
+)
+from meta_tests.made_runs import MadeRun, write_run, write_submission
+from mlperf_suite.benchmarks.llama3_1_8b import LLAMA3_1_8B, LLAMA3_1_8B_EDGE
+from mlperf_suite.judging.judge import judge_folder
+from mlperf_suite.loadgen.logs import ACCURACY, DETAIL
+from proof.damages import (
+    DAMAGES,
+    Damage,
+    Home,
+    broken_rules,
+    replaced,
+    seen_by,
+    system_field,
+)
+
+
+@pytest.fixture(scope="module")
+def both(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A closed submission of both forms of Llama 3.1 8B."""
+    root = tmp_path_factory.mktemp("both")
+    for benchmark in (LLAMA3_1_8B, LLAMA3_1_8B_EDGE):
+        submission = write_submission(root, benchmark, V6_1)
+        for log in submission.glob(f"results/*/*/*/accuracy/{ACCURACY}"):
+            # As long as one that was cut, so that twice as much is too long.
+            log.write_text("[\n" + "x" * 8000 + "\n]\n")
+    system = submission / "systems/box.json"
+    system.write_text(system.read_text().replace('"edge"', '"datacenter,edge"'))
+    return root
+
+
+@pytest.fixture(scope="module")
+def untouched(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    root = tmp_path_factory.mktemp("tree")
+    write_submission(root, LLAMA3_1_8B, V6_1)
+    return root
+
+
+def accuracy_txt(home: Home) -> Path:
+    return home.accuracy("Server") / "accuracy.txt"
+
+
+def verify_txt(home: Home) -> Path:
+    return home.test06("Server") / "verify_accuracy.txt"
+
+
+def audit_log(home: Home) -> Path:
+    return home.test06("Server") / "accuracy" / ACCURACY
+
+
+def measurements(home: Home) -> Path:
+    return home.measurements("Server") / "measurements.json"
+
+
+FURTHER: dict[str, Damage] = {
+    "a score said twice": seen_by(
+        replaced("'rouge2'", "'rouge2': 99.0, 'rouge2'", accuracy_txt), "accuracy_rouge2"
+    ),
+    "a score that is none": seen_by(
+        replaced("'rougeL': 24.4957", "'rougeL': nan", accuracy_txt), "accuracy_rougel"
+    ),
+    "a part of the data": seen_by(
+        replaced("'gen_num': 13368.0", "'gen_num': 5000", accuracy_txt), "accuracy_every_sample"
+    ),
+    "another system in accuracy": seen_by(
+        replaced("PySUT", "OtherSUT", lambda home: home.accuracy("Server") / DETAIL), "same_system"
+    ),
+    "a system description that is not JSON": seen_by(
+        replaced("{", "", lambda home: home.system_json), "system_description", "system_fields"
+    ),
+    "an edge system": seen_by(system_field("system_type", "edge"), "system_description"),
+    "no weight_data_types in the measurements": seen_by(
+        replaced("weight_data_types", "weights", measurements), "measurements"
+    ),
+    "measurements that are not JSON": seen_by(replaced("{", "[", measurements), "measurements"),
+    "TEST06 skipped its first tokens": seen_by(
+        replaced("First token check pass: True", "First token: Skipped", verify_txt),
+        "test06_verified",
+    ),
+    "TEST06's answers are cut": seen_by(
+        replaced("]", "", audit_log),
+        "test06_log_is_whole",
+        "test06_sample_count",
+        "test06_first_token",
+        "test06_eos",
+        "test06_token_count",
+    ),
+    "a first token that is another": seen_by(
+        replaced('"qsl_idx": 7, "data": "0B', '"qsl_idx": 7, "data": "0C', audit_log),
+        "test06_first_token",
+    ),
+}
+"""Damages beside those that the published table has."""
+
+
+@pytest.mark.parametrize("name", {**DAMAGES, **FURTHER})
+def test_a_damage_is_seen_by_its_rules_alone(name, both, tmp_path):
+    damage = {**DAMAGES, **FURTHER}[name]
+    shutil.copytree(both, tmp_path / "tree")
+    damage.change(Home(tmp_path / "tree/closed/Someone", V6_1.layout))
+    assert set(broken_rules(tmp_path / "tree", V6_1)) == damage.rules
+    wrong = set(failed(tmp_path / "tree"))
+    if name in FURTHER and not damage.rules & {"system_description", "system_fields"}:
+        assert wrong == {"Someone-box-llama3.1-8b-Server"}
+
+
+@pytest.mark.parametrize("status", ["sold", ""])
+def test_a_systems_wrong_status_is_told_with_those_allowed(submission, tmp_path, status):
+    rule = "system_description"
+
+    def told():
+        return [
+            v
+            for v in by_name(tmp_path)["Someone-box-llama3.1-8b-Server"].verdicts
+            if v.rule == rule
+        ]
+
+    (held,) = told()
+    assert held.found == "Someone, closed, datacenter, status available"
+    system = submission / "systems/box.json"
+    system.write_text(system.read_text().replace('"status": "available"', f'"status": "{status}"'))
+    (refused,) = told()
+    assert (refused.status, refused.found) == ("failed", f"status '{status}'")
+    required = "Someone, closed, datacenter, status available or preview or rdi"
+    assert refused.required == required
+
+
+def test_interactive_is_held_to_its_own_limits(submission, tmp_path):
+    log = submission / "results/box/llama3.1-8b/Interactive/performance/run_1" / DETAIL
+    log.write_text(log.read_text().replace("450000000", "1500000000"))
+    assert failed(tmp_path) == {"Someone-box-llama3.1-8b-Interactive": ["ttft_limit"]}
+
+
+def test_files_in_the_other_layout_fail_the_layout_alone(tmp_path):
+    write_submission(tmp_path, LLAMA3_1_8B, V5_1)
+    assert failed(tmp_path) == {}
+    wrong = failed(tmp_path, V6_1)
+    assert {tuple(rules) for rules in wrong.values()} == {("layout", "seeds")}
+
+
+def test_both_layouts_at_once_fail_the_layout(submission, tmp_path):
+    (submission / "compliance/box/llama3.1-8b/Server").mkdir(parents=True)
+    assert failed(tmp_path) == {"Someone-box-llama3.1-8b-Server": ["layout"]}
+
+
+@pytest.mark.parametrize(
+    ("row", "scenarios", "why"),
+    [
+        (LLAMA3_1_8B, ("Offline",), "no Server or Interactive"),
+        (LLAMA3_1_8B, ("Server", "Interactive"), "no Offline"),
+        (LLAMA3_1_8B, ("Offline", "Interactive"), None),
+        (LLAMA3_1_8B_EDGE, ("Offline",), "no SingleStream"),
+        (LLAMA3_1_8B_EDGE, ("SingleStream",), "no Offline"),
+    ],
+)
+def test_required_scenarios(tmp_path, row, scenarios, why):
+    write_submission(tmp_path, row, V6_0, scenarios=scenarios)
+    (said,) = found(tmp_path, "required_scenarios")
+    assert (": failed:" in said) == (why is not None)
+    assert why is None or why in said
+
+
+def test_an_unknown_benchmark_is_named_and_fails(tmp_path):
+    write_submission(tmp_path, LLAMA3_1_8B, V6_1, name="resnet50")
+    judged = by_name(tmp_path)["Someone-box-resnet50"]
+    assert judged.failed_rules == ["benchmark_known"]
+    assert not any(v.passed for v in judged.verdicts if v.rule != "division_known")
+    assert "resnet50, an unknown benchmark" in found(tmp_path, "benchmark_known")[0]
+
+
+def test_an_unknown_scenario_is_named_and_fails(submission, tmp_path):
+    (submission / "results/box/llama3.1-8b/MultiStream").mkdir()
+    assert failed(tmp_path) == {"Someone-box-llama3.1-8b": ["scenarios_known"]}
+    assert "MultiStream" in found(tmp_path, "scenarios_known")[0]
+
+
+def test_the_network_division_is_named_and_fails(submission, tmp_path):
+    (tmp_path / "closed").rename(tmp_path / "network")
+    assert ["division_known"] in failed(tmp_path).values()
+
+
+@pytest.mark.parametrize("folder", ["performance", "accuracy", "TEST06"])
+def test_a_missing_run_fails_and_never_raises(submission, tmp_path, folder):
+    shutil.rmtree(submission / RESULT / folder)
+    wrong = failed(tmp_path)["Someone-box-llama3.1-8b-Server"]
+    assert "required_files" in wrong
+    of_run = {"performance": "result_valid", "accuracy": "accuracy_rouge1", "TEST06": "test06_eos"}
+    assert of_run[folder] in wrong
+
+
+def test_an_empty_scenario_folder_fails_what_it_lacks(submission, tmp_path):
+    shutil.rmtree(submission / RESULT)
+    (submission / RESULT).mkdir()
+    wrong = failed(tmp_path)["Someone-box-llama3.1-8b-Server"]
+    assert {"layout", "required_files", "result_valid", "accuracy_log_is_whole"} <= set(wrong)
+
+
+def test_a_system_without_results_is_named_and_fails(submission, tmp_path):
+    shutil.copy(submission / "systems/box.json", submission / "systems/idle.json")
+    assert failed(tmp_path) == {"Someone-idle": ["system_has_results"]}
+    shutil.rmtree(submission / "results")
+    (submission / "results").write_text("")
+    assert set(failed(tmp_path)) == {"Someone-idle", "Someone-box"}
+
+
+def test_a_second_run_is_judged_under_its_own_name(submission, tmp_path):
+    run = MadeRun(LLAMA3_1_8B, LLAMA3_1_8B.scenario("Server"), "performance", V6_1)
+    run.entries["result_validity"] = "INVALID"
+    write_run(submission / RESULT / "performance/run_2", run)
+    assert failed(tmp_path) == {"Someone-box-llama3.1-8b-Server": ["run_2-result_valid"]}
+
+
+def test_test06_settings_are_judged_where_their_log_is_there(submission, tmp_path):
+    run = MadeRun(LLAMA3_1_8B, LLAMA3_1_8B.scenario("Server"), "test06", V6_1)
+    write_run(submission / RESULT / "TEST06" / "performance/run_1", run)
+    statuses = {
+        v.rule: v.status
+        for v in by_name(tmp_path)["Someone-box-llama3.1-8b-Server"].verdicts
+        if v.rule.startswith("test06")
+    }
+    assert set(statuses.values()) == {"passed"}
+    run.entries["effective_min_duration_ms"] = 600_000
+    write_run(submission / RESULT / "TEST06" / "performance/run_1", run)
+    assert failed(tmp_path) == {"Someone-box-llama3.1-8b-Server": ["test06_settings"]}
+
+
+@settings(
+    max_examples=60,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)
+@given(data=st.data())
+def test_no_damage_to_any_file_raises_or_passes_unseen(untouched, tmp_path, data):
+    root = tmp_path / "tree"
+    shutil.rmtree(root, ignore_errors=True)
+    shutil.copytree(untouched, root)
+    files = sorted(p for p in root.rglob("*") if p.is_file())
+    file = data.draw(st.sampled_from(files))
+    content = file.read_bytes()
+    kind = data.draw(st.sampled_from(["gone", "folder", "noise", "link", "empty"]))
+    file.unlink()
+    if kind == "folder":
+        file.mkdir()
+    elif kind == "noise":
+        file.write_bytes(data.draw(st.binary(max_size=200)))
+    elif kind == "link":
+        file.symlink_to(file.name)
+    elif kind == "empty":
+        file.write_bytes(b"")
+    judged = judge_folder(root)
+    unread = ("user.conf", "README.md", "mlperf_log_summary.txt")
+    if kind != "noise" or file.name not in unread:
+        # The cut accuracy log is judged by its size alone, and noise may have one.
+        cut = file.name == ACCURACY and "TEST06" not in file.parts and kind == "noise"
+        assert cut or any(j.failed_rules for j in judged), (file, kind, content[:20])

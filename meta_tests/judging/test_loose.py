@@ -1,0 +1,300 @@
+"""Judging logs by themselves, and results of this suite."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from meta_tests.judging.trees import (
+    ACCURACY_TOO,
+    ROOT,
+    V6_1,
+    by_name,
+    failed,
+    found,
+)
+from meta_tests.made_runs import MadeRun, line, write_run
+from mlperf_suite.benchmarks.embedded import EMBEDDED
+from mlperf_suite.benchmarks.llama2_70b import LLAMA2_70B_99
+from mlperf_suite.benchmarks.llama3_1_8b import LLAMA3_1_8B, LLAMA3_1_8B_EDGE
+from mlperf_suite.judging.judge import Judged, judge_folder
+from mlperf_suite.judging.tree import find_runs, holds_logs
+from mlperf_suite.loadgen.load_plan import Mode
+from mlperf_suite.loadgen.logs import ACCURACY, DETAIL
+
+
+def write_loose(root: Path, row, scenario: str, name: str = "somewhere") -> Path:
+    accuracy = MadeRun(row, row.scenario(scenario), "accuracy", V6_1)
+    folder = root / name
+    write_run(folder / "acc", accuracy)
+    (folder / "acc" / ACCURACY).write_text(accuracy.accuracy_json)
+    (folder / "acc/accuracy.txt").write_text(accuracy.accuracy_txt)
+    write_run(folder / "perf", MadeRun(row, row.scenario(scenario), "performance", V6_1))
+    return folder
+
+
+@pytest.mark.parametrize("scenario", ["Offline", "Server", "Interactive"])
+def test_loose_logs_are_known_by_what_they_say(tmp_path, scenario):
+    write_loose(tmp_path, LLAMA3_1_8B, scenario)
+    judged = by_name(tmp_path)
+    assert set(judged) == {"somewhere-acc", "somewhere-perf"}
+    for one in judged.values():
+        assert (one.scenario, one.category, one.round) == (scenario, "datacenter", V6_1)
+        assert all(v.passed for v in one.verdicts), [v.line for v in one.verdicts if not v.passed]
+
+
+def test_loose_accuracy_without_figures_is_not_judged_by_them(tmp_path):
+    folder = write_loose(tmp_path, LLAMA3_1_8B, "Offline")
+    (folder / "acc/accuracy.txt").unlink()
+    assert failed(tmp_path) == {}
+    statuses = {v.rule: v.status for v in by_name(tmp_path)["somewhere-acc"].verdicts}
+    assert statuses["accuracy_rouge1"] == "not judged"
+    statuses = {v.rule: v.status for v in by_name(tmp_path)["somewhere-perf"].verdicts}
+    assert statuses["accuracy_passed"] == "not judged"
+
+
+def test_loose_performance_counts_only_with_its_accuracy(tmp_path):
+    folder = write_loose(tmp_path, LLAMA3_1_8B, "Offline")
+    txt = folder / "acc/accuracy.txt"
+    txt.write_text(txt.read_text().replace("38.7792", "30.0"))
+    assert failed(tmp_path) == {
+        "somewhere-acc": ["accuracy_rouge1"],
+        "somewhere-perf": ["accuracy_passed"],
+    }
+
+
+def test_loose_accuracy_may_be_held_to_the_high_gate(tmp_path):
+    folder = write_loose(tmp_path, LLAMA3_1_8B, "Offline")
+    txt = folder / "acc/accuracy.txt"
+    txt.write_text(txt.read_text().replace("38.7792", "38.5"))
+    assert failed(tmp_path) == {}
+    wrong = [j.failed_rules for j in judge_folder(tmp_path, high_accuracy=True)]
+    assert wrong == [["accuracy_rouge1"], ["accuracy_passed"]]
+
+
+def test_loose_logs_of_no_known_benchmark_fail_and_say_so(tmp_path):
+    write_run(tmp_path / "x", MadeRun(LLAMA3_1_8B, LLAMA3_1_8B.scenario("Offline"), "performance"))
+    log = tmp_path / "x" / DETAIL
+    log.write_text(log.read_text().replace("13368", "777"))
+    assert failed(tmp_path) == {"x": ["benchmark_known"]}
+    assert "logs of 777 samples" in found(tmp_path, "benchmark_known")[0]
+
+
+def judge_as(folder: Path, row, scenario: str, rouge1: float | None = None) -> list[Judged]:
+    """Write a valid run of each mode into the folder, and judge the folder."""
+    write_loose(folder.parent, row, scenario, folder.name)
+    if rouge1 is not None:
+        txt = folder / "acc/accuracy.txt"
+        txt.write_text(re.sub(r"'rouge1': [\d.]+", f"'rouge1': {rouge1}", txt.read_text()))
+    return judge_folder(folder)
+
+
+@pytest.mark.parametrize("above", ["open", "server", "TEST06", "llama3.1-8b", "llama2-70b-99"])
+@pytest.mark.parametrize(
+    ("row", "scenario"),
+    [(LLAMA3_1_8B, "Offline"), (LLAMA3_1_8B, "Server"), (LLAMA3_1_8B_EDGE, "SingleStream")],
+)
+def test_where_loose_logs_are_kept_says_nothing_about_them(tmp_path, above, row, scenario):
+    judged = judge_as(tmp_path / above / "run", row, scenario, rouge1=10)
+    assert [(j.category, j.scenario) for j in judged] == [(row.category, scenario)] * 2
+    assert [j.failed_rules for j in judged] == [["accuracy_rouge1"], ["accuracy_passed"]]
+
+
+@pytest.mark.parametrize("name", ["server", "Interactive", "Offline", "llama3.1-8b"])
+@pytest.mark.parametrize(
+    ("row", "scenario"),
+    [
+        (LLAMA3_1_8B, "Offline"),
+        (LLAMA3_1_8B, "Server"),
+        (LLAMA3_1_8B, "Interactive"),
+        (LLAMA3_1_8B_EDGE, "SingleStream"),
+    ],
+)
+def test_a_loose_log_wins_over_its_folders_names(tmp_path, name, row, scenario):
+    judged = judge_as(tmp_path / name, row, scenario)
+    judged += judge_folder(tmp_path)
+    assert {(j.category, j.scenario) for j in judged} == {(row.category, scenario)}
+    assert [j.failed_rules for j in judged] == [[]] * 4
+
+
+@pytest.mark.parametrize("name", ["Server", "interactive"])
+def test_a_folders_name_tells_server_and_interactive_apart_where_limits_do_not(tmp_path, name):
+    run = MadeRun(LLAMA3_1_8B, LLAMA3_1_8B.scenario("Interactive"), "performance", V6_1)
+    run.entries["requested_server_ttft_latency"] = 123
+    write_run(tmp_path / name, run)
+    assert [j.scenario for j in judge_folder(tmp_path / name)] == [name.capitalize()]
+    assert [j.scenario for j in judge_folder(tmp_path)] == [name.capitalize()]
+
+
+@pytest.mark.parametrize(("name", "gate_failed"), [("llama2-70b-99", 0), ("llama2-70b-99.9", 2)])
+def test_a_folders_name_tells_benchmarks_of_as_many_samples_apart(tmp_path, name, gate_failed):
+    row = LLAMA2_70B_99
+    folder = tmp_path / name / "Offline"
+    assert sum(len(j.failed_rules) for j in judge_as(folder, row, "Offline", rouge1=44.3)) == 0
+    judged = judge_folder(tmp_path)
+    assert sum(len(j.failed_rules) for j in judged) == gate_failed
+
+
+def test_names_decide_where_a_loose_log_says_nothing(tmp_path):
+    run = MadeRun(LLAMA3_1_8B, LLAMA3_1_8B.scenario("Offline"), "performance", V6_1)
+    del run.entries["effective_scenario"], run.entries["qsl_reported_total_count"]
+    write_run(tmp_path / "llama3.1-8b" / "Offline", run)
+    (judged,) = judge_folder(tmp_path)
+    assert (judged.category, judged.scenario) == ("datacenter", "Offline")
+    (judged,) = judge_folder(tmp_path / "llama3.1-8b" / "Offline")
+    assert judged.failed_rules == ["benchmark_known"]
+
+
+@pytest.mark.parametrize("said", ["MultiStream", "Interactive", "offline", 3])
+def test_a_scenario_that_loadgen_does_not_have_is_never_passed(tmp_path, said):
+    run = MadeRun(LLAMA3_1_8B, LLAMA3_1_8B.scenario("Offline"), "performance", V6_1)
+    run.entries["effective_scenario"] = said
+    write_run(tmp_path / "Offline", run)
+    assert failed(tmp_path) == {"Offline": ["scenarios_known"]}
+
+
+def test_loose_logs_are_open_by_a_folder_that_was_given(tmp_path):
+    folder = tmp_path / "open" / "run"
+    judge_as(folder, LLAMA3_1_8B, "Offline", rouge1=10)
+    assert failed(tmp_path / "open") == failed(tmp_path) == {}
+
+
+@pytest.mark.parametrize(
+    ("row", "scenario"),
+    [
+        (LLAMA3_1_8B_EDGE, "Offline"),
+        (LLAMA3_1_8B, "Offline"),
+        (LLAMA3_1_8B, "Interactive"),
+    ],
+)
+def test_accuracy_is_taken_from_the_same_benchmark_and_scenario(tmp_path, row, scenario):
+    def status() -> str:
+        (one,) = [v for j in judge_folder(tmp_path) for v in j.verdicts if v.rule == ACCURACY_TOO]
+        return one.status
+
+    other = write_loose(tmp_path, row, scenario)
+    shutil.rmtree(other / "perf")
+    server = LLAMA3_1_8B.scenario("Server")
+    write_run(other / "dc_perf", MadeRun(LLAMA3_1_8B, server, "performance", V6_1))
+    assert status() == "not judged"
+    write_loose(tmp_path / "x", LLAMA3_1_8B, "Server")
+    (tmp_path / "x/somewhere/acc").rename(other / "dc_acc")
+    shutil.rmtree(tmp_path / "x")
+    assert status() == "passed"
+
+
+def test_a_smoke_result_of_this_suite_is_judged_as_smoke(tmp_path):
+    run = MadeRun(LLAMA3_1_8B, LLAMA3_1_8B.scenario("Offline"), "performance", V6_1)
+    run.entries["effective_min_duration_ms"] = 10_000
+    write_run(tmp_path / "Performance", run)
+    meta = {
+        "benchmark": "llama3.1-8b",
+        "scenario": "Offline",
+        "profile": "smoke",
+        "round": "v6.1",
+        "model": EMBEDDED.model,
+        "dataset": EMBEDDED.dataset,
+    }
+    (tmp_path / "summary.json").write_text(json.dumps({"meta": meta}))
+    (judged,) = judge_folder(tmp_path)
+    assert judged.failed_rules == []
+    assert [v.rule for v in judged.verdicts if v.status == "shortened"] == ["min_duration"]
+
+
+def write_own_result(root: Path) -> Path:
+    """A smoke result of this suite in Server with --repeat 2 and a search for the highest rate."""
+    folder = root / "20261120-101500-datacenter-server"
+    row = replace(LLAMA3_1_8B, samples=84)
+    folders = ("Accuracy", "Performance", "Performance/repeat_2", "Compliance/TEST06", "PeakQps/01")
+    modes: tuple[Mode, ...] = ("accuracy", "performance", "performance", "test06", "performance")
+    for name, mode in zip(folders, modes, strict=True):
+        run = MadeRun(row, row.scenario("Server"), mode, V6_1)
+        if name == "PeakQps/01":
+            run.entries["result_validity"] = "INVALID"
+        write_run(folder / name, run)
+        if mode != "performance":
+            (folder / name / ACCURACY).write_text(run.accuracy_json)
+    scores = {one.name: one.value for one in EMBEDDED.reference.expected}
+    scores["gen_num"] = EMBEDDED.reference.answers
+    (folder / f"Accuracy/{EMBEDDED.scorer.name}.json").write_text(json.dumps(scores))
+    meta = {
+        "benchmark": "llama3.1-8b",
+        "scenario": "Server",
+        "profile": "smoke",
+        "round": "v6.1",
+        "model": EMBEDDED.model,
+        "dataset": EMBEDDED.dataset,
+    }
+    (folder / "summary.json").write_text(json.dumps({"meta": meta}))
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("given", "modes", "accuracy"),
+    [
+        (".", ["accuracy", "test06", "performance", "performance"], "passed"),
+        ("*", ["accuracy", "test06", "performance", "performance"], "passed"),
+        ("*/Performance", ["performance", "performance"], "not judged"),
+        ("*/Compliance", ["test06"], None),
+    ],
+)
+def test_every_run_of_an_own_result_is_judged_by_its_summary(tmp_path, given, modes, accuracy):
+    write_own_result(tmp_path)
+    (root,) = tmp_path.glob(given) if given != "." else (tmp_path,)
+    judged = judge_folder(root)
+    assert [set(j.modes) for j in judged] == [{mode} for mode in modes]
+    assert [(j.category, j.scenario) for j in judged] == [("datacenter", "Server")] * len(modes)
+    assert [j.failed_rules for j in judged] == [[]] * len(modes)
+    counted = [v.status for j in judged for v in j.verdicts if v.rule == ACCURACY_TOO]
+    assert counted == [accuracy] * modes.count("performance")
+
+
+def test_a_summary_far_above_says_nothing_of_a_run(tmp_path):
+    folder = write_own_result(tmp_path)
+    (folder / "x/y").mkdir(parents=True)
+    (folder / "Compliance/TEST06").rename(folder / "x/y/z")
+    assert failed(folder) == {"x-y-z": ["benchmark_known"]}
+    assert failed(folder / "x/y/z") == {"z": ["benchmark_known"]}
+
+
+def test_trial_runs_of_a_search_are_judged_only_where_they_were_asked_for(tmp_path):
+    folder = write_own_result(tmp_path)
+    (judged,) = judge_folder(folder / "PeakQps")
+    assert (judged.scenario, judged.failed_rules) == ("Server", ["result_valid"])
+    (folder / "summary.json").rename(tmp_path / "summary.json")
+    assert any("PeakQps" in name for name in by_name(folder))
+
+
+def test_an_audit_run_is_known_by_its_seed(tmp_path):
+    run = MadeRun(LLAMA3_1_8B, LLAMA3_1_8B.scenario("Server"), "test06", V6_1)
+    write_run(tmp_path / "x", run)
+    (tmp_path / "x" / ACCURACY).write_text(run.accuracy_json)
+    (judged,) = judge_folder(tmp_path)
+    assert {v.rule.partition("_")[0] for v in judged.verdicts} == {"test06"}
+    assert judged.failed_rules == []
+
+
+def test_logs_are_found_and_hidden_folders_are_not(tmp_path):
+    assert not holds_logs(tmp_path)
+    (tmp_path / ".git").mkdir()
+    (tmp_path / ".git" / DETAIL).write_text(line("a", 1))
+    assert not holds_logs(tmp_path)
+    assert find_runs(tmp_path).loose == ()
+
+
+def test_judging_loads_no_engine(submission, tmp_path):
+    code = (
+        "import sys, pathlib\n"
+        "from mlperf_suite.judging.judge import judge_folder\n"
+        f"assert judge_folder(pathlib.Path({str(tmp_path)!r}))\n"
+        "heavy = {'vllm', 'torch', 'transformers', 'mlperf_loadgen', 'datasets'}\n"
+        "assert not heavy & set(sys.modules), heavy & set(sys.modules)\n"
+    )
+    subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=True, timeout=60)

@@ -1,0 +1,140 @@
+"""Judging submissions in both layouts: what is right."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from meta_tests.judging.trees import (
+    RESULT,
+    ROOT,
+    V5_1,
+    V6_0,
+    V6_1,
+    by_name,
+    failed,
+    found,
+)
+from meta_tests.made_runs import MadeRun, write_run, write_submission
+from mlperf_suite.benchmarks.llama2_70b import LLAMA2_70B_99, LLAMA2_70B_99_9
+from mlperf_suite.benchmarks.llama3_1_8b import LLAMA3_1_8B
+from mlperf_suite.benchmarks.registry import BENCHMARKS
+from mlperf_suite.benchmarks.rounds import ROUNDS
+from mlperf_suite.compliance.submission_rules import BENCHMARK_RULES, RESULT_RULES
+from mlperf_suite.judging.judge import judge_folder
+
+REAL = ROOT.parent / "shared" / "data" / "submissions"
+
+
+@pytest.mark.parametrize("round_", ROUNDS.values(), ids=lambda r: r.name)
+@pytest.mark.parametrize("row", BENCHMARKS.values(), ids=lambda row: row.id)
+def test_a_submission_that_obeys_every_rule_fails_none(tmp_path, row, round_):
+    write_submission(tmp_path, row, round_)
+    wrong = failed(tmp_path)
+    if round_.name in row.rounds:
+        assert wrong == {}
+    else:
+        assert list(wrong.values()) == [["benchmark_of_round"]]
+    assert {j.round.name for j in judge_folder(tmp_path)} == {round_.name}
+
+
+def test_an_open_submission_needs_no_gate_and_no_scenario(tmp_path):
+    write_submission(tmp_path, LLAMA3_1_8B, V6_1, division="open", scenarios=("Server",))
+    txt = tmp_path / "open/Someone" / RESULT / "accuracy/accuracy.txt"
+    txt.write_text(re.sub(r"'rouge1': [\d.]+", "'rouge1': 1.0", txt.read_text()))
+    assert failed(tmp_path) == {}
+    assert set(by_name(tmp_path)) == {
+        "open-Someone-box-llama3.1-8b",
+        "open-Someone-box-llama3.1-8b-Server",
+    }
+
+
+def test_every_rule_of_a_submission_is_judged(submission, tmp_path):
+    rules = {v.rule for j in judge_folder(tmp_path) for v in j.verdicts}
+    assert {check.__name__ for check in (*RESULT_RULES, *BENCHMARK_RULES)} <= rules
+
+
+def test_an_open_submission_may_have_its_own_names(tmp_path):
+    write_submission(tmp_path, LLAMA3_1_8B, V6_1, division="open", name="my-llama")
+    mapping = tmp_path / "open/Someone/model_mapping.json"
+    assert list(failed(tmp_path).values()) == [["benchmark_known"]]
+    mapping.write_text(json.dumps({"my-llama": "llama3.1-8b", "other": 3}))
+    assert failed(tmp_path) == {}
+
+
+def test_the_loadgen_key_and_any_case_of_a_scenario_are_taken(tmp_path):
+    submission = write_submission(tmp_path, LLAMA3_1_8B, V6_1, name="llama3_1-8b")
+    folder = submission / "results/box/llama3_1-8b"
+    for name in ("Offline", "Server", "Interactive"):
+        (folder / name).rename(folder / name.lower())
+    assert failed(tmp_path) == {}
+
+
+def test_any_folder_of_a_submission_may_be_given(submission, tmp_path):
+    assert len(judge_folder(tmp_path / "closed")) == 4
+    assert len(judge_folder(submission)) == 4
+    one = {j.name: j for j in judge_folder(submission / RESULT)}
+    assert set(one) == {"Someone-box-llama3.1-8b", "Someone-box-llama3.1-8b-Server"}
+    assert all(not j.failed_rules for j in one.values())
+
+
+def test_another_round_may_be_asked_for(submission, tmp_path):
+    for name, rules in failed(tmp_path, V6_0).items():
+        assert rules == ["seeds"], name
+    wanted = failed(tmp_path, V5_1)
+    assert all(rules == ["layout", "seeds"] for rules in wanted.values())
+
+
+def test_a_submission_belongs_to_the_round_of_most_of_its_results(submission, tmp_path):
+    run = MadeRun(LLAMA3_1_8B, LLAMA3_1_8B.scenario("Server"), "performance", V5_1)
+    write_run(submission / RESULT / "performance/run_1", run)
+    assert failed(tmp_path) == {"Someone-box-llama3.1-8b-Server": ["seeds"]}
+    (line_,) = [x for x in found(tmp_path, "seeds") if "failed" in x]
+    assert "the seeds of v5.1" in line_
+
+
+@pytest.mark.parametrize(
+    ("row", "rouge1", "low", "high"),
+    [
+        (LLAMA3_1_8B, 38.5, [], ["accuracy_rouge1", "accuracy_passed"]),
+        (LLAMA3_1_8B, 38.75, [], []),
+        (LLAMA2_70B_99, 44.3, [], ["accuracy_rouge1", "accuracy_passed"]),
+        (LLAMA2_70B_99_9, 44.3, *[["accuracy_rouge1", "accuracy_passed"]] * 2),
+    ],
+)
+def test_high_accuracy_only_makes_a_gate_stricter(tmp_path, row, rouge1, low, high):
+    write_submission(tmp_path, row, V6_0, scenarios=("Offline", "Server"))
+    folder = Path("closed/Someone/results/box") / row.id / "Server/accuracy"
+    txt = tmp_path / folder / "accuracy.txt"
+    txt.write_text(re.sub(r"'rouge1': [\d.]+", f"'rouge1': {rouge1}", txt.read_text()))
+    for high_accuracy, rules in ((False, low), (True, high)):
+        judged = judge_folder(tmp_path, high_accuracy=high_accuracy)
+        assert [rule for one in judged for rule in one.failed_rules] == rules
+
+
+@pytest.mark.skipif(not REAL.is_dir(), reason="no real submissions beside the repository")
+def test_real_logs_pass_every_rule_about_logs():
+    judged = judge_folder(REAL)
+    assert {j.round.name for j in judged} == {"v5.1"}
+    runs = [j for j in judged if j.scenario]
+    assert len(runs) == 4
+    for one in runs:
+        # The files are a part of a sample tree: v5.1's logs, laid out as v6 wants them.
+        assert one.failed_rules == ["layout", "required_files"], one.name
+
+
+@pytest.mark.skipif(not REAL.is_dir(), reason="no real submissions beside the repository")
+@pytest.mark.parametrize("key", ["result_validity", "early_stopping_met", "num_errors"])
+def test_a_line_taken_out_of_a_real_log_is_missed(tmp_path, key):
+    for log in REAL.rglob("run_1/mlperf_log_detail.txt"):
+        target = tmp_path / log.relative_to(REAL)
+        target.parent.mkdir(parents=True)
+        lines = log.read_text().splitlines()
+        target.write_text("\n".join(x for x in lines if f'"key": "{key}"' not in x))
+    rules = {"result_validity": "result_valid", "num_errors": "log_is_whole"}
+    for one in judge_folder(tmp_path):
+        if one.scenario and not (key == "early_stopping_met" and one.scenario == "Offline"):
+            assert rules.get(key, "early_stopping") in one.failed_rules

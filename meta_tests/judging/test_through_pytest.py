@@ -1,0 +1,79 @@
+"""Judging folders by `pytest --logs`."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+
+import pytest
+
+from meta_tests.judging.trees import (
+    RESULT,
+    ROOT,
+)
+from meta_tests.made_runs import MadeRun, write_run
+from mlperf_suite.benchmarks.llama3_1_8b import LLAMA3_1_8B
+from mlperf_suite.loadgen.logs import DETAIL
+
+
+def pytest_run(*arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", *arguments],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )
+
+
+def test_each_rule_of_each_run_is_a_test_of_its_name(submission, tmp_path):
+    log = submission / RESULT / "performance/run_1" / DETAIL
+    log.write_text(log.read_text().replace("600000", "60000"))
+    done = pytest_run("-m", "compliance", f"--logs={tmp_path}", "-q", "-rfs")
+    name = "Someone-box-llama3.1-8b-Server"
+    assert done.returncode == 1
+    assert f"FAILED tests/compliance/test_logs.py::test_rule[{name}-min_duration]" in done.stdout
+    assert "found 60,000 ms, required at least 600,000 ms" in done.stdout
+    assert f"{name} v6.1:" in done.stdout
+    assert "1 failed" in done.stdout
+
+
+@pytest.mark.parametrize("option", [(), ("--high-accuracy",)])
+def test_the_high_gate_is_asked_for_by_its_option(submission, tmp_path, option):
+    txt = submission / RESULT / "accuracy/accuracy.txt"
+    txt.write_text(txt.read_text().replace("38.7792", "38.5"))
+    done = pytest_run("-m", "compliance", f"--logs={tmp_path}", "-q", *option)
+    wrong = set(re.findall(r"FAILED .*-(accuracy_\w+)\]", done.stdout))
+    assert wrong == ({"accuracy_rouge1", "accuracy_passed"} if option else set())
+    assert done.returncode == (1 if option else 0)
+
+
+def test_a_marker_picks_from_the_logs(submission, tmp_path):
+    done = pytest_run("-m", "server and performance", f"--logs={tmp_path}", "--collect-only", "-q")
+    tests = [t for t in done.stdout.splitlines() if "::" in t]
+    assert tests and all("-Server-" in t for t in tests)
+
+
+@pytest.mark.parametrize(
+    ("folder", "said"),
+    [
+        ("nowhere", "no such folder"),
+        ("empty", "no LoadGen log"),
+        ("searched", "only trial runs of a search"),
+    ],
+)
+def test_a_folder_without_logs_is_a_usage_error(tmp_path, folder, said):
+    (tmp_path / "empty").mkdir()
+    run = MadeRun(LLAMA3_1_8B, LLAMA3_1_8B.scenario("Server"), "performance")
+    write_run(tmp_path / "searched/PeakQps/01", run)
+    (tmp_path / "searched/summary.json").write_text("{}")
+    done = pytest_run(f"--logs={tmp_path / folder}")
+    assert done.returncode == 4
+    assert f"--logs {tmp_path / folder}: {said}" in done.stderr
+
+
+def test_without_logs_there_is_no_test_of_them():
+    done = pytest_run("tests/compliance", "--collect-only", "-q")
+    assert "test_logs" not in done.stdout

@@ -1,0 +1,27 @@
+"""What is said of the runs under a folder."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from mlperf_suite.benchmarks.rounds import ROUNDS
+from mlperf_suite.judging.judge import Judged, judge_folder
+
+ROOT = Path(__file__).resolve().parents[2]
+V5_1, V6_0, V6_1 = ROUNDS["v5.1"], ROUNDS["v6.0"], ROUNDS["v6.1"]
+RESULT = Path("results/box/llama3.1-8b/Server")
+"""A result of the submissions that `write_submission` writes."""
+ACCURACY_TOO = "accuracy_passed"
+
+
+def failed(root: Path, round_=None) -> dict[str, list[str]]:
+    """The rules that failed, by what was judged."""
+    return {j.name: j.failed_rules for j in judge_folder(root, round_) if j.failed_rules}
+
+
+def found(root: Path, rule: str) -> list[str]:
+    return [v.line for j in judge_folder(root) for v in j.verdicts if v.rule == rule]
+
+
+def by_name(root: Path) -> dict[str, Judged]:
+    return {j.name: j for j in judge_folder(root)}

@@ -1,0 +1,109 @@
+"""The suite's options are there in its own folder, and in no other pytest session."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from meta_tests.conftest import ROOT
+
+NAME = "mlperf-suite-own-folder"
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+
+
+@pytest.fixture
+def installed(tmp_path: Path) -> dict[str, str]:
+    """The environment of a process that has the suite installed as pyproject.toml says."""
+    packages = tmp_path / "packages"
+    information = packages / "mlperf_suite_as_told-1.dist-info"
+    information.mkdir(parents=True)
+    (information / "METADATA").write_text("Name: mlperf-suite-as-told\nVersion: 1\n")
+    points = PROJECT["entry-points"]["pytest11"]
+    lines = [f"{name} = {module}" for name, module in points.items()]
+    (information / "entry_points.txt").write_text("\n".join(["[pytest11]", *lines]))
+    told = os.environ | {
+        "PYTHONPATH": os.pathsep.join([str(packages), str(ROOT)]),
+        # Whatever this environment has installed beside.
+        "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",
+        "PYTEST_ADDOPTS": "",
+    }
+    return {name: value for name, value in told.items() if name != "PYTEST_PLUGINS"}
+
+
+def pytest_in(folder: Path, environment: dict[str, str], *arguments: str) -> str:
+    """What pytest says that is started there, with nothing installed but the suite."""
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-p", NAME, *arguments],
+        cwd=folder,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    return done.stdout + done.stderr
+
+
+def test_there_is_one_entry_point() -> None:
+    assert PROJECT["entry-points"]["pytest11"] == {NAME: "mlperf_suite.plugin.own_folder"}
+
+
+def test_elsewhere_no_option_is_added_and_nothing_of_the_suite_is_loaded(
+    tmp_path: Path, installed: dict[str, str]
+) -> None:
+    folder = tmp_path / "elsewhere"
+    folder.mkdir()
+    shown = pytest_in(folder, installed, "--help")
+    assert "--collect-only" in shown
+    ours = ("--scenario", "--mode", "--model", "--logs", "MLPerf")
+    assert [name for name in ours if name in shown] == []
+    (folder / "test_loaded.py").write_text(
+        "import sys\n\n\n"
+        "def test_loaded(pytestconfig):\n"
+        f"    assert pytestconfig.pluginmanager.has_plugin({NAME!r})\n"
+        "    ours = {name for name in sys.modules if name.startswith('mlperf_suite')}\n"
+        "    package, plugin = 'mlperf_suite', 'mlperf_suite.plugin'\n"
+        "    assert ours == {package, plugin, f'{plugin}.own_folder'}\n"
+    )
+    assert "1 passed" in pytest_in(folder, installed, "-q")
+
+
+@pytest.mark.parametrize("option", ["--model", "--results-dir", "--baseline"])
+def test_an_option_may_name_a_folder_elsewhere(
+    tmp_path: Path, installed: dict[str, str], option: str
+) -> None:
+    """pytest would look for its ini file and conftest there, and not know the option."""
+    folder = tmp_path / "data"
+    folder.mkdir()
+    (folder / "pytest.ini").write_text("[pytest]\naddopts = --no-such-option\n")
+    shown = pytest_in(ROOT, installed, option, str(folder), "-m", "offline", "--collect-only")
+    if option == "--baseline":
+        assert f"ERROR: --baseline {folder}: summary.json: No such file" in shown
+        return
+    assert "no-such-option" not in shown
+    assert f"rootdir: {ROOT}" in shown
+    assert "test_offline.py" in shown and "error" not in shown.lower()
+
+
+def test_in_the_own_folder_the_plugin_is_registered_once(
+    tmp_path: Path, installed: dict[str, str]
+) -> None:
+    shown = pytest_in(ROOT, installed, "--trace-config", "--collect-only", "-q", "-m", "mmlu")
+    registered = [
+        line.split(":", 1)[0].split()[-1]
+        for line in shown.splitlines()
+        if line.startswith("    mlperf_suite.plugin")
+    ]
+    assert "mlperf_suite.plugin.options" in registered
+    assert len(registered) == len(set(registered))
+
+
+def test_another_ini_that_is_named_is_kept(tmp_path: Path, installed: dict[str, str]) -> None:
+    ini = tmp_path / "other.ini"
+    ini.write_text("[pytest]\nmarkers =\n    only_here: a marker of this file\n")
+    assert "only_here" in pytest_in(ROOT, installed, "-c", str(ini), "--markers")

@@ -1,0 +1,161 @@
+"""What a result's summary and its scorer's file say, whatever the scorer is."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from mlperf_suite.benchmarks.definition import ReferenceAccuracy, at_least, within
+from mlperf_suite.benchmarks.llama3_1_8b import LLAMA3_1_8B
+from mlperf_suite.compliance.verdict import Verdict
+from mlperf_suite.loadgen.load_plan import Mode
+from mlperf_suite.results.record import (
+    About,
+    Result,
+    RunKey,
+    RunRecord,
+    Search,
+    accuracy_figures,
+    scorer_json,
+    summary_of,
+)
+from mlperf_suite.results.run_folder import RunFolder
+from mlperf_suite.results.schema import (
+    PeakFigures,
+    PerformanceFigures,
+    PlanRow,
+    WarmUpFigures,
+)
+from mlperf_suite.scorers.protocol import Score, Scores
+
+STARTED = datetime(2026, 11, 20, 10, 15, tzinfo=UTC)
+PASSED, FAILED = (Verdict("seeds", s, "a", "b") for s in ("passed", "failed"))
+ABOUT = About(
+    "m",
+    "d",
+    84,
+    128,
+    "v6.1",
+    "smoke",
+    "a label",
+    samples_why="as many as ten seconds take",
+    node_name="node",
+    system={"cpu": "a"},
+    plan=(PlanRow("loading the engine", 30.0, 21.7), PlanRow("accuracy")),
+)
+ROUGE = Scores(
+    (
+        Score("rouge1", 39.0, "%"),
+        Score("rougeL", 25.0, "%"),
+        Score("gen_len", 1000, "characters"),
+        Score("gen_num", 84, "answers"),
+    ),
+    {"rouge1": (38.0, 40.0)},
+)
+REFERENCE = ReferenceAccuracy(
+    (at_least("rouge1", 40.0), at_least("rougeL", 24.0), within("gen_len", "characters", 1100)),
+    84,
+    "a source",
+)
+
+
+@pytest.fixture
+def result(tmp_path: Path) -> Result:
+    folder = RunFolder(tmp_path, LLAMA3_1_8B.id, "Server", STARTED)
+    return Result(LLAMA3_1_8B, LLAMA3_1_8B.scenario("Server"), folder, STARTED)
+
+
+def test_a_key_says_which_run_it_is() -> None:
+    assert str(RunKey("llama3.1-8b", "Offline", "accuracy")) == "llama3.1-8b Offline accuracy"
+
+
+def test_a_summary_says_what_was_run_and_what_came_of_it(result: Result) -> None:
+    warm_up = WarmUpFigures(12, 1416, 4.1, "at 3 queries/s")
+    figures = accuracy_figures(ROUGE, REFERENCE, False, 84, True)
+    result.runs["accuracy"] = RunRecord([PASSED], figures, rate=2.5, warm_up=warm_up)
+    result.runs["performance"] = RunRecord([FAILED], PerformanceFigures(qps=3.0, valid=True))
+    (result.folder.path / "Accuracy").mkdir()
+    (result.folder.path / "Accuracy" / "mlperf_log_detail.txt").touch()
+    summary = summary_of(result, ABOUT, {"accuracy", "performance"})
+    meta = summary.meta
+    assert (meta.kind, meta.category) == (("llama3.1-8b", "Server"), "datacenter")
+    assert (meta.samples, meta.samples_why) == (84, "as many as ten seconds take")
+    assert (meta.started, meta.node_name) == ("2026-11-20T10:15:00+00:00", "node")
+    assert (meta.status, meta.reason) == ("invalid", None)
+    assert summary.run.accuracy == figures
+    assert summary.run.performance == PerformanceFigures(qps=3.0, valid=True)
+    assert summary.run.warm_up == {"accuracy": warm_up}
+    assert (summary.plan, summary.system) == (ABOUT.plan, {"cpu": "a"})
+    assert summary.verdicts == (PASSED, FAILED)
+    assert summary.logs == ("Accuracy/mlperf_log_detail.txt",)
+
+
+def _status(result: Result, *planned: Mode) -> tuple[str, str | None]:
+    meta = summary_of(result, ABOUT, set(planned)).meta
+    return meta.status, meta.reason
+
+
+def test_a_results_status(result: Result) -> None:
+    assert _status(result) == ("running", None)
+    result.runs["accuracy"] = RunRecord([PASSED])
+    assert _status(result, "accuracy") == ("complete", None)
+    assert _status(result, "accuracy", "performance") == ("running", None)
+    result.search = Search()
+    assert _status(result) == ("running", None)
+    result.search.found = PeakFigures(None, False, 3)
+    assert _status(result) == ("invalid", None)
+    result.search.found = PeakFigures(3.5, True, 3)
+    assert _status(result) == ("complete", None)
+    result.cut_short = "the session ended"
+    assert _status(result) == ("failed", "the session ended")
+    result.search.failure = "a rate died"
+    assert _status(result) == ("failed", "a rate died")
+    result.runs["performance"] = RunRecord(failure="the engine died")
+    assert _status(result) == ("failed", "the engine died")
+
+
+def test_a_score_has_the_range_that_passes() -> None:
+    plain, strict = (accuracy_figures(ROUGE, REFERENCE, high, 84, True) for high in (False, True))
+    first = plain.score("rouge1")
+    assert first is not None
+    assert (first.low, first.high, first.reference) == (39.6, None, 40.0)
+    assert first.standard_error == 1.0
+    stricter = strict.score("rouge1")
+    assert stricter is not None
+    assert stricter.low == 39.96
+    length = plain.score("gen_len")
+    assert length is not None
+    assert (length.low, length.high, length.unit) == (990.0, 1210.0, "characters")
+    unknown = accuracy_figures(ROUGE, None, False, 84, None)
+    assert {(s.low, s.high, s.reference) for s in unknown.scores} == {(None, None, None)}
+
+
+def test_rouges_file_has_the_names_that_it_always_had() -> None:
+    content = scorer_json(ROUGE, REFERENCE, False)
+    assert content == {
+        "rouge1": 39.0,
+        "rougeL": 25.0,
+        "baseline": {"rouge1": 40.0, "rougeL": 24.0},
+        "baseline_gen_len": 1100,
+        "baseline_source": "a source",
+        "gate_multiplier": 0.99,
+        "threshold_rouge1": 39.6,
+        "threshold_rougeL": 23.76,
+        "run_gen_len": 1000,
+        "run_gen_num": 84,
+    }
+    assert scorer_json(ROUGE, REFERENCE, True)["gate_multiplier"] == 0.999
+    unknown = scorer_json(ROUGE, None, False)
+    assert {*content} <= {*unknown}
+    for name in ("baseline", "gate_multiplier", "threshold_rouge1", "baseline_source"):
+        assert unknown[name] is None
+
+
+def test_another_scorers_file_has_its_own_names() -> None:
+    scores = Scores((Score("exact_match", 81.0, "%"), Score("f1", 90.0, "%")))
+    reference = ReferenceAccuracy((at_least("exact_match", 80.0), at_least("f1", 90, 0.9)), 8, "x")
+    content = scorer_json(scores, reference, False)
+    assert (content["threshold_exact_match"], content["threshold_f1"]) == (79.2, 81.0)
+    assert content["gate_multiplier"] == {"exact_match": 0.99, "f1": 0.9}

@@ -1,0 +1,83 @@
+"""A run's folder: its name, and which older ones it takes the place of."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from mlperf_suite.results.run_folder import RunFolder, read_config, read_summary, run_folders
+
+NOW = datetime(2026, 11, 20, 10, 15, tzinfo=UTC)
+KINDS = (
+    "llama3.1-8b-offline",
+    "llama3.1-8b-edge-offline",
+    "llama3.1-8b-interactive",
+    "llama2-70b-99.9-offline",
+    "mmlu",
+)
+OLDER_NAMES = ("datacenter-offline", "edge-offline", "edge-singlestream", "datacenter-server-2")
+
+
+def test_a_folder_is_called_by_its_time_benchmark_and_scenario(tmp_path: Path) -> None:
+    one, two = (RunFolder(tmp_path, "llama3.1-8b", "Offline", NOW) for _ in range(2))
+    assert one.path.name == "20261120-101500-llama3.1-8b-offline"
+    assert two.path.name == "20261120-101500-llama3.1-8b-offline-2"
+    mmlu = RunFolder(tmp_path, "mmlu", None, NOW)
+    assert (mmlu.kind, mmlu.path.name) == ("mmlu", "20261120-101500-mmlu")
+    assert set(run_folders(tmp_path)) == {one.path, two.path, mmlu.path}
+
+
+def test_folders_of_every_age_are_runs_and_others_are_not(tmp_path: Path) -> None:
+    runs = [tmp_path / f"20261120-101500-{kind}" for kind in (*KINDS, *OLDER_NAMES)]
+    others = [
+        *("notes", "20261120-my-notes", "20261120-101500", "20261120-101500-my-notes"),
+        "20261120-101500-offline-copy",
+    ]
+    for path in (*runs, *(tmp_path / name for name in others)):
+        path.mkdir()
+    assert set(run_folders(tmp_path)) == set(runs)
+
+
+@pytest.mark.parametrize(
+    ("kept", "dropped"),
+    [
+        ("llama3.1-8b-offline", {"llama3.1-8b-offline", "datacenter-offline"}),
+        ("llama3.1-8b-edge-offline", {"llama3.1-8b-edge-offline", "edge-offline"}),
+        ("mmlu", {"mmlu"}),
+    ],
+)
+def test_only_runs_of_exactly_this_kind_are_dropped(
+    tmp_path: Path, kept: str, dropped: set[str]
+) -> None:
+    for kind in (*KINDS, *OLDER_NAMES):
+        (tmp_path / f"20261119-101500-{kind}").mkdir()
+    benchmark, _, scenario = kept.rpartition("-")
+    folder = RunFolder(tmp_path, benchmark or kept, scenario if benchmark else None, NOW)
+    assert folder.kind == kept
+    folder.drop_older()
+    left = {path.name.split("-", 2)[2] for path in run_folders(tmp_path)}
+    assert {*KINDS, *OLDER_NAMES} - left == dropped - {kept}
+    assert len(run_folders(tmp_path)) == len({*KINDS, *OLDER_NAMES} - dropped) + 1
+
+
+def test_a_baseline_and_a_run_that_goes_on_are_not_dropped(tmp_path: Path) -> None:
+    old = [RunFolder(tmp_path, "mmlu", None, NOW) for _ in range(4)]
+    old[1].write("summary.json", {"meta": {"status": "running"}})
+    old[2].write("summary.json", {"meta": {"status": "complete"}})
+    newest = RunFolder(tmp_path, "mmlu", None, NOW.replace(hour=11))
+    newest.drop_older([old[0].path])
+    assert set(run_folders(tmp_path)) == {old[0].path, old[1].path, newest.path}
+
+
+@pytest.mark.parametrize("text", ["", "[]", "null", "nonsense", "[" * 100_000])
+def test_a_file_that_cannot_be_read_is_none(tmp_path: Path, text: str) -> None:
+    for name in ("summary.json", "config.json"):
+        (tmp_path / name).write_text(text)
+    assert (read_summary(tmp_path), read_config(tmp_path)) == (None, None)
+    (tmp_path / "summary.json").write_text(json.dumps({"meta": {"model": "m"}}))
+    summary = read_summary(tmp_path)
+    assert summary is not None
+    assert summary.meta.model == "m"

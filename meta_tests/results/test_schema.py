@@ -1,0 +1,208 @@
+"""summary.json's schema: what is written is read again, older versions become the newest, and
+nothing that a file may hold stops a reader."""
+
+from __future__ import annotations
+
+import copy
+import json
+import subprocess
+import sys
+import types
+from dataclasses import fields, is_dataclass, replace
+from pathlib import Path
+from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mlperf_suite.compliance.verdict import Verdict
+from mlperf_suite.results.schema import (
+    SCHEMA_VERSION,
+    AccuracyFigures,
+    Config,
+    Meta,
+    ScoreFigures,
+    Summary,
+)
+
+OLD = json.loads((Path(__file__).parent.parent / "data/summary_v1/summary.json").read_text())
+_LEAF = st.none() | st.booleans() | st.integers() | st.text(max_size=5)
+JSON = st.recursive(
+    _LEAF | st.floats(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner),
+    max_leaves=6,
+)
+_SIMPLE = {
+    str: st.text(max_size=5),
+    bool: st.booleans(),
+    int: st.integers(),
+    float: st.floats(allow_nan=False, allow_infinity=False),
+    Any: _LEAF,
+}
+
+
+def _values(hint: Any) -> st.SearchStrategy[Any]:
+    """Every value that a field of this type may have."""
+    origin, arguments = get_origin(hint), get_args(hint)
+    if origin in (Union, types.UnionType):
+        return st.one_of([st.none() if one is type(None) else _values(one) for one in arguments])
+    if origin is tuple:
+        return st.lists(_values(arguments[0]), max_size=2).map(tuple)
+    if origin is dict:
+        return st.dictionaries(st.text(max_size=5), _values(arguments[1]), max_size=2)
+    if origin is Literal:
+        return st.sampled_from(arguments)
+    if is_dataclass(hint):
+        hints = get_type_hints(hint)
+        return st.builds(hint, **{one.name: _values(hints[one.name]) for one in fields(hint)})
+    return _SIMPLE[hint]
+
+
+@given(_values(Summary))
+def test_every_field_that_is_written_is_read_again(summary: Summary) -> None:
+    newest = replace(summary, schema_version=SCHEMA_VERSION)
+    content = json.loads(json.dumps(newest.as_json()))
+    assert list(content) == [one.name for one in fields(Summary)]
+    assert Summary.read(content) == newest
+
+
+def test_the_names_that_users_read_are_those_of_earlier_versions() -> None:
+    """Every name of version 1 stays where it was; test06 had no figures."""
+    content = Summary.read(OLD).as_json()
+    assert content["schema_version"] == SCHEMA_VERSION == 5
+    for name in ("system", "verdicts", "logs", "plots"):
+        assert content[name] == OLD[name]
+    assert OLD["meta"].items() <= content["meta"].items()
+    for mode in ("accuracy", "performance"):
+        assert OLD["run"][mode].items() <= content["run"][mode].items()
+    assert isinstance(content["run"]["accuracy"]["run_gen_len"], int)
+
+
+# Older versions
+
+
+def test_scores_of_the_first_version_become_neutral_ones() -> None:
+    accuracy = Summary.read(OLD).run.accuracy
+    assert accuracy is not None
+    assert [(s.name, s.value, s.unit) for s in accuracy.scores] == [
+        ("rouge1", 39.3402, "%"),
+        ("rouge2", 22.5126, "%"),
+        ("rougeL", 31.7972, "%"),
+        ("rougeLsum", 36.8943, "%"),
+        ("gen_len", 41441, "characters"),
+        ("gen_num", 84, "answers"),
+    ]
+    assert (accuracy.passed, accuracy.total_samples) == (True, 84)
+
+
+@pytest.mark.parametrize("version", [2, 3, 4, None])
+def test_standard_errors_of_later_versions_go_to_their_scores(version: int | None) -> None:
+    old = copy.deepcopy(OLD)
+    old["schema_version"] = version
+    old["run"]["accuracy"]["standard_error"] = {"rouge1": 2.5}
+    accuracy = Summary.read(old).run.accuracy
+    assert accuracy is not None
+    assert [s.standard_error for s in accuracy.scores[:2]] == [2.5, None]
+    assert accuracy.as_json()["standard_error"] == {"rouge1": 2.5}
+
+
+@pytest.mark.parametrize(
+    ("category", "expected"),
+    [("datacenter", "llama3.1-8b"), ("edge", "llama3.1-8b-edge"), ("else", None), (None, None)],
+)
+def test_a_run_that_names_a_category_alone_is_of_its_benchmark(
+    category: str | None, expected: str | None
+) -> None:
+    meta = Summary.read({"meta": {"category": category, "scenario": "Offline"}}).meta
+    assert meta.benchmark == expected
+    named = Summary.read({"meta": {"category": category, "benchmark": "another"}}).meta
+    assert named.benchmark == "another"
+
+
+def test_any_scorers_scores_are_written_and_read() -> None:
+    scores = (
+        ScoreFigures("exact_match", 81.25, "%", low=80.0, reference=82.0, standard_error=0.5),
+        ScoreFigures("tokens_per_sample", 294.45, "tokens", low=265.0, high=323.9),
+    )
+    figures = AccuracyFigures(total_samples=8, passed=True, scores=scores)
+    content = figures.as_json()
+    assert not {"rouge", "run_gen_len", "run_gen_num"} & set(content)
+    assert Summary.read({"run": {"accuracy": content}}).run.accuracy == figures
+
+
+# What is not as it should be
+
+
+@given(JSON)
+def test_no_content_stops_a_reader(content: Any) -> None:
+    for of in (content, dict.fromkeys([one.name for one in fields(Summary)], content)):
+        summary = Summary.read(of)
+        assert Summary.read(summary.as_json()) == summary
+        Config.read(of)
+    Config.read(dict.fromkeys([one.name for one in fields(Config)], content))
+
+
+def _places(content: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
+    """The path to each value within a JSON value."""
+    inner: Any = ()
+    if isinstance(content, dict):
+        inner = content.items()
+    elif isinstance(content, list):
+        inner = enumerate(content)
+    return [path, *(place for key, one in inner for place in _places(one, (*path, key)))]
+
+
+@given(st.sampled_from(_places(OLD)[1:]), JSON)
+def test_a_damaged_value_costs_no_more_than_itself(place: tuple[Any, ...], junk: Any) -> None:
+    damaged = copy.deepcopy(OLD)
+    part = damaged
+    for key in place[:-1]:
+        part = part[key]
+    part[place[-1]] = junk
+    found, whole = Summary.read(damaged), Summary.read(OLD)
+    for one in ("meta", "system", "run", "logs", "verdicts"):
+        if one != place[0]:
+            assert getattr(found, one) == getattr(whole, one)
+    if len(place) > 2 and place[:2] == ("run", "performance"):
+        assert found.run.accuracy == whole.run.accuracy
+        assert found.run.performance is not None
+
+
+@pytest.mark.parametrize(
+    ("performance", "expected"),
+    [
+        ({"tokens_per_sec": float("nan")}, None),
+        ({"tokens_per_sec": 10**400}, None),
+        ({"tokens_per_sec": True}, None),
+        ({"tokens_per_sec": "114.3"}, None),
+        ({"tokens_per_sec": 114}, 114.0),
+    ],
+)
+def test_a_figure_is_a_finite_number_or_none(performance: Any, expected: float | None) -> None:
+    found = Summary.read({"run": {"performance": performance}}).run.performance
+    assert found is not None
+    assert found.tokens_per_sec == expected
+
+
+def test_a_rules_word_is_never_lost() -> None:
+    content = {"verdicts": [{"rule": "seeds", "status": "sideways", "found": 7}, {}, 3]}
+    assert Summary.read(content).verdicts == (
+        Verdict("seeds", "not judged", "7", ""),
+        Verdict("", "not judged", "", ""),
+    )
+
+
+def test_what_a_run_does_not_say_is_unknown() -> None:
+    assert Summary.read({}).meta == Meta()
+    assert (Meta().status, Meta().kind, Meta().title) == ("unknown", ("", ""), "")
+
+
+def test_reading_a_summary_loads_nothing_heavy() -> None:
+    """Collection reads summaries, and must stay instant."""
+    code = (
+        "import sys, mlperf_suite.results.schema;"
+        "print([m for m in ('numpy', 'torch', 'transformers', 'jinja2') if m in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "[]\n"

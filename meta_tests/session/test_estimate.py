@@ -1,0 +1,71 @@
+"""The arithmetic of how long a step takes, on an engine of known speed."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mlperf_suite.benchmarks.llama3_1_8b import LLAMA3_1_8B, LLAMA3_1_8B_EDGE
+from mlperf_suite.engines.probe import Speed
+from mlperf_suite.session import estimate
+from mlperf_suite.session.estimate import Lengths
+
+OFFLINE, SERVER = LLAMA3_1_8B.scenario("Offline"), LLAMA3_1_8B.scenario("Server")
+STREAM = LLAMA3_1_8B_EDGE.scenario("SingleStream")
+LENGTHS = Lengths([400] * 84, 101)
+SPEED = Speed(prefill_s=0.0001, step_s=0.01, request_s=0.002)
+"""A sample of 84 at once takes 0.04 s of prefill and 0.2 s of decode; the steps 1 s in all."""
+AFTER = estimate._AFTER_RUN_S
+
+
+def seconds(scenario, mode, samples=84, **kwargs) -> float:
+    return (
+        estimate.run_s(scenario, mode, SPEED, LENGTHS, samples, **({"smoke": True} | kwargs))
+        - AFTER
+    )
+
+
+def test_offline_takes_its_samples_at_once() -> None:
+    assert seconds(OFFLINE, "accuracy") == pytest.approx(84 * 0.24 + 1)
+    assert seconds(OFFLINE, "accuracy", 42) == pytest.approx(42 * 0.24 + 1)
+
+
+def test_a_performance_run_lasts_its_least_duration() -> None:
+    linear = Speed(prefill_s=0.0001, step_s=0.0, request_s=0.002)
+    for smoke, least_s in ((True, 10), (False, 600)):
+        found = estimate.run_s(OFFLINE, "performance", linear, LENGTHS, 8, smoke=smoke)
+        assert least_s < found - AFTER < 1.3 * least_s
+
+
+def test_server_takes_as_long_as_its_queries_come() -> None:
+    one = SPEED.one_s(400, 101)
+    assert seconds(SERVER, "performance", server_qps=2.0) == pytest.approx(84 / 2 + one)
+    assert seconds(SERVER, "performance", 48, server_qps=2.0) == pytest.approx(96 / 2 + one)
+    assert seconds(SERVER, "performance", server_qps=20.0) == pytest.approx(420 / 20 + one)
+
+
+def test_single_stream_takes_one_after_another() -> None:
+    one = SPEED.one_s(400, 101)
+    assert seconds(STREAM, "accuracy", 22) == pytest.approx(22 * one)
+    assert seconds(STREAM, "performance", 22) == pytest.approx(66 * one)
+
+
+def test_an_audit_takes_its_queries() -> None:
+    assert seconds(OFFLINE, "test06") == pytest.approx(100 * 0.24 + 1)
+    assert seconds(OFFLINE, "test06", audit_queries=24) == pytest.approx(24 * 0.24 + 1)
+
+
+@given(st.integers(1, 84), st.sampled_from(["accuracy", "performance", "test06"]))
+def test_a_slower_engine_never_takes_less(samples: int, mode: str) -> None:
+    slow = Speed(SPEED.prefill_s * 3, SPEED.step_s * 3, SPEED.request_s * 3)
+    for scenario in (OFFLINE, SERVER, STREAM):
+        fast_s, slow_s = (
+            estimate.run_s(scenario, mode, speed, LENGTHS, samples, smoke=True)
+            for speed in (SPEED, slow)
+        )
+        assert math.isfinite(slow_s)
+        # Whole multiples of the samples: a slow engine may be sent one multiple less.
+        assert slow_s >= fast_s * 0.66

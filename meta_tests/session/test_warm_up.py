@@ -1,0 +1,106 @@
+"""The warm-up: what it sends, in which way, and that no sample comes out of a cache for it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mlperf_suite.benchmarks.definition import Generation
+from mlperf_suite.benchmarks.llama3_1_8b import LLAMA3_1_8B, LLAMA3_1_8B_EDGE
+from mlperf_suite.engines.protocol import Listener, Request
+from mlperf_suite.engines.stand_in import Delays, StandInEngine
+from mlperf_suite.errors import EngineError
+from mlperf_suite.session.warm_up import warm_up, warm_up_prompts, warm_up_requests
+
+OFFLINE, SERVER = LLAMA3_1_8B.scenario("Offline"), LLAMA3_1_8B.scenario("Server")
+STREAM = LLAMA3_1_8B_EDGE.scenario("SingleStream")
+PROMPTS = [[1, 2, 3], [4, 5, 6, 7], [8, 9]]
+
+
+class Recording(StandInEngine):
+    """Remembers what it was asked together, and the most that it had at once."""
+
+    def __init__(self, **named: Any) -> None:
+        super().__init__(Delays(rest_s=0.02), lambda prompt: [7, 7, 7], **named)
+        self.asked: list[list[list[int]]] = []
+        self.streamed: list[bool] = []
+        self.unanswered: list[int] = []
+        """Of each time that it was asked: the requests that it had not answered by then."""
+        self._answered = 0
+
+    def submit(
+        self,
+        requests: Sequence[Request],
+        generation: Generation,
+        listener: Listener,
+        *,
+        stream: bool,
+    ) -> None:
+        self.asked.append([list(r.prompt_token_ids) for r in requests])
+        self.streamed.append(stream)
+        self.unanswered.append(sum(map(len, self.asked[:-1])) - self._answered)
+        super().submit(requests, generation, self._counting(listener), stream=stream)
+
+    def _counting(self, listener: Listener) -> Listener:
+        finished = listener.finished
+
+        def counted(tag: int, token_ids: Sequence[int]) -> None:
+            self._answered += 1
+            finished(tag, token_ids)
+
+        heard = SimpleNamespace(first_token=listener.first_token, failed=listener.failed)
+        heard.finished = counted
+        return heard  # type: ignore[return-value]
+
+
+@given(
+    st.lists(st.lists(st.integers(0, 50), min_size=1, max_size=20), min_size=1, max_size=8),
+    st.integers(1, 30),
+)
+def test_prompts_have_the_samples_lengths_and_begin_otherwise(
+    prompts: list[list[int]], count: int
+) -> None:
+    made = warm_up_prompts(prompts, count)
+    assert [len(p) for p in made] == [len(prompts[i % len(prompts)]) for i in range(count)]
+    for i, prompt in enumerate(made):
+        assert prompt == prompts[i % len(prompts)][::-1]
+
+
+def test_offline_is_warmed_up_at_once_and_server_one_query_at_a_time() -> None:
+    for scenario, groups in ((OFFLINE, [3]), (SERVER, [1, 1, 1]), (STREAM, [1, 1, 1])):
+        engine = Recording()
+        found = warm_up(engine, PROMPTS, Generation(), scenario, 200.0)
+        engine.close()
+        assert [len(group) for group in engine.asked] == groups
+        assert set(engine.streamed) == {scenario is not OFFLINE}
+        assert (found.requests, found.tokens) == (3, 9)
+        assert found.elapsed_s > 0
+
+
+def test_single_stream_waits_for_each_answer() -> None:
+    engine = Recording()
+    warm_up(engine, PROMPTS, Generation(), STREAM)
+    engine.close()
+    assert engine.unanswered == [0, 0, 0]
+
+
+def test_an_engine_that_dies_ends_the_warm_up() -> None:
+    for scenario in (OFFLINE, SERVER, STREAM):
+        engine = Recording(fail_after=1)
+        with pytest.raises(EngineError, match="died"):
+            warm_up(engine, PROMPTS, Generation(), scenario, 200.0)
+        engine.close()
+
+
+def test_the_user_says_how_many_and_0_is_none() -> None:
+    assert warm_up_requests(OFFLINE, 0, smoke=True) == 0
+    assert warm_up_requests(OFFLINE, 7, smoke=False) == 7
+    assert warm_up_requests(OFFLINE, None, smoke=True) < warm_up_requests(
+        OFFLINE, None, smoke=False
+    )
+    assert warm_up_requests(STREAM, None, smoke=False) == 2

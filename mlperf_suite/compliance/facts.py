@@ -1,0 +1,96 @@
+"""All that a rule may look at: one run's logs, and what is known of it besides."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from mlperf_suite.benchmarks.definition import Benchmark, ReferenceAccuracy, Scenario, Workload
+from mlperf_suite.benchmarks.rounds import Round
+from mlperf_suite.loadgen.load_plan import Mode
+from mlperf_suite.loadgen.logs import RunLogs
+
+Division = Literal["closed", "open"]
+
+
+@dataclass(frozen=True, slots=True)
+class SubmittedTexts:
+    """The texts that a submission has beside its logs; None is a file that is not there."""
+
+    accuracy_txt: str | None = None
+    verify_accuracy_txt: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RunFacts:
+    """All that a rule may look at.
+
+    `scores`: an accuracy run's figures by the names of accuracy.txt, shares in percent; None where
+    there are none, and `unscored` says why where that is nobody's fault. `reference`: what to
+    compare them with; None where nothing is known, and `unreferenced` says why.
+    `accuracy_passed`: of the same system, None where no accuracy run was made. `smoke`: rules may
+    be shortened. `submitted`: from a submission, whose accuracy log is cut and whose TEST06 need
+    not bring a detail log. `eos_token_ids`: the model's own, None where unknown. `departures`: how
+    the session generates otherwise than the benchmark says; None where only logs are known, which
+    do not tell.
+    """
+
+    benchmark: Benchmark
+    scenario: Scenario
+    mode: Mode
+    round: Round
+    logs: RunLogs
+    smoke: bool = False
+    scores: Mapping[str, float] | None = None
+    unscored: str = ""
+    reference: ReferenceAccuracy | None = None
+    unreferenced: str = ""
+    high_accuracy: bool = False
+    accuracy_passed: bool | None = None
+    division: Division = "closed"
+    submitted: SubmittedTexts | None = None
+    eos_token_ids: tuple[int, ...] | None = None
+    departures: tuple[str, ...] | None = None
+
+
+def find_reference(
+    workload: Workload,
+    model: str,
+    dataset: str,
+    answers: int,
+    *,
+    model_config: Mapping[str, object] | None = None,
+    available: int | None = None,
+) -> tuple[ReferenceAccuracy | None, str]:
+    """What a run over the first `answers` samples must score, or None and why nobody knows it.
+
+    `model_config`: the model's config.json, by which a copy under another name is known; None where
+    it cannot be read. `available`: the samples that the data has in all, where that is known.
+    """
+    if not workload.is_model(model, model_config):
+        return None, f"no reference accuracy is known for the model {model}"
+    # A local copy of the official data is known by its size, as far as that tells.
+    a_copy = workload.reference_of is None and available in (None, workload.reference.answers)
+    if dataset != workload.dataset and not a_copy:
+        return None, f"no reference accuracy is known for the data {dataset}"
+    found = workload.reference_for(answers) if answers > 0 else None
+    if found is None:
+        whole = workload.reference.answers
+        return None, f"{answers:,} of {whole:,} samples: the gate holds for the whole data set"
+    return found, ""
+
+
+def find_departures(
+    workload: Workload, max_new_tokens: int, engine_settings: Mapping[str, object]
+) -> tuple[str, ...]:
+    """How answers are generated otherwise than the workload says, a few words each.
+
+    `engine_settings`: the engine's own description of how it is set.
+    """
+    said, found = workload.generation.max_new_tokens, []
+    if max_new_tokens != said:
+        found.append(f"at most {max_new_tokens} new tokens, not {said}")
+    if engine_settings.get("enable_prefix_caching"):
+        found.append("a prefix cache")
+    return tuple(found)

@@ -1,0 +1,34 @@
+"""Every rule of a run, one function each: what it looks at, what it demands.
+
+A module for each subject. Sources: the MLPerf Inference rules, and the official submission checker
+(tools/submission/submission_checker in github.com/mlcommons/inference), named where they differ.
+A rule never raises for what is in a log: what cannot be read fails it.
+"""
+
+# ruff: noqa: I001 - the rules of a run are told in the order in which the modules stand here.
+from mlperf_suite.compliance.rules import accuracy, scores, validity, latency, length, test06
+from mlperf_suite.compliance.rules.registry import (
+    RULES,
+    Rule,
+    accuracy_verdict,
+    judge,
+    rule,
+    rule_of,
+    rules_for,
+)
+
+__all__ = [
+    "RULES",
+    "Rule",
+    "accuracy",
+    "accuracy_verdict",
+    "judge",
+    "latency",
+    "length",
+    "rule",
+    "rule_of",
+    "rules_for",
+    "scores",
+    "test06",
+    "validity",
+]

@@ -1,0 +1,102 @@
+"""What several rules look at in the same way."""
+
+from __future__ import annotations
+
+from mlperf_suite.benchmarks.rounds import round_of_seeds
+from mlperf_suite.compliance.facts import RunFacts
+from mlperf_suite.compliance.verdict import Verdict, verdict
+from mlperf_suite.loadgen.load_plan import TEST_MODES, Mode
+
+LAST_KEY: dict[Mode, str] = {
+    "accuracy": "power_end",
+    "performance": "num_errors",
+    "test06": "num_errors",
+}
+"""What LoadGen writes at the very end of a run of each mode."""
+
+
+def missing(key: str, required: object) -> Verdict:
+    """The verdict that a key is not in the detail log."""
+    return verdict(False, "nothing", required, f"{key} is not in the detail log")
+
+
+def number(run: RunFacts, key: str, required: str) -> float | Verdict:
+    """A number of the detail log, or the verdict that there is none."""
+    found = run.logs.detail.number(key)
+    if found is not None:
+        return found
+    given = run.logs.detail[key]
+    if given is None:
+        return missing(key, required)
+    return verdict(False, given, required, f"{key} is no number")
+
+
+def at_least(run: RunFacts, key: str, required: float, unit: str) -> Verdict:
+    demand = f"at least {required:,} {unit}"
+    found = number(run, key, demand)
+    if isinstance(found, Verdict):
+        return found
+    return verdict(found >= required, f"{found:,} {unit}", demand)
+
+
+def is_true(run: RunFacts, key: str) -> Verdict:
+    found = run.logs.detail[key]
+    return missing(key, "true") if found is None else verdict(found is True, found, "true")
+
+
+def log_is_whole(run: RunFacts) -> Verdict:
+    """LoadGen's detail log can be read from its first line to its last."""
+    damage = list(run.logs.detail.damage)
+    if run.logs.detail[LAST_KEY[run.mode]] is None and not damage:
+        damage.append("the last entries are missing")
+    return verdict(not damage, damage[0] if damage else "whole", "whole")
+
+
+def no_loadgen_errors(run: RunFacts, allowed: str | None = None) -> Verdict:
+    """LoadGen logged no error, but for those with the text that is allowed."""
+    errors = [e for e in run.logs.detail.errors if allowed is None or allowed not in e]
+    counted = run.logs.detail["num_errors"]
+    forgiven = len(run.logs.detail.errors) - len(errors)
+    if not errors and counted is not None and counted not in (0, forgiven):
+        return verdict(False, f"num_errors {counted}", "0 errors")
+    return verdict(not errors, f"{len(errors)} errors", "0 errors", errors[0] if errors else "")
+
+
+def test_mode(run: RunFacts) -> Verdict:
+    """The log is of the run that it is taken for: this scenario, accuracy or performance."""
+    detail = run.logs.detail
+    found = [detail["effective_scenario"], detail["effective_test_mode"]]
+    wanted = [run.scenario.loadgen_scenario, TEST_MODES[run.mode]]
+    return verdict(found == wanted, " ".join(map(str, found)), " ".join(wanted))
+
+
+def seeds(run: RunFacts) -> Verdict:
+    """The three random seeds are those of the round."""
+    found = {name: run.logs.detail[f"effective_{name}"] for name in run.round.seeds}
+    differing = [n for n, seed in run.round.seeds.items() if not _is_seed(found[n], seed)]
+    required = f"the seeds of {run.round.name}"
+    if not differing:
+        return verdict(True, required, required)
+    other = round_of_seeds(found)
+    described = ", ".join(f"{name} {found[name]}" for name in differing)
+    return verdict(False, f"the seeds of {other.name}" if other else described, required)
+
+
+def _is_seed(found: object, seed: int) -> bool:
+    """Whether it is that seed: a float may equal it without being it."""
+    return type(found) is int and found == seed
+
+
+def loadgen_unmodified(run: RunFacts) -> Verdict:
+    """LoadGen was built from a release, without local changes."""
+    found = run.logs.detail["loadgen_git_status_message"]
+    if found is None:
+        return missing("loadgen_git_status_message", "no local change")
+    return verdict(found == "", found or "no local change", "no local change")
+
+
+def generates_as_specified(run: RunFacts) -> Verdict:
+    """Answers are generated as the benchmark says, and none is taken from a cache."""
+    required = "as the benchmark says"
+    found = run.departures or ()
+    return verdict(not found, ", ".join(found) or required, required)

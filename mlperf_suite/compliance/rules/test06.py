@@ -1,0 +1,181 @@
+"""Rules of TEST06: the closed division's audit of what a model says."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+from mlperf_suite.benchmarks.audits import TEST06_AUDIT, TEST06_TOOK
+from mlperf_suite.compliance.facts import RunFacts
+from mlperf_suite.compliance.rules import checks
+from mlperf_suite.compliance.rules.registry import CLOSED, ONE_BY_ONE, rule
+from mlperf_suite.compliance.verdict import Verdict, not_judged, verdict
+from mlperf_suite.loadgen.logs import DETAIL, LoggedSample
+
+_AUDIT_CONF_IS_READ = "Multiple conf files are used"
+"""LoadGen counts its own audit.config as an error; the official checker lets it pass as well."""
+_SAMPLES_LOGGED = TEST06_AUDIT["accuracy_log_sampling_target"]
+_SHORTENED_BY_SMOKE = frozenset(
+    {"effective_accuracy_log_sampling_target", "requested_min_query_count"}
+)
+"""The settings, by keys of the detail log, that a smoke run may have less of."""
+_ANSWERS_EXPECTED = ("generated_query_count", "generated_samples_per_query")
+"""LoadGen draws the answers that it logs from the product of both."""
+
+
+def _no_detail_log(run: RunFacts) -> bool:
+    return run.submitted is not None and DETAIL not in run.logs.files
+
+
+@rule("test06", divisions=CLOSED)
+def test06_log_is_whole(run: RunFacts) -> Verdict:
+    """TEST06's logs can be read in whole; a submission need not bring the detail log."""
+    damage = run.logs.accuracy.damage
+    if damage:
+        return verdict(False, damage[0], "whole")
+    return verdict(True, "whole", "whole") if _no_detail_log(run) else checks.log_is_whole(run)
+
+
+def _differing(run: RunFacts) -> list[str]:
+    """The keys of the detail log that audit.config's settings are not found under."""
+    detail = run.logs.detail
+    return [
+        key
+        for key, wanted in TEST06_TOOK.items()
+        if type(detail[key]) is not type(wanted) or detail[key] != wanted
+    ]
+
+
+def _is_shortened(run: RunFacts) -> bool:
+    """Whether audit.config was changed in nothing but fewer queries and fewer answers logged."""
+    differing = _differing(run)
+    given = [run.logs.detail[key] for key in differing]
+    fewer = all(type(value) is int and 0 < value < _SAMPLES_LOGGED for value in given)
+    return bool(differing) and fewer and set(differing) <= _SHORTENED_BY_SMOKE
+
+
+def _is_shortened_and_logged(run: RunFacts) -> bool:
+    return bool(run.logs.accuracy.samples) and _is_shortened(run)
+
+
+@rule("test06", divisions=CLOSED, shortens=_is_shortened)
+def test06_settings(run: RunFacts) -> Verdict:
+    """The audit's settings took: 100 samples logged, no minimum duration, equal issue off.
+
+    Smoke may ask for fewer queries and answers; any other difference fails it too.
+    """
+    if _no_detail_log(run):
+        return not_judged("no detail log", "audit.config's settings", "a submission has none here")
+    differing = _differing(run)
+    shown = ", ".join(f"{key} {run.logs.detail[key]}" for key in differing)
+    return verdict(not differing, shown or "audit.config's settings", "audit.config's settings")
+
+
+@rule("test06", divisions=CLOSED)
+def test06_test_mode(run: RunFacts) -> Verdict:
+    """TEST06 was a performance run of this scenario."""
+    if _no_detail_log(run):
+        return not_judged("no detail log", "PerformanceOnly", "a submission has none here")
+    return checks.test_mode(run)
+
+
+@rule("test06", divisions=CLOSED)
+def test06_no_loadgen_errors(run: RunFacts) -> Verdict:
+    """LoadGen logged no error in TEST06, apart from the audit.config that the test wants."""
+    if _no_detail_log(run):
+        return not_judged("no detail log", "0 errors", "a submission has none here")
+    return checks.no_loadgen_errors(run, allowed=_AUDIT_CONF_IS_READ)
+
+
+@rule("test06", divisions=CLOSED, shortens=_is_shortened_and_logged)
+def test06_sample_count(run: RunFacts) -> Verdict:
+    """TEST06 logged 100 answers, or as many as chance leaves of a longer run.
+
+    LoadGen draws each answer with a probability of 100 / answers: four standard deviations fewer
+    are still believed. The official script passes an empty log.
+    """
+    found, answers = len(run.logs.accuracy.samples), math.inf
+    if not _no_detail_log(run):
+        answers = 1
+        for key in _ANSWERS_EXPECTED:
+            count = checks.number(run, key, f"{_SAMPLES_LOGGED} samples")
+            if isinstance(count, Verdict):
+                return count
+            if count < 1:
+                return verdict(False, f"{key} {count}", f"{_SAMPLES_LOGGED} samples")
+            answers *= count
+    spread = 1 - _SAMPLES_LOGGED / max(answers, _SAMPLES_LOGGED)
+    least = math.ceil(_SAMPLES_LOGGED - 4 * math.sqrt(_SAMPLES_LOGGED * spread))
+    why = f"about {_SAMPLES_LOGGED} are drawn" if spread else ""
+    return verdict(found >= least, f"{found:,} samples", f"at least {least} samples", why)
+
+
+def _each_answer(run: RunFacts, ok: Callable[[LoggedSample], bool], required: str) -> Verdict:
+    samples = run.logs.accuracy.samples
+    if not samples:
+        return verdict(False, "no answer", required)
+    wrong = [sample.index for sample in samples if not ok(sample)]
+    found = f"{len(samples) - len(wrong)} of {len(samples)} answers"
+    return verdict(not wrong, found, required, f"not sample {wrong[0]}" if wrong else "")
+
+
+@rule("test06", ONE_BY_ONE, divisions=CLOSED)
+def test06_first_token(run: RunFacts) -> Verdict:
+    """The first token reported is the first token of the answer. Offline reports none.
+
+    The official script also passes an answer that had no first token reported.
+    """
+
+    def ok(sample: LoggedSample) -> bool:
+        first = sample.first_token_ids
+        return bool(first) and sample.token_ids[: len(first or ())] == first
+
+    return _each_answer(run, ok, "the first token reported in each answer")
+
+
+@rule("test06", divisions=CLOSED)
+def test06_eos(run: RunFacts) -> Verdict:
+    """An answer ends with at most one of the model's own EOS tokens.
+
+    The official script assumes the id 2, and does not look at an answer's first token.
+    """
+    required = "at most one EOS at the end of each answer"
+    if run.eos_token_ids is None:
+        return not_judged("no EOS ids", required, "the model's EOS ids are not known")
+    eos = set(run.eos_token_ids)
+
+    def ok(sample: LoggedSample) -> bool:
+        return not set(sample.token_ids[-2:]) <= eos or len(sample.token_ids) < 2
+
+    return _each_answer(run, ok, required)
+
+
+@rule("test06", divisions=CLOSED)
+def test06_token_count(run: RunFacts) -> Verdict:
+    """The number of tokens reported is the length of the answer."""
+
+    def ok(sample: LoggedSample) -> bool:
+        return sample.token_count == len(sample.token_ids)
+
+    return _each_answer(run, ok, "the reported number of tokens in each answer")
+
+
+@rule("test06", divisions=CLOSED, submitted_only=True)
+def test06_verified(run: RunFacts) -> Verdict:
+    """The submission's verify_accuracy.txt says that TEST06's checks passed.
+
+    The official checker takes a skipped first token check for any scenario.
+    """
+    first = "Skipped" if run.scenario.name == "Offline" else "True"
+    wanted = [
+        f"First token check pass: {first}",
+        "EOS check pass: True",
+        "Sample length check pass: True",
+    ]
+    text = run.submitted.verify_accuracy_txt if run.submitted else None
+    if text is None:
+        return verdict(False, "no verify_accuracy.txt", "; ".join(wanted))
+    lines = {line.strip() for line in text.splitlines()}
+    absent = [line for line in wanted if line not in lines]
+    found = "these three lines" if not absent else f"no line '{absent[0]}'"
+    return verdict(not absent, found, "; ".join(wanted))

@@ -1,0 +1,69 @@
+"""What judging makes of runs: verdicts under a name, for a round."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from mlperf_suite.benchmarks.definition import Benchmark, Category, Scenario
+from mlperf_suite.benchmarks.rounds import DEFAULT_ROUND, ROUNDS, Round, round_of_seeds
+from mlperf_suite.compliance.verdict import Verdict
+from mlperf_suite.loadgen.logs import DetailLog
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """What was judged together.
+
+    `benchmark` and `scenario` are None where they are not known, or the verdicts are of no single
+    one. `modes` names the run that each verdict is about, "" for none.
+    """
+
+    name: str
+    round: Round
+    benchmark: Benchmark | None
+    scenario: str | None
+    verdicts: tuple[Verdict, ...]
+    modes: tuple[str, ...]
+
+    @property
+    def category(self) -> Category | None:
+        return self.benchmark.category if self.benchmark else None
+
+    def count(self, status: str) -> int:
+        return sum(v.status == status for v in self.verdicts)
+
+    @property
+    def failed_rules(self) -> list[str]:
+        return [v.rule for v in self.verdicts if v.status == "failed"]
+
+
+def judged_together(
+    name: str,
+    round_: Round,
+    benchmark: Benchmark,
+    scenario: Scenario,
+    groups: Iterable[tuple[str, list[Verdict]]],
+) -> Judged:
+    """`groups`: verdicts by the mode of their run."""
+    flat = [(mode, verdict) for mode, verdicts in groups for verdict in verdicts]
+    verdicts, modes = tuple(v for _, v in flat), tuple(mode for mode, _ in flat)
+    return Judged(name, round_, benchmark, scenario.name, verdicts, modes)
+
+
+def round_of(detail: DetailLog) -> Round | None:
+    """The round whose seeds the log has, or None."""
+    names = ROUNDS[DEFAULT_ROUND].seeds
+    return round_of_seeds({name: detail[f"effective_{name}"] for name in names})
+
+
+def scenario_of(benchmark: Benchmark | None, name: str) -> Scenario | None:
+    """The benchmark's scenario of that name in any case, as the official checker takes it."""
+    scenarios = benchmark.scenarios if benchmark else ()
+    return next((s for s in scenarios if s.name.lower() == name.lower()), None)
+
+
+def name_of(division: str, *parts: str) -> str:
+    """What a run is called in a test's id; closed is the division that is not named."""
+    shown = parts if division in ("", "closed") else (division, *parts)
+    return "-".join("".join(c if c.isprintable() else "?" for c in part) for part in shown)

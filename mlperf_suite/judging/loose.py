@@ -1,0 +1,230 @@
+"""Judging logs by themselves, results of this suite among them: by what they are themselves, then
+by what a summary beside them says, then by the names of their folders."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from mlperf_suite.benchmarks.audits import TEST06_TOOK
+from mlperf_suite.benchmarks.definition import Benchmark, ReferenceAccuracy, Scenario, Workload
+from mlperf_suite.benchmarks.registry import BENCHMARKS, find_benchmark
+from mlperf_suite.benchmarks.rounds import DEFAULT_ROUND, ROUNDS, Round
+from mlperf_suite.compliance.accuracy_txt import parse_accuracy_txt
+from mlperf_suite.compliance.facts import RunFacts, find_reference
+from mlperf_suite.compliance.rules import accuracy_verdict, judge
+from mlperf_suite.compliance.submission_rules import BenchmarkFacts, judge_benchmark
+from mlperf_suite.compliance.verdict import in_words
+from mlperf_suite.judging.files import read_json, read_scores, read_text
+from mlperf_suite.judging.judged import (
+    Judged,
+    judged_together,
+    name_of,
+    round_of,
+    scenario_of,
+)
+from mlperf_suite.judging.submissions import ACCURACY_TXT
+from mlperf_suite.judging.tree import Tree
+from mlperf_suite.loadgen.load_plan import TEST_MODES, Mode
+from mlperf_suite.loadgen.logs import DetailLog, RunLogs, read_logs
+from mlperf_suite.results.run_folder import read_summary
+from mlperf_suite.results.schema import Meta, Summary
+
+_UNSCORED = "no accuracy.txt beside the log"
+
+
+@dataclass(frozen=True, slots=True)
+class _LooseRun:
+    """A folder of logs outside any submission, and what it is by its logs and its names.
+
+    `names`: of its folders up to the one that was asked about, the logs' own first. What lies above
+    that one says where somebody keeps logs, and nothing about them.
+    """
+
+    folder: Path
+    names: tuple[str, ...]
+    logs: RunLogs
+    mode: Mode
+    benchmark: Benchmark | None
+    scenario: Scenario | None
+    meta: Meta
+
+
+def judge_loose(tree: Tree, round_: Round | None, high_accuracy: bool) -> list[Judged]:
+    runs = [_loose_run(tree.root, folder) for folder in tree.loose]
+    passed = [
+        (run, accuracy_verdict(judge(facts)))
+        for run in runs
+        if run.mode == "accuracy" and (facts := _loose_facts(run, round_, high_accuracy))
+    ]
+    return [_judge_loose_run(tree.root, run, passed, round_, high_accuracy) for run in runs]
+
+
+def _judge_loose_run(
+    root: Path,
+    run: _LooseRun,
+    passed: Iterable[tuple[_LooseRun, bool | None]],
+    round_: Round | None,
+    high_accuracy: bool,
+) -> Judged:
+    parts = run.folder.relative_to(root).parts or (root.name,)
+    name = name_of("", *parts)
+    parents = {run.folder.parent, run.folder.parent.parent}
+    beside = [
+        verdict
+        for accuracy, verdict in passed
+        if accuracy.folder.parent in parents
+        and (accuracy.benchmark, accuracy.scenario) == (run.benchmark, run.scenario)
+    ]
+    accuracy_passed = beside[0] if len(beside) == 1 else None
+    facts = _loose_facts(run, round_, high_accuracy, accuracy_passed)
+    if facts is None:
+        return _judge_unknown(name, run, round_)
+    groups = [(run.mode, judge(facts))]
+    return judged_together(name, facts.round, facts.benchmark, facts.scenario, groups)
+
+
+def _judge_unknown(name: str, run: _LooseRun, round_: Round | None) -> Judged:
+    """Logs that nothing tells the benchmark or the scenario of."""
+    detail = run.logs.detail
+    samples, scenario = detail["qsl_reported_total_count"], detail["effective_scenario"]
+    described = f"logs of {in_words(samples)} samples, scenario {in_words(scenario)}"
+    of_run = round_ or round_of(detail) or ROUNDS[DEFAULT_ROUND]
+    known = run.benchmark.id if run.benchmark else described
+    # LoadGen has no scenario Interactive: its bare name would be taken for the benchmark's.
+    scenarios = (f"{in_words(scenario)} in the log",)
+    facts = BenchmarkFacts(known, run.benchmark, "closed", of_run, scenarios, False)
+    verdicts = tuple(v for v in judge_benchmark(facts) if v.status == "failed")
+    return Judged(name, of_run, None, None, verdicts, ("",) * len(verdicts))
+
+
+def _loose_run(root: Path, folder: Path) -> _LooseRun:
+    logs = read_logs(folder)
+    names = tuple(reversed((root.name, *folder.relative_to(root).parts)))
+    meta = _suites_meta(root, folder)
+    benchmark = _loose_benchmark(names, logs.detail, meta)
+    scenario = _loose_scenario(names, logs.detail, meta, benchmark)
+    mode = _loose_mode(names, logs.detail)
+    return _LooseRun(folder, names, logs, mode, benchmark, scenario, meta)
+
+
+def _suites_meta(root: Path, folder: Path) -> Meta:
+    """What this suite says of the run in the summary.json above it; empty where it says nothing.
+
+    Logs lie in a result's folder in Performance, and in Performance/repeat_2 or Compliance/TEST06.
+    """
+    near = [path for path in folder.parents[:2] if path.is_relative_to(root.parent)]
+    found = (summary for path in near if (summary := read_summary(path)))
+    return next(found, Summary()).meta
+
+
+def _loose_mode(names: tuple[str, ...], detail: DetailLog) -> Mode:
+    """What the log says it is, else what the folder's name says.
+
+    A folder TEST06 holds an audit even where its settings did not take: a rule says so.
+    """
+    audit = "effective_accuracy_log_rng_seed"
+    if detail[audit] == TEST06_TOOK[audit] or "TEST06" in names:
+        return "test06"
+    if detail["effective_test_mode"] is None:
+        return "accuracy" if names[0].lower().startswith("acc") else "performance"
+    return "accuracy" if detail["effective_test_mode"] == TEST_MODES["accuracy"] else "performance"
+
+
+def _loose_benchmark(names: tuple[str, ...], detail: DetailLog, meta: Meta) -> Benchmark | None:
+    """The benchmark that a summary says, else the one of so many samples as the log has.
+
+    A folder's name decides where several benchmarks have as many, and where none has.
+    """
+    if ours := find_benchmark(meta.benchmark or ""):
+        return ours
+    samples = detail.number("qsl_reported_total_count")
+    counted = [b for b in BENCHMARKS.values() if b.samples == samples]
+    named = [b for name in names if (b := find_benchmark(name))]
+    both = [b for b in named if b in counted]
+    return next(iter(both or counted or named), None)
+
+
+def _loose_scenario(
+    names: tuple[str, ...], detail: DetailLog, meta: Meta, benchmark: Benchmark | None
+) -> Scenario | None:
+    """The scenario that a summary says, else LoadGen's own; a folder's where the log says none.
+
+    LoadGen has one scenario for Server and Interactive: their limits tell them apart, else a
+    folder's name.
+    """
+    if benchmark is None:
+        return None
+    if ours := scenario_of(benchmark, meta.scenario or ""):
+        return ours
+    named = [s for name in names if (s := scenario_of(benchmark, name))]
+    said = detail["effective_scenario"]
+    if said is None:
+        return next(iter(named), None)
+    fitting = [s for s in benchmark.scenarios if s.loadgen_scenario == said]
+    asked = detail.milliseconds("requested_server_ttft_latency")
+    same_limit = [s for s in fitting if s.limits and s.limits.ttft_ms == asked]
+    both = [s for s in named if s in fitting]
+    return next(iter(same_limit or both or fitting), None)
+
+
+def _loose_facts(
+    run: _LooseRun,
+    round_: Round | None,
+    high_accuracy: bool,
+    accuracy_passed: bool | None = None,
+) -> RunFacts | None:
+    if run.benchmark is None or run.scenario is None:
+        return None
+    scores = _loose_scores(run.folder, run.benchmark)
+    reference, unreferenced = _loose_reference(run, run.benchmark, scores or {})
+    smoke = run.meta.profile == "smoke"
+    said = ROUNDS.get(run.meta.round or "")
+    return RunFacts(
+        run.benchmark,
+        run.scenario,
+        run.mode,
+        round_ or said or round_of(run.logs.detail) or ROUNDS[DEFAULT_ROUND],
+        run.logs,
+        smoke=smoke,
+        scores=scores,
+        unscored="" if scores is not None else _UNSCORED,
+        reference=reference,
+        unreferenced=unreferenced,
+        high_accuracy=high_accuracy,
+        accuracy_passed=accuracy_passed,
+        division="open" if "open" in run.names else "closed",
+        eos_token_ids=None if smoke else run.benchmark.eos_token_ids,
+    )
+
+
+def _loose_scores(folder: Path, benchmark: Benchmark) -> dict[str, float] | None:
+    """The figures of accuracy.txt, or of this suite's own file; None where neither is there."""
+    text = read_text(folder / ACCURACY_TXT)
+    if text is not None:
+        return dict(parse_accuracy_txt(text).scores)
+    for workload in _workloads(benchmark):
+        if scores := read_scores(folder, workload.scorer):
+            return scores
+    return None
+
+
+def _workloads(benchmark: Benchmark) -> list[Workload]:
+    return [one for one in (benchmark.workload, benchmark.smoke) if one is not None]
+
+
+def _loose_reference(
+    run: _LooseRun, benchmark: Benchmark, scores: Mapping[str, float]
+) -> tuple[ReferenceAccuracy | None, str]:
+    """The benchmark's own; of a run of this suite that of its model, its data and its answers."""
+    if run.meta.model is None:
+        return benchmark.reference, ""
+    model, dataset = run.meta.model, run.meta.dataset or ""
+    answers = scores.get("gen_num") or len(run.logs.accuracy.first_of_each())
+    config = read_json(Path(model) / "config.json").content
+    found, why = None, f"no reference accuracy is known for the model {model}"
+    for workload in _workloads(benchmark):
+        if workload.is_model(model, config):
+            found, why = find_reference(workload, model, dataset, int(answers), model_config=config)
+    return found, why

@@ -1,0 +1,210 @@
+"""Judging a submission: each scenario's result by its runs, its files and its system."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from mlperf_suite.benchmarks.definition import Benchmark, Scenario
+from mlperf_suite.benchmarks.registry import find_benchmark
+from mlperf_suite.benchmarks.rounds import DEFAULT_ROUND, ROUNDS, Round
+from mlperf_suite.compliance.accuracy_txt import parse_accuracy_txt
+from mlperf_suite.compliance.facts import Division, RunFacts, SubmittedTexts
+from mlperf_suite.compliance.rules import accuracy_verdict, judge
+from mlperf_suite.compliance.submission_rules import (
+    BenchmarkFacts,
+    JsonFile,
+    ResultFacts,
+    judge_benchmark,
+    judge_result,
+)
+from mlperf_suite.compliance.verdict import Verdict, verdict
+from mlperf_suite.judging.files import read_json, read_text, size_of
+from mlperf_suite.judging.judged import (
+    Judged,
+    judged_together,
+    name_of,
+    round_of,
+    scenario_of,
+)
+from mlperf_suite.judging.tree import BenchmarkPlace, Place
+from mlperf_suite.loadgen.logs import ACCURACY, DETAIL, SUMMARY, RunLogs, read_logs
+
+ACCURACY_TXT = "accuracy.txt"
+VERIFY_TXT = "verify_accuracy.txt"
+
+
+@dataclass(frozen=True, slots=True)
+class _Result:
+    """A scenario's folder, known for what it is, and the logs of its runs."""
+
+    place: Place
+    benchmark: Benchmark
+    scenario: Scenario
+    accuracy: RunLogs
+    performance: tuple[RunLogs, ...]
+
+    @property
+    def round(self) -> Round | None:
+        logs = (self.performance[0].detail, self.accuracy.detail)
+        return next((found for log in logs if (found := round_of(log))), None)
+
+
+def judge_submission(
+    submission: Path,
+    benchmarks: Sequence[BenchmarkPlace],
+    round_: Round | None,
+    high_accuracy: bool,
+) -> list[Judged]:
+    names = _model_mapping(submission)
+    results = {b.folder: _results(b, names) for b in benchmarks}
+    every = [result for of_benchmark in results.values() for result in of_benchmark]
+    of_tree = round_ or _most_common(result.round for result in every)
+    judged = []
+    for place in benchmarks:
+        benchmark = _named(place.benchmark, names)
+        judged.append(_judge_benchmark(place, benchmark, of_tree))
+        of_place = results[place.folder]
+        judged += [_judge_result(result, of_tree, high_accuracy) for result in of_place]
+    return judged
+
+
+def judge_idle(system: Path, round_: Round) -> Judged:
+    """A system that is described and has no result."""
+    submission = system.parents[1]
+    name = name_of(submission.parent.name, submission.name, system.stem)
+    found = verdict(False, f"no results/{system.stem}", "results of every system described")
+    return Judged(name, round_, None, None, (replace(found, rule="system_has_results"),), ("",))
+
+
+def _model_mapping(submission: Path) -> dict[str, str]:
+    """What an open submission calls the benchmarks, by its own names (model_mapping.json)."""
+    if submission.parent.name != "open":
+        return {}
+    content = read_json(submission / "model_mapping.json").content
+    return {name: known for name, known in content.items() if isinstance(known, str)}
+
+
+def _named(name: str, names: dict[str, str]) -> Benchmark | None:
+    return find_benchmark(name) or find_benchmark(names.get(name, ""))
+
+
+def _results(place: BenchmarkPlace, names: dict[str, str]) -> list[_Result]:
+    benchmark = _named(place.benchmark, names)
+    results = []
+    for scenario_place in place.scenarios:
+        scenario = scenario_of(benchmark, scenario_place.scenario)
+        if benchmark is not None and scenario is not None:
+            runs = tuple(read_logs(path) for path in scenario_place.performance_runs)
+            accuracy = read_logs(scenario_place.folder / "accuracy")
+            results.append(_Result(scenario_place, benchmark, scenario, accuracy, runs))
+    return results
+
+
+def _judge_benchmark(place: BenchmarkPlace, benchmark: Benchmark | None, round_: Round) -> Judged:
+    scenarios = tuple(p.scenario for p in place.scenarios)
+    facts = BenchmarkFacts(
+        place.benchmark, benchmark, place.division, round_, scenarios, place.whole
+    )
+    verdicts = judge_benchmark(facts)
+    name = name_of(place.division, place.submitter, place.system, place.benchmark)
+    return Judged(name, round_, benchmark, None, tuple(verdicts), ("",) * len(verdicts))
+
+
+def _judge_result(result: _Result, round_: Round, high_accuracy: bool) -> Judged:
+    place, benchmark = result.place, result.benchmark
+    accuracy_txt = read_text(place.folder / "accuracy" / ACCURACY_TXT)
+    accuracy = RunFacts(
+        benchmark,
+        result.scenario,
+        "accuracy",
+        round_,
+        result.accuracy,
+        scores=None if accuracy_txt is None else parse_accuracy_txt(accuracy_txt).scores,
+        reference=benchmark.reference,
+        high_accuracy=high_accuracy,
+        division=_division(place.division),
+        submitted=SubmittedTexts(accuracy_txt=accuracy_txt),
+        eos_token_ids=benchmark.eos_token_ids,
+    )
+    groups: list[tuple[str, list[Verdict]]] = [("", judge_result(_result_facts(result, round_)))]
+    of_accuracy = judge(accuracy)
+    groups.append(("accuracy", of_accuracy))
+    passed = accuracy_verdict(of_accuracy)
+    for logs in result.performance:
+        facts = replace(accuracy, mode="performance", logs=logs, accuracy_passed=passed)
+        groups.append(("performance", _of_run(logs.folder.name, judge(facts))))
+    if "TEST06" in benchmark.compliance_tests:
+        groups.append(("test06", judge(_test06_facts(accuracy, place))))
+    name = name_of(place.division, place.submitter, place.system, place.benchmark, place.scenario)
+    return judged_together(name, round_, benchmark, result.scenario, groups)
+
+
+def _of_run(run: str, verdicts: list[Verdict]) -> list[Verdict]:
+    """Verdicts of a run after the first carry its name; a submission needs the first only."""
+    return verdicts if run == "run_1" else [replace(v, rule=f"{run}-{v.rule}") for v in verdicts]
+
+
+def _test06_facts(accuracy: RunFacts, place: Place) -> RunFacts:
+    folder = place.test06()
+    answers = read_logs(folder / "accuracy")
+    performance = read_logs(folder / "performance" / "run_1")
+    if DETAIL in performance.files:
+        answers = replace(answers, detail=performance.detail, files=performance.files)
+    texts = SubmittedTexts(verify_accuracy_txt=read_text(folder / VERIFY_TXT))
+    return replace(accuracy, mode="test06", logs=answers, submitted=texts)
+
+
+def _result_facts(result: _Result, round_: Round) -> ResultFacts:
+    place = result.place
+    folder = place.measurements()
+    file = place.measurements_file(folder)
+    missing_json = JsonFile({}, "no JSON file of the measurements")
+    return ResultFacts(
+        place.division,
+        place.submitter,
+        result.benchmark.category,
+        round_,
+        frozenset(place.layouts()),
+        tuple(_missing_files(result, folder)),
+        read_json(place.system_file),
+        read_json(file) if file else missing_json,
+        result.accuracy,
+        result.performance[0],
+    )
+
+
+def _missing_files(result: _Result, measurements: Path) -> list[str]:
+    """The files that a result must have and that are absent or empty, as people look for them."""
+    place = result.place
+    performance, accuracy = place.folder / "performance" / "run_1", place.folder / "accuracy"
+    wanted = [performance / name for name in (SUMMARY, DETAIL)]
+    wanted += [accuracy / name for name in (SUMMARY, DETAIL, ACCURACY, ACCURACY_TXT)]
+    wanted += [place.system_file, measurements / "user.conf", measurements / "README.md"]
+    if place.division != "open" and "TEST06" in result.benchmark.compliance_tests:
+        test06 = place.test06()
+        wanted += [test06 / VERIFY_TXT, test06 / "accuracy" / ACCURACY]
+    missing = [_from(place, path) for path in wanted if size_of(path) == 0]
+    # Layout v5 calls it code/, v6 src/; which of the two is no business of this rule.
+    code = any((place.submission / name).is_dir() for name in ("src", "code"))
+    return missing if code else [*missing, "src/"]
+
+
+def _from(place: Place, path: Path) -> str:
+    """The path as seen from the scenario's folder, or from the submitter's where it is outside."""
+    root = place.folder if place.folder in path.parents else place.submission
+    return str(path.relative_to(root))
+
+
+def _most_common(rounds: Iterable[Round | None]) -> Round:
+    """The round of most results, the newest of several; the default where no result has any."""
+    counted = Counter(found.name for found in rounds if found is not None)
+    if not counted:
+        return ROUNDS[DEFAULT_ROUND]
+    return ROUNDS[max(counted, key=lambda name: (counted[name], list(ROUNDS).index(name)))]
+
+
+def _division(name: str) -> Division:
+    return "open" if name == "open" else "closed"

@@ -1,0 +1,85 @@
+"""The regression gate: with --baseline, a test for each metric that is compared."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from mlperf_suite.compliance.verdict import Status, Verdict
+from mlperf_suite.errors import UsageError
+from mlperf_suite.hardware import describe_system
+from mlperf_suite.plugin.options import settings_of
+from mlperf_suite.results.baseline import MMLU_KIND, BaselineRun, load_baselines
+from mlperf_suite.results.schema import Meta, RegressionFigures, Summary
+from mlperf_suite.session.plan import MMLU, Plan
+from mlperf_suite.session.suite import Suite
+
+Baselines = Mapping[tuple[str, str], BaselineRun]
+_BASELINES = pytest.StashKey[Baselines]()
+_STATUS: dict[str, Status] = {"regressed": "failed", "cannot tell": "not judged"}
+
+
+def baselines_of(config: pytest.Config) -> Baselines:
+    """The runs that --baseline names, by benchmark and scenario. Raises pytest.UsageError."""
+    if _BASELINES not in config.stash:
+        try:
+            config.stash[_BASELINES] = load_baselines(map(Path, settings_of(config).baselines))
+        except UsageError as error:
+            raise pytest.UsageError(str(error)) from None
+    return config.stash[_BASELINES]
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """A baseline that cannot be compared with is told at once, whatever is collected."""
+    baselines_of(config)
+
+
+def check_baselines(suite: Suite, plan: Plan, baselines: Baselines) -> None:
+    """Raise UsageError for a baseline of what is not run, or is run under other conditions."""
+    kinds = {(key.benchmark, key.scenario) for key in plan.runs}
+    settings = suite.settings
+    for kind, baseline in baselines.items():
+        if kind not in kinds and not (kind == MMLU_KIND and MMLU in plan.keys):
+            named = " ".join(kind).strip()
+            raise UsageError(
+                f"--baseline {baseline.named}: a run of {named}, which is not selected"
+            )
+        meta = Meta(model=settings.model, profile=settings.profile, round=settings.round.name)
+        if kind == MMLU_KIND:
+            run = suite.mmlu
+            meta = replace(meta, dataset=run.data.name, questions=run.planned, shots=run.shots)
+        else:
+            meta = replace(
+                meta,
+                dataset=settings.dataset,
+                samples=suite.samples(*kind),
+                max_new_tokens=settings.max_new_tokens,
+            )
+        if not settings.baseline_allow_different:
+            baseline.check(Summary(meta=meta, system=describe_system()))
+
+
+def regression_verdict(regression: RegressionFigures | None, metric: str) -> Verdict:
+    """What became of a metric since the baseline, as a rule's verdict."""
+    rule = f"regression_{metric}"
+    if regression is None:
+        return Verdict(rule, "not judged", "no figure", "a run to compare")
+    share = regression.max_regression or 0.0
+    allowed = f"no loss of more than {share * 100:g}% and of more than the noise"
+    if regression.refused:
+        return Verdict(rule, "failed", "no comparison", allowed, regression.refused)
+    found = regression.of(metric)
+    if found is None or found.baseline is None or found.current is None:
+        return Verdict(rule, "not judged", "no figure", allowed)
+    return Verdict(
+        rule,
+        _STATUS.get(found.outcome, "passed"),
+        f"{found.outcome}: {found.words}, {found.baseline:,.6g} then and "
+        f"{found.current:,.6g} {found.unit} now",
+        allowed,
+        f"noise from {found.noise_from}"
+        + (": --repeat 5 measures it better" if found.outcome == "cannot tell" else ""),
+    )

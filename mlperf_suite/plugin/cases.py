@@ -1,0 +1,201 @@
+"""Which cases a test is made for: each benchmark and scenario that its fixture is of.
+
+A test that asks for `server_run` is made once for each benchmark that has Server, and so on. Where
+a test is named after a rule (test_ttft_limit), it is made for those alone that the rule holds for.
+A test that has no case in this session is made once, with `Missing` in the case's place, and
+`selection` leaves it out and says why.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+from mlperf_suite.benchmarks.definition import SCENARIOS, Benchmark, Scenario
+from mlperf_suite.benchmarks.registry import runnable
+from mlperf_suite.compliance.rules import RULES, rules_for
+from mlperf_suite.loadgen.load_plan import Mode
+from mlperf_suite.plugin.baseline_gate import baselines_of
+from mlperf_suite.plugin.benchmark_clock import LoadGenClock
+from mlperf_suite.plugin.existing_logs import judged_of, log_cases
+from mlperf_suite.plugin.workers import shares_of
+from mlperf_suite.results.baseline import MMLU_KIND
+from mlperf_suite.results.record import RunKey
+from mlperf_suite.results.regression import metrics_of, samples_of
+from mlperf_suite.session.plan import MMLU, SearchKey, StepKey
+
+RUNS: dict[str, tuple[Mode, tuple[str, ...]]] = {
+    "offline_run": ("performance", ("Offline",)),
+    "server_run": ("performance", ("Server",)),
+    "interactive_run": ("performance", ("Interactive",)),
+    "singlestream_run": ("performance", ("SingleStream",)),
+    "accuracy_run": ("accuracy", SCENARIOS),
+    "test06_run": ("test06", SCENARIOS),
+}
+"""By fixture, the mode and the scenarios of its runs."""
+_COMPARED: dict[str, Mode] = {"performance_change": "performance", "score_change": "accuracy"}
+_OF_MMLU = ("mmlu_run", "mmlu_share", "mmlu_change")
+
+
+@dataclass(frozen=True, slots=True)
+class Missing:
+    """Stands in a test's case: `what` it is one of, singular and plural, and what it lacks."""
+
+    what: tuple[str, str]
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class MetricCase:
+    """A metric of a run that is compared with the baseline's."""
+
+    key: RunKey
+    metric: str
+
+
+def step_of(item: pytest.Item) -> StepKey | None:
+    """What must be made before a test can judge it; None where it is nothing of the session."""
+    for value in _parameters(item):
+        if isinstance(value, RunKey | SearchKey):
+            return value
+        if isinstance(value, MetricCase):
+            return value.key
+    names = getattr(item, "fixturenames", ())
+    return MMLU if any(name in names for name in _OF_MMLU) else None
+
+
+def missing_of(item: pytest.Item) -> Missing | None:
+    """What a test lacks to have a case, None where it has one."""
+    return next((value for value in _parameters(item) if isinstance(value, Missing)), None)
+
+
+def _parameters(item: pytest.Item) -> Iterable[Any]:
+    callspec = getattr(item, "callspec", None)
+    return callspec.params.values() if callspec else ()
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    asked = set(metafunc.fixturenames)
+    for name, (mode, scenarios) in RUNS.items():
+        if name in asked:
+            _parametrize_run(metafunc, name, mode, scenarios)
+    for name, mode in _COMPARED.items():
+        if name in asked:
+            _parametrize(metafunc, name, _changes(metafunc.config, mode), _REGRESSION)
+    if "peak_search" in asked:
+        _parametrize(metafunc, "peak_search", _searches(), ("rate search", "rate searches", ""))
+    if "benchmarked_run" in asked:
+        has = metafunc.config.pluginmanager.hasplugin("benchmark")
+        cases = _benchmarked() if has else []
+        _parametrize(metafunc, "benchmarked_run", cases, _RECORD)
+    if "mmlu_change" in asked and MMLU_KIND not in baselines_of(metafunc.config):
+        _parametrize(metafunc, "mmlu_change", [], _REGRESSION)
+    if "mmlu_share" in asked:
+        shares = shares_of(metafunc.config)
+        _parametrize(metafunc, "mmlu_share", range(1, shares.count if shares else 1), _SHARE)
+    if "log_verdict" in asked:
+        judged = judged_of(metafunc.config)
+        _parametrize(metafunc, "log_verdict", log_cases(judged or []), _OF_LOGS)
+
+
+_Words = tuple[str, str, str]
+_REGRESSION: _Words = ("regression test", "regression tests", "no --baseline of it")
+_RECORD: _Words = ("benchmark record", "benchmark records", "no pytest-benchmark")
+_SHARE: _Words = ("test of MMLU's shares", "tests of MMLU's shares", "one engine")
+_OF_LOGS: _Words = ("test of logs", "tests of logs", "no --logs")
+
+
+def _parametrize(
+    metafunc: pytest.Metafunc, name: str, cases: Iterable[object], words: _Words
+) -> None:
+    missing = pytest.param(Missing(words[:2], words[2]), id="none")
+    metafunc.parametrize(name, [*cases] or [missing], indirect=True)
+
+
+def _case(
+    value: object, benchmark: Benchmark, scenario: Scenario, last: str = "", *marks: Any
+) -> Any:
+    """A case with the marks of its category and scenario."""
+    return pytest.param(
+        value,
+        marks=[
+            getattr(pytest.mark, benchmark.category),
+            getattr(pytest.mark, scenario.marker),
+            *marks,
+        ],
+        id="-".join(filter(None, (benchmark.id, scenario.marker, last))),
+    )
+
+
+def scenarios_of(mode: Mode) -> Iterator[tuple[Benchmark, Scenario]]:
+    """Each scenario of each benchmark that the suite can run in a mode."""
+    for benchmark in runnable():
+        if mode != "test06" or "TEST06" in benchmark.compliance_tests:
+            for scenario in benchmark.scenarios:
+                yield benchmark, scenario
+
+
+def _parametrize_run(
+    metafunc: pytest.Metafunc, name: str, mode: Mode, scenarios: tuple[str, ...]
+) -> None:
+    rule = metafunc.function.__name__.removeprefix("test_")
+    is_rule = any(one.name == rule for one in RULES)
+    places = [
+        (benchmark, scenario, rules_for(benchmark, scenario, mode))
+        for benchmark, scenario in scenarios_of(mode)
+        if scenario.name in scenarios
+    ]
+    if "metric" in metafunc.fixturenames:
+        by_metric = [
+            _scored(RunKey(benchmark.id, scenario.name, mode), benchmark, scenario, one.metric)
+            for benchmark, scenario, rules in places
+            for one in rules
+            if one.metric
+        ]
+        metafunc.parametrize((name, "metric"), by_metric, indirect=[name])
+        return
+    cases = [
+        _run_case(benchmark, scenario, mode, alone=len(scenarios) == 1)
+        for benchmark, scenario, rules in places
+        if not is_rule or any(one.name == rule for one in rules)
+    ]
+    metafunc.parametrize(name, cases, indirect=True, scope="session")
+
+
+def _scored(key: RunKey, benchmark: Benchmark, scenario: Scenario, metric: str) -> Any:
+    case = _case(key, benchmark, scenario, f"accuracy_{metric.lower()}")
+    return pytest.param(key, metric, marks=case.marks, id=case.id)
+
+
+def _run_case(benchmark: Benchmark, scenario: Scenario, mode: Mode, *, alone: bool) -> Any:
+    """`alone`: the test is of this scenario only, which its file says."""
+    case = _case(RunKey(benchmark.id, scenario.name, mode), benchmark, scenario)
+    return pytest.param(*case.values, marks=case.marks, id=benchmark.id) if alone else case
+
+
+def _searches() -> Iterator[Any]:
+    """The scenarios that have latency limits, and so a highest rate within them."""
+    for benchmark, scenario in scenarios_of("performance"):
+        if scenario.limits is not None:
+            yield _case(SearchKey(benchmark.id, scenario.name), benchmark, scenario)
+
+
+def _benchmarked() -> Iterator[Any]:
+    for benchmark, scenario in scenarios_of("performance"):
+        group = f"{benchmark.id} {scenario.name}"
+        mark = pytest.mark.benchmark(timer=LoadGenClock(), group=group)
+        key = RunKey(benchmark.id, scenario.name, "performance")
+        yield _case(key, benchmark, scenario, "", mark)
+
+
+def _changes(config: pytest.Config, mode: Mode) -> Iterator[Any]:
+    """The metrics that a baseline has figures of."""
+    for benchmark, scenario in scenarios_of(mode):
+        baseline = baselines_of(config).get((benchmark.id, scenario.name))
+        for metric in metrics_of([baseline.summary]) if baseline else ():
+            if baseline and metric.mode == mode and samples_of(metric, baseline.summary):
+                key = RunKey(benchmark.id, scenario.name, mode)
+                yield _case(MetricCase(key, metric.name), benchmark, scenario, metric.name)

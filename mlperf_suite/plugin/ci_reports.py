@@ -1,0 +1,194 @@
+"""What CI is told: JUnit properties, Allure labels and attachments, pytest-benchmark's records."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mlperf_suite.benchmarks.registry import BENCHMARKS
+from mlperf_suite.compliance.verdict import Verdict
+from mlperf_suite.hardware import describe_system
+from mlperf_suite.plugin.benchmark_clock import LoadGenClock
+from mlperf_suite.plugin.cases import step_of
+from mlperf_suite.plugin.judging_tests import VERDICT, made
+from mlperf_suite.plugin.lifecycle import SUITE
+from mlperf_suite.plugin.options import settings_of
+from mlperf_suite.reports.ci_properties import metrics, suite_properties
+from mlperf_suite.results.record import Result, RunKey
+from mlperf_suite.results.schema import Meta, Summary
+from mlperf_suite.session.suite import Suite
+
+_BENCHMARK_COLUMNS = ("mean", "stddev", "ops", "rounds")
+"""Of pytest-benchmark's table: all of its columns are wider than a terminal of 80."""
+_ATTACHED = pytest.StashKey[set[str]]()
+_LAST = pytest.StashKey[dict[tuple[str, str], str]]()
+
+
+# Of every test
+
+
+def _run_key(item: pytest.Item) -> RunKey | None:
+    step = step_of(item)
+    return step if isinstance(step, RunKey) else None
+
+
+def _summary(suite: Suite, key: RunKey) -> tuple[Summary, Path] | None:
+    """The summary and the folder that a run is in, None before they are made."""
+    kind = (key.benchmark, key.scenario)
+    of_key: list[Result] = [
+        result for result in suite.results if (result.benchmark.id, result.scenario.name) == kind
+    ]
+    return (suite.summary(of_key[0]), of_key[0].folder.path) if of_key else None
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_finish(session: pytest.Session) -> None:
+    keys = ((_run_key(item), item.nodeid) for item in session.items)
+    last = {(key.benchmark, key.scenario): nodeid for key, nodeid in keys if key is not None}
+    session.config.stash[_LAST] = last
+    session.config.stash[_ATTACHED] = set()
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
+    """By the end of the call the test's run is made and judged: every report says of it."""
+    try:
+        return (yield)
+    finally:
+        _tell(item)
+
+
+def _tell(item: pytest.Item) -> None:
+    suite, key = item.config.stash.get(SUITE, None), _run_key(item)
+    verdict = item.stash.get(VERDICT, None)
+    if verdict is not None:
+        for name in ("found", "required", "why"):
+            item.user_properties.append((name, getattr(verdict, name)))
+    made_of = _summary(suite, key) if suite and key else None
+    if key is not None and made_of is not None:
+        item.user_properties.extend(metrics(made_of[0], key.mode).items())
+    if item.config.getoption("allure_report_dir", None):
+        _tell_allure(item, key, verdict, made_of)
+
+
+# JUnit
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _suite_properties(pytestconfig: pytest.Config, request: pytest.FixtureRequest) -> None:
+    suite = pytestconfig.stash.get(SUITE, None)
+    report_dir = pytestconfig.getoption("allure_report_dir", None)
+    if suite is None or not (pytestconfig.getoption("xmlpath") or report_dir):
+        return
+    settings = suite.settings
+    meta = Meta(
+        model=settings.model,
+        dataset=settings.dataset,
+        round=settings.round.name,
+        profile=settings.profile,
+    )
+    properties = suite_properties(meta, describe_system())
+    record = request.getfixturevalue("record_testsuite_property")
+    for name, value in properties.items():
+        record(name, value)
+    if report_dir:
+        folder = Path(report_dir)
+        folder.mkdir(parents=True, exist_ok=True)
+        lines = (f"{name}={value}\n" for name, value in properties.items())
+        (folder / "environment.properties").write_text("".join(lines), encoding="utf-8")
+
+
+# Allure
+
+
+def _tell_allure(
+    item: pytest.Item,
+    key: RunKey | None,
+    verdict: Verdict | None,
+    made_of: tuple[Summary, Path] | None,
+) -> None:
+    import allure
+
+    if verdict is not None:
+        allure.dynamic.title(verdict.rule if key is None else f"{key}: {verdict.rule}")
+        allure.dynamic.description(verdict.line)
+        for name in ("found", "required"):
+            # Not part of the test's identity: its history goes on when the figure changes.
+            allure.dynamic.parameter(name, getattr(verdict, name), excluded=True)
+    if key is None:
+        return
+    category = BENCHMARKS[key.benchmark].category
+    allure.dynamic.label("benchmark", key.benchmark)
+    allure.dynamic.label("category", category)
+    allure.dynamic.label("scenario", key.scenario)
+    allure.dynamic.parent_suite(key.benchmark)
+    allure.dynamic.suite(key.scenario)
+    allure.dynamic.sub_suite(key.mode)
+    allure.dynamic.tag(settings_of(item.config).profile)
+    if made_of is None:
+        return
+    summary, folder = made_of
+    part_of = {"performance": "Performance/", "accuracy": "Accuracy/", "test06": "Compliance/"}
+    logs = [name for name in summary.logs if name.startswith(part_of[key.mode])]
+    _attach(item, folder, [name for name in logs if name.endswith(".txt")])
+    if item.config.stash[_LAST].get((key.benchmark, key.scenario)) == item.nodeid:
+        plots = sorted(f"plots/{path.name}" for path in (folder / "plots").glob("*.png"))
+        _attach(item, folder, ["report.html", "report.md", "summary.json", *plots])
+
+
+def _attach(item: pytest.Item, folder: Path, names: list[str]) -> None:
+    """Attach files of a run, each once in the session."""
+    import allure
+
+    kinds = allure.attachment_type
+    by_suffix = {".txt": kinds.TEXT, ".md": kinds.TEXT, ".json": kinds.JSON}
+    by_suffix |= {".html": kinds.HTML, ".png": kinds.PNG}
+    for name in names:
+        path = folder / name
+        if str(path) in item.config.stash[_ATTACHED] or not path.is_file():
+            continue
+        item.config.stash[_ATTACHED].add(str(path))
+        allure.attach.file(str(path), name, by_suffix[path.suffix])
+
+
+# pytest-benchmark
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_configure(config: pytest.Config) -> None:
+    """Choose the columns of its table where the user does not, before it reads its options."""
+    if getattr(config.option, "benchmark_columns", ()) is None:
+        config.option.benchmark_columns = list(_BENCHMARK_COLUMNS)
+
+
+@pytest.fixture
+def benchmarked_run(request: pytest.FixtureRequest, benchmark: Any, suite: Suite) -> float:
+    """Register the performance run: each round is a run, its time that of one sample.
+
+    So pytest-benchmark's OPS is samples/s, and less is better as its users expect. Gives the
+    first run's samples/s.
+    """
+    key: RunKey = request.param
+    made(request.config, key, "benchmark")
+    summary, _ = _summary(suite, key) or (Summary(), None)
+    performance = summary.run.performance
+    rates = [
+        one.samples_per_sec for one in ((performance, *performance.repeats) if performance else ())
+    ]
+    if performance is None or not rates[0]:
+        pytest.skip("LoadGen reported no rate")
+    clock: LoadGenClock = request.node.get_closest_marker("benchmark").kwargs["timer"]
+    seconds = [1 / rate for rate in rates if rate]
+    to_come = iter(seconds)
+
+    def go_on() -> None:
+        clock.now_s += next(to_come)
+
+    benchmark.extra_info.update(suite_properties(summary.meta, summary.system))
+    benchmark.extra_info.update(metrics(summary, "performance"))
+    benchmark.extra_info["valid"] = performance.valid
+    benchmark.pedantic(go_on, rounds=len(seconds))
+    return float(rates[0])

@@ -1,0 +1,57 @@
+"""The closing table of each result, MMLU's of pytest-xdist's workers among them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mlperf_suite.plugin.lifecycle import SUITE
+from mlperf_suite.plugin.terminal_stream import terminal_console
+from mlperf_suite.reports.terminal import closing_table
+from mlperf_suite.results.schema import Summary
+
+_OF_WORKERS = pytest.StashKey[list[tuple[Summary, Path]]]()
+"""Of each MMLU run that a worker made: its summary and its folder."""
+
+
+def mmlu_folders(config: pytest.Config) -> list[Path]:
+    """The folders of the MMLU runs that this process, or a worker of it, made."""
+    suite = config.stash.get(SUITE, None)
+    own = suite.mmlu.folder if suite is not None else None
+    return [*([own.path] if own else []), *(path for _, path in config.stash.get(_OF_WORKERS, []))]
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """On a worker of pytest-xdist: tell the process with the terminal what was made."""
+    config = session.config
+    suite = config.stash.get(SUITE, None)
+    if hasattr(config, "workeroutput") and suite is not None and suite.mmlu.folder is not None:
+        summary = json.dumps(suite.mmlu.summary().as_json())
+        config.workeroutput["mmlu"] = [summary, str(suite.mmlu.folder.path)]
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: Any) -> None:
+    """pytest-xdist: a worker is over, and says what it made."""
+    if found := getattr(node, "workeroutput", {}).get("mmlu"):
+        of_workers = node.config.stash.setdefault(_OF_WORKERS, [])
+        of_workers.append((Summary.read(json.loads(found[0])), Path(found[1])))
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    config = terminalreporter.config
+    suite = config.stash.get(SUITE, None)
+    tables = [(summary, path) for summary, path in config.stash.get(_OF_WORKERS, [])]
+    if suite is not None:
+        if suite.mmlu.folder is not None:
+            tables.insert(0, (suite.mmlu.summary(), suite.mmlu.folder.path))
+        made = [(suite.summary(result), result.folder.path) for result in suite.results]
+        tables = [*made, *tables]
+    console = terminal_console(config)
+    for summary, path in tables:
+        terminalreporter.section("MMLU" if summary.meta.benchmark == "mmlu" else summary.meta.title)
+        console.print(closing_table(summary, path))

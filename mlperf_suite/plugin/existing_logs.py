@@ -1,0 +1,123 @@
+"""Judging logs that already exist: with --logs, a test for each rule and run, and nothing runs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mlperf_suite.compliance.verdict import Verdict
+from mlperf_suite.judging.judge import Judged, judge_folder
+from mlperf_suite.judging.tree import holds_logs
+from mlperf_suite.plugin.options import settings_of
+from mlperf_suite.plugin.terminal_stream import terminal_console
+from mlperf_suite.reports.terminal import judged_table
+from mlperf_suite.results.run_folder import PEAK_FOLDER
+from mlperf_suite.settings import Settings
+
+_JUDGED = pytest.StashKey[list[Judged] | None]()
+_FIXTURE = "log_verdict"
+
+
+def judged_of(config: pytest.Config) -> list[Judged] | None:
+    """What --logs has, judged; None without --logs. Raises pytest.UsageError."""
+    if _JUDGED not in config.stash:
+        settings = settings_of(config)
+        config.stash[_JUDGED] = None if settings.logs is None else _judge(settings, settings.logs)
+    return config.stash[_JUDGED]
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Logs that cannot be judged are told at once, whatever is collected."""
+    judged_of(config)
+
+
+def _judge(settings: Settings, folder: Path) -> list[Judged]:
+    if settings.baselines:
+        raise pytest.UsageError("--baseline: --logs makes no run that could be compared")
+    if not folder.is_dir():
+        raise pytest.UsageError(f"--logs {folder}: no such folder")
+    if not holds_logs(folder):
+        raise pytest.UsageError(f"--logs {folder}: no LoadGen log (mlperf_log_*) in it")
+    judged = judge_folder(
+        folder,
+        settings.round if settings.round_given else None,
+        high_accuracy=settings.high_accuracy,
+    )
+    if not judged:
+        raise pytest.UsageError(
+            f"--logs {folder}: only trial runs of a search ({PEAK_FOLDER}) in it, which are "
+            "no results"
+        )
+    chosen = [one for one in judged if _chosen(one, settings)]
+    if not chosen:
+        raise pytest.UsageError(f"--logs {folder}: no run of this category and scenario in it")
+    return chosen
+
+
+def _chosen(judged: Judged, settings: Settings) -> bool:
+    """Whether --category and --scenario leave the run in; what is of no category stays."""
+    return all(
+        wanted is None or found in (None, wanted)
+        for wanted, found in (
+            (settings.category, judged.category),
+            (settings.scenario, judged.scenario),
+        )
+    )
+
+
+def log_cases(judged: Iterable[Judged]) -> list[Any]:
+    """A case for each verdict, with the marks of what it is about."""
+    return [
+        pytest.param(verdict, marks=_marks(one, mode), id=f"{one.name}-{verdict.rule}")
+        for one in judged
+        for verdict, mode in zip(one.verdicts, one.modes, strict=True)
+    ]
+
+
+@pytest.fixture
+def log_verdict(request: pytest.FixtureRequest) -> Verdict:
+    """What a rule says of a run under --logs."""
+    verdict: Verdict = request.param
+    return verdict
+
+
+def is_of_logs(item: pytest.Item) -> bool:
+    """Whether a test judges logs that exist."""
+    return _FIXTURE in getattr(item, "fixturenames", ())
+
+
+def _marks(judged: Judged, mode: str) -> list[pytest.MarkDecorator]:
+    of_mode = mode if mode in ("accuracy", "performance") else None
+    of_scenario = judged.scenario.lower() if judged.scenario else None
+    return [getattr(pytest.mark, m) for m in (judged.category, of_scenario, of_mode) if m]
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """What -m and -k left out is not told of either."""
+    judged = judged_of(session.config)
+    if judged is None:
+        return
+    parameters = (getattr(item, "callspec", None) for item in session.items)
+    selected = {id(one.params.get(_FIXTURE)) for one in parameters if one}
+    told = [left for one in judged if (left := _only(one, selected)).verdicts]
+    session.config.stash[_JUDGED] = told
+
+
+def _only(judged: Judged, selected: set[int]) -> Judged:
+    pairs = zip(judged.verdicts, judged.modes, strict=True)
+    kept = [(verdict, mode) for verdict, mode in pairs if id(verdict) in selected]
+    verdicts, modes = tuple(v for v, _ in kept), tuple(mode for _, mode in kept)
+    return replace(judged, verdicts=verdicts, modes=modes)
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    config = terminalreporter.config
+    judged = config.stash.get(_JUDGED, None)
+    if judged:
+        console = terminal_console(config)
+        terminalreporter.section(f"logs in {settings_of(config).logs}")
+        console.print(judged_table(judged), soft_wrap=True)

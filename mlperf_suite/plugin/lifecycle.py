@@ -1,0 +1,148 @@
+"""A session's life: planned after collection, checked, made on demand, stopped whatever comes."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import sys
+from collections.abc import Iterable, Iterator
+from types import FrameType
+from typing import NoReturn
+
+import pytest
+
+from mlperf_suite.engines.protocol import Engine
+from mlperf_suite.errors import UsageError
+from mlperf_suite.plugin import engine_hooks
+from mlperf_suite.plugin.baseline_gate import baselines_of, check_baselines
+from mlperf_suite.plugin.cases import step_of
+from mlperf_suite.plugin.options import settings_of
+from mlperf_suite.plugin.progress import TerminalWatcher
+from mlperf_suite.plugin.workers import shares_of
+from mlperf_suite.results.record import RunKey
+from mlperf_suite.session.engines import EngineRequest, LoadEngine, load_vllm
+from mlperf_suite.session.forecast import forecast, planned
+from mlperf_suite.session.inputs import Inputs
+from mlperf_suite.session.plan import MMLU, Plan, SearchKey
+from mlperf_suite.session.suite import Suite
+
+SUITE = pytest.StashKey[Suite]()
+_PLAN = pytest.StashKey[Plan]()
+_EXIT_STATUS = pytest.StashKey[int]()
+
+
+def pytest_addhooks(pluginmanager: pytest.PytestPluginManager) -> None:
+    pluginmanager.add_hookspecs(engine_hooks)
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_mlperf_load_engine(inputs: Inputs, request: EngineRequest) -> Engine:
+    return load_vllm(inputs, request)
+
+
+def plan_of(config: pytest.Config, items: Iterable[pytest.Item]) -> Plan:
+    """What the session does for these tests."""
+    steps = list(dict.fromkeys(map(step_of, items)))
+    return planned(
+        settings_of(config),
+        [step for step in steps if isinstance(step, RunKey)],
+        [step for step in steps if isinstance(step, SearchKey)],
+        mmlu=MMLU in steps,
+    )
+
+
+def suite_of(config: pytest.Config) -> Suite:
+    """The session; there is one where a test asks for the fixture `suite` or one made of it."""
+    return config.stash[SUITE]
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """Plan what is left to run, and find what would stop it, before anything slow begins."""
+    config, settings = session.config, settings_of(session.config)
+    if not any("suite" in getattr(item, "fixturenames", ()) for item in session.items):
+        return
+    plan = config.stash[_PLAN] = plan_of(config, session.items)
+    if config.getoption("collectonly") or settings.plan:
+        return
+    watcher = TerminalWatcher(config.get_terminal_writer())
+    suite = Suite(
+        settings,
+        plan,
+        _load_engine(config),
+        watcher,
+        baselines_of(config),
+        shares=shares_of(config),
+        on_mmlu=watcher.counted,
+    )
+    try:
+        suite.check()
+        check_baselines(suite, plan, baselines_of(config))
+    except UsageError as error:
+        raise pytest.UsageError(str(error)) from None
+    config.stash[SUITE] = suite
+
+
+def _load_engine(config: pytest.Config) -> LoadEngine:
+    def load(inputs: Inputs, request: EngineRequest) -> Engine:
+        engine: Engine = config.hook.pytest_mlperf_load_engine(inputs=inputs, request=request)
+        return engine
+
+    return load
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_report_collectionfinish(config: pytest.Config) -> list[str]:
+    """The plan, where it is all that is asked for."""
+    plan = config.stash.get(_PLAN, None)
+    if plan is None or not (config.getoption("collectonly") or settings_of(config).plan):
+        return []
+    return plan.lines(*forecast(settings_of(config), plan))
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtestloop(session: pytest.Session) -> bool | None:
+    """With --plan nothing is run, and that is a success."""
+    return True if settings_of(session.config).plan and not session.testsfailed else None
+
+
+@pytest.fixture(scope="session")
+def suite(pytestconfig: pytest.Config) -> Iterator[Suite]:
+    """The session's engine, data and runs; its engine is stopped at the end."""
+    session = suite_of(pytestconfig)
+    with _terminated_like_interrupted():
+        yield session
+        session.close()
+
+
+@contextlib.contextmanager
+def _terminated_like_interrupted() -> Iterator[None]:
+    """A CI that cancels a job sends SIGTERM: end like Ctrl-C, with everything stopped and kept."""
+
+    def interrupt(number: int, frame: FrameType | None) -> NoReturn:
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGTERM, interrupt)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
+    session.config.stash[_EXIT_STATUS] = int(exitstatus)
+    suite = session.config.stash.get(SUITE, None)
+    if suite is not None:
+        # An interrupt in a fixture can pass over its teardown.
+        suite.close()
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_unconfigure(config: pytest.Config) -> None:
+    suite = config.stash.get(SUITE, None)
+    if suite is not None and suite.must_exit_hard:
+        # LoadGen cannot be stopped, and goes on calling into a Python that is coming down.
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(config.stash.get(_EXIT_STATUS, int(pytest.ExitCode.INTERNAL_ERROR)))

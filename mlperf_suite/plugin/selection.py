@@ -1,0 +1,124 @@
+"""Which of the collected tests are run, in which order, and why the others are not."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+
+from mlperf_suite.benchmarks.registry import BENCHMARKS
+from mlperf_suite.plugin.cases import Missing, missing_of, step_of
+from mlperf_suite.plugin.existing_logs import is_of_logs, judged_of
+from mlperf_suite.plugin.lifecycle import plan_of
+from mlperf_suite.plugin.options import settings_of
+from mlperf_suite.results.record import RunKey
+from mlperf_suite.session.plan import MMLU, SearchKey, StepKey
+from mlperf_suite.settings import Settings
+
+_LEFT_OUT = pytest.StashKey[Counter[Missing]]()
+_TEST = ("test", "tests")
+_SEARCH = ("rate search", "rate searches")
+_COLUMNS = 80
+
+
+def _wanted(settings: Settings) -> dict[str, str | None]:
+    """What the user narrows the session to, by option."""
+    return {
+        "benchmark": settings.benchmark,
+        "category": settings.category,
+        "scenario": settings.scenario,
+        "mode": None if settings.mode == "both" else settings.mode,
+    }
+
+
+def _of_step(step: StepKey) -> dict[str, str | None]:
+    """What a step is, by the same options; MMLU is of no benchmark, category and scenario."""
+    if step == MMLU:
+        return {"mode": "accuracy"}
+    assert isinstance(step, RunKey | SearchKey)
+    return {
+        "benchmark": step.benchmark,
+        "category": BENCHMARKS[step.benchmark].category,
+        "scenario": step.scenario,
+        "mode": step.mode if isinstance(step, RunKey) else "performance",
+    }
+
+
+def why_not(item: pytest.Item, settings: Settings) -> Missing | None:
+    """Why a test is not run in this session; None where it is."""
+    if judged_of(item.config) is not None:
+        return None if is_of_logs(item) else Missing(_TEST, "--logs runs nothing")
+    step = step_of(item)
+    return missing_of(item) or (None if step is None else _why_not_step(step, settings))
+
+
+def _why_not_step(step: StepKey, settings: Settings) -> Missing | None:
+    found = _of_step(step)
+    for name, value in _wanted(settings).items():
+        if value is not None and found.get(name) != value:
+            return Missing(_TEST, f"--{name} {value}")
+    if isinstance(step, SearchKey) and not settings.find_peak_qps:
+        return Missing(_SEARCH, "no --find-peak-qps")
+    offered = [benchmark.id for benchmark in settings.benchmarks]
+    if isinstance(step, RunKey | SearchKey) and step.benchmark not in offered:
+        return Missing(_TEST, f"no --benchmark {step.benchmark}")
+    return None
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out what cannot be run here, and put the rest in the order of the session's plan."""
+    settings = settings_of(config)
+    kept: list[pytest.Item] = []
+    dropped: list[pytest.Item] = []
+    reasons: Counter[Missing] = Counter()
+    for item in items:
+        reason = why_not(item, settings)
+        if reason is not None:
+            reasons[reason] += 1
+        (kept if reason is None else dropped).append(item)
+    if dropped and not kept:
+        raise pytest.UsageError(_nothing_left(config, settings, reasons))
+    _refuse_what_does_nothing(config, kept)
+    config.stash[_LEFT_OUT] = reasons
+    config.hook.pytest_deselected(items=dropped)
+    plan = plan_of(config, kept)
+    items[:] = sorted(kept, key=lambda item: plan.order_of(step_of(item)))
+
+
+def _nothing_left(config: pytest.Config, settings: Settings, reasons: Counter[Missing]) -> str:
+    given = [f"--{name} {value}" for name, value in _wanted(settings).items() if value]
+    if settings.logs is not None:
+        given = [f"--logs {settings.logs}"]
+    told = ", ".join(given or dict.fromkeys(reason.why for reason in reasons))
+    selected = config.getoption("markexpr") or config.getoption("keyword") or "the tests named"
+    return f"{told}: leaves nothing to run of '{selected}'"
+
+
+def _refuse_what_does_nothing(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """An option of the command line that no selected test heeds is a mistake."""
+    steps = [step_of(item) for item in items]
+    if config.getoption("find_peak_qps") and not any(isinstance(s, SearchKey) for s in steps):
+        raise pytest.UsageError(
+            "--find-peak-qps: no search is among the selected tests: select Server or Interactive"
+        )
+    performs = any(isinstance(s, RunKey) and s.mode == "performance" for s in steps)
+    if config.getoption("repeat") not in (None, "1") and not performs:
+        raise pytest.UsageError(
+            f"--repeat {config.getoption('repeat')}: no performance run is among the selected tests"
+        )
+
+
+def pytest_report_collectionfinish(config: pytest.Config) -> list[str]:
+    reasons = config.stash.get(_LEFT_OUT, None)
+    if not reasons:
+        return []
+    lines, line = [], "not selected:"
+    for number, (reason, count) in enumerate(reasons.items(), 1):
+        told = f"{count} {reason.what[count != 1]} ({reason.why})"
+        told += "" if number == len(reasons) else ","
+        if len(line) + 1 + len(told) > _COLUMNS:
+            lines.append(line)
+            line = " "
+        line = f"{line} {told}"
+    return [*lines, line]

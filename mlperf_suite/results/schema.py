@@ -1,0 +1,439 @@
+"""summary.json and config.json, typed: read here alone, and written from the same types.
+
+What a file lacks, or has as another type, is None or empty: a summary may be an older suite's,
+somebody else's, or damaged. Rates are per second, times in ms where the name says so and else in
+s, shares and changes relative (0.05 is 5%), scores in their own unit.
+
+Versions of summary.json, each of which is read as the newest:
+
+- 1: the first.
+- 2: run.performance.blocks, repeats and target_qps; run.accuracy.standard_error; regression.
+- 3: run.performance.early_stopping and invalid_reason; peak.
+- 4: meta.samples and max_new_tokens; peak.bounded.
+- 5: run.accuracy.scores, of any scorer; run.warm_up; meta.samples_why; plan.
+
+To add a field, add it to its type with a default: a reader of an older file then has that. Where a
+field changes its place or meaning, SCHEMA_VERSION goes up and `_migrated` says how the older one
+becomes the newer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal, get_args
+
+from mlperf_suite.compliance.verdict import Status, Verdict
+from mlperf_suite.results.typed_json import read, written_fields
+
+SCHEMA_VERSION = 5
+MMLU = "mmlu"
+"""What meta.benchmark of an MMLU run is; it has neither category nor scenario."""
+CATEGORY_BENCHMARKS = {"datacenter": "llama3.1-8b", "edge": "llama3.1-8b-edge"}
+"""The benchmark that a category stood for, when each had one."""
+UNKNOWN = "unknown"
+"""The status of a run that does not say."""
+Outcome = Literal["regressed", "improved", "unchanged", "cannot tell"]
+Percentiles = dict[str, float]
+"""By the percentile's name (p50, p99.9), a time in ms."""
+
+
+@dataclass(frozen=True, slots=True)
+class Meta:
+    """What was run. `status`: running, complete, invalid (a rule failed) or failed (it died).
+
+    `samples`: how many each run takes, and `samples_why` a sentence on why so many. `questions`
+    and `shots` are MMLU's. `reason`: why a failed run failed.
+    """
+
+    category: str | None = None
+    scenario: str | None = None
+    benchmark: str | None = None
+    model: str | None = None
+    dataset: str | None = None
+    samples: int | None = None
+    samples_why: str | None = None
+    max_new_tokens: int | None = None
+    questions: int | None = None
+    shots: int | None = None
+    round: str | None = None
+    profile: str | None = None
+    label: str | None = None
+    started: str | None = None
+    node_name: str | None = None
+    status: str = UNKNOWN
+    reason: str | None = None
+
+    @property
+    def kind(self) -> tuple[str, str]:
+        """Benchmark and scenario: runs that differ in it are never compared."""
+        return self.benchmark or "", self.scenario or ""
+
+    @property
+    def title(self) -> str:
+        """The kind in words: "llama3.1-8b Offline", "mmlu"."""
+        return " ".join(filter(None, self.kind))
+
+
+@dataclass(frozen=True, slots=True)
+class ScoreFigures:
+    """One score of the answers. `low` and `high`: the range that passes, None where it is open.
+
+    `reference`: what a correct system scores. `standard_error`: of a score that is a mean.
+    """
+
+    name: str
+    value: float
+    unit: str = ""
+    low: float | None = None
+    high: float | None = None
+    reference: float | None = None
+    standard_error: float | None = None
+
+    @property
+    def is_percentage(self) -> bool:
+        """Whether it is a quality, of which more is better; else it is a length or a count."""
+        return self.unit == "%"
+
+
+@dataclass(frozen=True, slots=True)
+class AccuracyFigures:
+    """An accuracy run. `total_samples`: of the data; `passed`: what the accuracy rules say."""
+
+    total_samples: int | None = None
+    passed: bool | None = None
+    scores: tuple[ScoreFigures, ...] = ()
+
+    def score(self, name: str) -> ScoreFigures | None:
+        """The score of that name, None where there is none."""
+        return next((one for one in self.scores if one.name == name), None)
+
+    def as_json(self) -> dict[str, Any]:
+        """The fields, and ROUGE under the names that it had before version 5."""
+        rouge = {s.name: s.value for s in self.scores if s.name.startswith("rouge")}
+        lengths = {f"run_{name}": self.score(name) for name in ("gen_len", "gen_num")}
+        errors = {s.name: s.standard_error for s in self.scores if s.standard_error is not None}
+        return {
+            **written_fields(self),
+            **({"rouge": rouge} if rouge else {}),
+            **{name: _whole(score.value) for name, score in lengths.items() if score},
+            "standard_error": errors,
+        }
+
+
+def _whole(value: float) -> float | int:
+    return int(value) if float(value).is_integer() else value
+
+
+@dataclass(frozen=True, slots=True)
+class EarlyStopping:
+    """What LoadGen's early stopping says; by figure: latency, ttft, tpot.
+
+    `met`: its verdict. `percentile`: what it is decided at, in percent. `estimates_ms` of that
+    percentile, `more_queries` that a Server run would have needed, each under its limit, and
+    `says`, LoadGen's own words.
+    """
+
+    met: bool | None = None
+    percentile: float | None = None
+    estimates_ms: dict[str, float | None] = field(default_factory=dict)
+    more_queries: dict[str, int | None] = field(default_factory=dict)
+    says: dict[str, str | None] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class MetricFigure:
+    """The figure that decides in the scenario, under its key in the detail log."""
+
+    name: str | None = None
+    value: float | None = None
+    unit: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RepeatFigures:
+    """What is kept of a performance run that was made again, to measure the noise.
+
+    Times in ms by percentile, None where LoadGen reports none in the scenario.
+    """
+
+    valid: bool | None = None
+    tokens_per_sec: float | None = None
+    samples_per_sec: float | None = None
+    qps: float | None = None
+    latency_ms: Percentiles | None = None
+    ttft_ms: Percentiles | None = None
+    tpot_ms: Percentiles | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PerformanceFigures(RepeatFigures):
+    """A performance run. `duration_s`: how long LoadGen ran; `total_new_tokens`: the SUT's count.
+
+    `invalid_reason`: LoadGen's own recommendation for a run that is INVALID. `target_qps`: the
+    rate in queries/s that LoadGen kept to or planned for. `blocks`: the timeline's, by figure.
+    """
+
+    scenario: str | None = None
+    invalid_reason: str | None = None
+    duration_s: float | None = None
+    total_new_tokens: int | None = None
+    metric: MetricFigure | None = None
+    early_stopping: EarlyStopping | None = None
+    target_qps: float | None = None
+    blocks: dict[str, tuple[float, ...]] = field(default_factory=dict)
+    repeats: tuple[RepeatFigures, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class MmluScore:
+    """A share of right answers in percent, and its standard error in percentage points."""
+
+    accuracy: float | None = None
+    stderr: float | None = None
+    correct: int | None = None
+    questions: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class MmluFigures(MmluScore):
+    """An MMLU run. `planned`: the questions that it was to score; `resumed`: those of them that an
+    earlier run scored. Rates only where all was scored now."""
+
+    shots: int | None = None
+    subjects: int | None = None
+    data: str | None = None
+    model: str | None = None
+    lm_eval_version: str | None = None
+    planned: int | None = None
+    resumed: int | None = None
+    elapsed_s: float | None = None
+    questions_per_sec: float | None = None
+    tokens: int | None = None
+    cached_tokens: int | None = None
+    latency_ms: Percentiles = field(default_factory=dict)
+    by_domain: dict[str, MmluScore] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class WarmUpFigures:
+    """What was sent before a run, untimed. `tokens`: of the answers; `what`: what was sent and in
+    which way, in words."""
+
+    requests: int = 0
+    tokens: int = 0
+    elapsed_s: float = 0.0
+    what: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """The figures of each run that was made; None where it was not, or has no figures.
+
+    `warm_up`: by mode.
+    """
+
+    accuracy: AccuracyFigures | None = None
+    performance: PerformanceFigures | None = None
+    mmlu: MmluFigures | None = None
+    warm_up: dict[str, WarmUpFigures] = field(default_factory=dict)
+
+    def has(self, mode: str) -> bool:
+        """Whether there are figures of a mode: accuracy, performance or mmlu."""
+        figures = {
+            "accuracy": self.accuracy,
+            "performance": self.performance,
+            "mmlu": self.mmlu,
+        }
+        return figures.get(mode) is not None
+
+    @property
+    def is_empty(self) -> bool:
+        return not any(map(self.has, ("accuracy", "performance", "mmlu")))
+
+
+@dataclass(frozen=True, slots=True)
+class PeakFigures:
+    """A search: the highest valid rate in queries/s, None where no rate was valid.
+
+    `bounded`: whether a rate above it failed, None where an older suite does not say. `runs`: how
+    many runs it took.
+    """
+
+    peak_qps: float | None = None
+    bounded: bool | None = None
+    runs: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class PlanRow:
+    """A step of the session: how long it was to take, and took; None where nobody knows."""
+
+    what: str
+    estimated_s: float | None = None
+    took_s: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ChangeFigures:
+    """What became of one metric since the baseline: `change`, and the ends of its interval.
+
+    Above 0 is better. `words` say it as the metric's own rise or fall.
+    """
+
+    metric: str
+    label: str = ""
+    unit: str = ""
+    higher_is_better: bool = True
+    baseline: float | None = None
+    current: float | None = None
+    change: float | None = None
+    low: float | None = None
+    high: float | None = None
+    outcome: Outcome = "cannot tell"
+    words: str = ""
+    noise_from: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class RegressionFigures:
+    """The gate's verdict. `baseline`: as the user named it. `refused`: why nothing was compared.
+
+    `different`: what is not alike and was compared all the same.
+    """
+
+    baseline: str | None = None
+    baseline_started: str | None = None
+    max_regression: float | None = None
+    refused: str | None = None
+    different: tuple[str, ...] = ()
+    note: str | None = None
+    metrics: tuple[ChangeFigures, ...] = ()
+
+    def of(self, metric: str) -> ChangeFigures | None:
+        """What became of the metric of that name."""
+        return next((one for one in self.metrics if one.metric == metric), None)
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """summary.json. `system`: as `describe_system` has it. `logs` and `plots`: paths in the folder.
+
+    `plan`: the session's steps as planned and as they went.
+    """
+
+    schema_version: int = SCHEMA_VERSION
+    meta: Meta = field(default_factory=Meta)
+    system: dict[str, Any] = field(default_factory=dict)
+    run: Run = field(default_factory=Run)
+    peak: PeakFigures | None = None
+    plan: tuple[PlanRow, ...] = ()
+    verdicts: tuple[Verdict, ...] = ()
+    regression: RegressionFigures | None = None
+    logs: tuple[str, ...] = ()
+    plots: tuple[str, ...] = ()
+
+    @classmethod
+    def read(cls, content: object) -> Summary:
+        """A summary.json's content as the newest version has it; never raises."""
+        return read(cls, _migrated(content)) or cls()
+
+    def as_json(self) -> dict[str, Any]:
+        """What is written to summary.json."""
+        return written_fields(self)
+
+
+# Older versions
+
+
+def _migrated(content: object) -> dict[str, Any]:
+    """Older content with what it says in the newest version's places."""
+    if not isinstance(content, dict):
+        return {}
+    newest = {**content, "schema_version": SCHEMA_VERSION}
+    newest["meta"] = _migrated_meta(content.get("meta"))
+    run = content.get("run")
+    if isinstance(run, dict):
+        newest["run"] = {**run, "accuracy": _migrated_accuracy(run.get("accuracy"))}
+    verdicts, metrics = content.get("verdicts"), content.get("regression")
+    if isinstance(verdicts, list):
+        newest["verdicts"] = [_whole_verdict(one) for one in verdicts if isinstance(one, dict)]
+    if isinstance(metrics, dict) and isinstance(metrics.get("metrics"), list):
+        kept = [one for one in metrics["metrics"] if isinstance(one, dict)]
+        named = [{**one, "metric": one.get("metric", one.get("label", ""))} for one in kept]
+        newest["regression"] = {**metrics, "metrics": named}
+    return newest
+
+
+def _migrated_meta(meta: object) -> object:
+    """Where a run does not name its benchmark, its category did."""
+    if not isinstance(meta, dict) or isinstance(meta.get("benchmark"), str):
+        return meta
+    category = meta.get("category")
+    benchmark = CATEGORY_BENCHMARKS.get(category) if isinstance(category, str) else None
+    return {**meta, "benchmark": benchmark} if benchmark else meta
+
+
+def _migrated_accuracy(accuracy: object) -> object:
+    """Until version 4 the scores were ROUGE's, each under a name of its own."""
+    if not isinstance(accuracy, dict) or "scores" in accuracy:
+        return accuracy
+    rouge, errors = accuracy.get("rouge"), accuracy.get("standard_error")
+    error_of = errors if isinstance(errors, dict) else {}
+    scores: list[dict[str, object]] = [
+        {"name": name, "value": value, "unit": "%", "standard_error": error_of.get(name)}
+        for name, value in (rouge.items() if isinstance(rouge, dict) else ())
+    ]
+    for name, unit in (("gen_len", "characters"), ("gen_num", "answers")):
+        scores.append({"name": name, "value": accuracy.get(f"run_{name}"), "unit": unit})
+    return {**accuracy, "scores": scores} if accuracy else accuracy
+
+
+def _whole_verdict(verdict: Mapping[str, Any]) -> dict[str, Any]:
+    """A rule's word is never left out for what it lacks; one of no known status was not judged."""
+    names = ("rule", "found", "required", "why")
+    texts = {name: "" if verdict.get(name) is None else str(verdict[name]) for name in names}
+    status = verdict.get("status")
+    known = isinstance(status, str) and status in get_args(Status)
+    return {**texts, "status": status if known else "not judged"}
+
+
+# config.json
+
+
+@dataclass(frozen=True, slots=True)
+class EngineFacts:
+    """The engine as it described itself; `settings`: how it was set in fact, in its own words."""
+
+    name: str | None = None
+    version: str | None = None
+    model: str | None = None
+    stand_in: bool = False
+    max_model_len: int | None = None
+    settings: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class DataFacts:
+    """The data: its name, its size in samples, and a fingerprint of its content."""
+
+    name: str | None = None
+    samples: int | None = None
+    sha256: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Config:
+    """What is read of config.json: the settings as used, the engine, the data, the system."""
+
+    suite_version: str | None = None
+    settings: dict[str, Any] = field(default_factory=dict)
+    engine: EngineFacts | None = None
+    dataset: DataFacts = field(default_factory=DataFacts)
+    prompts_sha256: str | None = None
+    system: dict[str, Any] = field(default_factory=dict)
+
+    @classmethod
+    def read(cls, content: object) -> Config:
+        """A config.json's content; never raises."""
+        return read(cls, content) or cls()

@@ -1,0 +1,100 @@
+"""The engines of a session: one at a time, loaded when a step needs it, tried once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from mlperf_suite.engines.protocol import Engine, EngineDescription
+from mlperf_suite.errors import SuiteError
+from mlperf_suite.session.inputs import Inputs
+from mlperf_suite.session.plan import Role
+
+
+@dataclass(frozen=True, slots=True)
+class EngineRequest:
+    """What an engine is loaded for, and the file that takes its output."""
+
+    role: Role
+    log_file: Path
+
+
+LoadEngine = Callable[[Inputs, EngineRequest], Engine]
+
+
+class Engines:
+    """Holds the engine of the step under way.
+
+    The engine of runs and the one that scores MMLU are two: only the second keeps a prefix cache.
+    Two engines at once would measure each other, so loading one stops the other.
+    """
+
+    def __init__(self, inputs: Inputs, load: LoadEngine, announce: Callable[[str], None]) -> None:
+        self._inputs = inputs
+        self._load = load
+        self._announce = announce
+        self._engine: Engine | None = None
+        self._role: Role | None = None
+        self._failures: dict[Role, SuiteError] = {}
+        self.descriptions: dict[Role, EngineDescription] = {}
+        """Of each engine that was loaded."""
+
+    def get(self, role: Role, log_file: Path) -> Engine:
+        """The engine of this role; what did not load once is not tried again.
+
+        `log_file`: where its output goes if it is loaded now. Raises SuiteError.
+        """
+        if role in self._failures:
+            raise self._failures[role]
+        if self._engine is not None and self._role == role:
+            return self._engine
+        self.close()
+        self._announce("loading the engine" + (" for MMLU" if role == "scoring" else ""))
+        try:
+            self._engine = self._load(self._inputs, EngineRequest(role, log_file))
+        except SuiteError as error:
+            self._failures[role] = error
+            raise
+        self._role = role
+        self.descriptions[role] = self._engine.description
+        return self._engine
+
+    def is_loaded(self, role: Role) -> bool:
+        """Whether the engine of this role is there now."""
+        return self._engine is not None and self._role == role
+
+    @property
+    def can_go_on(self) -> bool:
+        """Whether there is an engine that can answer, or none was needed by now."""
+        return not self._failures and (self._engine is None or self._engine.alive)
+
+    def close(self) -> None:
+        """Stop the engine, if there is one."""
+        if self._engine is not None:
+            self._engine.close()
+            self._engine = None
+
+
+def load_vllm(inputs: Inputs, request: EngineRequest) -> Engine:
+    """vLLM in this process, as the settings ask for it."""
+    from mlperf_suite.engines.vllm_engine import VllmConfig, VllmEngine
+
+    settings = inputs.settings
+    return VllmEngine.load(
+        VllmConfig(
+            inputs.model_path,
+            settings.precision,  # type: ignore[arg-type]
+            settings.tensor_parallel_size,
+            settings.max_model_len,
+            settings.gpu_memory_utilization,
+            settings.max_new_tokens,
+            600.0 if settings.smoke else 3600.0,
+            request.log_file,
+            settings.token,
+            dict(settings.engine_args),
+            role=request.role,
+            context_needed=inputs.context_needed,
+            silence_s=settings.engine_silence,
+        )
+    )

@@ -1,0 +1,136 @@
+"""How long each step will take: arithmetic on the engine's measured speed. Pure.
+
+An estimate is for planning and for a person who waits; no figure of a result comes from it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from mlperf_suite.benchmarks.audits import TEST06_AUDIT
+from mlperf_suite.benchmarks.definition import MIN_DURATION_MS, Scenario
+from mlperf_suite.engines.probe import Speed
+from mlperf_suite.loadgen.load_plan import SEARCH, SMOKE, Mode
+from mlperf_suite.session.rates import RATE_HEADROOM, SERVER_SHARE
+
+_AFTER_RUN_S = 2.0
+"""What judging a run and writing its reports takes, in s."""
+_OFFLINE_SLACK = 1.1
+"""LoadGen issues a tenth more samples than the rate and the minimum duration ask for."""
+_SEARCH_RUNS = 11
+"""Short runs of a search as a rule, and one at full length."""
+
+
+@dataclass(frozen=True, slots=True)
+class Lengths:
+    """The lengths in tokens of a benchmark's prompts, in order, and of its answers on average."""
+
+    prompts: Sequence[int]
+    answer: float
+
+    def first(self, count: int) -> list[int]:
+        """The lengths of `count` prompts, from the beginning on and over again."""
+        return [self.prompts[i % len(self.prompts)] for i in range(count)]
+
+    @property
+    def prompt(self) -> int:
+        """The mean length of a prompt."""
+        return round(sum(self.prompts) / len(self.prompts))
+
+
+def offline_rate(speed: Speed, lengths: Lengths, samples: int) -> float:
+    """Samples/s of a run with so many samples at once."""
+    return samples / speed.batch_s(lengths.first(samples), lengths.answer)
+
+
+def run_s(
+    scenario: Scenario,
+    mode: Mode,
+    speed: Speed,
+    lengths: Lengths,
+    samples: int,
+    *,
+    smoke: bool,
+    server_qps: float | None = None,
+    audit_queries: int | None = None,
+) -> float:
+    """Seconds of one LoadGen run over `samples` samples, with what follows it.
+
+    `server_qps`: queries/s that Server is sent, None where it follows from Offline's rate.
+    """
+    least_s, least_queries = _least(scenario, smoke)
+    if mode == "test06":
+        queries = audit_queries or TEST06_AUDIT["min_query_count"]
+    elif mode == "accuracy":
+        queries = samples
+    else:
+        rate = _rate(scenario, speed, lengths, samples, server_qps)
+        slack = RATE_HEADROOM * _OFFLINE_SLACK if scenario.name == "Offline" else 1.0
+        asked = max(least_queries, rate * least_s * slack, 1)
+        # Equal issue mode sends whole multiples of the samples.
+        queries = math.ceil(asked / samples) * samples
+    return _AFTER_RUN_S + _answered_s(scenario, speed, lengths, samples, queries, server_qps)
+
+
+def _least(scenario: Scenario, smoke: bool) -> tuple[float, int]:
+    """The least duration in s and number of queries of a performance run."""
+    if not smoke:
+        return MIN_DURATION_MS / 1000, 1
+    shortened = SMOKE[scenario.loadgen_scenario]
+    return shortened.min_duration_ms / 1000, shortened.min_query_count
+
+
+def _rate(
+    scenario: Scenario, speed: Speed, lengths: Lengths, samples: int, server_qps: float | None
+) -> float:
+    if scenario.loadgen_scenario == "Server":
+        return server_qps or SERVER_SHARE * offline_rate(speed, lengths, samples)
+    if scenario.loadgen_scenario == "SingleStream":
+        return 1 / speed.one_s(lengths.prompt, lengths.answer)
+    return offline_rate(speed, lengths, samples)
+
+
+def _answered_s(
+    scenario: Scenario,
+    speed: Speed,
+    lengths: Lengths,
+    samples: int,
+    queries: int,
+    server_qps: float | None,
+) -> float:
+    if scenario.loadgen_scenario == "Offline":
+        return speed.batch_s(lengths.first(queries), lengths.answer)
+    one = speed.one_s(lengths.prompt, lengths.answer)
+    if scenario.loadgen_scenario == "Server":
+        return queries / _rate(scenario, speed, lengths, samples, server_qps) + one
+    return queries * one
+
+
+def warm_up_s(scenario: Scenario, speed: Speed, lengths: Lengths, requests: int) -> float:
+    """Seconds of an untimed warm-up."""
+    if scenario.loadgen_scenario == "SingleStream":
+        return requests * speed.one_s(lengths.prompt, lengths.answer)
+    return speed.batch_s(lengths.first(requests), lengths.answer)
+
+
+def search_s(scenario: Scenario, speed: Speed, lengths: Lengths, *, smoke: bool) -> float:
+    """Seconds of a search for the highest valid rate, as it goes as a rule."""
+    short = SEARCH[smoke]
+    samples = len(lengths.prompts)
+    rate = offline_rate(speed, lengths, samples)
+    each = max(short.min_duration_ms / 1000, samples / rate) + _AFTER_RUN_S
+    full = run_s(scenario, "performance", speed, lengths, samples, smoke=smoke)
+    return _SEARCH_RUNS * each + full
+
+
+def mmlu_s(speed: Speed, questions: int, shots: int) -> float:
+    """Seconds of scoring: the questions' own tokens, the examples mostly from the cache."""
+    tokens = _QUESTION_TOKENS * (1 + shots * _UNCACHED_SHARE)
+    return questions * speed.batch_s([round(tokens)], 1.0)
+
+
+_QUESTION_TOKENS = 110
+"""The mean length of a question with its choices, in tokens."""
+_UNCACHED_SHARE = 0.1

@@ -1,0 +1,179 @@
+"""What the runs of a session are made of: data, prompts, tokenizer, the accuracy to reach."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from mlperf_suite.assets import embedded_model_dir
+from mlperf_suite.benchmarks.definition import (
+    Benchmark,
+    Generation,
+    ReferenceAccuracy,
+    Workload,
+)
+from mlperf_suite.benchmarks.embedded import EMBEDDED
+from mlperf_suite.benchmarks.prompts import end_of_text_ids, load_tokenizer
+from mlperf_suite.datasets.samples import Samples
+from mlperf_suite.errors import UsageError
+from mlperf_suite.loadgen.runner import check_round
+from mlperf_suite.results.run_folder import check_writable
+from mlperf_suite.session.estimate import Lengths
+from mlperf_suite.settings import Settings, check_model_is_reachable
+
+
+class Inputs:
+    """Read once a session, on demand. `benchmarks`: those that something was selected of."""
+
+    def __init__(self, settings: Settings, benchmarks: Sequence[Benchmark]) -> None:
+        self.settings = settings
+        self.benchmarks = tuple(benchmarks)
+        self._loaded: dict[tuple[str, str], Samples] = {}
+        self._prompts: dict[str, list[list[int]]] = {}
+
+    def check(self, *, scores: bool) -> None:
+        """Find what would stop the session, before anything slow is loaded. Raises UsageError.
+
+        `scores`: whether answers are to be scored.
+        """
+        check_round(self.settings.round)
+        check_writable(self.settings.results_dir)
+        check_model_is_reachable(self.settings)
+        for benchmark in self.benchmarks:
+            self.samples(benchmark)
+            if scores:
+                self.workload(benchmark).scorer.check()
+        _ = self.model_path
+
+    @cached_property
+    def model_path(self) -> str:
+        """The folder or hub id that the engine loads."""
+        model = self.settings.model
+        return str(embedded_model_dir()) if model == EMBEDDED.model else model
+
+    def workload(self, benchmark: Benchmark) -> Workload:
+        """What is run of a benchmark under this session's profile."""
+        return self.settings.workload(benchmark)
+
+    def _all_samples(self, benchmark: Benchmark) -> Samples:
+        workload = self.workload(benchmark)
+        key = (workload.load.__qualname__, self.settings.dataset)
+        if key not in self._loaded:
+            self._loaded[key] = workload.load(self.settings.dataset, self.settings.token)
+        return workload.select(self._loaded[key])
+
+    def samples(self, benchmark: Benchmark) -> Samples:
+        """The samples of a benchmark, in QSL order."""
+        return self._all_samples(benchmark).first(self.settings.total_sample_count)
+
+    @cached_property
+    def tokenizer(self) -> Any:
+        return load_tokenizer(self.model_path, self.settings.token)
+
+    def prompts(self, benchmark: Benchmark) -> list[list[int]]:
+        """The token ids of each sample's prompt."""
+        if benchmark.id not in self._prompts:
+            prompt = self.workload(benchmark).prompt
+            self._prompts[benchmark.id] = prompt.encode(
+                self.samples(benchmark).items, self.tokenizer
+            )
+        return self._prompts[benchmark.id]
+
+    def lengths(self, benchmark: Benchmark) -> Lengths:
+        """The lengths of prompts and answers, in tokens, to plan time by."""
+        most = self.generation(benchmark).max_new_tokens
+        answer = min(self.workload(benchmark).mean_tokens, most)
+        return Lengths([len(prompt) for prompt in self.prompts(benchmark)], answer)
+
+    def check_prompts(self, benchmark: Benchmark, max_model_len: int) -> None:
+        """Raise UsageError for a prompt that leaves an engine of this context no room to answer."""
+        room = max_model_len - self.generation(benchmark).min_new_tokens
+        for index, prompt in enumerate(self.prompts(benchmark)):
+            if len(prompt) > room:
+                raise UsageError(
+                    f"sample {index}: its prompt of {len(prompt):,} tokens does not fit the "
+                    f"engine's context of {room + 1:,}: raise --max-model-len or leave it out"
+                )
+
+    @cached_property
+    def eos_token_ids(self) -> tuple[int, ...]:
+        """The ids with which the model itself ends an answer."""
+        return end_of_text_ids(self.model_path, self.tokenizer, self.settings.token)
+
+    def generation(self, benchmark: Benchmark) -> Generation:
+        """How tokens are chosen, the longest answer as the user has it."""
+        return dataclasses.replace(
+            self.workload(benchmark).generation, max_new_tokens=self.settings.max_new_tokens
+        )
+
+    @property
+    def context_needed(self) -> int | None:
+        """The longest sequence that any of the benchmarks needs, in tokens."""
+        return self.settings.context_needed(self.benchmarks)
+
+    @cached_property
+    def _model_config(self) -> Mapping[str, object] | None:
+        """The model's config.json, None where there is none to be read."""
+        path = Path(self.model_path) / "config.json"
+        try:
+            if path.is_file():
+                found = json.loads(path.read_text(encoding="utf-8"))
+            else:
+                from transformers import PretrainedConfig
+
+                found, _ = PretrainedConfig.get_config_dict(
+                    self.model_path, token=self.settings.token
+                )
+        # The hub's client and transformers raise many kinds of error; all mean the same here.
+        except Exception:
+            return None
+        return found if isinstance(found, dict) else None
+
+    def reference(self, benchmark: Benchmark, answers: int) -> tuple[ReferenceAccuracy | None, str]:
+        """What this model must score over the first `answers` samples; None, and why, where
+        nobody measured it."""
+        workload = self.workload(benchmark)
+        model, data = self.settings.model, self.settings.dataset
+        if model != workload.model and not workload.is_model(model, self._model_config):
+            return None, f"no reference accuracy is known for the model {model}"
+        everything = len(self._all_samples(benchmark).items)
+        # A local copy of the official data is known by its size, as far as that tells.
+        a_copy = workload is benchmark.workload and everything == workload.reference.answers
+        if data != workload.dataset and not a_copy:
+            return None, f"no reference accuracy is known for the data {data}"
+        found = workload.reference_for(answers)
+        if found is None:
+            whole = workload.reference.answers
+            return None, f"{answers:,} of {whole:,} samples: the gate holds for the whole data set"
+        return found, ""
+
+    def departures(
+        self, benchmark: Benchmark, engine_settings: Mapping[str, object]
+    ) -> tuple[str, ...]:
+        """How answers are generated otherwise than the benchmark says, a few words each.
+
+        `engine_settings`: the engine's own description of how it is set.
+        """
+        said = self.workload(benchmark).generation.max_new_tokens
+        found = []
+        if self.settings.max_new_tokens != said:
+            found.append(f"at most {self.settings.max_new_tokens} new tokens, not {said}")
+        if engine_settings.get("enable_prefix_caching"):
+            found.append("a prefix cache")
+        return tuple(found)
+
+    def data_json(self, benchmark: Benchmark) -> dict[str, object]:
+        """config.json's `dataset`."""
+        samples = self.samples(benchmark)
+        return {"name": samples.name, "samples": len(samples.items), "sha256": samples.sha256}
+
+    def prompts_sha256(self, benchmark: Benchmark) -> str | None:
+        """A fingerprint of the prompts, None where they were not made yet."""
+        if benchmark.id not in self._prompts:
+            return None
+        return hashlib.sha256(json.dumps(self._prompts[benchmark.id]).encode()).hexdigest()

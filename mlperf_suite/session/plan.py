@@ -1,0 +1,181 @@
+"""What a session does, in its order: computed before anything runs, printed, then executed.
+
+Pure: from what the user selected to steps. What a step does is the executor's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from mlperf_suite.benchmarks.registry import BENCHMARKS
+from mlperf_suite.results.record import RunKey
+
+
+@dataclass(frozen=True, slots=True)
+class SearchKey:
+    """The search for the highest valid rate of one scenario."""
+
+    benchmark: str
+    scenario: str
+
+    def __str__(self) -> str:
+        return f"{self.benchmark} {self.scenario} peak search"
+
+
+@dataclass(frozen=True, slots=True)
+class MmluKey:
+    """The MMLU score, of which a session makes one."""
+
+    def __str__(self) -> str:
+        return "MMLU"
+
+
+MMLU = MmluKey()
+StepKey = RunKey | SearchKey | MmluKey
+Role = Literal["runs", "scoring"]
+"""What an engine is loaded for. Scores may come from a prefix cache and runs may not, so each has
+an engine of its own, one after the other."""
+Kind = Literal["load", "warm-up", "run", "search", "mmlu"]
+_MODE_ORDER = ("accuracy", "performance", "test06")
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One step. `key`: what a test asks for that the step is part of, None of loading an engine.
+
+    `number`: which of several runs of the same key it is, from 1 on.
+    """
+
+    kind: Kind
+    key: StepKey | None
+    what: str
+    number: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """The steps of a session in their order.
+
+    `needs`: by key, the keys that are made before it. `unasked`: runs that nobody selected and
+    that are made for another's sake.
+    """
+
+    steps: tuple[Step, ...]
+    needs: Mapping[StepKey, tuple[StepKey, ...]]
+    unasked: frozenset[StepKey] = frozenset()
+
+    @property
+    def keys(self) -> tuple[StepKey, ...]:
+        """What is made, in order."""
+        return tuple(dict.fromkeys(step.key for step in self.steps if step.key is not None))
+
+    @property
+    def runs(self) -> tuple[RunKey, ...]:
+        """The LoadGen runs among them."""
+        return tuple(key for key in self.keys if isinstance(key, RunKey))
+
+    def order_of(self, key: StepKey | None) -> int:
+        """The place of a key among the steps, for tests to be sorted by; others come last."""
+        keys: Sequence[StepKey | None] = self.keys
+        return keys.index(key) if key in keys else len(keys)
+
+    def lines(self, seconds: Mapping[Step, float] | None = None, said: str = "") -> list[str]:
+        """The plan as text, at most 80 columns wide.
+
+        `seconds`: what each step is expected to take. `said`: where that is known from.
+        """
+        found = seconds or {}
+        total = f", about {clock(sum(found.values()))}" if found else ""
+        count = len(self.steps)
+        lines = [f"plan: {count} step{'' if count == 1 else 's'}{total}"]
+        for number, step in enumerate(self.steps, 1):
+            expected = clock(found[step]) if step in found else ""
+            words = step.what if len(step.what) <= 62 else f"{step.what[:61]}…"
+            lines.append(f"  {number:>3}. {words:<62} {expected:>8}".rstrip())
+        return [*lines, *([f"  ({said})"] if said else [])]
+
+
+def clock(seconds: float) -> str:
+    """Seconds as m:ss, or h:mm:ss."""
+    whole = round(seconds)
+    minutes, rest = divmod(whole, 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
+
+
+def plan_session(
+    wanted: Iterable[RunKey],
+    searches: Iterable[SearchKey] = (),
+    *,
+    mmlu: bool = False,
+    repeat: int = 1,
+    warm_up: bool = True,
+    rate_known: Mapping[str, bool] | None = None,
+) -> Plan:
+    """Plan what was selected.
+
+    `repeat`: how often each performance run is made. `warm_up`: whether each run is preceded by
+    one. `rate_known`: by benchmark id, whether the rate that Server is sent is known without
+    an Offline run of this session; where it is not, that run is planned too.
+    """
+    asked, known = set(wanted), rate_known or {}
+    found = list(searches)
+    needs: dict[StepKey, tuple[StepKey, ...]] = {}
+    keys: set[RunKey] = set(asked)
+    selected: list[RunKey | SearchKey] = [*asked, *found]
+    for key in selected:
+        before: list[StepKey] = []
+        if isinstance(key, RunKey) and key.mode == "performance":
+            accuracy = RunKey(key.benchmark, key.scenario, "accuracy")
+            before += [accuracy] if accuracy in asked else []
+        if _is_at_a_rate(key.benchmark, key.scenario) and not known.get(key.benchmark, False):
+            offline = RunKey(key.benchmark, "Offline", "performance")
+            before.append(offline)
+            keys.add(offline)
+        needs[key] = tuple(before)
+    for unasked in keys - asked:
+        accuracy = RunKey(unasked.benchmark, unasked.scenario, "accuracy")
+        needs[unasked] = (accuracy,) if accuracy in asked else ()
+    steps: list[Step] = []
+    if keys or found:
+        steps.append(Step("load", None, "load the engine"))
+    for run in sorted(keys, key=_order):
+        why = "" if run in asked else " (for Server's rate)"
+        steps += _steps_of_run(run, repeat, warm_up, why)
+    for search in sorted(found, key=lambda s: (_benchmark_order(s.benchmark), s.scenario)):
+        steps.append(Step("search", search, f"{search}: at most 16 runs"))
+    if mmlu:
+        steps.append(Step("load", None, "load the engine for MMLU, with a prefix cache", 2))
+        steps.append(Step("mmlu", MMLU, "MMLU through lm-eval"))
+        needs[MMLU] = ()
+    return Plan(tuple(steps), needs, frozenset(keys - asked))
+
+
+def _steps_of_run(key: RunKey, repeat: int, warm_up: bool, why: str) -> list[Step]:
+    steps = []
+    for number in range(1, (repeat if key.mode == "performance" else 1) + 1):
+        again = f", run {number} of {repeat}" if repeat > 1 and key.mode == "performance" else ""
+        if warm_up:
+            steps.append(Step("warm-up", key, f"{key}{again}: warm-up", number))
+        steps.append(Step("run", key, f"{key}{again}{why}", number))
+    return steps
+
+
+def _is_at_a_rate(benchmark: str, scenario: str) -> bool:
+    return BENCHMARKS[benchmark].scenario(scenario).loadgen_scenario == "Server"
+
+
+def _benchmark_order(benchmark: str) -> int:
+    return list(BENCHMARKS).index(benchmark)
+
+
+def _order(key: RunKey) -> tuple[int, int, int]:
+    """Benchmark by benchmark, its scenarios in their order: Offline's rate is known to Server."""
+    names = [scenario.name for scenario in BENCHMARKS[key.benchmark].scenarios]
+    return (
+        _benchmark_order(key.benchmark),
+        names.index(key.scenario),
+        _MODE_ORDER.index(key.mode),
+    )

@@ -1,0 +1,159 @@
+"""Keeps what is known of each result, and writes it: settings, summary, reports, index."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+from mlperf_suite import __version__
+from mlperf_suite.benchmarks.definition import Benchmark
+from mlperf_suite.engines.protocol import EngineDescription
+from mlperf_suite.hardware import describe_system
+from mlperf_suite.loadgen.load_plan import Mode
+from mlperf_suite.reports.index_page import write_index
+from mlperf_suite.reports.writing import write_reports
+from mlperf_suite.results.baseline import BaselineRun
+from mlperf_suite.results.record import About, Result, summary_of
+from mlperf_suite.results.run_folder import CONFIG_JSON, ENDED, SUMMARY_JSON, RunFolder
+from mlperf_suite.results.schema import PlanRow, Summary
+from mlperf_suite.session.inputs import Inputs
+from mlperf_suite.session.plan import Plan
+
+STAND_IN_LABEL = "made with a stand-in engine: not a measurement of any system"
+Baselines = Mapping[tuple[str, str], BaselineRun]
+
+
+class Recorder:
+    """`plan`: which runs were selected. `baselines`: by benchmark id and scenario, the earlier run
+    that the regression gate compares with. `description`: the engine of the runs, None until it
+    is loaded. `samples_of`: how many samples the runs of a result take, and why so many.
+    `rows`: the steps as planned and as they went. `speed`: of the engine, as it was probed.
+    """
+
+    def __init__(
+        self,
+        inputs: Inputs,
+        plan: Plan,
+        baselines: Baselines,
+        description: Callable[[], EngineDescription | None],
+        samples_of: Callable[[Benchmark, str], tuple[int, str]],
+        rows: Callable[[Benchmark, str], Sequence[PlanRow]],
+        speed: Callable[[], dict[str, Any] | None],
+    ) -> None:
+        self._inputs = inputs
+        self._settings = inputs.settings
+        self._plan = plan
+        self.baselines = baselines
+        self._description = description
+        self._samples_of = samples_of
+        self._rows = rows
+        self._speed = speed
+        self._results: dict[tuple[str, str], Result] = {}
+        self.writable = True
+        """Whether everything could be written by now."""
+
+    @property
+    def results(self) -> list[Result]:
+        """Those that were begun, in that order."""
+        return list(self._results.values())
+
+    def result(self, benchmark: Benchmark, scenario: str) -> Result:
+        """The result of a scenario, its folder made at the first call."""
+        kind = (benchmark.id, scenario)
+        if kind not in self._results:
+            started = datetime.now(UTC).astimezone()
+            folder = RunFolder(self._settings.results_dir, benchmark.id, scenario, started)
+            self._results[kind] = Result(benchmark, benchmark.scenario(scenario), folder, started)
+        return self._results[kind]
+
+    def _planned(self, result: Result) -> set[Mode]:
+        kind = (result.benchmark.id, result.scenario.name)
+        return {key.mode for key in self._plan.runs if (key.benchmark, key.scenario) == kind}
+
+    def write(self, result: Result) -> None:
+        """Write what is known of a result by now. Raises OSError."""
+        folder = result.folder
+        folder.write(CONFIG_JSON, self.config_json(result.benchmark))
+        folder.record_checksums()
+        summary = self.summary(result)
+        folder.write(SUMMARY_JSON, summary.as_json())
+        write_reports(folder.path)
+        publish(folder, summary.meta.status, self._settings.keep_all, self.baselines)
+
+    def summary(self, result: Result) -> Summary:
+        """The summary of a result as it stands, with what the regression gate says of it."""
+        settings = self._settings
+        samples, why = self._samples_of(result.benchmark, result.scenario.name)
+        about = About(
+            model=settings.model,
+            dataset=settings.dataset,
+            samples=samples,
+            samples_why=why or None,
+            max_new_tokens=settings.max_new_tokens,
+            round=settings.round.name,
+            profile=settings.profile,
+            label=self.label,
+            node_name=settings.node_name,
+            system=describe_system(),
+            plan=tuple(self._rows(result.benchmark, result.scenario.name)),
+        )
+        summary = summary_of(result, about, self._planned(result))
+        baseline = self.baselines.get((result.benchmark.id, result.scenario.name))
+        if baseline is not None and (summary.run.performance or summary.run.accuracy):
+            judged = baseline.judge(
+                summary,
+                result.folder.path,
+                settings.max_regression,
+                allow_different=settings.baseline_allow_different,
+            )
+            summary = dataclasses.replace(summary, regression=judged)
+        return summary
+
+    def config_json(self, benchmark: Benchmark) -> dict[str, Any]:
+        """Every setting as used, the engine's own description, the data, versions, hardware."""
+        description, workload = self._description(), self._inputs.workload(benchmark)
+        settings = {
+            **self._settings.as_json(),
+            **workload.prompt.as_json(),
+            "generation": dataclasses.asdict(self._inputs.generation(benchmark)),
+        }
+        return {
+            "suite_version": __version__,
+            "benchmark": benchmark.id,
+            "settings": settings,
+            "engine": dataclasses.asdict(description) if description else None,
+            "dataset": self._inputs.data_json(benchmark),
+            "speed": self._speed(),
+            "prompts_sha256": self._inputs.prompts_sha256(benchmark),
+            "system": describe_system(),
+        }
+
+    @property
+    def label(self) -> str:
+        """What stands on every output."""
+        return label_of(self._settings.label, self._description())
+
+    def close(self) -> None:
+        """End each result whose planned runs were not all made as failed."""
+        for result in self.results:
+            missing = sorted(self._planned(result) - result.runs.keys())
+            if missing and result.failure is None and self.writable:
+                result.cut_short = f"the session ended before its {missing[0]} run"
+                with contextlib.suppress(OSError):
+                    self.write(result)
+
+
+def label_of(label: str, description: EngineDescription | None) -> str:
+    """The label of a profile, or that of a stand-in engine."""
+    return STAND_IN_LABEL if description is not None and description.stand_in else label
+
+
+def publish(folder: RunFolder, status: str | None, keep_all: bool, baselines: Baselines) -> None:
+    """Make a written run the latest, drop older ones of its kind where asked, renew the index."""
+    folder.publish()
+    if not keep_all and status in ENDED:
+        folder.drop_older(b.folder for b in baselines.values() if b.folder)
+    write_index(folder.path.parent)

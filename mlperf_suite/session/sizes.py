@@ -1,0 +1,62 @@
+"""How many samples a smoke run takes: as many as fit the time that a run may last here.
+
+Pure: from the engine's measured speed to a number. A run may last as long as the first rung that
+holds at least its floor of samples, so that a slow machine takes longer before it takes too few to
+say anything. Only the sizes of a fixed list are taken: two sessions on one machine then take the
+same number, and can be compared.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from mlperf_suite.benchmarks.audits import TEST06_AUDIT
+
+SIZES = (84, 64, 48, 32, 24, 16, 12, 8)
+"""Numbers of samples, and of an audit's queries beside its own 100."""
+RUNGS: tuple[tuple[float, int], ...] = ((22.0, 48), (45.0, 24), (90.0, 8))
+"""Seconds that a run may last, and the least samples for which it is not given more."""
+AUDIT_RUNGS: tuple[tuple[float, int], ...] = ((36.0, 100), (45.0, 24), (90.0, 8))
+
+
+@dataclass(frozen=True, slots=True)
+class Size:
+    """A number of samples and, where it is not all of them, why."""
+
+    samples: int
+    why: str = ""
+
+
+def samples_that_fit(available: int, seconds_of: Callable[[int], float]) -> Size:
+    """The samples of an accuracy or performance run.
+
+    `seconds_of`: how long a run of so many samples is expected to last.
+    """
+    sizes = [available, *(size for size in SIZES if size < available)]
+    return _fitting(sizes, RUNGS, seconds_of, "samples")
+
+
+def audit_queries_that_fit(seconds_of: Callable[[int], float]) -> Size:
+    """The queries of TEST06: its own 100 wherever they fit."""
+    own = TEST06_AUDIT["min_query_count"]
+    return _fitting([own, *(s for s in SIZES if s < own)], AUDIT_RUNGS, seconds_of, "queries")
+
+
+def _fitting(
+    sizes: list[int],
+    rungs: tuple[tuple[float, int], ...],
+    seconds_of: Callable[[int], float],
+    noun: str,
+) -> Size:
+    for seconds, floor in rungs:
+        fitting = [size for size in sizes if seconds_of(size) <= seconds]
+        if fitting and fitting[0] >= min(floor, sizes[0]):
+            return _said(fitting[0], sizes[0], seconds, noun)
+    return _said(sizes[-1], sizes[0], rungs[-1][0], noun)
+
+
+def _said(taken: int, available: int, seconds: float, noun: str) -> Size:
+    if taken == available:
+        return Size(taken)
+    return Size(taken, f"{taken} of {available} {noun}: about what {seconds:g} s allow here")

@@ -1,0 +1,146 @@
+"""One session of the suite: what pytest asks of it, and nothing of how it is done.
+
+An engine and data are loaded once, each step of the plan is executed when its first verdict is
+asked for, and every later question is about the same run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from mlperf_suite.benchmarks.definition import Benchmark
+from mlperf_suite.benchmarks.registry import BENCHMARKS
+from mlperf_suite.compliance.verdict import Verdict
+from mlperf_suite.engines.protocol import Engine
+from mlperf_suite.loadgen.runner import abandoned
+from mlperf_suite.mmlu.shares import Shares
+from mlperf_suite.results.baseline import BaselineRun
+from mlperf_suite.results.peak import PeakSearch
+from mlperf_suite.results.record import Result, RunKey
+from mlperf_suite.results.schema import Summary
+from mlperf_suite.session.engines import Engines, LoadEngine
+from mlperf_suite.session.executor import Executor, Outcome
+from mlperf_suite.session.inputs import Inputs
+from mlperf_suite.session.mmlu_run import MmluRun, OnProgress
+from mlperf_suite.session.pace import Pace
+from mlperf_suite.session.peak_run import PeakRun
+from mlperf_suite.session.plan import MMLU, MmluKey, Plan, SearchKey, StepKey, clock
+from mlperf_suite.session.recorder import Recorder
+from mlperf_suite.session.watcher import Watcher
+from mlperf_suite.settings import Settings
+
+
+class Suite:
+    """`baselines`: by benchmark id and scenario, the earlier runs that the gate compares with.
+
+    `shares`: where several engines score MMLU, each on a worker of its own. `on_mmlu`: hears of
+    each scored question.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        plan: Plan,
+        load_engine: LoadEngine,
+        watcher: Watcher,
+        baselines: Mapping[tuple[str, str], BaselineRun] | None = None,
+        *,
+        shares: Shares | None = None,
+        on_mmlu: OnProgress = lambda done, total, subject: None,
+    ) -> None:
+        self.settings = settings
+        self.plan = plan
+        self.baselines = baselines or {}
+        ids = [key.benchmark for key in plan.keys if not isinstance(key, MmluKey)]
+        self.inputs = Inputs(settings, [BENCHMARKS[id_] for id_ in dict.fromkeys(ids)])
+        self.pace = Pace(self.inputs, plan, self.baselines, watcher)
+        self._engines = Engines(self.inputs, load_engine, watcher.begin)
+        self.recorder = Recorder(
+            self.inputs,
+            plan,
+            self.baselines,
+            lambda: self._engines.descriptions.get("runs"),
+            self._samples_of,
+            self.pace.rows,
+            lambda: self.pace.speed_json,
+        )
+        self._executor = Executor(
+            self.inputs, plan, self._engines, self.recorder, self.pace, watcher
+        )
+        self._peaks = PeakRun(self.inputs, self.recorder, self._executor, self.pace, watcher)
+        self.mmlu = MmluRun(self.inputs, self._engines, self.baselines, on_mmlu, shares)
+        self._executor.makers[SearchKey] = self._peaks.maker
+        self._executor.makers[MmluKey] = self.mmlu.maker
+
+    def check(self) -> None:
+        """Find what would stop the session, before anything slow is loaded. Raises UsageError."""
+        self.inputs.check(scores=any(key.mode == "accuracy" for key in self.plan.runs))
+        if MMLU in self.plan.keys:
+            self.mmlu.check()
+
+    def _samples_of(self, benchmark: Benchmark, scenario: str) -> tuple[int, str]:
+        size = self.pace.size(benchmark, benchmark.scenario(scenario))
+        return size.samples, size.why
+
+    def samples(self, benchmark: str, scenario: str) -> int:
+        """The samples that the runs of a scenario take, as far as is known by now."""
+        return self._samples_of(BENCHMARKS[benchmark], scenario)[0]
+
+    def made(self, key: StepKey) -> Outcome:
+        """Make what the key names if it was not made yet."""
+        return self._executor.made(key)
+
+    def verdicts(self, key: StepKey) -> list[Verdict]:
+        """What the rules say of what was made; none where it was not."""
+        if isinstance(key, MmluKey):
+            return self.mmlu.verdicts
+        result = self.recorder.result(BENCHMARKS[key.benchmark], key.scenario)
+        record = result.runs.get(key.mode) if isinstance(key, RunKey) else None
+        return record.verdicts if record else []
+
+    @property
+    def engine(self) -> Engine:
+        """The engine of the runs, loaded now if it is not there. Raises SuiteError."""
+        return self._engines.get("runs", self.settings.results_dir / "engine.log")
+
+    def search(self, key: SearchKey) -> PeakSearch:
+        """What a search found. Raises KeyError where it was not made."""
+        return self._peaks.found[key]
+
+    @property
+    def results(self) -> list[Result]:
+        """The results that were begun, MMLU's apart."""
+        return self.recorder.results
+
+    def result(self, benchmark: str, scenario: str) -> Result:
+        """The result of a scenario, its folder made at the first call."""
+        return self.recorder.result(BENCHMARKS[benchmark], scenario)
+
+    def summary(self, result: Result) -> Summary:
+        """The summary of a result as it stands."""
+        return self.recorder.summary(result)
+
+    @property
+    def can_go_on(self) -> bool:
+        """Whether another step could be made in this process."""
+        return self._executor.can_go_on
+
+    @property
+    def must_exit_hard(self) -> bool:
+        """Whether an abandoned LoadGen run still goes on in this process."""
+        return abandoned()
+
+    @property
+    def time_line(self) -> str:
+        """What the session was planned to take and what it took; empty without an estimate."""
+        both = [step for step in self.pace.expected if step in self.pace.took]
+        if not both:
+            return ""
+        planned = sum(self.pace.expected[step] for step in both)
+        took = sum(self.pace.took[step] for step in both)
+        return f"planned {clock(planned)}, took {clock(took)} for {len(both)} steps"
+
+    def close(self) -> None:
+        """Stop the engine. What was planned and not made ends its result as failed."""
+        self._engines.close()
+        self.recorder.close()

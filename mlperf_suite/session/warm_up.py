@@ -1,0 +1,70 @@
+"""The untimed warm-up before each measured run: outside LoadGen, recorded, judged by nobody."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Sequence
+
+from mlperf_suite.benchmarks.definition import Generation, Scenario
+from mlperf_suite.engines.batch import Answers, requests_of
+from mlperf_suite.engines.protocol import SILENCE_S, Engine
+from mlperf_suite.results.schema import WarmUpFigures
+
+SMOKE_REQUESTS, OFFICIAL_REQUESTS = 4, 64
+_ONE_BY_ONE = 2
+"""SingleStream is warm after so few: each is alone."""
+_WAYS = {"Offline": "all at once", "SingleStream": "one after another"}
+
+
+def warm_up_prompts(prompts: Sequence[Sequence[int]], count: int) -> list[list[int]]:
+    """`count` prompts as long as the benchmark's own, and none of them.
+
+    Each is a sample's prompt from its last token to its first: no cache of beginnings that is
+    filled with it can answer the sample itself.
+    """
+    return [list(reversed(prompts[i % len(prompts)])) for i in range(count)]
+
+
+def warm_up_requests(scenario: Scenario, asked: int | None, *, smoke: bool) -> int:
+    """How many requests warm a run of this scenario up. `asked`: what the user said, or None."""
+    if asked is not None:
+        return asked
+    if scenario.loadgen_scenario == "SingleStream":
+        return _ONE_BY_ONE
+    return SMOKE_REQUESTS if smoke else OFFICIAL_REQUESTS
+
+
+def warm_up(
+    engine: Engine,
+    prompts: Sequence[Sequence[int]],
+    generation: Generation,
+    scenario: Scenario,
+    rate_qps: float | None = None,
+    silence_s: float = SILENCE_S,
+) -> WarmUpFigures:
+    """Answer the prompts in the way of a scenario: at once, at a rate, or one after another.
+
+    `rate_qps`: queries/s that the run will be sent, where it is sent any. Raises EngineError where
+    the engine refuses one, dies or hangs.
+    """
+    answers, requests = Answers(len(prompts)), requests_of(prompts)
+    way = _WAYS.get(scenario.loadgen_scenario) or f"at {rate_qps or math.inf:g} queries/s"
+    started = time.monotonic()
+    if scenario.loadgen_scenario == "Offline":
+        engine.submit(requests, generation, answers, stream=False)
+    else:
+        for number, request in enumerate(requests, 1):
+            engine.submit([request], generation, answers, stream=True)
+            left = len(requests) - number
+            if scenario.loadgen_scenario == "SingleStream":
+                answers.wait(engine, silence_s, until_waiting=left)
+            elif rate_qps and left:
+                time.sleep(1 / rate_qps)
+    answers.wait(engine, silence_s)
+    return WarmUpFigures(
+        requests=len(requests),
+        tokens=sum(map(len, answers.token_ids)),
+        elapsed_s=round(time.monotonic() - started, 3),
+        what=f"prompts of the samples' lengths, {way}",
+    )

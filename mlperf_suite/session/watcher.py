@@ -1,0 +1,39 @@
+"""Who hears how far a session is."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from mlperf_suite.loadgen.runner import Progress
+
+
+class Watcher(Protocol):
+    """Shows a person what goes on."""
+
+    def begin(self, name: str, total: int | None = None) -> None:
+        """Something begins; `total` samples are ahead where that is known."""
+
+    def progress(self, progress: Progress) -> None:
+        """The run that began is so far."""
+
+    def idle(self) -> None:
+        """What began is over."""
+
+    def say(self, line: str) -> None:
+        """A line for whoever watches, to stay."""
+
+
+class Silent:
+    """Shows nobody anything."""
+
+    def begin(self, name: str, total: int | None = None) -> None:
+        """Nothing to show."""
+
+    def progress(self, progress: Progress) -> None:
+        """Nothing to show."""
+
+    def idle(self) -> None:
+        """Nothing to show."""
+
+    def say(self, line: str) -> None:
+        """Nothing to show."""

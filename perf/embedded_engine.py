@@ -1,0 +1,32 @@
+"""The embedded model on vLLM, as a session loads it, for the programs of this folder."""
+
+from __future__ import annotations
+
+import contextlib
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+from mlperf_suite.benchmarks.llama3_1_8b import LLAMA3_1_8B
+from mlperf_suite.engines.vllm_engine import VllmEngine
+from mlperf_suite.session.engines import EngineRequest, load_vllm
+from mlperf_suite.session.inputs import Inputs
+from mlperf_suite.settings import resolve_settings
+
+
+def embedded_inputs() -> Inputs:
+    """Data, prompts and tokenizer of the smoke profile."""
+    return Inputs(resolve_settings({}), [LLAMA3_1_8B])
+
+
+@contextlib.contextmanager
+def embedded_engine() -> Iterator[tuple[VllmEngine, Inputs]]:
+    """A loaded engine and what it is asked; stopped at the end."""
+    inputs = embedded_inputs()
+    with tempfile.TemporaryDirectory() as folder:
+        engine = load_vllm(inputs, EngineRequest("runs", Path(folder) / "engine.log"))
+        assert isinstance(engine, VllmEngine)
+        try:
+            yield engine, inputs
+        finally:
+            engine.close()
