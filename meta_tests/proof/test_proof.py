@@ -8,7 +8,6 @@ import sys
 from pathlib import Path
 
 import pytest
-from mlperf_suite.benchmarks.workload import BASELINES, OFFICIAL, ROUGE_NAMES
 
 from mlperf_suite.benchmarks.definition import Benchmark
 from mlperf_suite.benchmarks.llama3_1_8b import (
