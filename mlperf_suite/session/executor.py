@@ -167,8 +167,13 @@ class Executor:
         run, cached_tokens = self._load_run(key, result, record)
         self._judge(key, result, record, run, cached_tokens)
 
-    def _load_run(self, key: RunKey, result: Result, record: RunRecord, number: int = 1) -> LoadRun:
-        """One run of LoadGen after its warm-up; from the second on it is a repeat."""
+    def _load_run(
+        self, key: RunKey, result: Result, record: RunRecord, number: int = 1
+    ) -> tuple[LoadRun, int]:
+        """One run of LoadGen after its warm-up, and the prompt tokens that came from a cache.
+
+        From the second on it is a repeat.
+        """
         engine = self.engine_for(result)
         if result.scenario.loadgen_scenario == "Server":
             self.know_rate(result)
