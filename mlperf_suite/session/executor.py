@@ -36,7 +36,7 @@ from mlperf_suite.results.record import (
 from mlperf_suite.results.run_folder import write_json
 from mlperf_suite.results.schema import RepeatFigures, WarmUpFigures
 from mlperf_suite.scorers.protocol import Answer, Scores
-from mlperf_suite.session.engines import Engines
+from mlperf_suite.session.engines import Engines, engine_lines
 from mlperf_suite.session.inputs import Inputs
 from mlperf_suite.session.pace import Pace
 from mlperf_suite.session.plan import Plan, StepKey
@@ -148,6 +148,8 @@ class Executor:
         for benchmark in self._inputs.benchmarks if first else ():
             self._inputs.check_prompts(benchmark, engine.description.max_model_len)
         if first:
+            for line in engine_lines(engine.description):
+                self._watch.say(line)
             self._pace.measure(engine)
         return engine
 
