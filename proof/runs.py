@@ -1,4 +1,4 @@
-"""The runs of the proof: every category and scenario of a round, at full size, on the replay."""
+"""The runs of the proof: every benchmark and scenario of a round, at full size, on the replay."""
 
 from __future__ import annotations
 
@@ -12,7 +12,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from mlperf_suite.assets import PROJECT_ROOT, assets_dir
-from mlperf_suite.benchmarks.definition import RUNNABLE, Category
+from mlperf_suite.benchmarks.llama3_1_8b import BENCHMARKS as LLAMA3_1_8B_FORMS
+from mlperf_suite.benchmarks.llama3_1_8b import LLAMA3_1_8B, LLAMA3_1_8B_EDGE
+from mlperf_suite.benchmarks.registry import BENCHMARKS
 from mlperf_suite.engines.replay import Pace
 from mlperf_suite.results.run_folder import read_summary, run_folders
 from proof.data import ANSWERS, DATASETS, MODEL
@@ -23,7 +25,7 @@ LOADGEN = {"v5.1": "5.1.2", "v6.0": "6.0.14", "v6.1": "6.0.17"}
 _SERVER_QPS = 21.95
 """Server issues whole multiples of 13,368 queries, until 600 s of its schedule have passed. At
 this rate one multiple takes 602.4 s (v6.0) to 604.3 s (v5.1), by the seeds' own schedules."""
-_OFFLINE_QPS = {"datacenter": 20.0, "edge": 7.5}
+_OFFLINE_QPS = {LLAMA3_1_8B.id: 20.0, LLAMA3_1_8B_EDGE.id: 7.5}
 """Offline's query is 660 s of this rate, up to whole multiples of the data set: one of them."""
 _TICK_S = 1.0
 _AT_ONCE = Pace(2000)
@@ -32,18 +34,18 @@ _SERVED = Pace(200, first_token_s=0.05, token_s=0.005)
 
 @dataclass(frozen=True, slots=True)
 class ProofRun:
-    """One session of pytest: all modes of a category's scenario in a round."""
+    """One session of pytest: all modes of a benchmark's scenario in a round."""
 
     round: str
-    category: Category
+    benchmark: str
     scenario: str
 
     def __str__(self) -> str:
-        return f"{self.round} {self.category} {self.scenario}"
+        return f"{self.round} {self.benchmark} {self.scenario}"
 
     @property
     def name(self) -> str:
-        return f"{self.round}-{self.category}-{self.scenario.lower()}"
+        return f"{self.round}-{self.benchmark}-{self.scenario.lower()}"
 
     def results(self, work: Path) -> Path:
         """The session's own results folder."""
@@ -56,7 +58,7 @@ class ProofRun:
     @property
     def paces(self) -> Mapping[str, Pace]:
         """How fast the replay answers, by mode: a performance run lasts a little over 600 s."""
-        samples = RUNNABLE[self.category].samples
+        samples = BENCHMARKS[self.benchmark].samples
         if self.scenario == "Offline":
             return {
                 "accuracy": _AT_ONCE,
@@ -74,14 +76,16 @@ class ProofRun:
 
     def options(self, data: Path, results: Path) -> list[str]:
         """The suite's options; no rule is shortened and none is overridden."""
-        rate = f"--offline-target-qps={_OFFLINE_QPS[self.category]}"
+        rate = f"--offline-target-qps={_OFFLINE_QPS[self.benchmark]}"
         if self.scenario != "Offline":
             rate = f"--server-target-qps={_SERVER_QPS}"
         return [
-            *("-m", f"{self.category} and {self.scenario.lower()}"),
+            *("-m", f"{BENCHMARKS[self.benchmark].category} and {self.scenario.lower()}"),
             *("-p", "meta_tests.replay_plugin", "-p", "no:cacheprovider"),
             *("--profile", "official", "--round", self.round),
-            *("--model", str(data / MODEL), "--dataset", str(data / DATASETS[self.category])),
+            *("--model", str(data / MODEL), "--dataset", str(data / DATASETS[self.benchmark])),
+            # The replay has answers to the data's own prompts alone.
+            *("--warmup", "0"),
             *("--results-dir", str(results), rate),
         ]
 
@@ -116,8 +120,8 @@ class ProofRun:
         if not results.is_dir():
             return None
         for folder in run_folders(results):
-            summary = read_summary(folder) or {}
-            if (summary.get("meta") or {}).get("status") == "complete":
+            summary = read_summary(folder)
+            if summary and summary.meta.status == "complete":
                 return folder
         return None
 
@@ -125,9 +129,9 @@ class ProofRun:
 def proof_runs(rounds: Sequence[str]) -> list[ProofRun]:
     """Every run of the rounds."""
     return [
-        ProofRun(round_, category, scenario.name)
+        ProofRun(round_, benchmark.id, scenario.name)
         for round_ in rounds
-        for category, benchmark in RUNNABLE.items()
+        for benchmark in LLAMA3_1_8B_FORMS
         for scenario in benchmark.scenarios
     ]
 

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-import dataclasses
 from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from mlperf_suite.benchmarks.workload import EMBEDDED, OFFICIAL
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors
 from transformers import PreTrainedTokenizerFast
 
 from mlperf_suite.assets import embedded_model_dir
-from mlperf_suite.benchmarks.prompts import encode_prompts, load_tokenizer
-from mlperf_suite.datasets.news import NewsItem, load_news
+from mlperf_suite.benchmarks.embedded import EMBEDDED
+from mlperf_suite.benchmarks.llama3_1_8b import OFFICIAL
+from mlperf_suite.benchmarks.prompts import SUMMARIZE, TextPrompt, load_tokenizer
+from mlperf_suite.datasets.news import load_news
+from mlperf_suite.datasets.samples import Sample
 from mlperf_suite.errors import UsageError
 
 BOS = "<|begin_of_text|>"
@@ -25,8 +26,8 @@ OFFICIAL_TEXT = (
 )
 
 
-def news(*articles: str) -> list[NewsItem]:
-    return [NewsItem(article, "highlights") for article in articles]
+def news(*articles: str) -> list[Sample]:
+    return [Sample(article, "highlights") for article in articles]
 
 
 @pytest.fixture(scope="module")
@@ -54,7 +55,7 @@ def embedded() -> Any:
 
 
 def test_the_official_prompt_is_raw_text_with_one_bos(llama_like: Any) -> None:
-    (prompt,) = encode_prompts(news("Two {boats} sank."), OFFICIAL, llama_like)
+    (prompt,) = OFFICIAL.prompt.encode(news("Two {boats} sank."), llama_like)
     assert prompt[0] == llama_like.bos_token_id
     assert prompt.count(llama_like.bos_token_id) == 1
     assert llama_like.eos_token_id not in prompt
@@ -68,7 +69,7 @@ def test_the_official_prompt_is_cut_at_8000_tokens_on_the_right(
     llama_like: Any, article_tokens: int
 ) -> None:
     article = "".join(chr(ord("a") + i % 26) for i in range(article_tokens))
-    (prompt,) = encode_prompts(news(article), OFFICIAL, llama_like)
+    (prompt,) = OFFICIAL.prompt.encode(news(article), llama_like)
     text = OFFICIAL_TEXT.replace("ARTICLE", article)
     assert len(prompt) == min(8000, 1 + len(text))
     decoded = llama_like.decode(prompt[1:], clean_up_tokenization_spaces=False)
@@ -80,7 +81,7 @@ def test_the_official_prompt_is_cut_at_8000_tokens_on_the_right(
 def test_any_articles_stand_unchanged_and_in_order_in_their_prompts(
     llama_like: Any, articles: list[str]
 ) -> None:
-    prompts = encode_prompts(news(*articles), OFFICIAL, llama_like)
+    prompts = OFFICIAL.prompt.encode(news(*articles), llama_like)
     decoded = [llama_like.decode(p[1:], clean_up_tokenization_spaces=False) for p in prompts]
     assert decoded == [OFFICIAL_TEXT.replace("ARTICLE", article) for article in articles]
 
@@ -91,14 +92,14 @@ def test_the_embedded_prompts_are_one_user_message_in_the_models_own_template(
     items = load_news("embedded").items
     expected = [
         embedded.apply_chat_template(
-            [{"role": "user", "content": OFFICIAL_TEXT.replace("ARTICLE", item.article)}],
+            [{"role": "user", "content": OFFICIAL_TEXT.replace("ARTICLE", item.input)}],
             add_generation_prompt=True,
             tokenize=True,
             return_dict=False,
         )
         for item in items
     ]
-    assert encode_prompts(items, EMBEDDED, embedded) == expected
+    assert EMBEDDED.prompt.encode(items, embedded) == expected
     assert all(embedded.decode(ids).endswith("<|im_start|>assistant\n") for ids in expected)
 
 
@@ -106,8 +107,8 @@ def test_a_chat_template_with_bos_gets_no_second_one(llama_like: Any) -> None:
     llama_like.chat_template = (
         "{{ bos_token }}{% for message in messages %}{{ message.content }}{% endfor %}"
     )
-    chat = dataclasses.replace(OFFICIAL, chat=True)
-    (prompt,) = encode_prompts(news("Boats."), chat, llama_like)
+    chat = TextPrompt(SUMMARIZE, chat=True)
+    (prompt,) = chat.encode(news("Boats."), llama_like)
     assert prompt.count(llama_like.bos_token_id) == 1
 
 

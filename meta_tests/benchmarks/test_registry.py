@@ -1,11 +1,49 @@
-"""The benchmarks that the suite knows."""
+"""The benchmarks that the suite knows, and what each says of itself."""
 
 from __future__ import annotations
 
+import pytest
+
+from mlperf_suite.benchmarks.definition import CATEGORIES, SCENARIOS
 from mlperf_suite.benchmarks.llama2_70b import LLAMA2_70B_99
-from mlperf_suite.benchmarks.registry import BENCHMARKS
+from mlperf_suite.benchmarks.llama3_1_8b import LLAMA3_1_8B, LLAMA3_1_8B_EDGE
+from mlperf_suite.benchmarks.registry import (
+    BENCHMARKS,
+    default_benchmarks,
+    find_benchmark,
+    runnable,
+)
+from mlperf_suite.benchmarks.rounds import ROUNDS
 
 
-def test_the_table_has_every_benchmark_once():
+def test_every_benchmark_is_known_once_by_its_id():
     assert len({b.id for b in BENCHMARKS.values()}) == len(BENCHMARKS) == 6
-    assert LLAMA2_70B_99.id in BENCHMARKS
+    assert BENCHMARKS[LLAMA2_70B_99.id] is LLAMA2_70B_99
+    assert runnable() == default_benchmarks() == [LLAMA3_1_8B, LLAMA3_1_8B_EDGE]
+
+
+def test_a_benchmark_is_found_by_any_of_its_names():
+    for benchmark in BENCHMARKS.values():
+        for name in (benchmark.id, *benchmark.aliases):
+            assert find_benchmark(name) is benchmark
+    assert find_benchmark("resnet50") is None
+
+
+@pytest.mark.parametrize("benchmark", BENCHMARKS.values(), ids=lambda b: b.id)
+def test_what_a_benchmark_says_fits_together(benchmark):
+    names = [s.name for s in benchmark.scenarios]
+    assert len(set(names)) == len(names) and set(names) <= set(SCENARIOS)
+    assert {name for group in benchmark.required for name in group} <= set(names)
+    assert all(benchmark.scenario(name).name == name for name in names)
+    with pytest.raises(KeyError, match="has no scenario MultiStream"):
+        benchmark.scenario("MultiStream")
+    assert benchmark.category in CATEGORIES and set(benchmark.rounds) <= set(ROUNDS)
+    assert benchmark.reference.answers == benchmark.samples
+    assert len(set(benchmark.metrics)) == len(benchmark.metrics) > 0
+
+
+@pytest.mark.parametrize("benchmark", runnable(), ids=lambda b: b.id)
+def test_a_benchmark_that_is_run_is_judged_by_what_its_scorer_gives(benchmark):
+    for workload in (benchmark.workload, benchmark.smoke):
+        assert [one.name for one in workload.reference.expected] == list(benchmark.metrics)
+    assert benchmark.workload.reference is benchmark.reference

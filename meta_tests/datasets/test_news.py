@@ -12,7 +12,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from mlperf_suite.assets import PROJECT_ROOT
-from mlperf_suite.datasets.news import News, NewsItem, load_news
+from mlperf_suite.benchmarks.llama3_1_8b import EDGE, OFFICIAL
+from mlperf_suite.datasets.news import load_news
+from mlperf_suite.datasets.samples import Sample, Samples
 from mlperf_suite.errors import DatasetError
 
 ROWS = [
@@ -20,7 +22,7 @@ ROWS = [
     {"article": "The bridge “opened” on Friday.", "highlights": "A bridge opened."},
     {"article": 'A mayor said "no" \\ twice.', "highlights": "Mayor says no."},
 ]
-ITEMS = tuple(NewsItem(row["article"], row["highlights"]) for row in ROWS)
+ITEMS = tuple(Sample(row["article"], row["highlights"]) for row in ROWS)
 REAL_NEWS = PROJECT_ROOT.parent / "shared" / "data" / "cnn_dailymail_50.jsonl"
 
 
@@ -96,7 +98,7 @@ def test_a_copy_of_the_hubs_repository_gives_its_validation_split_in_order(tmp_p
         write_parquet(tmp_path / f"validation-0000{part}-of-00008.parquet", [row])
     write_parquet(tmp_path / "train-00000-of-00001.parquet", ROWS * 2)
     write_parquet(tmp_path / "test-00000-of-00001.parquet", ROWS)
-    articles = [item.article for item in load_news(str(tmp_path)).items]
+    articles = [item.input for item in load_news(str(tmp_path)).items]
     assert articles == [f"article {part}" for part in range(8)]
 
 
@@ -104,7 +106,7 @@ def test_a_copy_of_the_hubs_repository_gives_version_3_alone(tmp_path: Path) -> 
     for version in ("1.0.0", "2.0.0", "3.0.0"):
         rows = [{**row, "article": f"{version} {row['article']}"} for row in ROWS]
         write_parquet(tmp_path / version / "validation-00000-of-00001.parquet", rows)
-    assert {item.article[:5] for item in load_news(str(tmp_path)).items} == {"3.0.0"}
+    assert {item.input[:5] for item in load_news(str(tmp_path)).items} == {"3.0.0"}
 
 
 def test_a_folder_of_other_names_is_read_in_whole(tmp_path: Path) -> None:
@@ -123,18 +125,18 @@ def test_empty_lines_of_jsonl_are_no_rows(tmp_path: Path) -> None:
 def test_embedded_news_are_many_short_and_different() -> None:
     items = load_news("embedded").items
     assert len(items) >= 48
-    assert len({item.article for item in items}) == len({i.highlights for i in items}) == len(items)
+    assert len({item.input for item in items}) == len({i.reference for i in items}) == len(items)
     for item in items:
-        assert 100 <= len(item.article.split()) <= 350, item.article[:60]
-        assert 2 <= len(item.highlights.splitlines()) <= 4, item.highlights
-        assert all(line.strip() for line in item.highlights.splitlines())
+        assert 100 <= len(item.input.split()) <= 350, item.input[:60]
+        assert 2 <= len(item.reference.splitlines()) <= 4, item.reference
+        assert all(line.strip() for line in item.reference.splitlines())
 
 
 @pytest.mark.skipif(not REAL_NEWS.exists(), reason="the shared real data is not here")
 def test_reads_real_articles() -> None:
     items = load_news(str(REAL_NEWS)).items
     lines = [json.loads(line) for line in REAL_NEWS.read_text(encoding="utf-8").splitlines()]
-    assert [(i.article, i.highlights) for i in items] == [
+    assert [(i.input, i.reference) for i in items] == [
         (row["article"], row["highlights"]) for row in lines
     ]
     assert len(items) == 50
@@ -160,7 +162,7 @@ def test_any_rows_are_read_back_as_they_were_written(
 ) -> None:
     suffix = write.__name__.removeprefix("write_")
     items = load_news(str(write(tmp_path / f"news.{suffix}", rows))).items
-    assert [(i.article, i.highlights) for i in items] == [
+    assert [(i.input, i.reference) for i in items] == [
         (row["article"], row["highlights"]) for row in rows
     ]
 
@@ -261,7 +263,7 @@ def test_junk_gives_nothing_but_a_dataset_error(
 
 
 def test_the_first_samples_are_taken_and_no_more_than_there_are() -> None:
-    news = News("three", ITEMS)
+    news = Samples("three", ITEMS)
     assert news.first(None).items == ITEMS
     assert news.first(2).items == ITEMS[:2]
     assert news.first(3).items == ITEMS
@@ -272,23 +274,23 @@ def test_the_first_samples_are_taken_and_no_more_than_there_are() -> None:
 
 def test_edge_takes_its_5000_as_the_official_preparation_does() -> None:
     size = 13_368
-    full = News("full", tuple(NewsItem(f"article {i}", f"highlights {i}") for i in range(size)))
+    full = Samples("full", tuple(Sample(f"article {i}", f"highlights {i}") for i in range(size)))
     shuffled = datasets.Dataset.from_dict({"i": range(size)}).shuffle(seed=42).take(5000)
-    assert full.for_benchmark(5000).items == tuple(full.items[i] for i in shuffled["i"])
-    assert full.for_benchmark(size).items == full.items
+    assert EDGE.select(full).items == tuple(full.items[i] for i in shuffled["i"])
+    assert OFFICIAL.select(full).items == full.items
 
 
 def test_data_of_another_size_is_taken_as_it_is() -> None:
-    assert News("three", ITEMS).for_benchmark(2).items == ITEMS
+    assert EDGE.select(Samples("three", ITEMS)).items == ITEMS
 
 
 def test_the_fingerprint_tells_contents_apart_and_not_names() -> None:
     digests = {
-        News("a", items).sha256
-        for items in (ITEMS, ITEMS[:2], ITEMS[::-1], (NewsItem("ab", "c"),), (NewsItem("a", "bc"),))
+        Samples("a", items).sha256
+        for items in (ITEMS, ITEMS[:2], ITEMS[::-1], (Sample("ab", "c"),), (Sample("a", "bc"),))
     }
     assert len(digests) == 5
-    assert News("b", ITEMS).sha256 in digests
+    assert Samples("b", ITEMS).sha256 in digests
 
 
 # The hub

@@ -8,13 +8,19 @@ import sys
 from pathlib import Path
 
 import pytest
-from mlperf_suite.benchmarks.workload import BASELINES, OFFICIAL, ROUGE_NAMES
 
-from mlperf_suite.benchmarks.definition import RUNNABLE, Category
-from mlperf_suite.benchmarks.prompts import encode_prompts, end_of_text_ids, load_tokenizer
+from mlperf_suite.benchmarks.definition import Benchmark
+from mlperf_suite.benchmarks.llama3_1_8b import (
+    BENCHMARKS,
+    EDGE,
+    LLAMA3_1_8B,
+    LLAMA3_1_8B_EDGE,
+    OFFICIAL,
+)
+from mlperf_suite.benchmarks.prompts import SUMMARIZE, end_of_text_ids, load_tokenizer
 from mlperf_suite.benchmarks.rounds import ROUNDS
 from mlperf_suite.datasets.news import load_news
-from mlperf_suite.scorers.rouge import mean_scores, score_pairs
+from mlperf_suite.scorers.rouge import ROUGE_NAMES, mean_scores, score_pairs
 from mlperf_suite.settings import resolve_settings
 from proof import tree
 from proof.data import (
@@ -29,7 +35,7 @@ from proof.data import (
 )
 from proof.runs import LOADGEN, ProofRun, make_runs, proof_runs
 
-BENCHMARKS = pytest.mark.parametrize("category", RUNNABLE)
+EACH = pytest.mark.parametrize("benchmark", BENCHMARKS, ids=lambda b: b.id)
 
 
 @pytest.fixture(scope="module")
@@ -49,7 +55,7 @@ def data(tmp_path_factory: pytest.TempPathFactory, samples: list[MadeSample]) ->
 
 def test_the_data_are_the_same_at_every_call(samples: list[MadeSample]) -> None:
     assert make_samples(200) == samples[:200]
-    assert len({sample.item.article for sample in samples}) == len(samples) == SAMPLES
+    assert len({sample.item.input for sample in samples}) == len(samples) == SAMPLES
 
 
 def test_no_two_words_have_the_same_stem() -> None:
@@ -59,33 +65,40 @@ def test_no_two_words_have_the_same_stem() -> None:
     assert len(stems) == len(WORDS) > 300
 
 
-@BENCHMARKS
+@EACH
 def test_the_loader_reads_as_many_items_as_the_official_file_has(
-    data: Path, category: Category
+    data: Path, benchmark: Benchmark
 ) -> None:
-    benchmark = RUNNABLE[category]
-    news = load_news(str(data / DATASETS[category]))
+    news = load_news(str(data / DATASETS[benchmark.id]))
     assert len(news.items) == benchmark.samples
-    full = load_news(str(data / DATASETS["datacenter"]))
+    workload = benchmark.workload
+    assert workload is not None
+    full = load_news(str(data / DATASETS[LLAMA3_1_8B.id]))
     # The edge items are the very ones that the suite draws from the full split.
-    assert news.items == full.for_benchmark(benchmark.samples).items
-    assert all(60 <= len(item.article.split()) <= 120 for item in news.items)
+    assert news.items == workload.select(full).items
+    assert all(60 <= len(item.input.split()) <= 120 for item in news.items)
 
 
-@BENCHMARKS
+@EACH
 def test_answers_score_and_measure_what_the_official_gate_asks(
-    data: Path, category: Category
+    data: Path, benchmark: Benchmark
 ) -> None:
-    baseline = BASELINES[RUNNABLE[category].id]
-    items = load_news(str(data / DATASETS[category])).items
+    expected = {one.name: one.value for one in benchmark.reference.expected}
+    items = load_news(str(data / DATASETS[benchmark.id])).items
     answers = json.loads((data / ANSWERS).read_text())
-    gen_len = sum(len(answers[item.article].strip()) for item in items)
-    assert 0.99 < gen_len / baseline.gen_len < 1.01
+    gen_len = sum(len(answers[item.input].strip()) for item in items)
+    assert 0.99 < gen_len / expected["gen_len"] < 1.01
     scores = mean_scores(
-        score_pairs([(answers[item.article], item.highlights) for item in items[:400]])
+        score_pairs([(answers[item.input], item.reference) for item in items[:400]])
     )
     for name in ROUGE_NAMES:
-        assert 0.99 < scores.means[name] / baseline.rouge[name] < 1.05, name
+        assert 0.99 < scores.values[name] / expected[name] < 1.05, name
+
+
+def test_the_model_folder_is_known_as_the_official_model(data: Path) -> None:
+    config = json.loads((data / MODEL / "config.json").read_text())
+    for workload in (OFFICIAL, EDGE):
+        assert workload.is_model(str(data / MODEL), config)
 
 
 def test_the_model_folder_makes_prompts_and_answers_as_llamas_does(
@@ -93,13 +106,13 @@ def test_the_model_folder_makes_prompts_and_answers_as_llamas_does(
 ) -> None:
     tokenizer = load_tokenizer(str(data / MODEL))
     assert (tokenizer.bos_token_id, tokenizer.eos_token_id) == (128_000, 128_009)
-    assert end_of_text_ids(str(data / MODEL), tokenizer) == RUNNABLE["edge"].eos_token_ids
+    assert end_of_text_ids(str(data / MODEL), tokenizer) == LLAMA3_1_8B.eos_token_ids
     some = samples[:500]
-    prompts = encode_prompts([sample.item for sample in some], OFFICIAL, tokenizer)
+    prompts = OFFICIAL.prompt.encode([sample.item for sample in some], tokenizer)
     assert all(prompt.count(tokenizer.bos_token_id) == 1 for prompt in prompts)
     assert all(prompt[0] == tokenizer.bos_token_id for prompt in prompts)
     text = tokenizer.decode(prompts[0], skip_special_tokens=True)
-    assert text == OFFICIAL.prompt.format(article=some[0].item.article)
+    assert text == SUMMARIZE.format(input=some[0].item.input)
     answers = tokenizer([sample.answer for sample in samples], add_special_tokens=False)
     with_end = [[*answer, tokenizer.eos_token_id] for answer in answers["input_ids"]]
     assert max(map(len, with_end)) <= OFFICIAL.generation.max_new_tokens
@@ -118,17 +131,18 @@ def test_every_scenario_of_every_round_is_run_by_the_official_rules(tmp_path: Pa
         given = dict(zip(*[iter(run.options(tmp_path, tmp_path))] * 2, strict=False))
         assert (given["--profile"], given["--round"]) == ("official", run.round)
         scenario = run.scenario
-        assert given["-m"] == f"{run.category} and {scenario.lower()}"
+        category = "edge" if run.benchmark == LLAMA3_1_8B_EDGE.id else "datacenter"
+        assert given["-m"] == f"{category} and {scenario.lower()}"
         assert {"accuracy", "performance"} <= set(run.paces)
-        assert ("test06" in run.paces) >= (run.category == "datacenter")
+        assert ("test06" in run.paces) >= (run.benchmark == LLAMA3_1_8B.id)
 
 
-@BENCHMARKS
+@EACH
 def test_offline_asks_for_one_multiple_of_the_data_and_takes_ten_minutes(
-    category: Category, tmp_path: Path
+    benchmark: Benchmark, tmp_path: Path
 ) -> None:
-    samples = RUNNABLE[category].samples
-    run = ProofRun("v6.1", category, "Offline")
+    samples = benchmark.samples
+    run = ProofRun("v6.1", benchmark.id, "Offline")
     option = run.options(tmp_path, tmp_path)[-1].removeprefix("--").partition("=")
     rate = resolve_settings({option[0].replace("-", "_"): option[2]}, {}).offline_target_qps
     assert rate is not None
@@ -138,7 +152,7 @@ def test_offline_asks_for_one_multiple_of_the_data_and_takes_ten_minutes(
 
 
 def test_single_stream_takes_ten_minutes_for_what_loadgen_asks() -> None:
-    run = ProofRun("v6.1", "edge", "SingleStream")
+    run = ProofRun("v6.1", LLAMA3_1_8B_EDGE.id, "SingleStream")
     accuracy, performance = run.paces["accuracy"], run.paces["performance"]
     # Twice 600 s of the rate seen before, then up to whole multiples of 5,000: 10,000 queries.
     assert 5_000 < 1_200 * accuracy.samples_per_s < 10_000
@@ -157,7 +171,7 @@ class Told(ProofRun):
         self.alive.append(process)
         Told.most = max(Told.most, sum(p.poll() is None for p in self.alive))
         if self.scenario != "Server":
-            folder = self.results(work) / "20261120-101500-datacenter-offline"
+            folder = self.results(work) / "20261120-101500-llama3.1-8b-offline"
             folder.mkdir()
             (folder / "summary.json").write_text('{"meta": {"status": "complete"}}')
         return process
@@ -167,7 +181,7 @@ def test_runs_go_on_beside_each_other_and_the_failed_are_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("proof.runs._TICK_S", 0.05)
-    runs = [Told("v6.1", "datacenter", name) for name in ("Offline", "Server", "Interactive")]
+    runs = [Told("v6.1", LLAMA3_1_8B.id, name) for name in ("Offline", "Server", "Interactive")]
     said: list[str] = []
     failed = make_runs(runs, tmp_path, 2, said.append)
     assert failed == [runs[1]]
@@ -186,7 +200,7 @@ def test_an_interrupt_ends_the_sessions_under_way(
     Told.alive.clear()
     monkeypatch.setattr("proof.runs.time.sleep", interrupt)
     with pytest.raises(KeyboardInterrupt):
-        make_runs([Told("v6.1", "datacenter", "Offline")], tmp_path, 1, lambda line: None)
+        make_runs([Told("v6.1", LLAMA3_1_8B.id, "Offline")], tmp_path, 1, lambda line: None)
     (process,) = Told.alive
     assert process.poll() is not None
 

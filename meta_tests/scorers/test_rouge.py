@@ -19,13 +19,15 @@ from rouge_score import rouge_scorer
 
 from mlperf_suite.assets import PROJECT_ROOT, nltk_data_dir
 from mlperf_suite.datasets.news import load_news
-from mlperf_suite.scorers.rouge import RougeScores, score_rouge
+from mlperf_suite.datasets.samples import Sample
+from mlperf_suite.scorers.protocol import Answer
+from mlperf_suite.scorers.rouge import ROUGE_NAMES, RougeScorer, score_rouge
 
 REAL_NEWS = PROJECT_ROOT.parent / "shared" / "data" / "cnn_dailymail_50.jsonl"
 WORDS = ["boat", "boats", "harbour", "sank", "sinking", "Friday", "Dr.", "the", "$3.5m", "said."]
 
 
-def official(predictions: Sequence[str], references: Sequence[str]) -> RougeScores:
+def official(predictions: Sequence[str], references: Sequence[str]) -> dict[str, float]:
     """The official script's postprocess_text and compute, one pair after another."""
     if str(nltk_data_dir()) not in nltk.data.path:
         nltk.data.path.insert(0, str(nltk_data_dir()))
@@ -38,27 +40,28 @@ def official(predictions: Sequence[str], references: Sequence[str]) -> RougeScor
         for name, score in scorer.score(target, pred).items():
             scores[name].append(score.fmeasure)
     means = {name: round(float(np.mean(values) * 100), 4) for name, values in scores.items()}
-    return RougeScores(**means, gen_len=sum(len(pred) for pred in preds), gen_num=len(preds))
+    return {**means, "gen_len": sum(len(pred) for pred in preds), "gen_num": len(preds)}
 
 
 def leads(source: str, characters: int) -> tuple[list[str], list[str]]:
     """Each article's beginning as the prediction (cut inside a word), its highlights beside it."""
     items = load_news(source).items
-    return [f" {i.article[:characters]}\n" for i in items], [i.highlights for i in items]
+    return [f" {i.input[:characters]}\n" for i in items], [i.reference for i in items]
 
 
 def test_equals_the_official_computation_on_the_embedded_news() -> None:
     predictions, references = leads("embedded", 400)
-    scores = score_rouge(predictions, references)
+    scores = score_rouge(predictions, references).values
     assert scores == official(predictions, references)
-    assert 5 < scores.rouge2 < scores.rougeL < scores.rougeLsum < scores.rouge1 < 80
+    in_order = [scores[name] for name in ("rouge2", "rougeL", "rougeLsum", "rouge1")]
+    assert in_order == sorted(in_order) and in_order[0] > 5 and in_order[-1] < 80
 
 
 @pytest.mark.skipif(not REAL_NEWS.exists(), reason="the shared real data is not here")
 @pytest.mark.parametrize("characters", [90, 700])
 def test_equals_the_official_computation_on_real_news(characters: int) -> None:
     predictions, references = leads(str(REAL_NEWS), characters)
-    assert score_rouge(predictions, references) == official(predictions, references)
+    assert score_rouge(predictions, references).values == official(predictions, references)
 
 
 def test_several_processes_score_as_one_does() -> None:
@@ -67,28 +70,47 @@ def test_several_processes_score_as_one_does() -> None:
     random.Random(1).shuffle(pairs)
     many, few = [pair[0] for pair in pairs], [pair[1] for pair in pairs]
     in_two = score_rouge(many, few, processes=2)
-    assert in_two == score_rouge(many, few, processes=1) == official(many, few)
-    assert in_two.gen_num == 300
+    assert in_two == score_rouge(many, few, processes=1)
+    assert in_two.values == official(many, few)
+    assert in_two.values["gen_num"] == 300
 
 
 def test_gen_len_counts_characters_after_the_split_into_sentences() -> None:
     # Two spaces between sentences become one line break, and the ends are stripped.
-    scores = score_rouge(["  One boat sank.  Two floated. \n"], ["One boat sank."])
-    assert scores.gen_len == len("One boat sank.\nTwo floated.")
-    assert scores.gen_num == 1
+    scores = score_rouge(["  One boat sank.  Two floated. \n"], ["One boat sank."]).values
+    assert scores["gen_len"] == len("One boat sank.\nTwo floated.")
+    assert scores["gen_num"] == 1
 
 
 def test_rouge_lsum_takes_sentences_as_lines() -> None:
     """Its union over sentences does not mind their order; rougeL does."""
     first, second = "The boats sank near the harbour.", "Rain fell over every village."
-    scores = score_rouge([f"{first} {second}"], [f"{second} {first}"])
-    assert scores.rougeLsum == 100
-    assert scores.rougeL < 60
+    scores = score_rouge([f"{first} {second}"], [f"{second} {first}"]).values
+    assert scores["rougeLsum"] == 100
+    assert scores["rougeL"] < 60
 
 
 def test_an_empty_prediction_scores_nothing_and_counts() -> None:
     scores = score_rouge(["", "One boat sank."], ["One boat sank."] * 2)
-    assert scores == RougeScores(50, 50, 50, 50, gen_len=14, gen_num=2)
+    assert scores.values == {**dict.fromkeys(ROUGE_NAMES, 50), "gen_len": 14, "gen_num": 2}
+    assert scores.per_answer["rouge1"] == (0, 100)
+    # Of 0 and 100: the standard deviation over the root of two.
+    assert scores.standard_errors == dict.fromkeys(ROUGE_NAMES, 50)
+
+
+def test_the_scorer_compares_each_answer_with_its_own_sample() -> None:
+    texts, references = leads("embedded", 200)
+    answers = [
+        Answer(Sample("article", reference), (1, 2), text)
+        for text, reference in zip(texts[:5], references[:5], strict=True)
+    ]
+    scores = RougeScorer().score(answers)
+    assert scores == score_rouge(texts[:5], references[:5])
+    assert {score.name: score.unit for score in scores.scores} == {
+        **dict.fromkeys(ROUGE_NAMES, "%"),
+        "gen_len": "characters",
+        "gen_num": "answers",
+    }
 
 
 _TEXTS = st.lists(st.sampled_from(WORDS), max_size=8).map(" ".join)
@@ -100,13 +122,11 @@ def test_any_pairs_score_as_the_official_way_and_in_any_order(
     pairs: list[tuple[str, str]], data: st.DataObject
 ) -> None:
     shuffled = data.draw(st.permutations(pairs))
-    scores = score_rouge([p for p, _ in pairs], [r for _, r in pairs])
-    again = score_rouge([p for p, _ in shuffled], [r for _, r in shuffled])
+    scores = score_rouge([p for p, _ in pairs], [r for _, r in pairs]).values
+    again = score_rouge([p for p, _ in shuffled], [r for _, r in shuffled]).values
     assert scores == official([p for p, _ in pairs], [r for _, r in pairs])
-    for name in ("rouge1", "rouge2", "rougeL", "rougeLsum"):
-        # The last digit may turn with the order in which floats are added.
-        assert getattr(scores, name) == pytest.approx(getattr(again, name), abs=1.01e-4)
-    assert (scores.gen_len, scores.gen_num) == (again.gen_len, again.gen_num)
+    # The last digit may turn with the order in which floats are added.
+    assert scores == pytest.approx(again, abs=1.01e-4)
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from mlperf_suite.benchmarks.workload import BASELINES, OFFICIAL, ROUGE_NAMES
 
 from meta_tests.made_runs import MadeRun, system_fields, write_run
 from mlperf_suite.__main__ import main

@@ -1,0 +1,60 @@
+"""What a run over a part of the data must score, and which models are a workload's own."""
+
+from __future__ import annotations
+
+import csv
+
+import pytest
+
+from mlperf_suite.benchmarks.definition import at_least, within
+from mlperf_suite.benchmarks.embedded import EMBEDDED, EMBEDDED_REFERENCE_TABLE
+from mlperf_suite.benchmarks.llama3_1_8b import OFFICIAL
+
+
+def test_the_official_reference_is_of_the_whole_data_set_alone():
+    assert OFFICIAL.reference_for(13_368) is OFFICIAL.reference
+    assert [OFFICIAL.reference_for(n) for n in (1, 20, 13_367, 13_369)] == [None] * 4
+
+
+def test_the_whole_embedded_table_gives_the_figures_that_are_written_down():
+    # The last answers of the table are of the whole set, whose means are written beside it.
+    found = EMBEDDED.reference_of(84)
+    for one in EMBEDDED.reference.expected:
+        assert found.of(one.name) == one
+    assert EMBEDDED.reference_for(84) is EMBEDDED.reference
+
+
+@pytest.mark.parametrize("answers", [1, 22, 83])
+def test_a_part_of_the_embedded_data_is_compared_with_its_own_samples(answers):
+    with EMBEDDED_REFERENCE_TABLE.open(newline="") as file:
+        rows = list(csv.DictReader(file))[:answers]
+    reference = EMBEDDED.reference_for(answers)
+    assert reference.answers == answers
+    mean = sum(float(row["rouge1"]) for row in rows) / answers * 100
+    assert reference.of("rouge1").value == pytest.approx(mean, abs=1e-4)
+    assert reference.of("gen_len").value == sum(int(row["characters"]) for row in rows)
+    # The gate is as much wider as a mean of so few scatters more.
+    wider = (84 / answers) ** 0.5
+    assert reference.of("rouge1").share == pytest.approx(1 - 0.03 * wider)
+    assert reference.of("rouge1").strict_share == pytest.approx(1 - 0.02 * wider)
+    assert reference.of("gen_len").share == 0.9
+
+
+def test_more_samples_than_there_are_have_no_reference():
+    assert EMBEDDED.reference_for(85) is None
+
+
+def test_the_least_that_passes():
+    score = at_least("rouge1", 40, 0.99, 0.999)
+    assert (score.low(), score.low(strict=True)) == (pytest.approx(39.6), pytest.approx(39.96))
+    length = within("gen_len", "characters", 1000)
+    assert (length.low(strict=True), length.high) == (pytest.approx(900), pytest.approx(1100))
+
+
+def test_a_model_is_known_by_its_name_or_by_its_shape():
+    shape = dict(OFFICIAL.shape)
+    assert OFFICIAL.is_model("META-LLAMA/Llama-3.1-8B-Instruct", None)
+    assert OFFICIAL.is_model("/models/llama", shape | {"torch_dtype": "bfloat16"})
+    assert not OFFICIAL.is_model("/models/llama", None)
+    assert not OFFICIAL.is_model("/models/llama", shape | {"num_hidden_layers": 80})
+    assert not EMBEDDED.is_model("other", {})
