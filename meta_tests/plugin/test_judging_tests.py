@@ -1,0 +1,138 @@
+"""What becomes of a test: by its verdict, and where the run that it is of died."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from mlperf_suite.compliance.rules import validity
+from mlperf_suite.compliance.verdict import Status, Verdict
+from mlperf_suite.errors import RunError
+from mlperf_suite.plugin import judging_tests
+from mlperf_suite.plugin.changes import MetricChange
+from mlperf_suite.plugin.judging_tests import STATUS_PROPERTY, MadeRun, made, scored_share
+from mlperf_suite.plugin.lifecycle import SUITE
+from mlperf_suite.results.record import RunKey
+from mlperf_suite.session.executor import Outcome
+from mlperf_suite.session.plan import MMLU, SearchKey, StepKey
+
+KEY = RunKey("llama3.1-8b", "Server", "performance")
+SEARCH = SearchKey("llama3.1-8b", "Server")
+
+
+@dataclass
+class FakeSuite:
+    """A session whose steps came out so, with this verdict of each."""
+
+    outcome: Outcome = field(default_factory=Outcome)
+    verdict: Verdict = field(
+        default_factory=lambda: Verdict("result_valid", "passed", "VALID", "VALID")
+    )
+    can_go_on: bool = True
+
+    def made(self, key: StepKey) -> Outcome:
+        return self.outcome
+
+    def verdicts(self, key: StepKey) -> list[Verdict]:
+        return [self.verdict]
+
+    @property
+    def mmlu(self) -> Any:
+        def fail(index: int) -> None:
+            raise RunError(f"share {index}: the engine died")
+
+        return SimpleNamespace(score_share=fail)
+
+
+@dataclass
+class Under:
+    """A test under way in a session."""
+
+    suite: FakeSuite
+    session: Any = field(default_factory=lambda: SimpleNamespace(shouldfail=False))
+    user_properties: list[tuple[str, object]] = field(default_factory=list)
+    stash: pytest.Stash = field(default_factory=pytest.Stash)
+
+    @property
+    def config(self) -> Any:
+        config = SimpleNamespace(stash=pytest.Stash())
+        config.stash[SUITE] = self.suite
+        config.stash[judging_tests._CURRENT] = self
+        return config
+
+
+ASKED: dict[str, Callable[[Any], object]] = {
+    "a rule": lambda config: MadeRun(config, KEY).obeys(validity.result_valid),
+    "an MMLU rule": lambda config: MadeRun(config, MMLU).obeys("mmlu_score"),
+    "a regression": lambda config: MetricChange(config, KEY, "qps").is_no_regression(),
+    "MMLU's regression": lambda config: MetricChange(config, MMLU, "mmlu").is_no_regression(),
+    "a search": lambda config: made(config, SEARCH, "peak_search"),
+    "a record": lambda config: made(config, KEY, "benchmark"),
+}
+
+
+@pytest.mark.parametrize("can_go_on", [True, False])
+@pytest.mark.parametrize("asked", ASKED)
+def test_the_test_in_which_a_run_dies_fails_with_one_line(asked: str, can_go_on: bool) -> None:
+    died = Outcome("llama3.1-8b Server performance: the engine died", now=True)
+    test = Under(FakeSuite(died, can_go_on=can_go_on))
+    with pytest.raises(pytest.fail.Exception) as caught:
+        ASKED[asked](test.config)
+    assert (caught.value.msg, caught.value.pytrace) == (died.failure, False)
+    assert bool(test.session.shouldfail) is not can_go_on
+    assert test.user_properties == []
+
+
+@pytest.mark.parametrize("asked", ASKED)
+def test_what_is_asked_of_a_run_that_died_before_is_not_judged(asked: str) -> None:
+    test = Under(FakeSuite(Outcome("the engine died", now=False)))
+    with pytest.raises(pytest.skip.Exception) as caught:
+        ASKED[asked](test.config)
+    assert (caught.value.msg or "").endswith(": not judged: the run failed: the engine died")
+    assert test.user_properties == [(STATUS_PROPERTY, "not judged")]
+    assert not test.session.shouldfail
+
+
+def test_a_share_that_dies_fails_with_one_line() -> None:
+    test = Under(FakeSuite(can_go_on=False))
+    with pytest.raises(pytest.fail.Exception) as caught:
+        scored_share(test.config, 1)
+    assert (caught.value.msg, caught.value.pytrace) == ("share 1: the engine died", False)
+    assert caught.value.__context__ is None
+    assert test.session.shouldfail
+
+
+@pytest.mark.parametrize(
+    ("status", "outcome", "told"),
+    [
+        ("failed", pytest.fail.Exception, []),
+        ("shortened", pytest.skip.Exception, [(STATUS_PROPERTY, "shortened")]),
+        ("not judged", pytest.skip.Exception, [(STATUS_PROPERTY, "not judged")]),
+    ],
+)
+def test_what_is_no_pass_is_told_in_the_verdicts_line(
+    status: Status, outcome: type[BaseException], told: list[tuple[str, str]]
+) -> None:
+    verdict = Verdict("result_valid", status, "INVALID", "VALID", "too short")
+    test = Under(FakeSuite(verdict=verdict))
+    with pytest.raises(outcome) as caught:
+        MadeRun(test.config, KEY).obeys(validity.result_valid)
+    assert str(caught.value) == verdict.line
+    assert test.user_properties == told
+    assert test.stash[judging_tests.VERDICT] is verdict
+
+
+def test_a_pass_passes_and_its_verdict_is_kept_for_the_reports() -> None:
+    test = Under(FakeSuite())
+    MadeRun(test.config, KEY).obeys(validity.result_valid)
+    assert test.stash[judging_tests.VERDICT].passed
+    assert test.user_properties == []
+
+
+def test_a_rule_that_does_not_hold_is_an_error_of_the_test() -> None:
+    with pytest.raises(LookupError, match="no rule seeds holds"):
+        MadeRun(Under(FakeSuite()).config, KEY).obeys(validity.seeds)
