@@ -80,20 +80,20 @@ def is_there(module: str) -> bool:
     return path.is_dir() or path.with_suffix(".py").is_file()
 
 
-@pytest.mark.parametrize("guide", GUIDES, ids=lambda path: path.name)
+@pytest.mark.parametrize("guide", GUIDES, ids=lambda path: str(path.relative_to(ROOT)))
 def test_every_link_leads_somewhere(guide: Path) -> None:
     links = re.findall(r"\]\(([^)#]+)\)", guide.read_text())
     local = [link for link in links if not link.startswith("http")]
     assert [link for link in local if not (guide.parent / link).exists()] == []
 
 
-@pytest.mark.parametrize("guide", GUIDES, ids=lambda path: path.name)
+@pytest.mark.parametrize("guide", GUIDES, ids=lambda path: str(path.relative_to(ROOT)))
 def test_what_a_guide_names_is_there(guide: Path) -> None:
     """Files in the repository's folders, modules, targets of make."""
     text = "\n".join(code(guide))
     paths = re.findall(rf"(?<![\w./-])(?:{'|'.join(FOLDERS)})/[\w./-]*\w", text)
     assert [path for path in paths if not (ROOT / path).exists()] == []
-    modules = re.findall(r"python -m ((?:mlperf_suite|perf|proof)[\w.]*)", text)
+    modules = re.findall(r"python -m ((?:mlperf_suite|perf|proof|meta_tests)[\w.]*)", text)
     modules += re.findall(r"\bmlperf_suite(?:\.\w+)+", text)
     assert [module for module in modules if not is_there(module)] == []
     targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
