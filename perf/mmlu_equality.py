@@ -25,11 +25,11 @@ from mlperf_suite.datasets.mmlu_questions import Mmlu, load_mmlu
 from mlperf_suite.engines.scoring import Likelihood, Score, ScoringEngine
 from mlperf_suite.engines.vllm_engine import (
     VLLM_DTYPES,
-    Precision,
     VllmConfig,
     VllmEngine,
     vllm_environment,
 )
+from mlperf_suite.hardware import Precision
 from mlperf_suite.mmlu.engine_lm import EngineLM
 from mlperf_suite.mmlu.evaluation import Sample, Scores, evaluate
 from mlperf_suite.mmlu.journal import Journal, Key
@@ -183,7 +183,7 @@ def main() -> None:
                     print(f"{len(theirs)} scored: {subject}", flush=True)
             if at_once is not None:
                 ask_lm_eval(lm, data, chosen, shots, at_once)
-    config = VllmConfig(model, arguments.precision, max_model_len=room, scoring_cache=True)
+    config = VllmConfig(model, arguments.precision, max_model_len=room, role="scoring")
     engine = VllmEngine.load(config)
     try:
         suite = scores_of(engine, ours, data, chosen, shots, room)

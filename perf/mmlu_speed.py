@@ -120,7 +120,7 @@ def main() -> None:
     chosen = data.chosen(arguments.questions)
     chosen = {s: chosen[s] for s in sorted(chosen)[:: arguments.every]}
     room, model = arguments.max_model_len, str(embedded_model_dir())
-    engine = VllmEngine.load(VllmConfig(model, max_model_len=room, scoring_cache=True))
+    engine = VllmEngine.load(VllmConfig(model, max_model_len=room, role="scoring"))
     try:
         with tempfile.TemporaryDirectory() as folder, lm_eval_backend(model, room) as lm:
             compared = Compared(data, chosen, data.shots(None), room, Path(folder))

@@ -157,6 +157,12 @@ def child() -> Iterator[psutil.Process]:
     started.wait(30)
 
 
+def stop(process: psutil.Process) -> None:
+    process.suspend()
+    while process.status() != STOPPED:
+        continue
+
+
 def watched(engine: StandInEngine, until_s: float) -> tuple[float, str] | None:
     """The watch's first word of an engine that gives no sign, on a clock of this test's own."""
     watch, now = Watch(engine), 100.0
@@ -171,7 +177,7 @@ def watched(engine: StandInEngine, until_s: float) -> tuple[float, str] | None:
 
 
 def test_a_real_process_that_is_stopped_is_seen(child: psutil.Process) -> None:
-    child.suspend()
+    stop(child)
     engine = _InAProcess(child)
     assert isinstance(engine, ProcessEngine)
     found = watched(engine, 60)
@@ -195,7 +201,7 @@ def test_a_real_process_that_is_gone_is_seen(child: psutil.Process) -> None:
 
 
 def test_a_stopped_engine_is_ended(child: psutil.Process) -> None:
-    child.suspend()
+    stop(child)
     engine = _InAProcess(child)
     Watch(engine).end()
     assert not child.is_running() or child.status() == ENDED

@@ -15,36 +15,39 @@ from typing import Any
 
 import numpy as np
 import pytest
-from mlperf_suite.benchmarks.workload import EMBEDDED, ROUGE_NAMES
 
 from meta_tests.conftest import ROOT, SuiteRun, run_suite, start_suite, wait_until
 from meta_tests.scorers.test_rouge import official
 from mlperf_suite.assets import embedded_model_dir
+from mlperf_suite.benchmarks.embedded import EMBEDDED
 from mlperf_suite.benchmarks.prompts import load_tokenizer
 from mlperf_suite.datasets.news import load_news
 from mlperf_suite.judging.judge import judge_folder
 from mlperf_suite.loadgen.logs import read_logs
 from mlperf_suite.results.run_folder import read_summary
+from mlperf_suite.results.schema import AccuracyFigures, PerformanceFigures, Summary
+from mlperf_suite.scorers.rouge import ROUGE_NAMES
 
 PLUGIN = ("-p", "meta_tests.stand_in_plugin")
 DATACENTER = ("-m", "offline and datacenter", *PLUGIN)
 LABEL = "made with a stand-in engine: not a measurement of any system"
 SHORTENED = {
-    "accuracy_whole_dataset",
-    "min_duration",
-    "performance_sample_count",
-    "offline_samples_per_query",
+    "accuracy_whole_dataset": "llama3.1-8b-offline",
+    "min_duration": "llama3.1-8b",
+    "performance_sample_count": "llama3.1-8b",
+    "offline_samples_per_query": "llama3.1-8b",
 }
+"""The rules that smoke shortens in Offline, and the case of the test of each."""
 ROUGE_RULES = {f"accuracy_{name.lower()}" for name in ROUGE_NAMES}
 
 
 @dataclass(frozen=True)
 class Kept:
-    """Sessions in one results folder: broken answers in both categories, an engine that does not
+    """Sessions in one results folder: broken answers in both benchmarks, an engine that does not
     load, then good answers; the last two keep only the latest."""
 
     broken: SuiteRun
-    broken_summaries: dict[str, dict[str, Any]]
+    broken_summaries: dict[str, Summary]
     kept_by_failed: set[str]
     good: SuiteRun
 
@@ -85,9 +88,8 @@ class Runs:
         folder = self._folder / "kept"
         told = {"answers": ["cut", "another sample's"]}
         broken = run_suite(folder, "-m", "offline and accuracy", *PLUGIN, STAND_IN=json.dumps(told))
-        summaries = {
-            path.name.split("-")[2]: read_summary(path) or {} for path in folder.glob("2*")
-        }
+        found = filter(None, map(read_summary, folder.glob("2*")))
+        summaries = {summary.meta.benchmark or "": summary for summary in found}
         latest = (*DATACENTER, "--mode=accuracy", "--keep-all=0")
         before = {path.name for path in folder.glob("2*")}
         run_suite(folder, *latest, STAND_IN=json.dumps({"load_error": "no engine today"}))
@@ -114,15 +116,27 @@ def whole(runs: Runs) -> SuiteRun:
     return runs.whole.result()
 
 
+def performance_of(run: SuiteRun) -> PerformanceFigures:
+    performance = run.summary.run.performance
+    assert performance is not None
+    return performance
+
+
+def accuracy_of(run: SuiteRun) -> AccuracyFigures:
+    accuracy = run.summary.run.accuracy
+    assert accuracy is not None
+    return accuracy
+
+
 # What a session leaves behind
 
 
 def test_good_answers_pass_every_rule_that_smoke_keeps(whole: SuiteRun) -> None:
     assert whole.exit_code == 0, whole.output
     statuses = whole.statuses()
-    assert {rule for rule, status in statuses.items() if status == "shortened"} == SHORTENED
+    assert {rule for rule, status in statuses.items() if status == "shortened"} == SHORTENED.keys()
     assert set(statuses.values()) == {"passed", "shortened"}
-    assert whole.summary["meta"]["status"] == "complete"
+    assert whole.summary.meta.status == "complete"
 
 
 def test_existing_results_are_judged_as_the_session_judged_them(whole: SuiteRun) -> None:
@@ -169,36 +183,35 @@ def test_the_results_folder_holds_what_is_promised(whole: SuiteRun) -> None:
     assert promised <= found
     assert [name for name in found if name.endswith(".part")] == []
     assert (whole.results_dir / "latest").is_symlink()
-    assert whole.folder.name.endswith("-datacenter-offline")
+    assert whole.folder.name.endswith("-llama3.1-8b-offline")
     assert whole.folder.name in (whole.results_dir / "index.md").read_text()
-    assert set(whole.summary["logs"]) <= found
-    assert "Accuracy/mlperf_log_accuracy.json" in whole.summary["logs"]
+    assert set(whole.summary.logs) <= found
+    assert "Accuracy/mlperf_log_accuracy.json" in whole.summary.logs
 
 
 def test_the_summary_says_what_was_run_on_what(whole: SuiteRun) -> None:
-    summary = whole.summary
-    meta = summary["meta"]
-    assert {name: meta[name] for name in ("category", "scenario", "model", "round", "profile")} == {
-        "category": "datacenter",
-        "scenario": "Offline",
-        "model": "embedded",
-        "round": "v6.1",
-        "profile": "smoke",
-    }
-    assert meta["reason"] is None
+    meta = whole.summary.meta
+    assert (meta.benchmark, meta.category, meta.scenario) == (
+        "llama3.1-8b",
+        "datacenter",
+        "Offline",
+    )
+    assert (meta.model, meta.round, meta.profile) == ("embedded", "v6.1", "smoke")
+    assert meta.reason is None
     for name in ("cpu", "gpu_count", "gpus", "torch_version", "vllm_version", "loadgen_version"):
-        assert name in summary["system"]
-    performance = summary["run"]["performance"]
-    assert performance["valid"] is True
-    assert performance["duration_s"] >= 10
-    assert performance["total_new_tokens"] > 0
-    for times in ("latency_ms", "ttft_ms", "tpot_ms"):
-        if performance[times] is not None:
-            assert list(performance[times]) == ["p50", "p90", "p95", "p97", "p99", "p99.9"]
+        assert name in whole.summary.system
+    performance = performance_of(whole)
+    assert performance.valid is True
+    assert (performance.duration_s or 0) >= 10
+    assert (performance.total_new_tokens or 0) > 0
+    for times in (performance.latency_ms, performance.ttft_ms, performance.tpot_ms):
+        if times is not None:
+            assert list(times) == ["p50", "p90", "p95", "p97", "p99", "p99.9"]
     detail = read_logs(whole.folder / "Performance").detail
-    assert performance["tokens_per_sec"] == detail["result_tokens_per_second"]
-    assert performance["samples_per_sec"] == detail["result_samples_per_second"]
-    assert performance["latency_ms"]["p90"] == detail["result_90.00_percentile_latency_ns"] / 1e6
+    assert performance.tokens_per_sec == detail["result_tokens_per_second"]
+    assert performance.samples_per_sec == detail["result_samples_per_second"]
+    assert performance.latency_ms is not None
+    assert performance.latency_ms["p90"] == detail["result_90.00_percentile_latency_ns"] / 1e6
 
 
 def test_the_configuration_says_every_setting_and_the_data(whole: SuiteRun) -> None:
@@ -206,24 +219,24 @@ def test_the_configuration_says_every_setting_and_the_data(whole: SuiteRun) -> N
     assert config["engine"]["stand_in"] is True
     assert config["settings"]["offline_target_qps"] == 8.4
     assert config["settings"]["results_dir"] == str(whole.results_dir)
-    assert config["dataset"]["samples"] == whole.summary["run"]["accuracy"]["total_samples"]
+    assert config["dataset"]["samples"] == accuracy_of(whole).total_samples
     for digest in (config["dataset"]["sha256"], config["prompts_sha256"]):
         assert len(digest) == 64
 
 
 def test_rouge_json_has_scores_and_thresholds_in_percent(whole: SuiteRun) -> None:
     content = json.loads((whole.folder / "Accuracy" / "rouge.json").read_text())
-    baseline = EMBEDDED.baselines["datacenter"]
-    figures = whole.summary["run"]["accuracy"]
-    assert content["baseline"] == dict(baseline.rouge)
-    assert content["gate_multiplier"] == baseline.gate
+    expected = {one.name: one for one in EMBEDDED.reference.expected}
+    figures = {score.name: score for score in accuracy_of(whole).scores}
+    assert content["baseline"] == {name: expected[name].value for name in ROUGE_NAMES}
+    assert {content["gate_multiplier"]} == {expected[name].share for name in ROUGE_NAMES}
     for name in ROUGE_NAMES:
-        assert content[name] == figures["rouge"][name]
+        assert content[name] == figures[name].value
         assert 50 < content[name] < 80
-        assert content[f"threshold_{name}"] == round(baseline.rouge[name] * baseline.gate, 4)
-    assert content["run_gen_num"] == figures["run_gen_num"] == baseline.gen_num
-    assert content["run_gen_len"] == figures["run_gen_len"]
-    assert figures["passed"] is True
+        assert content[f"threshold_{name}"] == round(expected[name].low(), 4)
+    assert content["run_gen_num"] == figures["gen_num"].value == EMBEDDED.reference.answers
+    assert content["run_gen_len"] == figures["gen_len"].value
+    assert accuracy_of(whole).passed is True
 
 
 def test_the_scores_are_the_official_ones_of_loadgens_own_log(whole: SuiteRun) -> None:
@@ -235,11 +248,9 @@ def test_the_scores_are_the_official_ones_of_loadgens_own_log(whole: SuiteRun) -
     assert any(tokens[-1] == tokenizer.eos_token_id for tokens in answers)
     scores = official(
         tokenizer.batch_decode(answers, skip_special_tokens=True),
-        [items[entry["qsl_idx"]].highlights for entry in log],
+        [items[entry["qsl_idx"]].reference for entry in log],
     )
-    figures = whole.summary["run"]["accuracy"]
-    assert figures["rouge"] == {name: getattr(scores, name) for name in ROUGE_NAMES}
-    assert (figures["run_gen_len"], figures["run_gen_num"]) == (scores.gen_len, scores.gen_num)
+    assert {score.name: score.value for score in accuracy_of(whole).scores} == scores
 
 
 # What it must never look like
@@ -247,7 +258,7 @@ def test_the_scores_are_the_official_ones_of_loadgens_own_log(whole: SuiteRun) -
 
 def test_every_output_says_that_it_is_made_with_a_stand_in(whole: SuiteRun) -> None:
     assert LABEL in whole.output
-    assert whole.summary["meta"]["label"] == LABEL
+    assert whole.summary.meta.label == LABEL
     assert LABEL in (whole.folder / "report.md").read_text()
     assert LABEL in (whole.results_dir / "index.md").read_text()
 
@@ -257,7 +268,7 @@ def test_a_shortened_rule_is_no_pass_in_the_terminal(whole: SuiteRun) -> None:
     passed = sum(status == "passed" for status in whole.statuses().values())
     # One more: the performance run as pytest-benchmark's record.
     assert f"{passed + 1} passed" in whole.output.splitlines()[-1]
-    table = whole.output.split(" datacenter Offline ")[1]
+    table = whole.output.split(" llama3.1-8b Offline ")[1]
     for rule in SHORTENED:
         (line,) = [line for line in table.splitlines() if line.startswith(f"{rule} ")]
         assert line.split()[1] == "shortened"
@@ -267,7 +278,7 @@ def test_a_shortened_rule_is_no_pass_in_junit(whole: SuiteRun) -> None:
     cases = list(ET.parse(f"{whole.results_dir}.xml").iter("testcase"))
     skipped = {case.get("name"): case.find("skipped") for case in cases}
     reasons = {name: s.get("message", "") for name, s in skipped.items() if s is not None}
-    assert reasons.keys() == {f"test_rule[datacenter-offline-{rule}]" for rule in SHORTENED}
+    assert reasons.keys() == {f"test_{rule}[{case}]" for rule, case in SHORTENED.items()}
     assert all(": shortened: found " in reason for reason in reasons.values())
     assert all("shortened for smoke" in reason for reason in reasons.values())
 
@@ -281,17 +292,19 @@ def test_the_report_names_the_shortened_rules(whole: SuiteRun) -> None:
 # Wrong answers
 
 
-@pytest.mark.parametrize("category", ["datacenter", "edge"], ids=["cut", "another sample's"])
-def test_wrong_answers_fail_the_rouge_rules(runs: Runs, category: str) -> None:
+@pytest.mark.parametrize(
+    "benchmark", ["llama3.1-8b", "llama3.1-8b-edge"], ids=["cut", "another sample's"]
+)
+def test_wrong_answers_fail_the_rouge_rules(runs: Runs, benchmark: str) -> None:
     kept = runs.kept.result()
     assert kept.broken.exit_code == 1, kept.broken.output
-    summary = kept.broken_summaries[category]
-    statuses = {v["rule"]: v["status"] for v in summary["verdicts"]}
+    summary = kept.broken_summaries[benchmark]
+    statuses = {v.rule: v.status for v in summary.verdicts}
     failed = {rule for rule, status in statuses.items() if status == "failed"}
     assert failed >= ROUGE_RULES
-    assert ("accuracy_gen_len" in failed) == (category == "datacenter")
-    assert summary["meta"]["status"] == "invalid"
-    assert summary["run"]["accuracy"]["passed"] is False
+    assert ("accuracy_gen_len" in failed) == (benchmark == "llama3.1-8b")
+    assert summary.meta.status == "invalid"
+    assert summary.run.accuracy is not None and summary.run.accuracy.passed is False
 
 
 # Which runs are kept
@@ -299,12 +312,15 @@ def test_wrong_answers_fail_the_rouge_rules(runs: Runs, category: str) -> None:
 
 def test_keep_all_0_drops_the_older_runs_of_its_kind_only(runs: Runs) -> None:
     kept = runs.kept.result()
-    assert kept.broken_summaries.keys() == {"datacenter", "edge"}
+    assert kept.broken_summaries.keys() == {"llama3.1-8b", "llama3.1-8b-edge"}
     assert kept.good.exit_code == 0, kept.good.output
     folders = [p.name for p in kept.good.results_dir.glob("2*")]
-    assert sorted(name.split("-")[2] for name in folders) == ["datacenter", "edge"]
-    assert kept.good.folder.name.endswith("datacenter-offline")
-    assert kept.good.summary["meta"]["status"] == "complete"
+    assert sorted(name.split("-", 2)[2] for name in folders) == [
+        "llama3.1-8b-edge-offline",
+        "llama3.1-8b-offline",
+    ]
+    assert kept.good.folder.name.endswith("llama3.1-8b-offline")
+    assert kept.good.summary.meta.status == "complete"
     index = (kept.good.results_dir / "index.md").read_text()
     assert [name for name in folders if name not in index] == []
     assert index.count("/report.md)") == 2
@@ -317,12 +333,18 @@ def test_keep_all_0_drops_nothing_for_a_run_without_a_result(runs: Runs) -> None
 # Faults in the middle
 
 
+def failed_tests(run: SuiteRun) -> int:
+    """A run that died is one failed test: the session ends, or the others are not judged."""
+    lines = run.output.splitlines()
+    return sum(line.startswith(("FAILED tests/", "ERROR tests/")) for line in lines)
+
+
 def test_a_session_that_ends_before_its_last_run_has_no_result(runs: Runs) -> None:
     run = runs.stopped.result()
     assert run.exit_code == 1, run.output
-    meta = run.summary["meta"]
+    meta = run.summary.meta
     reason = "the session ended before its performance run"
-    assert (meta["status"], meta["reason"]) == ("failed", reason)
+    assert (meta.status, meta.reason) == ("failed", reason)
     assert reason in (run.folder / "report.md").read_text()
     assert run.statuses()["accuracy_generation"] == "shortened"
 
@@ -331,11 +353,11 @@ def test_an_engine_that_dies_is_one_message_and_a_failed_run(runs: Runs) -> None
     run = runs.dies.result()
     reason = "the stand-in engine died, as it was told to"
     assert run.exit_code == 1, run.output
-    assert f"datacenter Offline accuracy: {reason}" in run.output
-    assert run.output.count("ERROR at setup") == 1
+    assert f"llama3.1-8b Offline accuracy: {reason}" in run.output
+    assert failed_tests(run) == 1
     assert "Traceback" not in run.output
-    assert (run.summary["meta"]["status"], run.summary["meta"]["reason"]) == ("failed", reason)
-    assert run.summary["verdicts"] == []
+    assert (run.summary.meta.status, run.summary.meta.reason) == ("failed", reason)
+    assert list(run.summary.verdicts) == []
     assert (run.folder / "Accuracy" / "mlperf_log_detail.txt").stat().st_size > 0
     assert reason in (run.folder / "report.md").read_text()
 
@@ -343,20 +365,18 @@ def test_an_engine_that_dies_is_one_message_and_a_failed_run(runs: Runs) -> None
 def test_an_engine_that_does_not_load_is_a_failed_run(runs: Runs) -> None:
     run = runs.does_not_load.result()
     assert run.exit_code == 1, run.output
-    assert "datacenter Offline accuracy: no engine today" in run.output
-    assert run.output.count("ERROR at setup") == 1
+    assert "llama3.1-8b Offline accuracy: no engine today" in run.output
+    assert failed_tests(run) == 1
     assert "Traceback" not in run.output
-    assert run.summary["meta"]["status"] == "failed"
-    assert run.summary["meta"]["reason"] == "no engine today"
+    assert (run.summary.meta.status, run.summary.meta.reason) == ("failed", "no engine today")
 
 
 def test_results_that_cannot_be_written_any_more_are_one_message(runs: Runs) -> None:
     run = runs.unwritable.result()
     assert run.exit_code == 1, run.output
-    assert run.output.count("ERROR at setup") == 1
-    (said,) = [
-        line for line in run.output.splitlines() if line.startswith("datacenter Offline accuracy: ")
-    ]
+    assert failed_tests(run) == 1
+    key = "llama3.1-8b Offline accuracy: "
+    (said,) = [line for line in run.output.splitlines() if line.startswith(key)]
     assert str(run.results_dir) in said
     assert "Not a directory" in said
     assert "Traceback" not in run.output
@@ -373,8 +393,8 @@ def test_a_signal_in_the_middle_ends_the_session(tmp_path: Path, number: signal.
     output, _ = process.communicate(timeout=30)
     run = SuiteRun(process.returncode, output, results)
     assert run.exit_code == 2, output
-    assert run.summary["meta"]["status"] == "failed"
-    assert "interrupted" in run.summary["meta"]["reason"]
+    assert run.summary.meta.status == "failed"
+    assert "interrupted" in (run.summary.meta.reason or "")
     assert (run.folder / "Accuracy" / "mlperf_log_detail.txt").is_file()
     assert LABEL in output
 
@@ -421,6 +441,10 @@ _USAGE_ERRORS: dict[str, tuple[list[str], list[str]]] = {
     "results under a file": (
         ["--results-dir=TMP/list.json/results"],
         ["--results-dir TMP/list.json/results: cannot be written: Not a directory"],
+    ),
+    "a benchmark of another category": (
+        ["--benchmark=LLAMA3.1-8B-EDGE"],
+        ["--benchmark llama3.1-8b-edge: leaves nothing to run of 'offline and datacenter'"],
     ),
     "MMLU is of no category": (
         ["--category=edge", "-m", "mmlu"],

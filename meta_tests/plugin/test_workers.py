@@ -11,7 +11,7 @@ from meta_tests.conftest import run_suite
 ARGUMENTS = ("-m", "mmlu", "--mmlu-limit=57", "-p", "meta_tests.scoring_plugin")
 
 
-@pytest.mark.parametrize("paths", [(), (".",), ("tests/mmlu/test_mmlu.py::test_rule",)])
+@pytest.mark.parametrize("paths", [(), (".",), ("tests/mmlu/test_mmlu.py::test_mmlu_score",)])
 @pytest.mark.parametrize("dist", [(), ("--dist=worksteal",), ("--dist=each",)])
 def test_workers_with_an_engine_each_are_refused_before_they_start(
     tmp_path: Path, paths: tuple[str, ...], dist: tuple[str, ...]
@@ -33,3 +33,9 @@ def test_a_single_worker_has_a_single_engine(tmp_path: Path, number: str) -> Non
 def test_tests_that_load_no_engine_may_be_spread_as_one_likes(tmp_path: Path) -> None:
     run = run_suite(tmp_path / "results", "-n", "2", "meta_tests/proof/test_damages.py")
     assert run.exit_code == 0, run.output
+
+
+def test_a_plan_needs_no_workers(tmp_path: Path) -> None:
+    run = run_suite(tmp_path / "results", *ARGUMENTS, "-n", "2", "--dist=loadgroup", "--plan")
+    assert run.exit_code == pytest.ExitCode.USAGE_ERROR, run.output
+    assert "--plan: nothing is run that workers could share" in run.output

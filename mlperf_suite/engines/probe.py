@@ -6,7 +6,6 @@ tenths.
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -14,9 +13,8 @@ from itertools import pairwise
 from statistics import median
 
 from mlperf_suite.benchmarks.definition import Generation
-from mlperf_suite.engines.protocol import SILENCE_S, Engine, Request, TracingEngine
-from mlperf_suite.engines.watch import Watch
-from mlperf_suite.errors import EngineError
+from mlperf_suite.engines.batch import Answers, requests_of
+from mlperf_suite.engines.protocol import SILENCE_S, Engine, TracingEngine
 
 PROBE_S = 5.0
 """What a probe may take, in s, where the machine is not so slow that its least takes longer."""
@@ -135,44 +133,31 @@ class _Timing:
     step_s: float
 
 
-class _Clock:
-    """A listener that keeps when the last request had its first token, and its end."""
+class _Clock(Answers):
+    """Keeps when the last request had its first token, and when it ended."""
 
-    def __init__(self, requests: int) -> None:
-        self.first_s = self.end_s = 0.0
-        self.waiting = requests
-        self.error: EngineError | None = None
-        self.done = threading.Event()
+    first_s = end_s = 0.0
 
     def first_token(self, tag: int, token_ids: Sequence[int]) -> None:
         self.first_s = time.perf_counter()
+        super().first_token(tag, token_ids)
 
     def finished(self, tag: int, token_ids: Sequence[int]) -> None:
         self.end_s = time.perf_counter()
-        self.waiting -= 1
-        if not self.waiting:
-            self.done.set()
-
-    def failed(self, tag: int, error: EngineError) -> None:
-        self.error = self.error or error
-        self.done.set()
+        super().finished(tag, token_ids)
 
 
 def _time_batch(
     engine: Engine, prompts: Sequence[Sequence[int]], generation: Generation, silence_s: float
 ) -> _Timing:
-    clock, watch = _Clock(len(prompts)), Watch(engine, silence_s)
+    clock = _Clock(len(prompts))
     # The order in which a run hands them over.
-    longest_first = sorted(prompts, key=len, reverse=True)
-    requests = [Request(tag, prompt) for tag, prompt in enumerate(longest_first)]
+    requests = requests_of(sorted(prompts, key=len, reverse=True))
     if isinstance(engine, TracingEngine):
         engine.take_trace()  # what came before
     started = time.perf_counter()
     engine.submit(requests, generation, clock, stream=True)
-    watch.wait(clock.done, lambda: clock.waiting)
-    if clock.error is not None:
-        engine.abort()
-        raise clock.error
+    clock.wait(engine, silence_s)
     steps = max(1, generation.max_new_tokens - 1)
     mean_s = max(0.0, clock.end_s - clock.first_s) / steps
     return _Timing(

@@ -7,16 +7,14 @@ time while no GPU computes. What cannot be seen is left to a limit.
 
 from __future__ import annotations
 
-import threading
 import time
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 
 import psutil
 
 from mlperf_suite.engines.processes import end_processes
 from mlperf_suite.engines.protocol import SILENCE_S, Engine, ProcessEngine, TracingEngine
-from mlperf_suite.errors import EngineDiedError
 from mlperf_suite.hardware import gpu_busy
 
 LOOK_S = 0.5
@@ -153,18 +151,6 @@ class Watch:
         self._last = (told, cpu_s)
         moves = told != told_before or cpu_s - cpu_before > _BUSY_SHARE * IDLE_S
         return True if moves or not waiting else gpu_busy()
-
-    def wait(self, done: threading.Event, waiting: Callable[[], int]) -> None:
-        """Wait until requests are done, `waiting` of which are not.
-
-        Raises EngineDiedError where the engine hangs, and ends it.
-        """
-        while not done.wait(LOOK_S):
-            count = waiting()
-            hangs = self.hangs(count, count, "requests")
-            if hangs:
-                self.end()
-                raise EngineDiedError(hangs)
 
     def end(self) -> None:
         """End the processes of an engine that hangs: closing it would wait for their answers."""

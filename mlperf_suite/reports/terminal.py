@@ -18,7 +18,6 @@ from mlperf_suite.reports.view import (
     peak_line,
     score_value,
     shown,
-    warm_up_line,
 )
 from mlperf_suite.results.schema import (
     MmluFigures,
@@ -83,7 +82,6 @@ def _figures(run: Run) -> list[str]:
         scores = [f"{s.name} {score_value(s)}" for s in run.accuracy.scores if s.is_percentage]
         rest = [f"{score_value(s)} {s.unit}" for s in run.accuracy.scores if not s.is_percentage]
         lines += filter(None, (", ".join(scores), ", ".join(rest)))
-    lines += [f"warm-up, {mode}: {warm_up_line(one)}" for mode, one in run.warm_up.items()]
     return lines + (_mmlu(run.mmlu) if run.mmlu else [])
 
 

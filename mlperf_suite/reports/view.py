@@ -103,12 +103,12 @@ def view_of(summary: Summary, config: Config | None = None) -> View:
         speed=[*_peak(summary.peak), *_speed(performance)],
         percentiles=percentiles,
         times=times,
-        speed_notes=[*_speed_notes(performance), *_warm_ups(summary.run.warm_up)],
+        speed_notes=_speed_notes(performance),
         projections=_projections(meta, performance),
         accuracy=table,
         accuracy_note=note,
         regression=_regression(summary.regression),
-        run=_run(meta, config or Config()),
+        run=[*_run(meta, config or Config()), *_warm_ups(summary.run.warm_up)],
         engine=_engine(config),
         system=_rows(summary.system),
         plan=_plan(summary.plan),
@@ -174,17 +174,6 @@ def peak_line(peak: PeakFigures) -> str:
             f"{UNBOUNDED}."
         )
     return f"Highest valid rate: {rate:g} queries/s, confirmed at full length; {runs}."
-
-
-def warm_up_line(warm_up: WarmUpFigures) -> str:
-    """What was sent before a run, in a few words."""
-    requests, tokens = _count(warm_up.requests, "request"), _count(warm_up.tokens, "token")
-    what = f", {warm_up.what}" if warm_up.what else ""
-    return f"{requests}{what}: {tokens} in {warm_up.elapsed_s:,.1f} s, not timed"
-
-
-def _warm_ups(warm_ups: Mapping[str, WarmUpFigures]) -> list[str]:
-    return [f"Warm-up of the {mode} run: {warm_up_line(one)}." for mode, one in warm_ups.items()]
 
 
 def named_times(performance: PerformanceFigures) -> list[tuple[str, Percentiles]]:
@@ -398,6 +387,17 @@ def _run(meta: Meta, config: Config) -> list[Row]:
         "suite": config.suite_version,
     }
     return _rows({name: value for name, value in rows.items() if value is not None})
+
+
+def _warm_ups(warm_ups: Mapping[str, WarmUpFigures]) -> list[Row]:
+    return [(f"warm-up of {mode}", _warm_up_words(one)) for mode, one in warm_ups.items()]
+
+
+def _warm_up_words(warm_up: WarmUpFigures) -> str:
+    """What was sent before a run, in a few words."""
+    requests, tokens = _count(warm_up.requests, "request"), _count(warm_up.tokens, "token")
+    what = f", {warm_up.what}" if warm_up.what else ""
+    return f"{requests}{what}: {tokens} in {warm_up.elapsed_s:,.1f} s, not timed"
 
 
 def _engine(config: Config | None) -> list[Row]:

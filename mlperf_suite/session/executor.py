@@ -18,7 +18,7 @@ from mlperf_suite.benchmarks.definition import Benchmark
 from mlperf_suite.benchmarks.registry import BENCHMARKS
 from mlperf_suite.compliance.facts import RunFacts
 from mlperf_suite.compliance.rules import accuracy_verdict, judge
-from mlperf_suite.engines.protocol import Engine, RunObserver
+from mlperf_suite.engines.protocol import CountsCachedTokens, Engine, RunObserver
 from mlperf_suite.errors import RunError, SuiteError
 from mlperf_suite.loadgen.load_plan import SMOKE, LoadPlan, plan_run
 from mlperf_suite.loadgen.logs import RunLogs
@@ -36,7 +36,7 @@ from mlperf_suite.results.record import (
 from mlperf_suite.results.run_folder import write_json
 from mlperf_suite.results.schema import RepeatFigures, WarmUpFigures
 from mlperf_suite.scorers.protocol import Answer, Scores
-from mlperf_suite.session.engines import Engines
+from mlperf_suite.session.engines import Engines, engine_lines
 from mlperf_suite.session.inputs import Inputs
 from mlperf_suite.session.pace import Pace
 from mlperf_suite.session.plan import Plan, StepKey
@@ -148,6 +148,8 @@ class Executor:
         for benchmark in self._inputs.benchmarks if first else ():
             self._inputs.check_prompts(benchmark, engine.description.max_model_len)
         if first:
+            for line in engine_lines(engine.description):
+                self._watch.say(line)
             self._pace.measure(engine)
         return engine
 
@@ -164,11 +166,16 @@ class Executor:
 
     def _make_run(self, key: RunKey, result: Result, record: RunRecord) -> None:
         self._recorder.write(result)
-        run = self._load_run(key, result, record)
-        self._judge(key, result, record, run)
+        run, cached_tokens = self._load_run(key, result, record)
+        self._judge(key, result, record, run, cached_tokens)
 
-    def _load_run(self, key: RunKey, result: Result, record: RunRecord, number: int = 1) -> LoadRun:
-        """One run of LoadGen after its warm-up; from the second on it is a repeat."""
+    def _load_run(
+        self, key: RunKey, result: Result, record: RunRecord, number: int = 1
+    ) -> tuple[LoadRun, int]:
+        """One run of LoadGen after its warm-up, and the prompt tokens that came from a cache.
+
+        From the second on it is a repeat.
+        """
         engine = self.engine_for(result)
         if result.scenario.loadgen_scenario == "Server":
             self.know_rate(result)
@@ -186,6 +193,7 @@ class Executor:
             str(key) + (f", repeat {number}" if number > 1 else ""),
             plan.samples if key.mode == "accuracy" else None,
         )
+        cached = _cached_tokens(engine)
         with self.timed("run", key, number):
             run = run_loadgen(
                 plan,
@@ -198,7 +206,7 @@ class Executor:
             )
         if number == 1:
             record.rate = run.samples / run.elapsed_s if run.elapsed_s else None
-        return run
+        return run, _cached_tokens(engine) - cached
 
     def know_rate(self, result: Result) -> None:
         """See that the rate which Server is sent is known: told, seen, or by an Offline run now.
@@ -253,7 +261,9 @@ class Executor:
             audit_queries=audit,
         )
 
-    def _judge(self, key: RunKey, result: Result, record: RunRecord, run: LoadRun) -> None:
+    def _judge(
+        self, key: RunKey, result: Result, record: RunRecord, run: LoadRun, cached_tokens: int
+    ) -> None:
         benchmark, mode = result.benchmark, key.mode
         samples = self._pace.size(benchmark, result.scenario).samples
         scores = self._scores(benchmark, run.logs, samples) if mode == "accuracy" else None
@@ -275,7 +285,7 @@ class Executor:
             if accuracy and mode == "performance"
             else None,
             eos_token_ids=self._inputs.eos_token_ids if mode == "test06" else None,
-            departures=self._inputs.departures(benchmark, description.settings),
+            departures=self._inputs.departures(benchmark, description.settings, cached_tokens),
         )
         record.verdicts = judge(facts)
         if mode == "test06":
@@ -312,7 +322,7 @@ class Executor:
     def _repeats(self, key: RunKey, result: Result, record: RunRecord) -> Iterator[RepeatFigures]:
         """The same run made again as often as --repeat says; what is judged is the first."""
         for number in range(2, self._settings.repeat + 1):
-            run = self._load_run(key, result, record, number)
+            run, _ = self._load_run(key, result, record, number)
             yield repeated_figures(
                 performance_figures(result.scenario, run.logs.detail, run.elapsed_s, run.tokens)
             )
@@ -352,6 +362,11 @@ class Made:
     do: Callable[[], None]
     keep: Callable[[str | None], None]
     folder: Path
+
+
+def _cached_tokens(engine: Engine) -> int:
+    """Prompt tokens that the engine took from a cache so far, as it counts them; else 0."""
+    return engine.cached_prompt_tokens if isinstance(engine, CountsCachedTokens) else 0
 
 
 def _same_result(need: StepKey, key: StepKey) -> bool:

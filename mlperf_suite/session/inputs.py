@@ -153,11 +153,15 @@ class Inputs:
         return found, ""
 
     def departures(
-        self, benchmark: Benchmark, engine_settings: Mapping[str, object]
+        self,
+        benchmark: Benchmark,
+        engine_settings: Mapping[str, object],
+        cached_tokens: int = 0,
     ) -> tuple[str, ...]:
         """How answers are generated otherwise than the benchmark says, a few words each.
 
-        `engine_settings`: the engine's own description of how it is set.
+        `engine_settings`: the engine's own description of how it is set. `cached_tokens`: prompt
+        tokens of the run that it took from a cache, as it counts them.
         """
         said = self.workload(benchmark).generation.max_new_tokens
         found = []
@@ -165,6 +169,8 @@ class Inputs:
             found.append(f"at most {self.settings.max_new_tokens} new tokens, not {said}")
         if engine_settings.get("enable_prefix_caching"):
             found.append("a prefix cache")
+        if cached_tokens:
+            found.append(f"{cached_tokens:,} prompt tokens from a cache")
         return tuple(found)
 
     def data_json(self, benchmark: Benchmark) -> dict[str, object]:

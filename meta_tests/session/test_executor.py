@@ -1,0 +1,249 @@
+"""Steps executed on a stand-in engine with the real LoadGen: order, failures, warm-up, records."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mlperf_suite.benchmarks.definition import Generation
+from mlperf_suite.engines.protocol import EngineDescription, Listener, Request
+from mlperf_suite.engines.scoring import Likelihood, Score, ScoreRequest
+from mlperf_suite.engines.stand_in import Delays, StandInEngine
+from mlperf_suite.errors import EngineDiedError, EngineError
+from mlperf_suite.results.record import RunKey
+from mlperf_suite.session.engines import EngineRequest
+from mlperf_suite.session.inputs import Inputs
+from mlperf_suite.session.plan import MMLU, Role, StepKey, plan_session
+from mlperf_suite.session.suite import Suite
+from mlperf_suite.session.watcher import Silent
+from mlperf_suite.settings import resolve_settings
+
+LLAMA = "llama3.1-8b"
+ACCURACY = RunKey(LLAMA, "Offline", "accuracy")
+TEST06 = RunKey(LLAMA, "Offline", "test06")
+PERFORMANCE = RunKey(LLAMA, "Offline", "performance")
+SERVER = RunKey(LLAMA, "Server", "accuracy")
+
+
+class ToldEngine(StandInEngine):
+    """Says what it was asked, and dies in the run that it is told to."""
+
+    def __init__(self, settings: dict[str, object], dies_in: str | None) -> None:
+        super().__init__(Delays(), lambda prompt: [11, 12, 13])
+        self._settings, self._dies_in = settings, dies_in
+        self.asked: list[int] = []
+        self.runs: list[str] = []
+
+    @property
+    def description(self) -> EngineDescription:
+        return EngineDescription("stand-in engine", "1", "told", True, 8192, self._settings)
+
+    def run_begins(self, name: str, mode: str) -> None:
+        self.runs.append(name)
+
+    def submit(
+        self,
+        requests: Sequence[Request],
+        generation: Generation,
+        listener: Listener,
+        *,
+        stream: bool,
+    ) -> None:
+        self.asked.append(len(requests))
+        if self.runs and self.runs[-1] == self._dies_in:
+            self._died = True
+            for request in requests:
+                listener.failed(request.tag, EngineDiedError("died as told"))
+            return
+        super().submit(requests, generation, listener, stream=stream)
+
+    def score(self, requests: Iterator[ScoreRequest]) -> Iterator[tuple[int, Score]]:
+        for request in requests:
+            tokens = len(request.prompt_token_ids)
+            yield request.tag, Score((Likelihood(-1.0, True),) * 4, 1.0, tokens, 0)
+
+
+class Made:
+    """A suite on told engines. `loaded`: the role of each that was loaded, in order."""
+
+    def __init__(self, suite: Suite, loaded: list[Role], engines: list[ToldEngine]) -> None:
+        self.suite, self.loaded, self.engines = suite, loaded, engines
+
+    def summary(self, key: RunKey) -> Any:
+        return self.suite.summary(self.suite.result(key.benchmark, key.scenario))
+
+
+@pytest.fixture
+def make(tmp_path: Path) -> Iterator[Callable[..., Made]]:
+    suites: list[Suite] = []
+
+    def make_suite(
+        *keys: StepKey,
+        dies_in: str | None = None,
+        does_not_load: Role | None = None,
+        engine_settings: dict[str, object] | None = None,
+        **options: Any,
+    ) -> Made:
+        loaded: list[Role] = []
+        engines: list[ToldEngine] = []
+
+        def load(inputs: Inputs, request: EngineRequest) -> ToldEngine:
+            loaded.append(request.role)
+            if request.role == does_not_load:
+                raise EngineError("no engine today")
+            engines.append(ToldEngine(engine_settings or {}, dies_in))
+            return engines[-1]
+
+        given = {"results_dir": str(tmp_path / "results"), "warmup": "0", **options}
+        settings = resolve_settings(given, {})
+        runs = [key for key in keys if isinstance(key, RunKey)]
+        plan = plan_session(runs, mmlu=MMLU in keys, warm_up=settings.warmup != 0)
+        suite = Suite(settings, plan, load, Silent())
+        suites.append(suite)
+        suite.check()
+        return Made(suite, loaded, engines)
+
+    yield make_suite
+    for suite in suites:
+        suite.close()
+
+
+# Failures
+
+
+def test_what_did_not_load_fails_once_and_is_not_tried_again(make: Callable[..., Made]) -> None:
+    made = make(ACCURACY, TEST06, does_not_load="runs")
+    first, second = made.suite.made(ACCURACY), made.suite.made(ACCURACY)
+    assert first.failure == f"{ACCURACY}: no engine today"
+    assert (first.now, second.now) == (True, False)
+    assert second.failure == first.failure
+    assert not made.suite.can_go_on
+    assert not made.suite.made(TEST06).ok
+    assert made.loaded == ["runs"]
+    assert made.summary(ACCURACY).meta.reason == "no engine today"
+
+
+def test_a_dead_accuracy_run_keeps_its_performance_run_from_being_made(
+    make: Callable[..., Made],
+) -> None:
+    made = make(ACCURACY, PERFORMANCE, dies_in=str(ACCURACY))
+    assert made.suite.made(PERFORMANCE).failure == f"{ACCURACY}: died as told"
+    again = made.suite.made(ACCURACY)
+    assert (again.ok, again.now) == (False, False)
+    assert made.engines[0].runs == [str(ACCURACY)]
+    meta = made.summary(ACCURACY).meta
+    assert (meta.status, meta.reason) == ("failed", "died as told")
+
+
+def test_server_without_the_offline_run_of_its_rate_is_a_failed_result(
+    make: Callable[..., Made],
+) -> None:
+    made = make(SERVER, dies_in=str(PERFORMANCE))
+    failure = made.suite.made(SERVER).failure
+    assert failure == f"{PERFORMANCE}: died as told"
+    meta = made.summary(SERVER).meta
+    assert (meta.status, meta.reason) == ("failed", failure)
+
+
+def test_a_dead_mmlu_run_fails_as_every_other(make: Callable[..., Made]) -> None:
+    made = make(MMLU, does_not_load="scoring")
+    first, second = made.suite.made(MMLU), made.suite.made(MMLU)
+    assert (first.failure, first.now) == ("MMLU: no engine today", True)
+    assert (second.failure, second.now) == ("MMLU: no engine today", False)
+    assert made.suite.mmlu.summary().meta.status == "failed"
+
+
+def test_an_interrupt_is_kept_and_goes_on_up(
+    make: Callable[..., Made], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = make(ACCURACY)
+
+    def interrupted(*arguments: object, **named: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("mlperf_suite.session.executor.run_loadgen", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        made.suite.made(ACCURACY)
+    meta = made.summary(ACCURACY).meta
+    assert (meta.status, meta.reason) == ("failed", "interrupted (KeyboardInterrupt)")
+
+
+def test_a_session_that_ends_early_leaves_no_result_running(make: Callable[..., Made]) -> None:
+    made = make(ACCURACY, PERFORMANCE)
+    assert made.suite.made(ACCURACY).ok
+    made.suite.close()
+    summary = json.loads((made.suite.results[0].folder.path / "summary.json").read_text())
+    assert summary["meta"]["status"] == "failed"
+    assert summary["meta"]["reason"] == "the session ended before its performance run"
+
+
+# What is run, and on which engine
+
+
+def test_runs_and_scores_have_an_engine_each_one_after_the_other(
+    make: Callable[..., Made],
+) -> None:
+    made = make(ACCURACY, TEST06, MMLU, mmlu_limit="4")
+    for key in (ACCURACY, TEST06, MMLU):
+        assert made.suite.made(key).ok
+    assert made.loaded == ["runs", "scoring"]
+    assert made.engines[0].runs == [str(ACCURACY), str(TEST06)]
+    assert not made.engines[0].alive
+    config = json.loads((made.suite.results[0].folder.path / "config.json").read_text())
+    assert config["engine"]["name"] == "stand-in engine"
+
+
+def test_what_else_is_selected_changes_nothing_of_a_run(make: Callable[..., Made]) -> None:
+    """The engine that is loaded, what it is asked, and what is written of its settings."""
+    alone, together = make(ACCURACY), make(ACCURACY, TEST06, MMLU, mmlu_limit="4")
+    configs = []
+    for made in (alone, together):
+        assert made.suite.made(ACCURACY).ok
+        folder = made.suite.result(LLAMA, "Offline").folder.path
+        configs.append(json.loads((folder / "config.json").read_text())["engine"])
+    assert alone.engines[0].asked == together.engines[0].asked
+    assert configs[0] == configs[1]
+
+
+def test_each_run_is_warmed_up_and_the_record_says_so(make: Callable[..., Made]) -> None:
+    made = make(ACCURACY, TEST06, warmup="3")
+    assert made.suite.made(ACCURACY).ok
+    assert made.suite.made(TEST06).ok
+    assert made.engines[0].asked == [3, 84, 3, 100]
+    warm_up = made.summary(ACCURACY).run.warm_up
+    assert {mode: (one.requests, one.tokens) for mode, one in warm_up.items()} == {
+        "accuracy": (3, 9),
+        "test06": (3, 9),
+    }
+    rows = [row.what for row in made.summary(ACCURACY).plan]
+    assert rows == [step.what for step in made.suite.plan.steps]
+
+
+def test_without_a_warm_up_nothing_is_sent_before_a_run(make: Callable[..., Made]) -> None:
+    made = make(ACCURACY)
+    assert made.suite.made(ACCURACY).ok
+    assert made.engines[0].asked == [84]
+    assert made.summary(ACCURACY).run.warm_up == {}
+
+
+def test_a_cache_that_the_engine_tells_of_is_a_departure(make: Callable[..., Made]) -> None:
+    """Also where nobody asked for it: what counts is the engine's own description."""
+    made = make(ACCURACY, engine_settings={"enable_prefix_caching": True})
+    assert made.suite.made(ACCURACY).ok
+    (found,) = [v for v in made.suite.verdicts(ACCURACY) if v.rule == "accuracy_generation"]
+    assert (found.status, found.found) == ("shortened", "a prefix cache")
+
+
+def test_cached_tokens_that_the_engine_counts_are_a_departure(
+    make: Callable[..., Made], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    counts = property(lambda engine: 7 * len(engine.asked))
+    monkeypatch.setattr(ToldEngine, "cached_prompt_tokens", counts, raising=False)
+    made = make(ACCURACY)
+    assert made.suite.made(ACCURACY).ok
+    (found,) = [v for v in made.suite.verdicts(ACCURACY) if v.rule == "accuracy_generation"]
+    assert found.found == "7 prompt tokens from a cache"
