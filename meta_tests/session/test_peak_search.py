@@ -12,14 +12,12 @@ from matplotlib.figure import Figure
 
 from mlperf_suite.benchmarks.definition import TokenLimits
 from mlperf_suite.reports.peak_plot import plot_peak
+from mlperf_suite.results.peak import UNBOUNDED, PeakSearch, RateTrial
 from mlperf_suite.session.peak_search import (
     MAX_FULL_RUNS,
     MAX_RUNS,
     MAX_SHORT_RUNS,
     RESOLUTION,
-    UNBOUNDED,
-    PeakSearch,
-    RateTrial,
     find_peak,
 )
 

@@ -55,3 +55,5 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     for summary, path in tables:
         terminalreporter.section("MMLU" if summary.meta.benchmark == "mmlu" else summary.meta.title)
         console.print(closing_table(summary, path))
+    if suite is not None and suite.time_line:
+        console.print(suite.time_line)

@@ -104,7 +104,8 @@ def expect(pytestconfig: pytest.Config) -> Callable[[Verdict], None]:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_report_teststatus(report: pytest.TestReport) -> tuple[str, str, object] | None:
-    status = dict(report.user_properties).get(STATUS_PROPERTY)
+    # A report of a collection that failed has none.
+    status = dict(getattr(report, "user_properties", ())).get(STATUS_PROPERTY)
     if not report.skipped or status is None:
         return None
     return (

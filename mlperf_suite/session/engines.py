@@ -76,6 +76,20 @@ class Engines:
             self._engine = None
 
 
+def engine_lines(description: EngineDescription) -> list[str]:
+    """What the engine chose where the user left it open, with its reasons, a line each."""
+    settings = description.settings
+    chosen = (
+        ("precision", "dtype", "dtype_why"),
+        ("tensor parallel size", "tensor_parallel_size", "tensor_parallel_why"),
+    )
+    return [
+        f"{description.name} {description.version}: {words} {settings[name]} ({settings[why]})"
+        for words, name, why in chosen
+        if name in settings and why in settings
+    ]
+
+
 def load_vllm(inputs: Inputs, request: EngineRequest) -> Engine:
     """vLLM in this process, as the settings ask for it."""
     from mlperf_suite.engines.vllm_engine import VllmConfig, VllmEngine

@@ -36,7 +36,7 @@ from mlperf_suite.results.record import (
 from mlperf_suite.results.run_folder import write_json
 from mlperf_suite.results.schema import RepeatFigures, WarmUpFigures
 from mlperf_suite.scorers.protocol import Answer, Scores
-from mlperf_suite.session.engines import Engines
+from mlperf_suite.session.engines import Engines, engine_lines
 from mlperf_suite.session.inputs import Inputs
 from mlperf_suite.session.pace import Pace
 from mlperf_suite.session.plan import Plan, StepKey
@@ -148,6 +148,8 @@ class Executor:
         for benchmark in self._inputs.benchmarks if first else ():
             self._inputs.check_prompts(benchmark, engine.description.max_model_len)
         if first:
+            for line in engine_lines(engine.description):
+                self._watch.say(line)
             self._pace.measure(engine)
         return engine
 
@@ -167,8 +169,13 @@ class Executor:
         run, cached_tokens = self._load_run(key, result, record)
         self._judge(key, result, record, run, cached_tokens)
 
-    def _load_run(self, key: RunKey, result: Result, record: RunRecord, number: int = 1) -> LoadRun:
-        """One run of LoadGen after its warm-up; from the second on it is a repeat."""
+    def _load_run(
+        self, key: RunKey, result: Result, record: RunRecord, number: int = 1
+    ) -> tuple[LoadRun, int]:
+        """One run of LoadGen after its warm-up, and the prompt tokens that came from a cache.
+
+        From the second on it is a repeat.
+        """
         engine = self.engine_for(result)
         if result.scenario.loadgen_scenario == "Server":
             self.know_rate(result)

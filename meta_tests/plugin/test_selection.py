@@ -1,0 +1,162 @@
+"""Which tests are run, in which order, and what is said of the others."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from meta_tests.conftest import ROOT
+
+
+def collect(*arguments: str, code: int = 0) -> str:
+    """What pytest shows where it only collects."""
+    return show("--collect-only", "-q", *arguments, code=code)
+
+
+def show(*arguments: str, code: int = 0) -> str:
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", *arguments],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode == code, done.stdout + done.stderr
+    return done.stdout + done.stderr
+
+
+def ids(shown: str) -> list[str]:
+    return [line for line in shown.splitlines() if line.startswith("tests/")]
+
+
+def reasons(shown: str) -> str:
+    """The lines that say what is not selected, as one."""
+    lines = shown.splitlines()
+    start = next(i for i, line in enumerate(lines) if line.startswith("not selected: "))
+    told = [lines[start]]
+    for line in lines[start + 1 :]:
+        if not line.startswith("  ") or line.lstrip()[:1] == "<":
+            break
+        told.append(line)
+    assert max(map(len, told)) <= 80
+    return " ".join(line.strip() for line in told)
+
+
+def test_what_cannot_be_run_here_is_said_once_with_its_reason() -> None:
+    shown = collect()
+    told = reasons(shown)
+    for words in ("regression tests (no --baseline of it)", "1 test of logs (no --logs)"):
+        assert words in told
+    assert "2 rate searches (no --find-peak-qps)" in told
+    assert "1 test of MMLU's shares (one engine)" in told
+    assert shown.count("not selected:") == 1
+    assert "[none]" not in "".join(ids(shown)) and "NOTSET" not in shown
+
+
+def test_nothing_is_said_where_nothing_is_left_out() -> None:
+    assert "not selected" not in collect("tests/performance/test_offline.py")
+
+
+@pytest.mark.parametrize(
+    ("options", "reason"),
+    [
+        (("--category", "edge"), "(--category edge)"),
+        (("--scenario", "server"), "(--scenario Server)"),
+        (("--benchmark", "llama3.1-8b-edge"), "(--benchmark llama3.1-8b-edge)"),
+        (("--mode", "accuracy"), "(--mode accuracy)"),
+    ],
+)
+def test_an_option_that_narrows_is_the_reason(options: tuple[str, ...], reason: str) -> None:
+    assert reason in reasons(collect(*options))
+
+
+def test_mmlu_is_of_no_benchmark_category_and_scenario() -> None:
+    everything, narrowed = collect(), collect("--benchmark", "llama3.1-8b")
+    assert "test_mmlu_score" in everything
+    assert "test_mmlu_score" not in narrowed
+    assert "test_mmlu_score" in collect("--mode", "accuracy")
+    assert "test_mmlu_score" not in collect("--mode", "performance")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (
+            ("tests/performance/test_regression.py",),
+            "no --baseline of it: leaves nothing to run of 'the tests named'",
+        ),
+        (
+            ("tests/compliance/test_logs.py",),
+            "no --logs: leaves nothing to run of 'the tests named'",
+        ),
+        (
+            ("tests/performance/test_peak_qps.py", "-m", "server"),
+            "no --find-peak-qps: leaves nothing to run of 'server'",
+        ),
+        (("-m", "mmlu", "--scenario", "Offline"), "--scenario Offline: leaves nothing to run"),
+        (("-m", "offline", "--find-peak-qps"), "--find-peak-qps: no search is among"),
+        (("-m", "accuracy", "--repeat", "2"), "--repeat 2: no performance run is among"),
+    ],
+)
+def test_what_leaves_nothing_to_do_is_a_usage_error(arguments: tuple[str, ...], said: str) -> None:
+    shown = collect(*arguments, code=4)
+    (line,) = [line for line in shown.splitlines() if line.startswith("ERROR: ")]
+    assert said in line
+
+
+def test_without_pytest_benchmark_there_is_no_record_of_it() -> None:
+    shown = collect("-p", "no:benchmark", "-m", "performance")
+    assert "1 benchmark record (no pytest-benchmark)" in reasons(shown)
+    assert "test_run" not in "".join(ids(shown))
+
+
+def test_tests_stand_in_the_order_of_the_plan() -> None:
+    """All that is asked of a run stands together, and the runs as they are made."""
+    found = ids(collect("-m", "datacenter and not compliance"))
+    kinds = [_kind(one) for one in found]
+    in_order = list(dict.fromkeys(kinds))
+    assert [kind for kind, before in zip(kinds[1:], kinds, strict=False) if kind != before] == (
+        in_order[1:]
+    )
+    assert in_order == [
+        f"{scenario} {mode}"
+        for scenario in ("offline", "server", "interactive")
+        for mode in ("accuracy", "performance")
+    ]
+
+
+def _kind(test: str) -> str:
+    file, case = Path(test.partition("::")[0]).stem, test.partition("[")[2]
+    if file == "test_accuracy":
+        return f"{case.split('-')[2].rstrip(']')} accuracy"
+    if file == "test_run":
+        return f"{case.split('-')[2].rstrip(']')} performance"
+    return f"{file.removeprefix('test_')} performance"
+
+
+# The plan
+
+
+@pytest.mark.parametrize("arguments", [("--plan",), ("--collect-only",)])
+def test_the_plan_is_shown(tmp_path: Path, arguments: tuple[str, ...]) -> None:
+    results = tmp_path / "results"
+    shown = show(*arguments, "-m", "offline and edge", f"--results-dir={results}")
+    (start,) = [line for line in shown.splitlines() if line.startswith("plan: ")]
+    assert "5 steps" in start
+    for words in ("load the engine", "Offline accuracy: warm-up", "Offline performance"):
+        assert f"{words}" in shown
+    assert not results.exists()
+
+
+def test_a_plan_runs_nothing_and_succeeds(tmp_path: Path) -> None:
+    shown = show("--plan", "-m", "server", f"--results-dir={tmp_path}/results")
+    assert "llama3.1-8b Offline performance (for Server's rate)" in shown
+    assert "passed" not in shown and "failed" not in shown
+
+
+def test_a_run_does_not_show_its_plan_twice() -> None:
+    assert collect("-m", "mmlu").count("plan: ") == 1
