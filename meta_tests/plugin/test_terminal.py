@@ -63,7 +63,8 @@ SEARCH = ("tests/performance/test_peak_qps.py", "-m", "server", "--find-peak-qps
 
 def test_a_search_that_died_says_failed_and_why(tmp_path: Path) -> None:
     told = json.dumps({"load_error": "the GPU is on fire"})
-    run = run_suite(tmp_path, *STAND_IN, *SEARCH, STAND_IN=told)
+    # With the rate told, no Offline run is made before it.
+    run = run_suite(tmp_path, *STAND_IN, *SEARCH, "--server-target-qps=80", STAND_IN=told)
     assert run.exit_code != 0 and "the GPU is on fire" in run.output
     meta = run.summary.meta
     assert (meta.status, meta.reason) == ("failed", "the GPU is on fire")
