@@ -277,7 +277,7 @@ class Settings:
     )
     tensor_parallel_size: int | None = option(
         "tensor-parallel-size",
-        "GPUs that share the model; auto is the largest power of two there is",
+        "GPUs that share the model; auto is as many as its attention heads can be split over",
         _or_auto(_count),
         _COUNT_OR_AUTO,
         "auto",
@@ -461,8 +461,12 @@ class Settings:
         )
 
     def context_needed(self, benchmarks: Iterable[Benchmark]) -> int | None:
-        """The longest sequence that these need, in tokens; None is the model's own context."""
-        lengths = [self.workload(benchmark).context for benchmark in benchmarks]
+        """The longest sequence that these need, in tokens; None is the model's own context.
+
+        MMLU alone takes what the benchmarks need that are run where none is named.
+        """
+        chosen = list(benchmarks) or default_benchmarks()
+        lengths = [self.workload(benchmark).context for benchmark in chosen]
         known = [length for length in lengths if length is not None]
         return max(known) if known and len(known) == len(lengths) else None
 

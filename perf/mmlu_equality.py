@@ -1,6 +1,6 @@
 """MMLU through the suite beside MMLU through lm-eval's own vLLM backend: the same answers?
 
-    python -m perf.mmlu_equality --data ../shared/data/mmlu
+    python -m perf.mmlu_equality --data FOLDER
 
 Same model, data, shots and engine arguments. Each backend's log-probabilities are kept in a
 journal (--work FOLDER), so that a run that is stopped goes on where it was; lm-eval's backend needs
@@ -147,7 +147,7 @@ def report(name: str, found: Scores, other: str, reference: Scores) -> int:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--data", default="../shared/data/mmlu")
+    parser.add_argument("--data", required=True, help="MMLU's published files")
     parser.add_argument("--limit", type=int)
     parser.add_argument("--shots", type=int)
     parser.add_argument("--max-model-len", type=int, default=4096)

@@ -1,6 +1,6 @@
 """Questions/s of MMLU through the suite, beside lm-eval's own vLLM backend.
 
-    python -m perf.mmlu_speed --data ../shared/data/mmlu
+    python -m perf.mmlu_speed --data FOLDER
 
 Same model, engine arguments, questions and shots, both engines loaded, alternating in one run.
 Every round begins with empty prefix caches. A round is the whole of `lm_eval.evaluate`: prompts,
@@ -110,7 +110,7 @@ def _as_scores(scores: Scores) -> Sequence[Any]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--data", default="../shared/data/mmlu")
+    parser.add_argument("--data", required=True, help="MMLU's published files")
     parser.add_argument("--questions", type=int, default=300)
     parser.add_argument("--every", type=int, default=1)
     parser.add_argument("--rounds", type=int, default=3)

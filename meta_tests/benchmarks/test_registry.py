@@ -29,21 +29,21 @@ def test_a_benchmark_is_found_by_any_of_its_names():
     assert find_benchmark("resnet50") is None
 
 
-@pytest.mark.parametrize("benchmark", BENCHMARKS.values(), ids=lambda b: b.id)
-def test_what_a_benchmark_says_fits_together(benchmark):
-    names = [s.name for s in benchmark.scenarios]
+@pytest.mark.parametrize("row", BENCHMARKS.values(), ids=lambda row: row.id)
+def test_what_a_benchmark_says_fits_together(row):
+    names = [s.name for s in row.scenarios]
     assert len(set(names)) == len(names) and set(names) <= set(SCENARIOS)
-    assert {name for group in benchmark.required for name in group} <= set(names)
-    assert all(benchmark.scenario(name).name == name for name in names)
+    assert {name for group in row.required for name in group} <= set(names)
+    assert all(row.scenario(name).name == name for name in names)
     with pytest.raises(KeyError, match="has no scenario MultiStream"):
-        benchmark.scenario("MultiStream")
-    assert benchmark.category in CATEGORIES and set(benchmark.rounds) <= set(ROUNDS)
-    assert benchmark.reference.answers == benchmark.samples
-    assert len(set(benchmark.metrics)) == len(benchmark.metrics) > 0
+        row.scenario("MultiStream")
+    assert row.category in CATEGORIES and set(row.rounds) <= set(ROUNDS)
+    assert row.reference.answers == row.samples
+    assert len(set(row.metrics)) == len(row.metrics) > 0
 
 
-@pytest.mark.parametrize("benchmark", runnable(), ids=lambda b: b.id)
-def test_a_benchmark_that_is_run_is_judged_by_what_its_scorer_gives(benchmark):
-    for workload in (benchmark.workload, benchmark.smoke):
-        assert [one.name for one in workload.reference.expected] == list(benchmark.metrics)
-    assert benchmark.workload.reference is benchmark.reference
+@pytest.mark.parametrize("row", runnable(), ids=lambda row: row.id)
+def test_a_benchmark_that_is_run_is_judged_by_what_its_scorer_gives(row):
+    for workload in (row.workload, row.smoke):
+        assert [one.name for one in workload.reference.expected] == list(row.metrics)
+    assert row.workload.reference is row.reference

@@ -11,6 +11,7 @@ import pytest
 
 from meta_tests.conftest import run_suite
 from mlperf_suite.benchmarks.definition import Generation
+from mlperf_suite.engines.batch import generate_all
 from mlperf_suite.engines.protocol import Request, RunObserver
 from mlperf_suite.engines.replay import REPLAY, Pace, ReplayEngine, Turns
 from mlperf_suite.errors import EngineError
@@ -88,6 +89,13 @@ def test_it_says_that_it_is_a_replay() -> None:
     engine.close()
 
 
+def test_a_prompt_without_an_answer_is_a_warm_ups() -> None:
+    engine = ReplayEngine({(1,): [5, 6, 7]}, {}, "FOLDER")
+    answered = generate_all(engine, [[1], [2]], Generation())
+    assert answered.token_ids == [[5, 6, 7], [0]]
+    engine.close()
+
+
 def test_each_mode_has_its_own_pace() -> None:
     paces = {"accuracy": Pace(4), "test06": Pace(8, first_token_s=2)}
     engine = ReplayEngine({}, paces, "FOLDER")
@@ -105,9 +113,9 @@ def test_each_mode_has_its_own_pace() -> None:
 def test_the_suite_runs_on_a_replay(tmp_path: Path) -> None:
     samples = make_samples(120)
     write_model(tmp_path / MODEL)
-    rows = [{"input": s.item.article, "output": s.item.highlights} for s in samples]
+    rows = [{"input": s.item.input, "output": s.item.reference} for s in samples]
     (tmp_path / "news.json").write_text(json.dumps(rows))
-    (tmp_path / ANSWERS).write_text(json.dumps({s.item.article: s.answer for s in samples}))
+    (tmp_path / ANSWERS).write_text(json.dumps({s.item.input: s.answer for s in samples}))
     told = {"answers": str(tmp_path / ANSWERS), "paces": {"test06": {"samples_per_s": 500}}}
     run = run_suite(
         tmp_path / "results",

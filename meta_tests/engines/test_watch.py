@@ -61,6 +61,13 @@ def test_a_process_that_cannot_answer_is_seen_within_seconds(status: str, said: 
     assert found[1] == f"the engine hangs: its process 12 (engine) {said}"
 
 
+def test_what_it_said_before_does_not_hide_that_it_is_stopped() -> None:
+    stopped = looks(processes=(process(STOPPED),))
+    found = judged([dataclasses.replace(one, signs=i) for i, one in enumerate(stopped)])
+    assert found is not None
+    assert found[0] - 1000 <= STOPPED_S + LOOK_S
+
+
 def test_a_moment_of_being_stopped_is_passed_over() -> None:
     up, down = looks(), looks(processes=(process(STOPPED),))
     assert judged([down[i] if i % 3 else up[i] for i in range(20)]) is None

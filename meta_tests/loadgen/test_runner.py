@@ -10,6 +10,7 @@ import sys
 import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from types import SimpleNamespace
 
 import psutil
 import pytest
@@ -32,6 +33,7 @@ from mlperf_suite.loadgen.runner import (
     check_round,
     run_loadgen,
 )
+from mlperf_suite.loadgen.sut import Sut
 
 SAMPLES = 20
 # The first token says which sample it is.
@@ -456,14 +458,25 @@ class _InAProcess(StandInEngine):
         self.processes = [process]
 
 
-def test_an_engine_whose_process_is_stopped_fails_the_run_at_once(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "plan",
+    [
+        a_plan("Offline"),
+        # Queries go on coming while nothing is answered.
+        a_plan("Server", "performance", Shortened(6_000, 64)),
+    ],
+    ids=["Offline", "Server"],
+)
+def test_an_engine_whose_process_is_stopped_fails_the_run_at_once(
+    tmp_path: Path, plan: LoadPlan
+) -> None:
     """Were it not seen, this test would take half an hour."""
     child = subprocess.Popen([sys.executable, "-c", "while True: pass"])
     try:
         psutil.Process(child.pid).suspend()
         engine = _InAProcess(psutil.Process(child.pid))
         with pytest.raises(RunError) as caught:
-            run(a_plan("Server"), engine, tmp_path)
+            run(plan, engine, tmp_path)
         said = (
             rf"the engine hangs: its process {child.pid} \(.+\) is stopped while \d+ samples waited"
         )
@@ -488,6 +501,16 @@ class _Stepping(StandInEngine):
 
     def take_trace(self) -> EngineTrace:
         return EngineTrace(())
+
+
+def test_a_query_is_no_sign_of_the_engine() -> None:
+    """Else one that hangs would not be seen for as long as a Server run sends queries."""
+    engine = StandInEngine(Delays(3600), answer)
+    sut = Sut(engine, PROMPTS, GENERATION, stream=True)
+    before = sut.told
+    sut.issue([SimpleNamespace(id=7, index=3)])
+    assert (sut.samples_waiting, sut.told) == (1, before)
+    engine.close()
 
 
 def test_an_engine_that_takes_long_and_goes_on_is_no_hanging_one(tmp_path: Path) -> None:

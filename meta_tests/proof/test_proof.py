@@ -35,7 +35,7 @@ from proof.data import (
 )
 from proof.runs import LOADGEN, ProofRun, make_runs, proof_runs
 
-EACH = pytest.mark.parametrize("benchmark", BENCHMARKS, ids=lambda b: b.id)
+EACH = pytest.mark.parametrize("row", BENCHMARKS, ids=lambda row: row.id)
 
 
 @pytest.fixture(scope="module")
@@ -67,11 +67,11 @@ def test_no_two_words_have_the_same_stem() -> None:
 
 @EACH
 def test_the_loader_reads_as_many_items_as_the_official_file_has(
-    data: Path, benchmark: Benchmark
+    data: Path, row: Benchmark
 ) -> None:
-    news = load_news(str(data / DATASETS[benchmark.id]))
-    assert len(news.items) == benchmark.samples
-    workload = benchmark.workload
+    news = load_news(str(data / DATASETS[row.id]))
+    assert len(news.items) == row.samples
+    workload = row.workload
     assert workload is not None
     full = load_news(str(data / DATASETS[LLAMA3_1_8B.id]))
     # The edge items are the very ones that the suite draws from the full split.
@@ -80,11 +80,9 @@ def test_the_loader_reads_as_many_items_as_the_official_file_has(
 
 
 @EACH
-def test_answers_score_and_measure_what_the_official_gate_asks(
-    data: Path, benchmark: Benchmark
-) -> None:
-    expected = {one.name: one.value for one in benchmark.reference.expected}
-    items = load_news(str(data / DATASETS[benchmark.id])).items
+def test_answers_score_and_measure_what_the_official_gate_asks(data: Path, row: Benchmark) -> None:
+    expected = {one.name: one.value for one in row.reference.expected}
+    items = load_news(str(data / DATASETS[row.id])).items
     answers = json.loads((data / ANSWERS).read_text())
     gen_len = sum(len(answers[item.input].strip()) for item in items)
     assert 0.99 < gen_len / expected["gen_len"] < 1.01
@@ -139,10 +137,10 @@ def test_every_scenario_of_every_round_is_run_by_the_official_rules(tmp_path: Pa
 
 @EACH
 def test_offline_asks_for_one_multiple_of_the_data_and_takes_ten_minutes(
-    benchmark: Benchmark, tmp_path: Path
+    row: Benchmark, tmp_path: Path
 ) -> None:
-    samples = benchmark.samples
-    run = ProofRun("v6.1", benchmark.id, "Offline")
+    samples = row.samples
+    run = ProofRun("v6.1", row.id, "Offline")
     option = run.options(tmp_path, tmp_path)[-1].removeprefix("--").partition("=")
     rate = resolve_settings({option[0].replace("-", "_"): option[2]}, {}).offline_target_qps
     assert rate is not None

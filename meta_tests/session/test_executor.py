@@ -44,6 +44,10 @@ class ToldEngine(StandInEngine):
 
     def run_begins(self, name: str, mode: str) -> None:
         self.runs.append(name)
+        if name == self._dies_in:
+            # Before LoadGen starts, which cannot be stopped again in this process.
+            self._died = True
+            raise EngineDiedError("died as told")
 
     def submit(
         self,
@@ -54,11 +58,6 @@ class ToldEngine(StandInEngine):
         stream: bool,
     ) -> None:
         self.asked.append(len(requests))
-        if self.runs and self.runs[-1] == self._dies_in:
-            self._died = True
-            for request in requests:
-                listener.failed(request.tag, EngineDiedError("died as told"))
-            return
         super().submit(requests, generation, listener, stream=stream)
 
     def score(self, requests: Iterator[ScoreRequest]) -> Iterator[tuple[int, Score]]:

@@ -427,17 +427,18 @@ def test_a_score_that_is_not_in_the_runs_file_is_refused_by_its_name(tmp_path, s
     assert "rouge2 not among the scores" in submit([run])[1]
 
 
-def test_another_time_to_load_is_the_same_engine(tmp_path, submit):
+def test_another_time_to_load_or_reason_is_the_same_engine(tmp_path, submit):
+    others = ({"load_s": 60.1, "dtype_why": "asked for"}, {"load_s": 61.2, "dtype_why": "auto"})
     runs = [
         write_result(
             tmp_path / mode,
             LLAMA3_1_8B_EDGE,
             scenario,
             modes=(mode,),
-            config=_set("engine", "settings", ENGINE | {"load_s": load_s}),
+            config=_set("engine", "settings", ENGINE | other),
         )
         for scenario in LLAMA3_1_8B_EDGE.scenarios
-        for mode, load_s in (("accuracy", 60.1), ("performance", 61.2))
+        for mode, other in zip(("accuracy", "performance"), others, strict=True)
     ]
     status, said = submit(runs)
     assert status == 0, said

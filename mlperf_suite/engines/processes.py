@@ -11,9 +11,18 @@ import psutil
 def descendants() -> list[psutil.Process]:
     """This process's children, their children included.
 
-    Not their ids alone: one that ended gives its id to whoever comes next.
+    Not their ids alone: one that ended gives its id to whoever comes next. Without the resource
+    trackers of multiprocessing, which ignore a request to end, and end with whom they work for.
     """
-    return psutil.Process().children(recursive=True)
+    children = psutil.Process().children(recursive=True)
+    return [child for child in children if not _is_tracker(child)]
+
+
+def _is_tracker(process: psutil.Process) -> bool:
+    try:
+        return any("multiprocessing.resource_tracker" in word for word in process.cmdline())
+    except psutil.Error:
+        return False
 
 
 def end_processes(processes: Sequence[psutil.Process], patience_s: float = 5.0) -> None:

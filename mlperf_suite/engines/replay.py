@@ -53,7 +53,8 @@ class Turns:
 class ReplayEngine(StandInEngine):
     """Answers each prompt with the tokens prepared for it.
 
-    `answers`: by a prompt's token ids, the output's. `paces`: by mode, how fast a run is played
+    `answers`: by a prompt's token ids, the output's; any other prompt, as a warm-up asks it, is
+    answered with one token. `paces`: by mode, how fast a run is played
     back; what comes before the first run is answered at once.
     """
 
@@ -63,7 +64,7 @@ class ReplayEngine(StandInEngine):
         paces: Mapping[str, Pace],
         model: str,
     ) -> None:
-        super().__init__(Delays(), lambda prompt: answers[tuple(prompt)], model=model)
+        super().__init__(Delays(), lambda prompt: answers.get(tuple(prompt), (0,)), model=model)
         self._model = model
         self._paces = paces
         self._pace = Pace(math.inf)

@@ -7,6 +7,7 @@ time while no GPU computes. What cannot be seen is left to a limit.
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
@@ -28,6 +29,7 @@ _GAP_S = 4.0
 _BUSY_SHARE = 0.002
 """Of one core's time. Threads of a process that hangs wake up now and then; one that computes, or
 waits for a device in the usual ways, uses hundreds of times as much."""
+_NONE_YET = object()
 _ENDED = ("gone", psutil.STATUS_ZOMBIE, psutil.STATUS_DEAD)
 
 
@@ -61,27 +63,27 @@ class Judgement:
 
     def __init__(self, silence_s: float = SILENCE_S) -> None:
         self._silence_s = silence_s
-        self._signs: Hashable = None
-        self._sign_s: float | None = None
-        self._seen_s = 0.0
+        self._signs: Hashable = _NONE_YET
+        self._sign_s = self._seen_s = -math.inf
         self._up_s = 0.0
         self._busy_s = 0.0
         self._cpu_s = 0.0
 
     def hangs(self, look: Look) -> str | None:
         """What was seen of an engine that hangs, for a message; None where it may go on."""
-        if self._sign_s is None or look.signs != self._signs or not look.waiting:
+        if look.signs != self._signs or not look.waiting:
             self._signs, self._sign_s = look.signs, look.now_s
-            self._begin(look)
-        elif look.now_s - self._seen_s > _GAP_S:
-            self._begin(look)
+            self._begin_idle(look)
+        if look.now_s - self._seen_s > _GAP_S:
+            self._up_s = look.now_s
+            self._begin_idle(look)
         self._seen_s = look.now_s
         if not look.waiting:
             return None
-        return self._stopped(look) or self._idle(look) or self._silent(look, self._sign_s)
+        return self._stopped(look) or self._idle(look) or self._silent(look)
 
-    def _begin(self, look: Look) -> None:
-        self._up_s = self._busy_s = look.now_s
+    def _begin_idle(self, look: Look) -> None:
+        self._busy_s = look.now_s
         self._cpu_s = sum(one.cpu_s for one in look.processes)
 
     def _stopped(self, look: Look) -> str | None:
@@ -109,8 +111,8 @@ class Judgement:
             return None
         return f"the engine hangs: its processes have used neither CPU nor GPU for {IDLE_S:g} s"
 
-    def _silent(self, look: Look, since_s: float) -> str | None:
-        if look.now_s - since_s <= self._silence_s:
+    def _silent(self, look: Look) -> str | None:
+        if look.now_s - self._sign_s <= self._silence_s:
             return None
         return f"the engine gave no sign for {self._silence_s / 60:g} minutes"
 

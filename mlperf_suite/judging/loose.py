@@ -1,5 +1,8 @@
-"""Judging logs by themselves, results of this suite among them: by what they are themselves, then
-by what a summary beside them says, then by the names of their folders."""
+"""Judging logs by themselves, results of this suite among them.
+
+Benchmark and scenario are those that the suite's own summary beside the logs says, then what the
+logs say, then what the names of their folders say; the mode is the log's own before all else.
+"""
 
 from __future__ import annotations
 

@@ -70,9 +70,9 @@ class Sut:
         return len(self._outstanding)
 
     @property
-    def told(self) -> tuple[int, int, int]:
-        """What grows whenever LoadGen or the engine goes on: samples, first tokens, answers."""
-        return self.samples_issued, len(self._first_token_s), self.samples_done
+    def told(self) -> tuple[int, int]:
+        """What changes whenever the engine goes on: first tokens of what waits, and answers."""
+        return len(self._first_token_s), self.samples_done
 
     def issue(self, samples: Sequence[_QuerySample]) -> None:
         """LoadGen's callback: a query to answer. An exception out of here would end the process."""

@@ -1,19 +1,26 @@
-"""How long each step will take: arithmetic on the engine's measured speed. Pure.
+"""How long each step will take, and how many samples that leaves a run. Pure.
 
-An estimate is for planning and for a person who waits; no figure of a result comes from it.
+Arithmetic on an engine's speed, whether a probe measured it or an earlier run tells it. It is for
+planning and for a person who waits; no figure of a result comes from it.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from mlperf_suite.benchmarks.audits import TEST06_AUDIT
-from mlperf_suite.benchmarks.definition import MIN_DURATION_MS, Scenario
+from mlperf_suite.benchmarks.definition import MIN_DURATION_MS, Benchmark, Scenario
+from mlperf_suite.benchmarks.registry import BENCHMARKS
 from mlperf_suite.engines.probe import Speed
 from mlperf_suite.loadgen.load_plan import SEARCH, SMOKE, Mode
+from mlperf_suite.results.record import RunKey
+from mlperf_suite.session.plan import SearchKey, Step
 from mlperf_suite.session.rates import RATE_HEADROOM, SERVER_SHARE
+from mlperf_suite.session.sizes import Size, audit_queries_that_fit, samples_that_fit
+from mlperf_suite.session.warm_up import warm_up_requests
+from mlperf_suite.settings import Settings
 
 _AFTER_RUN_S = 2.0
 """What judging a run and writing its reports takes, in s."""
@@ -134,3 +141,86 @@ def mmlu_s(speed: Speed, questions: int, shots: int) -> float:
 _QUESTION_TOKENS = 110
 """The mean length of a question with its choices, in tokens."""
 _UNCACHED_SHARE = 0.1
+
+
+@dataclass(frozen=True, slots=True)
+class Estimator:
+    """The steps of a session under its settings, on an engine of this speed.
+
+    `speed` None: nothing is known, and a smoke run takes all that it may. `lengths`: of a
+    benchmark's prompts and answers. `available`: how many samples a benchmark's data has here.
+    `of_baselines`: by benchmark id and scenario, the samples of the run that is compared with.
+    `questions` and `shots` are MMLU's. `load_s`: what loading an engine takes.
+    """
+
+    settings: Settings
+    speed: Speed | None
+    lengths: Callable[[Benchmark], Lengths]
+    available: Callable[[Benchmark], int]
+    of_baselines: Mapping[tuple[str, str], int]
+    questions: int
+    shots: int
+    load_s: float = 30.0
+
+    def size(self, benchmark: Benchmark, scenario: Scenario) -> Size:
+        """The samples that the runs of a scenario take: all, but for what smoke shortens."""
+        available = self.available(benchmark)
+        if not self.settings.smoke or self.settings.total_sample_count is not None:
+            return Size(available)
+        then = self.of_baselines.get((benchmark.id, scenario.name))
+        if then is not None and then <= available:
+            return Size(then, "as many as the baseline's" if then < available else "")
+        most = min(available, SMOKE[scenario.loadgen_scenario].samples or available)
+        if self.speed is None:
+            return Size(most)
+        return samples_that_fit(most, lambda n: self._run_s(benchmark, scenario, "performance", n))
+
+    def audit_size(self, benchmark: Benchmark, scenario: Scenario) -> Size:
+        """The queries of TEST06: its own, but for a smoke run on a slow machine."""
+        own = TEST06_AUDIT["min_query_count"]
+        if not self.settings.smoke or self.speed is None:
+            return Size(own)
+        samples = self.size(benchmark, scenario).samples
+        return audit_queries_that_fit(
+            lambda queries: self._run_s(benchmark, scenario, "test06", samples, queries)
+        )
+
+    def _run_s(
+        self,
+        benchmark: Benchmark,
+        scenario: Scenario,
+        mode: Mode,
+        samples: int,
+        audit_queries: int | None = None,
+    ) -> float:
+        assert self.speed is not None
+        return run_s(
+            scenario,
+            mode,
+            self.speed,
+            self.lengths(benchmark),
+            samples,
+            smoke=self.settings.smoke,
+            server_qps=self.settings.server_target_qps,
+            audit_queries=audit_queries,
+        )
+
+    def seconds(self, step: Step) -> float | None:
+        """What a step of the plan takes; None where the speed is not known."""
+        key = step.key
+        if step.kind == "load":
+            return self.load_s
+        if self.speed is None:
+            return None
+        if not isinstance(key, RunKey | SearchKey):
+            return mmlu_s(self.speed, self.questions, self.shots)
+        benchmark = BENCHMARKS[key.benchmark]
+        scenario, smoke = benchmark.scenario(key.scenario), self.settings.smoke
+        if isinstance(key, SearchKey):
+            return search_s(scenario, self.speed, self.lengths(benchmark), smoke=smoke)
+        if step.kind == "warm-up":
+            requests = warm_up_requests(scenario, self.settings.warmup, smoke=smoke)
+            return warm_up_s(scenario, self.speed, self.lengths(benchmark), requests)
+        samples = self.size(benchmark, scenario).samples
+        audit = self.audit_size(benchmark, scenario).samples
+        return self._run_s(benchmark, scenario, key.mode, samples, audit)

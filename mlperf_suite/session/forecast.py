@@ -8,19 +8,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from mlperf_suite.benchmarks.definition import Benchmark
 from mlperf_suite.benchmarks.embedded import EMBEDDED
-from mlperf_suite.benchmarks.registry import BENCHMARKS
 from mlperf_suite.engines.probe import Speed
 from mlperf_suite.hardware import cpu_computes_bf16
-from mlperf_suite.loadgen.load_plan import SMOKE
 from mlperf_suite.results.record import RunKey
 from mlperf_suite.results.run_folder import CONFIG_JSON, read_object, run_folders
-from mlperf_suite.session import estimate
-from mlperf_suite.session.estimate import Lengths
+from mlperf_suite.session.estimate import Estimator, Lengths
 from mlperf_suite.session.plan import Plan, SearchKey, Step, plan_session
 from mlperf_suite.session.rates import earlier_rates, may_be_of
-from mlperf_suite.session.sizes import samples_that_fit
-from mlperf_suite.session.warm_up import warm_up_requests
 from mlperf_suite.settings import Settings
 
 _TYPICAL = {
@@ -28,7 +24,6 @@ _TYPICAL = {
     False: ("on 2 cores without bf16", Speed(0.0013, 0.02, 0.004, 256)),
 }
 """The embedded model's speed on vLLM's CPU build, by whether the CPU computes bf16."""
-_LOAD_S = 30.0
 _MMLU_QUESTIONS, _MMLU_SHOTS = {True: 171, False: 14_042}, {True: 1, False: 5}
 """By whether the questions are the embedded ones."""
 
@@ -68,8 +63,31 @@ def forecast(settings: Settings, plan: Plan) -> tuple[dict[Step, float], str]:
         said = f"as the embedded model goes {words}; measured again once it is loaded"
     if speed is None:
         return {}, "how long that takes is said once the engine is loaded and probed"
-    found = {step: _seconds(step, settings, speed) for step in plan.steps}
-    return found, said
+    estimator = _estimator(settings, speed)
+    return {s: t for s in plan.steps if (t := estimator.seconds(s)) is not None}, said
+
+
+def _estimator(settings: Settings, speed: Speed) -> Estimator:
+    """An estimator by what the benchmarks say of their data, which is not read."""
+    embedded, shots = settings.mmlu_data == "embedded", settings.mmlu_shots
+
+    def available(benchmark: Benchmark) -> int:
+        return settings.total_sample_count or settings.workload(benchmark).reference.answers
+
+    def lengths(benchmark: Benchmark) -> Lengths:
+        workload = settings.workload(benchmark)
+        answer = min(workload.mean_tokens, settings.max_new_tokens)
+        return Lengths([round(workload.prompt_tokens)] * available(benchmark), answer)
+
+    return Estimator(
+        settings,
+        speed,
+        lengths,
+        available,
+        {},
+        settings.mmlu_limit or _MMLU_QUESTIONS[embedded],
+        _MMLU_SHOTS[embedded] if shots is None else shots,
+    )
 
 
 def _earlier_speed(settings: Settings) -> tuple[Speed | None, str]:
@@ -86,35 +104,3 @@ def _earlier_speed(settings: Settings) -> tuple[Speed | None, str]:
         except (KeyError, TypeError):
             continue
     return None, ""
-
-
-def _seconds(step: Step, settings: Settings, speed: Speed) -> float:
-    key = step.key
-    if step.kind == "load":
-        return _LOAD_S
-    if not isinstance(key, RunKey | SearchKey):
-        embedded = settings.mmlu_data == "embedded"
-        shots = settings.mmlu_shots
-        questions = settings.mmlu_limit or _MMLU_QUESTIONS[embedded]
-        return estimate.mmlu_s(speed, questions, _MMLU_SHOTS[embedded] if shots is None else shots)
-    benchmark, smoke = BENCHMARKS[key.benchmark], settings.smoke
-    scenario, workload = benchmark.scenario(key.scenario), settings.workload(benchmark)
-    samples = settings.total_sample_count or workload.reference.answers
-    answer = min(workload.mean_tokens, settings.max_new_tokens)
-    lengths = Lengths([round(workload.prompt_tokens)] * samples, answer)
-    qps = settings.server_target_qps
-
-    def run_s(samples: int) -> float:
-        return estimate.run_s(
-            scenario, "performance", speed, lengths, samples, smoke=smoke, server_qps=qps
-        )
-
-    if isinstance(key, SearchKey):
-        return estimate.search_s(scenario, speed, lengths, smoke=smoke)
-    if step.kind == "warm-up":
-        requests = warm_up_requests(scenario, settings.warmup, smoke=smoke)
-        return estimate.warm_up_s(scenario, speed, lengths, requests)
-    if smoke and settings.total_sample_count is None:
-        most = SMOKE[scenario.loadgen_scenario].samples or samples
-        samples = samples_that_fit(min(most, samples), run_s).samples
-    return estimate.run_s(scenario, key.mode, speed, lengths, samples, smoke=smoke, server_qps=qps)

@@ -19,6 +19,7 @@ from mlperf_suite.benchmarks.definition import (
 )
 from mlperf_suite.benchmarks.embedded import EMBEDDED
 from mlperf_suite.benchmarks.prompts import end_of_text_ids, load_tokenizer
+from mlperf_suite.compliance.facts import find_departures, find_reference
 from mlperf_suite.datasets.samples import Samples
 from mlperf_suite.errors import UsageError
 from mlperf_suite.loadgen.runner import check_round
@@ -137,20 +138,16 @@ class Inputs:
     def reference(self, benchmark: Benchmark, answers: int) -> tuple[ReferenceAccuracy | None, str]:
         """What this model must score over the first `answers` samples; None, and why, where
         nobody measured it."""
-        workload = self.workload(benchmark)
-        model, data = self.settings.model, self.settings.dataset
-        if model != workload.model and not workload.is_model(model, self._model_config):
-            return None, f"no reference accuracy is known for the model {model}"
-        everything = len(self._all_samples(benchmark).items)
-        # A local copy of the official data is known by its size, as far as that tells.
-        a_copy = workload is benchmark.workload and everything == workload.reference.answers
-        if data != workload.dataset and not a_copy:
-            return None, f"no reference accuracy is known for the data {data}"
-        found = workload.reference_for(answers)
-        if found is None:
-            whole = workload.reference.answers
-            return None, f"{answers:,} of {whole:,} samples: the gate holds for the whole data set"
-        return found, ""
+        workload, settings = self.workload(benchmark), self.settings
+        same_name = settings.model == workload.model
+        return find_reference(
+            workload,
+            settings.model,
+            settings.dataset,
+            answers,
+            model_config=None if same_name else self._model_config,
+            available=len(self._all_samples(benchmark).items),
+        )
 
     def departures(
         self,
@@ -163,15 +160,11 @@ class Inputs:
         `engine_settings`: the engine's own description of how it is set. `cached_tokens`: prompt
         tokens of the run that it took from a cache, as it counts them.
         """
-        said = self.workload(benchmark).generation.max_new_tokens
-        found = []
-        if self.settings.max_new_tokens != said:
-            found.append(f"at most {self.settings.max_new_tokens} new tokens, not {said}")
-        if engine_settings.get("enable_prefix_caching"):
-            found.append("a prefix cache")
+        workload, settings = self.workload(benchmark), self.settings
+        found = find_departures(workload, settings.max_new_tokens, engine_settings)
         if cached_tokens:
-            found.append(f"{cached_tokens:,} prompt tokens from a cache")
-        return tuple(found)
+            return *found, f"{cached_tokens:,} prompt tokens from a cache"
+        return found
 
     def data_json(self, benchmark: Benchmark) -> dict[str, object]:
         """config.json's `dataset`."""

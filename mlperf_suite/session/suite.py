@@ -53,7 +53,13 @@ class Suite:
         self.baselines = baselines or {}
         ids = [key.benchmark for key in plan.keys if not isinstance(key, MmluKey)]
         self.inputs = Inputs(settings, [BENCHMARKS[id_] for id_ in dict.fromkeys(ids)])
-        self.pace = Pace(self.inputs, plan, self.baselines, watcher)
+        self.pace = Pace(
+            self.inputs,
+            plan,
+            self.baselines,
+            lambda: (self.mmlu.planned, self.mmlu.shots),
+            watcher,
+        )
         self._engines = Engines(self.inputs, load_engine, watcher.begin)
         self.recorder = Recorder(
             self.inputs,

@@ -35,7 +35,7 @@ _SAME_SETTINGS = (
     "generation",
 )
 """Settings of a system under test: what accuracy was shown with is what must be measured."""
-_NOT_OF_ANSWERS = ("load_s",)
+_NOT_OF_ANSWERS = ("load_s", "dtype_why", "tensor_parallel_why")
 """What an engine's description says of its settings and no answer depends on."""
 
 
