@@ -463,9 +463,9 @@ class Settings:
     def context_needed(self, benchmarks: Iterable[Benchmark]) -> int | None:
         """The longest sequence that these need, in tokens; None is the model's own context.
 
-        MMLU alone takes what the benchmarks need that are run where none is named.
+        MMLU alone takes what the benchmarks of the session need.
         """
-        chosen = list(benchmarks) or default_benchmarks()
+        chosen = list(benchmarks) or self.benchmarks
         lengths = [self.workload(benchmark).context for benchmark in chosen]
         known = [length for length in lengths if length is not None]
         return max(known) if known and len(known) == len(lengths) else None
