@@ -71,7 +71,8 @@ def run_suite(results_dir: Path, *arguments: str, **environment: str) -> SuiteRu
     """Run `pytest` on the suite to its end."""
     process = start_suite(results_dir, *arguments, **environment)
     try:
-        output, _ = process.communicate(timeout=420)
+        # A guard against hanging: no machine is so slow.
+        output, _ = process.communicate(timeout=1800)
     except subprocess.TimeoutExpired:
         os.killpg(process.pid, signal.SIGKILL)
         raise

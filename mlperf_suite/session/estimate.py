@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from mlperf_suite.benchmarks.audits import TEST06_AUDIT
-from mlperf_suite.benchmarks.definition import MIN_DURATION_MS, Benchmark, Scenario
+from mlperf_suite.benchmarks.definition import MIN_DURATION_MS, Benchmark, Generation, Scenario
 from mlperf_suite.benchmarks.registry import BENCHMARKS
 from mlperf_suite.engines.probe import Speed
 from mlperf_suite.loadgen.load_plan import SEARCH, SMOKE, Mode
@@ -19,7 +19,7 @@ from mlperf_suite.results.record import RunKey
 from mlperf_suite.session.plan import SearchKey, Step
 from mlperf_suite.session.rates import RATE_HEADROOM, SERVER_SHARE
 from mlperf_suite.session.sizes import Size, audit_queries_that_fit, samples_that_fit
-from mlperf_suite.session.warm_up import warm_up_requests
+from mlperf_suite.session.warm_up import warm_up_generation, warm_up_requests
 from mlperf_suite.settings import Settings
 
 _AFTER_RUN_S = 2.0
@@ -220,7 +220,10 @@ class Estimator:
             return search_s(scenario, self.speed, self.lengths(benchmark), smoke=smoke)
         if step.kind == "warm-up":
             requests = warm_up_requests(scenario, self.settings.warmup, smoke=smoke)
-            return warm_up_s(scenario, self.speed, self.lengths(benchmark), requests)
+            lengths = self.lengths(benchmark)
+            cut = warm_up_generation(Generation(round(lengths.answer)), smoke=smoke)
+            lengths = replace(lengths, answer=cut.max_new_tokens)
+            return warm_up_s(scenario, self.speed, lengths, requests)
         samples = self.size(benchmark, scenario).samples
         audit = self.audit_size(benchmark, scenario).samples
         return self._run_s(benchmark, scenario, key.mode, samples, audit)

@@ -42,7 +42,12 @@ from mlperf_suite.session.pace import Pace
 from mlperf_suite.session.plan import Plan, StepKey
 from mlperf_suite.session.rates import earlier_rates
 from mlperf_suite.session.recorder import Recorder
-from mlperf_suite.session.warm_up import warm_up, warm_up_prompts, warm_up_requests
+from mlperf_suite.session.warm_up import (
+    warm_up,
+    warm_up_generation,
+    warm_up_prompts,
+    warm_up_requests,
+)
 from mlperf_suite.session.watcher import Watcher
 
 
@@ -236,7 +241,8 @@ class Executor:
             return None
         self._watch.begin(f"{result.benchmark.id} {result.scenario.name}: warm-up")
         prompts = warm_up_prompts(self._inputs.prompts(result.benchmark), requests)
-        generation = self._inputs.generation(result.benchmark)
+        smoke = self._settings.smoke
+        generation = warm_up_generation(self._inputs.generation(result.benchmark), smoke=smoke)
         rate = float(rate_qps) if rate_qps and result.scenario.limits else None
         return warm_up(
             engine, prompts, generation, result.scenario, rate, self._settings.engine_silence

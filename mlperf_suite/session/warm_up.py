@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 import time
 from collections.abc import Sequence
@@ -12,6 +13,8 @@ from mlperf_suite.engines.protocol import SILENCE_S, Engine
 from mlperf_suite.results.schema import WarmUpFigures
 
 SMOKE_REQUESTS, OFFICIAL_REQUESTS = 4, 64
+_SMOKE_ANSWER_TOKENS = 32
+"""A smoke run's warm-up cuts its answers here: each of its steps takes as long as one of a run."""
 _ONE_BY_ONE = 2
 """SingleStream is warm after so few: each is alone."""
 _WAYS = {"Offline": "all at once", "SingleStream": "one after another"}
@@ -24,6 +27,12 @@ def warm_up_prompts(prompts: Sequence[Sequence[int]], count: int) -> list[list[i
     filled with it can answer the sample itself.
     """
     return [list(reversed(prompts[i % len(prompts)])) for i in range(count)]
+
+
+def warm_up_generation(generation: Generation, *, smoke: bool) -> Generation:
+    """How the answers of a warm-up are made: as the run's own, cut in smoke."""
+    most = min(generation.max_new_tokens, _SMOKE_ANSWER_TOKENS)
+    return dataclasses.replace(generation, max_new_tokens=most) if smoke else generation
 
 
 def warm_up_requests(scenario: Scenario, asked: int | None, *, smoke: bool) -> int:
