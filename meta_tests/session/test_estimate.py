@@ -37,7 +37,7 @@ def test_a_performance_run_lasts_its_least_duration() -> None:
     for smoke, least_s in ((True, 10), (False, 600)):
         found = estimate.run_s(OFFLINE, "performance", linear, LENGTHS, 8, smoke=smoke)
         # But for the first token, which no step of the decode makes.
-        assert 0.95 * least_s < found - AFTER < 1.3 * least_s
+        assert 0.95 * least_s < found - AFTER < 1.5 * least_s
 
 
 def test_server_takes_as_long_as_its_queries_come() -> None:
