@@ -7,10 +7,9 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import psutil
 import pytest
@@ -93,20 +92,12 @@ def still_running(processes: list[psutil.Process]) -> list[psutil.Process]:
 
 
 @pytest.fixture(scope="session")
-def offline_run(tmp_path_factory: pytest.TempPathFactory) -> SuiteRun:
-    """The real engine and the real LoadGen, Offline, accuracy and performance."""
+def real_run(tmp_path_factory: pytest.TempPathFactory) -> SuiteRun:
+    """The real engine and the real LoadGen, Offline, accuracy and performance.
+
+    Not named as one of the suite's own fixtures, whose tests the plugin parametrizes.
+    """
     folder = tmp_path_factory.mktemp("real")
     return run_suite(
         folder / "results", "-m", "offline and datacenter", f"--junitxml={folder}/junit.xml"
     )
-
-
-@pytest.fixture(scope="session")
-def real_engine() -> Iterator[Any]:
-    """The embedded model on vLLM in this process; None of its prompts may exceed 512 tokens."""
-    from mlperf_suite.assets import embedded_model_dir
-    from mlperf_suite.engines.vllm_engine import VllmConfig, VllmEngine
-
-    engine = VllmEngine.load(VllmConfig(str(embedded_model_dir()), max_model_len=640))
-    yield engine
-    engine.close()

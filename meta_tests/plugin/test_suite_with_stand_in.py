@@ -230,7 +230,7 @@ def test_rouge_json_has_scores_and_thresholds_in_percent(whole: SuiteRun) -> Non
     expected = {one.name: one for one in EMBEDDED.reference.expected}
     figures = {score.name: score for score in accuracy_of(whole).scores}
     assert content["baseline"] == {name: expected[name].value for name in ROUGE_NAMES}
-    assert {content["gate_multiplier"]} == {expected[name].share for name in ROUGE_NAMES}
+    assert content["gate_multiplier"] == {name: expected[name].share for name in ROUGE_NAMES}
     for name in ROUGE_NAMES:
         assert content[name] == figures[name].value
         assert 50 < content[name] < 80

@@ -204,14 +204,17 @@ def single_stream(tmp_path_factory: pytest.TempPathFactory) -> SuiteRun:
 
 
 def test_a_real_loadgen_run_has_the_estimate_everywhere(single_stream: SuiteRun) -> None:
-    early = single_stream.summary["run"]["performance"]["early_stopping"]
-    estimates = early["estimates_ms"]
+    performance = single_stream.summary.run.performance
+    assert performance is not None
+    assert performance.early_stopping is not None
+    assert performance.latency_ms is not None
+    estimates = performance.early_stopping.estimates_ms
     detail = read_logs(single_stream.folder / "Performance").detail
     assert estimates["ttft"] == detail["early_stopping_latency_ss"] / 1e6
     timeline = read_timeline(single_stream.folder / "Performance")
     assert timeline is not None
     assert estimates["latency"] in [round(value, 3) for value in timeline.latency_ms]
-    p90 = single_stream.summary["run"]["performance"]["latency_ms"]["p90"]
+    p90 = performance.latency_ms["p90"]
     assert estimates["latency"] == pytest.approx(p90, rel=0.5)
     labels = {"latency": "latency", "TTFT": "ttft", "TPOT": "tpot"}
     shown = times_line(

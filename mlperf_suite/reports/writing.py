@@ -95,6 +95,8 @@ def write_reports(folder: Path) -> None:
 
 
 def _write_mmlu(folder: Path, summary: Summary) -> None:
+    if summary.run.mmlu is None and summary.meta.status not in ("running", "failed"):
+        raise UsageError(f"{folder / SUMMARY_JSON}: not as an MMLU run leaves it")
     texts = {"report.md": mmlu_markdown(summary), "report.html": mmlu_html(summary, folder)}
     for name, text in texts.items():
         (folder / name).write_text(text, encoding="utf-8")
