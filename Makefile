@@ -41,7 +41,7 @@ mmlu: setup       ## the MMLU score, through lm-eval on the same engine
 	$(PYTEST) -m mmlu $(ARGS)
 
 test: setup       ## the tests of the suite itself
-	$(PYTEST) meta_tests -m "not slow" $(ARGS)
+	$(PYTEST) meta_tests -m "not slow" -n auto --maxprocesses 4 --dist loadfile $(ARGS)
 
 test-slow: setup  ## the long tests of the suite itself
 	$(PYTEST) meta_tests -m slow --ignore=meta_tests/proof/test_full_size.py $(ARGS)

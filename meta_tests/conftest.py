@@ -52,7 +52,7 @@ def start_suite(results_dir: Path, *arguments: str, **environment: str) -> subpr
     return subprocess.Popen(
         command,
         cwd=ROOT,
-        env=os.environ | environment,
+        env=_own_environment() | environment,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
@@ -60,6 +60,11 @@ def start_suite(results_dir: Path, *arguments: str, **environment: str) -> subpr
         # A shell ignores SIGINT for what it starts in the background, and children inherit that.
         preexec_fn=_hear_ctrl_c,  # noqa: PLW1509 - it takes no lock
     )
+
+
+def _own_environment() -> dict[str, str]:
+    """This process's, without what says that it is one of pytest-xdist's workers."""
+    return {k: v for k, v in os.environ.items() if not k.startswith("PYTEST_XDIST")}
 
 
 def _hear_ctrl_c() -> None:
