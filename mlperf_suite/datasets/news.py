@@ -12,8 +12,6 @@ import json
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
-import numpy as np
-
 from mlperf_suite.datasets.samples import Sample, Samples
 from mlperf_suite.errors import DatasetError
 
@@ -37,6 +35,8 @@ def edge_draw(news: Samples) -> Samples:
     """
     if len(news.items) != _FULL_SPLIT:
         return news
+    import numpy as np
+
     order = np.random.default_rng(_EDGE_SEED).permutation(_FULL_SPLIT)[:_EDGE_SAMPLES]
     return Samples(news.name, tuple(news.items[i] for i in order))
 

@@ -15,7 +15,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import mlperf_loadgen as lg
 
@@ -27,8 +27,10 @@ from mlperf_suite.engines.watch import Watch
 from mlperf_suite.errors import RunError, UsageError
 from mlperf_suite.loadgen.load_plan import TEST_MODES, LoadPlan
 from mlperf_suite.loadgen.logs import RunLogs, read_logs
-from mlperf_suite.loadgen.sut import Sut
 from mlperf_suite.loadgen.timeline import Timeline, timeline_of, write_timeline
+
+if TYPE_CHECKING:
+    from mlperf_suite.loadgen.sut import Sut
 
 USER_CONF, AUDIT_CONF = "user.conf", "audit.config"
 _GRACE_S = 5.0
@@ -158,6 +160,8 @@ def run_loadgen(
     user_conf.write_text(plan.user_conf_text())
     if plan.audit_conf:
         audit_conf.write_text(plan.audit_conf_text())
+    from mlperf_suite.loadgen.sut import Sut
+
     sut = Sut(engine, prompts, generation, stream=plan.scenario.streams)
     _take_trace(engine)  # what came before this run
     # Not Thread.join: interrupted by Ctrl-C, Python 3.11's takes a running thread for ended.

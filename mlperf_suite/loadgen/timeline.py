@@ -6,13 +6,12 @@ The figures that count stay LoadGen's own.
 
 from __future__ import annotations
 
+import itertools
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-
-import numpy as np
 
 from mlperf_suite.engines.protocol import EngineTrace
 
@@ -66,7 +65,7 @@ class Timeline:
         """Times in ms and the tokens made by then: the engine's, or those of finished requests."""
         if self.made_ms:
             return list(self.made_ms), list(self.made_tokens)
-        return list(self.finished_ms), np.cumsum(self.tokens).tolist()
+        return list(self.finished_ms), list(itertools.accumulate(self.tokens))
 
     def blocks(self) -> dict[str, list[float]]:
         """The run cut into blocks: by metric, its value in each, in order.
@@ -75,6 +74,8 @@ class Timeline:
         percentile of blocks of consecutive requests. Two runs of the same seeds do the same work in
         the same block. A metric that the run is too short to be cut for is left out.
         """
+        import numpy as np
+
         found: dict[str, list[float]] = {}
         times, made = self.made_so_far()
         if len(times) >= TOKEN_BLOCKS and made[-1] > 0:
@@ -128,6 +129,8 @@ def _of_trace(
 ) -> tuple[tuple[float, ...], tuple[int, ...], dict[str, tuple[float, ...]] | None]:
     if trace is None or not trace.steps:
         return (), (), None
+    import numpy as np
+
     times = np.array([(at - start) * 1000 for at, _ in trace.steps])
     made = np.cumsum([tokens for _, tokens in trace.steps])
     # Enough points for any plot and block; a ten minute run has tens of thousands of steps.

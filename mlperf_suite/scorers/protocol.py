@@ -5,11 +5,10 @@ To add one, write a class with these members in a file of its own and name it in
 
 from __future__ import annotations
 
+import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
-
-import numpy as np
 
 from mlperf_suite.datasets.samples import Sample
 
@@ -52,7 +51,7 @@ class Scores:
     def standard_errors(self) -> dict[str, float]:
         """By score, how far its mean would lie from another as large a sample's, in its unit."""
         return {
-            name: round(float(np.std(values, ddof=1)) / len(values) ** 0.5, 4)
+            name: round(statistics.stdev(values) / len(values) ** 0.5, 4)
             for name, values in self.per_answer.items()
             if len(values) > 1
         }

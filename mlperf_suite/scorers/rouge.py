@@ -13,8 +13,6 @@ from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 
-import numpy as np
-
 from mlperf_suite.assets import nltk_data_dir
 from mlperf_suite.errors import UsageError
 from mlperf_suite.scorers.protocol import Answer, Score, Scores
@@ -74,6 +72,8 @@ def score_rouge(
 
 def mean_scores(rows: Sequence[PairScore]) -> Scores:
     """The scores of a set from those of its pairs."""
+    import numpy as np
+
     measures = np.array([row.measures for row in rows])
     means = tuple(
         Score(name, round(float(np.mean(measures[:, column])) * 100, 4), "%")

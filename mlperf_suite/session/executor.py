@@ -23,7 +23,6 @@ from mlperf_suite.errors import RunError, SuiteError
 from mlperf_suite.loadgen.load_plan import SMOKE, LoadPlan, plan_run
 from mlperf_suite.loadgen.logs import RunLogs
 from mlperf_suite.loadgen.runner import LoadRun, abandoned, run_loadgen
-from mlperf_suite.reports.writing import write_samples
 from mlperf_suite.results.baseline import write_answer_scores
 from mlperf_suite.results.metrics import performance_figures, repeated_figures
 from mlperf_suite.results.record import (
@@ -335,6 +334,8 @@ class Executor:
 
     def _scores(self, benchmark: Benchmark, logs: RunLogs, samples: int) -> Scores | None:
         """The scores of the answers as LoadGen logged them; None where the log holds none."""
+        from mlperf_suite.reports.writing import write_samples
+
         logged = logs.accuracy.first_of_each()
         items = self._inputs.samples(benchmark).items
         indices = sorted(index for index in logged if 0 <= index < samples)

@@ -27,9 +27,7 @@ from mlperf_suite.hardware import describe_system
 from mlperf_suite.mmlu.evaluation import Accuracy, Sample, Scores, evaluate
 from mlperf_suite.mmlu.journal import JOURNAL_NAME, Journal, Key, read_journal
 from mlperf_suite.mmlu.mmlu_rules import judge_mmlu
-from mlperf_suite.mmlu.score_files import write_details, write_scores
 from mlperf_suite.mmlu.shares import Shares, split
-from mlperf_suite.reports.mmlu_report import mmlu_html, mmlu_markdown
 from mlperf_suite.results.baseline import MMLU_KIND
 from mlperf_suite.results.run_folder import (
     CONFIG_JSON,
@@ -251,6 +249,9 @@ class MmluRun:
 
     def _write(self) -> None:
         """Write what is known by now: scores, config, summary, report, index."""
+        from mlperf_suite.mmlu.score_files import write_details, write_scores
+        from mlperf_suite.reports.mmlu_report import mmlu_html, mmlu_markdown
+
         assert self.folder is not None
         path = self.folder.path
         if self.scores is not None:

@@ -10,7 +10,6 @@ from mlperf_suite.engines.protocol import Engine, RunObserver
 from mlperf_suite.errors import UsageError
 from mlperf_suite.loadgen.load_plan import SEARCH, SEARCH_SAMPLES, SMOKE, Shortened, plan_run
 from mlperf_suite.loadgen.runner import run_loadgen
-from mlperf_suite.reports.peak_plot import plot_peak
 from mlperf_suite.results.peak import PeakSearch, RateTrial
 from mlperf_suite.results.record import Result, Search
 from mlperf_suite.results.run_folder import PEAK_FOLDER
@@ -82,6 +81,8 @@ class PeakRun:
         state.found = search.figures
         self._write(result, search)
         title = f"{result.benchmark.id} {key.scenario}: {self._recorder.label}"
+        from mlperf_suite.reports.peak_plot import plot_peak
+
         plot_peak(search, limits, title, result.folder.path / "plots" / "peak_qps.png")
 
     def _write(self, result: Result, search: PeakSearch) -> None:

@@ -13,8 +13,6 @@ from mlperf_suite.benchmarks.definition import Benchmark
 from mlperf_suite.engines.protocol import EngineDescription
 from mlperf_suite.hardware import describe_system
 from mlperf_suite.loadgen.load_plan import Mode
-from mlperf_suite.reports.index_page import write_index
-from mlperf_suite.reports.writing import write_reports
 from mlperf_suite.results.baseline import BaselineRun
 from mlperf_suite.results.record import About, Result, summary_of
 from mlperf_suite.results.run_folder import CONFIG_JSON, ENDED, SUMMARY_JSON, RunFolder
@@ -75,6 +73,8 @@ class Recorder:
 
     def write(self, result: Result) -> None:
         """Write what is known of a result by now. Raises OSError."""
+        from mlperf_suite.reports.writing import write_reports
+
         folder = result.folder
         folder.write(CONFIG_JSON, self.config_json(result.benchmark))
         folder.record_checksums()
@@ -153,6 +153,8 @@ def label_of(label: str, description: EngineDescription | None) -> str:
 
 def publish(folder: RunFolder, status: str | None, keep_all: bool, baselines: Baselines) -> None:
     """Make a written run the latest, drop older ones of its kind where asked, renew the index."""
+    from mlperf_suite.reports.index_page import write_index
+
     folder.publish()
     if not keep_all and status in ENDED:
         folder.drop_older(b.folder for b in baselines.values() if b.folder)
