@@ -108,6 +108,8 @@ def test_the_printed_plan_fits_80_columns_and_adds_up() -> None:
     assert max(map(len, lines)) <= 80
     assert lines[0] == f"plan: {len(plan.steps)} steps, about {clock(61 * len(plan.steps))}"
     assert len(lines) == len(plan.steps) + 2
+    assert plan.summary_lines(dict.fromkeys(plan.steps, 61.0)) == lines[:1]
+    assert max(map(len, plan.lines({}, "word " * 40))) <= 80
     assert plan.lines()[0] == f"plan: {len(plan.steps)} steps"
 
 

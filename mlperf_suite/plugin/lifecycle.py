@@ -94,11 +94,16 @@ def _load_engine(config: pytest.Config) -> LoadEngine:
 
 @pytest.hookimpl(trylast=True)
 def pytest_report_collectionfinish(config: pytest.Config) -> list[str]:
-    """The plan, where it is all that is asked for."""
+    """How long the session will take, before it begins; each step where that is all asked for.
+
+    A run shows its steps once its engine is loaded and probed.
+    """
     plan = config.stash.get(_PLAN, None)
-    if plan is None or not (config.getoption("collectonly") or settings_of(config).plan):
+    if plan is None:
         return []
-    return plan.lines(*forecast(settings_of(config), plan))
+    told = forecast(settings_of(config), plan)
+    alone = config.getoption("collectonly") or settings_of(config).plan
+    return plan.lines(*told) if alone else plan.summary_lines(*told)
 
 
 @pytest.hookimpl(tryfirst=True)

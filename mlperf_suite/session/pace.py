@@ -93,7 +93,8 @@ class Pace:
         self.expected = {s: t for s in ahead if (t := self._estimator.seconds(s)) is not None}
         said = "as a probe of the loaded engine measured it"
         known = {step: self.took[step] for step in loaded} | self.expected
-        for line in [*self._plan.lines(known, said), *self._size_lines()]:
+        # The last one ends the line, which pytest writes on.
+        for line in [*self._plan.lines(known, said), *self._size_lines(), ""]:
             self._watch.say(line)
 
     def _size_lines(self) -> list[str]:

@@ -5,6 +5,7 @@ Pure: from what the user selected to steps. What a step does is the executor's.
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -87,14 +88,23 @@ class Plan:
         `seconds`: what each step is expected to take. `said`: where that is known from.
         """
         found = seconds or {}
-        total = f", about {clock(sum(found.values()))}" if found else ""
-        count = len(self.steps)
-        lines = [f"plan: {count} step{'' if count == 1 else 's'}{total}"]
+        lines = []
         for number, step in enumerate(self.steps, 1):
             expected = clock(found[step]) if step in found else ""
             words = step.what if len(step.what) <= 62 else f"{step.what[:61]}…"
             lines.append(f"  {number:>3}. {words:<62} {expected:>8}".rstrip())
-        return [*lines, *([f"  ({said})"] if said else [])]
+        head, *rest = self.summary_lines(seconds, said)
+        return [head, *lines, *rest]
+
+    def summary_lines(
+        self, seconds: Mapping[Step, float] | None = None, said: str = ""
+    ) -> list[str]:
+        """The number of steps and their time, without the steps; see `lines`."""
+        count = len(self.steps)
+        total = f", about {clock(sum(seconds.values()))}" if seconds else ""
+        head = f"plan: {count} step{'' if count == 1 else 's'}{total}"
+        words = textwrap.wrap(f"({said})", 78) if said else []
+        return [head, *(f"  {line}" for line in words)]
 
 
 def clock(seconds: float) -> str:
