@@ -20,8 +20,8 @@ from mlperf_suite.session.rates import earlier_rates, may_be_of
 from mlperf_suite.settings import Settings
 
 _TYPICAL = {
-    True: ("on 2 cores that compute bf16", Speed(0.00011, 0.011, 0.0012, 256)),
-    False: ("on 2 cores without bf16", Speed(0.0013, 0.02, 0.004, 256)),
+    True: ("on 2 cores that compute bf16", Speed(0.00034, 0.031, 0.0006, 128)),
+    False: ("on 2 cores without bf16", Speed(0.0016, 0.05, 0.0034, 128)),
 }
 """The embedded model's speed on vLLM's CPU build, by whether the CPU computes bf16."""
 _MMLU_QUESTIONS, _MMLU_SHOTS = {True: 171, False: 14_042}, {True: 1, False: 5}
