@@ -37,7 +37,7 @@ submission-check: setup ## judge a finished submission tree (TREE=DIR)
 submission-proof: setup ## full-size trees of replayed answers, and the official checker's word
 	$(PYTEST) meta_tests/proof/test_full_size.py -m slow -s $(ARGS)
 
-mmlu: setup       ## the MMLU score, through lm-eval on the same engine
+mmlu: setup       ## the MMLU score, through lm-eval on an engine of its own
 	$(PYTEST) -m mmlu $(ARGS)
 
 test: setup       ## the tests of the suite itself

@@ -63,7 +63,7 @@ def start_suite(results_dir: Path, *arguments: str, **environment: str) -> subpr
 
 
 def _own_environment() -> dict[str, str]:
-    """This process's, without what says that it is one of pytest-xdist's workers."""
+    """This process's environment, without the variables of a pytest-xdist worker."""
     return {k: v for k, v in os.environ.items() if not k.startswith("PYTEST_XDIST")}
 
 

@@ -34,7 +34,7 @@ def install(
     fails_at_init: Exception | None = None,
     driver: object = "550.54.15",
 ) -> ModuleType:
-    """Make `import pynvml` give a fake that tells of these GPUs; an error is one that is lost."""
+    """Make `import pynvml` give a fake with these GPUs; an error stands for a GPU that is lost."""
     fake: Any = ModuleType("pynvml")
 
     def init() -> None:

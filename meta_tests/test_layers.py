@@ -1,4 +1,4 @@
-"""The layers of the package: imports go down the order of docs/architecture.md, and no circle."""
+"""The layers of the package: imports go down the order of docs/architecture.md, no cycle."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def imports_of(path: Path, package: str = "mlperf_suite") -> Iterator[str]:
 
 
 def layer(module: str) -> str:
-    """The part of the package that a module of it belongs to; the package's face is none."""
+    """The part of the package that a module belongs to; empty for the package itself."""
     return module.partition(".")[2].partition(".")[0]
 
 

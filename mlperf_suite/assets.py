@@ -105,7 +105,7 @@ def _make_punkt(wheel: Path, work: Path) -> None:
 def _no_bars_in_a_log() -> None:
     """Keep progress bars, hundreds of them, out of output that is no terminal.
 
-    Before tqdm is imported, which looks at its variable then.
+    To be called before tqdm is imported, which reads its variable then.
     """
     if not sys.stderr.isatty():
         os.environ |= {"TQDM_DISABLE": "1", "HF_HUB_DISABLE_PROGRESS_BARS": "1"}

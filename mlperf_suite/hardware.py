@@ -16,7 +16,7 @@ from typing import Any, Generic, Literal, TypeVar
 Precision = Literal["bf16", "fp16", "fp32", "auto"]
 
 _NVML_PATIENCE_S = 20.0
-"""A driver that is in trouble may never answer; it has no GPU to offer then."""
+"""A driver in trouble may never answer; the machine then counts as one without a GPU."""
 _BF16_FLAGS = {"avx512_bf16", "amx_bf16", "bf16"}
 """How /proc/cpuinfo names arithmetic in bf16: on x86-64 the first two, on Arm the last."""
 _ISA_WITHOUT_BF16 = {
@@ -28,7 +28,7 @@ _ISA_WITHOUT_BF16 = {
     "AVX512_CORE",
     "AVX512_CORE_VNNI",
 }
-"""Values of ONEDNN_MAX_CPU_ISA (oneDNN's page "CPU Dispatcher Control") that end below bf16."""
+"""Values of ONEDNN_MAX_CPU_ISA that exclude bf16 (oneDNN's page "CPU Dispatcher Control")."""
 
 _Value = TypeVar("_Value")
 
@@ -45,7 +45,7 @@ class Chosen(Generic[_Value]):
 class Gpu:
     """A GPU as NVML describes it; what its driver does not tell is None.
 
-    `max_clock_mhz`: of its SMs. `pcie_generation` and `pcie_lanes`: the most that it can.
+    `max_clock_mhz`: of its SMs. `pcie_generation` and `pcie_lanes`: the most that it supports.
     """
 
     name: str
@@ -86,7 +86,7 @@ def gpus() -> tuple[Gpu, ...]:
 
 
 def gpu_busy() -> bool | None:
-    """Whether any GPU has computed within the last second; None where nobody can tell."""
+    """Whether any GPU has computed within the last second; None where that cannot be told."""
     return _in_time(_ask_for_work)
 
 
@@ -95,7 +95,7 @@ def _in_time(ask: Callable[[Any], _Value]) -> _Value | None:
     found: list[_Value] = []
 
     def look() -> None:
-        # Whatever the library or its driver does, there is no GPU that can be told of.
+        # Whatever goes wrong in the library or its driver, no GPU is reported.
         with suppress(Exception), _nvml() as nvml:
             found.append(ask(nvml))
 
@@ -156,7 +156,7 @@ def _ask_for_work(nvml: Any) -> bool | None:
 
 
 def _text(value: object) -> str:
-    """NVML's older bindings give bytes."""
+    """The value as text; NVML's older bindings give bytes."""
     return value.decode(errors="replace") if isinstance(value, bytes) else str(value or "")
 
 

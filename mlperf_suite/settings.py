@@ -36,7 +36,7 @@ PROFILES: tuple[Profile, ...] = ("smoke", "official")
 PRECISIONS = ("bf16", "fp16", "fp32", "auto")
 TOKEN_VARIABLES = ("HF_TOKEN", "HUGGINGFACE_HUB_TOKEN")
 _OPTION = "option"
-"""Under which key a field's metadata holds its option."""
+"""The key in a field's metadata that holds its option."""
 _OF_A_MODEL = (
     ("config.json",),
     ("tokenizer.json", "tokenizer.model", "tokenizer_config.json"),
@@ -62,8 +62,8 @@ MODEL_ALIASES: dict[str, str] = {
 class OptionSpec:
     """One option: its name without dashes, its help, how a text becomes its value.
 
-    `parse` takes the text and returns the value, or raises ValueError. `allowed` is said to the
-    user when it does. `variable` is the environment variable with the same meaning. A `switch`
+    `parse` takes the text and returns the value, or raises ValueError; the user is then told what
+    is `allowed`. `variable` is the environment variable with the same meaning. A `switch`
     takes no value on the command line.
     """
 
@@ -96,7 +96,7 @@ def option(
     repeatable: bool = False,
     switch: bool = False,
 ) -> Any:
-    """A field of `Settings` that the user sets, with all that is to be said of its option."""
+    """A field of `Settings` that the user sets, with everything about its option."""
     spec = OptionSpec(name, help_text, parse, allowed, default, variable, repeatable, switch)
     return field(metadata={_OPTION: spec})
 
@@ -273,7 +273,12 @@ class Settings:
         "both",
     )
     precision: str = option(
-        "precision", "the engine's data type", _one_of(*PRECISIONS), _joined(PRECISIONS), "auto"
+        "precision",
+        "the engine's data type; auto is the model's own, or on a CPU bf16 where the CPU computes "
+        "it in hardware, else fp32",
+        _one_of(*PRECISIONS),
+        _joined(PRECISIONS),
+        "auto",
     )
     tensor_parallel_size: int | None = option(
         "tensor-parallel-size",
@@ -287,14 +292,14 @@ class Settings:
     )
     total_sample_count: int | None = option(
         "total-sample-count",
-        "samples of the data set to use; auto is all",
+        "use the first samples of the data set; auto is all, or in smoke as many as time allows",
         _or_auto(_count),
         _COUNT_OR_AUTO,
         "auto",
     )
     server_target_qps: float | None = option(
         "server-target-qps",
-        "queries/s that Server is sent; auto takes it from the last Offline run",
+        "queries/s for Server and Interactive; auto is 0.8 of the last Offline run's samples/s",
         _or_auto(_rate),
         _RATE_OR_AUTO,
         "auto",
@@ -310,7 +315,7 @@ class Settings:
     )
     warmup: int | None = option(
         "warmup",
-        "requests of the untimed warm-up before each measured run; 0 is none",
+        "requests of the untimed warm-up before each LoadGen run; 0 turns it off",
         _or_auto(_count_or_none),
         "allowed is a whole number from 0, or auto",
         "auto",
@@ -333,10 +338,12 @@ class Settings:
     keep_all: bool = option(
         "keep-all", "1 keeps every run, 0 the latest of its kind", _flag, "allowed are 0, 1", "1"
     )
-    plan: bool = _switch("plan", "print the runs that would be made, and make none")
+    plan: bool = _switch(
+        "plan", "print the steps of the session with an estimate of their time, and run nothing"
+    )
     baselines: list[str] = option(
         "baseline",
-        "judge this session against this earlier run; may be given again for another scenario",
+        "compare the session with this earlier run; may be given again for another scenario",
         _text,
         "allowed is a run's folder or its summary.json",
         repeatable=True,
@@ -350,11 +357,11 @@ class Settings:
     )
     baseline_allow_different: bool = _switch(
         "baseline-allow-different",
-        "compare with a baseline of another model, hardware, profile or round all the same",
+        "compare even with a baseline of another model, hardware, profile or round",
     )
     repeat: int = option(
         "repeat",
-        "make each performance run this often, to measure the noise; the first is judged",
+        "make each performance run this many times, to measure the noise; the first is judged",
         _count,
         _COUNT,
         "1",
@@ -380,7 +387,7 @@ class Settings:
     )
     engine_silence: float = option(
         "engine-silence",
-        "seconds without a sign after which an engine that has work is taken for hanging",
+        "seconds without an answer or a step after which a busy engine counts as hanging",
         _rate,
         "allowed is a number above 0",
         "1800",
@@ -422,11 +429,9 @@ class Settings:
         "mmlu-details",
         "keep each MMLU question's text, choices and log-probabilities in details.jsonl",
     )
-    mmlu_resume: bool = _switch(
-        "mmlu-resume", "go on with the newest MMLU run that did not come to its end"
-    )
+    mmlu_resume: bool = _switch("mmlu-resume", "continue the newest MMLU run that was interrupted")
     round_given: bool = False
-    """Whether the user chose the round; logs are else judged by their own."""
+    """Whether the user chose the round; otherwise logs are judged by their own."""
     node_name: str | None = None
     token: str | None = field(default=None, repr=False)
 
@@ -557,13 +562,16 @@ def _workload(benchmark: Benchmark, profile: Profile, model: str | None) -> Work
 
 
 def _remember_engine_args(given: Any) -> None:
-    """Before anything of them is checked, and could stand in an error: as written, and as read."""
+    """Remember secrets among the arguments, as written and as parsed.
+
+    Called before anything is checked, since an error message could quote them.
+    """
     if isinstance(given, Mapping):
         remember_named(given)
         given = [f"{key}={value}" for key, value in given.items()]
     for text in [given] if isinstance(given, str) else given or []:
         key, _, value = str(text).partition("=")
-        # Quotes are none of the secret's, and would be missed where it stands without them.
+        # Without its quotes: the secret may appear elsewhere unquoted.
         remember_named({key: value.strip().strip("\"'")})
         remember_named({key: _engine_value(value)})
 
@@ -571,7 +579,7 @@ def _remember_engine_args(given: Any) -> None:
 def check_model_is_reachable(settings: Settings) -> None:
     """Raise UsageError for a model that cannot be loaded.
 
-    That is no such folder, one without a model in it, or a gated model and no token.
+    The folder does not exist or holds no model, or the model is gated and there is no token.
     """
     model = settings.model
     if model == EMBEDDED.model:

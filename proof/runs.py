@@ -84,7 +84,7 @@ class ProofRun:
             *("-p", "meta_tests.replay_plugin", "-p", "no:cacheprovider"),
             *("--profile", "official", "--round", self.round),
             *("--model", str(data / MODEL), "--dataset", str(data / DATASETS[self.benchmark])),
-            # The replay has answers to the data's own prompts alone.
+            # A replay has nothing to warm up.
             *("--warmup", "0"),
             *("--results-dir", str(results), rate),
         ]

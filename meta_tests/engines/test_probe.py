@@ -19,7 +19,7 @@ SECONDS = st.floats(1e-5, 10)
 
 
 class Clocked:
-    """An engine in no time at all: it moves a clock of its own by what each step costs.
+    """An engine in simulated time: it moves a clock of its own by the cost of each step.
 
     A step prefills what fits into it and decodes for all others, as continuous batching does.
     """
@@ -66,7 +66,7 @@ class Clocked:
                 listener.finished(tag, [1] * tokens)
 
     def stepped(self, tokens: int) -> None:
-        """A step has come to its end, with so many tokens made."""
+        """Called at the end of a step, with the number of tokens made."""
 
     def abort(self) -> None:
         """Nothing waits."""
@@ -112,7 +112,7 @@ def test_the_probe_finds_what_an_engine_costs(on_its_clock, slower: float) -> No
 
 
 class Disturbed(Clocked):
-    """Tells of its steps, of which now and then one takes long for reasons of another."""
+    """Reports its steps, some of which take long because of other work on the machine."""
 
     def __init__(self, cost: Speed) -> None:
         super().__init__(cost)

@@ -1,4 +1,4 @@
-"""An engine that hangs is found by what is seen of it, and one that works is let work."""
+"""An engine that hangs is found by what is seen of it, and one that works is left alone."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def process(status: str = SLEEPS, cpu_s: float = 5.0) -> ProcessLook:
 
 
 def judged(looks: Sequence[Look], silence_s: float = 1e9) -> tuple[float, str] | None:
-    """When an engine was first taken for hanging, and with which words."""
+    """When an engine first counted as hanging, and in which words."""
     judgement = Judgement(silence_s)
     for look in looks:
         found = judgement.hangs(look)

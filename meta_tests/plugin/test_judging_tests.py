@@ -26,7 +26,7 @@ SEARCH = SearchKey("llama3.1-8b", "Server")
 
 @dataclass
 class FakeSuite:
-    """A session whose steps came out so, with this verdict of each."""
+    """A session whose steps have these outcomes, with this verdict for each."""
 
     outcome: Outcome = field(default_factory=Outcome)
     verdict: Verdict = field(

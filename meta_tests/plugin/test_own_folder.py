@@ -37,7 +37,7 @@ def installed(tmp_path: Path) -> dict[str, str]:
 
 
 def pytest_in(folder: Path, environment: dict[str, str], *arguments: str) -> str:
-    """What pytest says that is started there, with nothing installed but the suite."""
+    """What pytest prints when started there, with nothing installed but the suite."""
     done = subprocess.run(
         [sys.executable, "-m", "pytest", "-p", NAME, *arguments],
         cwd=folder,

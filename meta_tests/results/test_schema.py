@@ -146,7 +146,7 @@ def test_no_content_stops_a_reader(content: Any) -> None:
 
 
 def _places(content: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
-    """The path to each value within a JSON value."""
+    """The paths of all values within a JSON value."""
     inner: Any = ()
     if isinstance(content, dict):
         inner = content.items()

@@ -67,7 +67,7 @@ class ToldEngine(StandInEngine):
 
 
 class Made:
-    """A suite on told engines. `loaded`: the role of each that was loaded, in order."""
+    """A suite on scripted engines. `loaded`: the role of each that was loaded, in order."""
 
     def __init__(self, suite: Suite, loaded: list[Role], engines: list[ToldEngine]) -> None:
         self.suite, self.loaded, self.engines = suite, loaded, engines

@@ -1,4 +1,4 @@
-"""The warm-up: what it sends, in which way, and that no sample comes out of a cache for it."""
+"""The warm-up: what it sends and how, and that no sample can then be answered from a cache."""
 
 from __future__ import annotations
 

@@ -164,8 +164,8 @@ class Workload:
     another that a user names, and `select` takes the benchmark's samples of it. `context`: the
     longest sequence that it needs, in tokens; None is the model's own. `reference`: of the whole
     data set; `reference_of` gives that of the first n samples, where each sample's own is known.
-    `mean_tokens`: the mean length of an answer, in tokens, to plan time by; `prompt_tokens`: that
-    of a prompt.
+    `mean_tokens` and `prompt_tokens`: the mean length of an answer and of a prompt, in tokens, to
+    plan time by.
     """
 
     model: str

@@ -28,14 +28,14 @@ _SCATTER = {
 """How far one answer's score lies from the reference's in an unbroken engine, as a share of the
 mean: bf16 rounds three of four answers to other words (docs/smoke-gate.md has the measurement)."""
 _SIGMAS, _STRICT_SIGMAS = 4.0, 3.0
-"""A mean of n answers scatters by 1/sqrt(n) of that. At so many of its standard errors luck fails
-a score less often than once in 10,000 runs, and with --high-accuracy once in 700."""
+"""Standard errors from the mean to the gate; the mean of n scatters by _SCATTER/sqrt(n).
+Chance then fails a score less than once in 10,000 runs, with --high-accuracy once in 700."""
 _LENGTH_TOLERANCE = 0.1
-"""MLPerf's own, where the scatter is less."""
+"""MLPerf's own, unless the scatter asks for more."""
 
 
 def _reference(means: dict[str, float], characters: int, answers: int) -> ReferenceAccuracy:
-    """The gates are as far from the means as so few answers scatter."""
+    """A reference whose gates allow for the scatter of so many answers."""
 
     def share(name: str, sigmas: float) -> float:
         return 1 - sigmas * _SCATTER[name] / math.sqrt(answers)

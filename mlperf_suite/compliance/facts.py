@@ -32,8 +32,8 @@ class RunFacts:
     `accuracy_passed`: of the same system, None where no accuracy run was made. `smoke`: rules may
     be shortened. `submitted`: from a submission, whose accuracy log is cut and whose TEST06 need
     not bring a detail log. `eos_token_ids`: the model's own, None where unknown. `departures`: how
-    the session generates otherwise than the benchmark says; None where only logs are known, which
-    do not tell.
+    the session's generation differs from the benchmark's; None where only logs are known, which do
+    not tell.
     """
 
     benchmark: Benchmark
@@ -84,7 +84,7 @@ def find_reference(
 def find_departures(
     workload: Workload, max_new_tokens: int, engine_settings: Mapping[str, object]
 ) -> tuple[str, ...]:
-    """How answers are generated otherwise than the workload says, a few words each.
+    """How the generation of answers differs from the workload's, a few words each.
 
     `engine_settings`: the engine's own description of how it is set.
     """

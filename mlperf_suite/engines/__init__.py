@@ -1,1 +1,1 @@
-"""What answers prompts. `protocol` says what an engine is; the rest are engines."""
+"""What answers prompts. `protocol` says what an engine is; beside engines, what works with any."""

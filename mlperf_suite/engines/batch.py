@@ -14,7 +14,7 @@ from mlperf_suite.errors import EngineDiedError, EngineError
 
 
 class Answers:
-    """Hears of a known number of requests; tags count from 0."""
+    """The listener of a known number of requests, whose tags count from 0."""
 
     def __init__(self, count: int) -> None:
         self.token_ids: list[list[int]] = [[] for _ in range(count)]

@@ -1,4 +1,4 @@
-"""What an engine is loaded with where the user left the choice open."""
+"""What an engine is loaded with where the user did not choose."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """How fast an engine is on this machine, from a few seconds of work, to plan a run's length by.
 
-Outside LoadGen, and no measurement of anything: a prediction for the plan, right within a few
-tenths.
+Outside LoadGen, and not a measurement: a prediction for the plan, right to within a few tens of
+percent.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from mlperf_suite.engines.batch import Answers, requests_of
 from mlperf_suite.engines.protocol import SILENCE_S, Engine, TracingEngine
 
 PROBE_S = 5.0
-"""What a probe may take, in s, where the machine is not so slow that its least takes longer."""
+"""What a probe may take, in s, unless even the least work takes longer."""
 _FIRST_TOKENS = 4
 _BATCHES = (64, 32, 16, 8, 4)
 _LEAST_STEPS = 3
@@ -76,7 +76,7 @@ def probe(
     started = time.monotonic()
 
     def timed(first: int, count: int, tokens: int) -> _Timing:
-        # A length for all: the end of an answer must not end the batch.
+        # One length for all, so that no answer ends before the others.
         fixed = replace(generation, max_new_tokens=tokens, min_new_tokens=tokens)
         return _time_batch(engine, prompts[first : first + count], fixed, silence_s)
 
@@ -100,7 +100,7 @@ def probe(
         many = replace(many, prefill_s=prefill_s, step_s=step)
     step_s, request_s = fit_step((small, few.step_s), (large, many.step_s))
     at_once = engine.description.settings.get("max_num_seqs")
-    # The prompts come with a step, whose own cost is no prompt's; most of it is theirs, though.
+    # A prefill includes a step, whose own cost is subtracted; at least half is the prompts'.
     prefill_s = max(many.prefill_s - step_s, many.prefill_s / 2)
     return Speed(
         prefill_s / many.prompt_tokens,
@@ -120,7 +120,7 @@ def fit_step(small: tuple[int, float], large: tuple[int, float]) -> tuple[float,
     slope = max(0.0, (many_s - few_s) / (many - few))
     if slope * few <= few_s:
         return (few_s - slope * few if slope else (few_s + many_s) / 2), slope
-    # The larger batch costs more than its share, as noise can have it: through the origin then.
+    # Noise can make the larger batch cost more than its share: fit a line through the origin.
     return 0.0, (few * few_s + many * many_s) / (few**2 + many**2)
 
 
@@ -168,9 +168,9 @@ def _time_batch(
 
 
 def _usual_step_s(engine: Engine, requests: int) -> float | None:
-    """The median of the steps that made a token of every request; None where nobody tells.
+    """The median of the steps that made a token of every request; None where it is not known.
 
-    What else the machine does for a moment makes a step or two long, and with them the mean.
+    Other work on the machine lengthens a step or two, and the mean with them.
     """
     if not isinstance(engine, TracingEngine):
         return None

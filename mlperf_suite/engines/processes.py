@@ -11,8 +11,8 @@ import psutil
 def descendants() -> list[psutil.Process]:
     """This process's children, their children included.
 
-    Not their ids alone: one that ended gives its id to whoever comes next. Without the resource
-    trackers of multiprocessing, which ignore a request to end, and end with whom they work for.
+    Process objects, since the id of one that ended may be given to another. Without the resource
+    trackers of multiprocessing, which ignore a request to end and end with their owner.
     """
     children = psutil.Process().children(recursive=True)
     return [child for child in children if not _is_tracker(child)]

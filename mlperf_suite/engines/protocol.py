@@ -69,7 +69,7 @@ class Engine(Protocol):
 
     @property
     def description(self) -> EngineDescription:
-        """What it is and how it is set."""
+        """What it is and how it is configured."""
 
     @property
     def alive(self) -> bool:

@@ -53,9 +53,9 @@ class Turns:
 class ReplayEngine(StandInEngine):
     """Answers each prompt with the tokens prepared for it.
 
-    `answers`: by a prompt's token ids, the output's; any other prompt, as a warm-up asks it, is
-    answered with one token. `paces`: by mode, how fast a run is played
-    back; what comes before the first run is answered at once.
+    `answers`: by a prompt's token ids, the output's; any other prompt, such as a warm-up's, is
+    answered with one token. `paces`: by mode, how fast a run is played back; what comes before the
+    first run is answered at once.
     """
 
     def __init__(

@@ -341,7 +341,7 @@ class _Tracer:
 
 
 def _stat_logger(tracer: _Tracer) -> Any:
-    """What makes vLLM's stat logger that feeds the tracer."""
+    """The factory of a vLLM stat logger that feeds the tracer."""
     from vllm.v1.metrics.loggers import StatLoggerBase
 
     class Logger(StatLoggerBase):  # type: ignore[misc]
@@ -459,7 +459,7 @@ def _visible_gpus() -> int:
 
 
 def _gpus_per_rank(config: VllmConfig) -> int:
-    """How many times over the user has asked for the tensor-parallel GPUs."""
+    """How many copies of the tensor-parallel GPUs pipeline and data parallelism take."""
     ranks = 1
     for name in ("pipeline_parallel_size", "data_parallel_size"):
         ranks *= max(1, int(str(config.extra.get(name, 1))))

@@ -1,8 +1,8 @@
 """Whether an engine that has work still does it.
 
-An answer, a first token and a step are signs of life. Where none comes, its processes tell more
-than waiting does: a stopped or ended one never answers, and neither do processes that use no CPU
-time while no GPU computes. What cannot be seen is left to a limit.
+An answer, a first token and a step are signs of life. Where none comes, its processes are looked
+at: one that was stopped or has ended never answers, and neither do processes that use no CPU time
+while no GPU computes. A time limit catches the rest.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ STOPPED_S = 1.5
 IDLE_S = 10.0
 """How long processes that have work may use neither CPU nor GPU, in s."""
 _GAP_S = 4.0
-"""Looks that lie further apart say nothing of what was between them: Ctrl-Z stops everything."""
+"""Looks further apart tell nothing of the time between them: Ctrl-Z stops the watcher as well."""
 _BUSY_SHARE = 0.002
 """Of one core's time. Threads of a process that hangs wake up now and then; one that computes, or
 waits for a device in the usual ways, uses hundreds of times as much."""
@@ -46,9 +46,9 @@ class ProcessLook:
 class Look:
     """What is seen of an engine at one moment.
 
-    `now_s` on any clock that does not jump. `signs`: what changes whenever the engine goes on.
+    `now_s` on any monotonic clock. `signs`: what changes whenever the engine makes progress.
     `waiting`: requests that it was sent and has not answered. `gpu`: whether a GPU computes, None
-    where nobody can tell.
+    where that cannot be told.
     """
 
     now_s: float
@@ -59,7 +59,7 @@ class Look:
 
 
 class Judgement:
-    """Says of one look after another whether the engine hangs. Pure: it looks at nothing itself."""
+    """Decides look by look whether the engine hangs. Pure: it looks at nothing itself."""
 
     def __init__(self, silence_s: float = SILENCE_S) -> None:
         self._silence_s = silence_s
@@ -118,7 +118,7 @@ class Judgement:
 
 
 class Watch:
-    """Looks at an engine at work, in whatever rhythm its caller comes by."""
+    """Looks at an engine at work whenever its caller asks."""
 
     def __init__(self, engine: Engine, silence_s: float = SILENCE_S) -> None:
         self._engine = engine
@@ -129,7 +129,7 @@ class Watch:
         self._last: tuple[Hashable, float] = (None, 0.0)
 
     def hangs(self, signs: Hashable, waiting: int, what: str) -> str | None:
-        """Why the engine is taken for hanging, in one line; None where it may go on.
+        """Why the engine counts as hanging, in one line; None where it may go on.
 
         `signs`: what changes whenever the caller hears of the engine. `waiting`: how much it was
         sent and has not answered, and `what` that is.

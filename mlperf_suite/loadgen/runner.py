@@ -208,7 +208,7 @@ def run_loadgen(
 
 
 def _tell_nobody(progress: Progress) -> None:
-    """Where nobody asked for progress."""
+    """The callback where nobody asked for progress."""
 
 
 def _wait(

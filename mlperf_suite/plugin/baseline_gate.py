@@ -33,7 +33,7 @@ def baselines_of(config: pytest.Config) -> Baselines:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """A baseline that cannot be compared with is told at once, whatever is collected."""
+    """Report a baseline that cannot be used at once, whatever is collected."""
     baselines_of(config)
 
 

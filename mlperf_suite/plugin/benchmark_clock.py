@@ -4,7 +4,7 @@ from __future__ import annotations
 
 
 class LoadGenClock:
-    """The time that a run took, as pytest-benchmark asks for it: it goes on when it is told to."""
+    """A clock for pytest-benchmark that advances only by the times that runs took."""
 
     def __init__(self) -> None:
         self.now_s = 0.0

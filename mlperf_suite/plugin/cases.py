@@ -1,9 +1,8 @@
-"""Which cases a test is made for: each benchmark and scenario that its fixture is of.
+"""The cases of a test: each benchmark and scenario of the runs that its fixture stands for.
 
-A test that asks for `server_run` is made once for each benchmark that has Server, and so on. Where
-a test is named after a rule (test_ttft_limit), it is made for those alone that the rule holds for.
-A test that has no case in this session is made once, with `Missing` in the case's place, and
-`selection` leaves it out and says why.
+A test that asks for `server_run` gets one case for each benchmark that has Server, and so on. A
+test named after a rule (test_ttft_limit) gets only those that the rule holds for. A test without a
+case in this session gets one with `Missing` in its place; `selection` leaves it out and says why.
 """
 
 from __future__ import annotations
@@ -42,7 +41,7 @@ _OF_MMLU = ("mmlu_run", "mmlu_share", "mmlu_change")
 
 @dataclass(frozen=True, slots=True)
 class Missing:
-    """Stands in a test's case: `what` it is one of, singular and plural, and what it lacks."""
+    """In a case's place: `what` the test is, in singular and plural, and `why` it has no case."""
 
     what: tuple[str, str]
     why: str
@@ -57,7 +56,7 @@ class MetricCase:
 
 
 def step_of(item: pytest.Item) -> StepKey | None:
-    """What must be made before a test can judge it; None where it is nothing of the session."""
+    """What must be made before a test can judge it; None where the test needs no step."""
     for value in _parameters(item):
         if isinstance(value, RunKey | SearchKey):
             return value

@@ -54,7 +54,7 @@ def pytest_collection_finish(session: pytest.Session) -> None:
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
-    """By the end of the call the test's run is made and judged: every report says of it."""
+    """After the call, when the test's run is made and judged, add it to every report."""
     try:
         return (yield)
     finally:
@@ -159,7 +159,7 @@ def _attach(item: pytest.Item, folder: Path, names: list[str]) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_configure(config: pytest.Config) -> None:
-    """Choose the columns of its table where the user does not, before it reads its options."""
+    """Choose the columns of its table unless the user did, before it reads its options."""
     if getattr(config.option, "benchmark_columns", ()) is None:
         config.option.benchmark_columns = list(_BENCHMARK_COLUMNS)
 

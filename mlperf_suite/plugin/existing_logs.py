@@ -31,7 +31,7 @@ def judged_of(config: pytest.Config) -> list[Judged] | None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Logs that cannot be judged are told at once, whatever is collected."""
+    """Report logs that cannot be judged at once, whatever is collected."""
     judged_of(config)
 
 
@@ -59,7 +59,7 @@ def _judge(settings: Settings, folder: Path) -> list[Judged]:
 
 
 def _chosen(judged: Judged, settings: Settings) -> bool:
-    """Whether --category and --scenario leave the run in; what is of no category stays."""
+    """Whether --category and --scenario keep the run; one without a category is kept."""
     return all(
         wanted is None or found in (None, wanted)
         for wanted, found in (
@@ -97,7 +97,7 @@ def _marks(judged: Judged, mode: str) -> list[pytest.MarkDecorator]:
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
-    """What -m and -k left out is not told of either."""
+    """Drop what -m and -k left out, so that the closing table has the selected verdicts only."""
     judged = judged_of(session.config)
     if judged is None:
         return

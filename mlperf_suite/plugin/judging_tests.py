@@ -26,7 +26,7 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 
 
 def made(config: pytest.Config, step: StepKey, asked_for: str) -> None:
-    """Make a step now if it was not made yet.
+    """Make a step now unless it was made already.
 
     Where it dies now, the test under way fails with one line; where it died before, what the test
     asks for is not judged. This is the only place that decides what becomes of a test then.

@@ -1,4 +1,4 @@
-"""A session's life: planned after collection, checked, made on demand, stopped whatever comes."""
+"""A session's life: planned after collection, checked, made on demand, always stopped."""
 
 from __future__ import annotations
 
@@ -94,9 +94,9 @@ def _load_engine(config: pytest.Config) -> LoadEngine:
 
 @pytest.hookimpl(trylast=True)
 def pytest_report_collectionfinish(config: pytest.Config) -> list[str]:
-    """How long the session will take, before it begins; each step where that is all asked for.
+    """Show how long the session will take; with --plan or --collect-only, each step as well.
 
-    A run shows its steps once its engine is loaded and probed.
+    Otherwise the steps are shown once the engine is loaded and probed.
     """
     plan = config.stash.get(_PLAN, None)
     if plan is None:
@@ -108,7 +108,7 @@ def pytest_report_collectionfinish(config: pytest.Config) -> list[str]:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtestloop(session: pytest.Session) -> bool | None:
-    """With --plan nothing is run, and that is a success."""
+    """With --plan, run nothing and succeed."""
     return True if settings_of(session.config).plan and not session.testsfailed else None
 
 

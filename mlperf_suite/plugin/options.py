@@ -49,5 +49,5 @@ def _help(spec: OptionSpec) -> str:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """A wrong option is told at once, whatever is collected."""
+    """Report a wrong option at once, whatever is collected."""
     settings_of(config)

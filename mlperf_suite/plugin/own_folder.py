@@ -2,8 +2,8 @@
 
 pytest looks for its ini file and conftest beside the paths on the command line before it knows
 anybody's options, so `--model /data/llama` leads it away from the suite. This module is installed
-as an entry point, and so part of every pytest session of the environment: in any other folder it
-does nothing.
+as an entry point, and so is loaded into every pytest session of the environment: in any other
+folder it does nothing.
 """
 
 from __future__ import annotations

@@ -51,7 +51,7 @@ class TerminalWatcher:
         self._bar.update(task.id, completed=progress.done, total=total, said=said)
 
     def counted(self, done: int, total: int, what: str) -> None:
-        """MMLU is so far: its questions, and the subject of the last one."""
+        """How far MMLU is: its questions, and the subject of the last one."""
         if self._bar is None or self._bar.tasks[0].description != "MMLU":
             self.begin("MMLU", total)
         if self._bar is None:

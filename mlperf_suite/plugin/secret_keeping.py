@@ -16,7 +16,7 @@ from mlperf_suite.secrets import scrub, sweep
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, Any, pytest.TestReport]:
-    """A traceback, with or without local variables, and captured output say no secret."""
+    """Remove secrets from tracebacks, with or without local variables, and captured output."""
     report: pytest.TestReport = yield
     if report.longrepr is not None and not isinstance(report.longrepr, tuple):
         text = str(report.longrepr)
@@ -27,7 +27,7 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, Any, pytest.
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
-    """What others wrote: the engine's log, JUnit's XML, Allure's results."""
+    """Remove secrets from what others wrote: the engine's log, JUnit's XML, Allure's results."""
     suite = config.stash.get(SUITE, None)
     written = [config.getoption(name, None) for name in ("xmlpath", "allure_report_dir")]
     paths = [Path(path) for path in written if path]

@@ -96,7 +96,7 @@ def _nothing_left(config: pytest.Config, settings: Settings, reasons: Counter[Mi
 
 
 def _refuse_what_does_nothing(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """An option of the command line that no selected test heeds is a mistake."""
+    """Refuse an option of the command line that no selected test uses."""
     steps = [step_of(item) for item in items]
     if config.getoption("find_peak_qps") and not any(isinstance(s, SearchKey) for s in steps):
         raise pytest.UsageError(

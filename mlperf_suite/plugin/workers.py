@@ -74,7 +74,7 @@ def _collects_suite(config: pytest.Config) -> bool:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """Groups by what a test is, as pytest-xdist 3.8 finds no xdist_group under pytest 9.2."""
+    """Group tests by their ids, as pytest-xdist 3.8 finds no xdist_group under pytest 9.2."""
     if config.getvalue("dist") != "loadgroup":
         return None
     from xdist.scheduler import LoadGroupScheduling
@@ -90,6 +90,6 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
 
 
 def shares_folder(config: pytest.Config) -> list[Path]:
-    """The folder that the shares are in, as long as there is one."""
+    """The folder that the shares are in, empty where there is none."""
     shares = config.stash.get(_SHARES, None)
     return [shares.folder] if shares is not None and shares.folder.is_dir() else []

@@ -1,4 +1,4 @@
-"""Plots of what a run found. Colours of Okabe and Ito, which a colour-blind reader tells apart."""
+"""The plot of a search for the highest valid rate, in colours that the colour-blind tell apart."""
 
 from __future__ import annotations
 

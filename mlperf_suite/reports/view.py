@@ -37,8 +37,8 @@ NOT_REPORTED = "not reported"
 class View:
     """The parts of a report. `standing`: ok, bad or open, for colour; the words say it too.
 
-    `accuracy`: each score's name, value, unit, and what is required of it. `plan`: each step, how
-    long it was to take, and took.
+    `accuracy`: each score's name, value, unit, and what is required of it. `plan`: each step, its
+    estimate, and the time it took.
     """
 
     title: str
@@ -343,7 +343,7 @@ def _accuracy(
 
 
 def _range(score: ScoreFigures) -> str:
-    """What is required of a score, in words; empty where nothing is known to be."""
+    """What is required of a score, in words; empty where nothing is."""
     low, high = (None if v is None else in_unit(v, score.unit) for v in (score.low, score.high))
     if low is None:
         return "" if high is None else f"at most {high}"
@@ -401,7 +401,7 @@ def _warm_up_words(warm_up: WarmUpFigures) -> str:
 
 
 def _engine(config: Config | None) -> list[Row]:
-    """The engine as it described itself: how it was set in fact."""
+    """The engine as it described itself, with the settings it had in fact."""
     engine = config.engine if config else None
     if engine is None:
         return []

@@ -1,1 +1,1 @@
-"""What a run leaves behind: its folder, its summary, the index over all runs."""
+"""What a run leaves behind: its folder and its summary; the regression gate over two of them."""

@@ -1,4 +1,4 @@
-"""The earlier run that the regression gate compares with: read once, judged against at each write.
+"""The earlier run that the regression gate compares with: read once, compared at each write.
 
 --baseline names a run's folder or a summary.json alone; a folder also tells each answer's score,
 and so how far two runs' scores lie apart by chance, and how the engine described itself.

@@ -1,4 +1,4 @@
-"""What the kept runs of a results folder were: one entry each, newest first."""
+"""The runs kept in a results folder: one entry each, newest first."""
 
 from __future__ import annotations
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from mlperf_suite.results.schema import PeakFigures
 
 UNBOUNDED = "no rate above it failed; start higher with --server-target-qps"
-"""What is to be said of a rate that is only the least that the highest valid one can be."""
+"""What is said of a rate that is only a lower bound of the highest valid one."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""What is known of a result while it is made, and the summary and score files made from it."""
+"""What is known of a result while it is made, and the summary and score files written from it."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ class About:
     """What a summary says of a result besides its runs: settings as used, system, plan.
 
     `samples`: how many each run takes, `samples_why` a sentence on why so many. `plan`: the steps
-    of the session, as planned and as they went so far.
+    of the session, with their estimates and, so far, their times.
     """
 
     model: str
@@ -147,7 +147,7 @@ def summary_of(result: Result, about: About, planned: set[Mode]) -> Summary:
 
 
 def _status(result: Result, unfinished: set[Mode]) -> str:
-    """failed: died; running: not over; invalid: a rule failed, no rate held; else complete."""
+    """failed (it died), running (not over), invalid (a rule failed, no rate held), or complete."""
     if result.failure is not None:
         return "failed"
     search = result.search

@@ -28,7 +28,7 @@ from mlperf_suite.results.typed_json import read, written_fields
 
 SCHEMA_VERSION = 5
 MMLU = "mmlu"
-"""What meta.benchmark of an MMLU run is; it has neither category nor scenario."""
+"""meta.benchmark of an MMLU run, which has neither category nor scenario."""
 CATEGORY_BENCHMARKS = {"datacenter": "llama3.1-8b", "edge": "llama3.1-8b-edge"}
 """The benchmark that a category stood for, when each had one."""
 UNKNOWN = "unknown"
@@ -267,7 +267,7 @@ class PeakFigures:
 
 @dataclass(frozen=True, slots=True)
 class PlanRow:
-    """A step of the session: how long it was to take, and took; None where nobody knows."""
+    """A step of the session: its estimate and the time it took; None where not known."""
 
     what: str
     estimated_s: float | None = None
@@ -319,7 +319,7 @@ class RegressionFigures:
 class Summary:
     """summary.json. `system`: as `describe_system` has it. `logs` and `plots`: paths in the folder.
 
-    `plan`: the session's steps as planned and as they went.
+    `plan`: the session's steps, with their estimates and times.
     """
 
     schema_version: int = SCHEMA_VERSION
@@ -390,7 +390,7 @@ def _migrated_accuracy(accuracy: object) -> object:
 
 
 def _whole_verdict(verdict: Mapping[str, Any]) -> dict[str, Any]:
-    """A rule's word is never left out for what it lacks; one of no known status was not judged."""
+    """A verdict is kept whatever it lacks; one without a known status was not judged."""
     names = ("rule", "found", "required", "why")
     texts = {name: "" if verdict.get(name) is None else str(verdict[name]) for name in names}
     status = verdict.get("status")

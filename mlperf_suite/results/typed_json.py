@@ -1,8 +1,8 @@
 """Dataclasses from JSON that anybody may have written, and JSON from them.
 
 Reading never raises for what is in the JSON: a value that is absent or of another type is left out,
-and the field keeps its default. A field without a default is one that every writer has; an object
-that lacks it is left out as a whole.
+and the field keeps its default. A field without a default is required: an object that lacks it is
+left out as a whole.
 """
 
 from __future__ import annotations

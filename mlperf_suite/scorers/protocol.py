@@ -1,6 +1,6 @@
 """What a scorer is: it takes answers, and says how good they are in figures that have names.
 
-To add one, write a class with these members in a file of its own and name it in the benchmark's.
+To add one, write a class with these members in a file of its own and name it in the workload.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class Scores:
 
     @property
     def standard_errors(self) -> dict[str, float]:
-        """By score, how far its mean would lie from another as large a sample's, in its unit."""
+        """By score, the standard error of its mean, in its unit."""
         return {
             name: round(statistics.stdev(values) / len(values) ** 0.5, 4)
             for name, values in self.per_answer.items()

@@ -41,7 +41,7 @@ class Engines:
         """Of each engine that was loaded."""
 
     def get(self, role: Role, log_file: Path) -> Engine:
-        """The engine of this role; what did not load once is not tried again.
+        """The engine of this role; one that failed to load is not tried again.
 
         `log_file`: where its output goes if it is loaded now. Raises SuiteError.
         """
@@ -66,7 +66,7 @@ class Engines:
 
     @property
     def can_go_on(self) -> bool:
-        """Whether there is an engine that can answer, or none was needed by now."""
+        """Whether there is an engine that can answer, or none was needed so far."""
         return not self._failures and (self._engine is None or self._engine.alive)
 
     def close(self) -> None:

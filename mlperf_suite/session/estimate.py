@@ -1,7 +1,7 @@
 """How long each step will take, and how many samples that leaves a run. Pure.
 
-Arithmetic on an engine's speed, whether a probe measured it or an earlier run tells it. It is for
-planning and for a person who waits; no figure of a result comes from it.
+Arithmetic on an engine's speed, measured by a probe or taken from an earlier run. It serves the
+plan and whoever waits for it; no figure of a result comes from it.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _AFTER_RUN_S = 2.0
 _OFFLINE_SLACK = 1.1
 """LoadGen issues a tenth more samples than the rate and the minimum duration ask for."""
 _SEARCH_RUNS = 11
-"""Short runs of a search as a rule, and one at full length."""
+"""The short runs that a search usually makes; one at full length follows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +38,7 @@ class Lengths:
     answer: float
 
     def first(self, count: int) -> list[int]:
-        """The lengths of `count` prompts, from the beginning on and over again."""
+        """The lengths of the first `count` prompts, starting over after the last one."""
         return [self.prompts[i % len(self.prompts)] for i in range(count)]
 
     @property
@@ -123,7 +123,7 @@ def warm_up_s(scenario: Scenario, speed: Speed, lengths: Lengths, requests: int)
 
 
 def search_s(scenario: Scenario, speed: Speed, lengths: Lengths, *, smoke: bool) -> float:
-    """Seconds of a search for the highest valid rate, as it goes as a rule."""
+    """Seconds that a search for the highest valid rate usually takes."""
     short = SEARCH[smoke]
     samples = len(lengths.prompts)
     rate = offline_rate(speed, lengths, samples)
@@ -163,7 +163,7 @@ class Estimator:
     load_s: float = 30.0
 
     def size(self, benchmark: Benchmark, scenario: Scenario) -> Size:
-        """The samples that the runs of a scenario take: all, but for what smoke shortens."""
+        """The samples that the runs of a scenario take: all, unless smoke takes fewer."""
         available = self.available(benchmark)
         if not self.settings.smoke or self.settings.total_sample_count is not None:
             return Size(available)
@@ -176,7 +176,7 @@ class Estimator:
         return samples_that_fit(most, lambda n: self._run_s(benchmark, scenario, "performance", n))
 
     def audit_size(self, benchmark: Benchmark, scenario: Scenario) -> Size:
-        """The queries of TEST06: its own, but for a smoke run on a slow machine."""
+        """The queries of TEST06: its own 100, or fewer in a smoke run on a slow machine."""
         own = TEST06_AUDIT["min_query_count"]
         if not self.settings.smoke or self.speed is None:
             return Size(own)

@@ -86,10 +86,10 @@ class Executor:
         self._watch = watcher
         self._outcomes: dict[StepKey, Outcome] = {}
         self.makers: dict[type, Callable[[Any], Made]] = {RunKey: self._run_maker}
-        """By the type of a key, what makes it; searches and MMLU put theirs here."""
+        """By the type of a key, what makes it; searches and MMLU add theirs."""
 
     def made(self, key: StepKey) -> Outcome:
-        """Make what the key names if it was not made yet, after what it needs."""
+        """Make what the key names unless it was made already, after what it needs."""
         if key in self._outcomes:
             return dataclasses.replace(self._outcomes[key], now=False)
         for need in self._plan.needs.get(key, ()):
@@ -107,7 +107,7 @@ class Executor:
         return self._outcomes[key]
 
     def _not_made(self, key: StepKey, why: str) -> Made:
-        """In place of making a key: nothing but the failure of what it needs."""
+        """What takes the place of making a key: the failure of what it needs."""
 
         def fail() -> None:
             raise RunError(why)
@@ -115,7 +115,7 @@ class Executor:
         return dataclasses.replace(self.makers[type(key)](key), do=fail)
 
     def _attempt(self, made: Made) -> str | None:
-        """Do it, and keep what came of it, whatever ends it. Returns why it failed, or None."""
+        """Make it and keep the outcome, however it ends. Returns why it failed, or None."""
         failure: str | None = None
         try:
             made.do()
@@ -145,7 +145,7 @@ class Executor:
     # LoadGen runs
 
     def engine_for(self, result: Result) -> Engine:
-        """The engine of the runs: loaded, probed, and every prompt fits it."""
+        """The engine of the runs, loaded and probed; every prompt fits its context."""
         first = not self._engines.is_loaded("runs")
         with self.timed("load", None):
             engine = self._engines.get("runs", result.folder.path / "engine.log")
@@ -213,7 +213,7 @@ class Executor:
         return run, _cached_tokens(engine) - cached
 
     def know_rate(self, result: Result) -> None:
-        """See that the rate which Server is sent is known: told, seen, or by an Offline run now.
+        """Make sure that Server's rate is known: given, measured before, or by an Offline run now.
 
         Raises RunError where that run fails.
         """
@@ -325,7 +325,7 @@ class Executor:
         write_answer_scores(folder, scorer.name, scores.per_answer, data.sha256)
 
     def _repeats(self, key: RunKey, result: Result, record: RunRecord) -> Iterator[RepeatFigures]:
-        """The same run made again as often as --repeat says; what is judged is the first."""
+        """The same run again, for --repeat; only the first is judged."""
         for number in range(2, self._settings.repeat + 1):
             run, _ = self._load_run(key, result, record, number)
             yield repeated_figures(

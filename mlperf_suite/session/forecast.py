@@ -45,7 +45,7 @@ def planned(
 
 
 def _rate_is_known(settings: Settings, benchmark: str) -> bool:
-    """Whether Server's rate was told, or an Offline run of these settings was kept."""
+    """Whether Server's rate was given, or an Offline run of these settings was kept."""
     if settings.server_target_qps is not None:
         return True
     asked = settings.as_json()
@@ -56,7 +56,7 @@ def _rate_is_known(settings: Settings, benchmark: str) -> bool:
 
 
 def forecast(settings: Settings, plan: Plan) -> tuple[dict[Step, float], str]:
-    """Seconds of each step and where they are known from; none, and why, where nothing tells."""
+    """Seconds of each step and their source; empty, with the reason, where nothing is known."""
     speed, said = _earlier_speed(settings)
     if speed is None and settings.model == EMBEDDED.model:
         words, speed = _TYPICAL[cpu_computes_bf16()[0] and settings.precision != "fp32"]
@@ -68,7 +68,7 @@ def forecast(settings: Settings, plan: Plan) -> tuple[dict[Step, float], str]:
 
 
 def _estimator(settings: Settings, speed: Speed) -> Estimator:
-    """An estimator by what the benchmarks say of their data, which is not read."""
+    """An estimator from what the benchmarks declare of their data, which is not read."""
     embedded, shots = settings.mmlu_data == "embedded", settings.mmlu_shots
 
     def available(benchmark: Benchmark) -> int:

@@ -29,7 +29,7 @@ from mlperf_suite.settings import Settings, check_model_is_reachable
 
 
 class Inputs:
-    """Read once a session, on demand. `benchmarks`: those that something was selected of."""
+    """Read once a session, on demand. `benchmarks`: those with a selected test."""
 
     def __init__(self, settings: Settings, benchmarks: Sequence[Benchmark]) -> None:
         self.settings = settings
@@ -107,7 +107,7 @@ class Inputs:
         return end_of_text_ids(self.model_path, self.tokenizer, self.settings.token)
 
     def generation(self, benchmark: Benchmark) -> Generation:
-        """How tokens are chosen, the longest answer as the user has it."""
+        """How tokens are chosen, with the longest answer that the user allows."""
         return dataclasses.replace(
             self.workload(benchmark).generation, max_new_tokens=self.settings.max_new_tokens
         )
@@ -155,7 +155,7 @@ class Inputs:
         engine_settings: Mapping[str, object],
         cached_tokens: int = 0,
     ) -> tuple[str, ...]:
-        """How answers are generated otherwise than the benchmark says, a few words each.
+        """How the generation of answers differs from the benchmark's, a few words each.
 
         `engine_settings`: the engine's own description of how it is set. `cached_tokens`: prompt
         tokens of the run that it took from a cache, as it counts them.

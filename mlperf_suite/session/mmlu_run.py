@@ -49,7 +49,7 @@ OnProgress = Callable[[int, int, str], None]
 
 
 _NOT_OF_SCORES = ("load_s", "omp_threads_bind")
-"""What an engine says of itself and no score depends on."""
+"""Settings in an engine's description that no score depends on."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,7 +200,7 @@ class MmluRun:
         return journal
 
     def _take_over(self, journal: Journal, own: Path, of: Mapping[str, object]) -> int:
-        """What the newest earlier run of the same scored, unless it came to its end."""
+        """Take over the scores of the newest run of the same, unless it finished; how many."""
         for earlier in run_folders(self._settings.results_dir):
             scored = earlier / JOURNAL_NAME
             if earlier == own or not read_journal(scored, of):
@@ -230,7 +230,7 @@ class MmluRun:
     def _keep(self, journals: Sequence[Journal]) -> None:
         """Write the run; where it failed, with the scores of what the journal holds.
 
-        `journals`: the run's own, or none where it was not begun; it is closed.
+        `journals`: the run's own, which is closed here; empty where the run was not begun.
         """
         for journal in journals:
             journal.close()
@@ -248,7 +248,7 @@ class MmluRun:
         self._write()
 
     def _write(self) -> None:
-        """Write what is known by now: scores, config, summary, report, index."""
+        """Write what is known so far: scores, config, summary, report, index."""
         from mlperf_suite.mmlu.score_files import write_details, write_scores
         from mlperf_suite.reports.mmlu_report import mmlu_html, mmlu_markdown
 
@@ -298,7 +298,7 @@ class MmluRun:
 
     @property
     def status(self) -> str:
-        """failed: died; running: not over; invalid: a rule failed; else complete."""
+        """failed (it died), running (not over), invalid (a rule failed), or complete."""
         if self.failure is not None:
             return "failed"
         if not self.verdicts:

@@ -31,8 +31,8 @@ _LATENCY_PROBES = 3
 class Pace:
     """Measured once, when the engine of the runs is loaded.
 
-    `baselines`: a run that is compared with an earlier one takes as many samples as that had.
-    `questions`: MMLU's questions and shots.
+    `baselines`: a run that is compared with an earlier one takes as many samples as that one.
+    `questions`: the numbers of MMLU's questions and shots.
     """
 
     def __init__(
@@ -72,7 +72,7 @@ class Pace:
     def measure(self, engine: Engine) -> None:
         """Probe the engine, decide the sizes of the runs, and say how long they will take.
 
-        A stand-in engine has no speed: it is told how to behave, and everything fits.
+        A stand-in engine is not probed: its delays are made up, and nothing is cut for time.
         """
         if engine.description.stand_in:
             return
@@ -117,7 +117,7 @@ class Pace:
         return None if speed is None else dataclasses.asdict(speed)
 
     def size(self, benchmark: Benchmark, scenario: Scenario) -> Size:
-        """The samples that the runs of a scenario take, as far as is known by now."""
+        """The samples that the runs of a scenario take, as far as is known so far."""
         return self._estimator.size(benchmark, scenario)
 
     def audit_queries(self, benchmark: Benchmark, scenario: Scenario) -> int | None:
@@ -142,18 +142,18 @@ class Pace:
         return offline_qps(seen or self._probed_rate(key, engine))
 
     def server_qps(self, benchmark: str) -> float:
-        """Queries/s that Server is sent: as told, or a share of what Offline reached."""
+        """Queries/s that Server is sent: as given, or a share of what Offline reached."""
         return self._settings.server_target_qps or server_qps(self.offline_rates[benchmark])
 
     def expected_latency_ms(self, key: RunKey, engine: Engine, seen: float | None) -> float | None:
-        """One SingleStream query's latency; LoadGen prepares as many queries as it promises."""
+        """One SingleStream query's latency, by which LoadGen sizes the run."""
         scenario = BENCHMARKS[key.benchmark].scenario(key.scenario)
         if scenario.loadgen_scenario != "SingleStream":
             return None
         return round(1000 / (seen or self._probed_rate(key, engine, one_by_one=True)), 3)
 
     def _probed_rate(self, key: RunKey, engine: Engine, *, one_by_one: bool = False) -> float:
-        """Samples/s of a few prompts of the benchmark's lengths, where no accuracy run told it."""
+        """Samples/s of a few prompts of the benchmark's lengths, where no accuracy run was made."""
         self._watch.begin("measuring the rate to plan for")
         benchmark = BENCHMARKS[key.benchmark]
         generation, own = self._inputs.generation(benchmark), self._inputs.prompts(benchmark)
@@ -166,7 +166,7 @@ class Pace:
         return count / answered.elapsed_s
 
     def rows(self, benchmark: Benchmark, scenario: str) -> list[PlanRow]:
-        """The steps of a result as planned and as they went, for its summary."""
+        """The steps of a result with their estimates and times, for its summary."""
         return [
             PlanRow(step.what, _rounded(self.expected.get(step)), _rounded(self.took.get(step)))
             for step in self._plan.steps

@@ -1,4 +1,4 @@
-"""--find-peak-qps on a session's engine: each rate is a real Server run, warmed up before."""
+"""--find-peak-qps on a session's engine: each rate is a real Server run after a warm-up."""
 
 from __future__ import annotations
 

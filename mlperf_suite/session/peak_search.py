@@ -1,6 +1,6 @@
 """The highest Server rate whose run is VALID.
 
-A search in short runs, then confirmed at full length. Pure: how a rate is tried is the caller's.
+A search in short runs, then confirmed at full length. Pure: the caller tries each rate.
 The number of runs is bounded (`MAX_RUNS`).
 """
 
@@ -18,10 +18,10 @@ MAX_RUNS = MAX_SHORT_RUNS + MAX_FULL_RUNS
 RESOLUTION = 1.05
 """The search ends when the lowest rate that failed is this close to the highest that held."""
 _MOST_STEPS_DOWN = 5
-"""Short runs that only step down: a rate far below what was asked takes hours, since each run
-sends all samples."""
+"""Short runs that only step down: far below the rate asked for, a run takes hours, since
+each sends all samples."""
 _STEP = 1.25
-"""The first step up or down; each further one is this much wider, to come far in few runs."""
+"""The first step up or down; each further one is wider by this factor, to get far in few runs."""
 
 
 Try = Callable[[float, bool], RateTrial]

@@ -44,7 +44,7 @@ _MODE_ORDER = ("accuracy", "performance", "test06")
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One step. `key`: what a test asks for that the step is part of, None of loading an engine.
+    """One step. `key`: what tests ask for that the step is part of; None for loading an engine.
 
     `number`: which of several runs of the same key it is, from 1 on.
     """
@@ -59,8 +59,8 @@ class Step:
 class Plan:
     """The steps of a session in their order.
 
-    `needs`: by key, the keys that are made before it. `unasked`: runs that nobody selected and
-    that are made for another's sake.
+    `needs`: by key, the keys that are made before it. `unasked`: runs that nobody selected but
+    that another run needs.
     """
 
     steps: tuple[Step, ...]
@@ -85,7 +85,7 @@ class Plan:
     def lines(self, seconds: Mapping[Step, float] | None = None, said: str = "") -> list[str]:
         """The plan as text, at most 80 columns wide.
 
-        `seconds`: what each step is expected to take. `said`: where that is known from.
+        `seconds`: what each step is expected to take. `said`: where the estimate comes from.
         """
         found = seconds or {}
         lines = []
@@ -126,8 +126,8 @@ def plan_session(
 ) -> Plan:
     """Plan what was selected.
 
-    `repeat`: how often each performance run is made. `warm_up`: whether each run is preceded by
-    one. `rate_known`: by benchmark id, whether the rate that Server is sent is known without
+    `repeat`: how often each performance run is made. `warm_up`: whether one precedes each run.
+    `rate_known`: by benchmark id, whether the rate that Server is sent is known without
     an Offline run of this session; where it is not, that run is planned too.
     """
     asked, known = set(wanted), rate_known or {}
@@ -182,7 +182,7 @@ def _benchmark_order(benchmark: str) -> int:
 
 
 def _order(key: RunKey) -> tuple[int, int, int]:
-    """Benchmark by benchmark, its scenarios in their order: Offline's rate is known to Server."""
+    """Benchmark by benchmark, its scenarios in order: Offline first, whose rate Server needs."""
     names = [scenario.name for scenario in BENCHMARKS[key.benchmark].scenarios]
     return (
         _benchmark_order(key.benchmark),

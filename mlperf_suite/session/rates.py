@@ -1,6 +1,6 @@
-"""The rates that runs are planned for, from what was measured before. Pure, but for reading runs.
+"""The rates that runs are planned for, from earlier measurements. Pure, except that it reads runs.
 
-A rate that was told is taken as it is; Offline is planned for what its accuracy run, or a probe,
+A rate that was given is taken as it is; Offline is planned for what its accuracy run, or a probe,
 reached; Server is sent a share of what Offline reached.
 """
 
@@ -81,7 +81,7 @@ _NOT_OF_SPEED = ("load_s",)
 
 
 def _comparable(config: Mapping[str, Any]) -> object:
-    """What of a config.json must be equal for two runs to be of the same system."""
+    """The parts of a config.json that are equal where two runs are of the same system."""
     engine = config.get("engine") or {}
     settings = {k: v for k, v in (engine.get("settings") or {}).items() if k not in _NOT_OF_SPEED}
     names = ("name", "version", "model", "stand_in", "max_model_len")

@@ -28,7 +28,7 @@ class Recorder:
     """`plan`: which runs were selected. `baselines`: by benchmark id and scenario, the earlier run
     that the regression gate compares with. `description`: the engine of the runs, None until it
     is loaded. `samples_of`: how many samples the runs of a result take, and why so many.
-    `rows`: the steps as planned and as they went. `speed`: of the engine, as it was probed.
+    `rows`: the steps with their estimates and times. `speed`: the engine's, as probed.
     """
 
     def __init__(
@@ -51,11 +51,11 @@ class Recorder:
         self._speed = speed
         self._results: dict[tuple[str, str], Result] = {}
         self.writable = True
-        """Whether everything could be written by now."""
+        """Whether everything could be written so far."""
 
     @property
     def results(self) -> list[Result]:
-        """Those that were begun, in that order."""
+        """The results that were begun, in that order."""
         return list(self._results.values())
 
     def result(self, benchmark: Benchmark, scenario: str) -> Result:
@@ -72,7 +72,7 @@ class Recorder:
         return {key.mode for key in self._plan.runs if (key.benchmark, key.scenario) == kind}
 
     def write(self, result: Result) -> None:
-        """Write what is known of a result by now. Raises OSError."""
+        """Write what is known of a result so far. Raises OSError."""
         from mlperf_suite.reports.writing import write_reports
 
         folder = result.folder

@@ -1,9 +1,9 @@
 """How many samples a smoke run takes: as many as fit the time that a run may last here.
 
-Pure: from the engine's measured speed to a number. A run may last as long as the first rung that
-holds at least its floor of samples, so that a slow machine takes longer before it takes too few to
-say anything. Only the sizes of a fixed list are taken: two sessions on one machine then take the
-same number, and can be compared.
+Pure: from the engine's measured speed to a number. The rungs are tried in order: the first that
+leaves time for its least number of samples decides, so that a slow machine takes longer rather than
+too few samples to tell anything. Sizes come from a fixed list, so that two sessions on one machine
+mostly take the same number and can be compared; near an edge the probe may decide either way.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from dataclasses import dataclass
 from mlperf_suite.benchmarks.audits import TEST06_AUDIT
 
 SIZES = (84, 64, 48, 32, 24, 16, 12, 8)
-"""Numbers of samples, and of an audit's queries beside its own 100."""
+"""Numbers of samples, or of an audit's queries where its own 100 do not fit."""
 RUNGS: tuple[tuple[float, int], ...] = ((17.0, 48), (45.0, 24), (75.0, 8))
 """Seconds that a run may last, and the least samples for which it is not given more."""
 AUDIT_RUNGS: tuple[tuple[float, int], ...] = ((26.0, 100), (45.0, 24), (75.0, 8))
 _NO_GAIN = 1.1
-"""Fewer samples that save less than this factor are not worth it: SingleStream's least number of
-queries takes its time whatever they are drawn from."""
+"""Taking fewer samples is not worth it where it saves less than this factor: SingleStream's least
+number of queries takes its time however few samples they are drawn from."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -89,11 +89,11 @@ class Suite:
         return size.samples, size.why
 
     def samples(self, benchmark: str, scenario: str) -> int:
-        """The samples that the runs of a scenario take, as far as is known by now."""
+        """The samples that the runs of a scenario take, as far as is known so far."""
         return self._samples_of(BENCHMARKS[benchmark], scenario)[0]
 
     def made(self, key: StepKey) -> Outcome:
-        """Make what the key names if it was not made yet."""
+        """Make what the key names unless it was made already."""
         return self._executor.made(key)
 
     def verdicts(self, key: StepKey) -> list[Verdict]:

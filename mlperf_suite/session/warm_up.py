@@ -1,4 +1,4 @@
-"""The untimed warm-up before each measured run: outside LoadGen, recorded, judged by nobody."""
+"""The untimed warm-up before each LoadGen run: outside LoadGen, recorded, not judged."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from mlperf_suite.results.schema import WarmUpFigures
 
 SMOKE_REQUESTS, OFFICIAL_REQUESTS = 4, 64
 _SMOKE_ANSWER_TOKENS = 32
-"""A smoke run's warm-up cuts its answers here: each of its steps takes as long as one of a run."""
+"""A smoke run's warm-up cuts its answers to this, since each token costs as much as in a run."""
 _ONE_BY_ONE = 2
-"""SingleStream is warm after so few: each is alone."""
+"""SingleStream is warm after so few, since each request is alone."""
 _WAYS = {"Offline": "all at once", "SingleStream": "one after another"}
 
 
 def warm_up_prompts(prompts: Sequence[Sequence[int]], count: int) -> list[list[int]]:
-    """`count` prompts as long as the benchmark's own, and none of them.
+    """`count` prompts as long as the benchmark's own, but different ones.
 
-    Each is a sample's prompt from its last token to its first: no cache of beginnings that is
-    filled with it can answer the sample itself.
+    Each is a sample's prompt in reverse, so that no prefix cache which holds it can answer the
+    sample itself.
     """
     return [list(reversed(prompts[i % len(prompts)])) for i in range(count)]
 
@@ -36,7 +36,7 @@ def warm_up_generation(generation: Generation, *, smoke: bool) -> Generation:
 
 
 def warm_up_requests(scenario: Scenario, asked: int | None, *, smoke: bool) -> int:
-    """How many requests warm a run of this scenario up. `asked`: what the user said, or None."""
+    """How many requests warm up a run of this scenario. `asked`: what the user gave, or None."""
     if asked is not None:
         return asked
     if scenario.loadgen_scenario == "SingleStream":

@@ -1,4 +1,4 @@
-"""Who hears how far a session is."""
+"""Who is told how far a session is."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ from mlperf_suite.loadgen.runner import Progress
 
 
 class Watcher(Protocol):
-    """Shows a person what goes on."""
+    """Shows a person what is going on."""
 
     def begin(self, name: str, total: int | None = None) -> None:
         """Something begins; `total` samples are ahead where that is known."""
 
     def progress(self, progress: Progress) -> None:
-        """The run that began is so far."""
+        """How far the run that began is."""
 
     def idle(self) -> None:
         """What began is over."""
 
     def say(self, line: str) -> None:
-        """A line for whoever watches, to stay."""
+        """Show a line that stays."""
 
 
 class Silent:

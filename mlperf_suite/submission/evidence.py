@@ -1,4 +1,4 @@
-"""The suite's result folders as evidence of a submission, and why one of them is none."""
+"""The suite's result folders as evidence for a submission, and why one is refused."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _SAME_SETTINGS = (
 )
 """Settings of a system under test: what accuracy was shown with is what must be measured."""
 _NOT_OF_ANSWERS = ("load_s", "dtype_why", "tensor_parallel_why")
-"""What an engine's description says of its settings and no answer depends on."""
+"""Settings in an engine's description that no answer depends on."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +75,7 @@ class SuiteRun:
 
     @property
     def engine_settings(self) -> Mapping[str, Any]:
-        """How the engine was set in fact, also where the user left a setting to it."""
+        """The settings that the engine had in fact, those that it chose itself included."""
         return {"max_model_len": self.engine.max_model_len, **self.engine.settings}
 
     @property

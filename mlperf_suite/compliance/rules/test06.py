@@ -37,7 +37,7 @@ def test06_log_is_whole(run: RunFacts) -> Verdict:
 
 
 def _differing(run: RunFacts) -> list[str]:
-    """The keys of the detail log that audit.config's settings are not found under."""
+    """The keys of the detail log whose values are not audit.config's."""
     detail = run.logs.detail
     return [
         key
@@ -47,7 +47,7 @@ def _differing(run: RunFacts) -> list[str]:
 
 
 def _is_shortened(run: RunFacts) -> bool:
-    """Whether audit.config was changed in nothing but fewer queries and fewer answers logged."""
+    """Whether audit.config was changed only to fewer queries and fewer logged answers."""
     differing = _differing(run)
     given = [run.logs.detail[key] for key in differing]
     fewer = all(type(value) is int and 0 < value < _SAMPLES_LOGGED for value in given)
