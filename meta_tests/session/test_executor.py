@@ -171,6 +171,25 @@ def test_an_interrupt_is_kept_and_goes_on_up(
     assert (meta.status, meta.reason) == ("failed", "interrupted (KeyboardInterrupt)")
 
 
+def test_a_step_that_an_unforeseen_error_ended_is_not_made_again(
+    make: Callable[..., Made], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = make(ACCURACY)
+    tried = []
+
+    def broken(*arguments: object, **named: object) -> None:
+        tried.append(1)
+        raise ValueError("nobody foresaw it")
+
+    monkeypatch.setattr("mlperf_suite.session.executor.run_loadgen", broken)
+    with pytest.raises(ValueError, match="nobody foresaw it"):
+        made.suite.made(ACCURACY)
+    again = made.suite.made(ACCURACY)
+    assert (again.ok, again.now) == (False, False)
+    assert tried == [1]
+    assert made.summary(ACCURACY).meta.reason == "interrupted (ValueError)"
+
+
 def test_a_session_that_ends_early_leaves_no_result_running(make: Callable[..., Made]) -> None:
     made = make(ACCURACY, PERFORMANCE)
     assert made.suite.made(ACCURACY).ok
@@ -234,7 +253,7 @@ def test_a_cache_that_the_engine_tells_of_is_a_departure(make: Callable[..., Mad
     made = make(ACCURACY, engine_settings={"enable_prefix_caching": True})
     assert made.suite.made(ACCURACY).ok
     (found,) = [v for v in made.suite.verdicts(ACCURACY) if v.rule == "accuracy_generation"]
-    assert (found.status, found.found) == ("shortened", "a prefix cache")
+    assert (found.status, found.found) == ("failed", "a prefix cache")
 
 
 def test_cached_tokens_that_the_engine_counts_are_a_departure(
@@ -245,4 +264,4 @@ def test_cached_tokens_that_the_engine_counts_are_a_departure(
     made = make(ACCURACY)
     assert made.suite.made(ACCURACY).ok
     (found,) = [v for v in made.suite.verdicts(ACCURACY) if v.rule == "accuracy_generation"]
-    assert found.found == "7 prompt tokens from a cache"
+    assert (found.status, found.found) == ("failed", "7 prompt tokens from a cache")

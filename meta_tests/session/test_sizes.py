@@ -59,7 +59,7 @@ def test_fewer_samples_that_save_no_time_are_not_taken() -> None:
 
 def test_a_reason_says_how_many_of_how_many_and_why() -> None:
     size = samples_that_fit(84, lambda samples: samples * 4.0)
-    assert size.why == "16 of 84 samples: about what 75 s allow here"
+    assert size.why == "16 of 84 samples: about 64 s a run on this machine"
 
 
 @given(per_sample)

@@ -185,9 +185,11 @@ class VllmEngine:
         name = str(next(self._ids))
         prompt = TokensPrompt(prompt_token_ids=list(request.prompt_token_ids))
         token_ids: list[int] = []
+        cached = 0
         try:
             async for output in self._llm.generate(prompt, params, name):
-                self.cached_prompt_tokens += output.num_cached_tokens or 0
+                # Each output of a streamed answer says it again.
+                cached = output.num_cached_tokens or cached
                 made = output.outputs[0].token_ids
                 if streams and made and not token_ids:
                     listener.first_token(request.tag, made)
@@ -197,6 +199,7 @@ class VllmEngine:
         except Exception as error:
             listener.failed(request.tag, self._explained(error))
         else:
+            self.cached_prompt_tokens += cached
             listener.finished(request.tag, token_ids)
 
     def score(self, requests: Iterable[ScoreRequest]) -> Iterator[tuple[int, Score]]:

@@ -10,6 +10,7 @@ from mlperf_suite.engines.protocol import Engine, EngineDescription
 from mlperf_suite.errors import SuiteError
 from mlperf_suite.session.inputs import Inputs
 from mlperf_suite.session.plan import Role
+from mlperf_suite.session.watcher import Watcher
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,10 +31,10 @@ class Engines:
     Two engines at once would measure each other, so loading one stops the other.
     """
 
-    def __init__(self, inputs: Inputs, load: LoadEngine, announce: Callable[[str], None]) -> None:
+    def __init__(self, inputs: Inputs, load: LoadEngine, watcher: Watcher) -> None:
         self._inputs = inputs
         self._load = load
-        self._announce = announce
+        self._watch = watcher
         self._engine: Engine | None = None
         self._role: Role | None = None
         self._failures: dict[Role, SuiteError] = {}
@@ -50,7 +51,7 @@ class Engines:
         if self._engine is not None and self._role == role:
             return self._engine
         self.close()
-        self._announce("loading the engine" + (" for MMLU" if role == "scoring" else ""))
+        self._watch.begin("loading the engine" + (" for MMLU" if role == "scoring" else ""))
         try:
             self._engine = self._load(self._inputs, EngineRequest(role, log_file))
         except SuiteError as error:
@@ -58,6 +59,8 @@ class Engines:
             raise
         self._role = role
         self.descriptions[role] = self._engine.description
+        for line in engine_lines(self._engine.description):
+            self._watch.say(line)
         return self._engine
 
     def is_loaded(self, role: Role) -> bool:

@@ -14,7 +14,7 @@ from mlperf_suite.benchmarks.audits import TEST06_AUDIT
 from mlperf_suite.benchmarks.definition import MIN_DURATION_MS, Benchmark, Generation, Scenario
 from mlperf_suite.benchmarks.registry import BENCHMARKS
 from mlperf_suite.engines.probe import Speed
-from mlperf_suite.loadgen.load_plan import SEARCH, SMOKE, Mode
+from mlperf_suite.loadgen.load_plan import SEARCH, SEARCH_SAMPLES, SMOKE, Mode
 from mlperf_suite.results.record import RunKey
 from mlperf_suite.session.plan import SearchKey, Step
 from mlperf_suite.session.rates import RATE_HEADROOM, SERVER_SHARE
@@ -125,7 +125,7 @@ def warm_up_s(scenario: Scenario, speed: Speed, lengths: Lengths, requests: int)
 def search_s(scenario: Scenario, speed: Speed, lengths: Lengths, *, smoke: bool) -> float:
     """Seconds that a search for the highest valid rate usually takes."""
     short = SEARCH[smoke]
-    samples = len(lengths.prompts)
+    samples = min(len(lengths.prompts), SEARCH_SAMPLES)
     rate = offline_rate(speed, lengths, samples)
     each = max(short.min_duration_ms / 1000, samples / rate) + _AFTER_RUN_S
     full = run_s(scenario, "performance", speed, lengths, samples, smoke=smoke)
@@ -173,7 +173,13 @@ class Estimator:
         most = min(available, SMOKE[scenario.loadgen_scenario].samples or available)
         if self.speed is None:
             return Size(most)
-        return samples_that_fit(most, lambda n: self._run_s(benchmark, scenario, "performance", n))
+        modes: tuple[Mode, ...] = ("accuracy", "performance")
+
+        def seconds(samples: int) -> float:
+            """Of the two runs on average: a performance run may last whatever its samples."""
+            return sum(self._run_s(benchmark, scenario, mode, samples) for mode in modes) / 2
+
+        return samples_that_fit(most, seconds)
 
     def audit_size(self, benchmark: Benchmark, scenario: Scenario) -> Size:
         """The queries of TEST06: its own 100, or fewer in a smoke run on a slow machine."""

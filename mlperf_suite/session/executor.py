@@ -35,7 +35,7 @@ from mlperf_suite.results.record import (
 from mlperf_suite.results.run_folder import write_json
 from mlperf_suite.results.schema import RepeatFigures, WarmUpFigures
 from mlperf_suite.scorers.protocol import Answer, Scores
-from mlperf_suite.session.engines import Engines, engine_lines
+from mlperf_suite.session.engines import Engines
 from mlperf_suite.session.inputs import Inputs
 from mlperf_suite.session.pace import Pace
 from mlperf_suite.session.plan import Plan, StepKey
@@ -48,6 +48,8 @@ from mlperf_suite.session.warm_up import (
     warm_up_requests,
 )
 from mlperf_suite.session.watcher import Watcher
+
+INTERRUPTED = "interrupted"
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +87,7 @@ class Executor:
         self._pace = pace
         self._watch = watcher
         self._outcomes: dict[StepKey, Outcome] = {}
+        self._prepared: Engine | None = None
         self.makers: dict[type, Callable[[Any], Made]] = {RunKey: self._run_maker}
         """By the type of a key, what makes it; searches and MMLU add theirs."""
 
@@ -101,6 +104,8 @@ class Executor:
                 self._attempt(self._not_made(key, outcome.failure))
             self._outcomes[key] = outcome
             return outcome
+        # Whatever ends it otherwise has ended it: it is not made a second time.
+        self._outcomes[key] = Outcome(f"{key}: {INTERRUPTED}", now=True)
         failure = self._attempt(self.makers[type(key)](key))
         said = None if failure is None else f"{key}: {failure}"
         self._outcomes[key] = Outcome(said, now=True)
@@ -124,7 +129,7 @@ class Executor:
         except SuiteError as error:
             failure = str(error)
         except BaseException as error:
-            failure = f"interrupted ({type(error).__name__})"
+            failure = f"{INTERRUPTED} ({type(error).__name__})"
             with contextlib.suppress(OSError):
                 made.keep(failure)
             raise
@@ -146,15 +151,13 @@ class Executor:
 
     def engine_for(self, result: Result) -> Engine:
         """The engine of the runs, loaded and probed; every prompt fits its context."""
-        first = not self._engines.is_loaded("runs")
         with self.timed("load", None):
             engine = self._engines.get("runs", result.folder.path / "engine.log")
-        for benchmark in self._inputs.benchmarks if first else ():
-            self._inputs.check_prompts(benchmark, engine.description.max_model_len)
-        if first:
-            for line in engine_lines(engine.description):
-                self._watch.say(line)
+        if engine is not self._prepared:
+            for benchmark in self._inputs.benchmarks:
+                self._inputs.check_prompts(benchmark, engine.description.max_model_len)
             self._pace.measure(engine)
+            self._prepared = engine
         return engine
 
     def _run_maker(self, key: RunKey) -> Made:
@@ -225,9 +228,12 @@ class Executor:
             if earlier.is_of(config):
                 rates[id_] = earlier.samples_per_s
                 return
-        outcome = self.made(RunKey(id_, "Offline", "performance"))
+        offline = RunKey(id_, "Offline", "performance")
+        outcome = self.made(offline)
         if outcome.failure is not None:
             raise RunError(outcome.failure)
+        if id_ not in rates:
+            raise RunError(f"{offline}: LoadGen reported no samples/s to take Server's rate from")
 
     def warm_up(
         self, engine: Engine, result: Result, rate_qps: float | int | None
@@ -269,8 +275,11 @@ class Executor:
     def _judge(
         self, key: RunKey, result: Result, record: RunRecord, run: LoadRun, cached_tokens: int
     ) -> None:
-        benchmark, mode = result.benchmark, key.mode
-        samples = self._pace.size(benchmark, result.scenario).samples
+        benchmark, mode, samples = (
+            result.benchmark,
+            key.mode,
+            self._pace.size(result.benchmark, result.scenario).samples,
+        )
         scores = self._scores(benchmark, run.logs, samples) if mode == "accuracy" else None
         reference, unreferenced = self._inputs.reference(benchmark, samples)
         accuracy = result.runs.get("accuracy")
@@ -356,10 +365,12 @@ class Executor:
     def timed(self, kind: str, key: StepKey | None, number: int = 1) -> Iterator[None]:
         """Note what a step of the plan took."""
         started = time.monotonic()
-        yield
-        for step in self._plan.steps:
-            if (step.kind, step.key, step.number) == (kind, key, number):
-                self._pace.took.setdefault(step, time.monotonic() - started)
+        try:
+            yield
+        finally:
+            for step in self._plan.steps:
+                if (step.kind, step.key, step.number) == (kind, key, number):
+                    self._pace.took.setdefault(step, time.monotonic() - started)
 
 
 @dataclass(frozen=True, slots=True)

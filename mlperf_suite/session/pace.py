@@ -74,7 +74,7 @@ class Pace:
 
         A stand-in engine is not probed: its delays are made up, and nothing is cut for time.
         """
-        if engine.description.stand_in:
+        if engine.description.stand_in or self._estimator.speed is not None:
             return
         benchmark = self._inputs.benchmarks[0]
         self._watch.begin("probing the engine's speed")
@@ -159,10 +159,15 @@ class Pace:
         generation, own = self._inputs.generation(benchmark), self._inputs.prompts(benchmark)
         if one_by_one:
             prompts = warm_up_prompts(own, min(_LATENCY_PROBES, len(own)))
-            probes = [generate_all(engine, [prompt], generation) for prompt in prompts]
+            probes = [
+                generate_all(engine, [prompt], generation, self._settings.engine_silence)
+                for prompt in prompts
+            ]
             return len(prompts) / sum(one.elapsed_s for one in probes)
         count = min(_RATE_PROBE_SAMPLES[self._settings.smoke], len(own))
-        answered = generate_all(engine, warm_up_prompts(own, count), generation)
+        answered = generate_all(
+            engine, warm_up_prompts(own, count), generation, self._settings.engine_silence
+        )
         return count / answered.elapsed_s
 
     def rows(self, benchmark: Benchmark, scenario: str) -> list[PlanRow]:

@@ -13,6 +13,7 @@ from mlperf_suite.loadgen.runner import run_loadgen
 from mlperf_suite.results.peak import PeakSearch, RateTrial
 from mlperf_suite.results.record import Result, Search
 from mlperf_suite.results.run_folder import PEAK_FOLDER
+from mlperf_suite.results.schema import WarmUpFigures
 from mlperf_suite.session.executor import Executor, Made
 from mlperf_suite.session.inputs import Inputs
 from mlperf_suite.session.pace import Pace
@@ -45,6 +46,7 @@ class PeakRun:
         self._pace = pace
         self._watch = watcher
         self.found: dict[SearchKey, PeakSearch] = {}
+        self._warmed: list[WarmUpFigures | None] = []
 
     def maker(self, key: SearchKey) -> Made:
         """How the executor makes a search."""
@@ -67,6 +69,7 @@ class PeakRun:
         engine = self._executor.engine_for(result)
         self._executor.know_rate(result)
         made: list[RateTrial] = []
+        self._warmed = []
 
         def attempt(rate: float, full_length: bool) -> RateTrial:
             folder = result.folder.path / PEAK_FOLDER / f"{len(made) + 1:02}"
@@ -95,6 +98,7 @@ class PeakRun:
             "limits_ms": dataclasses.asdict(limits) if limits else None,
             "max_runs": MAX_RUNS,
             "trials": [dataclasses.asdict(trial) for trial in search.trials],
+            "warm_ups": [one and dataclasses.asdict(one) for one in self._warmed],
         }
         result.folder.write(PEAK_JSON, content)
 
@@ -119,7 +123,7 @@ class PeakRun:
             target_qps=rate,
             shortened=shortened,
         )
-        self._executor.warm_up(engine, result, rate)
+        self._warmed.append(self._executor.warm_up(engine, result, rate))
         if isinstance(engine, RunObserver):
             engine.run_begins(f"{result.benchmark.id} {result.scenario.name}", "performance")
         self._watch.begin(f"{result.scenario.name} at {rate:g} queries/s")

@@ -69,6 +69,7 @@ _OF_THE_SYSTEM = (
     "profile",
     "model",
     "dataset",
+    "total_sample_count",
     "precision",
     "tensor_parallel_size",
     "max_new_tokens",

@@ -76,7 +76,10 @@ class Recorder:
         from mlperf_suite.reports.writing import write_reports
 
         folder = result.folder
-        folder.write(CONFIG_JSON, self.config_json(result.benchmark))
+        warmed = {mode: run.warm_up for mode, run in result.runs.items() if run.warm_up}
+        warm_up = {mode: dataclasses.asdict(one) for mode, one in warmed.items()}
+        content = {**self.config_json(result.benchmark), "warm_up": warm_up}
+        folder.write(CONFIG_JSON, content)
         folder.record_checksums()
         summary = self.summary(result)
         folder.write(SUMMARY_JSON, summary.as_json())

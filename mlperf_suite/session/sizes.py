@@ -59,10 +59,12 @@ def _fitting(
         largest = next(size for size in sizes if expected[size] <= limit)
         if largest >= min(floor, sizes[0]):
             break
-    return _said(largest, sizes[0], seconds, noun)
+    return _said(largest, sizes[0], expected[largest], noun)
 
 
 def _said(taken: int, available: int, seconds: float, noun: str) -> Size:
     if taken == available:
         return Size(taken)
-    return Size(taken, f"{taken} of {available} {noun}: about what {seconds:g} s allow here")
+    return Size(
+        taken, f"{taken} of {available} {noun}: about {seconds:.0f} s a run on this machine"
+    )

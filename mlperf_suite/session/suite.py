@@ -60,7 +60,7 @@ class Suite:
             lambda: (self.mmlu.planned, self.mmlu.shots),
             watcher,
         )
-        self._engines = Engines(self.inputs, load_engine, watcher.begin)
+        self._engines = Engines(self.inputs, load_engine, watcher)
         self.recorder = Recorder(
             self.inputs,
             plan,

@@ -71,7 +71,7 @@ def accuracy_whole_dataset(run: RunFacts) -> Verdict:
     return verdict(found == run.benchmark.samples, f"{found:,} samples", required)
 
 
-@rule("accuracy", shortens=True, session_only=True)
+@rule("accuracy", shortens=checks.departs_in_length_alone, session_only=True)
 def accuracy_generation(run: RunFacts) -> Verdict:
     """The accuracy run generates as the benchmark says: no more tokens, no prefix cache."""
     return checks.generates_as_specified(run)

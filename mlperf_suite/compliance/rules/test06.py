@@ -55,7 +55,13 @@ def _is_shortened(run: RunFacts) -> bool:
 
 
 def _is_shortened_and_logged(run: RunFacts) -> bool:
-    return bool(run.logs.accuracy.samples) and _is_shortened(run)
+    """Whether a shortened audit logged at least half of the answers that it asked for.
+
+    It logs each where it issues as many queries as it samples; chance decides in a longer run.
+    """
+    wanted = run.logs.detail.number("effective_accuracy_log_sampling_target") or 0
+    logged = len(run.logs.accuracy.samples)
+    return _is_shortened(run) and 0 < wanted <= 2 * logged
 
 
 @rule("test06", divisions=CLOSED, shortens=_is_shortened)

@@ -52,7 +52,7 @@ def result_reported(run: RunFacts) -> Verdict:
     return verdict(found > 0, f"{found:,} {unit}", f"more than 0 {unit}")
 
 
-@rule("performance", shortens=True, session_only=True)
+@rule("performance", shortens=checks.departs_in_length_alone, session_only=True)
 def generation(run: RunFacts) -> Verdict:
     """The performance run generates as the benchmark says: at most 128 tokens, no prefix cache.
 
