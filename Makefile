@@ -49,6 +49,7 @@ test-slow: setup  ## the long tests of the suite itself
 perf: setup       ## what the suite itself costs, beside the bare engine
 	.venv/bin/python -m perf.offline_overhead
 	.venv/bin/python -m perf.server_overhead
+	.venv/bin/python -m perf.warm_up
 
 lint: setup       ## ruff and mypy
 	.venv/bin/ruff check .
