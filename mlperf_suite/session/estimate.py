@@ -19,7 +19,7 @@ from mlperf_suite.results.record import RunKey
 from mlperf_suite.session.plan import SearchKey, Step
 from mlperf_suite.session.rates import RATE_HEADROOM, SERVER_SHARE
 from mlperf_suite.session.sizes import Size, audit_queries_that_fit, samples_that_fit
-from mlperf_suite.session.warm_up import warm_up_generation, warm_up_requests
+from mlperf_suite.session.warm_up import SMOKE_ANSWER_TOKENS, SMOKE_WARM_UP_S, warm_up_requests
 from mlperf_suite.settings import Settings
 
 _AFTER_RUN_S = 2.0
@@ -211,6 +211,29 @@ class Estimator:
             audit_queries=audit_queries,
         )
 
+    def warm_up_generation(
+        self, benchmark: Benchmark, scenario: Scenario, generation: Generation
+    ) -> Generation:
+        """How the answers of a warm-up are made: as the run's own, cut in smoke."""
+        if not self.settings.smoke:
+            return generation
+        for tokens in SMOKE_ANSWER_TOKENS:
+            cut = replace(generation, max_new_tokens=min(generation.max_new_tokens, tokens))
+            if (self._warm_up_s(benchmark, scenario, cut) or 0.0) <= SMOKE_WARM_UP_S:
+                break
+        return cut
+
+    def _warm_up_s(
+        self, benchmark: Benchmark, scenario: Scenario, generation: Generation
+    ) -> float | None:
+        if self.speed is None:
+            return None
+        asked, smoke = self.settings.warmup, self.settings.smoke
+        lengths = self.lengths(benchmark)
+        answer = min(lengths.answer, generation.max_new_tokens)
+        requests = warm_up_requests(scenario, asked, smoke=smoke)
+        return warm_up_s(scenario, self.speed, replace(lengths, answer=answer), requests)
+
     def seconds(self, step: Step) -> float | None:
         """What a step of the plan takes; None where the speed is not known."""
         key = step.key
@@ -225,11 +248,10 @@ class Estimator:
         if isinstance(key, SearchKey):
             return search_s(scenario, self.speed, self.lengths(benchmark), smoke=smoke)
         if step.kind == "warm-up":
-            requests = warm_up_requests(scenario, self.settings.warmup, smoke=smoke)
-            lengths = self.lengths(benchmark)
-            cut = warm_up_generation(Generation(round(lengths.answer)), smoke=smoke)
-            lengths = replace(lengths, answer=cut.max_new_tokens)
-            return warm_up_s(scenario, self.speed, lengths, requests)
+            own = self.settings.workload(benchmark).generation
+            return self._warm_up_s(
+                benchmark, scenario, self.warm_up_generation(benchmark, scenario, own)
+            )
         samples = self.size(benchmark, scenario).samples
         audit = self.audit_size(benchmark, scenario).samples
         return self._run_s(benchmark, scenario, key.mode, samples, audit)

@@ -43,7 +43,6 @@ from mlperf_suite.session.rates import earlier_rates
 from mlperf_suite.session.recorder import Recorder
 from mlperf_suite.session.warm_up import (
     warm_up,
-    warm_up_generation,
     warm_up_prompts,
     warm_up_requests,
 )
@@ -246,8 +245,7 @@ class Executor:
             return None
         self._watch.begin(f"{result.benchmark.id} {result.scenario.name}: warm-up")
         prompts = warm_up_prompts(self._inputs.prompts(result.benchmark), requests)
-        smoke = self._settings.smoke
-        generation = warm_up_generation(self._inputs.generation(result.benchmark), smoke=smoke)
+        generation = self._pace.warm_up_generation(result.benchmark, result.scenario)
         rate = float(rate_qps) if rate_qps and result.scenario.limits else None
         return warm_up(
             engine, prompts, generation, result.scenario, rate, self._settings.engine_silence

@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from mlperf_suite.benchmarks.definition import Benchmark, Scenario
+from mlperf_suite.benchmarks.definition import Benchmark, Generation, Scenario
 from mlperf_suite.benchmarks.registry import BENCHMARKS
 from mlperf_suite.engines.batch import generate_all
 from mlperf_suite.engines.probe import Speed, probe
@@ -119,6 +119,11 @@ class Pace:
     def size(self, benchmark: Benchmark, scenario: Scenario) -> Size:
         """The samples that the runs of a scenario take, as far as is known so far."""
         return self._estimator.size(benchmark, scenario)
+
+    def warm_up_generation(self, benchmark: Benchmark, scenario: Scenario) -> Generation:
+        """How the answers of a warm-up are made."""
+        own = self._inputs.generation(benchmark)
+        return self._estimator.warm_up_generation(benchmark, scenario, own)
 
     def audit_queries(self, benchmark: Benchmark, scenario: Scenario) -> int | None:
         """How many queries a shortened TEST06 issues; None for its own."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import math
 import time
 from collections.abc import Sequence
@@ -13,10 +12,11 @@ from mlperf_suite.engines.protocol import SILENCE_S, Engine
 from mlperf_suite.results.schema import WarmUpFigures
 
 SMOKE_REQUESTS, OFFICIAL_REQUESTS = 4, 64
-_SMOKE_ANSWER_TOKENS = 32
-"""A smoke run's warm-up cuts its answers to this, since each token costs as much as in a run."""
+SMOKE_ANSWER_TOKENS, SMOKE_WARM_UP_S = (32, 16, 8), 6.0
+"""A smoke run's warm-up cuts its answers to the most tokens that take so long, in s: each of its
+steps takes as long as one of a run."""
 _ONE_BY_ONE = 2
-"""SingleStream is warm after so few, since each request is alone."""
+"""SingleStream is warm after so few, each of which it sends alone."""
 _WAYS = {"Offline": "all at once", "SingleStream": "one after another"}
 
 
@@ -27,12 +27,6 @@ def warm_up_prompts(prompts: Sequence[Sequence[int]], count: int) -> list[list[i
     sample itself.
     """
     return [list(reversed(prompts[i % len(prompts)])) for i in range(count)]
-
-
-def warm_up_generation(generation: Generation, *, smoke: bool) -> Generation:
-    """How the answers of a warm-up are made: as the run's own, cut in smoke."""
-    most = min(generation.max_new_tokens, _SMOKE_ANSWER_TOKENS)
-    return dataclasses.replace(generation, max_new_tokens=most) if smoke else generation
 
 
 def warm_up_requests(scenario: Scenario, asked: int | None, *, smoke: bool) -> int:
