@@ -39,3 +39,19 @@ def test_a_plan_needs_no_workers(tmp_path: Path) -> None:
     run = run_suite(tmp_path / "results", *ARGUMENTS, "-n", "2", "--dist=loadgroup", "--plan")
     assert run.exit_code == pytest.ExitCode.USAGE_ERROR, run.output
     assert "--plan: nothing is run that workers could share" in run.output
+
+
+def test_mmlu_is_not_scored_beside_a_loadgen_run(tmp_path: Path) -> None:
+    marks = ("-m", "mmlu or (offline and performance)", "--benchmark=llama3.1-8b", "-v")
+    run = run_suite(
+        tmp_path / "results",
+        *ARGUMENTS[2:],
+        *marks,
+        *("-n", "2", "--dist=loadgroup"),
+        SCORING='{"engines": 2}',
+    )
+    workers = {line[:5] for line in run.output.splitlines() if line.startswith("[gw")}
+    assert len(workers) == 1, run.output
+    assert "test_share" not in run.output
+    assert len(list(run.results_dir.glob("*-mmlu"))) == 1
+    assert not list(run.results_dir.glob("*/engine-1.log"))

@@ -53,6 +53,16 @@ def test_single_stream_takes_one_after_another() -> None:
     assert seconds(STREAM, "performance", 22) == pytest.approx(66 * one)
 
 
+def test_servers_warm_up_takes_as_long_as_its_requests_come() -> None:
+    one = SPEED.one_s(400, 101)
+    paced = estimate.warm_up_s(SERVER, SPEED, LENGTHS, 5, 0.5)
+    assert paced == pytest.approx(4 / 0.5 + one)
+    at_once = SPEED.batch_s([400] * 5, 101)
+    assert estimate.warm_up_s(SERVER, SPEED, LENGTHS, 5, 1000.0) == pytest.approx(at_once)
+    assert estimate.warm_up_s(OFFLINE, SPEED, LENGTHS, 5) == pytest.approx(at_once)
+    assert estimate.warm_up_s(STREAM, SPEED, LENGTHS, 5) == pytest.approx(5 * one)
+
+
 def test_an_audit_takes_its_queries() -> None:
     assert seconds(OFFLINE, "test06") == pytest.approx(SPEED.batch_s([400] * 100, 101))
     few = seconds(OFFLINE, "test06", audit_queries=24)

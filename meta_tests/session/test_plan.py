@@ -63,8 +63,10 @@ def test_a_run_is_planned_alike_whatever_else_is_selected(wanted: list[RunKey]) 
     rate_known = {b.id: True for b in default_benchmarks()}
     together = plan_session(wanted, rate_known=rate_known)
     for key, plan in alone.items():
-        own = [step for step in together.steps if step.key == key]
-        assert own == [step for step in plan.steps if step.key == key]
+        own, apart = (
+            [s for s in one.steps if s.key == key and s.kind != "rate"] for one in (together, plan)
+        )
+        assert own == apart
 
 
 def test_servers_rate_takes_an_offline_run_where_none_is_known() -> None:
@@ -87,6 +89,26 @@ def test_repeats_are_runs_of_their_own_each_warmed_up() -> None:
         ("run", 3),
     ]
     assert sum(s.key == run("Offline", "accuracy") for s in plan.steps) == 2
+
+
+@given(wanted_runs, st.booleans())
+def test_a_rate_is_measured_once_where_no_accuracy_run_shows_it(
+    wanted: list[RunKey], given_rate: bool
+) -> None:
+    plan = plan_session(wanted, repeat=2, offline_rate_given=given_rate)
+    for key in plan.runs:
+        of_place = [s for s in plan.steps if s.key and str(s.key).startswith(_place(key))]
+        rates = [s for s in of_place if s.kind == "rate"]
+        shown = any(s.key == RunKey(key.benchmark, key.scenario, "accuracy") for s in of_place)
+        is_sized = key.scenario == "SingleStream" or (key.scenario == "Offline" and not given_rate)
+        measured = is_sized and not shown
+        assert len(rates) == measured
+        if rates:
+            assert of_place[0] is rates[0]
+
+
+def _place(key: RunKey) -> str:
+    return f"{key.benchmark} {key.scenario} "
 
 
 def test_without_a_warm_up_there_is_none() -> None:

@@ -97,6 +97,14 @@ def test_an_engine_that_dies_ends_the_warm_up() -> None:
         engine.close()
 
 
+def test_an_engine_that_dies_is_noticed_in_the_pause_before_the_next_request() -> None:
+    engine = Recording(fail_after=0)
+    with pytest.raises(EngineError, match="died"):
+        warm_up(engine, PROMPTS, Generation(), SERVER, 1e-6)
+    engine.close()
+    assert len(engine.asked) == 1
+
+
 def test_the_user_says_how_many_and_0_is_none() -> None:
     assert warm_up_requests(OFFLINE, 0, smoke=True) == 0
     assert warm_up_requests(OFFLINE, 7, smoke=False) == 7

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 from collections.abc import Sequence
@@ -42,15 +43,21 @@ class Answers:
 
         Raises EngineError where the engine refused one, died, or hangs: it is stopped then.
         """
-        watch = Watch(engine, silence_s)
+        self._wait(engine, silence_s, until_waiting, math.inf)
+
+    def watch_for(self, seconds: float, engine: Engine, silence_s: float = SILENCE_S) -> None:
+        """Let so many seconds pass, whatever is answered; raises as `wait` does."""
+        self._wait(engine, silence_s, -1, time.monotonic() + seconds)
+
+    def _wait(self, engine: Engine, silence_s: float, until_waiting: int, until_s: float) -> None:
+        watch, hangs = Watch(engine, silence_s), None
         with self._changed:
-            while self.waiting > until_waiting and self._error is None:
-                self._changed.wait(LOOK_S)
+            while self.waiting > until_waiting and self._error is None and hangs is None:
+                left_s = until_s - time.monotonic()
+                if left_s <= 0:
+                    return
+                self._changed.wait(min(left_s, LOOK_S))
                 hangs = watch.hangs((self.heard, self.waiting), self.waiting, "requests")
-                if hangs:
-                    break
-            else:
-                hangs = None
         if hangs:
             watch.end()
             raise EngineDiedError(hangs)

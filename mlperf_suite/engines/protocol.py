@@ -140,3 +140,62 @@ class RunObserver(Protocol):
 
     def run_begins(self, name: str, mode: str) -> None:
         """Called before each run: its name for people, and its mode (`load_plan.Mode`)."""
+
+
+@dataclass(frozen=True, slots=True)
+class ClientFigures:
+    """What this side of a network cost one run.
+
+    `processes`: the client processes. `busy_share`: the processor time of the busiest of them, as
+    a share of one core (1.0 is all of it). `out_ms`: the 99th percentile of the time between
+    LoadGen's issue and the moment when the request's bytes were handed to the system, `back_ms`
+    that between the arrival of an answer's bytes and LoadGen being told; None where nothing was
+    answered. `connections`: the most that were open at once. `resent`: requests that were sent
+    again, since the server closed an idle connection or, in an accuracy run, refused them.
+    """
+
+    processes: int
+    busy_share: float
+    out_ms: float | None = None
+    back_ms: float | None = None
+    connections: int = 0
+    resent: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class EndpointFigures:
+    """What one endpoint did in a run, as the client saw it.
+
+    `requests` answered and `tokens` of their answers. `ttft_ms` and `latency_ms`, from handing a
+    request to the client, by the percentile's name (p50, p90, p99); empty where nothing was
+    answered, and TTFT also where nothing was streamed. `cached_tokens`: prompt tokens from the
+    server's cache, None where it does not say.
+    """
+
+    url: str
+    requests: int = 0
+    tokens: int = 0
+    ttft_ms: dict[str, float] = field(default_factory=dict)
+    latency_ms: dict[str, float] = field(default_factory=dict)
+    cached_tokens: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RemoteRun:
+    """What an engine behind a network tells of one run.
+
+    `departures`: where answers were not made as asked, a few words each with its number: cut by the
+    server's own limit, another model, tokens miscounted.
+    """
+
+    client: ClientFigures
+    endpoints: tuple[EndpointFigures, ...]
+    departures: tuple[str, ...] = ()
+
+
+@runtime_checkable
+class RemoteEngine(Protocol):
+    """An engine that is a server somewhere, reached through a client of this suite."""
+
+    def take_remote_run(self) -> RemoteRun:
+        """What happened since the last call."""

@@ -66,6 +66,11 @@ def step_of(item: pytest.Item) -> StepKey | None:
     return MMLU if any(name in names for name in _OF_MMLU) else None
 
 
+def is_share(item: pytest.Item) -> bool:
+    """Whether a test is of the share of MMLU that a worker of pytest-xdist scores."""
+    return "mmlu_share" in getattr(item, "fixturenames", ())
+
+
 def missing_of(item: pytest.Item) -> Missing | None:
     """What a test lacks to have a case, None where it has one."""
     return next((value for value in _parameters(item) if isinstance(value, Missing)), None)
@@ -94,7 +99,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         _parametrize(metafunc, "mmlu_change", [], _REGRESSION)
     if "mmlu_share" in asked:
         shares = shares_of(metafunc.config)
-        _parametrize(metafunc, "mmlu_share", range(1, shares.count if shares else 1), _SHARE)
+        _parametrize(metafunc, "mmlu_share", range(1, shares.count if shares else 1), SHARE)
     if "log_verdict" in asked:
         judged = judged_of(metafunc.config)
         _parametrize(metafunc, "log_verdict", log_cases(judged or []), _OF_LOGS)
@@ -103,7 +108,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 _Words = tuple[str, str, str]
 _REGRESSION: _Words = ("regression test", "regression tests", "no --baseline of it")
 _RECORD: _Words = ("benchmark record", "benchmark records", "no pytest-benchmark")
-_SHARE: _Words = ("test of MMLU's shares", "tests of MMLU's shares", "one engine")
+SHARE: _Words = ("test of MMLU's shares", "tests of MMLU's shares", "one engine")
 _OF_LOGS: _Words = ("test of logs", "tests of logs", "no --logs")
 
 

@@ -14,9 +14,10 @@ import pytest
 
 from mlperf_suite.engines.protocol import Engine
 from mlperf_suite.errors import UsageError
+from mlperf_suite.mmlu.shares import Shares
 from mlperf_suite.plugin import engine_hooks
 from mlperf_suite.plugin.baseline_gate import baselines_of, check_baselines
-from mlperf_suite.plugin.cases import step_of
+from mlperf_suite.plugin.cases import is_share, missing_of, step_of
 from mlperf_suite.plugin.options import settings_of
 from mlperf_suite.plugin.progress import TerminalWatcher
 from mlperf_suite.plugin.workers import shares_of
@@ -73,7 +74,7 @@ def pytest_collection_finish(session: pytest.Session) -> None:
         _load_engine(config),
         watcher,
         baselines_of(config),
-        shares=shares_of(config),
+        shares=_shares_to_score(config, session.items),
         on_mmlu=watcher.counted,
     )
     try:
@@ -82,6 +83,13 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     except UsageError as error:
         raise pytest.UsageError(str(error)) from None
     config.stash[SUITE] = suite
+
+
+def _shares_to_score(config: pytest.Config, items: Iterable[pytest.Item]) -> Shares | None:
+    """How MMLU is shared; None where some worker's share was not selected."""
+    shares = shares_of(config)
+    selected = sum(is_share(item) and missing_of(item) is None for item in items)
+    return shares if shares is not None and selected == shares.count - 1 else None
 
 
 def _load_engine(config: pytest.Config) -> LoadEngine:

@@ -7,7 +7,7 @@ from collections import Counter
 import pytest
 
 from mlperf_suite.benchmarks.registry import BENCHMARKS
-from mlperf_suite.plugin.cases import Missing, missing_of, step_of
+from mlperf_suite.plugin.cases import SHARE, Missing, is_share, missing_of, step_of
 from mlperf_suite.plugin.existing_logs import is_of_logs, judged_of
 from mlperf_suite.plugin.lifecycle import plan_of
 from mlperf_suite.plugin.options import settings_of
@@ -72,8 +72,15 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     kept: list[pytest.Item] = []
     dropped: list[pytest.Item] = []
     reasons: Counter[Missing] = Counter()
-    for item in items:
-        reason = why_not(item, settings)
+    why = {item: why_not(item, settings) for item in items}
+    if any(
+        reason is None and isinstance(step_of(item), RunKey | SearchKey)
+        for item, reason in why.items()
+    ):
+        # They share memory, host cores and PCIe with the engine that is measured.
+        measured = Missing(SHARE[:2], "LoadGen runs are selected as well")
+        why |= {item: reason or measured for item, reason in why.items() if is_share(item)}
+    for item, reason in why.items():
         if reason is not None:
             reasons[reason] += 1
         (kept if reason is None else dropped).append(item)

@@ -16,7 +16,7 @@ from mlperf_suite.benchmarks.registry import BENCHMARKS
 from mlperf_suite.engines.probe import Speed
 from mlperf_suite.loadgen.load_plan import SEARCH, SEARCH_SAMPLES, SMOKE, Mode
 from mlperf_suite.results.record import RunKey
-from mlperf_suite.session.plan import SearchKey, Step
+from mlperf_suite.session.plan import Kind, SearchKey, Step
 from mlperf_suite.session.rates import RATE_HEADROOM, SERVER_SHARE
 from mlperf_suite.session.sizes import Size, audit_queries_that_fit, samples_that_fit
 from mlperf_suite.session.warm_up import SMOKE_ANSWER_TOKENS, SMOKE_WARM_UP_S, warm_up_requests
@@ -115,11 +115,35 @@ def _answered_s(
     return queries * one
 
 
-def warm_up_s(scenario: Scenario, speed: Speed, lengths: Lengths, requests: int) -> float:
-    """Seconds of an untimed warm-up."""
+def warm_up_s(
+    scenario: Scenario,
+    speed: Speed,
+    lengths: Lengths,
+    requests: int,
+    rate_qps: float | None = None,
+) -> float:
+    """Seconds of an untimed warm-up. `rate_qps`: queries/s that Server's is sent."""
+    one = speed.one_s(lengths.prompt, lengths.answer)
     if scenario.loadgen_scenario == "SingleStream":
-        return requests * speed.one_s(lengths.prompt, lengths.answer)
-    return speed.batch_s(lengths.first(requests), lengths.answer)
+        return requests * one
+    at_once = speed.batch_s(lengths.first(requests), lengths.answer)
+    if scenario.loadgen_scenario == "Server" and rate_qps:
+        return max((requests - 1) / rate_qps + one, at_once)
+    return at_once
+
+
+_RATE_PROBE_SAMPLES = {True: 16, False: 1024}
+"""Samples that measure the rate where no accuracy run did, by whether the run is a smoke run."""
+_LATENCY_PROBES = 3
+
+
+def rate_probe_samples(scenario: Scenario, *, smoke: bool) -> int:
+    """The samples that show the rate to plan a run for; SingleStream's one after another."""
+    return (
+        _LATENCY_PROBES
+        if scenario.loadgen_scenario == "SingleStream"
+        else (_RATE_PROBE_SAMPLES[smoke])
+    )
 
 
 def search_s(scenario: Scenario, speed: Speed, lengths: Lengths, *, smoke: bool) -> float:
@@ -232,7 +256,11 @@ class Estimator:
         lengths = self.lengths(benchmark)
         answer = min(lengths.answer, generation.max_new_tokens)
         requests = warm_up_requests(scenario, asked, smoke=smoke)
-        return warm_up_s(scenario, self.speed, replace(lengths, answer=answer), requests)
+        rate = None
+        if scenario.loadgen_scenario == "Server":
+            samples = self.size(benchmark, scenario).samples
+            rate = _rate(scenario, self.speed, lengths, samples, self.settings.server_target_qps)
+        return warm_up_s(scenario, self.speed, replace(lengths, answer=answer), requests, rate)
 
     def seconds(self, step: Step) -> float | None:
         """What a step of the plan takes; None where the speed is not known."""
@@ -247,11 +275,19 @@ class Estimator:
         scenario, smoke = benchmark.scenario(key.scenario), self.settings.smoke
         if isinstance(key, SearchKey):
             return search_s(scenario, self.speed, self.lengths(benchmark), smoke=smoke)
-        if step.kind == "warm-up":
+        return self._of_run(step.kind, benchmark, scenario, key.mode)
+
+    def _of_run(self, kind: Kind, benchmark: Benchmark, scenario: Scenario, mode: Mode) -> float:
+        """Seconds of a LoadGen run, or of what precedes it."""
+        assert self.speed is not None
+        if kind == "rate":
+            count = rate_probe_samples(scenario, smoke=self.settings.smoke)
+            count = min(count, self.available(benchmark))
+            return warm_up_s(scenario, self.speed, self.lengths(benchmark), count)
+        if kind == "warm-up":
             own = self.settings.workload(benchmark).generation
-            return self._warm_up_s(
-                benchmark, scenario, self.warm_up_generation(benchmark, scenario, own)
-            )
+            cut = self.warm_up_generation(benchmark, scenario, own)
+            return self._warm_up_s(benchmark, scenario, cut) or 0.0
         samples = self.size(benchmark, scenario).samples
         audit = self.audit_size(benchmark, scenario).samples
-        return self._run_s(benchmark, scenario, key.mode, samples, audit)
+        return self._run_s(benchmark, scenario, mode, samples, audit)

@@ -38,7 +38,7 @@ from mlperf_suite.scorers.protocol import Answer, Scores
 from mlperf_suite.session.engines import Engines
 from mlperf_suite.session.inputs import Inputs
 from mlperf_suite.session.pace import Pace
-from mlperf_suite.session.plan import Plan, StepKey
+from mlperf_suite.session.plan import Plan, StepKey, sized_by_rate
 from mlperf_suite.session.rates import earlier_rates
 from mlperf_suite.session.recorder import Recorder
 from mlperf_suite.session.warm_up import (
@@ -185,7 +185,7 @@ class Executor:
         engine = self.engine_for(result)
         if result.scenario.loadgen_scenario == "Server":
             self.know_rate(result)
-        plan = self._load_plan(key, result, engine)
+        plan = self._load_plan(key, result, self._seen_rate(key, result, engine))
         folder = result.folder.of_mode(key.mode)
         folder = folder if number == 1 else folder / f"repeat_{number}"
         with self.timed("warm-up", key, number):
@@ -251,21 +251,30 @@ class Executor:
             engine, prompts, generation, result.scenario, rate, self._settings.engine_silence
         )
 
-    def _load_plan(self, key: RunKey, result: Result, engine: Engine) -> LoadPlan:
+    def _seen_rate(self, key: RunKey, result: Result, engine: Engine) -> float | None:
+        """The samples/s of this result's accuracy run; without one, the rate is measured now
+        where the plan says so, unless it was."""
+        accuracy = result.runs.get("accuracy")
+        if accuracy and accuracy.rate:
+            return accuracy.rate
+        if sized_by_rate(key, offline_rate_given=self._settings.offline_target_qps is not None):
+            with self.timed("rate", key):
+                self._pace.measure_rate(result.benchmark, result.scenario, engine)
+        return None
+
+    def _load_plan(self, key: RunKey, result: Result, seen: float | None) -> LoadPlan:
         benchmark, scenario = result.benchmark, result.scenario
         size = self._pace.size(benchmark, scenario)
         audit = self._pace.audit_queries(benchmark, scenario) if key.mode == "test06" else None
         shortened = SMOKE[scenario.loadgen_scenario] if self._settings.smoke else None
-        accuracy = result.runs.get("accuracy")
-        seen = accuracy.rate if accuracy else None
         return plan_run(
             benchmark,
             scenario,
             key.mode,
             self._settings.round,
             size.samples,
-            target_qps=self._pace.target_qps(key, engine, seen),
-            expected_latency_ms=self._pace.expected_latency_ms(key, engine, seen),
+            target_qps=self._pace.target_qps(key, seen),
+            expected_latency_ms=self._pace.expected_latency_ms(key, seen),
             shortened=shortened,
             audit_queries=audit,
         )

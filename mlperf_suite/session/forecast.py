@@ -41,6 +41,7 @@ def planned(
         repeat=settings.repeat,
         warm_up=settings.warmup != 0,
         rate_known={id_: _rate_is_known(settings, id_) for id_ in ids},
+        offline_rate_given=settings.offline_target_qps is not None,
     )
 
 

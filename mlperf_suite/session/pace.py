@@ -14,7 +14,7 @@ from mlperf_suite.engines.protocol import Engine
 from mlperf_suite.results.baseline import BaselineRun
 from mlperf_suite.results.record import RunKey
 from mlperf_suite.results.schema import PlanRow
-from mlperf_suite.session.estimate import Estimator
+from mlperf_suite.session.estimate import Estimator, rate_probe_samples
 from mlperf_suite.session.inputs import Inputs
 from mlperf_suite.session.plan import MMLU, Plan, SearchKey, Step
 from mlperf_suite.session.rates import offline_qps, server_qps
@@ -23,9 +23,6 @@ from mlperf_suite.session.warm_up import warm_up_prompts
 from mlperf_suite.session.watcher import Watcher
 
 _PROBE_PROMPTS = 32
-_RATE_PROBE_SAMPLES = {True: 16, False: 1024}
-"""Samples that measure the rate where no accuracy run did, by whether the run is a smoke run."""
-_LATENCY_PROBES = 3
 
 
 class Pace:
@@ -52,6 +49,8 @@ class Pace:
         self._estimator = self._estimator_of(None)
         self.offline_rates: dict[str, float] = {}
         """By benchmark id, the samples/s that Offline reached, in this session or earlier."""
+        self._probed: dict[tuple[str, str], float] = {}
+        """By benchmark id and scenario, the samples/s of `measure_rate`."""
         self.expected: dict[Step, float] = {}
         self.took: dict[Step, float] = {}
 
@@ -132,10 +131,11 @@ class Pace:
 
     # Rates
 
-    def target_qps(self, key: RunKey, engine: Engine, seen: float | None) -> float | None:
+    def target_qps(self, key: RunKey, seen: float | None) -> float | None:
         """Queries/s that Server is sent, or samples/s that Offline is planned for.
 
-        `seen`: the samples/s of this result's accuracy run, None where none was made.
+        `seen`: the samples/s of this result's accuracy run, None where none was made; then
+        `measure_rate` was called.
         """
         scenario = BENCHMARKS[key.benchmark].scenario(key.scenario)
         if scenario.loadgen_scenario == "Server":
@@ -144,36 +144,39 @@ class Pace:
             return None
         if self._settings.offline_target_qps is not None:
             return self._settings.offline_target_qps
-        return offline_qps(seen or self._probed_rate(key, engine))
+        return offline_qps(seen or self._probed[key.benchmark, key.scenario])
 
     def server_qps(self, benchmark: str) -> float:
         """Queries/s that Server is sent: as given, or a share of what Offline reached."""
         return self._settings.server_target_qps or server_qps(self.offline_rates[benchmark])
 
-    def expected_latency_ms(self, key: RunKey, engine: Engine, seen: float | None) -> float | None:
-        """One SingleStream query's latency, by which LoadGen sizes the run."""
+    def expected_latency_ms(self, key: RunKey, seen: float | None) -> float | None:
+        """One SingleStream query's latency, by which LoadGen sizes the run; `seen` as above."""
         scenario = BENCHMARKS[key.benchmark].scenario(key.scenario)
-        if scenario.loadgen_scenario != "SingleStream":
+        if scenario.loadgen_scenario != "SingleStream" or key.mode == "accuracy":
             return None
-        return round(1000 / (seen or self._probed_rate(key, engine, one_by_one=True)), 3)
+        return round(1000 / (seen or self._probed[key.benchmark, key.scenario]), 3)
 
-    def _probed_rate(self, key: RunKey, engine: Engine, *, one_by_one: bool = False) -> float:
-        """Samples/s of a few prompts of the benchmark's lengths, where no accuracy run was made."""
+    def measure_rate(self, benchmark: Benchmark, scenario: Scenario, engine: Engine) -> None:
+        """Find the samples/s to plan for from a few prompts of the benchmark's lengths.
+
+        Once: repeats are made of one length.
+        """
+        place = (benchmark.id, scenario.name)
+        if place in self._probed:
+            return
         self._watch.begin("measuring the rate to plan for")
-        benchmark = BENCHMARKS[key.benchmark]
-        generation, own = self._inputs.generation(benchmark), self._inputs.prompts(benchmark)
-        if one_by_one:
-            prompts = warm_up_prompts(own, min(_LATENCY_PROBES, len(own)))
-            probes = [
-                generate_all(engine, [prompt], generation, self._settings.engine_silence)
-                for prompt in prompts
-            ]
-            return len(prompts) / sum(one.elapsed_s for one in probes)
-        count = min(_RATE_PROBE_SAMPLES[self._settings.smoke], len(own))
-        answered = generate_all(
-            engine, warm_up_prompts(own, count), generation, self._settings.engine_silence
+        count = rate_probe_samples(scenario, smoke=self._settings.smoke)
+        own = self._inputs.prompts(benchmark)
+        prompts = warm_up_prompts(own, min(count, len(own)))
+        alone = scenario.loadgen_scenario == "SingleStream"
+        elapsed_s = sum(
+            generate_all(
+                engine, batch, self._inputs.generation(benchmark), self._settings.engine_silence
+            ).elapsed_s
+            for batch in ([[prompt] for prompt in prompts] if alone else [prompts])
         )
-        return count / answered.elapsed_s
+        self._probed[place] = len(prompts) / elapsed_s
 
     def rows(self, benchmark: Benchmark, scenario: str) -> list[PlanRow]:
         """The steps of a result with their estimates and times, for its summary."""

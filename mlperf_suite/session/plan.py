@@ -38,7 +38,8 @@ StepKey = RunKey | SearchKey | MmluKey
 Role = Literal["runs", "scoring"]
 """What an engine is loaded for. Scores may come from a prefix cache and runs may not, so each has
 an engine of its own, one after the other."""
-Kind = Literal["load", "warm-up", "run", "search", "mmlu"]
+Kind = Literal["load", "rate", "warm-up", "run", "search", "mmlu"]
+"""`rate`: a few prompts that show the rate to plan a run for, where no accuracy run does."""
 _MODE_ORDER = ("accuracy", "performance", "test06")
 
 
@@ -123,12 +124,14 @@ def plan_session(
     repeat: int = 1,
     warm_up: bool = True,
     rate_known: Mapping[str, bool] | None = None,
+    offline_rate_given: bool = False,
 ) -> Plan:
     """Plan what was selected.
 
     `repeat`: how often each performance run is made. `warm_up`: whether one precedes each run.
     `rate_known`: by benchmark id, whether the rate that Server is sent is known without
     an Offline run of this session; where it is not, that run is planned too.
+    `offline_rate_given`: whether the user said what Offline is expected to reach.
     """
     asked, known = set(wanted), rate_known or {}
     found = list(searches)
@@ -151,8 +154,14 @@ def plan_session(
     steps: list[Step] = []
     if keys or found:
         steps.append(Step("load", None, "load the engine"))
+    rated: set[tuple[str, str]] = set()
     for run in sorted(keys, key=_order):
         why = "" if run in asked else " (for Server's rate)"
+        place = (run.benchmark, run.scenario)
+        if sized_by_rate(run, offline_rate_given=offline_rate_given) and place not in rated:
+            rated.add(place)
+            if RunKey(*place, "accuracy") not in keys:
+                steps.append(Step("rate", run, f"{run}: rate to plan for"))
         steps += _steps_of_run(run, repeat, warm_up, why)
     for search in sorted(found, key=lambda s: (_benchmark_order(s.benchmark), s.scenario)):
         steps.append(Step("search", search, f"{search}: at most 16 runs"))
@@ -171,6 +180,15 @@ def _steps_of_run(key: RunKey, repeat: int, warm_up: bool, why: str) -> list[Ste
             steps.append(Step("warm-up", key, f"{key}{again}: warm-up", number))
         steps.append(Step("run", key, f"{key}{again}{why}", number))
     return steps
+
+
+def sized_by_rate(key: RunKey, *, offline_rate_given: bool) -> bool:
+    """Whether LoadGen takes the length of a run from the rate that the engine is expected to
+    reach."""
+    kind = BENCHMARKS[key.benchmark].scenario(key.scenario).loadgen_scenario
+    if key.mode == "accuracy" or (kind == "Offline" and offline_rate_given):
+        return False
+    return kind in ("Offline", "SingleStream")
 
 
 def _is_at_a_rate(benchmark: str, scenario: str) -> bool:

@@ -63,7 +63,7 @@ def warm_up(
             if scenario.loadgen_scenario == "SingleStream":
                 answers.wait(engine, silence_s, until_waiting=left)
             elif rate_qps and left:
-                time.sleep(1 / rate_qps)
+                answers.watch_for(1 / rate_qps, engine, silence_s)
     answers.wait(engine, silence_s)
     return WarmUpFigures(
         requests=len(requests),

@@ -1,0 +1,99 @@
+"""Where an endpoint is, and how to talk to it."""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+from urllib.parse import urlsplit
+
+from mlperf_suite.errors import UsageError
+
+ServerKind = Literal["vllm", "sglang", "tensorrt-llm", "text"]
+SERVER_KINDS: tuple[ServerKind, ...] = ("vllm", "sglang", "tensorrt-llm", "text")
+"""`text` is any OpenAI-compatible server that takes and gives text alone."""
+Routing = Literal["fewest-tokens", "round-robin"]
+ROUTINGS: tuple[Routing, ...] = ("fewest-tokens", "round-robin")
+"""fewest-tokens: the endpoint with the fewest prompt and expected answer tokens outstanding."""
+SILENCE_S = 25.0
+"""A server that has requests and sends nothing for so long, in s, hangs; --engine-silence."""
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """One server. `prefix`: the path before /v1, without a slash at its end."""
+
+    url: str
+    tls: bool
+    host: str
+    port: int
+    prefix: str
+
+    @property
+    def authority(self) -> str:
+        """What the header Host says."""
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return host if self.port == (443 if self.tls else 80) else f"{host}:{self.port}"
+
+
+def parse_endpoint(text: str) -> Target:
+    """A URL like http://host:8000, with or without /v1 at its end.
+
+    Raises UsageError for what is no such URL, or has a user, a query or a fragment.
+    """
+    allowed = "allowed is a URL like http://host:8000"
+    try:
+        parts = urlsplit(text.strip())
+        port = parts.port
+    except ValueError as error:
+        raise UsageError(f"--endpoint {text}: {allowed}") from error
+    if parts.username is not None or parts.password is not None:
+        raise UsageError("--endpoint: no user or password in the URL: set API_KEY")
+    if parts.scheme not in ("http", "https") or not parts.hostname or parts.query or parts.fragment:
+        raise UsageError(f"--endpoint {text}: {allowed}")
+    if not _is_host(parts.hostname) or any(not 0x20 < ord(c) < 0x7F for c in parts.path):
+        raise UsageError(f"--endpoint {text}: {allowed}")
+    tls = parts.scheme == "https"
+    prefix = parts.path.rstrip("/").removesuffix("/v1")
+    target = Target("", tls, parts.hostname, port or (443 if tls else 80), prefix)
+    return Target(
+        f"{parts.scheme}://{target.authority}{prefix}", tls, target.host, target.port, prefix
+    )
+
+
+def _is_host(host: str) -> bool:
+    try:
+        ipaddress.ip_address(host)
+    except ValueError:
+        return all(c.isalnum() and c.isascii() or c in "-._" for c in host)
+    return True
+
+
+@dataclass(frozen=True, slots=True)
+class EndpointConfig:
+    """How to reach the servers of one SUT.
+
+    `model`: what the session measures, a folder or hub id, whose tokenizer is in the folder
+    `tokenizer`. `served_model`: its name on the servers, None to find it by asking. `kind` None is
+    found by asking as well. `key` is sent as a bearer token and never written anywhere, nor are the
+    values of `headers`. `ca_file`: certificates in place of the system's. `clients`: processes, None is by the
+    machine's cores. `context_needed`: the longest sequence that is needed, in tokens.
+    `vocabulary`: token ids are below it.
+    """
+
+    targets: tuple[Target, ...]
+    model: str
+    tokenizer: Path | None
+    vocabulary: int
+    served_model: str | None = None
+    kind: ServerKind | None = None
+    routing: Routing = "fewest-tokens"
+    key: str | None = field(default=None, repr=False)
+    headers: Mapping[str, str] = field(default_factory=dict, repr=False)
+    ca_file: Path | None = None
+    clients: int | None = None
+    context_needed: int | None = None
+    silence_s: float = SILENCE_S
+    log_file: Path | None = None
