@@ -67,7 +67,7 @@ def _is_host(host: str) -> bool:
     try:
         ipaddress.ip_address(host)
     except ValueError:
-        return all(c.isalnum() and c.isascii() or c in "-._" for c in host)
+        return all((c.isalnum() and c.isascii()) or c in "-._" for c in host)
     return True
 
 
@@ -78,8 +78,8 @@ class EndpointConfig:
     `model`: what the session measures, a folder or hub id, whose tokenizer is in the folder
     `tokenizer`. `served_model`: its name on the servers, None to find it by asking. `kind` None is
     found by asking as well. `key` is sent as a bearer token and never written anywhere, nor are the
-    values of `headers`. `ca_file`: certificates in place of the system's. `clients`: processes, None is by the
-    machine's cores. `context_needed`: the longest sequence that is needed, in tokens.
+    values of `headers`. `ca_file`: certificates in place of the system's. `clients`: processes,
+    None is by the machine's cores. `context_needed`: the longest sequence needed, in tokens.
     `vocabulary`: token ids are below it.
     """
 
