@@ -29,6 +29,7 @@ def leaks(run: SuiteRun, *written: Path) -> list[str]:
     assert files
     texts = {str(file): file.read_bytes() for file in files} | {"output": run.output.encode()}
     words = [word.encode() for word in (TOKEN, KEY, "planted&quot;ARG", 'planted\\"ARG', ARGUMENT)]
+    words += [HEADER.encode(), SCHEMED.encode()]
     return [name for name, text in texts.items() if any(word in text for word in words)]
 
 
@@ -51,6 +52,46 @@ def test_a_planted_secret_is_nowhere(tmp_path: Path, end: str) -> None:
     if end != "good":
         assert "no access with *** and *** and ***" in run.output
     assert leaks(run, tmp_path / "junit.xml", tmp_path / "allure") == []
+
+
+HEADER, SCHEMED = "planted-header-value-1", "plantedB64=="
+
+
+@pytest.mark.parametrize("end", ["good", "load_error", "crash", "refused"])
+@pytest.mark.parametrize("in_file", [False, True])
+def test_what_an_endpoint_is_sent_in_confidence_is_nowhere(
+    tmp_path: Path, end: str, in_file: bool
+) -> None:
+    words = f"401 for {KEY}, {HEADER} and {SCHEMED}"
+    file = tmp_path / "suite.toml"
+    headers = {"X-Team": HEADER, "Proxy-Authorization": f"Basic {SCHEMED}"}
+    table = "".join(f"{name} = '{value}'\n" for name, value in headers.items())
+    file.write_text(f"[endpoint-header]\n{table}" if in_file else "")
+    options = [f"--endpoint-header={name}={value}" for name, value in headers.items()]
+    run = run_suite(
+        tmp_path / "results",
+        *(*COMMAND, "-p", "meta_tests.asked_endpoint_plugin", "--endpoint=http://host:8000"),
+        *([f"--suite-config={file}"] if in_file else options),
+        f"--junitxml={tmp_path}/junit.xml",
+        f"--alluredir={tmp_path}/allure",
+        "--showlocals",
+        API_KEY=KEY,
+        STAND_IN=json.dumps({end: words} if end in ("load_error", "crash") else {}),
+        ASKED_ENDPOINT=words if end == "refused" else "",
+    )
+    written = [path for name in ("junit.xml", "allure") if (path := tmp_path / name).exists()]
+    if end == "refused":
+        assert run.exit_code == pytest.ExitCode.USAGE_ERROR, run.output
+        assert "ERROR: --endpoint http://host:8000: 401 for ***, *** and ***" in run.output
+        run.results_dir.mkdir()
+        written.append(file)
+        file.write_text("")
+    else:
+        assert run.exit_code == (0 if end == "good" else 1), run.output
+        settings = json.loads((run.folder / "config.json").read_text())["settings"]
+        assert settings["endpoint_headers"] == ["Proxy-Authorization", "X-Team"]
+        assert (settings["api_key"], settings["endpoints"]) == ("set", ["http://host:8000"])
+    assert leaks(run, *written) == []
 
 
 @pytest.mark.parametrize("workers", [(), ("-n", "2", "--dist", "loadgroup")])
