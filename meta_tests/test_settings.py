@@ -535,9 +535,7 @@ def test_the_options_of_each_kind_of_engine_are_those_that_are_documented() -> N
 
 @pytest.mark.parametrize("by", ["option", "variable"])
 @pytest.mark.parametrize("name", sorted(OF_VLLM))
-def test_an_option_of_vllm_is_refused_with_an_endpoint(
-    tmp_path: Path, name: str, by: str
-) -> None:
+def test_an_option_of_vllm_is_refused_with_an_endpoint(tmp_path: Path, name: str, by: str) -> None:
     environment = {"ENDPOINT": URL} if by == "variable" else {}
     options = {} if by == "variable" else {"endpoint": [URL]}
     text = CASES[name][0]
