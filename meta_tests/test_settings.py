@@ -523,14 +523,14 @@ def test_an_endpoint_takes_the_place_of_an_engine_in_this_process() -> None:
 
 
 def test_the_options_of_each_kind_of_engine_are_those_that_are_documented() -> None:
-    assert OF_VLLM == {
+    assert {
         *("precision", "tensor-parallel-size", "max-model-len", "gpu-memory-utilization"),
         "engine-arg",
-    }
-    assert OF_ENDPOINT == {
+    } == OF_VLLM
+    assert {
         *("endpoint-server", "endpoint-routing", "endpoint-ca", "endpoint-clients"),
         *("served-model-name", "endpoint-header"),
-    }
+    } == OF_ENDPOINT
 
 
 @pytest.mark.parametrize("by", ["option", "variable"])
