@@ -63,7 +63,7 @@ def test_an_endpoint_is_reached_as_the_settings_say() -> None:
     )
     assert endpoint_config(inputs_of(settings)) == EndpointConfig(
         targets=(parse_endpoint(URL), parse_endpoint("https://other")),
-        model="embedded",
+        model=str(embedded_model_dir()),
         tokenizer=embedded_model_dir(),
         vocabulary=49152,
         served_model="small",

@@ -36,7 +36,8 @@ def settings_of(results: Path, **options: Any) -> Settings:
 
 def config_of(settings: Settings) -> dict[str, Any]:
     """What a run of these settings leaves as its config.json."""
-    engine = {"name": "an engine", "version": "1", "stand_in": False, "settings": {}}
+    described = {"clients": settings.endpoint_clients}
+    engine = {"name": "an engine", "version": "1", "stand_in": False, "settings": described}
     speed = {name: getattr(SPEED, name) for name in SPEED.__slots__}
     return {"settings": settings.as_json(), "engine": engine, "speed": speed}
 
@@ -84,7 +85,8 @@ def test_what_is_known_after_loading_tells_endpoints_apart_too(
     tmp_path: Path, options: dict[str, Any]
 ) -> None:
     own = config_of(settings_of(tmp_path, endpoint=[ONE]))
-    assert EarlierRate(5.0, own).is_of(config_of(settings_of(tmp_path, endpoint=[ONE])))
+    same = settings_of(tmp_path, endpoint=[ONE], endpoint_clients="2")
+    assert EarlierRate(5.0, own).is_of(config_of(same))
     assert not EarlierRate(5.0, own).is_of(config_of(settings_of(tmp_path, **options)))
 
 

@@ -110,7 +110,7 @@ def endpoint_config(inputs: Inputs, log_file: Path | None = None) -> EndpointCon
     settings = inputs.settings
     return EndpointConfig(
         tuple(settings.endpoints),
-        settings.model,
+        inputs.model_path,
         inputs.tokenizer_folder,
         inputs.vocabulary,
         served_model=settings.served_model_name,

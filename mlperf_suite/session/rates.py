@@ -81,7 +81,9 @@ _OF_THE_SYSTEM = (
     *OF_ENDPOINTS,
 )
 """Settings that tell one system under test from another."""
-_NOT_OF_SPEED = ("load_s",)
+_NOT_OF_SPEED = ("load_s", "clients")
+"""Settings in an engine's description that are none of the system's: how many client processes an
+endpoint has is this side's business."""
 
 
 def _comparable(config: Mapping[str, Any]) -> object:
