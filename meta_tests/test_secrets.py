@@ -93,6 +93,21 @@ def test_what_an_endpoint_is_told_in_confidence_is_nowhere(
     assert (settings["api_key"], settings["endpoints"]) == ("set", ["http://host:8000"])
 
 
+def test_a_header_that_names_the_model_is_no_secret() -> None:
+    names = {"X-Model": "owner/name", "X-Served": "small-one", "X-Kind": "embedded"}
+    resolve_settings(
+        {
+            "endpoint": ["http://host"],
+            "model": "owner/name",
+            "served_model_name": "small-one",
+            "endpoint_header": [*(f"{n}={value}" for n, value in names.items()), "X-Key=embedded2"],
+        },
+        {},
+    )
+    words = "owner/name small-one embedded performance"
+    assert secrets.scrub(f"{words} embedded2") == f"{words} ***"
+
+
 def test_an_endpoint_that_refuses_its_key_is_a_usage_error_without_it(tmp_path: Path) -> None:
     run = run_suite(
         tmp_path / "results",
@@ -103,7 +118,7 @@ def test_an_endpoint_that_refuses_its_key_is_a_usage_error_without_it(tmp_path: 
     )
     assert run.exit_code == pytest.ExitCode.USAGE_ERROR, run.output
     assert "ERROR: --endpoint http://host:8000: 401 for ***, *** and ***" in run.output
-    assert not run.results_dir.exists()
+    assert not list(run.results_dir.iterdir())
 
 
 @pytest.mark.parametrize("workers", [(), ("-n", "2", "--dist", "loadgroup")])

@@ -496,8 +496,8 @@ class Settings:
         "NAME=VALUE, a header of every request, best kept in the file as a table; may be given "
         "again; a value is never written anywhere",
         _header,
-        "allowed is NAME=VALUE in ASCII without control characters, but for headers that the "
-        "client sets itself",
+        "allowed is NAME=VALUE in ASCII without control characters, and no header that the client "
+        "sets itself (as Host)",
         repeatable=True,
         engine="endpoint",
         secret=True,
@@ -620,6 +620,11 @@ class Settings:
         return content
 
 
+_NAMES_OF_MODELS = ("model", "served_model_name")
+_IN_EVERY_RESULT = {
+    *(*PROFILES, *CATEGORIES, *SCENARIOS, *BENCHMARKS, *MODEL_ALIASES, *MODEL_ALIASES.values()),
+    *("accuracy", "performance", "test06"),
+}
 _NOT_IN_JSON = ("logs", "plan", "endpoints")
 _FIELDS: dict[str, OptionSpec] = {
     one.name: one.metadata[_OPTION]
@@ -645,8 +650,9 @@ def resolve_settings(
     _remember_engine_args(options.get("engine_arg"))
     in_file = _read_config_file(config_file)
     _remember_engine_args(in_file.get("engine_arg"))
+    names = [place.get(name) for place in (options, in_file) for name in _NAMES_OF_MODELS]
     for given in (options.get("endpoint_header"), in_file.get("endpoint_header")):
-        _remember_headers(given)
+        _remember_headers(given, {str(name) for name in names if name})
     found = {spec: _found(spec, options, environment, in_file) for spec in OPTIONS}
     value = {name: _value(spec, found[spec]) for name, spec in _FIELDS.items()}
     targets = list(value["endpoints"] or [])
@@ -754,17 +760,19 @@ def _remember_engine_args(given: Any) -> None:
         remember_named({key: _engine_value(value)})
 
 
-def _remember_headers(given: Any) -> None:
+def _remember_headers(given: Any, models: set[str]) -> None:
     """Remember the values of headers, whole and without the name of a scheme before them.
 
-    Called before anything is checked, since an error message could quote them.
+    Called before anything is checked, since an error message could quote them. A value that is one
+    of these models, or a word of every result, is no secret: a gateway may route by it.
     """
     if isinstance(given, Mapping):
         given = [f"={value}" for value in given.values()]
     for text in [given] if isinstance(given, str) else given or []:
         value = str(text).partition("=")[2].strip()
-        remember(value)
-        remember(value.rpartition(" ")[2])
+        if value not in models | _IN_EVERY_RESULT:
+            remember(value)
+            remember(value.rpartition(" ")[2])
 
 
 def check_model_is_reachable(settings: Settings) -> None:
