@@ -448,9 +448,7 @@ class EndpointEngine:
                 self.steps_made += count - then
         if beat.tokens:
             self._steps.append((beat.at, beat.tokens))
-        self._client_account.connections += max(
-            0, beat.connections - self._client_account.connections
-        )
+        self._client_account.opened(client, beat.connections)
 
     def _look_for_silence(self) -> None:
         now, silence_s = time.monotonic(), self._config.silence_s
