@@ -210,8 +210,8 @@ _generated = msgspec.json.Decoder(_Generated)
 class Sglang:
     """SGLang's native `/generate`: token ids both ways.
 
-    Each event holds the whole answer so far, or the tokens since the last one (its server's
-    --stream-output / incremental setting); `meta_info.completion_tokens` is the count to believe.
+    Each event holds the whole answer so far, with fewer tokens than before at times, or the tokens
+    since the last one, as its server is set; `meta_info.completion_tokens` is the count to believe.
     """
 
     path = "/generate"
@@ -248,16 +248,17 @@ class Sglang:
         count = meta.completion_tokens
         if count is None:
             raise AnswerError("sent an event without meta_info.completion_tokens")
-        whole = found.output_ids if len(found.output_ids) >= count else None
-        if whole is None:
-            whole = answer.token_ids[: count - len(found.output_ids)] + found.output_ids
-        if len(whole) < count:
-            raise AnswerError(f"sent {len(whole)} tokens where it counts {count}")
-        answer.token_ids = whole[:count]
+        new = count - (answer.completion_tokens or 0)
+        if len(found.output_ids) >= count:
+            answer.token_ids = found.output_ids[:count]
+        elif len(found.output_ids) == new:
+            answer.token_ids = answer.token_ids + found.output_ids
         answer.prompt_tokens, answer.completion_tokens = meta.prompt_tokens, count
         answer.cached_tokens = meta.cached_tokens
         reason = meta.finish_reason
         answer.finish_reason = reason.type if isinstance(reason, _FinishReason) else reason
+        if answer.finish_reason is not None and len(answer.token_ids) != count:
+            raise AnswerError(f"sent {len(answer.token_ids)} tokens where it counts {count}")
 
 
 STRICT_TEXT = "text, OpenAI's fields alone"

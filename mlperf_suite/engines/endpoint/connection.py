@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable
-from typing import Protocol
+from typing import Protocol, cast
 
 import httptools
 
@@ -71,7 +71,7 @@ class Connection(asyncio.Protocol):
         self._streams = False
         self._buffer = bytearray()
         self._heard = False
-        self._whole = False
+        self._whole = self._keeps = False
         self._transport.write(data)
 
     def close(self) -> None:
@@ -94,8 +94,8 @@ class Connection(asyncio.Protocol):
     # asyncio's callbacks
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        self._transport = transport
+        # uvloop's transports are none of asyncio's classes.
+        self._transport = cast(asyncio.Transport, transport)
 
     def data_received(self, data: bytes) -> None:
         if self._exchange is None:
@@ -104,6 +104,12 @@ class Connection(asyncio.Protocol):
             return
         self._heard = True
         self._arrived = time.monotonic()
+        if not self._status:
+            # The parser tells of a header only once it is whole.
+            self._head_size += len(data)
+            if self._head_size > MOST_HEAD:
+                self._fail(f"sent a head of more than {MOST_HEAD:,} bytes")
+                return
         try:
             self._parser.feed_data(data)
         except httptools.HttpParserUpgrade:
@@ -136,19 +142,12 @@ class Connection(asyncio.Protocol):
 
     # httptools' callbacks; an exception in one ends the parsing
 
-    def on_status(self, status: bytes) -> None:
-        self._count(len(status))
-
-    def on_header(self, name: bytes, value: bytes) -> None:
-        self._count(len(name) + len(value))
-        self._headers[name.lower()] = value
-
-    def _count(self, size: int) -> None:
+    def on_message_begin(self) -> None:
         if self._whole:
             raise _TooMuchError("sent more than one answer")
-        self._head_size += size
-        if self._head_size > MOST_HEAD:
-            raise _TooMuchError(f"sent a head of more than {MOST_HEAD:,} bytes")
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        self._headers[name.lower()] = value
 
     def on_headers_complete(self) -> None:
         self._status = self._parser.get_status_code()
@@ -188,13 +187,13 @@ class Connection(asyncio.Protocol):
     def on_message_complete(self) -> None:
         if self._status >= _OK:
             self._whole = True
+            self._keeps = self._parser.should_keep_alive()
 
     def _finish(self) -> None:
         exchange, self._exchange = self._exchange, None
-        keep = not self._closed and self._parser.should_keep_alive()
         if exchange is not None:
             self._tell(exchange)
-        if not keep or self._closed:
+        if not self._keeps or self._closed:
             self._close()
             return
         self.used = True

@@ -7,20 +7,15 @@ clients talk HTTP, one event loop each. Whatever dies, each request is answered 
 from __future__ import annotations
 
 import contextlib
-import functools
 import itertools
 import queue
 import selectors
-import socket
-import subprocess
-import sys
 import threading
 import time
 from array import array
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 import psutil
 
@@ -33,13 +28,13 @@ from mlperf_suite.engines.endpoint.accounts import (
 from mlperf_suite.engines.endpoint.adapters import ADAPTERS, STRICT_TEXT
 from mlperf_suite.engines.endpoint.config import EndpointConfig
 from mlperf_suite.engines.endpoint.detect import ServerFacts, cache_hits, find_out
+from mlperf_suite.engines.endpoint.link import Link
 from mlperf_suite.engines.endpoint.messages import (
     Beat,
     Done,
     Drop,
     Failed,
     First,
-    Frames,
     FromClient,
     Hello,
     Place,
@@ -47,10 +42,9 @@ from mlperf_suite.engines.endpoint.messages import (
     Reply,
     Sampling,
     Submit,
-    frame,
     from_client,
 )
-from mlperf_suite.engines.endpoint.scoring import score_bodies, score_of
+from mlperf_suite.engines.endpoint.scoring import OnReply, score_all
 from mlperf_suite.engines.protocol import (
     EngineDescription,
     EngineTrace,
@@ -61,9 +55,10 @@ from mlperf_suite.engines.protocol import (
 from mlperf_suite.engines.scoring import Score, ScoreRequest
 from mlperf_suite.errors import EngineDiedError, EngineError, UsageError
 
-AT_ONCE = 2048
+AT_ONCE, TEXT_AT_ONCE = 2048, 256
 """Requests that one endpoint is given at once: more than a server batches, so that it never waits
-for the client, and bounded, as its connections are."""
+for the client, and bounded, as its connections are. Servers that know no token ids are made for
+fewer: most run under the usual limit of 1,024 open files."""
 RETRIES = 3
 """In an accuracy run, whose figure does not depend on when an answer comes."""
 _TICK_S = 0.5
@@ -71,11 +66,7 @@ _UNTOLD_CONTEXT = 131_072
 """Tokens that a server is taken to hold where neither it nor the benchmark says."""
 _CORES_PER_CLIENT = 4
 _MOST_CLIENTS = 8
-_SCORED_AT_ONCE = 128
 _TRIAL_TOKENS, _TRIAL_S = 2, 60.0
-
-
-_OnReply = Callable[[bytes | EngineError], None]
 
 
 @dataclass(slots=True)
@@ -91,56 +82,6 @@ class _Waiting:
     client: int = -1
 
 
-class _Link:
-    """One client process and the socket to it."""
-
-    def __init__(self, hello: Hello, log_file: Path | None) -> None:
-        ours, theirs = socket.socketpair()
-        with contextlib.ExitStack() as stack:
-            stack.enter_context(theirs)
-            log = (
-                subprocess.DEVNULL if log_file is None else stack.enter_context(log_file.open("ab"))
-            )
-            self.process = subprocess.Popen(
-                [
-                    sys.executable,
-                    "-m",
-                    "mlperf_suite.engines.endpoint.client",
-                    str(theirs.fileno()),
-                ],
-                pass_fds=[theirs.fileno()],
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-            )
-        self.socket = ours
-        self.frames = Frames()
-        self._sending = threading.Lock()
-        self.send(hello)
-
-    def send(self, message: object) -> None:
-        """Raises OSError where the process is gone."""
-        with self._sending:
-            self.socket.sendall(frame(message))
-
-    def cpu_s(self) -> float:
-        """The processor time that it used so far."""
-        with contextlib.suppress(psutil.Error):
-            times = psutil.Process(self.process.pid).cpu_times()
-            return float(times.user + times.system)
-        return 0.0
-
-    def close(self) -> None:
-        """The process ends when its socket does."""
-        with contextlib.suppress(OSError):
-            self.socket.shutdown(socket.SHUT_RDWR)
-        try:
-            self.process.wait(5)
-        except subprocess.TimeoutExpired:
-            self.process.kill()
-            self.process.wait()
-
-
 class EndpointEngine:
     """Servers behind URLs. Make it with `EndpointEngine.load`."""
 
@@ -150,11 +91,12 @@ class EndpointEngine:
         self._servers = servers
         self._form = form
         self._adapter = ADAPTERS[form]
+        self._at_once = AT_ONCE if self._adapter.token_ids else TEXT_AT_ONCE
         self._lock = threading.Lock()
         self._numbers = itertools.count()
         self._turns = itertools.count()
         self._waiting: dict[int, _Waiting] = {}
-        self._posted: dict[int, tuple[int, _OnReply]] = {}
+        self._posted: dict[int, tuple[int, OnReply]] = {}
         """By number, the endpoint that was asked and who hears of the reply."""
         self._held: deque[_Waiting] = deque()
         self._in_flight = [0] * len(servers)
@@ -218,7 +160,7 @@ class EndpointEngine:
         assert first_error is not None
         raise first_error
 
-    def _start_clients(self) -> list[_Link]:
+    def _start_clients(self) -> list[Link]:
         config = self._config
         cores = len(psutil.Process().cpu_affinity() or [0])
         count = config.clients or max(1, min(_MOST_CLIENTS, cores // _CORES_PER_CLIENT))
@@ -236,12 +178,12 @@ class EndpointEngine:
             str(config.tokenizer) if config.tokenizer else None,
             config.vocabulary,
             min(lengths, default=None),
-            -(-AT_ONCE // count),
+            -(-self._at_once // count),
         )
-        links: list[_Link] = []
+        links: list[Link] = []
         try:
             for _ in range(count):
-                links.append(_Link(hello, config.log_file))
+                links.append(Link(hello, config.log_file))
         except OSError as error:
             for link in links:
                 link.close()
@@ -307,7 +249,7 @@ class EndpointEngine:
                 "tokens": "ids" if self._adapter.token_ids else "text",
                 "routing": config.routing,
                 "clients": len(self._links),
-                "requests_at_once": AT_ONCE,
+                "requests_at_once": self._at_once,
                 "extra_headers": sorted(config.headers),
                 "key": "set" if config.key else "not set",
             },
@@ -380,7 +322,7 @@ class EndpointEngine:
 
     def _choose(self) -> int | None:
         """The endpoint for the next request; None where none has room."""
-        with_room = [p for p, count in enumerate(self._in_flight) if count < AT_ONCE]
+        with_room = [p for p, count in enumerate(self._in_flight) if count < self._at_once]
         if not with_room:
             return None
         turn = next(self._turns)
@@ -508,9 +450,7 @@ class EndpointEngine:
                 self.steps_made += count - then
         if beat.tokens:
             self._steps.append((beat.at, beat.tokens))
-        self._client_account.connections += max(
-            0, beat.connections - self._client_account.connections
-        )
+        self._client_account.opened(client, beat.connections)
 
     def _look_for_silence(self) -> None:
         now, silence_s = time.monotonic(), self._config.silence_s
@@ -610,53 +550,9 @@ class EndpointEngine:
                 f"{self._servers[0].name}: it gives no log-probabilities of chosen tokens that "
                 "the suite can ask for, which MMLU needs"
             )
-        answered: queue.SimpleQueue[tuple[int, Score | EngineError]] = queue.SimpleQueue()
-        waiting = 0
-        for request in requests:
-            while waiting >= _SCORED_AT_ONCE or not answered.empty():
-                yield _scored(answered.get())
-                waiting -= 1
-            self._ask_scores(request, answered.put)
-            waiting += 1
-        for _ in range(waiting):
-            yield _scored(answered.get())
+        return score_all(requests, self._post, self._servers[0].model)
 
-    def _ask_scores(
-        self, request: ScoreRequest, tell: Callable[[tuple[int, Score | EngineError]], None]
-    ) -> None:
-        """One request for all continuations of one token each, else one for each of them."""
-        started = time.monotonic()
-        bodies = score_bodies(request, self._servers[0].model)
-        replies: list[bytes | None] = [None] * len(bodies)
-        told = threading.Event()
-
-        def hear(index: int, reply: bytes | EngineError) -> None:
-            if told.is_set():
-                return
-            if isinstance(reply, EngineError):
-                told.set()
-                tell((request.tag, reply))
-                return
-            replies[index] = reply
-            whole = [one for one in replies if one is not None]
-            if len(whole) < len(replies):
-                return
-            told.set()
-            try:
-                found: Score | EngineError = score_of(
-                    request, whole, (time.monotonic() - started) * 1000
-                )
-            except (ValueError, KeyError, TypeError, IndexError, AttributeError) as error:
-                found = EngineError(
-                    f"{self._config.targets[0].url} gave no log-probabilities that can be read "
-                    f"({type(error).__name__}: {error})"
-                )
-            tell((request.tag, found))
-
-        for index, body in enumerate(bodies):
-            self._post(body, functools.partial(hear, index))
-
-    def _post(self, body: bytes, answered: _OnReply) -> None:
+    def _post(self, body: bytes, answered: OnReply) -> None:
         number = next(self._numbers)
         place = number % len(self._servers)
         if self._gone is not None:
@@ -675,10 +571,3 @@ class EndpointEngine:
 def _expected(one: _Waiting) -> int:
     """The tokens that a request means for an endpoint: its prompt's and its answer's, at most."""
     return len(one.request.prompt_token_ids) + one.sampling.max_tokens
-
-
-def _scored(found: tuple[int, Score | EngineError]) -> tuple[int, Score]:
-    tag, score = found
-    if isinstance(score, EngineError):
-        raise score
-    return tag, score

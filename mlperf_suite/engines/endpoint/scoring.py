@@ -6,16 +6,90 @@ Longer ones take the log-probabilities of a prompt that ends with them.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import functools
+import queue
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import msgspec
 
 from mlperf_suite.engines.scoring import Likelihood, Score, ScoreRequest
+from mlperf_suite.errors import EngineError
 
 _TOP_K = 20
 """The most likely tokens that a server reports by default, where it cannot report chosen ones."""
 _TOKEN = "token_id:"  # noqa: S105 - how vLLM writes a token's id
+
+
+OnReply = Callable[[bytes | EngineError], None]
+_AT_ONCE = 128
+"""Requests to score that the servers hold: enough to fill every step."""
+
+
+def score_all(
+    requests: Iterable[ScoreRequest], post: Callable[[bytes, OnReply], None], model: str
+) -> Iterator[tuple[int, Score]]:
+    """Yield each request's tag and score, as they come; see `ScoringEngine`.
+
+    `post` sends a request's JSON and has its reply told once, from any thread. Raises EngineError.
+    """
+    answered: queue.SimpleQueue[tuple[int, Score | EngineError]] = queue.SimpleQueue()
+    waiting = 0
+    for request in requests:
+        while waiting >= _AT_ONCE or not answered.empty():
+            yield _scored(answered.get())
+            waiting -= 1
+        asked = _Asked(request, answered.put)
+        for index, body in enumerate(score_bodies(request, model)):
+            post(body, functools.partial(asked.hear, index))
+        waiting += 1
+    for _ in range(waiting):
+        yield _scored(answered.get())
+
+
+def _scored(found: tuple[int, Score | EngineError]) -> tuple[int, Score]:
+    tag, score = found
+    if isinstance(score, EngineError):
+        raise score
+    return tag, score
+
+
+class _Asked:
+    """One request to score and the replies to it so far."""
+
+    def __init__(
+        self, request: ScoreRequest, tell: Callable[[tuple[int, Score | EngineError]], None]
+    ) -> None:
+        self._request = request
+        self._tell = tell
+        self._started = time.monotonic()
+        self._replies: dict[int, bytes] = {}
+        self._wanted = 1 if _one_token_each(request) else len(request.continuations)
+        self._told = False
+        self._lock = threading.Lock()
+
+    def hear(self, index: int, reply: bytes | EngineError) -> None:
+        with self._lock:
+            if self._told:
+                return
+            if not isinstance(reply, EngineError):
+                self._replies[index] = reply
+                if len(self._replies) < self._wanted:
+                    return
+            self._told = True
+        self._tell((self._request.tag, reply if isinstance(reply, EngineError) else self._score()))
+
+    def _score(self) -> Score | EngineError:
+        whole = [self._replies[index] for index in range(self._wanted)]
+        try:
+            return score_of(self._request, whole, (time.monotonic() - self._started) * 1000)
+        except (ValueError, KeyError, TypeError, IndexError, AttributeError) as error:
+            return EngineError(
+                "the server gave no log-probabilities that can be read "
+                f"({type(error).__name__}: {error})"
+            )
 
 
 def _one_token_each(request: ScoreRequest) -> bool:
