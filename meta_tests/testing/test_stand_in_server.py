@@ -325,7 +325,7 @@ def test_what_is_sent_cannot_be_read(fault: Any, stream: bool) -> None:
     with stand_in_server(StandIn(fault=fault)) as server:
         data = ask(server, COMPLETIONS, {**STREAMED, "stream": stream})[1]
     # Of UnicodeDecodeError and JSONDecodeError alike.
-    with pytest.raises(ValueError):  # noqa: PT011
+    with pytest.raises(ValueError):
         events(data) if stream else json.loads(data)
 
 

@@ -193,8 +193,8 @@ class _Connection(asyncio.Protocol):
         self._full = False
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        pass
-        self._transport = transport
+        # uvloop's transports are none of asyncio's classes.
+        self._transport = cast(asyncio.Transport, transport)
         seen = self._server.seen
         seen.connections += 1
         seen.open += 1
