@@ -36,16 +36,16 @@ _HELD_SHARE = 0.97
 _RATES = (2_000, 3_000, 4_000, 5_000, 6_000, 8_000, 10_000, 12_000, 15_000, 20_000)
 
 
-def server_plan(rate: float, duration_ms: int, latency_percent: int = 99) -> LoadPlan:
-    """Server at a rate in queries/s, for so long, and until this percentile can be decided."""
+def server_plan(rate: float, duration_ms: int, samples: int = SAMPLES) -> LoadPlan:
+    """Server at a rate in queries/s, for so long, each sample once at least."""
     return plan_run(
         LLAMA3_1_8B,
         LLAMA3_1_8B.scenario("Server"),
         "performance",
         ROUNDS[DEFAULT_ROUND],
-        SAMPLES,
+        samples,
         target_qps=rate,
-        shortened=Shortened(duration_ms, 1, latency_percent=latency_percent),
+        shortened=Shortened(duration_ms, 1, latency_percent=99),
     )
 
 
@@ -54,11 +54,11 @@ def served(
     rate: float,
     duration_ms: int,
     prompt: Sequence[int] = (1, 2, 3),
-    latency_percent: int = 99,
+    samples: int = SAMPLES,
 ) -> DetailLog:
     """The log of a Server run on an engine, each query with this prompt. Raises RunError."""
-    plan = server_plan(rate, duration_ms, latency_percent)
-    prompts = [prompt] * SAMPLES
+    plan = server_plan(rate, duration_ms, samples)
+    prompts = [prompt] * samples
     with tempfile.TemporaryDirectory() as folder:
         run = runner.run_loadgen(plan, engine, prompts, Generation(), Path(folder))
     return run.logs.detail

@@ -49,7 +49,7 @@ LOST = {
     "error-in-stream": "answered with an error: EngineCore died",
     "no-json": "sent what is no JSON",
     "no-utf8": "sent (JSON that is no answer|what is no JSON)",
-    "endless-line": "sent a line of more than 1,000,000 bytes",
+    "endless-line": "sent a (line|head) of more than [0-9,]+ bytes",
     "id-beyond": "sent the token id 32000, beyond the vocabulary of 32,000",
     "id-negative": "sent the token id -1, beyond the vocabulary of 32,000",
     "id-huge": "sent (the token id [0-9]+, beyond the vocabulary|JSON that is no answer)",
