@@ -205,7 +205,7 @@ _AnswerScores = dict[str, dict[object, float]]
 
 def _paired_errors(baseline: Path, current: Path) -> dict[str, float]:
     """By metric, the standard error of the mean difference of the scores of the same answers."""
-    (then_data, then), (now_data, now) = (_answers(folder) for folder in (baseline, current))
+    (then_data, then), (now_data, now) = (answer_scores(one) for one in (baseline, current))
     errors = {}
     for name, old in then.items():
         new = now.get(name, {})
@@ -215,8 +215,11 @@ def _paired_errors(baseline: Path, current: Path) -> dict[str, float]:
     return errors
 
 
-def _answers(folder: Path) -> tuple[object, _AnswerScores]:
-    """A fingerprint of the data, and the answers' scores."""
+def answer_scores(folder: Path) -> tuple[object, _AnswerScores]:
+    """A fingerprint of the data and, by metric in small letters, each answer's score in percent.
+
+    An answer's key is its place in the data's order, in MMLU its subject and question.
+    """
     found: _AnswerScores = {}
     fingerprint: object = None
     for file in sorted((folder / "Accuracy").glob(f"*{_ANSWER_SCORES}")):
