@@ -106,6 +106,7 @@ def test_what_the_server_costs_is_told_beside_the_run_in_the_process(
     assert "Of it the client's own, at p99: 0.20 ms out and 0.30 ms back." in said
     assert "4 of 4 answers are identical." in said
     assert "- engine: " in said
+    assert said.count("- place: ") == 1
     assert "- hardware: that of the servers of remote is not known" in said
     cells = _Cells(page).rows
     for name, values in rows.items():

@@ -231,6 +231,15 @@ def test_what_only_a_person_knows_is_listed_and_not_invented(tmp_path, submit):
     assert set(failed(tmp_path / "tree").popitem()[1]) == {"system_description", "system_fields"}
 
 
+def test_the_clients_machine_is_not_described_as_the_system(tmp_path, submit):
+    run = write_result(tmp_path / "results", LLAMA3_1_8B_EDGE, LLAMA3_1_8B_EDGE.scenarios[0])
+    content = json.loads((run / "summary.json").read_text())
+    told = {"run": {"remote": {"performance": written(remote_run())}}}
+    (run / "summary.json").write_text(json.dumps(content | told))
+    status, said = submit([run], "--system", "auto", division="open")
+    assert status == 2 and "--system auto: the runs are of servers elsewhere" in said
+
+
 def test_of_a_local_folder_of_weights_a_person_must_speak(tmp_path, submit):
     def local(config: dict[str, Any]) -> None:
         config["settings"]["model"] = "/models/llama"
