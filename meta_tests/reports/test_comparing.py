@@ -181,6 +181,8 @@ def test_a_client_bound_run_has_figures_and_is_compared_with_nothing(
     row = rows_of(said)["other"]
     assert row[0] == "complete, client-bound: not a result"
     assert row[1] == "2,000.00"
+    assert "Side by side:" in said and "other is client-bound: not a result." in said
+    assert "cost" not in said
 
 
 def test_the_page_is_said_where_it_cannot_be_written(

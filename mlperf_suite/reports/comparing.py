@@ -155,14 +155,13 @@ def _urls(run: BaselineRun) -> str:
 
 
 def _beside(first: BaselineRun, run: BaselineRun) -> Beside:
-    """Two runs; where one of them is of an engine in the suite's process, that one first."""
-    notes, title = [], "Side by side"
-    if bool(_urls(first)) != bool(_urls(run)):
-        one, other = (first, run) if _urls(run) else (run, first)
+    """Two runs; where one alone is of an engine in the suite's process, that one first."""
+    one, other = (run, first) if _urls(first) and not _urls(run) else (first, run)
+    notes = [f"{_name(r)} is {CLIENT_BOUND}." for r in (one, other) if r.summary.client_bound]
+    title = "Side by side"
+    if _urls(other) and not _urls(one) and not notes and not _other_samples(one, other):
         title = "What the network and the server's front end cost"
         notes = [_COST_NOTE, *_client_note(other)]
-    else:
-        one, other = first, run
     kept = None
     same_data = one.summary.meta.dataset == other.summary.meta.dataset
     if one.folder and other.folder and same_data:
