@@ -21,6 +21,8 @@ from mlperf_suite.results.peak import BY_CLIENT
 from mlperf_suite.results.run_folder import write_json
 from mlperf_suite.results.schema import (
     CLIENT_BOUND,
+    Config,
+    EngineFacts,
     Meta,
     PeakFigures,
     PerformanceFigures,
@@ -68,6 +70,14 @@ def test_a_run_in_this_process_has_no_endpoints() -> None:
     summary = summary_of()
     for text in (report_html(summary), report_markdown(summary)):
         assert "Endpoints" not in text and "The client" not in text and "The system" in text
+
+
+def test_a_run_that_died_on_a_server_does_not_call_the_clients_machine_the_system() -> None:
+    config = Config(engine=EngineFacts("vLLM server", settings={"endpoints": ["http://one:8000"]}))
+    for text in (report_html(summary_of(), config), report_markdown(summary_of(), config)):
+        assert REMOTE_NOTE in text.replace("&#39;", "'")
+        assert "The client's machine" in text.replace("&#39;", "'")
+        assert "The system" not in text and "TTFT p50" not in text
 
 
 def test_the_terminal_tells_the_performance_runs_servers_and_client() -> None:

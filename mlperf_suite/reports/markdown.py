@@ -106,11 +106,13 @@ def _accuracy(view: View) -> list[str]:
 
 
 def _endpoints(view: View) -> list[str]:
-    if not view.endpoints and not view.clients:
+    if not view.remote:
         return []
-    lines = ["", "## Endpoints", "", REMOTE_NOTE, ""]
-    lines += _table(ENDPOINT_HEADER, view.endpoints, right=True)
-    return [*lines, "", "### The client", "", *_table(CLIENT_HEADER, view.clients, right=True)]
+    lines = ["", "## Endpoints", "", REMOTE_NOTE]
+    if view.endpoints:
+        lines += ["", *_table(ENDPOINT_HEADER, view.endpoints, right=True)]
+    rows = _table(CLIENT_HEADER, view.clients, right=True)
+    return [*lines, *_titled("The client", rows, view.clients)]
 
 
 def _rules(view: View) -> list[str]:

@@ -53,8 +53,8 @@ class View:
     """The parts of a report. `standing`: ok, bad or open, for colour; the words say it too.
 
     `accuracy`: each score's name, value, unit, and what is required of it. `plan`: each step, its
-    estimate, and the time it took. `endpoints` and `clients`: rows under ENDPOINT_HEADER and
-    CLIENT_HEADER, none of a run in this process.
+    estimate, and the time it took. `remote`: the engine is a server elsewhere; `endpoints` and
+    `clients`: rows under ENDPOINT_HEADER and CLIENT_HEADER, of the runs that were made on it.
     """
 
     title: str
@@ -71,6 +71,7 @@ class View:
     accuracy: list[tuple[str, str, str, str]] = field(default_factory=list)
     accuracy_note: str = ""
     regression: Regression | None = None
+    remote: bool = False
     endpoints: list[tuple[str, ...]] = field(default_factory=list)
     clients: list[tuple[str, ...]] = field(default_factory=list)
     run: list[Row] = field(default_factory=list)
@@ -84,7 +85,7 @@ class View:
     @property
     def system_head(self) -> str:
         """What the hardware in the report is."""
-        return "The client's machine" if self.endpoints or self.clients else "The system"
+        return "The client's machine" if self.remote else "The system"
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,6 +132,7 @@ def view_of(summary: Summary, config: Config | None = None) -> View:
         accuracy=table,
         accuracy_note=note,
         regression=_regression(summary.regression),
+        remote=_is_remote(summary.run, config),
         endpoints=_endpoints(summary.run),
         clients=_clients(summary.run.remote),
         run=[*_run(meta, config or Config()), *_warm_ups(summary.run.warm_up)],
@@ -390,6 +392,12 @@ def _lost(found: RegressionFigures | None) -> list[str]:
         for one in (found.metrics if found else ())
         if one.outcome == "regressed"
     ]
+
+
+def _is_remote(run: Run, config: Config | None) -> bool:
+    """A run that died has no figures of its servers, and its engine said where they are."""
+    engine = config.engine if config else None
+    return bool(run.remote) or (engine is not None and "endpoints" in engine.settings)
 
 
 def _endpoints(run: Run) -> list[tuple[str, ...]]:
