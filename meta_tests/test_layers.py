@@ -12,7 +12,17 @@ from meta_tests.conftest import ROOT
 
 PACKAGE = ROOT / "mlperf_suite"
 ORDER = (
-    *("secrets", "errors", "assets", "hardware", "datasets", "scorers", "benchmarks", "engines"),
+    *(
+        "secrets",
+        "errors",
+        "testing",
+        "assets",
+        "hardware",
+        "datasets",
+        "scorers",
+        "benchmarks",
+        "engines",
+    ),
     *("loadgen", "compliance", "settings", "results", "judging", "reports", "mmlu"),
     *("submission", "session", "plugin", "__main__"),
 )

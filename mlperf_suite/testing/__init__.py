@@ -1,0 +1,1 @@
+"""What the suite is measured and tested with; no result comes of it."""
