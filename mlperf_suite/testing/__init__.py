@@ -1,0 +1,1 @@
+"""Servers for trying the suite: real ones of the embedded model, and one of known delays."""
