@@ -225,6 +225,9 @@ def llama_cpp_server(
     command = [str(LLAMA_CPP_PYTHON), "-m", "llama_cpp.server", "--model", str(embedded_gguf())]
     command += ["--host", "127.0.0.1", "--port", str(port), "--model_alias", name]
     command += ["--n_ctx", str(context), "--n_threads", threads, "--n_threads_batch", threads]
+    # Its own defaults: a new request cuts off the one under way, and the logits of every token of a
+    # prompt are computed.
+    command += ["--interrupt_requests", "false", "--logits_all", "false"]
     with local_server(
         "llama.cpp's server",
         [*command, *arguments],
