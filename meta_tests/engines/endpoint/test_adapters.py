@@ -1,0 +1,133 @@
+"""What each kind of server is asked, and what is made of its answers."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mlperf_suite.engines.endpoint.adapters import (
+    ADAPTERS,
+    STRICT_TEXT,
+    Adapter,
+    Answer,
+    AnswerError,
+    words_of,
+)
+from mlperf_suite.engines.endpoint.messages import Sampling
+
+GREEDY = Sampling(128, 1, 0.0, 1.0, 1, 42, wants_first=True, retries=0)
+token_lists = st.lists(st.integers(0, 31_999), min_size=1, max_size=30)
+
+
+def body(kind: str, sampling: Sampling = GREEDY) -> dict[str, Any]:
+    return json.loads(json.dumps(ADAPTERS[kind].body([1, 2, 3], sampling, "served", "salt")))
+
+
+def read(adapter: Adapter, *events: object) -> Answer:
+    answer = Answer()
+    for event in events:
+        adapter.read(event if isinstance(event, bytes) else json.dumps(event).encode(), answer)
+    return answer
+
+
+def test_every_sampling_value_is_sent_so_that_no_server_fills_one_in() -> None:
+    asked = body("vllm")
+    values = ("max_tokens", "min_tokens", "temperature", "top_p", "top_k", "seed")
+    assert [asked[name] for name in values] == [128, 1, 0.0, 1.0, 1, 42]
+    neutral = ("min_p", "repetition_penalty", "frequency_penalty", "presence_penalty")
+    assert [asked[name] for name in neutral] == [0.0, 1.0, 0.0, 0.0]
+    assert asked["cache_salt"] == "salt" and asked["return_token_ids"] is True
+    assert body("tensorrt-llm")["detokenize"] is False
+    of_sglang = body("sglang")["sampling_params"]
+    assert of_sglang["max_new_tokens"] == 128 and of_sglang["sampling_seed"] == 42
+
+
+def test_a_strict_server_is_sent_openais_own_fields_alone() -> None:
+    allowed = {"model", "prompt", "max_tokens", "temperature", "top_p", "seed", "n", "stream"}
+    allowed |= {"frequency_penalty", "presence_penalty", "stream_options"}
+    assert set(body(STRICT_TEXT)) == allowed
+
+
+def test_answers_that_nobody_waits_for_come_in_few_pieces() -> None:
+    assert "stream_interval" not in body("vllm")
+    assert body("vllm", Sampling(128, 1, 0.0, 1.0, 1, 42, False, 0))["stream_interval"] > 1
+
+
+def completion(token_ids: list[int], finish: str | None = None) -> dict[str, Any]:
+    return {"choices": [{"text": "", "token_ids": token_ids, "finish_reason": finish}]}
+
+
+@given(token_lists, st.data())
+def test_the_pieces_of_a_completion_are_put_together(
+    tokens: list[int], data: st.DataObject
+) -> None:
+    cut = data.draw(st.integers(0, len(tokens)))
+    usage = {"prompt_tokens": 9, "completion_tokens": len(tokens)}
+    answer = read(
+        ADAPTERS["vllm"],
+        completion(tokens[:cut]),
+        completion(tokens[cut:], "length"),
+        {"choices": [], "usage": usage, "model": "served"},
+    )
+    assert (answer.token_ids, answer.finish_reason) == (tokens, "length")
+    assert (answer.prompt_tokens, answer.completion_tokens) == (9, len(tokens))
+    assert (answer.cached_tokens, answer.model) == (None, "served")
+
+
+def generated(ids: list[int], count: int, finish: str | None = None) -> dict[str, Any]:
+    reason = None if finish is None else {"type": finish, "length": count}
+    return {"output_ids": ids, "meta_info": {"completion_tokens": count, "finish_reason": reason}}
+
+
+@given(token_lists, st.data())
+def test_sglangs_tokens_are_found_however_it_streams(
+    tokens: list[int], data: st.DataObject
+) -> None:
+    ends = sorted(data.draw(st.sets(st.integers(1, len(tokens)))) | {len(tokens)})
+    starts = [0, *ends[:-1]]
+    finish = [None] * (len(ends) - 1) + ["stop"]
+    cumulative = [generated(tokens[:end], end, why) for end, why in zip(ends, finish, strict=True)]
+    deltas = [
+        generated(tokens[start:end], end, why)
+        for start, end, why in zip(starts, ends, finish, strict=True)
+    ]
+    shrinking = [
+        generated(tokens[: end - (why is None and end > 1)], end, why)
+        for end, why in zip(ends, finish, strict=True)
+    ]
+    for events in (cumulative, deltas, shrinking):
+        answer = read(ADAPTERS["sglang"], *events)
+        assert (answer.token_ids, answer.finish_reason) == (tokens, "stop")
+
+
+def test_sglangs_count_is_believed_and_not_its_list() -> None:
+    with pytest.raises(AnswerError, match="sent 2 tokens where it counts 4"):
+        read(ADAPTERS["sglang"], generated([1, 2], 2), generated([1], 4, "stop"))
+
+
+@pytest.mark.parametrize(
+    ("event", "words"),
+    [
+        (b"{", "no JSON"),
+        (b'{"choices": [{"text": "\xff\xfe"}]}', "no JSON"),
+        ({"choices": [{"token_ids": [1.5]}]}, "no answer"),
+        ({"choices": "none"}, "no answer"),
+        ({"error": {"message": "the\nengine died"}}, "the engine died"),
+        ({"error": "Unauthorized"}, "Unauthorized"),
+    ],
+)
+def test_what_is_no_answer_is_said_in_a_line(event: object, words: str) -> None:
+    with pytest.raises(AnswerError, match=words) as raised:
+        read(ADAPTERS["vllm"], event)
+    assert "\n" not in str(raised.value)
+
+
+@given(st.one_of(st.binary(), st.text(), st.dictionaries(st.text(), st.text())))
+def test_a_servers_words_are_one_short_printable_line(said: object) -> None:
+    line = words_of(said)
+    assert len(line) <= 100
+    assert line.isprintable()

@@ -1,0 +1,292 @@
+"""What each kind of server takes and gives: a few lines for each.
+
+Sources: vllm/entrypoints/openai/completion/protocol.py of vLLM 0.22 to 0.32;
+sglang/srt/managers/io_struct.py and its native API's page; tensorrt_llm/serve/openai_protocol.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+import msgspec
+
+from mlperf_suite.engines.endpoint.messages import Sampling
+
+_SPARSE_PIECES = 64
+"""Tokens between two pieces of an answer that nobody waits for; vLLM takes it from 0.32 on."""
+
+
+class AnswerError(Exception):
+    """What came is no answer; its message says why, in a few words."""
+
+
+class Answer:
+    """An answer as far as it came. `token_ids` where the server gives them, else `text`."""
+
+    __slots__ = (
+        "cached_tokens",
+        "completion_tokens",
+        "finish_reason",
+        "model",
+        "prompt_tokens",
+        "text",
+        "token_ids",
+    )
+
+    def __init__(self) -> None:
+        self.token_ids: list[int] = []
+        self.text: list[str] = []
+        self.finish_reason: str | None = None
+        self.model: str | None = None
+        self.prompt_tokens: int | None = None
+        self.completion_tokens: int | None = None
+        self.cached_tokens: int | None = None
+
+
+class Adapter(Protocol):
+    """One kind of server. `path`: where prompts go. `token_ids`: it gives them; `text_prompts`: it
+    takes a prompt as text alone."""
+
+    path: str
+    token_ids: bool
+    text_prompts: bool
+
+    def body(
+        self, prompt: Sequence[int] | str, sampling: Sampling, model: str, salt: str
+    ) -> dict[str, Any]:
+        """The JSON of a request. Every sampling value is in it, since servers fill what is not
+        sent from the model's own generation config. `salt`: keeps a prefix cache from answering."""
+
+    def read(self, event: bytes, answer: Answer) -> None:
+        """Add one event of a stream, or a whole answer. Raises AnswerError."""
+
+
+class _PromptDetails(msgspec.Struct):
+    cached_tokens: int | None = None
+
+
+class _Usage(msgspec.Struct):
+    prompt_tokens: int | None = None
+    completion_tokens: int | None = None
+    prompt_tokens_details: _PromptDetails | None = None
+
+
+class _Choice(msgspec.Struct):
+    text: str | None = None
+    token_ids: list[int] | None = None
+    finish_reason: str | None = None
+
+
+class _Completion(msgspec.Struct):
+    choices: list[_Choice] = []
+    usage: _Usage | None = None
+    model: str | None = None
+    error: Any = None
+
+
+_completion = msgspec.json.Decoder(_Completion)
+
+
+class Completions:
+    """`/v1/completions`, as OpenAI has it."""
+
+    path = "/v1/completions"
+    token_ids = True
+    text_prompts = False
+
+    def body(
+        self, prompt: Sequence[int] | str, sampling: Sampling, model: str, salt: str
+    ) -> dict[str, Any]:
+        return {
+            "model": model,
+            "prompt": prompt,
+            "max_tokens": sampling.max_tokens,
+            "temperature": sampling.temperature,
+            "top_p": sampling.top_p,
+            "seed": sampling.seed,
+            "n": 1,
+            "frequency_penalty": 0.0,
+            "presence_penalty": 0.0,
+            "stream": True,
+            "stream_options": {"include_usage": True},
+        }
+
+    def read(self, event: bytes, answer: Answer) -> None:
+        found = _decoded(_completion, event)
+        if found.error is not None:
+            raise AnswerError(f"answered with an error: {words_of(found.error)}")
+        answer.model = found.model or answer.model
+        for choice in found.choices:
+            if choice.token_ids:
+                answer.token_ids += choice.token_ids
+            if choice.text:
+                answer.text.append(choice.text)
+            answer.finish_reason = choice.finish_reason or answer.finish_reason
+        if found.usage is not None:
+            details = found.usage.prompt_tokens_details
+            answer.prompt_tokens = found.usage.prompt_tokens
+            answer.completion_tokens = found.usage.completion_tokens
+            answer.cached_tokens = details.cached_tokens if details else None
+
+
+class Vllm(Completions):
+    """vLLM: prompts and answers are token ids."""
+
+    def body(
+        self, prompt: Sequence[int] | str, sampling: Sampling, model: str, salt: str
+    ) -> dict[str, Any]:
+        content = super().body(prompt, sampling, model, salt) | {
+            "top_k": sampling.top_k,
+            "min_p": 0.0,
+            "repetition_penalty": 1.0,
+            "min_tokens": sampling.min_tokens,
+            "return_token_ids": True,
+            "cache_salt": salt,
+        }
+        if not sampling.wants_first:
+            content["stream_interval"] = _SPARSE_PIECES
+        return content
+
+
+class TensorRtLlm(Completions):
+    """TensorRT-LLM: token ids in place of text where it need not detokenize."""
+
+    def body(
+        self, prompt: Sequence[int] | str, sampling: Sampling, model: str, salt: str
+    ) -> dict[str, Any]:
+        return super().body(prompt, sampling, model, salt) | {
+            "top_k": sampling.top_k,
+            "min_p": 0.0,
+            "repetition_penalty": 1.0,
+            "min_tokens": sampling.min_tokens,
+            "detokenize": False,
+        }
+
+
+class Text(Completions):
+    """Any other server: text in, text out. The fields beyond OpenAI's are llama.cpp's."""
+
+    token_ids = False
+    text_prompts = True
+
+    def body(
+        self, prompt: Sequence[int] | str, sampling: Sampling, model: str, salt: str
+    ) -> dict[str, Any]:
+        return super().body(prompt, sampling, model, salt) | {
+            "top_k": sampling.top_k,
+            "min_p": 0.0,
+            "repeat_penalty": 1.0,
+        }
+
+
+class StrictText(Completions):
+    """A server that takes OpenAI's own fields and refuses every other, as transformers' does."""
+
+    token_ids = False
+    text_prompts = True
+
+
+class _FinishReason(msgspec.Struct):
+    type: str | None = None
+
+
+class _MetaInfo(msgspec.Struct):
+    prompt_tokens: int | None = None
+    completion_tokens: int | None = None
+    cached_tokens: int | None = None
+    finish_reason: _FinishReason | str | None = None
+
+
+class _Generated(msgspec.Struct):
+    output_ids: list[int] = []
+    meta_info: _MetaInfo | None = None
+    error: Any = None
+
+
+_generated = msgspec.json.Decoder(_Generated)
+
+
+class Sglang:
+    """SGLang's native `/generate`: token ids both ways.
+
+    Each event holds the whole answer so far, with fewer tokens than before at times, or the tokens
+    since the last one, as its server is set; `meta_info.completion_tokens` is the count to believe.
+    """
+
+    path = "/generate"
+    token_ids = True
+    text_prompts = False
+
+    def body(
+        self, prompt: Sequence[int] | str, sampling: Sampling, model: str, salt: str
+    ) -> dict[str, Any]:
+        return {
+            "input_ids": prompt,
+            "sampling_params": {
+                "max_new_tokens": sampling.max_tokens,
+                "min_new_tokens": sampling.min_tokens,
+                "temperature": sampling.temperature,
+                "top_p": sampling.top_p,
+                "top_k": sampling.top_k,
+                "min_p": 0.0,
+                "frequency_penalty": 0.0,
+                "presence_penalty": 0.0,
+                "repetition_penalty": 1.0,
+                "sampling_seed": sampling.seed,
+                "skip_special_tokens": True,
+            },
+            "extra_key": salt,
+            "stream": True,
+        }
+
+    def read(self, event: bytes, answer: Answer) -> None:
+        found = _decoded(_generated, event)
+        if found.error is not None:
+            raise AnswerError(f"answered with an error: {words_of(found.error)}")
+        meta = found.meta_info or _MetaInfo()
+        count = meta.completion_tokens
+        if count is None:
+            raise AnswerError("sent an event without meta_info.completion_tokens")
+        new = count - (answer.completion_tokens or 0)
+        if len(found.output_ids) >= count:
+            answer.token_ids = found.output_ids[:count]
+        elif len(found.output_ids) == new:
+            answer.token_ids = answer.token_ids + found.output_ids
+        answer.prompt_tokens, answer.completion_tokens = meta.prompt_tokens, count
+        answer.cached_tokens = meta.cached_tokens
+        reason = meta.finish_reason
+        answer.finish_reason = reason.type if isinstance(reason, _FinishReason) else reason
+        if answer.finish_reason is not None and len(answer.token_ids) != count:
+            raise AnswerError(f"sent {len(answer.token_ids)} tokens where it counts {count}")
+
+
+STRICT_TEXT = "text, OpenAI's fields alone"
+ADAPTERS: dict[str, Adapter] = {
+    "vllm": Vllm(),
+    "sglang": Sglang(),
+    "tensorrt-llm": TensorRtLlm(),
+    "text": Text(),
+    STRICT_TEXT: StrictText(),
+}
+"""By `ServerKind`, and the form of `text` that a server's refusal of the other leads to."""
+
+
+def _decoded(decoder: msgspec.json.Decoder[Any], event: bytes) -> Any:
+    try:
+        return decoder.decode(event)
+    except msgspec.ValidationError as error:
+        raise AnswerError(f"sent JSON that is no answer: {error}") from error
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise AnswerError(f"sent what is no JSON: {words_of(event)}") from error
+
+
+def words_of(said: object) -> str:
+    """What a server said, as one line of a hundred characters at most."""
+    if isinstance(said, dict):
+        said = said.get("message") or said
+    if isinstance(said, bytes | bytearray):
+        said = bytes(said[:400]).decode(errors="replace")
+    line = " ".join(str(said)[:400].split())
+    line = "".join(c if c.isprintable() else "?" for c in line)
+    return line if len(line) <= 100 else f"{line[:99]}…"

@@ -1,0 +1,170 @@
+"""A client process: `python -m mlperf_suite.engines.endpoint.client FD`.
+
+One event loop sends the requests that come over the socket FD and tells of the answers. It ends
+when the other end of the socket is closed, however that came about.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import resource
+import signal
+import socket
+import ssl
+import sys
+import time
+from typing import Any
+
+import uvloop
+
+from mlperf_suite.engines.endpoint.adapters import ADAPTERS
+from mlperf_suite.engines.endpoint.exchanges import Generating, Posting, Request
+from mlperf_suite.engines.endpoint.messages import (
+    Beat,
+    Drop,
+    Frames,
+    FromClient,
+    Hello,
+    Post,
+    Submit,
+    frame,
+    to_client,
+)
+from mlperf_suite.engines.endpoint.pool import Pool
+from mlperf_suite.engines.endpoint.text_codec import TextCodec
+
+_BEAT_S = 0.25
+_FILES_LEFT = 64
+"""Open files that the process needs besides its connections."""
+
+
+class Client:
+    """The state of a client process."""
+
+    def __init__(self, hello: Hello, link: asyncio.Transport) -> None:
+        self._link = link
+        self._out: list[FromClient] = []
+        self.hello = hello
+        self.adapter = ADAPTERS[hello.kind]
+        self.text: TextCodec | None = None
+        if not self.adapter.token_ids:
+            assert hello.tokenizer is not None
+            self.text = TextCodec(hello.tokenizer)
+        self.exchanges: set[Request] = set()
+        context = _tls_context(hello.ca_file) if any(p.tls for p in hello.places) else None
+        limit = min(hello.connections, _file_limit() // len(hello.places))
+        self.pools = [Pool(place, hello, context, limit) for place in hello.places]
+        self.pieces = [0] * len(hello.places)
+        self.tokens = 0
+        self._told: list[int] = list(self.pieces)
+        asyncio.get_running_loop().call_later(_BEAT_S, self._beat)
+
+    def tell(self, message: FromClient) -> None:
+        """Send a message to the engine, together with all of this turn of the loop."""
+        if not self._out:
+            asyncio.get_running_loop().call_soon(self._flush)
+        self._out.append(message)
+
+    def _flush(self) -> None:
+        out, self._out = self._out, []
+        self._link.write(frame(out))
+
+    def _beat(self) -> None:
+        if self.pieces != self._told:
+            self._told = list(self.pieces)
+            most = sum(pool.take_most_open() for pool in self.pools)
+            self.tell(Beat(time.monotonic(), self._told, self.tokens, most))
+            self.tokens = 0
+        asyncio.get_running_loop().call_later(_BEAT_S, self._beat)
+
+    def submit(self, message: Submit) -> None:
+        """Send these requests."""
+        for number, place, prompt in zip(
+            message.numbers, message.places, message.prompts, strict=True
+        ):
+            Generating(self, number, place, prompt, message.sampling).start()
+
+    def post(self, message: Post) -> None:
+        """Send this request."""
+        Posting(self, message).start()
+
+    def drop(self) -> None:
+        """Forget every request."""
+        for exchange in list(self.exchanges):
+            exchange.forget()
+        for pool in self.pools:
+            pool.waiting.clear()
+
+
+def _tls_context(ca_file: str | None) -> ssl.SSLContext:
+    return ssl.create_default_context(cafile=ca_file)
+
+
+def _file_limit() -> int:
+    """The connections that the process may have open, its limit raised as far as it goes."""
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    most = min(hard, 65_536) if hard != resource.RLIM_INFINITY else 65_536
+    with contextlib.suppress(ValueError, OSError):
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return max(1, soft - _FILES_LEFT)
+
+
+class _Link(asyncio.Protocol):
+    """The socket to the engine."""
+
+    def __init__(self, ended: asyncio.Event) -> None:
+        self._ended = ended
+        self._frames = Frames()
+        self._client: Client | None = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        self._transport = transport
+
+    def data_received(self, data: bytes) -> None:
+        for content in self._frames.feed(data):
+            message = to_client.decode(content)
+            if isinstance(message, Hello):
+                self._client = Client(message, self._transport)
+            elif self._client is None:
+                raise ValueError("the first message is no Hello")
+            elif isinstance(message, Submit):
+                self._client.submit(message)
+            elif isinstance(message, Post):
+                self._client.post(message)
+            elif isinstance(message, Drop):
+                self._client.drop()
+
+    def connection_lost(self, error: Exception | None) -> None:
+        self._ended.set()
+
+
+async def _serve(descriptor: int) -> None:
+    ended = asyncio.Event()
+    link = socket.socket(fileno=descriptor)
+    link.setblocking(False)
+    loop = asyncio.get_running_loop()
+
+    def crashed(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+        loop.default_exception_handler(context)
+        if context.get("exception") is not None:
+            # An error of our own: the engine sees the process end, and says so.
+            os._exit(1)
+
+    loop.set_exception_handler(crashed)
+    await loop.create_unix_connection(lambda: _Link(ended), sock=link)
+    await ended.wait()
+
+
+def main() -> None:
+    """Serve the engine at the other end until it closes the socket."""
+    # Ctrl-C is the engine's to handle; the end of the socket ends this process.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    uvloop.run(_serve(int(sys.argv[1])))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,216 @@
+"""One HTTP/1.1 connection on httptools and the event loop, one exchange at a time.
+
+No redirect is followed, no proxy is used, nothing is sent twice here. What a server may send is
+bounded: the head, a line of a stream, a whole answer.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+from typing import Protocol
+
+import httptools
+
+MOST_HEAD = 64 * 1024
+MOST_LINE = 1_000_000
+"""Bytes of a response's head and of one line of a stream that a server may send."""
+MOST_WHOLE = 32_000_000
+"""Bytes of an answer that comes in one piece."""
+_MOST_OF_AN_ERROR = 4096
+_OK = 200
+
+
+class Exchange(Protocol):
+    """A request that was sent, as its connection tells of it. Exactly one of the last three ends
+    it; the connection may be used again after `ended` alone."""
+
+    def event(self, data: bytes, arrived: float) -> None:
+        """One event of a stream, or the whole of an answer that is no stream."""
+
+    def ended(self, arrived: float) -> None:
+        """The response is over, and its status was 200."""
+
+    def refused(self, status: int, headers: dict[bytes, bytes], body: bytes) -> None:
+        """The response is over, and its status was another."""
+
+    def lost(self, why: str, heard: bool) -> None:
+        """The connection is gone, or what came is no HTTP. `heard`: whether anything came."""
+
+
+class Connection(asyncio.Protocol):
+    """`on_free` is called when it can be used again, `on_lost` when it cannot, ever."""
+
+    def __init__(
+        self, on_free: Callable[[Connection], None], on_lost: Callable[[Connection], None]
+    ) -> None:
+        self._on_free, self._on_lost = on_free, on_lost
+        self._transport: asyncio.Transport | None = None
+        self._exchange: Exchange | None = None
+        self.idle_since = time.monotonic()
+        self.used = False
+        """Whether an exchange ended on it before."""
+        self._closed = False
+
+    # The exchange
+
+    @property
+    def usable(self) -> bool:
+        """Whether a request can be sent on it."""
+        return not self._closed and self._transport is not None and self._exchange is None
+
+    def send(self, data: bytes, exchange: Exchange) -> None:
+        """Send a request whose head and body are `data`."""
+        assert self._transport is not None and self._exchange is None
+        self._exchange = exchange
+        self._parser = httptools.HttpResponseParser(self)
+        self._headers: dict[bytes, bytes] = {}
+        self._head_size = 0
+        self._status = 0
+        self._streams = False
+        self._buffer = bytearray()
+        self._heard = False
+        self._whole = self._keeps = False
+        self._transport.write(data)
+
+    def close(self) -> None:
+        """Close it; its exchange hears nothing more."""
+        self._exchange = None
+        self._close()
+
+    def _close(self) -> None:
+        if not self._closed:
+            self._closed = True
+            if self._transport is not None:
+                self._transport.abort()
+
+    def _fail(self, why: str) -> None:
+        exchange, self._exchange = self._exchange, None
+        self._close()
+        if exchange is not None:
+            exchange.lost(why, self._heard)
+
+    # asyncio's callbacks
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        self._transport = transport
+
+    def data_received(self, data: bytes) -> None:
+        if self._exchange is None:
+            # Nothing was asked: a farewell, or a server that is out of step.
+            self._close()
+            return
+        self._heard = True
+        self._arrived = time.monotonic()
+        if not self._status:
+            # The parser tells of a header only once it is whole.
+            self._head_size += len(data)
+            if self._head_size > MOST_HEAD:
+                self._fail(f"sent a head of more than {MOST_HEAD:,} bytes")
+                return
+        try:
+            self._parser.feed_data(data)
+        except httptools.HttpParserUpgrade:
+            self._fail("switched to another protocol")
+        except httptools.HttpParserError as error:
+            cause = error.__context__
+            self._fail("sent what is no HTTP" if cause is None else str(cause))
+        if self._whole:
+            self._finish()
+
+    def eof_received(self) -> bool:
+        return False
+
+    def connection_lost(self, error: Exception | None) -> None:
+        self._closed = True
+        if self._exchange is not None:
+            if self._heard and self._status and not self._framed:
+                # Without a length, the end of the connection is the end of the answer.
+                self._finish()
+            else:
+                when = "in the middle of an answer" if self._heard else "without an answer"
+                self._fail(f"closed the connection {when}")
+        self._on_lost(self)
+
+    @property
+    def _framed(self) -> bool:
+        """Whether the response says where it ends."""
+        chunked = b"chunked" in self._headers.get(b"transfer-encoding", b"").lower()
+        return chunked or b"content-length" in self._headers
+
+    # httptools' callbacks; an exception in one ends the parsing
+
+    def on_message_begin(self) -> None:
+        if self._whole:
+            raise _TooMuchError("sent more than one answer")
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        self._headers[name.lower()] = value
+
+    def on_headers_complete(self) -> None:
+        self._status = self._parser.get_status_code()
+        kind = self._headers.get(b"content-type", b"").lower()
+        self._streams = self._status == _OK and kind.startswith(b"text/event-stream")
+
+    def on_body(self, data: bytes) -> None:
+        if self._status != _OK:
+            self._buffer += data[: max(0, _MOST_OF_AN_ERROR - len(self._buffer))]
+        elif not self._streams:
+            self._buffer += data
+            if len(self._buffer) > MOST_WHOLE:
+                raise _TooMuchError(f"sent an answer of more than {MOST_WHOLE:,} bytes")
+        else:
+            self._read_lines(data)
+
+    def _read_lines(self, data: bytes) -> None:
+        """Tell of each event that is whole; an event of these servers is one line."""
+        if self._buffer:
+            self._buffer += data
+            if b"\n" not in data:
+                if len(self._buffer) > MOST_LINE:
+                    raise _TooMuchError(f"sent a line of more than {MOST_LINE:,} bytes")
+                return
+            data = bytes(self._buffer)
+            self._buffer.clear()
+        *lines, rest = data.split(b"\n")
+        if len(rest) > MOST_LINE:
+            raise _TooMuchError(f"sent a line of more than {MOST_LINE:,} bytes")
+        self._buffer += rest
+        for line in lines:
+            if line.startswith(b"data:") and self._exchange is not None:
+                event = line[5:].strip()
+                if event and event != b"[DONE]":
+                    self._exchange.event(event, self._arrived)
+
+    def on_message_complete(self) -> None:
+        if self._status >= _OK:
+            self._whole = True
+            self._keeps = self._parser.should_keep_alive()
+
+    def _finish(self) -> None:
+        exchange, self._exchange = self._exchange, None
+        if exchange is not None:
+            self._tell(exchange)
+        if not self._keeps or self._closed:
+            self._close()
+            return
+        self.used = True
+        self.idle_since = time.monotonic()
+        self._on_free(self)
+
+    def _tell(self, exchange: Exchange) -> None:
+        if self._status != _OK:
+            exchange.refused(self._status, self._headers, bytes(self._buffer))
+            return
+        if not self._streams:
+            exchange.event(bytes(self._buffer), self._arrived)
+        elif self._buffer.startswith(b"data:") and (rest := self._buffer[5:].strip()) != b"[DONE]":
+            # A last line without its end.
+            exchange.event(bytes(rest), self._arrived)
+        exchange.ended(self._arrived)
+
+
+class _TooMuchError(Exception):
+    """The server sent more than it may."""

@@ -1,0 +1,212 @@
+"""What a server is, found by asking it once."""
+
+from __future__ import annotations
+
+import contextlib
+import http.client
+import json
+import ssl
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from mlperf_suite.engines.endpoint.adapters import words_of
+from mlperf_suite.engines.endpoint.config import EndpointConfig, ServerKind, Target
+from mlperf_suite.engines.endpoint.unreachable import why_unreachable
+from mlperf_suite.errors import UsageError
+
+_ASK_S = 10.0
+_MOST = 4_000_000
+_OK, _NOT_FOUND = 200, 404
+STAND_IN = "mlperf-suite-stand-in"
+"""What the header Server of this suite's own stand-in says."""
+_OWNERS: dict[str, ServerKind] = {
+    "vllm": "vllm",
+    "sglang": "sglang",
+    "tensorrt_llm": "tensorrt-llm",
+    "tensorrt-llm": "tensorrt-llm",
+}
+_NAMES: dict[str, str] = {
+    "vllm": "vLLM server",
+    "sglang": "SGLang server",
+    "tensorrt-llm": "TensorRT-LLM server",
+    "text": "OpenAI-compatible server",
+}
+_CACHE_HITS = "vllm:prefix_cache_hits_total"
+
+
+@dataclass(frozen=True, slots=True)
+class ServerFacts:
+    """What a server says of itself. `address` of its host that answered; `max_model_len` None and
+    `version` empty where it does not say; `model`: the name that it serves it under."""
+
+    kind: ServerKind
+    version: str
+    model: str
+    max_model_len: int | None
+    address: str
+    stand_in: bool
+
+    @property
+    def name(self) -> str:
+        return _NAMES[self.kind]
+
+
+@dataclass(frozen=True, slots=True)
+class _Response:
+    status: int
+    headers: Mapping[str, str]
+    content: Any
+    address: str
+
+
+def check_reachable(config: EndpointConfig) -> None:
+    """Ask each server for its models. Raises UsageError, in one line, for one that refuses the
+    connection or the key, redirects, or whose TLS certificate does not verify."""
+    for target in config.targets:
+        _models(config, target)
+
+
+def find_out(config: EndpointConfig, target: Target) -> ServerFacts:
+    """What the server is and serves. Raises UsageError as `check_reachable`, and for a server that
+    does not serve the model."""
+    listed, response = _models(config, target)
+    served = _served(config, target, listed)
+    kind = config.kind or _kind(config, target, served)
+    version, length = "", served.get("max_model_len")
+    if kind == "sglang":
+        told = _info(config, target, "/get_server_info", "/server_info")
+        version, length = str(told.get("version") or ""), length or told.get("context_length")
+    elif kind in ("vllm", "tensorrt-llm"):
+        version = str(_info(config, target, "/version").get("version") or "")
+    return ServerFacts(
+        kind,
+        words_of(version),
+        str(served["id"]),
+        length if type(length) is int and length > 0 else None,
+        response.address,
+        response.headers.get("server", "").startswith(STAND_IN),
+    )
+
+
+def cache_hits(config: EndpointConfig, target: Target) -> int | None:
+    """The prompt tokens that vLLM's prefix cache answered since its start, as it counts them in
+    /metrics; None where it does not say."""
+    try:
+        response = _get(config, target, "/metrics")
+    except UsageError:
+        return None
+    if response.status != _OK or not isinstance(response.content, str):
+        return None
+    counted = [
+        line.rpartition(" ")[2]
+        for line in response.content.splitlines()
+        if line.startswith(_CACHE_HITS)
+    ]
+    with contextlib.suppress(ValueError, OverflowError):
+        return round(sum(map(float, counted))) if counted else None
+    return None
+
+
+def _models(config: EndpointConfig, target: Target) -> tuple[list[dict[str, Any]], _Response]:
+    response = _get(config, target, "/v1/models")
+    if response.status == _NOT_FOUND and config.served_model is not None:
+        return [], response
+    if response.status != _OK:
+        raise UsageError(
+            f"{target.url}: /v1/models answered with status {response.status}: "
+            f"{words_of(response.content) or 'nothing more'}"
+        )
+    content = response.content
+    listed = content.get("data") if isinstance(content, dict) else None
+    if not isinstance(listed, list):
+        raise UsageError(f"{target.url}: /v1/models is no list of models: is it a server of LLMs?")
+    kept = [one for one in listed if isinstance(one, dict) and isinstance(one.get("id"), str)]
+    return kept, response
+
+
+def _served(config: EndpointConfig, target: Target, listed: list[dict[str, Any]]) -> dict[str, Any]:
+    """The listed model that the session measures; what it cannot be sure of, it refuses."""
+    if config.served_model is not None:
+        named = [one for one in listed if one["id"] == config.served_model]
+        return named[0] if named else {"id": config.served_model}
+    for one in listed:
+        if any(_same_model(config.model, one.get(key)) for key in ("id", "root")):
+            return one
+    names = ", ".join(words_of(one["id"]) for one in listed[:5]) or "no model"
+    raise UsageError(
+        f"{target.url} serves {names}, and not {config.model}: give --model the model that it "
+        "serves, or --served-model-name if it is that one under another name"
+    )
+
+
+def _same_model(asked: str, served: object) -> bool:
+    """Whether both are one hub id, or one folder."""
+    if not isinstance(served, str) or not served:
+        return False
+    if asked.casefold() == served.casefold():
+        return True
+    with contextlib.suppress(OSError, ValueError):
+        return Path(asked).is_dir() and Path(asked).samefile(served)
+    return False
+
+
+def _kind(config: EndpointConfig, target: Target, served: Mapping[str, Any]) -> ServerKind:
+    owner = str(served.get("owned_by") or "").casefold()
+    if owner in _OWNERS:
+        return _OWNERS[owner]
+    if _info(config, target, "/get_model_info", "/model_info").get("model_path"):
+        return "sglang"
+    return "text"
+
+
+def _info(config: EndpointConfig, target: Target, *paths: str) -> dict[str, Any]:
+    """The first of these that answers with a JSON object; else an empty one."""
+    for path in paths:
+        with contextlib.suppress(UsageError):
+            response = _get(config, target, path)
+            if response.status == _OK and isinstance(response.content, dict):
+                return response.content
+    return {}
+
+
+def _get(config: EndpointConfig, target: Target, path: str) -> _Response:
+    """GET a path of the server. Raises UsageError where there is no answer, or one that no other
+    request would get around."""
+    headers = {"Accept": "application/json", "User-Agent": "mlperf-suite", **config.headers}
+    if config.key:
+        headers["Authorization"] = f"Bearer {config.key}"
+    connection: http.client.HTTPConnection
+    if target.tls:
+        ca_file = str(config.ca_file) if config.ca_file else None
+        context = ssl.create_default_context(cafile=ca_file)
+        connection = http.client.HTTPSConnection(
+            target.host, target.port, timeout=_ASK_S, context=context
+        )
+    else:
+        connection = http.client.HTTPConnection(target.host, target.port, timeout=_ASK_S)
+    try:
+        connection.request("GET", target.prefix + path, headers=headers)
+        address = connection.sock.getpeername()[0]
+        response = connection.getresponse()
+        body = response.read(_MOST)
+    except (OSError, http.client.HTTPException, ValueError) as error:
+        raise UsageError(f"{target.url}: {why_unreachable(error, _ASK_S)}") from error
+    finally:
+        connection.close()
+    named = {name.lower(): value for name, value in response.getheaders()}
+    if 300 <= response.status < 400:
+        where = words_of(named.get("location", "elsewhere"))
+        raise UsageError(f"{target.url} redirects to {where}: give --endpoint that URL")
+    if response.status in (401, 403):
+        what = "refused the key" if config.key else "wants a key"
+        raise UsageError(f"{target.url} {what} (status {response.status}): set API_KEY")
+    return _Response(response.status, named, _content(body), address)
+
+
+def _content(body: bytes) -> Any:
+    try:
+        return json.loads(body)
+    except (ValueError, RecursionError):
+        return body.decode(errors="replace")

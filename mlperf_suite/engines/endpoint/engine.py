@@ -1,0 +1,573 @@
+"""The servers at one or several URLs as one engine.
+
+This process hands requests to client processes and hears of their answers on one thread; the
+clients talk HTTP, one event loop each. Whatever dies, each request is answered or failed once.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import queue
+import selectors
+import threading
+import time
+from array import array
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+import psutil
+
+from mlperf_suite.benchmarks.definition import Generation
+from mlperf_suite.engines.endpoint.accounts import (
+    ClientAccount,
+    DepartureAccount,
+    EndpointAccount,
+)
+from mlperf_suite.engines.endpoint.adapters import ADAPTERS, STRICT_TEXT
+from mlperf_suite.engines.endpoint.config import EndpointConfig
+from mlperf_suite.engines.endpoint.detect import ServerFacts, cache_hits, find_out
+from mlperf_suite.engines.endpoint.link import Link
+from mlperf_suite.engines.endpoint.messages import (
+    Beat,
+    Done,
+    Drop,
+    Failed,
+    First,
+    FromClient,
+    Hello,
+    Place,
+    Post,
+    Reply,
+    Sampling,
+    Submit,
+    from_client,
+)
+from mlperf_suite.engines.endpoint.scoring import OnReply, score_all
+from mlperf_suite.engines.protocol import (
+    EngineDescription,
+    EngineTrace,
+    Listener,
+    RemoteRun,
+    Request,
+)
+from mlperf_suite.engines.scoring import Score, ScoreRequest
+from mlperf_suite.errors import EngineDiedError, EngineError, UsageError
+
+AT_ONCE = 2048
+"""Requests that one endpoint is given at once: more than a server batches, so that it never waits
+for the client, and bounded, as its connections are."""
+RETRIES = 3
+"""In an accuracy run, whose figure does not depend on when an answer comes."""
+_TICK_S = 0.5
+_UNTOLD_CONTEXT = 131_072
+"""Tokens that a server is taken to hold where neither it nor the benchmark says."""
+_CORES_PER_CLIENT = 4
+_MOST_CLIENTS = 8
+_TRIAL_TOKENS, _TRIAL_S = 2, 60.0
+
+
+@dataclass(slots=True)
+class _Waiting:
+    """A request that is not answered: who asked, for what, and when."""
+
+    tag: int
+    listener: Listener
+    request: Request
+    sampling: Sampling
+    submitted: float
+    place: int = -1
+    client: int = -1
+
+
+class EndpointEngine:
+    """Servers behind URLs. Make it with `EndpointEngine.load`."""
+
+    def __init__(self, config: EndpointConfig, servers: Sequence[ServerFacts], form: str) -> None:
+        """`form`: the key of `ADAPTERS` by which all servers are spoken to."""
+        self._config = config
+        self._servers = servers
+        self._form = form
+        self._adapter = ADAPTERS[form]
+        self._lock = threading.Lock()
+        self._numbers = itertools.count()
+        self._turns = itertools.count()
+        self._waiting: dict[int, _Waiting] = {}
+        self._posted: dict[int, tuple[int, OnReply]] = {}
+        """By number, the endpoint that was asked and who hears of the reply."""
+        self._held: deque[_Waiting] = deque()
+        self._in_flight = [0] * len(servers)
+        self._tokens_out = [0] * len(servers)
+        self._signs = [time.monotonic()] * len(servers)
+        self._pieces: list[list[int]] = []
+        self._steps: list[tuple[float, int]] = []
+        self.steps_made = 0
+        self.cached_prompt_tokens = 0
+        self._retries = RETRIES
+        self._gone: str | None = None
+        self._closed = False
+        self._begin_accounts()
+        self._links = self._start_clients()
+        self._began_cpu = self._cpu_s()
+        self._thread = threading.Thread(target=self._hear, name="endpoints", daemon=True)
+        self._thread.start()
+
+    @classmethod
+    def load(cls, config: EndpointConfig) -> EndpointEngine:
+        """Ask the servers what they are, start the clients, and have a short prompt answered.
+
+        Raises EngineError where a server cannot be reached, serves another model, or answers that
+        prompt with what cannot be used.
+        """
+        try:
+            servers = [find_out(config, target) for target in config.targets]
+        except UsageError as error:
+            raise EngineError(str(error)) from error
+        kinds = {server.kind for server in servers}
+        if len(kinds) > 1:
+            raise EngineError(f"the endpoints are of several kinds: {', '.join(sorted(kinds))}")
+        kind = servers[0].kind
+        forms: list[str] = [kind]
+        if kind == "text" and config.tokenizer is None:
+            raise EngineError(
+                f"{config.targets[0].url} gives text alone, whose tokens cannot be counted: the "
+                f"model {config.model} has no tokenizer.json"
+            )
+        if kind == "text":
+            forms.append(STRICT_TEXT)
+        elif config.kind is None and config.tokenizer is not None:
+            forms += ["text", STRICT_TEXT]
+        first_error: EngineError | None = None
+        for form in forms:
+            engine = cls(config, servers, form)
+            try:
+                engine._try_out()
+            except EngineDiedError:
+                engine.close()
+                raise
+            except EngineError as error:
+                # Of several ways to ask, the first that it should take tells what is wrong.
+                first_error = first_error or error
+                engine.close()
+            except BaseException:
+                engine.close()
+                raise
+            else:
+                return engine
+        assert first_error is not None
+        raise first_error
+
+    def _start_clients(self) -> list[Link]:
+        config = self._config
+        cores = len(psutil.Process().cpu_affinity() or [0])
+        count = config.clients or max(1, min(_MOST_CLIENTS, cores // _CORES_PER_CLIENT))
+        lengths = [s.max_model_len for s in self._servers if s.max_model_len is not None]
+        hello = Hello(
+            [
+                Place(t.host, s.address, t.port, t.tls, t.authority, t.prefix)
+                for t, s in zip(config.targets, self._servers, strict=True)
+            ],
+            self._form,
+            self._servers[0].model,
+            config.key,
+            dict(config.headers),
+            str(config.ca_file) if config.ca_file else None,
+            str(config.tokenizer) if config.tokenizer else None,
+            config.vocabulary,
+            min(lengths, default=None),
+            -(-AT_ONCE // count),
+        )
+        links: list[Link] = []
+        try:
+            for _ in range(count):
+                links.append(Link(hello, config.log_file))
+        except OSError as error:
+            for link in links:
+                link.close()
+            raise EngineError(f"a client process could not be started: {error}") from error
+        self._pieces = [[0] * len(self._servers) for _ in links]
+        return links
+
+    def _try_out(self) -> None:
+        """A short prompt, so that what a server cannot do is found before any run."""
+        prompt = self._trial_prompt()
+        heard: queue.SimpleQueue[EngineError | None] = queue.SimpleQueue()
+
+        class Trial:
+            def first_token(self, tag: int, token_ids: Sequence[int]) -> None:
+                """Nothing to time here."""
+
+            def finished(self, tag: int, token_ids: Sequence[int]) -> None:
+                heard.put(None)
+
+            def failed(self, tag: int, error: EngineError) -> None:
+                heard.put(error)
+
+        generation = Generation(max_new_tokens=_TRIAL_TOKENS)
+        for _ in self._servers:
+            # Round robin, as nothing is outstanding when each is sent.
+            self.submit([Request(0, prompt)], generation, Trial(), stream=True)
+        for _ in self._servers:
+            try:
+                error = heard.get(timeout=_TRIAL_S)
+            except queue.Empty:
+                names = ", ".join(target.url for target in self._config.targets)
+                raise EngineDiedError(f"{names}: no answer within {_TRIAL_S:.0f} s") from None
+            if error is not None:
+                raise error
+        self._begin_accounts()
+
+    def _trial_prompt(self) -> list[int]:
+        if self._config.tokenizer is not None:
+            from tokenizers import Tokenizer
+
+            tokenizer = Tokenizer.from_file(str(self._config.tokenizer / "tokenizer.json"))
+            ids: list[int] = tokenizer.encode("The capital of France is").ids
+            return ids
+        return [number % self._config.vocabulary for number in range(100, 108)]
+
+    # What it is
+
+    @property
+    def description(self) -> EngineDescription:
+        server, config = self._servers[0], self._config
+        versions = dict.fromkeys(one.version for one in self._servers)
+        lengths = [one.max_model_len for one in self._servers if one.max_model_len is not None]
+        return EngineDescription(
+            server.name,
+            ", ".join(filter(None, versions)) or "unknown",
+            server.model,
+            any(one.stand_in for one in self._servers),
+            min(lengths, default=config.context_needed or _UNTOLD_CONTEXT),
+            {
+                "endpoints": [target.url for target in config.targets],
+                "server": server.kind,
+                "fields": self._form,
+                "tokens": "ids" if self._adapter.token_ids else "text",
+                "routing": config.routing,
+                "clients": len(self._links),
+                "requests_at_once": AT_ONCE,
+                "extra_headers": sorted(config.headers),
+                "key": "set" if config.key else "not set",
+            },
+        )
+
+    @property
+    def alive(self) -> bool:
+        return self._gone is None and not self._closed
+
+    # Requests
+
+    def run_begins(self, name: str, mode: str) -> None:
+        """Only an accuracy run is sent again what a server refuses for now."""
+        self._retries = RETRIES if mode == "accuracy" else 0
+
+    def submit(
+        self,
+        requests: Sequence[Request],
+        generation: Generation,
+        listener: Listener,
+        *,
+        stream: bool,
+    ) -> None:
+        now = time.monotonic()
+        sampling = Sampling(
+            generation.max_new_tokens,
+            generation.min_new_tokens,
+            generation.temperature,
+            generation.top_p,
+            generation.top_k,
+            generation.seed,
+            stream,
+            self._retries,
+        )
+        waiting = [_Waiting(r.tag, listener, r, sampling, now) for r in requests]
+        if self._gone is not None:
+            for one in waiting:
+                listener.failed(one.tag, EngineDiedError(self._gone))
+            return
+        with self._lock:
+            self._held.extend(waiting)
+            batches = self._hand_out()
+        self._send(batches)
+
+    def _hand_out(self) -> dict[int, Submit]:
+        """Under the lock: give what is held to endpoints with room. By client, what to send."""
+        batches: dict[int, Submit] = {}
+        while self._held:
+            place = self._choose()
+            if place is None:
+                break
+            one = self._held.popleft()
+            number = next(self._numbers)
+            one.place, one.client = place, number % len(self._links)
+            if not self._in_flight[place]:
+                self._signs[place] = time.monotonic()
+            self._in_flight[place] += 1
+            self._tokens_out[place] += _expected(one)
+            self._waiting[number] = one
+            batch = batches.get(one.client)
+            if batch is None or batch.sampling is not one.sampling:
+                if batch is not None:
+                    # Another sampling: rare, and never within one run.
+                    self._send({one.client: batch})
+                batch = batches[one.client] = Submit([], [], [], one.sampling)
+            batch.numbers.append(number)
+            batch.places.append(place)
+            batch.prompts.append(array("i", one.request.prompt_token_ids).tobytes())
+        return batches
+
+    def _choose(self) -> int | None:
+        """The endpoint for the next request; None where none has room."""
+        with_room = [p for p, count in enumerate(self._in_flight) if count < AT_ONCE]
+        if not with_room:
+            return None
+        turn = next(self._turns)
+        if self._config.routing == "round-robin":
+            return with_room[turn % len(with_room)]
+        # Among equals in turn, so that an idle SUT does not always begin with the same one.
+        count = len(self._in_flight)
+        return min(with_room, key=lambda place: (self._tokens_out[place], (place - turn) % count))
+
+    def _send(self, batches: dict[int, Submit]) -> None:
+        for client, batch in batches.items():
+            try:
+                self._links[client].send(batch)
+            except OSError:
+                self._lose_all("a client process of the suite ended")
+
+    # Answers, all on one thread
+
+    def _hear(self) -> None:
+        with selectors.DefaultSelector() as selector:
+            for index, link in enumerate(self._links):
+                selector.register(link.socket, selectors.EVENT_READ, index)
+            while not self._closed:
+                for key, _ in selector.select(_TICK_S):
+                    try:
+                        data = self._links[key.data].socket.recv(1 << 20)
+                    except OSError:
+                        data = b""
+                    if not data:
+                        selector.unregister(key.fileobj)
+                        if not self._closed:
+                            self._lose_all("a client process of the suite ended")
+                        continue
+                    self._take(key.data, data)
+                self._look_for_silence()
+
+    def _take(self, client: int, data: bytes) -> None:
+        ended = False
+        for content in self._links[client].frames.feed(data):
+            for message in from_client.decode(content):
+                ended |= self._take_one(client, message)
+        if ended and self._held:
+            with self._lock:
+                batches = self._hand_out()
+            self._send(batches)
+
+    def _take_one(self, client: int, message: FromClient) -> bool:
+        """Whether a request ended with it."""
+        if isinstance(message, First):
+            one = self._waiting.get(message.number)
+            if one is not None:
+                one.listener.first_token(one.tag, message.token_ids)
+                self._client_account.told(time.monotonic() - message.arrived)
+            return False
+        if isinstance(message, Beat):
+            self._beat(client, message)
+            return False
+        if isinstance(message, Reply):
+            self._replied(message.number, message.body)
+            return True
+        one = self._end(message.number)
+        if isinstance(message, Done):
+            if one is not None:
+                self._done(one, message)
+            return True
+        self._failed(message, one)
+        return True
+
+    def _replied(self, number: int, reply: bytes | EngineError) -> bool:
+        """Whether it was the reply to a `Post`."""
+        with self._lock:
+            place, answered = self._posted.pop(number, (0, None))
+            if answered is not None:
+                self._in_flight[place] -= 1
+                self._signs[place] = time.monotonic()
+        if answered is None:
+            return False
+        answered(reply)
+        return True
+
+    def _end(self, number: int) -> _Waiting | None:
+        with self._lock:
+            one = self._waiting.pop(number, None)
+            if one is not None:
+                self._in_flight[one.place] -= 1
+                self._tokens_out[one.place] -= _expected(one)
+        return one
+
+    def _done(self, one: _Waiting, done: Done) -> None:
+        one.listener.finished(one.tag, done.token_ids)
+        self._client_account.told(time.monotonic() - done.arrived)
+        self._client_account.sent(done, one.submitted)
+        streamed = one.sampling.wants_first
+        self._endpoint_accounts[one.place].add(done, one.submitted, streamed=streamed)
+        self.cached_prompt_tokens += done.cached_tokens or 0
+        self._departures.add(
+            done,
+            len(one.request.prompt_token_ids),
+            one.sampling.max_tokens,
+            one.sampling.min_tokens,
+            ids=self._adapter.token_ids,
+        )
+        self._signs[one.place] = time.monotonic()
+
+    def _failed(self, message: Failed, one: _Waiting | None) -> None:
+        with self._lock:
+            place = one.place if one else self._posted.get(message.number, (None,))[0]
+        if place is None:
+            return
+        why = f"{self._config.targets[place].url} {message.why}"
+        if message.gone:
+            self._gone = self._gone or why
+        error = EngineDiedError(why) if message.gone else EngineError(why)
+        if one is not None:
+            one.listener.failed(one.tag, error)
+        else:
+            self._replied(message.number, error)
+
+    def _beat(self, client: int, beat: Beat) -> None:
+        before, self._pieces[client] = self._pieces[client], beat.pieces
+        now = time.monotonic()
+        for place, (then, count) in enumerate(zip(before, beat.pieces, strict=True)):
+            if count > then:
+                self._signs[place] = now
+                self.steps_made += count - then
+        if beat.tokens:
+            self._steps.append((beat.at, beat.tokens))
+        self._client_account.connections += max(
+            0, beat.connections - self._client_account.connections
+        )
+
+    def _look_for_silence(self) -> None:
+        now, silence_s = time.monotonic(), self._config.silence_s
+        for place, count in enumerate(list(self._in_flight)):
+            if count and now - self._signs[place] > silence_s:
+                url = self._config.targets[place].url
+                self._lose_all(
+                    f"{url} sent nothing for {silence_s:g} s while {count:,} requests waited: "
+                    "a server that needs longer takes --engine-silence"
+                )
+
+    def _lose_all(self, why: str) -> None:
+        """Fail everything that waits: no answer will come."""
+        self._gone = self._gone or why
+        with self._lock:
+            lost = [*self._waiting.values(), *self._held]
+            posted = list(self._posted.values())
+            self._waiting.clear()
+            self._held.clear()
+            self._posted.clear()
+            self._in_flight = [0] * len(self._servers)
+            self._tokens_out = [0] * len(self._servers)
+        for one in lost:
+            one.listener.failed(one.tag, EngineDiedError(why))
+        for _, answered in posted:
+            answered(EngineDiedError(why))
+
+    def abort(self) -> None:
+        with self._lock:
+            self._waiting.clear()
+            self._held.clear()
+            self._posted.clear()
+            self._in_flight = [0] * len(self._servers)
+            self._tokens_out = [0] * len(self._servers)
+        for link in self._links:
+            with contextlib.suppress(OSError):
+                link.send(Drop())
+
+    def close(self) -> None:
+        if self._closed:
+            return
+        self._closed = True
+        for link in self._links:
+            link.close()
+        if threading.current_thread() is not self._thread:
+            self._thread.join(5)
+        for link in self._links:
+            link.socket.close()
+
+    # What it tells of its work
+
+    def take_trace(self) -> EngineTrace:
+        """The tokens that came in each quarter of a second."""
+        steps, self._steps = self._steps, []
+        return EngineTrace(tuple(steps))
+
+    def _cpu_s(self) -> dict[int, float]:
+        return {number: link.cpu_s() for number, link in enumerate(self._links)}
+
+    def _begin_accounts(self) -> None:
+        self._endpoint_accounts = [EndpointAccount(t.url) for t in self._config.targets]
+        self._departures = DepartureAccount()
+        self._client_account = ClientAccount()
+        self._began = time.monotonic()
+        self._hits = [self._cache_hits(place) for place in range(len(self._servers))]
+
+    def _cache_hits(self, place: int) -> int | None:
+        """What the server's own counter says, where its answers do not."""
+        if self._servers[place].kind != "vllm":
+            return None
+        return cache_hits(self._config, self._config.targets[place])
+
+    def take_remote_run(self) -> RemoteRun:
+        """What happened since the last call."""
+        elapsed_s, cpu_s = time.monotonic() - self._began, self._cpu_s()
+        used = {number: cpu - self._began_cpu[number] for number, cpu in cpu_s.items()}
+        accounts, client = self._endpoint_accounts, self._client_account
+        departures, hits = self._departures, self._hits
+        self._began_cpu = cpu_s
+        self._begin_accounts()
+        for account, before, now in zip(accounts, hits, self._hits, strict=True):
+            if account.cached is None and before is not None and now is not None:
+                account.cached = max(0, now - before)
+                self.cached_prompt_tokens += account.cached
+        return RemoteRun(
+            client.figures(used, elapsed_s),
+            tuple(account.figures() for account in accounts),
+            departures.words(),
+        )
+
+    # Scoring
+
+    def score(self, requests: Iterable[ScoreRequest]) -> Iterator[tuple[int, Score]]:
+        """Yield each request's tag and score, as they come; see `ScoringEngine`."""
+        if self._form != "vllm":
+            raise EngineError(
+                f"{self._servers[0].name}: it gives no log-probabilities of chosen tokens that "
+                "the suite can ask for, which MMLU needs"
+            )
+        return score_all(requests, self._post, self._servers[0].model)
+
+    def _post(self, body: bytes, answered: OnReply) -> None:
+        number = next(self._numbers)
+        place = number % len(self._servers)
+        if self._gone is not None:
+            answered(EngineDiedError(self._gone))
+            return
+        with self._lock:
+            self._posted[number] = place, answered
+            if not self._in_flight[place]:
+                self._signs[place] = time.monotonic()
+            self._in_flight[place] += 1
+        with contextlib.suppress(OSError):
+            client = self._links[number % len(self._links)]
+            client.send(Post(number, place, self._adapter.path, body))
+
+
+def _expected(one: _Waiting) -> int:
+    """The tokens that a request means for an endpoint: its prompt's and its answer's, at most."""
+    return len(one.request.prompt_token_ids) + one.sampling.max_tokens

@@ -1,0 +1,262 @@
+"""Requests of a client process: sent, heard of, sent again where that does no harm."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import random
+import time
+from array import array
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from mlperf_suite.engines.endpoint.adapters import Answer, AnswerError, words_of
+from mlperf_suite.engines.endpoint.connection import Connection
+from mlperf_suite.engines.endpoint.messages import Done, Failed, First, Post, Reply, Sampling
+
+if TYPE_CHECKING:
+    from mlperf_suite.engines.endpoint.client import Client
+
+_BACKOFF_S = (0.5, 1.0, 2.0)
+_PASSING = (429, 500, 502, 503, 504)
+"""The statuses of a server that may answer the same request a moment later."""
+_REDIRECTS = (301, 302, 303, 307, 308)
+
+_json = msgspec.json.Encoder()
+
+
+class Request:
+    """One request, from its first sending to its end; sent again where that does no harm."""
+
+    def __init__(self, client: Client, number: int, place: int) -> None:
+        self.client = client
+        self.number = number
+        self.place = place
+        self.pool = client.pools[place]
+        self.connection: Connection | None = None
+        self.sent = 0.0
+        self.opened_s = 0.0
+        self.resent = 0
+        self._over = False
+        self._timer: asyncio.TimerHandle | None = None
+
+    def start(self) -> None:
+        self.client.exchanges.add(self)
+        self.pool.acquire(self)
+
+    def request(self) -> bytes:
+        """The head and body to send."""
+        raise NotImplementedError
+
+    def begin(self, connection: Connection) -> None:
+        """A connection is free for it."""
+        self.connection = connection
+        try:
+            data = self.request()
+        except Exception as error:
+            self.pool.release(connection)
+            self.fail(f"could not be asked: {type(error).__name__}: {error}", gone=False)
+            return
+        connection.send(data, self)
+        self.sent = self.sent or time.monotonic()
+
+    def event(self, data: bytes, arrived: float) -> None:
+        raise NotImplementedError
+
+    def ended(self, arrived: float) -> None:
+        raise NotImplementedError
+
+    def refused(self, status: int, headers: dict[bytes, bytes], body: bytes) -> None:
+        if status in _REDIRECTS:
+            where = words_of(headers.get(b"location", b"elsewhere"))
+            self.fail(f"redirects to {where}: give that URL", gone=True)
+        elif status in (401, 403):
+            self.fail(f"refused the key (status {status}): set API_KEY", gone=True)
+        elif status not in _PASSING or not self._again(_BACKOFF_S[min(self.resent, 2)]):
+            self.fail(f"answered with status {status}: {_error_of(body)}", gone=False)
+
+    def lost(self, why: str, heard: bool) -> None:
+        stale = self.connection is not None and self.connection.used and not heard
+        self.connection = None
+        if stale and self.resent == 0:
+            # The server closed an idle connection just when it was used again.
+            self.resent += 1
+            self.pool.acquire(self)
+            return
+        self.fail(why, gone=True)
+
+    def retries(self) -> int:
+        """How often it may be sent again where the server refuses it for now."""
+        return 0
+
+    def _again(self, after_s: float) -> bool:
+        if self.resent >= self.retries():
+            return False
+        self.resent += 1
+        self.restart()
+        loop = asyncio.get_running_loop()
+        self._timer = loop.call_later(after_s, self.pool.acquire, self)
+        return True
+
+    def restart(self) -> None:
+        """Forget what came so far."""
+
+    def fail(self, why: str, *, gone: bool) -> None:
+        if not self._over:
+            self.over()
+            self.client.tell(Failed(self.number, why, gone))
+
+    def over(self) -> None:
+        self._over = True
+        self.client.exchanges.discard(self)
+
+    def forget(self) -> None:
+        """The engine wants no answer any more."""
+        self.over()
+        if self._timer is not None:
+            self._timer.cancel()
+        if self.connection is not None:
+            self.connection.close()
+
+    @property
+    def is_over(self) -> bool:
+        return self._over
+
+
+class Generating(Request):
+    """A prompt's answer."""
+
+    def __init__(
+        self, client: Client, number: int, place: int, prompt: bytes, sampling: Sampling
+    ) -> None:
+        super().__init__(client, number, place)
+        self._prompt = prompt
+        self._sampling = sampling
+        self.restart()
+
+    def restart(self) -> None:
+        self._answer = Answer()
+        self._first = 0.0
+        self._counted = 0
+
+    def retries(self) -> int:
+        return self._sampling.retries
+
+    def request(self) -> bytes:
+        client, hello = self.client, self.client.hello
+        ids = array("i", self._prompt).tolist()
+        sampling = self._sampling
+        if hello.context is not None and len(ids) + sampling.max_tokens > hello.context:
+            # A server refuses what its context cannot hold, and an engine in process cuts it.
+            room = max(1, hello.context - len(ids))
+            sampling = msgspec.structs.replace(sampling, max_tokens=room)
+        adapter = client.adapter
+        prompt = client.text.prompt(ids) if client.text and adapter.text_prompts else ids
+        salt = f"{random.getrandbits(64):016x}"
+        body = _json.encode(adapter.body(prompt, sampling, hello.model, salt))
+        return self.pool.head(adapter.path, len(body)) + body
+
+    def event(self, data: bytes, arrived: float) -> None:
+        if self._over:
+            return
+        client, answer = self.client, self._answer
+        client.pieces[self.place] += 1
+        try:
+            client.adapter.read(data, answer)
+            made = len(answer.token_ids)
+            if made > self._counted:
+                _check_tokens(answer.token_ids[self._counted :], client.hello.vocabulary)
+                client.tokens += made - self._counted
+                self._counted = made
+        except AnswerError as error:
+            self._refuse(str(error))
+            return
+        if not self._first and (answer.token_ids or answer.text):
+            self._first = arrived
+            if self._sampling.wants_first:
+                client.tell(First(self.number, self._first_tokens(), arrived))
+
+    def _first_tokens(self) -> list[int]:
+        if self.client.text is None:
+            return list(self._answer.token_ids)
+        return self.client.text.tokens("".join(self._answer.text))[:1]
+
+    def _refuse(self, why: str) -> None:
+        connection, self.connection = self.connection, None
+        self.fail(why, gone=False)
+        if connection is not None:
+            connection.close()
+
+    def ended(self, arrived: float) -> None:
+        if self._over:
+            return
+        client, answer = self.client, self._answer
+        token_ids = answer.token_ids
+        if client.text is not None and (answer.text or answer.finish_reason):
+            token_ids = client.text.tokens("".join(answer.text))
+            client.tokens += len(token_ids)
+        if not token_ids:
+            self.fail("answered without a token", gone=False)
+            return
+        if answer.finish_reason is None:
+            self.fail("ended an answer without a finish_reason", gone=False)
+            return
+        self.over()
+        named = (answer.model or "").partition("@")[0]  # some servers add a revision
+        model = answer.model if named not in ("", client.hello.model) else None
+        client.tell(
+            Done(
+                self.number,
+                list(token_ids),
+                self.sent,
+                self.opened_s,
+                self._first or arrived,
+                arrived,
+                self.resent,
+                answer.prompt_tokens,
+                answer.completion_tokens,
+                answer.cached_tokens,
+                answer.finish_reason,
+                model,
+            )
+        )
+
+
+class Posting(Request):
+    """A `Post`."""
+
+    def __init__(self, client: Client, message: Post) -> None:
+        super().__init__(client, message.number, message.place)
+        self._message = message
+        self._body = b""
+
+    def retries(self) -> int:
+        return len(_BACKOFF_S)
+
+    def request(self) -> bytes:
+        body = self._message.body
+        return self.pool.head(self._message.path, len(body)) + body
+
+    def event(self, data: bytes, arrived: float) -> None:
+        self.client.pieces[self.place] += 1
+        self._body = data
+
+    def ended(self, arrived: float) -> None:
+        if not self._over:
+            self.over()
+            self.client.tell(Reply(self.number, self._body))
+
+
+def _check_tokens(token_ids: list[int], vocabulary: int) -> None:
+    for token in token_ids:
+        if not 0 <= token < vocabulary:
+            raise AnswerError(f"sent the token id {token}, beyond the vocabulary of {vocabulary:,}")
+
+
+def _error_of(body: bytes) -> str:
+    with contextlib.suppress(msgspec.DecodeError, UnicodeDecodeError):
+        found: Any = msgspec.json.decode(body)
+        if isinstance(found, dict):
+            return words_of(found.get("error") or found.get("message") or found)
+    return words_of(body) or "nothing more"

@@ -1,0 +1,160 @@
+"""Log-probabilities of chosen continuations, as vLLM's `/v1/completions` gives them.
+
+Where each continuation is one token, the next token's log-probabilities are all that is needed.
+Longer ones take the log-probabilities of a prompt that ends with them.
+"""
+
+from __future__ import annotations
+
+import functools
+import queue
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any
+
+import msgspec
+
+from mlperf_suite.engines.scoring import Likelihood, Score, ScoreRequest
+from mlperf_suite.errors import EngineError
+
+_TOP_K = 20
+"""The most likely tokens that a server reports by default, where it cannot report chosen ones."""
+_TOKEN = "token_id:"  # noqa: S105 - how vLLM writes a token's id
+
+
+OnReply = Callable[[bytes | EngineError], None]
+_AT_ONCE = 128
+"""Requests to score that the servers hold: enough to fill every step."""
+
+
+def score_all(
+    requests: Iterable[ScoreRequest], post: Callable[[bytes, OnReply], None], model: str
+) -> Iterator[tuple[int, Score]]:
+    """Yield each request's tag and score, as they come; see `ScoringEngine`.
+
+    `post` sends a request's JSON and has its reply told once, from any thread. Raises EngineError.
+    """
+    answered: queue.SimpleQueue[tuple[int, Score | EngineError]] = queue.SimpleQueue()
+    waiting = 0
+    for request in requests:
+        while waiting >= _AT_ONCE or not answered.empty():
+            yield _scored(answered.get())
+            waiting -= 1
+        asked = _Asked(request, answered.put)
+        for index, body in enumerate(score_bodies(request, model)):
+            post(body, functools.partial(asked.hear, index))
+        waiting += 1
+    for _ in range(waiting):
+        yield _scored(answered.get())
+
+
+def _scored(found: tuple[int, Score | EngineError]) -> tuple[int, Score]:
+    tag, score = found
+    if isinstance(score, EngineError):
+        raise score
+    return tag, score
+
+
+class _Asked:
+    """One request to score and the replies to it so far."""
+
+    def __init__(
+        self, request: ScoreRequest, tell: Callable[[tuple[int, Score | EngineError]], None]
+    ) -> None:
+        self._request = request
+        self._tell = tell
+        self._started = time.monotonic()
+        self._replies: dict[int, bytes] = {}
+        self._wanted = 1 if _one_token_each(request) else len(request.continuations)
+        self._told = False
+        self._lock = threading.Lock()
+
+    def hear(self, index: int, reply: bytes | EngineError) -> None:
+        with self._lock:
+            if self._told:
+                return
+            if not isinstance(reply, EngineError):
+                self._replies[index] = reply
+                if len(self._replies) < self._wanted:
+                    return
+            self._told = True
+        self._tell((self._request.tag, reply if isinstance(reply, EngineError) else self._score()))
+
+    def _score(self) -> Score | EngineError:
+        whole = [self._replies[index] for index in range(self._wanted)]
+        try:
+            return score_of(self._request, whole, (time.monotonic() - self._started) * 1000)
+        except (ValueError, KeyError, TypeError, IndexError, AttributeError) as error:
+            return EngineError(
+                "the server gave no log-probabilities that can be read "
+                f"({type(error).__name__}: {error})"
+            )
+
+
+def _one_token_each(request: ScoreRequest) -> bool:
+    return all(len(continuation) == 1 for continuation in request.continuations)
+
+
+def score_bodies(request: ScoreRequest, model: str) -> list[bytes]:
+    """The JSON of each request that scoring takes."""
+    common = {"model": model, "max_tokens": 1, "temperature": 0.0, "return_token_ids": True}
+    if _one_token_each(request):
+        chosen = [continuation[0] for continuation in request.continuations]
+        wanted: list[dict[str, Any]] = [
+            {
+                "prompt": list(request.prompt_token_ids),
+                "logprobs": _TOP_K,
+                "logprob_token_ids": chosen,
+                "return_tokens_as_token_ids": True,
+            }
+        ]
+    else:
+        wanted = [
+            {"prompt": [*request.prompt_token_ids, *continuation], "prompt_logprobs": 1}
+            for continuation in request.continuations
+        ]
+    return [msgspec.json.encode(common | one) for one in wanted]
+
+
+def score_of(request: ScoreRequest, replies: Sequence[bytes], latency_ms: float) -> Score:
+    """The score from the replies to `score_bodies`, in order. Raises ValueError, KeyError,
+    TypeError or IndexError where a reply lacks what was asked for."""
+    answers = [msgspec.json.decode(reply) for reply in replies]
+    if _one_token_each(request):
+        likelihoods = _of_next_token(answers[0], request.continuations)
+    else:
+        likelihoods = [
+            _of_prompt(answer["choices"][0]["prompt_logprobs"], continuation)
+            for answer, continuation in zip(answers, request.continuations, strict=True)
+        ]
+    usages = [answer["usage"] for answer in answers]
+    cached = sum((u.get("prompt_tokens_details") or {}).get("cached_tokens") or 0 for u in usages)
+    tokens = sum(usage["prompt_tokens"] for usage in usages)
+    return Score(tuple(likelihoods), latency_ms, tokens, cached)
+
+
+def _of_next_token(answer: Any, continuations: Sequence[Sequence[int]]) -> list[Likelihood]:
+    (choice,) = answer["choices"]
+    (logprobs,) = choice["logprobs"]["top_logprobs"]
+    by_id = {
+        int(name.removeprefix(_TOKEN)): float(value)
+        for name, value in logprobs.items()
+        if name.startswith(_TOKEN)
+    }
+    (made,) = choice["token_ids"]
+    found = []
+    for (token,) in continuations:
+        if token not in by_id:
+            raise ValueError(f"token {token} is not among the {len(by_id)} most likely ones")
+        found.append(Likelihood(by_id[token], token == made))
+    return found
+
+
+def _of_prompt(logprobs: Sequence[Any], continuation: Sequence[int]) -> Likelihood:
+    total, greedy = 0.0, True
+    for token, reported in zip(continuation, logprobs[-len(continuation) :], strict=True):
+        one = reported[str(token)]
+        total += one["logprob"]
+        greedy &= one["rank"] == 1
+    return Likelihood(total, greedy)

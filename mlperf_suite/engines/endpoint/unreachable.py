@@ -1,0 +1,30 @@
+"""Why a server cannot be reached, in a few words."""
+
+from __future__ import annotations
+
+import http.client
+import socket
+import ssl
+
+
+def why_unreachable(error: BaseException, patience_s: float) -> str:
+    """In words that follow the server's URL. `patience_s`: how long it was waited for."""
+    match error:
+        case ssl.SSLCertVerificationError():
+            words = (
+                f"its TLS certificate does not verify ({error.verify_message}): "
+                "give --endpoint-ca the file of its authority"
+            )
+        case ssl.SSLError():
+            words = f"TLS failed: {error.reason or error}"
+        case ConnectionRefusedError():
+            words = "refused the connection: does a server run there?"
+        case TimeoutError():
+            words = f"did not answer within {patience_s:.0f} s"
+        case socket.gaierror():
+            words = f"its name cannot be found: {error.strerror}"
+        case http.client.HTTPException():
+            words = f"what answers is no HTTP server ({type(error).__name__})"
+        case _:
+            words = f"cannot be reached: {getattr(error, 'strerror', None) or error}"
+    return words
