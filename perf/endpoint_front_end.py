@@ -4,8 +4,8 @@
 
 Offline tokens/s, and TTFT and TPOT of a Server run, p50 and p99. The two alternate and are never
 loaded at once, since they would measure each other; each run has an engine that was loaded for it
-and has answered a few prompts. The server gets the sizes of batches that vLLM chose in this process:
-its own choice for a server is another one. Prints both and the medians of server / in process.
+and has answered a few prompts. The server is given the sizes of batches that vLLM chose in this
+process, since it would choose others. Prints both, and the medians of server / in process.
 """
 
 from __future__ import annotations
@@ -74,7 +74,9 @@ def main() -> None:
         _print("behind HTTP", outside)
         ratios.append(tuple(b / a for a, b in zip(inside, outside, strict=True)))
         _print("ratio", ratios[-1], "{:.3f}".format)
-    _print("median ratio", tuple(map(statistics.median, zip(*ratios, strict=True))), "{:.3f}".format)
+    _print(
+        "median ratio", tuple(map(statistics.median, zip(*ratios, strict=True))), "{:.3f}".format
+    )
 
 
 if __name__ == "__main__":
