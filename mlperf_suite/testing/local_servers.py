@@ -207,7 +207,7 @@ LLAMA_CPP_PYTHON = PROJECT_ROOT / ".venv-llama-cpp" / "bin" / "python"
 @contextlib.contextmanager
 def llama_cpp_server(
     *,
-    context: int = 2048,
+    context: int = 8192,
     arguments: Sequence[str] = (),
     log_file: Path | None = None,
     start_s: float = START_S,
