@@ -30,7 +30,7 @@ def measured(server: LocalServer, results_dir: Path, *arguments: str) -> SuiteRu
 def summaries(run: SuiteRun) -> dict[str, Summary]:
     """By scenario."""
     found = [read_summary(folder) for folder in run.results_dir.glob("2*-*")]
-    return {one.run.scenario: one for one in found if one is not None}
+    return {one.meta.scenario or "": one for one in found if one is not None}
 
 
 @pytest.fixture(scope="module")
