@@ -15,7 +15,13 @@ from dataclasses import dataclass
 import psutil
 
 from mlperf_suite.engines.processes import end_processes
-from mlperf_suite.engines.protocol import SILENCE_S, Engine, ProcessEngine, TracingEngine
+from mlperf_suite.engines.protocol import (
+    SILENCE_S,
+    Engine,
+    ProcessEngine,
+    RemoteEngine,
+    TracingEngine,
+)
 from mlperf_suite.hardware import gpu_busy
 
 LOOK_S = 0.5
@@ -122,7 +128,8 @@ class Watch:
 
     def __init__(self, engine: Engine, silence_s: float = SILENCE_S) -> None:
         self._engine = engine
-        self._judgement = Judgement(silence_s)
+        # Servers elsewhere are watched one by one, by the engine that asks them.
+        self._judgement = Judgement(math.inf if isinstance(engine, RemoteEngine) else silence_s)
         self._watched = engine if isinstance(engine, ProcessEngine) else None
         self._tracing = engine if isinstance(engine, TracingEngine) else None
         self._looked_s = 0.0

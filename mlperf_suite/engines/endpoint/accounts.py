@@ -113,7 +113,11 @@ class ClientAccount:
         self._out = array("d")
         self._back = array("d")
         self._resent = 0
-        self.connections = 0
+        self._connections: dict[int, int] = {}
+
+    def opened(self, client: int, connections: int) -> None:
+        """Note how many connections a client process had open at once."""
+        self._connections[client] = max(connections, self._connections.get(client, 0))
 
     def sent(self, done: Done, submitted: float) -> None:
         """Count a request: opening a connection is the network's time and not the client's."""
@@ -132,6 +136,6 @@ class ClientAccount:
             round(max(cpu_s.values(), default=0.0) / elapsed_s, 4) if elapsed_s > 0 else 0.0,
             None if out is None else round(out * 1000, 4),
             None if back is None else round(back * 1000, 4),
-            self.connections,
+            sum(self._connections.values()),
             self._resent,
         )

@@ -176,6 +176,7 @@ class Text(Completions):
         return super().body(prompt, sampling, model, salt) | {
             "top_k": sampling.top_k,
             "min_p": 0.0,
+            "min_tokens": sampling.min_tokens,
             "repeat_penalty": 1.0,
         }
 

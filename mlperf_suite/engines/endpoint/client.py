@@ -15,7 +15,7 @@ import socket
 import ssl
 import sys
 import time
-from typing import Any
+from typing import Any, cast
 
 import uvloop
 
@@ -121,8 +121,8 @@ class _Link(asyncio.Protocol):
         self._client: Client | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        self._transport = transport
+        # uvloop's transports are none of asyncio's classes.
+        self._transport = cast(asyncio.Transport, transport)
 
     def data_received(self, data: bytes) -> None:
         for content in self._frames.feed(data):

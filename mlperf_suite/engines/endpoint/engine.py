@@ -55,9 +55,10 @@ from mlperf_suite.engines.protocol import (
 from mlperf_suite.engines.scoring import Score, ScoreRequest
 from mlperf_suite.errors import EngineDiedError, EngineError, UsageError
 
-AT_ONCE = 2048
+AT_ONCE, TEXT_AT_ONCE = 2048, 256
 """Requests that one endpoint is given at once: more than a server batches, so that it never waits
-for the client, and bounded, as its connections are."""
+for the client, and bounded, as its connections are. Servers that know no token ids are made for
+fewer: most run under the usual limit of 1,024 open files."""
 RETRIES = 3
 """In an accuracy run, whose figure does not depend on when an answer comes."""
 _TICK_S = 0.5
@@ -90,6 +91,7 @@ class EndpointEngine:
         self._servers = servers
         self._form = form
         self._adapter = ADAPTERS[form]
+        self._at_once = AT_ONCE if self._adapter.token_ids else TEXT_AT_ONCE
         self._lock = threading.Lock()
         self._numbers = itertools.count()
         self._turns = itertools.count()
@@ -176,7 +178,7 @@ class EndpointEngine:
             str(config.tokenizer) if config.tokenizer else None,
             config.vocabulary,
             min(lengths, default=None),
-            -(-AT_ONCE // count),
+            -(-self._at_once // count),
         )
         links: list[Link] = []
         try:
@@ -247,7 +249,7 @@ class EndpointEngine:
                 "tokens": "ids" if self._adapter.token_ids else "text",
                 "routing": config.routing,
                 "clients": len(self._links),
-                "requests_at_once": AT_ONCE,
+                "requests_at_once": self._at_once,
                 "extra_headers": sorted(config.headers),
                 "key": "set" if config.key else "not set",
             },
@@ -320,7 +322,7 @@ class EndpointEngine:
 
     def _choose(self) -> int | None:
         """The endpoint for the next request; None where none has room."""
-        with_room = [p for p, count in enumerate(self._in_flight) if count < AT_ONCE]
+        with_room = [p for p, count in enumerate(self._in_flight) if count < self._at_once]
         if not with_room:
             return None
         turn = next(self._turns)
@@ -448,9 +450,7 @@ class EndpointEngine:
                 self.steps_made += count - then
         if beat.tokens:
             self._steps.append((beat.at, beat.tokens))
-        self._client_account.connections += max(
-            0, beat.connections - self._client_account.connections
-        )
+        self._client_account.opened(client, beat.connections)
 
     def _look_for_silence(self) -> None:
         now, silence_s = time.monotonic(), self._config.silence_s
