@@ -12,17 +12,7 @@ from meta_tests.conftest import ROOT
 
 PACKAGE = ROOT / "mlperf_suite"
 ORDER = (
-    *(
-        "secrets",
-        "errors",
-        "testing",
-        "assets",
-        "hardware",
-        "datasets",
-        "scorers",
-        "benchmarks",
-        "engines",
-    ),
+    *("secrets", "errors", "assets", "hardware", "datasets", "scorers", "benchmarks", "engines"),
     *("loadgen", "compliance", "settings", "results", "judging", "reports", "mmlu"),
     *("submission", "session", "plugin", "testing", "__main__"),
 )
