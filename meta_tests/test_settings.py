@@ -18,6 +18,7 @@ from mlperf_suite.benchmarks.embedded import EMBEDDED
 from mlperf_suite.benchmarks.llama3_1_8b import EDGE, LLAMA3_1_8B, LLAMA3_1_8B_EDGE, OFFICIAL
 from mlperf_suite.benchmarks.registry import default_benchmarks, runnable
 from mlperf_suite.benchmarks.rounds import ROUNDS
+from mlperf_suite.engines.endpoint.config import Target
 from mlperf_suite.errors import UsageError
 from mlperf_suite.settings import (
     MODEL_ALIASES,
@@ -29,6 +30,8 @@ from mlperf_suite.settings import (
 )
 
 SPECS = {spec.name: spec for spec in OPTIONS}
+URL = "http://host:8000"
+TARGET = Target(URL, False, "host", 8000, "")
 
 # Option, a text, what it becomes, texts that it refuses, words that its refusal must hold.
 CASES: dict[str, tuple[str, object, list[str], list[str]]] = {
@@ -69,6 +72,23 @@ CASES: dict[str, tuple[str, object, list[str], list[str]]] = {
     "gpu-memory-utilization": ("0.5", 0.5, ["0", "1.01", "nan"], ["above 0 and up to 1"]),
     "engine-arg": ("swap-space=4", {"swap_space": 4}, ["swap", "=4", "a b=1"], ["KEY=VALUE"]),
     "engine-silence": ("60", 60.0, ["0", "-1", "inf", "long"], ["above 0"]),
+    "endpoint": (
+        f"{URL}/v1/",
+        [TARGET],
+        ["host:8000", "ftp://host", "http://", "http://host:port", "http://host?key=1", " "],
+        ["URL like http://host:8000"],
+    ),
+    "endpoint-server": (
+        "SGLang",
+        "sglang",
+        ["ollama", ""],
+        ["auto", "vllm", "sglang", "tensorrt-llm", "text"],
+    ),
+    "endpoint-routing": ("round-robin", "round-robin", ["auto"], ["fewest-tokens", "round-robin"]),
+    "endpoint-ca": (__file__, Path(__file__), ["/nowhere/ca.pem", "/", " "], ["file that exists"]),
+    "endpoint-clients": ("3", 3, ["0", "-1", "many"], ["whole number from 1", "auto"]),
+    "served-model-name": ("owner/name", "owner/name", [" "], ["a name"]),
+    "endpoint-header": ("X-Team=blue", {"X-Team": "blue"}, [], []),
     "find-peak-qps": ("true", True, ["maybe"], ["true, false"]),
     "mmlu-data": ("questions", "questions", [" "], ["name", "folder"]),
     "mmlu-limit": ("300", 300, ["0", "-1", "0.5"], ["whole number from 1", "auto"]),
@@ -78,7 +98,20 @@ CASES: dict[str, tuple[str, object, list[str], list[str]]] = {
     "mmlu-resume": ("true", True, ["maybe"], ["true, false"]),
     "high-accuracy": ("true", True, ["maybe"], ["true, false"]),
 }
-ATTRIBUTES = {"baseline": "baselines", "engine-arg": "engine_args"}
+ATTRIBUTES = {
+    "baseline": "baselines",
+    "engine-arg": "engine_args",
+    "endpoint": "endpoints",
+    "endpoint-header": "endpoint_headers",
+}
+TABLES = ("engine-arg", "endpoint-header")
+OF_VLLM = {name for name, spec in SPECS.items() if spec.engine == "vllm"}
+OF_ENDPOINT = {name for name, spec in SPECS.items() if spec.engine == "endpoint"}
+CASES_OF = {
+    "vllm": {n: case for n, case in CASES.items() if n not in OF_ENDPOINT | {"endpoint"}},
+    "endpoint": {n: case for n, case in CASES.items() if n not in OF_VLLM},
+}
+"""By the kind of engine, the options that can be given together."""
 
 
 def resolve(
@@ -90,9 +123,10 @@ def resolve(
 
 
 def given_as(name: str, text: str) -> dict[str, Any]:
-    """An option as pytest's parser gives it."""
+    """An option as pytest's parser gives it, with the endpoint that it may need."""
     spec = SPECS[name]
-    return {spec.dest: [text] if spec.repeatable else text}
+    endpoint = {"endpoint": [URL]} if name in OF_ENDPOINT else {}
+    return {**endpoint, spec.dest: [text] if spec.repeatable else text}
 
 
 def attribute(settings: Settings, name: str) -> object:
@@ -196,7 +230,7 @@ def test_any_text_is_a_setting_or_a_usage_error_of_one_line(name: str, text: str
         resolve(**given_as(name, text))
     except UsageError as error:
         assert len(str(error).splitlines()) == 1
-        assert str(error).startswith(f"--{name} ")
+        assert str(error).startswith((f"--{name} ", f"--{name}: "))
 
 
 # Who beats whom
@@ -206,15 +240,16 @@ def test_any_text_is_a_setting_or_a_usage_error_of_one_line(name: str, text: str
 def test_option_beats_variable_beats_file_beats_default(tmp_path: Path, name: str) -> None:
     spec = SPECS[name]
     assert spec.variable is not None
+    texts = [f"http://host-{n}" for n in "123"] if name == "endpoint" else ["1", "2", "3"]
+    one, two, three = (attribute(resolve(**given_as(name, text)), name) for text in texts)
     file = tmp_path / "suite.toml"
-    file.write_text(f"{name} = 3")
-    variable = {spec.variable: "2"}
-    default = attribute(resolve(), name)
-    assert default not in (1, 2, 3)
-    assert attribute(resolve(config_file=file), name) == 3
-    assert attribute(resolve(variable, file), name) == 2
-    assert attribute(resolve(variable, file, **given_as(name, "1")), name) == 1
-    assert attribute(resolve({spec.variable: ""}, file), name) == 3
+    file.write_text(f"{name} = '{texts[2]}'")
+    variable = {spec.variable: texts[1]}
+    assert attribute(resolve(), name) not in (one, two, three)
+    assert attribute(resolve(config_file=file), name) == three
+    assert attribute(resolve(variable, file), name) == two
+    assert attribute(resolve(variable, file, **given_as(name, texts[0])), name) == one
+    assert attribute(resolve({spec.variable: ""}, file), name) == three
 
 
 def test_the_variables_are_those_that_are_documented() -> None:
@@ -222,6 +257,7 @@ def test_the_variables_are_those_that_are_documented() -> None:
         "max-new-tokens": "MAX_TOKENS",
         "server-target-qps": "SERVER_TARGET_QPS",
         "offline-target-qps": "OFFLINE_TARGET_QPS",
+        "endpoint": "ENDPOINT",
     }
     assert resolve({"NODE_NAME": "node-7"}).node_name == "node-7"
     assert resolve().node_name is None
@@ -231,14 +267,18 @@ def test_a_variable_with_an_impossible_value_is_named() -> None:
     assert refusal(environment={"MAX_TOKENS": "many"}).startswith("MAX_TOKENS many: allowed ")
 
 
-def test_a_file_may_set_everything(tmp_path: Path) -> None:
+@pytest.mark.parametrize("engine", CASES_OF)
+def test_a_file_may_set_everything(tmp_path: Path, engine: str) -> None:
+    cases = CASES_OF[engine]
     file = tmp_path / "suite.toml"
-    values = {name: case[0] for name, case in CASES.items() if name != "engine-arg"}
-    lines = [f'{name} = "{value}"' for name, value in values.items()]
-    file.write_text("\n".join([*lines, "[engine-arg]", "swap-space = 4"]))
+    lines = [f'{name} = "{case[0]}"' for name, case in cases.items() if name not in TABLES]
+    for name in [name for name in TABLES if name in cases]:
+        key, _, value = cases[name][0].partition("=")
+        lines += [f"[{name}]", f"{key} = {value if value.isdigit() else repr(value)}"]
+    file.write_text("\n".join(lines))
     settings = resolve(config_file=file)
-    assert {name: attribute(settings, name) for name in CASES} == {
-        name: case[1] for name, case in CASES.items()
+    assert {name: attribute(settings, name) for name in cases} == {
+        name: case[1] for name, case in cases.items()
     }
 
 
@@ -438,14 +478,24 @@ def test_the_token_is_never_shown(
     assert resolve().as_json()["hub_token"] == "not set"
 
 
-def test_the_settings_as_json_name_every_setting_as_used() -> None:
-    shown = resolve(**{SPECS[n].dest: given_as(n, c[0])[SPECS[n].dest] for n, c in CASES.items()})
+@pytest.mark.parametrize("engine", CASES_OF)
+def test_the_settings_as_json_name_every_setting_as_used(engine: str) -> None:
+    cases = CASES_OF[engine]
+    shown = resolve(**{SPECS[n].dest: given_as(n, c[0])[SPECS[n].dest] for n, c in cases.items()})
     as_json = shown.as_json()
     assert json.loads(json.dumps(as_json)) == as_json
-    for name in CASES.keys() - {"logs", "plan"}:
-        value = CASES[name][1]
-        wanted = {"round": "v5.1", "results-dir": "out"}.get(name, value)
+    other_words = {
+        "round": "v5.1",
+        "results-dir": "out",
+        "endpoint": [URL],
+        "endpoint-ca": __file__,
+        "endpoint-header": ["X-Team"],
+    }
+    for name in cases.keys() - {"logs", "plan"}:
+        wanted = other_words.get(name, cases[name][1])
         assert as_json[ATTRIBUTES.get(name, SPECS[name].dest)] == wanted
+    left_out = CASES.keys() - cases.keys()
+    assert not {ATTRIBUTES.get(name, SPECS[name].dest) for name in left_out} & as_json.keys()
 
 
 def test_the_settings_as_json_say_what_a_benchmark_is_asked() -> None:
@@ -457,3 +507,136 @@ def test_the_settings_as_json_say_what_a_benchmark_is_asked() -> None:
     assert isinstance(generation, dict)
     assert generation["max_new_tokens"] == 16
     assert "prompt" not in resolve().as_json()
+
+
+# Endpoints
+
+
+def test_an_endpoint_takes_the_place_of_an_engine_in_this_process() -> None:
+    assert resolve().engine_kind == "vllm"
+    settings = resolve(endpoint=[URL, "https://other/prefix"])
+    assert settings.engine_kind == "endpoint"
+    assert [t.url for t in settings.endpoints] == [URL, "https://other/prefix"]
+    assert resolve({"ENDPOINT": URL}).endpoints == [TARGET]
+    assert (resolve().engine_silence, settings.engine_silence) == (1800.0, 25.0)
+    assert resolve(endpoint=[URL], engine_silence="60").engine_silence == 60.0
+
+
+def test_the_options_of_each_kind_of_engine_are_those_that_are_documented() -> None:
+    assert {
+        *("precision", "tensor-parallel-size", "max-model-len", "gpu-memory-utilization"),
+        "engine-arg",
+    } == OF_VLLM
+    assert {
+        *("endpoint-server", "endpoint-routing", "endpoint-ca", "endpoint-clients"),
+        *("served-model-name", "endpoint-header"),
+    } == OF_ENDPOINT
+
+
+@pytest.mark.parametrize("by", ["option", "variable"])
+@pytest.mark.parametrize("name", sorted(OF_VLLM))
+def test_an_option_of_vllm_is_refused_with_an_endpoint(tmp_path: Path, name: str, by: str) -> None:
+    environment = {"ENDPOINT": URL} if by == "variable" else {}
+    options = {} if by == "variable" else {"endpoint": [URL]}
+    text = CASES[name][0]
+    message = refusal(environment=environment, **options, **given_as(name, text))
+    assert message.startswith(f"--{name}: an option of vLLM")
+    assert URL in message
+    file = tmp_path / "suite.toml"
+    key, _, value = text.partition("=")
+    file.write_text(f"[{name}]\n{key} = {value}" if name in TABLES else f"{name} = '{text}'")
+    message = refusal(environment=environment, config_file=file, **options)
+    assert message.startswith(f"--suite-config: {SPECS[name].dest}: an option of vLLM")
+
+
+@pytest.mark.parametrize("name", sorted(OF_ENDPOINT))
+def test_an_option_of_endpoints_is_refused_without_one(tmp_path: Path, name: str) -> None:
+    text = CASES[name][0]
+    given_alone = {SPECS[name].dest: given_as(name, text)[SPECS[name].dest]}
+    said = "there is no endpoint: give --endpoint URL as well"
+    assert refusal(**given_alone) == f"--{name}: {said}"
+    file = tmp_path / "suite.toml"
+    key, _, value = text.partition("=")
+    file.write_text(f"[{name}]\n{key} = '{value}'" if name in TABLES else f"{name} = '{text}'")
+    assert refusal(config_file=file) == f"--suite-config: {SPECS[name].dest}: {said}"
+
+
+def test_an_endpoint_that_was_given_twice_is_refused() -> None:
+    assert refusal(endpoint=[URL, f"{URL}/v1"]) == f"--endpoint {URL}: given twice"
+
+
+@pytest.mark.parametrize(
+    "url", ["http://me:hunter2@host", "http://me:hunter2@host:port", "me:hunter2@host:8000"]
+)
+def test_a_password_in_a_url_is_refused_and_not_repeated(url: str) -> None:
+    assert refusal(endpoint=[url]) == "--endpoint: no user or password in the URL: set API_KEY"
+
+
+def test_the_key_is_never_shown() -> None:
+    settings = resolve({"API_KEY": "sk-secret"}, endpoint=[URL])
+    assert settings.api_key == "sk-secret"
+    assert "sk-secret" not in repr(settings)
+    assert "sk-secret" not in json.dumps(settings.as_json())
+    assert settings.as_json()["api_key"] == "set"
+    for empty in ({}, {"API_KEY": ""}):
+        assert resolve(empty, endpoint=[URL]).as_json()["api_key"] == "not set"
+    # Somebody else's then.
+    assert resolve({"API_KEY": "sk-secret\n"}).api_key is None
+
+
+@pytest.mark.parametrize("key", ["sk\r\nX: 1", "sk secret", "schlüssel", "sk\x7f", "\t"])
+def test_a_key_that_no_header_can_hold_is_refused_and_not_repeated(key: str) -> None:
+    message = refusal(environment={"API_KEY": key}, endpoint=[URL])
+    assert message == "API_KEY: allowed are visible ASCII characters"
+
+
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [
+        ("X-Team=blue\r\nX-Other: 1", " X-Team"),
+        ("X-Team=blue\n", " X-Team"),
+        ("X-Team=bl\x00ue", " X-Team"),
+        ("X-Team=a\tb", " X-Team"),
+        ("X-Team=blå", " X-Team"),
+        ("X-Team=", " X-Team"),
+        ("X-Team: blue", ""),
+        ("X Team=blue", ""),
+        ("=blue", ""),
+        ("X-Team\r\n=blue", ""),
+        ("blue", ""),
+        ("Host=blue", " Host"),
+        ("content-length=4", " content-length"),
+        ("Transfer-Encoding=chunked", " Transfer-Encoding"),
+        ("CONNECTION=close", " CONNECTION"),
+        ("Accept-Encoding=gzip", " Accept-Encoding"),
+    ],
+)
+def test_a_header_that_cannot_be_sent_is_refused_without_its_value(text: str, name: str) -> None:
+    message = refusal(endpoint=[URL], endpoint_header=[text])
+    assert message.startswith(f"--endpoint-header{name}: allowed is NAME=VALUE")
+    assert "blue" not in message
+
+
+def test_headers_are_kept_by_name_and_only_their_names_are_written(tmp_path: Path) -> None:
+    headers = ["X-Team=a=b c", "Authorization=Basic c2VjcmV0"]
+    settings = resolve(endpoint=[URL], endpoint_header=headers)
+    assert settings.endpoint_headers == {"X-Team": "a=b c", "Authorization": "Basic c2VjcmV0"}
+    assert "c2VjcmV0" not in repr(settings) + json.dumps(settings.as_json())
+    file = tmp_path / "suite.toml"
+    file.write_text(f"endpoint = ['{URL}']\n[endpoint-header]\nX-Team = 5\nX-Flag = true")
+    assert resolve(config_file=file).endpoint_headers == {"X-Team": "5", "X-Flag": "true"}
+    file.write_text(f"endpoint = '{URL}'\n[endpoint-header]\nX-Team = ['hunter2']")
+    message = refusal(config_file=file)
+    assert message.startswith("--suite-config: endpoint_header X-Team: allowed is NAME=VALUE")
+    assert "hunter2" not in message
+
+
+def test_a_header_is_sent_once() -> None:
+    two = ["X-Team=a", "x-team=b"]
+    assert refusal(endpoint=[URL], endpoint_header=two) == "--endpoint-header x-team: given twice"
+    message = refusal(
+        environment={"API_KEY": "sk-secret"},
+        endpoint=[URL],
+        endpoint_header=["authorization=Bearer x"],
+    )
+    assert message == "--endpoint-header authorization: API_KEY is set"

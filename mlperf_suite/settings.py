@@ -11,7 +11,7 @@ import json
 import os
 import re
 import tomllib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -28,11 +28,23 @@ from mlperf_suite.benchmarks.embedded import EMBEDDED
 from mlperf_suite.benchmarks.registry import BENCHMARKS, default_benchmarks, runnable
 from mlperf_suite.benchmarks.rounds import DEFAULT_ROUND, ROUNDS, Round
 from mlperf_suite.datasets.mmlu_subjects import HUB_REPOSITORY, STANDARD_SHOTS
+from mlperf_suite.engines.endpoint.config import (
+    ROUTINGS,
+    SERVER_KINDS,
+    Routing,
+    ServerKind,
+    Target,
+    parse_endpoint,
+)
+from mlperf_suite.engines.endpoint.config import SILENCE_S as ENDPOINT_SILENCE_S
+from mlperf_suite.engines.protocol import SILENCE_S
 from mlperf_suite.errors import UsageError
-from mlperf_suite.secrets import remember_named
+from mlperf_suite.secrets import remember, remember_named
 
 Profile = Literal["smoke", "official"]
 PROFILES: tuple[Profile, ...] = ("smoke", "official")
+EngineKind = Literal["vllm", "endpoint"]
+"""What answers: vLLM in this process, or servers at URLs."""
 PRECISIONS = ("bf16", "fp16", "fp32", "auto")
 TOKEN_VARIABLES = ("HF_TOKEN", "HUGGINGFACE_HUB_TOKEN")
 _OPTION = "option"
@@ -43,6 +55,16 @@ _OF_A_MODEL = (
 )
 """What every folder of a model has: one of each."""
 _GATED_OWNERS = ("meta-llama/",)
+_KEY_VARIABLE = "API_KEY"
+_HEADER_NAME = re.compile(r"[\w!#$%&'*+.^`|~-]+", re.ASCII)
+_HEADER_VALUE = re.compile(r"[!-~](?:[ -~]*[!-~])?")
+_OWN_HEADERS = frozenset(
+    {
+        *("host", "content-length", "transfer-encoding", "connection", "te", "trailer", "upgrade"),
+        *("expect", "content-type", "content-encoding", "accept-encoding"),
+    }
+)
+"""Headers that say how a message is framed, which is the client's own business."""
 
 
 def _alias(model: str) -> str:
@@ -64,7 +86,8 @@ class OptionSpec:
 
     `parse` takes the text and returns the value, or raises ValueError; the user is then told what
     is `allowed`. `variable` is the environment variable with the same meaning. A `switch`
-    takes no value on the command line.
+    takes no value on the command line. `engine`: the only kind of engine that has this option,
+    None where any has. Of a `secret` no message quotes more than its name.
     """
 
     name: str
@@ -75,6 +98,8 @@ class OptionSpec:
     variable: str | None = None
     repeatable: bool = False
     switch: bool = False
+    engine: EngineKind | None = None
+    secret: bool = False
 
     @property
     def flag(self) -> str:
@@ -95,10 +120,14 @@ def option(
     variable: str | None = None,
     repeatable: bool = False,
     switch: bool = False,
+    engine: EngineKind | None = None,
+    secret: bool = False,
 ) -> Any:
     """A field of `Settings` that the user sets, with everything about its option."""
-    spec = OptionSpec(name, help_text, parse, allowed, default, variable, repeatable, switch)
-    return field(metadata={_OPTION: spec})
+    spec = OptionSpec(
+        name, help_text, parse, allowed, default, variable, repeatable, switch, engine, secret
+    )
+    return field(metadata={_OPTION: spec}, repr=not secret)
 
 
 def _switch(name: str, help_text: str) -> Any:
@@ -176,6 +205,23 @@ def _text(text: str) -> str:
 
 def _folder(text: str) -> Path:
     return Path(_text(text)).expanduser()
+
+
+def _file(text: str) -> Path:
+    path = _folder(text)
+    if not path.is_file():
+        raise ValueError(text)
+    return path
+
+
+def _header(text: str) -> tuple[str, str]:
+    """NAME=VALUE of an HTTP header."""
+    name, _, value = text.partition("=")
+    name, value = name.strip(" "), value.strip(" ")
+    usable = _HEADER_NAME.fullmatch(name) and _HEADER_VALUE.fullmatch(value)
+    if not usable or name.lower() in _OWN_HEADERS:
+        raise ValueError(text)
+    return name, value
 
 
 def _round(text: str) -> Round:
@@ -279,6 +325,7 @@ class Settings:
         _one_of(*PRECISIONS),
         _joined(PRECISIONS),
         "auto",
+        engine="vllm",
     )
     tensor_parallel_size: int | None = option(
         "tensor-parallel-size",
@@ -286,6 +333,7 @@ class Settings:
         _or_auto(_count),
         _COUNT_OR_AUTO,
         "auto",
+        engine="vllm",
     )
     max_new_tokens: int = option(
         "max-new-tokens", "the longest answer, in tokens", _count, _COUNT, variable="MAX_TOKENS"
@@ -371,12 +419,14 @@ class Settings:
         "the engine's longest context, in tokens; by default what the benchmark needs",
         _count,
         _COUNT,
+        engine="vllm",
     )
     gpu_memory_utilization: float | None = option(
         "gpu-memory-utilization",
         "the share of each GPU's memory that the engine takes",
         _fraction,
         "allowed is a number above 0 and up to 1",
+        engine="vllm",
     )
     engine_args: dict[str, object] = option(
         "engine-arg",
@@ -384,13 +434,73 @@ class Settings:
         _engine_arg,
         "allowed is KEY=VALUE",
         repeatable=True,
+        engine="vllm",
     )
     engine_silence: float = option(
         "engine-silence",
-        "seconds without an answer or a step after which a busy engine counts as hanging",
+        "seconds without an answer or a step after which a busy engine counts as hanging; by "
+        f"default {SILENCE_S:g}, or {ENDPOINT_SILENCE_S:g} with --endpoint",
         _rate,
         "allowed is a number above 0",
-        "1800",
+    )
+    endpoints: list[Target] = option(
+        "endpoint",
+        "measure the server at this URL in place of an engine in this process; given again, "
+        "several servers are one system",
+        parse_endpoint,
+        "allowed is a URL like http://host:8000",
+        variable="ENDPOINT",
+        repeatable=True,
+    )
+    endpoint_server: ServerKind | None = option(
+        "endpoint-server",
+        "what the servers are; auto asks them, text is any that takes and gives text alone",
+        _or_auto(_one_of(*SERVER_KINDS)),
+        _joined(("auto", *SERVER_KINDS)),
+        "auto",
+        engine="endpoint",
+    )
+    endpoint_routing: Routing = option(
+        "endpoint-routing",
+        "which of several servers takes a request: the one with the fewest tokens outstanding, or "
+        "each in turn",
+        _one_of(*ROUTINGS),
+        _joined(ROUTINGS),
+        "fewest-tokens",
+        engine="endpoint",
+    )
+    endpoint_ca: Path | None = option(
+        "endpoint-ca",
+        "certificates (PEM) to verify the servers by, in place of the system's",
+        _file,
+        "allowed is a file that exists",
+        engine="endpoint",
+    )
+    endpoint_clients: int | None = option(
+        "endpoint-clients",
+        "client processes; auto is by the machine's cores",
+        _or_auto(_count),
+        _COUNT_OR_AUTO,
+        "auto",
+        engine="endpoint",
+    )
+    served_model_name: str | None = option(
+        "served-model-name",
+        "the model's name on the servers; by default they are asked",
+        _text,
+        "allowed is a name",
+        engine="endpoint",
+    )
+    endpoint_headers: dict[str, str] = option(
+        "endpoint-header",
+        "NAME=VALUE, a header of every request, best kept in the file as a table; may be given "
+        "again; a value is never written anywhere",
+        _header,
+        "allowed is NAME=VALUE in ASCII without control characters, and no header that the client "
+        "sets itself (as Host)",
+        repeatable=True,
+        engine="endpoint",
+        secret=True,
     )
     find_peak_qps: bool = _switch(
         "find-peak-qps",
@@ -434,10 +544,16 @@ class Settings:
     """Whether the user chose the round; otherwise logs are judged by their own."""
     node_name: str | None = None
     token: str | None = field(default=None, repr=False)
+    api_key: str | None = field(default=None, repr=False)
+    """What an endpoint is sent as a bearer token."""
 
     @property
     def smoke(self) -> bool:
         return self.profile == "smoke"
+
+    @property
+    def engine_kind(self) -> EngineKind:
+        return "endpoint" if self.endpoints else "vllm"
 
     @property
     def label(self) -> str:
@@ -476,21 +592,40 @@ class Settings:
         return max(known) if known and len(known) == len(lengths) else None
 
     def as_json(self, benchmark: Benchmark | None = None) -> dict[str, object]:
-        """The settings for config.json, with what a benchmark is asked; never the token."""
-        content = {name: getattr(self, name) for name in _FIELDS if name not in _NOT_IN_JSON}
+        """The settings for config.json, with what a benchmark is asked.
+
+        Options of the other kind of engine are left out, and so is every secret.
+        """
+        content = {
+            name: getattr(self, name)
+            for name, spec in _FIELDS.items()
+            if name not in _NOT_IN_JSON and spec.engine in (None, self.engine_kind)
+        }
         content |= {
             "round": self.round.name,
             "results_dir": str(self.results_dir),
             "node_name": self.node_name,
             "hub_token": "set" if self.token else "not set",
         }
+        if self.endpoints:
+            content |= {
+                "endpoints": [target.url for target in self.endpoints],
+                "endpoint_ca": self.endpoint_ca and str(self.endpoint_ca),
+                "endpoint_headers": sorted(self.endpoint_headers),
+                "api_key": "set" if self.api_key else "not set",
+            }
         if benchmark is not None:
             content |= self.workload(benchmark).prompt.as_json()
             content["generation"] = asdict(self.generation(benchmark))
         return content
 
 
-_NOT_IN_JSON = ("logs", "plan")
+_NAMES_OF_MODELS = ("model", "served_model_name")
+_IN_EVERY_RESULT = {
+    *(*PROFILES, *CATEGORIES, *SCENARIOS, *BENCHMARKS, *MODEL_ALIASES, *MODEL_ALIASES.values()),
+    *("accuracy", "performance", "test06"),
+}
+_NOT_IN_JSON = ("logs", "plan", "endpoints")
 _FIELDS: dict[str, OptionSpec] = {
     one.name: one.metadata[_OPTION]
     for one in dataclasses.fields(Settings)
@@ -515,7 +650,13 @@ def resolve_settings(
     _remember_engine_args(options.get("engine_arg"))
     in_file = _read_config_file(config_file)
     _remember_engine_args(in_file.get("engine_arg"))
-    value = {name: _value(spec, options, environment, in_file) for name, spec in _FIELDS.items()}
+    names = [place.get(name) for place in (options, in_file) for name in _NAMES_OF_MODELS]
+    for given in (options.get("endpoint_header"), in_file.get("endpoint_header")):
+        _remember_headers(given, {str(name) for name in names if name})
+    found = {spec: _found(spec, options, environment, in_file) for spec in OPTIONS}
+    value = {name: _value(spec, found[spec]) for name, spec in _FIELDS.items()}
+    targets = list(value["endpoints"] or [])
+    _check_engine({spec: given[0] for spec, given in found.items() if given}, targets)
     profile: Profile = value["profile"]
     first = _benchmarks(value["benchmark"], profile)[0]
     model = value["model"] or _workload(first, profile, None).model
@@ -530,13 +671,56 @@ def resolve_settings(
         "mmlu_data": value["mmlu_data"] or ("embedded" if profile == "smoke" else HUB_REPOSITORY),
         "engine_args": engine_args,
         "baselines": list(value["baselines"] or []),
+        "endpoints": targets,
+        "endpoint_headers": _headers(value["endpoint_headers"] or [], environment),
+        "engine_silence": value["engine_silence"] or (ENDPOINT_SILENCE_S if targets else SILENCE_S),
     }
     return Settings(
         **value,
         round_given=options.get("round") is not None or "round" in in_file,
         node_name=environment.get("NODE_NAME"),
         token=next((str(token) for token in tokens if token), None),
+        api_key=_api_key(environment) if targets else None,
     )
+
+
+def _check_engine(given: Mapping[OptionSpec, str], targets: Sequence[Target]) -> None:
+    """Raise UsageError for an option of the other kind of engine, or an endpoint given twice.
+
+    `given`: where each option was given that was.
+    """
+    for spec, place in given.items():
+        where = place.removesuffix(" =")
+        if spec.engine == "vllm" and targets:
+            raise UsageError(
+                f"{where}: an option of vLLM in this process, and the engine is an endpoint "
+                f"({targets[0].url}): give it to the server"
+            )
+        if spec.engine == "endpoint" and not targets:
+            raise UsageError(f"{where}: there is no endpoint: give --endpoint URL as well")
+    urls = [target.url for target in targets]
+    if twice := [url for url in urls if urls.count(url) > 1]:
+        raise UsageError(f"--endpoint {twice[0]}: given twice")
+
+
+def _headers(given: Iterable[tuple[str, str]], environment: Mapping[str, str]) -> dict[str, str]:
+    """The headers by name. Raises UsageError for one that would be sent twice."""
+    found: dict[str, str] = {}
+    names = {"authorization"} if environment.get(_KEY_VARIABLE) else set()
+    for name, value in given:
+        if name.lower() in names:
+            other = f"{_KEY_VARIABLE} is set" if name.lower() == "authorization" else "given twice"
+            raise UsageError(f"--endpoint-header {name}: {other}")
+        names.add(name.lower())
+        found[name] = value
+    return found
+
+
+def _api_key(environment: Mapping[str, str]) -> str | None:
+    key = environment.get(_KEY_VARIABLE) or None
+    if key is not None and (" " in key or not _HEADER_VALUE.fullmatch(key)):
+        raise UsageError(f"{_KEY_VARIABLE}: allowed are visible ASCII characters")
+    return key
 
 
 def _benchmarks(named: str | None, profile: Profile) -> list[Benchmark]:
@@ -574,6 +758,21 @@ def _remember_engine_args(given: Any) -> None:
         # Without its quotes: the secret may appear elsewhere unquoted.
         remember_named({key: value.strip().strip("\"'")})
         remember_named({key: _engine_value(value)})
+
+
+def _remember_headers(given: Any, models: set[str]) -> None:
+    """Remember the values of headers, whole and without the name of a scheme before them.
+
+    Called before anything is checked, since an error message could quote them. A value that is one
+    of these models, or a word of every result, is no secret: a gateway may route by it.
+    """
+    if isinstance(given, Mapping):
+        given = [f"={value}" for value in given.values()]
+    for text in [given] if isinstance(given, str) else given or []:
+        value = str(text).partition("=")[2].strip()
+        if value not in models | _IN_EVERY_RESULT:
+            remember(value)
+            remember(value.rpartition(" ")[2])
 
 
 def check_model_is_reachable(settings: Settings) -> None:
@@ -633,23 +832,36 @@ def _read_config_file(config_file: str | None) -> dict[str, Any]:
     return named
 
 
-def _value(
+def _found(
     spec: OptionSpec,
     options: Mapping[str, Any],
     environment: Mapping[str, str],
     in_file: Mapping[str, Any],
-) -> Any:
+) -> tuple[str, Any] | None:
+    """Where a setting was given, in words, and its text or texts; None where it was not."""
     if options.get(spec.dest) not in (None, []):
-        return _parsed(spec, spec.flag, options[spec.dest])
+        return spec.flag, options[spec.dest]
     if spec.variable and environment.get(spec.variable):
-        return _parsed(spec, f"{spec.variable}", environment[spec.variable])
+        return spec.variable, environment[spec.variable]
     if spec.dest in in_file:
-        return _parsed(spec, f"--suite-config: {spec.dest} =", _as_texts(spec, in_file[spec.dest]))
-    return None if spec.default is None else spec.parse(spec.default)
+        return f"--suite-config: {spec.dest} =", _as_texts(spec, in_file[spec.dest])
+    return None
+
+
+def _value(spec: OptionSpec, found: tuple[str, Any] | None) -> Any:
+    if found is None:
+        return None if spec.default is None else spec.parse(spec.default)
+    where, given = found
+    values = [_parsed(spec, where, str(t)) for t in (given if isinstance(given, list) else [given])]
+    return values if spec.repeatable else values[-1]
 
 
 def _as_texts(spec: OptionSpec, value: Any) -> Any:
     """A TOML value as the text that the command line would have."""
+    if spec.secret and isinstance(value, Mapping):
+        for name, item in value.items():
+            if isinstance(item, Mapping | list):
+                raise UsageError(f"--suite-config: {spec.dest} {name}: {spec.allowed}")
     if spec.repeatable and isinstance(value, Mapping):
         return [f"{key}={_as_texts(spec, item)}" for key, item in value.items()]
     if spec.repeatable and isinstance(value, list):
@@ -659,12 +871,16 @@ def _as_texts(spec: OptionSpec, value: Any) -> Any:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def _parsed(spec: OptionSpec, where: str, given: Any) -> Any:
-    texts = given if isinstance(given, list) else [given]
-    values = []
-    for text in texts:
-        try:
-            values.append(spec.parse(str(text)))
-        except (ValueError, KeyError) as error:
-            raise UsageError(f"{where} {text}: {spec.allowed}") from error
-    return values if spec.repeatable else values[-1]
+def _parsed(spec: OptionSpec, where: str, text: str) -> Any:
+    try:
+        return spec.parse(text)
+    except (ValueError, KeyError) as error:
+        said = _name_of_header(text) if spec.secret else f" {text}"
+        # Of a secret no chain of exceptions either, which would quote it.
+        raise UsageError(f"{where}{said}: {spec.allowed}") from (None if spec.secret else error)
+
+
+def _name_of_header(text: str) -> str:
+    name, equals, _ = text.partition("=")
+    name = name.strip(" ")
+    return f" {name}" if equals and _HEADER_NAME.fullmatch(name) else ""

@@ -1,17 +1,22 @@
-"""The embedded model on vLLM, as a session loads it, for the programs of this folder."""
+"""The embedded model on vLLM, as a session loads it, or behind HTTP, for the programs of this
+folder."""
 
 from __future__ import annotations
 
 import contextlib
+import json
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
 from mlperf_suite.benchmarks.llama3_1_8b import LLAMA3_1_8B
+from mlperf_suite.engines.endpoint.config import EndpointConfig, parse_endpoint
+from mlperf_suite.engines.endpoint.engine import EndpointEngine
 from mlperf_suite.engines.vllm_engine import VllmEngine
 from mlperf_suite.session.engines import EngineRequest, load_vllm
 from mlperf_suite.session.inputs import Inputs
 from mlperf_suite.settings import resolve_settings
+from mlperf_suite.testing.local_servers import LocalServer
 
 
 def embedded_inputs() -> Inputs:
@@ -30,3 +35,22 @@ def embedded_engine() -> Iterator[tuple[VllmEngine, Inputs]]:
             yield engine, inputs
         finally:
             engine.close()
+
+
+@contextlib.contextmanager
+def embedded_endpoint(server: LocalServer, inputs: Inputs) -> Iterator[EndpointEngine]:
+    """The engine that measures this server, as a session makes it; closed at the end."""
+    model = Path(inputs.model_path)
+    engine = EndpointEngine.load(
+        EndpointConfig(
+            (parse_endpoint(server.url),),
+            str(model),
+            model,
+            vocabulary=json.loads((model / "config.json").read_text())["vocab_size"],
+            context_needed=inputs.context_needed,
+        )
+    )
+    try:
+        yield engine
+    finally:
+        engine.close()

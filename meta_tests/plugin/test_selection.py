@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -156,6 +157,43 @@ def test_a_plan_runs_nothing_and_succeeds(tmp_path: Path) -> None:
     shown = show("--plan", "-m", "server", f"--results-dir={tmp_path}/results")
     assert "llama3.1-8b Offline performance (for Server's rate)" in shown
     assert "passed" not in shown and "failed" not in shown
+
+
+@pytest.mark.parametrize("arguments", [("--plan",), ("--collect-only", "-q")])
+def test_a_plan_for_an_endpoint_asks_nobody(tmp_path: Path, arguments: tuple[str, ...]) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+        shown = show(
+            *(*arguments, "-m", "server or mmlu", f"--endpoint=http://127.0.0.1:{port}"),
+            f"--results-dir={tmp_path}/results",
+        )
+        server.setblocking(False)
+        with pytest.raises(BlockingIOError):
+            server.accept()
+    for words in (
+        "1. connect to the endpoint",
+        "connect to the endpoint for MMLU",
+        "said once the endpoint answered and was probed",
+    ):
+        assert words in shown
+    assert "load the engine" not in shown
+    assert not (tmp_path / "results").exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("--endpoint=http://h", "--precision=bf16"), "--precision: an option of vLLM"),
+        (("--served-model-name=small",), "--served-model-name: there is no endpoint"),
+        (("--endpoint=http://me:hunter2@h",), "--endpoint: no user or password in the URL"),
+    ],
+)
+def test_options_that_do_not_go_together_are_a_usage_error(
+    arguments: tuple[str, ...], said: str
+) -> None:
+    (line,) = [one for one in collect(*arguments, code=4).splitlines() if "ERROR: " in one]
+    assert line.startswith(f"ERROR: {said}")
+    assert "hunter2" not in line
 
 
 def test_a_run_does_not_show_its_plan_twice() -> None:

@@ -7,6 +7,8 @@ from pathlib import Path
 import pytest
 
 from meta_tests.conftest import run_suite
+from mlperf_suite.plugin.workers import pytest_mlperf_engine_count
+from mlperf_suite.settings import resolve_settings
 
 ARGUMENTS = ("-m", "mmlu", "--mmlu-limit=57", "-p", "meta_tests.scoring_plugin")
 
@@ -55,3 +57,11 @@ def test_mmlu_is_not_scored_beside_a_loadgen_run(tmp_path: Path) -> None:
     assert "test_share" not in run.output
     assert len(list(run.results_dir.glob("*-mmlu"))) == 1
     assert not list(run.results_dir.glob("*/engine-1.log"))
+
+
+def test_endpoints_are_one_engine_whatever_gpus_are_here(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0,1")
+    here = resolve_settings({"tensor_parallel_size": "1"}, {})
+    assert pytest_mlperf_engine_count(here) == 2
+    there = resolve_settings({"endpoint": ["http://one", "http://two"]}, {})
+    assert pytest_mlperf_engine_count(there) == 1

@@ -8,7 +8,9 @@ from typing import Any
 
 import pytest
 
+from mlperf_suite.assets import embedded_model_dir
 from mlperf_suite.benchmarks.llama3_1_8b import LLAMA3_1_8B, LLAMA3_1_8B_EDGE, OFFICIAL
+from mlperf_suite.errors import UsageError
 from mlperf_suite.session.inputs import Inputs
 from mlperf_suite.settings import resolve_settings
 
@@ -107,3 +109,68 @@ def test_the_context_is_the_benchmarks_own_need_wherever_it_runs() -> None:
     """Without it a Llama takes its own 131,072 tokens, which no GPU of 24 GB can hold."""
     for options in ({}, {"model": LLAMA}, {"profile": "official"}):
         assert inputs(**options).context_needed == 8192
+
+
+# The tokenizer and the vocabulary of a model that is served elsewhere
+
+TOKENIZER = ("tokenizer.json", "tokenizer_config.json")
+
+
+def copied_model(folder: Path, *names: str, **changed: object) -> Path:
+    """The embedded model's config.json, changed (None: left out), and these of its files."""
+    folder.mkdir(parents=True)
+    source = embedded_model_dir()
+    content = json.loads((source / "config.json").read_text())
+    content = {name: value for name, value in {**content, **changed}.items() if value is not None}
+    (folder / "config.json").write_text(json.dumps(content))
+    for name in names:
+        (folder / name).symlink_to(source / name)
+    return folder
+
+
+def test_the_tokenizer_is_in_the_models_folder(tmp_path: Path) -> None:
+    assert inputs().tokenizer_folder == embedded_model_dir()
+    whole = copied_model(tmp_path / "whole", *TOKENIZER)
+    assert inputs(model=str(whole)).tokenizer_folder == whole
+    slow = copied_model(tmp_path / "slow", "tokenizer_config.json")
+    assert inputs(model=str(slow)).tokenizer_folder is None
+
+
+def test_the_tokenizer_of_a_hub_id_is_in_the_hubs_cache(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cached = tmp_path / "models--owner--small"
+    snapshot = copied_model(cached / "snapshots" / "0123abcd", *TOKENIZER)
+    (cached / "refs").mkdir()
+    (cached / "refs" / "main").write_text("0123abcd")
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path))
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
+    found = inputs(model="owner/small")
+    assert found.tokenizer_folder == snapshot
+    assert found.vocabulary == 49152
+    with pytest.raises(UsageError, match="--model owner/none: no tokenizer in this hub id"):
+        _ = inputs(model="owner/none").tokenizer_folder
+
+
+@pytest.mark.parametrize(
+    ("config", "size"),
+    [
+        ({"vocab_size": 50000}, 50000),
+        ({"vocab_size": None, "text_config": {"vocab_size": 51000}}, 51000),
+        ({"vocab_size": None}, 49152),
+    ],
+)
+def test_the_vocabulary_is_the_models_or_else_the_tokenizers(
+    tmp_path: Path, config: dict[str, object], size: int
+) -> None:
+    model = copied_model(tmp_path / "model", *TOKENIZER, **config)
+    assert inputs(model=str(model)).vocabulary == size
+
+
+@pytest.mark.parametrize(
+    ("options", "advice"),
+    [({}, "raise --max-model-len"), ({"endpoint": ["http://h"]}, "start the server with more")],
+)
+def test_a_prompt_too_long_says_what_to_do(options: dict[str, object], advice: str) -> None:
+    with pytest.raises(UsageError, match=f"sample 0: .* context of 100: {advice} or leave it out"):
+        inputs(**options).check_prompts(LLAMA3_1_8B, 100)

@@ -124,6 +124,21 @@ def test_mmlu_has_an_engine_of_its_own_after_everything_else() -> None:
     assert [step.kind for step in alone.steps] == ["load", "mmlu"]
 
 
+def test_an_engine_that_runs_elsewhere_is_connected_to() -> None:
+    here, there = (
+        plan_session([run("Offline")], [SearchKey(LLAMA, "Server")], mmlu=True, remote=remote)
+        for remote in (False, True)
+    )
+    assert [step.what for step in there.steps if step.kind == "load"] == [
+        "connect to the endpoint",
+        "connect to the endpoint for MMLU",
+    ]
+    assert [s for s in there.steps if s.kind != "load"] == [
+        s for s in here.steps if s.kind != "load"
+    ]
+    assert there.needs == here.needs
+
+
 def test_the_printed_plan_fits_80_columns_and_adds_up() -> None:
     plan = plan_session(EVERY, [SearchKey(LLAMA, "Interactive")], mmlu=True, repeat=5)
     lines = plan.lines(dict.fromkeys(plan.steps, 61.0), "as the last run went")

@@ -22,7 +22,7 @@ from mlperf_suite.plugin.options import settings_of
 from mlperf_suite.plugin.progress import TerminalWatcher
 from mlperf_suite.plugin.workers import shares_of
 from mlperf_suite.results.record import RunKey
-from mlperf_suite.session.engines import EngineRequest, LoadEngine, load_vllm
+from mlperf_suite.session.engines import EngineRequest, LoadEngine, load_engine
 from mlperf_suite.session.forecast import forecast, planned
 from mlperf_suite.session.inputs import Inputs
 from mlperf_suite.session.plan import MMLU, Plan, SearchKey
@@ -39,7 +39,7 @@ def pytest_addhooks(pluginmanager: pytest.PytestPluginManager) -> None:
 
 @pytest.hookimpl(trylast=True)
 def pytest_mlperf_load_engine(inputs: Inputs, request: EngineRequest) -> Engine:
-    return load_vllm(inputs, request)
+    return load_engine(inputs, request)
 
 
 def plan_of(config: pytest.Config, items: Iterable[pytest.Item]) -> Plan:

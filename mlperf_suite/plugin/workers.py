@@ -23,7 +23,8 @@ _SHARE = re.compile(r"::test_share\[(\d+)\]")
 
 @pytest.hookimpl(trylast=True)
 def pytest_mlperf_engine_count(settings: Settings) -> int:
-    return engine_count(settings)
+    # The endpoints are one system, whoever asks them.
+    return 1 if settings.engine_kind == "endpoint" else engine_count(settings)
 
 
 def shares_of(config: pytest.Config) -> Shares | None:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from mlperf_suite.engines.endpoint.config import EndpointConfig
 from mlperf_suite.engines.protocol import Engine, EngineDescription
 from mlperf_suite.errors import SuiteError
 from mlperf_suite.session.inputs import Inputs
@@ -51,7 +52,9 @@ class Engines:
         if self._engine is not None and self._role == role:
             return self._engine
         self.close()
-        self._watch.begin("loading the engine" + (" for MMLU" if role == "scoring" else ""))
+        remote = self._inputs.settings.engine_kind == "endpoint"
+        what = "connecting to the endpoint" if remote else "loading the engine"
+        self._watch.begin(what + (" for MMLU" if role == "scoring" else ""))
         try:
             self._engine = self._load(self._inputs, EngineRequest(role, log_file))
         except SuiteError as error:
@@ -91,6 +94,36 @@ def engine_lines(description: EngineDescription) -> list[str]:
         for words, name, why in chosen
         if name in settings and why in settings
     ]
+
+
+def load_engine(inputs: Inputs, request: EngineRequest) -> Engine:
+    """The engine that the settings ask for: servers that run already, or vLLM in this process."""
+    if inputs.settings.engine_kind == "endpoint":
+        from mlperf_suite.engines.endpoint.engine import EndpointEngine
+
+        return EndpointEngine.load(endpoint_config(inputs, request.log_file))
+    return load_vllm(inputs, request)
+
+
+def endpoint_config(inputs: Inputs, log_file: Path | None = None) -> EndpointConfig:
+    """How the settings say to reach the endpoints. Raises UsageError without a tokenizer."""
+    settings = inputs.settings
+    return EndpointConfig(
+        tuple(settings.endpoints),
+        inputs.model_path,
+        inputs.tokenizer_folder,
+        inputs.vocabulary,
+        served_model=settings.served_model_name,
+        kind=settings.endpoint_server,
+        routing=settings.endpoint_routing,
+        key=settings.api_key,
+        headers=dict(settings.endpoint_headers),
+        ca_file=settings.endpoint_ca,
+        clients=settings.endpoint_clients,
+        context_needed=inputs.context_needed,
+        silence_s=settings.engine_silence,
+        log_file=log_file,
+    )
 
 
 def load_vllm(inputs: Inputs, request: EngineRequest) -> Engine:

@@ -20,8 +20,10 @@ from mlperf_suite.session.plan import Kind, SearchKey, Step
 from mlperf_suite.session.rates import RATE_HEADROOM, SERVER_SHARE
 from mlperf_suite.session.sizes import Size, audit_queries_that_fit, samples_that_fit
 from mlperf_suite.session.warm_up import SMOKE_ANSWER_TOKENS, SMOKE_WARM_UP_S, warm_up_requests
-from mlperf_suite.settings import Settings
+from mlperf_suite.settings import EngineKind, Settings
 
+_LOAD_S: Mapping[EngineKind, float] = {"vllm": 30.0, "endpoint": 2.0}
+"""What loading an engine takes, or connecting to one, in s."""
 _AFTER_RUN_S = 2.0
 """What judging a run and writing its reports takes, in s."""
 _OFFLINE_SLACK = 1.1
@@ -174,7 +176,7 @@ class Estimator:
     `speed` None: nothing is known, and a smoke run takes all that it may. `lengths`: of a
     benchmark's prompts and answers. `available`: how many samples a benchmark's data has here.
     `of_baselines`: by benchmark id and scenario, the samples of the run that is compared with.
-    `questions` and `shots` are MMLU's. `load_s`: what loading an engine takes.
+    `questions` and `shots` are MMLU's.
     """
 
     settings: Settings
@@ -184,7 +186,6 @@ class Estimator:
     of_baselines: Mapping[tuple[str, str], int]
     questions: int
     shots: int
-    load_s: float = 30.0
 
     def size(self, benchmark: Benchmark, scenario: Scenario) -> Size:
         """The samples that the runs of a scenario take: all, unless smoke takes fewer."""
@@ -266,7 +267,7 @@ class Estimator:
         """What a step of the plan takes; None where the speed is not known."""
         key = step.key
         if step.kind == "load":
-            return self.load_s
+            return _LOAD_S[self.settings.engine_kind]
         if self.speed is None:
             return None
         if not isinstance(key, RunKey | SearchKey):

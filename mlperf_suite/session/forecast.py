@@ -42,6 +42,7 @@ def planned(
         warm_up=settings.warmup != 0,
         rate_known={id_: _rate_is_known(settings, id_) for id_ in ids},
         offline_rate_given=settings.offline_target_qps is not None,
+        remote=settings.engine_kind == "endpoint",
     )
 
 
@@ -59,11 +60,13 @@ def _rate_is_known(settings: Settings, benchmark: str) -> bool:
 def forecast(settings: Settings, plan: Plan) -> tuple[dict[Step, float], str]:
     """Seconds of each step and their source; empty, with the reason, where nothing is known."""
     speed, said = _earlier_speed(settings)
-    if speed is None and settings.model == EMBEDDED.model:
+    remote = settings.engine_kind == "endpoint"
+    if speed is None and settings.model == EMBEDDED.model and not remote:
         words, speed = _TYPICAL[cpu_computes_bf16()[0] and settings.precision != "fp32"]
         said = f"as the embedded model goes {words}; measured again once it is loaded"
     if speed is None:
-        return {}, "how long that takes is said once the engine is loaded and probed"
+        ready = "endpoint answered and was" if remote else "engine is loaded and"
+        return {}, f"how long that takes is said once the {ready} probed"
     estimator = _estimator(settings, speed)
     return {s: t for s in plan.steps if (t := estimator.seconds(s)) is not None}, said
 

@@ -76,6 +76,35 @@ class Inputs:
     def tokenizer(self) -> Any:
         return load_tokenizer(self.model_path, self.settings.token)
 
+    @cached_property
+    def tokenizer_folder(self) -> Path | None:
+        """The folder with the model's tokenizer.json, None where the model has none.
+
+        Of a hub id it is in the hub's cache. Raises UsageError where there is no tokenizer at all.
+        """
+        file = Path(self.model_path) / "tokenizer.json"
+        if not Path(self.model_path).is_dir():
+            from huggingface_hub import try_to_load_from_cache
+
+            # Loading the tokenizer fetches its files, and nothing else of the model.
+            _ = self.tokenizer
+            cached = try_to_load_from_cache(self.model_path, file.name)
+            file = Path(cached) if isinstance(cached, str) else file
+        return file.parent if file.is_file() else None
+
+    @cached_property
+    def vocabulary(self) -> int:
+        """Token ids are below it: the model's own size, or where it does not say the tokenizer's.
+
+        A model's embedding can have rows that no token of its tokenizer uses.
+        """
+        config = self._model_config or {}
+        of_text = config.get("text_config")
+        for one in (config, of_text if isinstance(of_text, Mapping) else {}):
+            if isinstance(size := one.get("vocab_size"), int) and size > 0:
+                return size
+        return len(self.tokenizer)
+
     def prompts(self, benchmark: Benchmark) -> list[list[int]]:
         """The token ids of each sample's prompt."""
         if benchmark.id not in self._prompts:
@@ -96,9 +125,12 @@ class Inputs:
         room = max_model_len - self.generation(benchmark).min_new_tokens
         for index, prompt in enumerate(self.prompts(benchmark)):
             if len(prompt) > room:
+                remote = self.settings.engine_kind == "endpoint"
                 raise UsageError(
                     f"sample {index}: its prompt of {len(prompt):,} tokens does not fit the "
-                    f"engine's context of {room + 1:,}: raise --max-model-len or leave it out"
+                    f"engine's context of {room + 1:,}: "
+                    + ("start the server with more" if remote else "raise --max-model-len")
+                    + " or leave it out"
                 )
 
     @cached_property

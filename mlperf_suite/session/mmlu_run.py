@@ -42,13 +42,14 @@ from mlperf_suite.session.engines import Engines
 from mlperf_suite.session.executor import Made
 from mlperf_suite.session.inputs import Inputs
 from mlperf_suite.session.plan import MmluKey
+from mlperf_suite.session.rates import OF_ENDPOINTS
 from mlperf_suite.session.recorder import Baselines, label_of, publish
 
 OnProgress = Callable[[int, int, str], None]
 """Called with the questions scored, the questions in all, and the subject of the last one."""
 
 
-_NOT_OF_SCORES = ("load_s", "omp_threads_bind")
+_NOT_OF_SCORES = ("load_s", "omp_threads_bind", "clients")
 """Settings in an engine's description that no score depends on."""
 
 
@@ -193,11 +194,17 @@ class MmluRun:
             "precision": self._settings.precision,
             "data": self.data.sha256,
             "shots": self.shots,
+            **self._endpoints(),
         }
         journal = Journal(path, of)
         if self._settings.mmlu_resume:
             self._resumed = self._take_over(journal, path.parent, of)
         return journal
+
+    def _endpoints(self) -> dict[str, object]:
+        """The settings that say which servers score, as JSON."""
+        asked = self._settings.as_json()
+        return {name: asked[name] for name in OF_ENDPOINTS if name in asked}
 
     def _take_over(self, journal: Journal, own: Path, of: Mapping[str, object]) -> int:
         """Take over the scores of the newest run of the same, unless it finished; how many."""

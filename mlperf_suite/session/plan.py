@@ -125,13 +125,15 @@ def plan_session(
     warm_up: bool = True,
     rate_known: Mapping[str, bool] | None = None,
     offline_rate_given: bool = False,
+    remote: bool = False,
 ) -> Plan:
     """Plan what was selected.
 
     `repeat`: how often each performance run is made. `warm_up`: whether one precedes each run.
     `rate_known`: by benchmark id, whether the rate that Server is sent is known without
     an Offline run of this session; where it is not, that run is planned too.
-    `offline_rate_given`: whether the user said what Offline is expected to reach.
+    `offline_rate_given`: whether the user said what Offline is expected to reach. `remote`: whether
+    the engine runs already, somewhere else.
     """
     asked, known = set(wanted), rate_known or {}
     found = list(searches)
@@ -153,7 +155,8 @@ def plan_session(
         needs[unasked] = (accuracy,) if accuracy in asked else ()
     steps: list[Step] = []
     if keys or found:
-        steps.append(Step("load", None, "load the engine"))
+        what = "connect to the endpoint" if remote else "load the engine"
+        steps.append(Step("load", None, what))
     rated: set[tuple[str, str]] = set()
     for run in sorted(keys, key=_order):
         why = "" if run in asked else " (for Server's rate)"
@@ -166,7 +169,9 @@ def plan_session(
     for search in sorted(found, key=lambda s: (_benchmark_order(s.benchmark), s.scenario)):
         steps.append(Step("search", search, f"{search}: at most 16 runs"))
     if mmlu:
-        steps.append(Step("load", None, "load the engine for MMLU, with a prefix cache", 2))
+        what = "load the engine for MMLU, with a prefix cache"
+        what = "connect to the endpoint for MMLU" if remote else what
+        steps.append(Step("load", None, what, 2))
         steps.append(Step("mmlu", MMLU, "MMLU through lm-eval"))
         needs[MMLU] = ()
     return Plan(tuple(steps), needs, frozenset(keys - asked))

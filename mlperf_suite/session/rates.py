@@ -65,6 +65,8 @@ def may_be_of(config: Mapping[str, Any], settings: Mapping[str, Any]) -> bool:
     return all(then.get(name) == settings.get(name) for name in _OF_THE_SYSTEM)
 
 
+OF_ENDPOINTS = ("endpoints", "endpoint_server", "endpoint_routing", "served_model_name")
+"""Settings that tell endpoints from others, and from an engine that is none."""
 _OF_THE_SYSTEM = (
     "profile",
     "model",
@@ -76,9 +78,12 @@ _OF_THE_SYSTEM = (
     "max_model_len",
     "gpu_memory_utilization",
     "engine_args",
+    *OF_ENDPOINTS,
 )
 """Settings that tell one system under test from another."""
-_NOT_OF_SPEED = ("load_s",)
+_NOT_OF_SPEED = ("load_s", "clients")
+"""Settings in an engine's description that are none of the system's: how many client processes an
+endpoint has is this side's business."""
 
 
 def _comparable(config: Mapping[str, Any]) -> object:
@@ -86,10 +91,11 @@ def _comparable(config: Mapping[str, Any]) -> object:
     engine = config.get("engine") or {}
     settings = {k: v for k, v in (engine.get("settings") or {}).items() if k not in _NOT_OF_SPEED}
     names = ("name", "version", "model", "stand_in", "max_model_len")
+    asked = config.get("settings") or {}
     return (
         [engine.get(name) for name in names],
         settings,
         config.get("prompts_sha256"),
-        (config.get("settings") or {}).get("max_new_tokens"),
+        [asked.get(name) for name in ("max_new_tokens", *OF_ENDPOINTS)],
         config.get("system"),
     )

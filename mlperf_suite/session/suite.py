@@ -18,7 +18,7 @@ from mlperf_suite.results.baseline import BaselineRun
 from mlperf_suite.results.peak import PeakSearch
 from mlperf_suite.results.record import Result, RunKey
 from mlperf_suite.results.schema import Summary
-from mlperf_suite.session.engines import Engines, LoadEngine
+from mlperf_suite.session.engines import Engines, LoadEngine, endpoint_config
 from mlperf_suite.session.executor import Executor, Outcome
 from mlperf_suite.session.inputs import Inputs
 from mlperf_suite.session.mmlu_run import MmluRun, OnProgress
@@ -79,10 +79,17 @@ class Suite:
         self._executor.makers[MmluKey] = self.mmlu.maker
 
     def check(self) -> None:
-        """Find what would stop the session, before anything slow is loaded. Raises UsageError."""
+        """Find what would stop the session, before anything slow is loaded. Raises UsageError.
+
+        Endpoints are asked last, whether they answer at all.
+        """
         self.inputs.check(scores=any(key.mode == "accuracy" for key in self.plan.runs))
         if MMLU in self.plan.keys:
             self.mmlu.check()
+        if self.settings.engine_kind == "endpoint":
+            from mlperf_suite.engines.endpoint.detect import check_reachable
+
+            check_reachable(endpoint_config(self.inputs))
 
     def _samples_of(self, benchmark: Benchmark, scenario: str) -> tuple[int, str]:
         size = self.pace.size(benchmark, benchmark.scenario(scenario))

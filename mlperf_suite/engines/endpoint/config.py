@@ -44,13 +44,14 @@ def parse_endpoint(text: str) -> Target:
     Raises UsageError for what is no such URL, or has a user, a query or a fragment.
     """
     allowed = "allowed is a URL like http://host:8000"
+    # Before anything else, since every other message quotes the URL.
+    if "@" in (text.partition("//")[2] or text).partition("/")[0]:
+        raise UsageError("--endpoint: no user or password in the URL: set API_KEY")
     try:
         parts = urlsplit(text.strip())
         port = parts.port
     except ValueError as error:
         raise UsageError(f"--endpoint {text}: {allowed}") from error
-    if parts.username is not None or parts.password is not None:
-        raise UsageError("--endpoint: no user or password in the URL: set API_KEY")
     if parts.scheme not in ("http", "https") or not parts.hostname or parts.query or parts.fragment:
         raise UsageError(f"--endpoint {text}: {allowed}")
     if not _is_host(parts.hostname) or any(not 0x20 < ord(c) < 0x7F for c in parts.path):

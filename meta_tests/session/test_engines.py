@@ -1,0 +1,126 @@
+"""Which engine the settings choose, and how they say to reach endpoints."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from mlperf_suite.assets import embedded_model_dir
+from mlperf_suite.benchmarks.llama3_1_8b import LLAMA3_1_8B
+from mlperf_suite.engines.endpoint.config import EndpointConfig, parse_endpoint
+from mlperf_suite.engines.protocol import Engine
+from mlperf_suite.errors import UsageError
+from mlperf_suite.results.record import RunKey
+from mlperf_suite.session import engines
+from mlperf_suite.session.engines import EngineRequest, endpoint_config, load_engine
+from mlperf_suite.session.inputs import Inputs
+from mlperf_suite.session.plan import plan_session
+from mlperf_suite.session.suite import Suite
+from mlperf_suite.session.watcher import Silent
+from mlperf_suite.settings import Settings, resolve_settings
+
+URL = "http://host:8000"
+PACKAGE = "mlperf_suite.engines.endpoint"
+
+
+def settings_of(environment: dict[str, str] | None = None, **options: Any) -> Settings:
+    return resolve_settings(options, environment or {})
+
+
+def inputs_of(settings: Settings) -> Inputs:
+    return Inputs(settings, [LLAMA3_1_8B])
+
+
+def test_an_endpoint_is_connected_to_and_vllm_is_loaded_without_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    loaded: list[EndpointConfig] = []
+    connecting = SimpleNamespace(EndpointEngine=SimpleNamespace(load=loaded.append))
+    monkeypatch.setitem(sys.modules, f"{PACKAGE}.engine", connecting)
+    monkeypatch.setattr(engines, "load_vllm", lambda inputs, request: "vLLM")
+    request = EngineRequest("runs", tmp_path / "engine.log")
+    assert load_engine(inputs_of(settings_of()), request) == "vLLM"
+    assert not loaded
+    load_engine(inputs_of(settings_of(endpoint=[URL])), request)
+    assert [config.log_file for config in loaded] == [request.log_file]
+
+
+def test_an_endpoint_is_reached_as_the_settings_say() -> None:
+    settings = settings_of(
+        {"API_KEY": "sk-secret"},
+        endpoint=[URL, "https://other/v1"],
+        endpoint_server="sglang",
+        endpoint_routing="round-robin",
+        endpoint_ca=__file__,
+        endpoint_clients="3",
+        served_model_name="small",
+        endpoint_header=["X-Team=blue"],
+        engine_silence="7",
+    )
+    assert endpoint_config(inputs_of(settings)) == EndpointConfig(
+        targets=(parse_endpoint(URL), parse_endpoint("https://other")),
+        model=str(embedded_model_dir()),
+        tokenizer=embedded_model_dir(),
+        vocabulary=49152,
+        served_model="small",
+        kind="sglang",
+        routing="round-robin",
+        key="sk-secret",
+        headers={"X-Team": "blue"},
+        ca_file=Path(__file__),
+        clients=3,
+        context_needed=8192,
+        silence_s=7.0,
+    )
+
+
+def test_what_was_not_said_is_left_to_the_engine() -> None:
+    config = endpoint_config(inputs_of(settings_of(endpoint=[URL])))
+    left = (config.served_model, config.kind, config.key, config.ca_file, config.clients)
+    assert left == (None,) * 5
+    assert (config.routing, config.headers, config.silence_s) == ("fewest-tokens", {}, 25.0)
+
+
+# Before anything is loaded
+
+
+def checked(settings: Settings, monkeypatch: pytest.MonkeyPatch, says: str = "") -> list[str]:
+    """The endpoints that a session's check asked; they answer, or are refused as said."""
+    asked: list[str] = []
+
+    def check_reachable(config: EndpointConfig) -> None:
+        asked.extend(target.url for target in config.targets)
+        if says:
+            raise UsageError(says)
+
+    def load(inputs: Inputs, request: EngineRequest) -> Engine:
+        raise AssertionError("a check loads nothing")
+
+    detect = SimpleNamespace(check_reachable=check_reachable)
+    monkeypatch.setitem(sys.modules, f"{PACKAGE}.detect", detect)
+    plan = plan_session([RunKey(LLAMA3_1_8B.id, "Offline", "performance")])
+    Suite(settings, plan, load, Silent()).check()
+    return asked
+
+
+def test_each_endpoint_is_asked_before_anything_is_loaded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    results = str(tmp_path / "results")
+    two = settings_of(results_dir=results, endpoint=[URL, "http://other"])
+    assert checked(two, monkeypatch) == [URL, "http://other"]
+    assert checked(settings_of(results_dir=results), monkeypatch) == []
+    with pytest.raises(UsageError, match="connection refused"):
+        checked(two, monkeypatch, f"--endpoint {URL}: connection refused")
+
+
+def test_no_endpoint_is_asked_where_something_here_is_wrong(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    options = {"endpoint": [URL], "results_dir": str(tmp_path / "results")}
+    with pytest.raises(UsageError, match="--model nowhere: no such folder"):
+        checked(settings_of(**options, model="nowhere"), monkeypatch, "never said")

@@ -1,0 +1,112 @@
+"""Which earlier runs are of the same system, so that Server may take its rate from them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mlperf_suite.benchmarks.llama3_1_8b import LLAMA3_1_8B
+from mlperf_suite.engines.probe import Speed
+from mlperf_suite.results.record import RunKey
+from mlperf_suite.results.run_folder import CONFIG_JSON, SUMMARY_JSON, write_json
+from mlperf_suite.results.schema import Meta, PerformanceFigures, Run, Summary
+from mlperf_suite.session.forecast import forecast, planned
+from mlperf_suite.session.rates import EarlierRate
+from mlperf_suite.settings import Settings, resolve_settings
+
+ONE, TWO = "http://one:8000", "http://two:8000"
+SERVER = RunKey(LLAMA3_1_8B.id, "Server", "performance")
+SPEED = Speed(0.001, 0.01, 0.002, 128)
+OTHERS: list[dict[str, Any]] = [
+    {},
+    {"endpoint": [TWO]},
+    {"endpoint": [ONE, TWO]},
+    {"endpoint": [ONE], "endpoint_server": "vllm"},
+    {"endpoint": [ONE], "endpoint_routing": "round-robin"},
+    {"endpoint": [ONE], "served_model_name": "small"},
+]
+"""Options of systems that are not the one at ONE."""
+
+
+def settings_of(results: Path, **options: Any) -> Settings:
+    return resolve_settings({"results_dir": str(results), **options}, {})
+
+
+def config_of(settings: Settings) -> dict[str, Any]:
+    """What a run of these settings leaves as its config.json."""
+    described = {"clients": settings.endpoint_clients}
+    engine = {"name": "an engine", "version": "1", "stand_in": False, "settings": described}
+    speed = {name: getattr(SPEED, name) for name in SPEED.__slots__}
+    return {"settings": settings.as_json(), "engine": engine, "speed": speed}
+
+
+def keep_offline_run(results: Path, **options: Any) -> None:
+    """Leave a valid Offline run of these options among the results."""
+    folder = results / "20261121-101500-llama3.1-8b-offline"
+    folder.mkdir(parents=True)
+    meta = Meta(benchmark=LLAMA3_1_8B.id, scenario="Offline", status="complete")
+    figures = PerformanceFigures(valid=True, samples_per_sec=5.0)
+    summary = Summary(meta=meta, run=Run(performance=figures))
+    write_json(folder / SUMMARY_JSON, summary.as_json())
+    write_json(folder / CONFIG_JSON, config_of(settings_of(results, **options)))
+
+
+def takes_a_kept_rate(settings: Settings) -> bool:
+    return not planned(settings, [SERVER], [], mmlu=False).unasked
+
+
+def test_an_endpoint_takes_the_rate_of_its_own_kept_run(tmp_path: Path) -> None:
+    keep_offline_run(tmp_path, endpoint=[ONE])
+    assert takes_a_kept_rate(settings_of(tmp_path, endpoint=[f"{ONE}/v1"]))
+    # Neither says anything of the system.
+    same = settings_of(tmp_path, endpoint=[ONE], endpoint_clients="2", engine_silence="9")
+    assert takes_a_kept_rate(same)
+
+
+@pytest.mark.parametrize("options", OTHERS)
+def test_no_system_takes_the_rate_of_another(tmp_path: Path, options: dict[str, Any]) -> None:
+    keep_offline_run(tmp_path, endpoint=[ONE])
+    assert not takes_a_kept_rate(settings_of(tmp_path, **options))
+
+
+@pytest.mark.parametrize("options", OTHERS)
+def test_an_endpoint_takes_no_rate_of_another_system(
+    tmp_path: Path, options: dict[str, Any]
+) -> None:
+    keep_offline_run(tmp_path, **options)
+    assert not takes_a_kept_rate(settings_of(tmp_path, endpoint=[ONE]))
+    assert takes_a_kept_rate(settings_of(tmp_path, **options))
+
+
+@pytest.mark.parametrize("options", OTHERS)
+def test_what_is_known_after_loading_tells_endpoints_apart_too(
+    tmp_path: Path, options: dict[str, Any]
+) -> None:
+    own = config_of(settings_of(tmp_path, endpoint=[ONE]))
+    same = settings_of(tmp_path, endpoint=[ONE], endpoint_clients="2")
+    assert EarlierRate(5.0, own).is_of(config_of(same))
+    assert not EarlierRate(5.0, own).is_of(config_of(settings_of(tmp_path, **options)))
+
+
+# What is told of the time before anything answered
+
+
+def test_the_speed_of_the_embedded_model_is_not_that_of_an_endpoint(tmp_path: Path) -> None:
+    settings = settings_of(tmp_path, endpoint=[ONE])
+    seconds, said = forecast(settings, planned(settings, [SERVER], [], mmlu=True))
+    assert not seconds
+    assert said == "how long that takes is said once the endpoint answered and was probed"
+    settings = settings_of(tmp_path)
+    assert forecast(settings, planned(settings, [SERVER], [], mmlu=True))[0]
+
+
+def test_an_endpoint_that_was_measured_is_expected_to_take_as_long(tmp_path: Path) -> None:
+    keep_offline_run(tmp_path, endpoint=[ONE])
+    settings = settings_of(tmp_path, endpoint=[ONE])
+    plan = planned(settings, [SERVER], [], mmlu=True)
+    seconds, said = forecast(settings, plan)
+    assert said == "as the run 20261121-101500-llama3.1-8b-offline went"
+    loads = {step.what: seconds[step] for step in plan.steps if step.kind == "load"}
+    assert loads == {"connect to the endpoint": 2.0, "connect to the endpoint for MMLU": 2.0}

@@ -1,0 +1,440 @@
+"""The stand-in server speaks as the real ones do, fails as it is told to, and always ends."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import signal
+import ssl
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from meta_tests.conftest import ROOT
+from mlperf_suite.errors import SuiteError
+from mlperf_suite.testing.options import FAULTS, StandIn
+from mlperf_suite.testing.replies import SERVER
+from mlperf_suite.testing.stand_in_server import (
+    RunningStandIn,
+    make_certificate,
+    stand_in_server,
+)
+
+COMPLETIONS = "/v1/completions"
+ASKED: dict[str, Any] = {"model": "stand-in", "prompt": [7, 8, 9], "max_tokens": 6}
+STREAMED = {**ASKED, "stream": True, "stream_options": {"include_usage": True}}
+WITH_IDS = {**STREAMED, "return_token_ids": True}
+NATIVE = {"input_ids": [7, 8, 9], "sampling_params": {"max_new_tokens": 6}, "stream": True}
+IDS = [100, 101, 102, 103, 104, 105]
+WORDS = "each answer measures nothing besides clients "
+
+
+def ask(
+    server: RunningStandIn, path: str, body: object = None, **headers: str
+) -> tuple[int, bytes]:
+    """Status and whole body of one request, on a connection of its own."""
+    connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=30)
+    try:
+        content = None if body is None else json.dumps(body)
+        connection.request("GET" if body is None else "POST", path, content, headers)
+        response = connection.getresponse()
+        assert response.headers["Server"] == SERVER
+        return response.status, response.read()
+    finally:
+        connection.close()
+
+
+def events(data: bytes) -> list[Any]:
+    """The messages of a stream, which ends as all these servers end theirs."""
+    lines = [line for line in data.decode().splitlines() if line.startswith("data: ")]
+    assert lines.pop() == "data: [DONE]"
+    return [json.loads(line.removeprefix("data: ")) for line in lines]
+
+
+def choices(messages: list[Any]) -> list[Any]:
+    return [choice for message in messages for choice in message["choices"]]
+
+
+def gone(process: psutil.Process) -> bool:
+    return not process.is_running() or process.status() == psutil.STATUS_ZOMBIE
+
+
+def wait_until_gone(process: psutil.Process) -> None:
+    deadline = time.monotonic() + 30
+    while not gone(process):
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+def test_vllm_streams_token_ids_as_deltas_and_the_usage_last() -> None:
+    with stand_in_server(StandIn(chunk_tokens=2)) as server:
+        status, data = ask(server, COMPLETIONS, {**WITH_IDS, "cache_salt": "a", "seed": 1})
+        *chunks, last = events(data)
+        version = json.loads(ask(server, "/version")[1])
+        models = json.loads(ask(server, "/v1/models")[1])["data"]
+        assert ask(server, "/health") == (200, b"")
+    assert status == 200
+    assert [choice["token_ids"] for choice in choices(chunks)] == [[100], IDS[1:3], IDS[3:5], [105]]
+    assert [choice["prompt_token_ids"] for choice in choices(chunks)] == [[7, 8, 9], *[None] * 3]
+    assert [choice["finish_reason"] for choice in choices(chunks)] == [*[None] * 3, "length"]
+    assert last["choices"] == []
+    assert last["usage"] == {"prompt_tokens": 3, "total_tokens": 9, "completion_tokens": 6}
+    assert version["version"]
+    assert [(card["id"], card["root"], card["max_model_len"]) for card in models] == [
+        ("stand-in", "stand-in", 131_072)
+    ]
+
+
+def test_the_rest_comes_in_one_chunk_and_only_what_was_asked_for() -> None:
+    with stand_in_server(StandIn(tokens=4)) as server:
+        with_ids = events(ask(server, COMPLETIONS, WITH_IDS)[1])
+        without = events(ask(server, COMPLETIONS, {**ASKED, "stream": True})[1])
+        whole = json.loads(ask(server, COMPLETIONS, ASKED)[1])
+    assert [choice["token_ids"] for choice in choices(with_ids)] == [[100], IDS[1:4]]
+    assert choices(with_ids)[-1]["finish_reason"] == "stop"
+    assert [choice["token_ids"] for choice in choices(without)] == [None, None]
+    assert len(without) == 2, "a usage that nobody asked for"
+    assert whole["choices"][0]["text"] == "each answer measures nothing "
+    assert whole["usage"]["completion_tokens"] == 4
+
+
+@pytest.mark.parametrize(
+    ("limits", "tokens", "finish"),
+    [
+        ({"max_tokens": None}, 16, "length"),
+        ({}, 6, "length"),
+        ({"max_tokens": 40}, 20, "stop"),
+        ({"max_tokens": 40, "min_tokens": 30}, 30, "stop"),
+        ({"max_tokens": 40, "ignore_eos": True}, 40, "length"),
+    ],
+)
+def test_the_length_is_the_servers_own_within_the_requests_limits(
+    limits: dict[str, Any], tokens: int, finish: str
+) -> None:
+    with stand_in_server(StandIn(tokens=20)) as server:
+        whole = json.loads(ask(server, COMPLETIONS, {**ASKED, **limits})[1])
+    assert whole["usage"]["completion_tokens"] == tokens
+    assert whole["choices"][0]["finish_reason"] == finish
+
+
+@pytest.mark.parametrize(
+    ("body", "status"),
+    [
+        ({**ASKED, "model": "other"}, 404),
+        ({**ASKED, "max_tokens": 200_000}, 400),
+        ({**ASKED, "prompt": None}, 400),
+        ({**ASKED, "prompt": [1, "two"]}, 400),
+    ],
+)
+def test_vllm_refuses_what_it_cannot_answer(body: object, status: int) -> None:
+    with stand_in_server() as server:
+        refused, data = ask(server, COMPLETIONS, body)
+    assert refused == status
+    assert json.loads(data)["error"]["code"] == status
+
+
+@pytest.mark.parametrize(
+    ("kind", "ids"),
+    [
+        ("cumulative", [IDS[:1], IDS[:3], IDS[:5], IDS]),
+        ("delta", [IDS[:1], IDS[1:3], IDS[3:5], IDS[5:]]),
+        ("shrinking", [IDS[:1], IDS[:3], IDS[:2], IDS]),
+    ],
+)
+def test_sglang_streams_its_ids_in_each_of_its_ways(kind: Any, ids: list[list[int]]) -> None:
+    options = StandIn(dialect="sglang", chunk_tokens=2, sglang_ids=kind)
+    with stand_in_server(options) as server:
+        messages = events(ask(server, "/generate", NATIVE)[1])
+        whole = json.loads(ask(server, "/generate", {**NATIVE, "stream": False})[1])
+    assert [message["output_ids"] for message in messages] == ids
+    counts = [message["meta_info"]["completion_tokens"] for message in messages]
+    assert counts == [1, 3, 5, 6]
+    assert messages[0]["meta_info"]["finish_reason"] is None
+    assert messages[-1]["meta_info"]["finish_reason"] == {"type": "length", "length": 6}
+    assert messages[-1]["meta_info"]["prompt_tokens"] == 3
+    assert (whole["output_ids"], whole["text"]) == (IDS, WORDS)
+
+
+def test_sglang_tells_of_itself() -> None:
+    with stand_in_server(StandIn(dialect="sglang", max_model_len=512)) as server:
+        info = json.loads(ask(server, "/get_server_info")[1])
+        model = json.loads(ask(server, "/get_model_info")[1])
+        card = json.loads(ask(server, "/v1/models")[1])["data"][0]
+        assert ask(server, "/version")[0] == 404
+    assert info["context_length"] == card["max_model_len"] == 512
+    assert model["model_path"] == "stand-in"
+    assert card["owned_by"] == "sglang"
+
+
+def test_tensorrt_gives_token_ids_without_detokenizing_and_refuses_unknown_fields() -> None:
+    with stand_in_server(StandIn(dialect="tensorrt-llm")) as server:
+        *chunks, last = events(ask(server, COMPLETIONS, {**STREAMED, "detokenize": False})[1])
+        words = choices(events(ask(server, COMPLETIONS, STREAMED)[1]))
+        status, data = ask(server, COMPLETIONS, WITH_IDS)
+        assert ask(server, "/generate", NATIVE)[0] == 404
+    assert [choice["token_ids"] for choice in choices(chunks)] == [IDS[:1], IDS[1:]]
+    assert "".join(choice["text"] for choice in choices(chunks)) == ""
+    assert last["usage"]["completion_tokens"] == 6
+    assert "".join(choice["text"] for choice in words) == WORDS
+    assert status == 400
+    assert "return_token_ids" in json.loads(data)["error"]["message"]
+
+
+def test_text_alone_is_cut_within_words_and_ids_are_refused() -> None:
+    with stand_in_server(StandIn(dialect="text", chunk_tokens=2)) as server:
+        body = {**WITH_IDS, "prompt": "one two three"}
+        *chunks, last = events(ask(server, COMPLETIONS, body)[1])
+        assert ask(server, COMPLETIONS, WITH_IDS)[0] == 500
+    texts = [choice["text"] for choice in choices(chunks)]
+    assert "".join(texts) == WORDS
+    assert any(not text.endswith(" ") for text in texts[:-1])
+    assert all("token_ids" not in choice for choice in choices(chunks))
+    assert (last["usage"]["prompt_tokens"], last["usage"]["completion_tokens"]) == (3, 6)
+
+
+def test_a_key_is_demanded_and_what_was_asked_is_told() -> None:
+    with stand_in_server(StandIn(key="right")) as server:
+        assert ask(server, "/v1/models")[0] == 401
+        assert ask(server, COMPLETIONS, ASKED, Authorization="Bearer wrong")[0] == 401
+        assert ask(server, "/health")[0] == 200
+        assert ask(server, COMPLETIONS, ASKED, Authorization="Bearer right", X="y")[0] == 200
+        seen = server.seen()
+    assert seen["requests"] == {"/v1/models": 1, COMPLETIONS: 2, "/health": 1}
+    assert seen["completions"] == 1
+    assert seen["authorizations"] == ["Bearer right", "Bearer wrong"]
+    assert seen["headers"]["x"] == "y"
+    assert json.loads(seen["body"]) == ASKED
+    assert seen["connections"] == 5
+
+
+def test_delays_are_kept_and_the_headers_come_at_once() -> None:
+    """A lower limit: nothing comes before its time, whatever the machine does besides."""
+    with stand_in_server(StandIn(first_token_s=0.2, rest_s=0.2)) as server:
+        connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=30)
+        connection.request("POST", COMPLETIONS, json.dumps(STREAMED))
+        began = time.monotonic()
+        response = connection.getresponse()
+        response.readline()
+        first = time.monotonic() - began
+        response.read()
+        last = time.monotonic() - began
+        connection.close()
+    assert first >= 0.15
+    assert last >= 0.35
+
+
+@pytest.mark.parametrize("status", [429, 500, 503])
+def test_a_fault_begins_and_ends_where_it_is_told_to(status: int) -> None:
+    faulty = StandIn(fault=f"status-{status}", fault_from=1, fault_for=2)  # type: ignore[arg-type]
+    with stand_in_server(faulty) as server:
+        found = [ask(server, COMPLETIONS, ASKED)[0] for _ in range(4)]
+        assert ask(server, "/v1/models")[0] == 200
+    assert found == [200, status, status, 200]
+
+
+def test_a_fault_everywhere_meets_the_first_question() -> None:
+    with stand_in_server(StandIn(fault="status-503", everywhere=True)) as server:
+        assert ask(server, "/v1/models")[0] == 503
+
+
+def test_a_redirect_names_its_target() -> None:
+    with stand_in_server(StandIn(fault="redirect", redirect_to="http://elsewhere")) as server:
+        connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=30)
+        connection.request("POST", COMPLETIONS, json.dumps(ASKED))
+        response = connection.getresponse()
+        assert (response.status, response.headers["Location"]) == (302, "http://elsewhere")
+        connection.close()
+
+
+@pytest.mark.parametrize("stream", [True, False])
+@pytest.mark.parametrize("fault", ["dies", "garbage", "closes"])
+def test_a_client_of_the_standard_library_fails_at_it(fault: Any, stream: bool) -> None:
+    with (
+        stand_in_server(StandIn(fault=fault)) as server,
+        pytest.raises((OSError, http.client.HTTPException)),
+    ):
+        ask(server, COMPLETIONS, {**ASKED, "stream": stream})
+
+
+@pytest.mark.parametrize("stream", [True, False])
+@pytest.mark.parametrize("fault", ["no-answer", "no-first-token", "stops", "endless-line"])
+def test_what_never_ends_does_not_end(fault: Any, stream: bool) -> None:
+    """Neither within two seconds nor within two megabytes."""
+    with stand_in_server(StandIn(fault=fault)) as server:
+        connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=2)
+        connection.request("POST", COMPLETIONS, json.dumps({**ASKED, "stream": stream}))
+        try:
+            data = connection.getresponse().read(2**21)
+        except TimeoutError:
+            data = b""
+        connection.close()
+        assert len(data) in ((2**21,) if fault == "endless-line" else (0,))
+        assert ask(server, "/health")[0] == 200, "one connection's trouble is not the server's"
+
+
+@pytest.mark.parametrize(
+    ("fault", "ids"),
+    [
+        ("id-beyond", [100, 101, 102, 32_000, 104, 105]),
+        ("id-negative", [100, 101, 102, -1, 104, 105]),
+        ("id-huge", [100, 101, 102, 2**70, 104, 105]),
+        ("id-float", [100, 101, 102, 1.5, 104, 105]),
+        ("cut", [100, 101, 102]),
+        ("comments", IDS),
+        ("torn", IDS),
+        ("closes-idle", IDS),
+    ],
+)
+@pytest.mark.parametrize("stream", [True, False])
+def test_the_token_ids_are_wrong_as_told(fault: Any, ids: list[float], stream: bool) -> None:
+    with stand_in_server(StandIn(fault=fault)) as server:
+        data = ask(server, COMPLETIONS, {**WITH_IDS, "stream": stream})[1]
+    messages = events(data) if stream else [json.loads(data)]
+    assert [i for choice in choices(messages) for i in choice["token_ids"]] == ids
+    assert choices(messages)[-1]["finish_reason"] == "length"
+
+
+@pytest.mark.parametrize(
+    ("fault", "path", "expected"),
+    [
+        ("other-model", ("model",), "another-model"),
+        ("miscounted", ("usage", "completion_tokens"), 13),
+        ("cached", ("usage", "prompt_tokens_details", "cached_tokens"), 3),
+    ],
+)
+@pytest.mark.parametrize("stream", [True, False])
+def test_what_is_said_of_an_answer_is_wrong_as_told(
+    fault: Any, path: tuple[str, ...], expected: object, stream: bool
+) -> None:
+    with stand_in_server(StandIn(fault=fault)) as server:
+        data = ask(server, COMPLETIONS, {**STREAMED, "stream": stream})[1]
+    found = events(data)[-1] if stream else json.loads(data)
+    for key in path:
+        found = found[key]
+    assert found == expected
+
+
+@pytest.mark.parametrize("stream", [True, False])
+@pytest.mark.parametrize("fault", ["no-json", "no-utf8"])
+def test_what_is_sent_cannot_be_read(fault: Any, stream: bool) -> None:
+    with stand_in_server(StandIn(fault=fault)) as server:
+        data = ask(server, COMPLETIONS, {**STREAMED, "stream": stream})[1]
+    # Of UnicodeDecodeError and JSONDecodeError alike.
+    with pytest.raises(ValueError):
+        events(data) if stream else json.loads(data)
+
+
+def test_an_answer_that_ends_early_ends_in_good_order() -> None:
+    with stand_in_server(StandIn(fault="ends-early")) as server:
+        data = ask(server, COMPLETIONS, STREAMED)[1]
+        assert b'finish_reason":null' in data
+        assert b"DONE" not in data
+
+
+def test_an_error_follows_in_the_stream() -> None:
+    with stand_in_server(StandIn(fault="error-in-stream")) as server:
+        first, error = events(ask(server, COMPLETIONS, STREAMED)[1])
+    assert first["choices"]
+    assert error["error"]["code"] == 500
+
+
+def test_idle_connections_are_kept_and_closed_as_told() -> None:
+    for fault, connections in ((None, 1), ("closes-idle", 2)):
+        with stand_in_server(StandIn(fault=fault)) as server:  # type: ignore[arg-type]
+            connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=30)
+            for _ in range(2):
+                connection.request("POST", COMPLETIONS, json.dumps(ASKED))
+                response = connection.getresponse()
+                assert response.headers["Connection"] is None
+                response.read()
+                if fault:
+                    connection.close()  # as it would, had it noticed
+            # One more asks what was seen.
+            assert server.seen()["connections"] == connections + 1
+            connection.close()
+
+
+def test_every_fault_is_answered_with_something_else_than_a_right_answer() -> None:
+    """No name without an effect; `closes-idle` shows on the connection alone."""
+    right = _bytes_sent(StandIn())
+    for fault in FAULTS:
+        if fault not in ("closes-idle", "no-answer", "dies"):
+            assert _bytes_sent(StandIn(fault=fault)) != right, fault
+
+
+def _bytes_sent(options: StandIn) -> bytes:
+    from mlperf_suite.testing.replies import asked, reply
+
+    wanted = asked(options, COMPLETIONS, json.dumps(WITH_IDS).encode())
+    made = reply(options, wanted, options.fault)
+    return made.head + b"".join(made.parts)
+
+
+def test_tls_verifies_with_its_own_certificate_alone(tmp_path: Path) -> None:
+    certificate, key = make_certificate(tmp_path)
+    options = StandIn(certificate=str(certificate), certificate_key=str(key))
+    with stand_in_server(options) as server:
+        assert server.url == f"https://127.0.0.1:{server.port}"
+        for context in (
+            ssl.create_default_context(),
+            ssl.create_default_context(cafile=str(certificate)),
+        ):
+            connection = http.client.HTTPSConnection(
+                "127.0.0.1", server.port, timeout=30, context=context
+            )
+            try:
+                connection.request("GET", "/health")
+                verified = connection.getresponse().status == 200
+            except ssl.SSLCertVerificationError:
+                verified = False
+            finally:
+                connection.close()
+            assert verified == bool(
+                context.get_ca_certs() and context.cert_store_stats()["x509"] == 1
+            )
+        assert server.seen()["requests"] == {"/health": 1}
+
+
+def test_nothing_is_left_after_the_context_or_an_exception() -> None:
+    with stand_in_server() as server:
+        process = psutil.Process(server.process.pid)
+    assert gone(process)
+    with pytest.raises(KeyError), stand_in_server() as server:
+        process = psutil.Process(server.process.pid)
+        raise KeyError
+    assert gone(process)
+
+
+def test_nothing_is_left_when_the_parent_is_killed() -> None:
+    program = (
+        "from mlperf_suite.testing.stand_in_server import stand_in_server\n"
+        "with stand_in_server() as server:\n"
+        "    print(server.process.pid, flush=True)\n"
+        "    input()\n"
+    )
+    parent = subprocess.Popen(
+        [sys.executable, "-c", program],
+        cwd=ROOT,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert parent.stdout is not None
+    server = psutil.Process(int(parent.stdout.readline()))
+    assert not gone(server)
+    parent.send_signal(signal.SIGKILL)
+    parent.communicate()
+    wait_until_gone(server)
+
+
+def test_a_server_that_does_not_start_says_so() -> None:
+    with (
+        pytest.raises(SuiteError, match="did not start"),
+        stand_in_server(StandIn(certificate="/none")),
+    ):
+        pass

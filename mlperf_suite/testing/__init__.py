@@ -1,0 +1,1 @@
+"""Servers for measuring and testing the suite itself: a stand-in, and real ones of this machine."""

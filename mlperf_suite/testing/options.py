@@ -1,0 +1,98 @@
+"""What a stand-in server does, and what it does wrong."""
+
+from __future__ import annotations
+
+from typing import Literal, get_args
+
+import msgspec
+
+Dialect = Literal["vllm", "sglang", "tensorrt-llm", "text"]
+Fault = Literal[
+    "status-429",
+    "status-500",
+    "status-503",
+    "redirect",
+    "garbage",
+    "dies",
+    "no-answer",
+    "no-first-token",
+    "stops",
+    "closes",
+    "ends-early",
+    "error-in-stream",
+    "no-json",
+    "no-utf8",
+    "endless-line",
+    "id-beyond",
+    "id-negative",
+    "id-huge",
+    "id-float",
+    "cut",
+    "other-model",
+    "cached",
+    "miscounted",
+    "closes-idle",
+    "comments",
+    "torn",
+]
+"""What can be wrong with the answer to a completion request.
+
+- `status-N`: refused with this status. `redirect`: 302 to `StandIn.redirect_to`.
+- `garbage`: bytes that are no HTTP. `dies`: the process ends at once, without a word.
+- `no-answer`: nothing, on a connection that stays open. `no-first-token`: the headers and nothing
+  more.
+- `stops`: nothing after the first chunk, the connection stays open. `closes`: it is closed there.
+  `ends-early`: the answer ends there in good order. `error-in-stream`: an error object follows.
+  An answer that is not streamed is cut in its middle in all four.
+- `no-json`, `no-utf8`: the last message is none. `endless-line`: a line without end, from there on.
+- `id-...`: one token id is beyond the vocabulary, negative, 2**70, or 1.5.
+- `cut`: half of the tokens, with finish reason "length". `other-model`: under another model's name.
+  `cached`: the usage says that tokens came from a cache. `miscounted`: it says 7 tokens too many.
+- `closes-idle`: right, but the connection is closed afterwards without notice.
+- `comments`: right, with comments between the events and CRLF at each line's end. `torn`: right, in
+  HTTP chunks of a few bytes.
+"""
+FAULTS: tuple[Fault, ...] = get_args(Fault)
+SGLangIds = Literal["cumulative", "delta", "shrinking"]
+
+
+class StandIn(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A stand-in server. Times in s, from the arrival of a request.
+
+    `first_token_s`: until the first chunk, which has one token; `rest_s`: from there until the
+    last. Both are kept to about 1 ms. `tokens`: of each answer, unless the request's own limits
+    say otherwise. `chunk_tokens`: of each chunk after the first, None puts all that follows into
+    one. `sglang_ids`: whether a chunk of /generate has all token ids so far, the new ones, or all,
+    with one fewer than before in the last chunk but one.
+
+    `key`: refuses every request under /v1 and /generate without it, with status 401. `redirect_to`:
+    the URL that redirects name. `certificate` and `certificate_key`: PEM files, for TLS.
+
+    The requests numbered `fault_from` and later, counted from 0, are answered with the `fault`,
+    `fault_for` of them at most. With `everywhere`, what is not a completion request meets it as
+    well, where the fault needs no answer to spoil.
+    """
+
+    dialect: Dialect = "vllm"
+    first_token_s: float = 0.0
+    rest_s: float = 0.0
+    tokens: int = 100
+    chunk_tokens: int | None = None
+    model: str = "stand-in"
+    max_model_len: int = 131_072
+    vocabulary: int = 32_000
+    sglang_ids: SGLangIds = "cumulative"
+    key: str | None = None
+    redirect_to: str = ""
+    certificate: str | None = None
+    certificate_key: str | None = None
+    fault: Fault | None = None
+    fault_from: int = 0
+    fault_for: int | None = None
+    everywhere: bool = False
+
+    def faulty(self, number: int) -> bool:
+        """Whether the completion request of this number, from 0, has the fault."""
+        if self.fault is None or number < self.fault_from:
+            return False
+        return self.fault_for is None or number < self.fault_from + self.fault_for

@@ -1,0 +1,450 @@
+"""What a stand-in server answers: bytes made from a request, in the dialects of real servers."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, replace
+from http import HTTPStatus
+from typing import Any, Literal
+
+import msgspec
+
+from mlperf_suite.testing.options import Fault, StandIn
+
+SERVER = "mlperf-suite-stand-in"
+"""What the header Server of every answer says."""
+COMPLETIONS, GENERATE = "/v1/completions", "/generate"
+_EVENTS = "text/event-stream; charset=utf-8"
+_FIRST_ID = 100
+_WORDS = ("each ", "answer ", "measures ", "nothing ", "besides ", "clients ")
+_DONE = b"data: [DONE]\n\n"
+_END_OF_CHUNKS = b"0\r\n\r\n"
+_TORN_BYTES = 7
+
+
+class Refusal(Exception):  # noqa: N818 - not an error of this process
+    """A request that is answered with an error."""
+
+    def __init__(self, status: int, message: str) -> None:
+        super().__init__(message)
+        self.status = status
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What a completion request asks for.
+
+    `limit` and `least` tokens. `ids`: token ids, in place of or besides text. `usage`: token counts
+    at the end of a stream. `native`: SGLang's /generate.
+    """
+
+    prompt: tuple[int, ...] | str
+    limit: int
+    least: int
+    stream: bool
+    ids: bool
+    usage: bool
+    native: bool = False
+
+    @property
+    def prompt_tokens(self) -> int:
+        return len(self.prompt.split() if isinstance(self.prompt, str) else self.prompt)
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """An answer: `head` at once, then each of `parts` at its time in `at_s`, from the request.
+
+    `then`: what happens to the connection: it is kept for the next request, closed, left without
+    another byte, or filled without end; or the whole process ends before the first byte.
+    """
+
+    head: bytes = b""
+    parts: tuple[bytes, ...] = ()
+    at_s: tuple[float, ...] = ()
+    then: Literal["keep", "close", "hang", "pour", "die"] = "keep"
+
+
+class _StreamOptions(msgspec.Struct):
+    include_usage: bool = False
+
+
+class _Completion(msgspec.Struct):
+    """vLLM's body, and that of servers which pass over what they do not know."""
+
+    model: str | None = None
+    prompt: tuple[int, ...] | str | None = None
+    max_tokens: int | None = 16
+    min_tokens: int = 0
+    ignore_eos: bool = False
+    stream: bool = False
+    stream_options: _StreamOptions | None = None
+    return_token_ids: bool | None = None
+
+
+class _TensorRt(msgspec.Struct, forbid_unknown_fields=True):
+    """TensorRT-LLM's body, with the fields of it that a client of a benchmark may send."""
+
+    model: str
+    prompt: tuple[int, ...] | str
+    max_tokens: int | None = None
+    min_tokens: int = 0
+    ignore_eos: bool = False
+    stream: bool = False
+    stream_options: _StreamOptions | None = None
+    detokenize: bool = True
+    add_special_tokens: bool = True
+    best_of: int | None = None
+    echo: bool = False
+    frequency_penalty: float = 0.0
+    logprobs: int | None = None
+    min_p: float = 0.0
+    n: int = 1
+    presence_penalty: float = 0.0
+    repetition_penalty: float = 1.0
+    seed: int | None = None
+    skip_special_tokens: bool = True
+    stop: list[str] | str | None = None
+    stop_token_ids: list[int] | None = None
+    temperature: float | None = None
+    top_k: int = 0
+    top_p: float | None = None
+    user: str | None = None
+
+
+class _Sampling(msgspec.Struct):
+    max_new_tokens: int = 128
+    min_new_tokens: int = 0
+    ignore_eos: bool = False
+
+
+class _Generate(msgspec.Struct):
+    """The body of SGLang's /generate."""
+
+    input_ids: tuple[int, ...] | None = None
+    text: str | None = None
+    sampling_params: _Sampling = msgspec.field(default_factory=_Sampling)
+    stream: bool = False
+
+
+_completion = msgspec.json.Decoder(_Completion)
+_tensorrt = msgspec.json.Decoder(_TensorRt)
+_generate = msgspec.json.Decoder(_Generate)
+
+
+def asked(options: StandIn, path: str, body: bytes) -> Asked:
+    """What a completion request asks for. Raises Refusal where such a server would refuse it."""
+    try:
+        if path == GENERATE:
+            wanted = _of_generate(_generate.decode(body))
+        else:
+            wanted = _of_completion(options, body)
+    except msgspec.DecodeError as error:
+        raise Refusal(400, str(error)) from error
+    if wanted.limit < 1:
+        raise Refusal(400, "max_tokens must be at least 1.")
+    if wanted.prompt_tokens + wanted.limit > options.max_model_len:
+        raise Refusal(
+            400, f"This model's maximum context length is {options.max_model_len} tokens."
+        )
+    return wanted
+
+
+def _of_generate(body: _Generate) -> Asked:
+    prompt = body.text if body.input_ids is None else body.input_ids
+    if prompt is None:
+        raise Refusal(400, "Either text, input_ids or input_embeds should be provided.")
+    sampling = body.sampling_params
+    least = sampling.max_new_tokens if sampling.ignore_eos else sampling.min_new_tokens
+    return Asked(
+        prompt, sampling.max_new_tokens, least, body.stream, ids=True, usage=True, native=True
+    )
+
+
+def _of_completion(options: StandIn, raw: bytes) -> Asked:
+    body: _Completion | _TensorRt
+    if options.dialect == "tensorrt-llm":
+        body = strict = _tensorrt.decode(raw)
+        ids = not strict.detokenize
+    else:
+        body = loose = _completion.decode(raw)
+        ids = bool(loose.return_token_ids) and options.dialect != "text"
+    if body.prompt is None:
+        raise Refusal(400, "Either prompt or prompt_embeds must be provided.")
+    if options.dialect == "text" and not isinstance(body.prompt, str):
+        raise Refusal(500, "prompt: a text is expected")
+    if body.model not in (None, options.model):
+        raise Refusal(404, f"The model `{body.model}` does not exist.")
+    limit = 16 if body.max_tokens is None else body.max_tokens
+    least = limit if body.ignore_eos else body.min_tokens
+    usage = body.stream_options is not None and body.stream_options.include_usage
+    return Asked(body.prompt, limit, least, body.stream, ids, usage)
+
+
+def plain(
+    status: int, body: bytes = b"", content: str = "application/json", headers: str = ""
+) -> Reply:
+    """An answer that comes at once and whole."""
+    return Reply(parts=(_whole(status, body, content, headers),), at_s=(0.0,))
+
+
+def refused(refusal: Refusal) -> Reply:
+    """The answer to a request that is refused, in vLLM's form."""
+    kind = HTTPStatus(refusal.status).phrase.replace(" ", "") + "Error"
+    error = {"message": str(refusal), "type": kind, "param": None, "code": refusal.status}
+    return plain(refusal.status, _json({"error": error}))
+
+
+def _whole(status: int, body: bytes, content: str, headers: str = "") -> bytes:
+    return _head(status, content, f"Content-Length: {len(body)}\r\n{headers}") + body
+
+
+def _head(status: int, content: str, headers: str) -> bytes:
+    line = f"HTTP/1.1 {status} {HTTPStatus(status).phrase}"
+    return f"{line}\r\nServer: {SERVER}\r\nContent-Type: {content}\r\n{headers}\r\n".encode()
+
+
+def _json(value: object) -> bytes:
+    # Not msgspec, which refuses numbers like 2**70.
+    return json.dumps(value, separators=(",", ":")).encode()
+
+
+def told(options: StandIn, path: str) -> Reply | None:
+    """What a server of this dialect tells of itself at a path; None where it has no such path."""
+    dialect = options.dialect
+    if path == "/v1/models":
+        return plain(200, _json({"object": "list", "data": [_card(options)]}))
+    if path == "/health" and dialect != "text":
+        return plain(200)
+    if path == "/version" and dialect in ("vllm", "tensorrt-llm"):
+        return plain(200, _json({"version": "0+stand.in"}))
+    if dialect == "sglang" and path in ("/get_model_info", "/model_info"):
+        info = {"model_path": options.model, "tokenizer_path": options.model, "is_generation": True}
+        return plain(200, _json(info))
+    if dialect == "sglang" and path in ("/get_server_info", "/server_info"):
+        limits = {"context_length": options.max_model_len, "max_total_num_tokens": 10**6}
+        served = {"model_path": options.model, "served_model_name": options.model}
+        return plain(200, _json({**served, **limits, "version": "0+stand.in"}))
+    return None
+
+
+def _card(options: StandIn) -> dict[str, object]:
+    card: dict[str, object] = {"id": options.model, "object": "model", "created": 0}
+    if options.dialect == "text":
+        return {**card, "owned_by": "me", "permissions": []}
+    if options.dialect == "tensorrt-llm":
+        return {**card, "owned_by": "tensorrt_llm"}
+    limits = {"root": options.model, "parent": None, "max_model_len": options.max_model_len}
+    return {**card, "owned_by": options.dialect, **limits}
+
+
+def without_answer(options: StandIn, fault: Fault | None) -> Reply | None:
+    """What a fault sends in place of any answer; None where it spoils an answer, or nothing."""
+    match fault:
+        case "status-429" | "status-500" | "status-503":
+            status = int(fault.removeprefix("status-"))
+            return refused(Refusal(status, "the stand-in server refuses, as it was told to"))
+        case "redirect":
+            return plain(302, headers=f"Location: {options.redirect_to}\r\n")
+        case "garbage":
+            return Reply(
+                parts=(b"\x16\x03\x01\x00 this is no HTTP\r\n\r\n",), at_s=(0.0,), then="hang"
+            )
+        case "dies" | "no-answer":
+            return Reply(then="die" if fault == "dies" else "hang")
+        case _:
+            return None
+
+
+def reply(options: StandIn, wanted: Asked, fault: Fault | None) -> Reply:
+    """The answer to a completion request."""
+    nothing = without_answer(options, fault)
+    if nothing is not None:
+        return nothing
+    answer = _Answer(options, wanted, fault)
+    made = _streamed(options, answer) if wanted.stream else _at_once(options, answer)
+    return replace(made, then="close") if fault == "closes-idle" else made
+
+
+def _streamed(options: StandIn, answer: _Answer) -> Reply:
+    fault = answer.fault
+    head = _head(200, _EVENTS, "Transfer-Encoding: chunked\r\n")
+    messages = answer.messages()
+    parts = [_event(message) for message in messages]
+    ending = b"".join(map(_event, answer.last_words())) + _DONE
+    then: Literal["keep", "close", "hang", "pour"] = "keep"
+    match fault:
+        case "no-first-token":
+            return Reply(head, then="hang")
+        case "stops" | "closes":
+            parts, ending, then = parts[:1], b"", "hang" if fault == "stops" else "close"
+        case "ends-early":
+            parts, ending = parts[:1], b""
+        case "error-in-stream":
+            error = {"message": "EngineCore died", "type": "InternalServerError", "code": 500}
+            parts, ending = [parts[0], _event({"error": error})], _DONE
+        case "no-json":
+            parts[-1] = b'data: {"choices":[{"index":0,"te\n\n'
+        case "no-utf8":
+            parts[-1] = parts[-1].replace(b'"text":"', b'"text":"\xff\xfe')
+        case "endless-line":
+            parts, ending, then = [*parts[:1], b"data: "], b"", "pour"
+        case "comments":
+            parts = [b": ping\n\n" + part for part in parts]
+    parts[-1] += ending
+    if fault == "comments":
+        parts = [part.replace(b"\n", b"\r\n") for part in parts]
+    pieces = [_chunks(part, _TORN_BYTES if fault == "torn" else len(part)) for part in parts]
+    if then == "keep":
+        pieces[-1] += _END_OF_CHUNKS
+    last = max(len(messages) - 1, 1)
+    at_s = tuple(options.first_token_s + options.rest_s * i / last for i in range(len(pieces)))
+    return Reply(head, tuple(pieces), at_s, then)
+
+
+def _at_once(options: StandIn, answer: _Answer) -> Reply:
+    body = _json(answer.whole())
+    then: Literal["keep", "close", "hang", "pour"] = "keep"
+    match answer.fault:
+        case "no-json":
+            body = body[:-5]
+        case "no-utf8":
+            body = body.replace(b'"text":"', b'"text":"\xff\xfe')
+    sent = _whole(200, body, "application/json")
+    match answer.fault:
+        case "no-first-token":
+            return Reply(_head(200, "application/json", "Content-Length: 9\r\n"), then="hang")
+        case "stops" | "closes" | "ends-early" | "error-in-stream":
+            sent, then = sent[: -len(body) // 2], "hang" if answer.fault == "stops" else "close"
+        case "endless-line":
+            sent, then = _head(200, "application/json", "Transfer-Encoding: chunked\r\n"), "pour"
+    return Reply(parts=(sent,), at_s=(options.first_token_s + options.rest_s,), then=then)
+
+
+def _event(message: object) -> bytes:
+    return b"data: " + _json(message) + b"\n\n"
+
+
+def _chunks(data: bytes, size: int) -> bytes:
+    pieces = [data[i : i + size] for i in range(0, len(data), size)]
+    return b"".join(b"%x\r\n%s\r\n" % (len(piece), piece) for piece in pieces)
+
+
+POURED = _chunks(b"a" * 65_536, 65_536)
+"""What `pour` repeats."""
+
+
+class _Answer:
+    """The tokens and the words of one answer, and the messages that carry them."""
+
+    def __init__(self, options: StandIn, wanted: Asked, fault: Fault | None) -> None:
+        self.fault = fault
+        self._options = options
+        self._wanted = wanted
+        tokens = min(max(options.tokens, wanted.least), wanted.limit)
+        self._finish = "length" if fault == "cut" or tokens == wanted.limit else "stop"
+        self._tokens = max(1, tokens // 2) if fault == "cut" else tokens
+        self._ids = self._token_ids()
+        text = "".join(_WORDS[i % len(_WORDS)] for i in range(self._tokens))
+        # By characters, so that a chunk begins within a word.
+        self._text = [
+            text[len(text) * i // self._tokens : len(text) * (i + 1) // self._tokens]
+            for i in range(self._tokens)
+        ]
+
+    def _token_ids(self) -> list[int | float]:
+        span = self._options.vocabulary - _FIRST_ID
+        ids: list[int | float] = [_FIRST_ID + i % span for i in range(self._tokens)]
+        wrong = {
+            "id-beyond": self._options.vocabulary,
+            "id-negative": -1,
+            "id-huge": 2**70,
+            "id-float": 1.5,
+        }.get(str(self.fault))
+        if wrong is not None:
+            ids[self._tokens // 2] = wrong
+        return ids
+
+    def _ends(self) -> list[int]:
+        """How many tokens are out after each chunk."""
+        step = self._options.chunk_tokens or self._tokens
+        return [1, *range(1 + step, self._tokens, step), *([self._tokens] * (self._tokens > 1))]
+
+    def messages(self) -> list[dict[str, Any]]:
+        """The messages of a stream that carry tokens."""
+        ends = self._ends()
+        if self._wanted.native:
+            return [self._native(end, i == len(ends) - 2) for i, end in enumerate(ends)]
+        starts = [0, *ends[:-1]]
+        return [
+            self._completion(self._choice(start, end), {})
+            for start, end in zip(starts, ends, strict=True)
+        ]
+
+    def last_words(self) -> list[dict[str, Any]]:
+        """The messages of a stream after those."""
+        if self._wanted.native or not self._wanted.usage:
+            return []
+        return [self._completion(None, {"usage": self._usage()})]
+
+    def whole(self) -> dict[str, Any]:
+        """The one message of an answer that is not streamed."""
+        if self._wanted.native:
+            return self._native(self._tokens, False)
+        return self._completion(self._choice(0, self._tokens), {"usage": self._usage()})
+
+    def _completion(self, choice: dict[str, Any] | None, more: dict[str, Any]) -> dict[str, Any]:
+        model = "another-model" if self.fault == "other-model" else self._options.model
+        named = {"id": "cmpl-0", "object": "text_completion", "created": 0, "model": model}
+        return {**named, "choices": [choice] if choice else [], **more}
+
+    def _choice(self, start: int, end: int) -> dict[str, Any]:
+        finish = self._finish if end == self._tokens else None
+        text = "".join(self._text[start:end])
+        choice = {"index": 0, "text": text, "logprobs": None, "finish_reason": finish}
+        if self._options.dialect == "text":
+            return choice
+        ids = self._ids[start:end] if self._wanted.ids else None
+        if self._options.dialect == "tensorrt-llm":
+            return {**choice, "text": "" if ids else text, "token_ids": ids, "stop_reason": None}
+        prompt = self._wanted.prompt if start == 0 and ids else None
+        return {**choice, "stop_reason": None, "prompt_token_ids": prompt, "token_ids": ids}
+
+    def _native(self, end: int, last_but_one: bool) -> dict[str, Any]:
+        ids = self._ids[:end]
+        match self._options.sglang_ids:
+            case "delta" if self._wanted.stream:
+                before = max((e for e in self._ends() if e < end), default=0)
+                ids = self._ids[before:end]
+            case "shrinking" if last_but_one:
+                before = max((e for e in self._ends() if e < end), default=1)
+                ids = self._ids[: before - 1]
+        finish: dict[str, Any] | None = {"type": self._finish}
+        if finish and self._finish == "length":
+            finish["length"] = self._wanted.limit
+        usage = self._usage(end)
+        meta = {
+            "id": "0",
+            "finish_reason": finish if end == self._tokens else None,
+            "prompt_tokens": usage["prompt_tokens"],
+            "completion_tokens": usage["completion_tokens"],
+            "cached_tokens": self._cached() or 0,
+        }
+        return {"text": "".join(self._text[:end]), "output_ids": ids, "meta_info": meta}
+
+    def _usage(self, tokens: int | None = None) -> dict[str, Any]:
+        counted = self._tokens if tokens is None else tokens
+        if self.fault == "miscounted":
+            counted += 7
+        prompt = self._wanted.prompt_tokens
+        usage: dict[str, Any] = {"prompt_tokens": prompt, "total_tokens": prompt + counted}
+        usage["completion_tokens"] = counted
+        if (cached := self._cached()) is not None:
+            usage["prompt_tokens_details"] = {"cached_tokens": cached}
+        return usage
+
+    def _cached(self) -> int | None:
+        """Of the prompt; None where a server of this dialect does not say."""
+        if self.fault == "cached":
+            return self._wanted.prompt_tokens
+        return 0 if self._options.dialect in ("sglang", "tensorrt-llm") else None

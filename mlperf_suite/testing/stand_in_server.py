@@ -1,0 +1,307 @@
+"""An HTTP server with known delays and known faults, in a process of its own.
+
+    python -m mlperf_suite.testing.stand_in_server '{"dialect": "vllm", "first_token_s": 0.05}'
+
+It has no model: it measures and tests the client that asks it, and every answer says so in the
+header Server. It answers one request at a time on each connection.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+import ssl
+import subprocess
+import sys
+import urllib.request
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import lru_cache, partial
+from pathlib import Path
+from typing import Any, cast
+
+import httptools
+import msgspec
+import uvloop
+
+from mlperf_suite.errors import SuiteError
+from mlperf_suite.testing.options import StandIn
+from mlperf_suite.testing.replies import (
+    COMPLETIONS,
+    GENERATE,
+    POURED,
+    Asked,
+    Refusal,
+    Reply,
+    asked,
+    plain,
+    refused,
+    reply,
+    told,
+    without_answer,
+)
+
+SEEN = "/stand-in/seen"
+_OPEN_PATHS = ("/health", "/version", SEEN)
+_LOOK_FOR_PARENT_S = 0.25
+_REMEMBERED_REPLIES = 4096
+_ROOT = Path(__file__).resolve().parents[2]
+
+
+@dataclass(frozen=True, slots=True)
+class RunningStandIn:
+    """A stand-in server that listens. `url` has neither a path nor a slash at its end."""
+
+    url: str
+    process: subprocess.Popen[str]
+
+    @property
+    def port(self) -> int:
+        return int(self.url.rpartition(":")[2])
+
+    def seen(self) -> dict[str, Any]:
+        """What it was asked until now.
+
+        `requests`: their number by path. `completions`: those for an answer. `connections`,
+        `open`, `most_open`: made since the start, open now, open at once. `authorizations`: every
+        value of this header, at most 16. `headers` and `body`: of the last request for an answer.
+        """
+        trusting = ssl.create_default_context()
+        trusting.check_hostname, trusting.verify_mode = False, ssl.CERT_NONE
+        with urllib.request.urlopen(self.url + SEEN, timeout=30, context=trusting) as answer:  # noqa: S310
+            seen: dict[str, Any] = json.load(answer)
+        return seen
+
+
+@contextlib.contextmanager
+def stand_in_server(options: StandIn | None = None) -> Iterator[RunningStandIn]:
+    """A stand-in server on a free port of 127.0.0.1 that listens until the context ends.
+
+    It ends as well when this process ends, however that comes. Raises SuiteError where it does not
+    start.
+    """
+    options = options or StandIn()
+    told = msgspec.json.encode(options).decode()
+    command = [sys.executable, "-m", __name__, told, str(os.getpid())]
+    process = subprocess.Popen(command, cwd=_ROOT, stdout=subprocess.PIPE, text=True)
+    try:
+        assert process.stdout is not None
+        port = process.stdout.readline().strip()
+        if not port:
+            raise SuiteError(f"the stand-in server did not start: status {process.wait()}")
+        scheme = "https" if options.certificate else "http"
+        yield RunningStandIn(f"{scheme}://127.0.0.1:{port}", process)
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def make_certificate(folder: Path) -> tuple[Path, Path]:
+    """A certificate for 127.0.0.1 that signs itself, and its key, as PEM files; needs openssl.
+
+    A client that takes the certificate itself for a certificate authority trusts it.
+    """
+    certificate, key = folder / "certificate.pem", folder / "certificate_key.pem"
+    made = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days", "2"]
+    named = ["-subj", "/CN=127.0.0.1", "-addext", "subjectAltName=IP:127.0.0.1"]
+    files = ["-keyout", str(key), "-out", str(certificate)]
+    command = ["openssl", "req", "-x509", *made, *named, *files]
+    subprocess.run(command, check=True, capture_output=True)
+    return certificate, key
+
+
+class _Seen:
+    """What was asked; see RunningStandIn.seen."""
+
+    def __init__(self) -> None:
+        self.requests: Counter[str] = Counter()
+        self.completions = self.connections = self.open = self.most_open = 0
+        self.authorizations: set[str] = set()
+        self.headers: list[tuple[bytes, bytes]] = []
+        self.body = b""
+
+    def as_json(self) -> bytes:
+        seen = {
+            **vars(self),
+            "authorizations": sorted(self.authorizations),
+            "headers": {
+                name.decode("latin-1").lower(): value.decode("latin-1")
+                for name, value in self.headers
+            },
+            "body": self.body.decode("utf-8", "replace"),
+        }
+        return json.dumps(seen).encode()
+
+
+class _Server:
+    """What the connections share."""
+
+    def __init__(self, options: StandIn) -> None:
+        self.options = options
+        self.seen = _Seen()
+        self._right = lru_cache(_REMEMBERED_REPLIES)(partial(reply, options, fault=None))
+        self._wrong = lru_cache(_REMEMBERED_REPLIES)(partial(reply, options, fault=options.fault))
+        self._authorization = f"Bearer {options.key}".encode()
+
+    def answer(self, path: str, headers: list[tuple[bytes, bytes]], body: bytes) -> Reply:
+        """The answer to a request."""
+        seen = self.seen
+        given = next((value for name, value in headers if name.lower() == b"authorization"), None)
+        if given is not None and len(seen.authorizations) < 16:
+            seen.authorizations.add(given.decode("latin-1"))
+        if path == SEEN:
+            return plain(200, seen.as_json())
+        seen.requests[path] += 1
+        if self.options.key and path not in _OPEN_PATHS and given != self._authorization:
+            return plain(401, b'{"error":"Unauthorized"}')
+        sglang = self.options.dialect == "sglang"
+        if path == COMPLETIONS or (sglang and path == GENERATE):
+            number = seen.completions
+            seen.completions += 1
+            seen.headers, seen.body = headers, body
+            return self._completion(number, path, body)
+        wrong = (
+            without_answer(self.options, self.options.fault) if self.options.everywhere else None
+        )
+        return wrong or told(self.options, path) or plain(404, b'{"detail":"Not Found"}')
+
+    def _completion(self, number: int, path: str, body: bytes) -> Reply:
+        try:
+            wanted: Asked = asked(self.options, path, body)
+        except Refusal as refusal:
+            return refused(refusal)
+        return (self._wrong if self.options.faulty(number) else self._right)(wanted)
+
+
+class _Connection(asyncio.Protocol):
+    """One connection: reads a request, writes its answer part by part."""
+
+    def __init__(self, server: _Server, loop: asyncio.AbstractEventLoop) -> None:
+        self._server = server
+        self._loop = loop
+        self._parser = httptools.HttpRequestParser(self)
+        self._transport: asyncio.Transport | None = None
+        self._path = ""
+        self._headers: list[tuple[bytes, bytes]] = []
+        self._body = b""
+        self._reply = Reply()
+        self._next = 0
+        self._began_s = 0.0
+        self._full = False
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        # uvloop's transports are none of asyncio's classes.
+        self._transport = cast(asyncio.Transport, transport)
+        seen = self._server.seen
+        seen.connections += 1
+        seen.open += 1
+        seen.most_open = max(seen.most_open, seen.open)
+
+    def connection_lost(self, error: Exception | None) -> None:
+        self._transport = None
+        self._server.seen.open -= 1
+
+    def data_received(self, data: bytes) -> None:
+        try:
+            self._parser.feed_data(data)
+        except httptools.HttpParserError:
+            if self._transport is not None:
+                self._transport.close()
+
+    def on_message_begin(self) -> None:
+        self._headers = []
+        self._body = b""
+
+    def on_url(self, url: bytes) -> None:
+        self._path = url.decode("latin-1").partition("?")[0]
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        self._headers.append((name, value))
+
+    def on_body(self, body: bytes) -> None:
+        self._body += body
+
+    def on_message_complete(self) -> None:
+        made = self._reply = self._server.answer(self._path, self._headers, self._body)
+        if made.then == "die":
+            os._exit(1)
+        self._next = 0
+        self._began_s = self._loop.time()
+        if self._transport is None:
+            return
+        if made.at_s and made.at_s[0] == 0:
+            self._write_next(made.head)
+        elif made.head:
+            self._transport.write(made.head)
+        if self._next == 0:
+            self._wait()
+
+    def _wait(self) -> None:
+        """Write the next part at its time, a part in each turn of the loop at the earliest."""
+        made = self._reply
+        if self._next == len(made.parts):
+            self._end()
+        elif made.at_s[self._next] == 0:
+            self._loop.call_soon(self._write_next)
+        else:
+            self._loop.call_at(self._began_s + made.at_s[self._next], self._write_next)
+
+    def _write_next(self, head: bytes = b"") -> None:
+        if self._transport is None or self._transport.is_closing():
+            return
+        self._transport.write(head + self._reply.parts[self._next])
+        self._next += 1
+        self._wait()
+
+    def _end(self) -> None:
+        if self._transport is None:
+            return
+        if self._reply.then == "pour":
+            self._pour()
+        elif self._reply.then == "close" or (
+            self._reply.then == "keep" and not self._parser.should_keep_alive()
+        ):
+            self._transport.close()
+
+    def _pour(self) -> None:
+        if self._transport is not None and not self._full:
+            self._transport.write(POURED)
+            self._loop.call_soon(self._pour)
+
+    def pause_writing(self) -> None:
+        self._full = True
+
+    def resume_writing(self) -> None:
+        self._full = False
+        if self._reply.then == "pour":
+            self._pour()
+
+
+async def _serve(options: StandIn, parent: int | None) -> None:
+    loop = asyncio.get_running_loop()
+    server = _Server(options)
+    tls = None
+    if options.certificate:
+        tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+        tls.load_cert_chain(options.certificate, options.certificate_key)
+    made = partial(_Connection, server, loop)
+    listening = await loop.create_server(made, "127.0.0.1", 0, ssl=tls, backlog=4096)
+    print(listening.sockets[0].getsockname()[1], flush=True)
+    # Not PR_SET_PDEATHSIG, which goes by the thread that started this process.
+    while parent is None or os.getppid() == parent:
+        await asyncio.sleep(_LOOK_FOR_PARENT_S)
+
+
+def main() -> None:
+    """Serve as the first argument says, in JSON, until the process of the second one ends."""
+    options = msgspec.json.decode(sys.argv[1] if sys.argv[1:] else "{}", type=StandIn)
+    parent = int(sys.argv[2]) if sys.argv[2:] else None
+    with contextlib.suppress(KeyboardInterrupt):
+        uvloop.run(_serve(options, parent))
+
+
+if __name__ == "__main__":
+    main()
