@@ -4,16 +4,14 @@ folder."""
 from __future__ import annotations
 
 import contextlib
-import json
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
 from mlperf_suite.benchmarks.llama3_1_8b import LLAMA3_1_8B
-from mlperf_suite.engines.endpoint.config import EndpointConfig, parse_endpoint
-from mlperf_suite.engines.endpoint.engine import EndpointEngine
+from mlperf_suite.engines.protocol import Engine
 from mlperf_suite.engines.vllm_engine import VllmEngine
-from mlperf_suite.session.engines import EngineRequest, load_vllm
+from mlperf_suite.session.engines import EngineRequest, load_engine, load_vllm
 from mlperf_suite.session.inputs import Inputs
 from mlperf_suite.settings import resolve_settings
 from mlperf_suite.testing.local_servers import LocalServer
@@ -38,19 +36,12 @@ def embedded_engine() -> Iterator[tuple[VllmEngine, Inputs]]:
 
 
 @contextlib.contextmanager
-def embedded_endpoint(server: LocalServer, inputs: Inputs) -> Iterator[EndpointEngine]:
+def embedded_endpoint(server: LocalServer) -> Iterator[Engine]:
     """The engine that measures this server, as a session makes it; closed at the end."""
-    model = Path(inputs.model_path)
-    engine = EndpointEngine.load(
-        EndpointConfig(
-            (parse_endpoint(server.url),),
-            str(model),
-            model,
-            vocabulary=json.loads((model / "config.json").read_text())["vocab_size"],
-            context_needed=inputs.context_needed,
-        )
-    )
-    try:
-        yield engine
-    finally:
-        engine.close()
+    inputs = Inputs(resolve_settings({"endpoint": [server.url]}), [LLAMA3_1_8B])
+    with tempfile.TemporaryDirectory() as folder:
+        engine = load_engine(inputs, EngineRequest("runs", Path(folder) / "engine.log"))
+        try:
+            yield engine
+        finally:
+            engine.close()

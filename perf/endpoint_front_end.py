@@ -49,7 +49,7 @@ def _behind_http(inputs: Inputs, qps: float, alike: EngineDescription) -> _Row:
         vllm_server(
             inputs.model_path, max_model_len=alike.max_model_len, arguments=arguments
         ) as server,
-        embedded_endpoint(server, inputs) as engine,
+        embedded_endpoint(server) as engine,
     ):
         return _measure(engine, inputs, qps)
 

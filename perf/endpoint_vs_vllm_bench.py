@@ -27,7 +27,7 @@ from perf.vllm_bench import Figures, bench
 
 def _third_of_offline(server: LocalServer, inputs: Inputs) -> float:
     prompts = inputs.prompts(LLAMA3_1_8B)
-    with embedded_endpoint(server, inputs) as engine:
+    with embedded_endpoint(server) as engine:
         # The first answers of a server are slow.
         suite_rate(engine, prompts[:8])
         started = time.perf_counter()
@@ -36,7 +36,7 @@ def _third_of_offline(server: LocalServer, inputs: Inputs) -> float:
 
 
 def _suite(server: LocalServer, inputs: Inputs, qps: float) -> Figures:
-    with embedded_endpoint(server, inputs) as engine:
+    with embedded_endpoint(server) as engine:
         return figures(server_run(engine, inputs, qps))
 
 
