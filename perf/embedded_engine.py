@@ -1,4 +1,5 @@
-"""The embedded model on vLLM, as a session loads it, for the programs of this folder."""
+"""The embedded model on vLLM, as a session loads it, or behind HTTP, for the programs of this
+folder."""
 
 from __future__ import annotations
 
@@ -8,10 +9,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from mlperf_suite.benchmarks.llama3_1_8b import LLAMA3_1_8B
+from mlperf_suite.engines.protocol import Engine
 from mlperf_suite.engines.vllm_engine import VllmEngine
-from mlperf_suite.session.engines import EngineRequest, load_vllm
+from mlperf_suite.session.engines import EngineRequest, load_engine, load_vllm
 from mlperf_suite.session.inputs import Inputs
 from mlperf_suite.settings import resolve_settings
+from mlperf_suite.testing.local_servers import LocalServer
 
 
 def embedded_inputs() -> Inputs:
@@ -28,5 +31,17 @@ def embedded_engine() -> Iterator[tuple[VllmEngine, Inputs]]:
         assert isinstance(engine, VllmEngine)
         try:
             yield engine, inputs
+        finally:
+            engine.close()
+
+
+@contextlib.contextmanager
+def embedded_endpoint(server: LocalServer) -> Iterator[Engine]:
+    """The engine that measures this server, as a session makes it; closed at the end."""
+    inputs = Inputs(resolve_settings({"endpoint": [server.url]}), [LLAMA3_1_8B])
+    with tempfile.TemporaryDirectory() as folder:
+        engine = load_engine(inputs, EngineRequest("runs", Path(folder) / "engine.log"))
+        try:
+            yield engine
         finally:
             engine.close()

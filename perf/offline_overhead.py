@@ -22,6 +22,7 @@ from typing import Any
 from mlperf_suite.benchmarks.embedded import EMBEDDED
 from mlperf_suite.benchmarks.llama3_1_8b import LLAMA3_1_8B
 from mlperf_suite.benchmarks.rounds import DEFAULT_ROUND, ROUNDS
+from mlperf_suite.engines.protocol import Engine
 from mlperf_suite.engines.vllm_engine import VllmEngine
 from mlperf_suite.loadgen.load_plan import Shortened, plan_run
 from mlperf_suite.loadgen.runner import run_loadgen
@@ -31,7 +32,7 @@ _REFERENCE_BATCH = 16
 Prompts = Sequence[Sequence[int]]
 
 
-def suite_rate(engine: VllmEngine, prompts: Prompts) -> float:
+def suite_rate(engine: Engine, prompts: Prompts) -> float:
     """LoadGen's own tokens/s of an Offline performance run over these prompts, each once."""
     plan = plan_run(
         LLAMA3_1_8B,

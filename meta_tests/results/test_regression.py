@@ -245,6 +245,20 @@ def test_a_baseline_of_another_kind_is_refused_with_what_differs(tmp_path: Path)
     assert len(allowed.different) == 2
 
 
+BOUND = {"rule": "client_bound", "status": "failed", "found": "99% of a core"}
+
+
+def test_a_client_bound_run_is_no_baseline_and_is_not_compared(tmp_path: Path) -> None:
+    bound, good = (_summary(tmp_path / name) for name in ("bound", "good"))
+    content = json.loads((bound / "summary.json").read_text())
+    (bound / "summary.json").write_text(json.dumps(content | {"verdicts": [BOUND]}))
+    with pytest.raises(UsageError, match="bound: client-bound: not a result"):
+        load_baselines([bound])
+    for then, now, which in ((bound, good, str(bound)), (good, bound, "this run")):
+        judged = load_baseline(then).judge(_read(now), now, 0.05, allow_different=True)
+        assert (judged.refused, judged.metrics) == (f"{which}: client-bound: not a result", ())
+
+
 def test_a_baseline_that_cannot_be_read_is_one_line(tmp_path: Path) -> None:
     file = tmp_path / "summary.json"
     for text, said in (("", "not JSON"), ("[]", "no summary"), ('{"meta": {}}', "no figures")):

@@ -9,15 +9,20 @@ from typing import Any
 
 import pytest
 
+from meta_tests.made_runs import remote_run
 from mlperf_suite.benchmarks.definition import Generation
-from mlperf_suite.engines.protocol import EngineDescription, Listener, Request
+from mlperf_suite.compliance.facts import TEXT_ALONE
+from mlperf_suite.engines.protocol import EngineDescription, Listener, RemoteRun, Request
 from mlperf_suite.engines.scoring import Likelihood, Score, ScoreRequest
 from mlperf_suite.engines.stand_in import Delays, StandInEngine
 from mlperf_suite.errors import EngineDiedError, EngineError
+from mlperf_suite.loadgen.load_plan import Shortened
+from mlperf_suite.results.peak import BY_CLIENT, PeakSearch
 from mlperf_suite.results.record import RunKey
 from mlperf_suite.session.engines import EngineRequest
 from mlperf_suite.session.inputs import Inputs
-from mlperf_suite.session.plan import MMLU, Role, StepKey, plan_session
+from mlperf_suite.session.plan import MMLU, Role, SearchKey, StepKey, plan_session
+from mlperf_suite.session.recorder import STAND_IN_LABEL as LABEL
 from mlperf_suite.session.suite import Suite
 from mlperf_suite.session.watcher import Silent
 from mlperf_suite.settings import resolve_settings
@@ -66,6 +71,26 @@ class ToldEngine(StandInEngine):
             yield request.tag, Score((Likelihood(-1.0, True),) * 4, 1.0, tokens, 0)
 
 
+class RemoteToldEngine(ToldEngine):
+    """Tells of each run what comes next of `told`, the last of it again and again."""
+
+    told: Sequence[RemoteRun] = (remote_run(),)
+
+    def __init__(self, settings: dict[str, object], dies_in: str | None) -> None:
+        super().__init__(settings, dies_in)
+        self.taken = 0
+        self._since: list[int] = []
+
+    def take_remote_run(self) -> RemoteRun:
+        dropped = self.asked == self._since
+        self._since = list(self.asked)
+        if dropped:
+            # Asked before a run that nothing was sent before.
+            return remote_run()
+        self.taken += 1
+        return self.told[min(self.taken, len(self.told)) - 1]
+
+
 class Made:
     """A suite on scripted engines. `loaded`: the role of each that was loaded, in order."""
 
@@ -85,6 +110,7 @@ def make(tmp_path: Path) -> Iterator[Callable[..., Made]]:
         dies_in: str | None = None,
         does_not_load: Role | None = None,
         engine_settings: dict[str, object] | None = None,
+        kind: type[ToldEngine] = ToldEngine,
         **options: Any,
     ) -> Made:
         loaded: list[Role] = []
@@ -94,13 +120,21 @@ def make(tmp_path: Path) -> Iterator[Callable[..., Made]]:
             loaded.append(request.role)
             if request.role == does_not_load:
                 raise EngineError("no engine today")
-            engines.append(ToldEngine(engine_settings or {}, dies_in))
+            engines.append(kind(engine_settings or {}, dies_in))
             return engines[-1]
 
         given = {"results_dir": str(tmp_path / "results"), "warmup": "0", **options}
         settings = resolve_settings(given, {})
         runs = [key for key in keys if isinstance(key, RunKey)]
-        plan = plan_session(runs, mmlu=MMLU in keys, warm_up=settings.warmup != 0)
+        searches = [key for key in keys if isinstance(key, SearchKey)]
+        plan = plan_session(
+            runs,
+            searches,
+            mmlu=MMLU in keys,
+            repeat=settings.repeat,
+            warm_up=settings.warmup != 0,
+            rate_known={LLAMA: settings.server_target_qps is not None},
+        )
         suite = Suite(settings, plan, load, Silent())
         suites.append(suite)
         suite.check()
@@ -265,3 +299,92 @@ def test_cached_tokens_that_the_engine_counts_are_a_departure(
     assert made.suite.made(ACCURACY).ok
     (found,) = [v for v in made.suite.verdicts(ACCURACY) if v.rule == "accuracy_generation"]
     assert (found.status, found.found) == ("failed", "7 prompt tokens from a cache")
+
+
+# An engine behind a network
+
+
+BOUND, NOT_BOUND = remote_run(busy_share=0.95), remote_run()
+
+
+def test_what_a_server_did_otherwise_is_kept_and_fails_smoke_too(
+    make: Callable[..., Made], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cut = remote_run(departures=("3 answers cut by the server's own limit",))
+    monkeypatch.setattr(RemoteToldEngine, "told", (cut,))
+    made = make(ACCURACY, kind=RemoteToldEngine)
+    assert made.suite.made(ACCURACY).ok
+    assert made.summary(ACCURACY).run.remote == {"accuracy": cut}
+    (found,) = [v for v in made.suite.verdicts(ACCURACY) if v.rule == "accuracy_generation"]
+    assert (found.status, found.found) == ("failed", cut.departures[0])
+
+
+def test_what_comes_before_a_run_is_none_of_it(
+    make: Callable[..., Made], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first that is told is the warm-up's, which is dropped."""
+    monkeypatch.setattr(RemoteToldEngine, "told", (BOUND, NOT_BOUND))
+    made = make(ACCURACY, kind=RemoteToldEngine, warmup="3")
+    assert made.suite.made(ACCURACY).ok
+    assert made.summary(ACCURACY).run.remote == {"accuracy": NOT_BOUND}
+
+
+def test_an_engine_in_this_process_tells_of_no_server(make: Callable[..., Made]) -> None:
+    made = make(ACCURACY)
+    assert made.suite.made(ACCURACY).ok
+    assert made.summary(ACCURACY).run.remote == {}
+
+
+def test_test06_of_text_alone_is_not_judged_by_its_tokens(make: Callable[..., Made]) -> None:
+    made = make(TEST06, kind=RemoteToldEngine, engine_settings={"tokens": "text"})
+    assert made.suite.made(TEST06).ok
+    found = {v.rule: v.why for v in made.suite.verdicts(TEST06) if v.status == "not judged"}
+    assert found == dict.fromkeys(("test06_eos", "test06_token_count"), TEXT_ALONE)
+
+
+@pytest.mark.parametrize(
+    ("told", "why"),
+    [
+        ((BOUND, NOT_BOUND), "a client process used 95% of a core"),
+        ((NOT_BOUND, BOUND), "repeat 2: a client process used 95% of a core"),
+        ((NOT_BOUND, NOT_BOUND), None),
+    ],
+)
+def test_a_client_that_limited_any_run_of_a_result_marks_it(
+    make: Callable[..., Made],
+    monkeypatch: pytest.MonkeyPatch,
+    told: Sequence[RemoteRun],
+    why: str | None,
+) -> None:
+    short = {"Offline": Shortened(100, 1)}
+    monkeypatch.setattr("mlperf_suite.session.executor.SMOKE", short)
+    monkeypatch.setattr(RemoteToldEngine, "told", told)
+    given = {"repeat": "2", "offline_target_qps": "100"}
+    made = make(PERFORMANCE, kind=RemoteToldEngine, **given)
+    assert made.suite.made(PERFORMANCE).ok
+    summary = made.summary(PERFORMANCE)
+    (found,) = [v for v in summary.verdicts if v.rule == "client_bound"]
+    assert (found.status, found.why) == (("failed", why) if why else ("passed", ""))
+    assert summary.client_bound is bool(why)
+    assert summary.run.remote == {"performance": told[0]}
+    assert summary.meta.label == (f"client-bound: not a result; {LABEL}" if why else LABEL)
+
+
+def test_a_rate_whose_client_was_the_bottleneck_is_not_valid(
+    make: Callable[..., Made], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def two_rates(attempt: Callable[..., Any], start_qps: float) -> PeakSearch:
+        return PeakSearch((attempt(start_qps, False), attempt(2 * start_qps, False)), start_qps)
+
+    short = {True: Shortened(100, 64, latency_percent=90)}
+    monkeypatch.setattr("mlperf_suite.session.peak_run.SEARCH", short)
+    monkeypatch.setattr("mlperf_suite.session.peak_run.find_peak", two_rates)
+    monkeypatch.setattr(RemoteToldEngine, "told", (NOT_BOUND, BOUND))
+    key = SearchKey(LLAMA, "Server")
+    made = make(key, kind=RemoteToldEngine, server_target_qps="200")
+    assert made.suite.made(key).ok
+    search = made.suite.search(key)
+    assert [(t.valid, t.client_bound) for t in search.trials] == [(True, False), (False, True)]
+    assert search.trials[1].why == "client-bound; a client process used 95% of a core"
+    assert search.words == f"at least 200 queries/s: {BY_CLIENT}"
+    assert made.suite.summary(made.suite.results[0]).peak == search.figures

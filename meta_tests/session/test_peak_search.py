@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,7 @@ from matplotlib.figure import Figure
 
 from mlperf_suite.benchmarks.definition import TokenLimits
 from mlperf_suite.reports.peak_plot import plot_peak
-from mlperf_suite.results.peak import UNBOUNDED, PeakSearch, RateTrial
+from mlperf_suite.results.peak import BY_CLIENT, UNBOUNDED, PeakSearch, RateTrial
 from mlperf_suite.session.peak_search import (
     MAX_FULL_RUNS,
     MAX_RUNS,
@@ -115,6 +116,18 @@ def test_a_peak_that_only_a_full_length_run_bounds_is_bounded() -> None:
     top = find_peak(lambda rate, full: trial(rate, full, True), start_qps=10).peak_qps
     search = find_peak(lambda r, full: trial(r, full, not full or r != top), start_qps=10)
     assert search.bounded and search.peak_qps == pytest.approx(top / RESOLUTION, rel=1e-3)
+
+
+@pytest.mark.parametrize(("by_server", "bounded"), [(False, False), (True, True)])
+def test_a_peak_above_which_only_the_client_failed_is_at_least(
+    by_server: bool, bounded: bool
+) -> None:
+    bound = replace(trial(3.2, True, False), client_bound=True)
+    failed = [bound, *([trial(3.3, True, False)] if by_server else [])]
+    search = PeakSearch((trial(3.0, True, True), *failed), 3.0)
+    assert search.bounded is bounded
+    said = "peak 3 queries/s" if bounded else f"at least 3 queries/s: {BY_CLIENT}"
+    assert search.words == said
 
 
 def test_a_rate_that_never_holds_at_full_length_is_no_peak() -> None:

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from meta_tests.made_runs import MadeRun, system_fields, write_run
+from meta_tests.made_runs import MadeRun, remote_run, system_fields, write_run
 from mlperf_suite.__main__ import main
 from mlperf_suite.benchmarks.definition import Benchmark, Scenario
 from mlperf_suite.benchmarks.llama3_1_8b import LLAMA3_1_8B, LLAMA3_1_8B_EDGE, OFFICIAL
@@ -21,6 +21,7 @@ from mlperf_suite.hardware import describe_system
 from mlperf_suite.judging.judge import judge_folder
 from mlperf_suite.loadgen.logs import ACCURACY, DETAIL
 from mlperf_suite.results.run_folder import RunFolder, changed_since_run, read_checksums
+from mlperf_suite.results.typed_json import written
 from mlperf_suite.submission.texts import REPLAY_NOTICE, cut_accuracy_log
 
 V6_1 = ROUNDS["v6.1"]
@@ -230,6 +231,15 @@ def test_what_only_a_person_knows_is_listed_and_not_invented(tmp_path, submit):
     assert set(failed(tmp_path / "tree").popitem()[1]) == {"system_description", "system_fields"}
 
 
+def test_the_clients_machine_is_not_described_as_the_system(tmp_path, submit):
+    run = write_result(tmp_path / "results", LLAMA3_1_8B_EDGE, LLAMA3_1_8B_EDGE.scenarios[0])
+    content = json.loads((run / "summary.json").read_text())
+    told = {"run": {"remote": {"performance": written(remote_run())}}}
+    (run / "summary.json").write_text(json.dumps(content | told))
+    status, said = submit([run], "--system", "auto", division="open")
+    assert status == 2 and "--system auto: the runs are of servers elsewhere" in said
+
+
 def test_of_a_local_folder_of_weights_a_person_must_speak(tmp_path, submit):
     def local(config: dict[str, Any]) -> None:
         config["settings"]["model"] = "/models/llama"
@@ -318,6 +328,11 @@ CONFIGS: dict[str, tuple[Change, str]] = {
         _set("engine", "settings", {"enable_prefix_caching": True}),
         "a prefix cache",
     ),
+    "text alone": (
+        _set("engine", "settings", {"tokens": "text"}),
+        "the server gives text alone: its tokens are counted with the model's tokenizer, and "
+        "TEST06 cannot be judged",
+    ),
     "another machine": (_set("system", "cpu", "another"), "another system than that of"),
     "another vLLM": (_set("system", "vllm_version", "0.1"), "vllm_version 0.1"),
 }
@@ -335,6 +350,27 @@ def test_runs_that_are_no_results_are_refused(tmp_path, submit, name):
     status, said = submit(runs)
     assert status == 2 and reason in said
     assert not (tmp_path / "tree").exists() and not list(tmp_path.glob(".tree*"))
+
+
+@pytest.mark.parametrize(
+    ("part", "reason"),
+    [
+        (
+            {"verdicts": [{"rule": "client_bound", "status": "failed"}]},
+            "client-bound: not a result",
+        ),
+        (
+            {"run": {"remote": {"accuracy": written(remote_run(departures=("3 answers cut",)))}}},
+            "accuracy: 3 answers cut",
+        ),
+    ],
+)
+def test_what_a_server_or_its_client_spoiled_is_refused(tmp_path, submit, part, reason):
+    run = write_result(tmp_path / "results", LLAMA3_1_8B_EDGE, LLAMA3_1_8B_EDGE.scenarios[0])
+    content = json.loads((run / "summary.json").read_text())
+    (run / "summary.json").write_text(json.dumps(content | part))
+    status, said = submit([run])
+    assert status == 2 and f": {reason}\n" in said
 
 
 @pytest.mark.parametrize("status", ["failed", "running", "unheard of", None])

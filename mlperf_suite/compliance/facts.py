@@ -8,6 +8,7 @@ from typing import Literal
 
 from mlperf_suite.benchmarks.definition import Benchmark, ReferenceAccuracy, Scenario, Workload
 from mlperf_suite.benchmarks.rounds import Round
+from mlperf_suite.engines.protocol import RemoteRun
 from mlperf_suite.loadgen.load_plan import Mode
 from mlperf_suite.loadgen.logs import RunLogs
 
@@ -33,7 +34,8 @@ class RunFacts:
     be shortened. `submitted`: from a submission, whose accuracy log is cut and whose TEST06 need
     not bring a detail log. `eos_token_ids`: the model's own, None where unknown. `departures`: how
     the session's generation differs from the benchmark's; None where only logs are known, which do
-    not tell.
+    not tell. `remote`: what a server elsewhere and the client to it told of the run; None where the
+    engine is in this process. `text_alone`: see `gives_text_alone`.
     """
 
     benchmark: Benchmark
@@ -52,6 +54,8 @@ class RunFacts:
     submitted: SubmittedTexts | None = None
     eos_token_ids: tuple[int, ...] | None = None
     departures: tuple[str, ...] | None = None
+    remote: RemoteRun | None = None
+    text_alone: bool = False
 
 
 def find_reference(
@@ -94,3 +98,15 @@ def find_departures(
     if engine_settings.get("enable_prefix_caching"):
         found.append("a prefix cache")
     return tuple(found)
+
+
+TEXT_ALONE = "the server gives text alone: its tokens are counted with the model's tokenizer"
+"""Why nothing can be said of the tokens of such a server."""
+
+
+def gives_text_alone(engine_settings: Mapping[str, object]) -> bool:
+    """Whether the tokens that LoadGen was given are not the engine's own, but made from its text.
+
+    `engine_settings`: the engine's own description of how it is set.
+    """
+    return engine_settings.get("tokens") == "text"

@@ -527,9 +527,11 @@ def _describe(llm: Any, chosen: ChosenArguments, load_s: float) -> EngineDescrip
     )
 
 
-@contextlib.contextmanager
-def vllm_environment(config: VllmConfig) -> Iterator[None]:
-    """The process settings that vLLM reads while it loads, each only where the user set none."""
+def vllm_variables(model: str) -> dict[str, str]:
+    """The environment variables that vLLM reads while it loads, each only where the user set none.
+
+    `model`: a hub id or a folder.
+    """
     defaults = {
         # With its own default, vLLM leaves every second core of this kind of machine idle.
         "VLLM_CPU_OMP_THREADS_BIND": _allowed_cpus(),
@@ -540,12 +542,18 @@ def vllm_environment(config: VllmConfig) -> Iterator[None]:
         "VLLM_WORKER_MULTIPROC_METHOD": "spawn",
         "TOKENIZERS_PARALLELISM": "false",
     }
-    if Path(config.model).is_dir():
+    if Path(model).is_dir():
         defaults["HF_HUB_OFFLINE"] = "1"
     if not shutil.which("g++") and _runs_on_cpu():
         # Eager or not, vLLM compiles what counts log-probabilities, which takes a compiler here.
         defaults["TORCHDYNAMO_DISABLE"] = "1"
-    missing = {name: value for name, value in defaults.items() if name not in os.environ}
+    return {name: value for name, value in defaults.items() if name not in os.environ}
+
+
+@contextlib.contextmanager
+def vllm_environment(config: VllmConfig) -> Iterator[None]:
+    """This process with the variables that vLLM reads while it loads, and its signal handlers."""
+    missing = vllm_variables(config.model)
     handlers = {s: signal.getsignal(s) for s in (signal.SIGINT, signal.SIGTERM)}
     logging.getLogger("vllm").setLevel(os.environ.get("VLLM_LOGGING_LEVEL", "WARNING"))
     os.environ.update(missing)
@@ -595,21 +603,23 @@ def _allowed_cpus() -> str:
     return ",".join(map(str, sorted(os.sched_getaffinity(0))))
 
 
+def last_error(log_file: Path) -> str | None:
+    """The last error that a log of vLLM names, in a line; None where it names none."""
+    try:
+        lines = log_file.read_text(errors="replace").splitlines()
+    except OSError:
+        return None
+    # vLLM's last error often only points to the first one.
+    found = [match[0] for x in lines if "root cause" not in x and (match := _ERROR_LINE.search(x))]
+    return found[-1][:300] if found else None
+
+
 def _root_cause(error: BaseException, log_file: Path | None) -> str:
     """The error in one line; the last one of the log where vLLM only points to what it said."""
     text = _one_line(error)
     if "root cause" not in text or log_file is None:
         return text
-    try:
-        lines = log_file.read_text(errors="replace").splitlines()
-    except OSError:
-        return text
-    found = [
-        match[0]
-        for line in lines
-        if (match := _ERROR_LINE.search(line)) and "root cause" not in line
-    ]
-    return found[-1][:300] if found else text
+    return last_error(log_file) or text
 
 
 def _one_line(error: BaseException) -> str:

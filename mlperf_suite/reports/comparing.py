@@ -1,18 +1,56 @@
-"""Several runs beside each other: a table in Markdown, and a plot."""
+"""Several runs beside each other: a table in Markdown, a page, and a plot."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
+from typing import Any
 
+from mlperf_suite.compliance.verdict import in_words
+from mlperf_suite.reports.answers import AnswersBeside, answers_beside
+from mlperf_suite.reports.html import drawn, render
 from mlperf_suite.reports.markdown import in_cell
-from mlperf_suite.reports.plots import BLUE, ORANGE
+from mlperf_suite.reports.plots import BLUE, ORANGE, Plot
 from mlperf_suite.reports.view import shown
 from mlperf_suite.results.baseline import BaselineRun
 from mlperf_suite.results.regression import Metric, differences, metrics_of, samples_of
+from mlperf_suite.results.schema import CLIENT_BOUND, Config, PerformanceFigures
 
 PLOT_FORMATS = (".png", ".svg", ".pdf")
 """The endings of a plot's file; each names its format."""
+_OTHER_SAMPLES = "Not of the same samples, so that figures do not compare the systems:"
+_COST_NOTE = (
+    "This is what the network and the server's front end cost only where the server has the other "
+    "run's engine, settings and hardware, which the suite cannot see."
+)
+Row = tuple[str, str, str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Beside:
+    """Two runs. `rows`: what, of the one, of the other, and the difference. `answers`: those that
+    both kept, None where there are none."""
+
+    title: str
+    names: tuple[str, str]
+    rows: list[Row]
+    notes: list[str]
+    answers: AnswersBeside | None
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """Runs, the first of which the others are compared with. `other_samples`: what tells that runs
+    are not of the first's samples. `rows`: a run each, under `header`."""
+
+    other_samples: list[str]
+    header: list[str]
+    rows: list[list[str]]
+    pairs: list[Beside]
+    not_alike: list[str]
+    failed: list[str]
 
 
 def _name(run: BaselineRun) -> str:
@@ -31,7 +69,8 @@ def _metrics(runs: Sequence[BaselineRun]) -> list[tuple[Metric, list[float | Non
 
 def _status(run: BaselineRun) -> str:
     meta = run.summary.meta
-    return f"{meta.status}: {meta.reason}" if meta.reason else meta.status
+    words = [meta.status, CLIENT_BOUND] if run.summary.client_bound else [meta.status]
+    return f"{', '.join(words)}: {meta.reason}" if meta.reason else ", ".join(words)
 
 
 def _failed_rules(run: BaselineRun) -> list[str]:
@@ -40,68 +79,219 @@ def _failed_rules(run: BaselineRun) -> list[str]:
         if rule.status == "failed":
             why = f" ({rule.why})" if rule.why else ""
             found = f"found {rule.found}, required {rule.required}{why}"
-            lines.append(in_cell(f"{_name(run)}: {rule.rule}: {found}"))
+            lines.append(f"{_name(run)}: {rule.rule}: {found}")
     return lines
 
 
-def comparison_table(runs: Sequence[BaselineRun], max_regression: float) -> str:
+def compare_runs(runs: Sequence[BaselineRun], max_regression: float) -> Comparison:
     """Each run's figures, and what became of each against the first run's.
 
-    What makes a run incomparable with the first stands below, and which rules failed. A run of
-    another benchmark or scenario has its figures alone.
+    `max_regression`: the loss that passes, relative. A run of another benchmark or scenario has its
+    figures alone.
     """
-    header = ["run", "status", *(f"{metric.label}, {metric.unit}" for metric, _ in _metrics(runs))]
-    header = [name.replace("tokens/s, tokens/s", "tokens/s") for name in header]
-    lines = ["| " + " | ".join(header) + " |", "|---|---|" + "---:|" * (len(header) - 2)]
-    notes: list[str] = []
-    failed: list[str] = []
+    first, metrics = runs[0], _metrics(runs)
+    header = ["run", "status", *(f"{metric.label}, {metric.unit}" for metric, _ in metrics)]
+    rows: list[list[str]] = []
+    not_alike: list[str] = []
     for number, run in enumerate(runs):
-        cells = [in_cell(_name(run)), in_cell(_status(run))]
-        changes = {} if number == 0 else _changes(runs[0], run, max_regression)
-        for metric, values in _metrics(runs):
+        cells = [_name(run), _status(run)]
+        changes, notes = _changes(first, run, max_regression) if number else ({}, [])
+        for metric, values in metrics:
             change = changes.get(metric.name)
             cells.append(shown(values[number]) + (f", {change}" if change else ""))
-        lines.append("| " + " | ".join(cells) + " |")
-        first = runs[0]
+        rows.append(cells)
         for difference in differences(first.summary, run.summary, first.config, run.config):
-            other = difference.replace("baseline ", f"{_name(runs[0])} ").replace(
+            other = difference.replace("baseline ", f"{_name(first)} ").replace(
                 "this run ", f"{_name(run)} "
             )
-            notes.append(other)
-        failed += _failed_rules(run)
-    return "\n".join([*lines, *_listed("Not alike:", notes), *_listed("Failed rules:", failed)])
+            not_alike.append(other)
+        not_alike += notes
+        if urls := _urls(run):
+            where = f"hardware: that of the servers of {_name(run)} is not known ({urls})"
+            not_alike.append(f"{where}; its machine is the client's")
+    return Comparison(
+        [words for run in runs[1:] for words in _other_samples(first, run)],
+        [name.replace("tokens/s, tokens/s", "tokens/s") for name in header],
+        rows,
+        [_beside(first, run) for run in runs[1:] if first.kind == run.kind],
+        not_alike,
+        [line for run in runs for line in _failed_rules(run)],
+    )
+
+
+def _other_samples(first: BaselineRun, run: BaselineRun) -> list[str]:
+    """What tells that two runs are not of the same samples; what one does not say tells nothing."""
+    one, other = (each.config or Config() for each in (first, run))
+    pairs = (
+        ("benchmark", first.summary.meta.benchmark, run.summary.meta.benchmark),
+        ("data", first.summary.meta.dataset, run.summary.meta.dataset),
+        ("data sha256", one.dataset.sha256, other.dataset.sha256),
+        ("samples", first.summary.meta.samples, run.summary.meta.samples),
+        ("prompts sha256", one.prompts_sha256, other.prompts_sha256),
+    )
+    return [
+        f"{name}: {_name(first)} {mine}, {_name(run)} {theirs}"
+        for name, mine, theirs in pairs
+        if mine is not None and theirs is not None and mine != theirs
+    ]
+
+
+def _changes(
+    first: BaselineRun, run: BaselineRun, max_regression: float
+) -> tuple[dict[str, str], list[str]]:
+    """By metric, what became of it; and what keeps it from being compared, or bounds it."""
+    if first.kind != run.kind:
+        return {}, []
+    folder = run.folder or Path(run.named)
+    judged = first.judge(run.summary, folder, max_regression, allow_different=True)
+    changes = {one.metric: f"{one.words} {one.outcome}" for one in judged.metrics}
+    return changes, [judged.note] if judged.note else []
+
+
+def _urls(run: BaselineRun) -> str:
+    """The servers of a run, empty where its engine was in the suite's own process."""
+    remote = run.summary.run.remote.values()
+    return ", ".join(dict.fromkeys(in_words(e.url) for one in remote for e in one.endpoints))
+
+
+def _beside(first: BaselineRun, run: BaselineRun) -> Beside:
+    """Two runs; where one alone is of an engine in the suite's process, that one first."""
+    one, other = (run, first) if _urls(first) and not _urls(run) else (first, run)
+    notes = [f"{_name(r)} is {CLIENT_BOUND}." for r in (one, other) if r.summary.client_bound]
+    title = "Side by side"
+    if _urls(other) and not _urls(one) and not notes and not _other_samples(one, other):
+        title = "What the network and the server's front end cost"
+        notes = [_COST_NOTE, *_client_note(other)]
+    kept = None
+    same_data = one.summary.meta.dataset == other.summary.meta.dataset
+    if one.folder and other.folder and same_data:
+        kept = answers_beside(one.folder, other.folder)
+    rows = [*_words(one, other), *_figures(one, other)]
+    return Beside(title, (_name(one), _name(other)), rows, notes, kept)
+
+
+def _client_note(run: BaselineRun) -> list[str]:
+    """What of the difference is the client's own; Offline's is none that a request waits for."""
+    remote = run.summary.run.remote.get("performance")
+    if remote is None or run.summary.meta.scenario == "Offline":
+        return []
+    out, back = (shown(value) for value in (remote.client.out_ms, remote.client.back_ms))
+    return [f"Of it the client's own, at p99: {out} ms out and {back} ms back."]
+
+
+def _words(one: BaselineRun, other: BaselineRun) -> list[Row]:
+    rows = []
+    for what, values in (
+        ("engine", [_engine(run) for run in (one, other)]),
+        ("where", [_urls(run) or "in the suite's process" for run in (one, other)]),
+        ("label", [run.summary.meta.label or "" for run in (one, other)]),
+    ):
+        if any(values):
+            rows.append((what, values[0], values[1], ""))
+    return rows
+
+
+def _engine(run: BaselineRun) -> str:
+    engine = run.config.engine if run.config else None
+    return f"{engine.name} {engine.version}" if engine else ""
+
+
+def _figures(one: BaselineRun, other: BaselineRun) -> list[Row]:
+    """Tokens/s with their ratio, times and scores with their difference."""
+    runs = [run.summary.run.performance or PerformanceFigures() for run in (one, other)]
+    rates = [run.tokens_per_sec for run in runs]
+    rows: list[Row] = []
+    if rates[0] and rates[1]:
+        rows.append(("tokens/s", shown(rates[0]), shown(rates[1]), f"x {rates[1] / rates[0]:.3f}"))
+    for name, times in (
+        ("TTFT", [run.ttft_ms for run in runs]),
+        ("TPOT", [run.tpot_ms for run in runs]),
+    ):
+        for percentile in ("p50", "p99"):
+            rows += _difference(
+                f"{name} {percentile}, ms", *((of or {}).get(percentile) for of in times)
+            )
+    for metric, values in _metrics([one, other]):
+        if metric.mode == "accuracy":
+            rows += _difference(f"{metric.label}, {metric.unit}", values[0], values[1])
+    return rows
+
+
+def _difference(what: str, one: float | None, other: float | None) -> list[Row]:
+    if one is None or other is None:
+        return []
+    return [(what, shown(one), shown(other), f"{other - one:+,.2f}")]
+
+
+def comparison_table(found: Comparison) -> str:
+    """The comparison as text in Markdown, without what the runs answered."""
+    lines = _listed(_OTHER_SAMPLES, found.other_samples)[1:]
+    lines += [""] if lines else []
+    lines.append("| " + " | ".join(found.header) + " |")
+    lines.append("|---|---|" + "---:|" * (len(found.header) - 2))
+    lines += ["| " + " | ".join(map(in_cell, cells)) + " |" for cells in found.rows]
+    for pair in found.pairs:
+        lines += ["", f"{pair.title}:", ""]
+        lines.append("| " + " | ".join(["", *map(in_cell, pair.names), "difference"]) + " |")
+        lines.append("|---|---:|---:|---:|")
+        lines += ["| " + " | ".join(map(in_cell, row)) + " |" for row in pair.rows]
+        said = [*pair.notes, *([pair.answers.words] if pair.answers else [])]
+        lines += [line for words in said for line in ("", words)]
+    lines += _listed("Not alike:", found.not_alike)
+    return "\n".join([*lines, *_listed("Failed rules:", found.failed)])
 
 
 def _listed(head: str, points: Sequence[str]) -> list[str]:
-    return ["", head, *(f"- {point}" for point in points)] if points else []
+    return ["", head, *(f"- {in_cell(point)}" for point in points)] if points else []
 
 
-def _changes(first: BaselineRun, run: BaselineRun, max_regression: float) -> dict[str, str]:
-    if first.kind != run.kind:
-        return {}
-    folder = run.folder or Path(run.named)
-    judged = first.judge(run.summary, folder, max_regression, allow_different=True)
-    return {one.metric: f"{one.words} {one.outcome}" for one in judged.metrics}
+def comparison_html(found: Comparison, runs: Sequence[BaselineRun]) -> str:
+    """The comparison as a page that needs nothing else, with the plots and the answers that differ
+    most."""
+    names, plots = _bar_names(runs), []
+    for metric, values in _metrics(runs):
+        caption = f"{metric.label} of each run, {metric.unit}."
+        draw = partial(_draw_bars, metric, names, values)
+        plots.append(Plot(f"compare_{metric.name}", caption, draw))
+    return render(
+        "compare.html.j2",
+        found=found,
+        plots=drawn(plots),
+        other_samples=_OTHER_SAMPLES,
+        shown=shown,
+    )
+
+
+def _bar_names(runs: Sequence[BaselineRun]) -> list[str]:
+    # A dollar sign would begin a formula.
+    return [f"{number}: {_name(run)}".replace("$", r"\$") for number, run in enumerate(runs, 1)]
+
+
+def _draw_bars(
+    metric: Metric, names: Sequence[str], values: Sequence[float | None], axes: Any, ink: str
+) -> None:
+    colours = [ORANGE, *[BLUE] * (len(names) - 1)]
+    bars = axes.barh(names, [value or 0 for value in values], color=colours)
+    axes.bar_label(bars, labels=[shown(value) for value in values], padding=3, color=ink)
+    better = "more" if metric.higher_is_better else "less"
+    label = metric.label.replace("$", r"\$")
+    axes.set_title(f"{label} ({better} is better)", loc="left", fontsize=10)
+    axes.set_xlabel(metric.unit, fontsize=9)
+    axes.invert_yaxis()
+    axes.margins(x=0.18)
+    axes.grid(visible=False, axis="y")
 
 
 def plot_comparison(runs: Sequence[BaselineRun], path: Path) -> None:
     """Each metric of each run as bars, in the metric's unit. Raises OSError."""
     from matplotlib.figure import Figure
 
-    metrics = _metrics(runs)
+    metrics, names = _metrics(runs), _bar_names(runs)
     figure = Figure(
         figsize=(8, 0.9 + len(metrics) * (0.7 + 0.28 * len(runs))), layout="constrained"
     )
     axes = figure.subplots(max(len(metrics), 1), 1, squeeze=False)[:, 0]
     for axis, (metric, values) in zip(axes, metrics, strict=False):
-        names = [f"{number + 1}: {_name(run)}" for number, run in enumerate(runs)]
-        colours = [ORANGE, *[BLUE] * (len(runs) - 1)]
-        bars = axis.barh(names, [value or 0 for value in values], color=colours)
-        axis.bar_label(bars, labels=[shown(value) for value in values], padding=3)
-        better = "more" if metric.higher_is_better else "less"
-        axis.set_title(f"{metric.label} ({better} is better)", loc="left", fontsize=10)
-        axis.set_xlabel(metric.unit, fontsize=9)
-        axis.invert_yaxis()
-        axis.margins(x=0.18)
+        _draw_bars(metric, names, values, axis, "black")
         axis.spines[["top", "right"]].set_visible(False)
     figure.savefig(path, dpi=120)

@@ -7,7 +7,7 @@ from functools import cache
 from typing import Any
 
 from mlperf_suite.reports.plots import Plot
-from mlperf_suite.reports.view import view_of
+from mlperf_suite.reports.view import CLIENT_HEADER, ENDPOINT_HEADER, REMOTE_NOTE, view_of
 from mlperf_suite.results.schema import Config, Summary
 
 
@@ -48,4 +48,12 @@ def report_html(
     `samples`: a few answers, each with `index`, `input`, `answer` and `reference`.
     """
     view = view_of(summary, config)
-    return render("report.html.j2", view=view, plots=drawn(plots), samples=samples)
+    return render(
+        "report.html.j2",
+        view=view,
+        plots=drawn(plots),
+        samples=samples,
+        endpoint_header=ENDPOINT_HEADER,
+        client_header=CLIENT_HEADER,
+        remote_note=REMOTE_NOTE,
+    )

@@ -5,7 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from urllib.parse import quote
 
-from mlperf_suite.reports.view import Row, View, view_of
+from mlperf_suite.reports.view import (
+    CLIENT_HEADER,
+    ENDPOINT_HEADER,
+    REMOTE_NOTE,
+    Row,
+    View,
+    view_of,
+)
 from mlperf_suite.results.schema import Config, Summary
 
 
@@ -22,12 +29,13 @@ def report_markdown(summary: Summary, config: Config | None = None) -> str:
         in_cell(view.valid),
         *_performance(view),
         *_accuracy(view),
+        *_endpoints(view),
         "",
         "## What was run?",
         "",
         *_table(("", ""), view.run),
         *_titled("The engine", _table(("", ""), view.engine), view.engine),
-        *_titled("The system", _table(("", ""), view.system), view.system),
+        *_titled(view.system_head, _table(("", ""), view.system), view.system),
         *_titled(
             "The plan", _table(("step", "estimated", "took"), view.plan, right=True), view.plan
         ),
@@ -95,6 +103,16 @@ def _accuracy(view: View) -> list[str]:
     if view.accuracy and view.accuracy_note:
         lines.append("")
     return [*lines, in_cell(view.accuracy_note)] if view.accuracy_note else lines
+
+
+def _endpoints(view: View) -> list[str]:
+    if not view.remote:
+        return []
+    lines = ["", "## Endpoints", "", REMOTE_NOTE]
+    if view.endpoints:
+        lines += ["", *_table(ENDPOINT_HEADER, view.endpoints, right=True)]
+    rows = _table(CLIENT_HEADER, view.clients, right=True)
+    return [*lines, *_titled("The client", rows, view.clients)]
 
 
 def _rules(view: View) -> list[str]:

@@ -9,7 +9,8 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from mlperf_suite.compliance.verdict import Verdict
+from mlperf_suite.compliance.verdict import Verdict, in_words
+from mlperf_suite.engines.protocol import RemoteRun
 from mlperf_suite.judging.judge import Judged
 from mlperf_suite.reports.view import (
     early_stopping_estimates,
@@ -50,7 +51,7 @@ def closing_table(summary: Summary, folder: Path) -> RenderableType:
     ]
     if meta.reason:
         parts.append(Text(f"failed: {meta.reason}", "bold red"))
-    parts += [Text(line) for line in _figures(summary.run)]
+    parts += [Text(line) for line in (*_figures(summary.run), *_remote(summary.run.remote))]
     if summary.peak:
         parts.append(Text(peak_line(summary.peak), "bold"))
     if summary.verdicts:
@@ -102,6 +103,25 @@ def _performance(performance: PerformanceFigures) -> list[str]:
     if estimates:
         lines.append(times_line(f"{name},", estimates))
     return lines + early_stopping_lines(performance)
+
+
+def _remote(remote: Mapping[str, RemoteRun]) -> list[str]:
+    """The performance run's servers and client, or those of the first run that was made."""
+    found = remote.get("performance") or next(iter(remote.values()), None)
+    if found is None:
+        return []
+    lines = [
+        f"{in_words(one.url)}: {one.requests:,} requests, {one.tokens:,} tokens"
+        for one in found.endpoints
+    ]
+    client = found.client
+    out, back = (shown(value) for value in (client.out_ms, client.back_ms))
+    return [
+        *lines,
+        f"client: {client.processes:,} processes, the busiest {client.busy_share * 100:.3g}% of a "
+        f"core, p99 out {out} ms, back {back} ms",
+        "the server's hardware is not known",
+    ]
 
 
 def _mmlu(mmlu: MmluFigures) -> list[str]:

@@ -11,9 +11,11 @@ from dataclasses import dataclass, field
 
 from mlperf_suite.benchmarks.definition import Scenario
 from mlperf_suite.benchmarks.registry import BENCHMARKS
-from mlperf_suite.compliance.verdict import Status, Verdict
-from mlperf_suite.results.peak import UNBOUNDED
+from mlperf_suite.compliance.verdict import Status, Verdict, in_words
+from mlperf_suite.engines.protocol import EndpointFigures, RemoteRun
+from mlperf_suite.results.peak import at_least
 from mlperf_suite.results.schema import (
+    CLIENT_BOUND,
     AccuracyFigures,
     Config,
     EarlyStopping,
@@ -23,6 +25,7 @@ from mlperf_suite.results.schema import (
     PerformanceFigures,
     PlanRow,
     RegressionFigures,
+    Run,
     ScoreFigures,
     Summary,
     WarmUpFigures,
@@ -31,6 +34,18 @@ from mlperf_suite.results.schema import (
 Row = tuple[str, str]
 _EARLY = (("latency", "latency"), ("TTFT", "ttft"), ("TPOT", "tpot"))
 NOT_REPORTED = "not reported"
+ENDPOINT_HEADER = (
+    *("run", "endpoint", "requests", "tokens", "tokens/s", "TTFT p50, ms", "TTFT p99, ms"),
+    *("latency p50, ms", "latency p99, ms", "cached tokens"),
+)
+CLIENT_HEADER = (
+    *("run", "processes", "busiest, % of a core", "out p99, ms", "back p99, ms"),
+    *("connections", "resent"),
+)
+REMOTE_NOTE = (
+    "The engine is a server elsewhere. The hardware in this report is that of the client's "
+    "machine, on which the suite ran; the server's is not known."
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +53,8 @@ class View:
     """The parts of a report. `standing`: ok, bad or open, for colour; the words say it too.
 
     `accuracy`: each score's name, value, unit, and what is required of it. `plan`: each step, its
-    estimate, and the time it took.
+    estimate, and the time it took. `remote`: the engine is a server elsewhere; `endpoints` and
+    `clients`: rows under ENDPOINT_HEADER and CLIENT_HEADER, of the runs that were made on it.
     """
 
     title: str
@@ -55,6 +71,9 @@ class View:
     accuracy: list[tuple[str, str, str, str]] = field(default_factory=list)
     accuracy_note: str = ""
     regression: Regression | None = None
+    remote: bool = False
+    endpoints: list[tuple[str, ...]] = field(default_factory=list)
+    clients: list[tuple[str, ...]] = field(default_factory=list)
     run: list[Row] = field(default_factory=list)
     engine: list[Row] = field(default_factory=list)
     system: list[Row] = field(default_factory=list)
@@ -62,6 +81,11 @@ class View:
     problems: list[str] = field(default_factory=list)
     rules: tuple[Verdict, ...] = ()
     files: list[str] = field(default_factory=list)
+
+    @property
+    def system_head(self) -> str:
+        """What the hardware in the report is."""
+        return "The client's machine" if self.remote else "The system"
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +113,7 @@ def view_of(summary: Summary, config: Config | None = None) -> View:
     """The report of a run's summary.json, and of its config.json where there is one."""
     meta, rules = summary.meta, summary.verdicts
     performance, accuracy = summary.run.performance, summary.run.accuracy
-    standing, valid = _valid(meta, rules)
+    standing, valid = _valid(summary)
     percentiles, times = _times(performance)
     words = [name or "?" for name in (meta.benchmark, meta.category, meta.scenario)]
     table, note = _accuracy(accuracy, rules)
@@ -108,6 +132,9 @@ def view_of(summary: Summary, config: Config | None = None) -> View:
         accuracy=table,
         accuracy_note=note,
         regression=_regression(summary.regression),
+        remote=_is_remote(summary.run, config),
+        endpoints=_endpoints(summary.run),
+        clients=_clients(summary.run.remote),
         run=[*_run(meta, config or Config()), *_warm_ups(summary.run.warm_up)],
         engine=_engine(config),
         system=_rows(summary.system),
@@ -122,12 +149,14 @@ def _of_status(rules: Sequence[Verdict], status: Status) -> list[Verdict]:
     return [rule for rule in rules if rule.status == status]
 
 
-def _valid(meta: Meta, rules: Sequence[Verdict]) -> tuple[str, str]:
+def _valid(summary: Summary) -> tuple[str, str]:
+    meta, rules = summary.meta, summary.verdicts
     failed = _of_status(rules, "failed")
     if meta.status == "failed":
         return "bad", f"No: the run failed. {meta.reason or ''}".strip()
     if failed:
-        return "bad", f"No: {_count(len(failed), 'rule')} failed of {len(rules)}."
+        bound = f" This run is {CLIENT_BOUND}." if summary.client_bound else ""
+        return "bad", f"No: {_count(len(failed), 'rule')} failed of {len(rules)}.{bound}"
     if meta.status == "running" or not rules:
         return "open", "Not known: the run is not over, or no rule was judged."
     return _nothing_failed(meta, rules)
@@ -153,14 +182,9 @@ def _count(number: int, noun: str) -> str:
 def _peak(peak: PeakFigures | None) -> list[Row]:
     if peak is None:
         return []
-    least = peak.peak_qps is not None and _is_least(peak)
+    why = at_least(peak) if peak.peak_qps is not None else ""
     value = shown(peak.peak_qps)
-    return [("highest valid rate, queries/s", f"at least {value}: {UNBOUNDED}" if least else value)]
-
-
-def _is_least(peak: PeakFigures) -> bool:
-    """Whether no rate above the peak failed; older summaries do not say."""
-    return peak.bounded is False
+    return [("highest valid rate, queries/s", f"at least {value}: {why}" if why else value)]
 
 
 def peak_line(peak: PeakFigures) -> str:
@@ -168,10 +192,10 @@ def peak_line(peak: PeakFigures) -> str:
     rate, runs = peak.peak_qps, _count(peak.runs, "run")
     if rate is None:
         return f"No rate was VALID in {runs}: see peak_qps.json."
-    if _is_least(peak):
+    if why := at_least(peak):
         return (
             f"Highest valid rate: at least {rate:g} queries/s, confirmed at full length; {runs}: "
-            f"{UNBOUNDED}."
+            f"{why}."
         )
     return f"Highest valid rate: {rate:g} queries/s, confirmed at full length; {runs}."
 
@@ -367,6 +391,52 @@ def _lost(found: RegressionFigures | None) -> list[str]:
         f"{one.label} regressed against the baseline: {one.words}"
         for one in (found.metrics if found else ())
         if one.outcome == "regressed"
+    ]
+
+
+def _is_remote(run: Run, config: Config | None) -> bool:
+    """A run that died has no figures of its servers, and its engine said where they are."""
+    engine = config.engine if config else None
+    return bool(run.remote) or (engine is not None and "endpoints" in engine.settings)
+
+
+def _endpoints(run: Run) -> list[tuple[str, ...]]:
+    return [
+        (mode, *_endpoint(one, _duration(run, mode)))
+        for mode, remote in run.remote.items()
+        for one in remote.endpoints
+    ]
+
+
+def _duration(run: Run, mode: str) -> float | None:
+    """How long LoadGen ran, in s; kept of performance runs alone."""
+    return run.performance.duration_s if run.performance and mode == "performance" else None
+
+
+def _endpoint(one: EndpointFigures, duration_s: float | None) -> tuple[str, ...]:
+    times = [of.get(name) for of in (one.ttft_ms, one.latency_ms) for name in ("p50", "p99")]
+    return (
+        in_words(one.url),
+        shown(one.requests, 0),
+        shown(one.tokens, 0),
+        shown(one.tokens / duration_s if duration_s else None),
+        *map(shown, times),
+        shown(one.cached_tokens, 0),
+    )
+
+
+def _clients(remote: Mapping[str, RemoteRun]) -> list[tuple[str, ...]]:
+    return [
+        (
+            mode,
+            shown(client.processes, 0),
+            shown(client.busy_share * 100, 1),
+            shown(client.out_ms),
+            shown(client.back_ms),
+            shown(client.connections, 0),
+            shown(client.resent, 0),
+        )
+        for mode, client in ((mode, one.client) for mode, one in remote.items())
     ]
 
 

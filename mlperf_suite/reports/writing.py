@@ -10,6 +10,7 @@ from mlperf_suite.datasets.samples import Sample
 from mlperf_suite.errors import UsageError
 from mlperf_suite.loadgen.logs import read_logs
 from mlperf_suite.loadgen.timeline import read_timeline
+from mlperf_suite.reports.answers import ANSWERS_JSON, SAMPLES_JSON
 from mlperf_suite.reports.html import report_html
 from mlperf_suite.reports.markdown import report_markdown
 from mlperf_suite.reports.mmlu_report import mmlu_html, mmlu_markdown
@@ -26,7 +27,6 @@ from mlperf_suite.results.run_folder import (
 )
 from mlperf_suite.results.schema import Config, Summary
 
-SAMPLES_JSON = "samples.json"
 _SAMPLES = 3
 _INPUT_CHARACTERS = 400
 
@@ -34,7 +34,13 @@ _INPUT_CHARACTERS = 400
 def write_samples(
     folder: Path, indices: Sequence[int], answers: Sequence[str], samples: Sequence[Sample]
 ) -> None:
-    """Keep a few answers for the report, beside the logs; `samples` by their index in the QSL."""
+    """Keep each answer's text beside the logs, and a few with what was asked, for the report.
+
+    `samples`: by their index in the QSL. `indices`: of the answers, in the data's order.
+    """
+    pairs = zip(indices, answers, strict=True)
+    kept = [{"index": index, "answer": answer} for index, answer in pairs]
+    write_json(folder / ANSWERS_JSON, {"answers": kept})
     few = [
         {
             "index": index,

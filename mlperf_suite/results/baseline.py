@@ -26,7 +26,13 @@ from mlperf_suite.results.regression import (
     samples_of,
 )
 from mlperf_suite.results.run_folder import SUMMARY_JSON, read_config, write_json
-from mlperf_suite.results.schema import MMLU, Config, RegressionFigures, Summary
+from mlperf_suite.results.schema import (
+    CLIENT_BOUND,
+    MMLU,
+    Config,
+    RegressionFigures,
+    Summary,
+)
 
 MMLU_KIND = (MMLU, "")
 """The kind of an MMLU run, which has no scenario."""
@@ -92,6 +98,8 @@ class BaselineRun:
         """
         config = Config.read(read_config(folder))
         refused = None if allow_different else self._refused(current, config)
+        if self.summary.client_bound or current.client_bound:
+            refused = f"{self.named if self.summary.client_bound else 'this run'}: {CLIENT_BOUND}"
         changes: list[Change] = []
         if refused is None:
             paired = _paired_errors(self.folder, folder) if self.folder else {}
@@ -163,6 +171,8 @@ def load_baselines(paths: Iterable[Path]) -> dict[tuple[str, str], BaselineRun]:
                 f"--baseline {path}: the run did not come to its end (status {status}): "
                 "take one that did"
             )
+        if baseline.summary.client_bound:
+            raise UsageError(f"--baseline {path}: {CLIENT_BOUND}")
         earlier = found.setdefault(baseline.kind, baseline)
         if earlier is not baseline:
             raise UsageError(
@@ -195,7 +205,7 @@ _AnswerScores = dict[str, dict[object, float]]
 
 def _paired_errors(baseline: Path, current: Path) -> dict[str, float]:
     """By metric, the standard error of the mean difference of the scores of the same answers."""
-    (then_data, then), (now_data, now) = (_answers(folder) for folder in (baseline, current))
+    (then_data, then), (now_data, now) = (answer_scores(one) for one in (baseline, current))
     errors = {}
     for name, old in then.items():
         new = now.get(name, {})
@@ -205,8 +215,11 @@ def _paired_errors(baseline: Path, current: Path) -> dict[str, float]:
     return errors
 
 
-def _answers(folder: Path) -> tuple[object, _AnswerScores]:
-    """A fingerprint of the data, and the answers' scores."""
+def answer_scores(folder: Path) -> tuple[object, _AnswerScores]:
+    """A fingerprint of the data and, by metric in small letters, each answer's score in percent.
+
+    An answer's key is its place in the data's order, in MMLU its subject and question.
+    """
     found: _AnswerScores = {}
     fingerprint: object = None
     for file in sorted((folder / "Accuracy").glob(f"*{_ANSWER_SCORES}")):

@@ -66,7 +66,7 @@ def _entry(name: str, summary: Summary) -> Entry:
         model=meta.model or "?",
         label=meta.label or "",
         kind=meta.title or "?",
-        system=_hardware(summary.system),
+        system=_where(summary),
         tokens_per_s=performance.tokens_per_sec,
         samples_per_s=performance.samples_per_sec,
         ttft_p99_ms=(performance.ttft_ms or {}).get("p99"),
@@ -76,6 +76,12 @@ def _entry(name: str, summary: Summary) -> Entry:
         gate=next((o for o in ("regressed", "cannot tell", "improved") if o in outcomes), "")
         or ("unchanged" if outcomes else ""),
     )
+
+
+def _where(summary: Summary) -> str:
+    """The hardware; of a server elsewhere, where it is: its hardware is not known."""
+    urls = {one.url for run in summary.run.remote.values() for one in run.endpoints}
+    return ", ".join(sorted(urls)) if urls else _hardware(summary.system)
 
 
 def _hardware(system: Mapping[str, object]) -> str:

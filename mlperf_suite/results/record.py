@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
 
 from mlperf_suite.benchmarks.definition import Benchmark, ReferenceAccuracy, Scenario
 from mlperf_suite.compliance.verdict import Verdict
+from mlperf_suite.engines.protocol import RemoteRun
 from mlperf_suite.loadgen.load_plan import Mode
 from mlperf_suite.results.run_folder import RunFolder
 from mlperf_suite.results.schema import (
+    CLIENT_BOUND,
     AccuracyFigures,
     Meta,
     PeakFigures,
@@ -44,7 +46,8 @@ class RunRecord:
     """One LoadGen run of a result: its verdicts and figures, or why there are none.
 
     `rate`: samples/s of an accuracy run, which Offline is planned by. `warm_up`: what was sent
-    before it, None where nothing was.
+    before it, None where nothing was. `remote`: what a server elsewhere and the client to it told
+    of it, None where the engine is in this process.
     """
 
     verdicts: list[Verdict] = field(default_factory=list)
@@ -52,6 +55,7 @@ class RunRecord:
     rate: float | None = None
     failure: str | None = None
     warm_up: WarmUpFigures | None = None
+    remote: RemoteRun | None = None
 
 
 @dataclass(slots=True)
@@ -114,7 +118,7 @@ def summary_of(result: Result, about: About, planned: set[Mode]) -> Summary:
     runs = result.runs
     figures = {mode: run.figures for mode, run in runs.items()}
     accuracy, performance = figures.get("accuracy"), figures.get("performance")
-    return Summary(
+    summary = Summary(
         meta=Meta(
             category=result.benchmark.category,
             scenario=result.scenario.name,
@@ -137,6 +141,7 @@ def summary_of(result: Result, about: About, planned: set[Mode]) -> Summary:
             accuracy=accuracy if isinstance(accuracy, AccuracyFigures) else None,
             performance=performance if isinstance(performance, PerformanceFigures) else None,
             warm_up={str(mode): run.warm_up for mode, run in runs.items() if run.warm_up},
+            remote={str(mode): run.remote for mode, run in runs.items() if run.remote},
         ),
         peak=result.search.found if result.search else None,
         plan=tuple(about.plan),
@@ -144,6 +149,10 @@ def summary_of(result: Result, about: About, planned: set[Mode]) -> Summary:
         logs=_files(result, "mlperf_log_*"),
         plots=_files(result, "plots/*"),
     )
+    if not summary.client_bound:
+        return summary
+    label = f"{CLIENT_BOUND}; {about.label}" if about.label else CLIENT_BOUND
+    return replace(summary, meta=replace(summary.meta, label=label))
 
 
 def _status(result: Result, unfinished: set[Mode]) -> str:

@@ -137,7 +137,7 @@ SAME_META = (
     "shots",
 )
 SAME_SYSTEM = ("cpu", "cpu_count", "gpus")
-SAME_ENGINE = ("enable_prefix_caching", "dtype", "tensor_parallel_size", "max_num_seqs")
+SAME_ENGINE = ("enable_prefix_caching", "dtype", "tensor_parallel_size", "max_num_seqs", "tokens")
 """Entries of summary.json's `meta` and `system`, and of the engine's own settings in config.json,
 where two runs must agree for their figures to be comparable; the engine's name is one as well.
 Its version is none: a new one is what the gate is there to judge."""
@@ -349,6 +349,7 @@ def differences(
         (name, getattr(baseline.meta, name), getattr(current.meta, name)) for name in SAME_META
     ]
     pairs += [(name, baseline.system.get(name), current.system.get(name)) for name in SAME_SYSTEM]
+    pairs.append(("place", _place(baseline), _place(current)))
     then = baseline_config.engine if baseline_config else None
     now = current_config.engine if current_config else None
     if then is not None and now is not None:
@@ -362,6 +363,13 @@ def differences(
         for name, one, other in pairs
         if one is not None and other is not None and one != other
     ]
+
+
+def _place(summary: Summary) -> str | None:
+    """Where the engine was; None of a run that was not made yet."""
+    if summary.run.is_empty:
+        return None
+    return "on servers elsewhere" if summary.run.remote else "in the suite's process"
 
 
 def _words(value: object) -> str:

@@ -10,7 +10,8 @@ Versions of summary.json, each of which is read as the newest:
 - 2: run.performance.blocks, repeats and target_qps; run.accuracy.standard_error; regression.
 - 3: run.performance.early_stopping and invalid_reason; peak.
 - 4: meta.samples and max_new_tokens; peak.bounded.
-- 5: run.accuracy.scores, of any scorer; run.warm_up; meta.samples_why; plan.
+- 5: run.accuracy.scores, of any scorer; run.warm_up; meta.samples_why; plan. Since then, with no
+  new version: run.remote; peak.client_bound.
 
 To add a field, add it to its type with a default: a reader of an older file then has that. Where a
 field changes its place or meaning, SCHEMA_VERSION goes up and `_migrated` says how the older one
@@ -24,6 +25,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, get_args
 
 from mlperf_suite.compliance.verdict import Status, Verdict
+from mlperf_suite.engines.protocol import RemoteRun
 from mlperf_suite.results.typed_json import read, written_fields
 
 SCHEMA_VERSION = 5
@@ -31,6 +33,8 @@ MMLU = "mmlu"
 """meta.benchmark of an MMLU run, which has neither category nor scenario."""
 CATEGORY_BENCHMARKS = {"datacenter": "llama3.1-8b", "edge": "llama3.1-8b-edge"}
 """The benchmark that a category stood for, when each had one."""
+CLIENT_BOUND = "client-bound: not a result"
+"""What stands on a run whose client, not its server, may have made the figures."""
 UNKNOWN = "unknown"
 """The status of a run that does not say."""
 Outcome = Literal["regressed", "improved", "unchanged", "cannot tell"]
@@ -230,13 +234,15 @@ class WarmUpFigures:
 class Run:
     """The figures of each run that was made; None where it was not, or has no figures.
 
-    `warm_up`: by mode.
+    `warm_up`: by mode. `remote`: by mode, what a server elsewhere and the client to it told of the
+    run; empty where the engine was in the suite's own process.
     """
 
     accuracy: AccuracyFigures | None = None
     performance: PerformanceFigures | None = None
     mmlu: MmluFigures | None = None
     warm_up: dict[str, WarmUpFigures] = field(default_factory=dict)
+    remote: dict[str, RemoteRun] = field(default_factory=dict)
 
     def has(self, mode: str) -> bool:
         """Whether there are figures of a mode: accuracy, performance or mmlu."""
@@ -257,12 +263,13 @@ class PeakFigures:
     """A search: the highest valid rate in queries/s, None where no rate was valid.
 
     `bounded`: whether a rate above it failed, None where an older suite does not say. `runs`: how
-    many runs it took.
+    many runs it took. `client_bound`: whether a run above it failed for its client alone.
     """
 
     peak_qps: float | None = None
     bounded: bool | None = None
     runs: int = 0
+    client_bound: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -332,6 +339,11 @@ class Summary:
     regression: RegressionFigures | None = None
     logs: tuple[str, ...] = ()
     plots: tuple[str, ...] = ()
+
+    @property
+    def client_bound(self) -> bool:
+        """Whether the rule of that name failed: the figures are no result."""
+        return any((v.rule, v.status) == ("client_bound", "failed") for v in self.verdicts)
 
     @classmethod
     def read(cls, content: object) -> Summary:

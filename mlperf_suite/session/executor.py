@@ -16,9 +16,15 @@ from typing import Any
 
 from mlperf_suite.benchmarks.definition import Benchmark
 from mlperf_suite.benchmarks.registry import BENCHMARKS
-from mlperf_suite.compliance.facts import RunFacts
-from mlperf_suite.compliance.rules import accuracy_verdict, judge
-from mlperf_suite.engines.protocol import CountsCachedTokens, Engine, RunObserver
+from mlperf_suite.compliance.facts import RunFacts, gives_text_alone
+from mlperf_suite.compliance.rules import accuracy_verdict, client, judge, rule_of
+from mlperf_suite.engines.protocol import (
+    CountsCachedTokens,
+    Engine,
+    RemoteEngine,
+    RemoteRun,
+    RunObserver,
+)
 from mlperf_suite.errors import RunError, SuiteError
 from mlperf_suite.loadgen.load_plan import SMOKE, LoadPlan, plan_run
 from mlperf_suite.loadgen.logs import RunLogs
@@ -172,13 +178,14 @@ class Executor:
 
     def _make_run(self, key: RunKey, result: Result, record: RunRecord) -> None:
         self._recorder.write(result)
-        run, cached_tokens = self._load_run(key, result, record)
+        run, cached_tokens, record.remote = self._load_run(key, result, record)
         self._judge(key, result, record, run, cached_tokens)
 
     def _load_run(
         self, key: RunKey, result: Result, record: RunRecord, number: int = 1
-    ) -> tuple[LoadRun, int]:
-        """One run of LoadGen after its warm-up, and the prompt tokens that came from a cache.
+    ) -> tuple[LoadRun, int, RemoteRun | None]:
+        """One run of LoadGen after its warm-up, the prompt tokens that came from a cache, and what
+        an engine behind a network tells of the run.
 
         From the second on it is a repeat.
         """
@@ -199,6 +206,8 @@ class Executor:
             str(key) + (f", repeat {number}" if number > 1 else ""),
             plan.samples if key.mode == "accuracy" else None,
         )
+        # What came before, the warm-up first of all, is none of the run's.
+        remote_run(engine)
         cached = _cached_tokens(engine)
         with self.timed("run", key, number):
             run = run_loadgen(
@@ -212,7 +221,9 @@ class Executor:
             )
         if number == 1:
             record.rate = run.samples / run.elapsed_s if run.elapsed_s else None
-        return run, _cached_tokens(engine) - cached
+        # Servers may count cached tokens apart from their answers, which is read here.
+        remote = remote_run(engine)
+        return run, _cached_tokens(engine) - cached, remote
 
     def know_rate(self, result: Result) -> None:
         """Make sure that Server's rate is known: given, measured before, or by an Offline run now.
@@ -307,6 +318,8 @@ class Executor:
             else None,
             eos_token_ids=self._inputs.eos_token_ids if mode == "test06" else None,
             departures=self._inputs.departures(benchmark, description.settings, cached_tokens),
+            remote=record.remote,
+            text_alone=gives_text_alone(description.settings),
         )
         record.verdicts = judge(facts)
         if mode == "test06":
@@ -319,7 +332,7 @@ class Executor:
             if result.scenario.name == "Offline" and figures.samples_per_sec:
                 self._pace.offline_rates[benchmark.id] = figures.samples_per_sec
             record.figures = dataclasses.replace(
-                figures, repeats=tuple(self._repeats(key, result, record))
+                figures, repeats=tuple(self._repeats(key, result, record, facts))
             )
         elif scores is not None:
             self._keep_scores(result, record, facts, scores)
@@ -340,10 +353,18 @@ class Executor:
         data = self._inputs.samples(result.benchmark)
         write_answer_scores(folder, scorer.name, scores.per_answer, data.sha256)
 
-    def _repeats(self, key: RunKey, result: Result, record: RunRecord) -> Iterator[RepeatFigures]:
-        """The same run again, for --repeat; only the first is judged."""
+    def _repeats(
+        self, key: RunKey, result: Result, record: RunRecord, facts: RunFacts
+    ) -> Iterator[RepeatFigures]:
+        """The same run again, for --repeat. Only the first is judged, but for the client: one that
+        limited any of them fails the rule, since the gate takes the figures of all."""
+        rule = rule_of(client.client_bound)
         for number in range(2, self._settings.repeat + 1):
-            run, _ = self._load_run(key, result, record, number)
+            run, _, remote = self._load_run(key, result, record, number)
+            found = rule.judge(dataclasses.replace(facts, logs=run.logs, remote=remote))
+            if found.status == "failed":
+                worse = dataclasses.replace(found, why=f"repeat {number}: {found.why}")
+                record.verdicts = [worse if v.rule == rule.name else v for v in record.verdicts]
             yield repeated_figures(
                 performance_figures(result.scenario, run.logs.detail, run.elapsed_s, run.tokens)
             )
@@ -387,6 +408,11 @@ class Made:
     do: Callable[[], None]
     keep: Callable[[str | None], None]
     folder: Path
+
+
+def remote_run(engine: Engine) -> RemoteRun | None:
+    """What an engine behind a network tells since the last call; None of one in this process."""
+    return engine.take_remote_run() if isinstance(engine, RemoteEngine) else None
 
 
 def _cached_tokens(engine: Engine) -> int:

@@ -6,6 +6,7 @@ import dataclasses
 from pathlib import Path
 
 from mlperf_suite.benchmarks.registry import BENCHMARKS
+from mlperf_suite.compliance.rules.client import client_limits
 from mlperf_suite.engines.protocol import Engine, RunObserver
 from mlperf_suite.errors import UsageError
 from mlperf_suite.loadgen.load_plan import SEARCH, SEARCH_SAMPLES, SMOKE, Shortened, plan_run
@@ -14,7 +15,7 @@ from mlperf_suite.results.peak import PeakSearch, RateTrial
 from mlperf_suite.results.record import Result, Search
 from mlperf_suite.results.run_folder import PEAK_FOLDER
 from mlperf_suite.results.schema import WarmUpFigures
-from mlperf_suite.session.executor import Executor, Made
+from mlperf_suite.session.executor import Executor, Made, remote_run
 from mlperf_suite.session.inputs import Inputs
 from mlperf_suite.session.pace import Pace
 from mlperf_suite.session.peak_search import MAX_RUNS, find_peak
@@ -127,6 +128,7 @@ class PeakRun:
         if isinstance(engine, RunObserver):
             engine.run_begins(f"{result.benchmark.id} {result.scenario.name}", "performance")
         self._watch.begin(f"{result.scenario.name} at {rate:g} queries/s")
+        remote_run(engine)
         run = run_loadgen(
             plan,
             engine,
@@ -136,15 +138,19 @@ class PeakRun:
             self._watch.progress,
             silence_s=settings.engine_silence,
         )
-        detail = run.logs.detail
+        detail, remote = run.logs.detail, remote_run(engine)
+        limits = client_limits(remote.client, result.scenario) if remote else []
+        reasons = ["client-bound", *limits] if limits else []
+        reasons.append(str(detail["result_invalid_reason"] or ""))
         return RateTrial(
             rate,
             full_length,
-            detail["result_validity"] == "VALID",
+            detail["result_validity"] == "VALID" and not limits,
             detail.number("result_completed_samples_per_sec"),
             detail.milliseconds("result_first_token_99.00_percentile_latency_ns"),
             detail.milliseconds("result_time_per_output_token_99.00_percentile_ns"),
-            str(detail["result_invalid_reason"] or ""),
+            "; ".join(filter(None, reasons)),
+            client_bound=bool(limits),
         )
 
 
@@ -152,9 +158,10 @@ def _told(trial: RateTrial, number: int) -> str:
     def ms(value: float | None) -> str:
         return "not reported" if value is None else f"{value:,.0f} ms"
 
+    verdict = "client-bound" if trial.client_bound else "VALID" if trial.valid else "INVALID"
     return (
         f"run {number} of at most {MAX_RUNS}: {trial.target_qps:g} queries/s, "
         f"{'full length' if trial.full_length else 'short'}: "
-        f"{'VALID' if trial.valid else 'INVALID'}, TTFT p99 {ms(trial.ttft_p99_ms)}, "
+        f"{verdict}, TTFT p99 {ms(trial.ttft_p99_ms)}, "
         f"TPOT p99 {ms(trial.tpot_p99_ms)}"
     )

@@ -187,6 +187,11 @@ def _system(
         "system_type": ",".join(categories),
     }
     if request.system == AUTO:
+        if any(run.summary.run.remote for run in runs):
+            raise UsageError(
+                "--system auto: the runs are of servers elsewhere, whose hardware is not known; "
+                "give its description as a file"
+            )
         differing = different_machine(runs[0].system, here)
         if differing:
             raise UsageError(

@@ -10,13 +10,13 @@ from typing import Any
 from mlperf_suite.benchmarks.definition import Benchmark, Category, Scenario, Workload
 from mlperf_suite.benchmarks.registry import BENCHMARKS
 from mlperf_suite.benchmarks.rounds import Round
-from mlperf_suite.compliance.facts import find_departures
+from mlperf_suite.compliance.facts import TEXT_ALONE, find_departures, gives_text_alone
 from mlperf_suite.engines.replay import REPLAY
 from mlperf_suite.errors import UsageError
 from mlperf_suite.loadgen.load_plan import Mode
 from mlperf_suite.loadgen.logs import DETAIL
 from mlperf_suite.results.run_folder import ENDED, changed_since_run, read_config, read_summary
-from mlperf_suite.results.schema import Config, EngineFacts, Meta
+from mlperf_suite.results.schema import CLIENT_BOUND, Config, EngineFacts, Meta, Summary
 
 MODE_FOLDERS: Mapping[Mode, str] = {
     "accuracy": "Accuracy",
@@ -47,11 +47,16 @@ class SuiteRun:
     """
 
     folder: Path
-    meta: Meta
+    summary: Summary
     config: Config
     benchmark: Benchmark
     workload: Workload
     scenario: Scenario
+
+    @property
+    def meta(self) -> Meta:
+        """What was run, and what became of it."""
+        return self.summary.meta
 
     @property
     def modes(self) -> tuple[Mode, ...]:
@@ -114,7 +119,7 @@ def read_run(folder: Path) -> SuiteRun:
     if not named:
         raise UsageError(f"--results {folder}: scenario {meta.scenario} is not known")
     return SuiteRun(
-        folder.resolve(), meta, Config.read(config), benchmark, benchmark.workload, named[0]
+        folder.resolve(), summary, Config.read(config), benchmark, benchmark.workload, named[0]
     )
 
 
@@ -136,6 +141,12 @@ def refusals_of_run(run: SuiteRun, round_: Round, *, allow_replay: bool) -> list
             reasons.append("made with a replay of prepared answers (--allow-replay takes it)")
     longest = run.settings.get("max_new_tokens", run.workload.generation.max_new_tokens)
     reasons += find_departures(run.workload, longest, run.engine.settings)
+    for mode, remote in run.summary.run.remote.items():
+        reasons += [f"{mode}: {departure}" for departure in remote.departures]
+    if run.summary.client_bound:
+        reasons.append(CLIENT_BOUND)
+    if gives_text_alone(run.engine.settings):
+        reasons.append(f"{TEXT_ALONE}, and TEST06 cannot be judged")
     if not run.modes:
         reasons.append("no LoadGen logs in it")
     # Of a run that goes on, or was cut off, files are not yet complete.

@@ -1,1 +1,1 @@
-"""What the suite is measured and tested with; no result comes of it."""
+"""Servers for measuring and testing the suite itself: a stand-in, and real ones of this machine."""

@@ -2,7 +2,7 @@
 
 import pytest
 
-from mlperf_suite.compliance.rules import latency, length, validity
+from mlperf_suite.compliance.rules import client, latency, length, validity
 
 pytestmark = [pytest.mark.performance, pytest.mark.interactive]
 
@@ -28,6 +28,11 @@ def test_accuracy_passed(interactive_run):
 def test_generation(interactive_run):
     """Answers are generated as the benchmark says, and none comes from a cache."""
     interactive_run.obeys(validity.generation)
+
+
+def test_client_bound(interactive_run):
+    """Nothing between LoadGen and a server elsewhere limited the run."""
+    interactive_run.obeys(client.client_bound)
 
 
 # Its latencies

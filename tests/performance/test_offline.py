@@ -2,7 +2,7 @@
 
 import pytest
 
-from mlperf_suite.compliance.rules import length, validity
+from mlperf_suite.compliance.rules import client, length, validity
 
 pytestmark = [pytest.mark.performance, pytest.mark.offline]
 
@@ -28,6 +28,11 @@ def test_accuracy_passed(offline_run):
 def test_generation(offline_run):
     """Answers are generated as the benchmark says, and none comes from a cache."""
     offline_run.obeys(validity.generation)
+
+
+def test_client_bound(offline_run):
+    """Nothing between LoadGen and a server elsewhere limited the run."""
+    offline_run.obeys(client.client_bound)
 
 
 # Long enough to be believed

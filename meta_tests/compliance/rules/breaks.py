@@ -7,10 +7,11 @@ from dataclasses import replace
 
 from hypothesis import strategies as st
 
-from meta_tests.made_runs import MadeRun, audit_values, every_scenario, line
+from meta_tests.made_runs import MadeRun, audit_values, every_scenario, line, remote_run
 from mlperf_suite.benchmarks.rounds import ROUNDS
 from mlperf_suite.compliance.rules import rules_for
 from mlperf_suite.compliance.rules.accuracy import MAX_ACCURACY_LOG_BYTES
+from mlperf_suite.compliance.rules.client import FULL_SHARE, MOST_DELAY_MS
 from mlperf_suite.compliance.rules.scores import rule_name
 from mlperf_suite.compliance.verdict import Verdict
 from mlperf_suite.loadgen.load_plan import Mode
@@ -28,10 +29,13 @@ NOT_TRUE = st.sampled_from([False, None, 1, "true", []])
 
 def runs(modes: tuple[Mode, ...] = MODES) -> st.SearchStrategy[MadeRun]:
     return st.builds(
-        lambda where, mode, round_, submitted: MadeRun(*where, mode, round_, submitted=submitted),
+        lambda where, mode, round_, submitted, remote: MadeRun(
+            *where, mode, round_, submitted=submitted, remote=remote_run() if remote else None
+        ),
         st.sampled_from(every_scenario()),
         st.sampled_from(modes),
         st.sampled_from(list(ROUNDS.values())),
+        st.booleans(),
         st.booleans(),
     )
 
@@ -227,7 +231,24 @@ def lost_answers(run: MadeRun, data: st.DataObject) -> None:
 
 
 def other_generation(run: MadeRun, data: st.DataObject) -> None:
-    run.departures = (data.draw(st.text(min_size=1)),)
+    departures = (data.draw(st.text(min_size=1)),)
+    if data.draw(st.booleans()):
+        run.remote = remote_run(departures=departures)
+    else:
+        run.departures = departures
+
+
+TOO_LATE = st.floats(MOST_DELAY_MS, exclude_min=True) | st.sampled_from([None, float("nan")])
+"""A delay of the client's that its rule does not let pass; None is one that was not measured."""
+
+
+def busy_client(run: MadeRun, data: st.DataObject) -> None:
+    full = st.floats(FULL_SHARE) | st.just(float("nan"))
+    late = st.sampled_from(["out_ms", "back_ms"])
+    if run.scenario.name == "Offline" or data.draw(st.booleans()):
+        run.remote = remote_run(busy_share=data.draw(full))
+    else:
+        run.remote = remote_run(**{data.draw(late): data.draw(TOO_LATE)})
 
 
 BREAKS: dict[str, Break] = {
@@ -266,6 +287,7 @@ BREAKS: dict[str, Break] = {
     "token_latencies": not_true("requested_use_token_latencies"),
     "loadgen_unmodified": modified,
     "accuracy_passed": accuracy_failed,
+    "client_bound": busy_client,
     "test06_log_is_whole": lost_answers,
     "test06_settings": audit,
     "test06_test_mode": mode,

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from meta_tests.compliance.rules.breaks import BREAKS, MODES, not_passed
-from meta_tests.made_runs import MadeRun, every_scenario
+from meta_tests.made_runs import MadeRun, every_scenario, remote_run
 from mlperf_suite.benchmarks.rounds import ROUNDS
 from mlperf_suite.compliance.rules import RULES, judge
 
@@ -21,10 +21,11 @@ def test_every_rule_has_a_break():
 def test_a_valid_run_passes_every_rule(where, mode):
     for round_ in ROUNDS.values():
         for submitted in (False, True):
-            run = MadeRun(*where, mode, round_, submitted=submitted)
-            verdicts = judge(run.facts())
-            assert verdicts
-            assert not_passed(verdicts) == {}
+            for remote in (None, remote_run()):
+                run = MadeRun(*where, mode, round_, submitted=submitted, remote=remote)
+                verdicts = judge(run.facts())
+                assert verdicts
+                assert not_passed(verdicts) == {}
 
 
 @pytest.mark.parametrize("name", BREAKS)

@@ -6,7 +6,15 @@ A rule never raises for what is in a log: what cannot be read fails it.
 """
 
 # ruff: noqa: I001 - the rules of a run are told in the order in which the modules stand here.
-from mlperf_suite.compliance.rules import accuracy, scores, validity, latency, length, test06
+from mlperf_suite.compliance.rules import (
+    accuracy,
+    scores,
+    validity,
+    latency,
+    length,
+    client,
+    test06,
+)
 from mlperf_suite.compliance.rules.registry import (
     RULES,
     Rule,
@@ -22,6 +30,7 @@ __all__ = [
     "Rule",
     "accuracy",
     "accuracy_verdict",
+    "client",
     "judge",
     "latency",
     "length",

@@ -96,13 +96,14 @@ def loadgen_unmodified(run: RunFacts) -> Verdict:
 
 
 def departs_in_length_alone(run: RunFacts) -> bool:
-    """Whether only the longest answer is not the benchmark's: a cache is nothing that smoke
-    shortens."""
-    return not any("cache" in words for words in run.departures or ())
+    """Whether only the longest answer is not the benchmark's: a cache, or a server that did not do
+    as it was asked, is nothing that smoke shortens."""
+    by_server = run.remote is not None and run.remote.departures
+    return not by_server and not any("cache" in words for words in run.departures or ())
 
 
 def generates_as_specified(run: RunFacts) -> Verdict:
-    """Answers are generated as the benchmark says, and none is taken from a cache."""
+    """Answers are generated as the benchmark says and as was asked, none is taken from a cache."""
     required = "as the benchmark says"
-    found = run.departures or ()
+    found = (*(run.departures or ()), *(run.remote.departures if run.remote else ()))
     return verdict(not found, ", ".join(found) or required, required)

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable
 
 from mlperf_suite.benchmarks.audits import TEST06_AUDIT, TEST06_TOOK
-from mlperf_suite.compliance.facts import RunFacts
+from mlperf_suite.compliance.facts import TEXT_ALONE, RunFacts
 from mlperf_suite.compliance.rules import checks
 from mlperf_suite.compliance.rules.registry import CLOSED, ONE_BY_ONE, rule
 from mlperf_suite.compliance.verdict import Verdict, not_judged, verdict
@@ -117,6 +117,9 @@ def test06_sample_count(run: RunFacts) -> Verdict:
 
 
 def _each_answer(run: RunFacts, ok: Callable[[LoggedSample], bool], required: str) -> Verdict:
+    """Judge each answer by its tokens, which must be the engine's own."""
+    if run.text_alone:
+        return not_judged("no tokens of the engine's", required, TEXT_ALONE)
     samples = run.logs.accuracy.samples
     if not samples:
         return verdict(False, "no answer", required)

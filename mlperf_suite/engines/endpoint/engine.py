@@ -62,6 +62,8 @@ fewer: most run under the usual limit of 1,024 open files."""
 RETRIES = 3
 """In an accuracy run, whose figure does not depend on when an answer comes."""
 _TICK_S = 0.5
+_GAPS = 4.0
+"""How many times its longest gap so far, while it had requests, a server may be silent."""
 _UNTOLD_CONTEXT = 131_072
 """Tokens that a server is taken to hold where neither it nor the benchmark says."""
 _CORES_PER_CLIENT = 4
@@ -102,6 +104,7 @@ class EndpointEngine:
         self._in_flight = [0] * len(servers)
         self._tokens_out = [0] * len(servers)
         self._signs = [time.monotonic()] * len(servers)
+        self._longest_gap_s = 0.0
         self._pieces: list[list[int]] = []
         self._steps: list[tuple[float, int]] = []
         self.steps_made = 0
@@ -142,7 +145,8 @@ class EndpointEngine:
             forms += ["text", STRICT_TEXT]
         first_error: EngineError | None = None
         for form in forms:
-            engine = cls(config, servers, form)
+            kind_of_engine = ScoringEndpointEngine if form == "vllm" else cls
+            engine = kind_of_engine(config, servers, form)
             try:
                 engine._try_out()
             except EngineDiedError:
@@ -425,7 +429,12 @@ class EndpointEngine:
             one.sampling.min_tokens,
             ids=self._adapter.token_ids,
         )
-        self._signs[one.place] = time.monotonic()
+        self._heard_of(one.place, time.monotonic())
+
+    def _heard_of(self, place: int, now: float) -> None:
+        """An endpoint that has requests gave a sign."""
+        self._longest_gap_s = max(self._longest_gap_s, now - self._signs[place])
+        self._signs[place] = now
 
     def _failed(self, message: Failed, one: _Waiting | None) -> None:
         with self._lock:
@@ -446,19 +455,21 @@ class EndpointEngine:
         now = time.monotonic()
         for place, (then, count) in enumerate(zip(before, beat.pieces, strict=True)):
             if count > then:
-                self._signs[place] = now
+                self._heard_of(place, now)
                 self.steps_made += count - then
         if beat.tokens:
             self._steps.append((beat.at, beat.tokens))
         self._client_account.opened(client, beat.connections)
 
     def _look_for_silence(self) -> None:
-        now, silence_s = time.monotonic(), self._config.silence_s
+        # A server that was slow so far, on a slow machine, is waited for longer.
+        silence_s = max(self._config.silence_s, _GAPS * self._longest_gap_s)
+        now = time.monotonic()
         for place, count in enumerate(list(self._in_flight)):
             if count and now - self._signs[place] > silence_s:
                 url = self._config.targets[place].url
                 self._lose_all(
-                    f"{url} sent nothing for {silence_s:g} s while {count:,} requests waited: "
+                    f"{url} sent nothing for {silence_s:.0f} s while {count:,} requests waited: "
                     "a server that needs longer takes --engine-silence"
                 )
 
@@ -541,17 +552,6 @@ class EndpointEngine:
             departures.words(),
         )
 
-    # Scoring
-
-    def score(self, requests: Iterable[ScoreRequest]) -> Iterator[tuple[int, Score]]:
-        """Yield each request's tag and score, as they come; see `ScoringEngine`."""
-        if self._form != "vllm":
-            raise EngineError(
-                f"{self._servers[0].name}: it gives no log-probabilities of chosen tokens that "
-                "the suite can ask for, which MMLU needs"
-            )
-        return score_all(requests, self._post, self._servers[0].model)
-
     def _post(self, body: bytes, answered: OnReply) -> None:
         number = next(self._numbers)
         place = number % len(self._servers)
@@ -566,6 +566,14 @@ class EndpointEngine:
         with contextlib.suppress(OSError):
             client = self._links[number % len(self._links)]
             client.send(Post(number, place, self._adapter.path, body))
+
+
+class ScoringEndpointEngine(EndpointEngine):
+    """Servers that can be asked for the log-probabilities of chosen tokens: vLLM's."""
+
+    def score(self, requests: Iterable[ScoreRequest]) -> Iterator[tuple[int, Score]]:
+        """Yield each request's tag and score, as they come; see `ScoringEngine`."""
+        return score_all(requests, self._post, self._servers[0].model)
 
 
 def _expected(one: _Waiting) -> int:

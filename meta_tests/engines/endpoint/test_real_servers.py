@@ -1,0 +1,79 @@
+"""Real servers measured as a user measures them: vLLM's own, llama.cpp's, transformers serve."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from meta_tests.conftest import SuiteRun, run_suite
+from mlperf_suite.results.run_folder import read_summary
+from mlperf_suite.results.schema import Summary
+from mlperf_suite.testing.local_servers import (
+    LLAMA_CPP_PYTHON,
+    LocalServer,
+    llama_cpp_server,
+    transformers_server,
+    vllm_server,
+)
+
+pytestmark = pytest.mark.slow
+
+
+def measured(server: LocalServer, results_dir: Path, *arguments: str) -> SuiteRun:
+    """Offline and Server of the datacenter category."""
+    selected = ("-m", "(offline or server) and datacenter")
+    return run_suite(results_dir, *selected, "--endpoint", server.url, *arguments)
+
+
+def summaries(run: SuiteRun) -> dict[str, Summary]:
+    """By scenario."""
+    found = [read_summary(folder) for folder in run.results_dir.glob("2*-*")]
+    return {one.meta.scenario or "": one for one in found if one is not None}
+
+
+@pytest.fixture(scope="module")
+def on_vllm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SuiteRun]:
+    with vllm_server() as server:
+        yield measured(server, tmp_path_factory.mktemp("vllm"))
+
+
+@pytest.fixture(scope="module")
+def on_llama_cpp(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SuiteRun]:
+    if not LLAMA_CPP_PYTHON.is_file():
+        pytest.skip("llama.cpp's server is not installed: make stacks")
+    with llama_cpp_server() as server:
+        yield measured(server, tmp_path_factory.mktemp("llama-cpp"))
+
+
+@pytest.fixture(scope="module")
+def on_transformers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SuiteRun]:
+    # Its list of models has no folders.
+    with transformers_server() as server:
+        named = ("--served-model-name", server.model)
+        yield measured(server, tmp_path_factory.mktemp("transformers"), *named)
+
+
+def test_vllms_server_is_judged_by_every_rule(on_vllm: SuiteRun) -> None:
+    assert on_vllm.exit_code == 0, on_vllm.output
+    found = summaries(on_vllm)
+    assert set(found) == {"Offline", "Server"}
+    for summary in found.values():
+        assert summary.meta.status == "complete"
+        assert {verdict.status for verdict in summary.verdicts} == {"passed", "shortened"}
+
+
+@pytest.mark.parametrize("stack", ["on_llama_cpp", "on_transformers"])
+def test_a_server_of_text_is_judged_but_for_test06(
+    stack: str, request: pytest.FixtureRequest
+) -> None:
+    run: SuiteRun = request.getfixturevalue(stack)
+    offline = summaries(run)["Offline"]
+    assert offline.meta.status == "complete", run.output
+    statuses = {verdict.rule: verdict.status for verdict in offline.verdicts}
+    assert {status for rule, status in statuses.items() if rule.startswith("accuracy_")} <= {
+        "passed",
+        "shortened",
+    }
+    assert "not judged" in {s for rule, s in statuses.items() if rule.startswith("test06")}

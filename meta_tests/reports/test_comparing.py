@@ -1,0 +1,201 @@
+"""python -m mlperf_suite compare: an engine in the process beside servers, and their answers."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from meta_tests.made_runs import remote_run
+from meta_tests.reports.test_reports import HOSTILE, _Cells, _markdown_rows
+from mlperf_suite.__main__ import main
+from mlperf_suite.datasets.samples import Sample
+from mlperf_suite.engines.protocol import RemoteRun
+from mlperf_suite.reports.writing import write_samples
+from mlperf_suite.results.baseline import write_answer_scores
+from mlperf_suite.results.run_folder import write_json
+from mlperf_suite.results.typed_json import written
+
+ANSWERS = {0: "One.", 2: "Two.", 5: "Three.", 7: "Four."}
+SCORES = {0: 40.0, 2: 30.0, 5: 20.0, 7: 10.0}
+
+
+def make_run(
+    folder: Path,
+    tokens_per_sec: float = 1000.0,
+    ttft: float = 50.0,
+    *,
+    remote: RemoteRun | None = None,
+    scenario: str = "Server",
+    answers: dict[int, str] = ANSWERS,
+    scores: dict[int, float] = SCORES,
+    data: str = "d1",
+    samples: int = 84,
+    verdicts: tuple[dict[str, str], ...] = (),
+) -> Path:
+    """A run's folder: figures, settings, answers, scores."""
+    accuracy = folder / "Accuracy"
+    accuracy.mkdir(parents=True)
+    meta = {"benchmark": "llama3.1-8b", "scenario": scenario, "status": "complete"}
+    meta |= {"dataset": "embedded", "model": "m", "label": "smoke"}
+    performance = {
+        "tokens_per_sec": tokens_per_sec,
+        "ttft_ms": {"p50": ttft, "p99": 2 * ttft},
+        "tpot_ms": {"p50": ttft / 10, "p99": ttft / 5},
+    }
+    mean = sum(scores.values()) / max(len(scores), 1)
+    rouge = {"scores": [{"name": "rouge1", "value": mean, "unit": "%"}]}
+    told = {"performance": written(remote)} if remote else {}
+    write_json(
+        folder / "summary.json",
+        {
+            "meta": meta | {"samples": samples},
+            "system": {"cpu": "a cpu"},
+            "run": {"performance": performance, "accuracy": rouge, "remote": told},
+            "verdicts": list(verdicts),
+        },
+    )
+    engine = {"name": "vLLM server" if remote else "vLLM", "version": "0.32.0"}
+    write_json(
+        folder / "config.json",
+        {"engine": engine, "dataset": {"sha256": data}, "prompts_sha256": f"p{data}"},
+    )
+    items = [Sample(f"input {i}", f"reference {i}") for i in range(10)]
+    write_samples(accuracy, list(answers), list(answers.values()), items)
+    write_answer_scores(accuracy, "rouge", {"rouge1": list(scores.values())}, data)
+    return folder
+
+
+@pytest.fixture
+def compare(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Any:
+    """Compare runs; what was printed, and the page."""
+
+    def run(*runs: Path) -> tuple[str, str]:
+        page = tmp_path / "page.html"
+        options = ("--plot", str(tmp_path / "plot.png"), "--html", str(page))
+        assert main(["compare", *map(str, runs), *options]) == 0
+        said = capsys.readouterr().out
+        assert f"page: {page}" in said
+        return said, page.read_text()
+
+    return run
+
+
+def rows_of(said: str) -> dict[str, list[str]]:
+    return {row[0]: row[1:] for row in _markdown_rows(said)}
+
+
+@pytest.mark.parametrize("turned", [False, True])
+def test_what_the_server_costs_is_told_beside_the_run_in_the_process(
+    tmp_path: Path, compare: Any, turned: bool
+) -> None:
+    local = make_run(tmp_path / "local")
+    remote = make_run(tmp_path / "remote", 950.0, 53.2, remote=remote_run())
+    said, page = compare(*((remote, local) if turned else (local, remote)))
+    assert "What the network and the server's front end cost:" in said
+    rows = rows_of(said)
+    assert rows[""] == ["local", "remote", "difference"]
+    assert rows["tokens/s"] == ["1,000.00", "950.00", "x 0.950"]
+    assert rows["TTFT p50, ms"] == ["50.00", "53.20", "+3.20"]
+    assert rows["TTFT p99, ms"] == ["100.00", "106.40", "+6.40"]
+    assert rows["TPOT p99, ms"] == ["10.00", "10.64", "+0.64"]
+    assert rows["rouge1, %"] == ["25.00", "25.00", "+0.00"]
+    assert rows["where"][:2] == ["in the suite's process", "http://one:8000, http://two:8000"]
+    assert "Of it the client's own, at p99: 0.20 ms out and 0.30 ms back." in said
+    assert "4 of 4 answers are identical." in said
+    assert "- engine: " in said
+    assert said.count("- place: ") == 1
+    assert "- hardware: that of the servers of remote is not known" in said
+    cells = _Cells(page).rows
+    for name, values in rows.items():
+        if name in ("where", "tokens/s", "rouge1, %"):
+            assert [name, *values] in cells
+    assert page.count("<svg") == 4
+
+
+def test_one_stack_beside_another_has_no_cost(tmp_path: Path, compare: Any) -> None:
+    one, other = (make_run(tmp_path / name, remote=remote_run()) for name in ("one", "other"))
+    said, _ = compare(one, other)
+    assert "Side by side:" in said and "cost" not in said
+    assert said.count("is not known") == 2
+
+
+def test_runs_of_other_samples_say_so_first(tmp_path: Path, compare: Any) -> None:
+    one = make_run(tmp_path / "one")
+    other = make_run(tmp_path / "other", data="d2", samples=20)
+    said, page = compare(one, other)
+    assert said.startswith("Not of the same samples, so that figures do not compare the systems:\n")
+    first = said[: said.index("| run |")]
+    for words in ("data sha256: one d1, other d2", "samples: one 84, other 20", "prompts sha256"):
+        assert words in first
+    assert page.index("Not of the same samples") < page.index("Every run")
+    assert "answers are identical" not in said
+    assert "There are no answers to the same samples that both runs kept." in page
+
+
+def test_the_answers_that_differ_most_stand_beside_each_other(tmp_path: Path, compare: Any) -> None:
+    one = make_run(tmp_path / "one")
+    told = ANSWERS | {2: "Another.", 7: HOSTILE}
+    del told[0]
+    scores = {2: 29.0, 5: 20.0, 7: 90.0}
+    said, page = compare(one, make_run(tmp_path / "other", answers=told, scores=scores))
+    assert "1 of 3 answers are identical." in said
+    assert HOSTILE not in said
+    most, next_ = page.index("Sample 7: rouge1 10.00 and 90.00"), page.index("Sample 2: rouge1")
+    assert most < page.index("Four.") < page.index("&lt;script&gt;") < next_
+    assert "Sample 5" not in page
+    assert set(_Cells(page).tags) & {"script", "img", "link"} == set()
+    assert "prefers-color-scheme: dark" in page
+
+
+@pytest.mark.parametrize("content", [None, "", "[]", '{"answers": 3}', '{"answers": [3, {}]}'])
+def test_answers_that_cannot_be_read_break_nothing(
+    tmp_path: Path, compare: Any, content: str | None
+) -> None:
+    """Of an older suite's runs the first three are known."""
+    one, other = make_run(tmp_path / "one"), make_run(tmp_path / "other")
+    (other / "Accuracy/answers.json").unlink()
+    if content is not None:
+        (other / "Accuracy/answers.json").write_text(content)
+    said, page = compare(one, other)
+    entries = content == '{"answers": [3, {}]}'
+    assert ("3 of 3 answers are identical." in said) is not entries
+    (other / "Accuracy/samples.json").unlink()
+    said, page = compare(one, other)
+    assert "There are no answers" in page
+
+
+def test_a_name_that_begins_a_formula_is_drawn(tmp_path: Path, compare: Any) -> None:
+    compare(make_run(tmp_path / "$one"), make_run(tmp_path / r"$\frac{"))
+
+
+def test_a_client_bound_run_has_figures_and_is_compared_with_nothing(
+    tmp_path: Path, compare: Any
+) -> None:
+    bound = {"rule": "client_bound", "status": "failed", "found": "x", "required": "y", "why": ""}
+    one = make_run(tmp_path / "one")
+    other = make_run(tmp_path / "other", 2000.0, remote=remote_run(0.95), verdicts=(bound,))
+    said, _ = compare(one, other)
+    row = rows_of(said)["other"]
+    assert row[0] == "complete, client-bound: not a result"
+    assert row[1] == "2,000.00"
+    assert "Side by side:" in said and "other is client-bound: not a result." in said
+    assert "cost" not in said
+
+
+def test_the_page_is_said_where_it_cannot_be_written(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    runs = [str(make_run(tmp_path / name)) for name in ("one", "other")]
+    page = str(tmp_path / "nowhere/page.html")
+    plot = str(tmp_path / "plot.png")
+    assert main(["compare", *runs, "--plot", plot, "--html", page]) == 2
+    assert f"error: {page}: No such file" in capsys.readouterr().err
+
+
+def test_every_answer_is_kept(tmp_path: Path) -> None:
+    run = make_run(tmp_path / "one")
+    kept = json.loads((run / "Accuracy/answers.json").read_text())["answers"]
+    assert {one["index"]: one["answer"] for one in kept} == ANSWERS

@@ -1,0 +1,142 @@
+"""Reports of a run on servers elsewhere: their figures and the client's, and what is not known."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+
+from rich.console import Console
+
+from meta_tests.made_runs import remote_run
+from meta_tests.reports.test_reports import HOSTILE, _Cells, _markdown_rows
+from mlperf_suite.compliance.verdict import Verdict
+from mlperf_suite.engines.protocol import ClientFigures, EndpointFigures, RemoteRun
+from mlperf_suite.reports.html import report_html
+from mlperf_suite.reports.index_page import index_html, index_markdown
+from mlperf_suite.reports.markdown import report_markdown
+from mlperf_suite.reports.terminal import closing_table
+from mlperf_suite.reports.view import CLIENT_HEADER, ENDPOINT_HEADER, REMOTE_NOTE, peak_line
+from mlperf_suite.results.kept_runs import read_entries, trends_of
+from mlperf_suite.results.peak import BY_CLIENT
+from mlperf_suite.results.run_folder import write_json
+from mlperf_suite.results.schema import (
+    CLIENT_BOUND,
+    Config,
+    EngineFacts,
+    Meta,
+    PeakFigures,
+    PerformanceFigures,
+    Run,
+    Summary,
+)
+
+META = Meta(benchmark="llama3.1-8b", scenario="Server", model="m", status="complete", label="smoke")
+FIGURES = PerformanceFigures(tokens_per_sec=840.0, duration_s=10.0)
+BOUND = (Verdict("client_bound", "failed", "99% of a core", "below 90% of a core"),)
+
+
+def summary_of(*modes: str, remote: RemoteRun | None = None) -> Summary:
+    told = dict.fromkeys(modes, remote or remote_run())
+    return Summary(meta=META, system={"cpu": "a cpu"}, run=Run(performance=FIGURES, remote=told))
+
+
+def on_a_terminal(summary: Summary) -> str:
+    console = Console(width=80, file=io.StringIO())
+    console.print(closing_table(summary, Path("x")))
+    return str(console.file.getvalue())  # type: ignore[attr-defined]
+
+
+def test_each_endpoint_and_the_client_stand_in_both_reports() -> None:
+    summary = summary_of("accuracy", "performance")
+    page, text = report_html(summary), report_markdown(summary)
+    times = ("40.00", "120.25", "900.00", "1,800.00")
+    for rows in (_Cells(page).rows, _markdown_rows(text)):
+        assert list(ENDPOINT_HEADER) in rows and list(CLIENT_HEADER) in rows
+        one = ["performance", "http://one:8000", "60", "6,000", "600.00", *times, "0"]
+        assert one in rows
+        # Nothing keeps how long an accuracy run took, and the second server counts no cache.
+        assert ["accuracy", *one[1:4], "not reported", *one[5:]] in rows
+        times_of_two = ("40.00", "120.25", "950.00", "1,900.00")
+        two = ["performance", "http://two:8000", "24", "2,400", "240.00", *times_of_two]
+        assert [*two, "not reported"] in rows
+        assert ["performance", "2", "30.0", "0.20", "0.30", "64", "3"] in rows
+    for words in ("Endpoints", "The client's machine"):
+        assert words in page.replace("&#39;", "'") and words in text
+    assert REMOTE_NOTE in text and REMOTE_NOTE in page.replace("&#39;", "'")
+    assert "The system" not in text and "The system<" not in page
+
+
+def test_a_run_in_this_process_has_no_endpoints() -> None:
+    summary = summary_of()
+    for text in (report_html(summary), report_markdown(summary)):
+        assert "Endpoints" not in text and "The client" not in text and "The system" in text
+
+
+def test_a_run_that_died_on_a_server_does_not_call_the_clients_machine_the_system() -> None:
+    config = Config(engine=EngineFacts("vLLM server", settings={"endpoints": ["http://one:8000"]}))
+    for text in (report_html(summary_of(), config), report_markdown(summary_of(), config)):
+        assert REMOTE_NOTE in text.replace("&#39;", "'")
+        assert "The client's machine" in text.replace("&#39;", "'")
+        assert "The system" not in text and "TTFT p50" not in text
+
+
+def test_the_terminal_tells_the_performance_runs_servers_and_client() -> None:
+    said = on_a_terminal(summary_of("accuracy", "performance"))
+    assert said.count("http://one:8000: 60 requests, 6,000 tokens\n") == 1
+    words = " ".join(said.split())
+    assert "client: 2 processes, the busiest 30% of a core, p99 out 0.20 ms, back 0.30 ms" in words
+    assert "the server's hardware is not known" in words
+
+
+def test_a_client_bound_run_is_marked_everywhere(tmp_path: Path) -> None:
+    label = f"{CLIENT_BOUND}; smoke"
+    meta = Meta(status="invalid", benchmark="b", scenario="Server", label=label)
+    summary = Summary(meta=meta, run=summary_of("performance").run, verdicts=BOUND)
+    assert summary.client_bound
+    for text in (report_html(summary), report_markdown(summary), on_a_terminal(summary)):
+        assert CLIENT_BOUND in text
+    assert f"1 rule failed of 1. This run is {CLIENT_BOUND}." in report_markdown(summary)
+    write_json_of(tmp_path / "20261120-065625-b-server", summary)
+    entries = read_entries(tmp_path)
+    assert CLIENT_BOUND in index_markdown(entries)
+    assert CLIENT_BOUND in index_html(entries, trends_of(entries))
+
+
+def write_json_of(folder: Path, summary: Summary) -> Path:
+    folder.mkdir()
+    write_json(folder / "summary.json", summary.as_json())
+    return folder
+
+
+def test_runs_of_servers_elsewhere_are_no_trend_of_the_machine_that_the_client_ran_on(
+    tmp_path: Path,
+) -> None:
+    for second, modes in enumerate(((), (), ("performance",), ("performance",))):
+        write_json_of(tmp_path / f"2026112{second}-065625-llama3.1-8b-server", summary_of(*modes))
+    assert {trend.system for trend in trends_of(read_entries(tmp_path))} == {
+        "a cpu, ? cores",
+        "http://one:8000, http://two:8000",
+    }
+
+
+def test_what_a_server_says_is_text() -> None:
+    nasty = RemoteRun(ClientFigures(1, 0.1), (EndpointFigures(f"\x1b[31m{HOSTILE}"),), (HOSTILE,))
+    verdicts = (Verdict("generation", "failed", HOSTILE, "as the benchmark says"),)
+    summary = summary_of("performance", remote=nasty)
+    summary = Summary(meta=META, run=summary.run, verdicts=verdicts)
+    page, text, said = report_html(summary), report_markdown(summary), on_a_terminal(summary)
+    assert set(_Cells(page).tags) & {"script", "img"} == set()
+    assert "<script>" not in text
+    assert all("\x1b" not in one for one in (page, text, said))
+    # What was not measured says so.
+    assert ["performance", "1", "10.0", "not reported", "not reported", "0", "0"] in _Cells(
+        page
+    ).rows
+
+
+def test_a_peak_above_which_the_client_was_the_bottleneck_says_so() -> None:
+    peak = PeakFigures(372.5, bounded=False, runs=13, client_bound=True)
+    summary = Summary(meta=Meta(status="complete"), peak=peak)
+    for text in (report_markdown(summary), report_html(summary)):
+        assert "at least 372.5" in text and BY_CLIENT in text
+    assert peak_line(peak).endswith(f"{BY_CLIENT}.")

@@ -1,0 +1,60 @@
+"""Runs a server for as long as the process that asked for it lives.
+
+    python -m mlperf_suite.testing.launcher PARENT COMMAND ...
+
+The server ends with everything it started when PARENT (a process id) is gone, however it ended,
+when something comes on the standard input or that is closed, or on SIGTERM. What the server leaves
+behind becomes this process's child, so that nothing escapes. Exits as the server did. Linux only.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import select
+import signal
+import subprocess
+import sys
+
+import psutil
+
+from mlperf_suite.engines.processes import end_processes
+
+_PR_SET_CHILD_SUBREAPER = 36
+_LOOK_S = 0.2
+PATIENCE_S = 10.0
+"""How long a server that is asked to end may take, in s, before it and its children are killed."""
+
+
+def main(parent: int, command: list[str]) -> int:
+    """Run the command; its exit status, 128 and more where a signal ended it."""
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
+    ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1)
+    server = subprocess.Popen(command, stdin=subprocess.DEVNULL)
+    try:
+        while server.poll() is None and os.getppid() == parent and not _told_to_end():
+            pass
+    finally:
+        _end(server)
+    return server.returncode if server.returncode >= 0 else 128 - server.returncode
+
+
+def _end(server: subprocess.Popen[bytes]) -> None:
+    """End the server and whatever it started."""
+    if server.poll() is None:
+        server.terminate()
+        try:
+            server.wait(PATIENCE_S)
+        except subprocess.TimeoutExpired:
+            server.kill()
+            server.wait()
+    end_processes(psutil.Process().children(recursive=True))
+
+
+def _told_to_end() -> bool:
+    """Whether anything came, the end of the input included; waits a moment for it."""
+    return bool(select.select([sys.stdin], [], [], _LOOK_S)[0])
+
+
+if __name__ == "__main__":
+    sys.exit(main(int(sys.argv[1]), sys.argv[2:]))

