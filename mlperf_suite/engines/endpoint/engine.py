@@ -183,6 +183,7 @@ class EndpointEngine:
             config.vocabulary,
             min(lengths, default=None),
             -(-self._at_once // count),
+            config.silence_s,
         )
         links: list[Link] = []
         try:
