@@ -345,3 +345,14 @@ def test_shares_are_disjoint_whole_and_even(sizes: dict[str, int], count: int) -
     assert merged == chosen
     loads = [sum(map(len, part.values())) for part in parts]
     assert max(loads) - min(loads) <= max(sizes.values())
+
+
+def test_an_engine_that_gives_no_log_probabilities_is_not_judged(tmp_path: Path) -> None:
+    run = run_suite(tmp_path, "-m", "mmlu", "--mmlu-limit=57", "-p", "meta_tests.stand_in_plugin")
+    assert run.exit_code == 0, run.output
+    assert {v.status for v in run.summary.verdicts} == {"not judged"}
+    assert {v.why for v in run.summary.verdicts} == {
+        "stand-in engine gives no log-probabilities to score with"
+    }
+    assert run.summary.run.mmlu is None
+    assert "not judged" in (run.folder / "report.md").read_text()

@@ -24,6 +24,12 @@ def judge_mmlu(
     return [dataclasses.replace(v, rule=rule) for v, rule in zip(found, MMLU_RULES, strict=True)]
 
 
+def unscored(planned: int, why: str) -> list[Verdict]:
+    """The verdicts of a run that cannot be made. `why`: what the engine lacks."""
+    found = not_judged("no scores", f"{planned:,} questions scored", why)
+    return [dataclasses.replace(found, rule=rule) for rule in MMLU_RULES]
+
+
 def _score(scores: Scores, model: str, min_accuracy: float | None) -> Verdict:
     accuracy = scores.overall.accuracy
     found = f"{accuracy:.2f}%"

@@ -279,6 +279,7 @@ def _draw_bars(
     axes.set_xlabel(metric.unit, fontsize=9)
     axes.invert_yaxis()
     axes.margins(x=0.18)
+    axes.grid(visible=False, axis="y")
 
 
 def plot_comparison(runs: Sequence[BaselineRun], path: Path) -> None:

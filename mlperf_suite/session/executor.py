@@ -206,9 +206,9 @@ class Executor:
             str(key) + (f", repeat {number}" if number > 1 else ""),
             plan.samples if key.mode == "accuracy" else None,
         )
-        cached = _cached_tokens(engine)
         # What came before, the warm-up first of all, is none of the run's.
         remote_run(engine)
+        cached = _cached_tokens(engine)
         with self.timed("run", key, number):
             run = run_loadgen(
                 plan,
@@ -221,7 +221,9 @@ class Executor:
             )
         if number == 1:
             record.rate = run.samples / run.elapsed_s if run.elapsed_s else None
-        return run, _cached_tokens(engine) - cached, remote_run(engine)
+        # Servers may count cached tokens apart from their answers, which is read here.
+        remote = remote_run(engine)
+        return run, _cached_tokens(engine) - cached, remote
 
     def know_rate(self, result: Result) -> None:
         """Make sure that Server's rate is known: given, measured before, or by an Offline run now.

@@ -26,7 +26,7 @@ from mlperf_suite.errors import RunError, SuiteError
 from mlperf_suite.hardware import describe_system
 from mlperf_suite.mmlu.evaluation import Accuracy, Sample, Scores, evaluate
 from mlperf_suite.mmlu.journal import JOURNAL_NAME, Journal, Key, read_journal
-from mlperf_suite.mmlu.mmlu_rules import judge_mmlu
+from mlperf_suite.mmlu.mmlu_rules import judge_mmlu, unscored
 from mlperf_suite.mmlu.shares import Shares, split
 from mlperf_suite.results.baseline import MMLU_KIND
 from mlperf_suite.results.run_folder import (
@@ -125,6 +125,9 @@ class MmluRun:
         assert self.folder is not None
         self._write()
         engine = self._load_engine(0, self.folder.path / "engine.log")
+        if not isinstance(engine, ScoringEngine):
+            self.verdicts = unscored(self.planned, _no_scores(engine))
+            return
         journal = self._journal(engine, self.folder.path / JOURNAL_NAME)
         journals.append(journal)
         started = time.perf_counter()
@@ -224,7 +227,7 @@ class MmluRun:
         from mlperf_suite.mmlu.lm_eval_tasks import load_tasks
 
         if not isinstance(engine, ScoringEngine):
-            raise RunError(f"{engine.description.name} gives no log-probabilities to score with")
+            raise RunError(_no_scores(engine))
         tasks = load_tasks(self.data, chosen, self.shots)
         room = engine.description.max_model_len
         lm = EngineLM(engine, self._inputs.tokenizer, room, journal, self._heard(journal))
@@ -365,6 +368,10 @@ class MmluRun:
             latency_ms=latency_percentiles(samples),
             by_domain={d: _score_figures(a) for d, a in self.scores.by_domain.items()},
         )
+
+
+def _no_scores(engine: Engine) -> str:
+    return f"{engine.description.name} gives no log-probabilities to score with"
 
 
 def _score_figures(accuracy: Accuracy) -> MmluScore:

@@ -49,10 +49,10 @@ LOST = {
     "error-in-stream": "answered with an error: EngineCore died",
     "no-json": "sent what is no JSON",
     "no-utf8": "sent (JSON that is no answer|what is no JSON)",
-    "endless-line": "sent a line of more than 1,000,000 bytes",
+    "endless-line": "sent a (line|head) of more than [0-9,]+ bytes",
     "id-beyond": "sent the token id 32000, beyond the vocabulary of 32,000",
     "id-negative": "sent the token id -1, beyond the vocabulary of 32,000",
-    "id-huge": "sent JSON that is no answer",
+    "id-huge": "sent (the token id [0-9]+, beyond the vocabulary|JSON that is no answer)",
     "id-float": "sent JSON that is no answer",
 }
 """By fault, what is said of the first answer that is lost."""
@@ -141,7 +141,8 @@ def test_an_accuracy_run_is_sent_again_what_was_refused_for_now(fault: str, tmp_
 
 
 def test_an_accuracy_run_is_not_sent_again_for_ever(tmp_path: Path) -> None:
-    with stand_in_server(faulty("status-503")) as server, engine_at(server) as engine:
+    # Refusals are no signs of life; all pauses between them together must be shorter.
+    with stand_in_server(faulty("status-503")) as server, engine_at(server, silence_s=20) as engine:
         asked = server.seen()["completions"]
         assert "status 503" in fails(engine, tmp_path, "accuracy")
         assert server.seen()["completions"] - asked <= SAMPLES * (1 + RETRIES)

@@ -20,7 +20,7 @@ from typing import Any, cast
 import uvloop
 
 from mlperf_suite.engines.endpoint.adapters import ADAPTERS
-from mlperf_suite.engines.endpoint.exchanges import Generating, Posting, Request
+from mlperf_suite.engines.endpoint.exchanges import Generating, Posting, Shared
 from mlperf_suite.engines.endpoint.messages import (
     Beat,
     Drop,
@@ -46,19 +46,16 @@ class Client:
     def __init__(self, hello: Hello, link: asyncio.Transport) -> None:
         self._link = link
         self._out: list[FromClient] = []
-        self.hello = hello
-        self.adapter = ADAPTERS[hello.kind]
-        self.text: TextCodec | None = None
-        if not self.adapter.token_ids:
+        adapter = ADAPTERS[hello.kind]
+        text: TextCodec | None = None
+        if not adapter.token_ids:
             assert hello.tokenizer is not None
-            self.text = TextCodec(hello.tokenizer)
-        self.exchanges: set[Request] = set()
+            text = TextCodec(hello.tokenizer)
         context = _tls_context(hello.ca_file) if any(p.tls for p in hello.places) else None
         limit = min(hello.connections, _file_limit() // len(hello.places))
-        self.pools = [Pool(place, hello, context, limit) for place in hello.places]
-        self.pieces = [0] * len(hello.places)
-        self.tokens = 0
-        self._told: list[int] = list(self.pieces)
+        pools = [Pool(place, hello, context, limit) for place in hello.places]
+        self._shared = Shared(hello, adapter, text, pools, self.tell, [0] * len(pools))
+        self._told: list[int] = list(self._shared.pieces)
         asyncio.get_running_loop().call_later(_BEAT_S, self._beat)
 
     def tell(self, message: FromClient) -> None:
@@ -72,11 +69,12 @@ class Client:
         self._link.write(frame(out))
 
     def _beat(self) -> None:
-        if self.pieces != self._told:
-            self._told = list(self.pieces)
-            most = sum(pool.take_most_open() for pool in self.pools)
-            self.tell(Beat(time.monotonic(), self._told, self.tokens, most))
-            self.tokens = 0
+        shared = self._shared
+        if shared.pieces != self._told:
+            self._told = list(shared.pieces)
+            most = sum(pool.take_most_open() for pool in shared.pools)
+            self.tell(Beat(time.monotonic(), self._told, shared.tokens, most))
+            shared.tokens = 0
         asyncio.get_running_loop().call_later(_BEAT_S, self._beat)
 
     def submit(self, message: Submit) -> None:
@@ -84,17 +82,17 @@ class Client:
         for number, place, prompt in zip(
             message.numbers, message.places, message.prompts, strict=True
         ):
-            Generating(self, number, place, prompt, message.sampling).start()
+            Generating(self._shared, number, place, prompt, message.sampling).start()
 
     def post(self, message: Post) -> None:
         """Send this request."""
-        Posting(self, message).start()
+        Posting(self._shared, message).start()
 
     def drop(self) -> None:
         """Forget every request."""
-        for exchange in list(self.exchanges):
+        for exchange in list(self._shared.under_way):
             exchange.forget()
-        for pool in self.pools:
+        for pool in self._shared.pools:
             pool.waiting.clear()
 
 

@@ -145,7 +145,8 @@ class EndpointEngine:
             forms += ["text", STRICT_TEXT]
         first_error: EngineError | None = None
         for form in forms:
-            engine = cls(config, servers, form)
+            kind_of_engine = ScoringEndpointEngine if form == "vllm" else cls
+            engine = kind_of_engine(config, servers, form)
             try:
                 engine._try_out()
             except EngineDiedError:
@@ -551,17 +552,6 @@ class EndpointEngine:
             departures.words(),
         )
 
-    # Scoring
-
-    def score(self, requests: Iterable[ScoreRequest]) -> Iterator[tuple[int, Score]]:
-        """Yield each request's tag and score, as they come; see `ScoringEngine`."""
-        if self._form != "vllm":
-            raise EngineError(
-                f"{self._servers[0].name}: it gives no log-probabilities of chosen tokens that "
-                "the suite can ask for, which MMLU needs"
-            )
-        return score_all(requests, self._post, self._servers[0].model)
-
     def _post(self, body: bytes, answered: OnReply) -> None:
         number = next(self._numbers)
         place = number % len(self._servers)
@@ -576,6 +566,14 @@ class EndpointEngine:
         with contextlib.suppress(OSError):
             client = self._links[number % len(self._links)]
             client.send(Post(number, place, self._adapter.path, body))
+
+
+class ScoringEndpointEngine(EndpointEngine):
+    """Servers that can be asked for the log-probabilities of chosen tokens: vLLM's."""
+
+    def score(self, requests: Iterable[ScoreRequest]) -> Iterator[tuple[int, Score]]:
+        """Yield each request's tag and score, as they come; see `ScoringEngine`."""
+        return score_all(requests, self._post, self._servers[0].model)
 
 
 def _expected(one: _Waiting) -> int:

@@ -7,16 +7,26 @@ import contextlib
 import random
 import time
 from array import array
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
 
 import msgspec
 
-from mlperf_suite.engines.endpoint.adapters import Answer, AnswerError, words_of
+from mlperf_suite.engines.endpoint.adapters import Adapter, Answer, AnswerError, words_of
 from mlperf_suite.engines.endpoint.connection import Connection
-from mlperf_suite.engines.endpoint.messages import Done, Failed, First, Post, Reply, Sampling
-
-if TYPE_CHECKING:
-    from mlperf_suite.engines.endpoint.client import Client
+from mlperf_suite.engines.endpoint.messages import (
+    Done,
+    Failed,
+    First,
+    FromClient,
+    Hello,
+    Post,
+    Reply,
+    Sampling,
+)
+from mlperf_suite.engines.endpoint.pool import Pool
+from mlperf_suite.engines.endpoint.text_codec import TextCodec
 
 _BACKOFF_S = (0.5, 1.0, 2.0)
 _PASSING = (429, 500, 502, 503, 504)
@@ -26,14 +36,33 @@ _REDIRECTS = (301, 302, 303, 307, 308)
 _json = msgspec.json.Encoder()
 
 
+@dataclass(slots=True)
+class Shared:
+    """What the requests of a client process share.
+
+    `tell` sends a message to the engine. `text` is None where the servers give token ids. By place:
+    `pools` of connections and `pieces` of answers that came. `tokens`: that came since the last
+    beat. `under_way`: the requests that are not over.
+    """
+
+    hello: Hello
+    adapter: Adapter
+    text: TextCodec | None
+    pools: Sequence[Pool]
+    tell: Callable[[FromClient], None]
+    pieces: list[int]
+    tokens: int = 0
+    under_way: set[Request] = field(default_factory=set)
+
+
 class Request:
     """One request, from its first sending to its end; sent again where that does no harm."""
 
-    def __init__(self, client: Client, number: int, place: int) -> None:
-        self.client = client
+    def __init__(self, shared: Shared, number: int, place: int) -> None:
+        self.shared = shared
         self.number = number
         self.place = place
-        self.pool = client.pools[place]
+        self.pool = shared.pools[place]
         self.connection: Connection | None = None
         self.sent = 0.0
         self.opened_s = 0.0
@@ -42,7 +71,7 @@ class Request:
         self._timer: asyncio.TimerHandle | None = None
 
     def start(self) -> None:
-        self.client.exchanges.add(self)
+        self.shared.under_way.add(self)
         self.pool.acquire(self)
 
     def request(self) -> bytes:
@@ -105,11 +134,11 @@ class Request:
     def fail(self, why: str, *, gone: bool) -> None:
         if not self._over:
             self.over()
-            self.client.tell(Failed(self.number, why, gone))
+            self.shared.tell(Failed(self.number, why, gone))
 
     def over(self) -> None:
         self._over = True
-        self.client.exchanges.discard(self)
+        self.shared.under_way.discard(self)
 
     def forget(self) -> None:
         """The engine wants no answer any more."""
@@ -128,9 +157,9 @@ class Generating(Request):
     """A prompt's answer."""
 
     def __init__(
-        self, client: Client, number: int, place: int, prompt: bytes, sampling: Sampling
+        self, shared: Shared, number: int, place: int, prompt: bytes, sampling: Sampling
     ) -> None:
-        super().__init__(client, number, place)
+        super().__init__(shared, number, place)
         self._prompt = prompt
         self._sampling = sampling
         self.restart()
@@ -144,15 +173,15 @@ class Generating(Request):
         return self._sampling.retries
 
     def request(self) -> bytes:
-        client, hello = self.client, self.client.hello
+        shared, hello = self.shared, self.shared.hello
         ids = array("i", self._prompt).tolist()
         sampling = self._sampling
         if hello.context is not None and len(ids) + sampling.max_tokens > hello.context:
             # A server refuses what its context cannot hold, and an engine in process cuts it.
             room = max(1, hello.context - len(ids))
             sampling = msgspec.structs.replace(sampling, max_tokens=room)
-        adapter = client.adapter
-        prompt = client.text.prompt(ids) if client.text and adapter.text_prompts else ids
+        adapter = shared.adapter
+        prompt = shared.text.prompt(ids) if shared.text and adapter.text_prompts else ids
         salt = f"{random.getrandbits(64):016x}"
         body = _json.encode(adapter.body(prompt, sampling, hello.model, salt))
         return self.pool.head(adapter.path, len(body)) + body
@@ -160,14 +189,14 @@ class Generating(Request):
     def event(self, data: bytes, arrived: float) -> None:
         if self._over:
             return
-        client, answer = self.client, self._answer
-        client.pieces[self.place] += 1
+        shared, answer = self.shared, self._answer
+        shared.pieces[self.place] += 1
         try:
-            client.adapter.read(data, answer)
+            shared.adapter.read(data, answer)
             made = len(answer.token_ids)
             if made > self._counted:
-                _check_tokens(answer.token_ids[self._counted :], client.hello.vocabulary)
-                client.tokens += made - self._counted
+                _check_tokens(answer.token_ids[self._counted :], shared.hello.vocabulary)
+                shared.tokens += made - self._counted
                 self._counted = made
         except AnswerError as error:
             self._refuse(str(error))
@@ -175,12 +204,12 @@ class Generating(Request):
         if not self._first and (answer.token_ids or answer.text):
             self._first = arrived
             if self._sampling.wants_first:
-                client.tell(First(self.number, self._first_tokens(), arrived))
+                shared.tell(First(self.number, self._first_tokens(), arrived))
 
     def _first_tokens(self) -> list[int]:
-        if self.client.text is None:
+        if self.shared.text is None:
             return list(self._answer.token_ids)
-        return self.client.text.tokens("".join(self._answer.text))[:1]
+        return self.shared.text.tokens("".join(self._answer.text))[:1]
 
     def _refuse(self, why: str) -> None:
         connection, self.connection = self.connection, None
@@ -191,11 +220,11 @@ class Generating(Request):
     def ended(self, arrived: float) -> None:
         if self._over:
             return
-        client, answer = self.client, self._answer
+        shared, answer = self.shared, self._answer
         token_ids = answer.token_ids
-        if client.text is not None and (answer.text or answer.finish_reason):
-            token_ids = client.text.tokens("".join(answer.text))
-            client.tokens += len(token_ids)
+        if shared.text is not None and (answer.text or answer.finish_reason):
+            token_ids = shared.text.tokens("".join(answer.text))
+            shared.tokens += len(token_ids)
         if not token_ids:
             self.fail("answered without a token", gone=False)
             return
@@ -204,8 +233,8 @@ class Generating(Request):
             return
         self.over()
         named = (answer.model or "").partition("@")[0]  # some servers add a revision
-        model = answer.model if named not in ("", client.hello.model) else None
-        client.tell(
+        model = answer.model if named not in ("", shared.hello.model) else None
+        shared.tell(
             Done(
                 self.number,
                 list(token_ids),
@@ -226,8 +255,8 @@ class Generating(Request):
 class Posting(Request):
     """A `Post`."""
 
-    def __init__(self, client: Client, message: Post) -> None:
-        super().__init__(client, message.number, message.place)
+    def __init__(self, shared: Shared, message: Post) -> None:
+        super().__init__(shared, message.number, message.place)
         self._message = message
         self._body = b""
 
@@ -239,13 +268,13 @@ class Posting(Request):
         return self.pool.head(self._message.path, len(body)) + body
 
     def event(self, data: bytes, arrived: float) -> None:
-        self.client.pieces[self.place] += 1
+        self.shared.pieces[self.place] += 1
         self._body = data
 
     def ended(self, arrived: float) -> None:
         if not self._over:
             self.over()
-            self.client.tell(Reply(self.number, self._body))
+            self.shared.tell(Reply(self.number, self._body))
 
 
 def _check_tokens(token_ids: list[int], vocabulary: int) -> None:

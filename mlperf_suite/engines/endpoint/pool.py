@@ -6,14 +6,11 @@ import asyncio
 import ssl
 import time
 from collections import deque
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from mlperf_suite.engines.endpoint.connection import Connection
 from mlperf_suite.engines.endpoint.messages import Hello, Place
 from mlperf_suite.engines.endpoint.unreachable import why_unreachable
-
-if TYPE_CHECKING:
-    from mlperf_suite.engines.endpoint.exchanges import Request
 
 CONNECT_S = 10.0
 """What opening a connection may take, in s."""
@@ -25,6 +22,22 @@ _SPARE = 4
 wait for one to open."""
 _OPENING = 64
 """Connections to a place that are opened at once: its queue of new ones is finite."""
+
+
+class Seeker(Protocol):
+    """Who wants a connection. `opened_s`: what opening one for it took, in s."""
+
+    opened_s: float
+
+    @property
+    def is_over(self) -> bool:
+        """Whether it wants none any more."""
+
+    def begin(self, connection: Connection) -> None:
+        """Here is one, to send on now."""
+
+    def fail(self, why: str, *, gone: bool) -> None:
+        """There will be none."""
 
 
 class Pool:
@@ -41,7 +54,7 @@ class Pool:
         self._opening = 0
         self._most_open = 0
         self._tasks: set[asyncio.Task[None]] = set()
-        self.waiting: deque[Request] = deque()
+        self.waiting: deque[Seeker] = deque()
         lines = {
             "Host": place.authority,
             "Content-Type": "application/json",
@@ -62,7 +75,7 @@ class Pool:
         most, self._most_open = self._most_open, len(self._open)
         return max(most, len(self._open))
 
-    def acquire(self, exchange: Request) -> None:
+    def acquire(self, exchange: Seeker) -> None:
         """Give it a connection, now or as soon as there is one."""
         if exchange.is_over:
             return
