@@ -43,13 +43,13 @@ LOST = {
     "dies": "(closed the connection|refused the connection|cannot be reached)",
     "no-answer": "sent nothing for 2 s",
     "no-first-token": "sent nothing for 2 s",
-    "stops": "sent nothing for 2 s",
+    "stops": "sent nothing (more of an answer )?for 2 s",
     "closes": "closed the connection in the middle of an answer",
     "ends-early": "ended an answer without a finish_reason",
     "error-in-stream": "answered with an error: EngineCore died",
     "no-json": "sent what is no JSON",
     "no-utf8": "sent (JSON that is no answer|what is no JSON)",
-    "endless-line": "sent a (line|head) of more than [0-9,]+ bytes",
+    "endless-line": "sent a line of more than [0-9,]+ bytes",
     "id-beyond": "sent the token id 32000, beyond the vocabulary of 32,000",
     "id-negative": "sent the token id -1, beyond the vocabulary of 32,000",
     "id-huge": "sent (the token id [0-9]+, beyond the vocabulary|JSON that is no answer)",
@@ -317,3 +317,35 @@ def test_nothing_is_left_of_an_engine_that_was_closed(tmp_path: Path) -> None:
         while server.seen()["open"] > 1:
             assert time.monotonic() < deadline
             time.sleep(0.05)
+
+
+def _run_at(
+    engine: EndpointEngine, folder: Path, rate: float, duration_ms: int, prompt: int
+) -> None:
+    """A Server performance run over prompts of so many tokens."""
+    shortened = Shortened(duration_ms, 64, latency_percent=90)
+    scenario, round_ = LLAMA3_1_8B.scenario("Server"), ROUNDS[DEFAULT_ROUND]
+    plan = plan_run(
+        LLAMA3_1_8B,
+        scenario,
+        "performance",
+        round_,
+        SAMPLES,
+        target_qps=rate,
+        shortened=shortened,
+    )
+    prompts = [[12345] * prompt] * SAMPLES
+    run_loadgen(plan, engine, prompts, Generation(max_new_tokens=ANSWER), folder)
+
+
+def test_a_first_piece_with_a_long_prompts_ids_is_no_head(tmp_path: Path) -> None:
+    """vLLM repeats a prompt's ids in the first piece, and one read may hold it with the head."""
+    with stand_in_server(StandIn()) as server, engine_at(server) as engine:
+        _run_at(engine, tmp_path, 20, 1000, 20_000)
+
+
+def test_one_answer_that_stops_is_seen_while_others_go_on(tmp_path: Path) -> None:
+    with stand_in_server(faulty("stops", fault_for=1)) as server, engine_at(server) as engine:
+        with pytest.raises(RunError, match="sent nothing more of an answer for 2 s"):
+            _run_at(engine, tmp_path, 50, 12_000, 3)
+        assert server.seen()["completions"] < 400, "the run went on to its end"

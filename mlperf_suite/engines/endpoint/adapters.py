@@ -6,6 +6,7 @@ sglang/srt/managers/io_struct.py and its native API's page; tensorrt_llm/serve/o
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Sequence
 from typing import Any, Protocol
 
@@ -291,3 +292,13 @@ def words_of(said: object) -> str:
     line = " ".join(str(said)[:400].split())
     line = "".join(c if c.isprintable() else "?" for c in line)
     return line if len(line) <= 100 else f"{line[:99]}…"
+
+
+def error_words(content: object) -> str:
+    """The message of an error's JSON, as these servers write it, or what there is in its place."""
+    if isinstance(content, bytes):
+        with contextlib.suppress(msgspec.DecodeError, UnicodeDecodeError):
+            content = msgspec.json.decode(content)
+    if isinstance(content, dict):
+        content = content.get("error") or content.get("message") or content.get("detail") or content
+    return words_of(content) or "nothing more"

@@ -75,6 +75,9 @@ class Client:
             most = sum(pool.take_most_open() for pool in shared.pools)
             self.tell(Beat(time.monotonic(), self._told, shared.tokens, most))
             shared.tokens = 0
+        now, silence_s = time.monotonic(), shared.hello.silence_s
+        for request in list(shared.under_way):
+            request.look(now, silence_s)
         asyncio.get_running_loop().call_later(_BEAT_S, self._beat)
 
     def submit(self, message: Submit) -> None:

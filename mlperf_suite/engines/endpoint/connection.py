@@ -20,6 +20,8 @@ MOST_WHOLE = 32_000_000
 """Bytes of an answer that comes in one piece."""
 _MOST_OF_AN_ERROR = 4096
 _OK = 200
+_RESTED_S = 0.001
+"""A connection that was idle for so long, in s, may have been closed before it was used again."""
 
 
 class Exchange(Protocol):
@@ -49,8 +51,10 @@ class Connection(asyncio.Protocol):
         self._transport: asyncio.Transport | None = None
         self._exchange: Exchange | None = None
         self.idle_since = time.monotonic()
-        self.used = False
-        """Whether an exchange ended on it before."""
+        self._used = False
+        self.rested = False
+        """Whether its server may have closed it before its exchange began: it was used before, or
+        was idle."""
         self._closed = False
 
     # The exchange
@@ -64,6 +68,7 @@ class Connection(asyncio.Protocol):
         """Send a request whose head and body are `data`."""
         assert self._transport is not None and self._exchange is None
         self._exchange = exchange
+        self.rested = self._used or time.monotonic() - self.idle_since > _RESTED_S
         self._parser = httptools.HttpResponseParser(self)
         self._headers: dict[bytes, bytes] = {}
         self._head_size = 0
@@ -105,11 +110,7 @@ class Connection(asyncio.Protocol):
         self._heard = True
         self._arrived = time.monotonic()
         if not self._status:
-            # The parser tells of a header only once it is whole.
             self._head_size += len(data)
-            if self._head_size > MOST_HEAD:
-                self._fail(f"sent a head of more than {MOST_HEAD:,} bytes")
-                return
         try:
             self._parser.feed_data(data)
         except httptools.HttpParserUpgrade:
@@ -117,6 +118,9 @@ class Connection(asyncio.Protocol):
         except httptools.HttpParserError as error:
             cause = error.__context__
             self._fail("sent what is no HTTP" if cause is None else str(cause))
+        if not self._status and self._head_size > MOST_HEAD:
+            # The parser tells of a header only once it is whole.
+            self._fail(f"sent a head of more than {MOST_HEAD:,} bytes")
         if self._whole:
             self._finish()
 
@@ -196,7 +200,7 @@ class Connection(asyncio.Protocol):
         if not self._keeps or self._closed:
             self._close()
             return
-        self.used = True
+        self._used = True
         self.idle_since = time.monotonic()
         self._on_free(self)
 

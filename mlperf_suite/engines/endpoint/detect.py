@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from mlperf_suite.engines.endpoint.adapters import words_of
+from mlperf_suite.engines.endpoint.adapters import error_words, words_of
 from mlperf_suite.engines.endpoint.config import EndpointConfig, ServerKind, Target
 from mlperf_suite.engines.endpoint.unreachable import why_unreachable
 from mlperf_suite.errors import UsageError
@@ -116,7 +116,7 @@ def _models(config: EndpointConfig, target: Target) -> tuple[list[dict[str, Any]
     if response.status != _OK:
         raise UsageError(
             f"{target.url}: /v1/models answered with status {response.status}: "
-            f"{words_of(response.content) or 'nothing more'}"
+            f"{error_words(response.content)}"
         )
     content = response.content
     listed = content.get("data") if isinstance(content, dict) else None

@@ -94,7 +94,7 @@ class EndpointEngine:
         self._form = form
         self._adapter = ADAPTERS[form]
         self._at_once = AT_ONCE if self._adapter.token_ids else TEXT_AT_ONCE
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
         self._numbers = itertools.count()
         self._turns = itertools.count()
         self._waiting: dict[int, _Waiting] = {}
@@ -132,6 +132,9 @@ class EndpointEngine:
         kinds = {server.kind for server in servers}
         if len(kinds) > 1:
             raise EngineError(f"the endpoints are of several kinds: {', '.join(sorted(kinds))}")
+        names = {server.model for server in servers}
+        if len(names) > 1:
+            raise EngineError(f"the endpoints serve several models: {', '.join(sorted(names))}")
         kind = servers[0].kind
         forms: list[str] = [kind]
         if kind == "text" and config.tokenizer is None:
@@ -183,6 +186,7 @@ class EndpointEngine:
             config.vocabulary,
             min(lengths, default=None),
             -(-self._at_once // count),
+            config.silence_s,
         )
         links: list[Link] = []
         try:
@@ -314,7 +318,7 @@ class EndpointEngine:
             self._tokens_out[place] += _expected(one)
             self._waiting[number] = one
             batch = batches.get(one.client)
-            if batch is None or batch.sampling is not one.sampling:
+            if batch is None or batch.sampling != one.sampling:
                 if batch is not None:
                     # Another sampling: rare, and never within one run.
                     self._send({one.client: batch})
@@ -346,6 +350,13 @@ class EndpointEngine:
     # Answers, all on one thread
 
     def _hear(self) -> None:
+        try:
+            self._hear_all()
+        # Whatever it is would leave every request without an answer.
+        except Exception as error:
+            self._lose_all(f"the endpoint client failed: {type(error).__name__}: {error}")
+
+    def _hear_all(self) -> None:
         with selectors.DefaultSelector() as selector:
             for index, link in enumerate(self._links):
                 selector.register(link.socket, selectors.EVENT_READ, index)

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import random
 import time
 from array import array
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import msgspec
 
-from mlperf_suite.engines.endpoint.adapters import Adapter, Answer, AnswerError, words_of
+from mlperf_suite.engines.endpoint.adapters import (
+    Adapter,
+    Answer,
+    AnswerError,
+    error_words,
+    words_of,
+)
 from mlperf_suite.engines.endpoint.connection import Connection
 from mlperf_suite.engines.endpoint.messages import (
     Done,
@@ -32,6 +36,9 @@ _BACKOFF_S = (0.5, 1.0, 2.0)
 _PASSING = (429, 500, 502, 503, 504)
 """The statuses of a server that may answer the same request a moment later."""
 _REDIRECTS = (301, 302, 303, 307, 308)
+
+_STALE = 5
+"""How often a request may meet a connection that its server closed while it was idle."""
 
 _json = msgspec.json.Encoder()
 
@@ -68,6 +75,7 @@ class Request:
         self.opened_s = 0.0
         self.resent = 0
         self._over = False
+        self._refusals = self._stale = 0
         self._timer: asyncio.TimerHandle | None = None
 
     def start(self) -> None:
@@ -97,20 +105,24 @@ class Request:
         raise NotImplementedError
 
     def refused(self, status: int, headers: dict[bytes, bytes], body: bytes) -> None:
+        self.shared.pieces[self.place] += 1
         if status in _REDIRECTS:
             where = words_of(headers.get(b"location", b"elsewhere"))
             self.fail(f"redirects to {where}: give that URL", gone=True)
         elif status in (401, 403):
             self.fail(f"refused the key (status {status}): set API_KEY", gone=True)
-        elif status not in _PASSING or not self._again(_BACKOFF_S[min(self.resent, 2)]):
-            self.fail(f"answered with status {status}: {_error_of(body)}", gone=False)
+        elif status not in _PASSING or not self._again():
+            self.fail(f"answered with status {status}: {error_words(body)}", gone=False)
 
     def lost(self, why: str, heard: bool) -> None:
-        stale = self.connection is not None and self.connection.used and not heard
+        stale = self.connection is not None and self.connection.rested and not heard
         self.connection = None
-        if stale and self.resent == 0:
-            # The server closed an idle connection just when it was used again.
+        if stale and self._stale < _STALE:
+            # The server closed an idle connection just when it was used again, and with it, it may
+            # be, every other one.
+            self._stale += 1
             self.resent += 1
+            self.pool.close_idle()
             self.pool.acquire(self)
             return
         self.fail(why, gone=True)
@@ -119,9 +131,12 @@ class Request:
         """How often it may be sent again where the server refuses it for now."""
         return 0
 
-    def _again(self, after_s: float) -> bool:
-        if self.resent >= self.retries():
+    def _again(self) -> bool:
+        """Send it again after a while, unless it was sent too often."""
+        if self._refusals >= self.retries():
             return False
+        after_s = _BACKOFF_S[min(self._refusals, len(_BACKOFF_S) - 1)]
+        self._refusals += 1
         self.resent += 1
         self.restart()
         loop = asyncio.get_running_loop()
@@ -135,6 +150,9 @@ class Request:
         if not self._over:
             self.over()
             self.shared.tell(Failed(self.number, why, gone))
+
+    def look(self, now: float, silence_s: float) -> None:
+        """A chance to end where the server fell silent."""
 
     def over(self) -> None:
         self._over = True
@@ -166,7 +184,7 @@ class Generating(Request):
 
     def restart(self) -> None:
         self._answer = Answer()
-        self._first = 0.0
+        self._first = self._last = 0.0
         self._counted = 0
 
     def retries(self) -> int:
@@ -191,6 +209,7 @@ class Generating(Request):
             return
         shared, answer = self.shared, self._answer
         shared.pieces[self.place] += 1
+        self._last = arrived
         try:
             shared.adapter.read(data, answer)
             made = len(answer.token_ids)
@@ -210,6 +229,16 @@ class Generating(Request):
         if self.shared.text is None:
             return list(self._answer.token_ids)
         return self.shared.text.tokens("".join(self._answer.text))[:1]
+
+    def look(self, now: float, silence_s: float) -> None:
+        """Give the answer up where it began and stopped, whatever others do.
+
+        Only where somebody waits for each token: elsewhere a server may put a request back for
+        as long as it likes.
+        """
+        stopped = self._first and now - self._last > silence_s
+        if stopped and self._sampling.wants_first and not self._over:
+            self._refuse(f"sent nothing more of an answer for {silence_s:.0f} s")
 
     def _refuse(self, why: str) -> None:
         connection, self.connection = self.connection, None
@@ -281,11 +310,3 @@ def _check_tokens(token_ids: list[int], vocabulary: int) -> None:
     for token in token_ids:
         if not 0 <= token < vocabulary:
             raise AnswerError(f"sent the token id {token}, beyond the vocabulary of {vocabulary:,}")
-
-
-def _error_of(body: bytes) -> str:
-    with contextlib.suppress(msgspec.DecodeError, UnicodeDecodeError):
-        found: Any = msgspec.json.decode(body)
-        if isinstance(found, dict):
-            return words_of(found.get("error") or found.get("message") or found)
-    return words_of(body) or "nothing more"

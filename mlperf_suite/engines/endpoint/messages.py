@@ -27,7 +27,8 @@ class Place(msgspec.Struct, array_like=True, frozen=True):
 
 
 class Hello(msgspec.Struct, array_like=True, tag=True):
-    """The first message to a client. `connections`: the most to each place."""
+    """The first message to a client. `connections`: the most to each place. `silence_s`: how long
+    an answer that began may pause."""
 
     places: list[Place]
     kind: str
@@ -39,6 +40,7 @@ class Hello(msgspec.Struct, array_like=True, tag=True):
     vocabulary: int
     context: int | None
     connections: int
+    silence_s: float
 
 
 class Sampling(msgspec.Struct, array_like=True, frozen=True):

@@ -104,6 +104,12 @@ class Pool:
                 return
         self._idle.append(connection)
 
+    def close_idle(self) -> None:
+        """Use none of the idle connections again."""
+        idle, self._idle = self._idle, []
+        for connection in idle:
+            connection.close()
+
     def _open_more(self) -> None:
         wanted = len(self.waiting) + _SPARE - len(self._idle)
         room = min(self._limit - len(self._open) - self._opening, _OPENING - self._opening)

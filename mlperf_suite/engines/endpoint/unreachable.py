@@ -23,6 +23,8 @@ def why_unreachable(error: BaseException, patience_s: float) -> str:
             words = f"did not answer within {patience_s:.0f} s"
         case socket.gaierror():
             words = f"its name cannot be found: {error.strerror}"
+        case http.client.RemoteDisconnected():
+            words = "closed the connection without an answer"
         case http.client.HTTPException():
             words = f"what answers is no HTTP server ({type(error).__name__})"
         case _:
