@@ -609,9 +609,15 @@ def last_error(log_file: Path) -> str | None:
         lines = log_file.read_text(errors="replace").splitlines()
     except OSError:
         return None
-    # vLLM's last error often only points to the first one.
-    found = [match[0] for x in lines if "root cause" not in x and (match := _ERROR_LINE.search(x))]
-    return found[-1][:300] if found else None
+    found = ""
+    for number, line in enumerate(lines):
+        match = _ERROR_LINE.search(line)
+        # vLLM's last error often only points to the first one.
+        if match and "root cause" not in line:
+            # pydantic's are a line of their own, and the reason is on the indented one after it.
+            rest = itertools.takewhile(lambda one: one[:1].isspace(), lines[number + 1 :])
+            found = " ".join([match[0], *map(str.strip, rest)])
+    return found[:300] or None
 
 
 def _root_cause(error: BaseException, log_file: Path | None) -> str:
