@@ -343,7 +343,9 @@ class Summary:
     @property
     def client_bound(self) -> bool:
         """Whether the rule of that name failed: the figures are no result."""
-        return any((v.rule, v.status) == ("client_bound", "failed") for v in self.verdicts)
+        return any(
+            v.rule == "client_bound" and v.status in ("failed", "shortened") for v in self.verdicts
+        )
 
     @classmethod
     def read(cls, content: object) -> Summary:

@@ -54,6 +54,9 @@ def test_where_queries_come_one_by_one_a_delay_fails_and_in_offline_none_does() 
     found = client_bound("Server", late)
     assert (found.status, found.why) == ("failed", "out 1.50 ms at p99; back not measured at p99")
     assert client_bound("Offline", late).passed
+    in_smoke = replace(facts_of("Server", late), smoke=True)
+    (found,) = [v for v in judge(in_smoke) if v.rule == "client_bound"]
+    assert found.status == "shortened"
 
 
 # What a server did otherwise than asked
