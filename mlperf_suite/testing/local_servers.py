@@ -221,10 +221,9 @@ def llama_cpp_server(
     if not LLAMA_CPP_PYTHON.is_file():
         raise UsageError(f"llama.cpp is not installed at {LLAMA_CPP_PYTHON}: run 'make stacks'")
     name, port = str(embedded_model_dir()), free_port()
-    threads = str(len(os.sched_getaffinity(0)))
     command = [str(LLAMA_CPP_PYTHON), "-m", "llama_cpp.server", "--model", str(embedded_gguf())]
     command += ["--host", "127.0.0.1", "--port", str(port), "--model_alias", name]
-    command += ["--n_ctx", str(context), "--n_threads", threads, "--n_threads_batch", threads]
+    command += ["--n_ctx", str(context)]
     # Its own defaults: a new request cuts off the one under way, and the logits of every token of a
     # prompt are computed.
     command += ["--interrupt_requests", "false", "--logits_all", "false"]
