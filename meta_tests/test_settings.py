@@ -553,7 +553,7 @@ def test_an_option_of_vllm_is_refused_with_an_endpoint(tmp_path: Path, name: str
 def test_an_option_of_endpoints_is_refused_without_one(tmp_path: Path, name: str) -> None:
     text = CASES[name][0]
     given_alone = {SPECS[name].dest: given_as(name, text)[SPECS[name].dest]}
-    said = "there is no endpoint: give --endpoint URL as well"
+    said = "can only be used with --endpoint URL"
     assert refusal(**given_alone) == f"--{name}: {said}"
     file = tmp_path / "suite.toml"
     key, _, value = text.partition("=")

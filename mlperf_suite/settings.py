@@ -454,7 +454,7 @@ class Settings:
     )
     endpoint_server: ServerKind | None = option(
         "endpoint-server",
-        "what the servers are; auto asks them, text is any that takes and gives text alone",
+        "the kind of server; auto asks the server, text is any that takes and returns text only",
         _or_auto(_one_of(*SERVER_KINDS)),
         _joined(("auto", *SERVER_KINDS)),
         "auto",
@@ -471,7 +471,8 @@ class Settings:
     )
     endpoint_ca: Path | None = option(
         "endpoint-ca",
-        "certificates (PEM) to verify the servers by, in place of the system's",
+        "PEM file of the authorities that the servers' certificates are verified against, in place "
+        "of the system's",
         _file,
         "allowed is a file that exists",
         engine="endpoint",
@@ -493,8 +494,8 @@ class Settings:
     )
     endpoint_headers: dict[str, str] = option(
         "endpoint-header",
-        "NAME=VALUE, a header of every request, best kept in the file as a table; may be given "
-        "again; a value is never written anywhere",
+        "NAME=VALUE, a header to send with every request; may be given again; values are never "
+        "written anywhere and are best kept in the --suite-config file, as a table",
         _header,
         "allowed is NAME=VALUE in ASCII without control characters, and no header that the client "
         "sets itself (as Host)",
@@ -693,11 +694,11 @@ def _check_engine(given: Mapping[OptionSpec, str], targets: Sequence[Target]) ->
         where = place.removesuffix(" =")
         if spec.engine == "vllm" and targets:
             raise UsageError(
-                f"{where}: an option of vLLM in this process, and the engine is an endpoint "
-                f"({targets[0].url}): give it to the server"
+                f"{where}: an option of vLLM in this process cannot be used with an endpoint "
+                f"({targets[0].url}): set it where the server is started"
             )
         if spec.engine == "endpoint" and not targets:
-            raise UsageError(f"{where}: there is no endpoint: give --endpoint URL as well")
+            raise UsageError(f"{where}: can only be used with --endpoint URL")
     urls = [target.url for target in targets]
     if twice := [url for url in urls if urls.count(url) > 1]:
         raise UsageError(f"--endpoint {twice[0]}: given twice")

@@ -184,7 +184,10 @@ def test_a_plan_for_an_endpoint_asks_nobody(tmp_path: Path, arguments: tuple[str
     ("arguments", "said"),
     [
         (("--endpoint=http://h", "--precision=bf16"), "--precision: an option of vLLM"),
-        (("--served-model-name=small",), "--served-model-name: there is no endpoint"),
+        (
+            ("--served-model-name=small",),
+            "--served-model-name: can only be used with --endpoint URL",
+        ),
         (("--endpoint=http://me:hunter2@h",), "--endpoint: no user or password in the URL"),
     ],
 )

@@ -103,11 +103,12 @@ def test_what_the_server_costs_is_told_beside_the_run_in_the_process(
     assert rows["TPOT p99, ms"] == ["10.00", "10.64", "+0.64"]
     assert rows["rouge1, %"] == ["25.00", "25.00", "+0.00"]
     assert rows["where"][:2] == ["in the suite's process", "http://one:8000, http://two:8000"]
-    assert "Of it the client's own, at p99: 0.20 ms out and 0.30 ms back." in said
+    said_of_it = "The suite's own client took 0.20 ms of it on the way out and 0.30 ms back (p99)."
+    assert said_of_it in said
     assert "4 of 4 answers are identical." in said
     assert "- engine: " in said
     assert said.count("- place: ") == 1
-    assert "- hardware: that of the servers of remote is not known" in said
+    assert "- hardware: not known for the servers of remote" in said
     cells = _Cells(page).rows
     for name, values in rows.items():
         if name in ("where", "tokens/s", "rouge1, %"):
@@ -119,18 +120,20 @@ def test_one_stack_beside_another_has_no_cost(tmp_path: Path, compare: Any) -> N
     one, other = (make_run(tmp_path / name, remote=remote_run()) for name in ("one", "other"))
     said, _ = compare(one, other)
     assert "Side by side:" in said and "cost" not in said
-    assert said.count("is not known") == 2
+    assert said.count("hardware: not known for the servers of") == 2
 
 
 def test_runs_of_other_samples_say_so_first(tmp_path: Path, compare: Any) -> None:
     one = make_run(tmp_path / "one")
     other = make_run(tmp_path / "other", data="d2", samples=20)
     said, page = compare(one, other)
-    assert said.startswith("Not of the same samples, so that figures do not compare the systems:\n")
+    assert said.startswith(
+        "These runs have different samples, so their figures do not compare the systems:\n"
+    )
     first = said[: said.index("| run |")]
     for words in ("data sha256: one d1, other d2", "samples: one 84, other 20", "prompts sha256"):
         assert words in first
-    assert page.index("Not of the same samples") < page.index("Every run")
+    assert page.index("These runs have different samples") < page.index("Every run")
     assert "answers are identical" not in said
     assert "There are no answers to the same samples that both runs kept." in page
 

@@ -84,7 +84,10 @@ def test_the_terminal_tells_the_performance_runs_servers_and_client() -> None:
     said = on_a_terminal(summary_of("accuracy", "performance"))
     assert said.count("http://one:8000: 60 requests, 6,000 tokens\n") == 1
     words = " ".join(said.split())
-    assert "client: 2 processes, the busiest 30% of a core, p99 out 0.20 ms, back 0.30 ms" in words
+    assert (
+        "client processes: 2, the busiest at 30% of a core; delay at p99 0.20 ms out, 0.30 ms back"
+        in words
+    )
     assert "the server's hardware is not known" in words
 
 

@@ -330,7 +330,7 @@ CONFIGS: dict[str, tuple[Change, str]] = {
     ),
     "text alone": (
         _set("engine", "settings", {"tokens": "text"}),
-        "the server gives text alone: its tokens are counted with the model's tokenizer, and "
+        "the server returns text only: its tokens are counted with the model's tokenizer, and "
         "TEST06 cannot be judged",
     ),
     "another machine": (_set("system", "cpu", "another"), "another system than that of"),

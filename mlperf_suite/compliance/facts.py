@@ -100,7 +100,7 @@ def find_departures(
     return tuple(found)
 
 
-TEXT_ALONE = "the server gives text alone: its tokens are counted with the model's tokenizer"
+TEXT_ALONE = "the server returns text only: its tokens are counted with the model's tokenizer"
 """Why nothing can be said of the tokens of such a server."""
 
 

@@ -20,10 +20,10 @@ from mlperf_suite.results.schema import CLIENT_BOUND, Config, PerformanceFigures
 
 PLOT_FORMATS = (".png", ".svg", ".pdf")
 """The endings of a plot's file; each names its format."""
-_OTHER_SAMPLES = "Not of the same samples, so that figures do not compare the systems:"
+_OTHER_SAMPLES = "These runs have different samples, so their figures do not compare the systems:"
 _COST_NOTE = (
-    "This is what the network and the server's front end cost only where the server has the other "
-    "run's engine, settings and hardware, which the suite cannot see."
+    "The difference is the cost of the network and the server's front end only if the server has "
+    "the same engine, settings and hardware as the other run, which the suite cannot check."
 )
 Row = tuple[str, str, str, str]
 
@@ -107,8 +107,8 @@ def compare_runs(runs: Sequence[BaselineRun], max_regression: float) -> Comparis
             not_alike.append(other)
         not_alike += notes
         if urls := _urls(run):
-            where = f"hardware: that of the servers of {_name(run)} is not known ({urls})"
-            not_alike.append(f"{where}; its machine is the client's")
+            where = f"hardware: not known for the servers of {_name(run)} ({urls})"
+            not_alike.append(f"{where}; the machine in its results is the client's")
     return Comparison(
         [words for run in runs[1:] for words in _other_samples(first, run)],
         [name.replace("tokens/s, tokens/s", "tokens/s") for name in header],
@@ -176,7 +176,7 @@ def _client_note(run: BaselineRun) -> list[str]:
     if remote is None or run.summary.meta.scenario == "Offline":
         return []
     out, back = (shown(value) for value in (remote.client.out_ms, remote.client.back_ms))
-    return [f"Of it the client's own, at p99: {out} ms out and {back} ms back."]
+    return [f"The suite's own client took {out} ms of it on the way out and {back} ms back (p99)."]
 
 
 def _words(one: BaselineRun, other: BaselineRun) -> list[Row]:

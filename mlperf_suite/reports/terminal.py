@@ -118,8 +118,8 @@ def _remote(remote: Mapping[str, RemoteRun]) -> list[str]:
     out, back = (shown(value) for value in (client.out_ms, client.back_ms))
     return [
         *lines,
-        f"client: {client.processes:,} processes, the busiest {client.busy_share * 100:.3g}% of a "
-        f"core, p99 out {out} ms, back {back} ms",
+        f"client processes: {client.processes:,}, the busiest at {client.busy_share * 100:.3g}% of "
+        f"a core; delay at p99 {out} ms out, {back} ms back",
         "the server's hardware is not known",
     ]
 

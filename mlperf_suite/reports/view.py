@@ -39,11 +39,11 @@ ENDPOINT_HEADER = (
     *("latency p50, ms", "latency p99, ms", "cached tokens"),
 )
 CLIENT_HEADER = (
-    *("run", "processes", "busiest, % of a core", "out p99, ms", "back p99, ms"),
+    *("run", "processes", "busiest, % of a core", "delay out p99, ms", "delay back p99, ms"),
     *("connections", "resent"),
 )
 REMOTE_NOTE = (
-    "The engine is a server elsewhere. The hardware in this report is that of the client's "
+    "The engine is a server reached over HTTP. The hardware in this report is that of the client's "
     "machine, on which the suite ran; the server's is not known."
 )
 

@@ -69,8 +69,8 @@ def test_each_departure_is_told_with_its_number_and_an_example() -> None:
     )
     for answer, told in (
         (done(other_model="another"), "made by another model (another)"),
-        (done(prompt_tokens=10), "to a prompt of another length (10 tokens for 9)"),
-        (done(completion_tokens=11), "counted otherwise (11 tokens for 4)"),
+        (done(prompt_tokens=10), "with another prompt length in usage (10 tokens for 9)"),
+        (done(completion_tokens=11), "with another token count in usage (11 tokens for 4)"),
         (done(9), "longer than asked for (9 tokens for 8)"),
         (done(finish_reason="abort"), "ended for another reason (abort)"),
     ):

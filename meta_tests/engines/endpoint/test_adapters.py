@@ -112,10 +112,10 @@ def test_sglangs_count_is_believed_and_not_its_list() -> None:
 @pytest.mark.parametrize(
     ("event", "words"),
     [
-        (b"{", "no JSON"),
-        (b'{"choices": [{"text": "\xff\xfe"}]}', "no JSON"),
-        ({"choices": [{"token_ids": [1.5]}]}, "no answer"),
-        ({"choices": "none"}, "no answer"),
+        (b"{", "invalid JSON"),
+        (b'{"choices": [{"text": "\xff\xfe"}]}', "invalid JSON"),
+        ({"choices": [{"token_ids": [1.5]}]}, "not a completion"),
+        ({"choices": "none"}, "not a completion"),
         ({"error": {"message": "the\nengine died"}}, "the engine died"),
         ({"error": "Unauthorized"}, "Unauthorized"),
     ],

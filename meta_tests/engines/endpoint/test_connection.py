@@ -118,7 +118,7 @@ def test_another_status_is_told_with_the_beginning_of_its_body() -> None:
 @pytest.mark.parametrize(
     ("data", "why"),
     [
-        (b"\x00\x01 garbage\r\n\r\n", "sent what is no HTTP"),
+        (b"\x00\x01 garbage\r\n\r\n", "sent a response that is not HTTP"),
         (b"HTTP/1.1 200 OK\r\nX: " + b"a" * (http.MOST_HEAD + 1), "sent a head of more than"),
         (chunked(b"data: " + b"a" * (http.MOST_LINE + 1)), "sent a line of more than"),
     ],

@@ -119,7 +119,7 @@ def test06_sample_count(run: RunFacts) -> Verdict:
 def _each_answer(run: RunFacts, ok: Callable[[LoggedSample], bool], required: str) -> Verdict:
     """Judge each answer by its tokens, which must be the engine's own."""
     if run.text_alone:
-        return not_judged("no tokens of the engine's", required, TEXT_ALONE)
+        return not_judged("no token ids from the engine", required, TEXT_ALONE)
     samples = run.logs.accuracy.samples
     if not samples:
         return verdict(False, "no answer", required)

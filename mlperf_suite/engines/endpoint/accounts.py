@@ -90,10 +90,13 @@ class DepartureAccount:
             self._note("made by another model", done.other_model)
         if done.prompt_tokens not in (None, prompt_tokens):
             self._note(
-                "to a prompt of another length", f"{done.prompt_tokens} tokens for {prompt_tokens}"
+                "with another prompt length in usage",
+                f"{done.prompt_tokens} tokens for {prompt_tokens}",
             )
         if ids and done.completion_tokens not in (None, made):
-            self._note("counted otherwise", f"{done.completion_tokens} tokens for {made}")
+            self._note(
+                "with another token count in usage", f"{done.completion_tokens} tokens for {made}"
+            )
 
     def _note(self, what: str, example: str) -> None:
         self.found.setdefault(what, _Departure()).add(example)

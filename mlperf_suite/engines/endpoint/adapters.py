@@ -278,9 +278,9 @@ def _decoded(decoder: msgspec.json.Decoder[Any], event: bytes) -> Any:
     try:
         return decoder.decode(event)
     except msgspec.ValidationError as error:
-        raise AnswerError(f"sent JSON that is no answer: {error}") from error
+        raise AnswerError(f"sent JSON that is not a completion: {error}") from error
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise AnswerError(f"sent what is no JSON: {words_of(event)}") from error
+        raise AnswerError(f"sent invalid JSON: {words_of(event)}") from error
 
 
 def words_of(said: object) -> str:

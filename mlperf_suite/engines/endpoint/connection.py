@@ -117,7 +117,7 @@ class Connection(asyncio.Protocol):
             self._fail("switched to another protocol")
         except httptools.HttpParserError as error:
             cause = error.__context__
-            self._fail("sent what is no HTTP" if cause is None else str(cause))
+            self._fail("sent a response that is not HTTP" if cause is None else str(cause))
         if not self._status and self._head_size > MOST_HEAD:
             # The parser tells of a header only once it is whole.
             self._fail(f"sent a head of more than {MOST_HEAD:,} bytes")

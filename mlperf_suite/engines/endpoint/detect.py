@@ -122,7 +122,10 @@ def _models(config: EndpointConfig, target: Target) -> tuple[list[dict[str, Any]
     content = response.content
     listed = content.get("data") if isinstance(content, dict) else None
     if not isinstance(listed, list):
-        raise UsageError(f"{target.url}: /v1/models is no list of models: is it a server of LLMs?")
+        raise UsageError(
+            f"{target.url}: /v1/models did not return a list of models: "
+            "is this an OpenAI-compatible server?"
+        )
     kept = [one for one in listed if isinstance(one, dict) and isinstance(one.get("id"), str)]
     return kept, response
 

@@ -139,8 +139,8 @@ class EndpointEngine:
         forms: list[str] = [kind]
         if kind == "text" and config.tokenizer is None:
             raise EngineError(
-                f"{config.targets[0].url} gives text alone, whose tokens cannot be counted: the "
-                f"model {config.model} has no tokenizer.json"
+                f"{config.targets[0].url} returns text only, and its tokens cannot be counted: "
+                f"the model {config.model} has no tokenizer.json"
             )
         if kind == "text":
             forms.append(STRICT_TEXT)
@@ -481,7 +481,7 @@ class EndpointEngine:
                 url = self._config.targets[place].url
                 self._lose_all(
                     f"{url} sent nothing for {silence_s:.0f} s while {count:,} requests waited: "
-                    "a server that needs longer takes --engine-silence"
+                    "raise --engine-silence for a slower server"
                 )
 
     def _lose_all(self, why: str) -> None:

@@ -238,7 +238,7 @@ class Generating(Request):
         """
         stopped = self._first and now - self._last > silence_s
         if stopped and self._sampling.wants_first and not self._over:
-            self._refuse(f"sent nothing more of an answer for {silence_s:.0f} s")
+            self._refuse(f"sent nothing for {silence_s:.0f} s in the middle of an answer")
 
     def _refuse(self, why: str) -> None:
         connection, self.connection = self.connection, None

@@ -123,7 +123,7 @@ class Failed(msgspec.Struct, array_like=True, tag=True):
 
 
 class Beat(msgspec.Struct, array_like=True, tag=True):
-    """Twice a second, and only where something came: of each place the pieces of answers that
+    """Four times a second, and only where something came: of each place the pieces of answers that
     came, the answer tokens in all, and the most connections that were open at once."""
 
     at: float

@@ -26,7 +26,7 @@ def why_unreachable(error: BaseException, patience_s: float) -> str:
         case http.client.RemoteDisconnected():
             words = "closed the connection without an answer"
         case http.client.HTTPException():
-            words = f"what answers is no HTTP server ({type(error).__name__})"
+            words = f"the answer is not HTTP ({type(error).__name__})"
         case _:
             words = f"cannot be reached: {getattr(error, 'strerror', None) or error}"
     return words
