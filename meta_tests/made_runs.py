@@ -39,15 +39,18 @@ def remote_run(
     out_ms: float | None = 0.2,
     back_ms: float | None = 0.3,
     departures: tuple[str, ...] = (),
+    cached: int | None = 0,
 ) -> RemoteRun:
-    """What an engine behind a network tells of a run on two servers, one of which counts its cached
-    tokens."""
+    """What an engine behind a network tells of a run on two servers, the second of which says that
+    so many tokens came from a cache."""
     times = {"p50": 40.0, "p90": 80.5, "p99": 120.25}
     return RemoteRun(
         ClientFigures(2, busy_share, out_ms, back_ms, connections=64, resent=3),
         (
             EndpointFigures("http://one:8000", 60, 6000, times, {"p50": 900.0, "p99": 1800.0}, 0),
-            EndpointFigures("http://two:8000", 24, 2400, times, {"p50": 950.0, "p99": 1900.0}),
+            EndpointFigures(
+                "http://two:8000", 24, 2400, times, {"p50": 950.0, "p99": 1900.0}, cached
+            ),
         ),
         departures,
     )

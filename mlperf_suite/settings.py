@@ -794,9 +794,11 @@ def check_model_is_reachable(settings: Settings) -> None:
             raise UsageError(f"--model {model}: no model: there is no {missing[0]} in this folder")
         return
     if model.startswith((".", "/", "~")) or model.count("/") != 1:
+        another = "; --served-model-name is the server's own name for it"
         raise UsageError(
             f"--model {model}: no such folder, and not a hub id (OWNER/NAME) or one of the "
             f"aliases {', '.join(MODEL_ALIASES)}"
+            + (another if settings.engine_kind == "endpoint" else "")
         )
     if model.startswith(_GATED_OWNERS) and not settings.token and not _in_hub_cache(model):
         raise UsageError(

@@ -192,6 +192,11 @@ class RemoteRun:
     endpoints: tuple[EndpointFigures, ...]
     departures: tuple[str, ...] = ()
 
+    @property
+    def cached_untold(self) -> bool:
+        """Whether an endpoint answered and did not say how much of it came from a cache."""
+        return any(one.requests and one.cached_tokens is None for one in self.endpoints)
+
 
 @runtime_checkable
 class RemoteEngine(Protocol):

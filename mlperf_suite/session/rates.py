@@ -81,7 +81,7 @@ _OF_THE_SYSTEM = (
     *OF_ENDPOINTS,
 )
 """Settings that tell one system under test from another."""
-_NOT_OF_SPEED = ("load_s", "clients")
+_NOT_OF_SPEED = ("load_s", "clients", "tokens_why")
 """Settings in an engine's description that are none of the system's: how many client processes an
 endpoint has is this side's business."""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from mlperf_suite.benchmarks.rounds import round_of_seeds
 from mlperf_suite.compliance.facts import RunFacts
-from mlperf_suite.compliance.verdict import Verdict, verdict
+from mlperf_suite.compliance.verdict import Verdict, not_judged, verdict
 from mlperf_suite.loadgen.load_plan import TEST_MODES, Mode
 
 LAST_KEY: dict[Mode, str] = {
@@ -106,4 +106,8 @@ def generates_as_specified(run: RunFacts) -> Verdict:
     """Answers are generated as the benchmark says and as was asked, none is taken from a cache."""
     required = "as the benchmark says"
     found = (*(run.departures or ()), *(run.remote.departures if run.remote else ()))
+    untold = run.remote is not None and run.remote.cached_untold
+    if not found and untold and run.mode == "performance":
+        why = "the server does not say whether prompts were answered from a prefix cache"
+        return not_judged("as the benchmark says, as far as is known", required, why)
     return verdict(not found, ", ".join(found) or required, required)

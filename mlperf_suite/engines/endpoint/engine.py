@@ -87,11 +87,14 @@ class _Waiting:
 class EndpointEngine:
     """Servers behind URLs. Make it with `EndpointEngine.load`."""
 
-    def __init__(self, config: EndpointConfig, servers: Sequence[ServerFacts], form: str) -> None:
-        """`form`: the key of `ADAPTERS` by which all servers are spoken to."""
+    def __init__(
+        self, config: EndpointConfig, servers: Sequence[ServerFacts], form: str, why: str
+    ) -> None:
+        """`form`: the key of `ADAPTERS` by which all servers are spoken to, and `why` that one."""
         self._config = config
         self._servers = servers
         self._form = form
+        self._why = why
         self._adapter = ADAPTERS[form]
         self._at_once = AT_ONCE if self._adapter.token_ids else TEXT_AT_ONCE
         self._lock = threading.RLock()
@@ -149,7 +152,10 @@ class EndpointEngine:
         first_error: EngineError | None = None
         for form in forms:
             kind_of_engine = ScoringEndpointEngine if form == "vllm" else cls
-            engine = kind_of_engine(config, servers, form)
+            why = f"{form}, as the server says" if config.kind is None else f"{form}, as given"
+            if first_error is not None:
+                why = f"{form}, since as {kind} it is: {first_error}"
+            engine = kind_of_engine(config, servers, form, why)
             try:
                 engine._try_out()
             except EngineDiedError:
@@ -255,6 +261,7 @@ class EndpointEngine:
                 "server": server.kind,
                 "fields": self._form,
                 "tokens": "ids" if self._adapter.token_ids else "text",
+                "tokens_why": self._why,
                 "routing": config.routing,
                 "clients": len(self._links),
                 "requests_at_once": self._at_once,
