@@ -75,7 +75,7 @@ CASES: dict[str, tuple[str, object, list[str], list[str]]] = {
     "endpoint": (
         f"{URL}/v1/",
         [TARGET],
-        ["host:8000", "ftp://host", "http://", "http://host:port", "http://host?key=1", " "],
+        ["host:8000", "ftp://host", "http://", "http://host:port", " "],
         ["URL like http://host:8000"],
     ),
     "endpoint-server": (
@@ -640,3 +640,16 @@ def test_a_header_is_sent_once() -> None:
         endpoint_header=["authorization=Bearer x"],
     )
     assert message == "--endpoint-header authorization: API_KEY is set"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "http://user:se/cret@host",
+        "http:/user:secret@host",
+        "https://h/v1?key=secret",
+        "http://h#secret",
+    ],
+)
+def test_an_endpoint_that_may_hold_a_secret_is_not_quoted(text: str) -> None:
+    assert "cret" not in refusal(endpoint=[text])

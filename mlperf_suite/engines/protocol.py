@@ -193,6 +193,11 @@ class RemoteRun:
     departures: tuple[str, ...] = ()
 
     @property
+    def cached_tokens(self) -> int:
+        """Prompt tokens that came from the servers' caches, as far as they say."""
+        return sum(one.cached_tokens or 0 for one in self.endpoints)
+
+    @property
     def cached_untold(self) -> bool:
         """Whether an endpoint answered and did not say how much of it came from a cache."""
         return any(one.requests and one.cached_tokens is None for one in self.endpoints)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,8 @@ from typing import Any
 from mlperf_suite.benchmarks.definition import Benchmark
 from mlperf_suite.benchmarks.registry import BENCHMARKS
 from mlperf_suite.compliance.facts import RunFacts, gives_text_alone
-from mlperf_suite.compliance.rules import accuracy_verdict, client, judge, rule_of
+from mlperf_suite.compliance.rules import accuracy_verdict, client, judge, rule_of, validity
+from mlperf_suite.compliance.verdict import Verdict
 from mlperf_suite.engines.protocol import (
     CountsCachedTokens,
     Engine,
@@ -329,7 +330,8 @@ class Executor:
             figures = performance_figures(
                 result.scenario, run.logs.detail, run.elapsed_s, run.tokens, run.timeline
             )
-            if result.scenario.name == "Offline" and figures.samples_per_sec:
+            limited = run_is_client_bound(record.verdicts)
+            if result.scenario.name == "Offline" and figures.samples_per_sec and not limited:
                 self._pace.offline_rates[benchmark.id] = figures.samples_per_sec
             record.figures = dataclasses.replace(
                 figures, repeats=tuple(self._repeats(key, result, record, facts))
@@ -356,15 +358,23 @@ class Executor:
     def _repeats(
         self, key: RunKey, result: Result, record: RunRecord, facts: RunFacts
     ) -> Iterator[RepeatFigures]:
-        """The same run again, for --repeat. Only the first is judged, but for the client: one that
-        limited any of them fails the rule, since the gate takes the figures of all."""
-        rule = rule_of(client.client_bound)
+        """The same run again, for --repeat. Only the first is judged, but for how it was made: a
+        client that limited any of them, and answers of any that are not the benchmark's, fail their
+        rule, since the gate takes the figures of all."""
+        settings = self._engines.descriptions["runs"].settings
         for number in range(2, self._settings.repeat + 1):
-            run, _, remote = self._load_run(key, result, record, number)
-            found = rule.judge(dataclasses.replace(facts, logs=run.logs, remote=remote))
-            if found.status == "failed":
-                worse = dataclasses.replace(found, why=f"repeat {number}: {found.why}")
-                record.verdicts = [worse if v.rule == rule.name else v for v in record.verdicts]
+            run, cached, remote = self._load_run(key, result, record, number)
+            departures = self._inputs.departures(result.benchmark, settings, cached)
+            again = dataclasses.replace(facts, logs=run.logs, remote=remote, departures=departures)
+            for check in (client.client_bound, validity.generation):
+                found = rule_of(check).judge(again)
+                worse = dataclasses.replace(
+                    found, why=f"repeat {number}: {found.why or found.found}"
+                )
+                record.verdicts = [
+                    worse if v.rule == found.rule and _is_worse(found, v) else v
+                    for v in record.verdicts
+                ]
             yield repeated_figures(
                 performance_figures(result.scenario, run.logs.detail, run.elapsed_s, run.tokens)
             )
@@ -413,6 +423,17 @@ class Made:
 def remote_run(engine: Engine) -> RemoteRun | None:
     """What an engine behind a network tells since the last call; None of one in this process."""
     return engine.take_remote_run() if isinstance(engine, RemoteEngine) else None
+
+
+def run_is_client_bound(verdicts: Sequence[Verdict]) -> bool:
+    """Whether the client limited a run, in smoke too."""
+    rule = client.client_bound.__name__
+    return any(v.rule == rule and v.status in ("failed", "shortened") for v in verdicts)
+
+
+def _is_worse(one: Verdict, other: Verdict) -> bool:
+    order = ("passed", "not judged", "shortened", "failed")
+    return order.index(one.status) > order.index(other.status)
 
 
 def _cached_tokens(engine: Engine) -> int:

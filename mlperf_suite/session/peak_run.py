@@ -140,17 +140,20 @@ class PeakRun:
         )
         detail, remote = run.logs.detail, remote_run(engine)
         limits = client_limits(remote.client, result.scenario) if remote else []
-        reasons = ["client-bound", *limits] if limits else []
+        wrong = list(remote.departures) if remote else []
+        if remote and remote.cached_tokens:
+            wrong.append(f"{remote.cached_tokens:,} prompt tokens from a cache")
+        reasons = [*(["client-bound", *limits] if limits else []), *wrong]
         reasons.append(str(detail["result_invalid_reason"] or ""))
         return RateTrial(
             rate,
             full_length,
-            detail["result_validity"] == "VALID" and not limits,
+            detail["result_validity"] == "VALID" and not limits and not wrong,
             detail.number("result_completed_samples_per_sec"),
             detail.milliseconds("result_first_token_99.00_percentile_latency_ns"),
             detail.milliseconds("result_time_per_output_token_99.00_percentile_ns"),
             "; ".join(filter(None, reasons)),
-            client_bound=bool(limits),
+            client_bound=bool(limits) and not wrong,
         )
 
 

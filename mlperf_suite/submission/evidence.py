@@ -143,6 +143,8 @@ def refusals_of_run(run: SuiteRun, round_: Round, *, allow_replay: bool) -> list
     reasons += find_departures(run.workload, longest, run.engine.settings)
     for mode, remote in run.summary.run.remote.items():
         reasons += [f"{mode}: {departure}" for departure in remote.departures]
+        if remote.cached_tokens:
+            reasons.append(f"{mode}: {remote.cached_tokens:,} prompt tokens from a cache")
     if run.summary.client_bound:
         reasons.append(CLIENT_BOUND)
     if gives_text_alone(run.engine.settings):

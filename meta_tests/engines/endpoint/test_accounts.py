@@ -85,6 +85,20 @@ def test_text_is_counted_by_another_tokenizer_and_not_compared() -> None:
     assert words((counted, 8, 1, False)) == ()
 
 
+def test_text_that_was_cut_is_noticed_to_within_a_tenth() -> None:
+    cut = done(2, completion_tokens=2, finish_reason="length")
+    assert words((cut, 128, 1, False)) == (
+        "1 of 1 answers cut short by the server's own limit (2 tokens of 128)",
+    )
+    untold = done(120, completion_tokens=None, finish_reason="length")
+    assert words((untold, 128, 1, False)) == ()
+
+
+def test_a_servers_words_are_kept_as_one_printable_line() -> None:
+    (told,) = words((done(finish_reason="\x1b[31m\n" + "a" * 2000), 8, 1, True))
+    assert told.isprintable() and len(told) < 200
+
+
 def test_the_clients_delay_leaves_out_what_the_network_took() -> None:
     account = ClientAccount()
     account.sent(done(sent=10.25, connecting=0.2), 10.0)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import socket
 import time
@@ -21,7 +22,7 @@ from mlperf_suite.engines.endpoint.engine import RETRIES, EndpointEngine
 from mlperf_suite.engines.protocol import RemoteRun
 from mlperf_suite.errors import EngineError, RunError
 from mlperf_suite.loadgen.load_plan import Mode, Shortened, plan_run
-from mlperf_suite.loadgen.runner import LoadRun, run_loadgen
+from mlperf_suite.loadgen.runner import LoadRun, abandoned, run_loadgen
 from mlperf_suite.testing.options import FAULTS, StandIn
 from mlperf_suite.testing.stand_in_server import (
     RunningStandIn,
@@ -349,3 +350,29 @@ def test_one_answer_that_stops_is_seen_while_others_go_on(tmp_path: Path) -> Non
         with pytest.raises(RunError, match="sent nothing for 2 s in the middle of an answer"):
             _run_at(engine, tmp_path, 50, 12_000, 3)
         assert server.seen()["completions"] < 400, "the run went on to its end"
+    # LoadGen issues what is left before another run can be made in this process.
+    deadline = time.monotonic() + 60
+    while abandoned() and time.monotonic() < deadline:
+        time.sleep(0.1)
+
+
+@pytest.mark.parametrize("fault", ["id-beyond", "error-in-stream", "status-500"])
+def test_a_server_that_fails_the_first_prompt_is_not_taken_for_one_of_text(fault: str) -> None:
+    wrong = StandIn(vocabulary=VOCABULARY, fault=fault)  # type: ignore[arg-type]
+    with stand_in_server(wrong) as server, pytest.raises(EngineError, match=LOST[fault]):
+        target = parse_endpoint(server.url)
+        folder = embedded_model_dir()
+        EndpointEngine.load(EndpointConfig((target,), "stand-in", folder, VOCABULARY)).close()
+
+
+def test_a_text_answer_that_ends_at_once_has_a_first_token_all_the_same(tmp_path: Path) -> None:
+    with stand_in_server(StandIn(dialect="text", tokens=0)) as server:
+        folder, target = embedded_model_dir(), parse_endpoint(server.url)
+        engine = EndpointEngine.load(EndpointConfig((target,), "stand-in", folder, 49_152))
+        try:
+            _run_at(engine, tmp_path, 50, 1000, 3)
+        finally:
+            engine.close()
+    timeline = json.loads((tmp_path / "timeline.json").read_text())
+    assert set(timeline["tokens"]) == {1}
+    assert min(timeline["first_token_ms"]) >= 0

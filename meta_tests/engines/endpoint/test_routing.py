@@ -83,3 +83,15 @@ def test_more_than_the_servers_may_have_at_once_is_held_and_answered(
         assert [len(ids) for ids in found.token_ids] == [8] * 50
         run = engine.take_remote_run()
         assert sum(one.requests for one in run.endpoints) == 50
+
+
+def test_waiting_for_a_server_that_is_full_is_no_delay_of_the_client(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("mlperf_suite.engines.endpoint.engine.AT_ONCE", 2)
+    with engine_of(StandIn(first_token_s=1.0), routing="fewest-tokens") as engine:
+        generate_all(engine, [[1, 2, 3]] * 6, GENERATION)
+        run = engine.take_remote_run()
+        # The last two waited two seconds for room.
+        assert run.endpoints[0].latency_ms["p99"] >= 3000
+        assert run.client.out_ms is not None and run.client.out_ms < 1000

@@ -6,6 +6,7 @@ from array import array
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from mlperf_suite.engines.endpoint.adapters import words_of
 from mlperf_suite.engines.endpoint.messages import Done
 from mlperf_suite.engines.protocol import ClientFigures, EndpointFigures
 
@@ -78,12 +79,16 @@ class DepartureAccount:
         of an answer. `ids`: the server gives token ids, so that its count can be compared."""
         self.answers += 1
         made = len(done.token_ids)
-        if done.finish_reason == "length" and made < most and ids:
-            self._note("cut short by the server's own limit", f"{made} tokens of {most}")
+        # Text is counted by another tokenizer than the server's: its own count, where it tells one,
+        # and that to within a tenth.
+        told = made if ids else (done.completion_tokens or made)
+        slack = 0 if ids else max(8, most // 10)
+        if done.finish_reason == "length" and told < most - slack:
+            self._note("cut short by the server's own limit", f"{told} tokens of {most}")
         elif done.finish_reason not in ("stop", "length"):
             self._note("ended for another reason", str(done.finish_reason))
-        if made > most and ids:
-            self._note("longer than asked for", f"{made} tokens for {most}")
+        if told > most + slack:
+            self._note("longer than asked for", f"{told} tokens for {most}")
         if made < least and ids:
             self._note("shorter than asked for", f"{made} tokens for {least}")
         if done.other_model is not None:
@@ -99,7 +104,7 @@ class DepartureAccount:
             )
 
     def _note(self, what: str, example: str) -> None:
-        self.found.setdefault(what, _Departure()).add(example)
+        self.found.setdefault(what, _Departure()).add(words_of(example))
 
     def words(self) -> tuple[str, ...]:
         """Each kind with its number and the first example."""
@@ -122,9 +127,12 @@ class ClientAccount:
         """Note how many connections a client process had open at once."""
         self._connections[client] = max(connections, self._connections.get(client, 0))
 
-    def sent(self, done: Done, submitted: float) -> None:
-        """Count a request: opening a connection is the network's time and not the client's."""
-        self._out.append(max(0.0, done.sent - submitted - done.connecting))
+    def sent(self, done: Done, handed: float) -> None:
+        """Count a request that was handed to the client process then, in s of time.monotonic.
+
+        Opening a connection is the network's time and not the client's.
+        """
+        self._out.append(max(0.0, done.sent - handed - done.connecting))
         self._resent += done.resent
 
     def told(self, delay_s: float) -> None:
@@ -132,10 +140,11 @@ class ClientAccount:
         self._back.append(delay_s)
 
     def figures(self, cpu_s: Mapping[int, float], elapsed_s: float) -> ClientFigures:
-        """`cpu_s`: of each process, what it used in these `elapsed_s`."""
+        """`cpu_s`: of each process, what it used in these `elapsed_s`; below 0 stands the thread of
+        the suite's own process that hears of answers."""
         out, back = (percentile(values, 0.99) for values in (self._out, self._back))
         return ClientFigures(
-            len(cpu_s),
+            sum(number >= 0 for number in cpu_s),
             round(max(cpu_s.values(), default=0.0) / elapsed_s, 4) if elapsed_s > 0 else 0.0,
             None if out is None else round(out * 1000, 4),
             None if back is None else round(back * 1000, 4),

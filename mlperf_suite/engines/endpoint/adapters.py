@@ -166,7 +166,7 @@ class TensorRtLlm(Completions):
 
 
 class Text(Completions):
-    """Any other server: text in, text out. The fields beyond OpenAI's are llama.cpp's."""
+    """Any other server: text in, text out. Beyond OpenAI's fields: vLLM's and llama.cpp's."""
 
     token_ids = False
     text_prompts = True
@@ -178,7 +178,9 @@ class Text(Completions):
             "top_k": sampling.top_k,
             "min_p": 0.0,
             "min_tokens": sampling.min_tokens,
+            "repetition_penalty": 1.0,
             "repeat_penalty": 1.0,
+            "cache_salt": salt,
         }
 
 

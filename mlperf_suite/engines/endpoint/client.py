@@ -36,6 +36,8 @@ from mlperf_suite.engines.endpoint.pool import Pool
 from mlperf_suite.engines.endpoint.text_codec import TextCodec
 
 _BEAT_S = 0.25
+_ASLEEP_S = 4.0
+"""Beats further apart mean that this process did not run: Ctrl-Z, or a machine that slept."""
 _FILES_LEFT = 64
 """Open files that the process needs besides its connections."""
 
@@ -56,6 +58,7 @@ class Client:
         pools = [Pool(place, hello, context, limit) for place in hello.places]
         self._shared = Shared(hello, adapter, text, pools, self.tell, [0] * len(pools))
         self._told: list[int] = list(self._shared.pieces)
+        self._looked = time.monotonic()
         asyncio.get_running_loop().call_later(_BEAT_S, self._beat)
 
     def tell(self, message: FromClient) -> None:
@@ -65,20 +68,29 @@ class Client:
         self._out.append(message)
 
     def _flush(self) -> None:
+        if self._shared.tokens and not self._shared.under_way:
+            # The last answer of a run: its tokens belong to that run.
+            self._out.insert(0, self._told_now())
         out, self._out = self._out, []
         self._link.write(frame(out))
 
     def _beat(self) -> None:
         shared = self._shared
         if shared.pieces != self._told:
-            self._told = list(shared.pieces)
-            most = sum(pool.take_most_open() for pool in shared.pools)
-            self.tell(Beat(time.monotonic(), self._told, shared.tokens, most))
-            shared.tokens = 0
+            self.tell(self._told_now())
         now, silence_s = time.monotonic(), shared.hello.silence_s
+        gap, self._looked = now - self._looked, now
+        asleep_s = gap if gap > _ASLEEP_S else 0.0
         for request in list(shared.under_way):
-            request.look(now, silence_s)
+            request.look(now, silence_s, asleep_s)
         asyncio.get_running_loop().call_later(_BEAT_S, self._beat)
+
+    def _told_now(self) -> Beat:
+        shared = self._shared
+        self._told = list(shared.pieces)
+        most = sum(pool.take_most_open() for pool in shared.pools)
+        tokens, shared.tokens = shared.tokens, 0
+        return Beat(time.monotonic(), self._told, tokens, most)
 
     def submit(self, message: Submit) -> None:
         """Send these requests."""

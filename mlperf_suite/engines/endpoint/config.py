@@ -45,14 +45,16 @@ def parse_endpoint(text: str) -> Target:
     """
     allowed = "allowed is a URL like http://host:8000"
     # Before anything else, since every other message quotes the URL.
-    if "@" in (text.partition("//")[2] or text).partition("/")[0]:
+    if "@" in text:
         raise UsageError("--endpoint: no user or password in the URL: set API_KEY")
+    if "?" in text or "#" in text:
+        raise UsageError(f"--endpoint: no query or fragment in the URL: {allowed}")
     try:
         parts = urlsplit(text.strip())
         port = parts.port
     except ValueError as error:
         raise UsageError(f"--endpoint {text}: {allowed}") from error
-    if parts.scheme not in ("http", "https") or not parts.hostname or parts.query or parts.fragment:
+    if parts.scheme not in ("http", "https") or not parts.hostname:
         raise UsageError(f"--endpoint {text}: {allowed}")
     if not _is_host(parts.hostname) or any(not 0x20 < ord(c) < 0x7F for c in parts.path):
         raise UsageError(f"--endpoint {text}: {allowed}")

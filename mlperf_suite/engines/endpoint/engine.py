@@ -25,7 +25,7 @@ from mlperf_suite.engines.endpoint.accounts import (
     DepartureAccount,
     EndpointAccount,
 )
-from mlperf_suite.engines.endpoint.adapters import ADAPTERS, STRICT_TEXT
+from mlperf_suite.engines.endpoint.adapters import ADAPTERS, STRICT_TEXT, words_of
 from mlperf_suite.engines.endpoint.config import EndpointConfig
 from mlperf_suite.engines.endpoint.detect import ServerFacts, cache_hits, find_out
 from mlperf_suite.engines.endpoint.link import Link
@@ -62,6 +62,8 @@ fewer: most run under the usual limit of 1,024 open files."""
 RETRIES = 3
 """In an accuracy run, whose figure does not depend on when an answer comes."""
 _TICK_S = 0.5
+_ASLEEP_S = 4.0
+"""Looks further apart mean that this process did not run: Ctrl-Z, or a machine that slept."""
 _GAPS = 4.0
 """How many times its longest gap so far, while it had requests, a server may be silent."""
 _UNTOLD_CONTEXT = 131_072
@@ -73,15 +75,23 @@ _TRIAL_TOKENS, _TRIAL_S = 2, 60.0
 
 @dataclass(slots=True)
 class _Waiting:
-    """A request that is not answered: who asked, for what, and when."""
+    """A request that is not answered: who asked, for what, and when.
+
+    `handed`: when an endpoint had room for it and it was handed to a client process.
+    """
 
     tag: int
     listener: Listener
     request: Request
     sampling: Sampling
     submitted: float
+    handed: float = 0.0
     place: int = -1
     client: int = -1
+
+
+class _UnfitError(EngineError):
+    """A server does not take requests of this form, or gives no such answers."""
 
 
 class EndpointEngine:
@@ -108,6 +118,7 @@ class EndpointEngine:
         self._tokens_out = [0] * len(servers)
         self._signs = [time.monotonic()] * len(servers)
         self._longest_gap_s = 0.0
+        self._looked = time.monotonic()
         self._pieces: list[list[int]] = []
         self._steps: list[tuple[float, int]] = []
         self.steps_made = 0
@@ -117,9 +128,9 @@ class EndpointEngine:
         self._closed = False
         self._begin_accounts()
         self._links = self._start_clients()
-        self._began_cpu = self._cpu_s()
         self._thread = threading.Thread(target=self._hear, name="endpoints", daemon=True)
         self._thread.start()
+        self._began_cpu = self._cpu_s()
 
     @classmethod
     def load(cls, config: EndpointConfig) -> EndpointEngine:
@@ -137,7 +148,8 @@ class EndpointEngine:
             raise EngineError(f"the endpoints are of several kinds: {', '.join(sorted(kinds))}")
         names = {server.model for server in servers}
         if len(names) > 1:
-            raise EngineError(f"the endpoints serve several models: {', '.join(sorted(names))}")
+            told = ", ".join(map(words_of, sorted(names)))
+            raise EngineError(f"the endpoints serve several models: {told}")
         kind = servers[0].kind
         forms: list[str] = [kind]
         if kind == "text" and config.tokenizer is None:
@@ -158,10 +170,7 @@ class EndpointEngine:
             engine = kind_of_engine(config, servers, form, why)
             try:
                 engine._try_out()
-            except EngineDiedError:
-                engine.close()
-                raise
-            except EngineError as error:
+            except _UnfitError as error:
                 # Of several ways to ask, the first that it should take tells what is wrong.
                 first_error = first_error or error
                 engine.close()
@@ -222,7 +231,7 @@ class EndpointEngine:
 
         generation = Generation(max_new_tokens=_TRIAL_TOKENS)
         for _ in self._servers:
-            # Round robin, as nothing is outstanding when each is sent.
+            # Each goes to another server, since those before it are outstanding.
             self.submit([Request(0, prompt)], generation, Trial(), stream=True)
         for _ in self._servers:
             try:
@@ -306,11 +315,13 @@ class EndpointEngine:
             return
         with self._lock:
             self._held.extend(waiting)
-            batches = self._hand_out()
-        self._send(batches)
+            self._send(self._hand_out(now))
 
-    def _hand_out(self) -> dict[int, Submit]:
-        """Under the lock: give what is held to endpoints with room. By client, what to send."""
+    def _hand_out(self, now: float) -> dict[int, Submit]:
+        """Under the lock: give what is held to endpoints with room. By client, what to send.
+
+        `now`: what was submitted then need not wait for room.
+        """
         batches: dict[int, Submit] = {}
         while self._held:
             place = self._choose()
@@ -319,6 +330,7 @@ class EndpointEngine:
             one = self._held.popleft()
             number = next(self._numbers)
             one.place, one.client = place, number % len(self._links)
+            one.handed = now if one.submitted == now else time.monotonic()
             if not self._in_flight[place]:
                 self._signs[place] = time.monotonic()
             self._in_flight[place] += 1
@@ -388,8 +400,7 @@ class EndpointEngine:
                 ended |= self._take_one(client, message)
         if ended and self._held:
             with self._lock:
-                batches = self._hand_out()
-            self._send(batches)
+                self._send(self._hand_out(time.monotonic()))
 
     def _take_one(self, client: int, message: FromClient) -> bool:
         """Whether a request ended with it."""
@@ -413,17 +424,14 @@ class EndpointEngine:
         self._failed(message, one)
         return True
 
-    def _replied(self, number: int, reply: bytes | EngineError) -> bool:
-        """Whether it was the reply to a `Post`."""
+    def _replied(self, number: int, reply: bytes | EngineError) -> None:
         with self._lock:
             place, answered = self._posted.pop(number, (0, None))
             if answered is not None:
                 self._in_flight[place] -= 1
                 self._signs[place] = time.monotonic()
-        if answered is None:
-            return False
-        answered(reply)
-        return True
+        if answered is not None:
+            answered(reply)
 
     def _end(self, number: int) -> _Waiting | None:
         with self._lock:
@@ -436,7 +444,7 @@ class EndpointEngine:
     def _done(self, one: _Waiting, done: Done) -> None:
         one.listener.finished(one.tag, done.token_ids)
         self._client_account.told(time.monotonic() - done.arrived)
-        self._client_account.sent(done, one.submitted)
+        self._client_account.sent(done, one.handed)
         streamed = one.sampling.wants_first
         self._endpoint_accounts[one.place].add(done, one.submitted, streamed=streamed)
         self.cached_prompt_tokens += done.cached_tokens or 0
@@ -447,7 +455,8 @@ class EndpointEngine:
             one.sampling.min_tokens,
             ids=self._adapter.token_ids,
         )
-        self._heard_of(one.place, time.monotonic())
+        self._ended = time.monotonic()
+        self._heard_of(one.place, self._ended)
 
     def _heard_of(self, place: int, now: float) -> None:
         """An endpoint that has requests gave a sign."""
@@ -462,7 +471,8 @@ class EndpointEngine:
         why = f"{self._config.targets[place].url} {message.why}"
         if message.gone:
             self._gone = self._gone or why
-        error = EngineDiedError(why) if message.gone else EngineError(why)
+        kind = _UnfitError if message.unfit else EngineError
+        error = EngineDiedError(why) if message.gone else kind(why)
         if one is not None:
             one.listener.failed(one.tag, error)
         else:
@@ -480,9 +490,12 @@ class EndpointEngine:
         self._client_account.opened(client, beat.connections)
 
     def _look_for_silence(self) -> None:
+        now = time.monotonic()
+        gap, self._looked = now - self._looked, now
+        if gap > _ASLEEP_S:
+            self._signs = [now] * len(self._signs)
         # A server that was slow so far, on a slow machine, is waited for longer.
         silence_s = max(self._config.silence_s, _GAPS * self._longest_gap_s)
-        now = time.monotonic()
         for place, count in enumerate(list(self._in_flight)):
             if count and now - self._signs[place] > silence_s:
                 url = self._config.targets[place].url
@@ -508,15 +521,16 @@ class EndpointEngine:
             answered(EngineDiedError(why))
 
     def abort(self) -> None:
+        # Under the lock to the end, so that nothing is handed out between.
         with self._lock:
             self._waiting.clear()
             self._held.clear()
             self._posted.clear()
             self._in_flight = [0] * len(self._servers)
             self._tokens_out = [0] * len(self._servers)
-        for link in self._links:
-            with contextlib.suppress(OSError):
-                link.send(Drop())
+            for link in self._links:
+                with contextlib.suppress(OSError):
+                    link.send(Drop())
 
     def close(self) -> None:
         if self._closed:
@@ -537,13 +551,18 @@ class EndpointEngine:
         return EngineTrace(tuple(steps))
 
     def _cpu_s(self) -> dict[int, float]:
-        return {number: link.cpu_s() for number, link in enumerate(self._links)}
+        """Of each client process, and as -1 of the thread that hears of answers."""
+        used = {number: link.cpu_s() for number, link in enumerate(self._links)}
+        with contextlib.suppress(OSError):
+            clock = time.pthread_getcpuclockid(self._thread.ident or 0)
+            used[-1] = time.clock_gettime(clock)
+        return used
 
     def _begin_accounts(self) -> None:
         self._endpoint_accounts = [EndpointAccount(t.url) for t in self._config.targets]
         self._departures = DepartureAccount()
         self._client_account = ClientAccount()
-        self._began = time.monotonic()
+        self._began = self._ended = time.monotonic()
         self._hits = [self._cache_hits(place) for place in range(len(self._servers))]
 
     def _cache_hits(self, place: int) -> int | None:
@@ -554,8 +573,9 @@ class EndpointEngine:
 
     def take_remote_run(self) -> RemoteRun:
         """What happened since the last call."""
-        elapsed_s, cpu_s = time.monotonic() - self._began, self._cpu_s()
-        used = {number: cpu - self._began_cpu[number] for number, cpu in cpu_s.items()}
+        elapsed_s, cpu_s = max(self._ended, self._began) - self._began, self._cpu_s()
+        began = self._began_cpu
+        used = {number: cpu - began[number] for number, cpu in cpu_s.items() if number in began}
         accounts, client = self._endpoint_accounts, self._client_account
         departures, hits = self._departures, self._hits
         self._began_cpu = cpu_s

@@ -35,10 +35,13 @@ from mlperf_suite.engines.endpoint.text_codec import TextCodec
 _BACKOFF_S = (0.5, 1.0, 2.0)
 _PASSING = (429, 500, 502, 503, 504)
 """The statuses of a server that may answer the same request a moment later."""
+_UNFIT = (400, 404, 405, 415, 422, 501)
+"""The statuses of a server that was asked in a way it does not know."""
 _REDIRECTS = (301, 302, 303, 307, 308)
 
-_STALE = 5
-"""How often a request may meet a connection that its server closed while it was idle."""
+_STALE, _STALE_S = 5, 0.5
+"""How often a request may meet a connection that its server closed while it was idle, and how soon
+that shows, in s: what is lost later was lost by a server that had it."""
 
 _json = msgspec.json.Encoder()
 
@@ -71,7 +74,7 @@ class Request:
         self.place = place
         self.pool = shared.pools[place]
         self.connection: Connection | None = None
-        self.sent = 0.0
+        self.sent = self._began = 0.0
         self.opened_s = 0.0
         self.resent = 0
         self._over = False
@@ -96,7 +99,8 @@ class Request:
             self.fail(f"could not be asked: {type(error).__name__}: {error}", gone=False)
             return
         connection.send(data, self)
-        self.sent = self.sent or time.monotonic()
+        self._began = time.monotonic()
+        self.sent = self.sent or self._began
 
     def event(self, data: bytes, arrived: float) -> None:
         raise NotImplementedError
@@ -112,10 +116,12 @@ class Request:
         elif status in (401, 403):
             self.fail(f"refused the key (status {status}): set API_KEY", gone=True)
         elif status not in _PASSING or not self._again():
-            self.fail(f"answered with status {status}: {error_words(body)}", gone=False)
+            why = f"answered with status {status}: {error_words(body)}"
+            self.fail(why, gone=False, unfit=status in _UNFIT)
 
     def lost(self, why: str, heard: bool) -> None:
-        stale = self.connection is not None and self.connection.rested and not heard
+        at_once = time.monotonic() - self._began < _STALE_S
+        stale = self.connection is not None and self.connection.rested and not heard and at_once
         self.connection = None
         if stale and self._stale < _STALE:
             # The server closed an idle connection just when it was used again, and with it, it may
@@ -146,13 +152,15 @@ class Request:
     def restart(self) -> None:
         """Forget what came so far."""
 
-    def fail(self, why: str, *, gone: bool) -> None:
+    def fail(self, why: str, *, gone: bool, unfit: bool = False) -> None:
+        """`gone`: the server cannot be reached any more. `unfit`: it takes no such requests."""
         if not self._over:
             self.over()
-            self.shared.tell(Failed(self.number, why, gone))
+            self.shared.tell(Failed(self.number, why, gone, unfit))
 
-    def look(self, now: float, silence_s: float) -> None:
-        """A chance to end where the server fell silent."""
+    def look(self, now: float, silence_s: float, asleep_s: float) -> None:
+        """A chance to end where the server fell silent. `asleep_s`: what of the time since the last
+        look this process was stopped, as by Ctrl-Z."""
 
     def over(self) -> None:
         self._over = True
@@ -230,12 +238,13 @@ class Generating(Request):
             return list(self._answer.token_ids)
         return self.shared.text.tokens("".join(self._answer.text))[:1]
 
-    def look(self, now: float, silence_s: float) -> None:
+    def look(self, now: float, silence_s: float, asleep_s: float) -> None:
         """Give the answer up where it began and stopped, whatever others do.
 
         Only where somebody waits for each token: elsewhere a server may put a request back for
         as long as it likes.
         """
+        self._last += asleep_s
         stopped = self._first and now - self._last > silence_s
         if stopped and self._sampling.wants_first and not self._over:
             self._refuse(f"sent nothing for {silence_s:.0f} s in the middle of an answer")
@@ -255,14 +264,20 @@ class Generating(Request):
             token_ids = shared.text.tokens("".join(answer.text))
             shared.tokens += len(token_ids)
         if not token_ids:
-            self.fail("answered without a token", gone=False)
+            self.fail("answered without a token", gone=False, unfit=True)
             return
         if answer.finish_reason is None:
             self.fail("ended an answer without a finish_reason", gone=False)
             return
+        if not self._first and self._sampling.wants_first:
+            # LoadGen must be told a first token of every answer.
+            self._first = arrived
+            shared.tell(First(self.number, list(token_ids[:1]), arrived))
         self.over()
-        named = (answer.model or "").partition("@")[0]  # some servers add a revision
-        model = answer.model if named not in ("", shared.hello.model) else None
+        own = shared.hello.model
+        # Some servers add a revision.
+        is_own = answer.model in (None, "", own) or answer.model.startswith(f"{own}@")
+        model = None if is_own else answer.model
         shared.tell(
             Done(
                 self.number,

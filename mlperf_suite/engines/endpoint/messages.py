@@ -115,11 +115,13 @@ class Reply(msgspec.Struct, array_like=True, tag=True):
 
 
 class Failed(msgspec.Struct, array_like=True, tag=True):
-    """A request without an answer. `gone`: the server cannot be reached any more."""
+    """A request without an answer. `gone`: the server cannot be reached any more. `unfit`: it does
+    not take such requests, or gives no such answers."""
 
     number: int
     why: str
     gone: bool
+    unfit: bool = False
 
 
 class Beat(msgspec.Struct, array_like=True, tag=True):

@@ -23,6 +23,16 @@ _TOP_K = 20
 _TOKEN = "token_id:"  # noqa: S105 - how vLLM writes a token's id
 
 
+_NEUTRAL = {
+    "temperature": 0.0,
+    "top_p": 1.0,
+    "top_k": 0,
+    "min_p": 0.0,
+    "repetition_penalty": 1.0,
+    "presence_penalty": 0.0,
+    "frequency_penalty": 0.0,
+}
+"""Sent all of it: a server fills what is not sent from the model's own generation config."""
 OnReply = Callable[[bytes | EngineError], None]
 _AT_ONCE = 128
 """Requests to score that the servers hold: enough to fill every step."""
@@ -98,7 +108,7 @@ def _one_token_each(request: ScoreRequest) -> bool:
 
 def score_bodies(request: ScoreRequest, model: str) -> list[bytes]:
     """The JSON of each request that scoring takes."""
-    common = {"model": model, "max_tokens": 1, "temperature": 0.0, "return_token_ids": True}
+    common = {"model": model, "max_tokens": 1, "return_token_ids": True} | _NEUTRAL
     if _one_token_each(request):
         chosen = [continuation[0] for continuation in request.continuations]
         wanted: list[dict[str, Any]] = [
