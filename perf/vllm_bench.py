@@ -50,7 +50,12 @@ def bench(url: str, model: str, schedule: Sequence[Sent], generation: Generation
         command += ["--backend", "openai", "--endpoint", "/v1/completions", "--model", model]
         command += ["--host", host, "--port", port, "--temperature", str(generation.temperature)]
         command += ["--num-prompts", str(len(schedule)), "--disable-tqdm"]
-        extra = {"seed": generation.seed, "min_tokens": generation.min_new_tokens}
+        extra = {
+            "seed": generation.seed,
+            "min_tokens": generation.min_new_tokens,
+            # On what it takes for random data it would have each answer run to its most tokens.
+            "ignore_eos": False,
+        }
         command += ["--extra-body", json.dumps(extra)]
         command += ["--metric-percentiles", "99", "--percentile-metrics", "ttft"]
         command += ["--save-result", "--result-dir", folder, "--result-filename", result.name]
