@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 import socket
 import time
@@ -363,16 +362,3 @@ def test_a_server_that_fails_the_first_prompt_is_not_taken_for_one_of_text(fault
         target = parse_endpoint(server.url)
         folder = embedded_model_dir()
         EndpointEngine.load(EndpointConfig((target,), "stand-in", folder, VOCABULARY)).close()
-
-
-def test_a_text_answer_that_ends_at_once_has_a_first_token_all_the_same(tmp_path: Path) -> None:
-    with stand_in_server(StandIn(dialect="text", tokens=0)) as server:
-        folder, target = embedded_model_dir(), parse_endpoint(server.url)
-        engine = EndpointEngine.load(EndpointConfig((target,), "stand-in", folder, 49_152))
-        try:
-            _run_at(engine, tmp_path, 50, 1000, 3)
-        finally:
-            engine.close()
-    timeline = json.loads((tmp_path / "timeline.json").read_text())
-    assert set(timeline["tokens"]) == {1}
-    assert min(timeline["first_token_ms"]) >= 0
