@@ -10,8 +10,7 @@ from typing import Any
 import pytest
 
 from mlperf_suite.compliance.verdict import Verdict
-from mlperf_suite.judging.judge import Judged, judge_folder
-from mlperf_suite.judging.tree import holds_logs
+from mlperf_suite.judging.judged import Judged
 from mlperf_suite.plugin.options import settings_of
 from mlperf_suite.plugin.terminal_stream import terminal_console
 from mlperf_suite.reports.terminal import judged_table
@@ -36,6 +35,10 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def _judge(settings: Settings, folder: Path) -> list[Judged]:
+    # Late, so that collecting without logs stays instant.
+    from mlperf_suite.judging.judge import judge_folder
+    from mlperf_suite.judging.tree import holds_logs
+
     if settings.baselines:
         raise pytest.UsageError("--baseline: --logs makes no run that could be compared")
     if not folder.is_dir():
