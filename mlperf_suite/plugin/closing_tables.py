@@ -10,7 +10,6 @@ import pytest
 
 from mlperf_suite.plugin.lifecycle import SUITE
 from mlperf_suite.plugin.terminal_stream import terminal_console
-from mlperf_suite.reports.terminal import closing_table
 from mlperf_suite.results.schema import Summary
 
 _OF_WORKERS = pytest.StashKey[list[tuple[Summary, Path]]]()
@@ -54,6 +53,8 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     console = terminal_console(config)
     for summary, path in tables:
         terminalreporter.section("MMLU" if summary.meta.benchmark == "mmlu" else summary.meta.title)
+        from mlperf_suite.reports.terminal import closing_table
+
         console.print(closing_table(summary, path))
     if suite is not None and suite.time_line:
         console.print(suite.time_line)

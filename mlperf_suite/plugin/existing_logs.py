@@ -13,7 +13,6 @@ from mlperf_suite.compliance.verdict import Verdict
 from mlperf_suite.judging.judged import Judged
 from mlperf_suite.plugin.options import settings_of
 from mlperf_suite.plugin.terminal_stream import terminal_console
-from mlperf_suite.reports.terminal import judged_table
 from mlperf_suite.results.run_folder import PEAK_FOLDER
 from mlperf_suite.settings import Settings
 
@@ -121,6 +120,8 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     config = terminalreporter.config
     judged = config.stash.get(_JUDGED, None)
     if judged:
+        from mlperf_suite.reports.terminal import judged_table
+
         console = terminal_console(config)
         terminalreporter.section(f"logs in {settings_of(config).logs}")
         console.print(judged_table(judged), soft_wrap=True)

@@ -19,7 +19,6 @@ from mlperf_suite.plugin import engine_hooks
 from mlperf_suite.plugin.baseline_gate import baselines_of, check_baselines
 from mlperf_suite.plugin.cases import is_share, missing_of, step_of
 from mlperf_suite.plugin.options import settings_of
-from mlperf_suite.plugin.progress import TerminalWatcher
 from mlperf_suite.plugin.workers import shares_of
 from mlperf_suite.results.record import RunKey
 from mlperf_suite.session.engines import EngineRequest, LoadEngine, load_engine
@@ -67,6 +66,8 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     plan = config.stash[_PLAN] = plan_of(config, session.items)
     if config.getoption("collectonly") or settings.plan:
         return
+    from mlperf_suite.plugin.progress import TerminalWatcher
+
     watcher = TerminalWatcher(config.get_terminal_writer())
     suite = Suite(
         settings,
