@@ -92,3 +92,15 @@ def test_whether_text_is_all_that_a_server_gives_is_in_the_engines_own_words() -
     assert gives_text_alone({"tokens": "text"})
     assert not gives_text_alone({"tokens": "ids"})
     assert not gives_text_alone({})
+
+
+@pytest.mark.parametrize(("cached", "status"), [(None, "not judged"), (0, "passed")])
+def test_a_cache_that_a_server_does_not_tell_of_is_not_judged(
+    cached: int | None, status: str
+) -> None:
+    (found,) = [
+        v for v in judge(facts_of("Server", remote_run(cached=cached))) if v.rule == "generation"
+    ]
+    assert found.status == status
+    accuracy = judge(facts_of("Server", remote_run(cached=cached), "accuracy"))
+    assert [v.status for v in accuracy if v.rule == "accuracy_generation"] == ["passed"]

@@ -105,6 +105,8 @@ def test_sglangs_tokens_are_found_however_it_streams(
 
 
 def test_sglangs_count_is_believed_and_not_its_list() -> None:
+    longer = read(ADAPTERS["sglang"], generated([1, 2, 3], 2, "stop"))
+    assert longer.token_ids == [1, 2]
     with pytest.raises(AnswerError, match="sent 2 tokens where it counts 4"):
         read(ADAPTERS["sglang"], generated([1, 2], 2), generated([1], 4, "stop"))
 

@@ -342,6 +342,8 @@ def test_a_first_piece_with_a_long_prompts_ids_is_no_head(tmp_path: Path) -> Non
     """vLLM repeats a prompt's ids in the first piece, and one read may hold it with the head."""
     with stand_in_server(StandIn()) as server, engine_at(server) as engine:
         _run_at(engine, tmp_path, 20, 1000, 20_000)
+        told = remote_run(engine)
+    assert told.endpoints[0].requests > 0 and told.departures == ()
 
 
 def test_one_answer_that_stops_is_seen_while_others_go_on(tmp_path: Path) -> None:
