@@ -2,7 +2,7 @@
 SHELL := /bin/bash
 PYTEST := .venv/bin/python -m pytest
 
-.PHONY: help setup stacks offline server interactive singlestream edge compliance peak mmlu submission-check submission-proof endpoint test test-slow lint locks perf clean
+.PHONY: help setup stacks offline server interactive singlestream edge compliance peak mmlu submission-check submission-proof endpoint test test-slow test-search lint locks perf clean
 
 help:             ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 20
@@ -51,6 +51,9 @@ test: setup       ## the tests of the suite itself
 
 test-slow: setup  ## the long tests of the suite itself
 	$(PYTEST) meta_tests -m slow --ignore=meta_tests/proof/test_full_size.py $(ARGS)
+
+test-search: setup ## the property tests of the suite itself, a thousand new examples each
+	$(PYTEST) meta_tests -m "hypothesis and not slow" --hypothesis-profile search -n auto --maxprocesses 4 $(ARGS)
 
 perf: setup       ## what the suite itself costs, beside the bare engine
 	.venv/bin/python -m perf.offline_overhead

@@ -221,10 +221,15 @@ def test_the_last_engine_argument_of_a_name_holds() -> None:
     assert settings.engine_args == {"a": 3, "b": 2}
 
 
-_VALUES = st.text() | st.sampled_from(["1\n2", "\u2028", "9" * 5000, "x=[[[[", "x=1979-99-99"])
+_VALUES = st.text() | st.sampled_from(
+    ["1\n2", "\u2028", "9" * 5000, "x=[[[[", "x=1979-99-99", "~nobody/x", "\0", "a/../" * 2000]
+)
 
 
 @given(name=st.sampled_from(list(SPECS)), text=_VALUES)
+@example(name="endpoint-ca", text="0" * 256)
+@example(name="results-dir", text="0" * 256)
+@example(name="dataset", text="~nobody/news.json")
 def test_any_text_is_a_setting_or_a_usage_error_of_one_line(name: str, text: str) -> None:
     try:
         resolve(**given_as(name, text))

@@ -204,7 +204,19 @@ def _text(text: str) -> str:
 
 
 def _folder(text: str) -> Path:
-    return Path(_text(text)).expanduser()
+    """A path, there or not. Raises ValueError for a user, OSError for a path that cannot be."""
+    try:
+        path = Path(_text(text)).expanduser()
+    except RuntimeError as error:
+        raise ValueError(text) from error
+    # Says False for what is missing, and raises for a name too long or a folder it may not enter.
+    path.exists()
+    return path
+
+
+def _name_or_path(text: str) -> str:
+    _folder(text)
+    return text
 
 
 def _file(text: str) -> Path:
@@ -299,7 +311,7 @@ class Settings:
     model: str = option(
         "model",
         "hub id, the alias llama3.1-8b-instruct, or a folder",
-        _text,
+        _name_or_path,
         "allowed is a hub id, an alias or a folder",
     )
     benchmark: str | None = option(
@@ -371,7 +383,7 @@ class Settings:
     dataset: str = option(
         "dataset",
         "embedded, cnn_dailymail, or a JSON, JSONL or parquet file or folder",
-        _text,
+        _name_or_path,
         "allowed is a name, a file or a folder",
     )
     logs: Path | None = option(
@@ -392,7 +404,7 @@ class Settings:
     baselines: list[str] = option(
         "baseline",
         "compare the session with this earlier run; may be given again for another scenario",
-        _text,
+        _name_or_path,
         "allowed is a run's folder or its summary.json",
         repeatable=True,
     )
@@ -513,7 +525,7 @@ class Settings:
     mmlu_data: str = option(
         "mmlu-data",
         "MMLU's questions: embedded, cais/mmlu (the hub's), or a folder of CSV or parquet files",
-        _text,
+        _name_or_path,
         "allowed is a name or a folder",
     )
     mmlu_limit: int | None = option(
@@ -877,6 +889,8 @@ def _as_texts(spec: OptionSpec, value: Any) -> Any:
 def _parsed(spec: OptionSpec, where: str, text: str) -> Any:
     try:
         return spec.parse(text)
+    except OSError as error:
+        raise UsageError(f"{where} {text}: {error.strerror}") from error
     except (ValueError, KeyError) as error:
         said = _name_of_header(text) if spec.secret else f" {text}"
         # Of a secret no chain of exceptions either, which would quote it.
