@@ -14,13 +14,15 @@ class Sample:
     """One sample: `input` is put into the prompt, `reference` is what the scorer compares with.
 
     `token_ids` is the whole prompt of data that is published tokenized; the tokenizer is then not
-    asked. `kind` names the part of a mixed data set that the sample is from.
+    asked. `kind` names the part of a mixed data set that the sample is from, `id` the sample where
+    its data set names each.
     """
 
     input: str
     reference: str
     token_ids: tuple[int, ...] | None = None
     kind: str = ""
+    id: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,8 +38,10 @@ class Samples:
         digest = hashlib.sha256()
         for item in self.items:
             told: list[object] = [item.input, item.reference]
-            if item.token_ids is not None or item.kind:
+            if item.token_ids is not None or item.kind or item.id:
                 told += [item.token_ids, item.kind]
+            if item.id:
+                told.append(item.id)
             digest.update(json.dumps(told).encode())
         return digest.hexdigest()
 

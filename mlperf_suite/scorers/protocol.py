@@ -36,11 +36,13 @@ class Scores:
     """What a scorer makes of answers.
 
     `per_answer`: by the score's name, the figure of each answer in the order given, in the score's
-    unit; a score that is no mean over answers has none.
+    unit; a score that is no mean over answers has none. `not_judged`: by the name of a figure that
+    could not be had here, the reason in a few words ("no sandbox"); it is in no other field.
     """
 
     scores: tuple[Score, ...]
     per_answer: Mapping[str, tuple[float, ...]] = field(default_factory=dict, repr=False)
+    not_judged: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def values(self) -> dict[str, float]:
