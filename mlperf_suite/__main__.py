@@ -1,4 +1,4 @@
-"""Commands for after the fact: python -m mlperf_suite report, … compare, … submission."""
+"""Commands beside the runs: python -m mlperf_suite report, … compare, … submission, … convert."""
 
 from __future__ import annotations
 
@@ -147,10 +147,37 @@ def _submission(arguments: argparse.Namespace) -> int:
     return 1 if built.unfilled else 0
 
 
+def _add_convert(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    parser = commands.add_parser(
+        "convert",
+        help="make a parquet file of a data set that is published as a pickle, and run none of it",
+    )
+    parser.add_argument("file", type=Path, metavar="FILE", help="a pickle of a pandas DataFrame")
+    parser.add_argument("out", type=Path, metavar="OUT.parquet", help="made new")
+    parser.set_defaults(do=_convert)
+
+
+def _convert(arguments: argparse.Namespace) -> int:
+    from mlperf_suite.datasets.pickled_frames import convert_pickle
+
+    source, out = arguments.file, arguments.out
+    if out.suffix != ".parquet":
+        raise UsageError(f"convert: {out}: the name of what is written ends in .parquet")
+    converted = convert_pickle(source, out)
+    print(f"{out}: {converted.rows} rows")
+    for name, kind in converted.columns.items():
+        print(f"  {name}: {kind}")
+    for note in converted.notes:
+        print(note)
+    print(f"of {source}, sha256 {converted.sha256}")
+    return 0
+
+
 COMMANDS: tuple[Callable[[argparse._SubParsersAction[argparse.ArgumentParser]], None], ...] = (
     _add_report,
     _add_compare,
     _add_submission,
+    _add_convert,
 )
 """Each adds its sub-command, and sets `do` to what it does and which exit status that gives."""
 
