@@ -185,13 +185,13 @@ def load_baselines(paths: Iterable[Path]) -> dict[tuple[str, str], BaselineRun]:
 def write_answer_scores(
     folder: Path,
     scorer: str,
-    per_answer: Mapping[str, Sequence[float]],
+    per_answer: Mapping[str, Sequence[float | None]],
     dataset_sha256: str,
 ) -> None:
     """Write each answer's scores, in the scores' units and in the data's order.
 
     `scorer`: its name; the file is <scorer>_samples.json. Nothing is written where no score is of
-    single answers.
+    single answers; null is written for an answer that a score is not of.
     """
     if per_answer:
         scores = {name: list(values) for name, values in per_answer.items()}
@@ -227,7 +227,9 @@ def answer_scores(folder: Path) -> tuple[object, _AnswerScores]:
             content = json.loads(file.read_text(encoding="utf-8"))
             fingerprint = content["dataset_sha256"]
             for name, scores in content["scores"].items():
-                found[name.lower()] = dict(enumerate(map(float, scores)))
+                found[name.lower()] = {
+                    place: float(score) for place, score in enumerate(scores) if score is not None
+                }
     with (
         contextlib.suppress(OSError, ValueError, KeyError, csv.Error),
         (folder / "samples.csv").open(newline="", encoding="utf-8") as rows,

@@ -15,7 +15,10 @@ from mlperf_suite.datasets.samples import Sample
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """A model's answer: its tokens as LoadGen logged them, their text without special tokens."""
+    """A model's answer: its tokens as LoadGen logged them, and their text.
+
+    The text is without special tokens, unless the scorer reads them (`reads_special_tokens`).
+    """
 
     sample: Sample
     token_ids: tuple[int, ...]
@@ -36,12 +39,13 @@ class Scores:
     """What a scorer makes of answers.
 
     `per_answer`: by the score's name, the figure of each answer in the order given, in the score's
-    unit; a score that is no mean over answers has none. `not_judged`: by the name of a figure that
+    unit, None where the score is not of that answer (one part of a mixed data set); a score that
+    is no mean over answers has none. `not_judged`: by the name of a figure that
     could not be had here, the reason in a few words ("no sandbox"); it is in no other field.
     """
 
     scores: tuple[Score, ...]
-    per_answer: Mapping[str, tuple[float, ...]] = field(default_factory=dict, repr=False)
+    per_answer: Mapping[str, tuple[float | None, ...]] = field(default_factory=dict, repr=False)
     not_judged: Mapping[str, str] = field(default_factory=dict)
 
     @property
@@ -52,9 +56,13 @@ class Scores:
     @property
     def standard_errors(self) -> dict[str, float]:
         """By score, the standard error of its mean, in its unit."""
+        known = {
+            name: [value for value in values if value is not None]
+            for name, values in self.per_answer.items()
+        }
         return {
             name: round(statistics.stdev(values) / len(values) ** 0.5, 4)
-            for name, values in self.per_answer.items()
+            for name, values in known.items()
             if len(values) > 1
         }
 
@@ -71,3 +79,11 @@ class Scorer(Protocol):
 
     def score(self, answers: Sequence[Answer]) -> Scores:
         """Score the answers, at least one. Raises SuiteError where that cannot be done."""
+
+
+def reads_special_tokens(scorer: Scorer) -> bool:
+    """Whether a scorer needs the special tokens in the answers' texts.
+
+    One that does has an attribute of this name that is true.
+    """
+    return bool(getattr(scorer, "reads_special_tokens", False))

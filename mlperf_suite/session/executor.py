@@ -41,7 +41,7 @@ from mlperf_suite.results.record import (
 )
 from mlperf_suite.results.run_folder import write_json
 from mlperf_suite.results.schema import RepeatFigures, WarmUpFigures
-from mlperf_suite.scorers.protocol import Answer, Scores
+from mlperf_suite.scorers.protocol import Answer, Scores, reads_special_tokens
 from mlperf_suite.session.engines import Engines
 from mlperf_suite.session.inputs import Inputs
 from mlperf_suite.session.pace import Pace
@@ -389,15 +389,16 @@ class Executor:
         if not indices:
             return None
         tokens = [logged[index].token_ids for index in indices]
+        scorer = self._inputs.workload(benchmark).scorer
         texts = self._inputs.tokenizer.batch_decode(
-            [list(ids) for ids in tokens], skip_special_tokens=True
+            [list(ids) for ids in tokens], skip_special_tokens=not reads_special_tokens(scorer)
         )
         write_samples(logs.folder, indices, texts, items)
         answers = [
             Answer(items[index], ids, text)
             for index, ids, text in zip(indices, tokens, texts, strict=True)
         ]
-        return self._inputs.workload(benchmark).scorer.score(answers)
+        return scorer.score(answers)
 
     @contextlib.contextmanager
     def timed(self, kind: str, key: StepKey | None, number: int = 1) -> Iterator[None]:

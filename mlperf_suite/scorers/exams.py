@@ -1,0 +1,107 @@
+"""A data set of several exams: each answer is right or wrong by the rules of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+from mlperf_suite.errors import DatasetError
+from mlperf_suite.scorers.code_grading import CodeGrader, CodeGrades, run_programs
+from mlperf_suite.scorers.figures import among_all, percentages
+from mlperf_suite.scorers.protocol import Answer, Score
+
+Grader = Callable[[Sequence[Answer]], CodeGrades]
+"""From the answers of an exam, at least one, to whether each is right."""
+
+
+def by_text(is_right: Callable[[str, str], bool]) -> Grader:
+    """A grader that looks at one answer's text, without spaces around it, and its reference."""
+
+    def grade(answers: Sequence[Answer]) -> CodeGrades:
+        return CodeGrades(tuple(is_right(a.text.strip(), a.sample.reference) for a in answers))
+
+    return grade
+
+
+def by_program(code: CodeGrader, program_of: Callable[[str], str | None]) -> Grader:
+    """A grader that runs each answer's program; an answer without one is wrong.
+
+    `code` is given answers whose text is the program alone. `program_of` finds it in an answer's
+    text without spaces around it.
+    """
+
+    def grade(answers: Sequence[Answer]) -> CodeGrades:
+        found = [program_of(answer.text.strip()) for answer in answers]
+        with_program = [
+            Answer(answer.sample, answer.token_ids, program)
+            for answer, program in zip(answers, found, strict=True)
+            if program
+        ]
+        grades = run_programs(code, with_program)
+        passed = iter(grades.passed)
+        return CodeGrades(
+            tuple(next(passed) if program else False for program in found), grades.not_judged
+        )
+
+    return grade
+
+
+class Results:
+    """Answers of several exams, graded.
+
+    `graders`: by what the lower-case kind of an exam's samples contains; the first that fits is
+    taken. `places` and `grades` of each exam that has answers, in that order. Raises DatasetError
+    for a kind that fits none.
+    """
+
+    def __init__(self, answers: Sequence[Answer], graders: Mapping[str, Grader]) -> None:
+        found: dict[str, list[int]] = {name: [] for name in graders}
+        for place, answer in enumerate(answers):
+            kind = answer.sample.kind.lower()
+            exam = next((name for name in graders if name in kind), None)
+            if exam is None:
+                raise DatasetError(
+                    f"sample {place}: kind {answer.sample.kind!r} is not known; "
+                    f"allowed is what contains one of: {', '.join(graders)}"
+                )
+            found[exam].append(place)
+        self._count = len(answers)
+        self.places = {name: places for name, places in found.items() if places}
+        self.grades = {
+            name: graders[name]([answers[place] for place in places])
+            for name, places in self.places.items()
+        }
+
+    @property
+    def not_judged(self) -> dict[str, str]:
+        """By exam, why it was not judged."""
+        return {name: one.not_judged for name, one in self.grades.items() if one.not_judged}
+
+    @property
+    def shares(self) -> tuple[Score, ...]:
+        """Of each exam that was judged, the share of right answers in percent."""
+        return tuple(
+            Score(name, 100.0 * sum(map(bool, one.passed)) / len(one.passed), "%")
+            for name, one in self.grades.items()
+            if not one.not_judged
+        )
+
+    @property
+    def per_answer(self) -> dict[str, tuple[float | None, ...]]:
+        """By exam that was judged, 100 for each right answer, None for those of other exams."""
+        return {
+            name: among_all(
+                self.places[name], percentages(bool(right) for right in one.passed), self._count
+            )
+            for name, one in self.grades.items()
+            if not one.not_judged
+        }
+
+    @property
+    def right(self) -> list[bool]:
+        """Whether each answer is right, in the order given, where every exam was judged."""
+        of_place = {
+            place: bool(right)
+            for name, one in self.grades.items()
+            for place, right in zip(self.places[name], one.passed, strict=True)
+        }
+        return [of_place[place] for place in range(self._count)]

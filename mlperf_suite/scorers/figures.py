@@ -1,0 +1,36 @@
+"""Figures that several scorers have: lengths, and shares of right answers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from mlperf_suite.scorers.protocol import Answer, Score
+
+EXACT_MATCH, TOKENS_PER_SAMPLE = "exact_match", "tokens_per_sample"
+GEN_TOK_LEN = "gen_tok_len"
+
+
+def token_figures(answers: Sequence[Answer], digits: int | None) -> tuple[Score, Score]:
+    """The answers' tokens as logged, together and in the mean, rounded to so many decimals."""
+    tokens = sum(len(answer.token_ids) for answer in answers)
+    mean = tokens / len(answers)
+    return (
+        Score(GEN_TOK_LEN, tokens, "tokens"),
+        Score(TOKENS_PER_SAMPLE, mean if digits is None else round(mean, digits), "tokens"),
+    )
+
+
+def percentages(right: Iterable[bool]) -> tuple[float, ...]:
+    """100 for each right answer, 0 for each other."""
+    return tuple(100.0 if one else 0.0 for one in right)
+
+
+def among_all(
+    places: Iterable[int], values: Iterable[float], answers: int
+) -> tuple[float | None, ...]:
+    """Figures of some answers in the order of all of them; None for the others.
+
+    `places`: which answers the values are of. `answers`: how many there are.
+    """
+    known = dict(zip(places, values, strict=True))
+    return tuple(known.get(place) for place in range(answers))

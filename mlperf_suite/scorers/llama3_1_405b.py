@@ -1,0 +1,141 @@
+"""Llama 3.1 405B on long contexts: rougeL, and exact match of needles and of questions.
+
+Source: language/llama3.1-405b/evaluate-accuracy.py. A sample's kind is the metric it is scored by.
+Of the official rules, these are easily taken for mistakes here:
+
+- an answer of niah_em is compared with the reference's identifiers character by character: what
+  counts is how many of the reference's characters occur in the answer's identifier anywhere;
+- an answer of qa_em that is a part of the reference is right, so that an empty one is;
+- answers and references are split into sentences, one a line, before anything is compared.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import re
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
+
+from mlperf_suite.errors import DatasetError
+from mlperf_suite.scorers.figures import EXACT_MATCH, among_all, token_figures
+from mlperf_suite.scorers.protocol import Answer, Score, Scores
+from mlperf_suite.scorers.rouge import GEN_LEN, GEN_NUM, ROUGE_NAMES, check_punkt, score_pairs
+
+ROUGE, NIAH, QA = "rouge", "niah_em", "qa_em"
+ROUGE_L = "rougeL"
+_PER_TASK = 256
+"""Below this many answers a pool of processes costs more than it saves."""
+_UUID = re.compile(r"\w{8}-\w{4}-\w{4}-\w{4}-\w{12}")
+_ANSWER = "Answer: "
+_SPACE = re.compile(r"\s+")
+
+
+class LongContextScorer:
+    """rougeL and exact_match in percent, each over the samples of its kinds; lengths."""
+
+    name = "long_context"
+
+    def check(self) -> None:
+        """Raise UsageError where NLTK's sentence splitter is missing."""
+        check_punkt()
+
+    def score(self, answers: Sequence[Answer]) -> Scores:
+        """Score each answer by its sample's kind. Raises DatasetError for an unknown kind."""
+        for place, answer in enumerate(answers):
+            if answer.sample.kind not in _KINDS:
+                raise DatasetError(
+                    f"sample {place}: kind {answer.sample.kind!r} is not known; "
+                    f"allowed: {', '.join(_KINDS)}"
+                )
+        rows = [(a.text, a.sample.reference, a.sample.kind) for a in answers]
+        found = _in_processes(rows)
+        scores, per_answer, not_judged = [], {}, {}
+        for name in (ROUGE_L, EXACT_MATCH):
+            places = [place for place, row in enumerate(rows) if _KINDS[row[2]] == name]
+            if not places:
+                not_judged[name] = f"no sample that has {name} in this run"
+                continue
+            values = among_all(places, (found[place][0] for place in places), len(rows))
+            scores.append(Score(name, _mean(values), "%"))
+            per_answer[name] = values
+        lengths = (
+            Score(GEN_LEN, sum(characters for _, characters in found), "characters"),
+            Score(GEN_NUM, len(answers), "answers"),
+        )
+        return Scores((*scores, *lengths, *token_figures(answers, 1)), per_answer, not_judged)
+
+
+_KINDS: Mapping[str, str] = {ROUGE: ROUGE_L, NIAH: EXACT_MATCH, QA: EXACT_MATCH}
+"""Which figure a sample of each kind counts for."""
+
+
+def score_needle(text: str, reference: str) -> float:
+    """niah_em of an answer, 0 to 100, rounded to two decimals. Both texts are split already."""
+    wanted, found = _UUID.findall(reference), _UUID.findall(text)
+    if not found:
+        return 0.0
+    total = 0.0
+    for mine, theirs in zip(found, wanted, strict=False):
+        lowered = mine.lower()
+        total += sum(character.lower() in lowered for character in theirs) / len(theirs)
+    return round(total / len(found) * 100, 2)
+
+
+def score_question(text: str, reference: str) -> float:
+    """qa_em of an answer, 0 or 100. Both texts are split already."""
+    answer = text.rpartition(_ANSWER)[2]
+    if answer in reference:
+        return 100.0
+    plain = _SPACE.sub("", answer).lower()
+    allowed = (_SPACE.sub("", entry).lower() for entry in reference.split("|"))
+    return 100.0 if any(entry in plain for entry in allowed) else 0.0
+
+
+_EXACT: Mapping[str, Callable[[str, str], float]] = {NIAH: score_needle, QA: score_question}
+_Row = tuple[str, str, str]
+"""An answer's text, its reference, its kind."""
+
+
+def _in_processes(rows: Sequence[_Row]) -> list[tuple[float, int]]:
+    chunks = [rows[i : i + _PER_TASK] for i in range(0, len(rows), _PER_TASK)]
+    workers = min(len(os.sched_getaffinity(0)), len(chunks))
+    if workers == 1:
+        scored = [score_rows(chunk) for chunk in chunks]
+    else:
+        # Not fork: the engine's threads live in this process.
+        context = multiprocessing.get_context("spawn")
+        with ProcessPoolExecutor(workers, mp_context=context) as pool:
+            scored = list(pool.map(score_rows, chunks))
+    return [row for chunk in scored for row in chunk]
+
+
+def score_rows(rows: Sequence[_Row]) -> list[tuple[float, int]]:
+    """Each row's figure in percent and its answer's characters once split, on one core."""
+    check_punkt()
+    pairs = [(text, reference) for text, reference, kind in rows if kind == ROUGE]
+    rouge = iter(score_pairs(pairs))
+    scored = []
+    for text, reference, kind in rows:
+        if kind == ROUGE:
+            pair = next(rouge)
+            figure = 100 * float(pair.measures[ROUGE_NAMES.index(ROUGE_L)])
+            scored.append((figure, pair.characters))
+        else:
+            answer = _by_sentences(text)
+            scored.append((_EXACT[kind](answer, _by_sentences(reference)), len(answer)))
+    return scored
+
+
+def _by_sentences(text: str) -> str:
+    import nltk
+
+    return "\n".join(nltk.sent_tokenize(text.strip()))
+
+
+def _mean(values: Sequence[float | None]) -> float:
+    import numpy as np
+
+    # The official mean is pandas' over a column with gaps, which adds a zero for each: numpy's sum
+    # depends in its last digit on what stands where.
+    return float(np.sum([value or 0.0 for value in values])) / (len(values) - values.count(None))
