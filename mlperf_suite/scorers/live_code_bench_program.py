@@ -13,6 +13,8 @@ from __future__ import annotations
 
 import ast
 import builtins
+import contextlib
+import importlib
 import io
 import json
 import numbers
@@ -153,12 +155,14 @@ def _printed(function: Any, text: str, timeout_s: int) -> str:
     sys.stdout = captured
     signal.alarm(timeout_s)
     try:
+        # The three methods are those of the file that a program may have imported as `stdin` before,
+        # so they come first.
         with (
-            patch("builtins.open", mock_open(read_data=text)),
-            patch("sys.stdin", _Stdin(text)),
-            patch("sys.stdin.readline", lambda *_: next(lines)),
-            patch("sys.stdin.readlines", lambda *_: text.split("\n")),
             patch("sys.stdin.read", lambda *_: text),
+            patch("sys.stdin.readlines", lambda *_: text.split("\n")),
+            patch("sys.stdin.readline", lambda *_: next(lines)),
+            patch("sys.stdin", _Stdin(text)),
+            patch("builtins.open", mock_open(read_data=text)),
         ):
             try:
                 function()
@@ -227,6 +231,10 @@ def main() -> None:
     sys.stdin = open(os.devnull)  # noqa: SIM115, PTH123
     sys.set_int_max_str_digits(INTEGER_DIGITS)
     signal.signal(signal.SIGALRM, _time_over)
+    if "numpy" in code:
+        # LiveCodeBench has it loaded by then; it cannot be once names are gone that it needs.
+        with contextlib.suppress(ImportError):
+            importlib.import_module("numpy")
     _restrict()
     if tests["function"] is None:
         source, name = _as_function(_without_main_guard(code)), _ENTRY
