@@ -1,0 +1,347 @@
+"""Programs that a model might write to do harm, and what may become of them at most."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from mlperf_suite.scorers.sandbox.box import MEBIBYTE, Limits, Outcome
+
+LIMITS = Limits(
+    wall_s=1.0,
+    memory_bytes=160 * MEBIBYTE,
+    processes=20,
+    disk_bytes=4 * MEBIBYTE,
+    files=200,
+    open_files=64,
+    output_bytes=65536,
+)
+LONG = dataclasses.replace(LIMITS, wall_s=20.0)
+"""For programs that are not to come to the end of their time, however busy the machine is."""
+PREAMBLE = """
+import ctypes, errno, json, os, resource, signal, socket, sys, threading, time
+libc = ctypes.CDLL(None, use_errno=True)
+def tried(action, *arguments):
+    # The name of the error that an action meets, or what it returns.
+    try:
+        return str(action(*arguments))
+    except OSError as error:
+        return errno.errorcode.get(error.errno, str(error))
+    except Exception as error:
+        return type(error).__name__
+def called(name, *arguments):
+    # The name of the error of a function of the C library.
+    ctypes.set_errno(0)
+    getattr(libc, name)(*arguments)
+    return errno.errorcode.get(ctypes.get_errno(), "done")
+def tell(*told):
+    print(json.dumps(told))
+"""
+
+
+def told(outcome: Outcome) -> list[str]:
+    """What a program printed with `tell`."""
+    assert outcome.stdout, outcome
+    answers: list[str] = json.loads(outcome.stdout)
+    return answers
+
+
+def tells(*expected: str) -> Callable[[Outcome], bool]:
+    """The program met these errors, one for each thing it tried."""
+    return lambda outcome: told(outcome) == list(expected)
+
+
+def refused(*among: str) -> Callable[[Outcome], bool]:
+    """All that the program tried ended in one of these errors."""
+    return lambda outcome: bool(told(outcome)) and set(told(outcome)) <= set(among)
+
+
+def timed_out(outcome: Outcome) -> bool:
+    return outcome.timed_out and outcome.exit_code is None
+
+
+def flooded(outcome: Outcome) -> bool:
+    longest = max(len(outcome.stdout), len(outcome.stderr))
+    return timed_out(outcome) and outcome.truncated and longest == LIMITS.output_bytes
+
+
+def out_of_memory(outcome: Outcome) -> bool:
+    return outcome.out_of_memory and outcome.exit_code is None
+
+
+def ends_well(outcome: Outcome) -> bool:
+    return outcome.exit_code == 0 and not outcome.timed_out
+
+
+@dataclass(frozen=True)
+class Hostile:
+    """A Python program, what it may come to, and the limits it runs under.
+
+    The program finds {names} of `test_hostile.py` in its text.
+    """
+
+    code: str
+    holds: Callable[[Outcome], bool]
+    limits: Limits = LONG
+    keep: tuple[str, ...] = field(default=())
+
+
+HOSTILE = {
+    # Processes.
+    "fork bomb": Hostile(
+        "while True:\n    try: os.fork()\n    except OSError: pass",
+        timed_out,
+        LIMITS,
+    ),
+    "more processes than it may have": Hostile(
+        """
+children = 0
+try:
+    for _ in range(1000):
+        if not os.fork(): time.sleep(60)
+        children += 1
+except OSError as error:
+    tell(errno.errorcode[error.errno], "few" if children < 20 else str(children))
+sys.stdout.flush()
+os._exit(0)
+""",
+        tells("EAGAIN", "few"),
+    ),
+    "more threads than it may have": Hostile(
+        """
+try:
+    for _ in range(1000): threading.Thread(target=time.sleep, args=(60,), daemon=True).start()
+except RuntimeError: tell("RuntimeError")
+sys.stdout.flush(); os._exit(0)
+""",
+        tells("RuntimeError"),
+    ),
+    "a daemon that stays": Hostile(
+        """
+if os.fork() == 0:
+    os.setsid()
+    if os.fork() == 0:
+        signal.signal(signal.SIGTERM, signal.SIG_IGN); signal.signal(signal.SIGHUP, signal.SIG_IGN)
+        while True: time.sleep(1)
+    os._exit(0)
+""",
+        ends_well,
+    ),
+    "zombies": Hostile(
+        """
+for _ in range(200):
+    try:
+        if os.fork() == 0: os._exit(0)
+    except OSError: pass
+""",
+        ends_well,
+    ),
+    "ignores SIGTERM": Hostile(
+        "for n in range(1, 65):\n    tried(signal.signal, n, signal.SIG_IGN)\nwhile True: time.sleep(60)",
+        timed_out,
+        LIMITS,
+    ),
+    "sleeps for ever": Hostile("time.sleep(10**6)", timed_out, LIMITS),
+    "spins in every thread": Hostile(
+        "def f():\n    while True: pass\n"
+        "for _ in range(8): threading.Thread(target=f, daemon=True).start()\nf()",
+        timed_out,
+        LIMITS,
+    ),
+    "stops itself": Hostile("os.kill(os.getpid(), signal.SIGSTOP)", timed_out, LIMITS),
+    "stops itself and its supervisor": Hostile(
+        "os.kill(1, signal.SIGSTOP); os.kill(1, signal.SIGKILL); os.kill(1, signal.SIGINT)\n"
+        "os.kill(1, signal.SIGTERM); os.kill(os.getpid(), signal.SIGSTOP)",
+        timed_out,
+        LIMITS,
+    ),
+    "kills all it can": Hostile(
+        "for n in (signal.SIGKILL, signal.SIGTERM, signal.SIGINT):\n"
+        "    tried(os.kill, -1, n); tried(os.kill, 1, n); tried(os.kill, {pid}, n)\n"
+        "os.kill(0, signal.SIGKILL)",
+        lambda outcome: outcome.signal == 9,
+    ),
+    "takes more rights by priority": Hostile(
+        "tell(tried(os.nice, -10), tried(os.sched_setscheduler, 0, os.SCHED_FIFO, os.sched_param(1)))",
+        refused("EPERM", "EACCES"),
+    ),
+    # Memory.
+    "all memory": Hostile("x = []\nwhile True: x.append(bytearray(2**20))", out_of_memory),
+    "all memory, by many": Hostile(
+        "for _ in range(3): os.fork()\nx = bytearray(b'x') * (40 * 2**20)\ntime.sleep(60)",
+        out_of_memory,
+    ),
+    "shares memory and stays below": Hostile(
+        "x = bytearray(b'x') * (60 * 2**20)\n"
+        "for _ in range(2): os.fork()\ntime.sleep(0.3)\nos._exit(0)",
+        ends_well,
+    ),
+    "all address space": Hostile(
+        "tell(tried(bytearray, 2**32))",
+        tells("MemoryError"),
+        Limits(wall_s=1, address_space_bytes=256 * MEBIBYTE),
+    ),
+    "memory that belongs to nobody": Hostile(
+        "tell(tried(os.memfd_create, 'x'), called('shmget', 0, 2**20, 0o1600),"
+        " called('semget', 0, 1, 0o1600), called('msgget', 0, 0o1600))",
+        refused("EPERM"),
+    ),
+    "deep recursion": Hostile(
+        "sys.setrecursionlimit(10**9)\nclass A:\n"
+        "    def __getattr__(self, name): return getattr(self, name + 'x')\nA().x",
+        lambda outcome: outcome.signal is not None or outcome.exit_code == 1 or outcome.timed_out,
+    ),
+    "raises its limits": Hostile(
+        "tell(*(tried(resource.setrlimit, n, (-1, -1)) for n in (resource.RLIMIT_NPROC,"
+        " resource.RLIMIT_FSIZE, resource.RLIMIT_NOFILE, resource.RLIMIT_CORE)))",
+        refused("EPERM", "ValueError"),
+    ),
+    # Files.
+    "fills the disk": Hostile(
+        """
+written = 0
+try:
+    for n in range(100):
+        with open(f"/tmp/{n}", "wb", buffering=0) as file:
+            for _ in range(16): written += file.write(bytes(65536))
+except OSError as error:
+    tell(errno.errorcode[error.errno], "little" if written <= 4 * 2**20 else str(written))
+""",
+        tells("ENOSPC", "little"),
+    ),
+    "fills shared memory": Hostile(
+        """
+try:
+    with open("/dev/shm/x", "wb", buffering=0) as file:
+        while True: file.write(bytes(65536))
+except OSError as error: tell(errno.errorcode[error.errno])
+""",
+        refused("ENOSPC", "EFBIG"),
+    ),
+    "a sparse file of a tebibyte": Hostile(
+        "tell(tried(os.truncate, os.open('x', os.O_CREAT | os.O_WRONLY), 2**40))", tells("EFBIG")
+    ),
+    "100,000 files at once": Hostile(
+        "x = []\ntry:\n    while len(x) < 10**5: x.append(open(f'{len(x)}', 'w'))\n"
+        "except OSError as error:\n    tell(errno.errorcode[error.errno])",
+        tells("EMFILE"),
+    ),
+    "100,000 files one after another": Hostile(
+        "try:\n    for n in range(10**5): os.mkdir(f'{n}')\n"
+        "except OSError as error:\n    tell(errno.errorcode[error.errno])",
+        tells("ENOSPC"),
+    ),
+    "writes outside": Hostile(
+        "tell(*(tried(open, path, 'w') for path in ('/{mark}', '/usr/{mark}', '/etc/{mark}',"
+        " '/dev/{mark}', '/proc/{mark}', '/proc/sys/kernel/core_pattern', '{secret}', '{project}/{mark}',"
+        " sys.executable)))",
+        refused("EROFS", "ENOENT", "EACCES", "EPERM"),
+    ),
+    "reads what is not its own": Hostile(
+        "tell(*(tried(open, path) for path in ('/etc/shadow', '/etc/passwd', '{secret}',"
+        " '{project}/pyproject.toml', '{home}/.bashrc', '{home}/.ssh/id_rsa',"
+        " '/proc/{pid}/environ', '/sys/kernel', '/dev/mem', '/dev/vda', '/var/log', '/root/.bashrc')))",
+        refused("ENOENT", "EACCES"),
+    ),
+    "links out of its folder": Hostile(
+        "os.symlink('/etc/passwd', 'kept'); os.symlink('/', 'way')\n"
+        "tell(tried(open, 'kept'), tried(open, 'way/etc/shadow'), tried(open, 'way/{mark}', 'w'))",
+        lambda outcome: told(outcome) == ["ENOENT", "ENOENT", "EROFS"] and not outcome.kept,
+        keep=("kept", "way", "nothing"),
+    ),
+    "leaves something else than a file": Hostile(
+        "os.mkfifo('fifo'); os.mkdir('folder'); open('file', 'w').write('x')",
+        lambda outcome: dict(outcome.kept) == {"file": b"x"},
+        keep=("fifo", "folder", "file"),
+    ),
+    "makes a device": Hostile(
+        "tell(tried(os.mknod, 'x', 0o60666, os.makedev(254, 0)))", tells("EPERM")
+    ),
+    "leaves its root": Hostile(
+        "os.mkdir('x'); tell(tried(os.chroot, 'x'), called('pivot_root', b'x', b'x')"
+        " if hasattr(libc, 'pivot_root') else 'EPERM', tried(os.stat, '/../../../../{secret}'))",
+        refused("EPERM", "ENOENT"),
+    ),
+    "mounts": Hostile(
+        "tell(called('mount', b'none', b'/tmp', b'tmpfs', 0, None), called('umount2', b'/proc', 2))",
+        tells("EPERM", "EPERM"),
+    ),
+    "opens the root by a handle": Hostile(
+        "tell(called('name_to_handle_at', -100, b'/', 0, 0, 0),"
+        " called('open_by_handle_at', -100, 0, 0))",
+        tells("EPERM", "EPERM"),
+    ),
+    # Rights.
+    "further namespaces": Hostile(
+        """
+tell(called("unshare", 0x10000000), called("unshare", 0x00020000), called("setns", 0, 0),
+     called("syscall", {clone}, 0x10000000 | 17, 0, 0, 0, 0))
+""",
+        refused("EPERM"),
+    ),
+    "a namespace by clone3": Hostile(
+        "tell(called('syscall', 435, ctypes.create_string_buffer(88), 88))", tells("ENOSYS")
+    ),
+    "becomes root": Hostile(
+        "tell(tried(os.setuid, 0), tried(os.setgid, 0), tried(os.setgroups, [0]),"
+        " tried(os.setresuid, 0, 0, 0), str(os.getuid()), str(os.geteuid()))",
+        lambda outcome: set(told(outcome)) == {"EPERM", "1000"},
+    ),
+    "traces its parent": Hostile(
+        "tell(called('ptrace', 16, 1, 0, 0), called('process_vm_readv', 1, 0, 0, 0, 0, 0),"
+        " called('ptrace', 0, 0, 0, 0))",
+        refused("EPERM"),
+    ),
+    "reads its parent": Hostile(
+        "tell(*(tried(open, '/proc/1/' + name) for name in ('environ', 'mem', 'maps')),"
+        " tried(os.listdir, '/proc/1/fd'), tried(os.readlink, '/proc/1/root'))",
+        refused("EACCES", "EPERM"),
+    ),
+    "parts of the kernel": Hostile(
+        "tell(called('syscall', 425, 1, 0), called('syscall', {bpf}, 0, 0, 0),"
+        " called('syscall', {perf}, 0, 0, 0, 0, 0), called('syscall', {keyctl}, 0, 0, 0))",
+        refused("EPERM"),
+    ),
+    "reboots": Hostile("tell(called('reboot', 0x1234567))", tells("EPERM")),
+    # Secrets and ways out.
+    "reads a token of the environment": Hostile(
+        "tell(*sorted(os.environ), *os.environ.values(), open('/proc/self/environ').read())",
+        lambda outcome: not any("HF_TOKEN" in word or "hf_" in word for word in told(outcome)),
+    ),
+    "uses files left open": Hostile(
+        "tell(*(tried(os.fstat, n) for n in range(3, 1024)))", refused("EBADF")
+    ),
+    "opens sockets": Hostile(
+        "tell(*(tried(socket.socket, family, kind) for family in (2, 10, 16, 17, 40)"
+        " for kind in (1, 2, 3)))",
+        refused("EPERM"),
+    ),
+    "connects to this machine": Hostile(
+        "tell(tried(socket.create_connection, ('127.0.0.1', {port}), 0.3),"
+        " tried(socket.socket(socket.AF_UNIX).connect, '\\0{mark}'))",
+        refused("EPERM", "ECONNREFUSED"),
+    ),
+    "connects elsewhere": Hostile(
+        "tell(tried(socket.create_connection, ('1.1.1.1', 53), 0.3),"
+        " tried(socket.getaddrinfo, 'example.org', 80))",
+        lambda outcome: not any("socket" in word or "(" in word for word in told(outcome)),
+    ),
+    # Verdicts.
+    "endless output": Hostile("while True: sys.stdout.write('x' * 65536)", flooded, LIMITS),
+    "endless errors": Hostile("while True: os.write(2, b'x' * 65536)", flooded, LIMITS),
+    "closes its files": Hostile("for n in range(3): os.close(n)\nos._exit(7)", lambda o: o.exit_code == 7),
+    "forges its outcome": Hostile(
+        """
+for n in range(3, 1024):
+    tried(os.write, n, b'{"started": true, "exit_code": 0, "signal": null}\\n')
+print('{"started": true, "exit_code": 0}')
+sys.exit(3)
+""",
+        lambda outcome: outcome.exit_code == 3,
+    ),
+    "ends by a signal": Hostile(
+        "os.kill(os.getpid(), signal.SIGSEGV)", lambda outcome: outcome.signal == 11
+    ),
+}

@@ -1,0 +1,402 @@
+"""LiveCodeBench: runs programs that a model wrote against the tests of their problems.
+
+What counts as passed is that of LiveCodeBench's lcb_runner/evaluation (testing_util.py,
+compute_code_generation_metrics.py) as MLPerf calls it for DeepSeek-R1 and gpt-oss-120b
+(mlcommons/inference, language/deepseek-r1 and language/gpt-oss-120b, eval_accuracy.py): release_v1
+and release_v6, a minute a test, every public and private test to be passed. A program whose output
+is compared never sees what is expected of it, so it cannot forge a verdict.
+
+The problems are files of the data set livecodebench/code_generation_lite (test.jsonl for
+release_v1, test.jsonl to test6.jsonl for release_v6), which a user has fetched.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import functools
+import importlib.util
+import json
+import re
+import threading
+import zlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+from mlperf_suite.errors import DatasetError
+from mlperf_suite.scorers import live_code_bench_program
+from mlperf_suite.scorers.code_grading import CodeGrades
+from mlperf_suite.scorers.protocol import Answer
+from mlperf_suite.scorers.sandbox.box import GIBIBYTE, MEBIBYTE, Limits, NoSandbox, Sandbox
+from mlperf_suite.scorers.sandbox.parallel import grade_each
+
+TEST_S = 60
+"""The `timeout` of both eval_accuracy.py, for each test of a problem."""
+PROBLEM_S = 1200.0
+"""The time that both eval_accuracy.py give the whole data set, and so the most for one problem."""
+BUDGET_S = 4 * 3600.0
+_MEMORY_BYTES = 4 * GIBIBYTE
+_LARGEST_TESTS = GIBIBYTE
+_QUESTION_ID = re.compile(rb'"question_id"\s*:\s*"([^"\\]+)"')
+_PACKAGES = ("numpy",)
+"""What programs may import beside the standard library; numpy.libs holds what numpy links to."""
+
+
+# --- The program in an answer ---------------------------------------------------------------------
+
+
+def parse_code_deepseek_r1(text: str) -> str | None:
+    """The first block that opens with ```python, as eval_accuracy.py of deepseek-r1 takes it."""
+    found = re.search(r"```python(.*?)```", text.strip(), re.DOTALL)
+    return found[1].strip() if found else None
+
+
+def parse_code_gpt_oss(text: str) -> str | None:
+    """The last block of code of the final channel, as eval_accuracy.py of gpt-oss-120b takes it.
+
+    The text has its special tokens, which mark the channels. Where there is no final channel, or
+    none with a block, the whole text counts. A block that opens with ```python comes before others.
+    """
+    text = text.strip()
+    final = re.search(
+        r"<\|channel\|>final[^<]*<\|message\|>(.*?)(?:<\|return\|>|$)", text, re.DOTALL
+    )
+    code = _last_block(final[1].strip()) if final else None
+    return code if code is not None else _last_block(text)
+
+
+def _last_block(text: str) -> str | None:
+    blocks = re.findall(r"```python(.*?)```", text, re.DOTALL)
+    if blocks:
+        return str(blocks[-1]).strip()
+    blocks = re.findall(r"```(.*?)```", text, re.DOTALL)
+    if not blocks:
+        return None
+    return re.sub(r"^(?:python|py)\s*\n", "", blocks[-1].strip(), flags=re.IGNORECASE)
+
+
+# --- The problems ---------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """The tests of a problem: `function` is None where a program reads standard input."""
+
+    question_id: str
+    function: str | None
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+
+
+class Problems:
+    """The problems of files of JSON lines. Reads each problem when it is asked for.
+
+    A release has gigabytes of tests; what is kept is where each problem stands.
+    """
+
+    def __init__(self, path: Path) -> None:
+        """`path` is a file, or a folder of *.jsonl. Raises DatasetError where there is none."""
+        files = sorted(path.glob("*.jsonl")) if path.is_dir() else [path]
+        self._places: dict[str, tuple[Path, int]] = {}
+        try:
+            for file in files:
+                for question_id, offset in _lines(file):
+                    self._places[question_id] = (file, offset)
+        except OSError as error:
+            raise DatasetError(f"no LiveCodeBench problems: {path}: {error.strerror}") from None
+        if not self._places:
+            raise DatasetError(f"no LiveCodeBench problems: none in {path}")
+
+    def __contains__(self, question_id: object) -> bool:
+        return question_id in self._places
+
+    def __len__(self) -> int:
+        return len(self._places)
+
+    def __getitem__(self, question_id: str) -> Problem:
+        """Raises KeyError for an unknown problem, DatasetError for one that cannot be read."""
+        file, offset = self._places[question_id]
+        with file.open("rb") as opened:
+            opened.seek(offset)
+            line = opened.readline()
+        try:
+            row = json.loads(line)
+            tests = [*_tests(row["public_test_cases"]), *_tests(row["private_test_cases"])]
+            return Problem(
+                question_id,
+                json.loads(row["metadata"]).get("func_name"),
+                tuple(str(test["input"]) for test in tests),
+                tuple(str(test["output"]) for test in tests),
+            )
+        except (ValueError, KeyError, TypeError, AttributeError, zlib.error) as error:
+            raise DatasetError(f"{file}: problem {question_id}: {error!r}") from None
+
+
+def _lines(file: Path) -> Iterator[tuple[str, int]]:
+    """The question id of each line of a file, and where the line begins."""
+    offset = 0
+    with file.open("rb") as opened:
+        for line in opened:
+            found = _QUESTION_ID.search(line)
+            if found:
+                yield found[1].decode(errors="replace"), offset
+            offset += len(line)
+
+
+def _tests(text: str) -> list[Mapping[str, Any]]:
+    """Test cases: JSON, or JSON in a pickled string in zlib in base64."""
+    try:
+        cases = json.loads(text)
+    except ValueError:
+        try:
+            packed = base64.b64decode(text, validate=True)
+        except binascii.Error:
+            raise ValueError("test cases that are neither JSON nor base64") from None
+        unpacker = zlib.decompressobj()
+        data = unpacker.decompress(packed, _LARGEST_TESTS)
+        if not unpacker.eof:
+            raise ValueError(f"test cases of more than {_LARGEST_TESTS} bytes, or cut off") from None
+        cases = json.loads(pickled_string(data))
+    if not isinstance(cases, list):
+        raise TypeError("test cases that are no list")
+    return cases
+
+
+def pickled_string(data: bytes) -> str:
+    """The one string that a pickle holds, read without pickle: it can hold nothing else.
+
+    Takes protocols 2 to 5 (the opcodes are those of Lib/pickletools.py). Raises ValueError for a
+    pickle of anything but a string.
+    """
+    sizes = {b"X": 4, b"\x8c": 1, b"\x8d": 8}
+    skipped = {b"\x80": 1, b"\x95": 8, b"\x94": 0, b"q": 1, b"r": 4}
+    text: str | None = None
+    at = 0
+    while at < len(data):
+        opcode = data[at : at + 1]
+        at += 1
+        if opcode == b".":
+            if text is None or at != len(data):
+                break
+            return text
+        if opcode in skipped:
+            at += skipped[opcode]
+        elif opcode in sizes and text is None:
+            begin = at + sizes[opcode]
+            at = begin + int.from_bytes(data[begin - sizes[opcode] : begin], "little")
+            if at > len(data):
+                break
+            text = data[begin:at].decode("utf-8", "surrogatepass")
+        else:
+            break
+    raise ValueError("a pickle that holds something else than one string; it was not opened")
+
+
+# --- The verdict ----------------------------------------------------------------------------------
+
+
+def grade_live_code_bench(
+    answers: Sequence[Answer],
+    *,
+    problems: Path | None,
+    parse_code: Callable[[str], str | None],
+    find_sandbox: Callable[[], Sandbox | NoSandbox] = Sandbox.find,
+    test_s: int = TEST_S,
+    budget_s: float = BUDGET_S,
+) -> CodeGrades:
+    """Whether each answer's program passes all tests of the problem `sample.reference`.
+
+    `problems` is a file or a folder of the data set. Without it, without a sandbox, or where a
+    problem is not among them, nothing is judged. `test_s` is what one test may take, `budget_s` how
+    long programs are started at all, in seconds. An answer without code has not passed.
+    """
+    nothing = (None,) * len(answers)
+    if problems is None:
+        return CodeGrades(nothing, "no LiveCodeBench problems: no file was named")
+    sandbox = find_sandbox()
+    if isinstance(sandbox, NoSandbox):
+        return CodeGrades(nothing, f"no sandbox: {sandbox.reason}")
+    try:
+        known = Problems(problems)
+    except DatasetError as error:
+        return CodeGrades(nothing, str(error))
+    unknown = {answer.sample.reference for answer in answers if answer.sample.reference not in known}
+    if unknown:
+        return CodeGrades(
+            nothing,
+            f"no LiveCodeBench problems: {problems} lacks {len(unknown)} of those asked "
+            f"({min(unknown)} ...)",
+        )
+    broken: list[str] = []
+
+    def grade(index: int, stop: threading.Event) -> bool | None:
+        code = parse_code(answers[index].text)
+        if not code:
+            return False
+        try:
+            problem = known[answers[index].sample.reference]
+        except DatasetError as error:
+            broken.append(str(error))
+            return None
+        return passes(sandbox, code, problem, test_s, stop)
+
+    grades = grade_each(len(answers), grade, memory_bytes=_MEMORY_BYTES, budget_s=budget_s)
+    return CodeGrades(grades.passed, broken[0]) if broken else grades
+
+
+def passes(
+    sandbox: Sandbox,
+    code: str,
+    problem: Problem,
+    test_s: int = TEST_S,
+    stop: threading.Event | None = None,
+) -> bool:
+    """Whether a program passes all tests. Raises SandboxError where it could not be run."""
+    tests = {"function": problem.function, "inputs": problem.inputs, "timeout_s": test_s}
+    try:
+        files = {"answer.py": code.encode(), "tests.json": json.dumps(tests).encode()}
+    except UnicodeEncodeError:
+        return False
+    files["run.py"] = _program()
+    size = sum(len(content) for content in files.values())
+    judge = _Judge(problem)
+    limits = Limits(
+        wall_s=min((test_s + 1) * len(problem.inputs) + 5, PROBLEM_S),
+        memory_bytes=_MEMORY_BYTES,
+        address_space_bytes=_MEMORY_BYTES,
+        disk_bytes=size + 64 * MEBIBYTE,
+        # The outputs go to `judge` as they come; what is kept of them is not looked at.
+        output_bytes=0,
+    )
+    packages = _packages()
+    sandbox.run(
+        [sandbox.python, "-s", "run.py"],
+        files,
+        limits=limits,
+        readable=packages,
+        environment={"PYTHONPATH": _PACKAGES_WITHIN} if packages else {},
+        watch=judge.take,
+        stop=stop,
+    )
+    return judge.passed
+
+
+class _Judge:
+    """Compares the results of the tests as they come, and has the program stopped at a wrong one."""
+
+    def __init__(self, problem: Problem) -> None:
+        self._problem = problem
+        self._agrees = agrees_printed if problem.function is None else agrees_returned
+        self._line = bytearray()
+        self._right = 0
+        self._wrong = False
+
+    @property
+    def passed(self) -> bool:
+        return not self._wrong and self._right == len(self._problem.outputs)
+
+    def take(self, data: bytes) -> bool:
+        """Standard output as it comes; False once a result is wrong."""
+        *ends, rest = data.split(b"\n")
+        for end in ends:
+            self._line += end
+            self._one(bytes(self._line))
+            self._line.clear()
+        self._line += rest
+        self._wrong |= len(self._line) > _longest(self._problem)
+        return not self._wrong
+
+    def _one(self, line: bytes) -> None:
+        if self._right == len(self._problem.outputs):
+            self._wrong = True
+        if self._wrong:
+            return
+        try:
+            (result,) = json.loads(line)
+            agrees = self._agrees(result, self._problem.outputs[self._right])
+        except (ValueError, TypeError, ArithmeticError, RecursionError, KeyError):
+            agrees = False
+        self._right += agrees
+        self._wrong |= not agrees
+
+
+def _longest(problem: Problem) -> int:
+    """The bytes of a result that may still be right: JSON's escapes, and numbers written longer."""
+    return 16 * max((len(output) for output in problem.outputs), default=0) + 16 * MEBIBYTE
+
+
+def agrees_printed(printed: object, expected: str) -> bool:
+    """Whether two outputs agree: line by line without outer blanks, as text or as decimal numbers.
+
+    Raises decimal.InvalidOperation where a number is a signalling NaN.
+    """
+    if not isinstance(printed, str):
+        return False
+    lines, wanted = _stripped(printed), _stripped(expected)
+    if len(lines) != len(wanted):
+        return False
+    for line, want in zip(lines, wanted, strict=True):
+        if line == want:
+            continue
+        numbers, wanted_numbers = _decimals(line), _decimals(want)
+        if numbers is None or wanted_numbers is None or numbers != wanted_numbers:
+            return False
+    return True
+
+
+def _stripped(text: str) -> list[str]:
+    return [line.strip() for line in text.strip().split("\n")]
+
+
+def _decimals(line: str) -> list[Decimal] | None:
+    try:
+        return [Decimal(word) for word in line.split()]
+    except (ArithmeticError, ValueError):
+        return None
+
+
+def agrees_returned(returned: object, expected: str) -> bool:
+    """Whether a returned value, as `live_code_bench_program.py` writes it, equals this JSON."""
+    return bool(_value(returned) == json.loads(expected))
+
+
+def _value(plain: Any) -> Any:
+    if isinstance(plain, list):
+        return [_value(item) for item in plain]
+    if not isinstance(plain, dict):
+        return plain
+    match plain:
+        case {"int": str(digits)}:
+            return int(digits, 16)
+        case {"float": str(digits)}:
+            return float.fromhex(digits)
+        case {"ratio": [str(numerator), str(denominator)]}:
+            return Fraction(int(numerator, 16), int(denominator, 16))
+        case {"dict": list(items)}:
+            return {str(key): _value(item) for key, item in items}
+    return object()
+
+
+_PACKAGES_WITHIN = "/opt/packages"
+
+
+@functools.cache
+def _packages() -> dict[Path, str]:
+    """The folders of the packages that programs may import, by their path within the sandbox."""
+    folders: dict[Path, str] = {}
+    for name in _PACKAGES:
+        found = importlib.util.find_spec(name)
+        for place in (found and found.submodule_search_locations) or ():
+            for folder in (Path(place), Path(f"{place}.libs")):
+                if folder.is_dir():
+                    folders[folder] = f"{_PACKAGES_WITHIN}/{folder.name}"
+    return folders
+
+
+@functools.cache
+def _program() -> bytes:
+    return Path(live_code_bench_program.__file__).read_bytes()

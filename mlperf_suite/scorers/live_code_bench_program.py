@@ -1,0 +1,254 @@
+"""Runs in the sandbox: an answer's program against the inputs of a problem of LiveCodeBench.
+
+It behaves as run_test of LiveCodeBench's lcb_runner/evaluation/testing_util.py (at the commit that
+mlcommons/inference names, b1e7cab): which modules a program finds imported, what it may not call,
+how standard input looks to it, what ends a test. It differs in one point: it compares nothing, since
+the program can do with it as it likes. It writes what came out of each test as a line of JSON, and
+`live_code_bench.py` compares, outside.
+
+Working folder: answer.py and tests.json, {"function": name or null, "inputs": [...], "timeout_s"}.
+"""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import contextlib
+import importlib
+import io
+import json
+import numbers
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from fractions import Fraction
+from pathlib import Path
+from types import FrameType, ModuleType
+from typing import Any, NoReturn
+from unittest.mock import mock_open, patch
+
+RECURSION_LIMIT = 50_000
+INTEGER_DIGITS = 50_000
+_STAR_IMPORTS = (
+    *("string", "re", "datetime", "collections", "heapq", "bisect", "copy", "math", "random"),
+    *("statistics", "itertools", "functools", "operator", "io", "sys", "json", "builtins"),
+    "typing",
+)
+"""In this order, since later names hide earlier ones."""
+_IMPORTS = (
+    *("string", "re", "datetime", "collections", "heapq", "bisect", "copy", "math", "random"),
+    *("statistics", "itertools", "functools", "operator", "io", "sys", "json"),
+)
+_PREAMBLE = "\n".join(
+    [
+        *(f"from {name} import *" for name in _STAR_IMPORTS),
+        *(f"import {name}" for name in _IMPORTS),
+        f"sys.setrecursionlimit({RECURSION_LIMIT})",
+        "",
+    ]
+)
+_ENTRY = "wrapped_function"
+_WITHOUT: dict[ModuleType, tuple[str, ...]] = {
+    builtins: ("quit", "help"),
+    os: (
+        *("kill", "system", "putenv", "remove", "removedirs", "rmdir", "fchdir", "setuid", "fork"),
+        *("forkpty", "killpg", "rename", "renames", "truncate", "replace", "unlink", "fchmod"),
+        *("fchown", "chmod", "chown", "chroot", "lchflags", "lchmod", "lchown", "getcwd", "chdir"),
+    ),
+    shutil: ("rmtree", "move", "chown"),
+    subprocess: ("Popen",),
+}
+"""What LiveCodeBench sets to None. The sandbox is what protects; this is for equal verdicts."""
+_WITHOUT_MODULES = ("ipdb", "joblib", "resource", "psutil", "tkinter")
+
+
+class TimeoutException(Exception):  # noqa: N818: its name can be seen by the program
+    """A test took too long."""
+
+
+class _Bytes:
+    """What LiveCodeBench gives for sys.stdin.buffer: each reading begins at the beginning."""
+
+    def __init__(self, text: str) -> None:
+        self._data = text.encode()
+
+    def read(self, *_: object) -> bytes:
+        return self._data
+
+    def readline(self, *_: object) -> bytes:
+        return self._data.split(b"\n")[0] + b"\n"
+
+
+class _Stdin:
+    """What LiveCodeBench gives for sys.stdin; it cannot be iterated over."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._file = io.StringIO(text)
+        self.buffer = _Bytes(text)
+
+    def read(self, *_: object) -> str:
+        return self._text
+
+    def readline(self, *sizes: int) -> str:
+        return self._file.readline(*sizes)
+
+    def readlines(self, *_: object) -> list[str]:
+        return self._text.split("\n")
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._file, name)
+
+
+def _time_over(_signal: int, _frame: FrameType | None) -> NoReturn:
+    raise TimeoutException
+
+
+def _without_main_guard(code: str) -> str:
+    """The program with what stands under a closing `if __name__ == '__main__'` set free."""
+    try:
+        body = ast.parse(code).body
+        last = body[-1]
+        if isinstance(last, ast.If) and ast.unparse(last.test).strip() == "__name__ == '__main__'":
+            return f"{_text(body[:-1])}\n{_text(last.body)}"
+    except Exception:  # noqa: S110, BLE001: the program is then taken as it stands
+        pass
+    return code
+
+
+def _as_function(code: str) -> str:
+    """The program as the body of one function, its outermost imports before that."""
+    try:
+        body = ast.parse(code).body
+        imports = [node for node in body if isinstance(node, ast.Import | ast.ImportFrom)]
+        others = [node for node in body if not isinstance(node, ast.Import | ast.ImportFrom)]
+        none = ast.arguments(posonlyargs=[], args=[], kwonlyargs=[], kw_defaults=[], defaults=[])
+        function = ast.FunctionDef(
+            name=_ENTRY, args=none, body=others, decorator_list=[], lineno=-1
+        )
+        return f"{_PREAMBLE}\n{_text(imports)}\n{ast.unparse(function)}"
+    except Exception:  # noqa: BLE001: a program that cannot be read fails when it is compiled
+        return code
+
+
+def _text(nodes: list[ast.stmt]) -> str:
+    return ast.unparse(ast.Module(body=nodes, type_ignores=[]))
+
+
+def _compiled(code: str, timeout_s: int) -> Any:
+    signal.alarm(timeout_s)
+    try:
+        module = ModuleType("tmp_sol", "")
+        exec(code, module.__dict__)  # noqa: S102: within the sandbox
+        return module.Solution() if "class Solution" in code else module
+    finally:
+        signal.alarm(0)
+
+
+def _printed(function: Any, text: str, timeout_s: int) -> str:
+    """What a program writes to sys.stdout with this text as its standard input."""
+    lines = iter(text.split("\n"))
+    captured, stdout = io.StringIO(), sys.stdout
+    captured.close = lambda _: 1  # type: ignore[method-assign, misc, assignment]
+    sys.stdout = captured
+    signal.alarm(timeout_s)
+    try:
+        # The three methods are those of the file that a program may have imported as `stdin` before,
+        # so they come first.
+        with (
+            patch("sys.stdin.read", lambda *_: text),
+            patch("sys.stdin.readlines", lambda *_: text.split("\n")),
+            patch("sys.stdin.readline", lambda *_: next(lines)),
+            patch("sys.stdin", _Stdin(text)),
+            patch("builtins.open", mock_open(read_data=text)),
+        ):
+            try:
+                function()
+            except SystemExit:
+                pass
+    finally:
+        signal.alarm(0)
+        sys.stdout = stdout
+    return captured.getvalue()
+
+
+def _returned(function: Any, text: str, timeout_s: int) -> object:
+    """What a function returns for arguments that stand as JSON, one a line."""
+    arguments = [json.loads(line) for line in text.split("\n")]
+    signal.alarm(timeout_s)
+    try:
+        value = function(*arguments)
+    finally:
+        signal.alarm(0)
+    return _plain(list(value) if isinstance(value, tuple) else value)
+
+
+def _plain(value: Any) -> object:
+    """A value as JSON that keeps apart what == does: {} stands for one that equals no JSON."""
+    if value is None or isinstance(value, bool | str):
+        return value
+    if type(value).__module__ == "numpy" and getattr(value, "shape", None) == ():
+        return _plain(value.item())
+    if isinstance(value, int):
+        return {"int": hex(value)}
+    if isinstance(value, float):
+        return {"float": float.hex(value)}
+    if isinstance(value, list):
+        return [_plain(item) for item in list.__iter__(value)]
+    if isinstance(value, dict):
+        if all(isinstance(key, str) for key in dict.keys(value)):
+            return {"dict": [[key, _plain(item)] for key, item in dict.items(value)]}
+        return {}
+    if isinstance(value, numbers.Rational) or hasattr(value, "as_integer_ratio"):
+        try:
+            exact = Fraction(value)
+        except (ValueError, OverflowError, TypeError):
+            return {}
+        return {"ratio": [hex(exact.numerator), hex(exact.denominator)]}
+    return {}
+
+
+def _restrict() -> None:
+    os.environ["OMP_NUM_THREADS"] = "1"
+    for module, names in _WITHOUT.items():
+        for name in names:
+            setattr(module, name, None)
+    for name in _WITHOUT_MODULES:
+        sys.modules[name] = None  # type: ignore[assignment]
+
+
+def main() -> None:
+    tests = json.loads(Path("tests.json").read_bytes())
+    code = Path("answer.py").read_bytes().decode()
+    timeout_s = tests["timeout_s"]
+    # What the program prints to the real standard output belongs to no test.
+    results = os.dup(1)
+    silent = os.open(os.devnull, os.O_RDWR)
+    os.dup2(silent, 1)
+    os.dup2(silent, 2)
+    sys.stdin = open(os.devnull)  # noqa: SIM115, PTH123
+    sys.set_int_max_str_digits(INTEGER_DIGITS)
+    signal.signal(signal.SIGALRM, _time_over)
+    if "numpy" in code:
+        # LiveCodeBench has it loaded by then; it cannot be once names are gone that it needs.
+        with contextlib.suppress(ImportError):
+            importlib.import_module("numpy")
+    _restrict()
+    if tests["function"] is None:
+        source, name = _as_function(_without_main_guard(code)), _ENTRY
+        run: Any = _printed
+    else:
+        source, name = f"{_PREAMBLE}\n\n{code}", tests["function"]
+        run = _returned
+    function = getattr(_compiled(source, timeout_s), name)
+    for text in tests["inputs"]:
+        line = json.dumps([run(function, text, timeout_s)]).encode() + b"\n"
+        view = memoryview(line)
+        while view:
+            view = view[os.write(results, view) :]
+
+
+if __name__ == "__main__":
+    main()

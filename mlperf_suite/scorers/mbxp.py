@@ -1,0 +1,173 @@
+"""MBXP: runs the programs that a model completed, in six languages, against their tests.
+
+What counts as passed is that of MLPerf's evaluate_mbxp.py for Mixtral (mlcommons/inference,
+language/mixtral-8x7b) with amazon-science/mxeval's execution.py: a program passes if it ends with
+exit code 0 in 20 s. A program that leaves early with exit code 0 therefore passes there, and here;
+that is the official figure's weakness, and is kept so that figures compare.
+"""
+
+from __future__ import annotations
+
+import codecs
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from mlperf_suite.scorers.code_grading import CodeGrades
+from mlperf_suite.scorers.protocol import Answer
+from mlperf_suite.scorers.sandbox.box import Limits, NoSandbox, Outcome, Sandbox
+from mlperf_suite.scorers.sandbox.parallel import grade_each
+
+RUN_S = 20.0
+"""The time that evaluate_mbxp.py gives a program."""
+COMPILE_S = 100.0
+"""The time that mxeval gives a compiler."""
+BUDGET_S = 4 * 3600.0
+_PYTHON = "python"
+
+
+@dataclass(frozen=True, slots=True)
+class _Language:
+    """How a program is compiled and run; {tool} words are names to look up in the sandbox.
+
+    `compiles` is the exit code of a compiler that succeeded, `made` what it leaves to run.
+    """
+
+    source: str
+    run: tuple[str, ...]
+    compiler: tuple[str, ...] = ()
+    compiles: int = 0
+    made: str = ""
+
+    @property
+    def tools(self) -> tuple[str, ...]:
+        tools = {words[0] for words in (self.compiler, self.run) if words}
+        return tuple(sorted(tool for tool in tools if not tool.startswith(".")))
+
+
+LANGUAGES = {
+    "cpp": _Language(
+        "program.cpp",
+        ("./program_cpp",),
+        ("g++", "program.cpp", "-o", "program_cpp"),
+        made="program_cpp",
+    ),
+    "javascript": _Language("program.js", ("node", "program.js")),
+    "php": _Language("program.php", ("php", "program.php")),
+    "python": _Language("program.py", (_PYTHON, "program.py")),
+    "ruby": _Language("program.rb", ("ruby", "program.rb")),
+    # mxeval takes exit code 2 of the compiler, and that alone, for success: the tests call
+    # `require`, which has no declared type, so there is an error in each, and JavaScript is
+    # written all the same.
+    "typescript": _Language(
+        "program.ts",
+        ("node", "program.js"),
+        ("tsc", "program", "--target", "es5", "--lib", "es2016"),
+        compiles=2,
+        made="program.js",
+    ),
+}
+"""The languages that evaluate_mbxp.py grades; it leaves out answers in any other."""
+
+
+def language_of(answer: Answer) -> str:
+    """The first part of the sample's id, "<language>_<entry point>"."""
+    return answer.sample.id.partition("_")[0]
+
+
+def missing_languages(answers: Sequence[Answer], sandbox: Sandbox) -> tuple[str, ...]:
+    """The languages among the answers' that cannot be run here, in the order of the alphabet."""
+    wanted = {language_of(answer) for answer in answers} & LANGUAGES.keys()
+    return tuple(
+        name
+        for name in sorted(wanted)
+        if any(_find(sandbox, tool) is None for tool in LANGUAGES[name].tools)
+    )
+
+
+def grade_mbxp(
+    answers: Sequence[Answer],
+    *,
+    find_sandbox: Callable[[], Sandbox | NoSandbox] = Sandbox.find,
+    run_s: float = RUN_S,
+    budget_s: float = BUDGET_S,
+) -> CodeGrades:
+    """Whether each answer's program passes its tests, `sample.reference`.
+
+    An answer in a language that MLPerf does not grade has None and does not count. Without a
+    sandbox, or where a language's compiler or interpreter is absent, nothing is judged. `run_s` is
+    what one program may take, `budget_s` how long programs are started at all, in seconds.
+    """
+    sandbox = find_sandbox()
+    if isinstance(sandbox, NoSandbox):
+        return CodeGrades((None,) * len(answers), f"no sandbox: {sandbox.reason}")
+    missing = missing_languages(answers, sandbox)
+    if missing:
+        return CodeGrades((None,) * len(answers), f"no {', '.join(missing)}")
+    limits = Limits(wall_s=run_s)
+
+    def grade(index: int, stop: threading.Event) -> bool | None:
+        language = LANGUAGES.get(language_of(answers[index]))
+        if language is None:
+            return None
+        try:
+            program = program_of(answers[index]).encode()
+        except UnicodeEncodeError:
+            return False
+        return _passes(sandbox, language, program, limits, stop)
+
+    return grade_each(len(answers), grade, memory_bytes=limits.memory_bytes, budget_s=budget_s)
+
+
+def program_of(answer: Answer) -> str:
+    """The program that is run: the answer up to the end of its code block, then the tests.
+
+    The prompt is left out, since Mixtral repeats it; so are the backslashes that it puts before
+    underscores.
+    """
+    solution = answer.text.partition("```")[0]
+    if language_of(answer) == _PYTHON:
+        solution = solution.lstrip()
+    program = solution.replace("\\_", "_") + answer.sample.reference
+    if language_of(answer) == _PYTHON:
+        program += f"\ncheck({answer.sample.id.partition('_')[2]})"
+    return program
+
+
+def _passes(
+    sandbox: Sandbox, language: _Language, program: bytes, limits: Limits, stop: threading.Event
+) -> bool:
+    files = {language.source: program}
+    if language.compiler:
+        compiled = sandbox.run(
+            _command(sandbox, language.compiler),
+            files,
+            limits=Limits(wall_s=COMPILE_S),
+            keep=(language.made,),
+            stop=stop,
+        )
+        made = compiled.kept.get(language.made)
+        if compiled.exit_code != language.compiles or made is None or not _is_text(compiled):
+            return False
+        files = {language.made: made}
+    outcome = sandbox.run(_command(sandbox, language.run), files, limits=limits, stop=stop)
+    return outcome.exit_code == 0 and _is_text(outcome)
+
+
+def _command(sandbox: Sandbox, words: tuple[str, ...]) -> tuple[str, ...]:
+    return (_find(sandbox, words[0]) or words[0], *words[1:])
+
+
+def _find(sandbox: Sandbox, tool: str) -> str | None:
+    return sandbox.python if tool == _PYTHON else sandbox.tool(tool)
+
+
+def _is_text(outcome: Outcome) -> bool:
+    """Whether both outputs are UTF-8: mxeval decodes them, and where that fails so does the test."""
+    try:
+        for output in (outcome.stdout, outcome.stderr):
+            # A character that a truncated output ends within is no error.
+            codecs.getincrementaldecoder("utf-8")().decode(output, final=not outcome.truncated)
+    except UnicodeDecodeError:
+        return False
+    return True

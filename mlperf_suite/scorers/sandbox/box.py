@@ -1,0 +1,528 @@
+"""The sandbox in which programs of a model are run.
+
+A program in it has no network, no variable and no open file of this process, and sees of the file
+system the system's own folders, read-only, and an empty /tmp of its own of limited size. It is an
+ordinary user without capabilities, the one inhabitant of namespaces of its own, and is refused
+system calls that reach around them (`system_calls.py`). When it ends or passes a limit, every
+process that it started is killed.
+
+Two things make one: bubblewrap where it is installed, and the suite itself through the kernel's
+namespaces (`inside.py`), both without root. `Sandbox.find` starts one and looks from within whether
+it holds. Where none does, nothing is run at all.
+
+What is limited for all processes of a program together: wall time, their number, output, what is
+written to /tmp, and memory, which is looked at 50 times a second and so may be passed for a moment.
+For each process: CPU time, address space, the size of a file, open files. The kernel itself limits
+the memory of several processes only in a control group, which without root is rarely to be had.
+"""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import functools
+import json
+import math
+import os
+import platform
+import selectors
+import shutil
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from mlperf_suite.errors import SuiteError
+from mlperf_suite.scorers.sandbox import inside
+from mlperf_suite.scorers.sandbox.inside import INSIDE_ID, WORK_FOLDER
+from mlperf_suite.scorers.sandbox.system_calls import filter_program, known_machine
+
+MEBIBYTE = 2**20
+GIBIBYTE = 2**30
+
+_SYSTEM_FOLDERS = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32")
+_SYSTEM_SETTINGS = ("alternatives", "ld.so.cache", "ld.so.conf", "ld.so.conf.d", "php", "perl")
+"""What interpreters and the dynamic linker read below /etc; it holds no account and no key."""
+_DEVICE_LINKS = {
+    "/dev/fd": "/proc/self/fd",
+    "/dev/stdin": "/proc/self/fd/0",
+    "/dev/stdout": "/proc/self/fd/1",
+    "/dev/stderr": "/proc/self/fd/2",
+    "/dev/shm": "/tmp",  # noqa: S108: within the sandbox, and counted with it
+}
+_ENVIRONMENT = {
+    "PATH": "/usr/local/bin:/usr/bin:/bin",
+    "HOME": WORK_FOLDER,
+    "LANG": "C.UTF-8",
+    "OMP_NUM_THREADS": "1",
+    "OPENBLAS_NUM_THREADS": "1",
+}
+_GRACE_S = 20.0
+"""Beyond the program's own time, for making the sandbox and clearing it away on a busy machine."""
+_LOOK_S = 0.25
+"""How soon a run that is to stop does."""
+_CHUNK = 65536
+
+
+class SandboxError(SuiteError):
+    """A sandbox that could not be made now, though one could before; the program was not run."""
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What a program may use.
+
+    `wall_s`, `memory_bytes`, `processes`, `disk_bytes` and `files` (what lies in /tmp) are of all
+    its processes together, `output_bytes` of each of its two outputs; the rest of each process.
+    `cpu_s` None stands for the wall time on every core. `address_space_bytes` None sets no limit:
+    Node reserves far more address space than it uses, and does not start within a limit of it.
+    """
+
+    wall_s: float = 20.0
+    cpu_s: int | None = None
+    memory_bytes: int = 4 * GIBIBYTE
+    address_space_bytes: int | None = None
+    processes: int = 64
+    disk_bytes: int = 64 * MEBIBYTE
+    files: int = 4096
+    open_files: int = 256
+    output_bytes: int = MEBIBYTE
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What became of a program.
+
+    Its exit code or the signal that ended it; both None where it passed a limit, was stopped by the
+    one who watched its output, or took its supervisor with it. `stdout` and `stderr` are what it
+    wrote up to Limits.output_bytes each, `truncated` says whether there was more. `kept` are the
+    files asked for, as far as they exist.
+    """
+
+    exit_code: int | None
+    signal: int | None
+    timed_out: bool
+    out_of_memory: bool
+    stdout: bytes
+    stderr: bytes
+    truncated: bool
+    seconds: float
+    kept: Mapping[str, bytes] = field(default_factory=dict, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class NoSandbox:
+    """Why no sandbox can be had on this machine, in a few words."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Sandbox:
+    """Runs programs, each in a sandbox of its own; may be used from several threads.
+
+    `kind` is "bubblewrap" or "namespaces", `bubblewrap` its program.
+    """
+
+    kind: str
+    bubblewrap: str = ""
+
+    @classmethod
+    def find(cls) -> Sandbox | NoSandbox:
+        """A sandbox that was tried and holds, or why there is none. Tried once per process."""
+        return _find()
+
+    @property
+    def python(self) -> str:
+        """The Python interpreter within: this one, without what its virtual environment adds."""
+        return _interpreter()
+
+    def tool(self, name: str) -> str | None:
+        """Where a program of this name is within, if it can be seen from there; else None.
+
+        Looked for in the system's folders alone: what a user installed at home stays out of sight.
+        """
+        found = shutil.which(name, path=_ENVIRONMENT["PATH"])
+        return found if found and _is_below(os.path.realpath(found), _readable()) else None
+
+    def run(
+        self,
+        command: Sequence[str],
+        files: Mapping[str, bytes] | None = None,
+        stdin: bytes = b"",
+        limits: Limits | None = None,
+        *,
+        keep: Iterable[str] = (),
+        readable: Mapping[Path, str] | None = None,
+        environment: Mapping[str, str] | None = None,
+        watch: Callable[[bytes], bool] | None = None,
+        stop: threading.Event | None = None,
+    ) -> Outcome:
+        """Run a command, its first word an absolute path within, in a folder with these files.
+
+        `files` are plain names; each is executable too. `keep` names files of that folder to hand
+        back, `readable` what else the program may read: by path outside, its path within. `watch`
+        gets what arrives on standard output; once it returns False, or `stop` is set, the program is
+        killed.
+
+        Raises SandboxError where the sandbox could not be made.
+        """
+        limits = limits or Limits()
+        order = _order(command, files or {}, stdin, limits, keep, readable or {}, environment or {})
+        return _Run(self._supervisor(order), order, limits, watch, stop).outcome()
+
+    def _supervisor(self, order: Mapping[str, Any]) -> list[str]:
+        """The command that makes the sandbox, but for the number of the status pipe at its end."""
+        script = inside.__file__
+        python = [self.python, "-I", "-S"]
+        if self.kind == "namespaces":
+            return [*python, script, "namespaces"]
+        within = "/inside.py"
+        return [
+            *_bubblewrap_arguments(self.bubblewrap, order, script, within),
+            *(*python, within, "within"),
+        ]
+
+
+class _Run:
+    """One program, from its start until nothing of it is left."""
+
+    def __init__(
+        self,
+        supervisor: list[str],
+        order: Mapping[str, Any],
+        limits: Limits,
+        watch: Callable[[bytes], bool] | None,
+        stop: threading.Event | None,
+    ) -> None:
+        self._limits = limits
+        self._watch = watch
+        self._stop = stop
+        self._unsent = memoryview(json.dumps(order).encode())
+        self._received: dict[str, bytearray] = {
+            name: bytearray() for name in ("status", "stdout", "stderr")
+        }
+        self._truncated = False
+        self._stopped = False
+        status, write_status = os.pipe()
+        try:
+            self._process = subprocess.Popen(
+                [*supervisor, str(write_status)],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                bufsize=0,
+                pass_fds=[write_status],
+                env={},
+                cwd="/",
+                start_new_session=True,
+            )
+        except OSError as error:
+            os.close(status)
+            raise SandboxError(f"no sandbox: {error}") from None
+        finally:
+            os.close(write_status)
+        self._status = open(status, "rb", buffering=0)  # noqa: SIM115, PTH123: closed in outcome
+
+    def outcome(self) -> Outcome:
+        process = self._process
+        assert process.stdin and process.stdout and process.stderr
+        pipes = {"status": self._status, "stdout": process.stdout, "stderr": process.stderr}
+        try:
+            with selectors.DefaultSelector() as selector:
+                for name, pipe in pipes.items():
+                    os.set_blocking(pipe.fileno(), False)
+                    selector.register(pipe, selectors.EVENT_READ, name)
+                os.set_blocking(process.stdin.fileno(), False)
+                selector.register(process.stdin, selectors.EVENT_WRITE, "order")
+                self._exchange(selector)
+        finally:
+            # Killing the one that made the sandbox kills all within; it is then gone already where
+            # everything went well.
+            process.kill()
+            process.wait()
+            for pipe in (*pipes.values(), process.stdin):
+                with contextlib.suppress(OSError):
+                    pipe.close()
+        return self._result()
+
+    def _exchange(self, selector: selectors.BaseSelector) -> None:
+        """Hand the order over and take what comes, until all pipes are closed or time is up."""
+        deadline = time.monotonic() + self._limits.wall_s + _GRACE_S
+        while selector.get_map() and not self._stopped:
+            left = deadline - time.monotonic()
+            if left <= 0 or (self._stop and self._stop.is_set()):
+                self._stopped = True
+                return
+            for key, _ in selector.select(min(left, _LOOK_S)):
+                if key.data == "order":
+                    done = self._send(key.fd)
+                else:
+                    done = self._take(key.fd, key.data)
+                if done:
+                    selector.unregister(key.fileobj)
+                    if key.data == "order":
+                        key.fileobj.close()  # type: ignore[union-attr]
+
+    def _send(self, number: int) -> bool:
+        try:
+            self._unsent = self._unsent[os.write(number, self._unsent[:_CHUNK]) :]
+        except BlockingIOError:
+            return False
+        except BrokenPipeError:
+            return True
+        return not self._unsent
+
+    def _take(self, number: int, name: str) -> bool:
+        try:
+            data = os.read(number, _CHUNK)
+        except BlockingIOError:
+            return False
+        received = self._received[name]
+        if name == "status":
+            received += data
+            return not data
+        if name == "stdout" and data and self._watch and not self._watch(data):
+            self._stopped = True
+        room = self._limits.output_bytes - len(received)
+        received += data[:room]
+        self._truncated |= len(data) > room
+        return not data
+
+    def _result(self) -> Outcome:
+        told: dict[str, Any] = {}
+        for line in bytes(self._received["status"]).splitlines():
+            told.update(json.loads(line))
+        if "error" in told or not (told.get("started") or self._stopped):
+            why = told.get("error") or _last_line(self._received["stderr"]) or "it did not start"
+            raise SandboxError(f"no sandbox: {why}")
+        return Outcome(
+            exit_code=told.get("exit_code"),
+            signal=told.get("signal"),
+            timed_out=told.get("timed_out", False),
+            out_of_memory=told.get("out_of_memory", False),
+            stdout=bytes(self._received["stdout"]),
+            stderr=bytes(self._received["stderr"]),
+            truncated=self._truncated,
+            seconds=told.get("seconds", 0.0),
+            kept={name: base64.b64decode(data) for name, data in told.get("kept", {}).items()},
+        )
+
+
+def _last_line(data: bytes | bytearray) -> str:
+    lines = bytes(data).decode(errors="replace").strip().splitlines()
+    return lines[-1] if lines else ""
+
+
+def _order(
+    command: Sequence[str],
+    files: Mapping[str, bytes],
+    stdin: bytes,
+    limits: Limits,
+    keep: Iterable[str],
+    readable: Mapping[Path, str],
+    environment: Mapping[str, str],
+) -> dict[str, Any]:
+    """What `inside.py` is told."""
+    rlimits = {
+        "CORE": 0,
+        "CPU": limits.cpu_s or math.ceil(limits.wall_s) * (os.cpu_count() or 1),
+        "FSIZE": limits.disk_bytes,
+        "NOFILE": limits.open_files,
+        "NPROC": limits.processes,
+        "MEMLOCK": 0,
+        "MSGQUEUE": 0,
+    }
+    if limits.address_space_bytes is not None:
+        rlimits["AS"] = limits.address_space_bytes
+    folders = {path: path for path in _readable()}
+    folders |= {str(path): target for path, target in readable.items()}
+    return {
+        "command": list(command),
+        "environment": {**_ENVIRONMENT, **environment},
+        "readable": folders,
+        "links": _links(),
+        "device_links": _DEVICE_LINKS,
+        "hidden": _hidden(folders.values()),
+        "put": {name: base64.b64encode(data).decode() for name, data in files.items()},
+        "keep": list(keep),
+        "stdin": base64.b64encode(stdin).decode(),
+        "rlimits": rlimits,
+        "wall_s": limits.wall_s,
+        "memory_bytes": limits.memory_bytes,
+        "disk_bytes": limits.disk_bytes,
+        "files": limits.files,
+        "filter": base64.b64encode(filter_program(platform.machine())).decode(),
+    }
+
+
+@functools.cache
+def _interpreter() -> str:
+    return os.path.realpath(sys.executable)
+
+
+@functools.cache
+def _readable() -> tuple[str, ...]:
+    """The folders and files that every program may read."""
+    system = [path for path in _SYSTEM_FOLDERS if Path(path).is_dir() and not Path(path).is_symlink()]
+    settings = [f"/etc/{name}" for name in _SYSTEM_SETTINGS if Path("/etc", name).exists()]
+    # The interpreter's own folder, which may lie anywhere.
+    prefix = os.path.realpath(sys.base_prefix)
+    own = [] if _is_below(prefix, system) else [prefix]
+    return (*system, *settings, *own)
+
+
+@functools.cache
+def _links() -> dict[str, str]:
+    """System folders that are links, as /bin to usr/bin."""
+    return {path: os.readlink(path) for path in _SYSTEM_FOLDERS if Path(path).is_symlink()}
+
+
+def _hidden(folders: Iterable[str]) -> list[str]:
+    """Folders of the user that lie within a readable one: the home, the project, the current one."""
+    folders = list(folders)
+    prefix = os.path.realpath(sys.base_prefix)
+    own = {os.path.realpath(path) for path in (Path.home(), _PROJECT, Path.cwd())}
+    return sorted(
+        path
+        for path in own
+        if path not in folders and _is_below(path, folders) and not _is_below(prefix, [path])
+    )
+
+
+_PROJECT = Path(__file__).resolve().parents[3]
+
+
+def _is_below(path: str, folders: Iterable[str]) -> bool:
+    return any(path == folder or path.startswith(folder.rstrip("/") + "/") for folder in folders)
+
+
+def _bubblewrap_arguments(
+    program: str, order: Mapping[str, Any], script: str, within: str
+) -> list[str]:
+    """bubblewrap's arguments for the same root folder as `inside.py` makes."""
+    arguments = [program, "--unshare-all", "--unshare-user", "--die-with-parent", "--new-session"]
+    arguments += ["--as-pid-1", "--clearenv", "--cap-drop", "ALL"]
+    arguments += ["--uid", str(INSIDE_ID), "--gid", str(INSIDE_ID)]
+    for path, target in order["readable"].items():
+        arguments += ["--ro-bind", path, target]
+    for path, target in order["links"].items():
+        arguments += ["--symlink", target, path]
+    for path in order["hidden"]:
+        arguments += ["--tmpfs", path, "--remount-ro", path]
+    arguments += ["--proc", "/proc", "--dir", "/dev"]
+    for name in inside.DEVICES:
+        arguments += ["--dev-bind", f"/dev/{name}", f"/dev/{name}"]
+    for path, target in order["device_links"].items():
+        arguments += ["--symlink", target, path]
+    arguments += ["--size", str(order["disk_bytes"]), "--perms", "1777", "--tmpfs", "/tmp"]  # noqa: S108
+    arguments += ["--ro-bind", script, within, "--remount-ro", "/", "--chdir", "/", "--"]
+    return arguments
+
+
+# --- The test of a sandbox ------------------------------------------------------------------------
+
+_LOOK_AROUND = """
+import json, os, socket, sys
+def read(path):
+    try:
+        return open(path).read()
+    except OSError:
+        return None
+def fails(action, *arguments):
+    try:
+        action(*arguments)
+    except OSError:
+        return True
+    return False
+status = dict(line.split(":", 1) for line in read("/proc/self/status").splitlines())
+seen = {
+    "ids": [*os.getresuid(), *os.getresgid()],
+    "capabilities": [status[name].strip() for name in ("CapPrm", "CapEff", "CapAmb", "CapInh")],
+    "privileges": [status["NoNewPrivs"].strip(), status["Seccomp"].strip()],
+    "devices": [line.split(":")[0].strip() for line in read("/proc/net/dev").splitlines()[2:]],
+    "variables": sorted(set(os.environ) - {"LC_CTYPE"}),
+    "processes": sorted(int(name) for name in os.listdir("/proc") if name.isdigit()),
+    "descriptors": [number for number in range(3, 64) if not fails(os.fstat, number)],
+    "supervisor": [read("/proc/1/environ"), read("/proc/1/maps")],
+    "visible": [path for path in json.loads(sys.argv[1]) if os.path.exists(path)],
+    "written": [path for path in json.loads(sys.argv[2]) if not fails(open, path + "/x", "w")],
+    "socket": fails(socket.socket, socket.AF_INET),
+}
+children = []
+try:
+    while len(children) < 64:
+        child = os.fork()
+        if not child:
+            os.read(0, 1)
+            import time
+            time.sleep(60)
+        children.append(child)
+except OSError:
+    pass
+seen["children"] = len(children)
+print(json.dumps(seen))
+"""
+_TRIED_PROCESSES = 12
+
+
+@functools.cache
+def _find() -> Sandbox | NoSandbox:
+    if sys.platform != "linux" or not known_machine(platform.machine()):
+        return NoSandbox(f"none is known for {sys.platform} on {platform.machine()}")
+    reasons = []
+    for sandbox in _candidates():
+        why = fault(sandbox)
+        if not why:
+            return sandbox
+        reasons.append(f"{sandbox.kind}: {why}")
+    return NoSandbox("; ".join(reasons))
+
+
+def _candidates() -> list[Sandbox]:
+    own = Sandbox("namespaces")
+    bubblewrap = shutil.which("bwrap")
+    # Started by root, bubblewrap leaves the program root's own id, to which the kernel applies no
+    # limit of processes.
+    if bubblewrap is None or os.geteuid() == 0:
+        return [own]
+    return [Sandbox("bubblewrap", bubblewrap), own]
+
+
+def fault(sandbox: Sandbox) -> str:
+    """Start a sandbox, look around from within, and say what does not hold; empty if all does."""
+    hidden = [str(Path.home() / ".ssh"), str(_PROJECT / "pyproject.toml"), "/etc/shadow", "/sys"]
+    outside = ["/", "/usr", "/etc", "/dev", "/proc", "/bin"]
+    limits = Limits(wall_s=15, processes=_TRIED_PROCESSES, disk_bytes=MEBIBYTE)
+    command = [sandbox.python, "-I", "-S", "-c", _LOOK_AROUND, json.dumps(hidden)]
+    try:
+        outcome = sandbox.run([*command, json.dumps(outside)], limits=limits)
+        seen = json.loads(outcome.stdout)
+    except SandboxError as error:
+        return str(error).removeprefix("no sandbox: ")
+    except ValueError:
+        return _last_line(outcome.stderr) or "its test did not end"
+    expected = {
+        "ids": [INSIDE_ID] * 6,
+        "capabilities": ["0" * 16] * 4,
+        "privileges": ["1", "2"],
+        "devices": [["lo"], []],
+        "variables": sorted(_ENVIRONMENT),
+        "processes": [1, 2],
+        "descriptors": [],
+        "supervisor": [None, None],
+        "visible": [],
+        "written": [],
+        "socket": True,
+    }
+    for name, value in expected.items():
+        if seen[name] != value and not (name == "devices" and seen[name] in value):
+            return f"it does not isolate ({name})"
+    # The program itself and its supervisor count too.
+    if not 1 <= seen["children"] <= _TRIED_PROCESSES:
+        return "the number of processes cannot be limited (needs Linux 5.14 or newer)"
+    return ""

@@ -1,0 +1,391 @@
+"""Makes a sandbox around itself, runs one program in it and watches over it.
+
+`box.py` starts this file as a program of its own: `python -I -S inside.py MODE FD`. It reads one JSON
+object, the order, from standard input and writes JSON lines to the file descriptor FD: first
+{"started": true}, then what became of the program, or {"error": ...} where there is no sandbox.
+Standard output and standard error are the sandboxed program's.
+
+MODE is `namespaces`, which makes the namespaces and the root folder itself, or `within`, where
+bubblewrap has made them. In both this process is the first one of a new PID namespace in the end:
+when it ends, by itself or by SIGKILL, the kernel kills every process that the program left.
+
+The supervisor has the program's own user id, which is all that an ordinary user can have. It is out
+of reach nevertheless: it is not dumpable, so its memory and its files cannot be opened through
+/proc, ptrace is refused by the filter, and the first process of a PID namespace gets no signal from
+within it that it did not ask for.
+"""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import ctypes
+import json
+import os
+import resource
+import select
+import signal
+import stat
+import struct
+import sys
+import time
+from typing import Any, NoReturn
+
+INSIDE_ID = 1000
+"""The program's user and group within the sandbox: no root, not even there."""
+UNPRIVILEGED_ID = 65534
+"""Whom root's sandboxes belong to outside ("nobody"): to root no limit of processes would apply."""
+WORK_FOLDER = "/tmp/work"  # noqa: S108: the sandbox's own /tmp, new and its alone
+TICK_S = 0.02
+"""How often the program's memory is looked at."""
+
+_NEW_NAMESPACES = 0x00020000 | 0x02000000 | 0x04000000 | 0x08000000 | 0x20000000 | 0x40000000
+_NEW_USER = 0x10000000
+_NO_SETUID, _NO_DEVICES, _NO_EXECUTION = 2, 4, 8
+_BIND, _RECURSIVE, _PRIVATE, _DETACH = 4096, 16384, 1 << 18, 2
+_ATTRIBUTE_READ_ONLY, _ATTRIBUTE_NO_SETUID, _ATTRIBUTE_NO_DEVICES = 1, 2, 4
+_AT_RECURSIVE, _AT_EMPTY = 0x8000, 0x1000
+_MOUNT_SETATTR = 442  # the same on every architecture
+_PIVOT_ROOT = {"x86_64": 155, "aarch64": 41}
+_SET_PARENT_DEATH_SIGNAL, _SET_DUMPABLE, _SET_SECCOMP, _SET_NO_NEW_PRIVILEGES = 1, 4, 22, 38
+_DROP_FROM_BOUNDING_SET = 24
+_CAPABILITY_VERSION = 0x20080522
+DEVICES = ("null", "zero", "full", "random", "urandom")
+
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+def _checked(result: int, what: str) -> None:
+    if result != 0:
+        number = ctypes.get_errno()
+        raise OSError(number, f"{what}: {os.strerror(number)}")
+
+
+def _control(option: int, value: int) -> None:
+    arguments = (ctypes.c_ulong(number) for number in (value, 0, 0, 0))
+    _checked(_libc.prctl(option, *arguments), f"prctl {option}")
+
+
+def _mount(source: str, target: str, kind: str | None, flags: int, data: str | None = None) -> None:
+    _checked(
+        _libc.mount(
+            source.encode(),
+            target.encode(),
+            kind.encode() if kind else None,
+            ctypes.c_ulong(flags),
+            data.encode() if data else None,
+        ),
+        f"mounting {target}",
+    )
+
+
+def _restrict_mount(target: str, attributes: int, flags: int = 0) -> None:
+    """Set attributes of a mount, with _AT_RECURSIVE also of those below it."""
+    wanted = struct.pack("<QQQQ", attributes, 0, 0, 0)
+    _checked(
+        _libc.syscall(_MOUNT_SETATTR, -100, target.encode(), flags, wanted, len(wanted)),
+        f"restricting {target}",
+    )
+
+
+# --- The namespaces and the root folder -----------------------------------------------------------
+
+
+def _enter_namespaces() -> bool:
+    """Into new ones of every kind; whether the user namespace has root besides the program's user.
+
+    A helper outside writes the map of users, since within nobody may map another's id.
+    """
+    root = os.geteuid() == 0
+    if root:
+        os.setgroups([])
+    pairs = {"uid": os.geteuid(), "gid": os.getegid()}
+    entered, enter = os.pipe()
+    mapped, helper = os.getpid(), os.fork()
+    if helper == 0:
+        try:
+            os.close(enter)
+            if os.read(entered, 1):
+                _write(f"/proc/{mapped}/setgroups", "deny")
+                for kind, own in pairs.items():
+                    lines = f"0 0 1\n{INSIDE_ID} {UNPRIVILEGED_ID} 1" if root else ""
+                    _write(f"/proc/{mapped}/{kind}_map", lines or f"{INSIDE_ID} {own} 1")
+                os._exit(0)
+        finally:
+            os._exit(1)
+    _checked(_libc.unshare(_NEW_NAMESPACES | _NEW_USER), "making namespaces")
+    os.write(enter, b"x")
+    os.close(entered)
+    os.close(enter)
+    if os.waitpid(helper, 0)[1]:
+        raise OSError("mapping users: not permitted")
+    return root
+
+
+def _write(path: str, text: str) -> None:
+    with open(path, "w", encoding="ascii") as file:  # noqa: PTH123: pathlib takes 10 ms to import
+        file.write(text)
+
+
+def _make_root(order: dict[str, Any]) -> None:
+    """A root folder that holds the readable folders, a few devices, /proc and an empty /tmp."""
+    _mount("none", "/", None, _RECURSIVE | _PRIVATE)
+    sources = {path: os.open(path, os.O_PATH) for path in order["readable"]}
+    devices = {name: os.open(f"/dev/{name}", os.O_PATH) for name in DEVICES}
+    # What lies below /tmp is out of sight from here on, except by what was opened above.
+    root = "/tmp"  # noqa: S108
+    _mount("tmpfs", root, "tmpfs", _NO_SETUID | _NO_DEVICES, "size=1m,nr_inodes=4096,mode=755")
+    for path, opened in sources.items():
+        _bind(opened, root + order["readable"][path])
+        _restrict_mount(
+            root + order["readable"][path],
+            _ATTRIBUTE_READ_ONLY | _ATTRIBUTE_NO_SETUID | _ATTRIBUTE_NO_DEVICES,
+            _AT_RECURSIVE,
+        )
+    for path, target in order["links"].items():
+        os.symlink(target, root + path)
+    for path in order["hidden"]:
+        _mount("tmpfs", root + path, "tmpfs", _NO_SETUID | _NO_DEVICES, "size=4k,mode=755")
+        _restrict_mount(root + path, _ATTRIBUTE_READ_ONLY)
+    os.makedirs(f"{root}/dev")
+    for name, opened in devices.items():
+        _bind(opened, f"{root}/dev/{name}")
+        _restrict_mount(f"{root}/dev/{name}", _ATTRIBUTE_READ_ONLY | _ATTRIBUTE_NO_SETUID)
+    for path, target in order["device_links"].items():
+        os.symlink(target, root + path)
+    for number in (*sources.values(), *devices.values()):
+        os.close(number)
+    os.makedirs(f"{root}/tmp")
+    _mount(
+        "tmpfs",
+        f"{root}/tmp",
+        "tmpfs",
+        _NO_SETUID | _NO_DEVICES,
+        f"size={order['disk_bytes']},nr_inodes={order['files']},mode=1777",
+    )
+    os.makedirs(f"{root}/proc")
+    _mount("proc", f"{root}/proc", "proc", _NO_SETUID | _NO_DEVICES | _NO_EXECUTION)
+    _write(f"{root}/proc/sys/user/max_user_namespaces", "0")
+    _restrict_mount(f"{root}/proc", _ATTRIBUTE_READ_ONLY)
+    _restrict_mount(root, _ATTRIBUTE_READ_ONLY)
+    os.chdir(root)
+    _checked(_libc.syscall(_PIVOT_ROOT[os.uname().machine], b".", b"."), "changing the root")
+    _checked(_libc.umount2(b".", _DETACH), "leaving the old root")
+    os.chdir("/")
+
+
+def _bind(opened: int, target: str) -> None:
+    """Mount an opened file or folder, with all that is mounted below it."""
+    if stat.S_ISDIR(os.fstat(opened).st_mode):
+        os.makedirs(target, exist_ok=True)
+    else:
+        os.makedirs(target.rpartition("/")[0], exist_ok=True)
+        os.close(os.open(target, os.O_CREAT | os.O_WRONLY, 0o644))
+    _mount(f"/proc/self/fd/{opened}", target, None, _BIND | _RECURSIVE)
+
+
+def _drop_privileges(root: bool) -> None:
+    for capability in range(64):
+        with contextlib.suppress(OSError):  # the kernel knows fewer
+            _control(_DROP_FROM_BOUNDING_SET, capability)
+    if root:
+        os.setresgid(INSIDE_ID, INSIDE_ID, INSIDE_ID)
+        os.setresuid(INSIDE_ID, INSIDE_ID, INSIDE_ID)
+    header = struct.pack("<Ii", _CAPABILITY_VERSION, 0)
+    _checked(_libc.capset(header, bytes(24)), "dropping capabilities")
+
+
+# --- The program ----------------------------------------------------------------------------------
+
+
+def _execute(order: dict[str, Any], stdin: int) -> NoReturn:
+    """Become the program, in the child that was forked for it."""
+    try:
+        os.setsid()
+        os.dup2(stdin, 0)
+        for name, limit in order["rlimits"].items():
+            kind = getattr(resource, f"RLIMIT_{name}")
+            hard = resource.getrlimit(kind)[1]
+            highest = limit if hard == resource.RLIM_INFINITY else min(limit, hard)
+            resource.setrlimit(kind, (highest, highest))
+        for number in (signal.SIGPIPE, signal.SIGXFSZ, signal.SIGINT):
+            signal.signal(number, signal.SIG_DFL)
+        signal.pthread_sigmask(signal.SIG_SETMASK, ())
+        os.umask(0o022)
+        os.closerange(3, 1 << 20)
+        code = base64.b64decode(order["filter"])
+        held = ctypes.create_string_buffer(code, len(code))
+        _install_filter(held, len(code))
+        os.execve(order["command"][0], order["command"], order["environment"])
+    except BaseException as error:
+        os.write(2, f"{order['command'][0]}: {error}\n".encode(errors="replace"))
+    finally:
+        os._exit(127)
+
+
+def _install_filter(code: ctypes.Array[ctypes.c_char], length: int) -> None:
+    program = struct.pack("<HxxxxxxQ", length // 8, ctypes.addressof(code))
+    _checked(_libc.prctl(_SET_SECCOMP, 2, program, 0, 0), "installing the filter")
+
+
+def _used_bytes() -> int:
+    """Memory of every process in here but this one, and what lies in /tmp: each upper estimate."""
+    page = os.sysconf("SC_PAGE_SIZE")
+    disk = os.statvfs("/tmp")  # noqa: S108
+    total = (disk.f_blocks - disk.f_bfree) * disk.f_frsize
+    for name in os.listdir("/proc"):
+        if name.isdigit() and name != "1":
+            with contextlib.suppress(OSError, ValueError, IndexError):
+                total += int(_read(f"/proc/{name}/statm").split()[1]) * page
+    return total
+
+
+def _used_bytes_exactly() -> int:
+    """The same with what processes share counted once."""
+    disk = os.statvfs("/tmp")  # noqa: S108
+    total = (disk.f_blocks - disk.f_bfree) * disk.f_frsize
+    page = os.sysconf("SC_PAGE_SIZE")
+    for name in os.listdir("/proc"):
+        if name.isdigit() and name != "1":
+            try:
+                total += int(_read(f"/proc/{name}/smaps_rollup").partition("Pss:")[2].split()[0]) << 10
+            except (OSError, ValueError, IndexError):
+                # It ended meanwhile, or made itself unreadable: then all that it has counts.
+                with contextlib.suppress(OSError, ValueError, IndexError):
+                    total += int(_read(f"/proc/{name}/statm").split()[1]) * page
+    return total
+
+
+def _read(path: str) -> str:
+    with open(path, encoding="ascii", errors="replace") as file:  # noqa: PTH123
+        return file.read()
+
+
+def _kill_all() -> None:
+    """Every other process in the PID namespace, and wait until they are gone."""
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(-1, signal.SIGKILL)
+    with contextlib.suppress(ChildProcessError):
+        while True:
+            os.waitpid(-1, 0)
+
+
+def _supervise(order: dict[str, Any], status: int) -> dict[str, Any]:
+    """Run the program, end it where it passes a limit, and say what became of it."""
+    os.makedirs(WORK_FOLDER, mode=0o755, exist_ok=True)
+    os.chdir(WORK_FOLDER)
+    for name, content in order["put"].items():
+        with open(os.open(name, os.O_CREAT | os.O_WRONLY, 0o755), "wb") as file:
+            file.write(base64.b64decode(content))
+    stdin = os.open("/tmp/stdin", os.O_CREAT | os.O_RDWR, 0o600)  # noqa: S108
+    os.unlink("/tmp/stdin")  # noqa: S108
+    _write_all(stdin, base64.b64decode(order["stdin"]))
+    os.lseek(stdin, 0, os.SEEK_SET)
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGCHLD})
+    lost = select.poll()
+    lost.register(status, 0)
+    os.write(status, b'{"started": true}\n')
+    begin = time.monotonic()
+    program = os.fork()
+    if program == 0:
+        _execute(order, stdin)
+    for number in (0, 1, 2, stdin):
+        os.close(number)
+    outcome: dict[str, Any] = {"timed_out": False, "out_of_memory": False}
+    ended = None
+    while ended is None:
+        signal.sigtimedwait({signal.SIGCHLD}, TICK_S)
+        ended = _reaped(program)
+        if ended is not None:
+            break
+        if lost.poll(0):
+            os._exit(1)  # whoever asked is gone, and the program goes with this process
+        outcome["timed_out"] = time.monotonic() - begin > order["wall_s"]
+        too_much = _used_bytes() > order["memory_bytes"]
+        outcome["out_of_memory"] = too_much and _used_bytes_exactly() > order["memory_bytes"]
+        if outcome["timed_out"] or outcome["out_of_memory"]:
+            break
+    outcome["seconds"] = time.monotonic() - begin
+    _kill_all()
+    if ended is not None:
+        outcome["signal"] = os.WTERMSIG(ended) if os.WIFSIGNALED(ended) else None
+        outcome["exit_code"] = os.WEXITSTATUS(ended) if os.WIFEXITED(ended) else None
+    outcome["kept"] = {name: data for name in order["keep"] if (data := _kept(name, order))}
+    return outcome
+
+
+def _write_all(number: int, data: bytes) -> None:
+    view = memoryview(data)
+    while view:
+        view = view[os.write(number, view) :]
+
+
+def _reaped(program: int) -> int | None:
+    """Reap whatever has ended; the program's wait status once it has."""
+    status = None
+    with contextlib.suppress(ChildProcessError):
+        while True:
+            pid, one = os.waitpid(-1, os.WNOHANG)
+            if pid == 0:
+                break
+            if pid == program:
+                status = one
+    return status
+
+
+def _kept(name: str, order: dict[str, Any]) -> str | None:
+    """A regular file of the working folder in base64; the program may have put anything there."""
+    try:
+        opened = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+    except OSError:
+        return None
+    try:
+        facts = os.fstat(opened)
+        if not stat.S_ISREG(facts.st_mode) or facts.st_size > order["disk_bytes"]:
+            return None
+        with open(opened, "rb", closefd=False) as file:
+            return base64.b64encode(file.read()).decode()
+    finally:
+        os.close(opened)
+
+
+def _run_first_process(order: dict[str, Any], status: int, root: bool | None) -> None:
+    """What the first process of the PID namespace does; `root` is None where bubblewrap made it."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    if root is not None:
+        _control(_SET_PARENT_DEATH_SIGNAL, signal.SIGKILL)
+        _make_root(order)
+        _drop_privileges(root)
+        # Both were reset by the change of the user.
+        _control(_SET_PARENT_DEATH_SIGNAL, signal.SIGKILL)
+    _control(_SET_DUMPABLE, 0)
+    _control(_SET_NO_NEW_PRIVILEGES, 1)
+    outcome = _supervise(order, status)
+    _write_all(status, json.dumps(outcome).encode() + b"\n")
+
+
+def main() -> None:
+    mode, status = sys.argv[1], int(sys.argv[2])
+    try:
+        order = json.load(sys.stdin.buffer)
+        if mode == "within":
+            _run_first_process(order, status, None)
+            return
+        _control(_SET_PARENT_DEATH_SIGNAL, signal.SIGKILL)
+        with contextlib.suppress(OSError):
+            # The kernel, short of memory, ends a sandbox before anything else.
+            _write("/proc/self/oom_score_adj", "1000")
+        root = _enter_namespaces()
+        first = os.fork()
+        if first == 0:
+            _run_first_process(order, status, root)
+            os._exit(0)
+        os.waitpid(first, 0)
+    except BaseException as error:
+        with contextlib.suppress(OSError):
+            _write_all(status, json.dumps({"error": f"{error}"}).encode() + b"\n")
+        os._exit(1)
+
+
+if __name__ == "__main__":
+    main()
