@@ -18,7 +18,7 @@ class Answer:
     """A model's answer: its tokens as LoadGen logged them, their text without special tokens."""
 
     sample: Sample
-    token_ids: tuple[int, ...]
+    token_ids: Sequence[int]
     text: str
 
 

@@ -56,6 +56,7 @@ from mlperf_suite.session.warm_up import (
 from mlperf_suite.session.watcher import Watcher
 
 INTERRUPTED = "interrupted"
+_DECODED_AT_ONCE = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -389,9 +390,7 @@ class Executor:
         if not indices:
             return None
         tokens = [logged[index].token_ids for index in indices]
-        texts = self._inputs.tokenizer.batch_decode(
-            [list(ids) for ids in tokens], skip_special_tokens=True
-        )
+        texts = decoded(self._inputs.tokenizer, tokens)
         write_samples(logs.folder, indices, texts, items)
         answers = [
             Answer(items[index], ids, text)
@@ -418,6 +417,16 @@ class Made:
     do: Callable[[], None]
     keep: Callable[[str | None], None]
     folder: Path
+
+
+def decoded(tokenizer: Any, answers: Sequence[Sequence[int]]) -> list[str]:
+    """The text of each answer without special tokens, `answers` their token ids."""
+    texts: list[str] = []
+    for begin in range(0, len(answers), _DECODED_AT_ONCE):
+        # The tokenizer takes lists alone, whose numbers are ten times as large as the answers'.
+        some = [list(ids) for ids in answers[begin : begin + _DECODED_AT_ONCE]]
+        texts += tokenizer.batch_decode(some, skip_special_tokens=True)
+    return texts
 
 
 def remote_run(engine: Engine) -> RemoteRun | None:
