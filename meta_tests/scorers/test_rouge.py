@@ -21,7 +21,14 @@ from mlperf_suite.assets import PROJECT_ROOT, nltk_data_dir
 from mlperf_suite.datasets.news import load_news
 from mlperf_suite.datasets.samples import Sample
 from mlperf_suite.scorers.protocol import Answer
-from mlperf_suite.scorers.rouge import ROUGE_NAMES, RougeScorer, score_rouge
+from mlperf_suite.scorers.rouge import (
+    ROUGE_NAMES,
+    PairScore,
+    RougeScorer,
+    rouge_l,
+    score_pairs,
+    score_rouge,
+)
 
 REAL_NEWS = PROJECT_ROOT.parent / "shared" / "data" / "cnn_dailymail_50.jsonl"
 WORDS = ["boat", "boats", "harbour", "sank", "sinking", "Friday", "Dr.", "the", "$3.5m", "said."]
@@ -41,6 +48,18 @@ def official(predictions: Sequence[str], references: Sequence[str]) -> dict[str,
             scores[name].append(score.fmeasure)
     means = {name: round(float(np.mean(values) * 100), 4) for name, values in scores.items()}
     return {**means, "gen_len": sum(len(pred) for pred in preds), "gen_num": len(preds)}
+
+
+def official_pairs(pairs: Sequence[tuple[str, str]]) -> list[PairScore]:
+    """Each pair's F-measures and characters, as rouge-score gives them, unrounded."""
+    scorer = rouge_scorer.RougeScorer(list(ROUGE_NAMES), use_stemmer=True)
+    rows = []
+    for pair in pairs:
+        prediction, target = ("\n".join(nltk.sent_tokenize(text.strip())) for text in pair)
+        scores = scorer.score(target, prediction)
+        measures = tuple(float(scores[name].fmeasure) for name in ROUGE_NAMES)
+        rows.append(PairScore(measures, len(prediction)))
+    return rows
 
 
 def leads(source: str, characters: int) -> tuple[list[str], list[str]]:
@@ -127,6 +146,91 @@ def test_any_pairs_score_as_the_official_way_and_in_any_order(
     assert scores == official([p for p, _ in pairs], [r for _, r in pairs])
     # The last digit may turn with the order in which floats are added.
     assert scores == pytest.approx(again, abs=1.01e-4)
+
+
+# Few words, so that they repeat and many longest common subsequences are equally long.
+_REPEATING = st.lists(
+    st.lists(st.sampled_from(["on", "of", "Boats", "boat", "sink"]), min_size=1, max_size=9).map(
+        lambda words: " ".join(words).capitalize() + "."
+    ),
+    max_size=6,
+).map(" ".join)
+_ANY = st.text(max_size=60) | st.text(
+    "aAbB.?!\"' \n\t\u2028\u0130\u03a3\u017f\u212a-0", max_size=60
+)
+
+
+@settings(max_examples=300)
+@given(pair=st.tuples(_REPEATING, _REPEATING))
+def test_of_equally_long_subsequences_the_same_is_taken(pair: tuple[str, str]) -> None:
+    assert score_pairs([pair]) == official_pairs([pair])
+
+
+@settings(max_examples=200)
+@given(pair=st.tuples(_ANY, _ANY))
+def test_any_characters_score_as_the_official_way(pair: tuple[str, str]) -> None:
+    assert score_pairs([pair]) == official_pairs([pair])
+
+
+_LINE = " ".join(random.Random(7).choices([*WORDS, "1,000", "U.S.", "Café", "of", "a"], k=700))
+
+
+@pytest.mark.parametrize(
+    "pair",
+    [
+        ("", ""),
+        (" \n ", "One boat."),
+        ("... !? --", "?!"),
+        ("... !? --", "One boat."),
+        (_LINE, _LINE[500:3000]),
+        (_LINE.replace(" boats", ". Boats"), _LINE[::-1]),
+        ("boat " * 900, "boat " * 20 + "sank. " * 3),
+        (
+            "Ships of Łódź. «Ça va?» Σίσυφος. ΟΔΟΣ. 船が沈んだ。",
+            "İstanbul. Ça va? 船が沈んだ。 \u212aelvin.",
+        ),
+        ("a" * 5000 + "ing. " + "y" * 300, "a" * 5000 + "ed. " + "y" * 300),
+    ],
+    ids=range(9),
+)
+def test_odd_texts_score_as_the_official_way(pair: tuple[str, str]) -> None:
+    there_and_back = [pair, pair[::-1]]
+    assert score_pairs(there_and_back) == official_pairs(there_and_back)
+
+
+def test_pairs_of_real_texts_score_as_the_official_way_to_the_last_bit() -> None:
+    sources = ["embedded", *([str(REAL_NEWS)] if REAL_NEWS.exists() else [])]
+    pairs = []
+    for source in sources:
+        texts, references = leads(source, 900)
+        others = random.Random(3).sample(references, len(references))
+        pairs += list(zip(texts, references, strict=True))[:25]
+        pairs += list(zip(texts, others, strict=True))[:15]
+        pairs += list(itertools.pairwise(texts))[:5]
+    assert score_pairs(pairs) == official_pairs(pairs)
+
+
+@settings(max_examples=40)
+@given(
+    pair=st.tuples(_REPEATING | _ANY, _REPEATING | _ANY),
+    names=st.lists(st.sampled_from(ROUGE_NAMES), min_size=1, max_size=4, unique=True),
+)
+def test_chosen_measures_are_those_of_all_in_the_order_asked_for(
+    pair: tuple[str, str], names: list[str]
+) -> None:
+    (every,) = score_pairs([pair])
+    (chosen,) = score_pairs([pair], names)
+    assert chosen.measures == tuple(every.measures[ROUGE_NAMES.index(name)] for name in names)
+    assert chosen.characters == every.characters
+    scores = score_rouge([pair[0]], [pair[1]], names=names)
+    assert list(scores.per_answer) == names
+    assert [s.name for s in scores.scores] == [*names, "gen_len", "gen_num"]
+    assert rouge_l(*pair) == every.measures[ROUGE_NAMES.index("rougeL")]
+
+
+def test_a_measure_of_no_such_name_is_refused() -> None:
+    with pytest.raises(ValueError, match="rouge3: allowed are rouge1, rouge2, rougeL, rougeLsum"):
+        score_rouge(["a"], ["b"], names=["rougeL", "rouge3"])
 
 
 @pytest.mark.parametrize(

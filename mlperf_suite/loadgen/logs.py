@@ -6,11 +6,13 @@ key that is absent is None.
 
 from __future__ import annotations
 
+import contextlib
 import json
-from collections.abc import Mapping
+from array import array
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, overload
 
 DETAIL, SUMMARY, ACCURACY = (
     "mlperf_log_detail.txt",
@@ -19,6 +21,7 @@ DETAIL, SUMMARY, ACCURACY = (
 )
 _PREFIX = ":::MLLOG "
 _LARGEST = 2**64
+_JSON_SPACE = " \t\r\n"
 _SAID_ONCE = ("requested_", "effective_", "qsl_reported_", "result_", "early_stopping_", "num_")
 """LoadGen writes a key that begins like this once in a run."""
 
@@ -86,6 +89,44 @@ def parse_detail(text: str) -> DetailLog:
     return DetailLog(values, tuple(errors), tuple(warnings), tuple(damage))
 
 
+class TokenIds(Sequence[int]):
+    """Token ids of four bytes each, equal to any tuple or list of the same.
+
+    A tuple takes up to 40 bytes for each, which for a run's long answers is gigabytes.
+    `little_endian`: int32, a multiple of four bytes. Raises ValueError for another length.
+    """
+
+    __slots__ = ("_ids",)
+
+    def __init__(self, little_endian: bytes) -> None:
+        # As in the logs' own maker, the machine's byte order is taken to be the log's.
+        self._ids = array("i", little_endian)
+
+    def __len__(self) -> int:
+        return len(self._ids)
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(self._ids)
+
+    @overload
+    def __getitem__(self, place: int) -> int: ...
+    @overload
+    def __getitem__(self, place: slice) -> tuple[int, ...]: ...
+    def __getitem__(self, place: int | slice) -> int | tuple[int, ...]:
+        return tuple(self._ids[place]) if isinstance(place, slice) else self._ids[place]
+
+    def __eq__(self, other: object) -> bool:
+        if isinstance(other, TokenIds):
+            return self._ids == other._ids
+        return isinstance(other, tuple | list) and tuple(self._ids) == tuple(other)
+
+    def __hash__(self) -> int:
+        return hash(tuple(self._ids))
+
+    def __repr__(self) -> str:
+        return f"TokenIds{tuple(self._ids)}"
+
+
 @dataclass(frozen=True, slots=True)
 class LoggedSample:
     """One entry of mlperf_log_accuracy.json: the sample's index and its int32 output tokens.
@@ -94,7 +135,7 @@ class LoggedSample:
     """
 
     index: int
-    token_ids: tuple[int, ...]
+    token_ids: Sequence[int]
     first_token_ids: tuple[int, ...] | None = None
     token_count: int | None = None
 
@@ -121,26 +162,67 @@ def _whole(value: object) -> int:
     return value
 
 
-def _tokens(value: object) -> tuple[int, ...]:
+def _tokens(value: object) -> TokenIds:
     """Token ids from LoadGen's hex dump of little-endian int32. Raises ValueError."""
     if not isinstance(value, str):
         raise ValueError("no hex string")
     raw = bytes.fromhex(value)
     if len(raw) % 4:
         raise ValueError("not a whole number of int32")
-    return tuple(memoryview(raw).cast("i"))
+    return TokenIds(raw)
 
 
 def parse_accuracy(text: str) -> AccuracyLog:
     """Parse the text of an accuracy log."""
-    samples: list[LoggedSample] = []
-    damage: list[str] = []
     try:
         entries = json.loads(text)
     except (ValueError, RecursionError) as error:
         return AccuracyLog((), (f"not JSON: {str(error)[:100]}",))
     if not isinstance(entries, list):
         return AccuracyLog((), ("not a list",))
+    return _logged(entries)
+
+
+def _read_accuracy(path: Path) -> AccuracyLog:
+    """Read an accuracy log, entry by entry where each has a line, as LoadGen writes them: a log of
+    long answers takes hundreds of megabytes. Raises OSError."""
+    with path.open("rb") as file:
+        with contextlib.suppress(ValueError, RecursionError):
+            return _logged(_by_line(line.decode("utf-8", errors="replace") for line in file))
+        # Written otherwise or damaged; what is wrong with it shows as a whole.
+        file.seek(0)
+        return parse_accuracy(file.read().decode("utf-8", errors="replace"))
+
+
+def _by_line(lines: Iterable[str]) -> Iterator[object]:
+    """The entries of a JSON list that opens, has each entry and closes on a line of its own.
+
+    Raises ValueError or RecursionError for any other text.
+    """
+    begun = closed = False
+    after = "["
+    for line in lines:
+        text = line.strip(_JSON_SPACE)
+        if not text:
+            continue
+        if closed or (not begun and text != "["):
+            raise ValueError("more than a list, a line for each entry")
+        if not begun:
+            begun = True
+        elif text == "]" and after != ",":
+            closed = True
+        elif after:
+            after = "," if text.endswith(",") else ""
+            yield json.loads(text.removesuffix(","))
+        else:
+            raise ValueError("no comma between entries")
+    if not closed:
+        raise ValueError("does not end")
+
+
+def _logged(entries: Iterable[Any]) -> AccuracyLog:
+    samples: list[LoggedSample] = []
+    damage: list[str] = []
     for number, entry in enumerate(entries, 1):
         try:
             count = entry.get("token_count")
@@ -148,7 +230,7 @@ def parse_accuracy(text: str) -> AccuracyLog:
                 LoggedSample(
                     _whole(entry["qsl_idx"]),
                     _tokens(entry["data"]),
-                    _tokens(entry["token_data"]) if "token_data" in entry else None,
+                    tuple(_tokens(entry["token_data"])) if "token_data" in entry else None,
                     None if count is None else _whole(count),
                 )
             )
@@ -174,30 +256,28 @@ class RunLogs:
 
 def read_logs(folder: Path) -> RunLogs:
     """Read the logs in a folder; never raises for their content or absence."""
-    texts: dict[str, str | None] = {}
+    texts: dict[str, str] = {}
     files: dict[str, Path] = {}
     sizes: dict[str, int] = {}
     problems: dict[str, str] = {}
+    accuracy = AccuracyLog(())
     for name in (DETAIL, SUMMARY, ACCURACY):
         path = folder / name
         try:
-            content = path.read_bytes()
+            if name == ACCURACY:
+                accuracy = _read_accuracy(path)
+            else:
+                texts[name] = path.read_bytes().decode("utf-8", errors="replace")
+            files[name], sizes[name] = path, path.stat().st_size
         except OSError as error:
-            texts[name] = None
             problems[name] = f"{name} cannot be read: {error.strerror}"
-            continue
-        texts[name] = content.decode("utf-8", errors="replace")
-        files[name], sizes[name] = path, len(content)
-    detail_text, accuracy_text = texts[DETAIL], texts[ACCURACY]
     return RunLogs(
         folder,
         DetailLog({}, damage=(problems[DETAIL],))
-        if detail_text is None
-        else parse_detail(detail_text),
-        texts[SUMMARY] or "",
-        AccuracyLog((), (problems[ACCURACY],))
-        if accuracy_text is None
-        else parse_accuracy(accuracy_text),
+        if DETAIL in problems
+        else parse_detail(texts[DETAIL]),
+        texts.get(SUMMARY, ""),
+        AccuracyLog((), (problems[ACCURACY],)) if ACCURACY in problems else accuracy,
         files,
         sizes,
     )

@@ -24,6 +24,7 @@ from mlperf_suite.results.run_folder import (
     read_object,
     read_summary,
     write_json,
+    write_json_list,
 )
 from mlperf_suite.results.schema import Config, Summary
 
@@ -38,9 +39,10 @@ def write_samples(
 
     `samples`: by their index in the QSL. `indices`: of the answers, in the data's order.
     """
-    pairs = zip(indices, answers, strict=True)
-    kept = [{"index": index, "answer": answer} for index, answer in pairs]
-    write_json(folder / ANSWERS_JSON, {"answers": kept})
+    kept = (
+        {"index": index, "answer": answer} for index, answer in zip(indices, answers, strict=True)
+    )
+    write_json_list(folder / ANSWERS_JSON, "answers", kept)
     few = [
         {
             "index": index,

@@ -70,6 +70,22 @@ def write_json(path: Path, content: object) -> None:
     made.replace(path)
 
 
+def write_json_list(path: Path, name: str, entries: Iterable[object]) -> None:
+    """Write what write_json would of {name: [entries]}, an entry at a time: of long texts the
+    whole would be held several times."""
+    made = path.with_name(path.name + ".part")
+    with made.open("w", encoding="utf-8") as file:
+        file.write(f"{{\n  {json.dumps(name)}: [")
+        between = ""
+        for entry in entries:
+            text = scrub(json.dumps(entry, indent=2, ensure_ascii=False)).rstrip("\n")
+            # Not textwrap.indent, which takes more than JSON's line breaks for such.
+            file.write(f"{between}\n{text}".replace("\n", "\n    "))
+            between = ","
+        file.write("\n  ]\n}\n" if between else "]\n}\n")
+    made.replace(path)
+
+
 class RunFolder:
     """One run's folder: results/<time>-<benchmark>-<scenario>/, or results/<time>-mmlu/.
 

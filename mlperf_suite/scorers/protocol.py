@@ -21,7 +21,7 @@ class Answer:
     """
 
     sample: Sample
-    token_ids: tuple[int, ...]
+    token_ids: Sequence[int]
     text: str
 
 

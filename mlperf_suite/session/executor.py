@@ -56,6 +56,7 @@ from mlperf_suite.session.warm_up import (
 from mlperf_suite.session.watcher import Watcher
 
 INTERRUPTED = "interrupted"
+_DECODED_AT_ONCE = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -390,9 +391,8 @@ class Executor:
             return None
         tokens = [logged[index].token_ids for index in indices]
         scorer = self._inputs.workload(benchmark).scorer
-        texts = self._inputs.tokenizer.batch_decode(
-            [list(ids) for ids in tokens], skip_special_tokens=not reads_special_tokens(scorer)
-        )
+        special = reads_special_tokens(scorer)
+        texts = decoded(self._inputs.tokenizer, tokens, special_tokens=special)
         write_samples(logs.folder, indices, texts, items)
         answers = [
             Answer(items[index], ids, text)
@@ -419,6 +419,18 @@ class Made:
     do: Callable[[], None]
     keep: Callable[[str | None], None]
     folder: Path
+
+
+def decoded(
+    tokenizer: Any, answers: Sequence[Sequence[int]], *, special_tokens: bool = False
+) -> list[str]:
+    """The text of each answer, `answers` their token ids."""
+    texts: list[str] = []
+    for begin in range(0, len(answers), _DECODED_AT_ONCE):
+        # The tokenizer takes lists alone, whose numbers are ten times as large as the answers'.
+        some = [list(ids) for ids in answers[begin : begin + _DECODED_AT_ONCE]]
+        texts += tokenizer.batch_decode(some, skip_special_tokens=not special_tokens)
+    return texts
 
 
 def remote_run(engine: Engine) -> RemoteRun | None:

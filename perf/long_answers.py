@@ -1,0 +1,210 @@
+"""What long answers cost the suite in memory and time, from LoadGen to the report.
+
+    python -m perf.long_answers [--run 4388x4000] [--run 13368x128]
+
+Each run is a session of pytest of its own: an accuracy run of llama3.1-8b's Offline scenario on an
+engine that replays, with the embedded model's tokenizer and its news, recombined, as data and as
+answers. Prints how long each part took, the highest memory of the session's process in it, and the
+highest of all its processes together, sampled. Verdicts are of no matter here: answers of other
+lengths than the benchmark's fail its rules.
+
+The second half of this file is the plugin that such a session loads.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import functools
+import json
+import os
+import random
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import psutil
+
+from mlperf_suite.assets import PROJECT_ROOT, embedded_model_dir
+from mlperf_suite.datasets.news import load_news
+from mlperf_suite.engines.replay import Pace, ReplayEngine
+from mlperf_suite.loadgen import runner
+from mlperf_suite.reports import writing
+from mlperf_suite.scorers.rouge import RougeScorer
+from mlperf_suite.session import executor
+from mlperf_suite.session.inputs import Inputs
+from mlperf_suite.session.recorder import Recorder
+
+_RUNS = ("4388x4000", "13368x128")
+_TOLD = "LONG_ANSWERS"
+_SAMPLED_S = 0.05
+_SEED = 20_261_121
+_MB = 1e6
+
+
+@dataclass(frozen=True, slots=True)
+class LongRun:
+    """A session of so many answers of so many tokens each."""
+
+    answers: int
+    tokens: int
+
+    def write_data(self, path: Path) -> None:
+        """A data set of as many different articles; each begins with its number."""
+        chance, items = random.Random(_SEED), load_news("embedded").items  # noqa: S311 - no secret
+        with path.open("w", encoding="utf-8") as file:
+            for number in range(self.answers):
+                article, summary = chance.choices(items, k=2)
+                row = {"input": f"{number}: {article.input}", "output": summary.reference}
+                file.write(json.dumps(row) + "\n")
+
+    def command(self, data: Path, results: Path) -> list[str]:
+        """The session."""
+        return [
+            *(sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"),
+            *("-p", "perf.long_answers", "--profile", "official", "--mode", "accuracy"),
+            *("--benchmark", "llama3.1-8b", "--scenario", "Offline", "--warmup", "0"),
+            *("--model", str(embedded_model_dir()), "--dataset", str(data)),
+            *("--max-new-tokens", str(self.tokens), "--total-sample-count", str(self.answers)),
+            *("--results-dir", str(results)),
+        ]
+
+
+def measure(run: LongRun, work: Path) -> None:
+    """Make the run and print its table."""
+    data, told, log = work / "news.jsonl", work / "parts.json", work / "session.log"
+    run.write_data(data)
+    with log.open("wb") as output:
+        started = time.monotonic()
+        session = subprocess.Popen(
+            run.command(data, work / "results"),
+            cwd=PROJECT_ROOT,
+            env=os.environ | {_TOLD: json.dumps({"tokens": run.tokens, "parts": str(told)})},
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+        )
+        highest = 0.0
+        while session.poll() is None:
+            highest = max(highest, _memory(session.pid))
+            time.sleep(_SAMPLED_S)
+    if not told.is_file():
+        raise SystemExit(log.read_text(errors="replace"))
+    parts: Mapping[str, list[float]] = json.loads(told.read_text())
+    print(f"\n{run.answers:,} answers of {run.tokens:,} tokens:\n")
+    print("| part | s | highest memory, MB |\n|---|---:|---:|")
+    for name, (seconds, peak) in parts.items():
+        print(f"| {name} | {seconds:.1f} | {peak / _MB:,.0f} |")
+    whole = time.monotonic() - started
+    print(f"| session, all its processes | {whole:.1f} | **{highest / _MB:,.0f}** (aim: 2,000) |")
+
+
+def _memory(pid: int) -> float:
+    """Bytes of a process and all it started; pages that they share count for each."""
+    total = 0
+    with contextlib.suppress(psutil.NoSuchProcess):
+        process = psutil.Process(pid)
+        for one in (process, *process.children(recursive=True)):
+            with contextlib.suppress(psutil.NoSuchProcess):
+                total += one.memory_info().rss
+    return total
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument(
+        "--run", action="append", dest="runs", help="answers x tokens; may be given again"
+    )
+    for told in parser.parse_args().runs or _RUNS:
+        answers, tokens = told.split("x")
+        with tempfile.TemporaryDirectory() as work:
+            measure(LongRun(int(answers), int(tokens)), Path(work))
+
+
+# The plugin.
+
+_parts: dict[str, list[float]] = {}
+"""By name, the seconds and the highest memory in bytes."""
+_within: list[list[float]] = []
+"""The parts under way, one within another."""
+
+
+class _Replayed(Mapping[tuple[int, ...], Any]):
+    """An answer to any prompt, cut out of one long text, so that keeping them takes no memory."""
+
+    def __init__(self, inputs: Inputs, tokens: int) -> None:
+        texts = [item.input for item in load_news("embedded").items]
+        ids = inputs.tokenizer("\n".join(texts), add_special_tokens=False)["input_ids"]
+        self._tokens = tokens
+        self._starts = len(ids)
+        self._text = np.resize(np.array(ids, np.int32), self._starts + tokens)
+
+    def __getitem__(self, prompt: tuple[int, ...]) -> npt.NDArray[np.int32]:
+        start = hash(prompt) % self._starts
+        return self._text[start : start + self._tokens]
+
+    def __iter__(self) -> Iterator[tuple[int, ...]]:
+        return iter(())
+
+    def __len__(self) -> int:
+        return self._starts
+
+
+def pytest_mlperf_load_engine(inputs: Inputs) -> ReplayEngine:
+    answers = _Replayed(inputs, json.loads(os.environ[_TOLD])["tokens"])
+    return ReplayEngine(answers, {"accuracy": Pace(5000)}, inputs.model_path)
+
+
+def pytest_configure() -> None:
+    _note("data, prompts", Inputs, "prompts")
+    _note("LoadGen's run", executor, "run_loadgen")
+    _note("of it, its logs read", runner, "read_logs")
+    _note("answers decoded", executor, "decoded")
+    _note("answers written", writing, "write_samples")
+    _note("scored", RougeScorer, "score")
+    _note("judged", executor, "judge")
+    _note("reports written", Recorder, "write")
+
+
+def pytest_unconfigure() -> None:
+    Path(json.loads(os.environ[_TOLD])["parts"]).write_text(json.dumps(_parts))
+
+
+def _note(name: str, owner: Any, attribute: str) -> None:
+    """Time each call of a function and note the highest memory of this process in it."""
+    inner: Callable[..., Any] = getattr(owner, attribute)
+
+    @functools.wraps(inner)
+    def timed(*args: Any, **named: Any) -> Any:
+        _note_highest()
+        # Linux: from here on VmHWM tells the highest memory anew.
+        Path("/proc/self/clear_refs").write_text("5")
+        part = _parts.setdefault(name, [0.0, 0.0])
+        _within.append(part)
+        started = time.monotonic()
+        try:
+            return inner(*args, **named)
+        finally:
+            part[0] += time.monotonic() - started
+            _note_highest()
+            _within.pop()
+
+    setattr(owner, attribute, timed)
+
+
+def _note_highest() -> None:
+    lines = Path("/proc/self/status").read_text().splitlines()
+    highest = next(float(line.split()[1]) for line in lines if line.startswith("VmHWM")) * 1024
+    for part in _within:
+        part[1] = max(part[1], highest)
+
+
+if __name__ == "__main__":
+    main()
