@@ -366,6 +366,20 @@ def test_one_of_two_that_dies_fails_the_run_with_its_name(tmp_path: Path) -> Non
         assert sound.url not in line
 
 
+@pytest.mark.parametrize("fault", ["dies", "no-answer", "closes"])
+def test_a_run_that_failed_tells_what_was_answered_until_then(fault: Any, tmp_path: Path) -> None:
+    with stand_in_server(faulty(fault)) as server, engine_at(server) as engine:
+        fails(engine, tmp_path)
+        asked = server.process.poll() is None and server.seen()["requests"].get("/metrics", 0)
+        told = remote_run(engine)
+        # A server that failed is not asked again, which may take ten seconds.
+        if server.process.poll() is None:
+            assert server.seen()["requests"].get("/metrics", 0) == asked
+    # One of the ten was the trial's.
+    assert (told.endpoints[0].requests, told.endpoints[0].tokens) == (9, 9 * ANSWER)
+    assert told.client.busy_share >= 0
+
+
 def test_nothing_is_left_of_an_engine_that_was_closed(tmp_path: Path) -> None:
     with stand_in_server(faulty("stops")) as server:
         with engine_at(server) as engine:

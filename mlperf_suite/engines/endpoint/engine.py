@@ -129,6 +129,7 @@ class EndpointEngine:
         self.steps_made = 0
         self.cached_prompt_tokens = 0
         self._retries = RETRIES
+        self._lost_any = False
         self._gone: str | None = None
         self._closed = False
         self._begin_accounts()
@@ -465,6 +466,7 @@ class EndpointEngine:
             place = one.place if one else self._posted.get(message.number, (None,))[0]
         if place is None:
             return
+        self._lost_any = True
         why = f"{self._config.targets[place].url} {message.why}"
         if message.gone:
             self._gone = self._gone or why
@@ -549,6 +551,8 @@ class EndpointEngine:
     def _cpu_s(self) -> dict[int, float]:
         """Of each client process, and as -1 of the thread that hears of answers."""
         used = {number: link.cpu_s() for number, link in enumerate(self._links)}
+        if not self._thread.is_alive():
+            return used
         with contextlib.suppress(OSError):
             clock = time.pthread_getcpuclockid(self._thread.ident or 0)
             used[-1] = time.clock_gettime(clock)
@@ -560,10 +564,13 @@ class EndpointEngine:
         self._client_account = ClientAccount()
         self._began = self._ended = time.monotonic()
         self._hits = [self._cache_hits(place) for place in range(len(self._servers))]
+        self._lost_any = False
 
     def _cache_hits(self, place: int) -> int | None:
         """What the server's own counter says, where its answers do not."""
-        if self._servers[place].kind != "vllm":
+        # A server that failed may leave this without an answer as well, and whoever is told of the
+        # failure would wait for it.
+        if self._servers[place].kind != "vllm" or self._lost_any or not self.alive:
             return None
         return cache_hits(self._config, self._config.targets[place])
 
@@ -571,7 +578,8 @@ class EndpointEngine:
         """What happened since the last call."""
         elapsed_s, cpu_s = max(self._ended, self._began) - self._began, self._cpu_s()
         began = self._began_cpu
-        used = {number: cpu - began[number] for number, cpu in cpu_s.items() if number in began}
+        # A process that ended has used nothing, as far as it can be asked.
+        used = {n: max(0.0, cpu - began[n]) for n, cpu in cpu_s.items() if n in began}
         accounts, client = self._endpoint_accounts, self._client_account
         departures, hits = self._departures, self._hits
         self._began_cpu = cpu_s
