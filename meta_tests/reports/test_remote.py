@@ -14,8 +14,15 @@ from mlperf_suite.engines.protocol import ClientFigures, EndpointFigures, Remote
 from mlperf_suite.reports.html import report_html
 from mlperf_suite.reports.index_page import index_html, index_markdown
 from mlperf_suite.reports.markdown import report_markdown
+from mlperf_suite.reports.mmlu_report import mmlu_html, mmlu_markdown
 from mlperf_suite.reports.terminal import closing_table
-from mlperf_suite.reports.view import CLIENT_HEADER, ENDPOINT_HEADER, REMOTE_NOTE, peak_line
+from mlperf_suite.reports.view import (
+    CLIENT_HEADER,
+    ENDPOINT_HEADER,
+    REMOTE_NOTE,
+    REMOTE_NOTE_OF_FILES,
+    peak_line,
+)
 from mlperf_suite.results.kept_runs import read_entries, trends_of
 from mlperf_suite.results.peak import BY_CLIENT
 from mlperf_suite.results.run_folder import write_json
@@ -143,3 +150,12 @@ def test_a_peak_above_which_the_client_was_the_bottleneck_says_so() -> None:
     for text in (report_markdown(summary), report_html(summary)):
         assert "at least 372.5" in text and BY_CLIENT in text
     assert peak_line(peak).endswith(f"{BY_CLIENT}.")
+
+
+def test_mmlus_report_says_whose_hardware_is_described(tmp_path: Path) -> None:
+    summary = Summary(meta=Meta(benchmark="mmlu", model="m", status="complete"))
+    there = Config(engine=EngineFacts(settings={"endpoints": ["http://one:8000"]}))
+    for config, said in ((there, True), (Config(engine=EngineFacts()), False), (None, False)):
+        page, text = mmlu_html(summary, tmp_path, config), mmlu_markdown(summary, config)
+        assert (REMOTE_NOTE_OF_FILES in text) is said
+        assert ("of the client&#39;s machine" in page or "of the client's machine" in page) is said

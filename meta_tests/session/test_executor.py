@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -15,7 +16,7 @@ from mlperf_suite.compliance.facts import TEXT_ALONE
 from mlperf_suite.engines.protocol import EngineDescription, Listener, RemoteRun, Request
 from mlperf_suite.engines.scoring import Likelihood, Score, ScoreRequest
 from mlperf_suite.engines.stand_in import Delays, StandInEngine
-from mlperf_suite.errors import EngineDiedError, EngineError
+from mlperf_suite.errors import EngineDiedError, EngineError, RunError
 from mlperf_suite.loadgen.load_plan import Shortened
 from mlperf_suite.results.peak import BY_CLIENT, PeakSearch
 from mlperf_suite.results.record import RunKey
@@ -327,6 +328,44 @@ def test_what_comes_before_a_run_is_none_of_it(
     made = make(ACCURACY, kind=RemoteToldEngine, warmup="3")
     assert made.suite.made(ACCURACY).ok
     assert made.summary(ACCURACY).run.remote == {"accuracy": NOT_BOUND}
+
+
+@pytest.mark.parametrize("error", [RunError("died as told"), KeyboardInterrupt()])
+def test_a_run_that_died_keeps_what_its_servers_did_until_then(
+    make: Callable[..., Made], monkeypatch: pytest.MonkeyPatch, error: BaseException
+) -> None:
+    def dies(plan: object, engine: ToldEngine, *rest: object, **named: object) -> None:
+        engine.asked.append(1)
+        raise error
+
+    monkeypatch.setattr("mlperf_suite.session.executor.run_loadgen", dies)
+    monkeypatch.setattr(RemoteToldEngine, "told", (BOUND, NOT_BOUND))
+    made = make(ACCURACY, kind=RemoteToldEngine, warmup="3")
+    with contextlib.suppress(KeyboardInterrupt):
+        assert made.suite.made(ACCURACY).failure == f"{ACCURACY}: died as told"
+    summary = made.summary(ACCURACY)
+    assert (summary.meta.status, summary.run.remote) == ("failed", {"accuracy": NOT_BOUND})
+
+
+def test_a_server_that_cannot_tell_any_more_does_not_take_the_reasons_place(
+    make: Callable[..., Made], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Speechless(RemoteToldEngine):
+        dead = False
+
+        def take_remote_run(self) -> RemoteRun:
+            if self.dead:
+                raise EngineError("nobody is there")
+            return remote_run()
+
+    def dies(plan: object, engine: Speechless, *rest: object, **named: object) -> None:
+        engine.dead = True
+        raise RunError("died as told")
+
+    monkeypatch.setattr("mlperf_suite.session.executor.run_loadgen", dies)
+    made = make(ACCURACY, kind=Speechless)
+    assert made.suite.made(ACCURACY).failure == f"{ACCURACY}: died as told"
+    assert made.summary(ACCURACY).run.remote == {}
 
 
 def test_an_engine_in_this_process_tells_of_no_server(make: Callable[..., Made]) -> None:

@@ -287,6 +287,71 @@ def test_the_readme_says_how_to_run_it_again(tmp_path, submit):
     ) in (tmp_path / "tree" / place).read_text()
 
 
+SERVERS = ["http://one:8000", "https://two/v1x"]
+
+
+def on_servers(config: dict[str, Any]) -> None:
+    """A run on two SGLang servers, of which the suite knows neither weights nor arguments."""
+    for name in ("precision", "engine_args"):
+        config["settings"].pop(name)
+    config["settings"] |= {
+        "endpoints": SERVERS,
+        "endpoint_server": None,
+        "endpoint_routing": "round-robin",
+        "endpoint_ca": "/home/me/authority.pem",
+        "endpoint_headers": ["X-Team"],
+        "served_model_name": "llama",
+        "api_key": "set",
+    }
+    config["engine"] |= {"name": "SGLang server", "version": "0.5"}
+    config["engine"]["settings"] = {"endpoints": SERVERS, "server": "sglang", "tokens": "ids"}
+
+
+def test_the_readme_of_a_run_on_servers_says_where_they_were_and_what_they_were_sent(
+    tmp_path, submit
+):
+    runs = [
+        write_result(tmp_path / "results", LLAMA3_1_8B_EDGE, scenario, config=on_servers)
+        for scenario in LLAMA3_1_8B_EDGE.scenarios
+    ]
+    status, said = submit(runs)
+    # What the suite cannot know of the servers' weights is a person's to say.
+    assert status == 1 and "retraining\n" in said, said
+    home = tmp_path / "tree/closed/Someone"
+    text = (home / "results/1x_Made_Up/llama3.1-8b-edge/Offline/README.md").read_text()
+    assert (
+        "To run it again, with the key in API_KEY and the headers X-Team in the settings file:\n"
+    ) in text
+    assert (
+        "pytest -m offline --benchmark llama3.1-8b-edge --profile official --round v6.1 "
+        "--model meta-llama/Llama-3.1-8B-Instruct --dataset cnn_eval.json "
+        "--served-model-name llama --endpoint http://one:8000 --endpoint https://two/v1x "
+        "--endpoint-routing round-robin --endpoint-ca authority.pem\n"
+    ) in text
+    for row in ("engine | SGLang server 0.5", "precision | not known", "engine arguments | the"):
+        assert f"| {row}" in text
+    assert (
+        "on SGLang server 0.5, reached over HTTP, and"
+        in (home / "src/llama3.1-8b-edge/README.md").read_text()
+    )
+    measurements = json.loads(
+        (home / "results/1x_Made_Up/llama3.1-8b-edge/Offline/measurements.json").read_text()
+    )
+    for unknown in ("starting_weights_filename", "retraining", "weight_transformations"):
+        assert measurements[unknown] == "", unknown
+
+
+def test_a_file_of_layout_v5_is_named_after_the_server_that_was_measured(tmp_path, submit):
+    round_ = ROUNDS["v5.1"]
+    runs = [
+        write_result(tmp_path / "results", LLAMA3_1_8B, scenario, round_, config=on_servers)
+        for scenario in LLAMA3_1_8B.scenarios
+    ]
+    submit(runs, round_="v5.1")
+    place = tmp_path / "tree/closed/Someone/measurements/1x_Made_Up/llama3.1-8b/Server"
+    assert (place / "1x_Made_Up_sglang_Server.json").is_file()
+
+
 def test_the_readme_says_how_the_engine_was_set_where_that_was_left_to_it(tmp_path, submit):
     def change(config: dict[str, Any]) -> None:
         config["settings"] |= {

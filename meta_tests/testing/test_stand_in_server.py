@@ -185,6 +185,53 @@ def test_tensorrt_gives_token_ids_without_detokenizing_and_refuses_unknown_field
     assert "return_token_ids" in json.loads(data)["error"]["message"]
 
 
+def test_vllms_route_for_token_ids_is_mounted_only_on_request() -> None:
+    params = {"max_tokens": 6, "detokenize": False}
+    asked = {"token_ids": [7, 8, 9], "sampling_params": params, "model": "stand-in"}
+    streamed = {**asked, "stream": True, "stream_options": {"include_usage": True}}
+    path = "/inference/v1/generate"
+    with stand_in_server(StandIn(scale_out=True, chunk_tokens=2)) as server:
+        *chunks, last = events(ask(server, path, streamed)[1])
+        whole = json.loads(ask(server, path, asked)[1])
+        assert ask(server, path, {})[0] == 400
+    assert [choice["token_ids"] for choice in choices(chunks)] == [[100], IDS[1:3], IDS[3:5], [105]]
+    assert [choice["finish_reason"] for choice in choices(chunks)] == [*[None] * 3, "length"]
+    assert last["usage"] == {"prompt_tokens": 3, "total_tokens": 9, "completion_tokens": 6}
+    assert all("text" not in choice for choice in choices([*chunks, whole]))
+    assert all("model" not in message for message in (*chunks, whole))
+    assert choices([whole])[0]["token_ids"] == IDS
+    for options, status in ((StandIn(), 403), (StandIn(dialect="sglang"), 404)):
+        with stand_in_server(options) as server:
+            assert ask(server, path, streamed)[0] == status
+            assert server.seen()["completions"] == 0
+
+
+def test_sglang_gives_token_ids_on_its_completions_too() -> None:
+    with stand_in_server(StandIn(dialect="sglang", native=False, chunk_tokens=2)) as server:
+        *chunks, last = events(ask(server, COMPLETIONS, WITH_IDS)[1])
+        assert ask(server, "/generate", NATIVE)[0] == 404
+    assert [choice["token_ids"] for choice in choices(chunks)] == [[100], IDS[1:3], IDS[3:5], [105]]
+    assert last["usage"]["completion_tokens"] == 6
+
+
+def test_transformers_takes_a_generation_config_and_refuses_unknown_fields() -> None:
+    asked = {"model": "stand-in", "prompt": "one two", "max_tokens": 6, "stream": True}
+    least = {"generation_config": json.dumps({"max_new_tokens": 3, "min_new_tokens": 5})}
+    with stand_in_server(StandIn(dialect="transformers", tokens=2)) as server:
+        short, longer = (ask(server, COMPLETIONS, {**asked, **one})[1] for one in ({}, least))
+        refused = [
+            ask(server, COMPLETIONS, {**asked, **one})[0]
+            for one in ({"top_k": 1}, {"prompt": [7, 8]}, {"model": "other"})
+        ]
+    assert refused == [422, 422, 400]
+    # Its stream ends without a last word.
+    found = [[json.loads(line[6:]) for line in one.splitlines() if line] for one in (short, longer)]
+    counts = [messages[-1]["usage"]["completion_tokens"] for messages in found]
+    assert counts == [2, 5]
+    finishes = [choice["finish_reason"] for choice in choices(found[0])]
+    assert finishes == [None, None, "stop"]
+
+
 def test_text_alone_is_cut_within_words_and_ids_are_refused() -> None:
     with stand_in_server(StandIn(dialect="text", chunk_tokens=2)) as server:
         body = {**WITH_IDS, "prompt": "one two three"}

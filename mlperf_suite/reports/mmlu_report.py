@@ -9,8 +9,8 @@ from pathlib import Path
 from mlperf_suite.datasets.mmlu_subjects import CHANCE, DOMAINS
 from mlperf_suite.reports.html import render
 from mlperf_suite.reports.markdown import in_cell
-from mlperf_suite.reports.view import shown
-from mlperf_suite.results.schema import MmluFigures, Summary
+from mlperf_suite.reports.view import REMOTE_NOTE_OF_FILES, is_remote, shown
+from mlperf_suite.results.schema import Config, MmluFigures, Summary
 
 _COLOURS = {
     "STEM": "#0072B2",
@@ -55,8 +55,9 @@ def plot_subjects(by_subject: Mapping[str, float], overall: float, title: str, p
     figure.savefig(path, dpi=130)
 
 
-def mmlu_html(summary: Summary, folder: Path) -> str:
-    """report.html of an MMLU run, in one file with its plots.
+def mmlu_html(summary: Summary, folder: Path, config: Config | None = None) -> str:
+    """report.html of an MMLU run, in one file with its plots, and of its config.json where there
+    is one.
 
     Raises OSError where a plot cannot be read.
     """
@@ -68,13 +69,14 @@ def mmlu_html(summary: Summary, folder: Path) -> str:
         scores=_scores(figures) if figures else [],
         domains=_domains(figures) if figures else [],
         speed=_speed(figures) if figures else "",
+        remote_note=REMOTE_NOTE_OF_FILES if is_remote(summary.run, config) else "",
         verdicts=summary.verdicts,
         plots=plots,
     )
 
 
-def mmlu_markdown(summary: Summary) -> str:
-    """report.md of an MMLU run."""
+def mmlu_markdown(summary: Summary, config: Config | None = None) -> str:
+    """report.md of an MMLU run, and of its config.json where there is one."""
     meta, figures = summary.meta, summary.run.mmlu
     lines = [
         f"# MMLU: {in_cell(meta.status)}",
@@ -89,6 +91,8 @@ def mmlu_markdown(summary: Summary) -> str:
         lines += ["| domain | percent | standard error | questions |", "|---|---:|---:|---:|"]
         lines += ["| " + " | ".join(map(in_cell, row)) + " |" for row in _domains(figures)]
         lines += ["", in_cell(_speed(figures))]
+    if is_remote(summary.run, config):
+        lines += ["", REMOTE_NOTE_OF_FILES]
     lines += [
         "",
         "## Rules",

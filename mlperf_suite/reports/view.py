@@ -42,6 +42,11 @@ CLIENT_HEADER = (
     *("run", "processes", "busiest, % of a core", "delay out p99, ms", "delay back p99, ms"),
     *("connections", "resent"),
 )
+REMOTE_NOTE_OF_FILES = (
+    "The engine is a server reached over HTTP. The hardware in summary.json and config.json is "
+    "that of the client's machine, on which the suite ran; the server's is not known."
+)
+"""Of a report that shows no hardware itself."""
 REMOTE_NOTE = (
     "The engine is a server reached over HTTP. The hardware in this report is that of the client's "
     "machine, on which the suite ran; the server's is not known."
@@ -132,7 +137,7 @@ def view_of(summary: Summary, config: Config | None = None) -> View:
         accuracy=table,
         accuracy_note=note,
         regression=_regression(summary.regression),
-        remote=_is_remote(summary.run, config),
+        remote=is_remote(summary.run, config),
         endpoints=_endpoints(summary.run),
         clients=_clients(summary.run.remote),
         run=[*_run(meta, config or Config()), *_warm_ups(summary.run.warm_up)],
@@ -394,8 +399,9 @@ def _lost(found: RegressionFigures | None) -> list[str]:
     ]
 
 
-def _is_remote(run: Run, config: Config | None) -> bool:
-    """A run that died has no figures of its servers, and its engine said where they are."""
+def is_remote(run: Run, config: Config | None) -> bool:
+    """Whether it was made on servers elsewhere. A run that died early has no figures of them, but
+    its engine said where they are."""
     engine = config.engine if config else None
     return bool(run.remote) or (engine is not None and "endpoints" in engine.settings)
 

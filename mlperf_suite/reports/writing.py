@@ -88,7 +88,7 @@ def write_reports(folder: Path) -> None:
     """
     summary, config = _summary(folder), Config.read(read_config(folder))
     if summary.meta.kind == MMLU_KIND:
-        _write_mmlu(folder, summary)
+        _write_mmlu(folder, summary, config)
         return
     plots = plots_of(read_timeline(folder / "Performance"), scenario_of(summary))
     for plot in plots:
@@ -102,10 +102,13 @@ def write_reports(folder: Path) -> None:
     (folder / "report.html").write_text(html, encoding="utf-8")
 
 
-def _write_mmlu(folder: Path, summary: Summary) -> None:
+def _write_mmlu(folder: Path, summary: Summary, config: Config) -> None:
     if summary.run.mmlu is None and summary.meta.status not in ("running", "failed"):
         raise UsageError(f"{folder / SUMMARY_JSON}: not as an MMLU run leaves it")
-    texts = {"report.md": mmlu_markdown(summary), "report.html": mmlu_html(summary, folder)}
+    texts = {
+        "report.md": mmlu_markdown(summary, config),
+        "report.html": mmlu_html(summary, folder, config),
+    }
     for name, text in texts.items():
         (folder / name).write_text(text, encoding="utf-8")
 

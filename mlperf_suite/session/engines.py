@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from mlperf_suite.engines.endpoint.config import EndpointConfig
@@ -102,7 +102,12 @@ def load_engine(inputs: Inputs, request: EngineRequest) -> Engine:
     if inputs.settings.engine_kind == "endpoint":
         from mlperf_suite.engines.endpoint.engine import EndpointEngine
 
-        return EndpointEngine.load(endpoint_config(inputs, request.log_file))
+        # Not before: it takes the tokenizer, and who only asks whether a server is there waits for
+        # that.
+        end_ids = tuple(end for end in inputs.eos_token_ids if end is not None)
+        return EndpointEngine.load(
+            replace(endpoint_config(inputs, request.log_file), end_ids=end_ids)
+        )
     return load_vllm(inputs, request)
 
 

@@ -211,16 +211,23 @@ class Executor:
         # What came before, the warm-up first of all, is none of the run's.
         remote_run(engine)
         cached = _cached_tokens(engine)
-        with self.timed("run", key, number):
-            run = run_loadgen(
-                plan,
-                engine,
-                prompts,
-                generation,
-                folder,
-                self._watch.progress,
-                silence_s=self._settings.engine_silence,
-            )
+        try:
+            with self.timed("run", key, number):
+                run = run_loadgen(
+                    plan,
+                    engine,
+                    prompts,
+                    generation,
+                    folder,
+                    self._watch.progress,
+                    silence_s=self._settings.engine_silence,
+                )
+        except BaseException:
+            if number == 1:
+                # What its servers did until then belongs beside the reason, and never in its place.
+                with contextlib.suppress(Exception):
+                    record.remote = remote_run(engine)
+            raise
         if number == 1:
             record.rate = run.samples / run.elapsed_s if run.elapsed_s else None
         # Servers may count cached tokens apart from their answers, which is read here.

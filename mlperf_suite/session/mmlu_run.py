@@ -37,7 +37,7 @@ from mlperf_suite.results.run_folder import (
     read_summary,
     run_folders,
 )
-from mlperf_suite.results.schema import MMLU, Meta, MmluFigures, MmluScore, Run, Summary
+from mlperf_suite.results.schema import MMLU, Config, Meta, MmluFigures, MmluScore, Run, Summary
 from mlperf_suite.session.engines import Engines
 from mlperf_suite.session.executor import Made
 from mlperf_suite.session.inputs import Inputs
@@ -270,11 +270,12 @@ class MmluRun:
             write_scores(path, self.scores, about, title)
             if self._settings.mmlu_details:
                 write_details(path / "details.jsonl", self.scores, self.data)
-        self.folder.write(CONFIG_JSON, self._config_json())
-        summary = self.summary()
+        content = self._config_json()
+        self.folder.write(CONFIG_JSON, content)
+        summary, config = self.summary(), Config.read(content)
         self.folder.write(SUMMARY_JSON, summary.as_json())
-        self.folder.write_text("report.md", mmlu_markdown(summary))
-        self.folder.write_text("report.html", mmlu_html(summary, path))
+        self.folder.write_text("report.md", mmlu_markdown(summary, config))
+        self.folder.write_text("report.html", mmlu_html(summary, path, config))
         publish(self.folder, self.status, self._settings.keep_all, self._baselines)
 
     def _about(self) -> dict[str, Any]:

@@ -304,8 +304,7 @@ class _Tree:
         content = measurements(run, given, notice)
         name = "measurements.json"
         if self._layout == "v5":
-            engine = "replay" if run.is_replay else "vllm"
-            name = f"{self.system}_{engine}_{run.scenario.name}.json"
+            name = f"{self.system}_{run.implementation}_{run.scenario.name}.json"
         self._write_json(folder / name, content, missing_measurements(content))
         conf = (run.logs("performance") / "user.conf").read_text(encoding="utf-8")
         _write_text(folder / "user.conf", user_conf(conf, notice))

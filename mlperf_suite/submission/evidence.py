@@ -98,6 +98,24 @@ class SuiteRun:
     def is_replay(self) -> bool:
         return self.engine.name == REPLAY
 
+    @property
+    def is_remote(self) -> bool:
+        """Whether its engine was one or more servers elsewhere."""
+        return bool(self.endpoints)
+
+    @property
+    def endpoints(self) -> list[str]:
+        """The URLs of the servers that it was made on."""
+        named = self.engine.settings.get("endpoints")
+        return [str(url) for url in named] if isinstance(named, list) else []
+
+    @property
+    def implementation(self) -> str:
+        """What a file of layout v5 is named after: the kind of the engine, in a word."""
+        if self.is_replay:
+            return "replay"
+        return str(self.engine.settings.get("server") or "vllm")
+
     def logs(self, mode: Mode) -> Path:
         """The folder of LoadGen's logs of a mode."""
         return self.folder / MODE_FOLDERS[mode]

@@ -24,6 +24,9 @@ _GIVEN = (
     "gpu_memory_utilization",
     "server_target_qps",
     "offline_target_qps",
+    "served_model_name",
+    "endpoint_server",
+    "endpoint_clients",
 )
 """Settings that a README says how to give again, where they were given."""
 _COUNTS = ("gen_len", "gen_num")
@@ -72,7 +75,8 @@ def user_conf(content: str, notice: str) -> str:
 def measurements(run: SuiteRun, given: Mapping[str, Any], notice: str) -> dict[str, Any]:
     """The measurements' JSON: what the run knows of its weights, under what a person says.
 
-    The weights of a local folder may be anybody's; of them only their type is known.
+    The weights of a local folder may be anybody's; of them only their type is known, and of a
+    server's not even that.
     """
     known = dict.fromkeys(MEASUREMENT_FIELDS, "")
     known["input_data_types"] = "int32"
@@ -80,7 +84,8 @@ def measurements(run: SuiteRun, given: Mapping[str, Any], notice: str) -> dict[s
         run.engine.settings.get("dtype") or run.settings.get("precision") or ""
     )
     official = run.workload.model
-    if run.settings.get("model") == official and "quantization" not in run.engine_args:
+    own = not run.is_remote and "quantization" not in run.engine_args
+    if own and run.settings.get("model") == official:
         known["starting_weights_filename"] = official
         known["retraining"] = "no"
         known["weight_transformations"] = "none"
@@ -103,16 +108,18 @@ def readme(run: SuiteRun, notice: str) -> str:
         "model": _model(run),
         "data set": f"{_dataset(run)}",
         "engine": f"{engine.name} {engine.version}",
-        "precision": in_fact.get("dtype") or settings.get("precision"),
+        "precision": in_fact.get("dtype") or settings.get("precision") or "not known",
         "tensor parallel size": tensor_parallel_size or "not known",
         "longest answer": f"{settings.get('max_new_tokens') or 'not known'} tokens",
-        "engine arguments": ", ".join(f"{k}={v}" for k, v in arguments.items()) or "none",
+        "engine arguments": "the server's own, not known"
+        if run.is_remote
+        else ", ".join(f"{k}={v}" for k, v in arguments.items()) or "none",
         "LoadGen": system.get("loadgen_version"),
         "suite": f"mlperf-suite {__version__}",
     }
     rows = "\n".join(f"| {name} | {value} |" for name, value in shown.items())
     said = f"{notice}\n\n" if notice else ""
-    again = "" if run.is_replay else f"To run it again:\n\n```\n{_command(run)}\n```\n"
+    again = "" if run.is_replay else f"To run it again{_sent(run)}:\n\n```\n{_command(run)}\n```\n"
     return (
         f"# {run.benchmark.id} {run.scenario.name}\n\n{said}| | |\n|---|---|\n{rows}\n\n{again}"
     ).rstrip("\n") + "\n"
@@ -129,9 +136,26 @@ def _command(run: SuiteRun) -> str:
         if value not in (None, "auto"):
             words += [f"--{name.replace('_', '-')}", str(value)]
     words += ["--high-accuracy"] if settings.get("high_accuracy") else []
+    for url in run.endpoints:
+        words += ["--endpoint", url]
+    routing = settings.get("endpoint_routing")
+    if len(run.endpoints) > 1 and routing:
+        words += ["--endpoint-routing", str(routing)]
+    authorities = settings.get("endpoint_ca")
+    words += ["--endpoint-ca", Path(str(authorities)).name] if authorities else []
     for key, value in run.engine_args.items():
         words += ["--engine-arg", engine_arg_text(key, value)]
     return shlex.join(words)
+
+
+def _sent(run: SuiteRun) -> str:
+    """What a server was sent that no command says, by name: a key, headers."""
+    settings = run.settings
+    names = ["the key in API_KEY"] if run.is_remote and settings.get("api_key") == "set" else []
+    headers = settings.get("endpoint_headers")
+    if run.is_remote and isinstance(headers, list) and headers:
+        names.append(f"the headers {', '.join(map(str, headers))} in the settings file")
+    return f", with {' and '.join(names)}" if names else ""
 
 
 def _model(run: SuiteRun) -> str:
@@ -151,7 +175,8 @@ def source_readme(run: SuiteRun, notice: str) -> str:
     engine = run.engine
     return (
         f"# {run.benchmark.id}\n\n{said}"
-        f"Run with mlperf-suite {__version__} on {engine.name} {engine.version} and "
+        f"Run with mlperf-suite {__version__} on {engine.name} {engine.version}"
+        f"{', reached over HTTP,' if run.is_remote else ''} and "
         f"LoadGen {run.system.get('loadgen_version')}. Put the changes that were made to either, "
         f"and the code that is not public, into this folder.\n"
     )

@@ -6,7 +6,7 @@ from typing import Literal, get_args
 
 import msgspec
 
-Dialect = Literal["vllm", "sglang", "tensorrt-llm", "text"]
+Dialect = Literal["vllm", "sglang", "tensorrt-llm", "text", "transformers"]
 Fault = Literal[
     "status-429",
     "status-500",
@@ -65,8 +65,12 @@ class StandIn(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     one. `sglang_ids`: whether a chunk of /generate has all token ids so far, the new ones, or all,
     with one fewer than before in the last chunk but one.
 
-    `key`: refuses every request under /v1 and /generate without it, with status 401. `redirect_to`:
-    the URL that redirects name. `certificate` and `certificate_key`: PEM files, for TLS.
+    `scale_out`: vLLM's /inference/v1/generate is mounted, and not refused; `native`: SGLang's
+    /generate is.
+
+    `key`: refuses every request under /v1, /inference and /generate without it, with status 401.
+    `redirect_to`: the URL that redirects name. `certificate` and `certificate_key`: PEM files, for
+    TLS.
 
     The requests numbered `fault_from` and later, counted from 0, are answered with the `fault`,
     `fault_for` of them at most. With `everywhere`, what is not a completion request meets it as
@@ -82,6 +86,8 @@ class StandIn(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     max_model_len: int = 131_072
     vocabulary: int = 32_000
     sglang_ids: SGLangIds = "cumulative"
+    scale_out: bool = False
+    native: bool = True
     key: str | None = None
     redirect_to: str = ""
     certificate: str | None = None

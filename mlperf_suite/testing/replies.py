@@ -13,7 +13,7 @@ from mlperf_suite.testing.options import Fault, StandIn
 
 SERVER = "mlperf-suite-stand-in"
 """What the header Server of every answer says."""
-COMPLETIONS, GENERATE = "/v1/completions", "/generate"
+COMPLETIONS, GENERATE, SCALE_OUT = "/v1/completions", "/generate", "/inference/v1/generate"
 _EVENTS = "text/event-stream; charset=utf-8"
 _FIRST_ID = 100
 _WORDS = ("each ", "answer ", "measures ", "nothing ", "besides ", "clients ")
@@ -35,7 +35,7 @@ class Asked:
     """What a completion request asks for.
 
     `limit` and `least` tokens. `ids`: token ids, in place of or besides text. `usage`: token counts
-    at the end of a stream. `native`: SGLang's /generate.
+    at the end of a stream. `native`: SGLang's /generate. `ids_alone`: vLLM's route for token ids.
     """
 
     prompt: tuple[int, ...] | str
@@ -45,6 +45,7 @@ class Asked:
     ids: bool
     usage: bool
     native: bool = False
+    ids_alone: bool = False
 
     @property
     def prompt_tokens(self) -> int:
@@ -112,6 +113,64 @@ class _TensorRt(msgspec.Struct, forbid_unknown_fields=True):
     user: str | None = None
 
 
+class _Transformers(msgspec.Struct, forbid_unknown_fields=True):
+    """The body of transformers serve: OpenAI's own fields, and one of its own."""
+
+    model: str
+    prompt: str
+    generation_config: str | None = None
+    max_tokens: int | None = None
+    stream: bool = False
+    stream_options: _StreamOptions | None = None
+    best_of: int | None = None
+    echo: bool = False
+    frequency_penalty: float = 0.0
+    logprobs: int | None = None
+    n: int = 1
+    presence_penalty: float = 0.0
+    seed: int | None = None
+    stop: list[str] | str | None = None
+    suffix: str | None = None
+    temperature: float | None = None
+    top_p: float | None = None
+    user: str | None = None
+
+
+class _GenerationConfig(msgspec.Struct):
+    max_new_tokens: int = 1024
+    min_new_tokens: int = 0
+    eos_token_id: list[int] | None = None
+
+
+class _VllmSampling(msgspec.Struct, forbid_unknown_fields=True):
+    """vLLM's SamplingParams, with those that a client of a benchmark may send."""
+
+    max_tokens: int | None = None
+    min_tokens: int = 0
+    ignore_eos: bool = False
+    temperature: float = 1.0
+    top_p: float = 1.0
+    top_k: int = 0
+    min_p: float = 0.0
+    frequency_penalty: float = 0.0
+    presence_penalty: float = 0.0
+    repetition_penalty: float = 1.0
+    seed: int | None = None
+    n: int = 1
+    detokenize: bool = True
+    stream_interval: int | None = None
+
+
+class _VllmGenerate(msgspec.Struct):
+    """The body of vLLM's /inference/v1/generate."""
+
+    token_ids: tuple[int, ...]
+    sampling_params: _VllmSampling
+    model: str | None = None
+    stream: bool = False
+    stream_options: _StreamOptions | None = None
+
+
 class _Sampling(msgspec.Struct):
     max_new_tokens: int = 128
     min_new_tokens: int = 0
@@ -130,6 +189,9 @@ class _Generate(msgspec.Struct):
 _completion = msgspec.json.Decoder(_Completion)
 _tensorrt = msgspec.json.Decoder(_TensorRt)
 _generate = msgspec.json.Decoder(_Generate)
+_transformers = msgspec.json.Decoder(_Transformers)
+_generation_config = msgspec.json.Decoder(_GenerationConfig)
+_scale_out = msgspec.json.Decoder(_VllmGenerate)
 
 
 def asked(options: StandIn, path: str, body: bytes) -> Asked:
@@ -137,10 +199,14 @@ def asked(options: StandIn, path: str, body: bytes) -> Asked:
     try:
         if path == GENERATE:
             wanted = _of_generate(_generate.decode(body))
+        elif path == SCALE_OUT:
+            wanted = _of_scale_out(options, body)
+        elif options.dialect == "transformers":
+            wanted = _of_transformers(options, _transformers.decode(body))
         else:
             wanted = _of_completion(options, body)
     except msgspec.DecodeError as error:
-        raise Refusal(400, str(error)) from error
+        raise Refusal(422 if options.dialect == "transformers" else 400, str(error)) from error
     if wanted.limit < 1:
         raise Refusal(400, "max_tokens must be at least 1.")
     if wanted.prompt_tokens + wanted.limit > options.max_model_len:
@@ -161,6 +227,30 @@ def _of_generate(body: _Generate) -> Asked:
     )
 
 
+def _of_scale_out(options: StandIn, raw: bytes) -> Asked:
+    body = _scale_out.decode(raw)
+    _check_model(options, body.model)
+    sampling = body.sampling_params
+    room = options.max_model_len - len(body.token_ids)
+    limit = room if sampling.max_tokens is None else sampling.max_tokens
+    least = limit if sampling.ignore_eos else sampling.min_tokens
+    usage = body.stream_options is not None and body.stream_options.include_usage
+    return Asked(body.token_ids, limit, least, body.stream, ids=True, usage=usage, ids_alone=True)
+
+
+def _of_transformers(options: StandIn, body: _Transformers) -> Asked:
+    if body.model != options.model:
+        raise Refusal(400, f"Server is pinned to '{options.model}'.")
+    config = _generation_config.decode(body.generation_config or "{}")
+    limit = config.max_new_tokens if body.max_tokens is None else body.max_tokens
+    return Asked(body.prompt, limit, config.min_new_tokens, body.stream, ids=False, usage=False)
+
+
+def _check_model(options: StandIn, model: str | None) -> None:
+    if model not in (None, options.model):
+        raise Refusal(404, f"The model `{model}` does not exist.")
+
+
 def _of_completion(options: StandIn, raw: bytes) -> Asked:
     body: _Completion | _TensorRt
     if options.dialect == "tensorrt-llm":
@@ -173,8 +263,7 @@ def _of_completion(options: StandIn, raw: bytes) -> Asked:
         raise Refusal(400, "Either prompt or prompt_embeds must be provided.")
     if options.dialect == "text" and not isinstance(body.prompt, str):
         raise Refusal(500, "prompt: a text is expected")
-    if body.model not in (None, options.model):
-        raise Refusal(404, f"The model `{body.model}` does not exist.")
+    _check_model(options, body.model)
     limit = 16 if body.max_tokens is None else body.max_tokens
     least = limit if body.ignore_eos else body.min_tokens
     usage = body.stream_options is not None and body.stream_options.include_usage
@@ -216,12 +305,18 @@ def told(options: StandIn, path: str) -> Reply | None:
         return plain(200, _json({"object": "list", "data": [_card(options)]}))
     if path == "/health" and dialect != "text":
         return plain(200)
+    if dialect == "vllm" and path == SCALE_OUT:
+        return refused(Refusal(403, "Scale-out endpoints are disabled."))
     if path == "/version" and dialect in ("vllm", "tensorrt-llm"):
         return plain(200, _json({"version": "0+stand.in"}))
-    if dialect == "sglang" and path in ("/get_model_info", "/model_info"):
+    return _told_by_sglang(options, path) if dialect == "sglang" else None
+
+
+def _told_by_sglang(options: StandIn, path: str) -> Reply | None:
+    if path in ("/get_model_info", "/model_info"):
         info = {"model_path": options.model, "tokenizer_path": options.model, "is_generation": True}
         return plain(200, _json(info))
-    if dialect == "sglang" and path in ("/get_server_info", "/server_info"):
+    if path in ("/get_server_info", "/server_info"):
         limits = {"context_length": options.max_model_len, "max_total_num_tokens": 10**6}
         served = {"model_path": options.model, "served_model_name": options.model}
         return plain(200, _json({**served, **limits, "version": "0+stand.in"}))
@@ -230,7 +325,7 @@ def told(options: StandIn, path: str) -> Reply | None:
 
 def _card(options: StandIn) -> dict[str, object]:
     card: dict[str, object] = {"id": options.model, "object": "model", "created": 0}
-    if options.dialect == "text":
+    if options.dialect in ("text", "transformers"):
         return {**card, "owned_by": "me", "permissions": []}
     if options.dialect == "tensorrt-llm":
         return {**card, "owned_by": "tensorrt_llm"}
@@ -271,7 +366,8 @@ def _streamed(options: StandIn, answer: _Answer) -> Reply:
     head = _head(200, _EVENTS, "Transfer-Encoding: chunked\r\n")
     messages = answer.messages()
     parts = [_event(message) for message in messages]
-    ending = b"".join(map(_event, answer.last_words())) + _DONE
+    done = b"" if options.dialect == "transformers" else _DONE
+    ending = b"".join(map(_event, answer.last_words())) + done
     then: Literal["keep", "close", "hang", "pour"] = "keep"
     match fault:
         case "no-first-token":
@@ -383,6 +479,9 @@ class _Answer:
 
     def last_words(self) -> list[dict[str, Any]]:
         """The messages of a stream after those."""
+        if self._options.dialect == "transformers":
+            finished = {"index": 0, "text": "", "finish_reason": self._finish}
+            return [self._completion(finished, {"usage": self._usage()})]
         if self._wanted.native or not self._wanted.usage:
             return []
         return [self._completion(None, {"usage": self._usage()})]
@@ -394,6 +493,9 @@ class _Answer:
         return self._completion(self._choice(0, self._tokens), {"usage": self._usage()})
 
     def _completion(self, choice: dict[str, Any] | None, more: dict[str, Any]) -> dict[str, Any]:
+        if self._wanted.ids_alone:
+            only = {"request_id": "0", "output_mode": "tokens"}
+            return {**only, "choices": [choice] if choice else [], **more}
         model = "another-model" if self.fault == "other-model" else self._options.model
         named = {"id": "cmpl-0", "object": "text_completion", "created": 0, "model": model}
         return {**named, "choices": [choice] if choice else [], **more}
@@ -401,6 +503,12 @@ class _Answer:
     def _choice(self, start: int, end: int) -> dict[str, Any]:
         finish = self._finish if end == self._tokens else None
         text = "".join(self._text[start:end])
+        if self._options.dialect == "transformers":
+            # Its answer that is not streamed has no later message to end in.
+            finish = None if self._wanted.stream else self._finish
+            return {"index": 0, "text": text, "finish_reason": finish}
+        if self._wanted.ids_alone:
+            return {"index": 0, "token_ids": self._ids[start:end], "finish_reason": finish}
         choice = {"index": 0, "text": text, "logprobs": None, "finish_reason": finish}
         if self._options.dialect == "text":
             return choice

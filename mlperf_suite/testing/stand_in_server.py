@@ -33,6 +33,7 @@ from mlperf_suite.testing.replies import (
     COMPLETIONS,
     GENERATE,
     POURED,
+    SCALE_OUT,
     Asked,
     Refusal,
     Reply,
@@ -145,6 +146,11 @@ class _Server:
         self._right = lru_cache(_REMEMBERED_REPLIES)(partial(reply, options, fault=None))
         self._wrong = lru_cache(_REMEMBERED_REPLIES)(partial(reply, options, fault=options.fault))
         self._authorization = f"Bearer {options.key}".encode()
+        self._paths = {COMPLETIONS}
+        if options.dialect == "sglang" and options.native:
+            self._paths.add(GENERATE)
+        if options.dialect == "vllm" and options.scale_out:
+            self._paths.add(SCALE_OUT)
 
     def answer(self, path: str, headers: list[tuple[bytes, bytes]], body: bytes) -> Reply:
         """The answer to a request."""
@@ -157,8 +163,7 @@ class _Server:
         seen.requests[path] += 1
         if self.options.key and path not in _OPEN_PATHS and given != self._authorization:
             return plain(401, b'{"error":"Unauthorized"}')
-        sglang = self.options.dialect == "sglang"
-        if path == COMPLETIONS or (sglang and path == GENERATE):
+        if path in self._paths:
             number = seen.completions
             seen.completions += 1
             seen.headers, seen.body = headers, body

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from mlperf_suite.engines.endpoint.adapters import (
     ADAPTERS,
     STRICT_TEXT,
+    TRANSFORMERS,
     Adapter,
     Answer,
     AnswerError,
@@ -52,9 +53,49 @@ def test_a_strict_server_is_sent_openais_own_fields_alone() -> None:
     assert set(body(STRICT_TEXT)) == allowed
 
 
-def test_answers_that_nobody_waits_for_come_in_few_pieces() -> None:
-    assert "stream_interval" not in body("vllm")
-    assert body("vllm", Sampling(128, 1, 0.0, 1.0, 1, 42, False, 0))["stream_interval"] > 1
+def test_the_second_routes_are_sent_every_sampling_value_too() -> None:
+    generate, of_sglang = body("vllm-generate"), body("sglang-completions")
+    params = generate["sampling_params"]
+    values = ("max_tokens", "min_tokens", "temperature", "top_p", "top_k", "seed")
+    neutral = ("min_p", "repetition_penalty", "frequency_penalty", "presence_penalty")
+    for found in (params, of_sglang):
+        assert [found[name] for name in values] == [128, 1, 0.0, 1.0, 1, 42]
+        assert [found[name] for name in neutral] == [0.0, 1.0, 0.0, 0.0]
+    assert generate["token_ids"] == of_sglang["prompt"] == [1, 2, 3]
+    assert generate["cache_salt"] == of_sglang["cache_salt"] == "salt"
+    assert generate["stream"] is of_sglang["stream"] is of_sglang["return_token_ids"] is True
+    assert params["detokenize"] is False
+
+
+def test_transformers_is_sent_in_its_generation_config_what_openai_has_no_field_for() -> None:
+    """As its own GenerationConfig reads it: nothing is left to the model's but what ends it."""
+    from transformers import GenerationConfig
+
+    sampling = Sampling(128, 5, 0.0, 1.0, 1, 42, True, 0, end_ids=(2, 7))
+    asked = body(TRANSFORMERS, sampling)
+    assert set(asked) - set(body(STRICT_TEXT)) == {"generation_config"}
+    config = GenerationConfig(**json.loads(asked["generation_config"]))
+    assert (config.max_new_tokens, config.min_new_tokens, config.top_k) == (128, 5, 1)
+    assert (config.do_sample, config.num_beams, config.repetition_penalty) == (False, 1, 1.0)
+    assert config.eos_token_id == [2, 7]
+    sampled = body(TRANSFORMERS, Sampling(128, 1, 0.7, 0.9, 20, 42, True, 0))
+    config = GenerationConfig(**json.loads(sampled["generation_config"]))
+    assert (config.do_sample, config.temperature, config.top_p, config.top_k) == (
+        True,
+        0.7,
+        0.9,
+        20,
+    )
+    # Absent where unknown: null would be no id to end at.
+    assert "eos_token_id" not in json.loads(sampled["generation_config"])
+
+
+@pytest.mark.parametrize("kind", ["vllm", "vllm-generate"])
+def test_answers_that_nobody_waits_for_come_in_few_pieces(kind: str) -> None:
+    alone = Sampling(128, 1, 0.0, 1.0, 1, 42, wants_first=False, retries=0)
+    waited, unwaited = (body(kind, one) for one in (GREEDY, alone))
+    assert "stream_interval" not in waited.get("sampling_params", waited)
+    assert unwaited.get("sampling_params", unwaited)["stream_interval"] > 1
 
 
 def completion(token_ids: list[int], finish: str | None = None) -> dict[str, Any]:

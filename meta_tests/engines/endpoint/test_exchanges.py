@@ -7,10 +7,13 @@ from array import array
 from typing import Any, cast
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from mlperf_suite.assets import embedded_model_dir
 from mlperf_suite.engines.endpoint.adapters import ADAPTERS
-from mlperf_suite.engines.endpoint.exchanges import Generating, Shared
+from mlperf_suite.engines.endpoint.connection import Connection
+from mlperf_suite.engines.endpoint.exchanges import Generating, Queue, Shared
 from mlperf_suite.engines.endpoint.messages import Done, Failed, First, Hello, Sampling
 from mlperf_suite.engines.endpoint.pool import Pool
 from mlperf_suite.engines.endpoint.text_codec import TextCodec
@@ -84,3 +87,142 @@ def test_another_model_is_told_and_a_revision_of_the_same_is_none(
     event = {"model": named, "choices": [{"token_ids": [5], "finish_reason": "stop"}]}
     *_, done = answered("vllm", event, model=asked)
     assert done.other_model == other
+
+
+SILENCE_S = 25.0
+
+
+class OnConnection:
+    """A connection that gives a whole answer, or a stream."""
+
+    def __init__(self, *, streams: bool) -> None:
+        self.streams = streams
+        self.closed = False
+
+    def close(self) -> None:
+        self.closed = True
+
+
+@pytest.mark.parametrize(("wants_first", "streams"), [(True, False), (True, True), (False, False)])
+def test_an_answer_in_one_piece_has_no_first_token_to_time(
+    wants_first: bool, streams: bool
+) -> None:
+    hello = Hello([], "vllm", "m", None, {}, None, None, 49_152, None, 1, 25.0)
+    told: list[Any] = []
+    shared = Shared(hello, ADAPTERS["vllm"], None, [cast(Pool, None)], told.append, [0])
+    sampling = Sampling(12, 1, 0.0, 1.0, 1, 42, wants_first=wants_first, retries=0)
+    request = Generating(shared, 7, 0, array("i", [1]).tobytes(), sampling)
+    shared.under_way.add(request)
+    connection = OnConnection(streams=streams)
+    request.connection = cast(Connection, connection)
+    request.event(json.dumps(piece(token_ids=[5], finish_reason="stop")).encode(), 10.0)
+    request.ended(10.0)
+    if wants_first and not streams:
+        (failed,) = told
+        assert isinstance(failed, Failed) and failed.unfit and "in one piece" in failed.why
+        assert connection.closed
+    else:
+        assert isinstance(told[-1], Done)
+
+
+# A first token that never comes
+
+
+def forgotten(queue: Queue, sent: float, now: float) -> bool:
+    return queue.has_forgotten(sent, now - sent, SILENCE_S)
+
+
+def test_a_request_that_others_overtook_is_forgotten_once_it_waited_long() -> None:
+    queue = Queue()
+    for number in range(100):
+        queue.came(1.0 + number, 1.5 + number)
+    assert not forgotten(queue, 0.5, 25.0)
+    assert forgotten(queue, 0.5, 26.0)
+
+
+@given(
+    st.integers(1, 400),
+    st.integers(1, 64),
+    st.floats(0.01, 60.0),
+    st.floats(0.0, 60.0),
+    st.floats(0.0, 500.0),
+)
+def test_a_queue_is_never_taken_for_a_server_that_forgets(
+    requests: int, at_once: int, takes_s: float, every_s: float, later_s: float
+) -> None:
+    """All at once, or one after the other faster than they are answered: in turn, however slow."""
+    queue = Queue()
+    sent = [number * every_s * takes_s / 60 / at_once for number in range(requests)]
+    free_at = [0.0] * at_once
+    came = []
+    for one in sent:
+        free_at.sort()
+        free_at[0] = max(free_at[0], one) + takes_s
+        came.append(free_at[0])
+    for number, (one, then) in enumerate(zip(sent, came, strict=True)):
+        # Just before its first token, and at some time before.
+        for now in (then, max(one, then - later_s)):
+            assert not forgotten(queue, one, now), number
+        queue.came(one, then)
+
+
+@given(st.lists(st.floats(1.0, 2.5), min_size=2, max_size=8), st.integers(1, 60))
+def test_engines_that_share_what_came_at_once_may_be_unequally_fast(
+    speeds: list[float], each: int
+) -> None:
+    """Several engines behind one address, each with a queue of its own."""
+    events = sorted(
+        (speed * 5.0 * (turn + 1), turn * len(speeds) + engine)
+        for engine, speed in enumerate(speeds)
+        for turn in range(each)
+    )
+    queue = Queue()
+    for now, number in events:
+        assert not forgotten(queue, number / 1000, now)
+        queue.came(number / 1000, now)
+
+
+def test_short_prompts_may_be_taken_before_a_long_one_that_came_first() -> None:
+    queue = Queue()
+    for number in range(1, 200):
+        assert not forgotten(queue, 0.0, 2.0 * number)
+        queue.came(0.001 * number, 2.0 * number)
+
+
+def test_what_waits_is_looked_at_and_given_up() -> None:
+    hello = Hello([], "vllm", "m", None, {}, None, None, 49_152, None, 1, SILENCE_S)
+    told: list[Any] = []
+    shared = Shared(hello, ADAPTERS["vllm"], None, [cast(Pool, None)], told.append, [0])
+    requests = [Generating(shared, number, 0, b"", STREAMED) for number in range(3)]
+    lost, other, unsent = requests
+    shared.under_way.update(requests)
+    lost._began, other._began = 100.0, 101.0
+    for one in requests:
+        one.look(126.0, SILENCE_S, 0.0)
+    assert not told, "nobody has a first token yet"
+    other.event(json.dumps(piece(token_ids=[5])).encode(), 102.0)
+    told.clear()
+    # This process was stopped for 20 s, in which nothing could come.
+    lost.look(140.0, SILENCE_S, 20.0)
+    assert not told
+    for one in (lost, unsent):
+        one.look(146.0, SILENCE_S, 0.0)
+    (failed,) = told
+    assert (failed.number, failed.gone) == (0, False)
+    assert failed.why.startswith("sent no first token for 26 s while requests sent later got")
+
+
+def test_the_waits_of_an_earlier_run_are_forgotten() -> None:
+    class NoPool:
+        def acquire(self, request: Generating) -> None:
+            """Nothing is sent."""
+
+    hello = Hello([], "vllm", "m", None, {}, None, None, 49_152, None, 1, SILENCE_S)
+    shared = Shared(hello, ADAPTERS["vllm"], None, [cast(Pool, NoPool())], print, [0])
+    shared.queues[0].came(0.0, 300.0)
+    first, second = (Generating(shared, number, 0, b"", STREAMED) for number in range(2))
+    first.start()
+    assert shared.queues == [Queue()]
+    shared.queues[0].came(0.0, 2.0)
+    second.start()
+    assert shared.queues == [Queue(0.0, 2.0)]

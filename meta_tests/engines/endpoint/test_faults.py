@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import socket
 import time
@@ -182,6 +183,8 @@ def test_what_a_server_may_do_does_no_harm(fault: str, tmp_path: Path) -> None:
         {"dialect": "sglang", "chunk_tokens": 2, "sglang_ids": "delta"},
         {"dialect": "sglang", "chunk_tokens": 2, "sglang_ids": "shrinking"},
         {"dialect": "tensorrt-llm"},
+        {"dialect": "vllm", "chunk_tokens": 2, "scale_out": True},
+        {"dialect": "sglang", "chunk_tokens": 2, "native": False},
     ],
     ids=lambda options: " ".join(map(str, options.values())),
 )
@@ -194,6 +197,61 @@ def test_each_kind_of_server_is_found_out_and_understood(
         assert engine.description.settings["server"] == options["dialect"]
         assert answered.tokens == ANSWER * answered.samples
         assert remote_run(engine).departures == ()
+
+
+ROUTES = [
+    ({"scale_out": True}, None, "vllm-generate", "/inference/v1/generate"),
+    ({"scale_out": True}, "vllm", "vllm", "/v1/completions"),
+    ({"scale_out": True}, "vllm-generate", "vllm-generate", "/inference/v1/generate"),
+    ({}, None, "vllm", "/v1/completions"),
+    ({"dialect": "sglang"}, None, "sglang", "/generate"),
+    ({"dialect": "sglang"}, "sglang-completions", "sglang-completions", "/v1/completions"),
+    ({"dialect": "sglang", "native": False}, None, "sglang-completions", "/v1/completions"),
+]
+
+
+@pytest.mark.parametrize(("options", "given", "fields", "path"), ROUTES)
+def test_the_route_is_that_which_is_mounted_or_was_given(
+    options: dict[str, Any], given: Any, fields: str, path: str
+) -> None:
+    with stand_in_server(StandIn(**options)) as server:
+        with engine_at(server, kind=given) as engine:
+            settings = engine.description.settings
+        asked = {one: count for one, count in server.seen()["requests"].items() if count}
+    assert settings["fields"] == fields
+    assert settings["server"] == options.get("dialect", "vllm")
+    assert path in asked
+    # Whoever names the kind is taken at the word.
+    assert given is None or "/inference/v1/generate" not in asked or given == "vllm-generate"
+
+
+@pytest.mark.parametrize(
+    ("options", "given", "words"),
+    [
+        ({}, "vllm-generate", "refused the key|status 403"),
+        ({"dialect": "sglang", "native": False}, "sglang", "status 404"),
+    ],
+)
+def test_a_route_that_was_given_and_is_not_there_is_said(
+    options: dict[str, Any], given: Any, words: str
+) -> None:
+    with (
+        stand_in_server(StandIn(**options)) as server,
+        pytest.raises(EngineError, match=words) as caught,
+        engine_at(server, kind=given),
+    ):
+        pass
+    assert "\n" not in str(caught.value)
+
+
+def test_transformers_is_told_the_shortest_answer_and_what_ends_one(tmp_path: Path) -> None:
+    options = StandIn(dialect="transformers", tokens=2, chunk_tokens=1)
+    at = {"tokenizer": embedded_model_dir(), "vocabulary": 49_152, "end_ids": (2,)}
+    with stand_in_server(options) as server, engine_at(server, **at) as engine:
+        assert engine.description.settings["fields"] == "text, with a generation_config"
+        run(engine, tmp_path)
+        config = json.loads(json.loads(server.seen()["body"])["generation_config"])
+    assert (config["eos_token_id"], config["min_new_tokens"], config["top_k"]) == ([2], 1, 1)
 
 
 def test_text_alone_is_counted_with_the_models_tokenizer(tmp_path: Path) -> None:
@@ -308,6 +366,20 @@ def test_one_of_two_that_dies_fails_the_run_with_its_name(tmp_path: Path) -> Non
         assert sound.url not in line
 
 
+@pytest.mark.parametrize("fault", ["dies", "no-answer", "closes"])
+def test_a_run_that_failed_tells_what_was_answered_until_then(fault: Any, tmp_path: Path) -> None:
+    with stand_in_server(faulty(fault)) as server, engine_at(server) as engine:
+        fails(engine, tmp_path)
+        asked = server.process.poll() is None and server.seen()["requests"].get("/metrics", 0)
+        told = remote_run(engine)
+        # A server that failed is not asked again, which may take ten seconds.
+        if server.process.poll() is None:
+            assert server.seen()["requests"].get("/metrics", 0) == asked
+    # One of the ten was the trial's.
+    assert (told.endpoints[0].requests, told.endpoints[0].tokens) == (9, 9 * ANSWER)
+    assert told.client.busy_share >= 0
+
+
 def test_nothing_is_left_of_an_engine_that_was_closed(tmp_path: Path) -> None:
     with stand_in_server(faulty("stops")) as server:
         with engine_at(server) as engine:
@@ -317,6 +389,13 @@ def test_nothing_is_left_of_an_engine_that_was_closed(tmp_path: Path) -> None:
         while server.seen()["open"] > 1:
             assert time.monotonic() < deadline
             time.sleep(0.05)
+
+
+def wait_for_loadgen() -> None:
+    """LoadGen issues what is left before another run can be made in this process."""
+    deadline = time.monotonic() + 60
+    while abandoned() and time.monotonic() < deadline:
+        time.sleep(0.1)
 
 
 def _run_at(
@@ -351,10 +430,27 @@ def test_one_answer_that_stops_is_seen_while_others_go_on(tmp_path: Path) -> Non
         with pytest.raises(RunError, match="sent nothing for 2 s in the middle of an answer"):
             _run_at(engine, tmp_path, 50, 12_000, 3)
         assert server.seen()["completions"] < 400, "the run went on to its end"
-    # LoadGen issues what is left before another run can be made in this process.
-    deadline = time.monotonic() + 60
-    while abandoned() and time.monotonic() < deadline:
-        time.sleep(0.1)
+    wait_for_loadgen()
+
+
+def test_one_request_without_a_first_token_is_seen_while_others_are_answered(
+    tmp_path: Path,
+) -> None:
+    options = faulty("no-first-token", fault_for=1)
+    with stand_in_server(options) as server, engine_at(server) as engine:
+        with pytest.raises(RunError, match="sent no first token for 2 s while requests sent later"):
+            _run_at(engine, tmp_path, 100, 6_000, 3)
+        assert server.seen()["completions"] < 500, "the run went on to its end"
+    wait_for_loadgen()
+
+
+def test_a_server_that_was_slow_before_it_fell_silent_is_not_waited_for_longer(
+    tmp_path: Path,
+) -> None:
+    """Every answer comes after a pause that is a large part of the limit."""
+    options = faulty("no-answer", first_token_s=1.5)
+    with stand_in_server(options) as server, engine_at(server) as engine:
+        assert "sent nothing for 2 s" in fails(engine, tmp_path)
 
 
 @pytest.mark.parametrize("fault", ["id-beyond", "error-in-stream", "status-500"])

@@ -51,6 +51,7 @@ def test_a_fault_fails_the_session_and_keeps_the_results(
     assert words in meta.reason
     assert "\n" not in meta.reason
     assert meta.reason in run.output
+    assert [one.requests > 0 for one in run.summary.run.remote["accuracy"].endpoints] == [True]
     kept = {
         path.relative_to(run.folder).parts[0] for path in run.folder.rglob("mlperf_log_detail.txt")
     }

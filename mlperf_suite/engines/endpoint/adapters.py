@@ -1,7 +1,9 @@
 """What each kind of server takes and gives: a few lines for each.
 
-Sources: vllm/entrypoints/openai/completion/protocol.py of vLLM 0.22 to 0.32;
-sglang/srt/managers/io_struct.py and its native API's page; tensorrt_llm/serve/openai_protocol.py.
+Sources: vllm/entrypoints/openai/completion/protocol.py of vLLM 0.22 to 0.32 and
+vllm/entrypoints/scale_out/token_in_token_out/protocol.py of 0.32; sglang/srt/managers/io_struct.py,
+its native API's page and sglang/srt/entrypoints/openai/protocol.py;
+tensorrt_llm/serve/openai_protocol.py; transformers/cli/serving/completion.py of transformers 5.19.
 """
 
 from __future__ import annotations
@@ -14,6 +16,7 @@ import msgspec
 
 from mlperf_suite.engines.endpoint.messages import Sampling
 
+COMPLETIONS = "/v1/completions"
 _SPARSE_PIECES = 16
 """Tokens between two pieces of an answer that nobody waits for; vLLM takes it from 0.32 on."""
 
@@ -92,7 +95,7 @@ _completion = msgspec.json.Decoder(_Completion)
 class Completions:
     """`/v1/completions`, as OpenAI has it."""
 
-    path = "/v1/completions"
+    path = COMPLETIONS
     token_ids = True
     text_prompts = False
 
@@ -150,6 +153,62 @@ class Vllm(Completions):
         return content
 
 
+class VllmGenerate(Completions):
+    """vLLM's `/inference/v1/generate`: token ids both ways, and none of them made into text.
+
+    0.32 mounts it with `--enable-scale-out` or `--tokens-only`, and streams as completions do. What
+    is not sent takes the defaults of vLLM's SamplingParams, never the model's.
+    """
+
+    path = "/inference/v1/generate"
+
+    def body(
+        self, prompt: Sequence[int] | str, sampling: Sampling, model: str, salt: str
+    ) -> dict[str, Any]:
+        params = {
+            "max_tokens": sampling.max_tokens,
+            "min_tokens": sampling.min_tokens,
+            "temperature": sampling.temperature,
+            "top_p": sampling.top_p,
+            "top_k": sampling.top_k,
+            "min_p": 0.0,
+            "frequency_penalty": 0.0,
+            "presence_penalty": 0.0,
+            "repetition_penalty": 1.0,
+            "seed": sampling.seed,
+            "n": 1,
+            "detokenize": False,
+        }
+        if not sampling.wants_first:
+            params["stream_interval"] = _SPARSE_PIECES
+        return {
+            "model": model,
+            "token_ids": prompt,
+            "sampling_params": params,
+            "stream": True,
+            "stream_options": {"include_usage": True},
+            "cache_salt": salt,
+        }
+
+
+class SglangCompletions(Completions):
+    """SGLang's `/v1/completions`, as versions that take `return_token_ids` have it: token ids both
+    ways, those of an answer as deltas."""
+
+    def body(
+        self, prompt: Sequence[int] | str, sampling: Sampling, model: str, salt: str
+    ) -> dict[str, Any]:
+        return super().body(prompt, sampling, model, salt) | {
+            "top_k": sampling.top_k,
+            "min_p": 0.0,
+            "repetition_penalty": 1.0,
+            "min_tokens": sampling.min_tokens,
+            "skip_special_tokens": True,
+            "return_token_ids": True,
+            "cache_salt": salt,
+        }
+
+
 class TensorRtLlm(Completions):
     """TensorRT-LLM: token ids in place of text where it need not detokenize."""
 
@@ -185,10 +244,41 @@ class Text(Completions):
 
 
 class StrictText(Completions):
-    """A server that takes OpenAI's own fields and refuses every other, as transformers' does."""
+    """A server that takes OpenAI's own fields and refuses every other."""
 
     token_ids = False
     text_prompts = True
+
+
+class Transformers(StrictText):
+    """transformers serve: OpenAI's own fields and `generation_config`, a JSON text.
+
+    The server makes a GenerationConfig of that text alone. Without continuous batching, generate()
+    fills what is missing from the model's own; with it nothing does, so that the ids that end an
+    answer must be there, and the shortest answer is not kept to.
+    """
+
+    def body(
+        self, prompt: Sequence[int] | str, sampling: Sampling, model: str, salt: str
+    ) -> dict[str, Any]:
+        chosen: dict[str, Any] = {
+            "max_new_tokens": sampling.max_tokens,
+            "min_new_tokens": sampling.min_tokens,
+            "do_sample": sampling.temperature > 0,
+            "temperature": sampling.temperature,
+            "top_p": sampling.top_p,
+            "top_k": sampling.top_k,
+            "min_p": 0.0,
+            "typical_p": 1.0,
+            "repetition_penalty": 1.0,
+            "no_repeat_ngram_size": 0,
+            "num_beams": 1,
+        }
+        if sampling.end_ids:
+            chosen["eos_token_id"] = sampling.end_ids
+        return super().body(prompt, sampling, model, salt) | {
+            "generation_config": msgspec.json.encode(chosen).decode()
+        }
 
 
 class _FinishReason(msgspec.Struct):
@@ -266,14 +356,18 @@ class Sglang:
 
 
 STRICT_TEXT = "text, OpenAI's fields alone"
+TRANSFORMERS = "text, with a generation_config"
 ADAPTERS: dict[str, Adapter] = {
     "vllm": Vllm(),
+    "vllm-generate": VllmGenerate(),
     "sglang": Sglang(),
+    "sglang-completions": SglangCompletions(),
     "tensorrt-llm": TensorRtLlm(),
     "text": Text(),
+    TRANSFORMERS: Transformers(),
     STRICT_TEXT: StrictText(),
 }
-"""By `ServerKind`, and the form of `text` that a server's refusal of the other leads to."""
+"""By `ServerKind`, and the forms of `text` that a server's refusal of the others leads to."""
 
 
 def _decoded(decoder: msgspec.json.Decoder[Any], event: bytes) -> Any:

@@ -6,14 +6,17 @@ import ipaddress
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
+from typing import Literal, get_args
 from urllib.parse import urlsplit
 
 from mlperf_suite.errors import UsageError
 
-ServerKind = Literal["vllm", "sglang", "tensorrt-llm", "text"]
-SERVER_KINDS: tuple[ServerKind, ...] = ("vllm", "sglang", "tensorrt-llm", "text")
-"""`text` is any OpenAI-compatible server that takes and gives text alone."""
+ServerKind = Literal[
+    "vllm", "vllm-generate", "sglang", "sglang-completions", "tensorrt-llm", "text"
+]
+SERVER_KINDS: tuple[ServerKind, ...] = get_args(ServerKind)
+"""`vllm-generate` and `sglang-completions` name the second route to the same servers; `text` is any
+OpenAI-compatible server that takes and gives text alone."""
 Routing = Literal["fewest-tokens", "round-robin"]
 ROUTINGS: tuple[Routing, ...] = ("fewest-tokens", "round-robin")
 """fewest-tokens: the endpoint with the fewest prompt and expected answer tokens outstanding."""
@@ -83,13 +86,15 @@ class EndpointConfig:
     found by asking as well. `key` is sent as a bearer token and never written anywhere, nor are the
     values of `headers`. `ca_file`: certificates in place of the system's. `clients`: processes,
     None is by the machine's cores. `context_needed`: the longest sequence needed, in tokens.
-    `vocabulary`: token ids are below it.
+    `vocabulary`: token ids are below it. `end_ids`: those with which the model ends an answer, for
+    a server that has to be told.
     """
 
     targets: tuple[Target, ...]
     model: str
     tokenizer: Path | None
     vocabulary: int
+    end_ids: tuple[int, ...] = ()
     served_model: str | None = None
     kind: ServerKind | None = None
     routing: Routing = "fewest-tokens"

@@ -64,6 +64,11 @@ class Connection(asyncio.Protocol):
         """Whether a request can be sent on it."""
         return not self._closed and self._transport is not None and self._exchange is None
 
+    @property
+    def streams(self) -> bool:
+        """Whether what comes is a stream of events and not one whole answer."""
+        return self._streams
+
     def send(self, data: bytes, exchange: Exchange) -> None:
         """Send a request whose head and body are `data`."""
         assert self._transport is not None and self._exchange is None

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from mlperf_suite.engines.endpoint.adapters import error_words, words_of
+from mlperf_suite.engines.endpoint.adapters import ADAPTERS, error_words, words_of
 from mlperf_suite.engines.endpoint.config import EndpointConfig, ServerKind, Target
 from mlperf_suite.engines.endpoint.unreachable import why_unreachable
 from mlperf_suite.errors import UsageError
@@ -33,13 +33,22 @@ _NAMES: dict[str, str] = {
     "tensorrt-llm": "TensorRT-LLM server",
     "text": "OpenAI-compatible server",
 }
+_SECOND_ROUTES: dict[ServerKind, ServerKind] = {
+    "vllm-generate": "vllm",
+    "sglang-completions": "sglang",
+}
+_NOT_A_REQUEST = (400, 422)
+"""What a route answers to a request that lacks everything; one that is not there, or is switched
+off, answers with another status."""
 _CACHE_HITS = "vllm:prefix_cache_hits_total"
 
 
 @dataclass(frozen=True, slots=True)
 class ServerFacts:
-    """What a server says of itself. `address` of its host that answered; `max_model_len` None and
-    `version` empty where it does not say; `model`: the name that it serves it under."""
+    """What a server says of itself. `kind`: of those that name a server and not its second route.
+    `address` of its host that answered; `max_model_len` None and `version` empty where it does not
+    say; `model`: the name that it serves it under. `generates`: it has vLLM's route for token ids
+    alone, which is asked for only where no kind was given."""
 
     kind: ServerKind
     version: str
@@ -47,6 +56,7 @@ class ServerFacts:
     max_model_len: int | None
     address: str
     stand_in: bool
+    generates: bool = False
 
     @property
     def name(self) -> str:
@@ -73,7 +83,8 @@ def find_out(config: EndpointConfig, target: Target) -> ServerFacts:
     does not serve the model."""
     listed, response = _models(config, target)
     served = _served(config, target, listed)
-    kind = config.kind or _kind(config, target, served)
+    given = config.kind
+    kind = _kind(config, target, served) if given is None else _SECOND_ROUTES.get(given, given)
     version, length = "", served.get("max_model_len")
     if kind == "sglang":
         told = _info(config, target, "/get_server_info", "/server_info")
@@ -87,6 +98,7 @@ def find_out(config: EndpointConfig, target: Target) -> ServerFacts:
         length if type(length) is int and length > 0 else None,
         response.address,
         response.headers.get("server", "").startswith(STAND_IN),
+        kind == "vllm" and given is None and _takes(config, target, ADAPTERS["vllm-generate"].path),
     )
 
 
@@ -175,9 +187,20 @@ def _info(config: EndpointConfig, target: Target, *paths: str) -> dict[str, Any]
     return {}
 
 
+def _takes(config: EndpointConfig, target: Target, path: str) -> bool:
+    """Whether the server has a route there that takes requests."""
+    with contextlib.suppress(UsageError):
+        return _ask(config, target, path, b"{}").status in _NOT_A_REQUEST
+    return False
+
+
 def _get(config: EndpointConfig, target: Target, path: str) -> _Response:
-    """GET a path of the server. Raises UsageError where there is no answer, or one that no other
-    request would get around."""
+    return _ask(config, target, path)
+
+
+def _ask(config: EndpointConfig, target: Target, path: str, body: bytes | None = None) -> _Response:
+    """GET a path of the server, or POST this JSON to it. Raises UsageError where there is no
+    answer, or one that no other request would get around."""
     headers = {"Accept": "application/json", "User-Agent": "mlperf-suite", **config.headers}
     if config.key:
         headers["Authorization"] = f"Bearer {config.key}"
@@ -191,10 +214,13 @@ def _get(config: EndpointConfig, target: Target, path: str) -> _Response:
     else:
         connection = http.client.HTTPConnection(target.host, target.port, timeout=_ASK_S)
     try:
-        connection.request("GET", target.prefix + path, headers=headers)
+        if body is not None:
+            headers["Content-Type"] = "application/json"
+        method = "GET" if body is None else "POST"
+        connection.request(method, target.prefix + path, body, headers)
         address = connection.sock.getpeername()[0]
         response = connection.getresponse()
-        body = response.read(_MOST)
+        content = response.read(_MOST)
     except (OSError, http.client.HTTPException, ValueError) as error:
         raise UsageError(f"{target.url}: {why_unreachable(error, _ASK_S)}") from error
     finally:
@@ -206,7 +232,7 @@ def _get(config: EndpointConfig, target: Target, path: str) -> _Response:
     if response.status in (401, 403):
         what = "refused the key" if config.key else "wants a key"
         raise UsageError(f"{target.url} {what} (status {response.status}): set API_KEY")
-    return _Response(response.status, named, _content(body), address)
+    return _Response(response.status, named, _content(content), address)
 
 
 def _content(body: bytes) -> Any:

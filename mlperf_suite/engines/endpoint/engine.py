@@ -25,7 +25,13 @@ from mlperf_suite.engines.endpoint.accounts import (
     DepartureAccount,
     EndpointAccount,
 )
-from mlperf_suite.engines.endpoint.adapters import ADAPTERS, STRICT_TEXT, words_of
+from mlperf_suite.engines.endpoint.adapters import (
+    ADAPTERS,
+    COMPLETIONS,
+    STRICT_TEXT,
+    TRANSFORMERS,
+    words_of,
+)
 from mlperf_suite.engines.endpoint.config import EndpointConfig
 from mlperf_suite.engines.endpoint.detect import ServerFacts, cache_hits, find_out
 from mlperf_suite.engines.endpoint.link import Link
@@ -64,13 +70,13 @@ RETRIES = 3
 _TICK_S = 0.5
 _ASLEEP_S = 4.0
 """Looks further apart mean that this process did not run: Ctrl-Z, or a machine that slept."""
-_GAPS = 4.0
-"""How many times its longest gap so far, while it had requests, a server may be silent."""
 _UNTOLD_CONTEXT = 131_072
 """Tokens that a server is taken to hold where neither it nor the benchmark says."""
 _CORES_PER_CLIENT = 4
 _MOST_CLIENTS = 8
 _TRIAL_TOKENS, _TRIAL_S = 2, 60.0
+_SCORING = ("vllm", "vllm-generate")
+"""The forms of servers whose completions tell log-probabilities of chosen tokens."""
 
 
 @dataclass(slots=True)
@@ -117,13 +123,13 @@ class EndpointEngine:
         self._in_flight = [0] * len(servers)
         self._tokens_out = [0] * len(servers)
         self._signs = [time.monotonic()] * len(servers)
-        self._longest_gap_s = 0.0
         self._looked = time.monotonic()
         self._pieces: list[list[int]] = []
         self._steps: list[tuple[float, int]] = []
         self.steps_made = 0
         self.cached_prompt_tokens = 0
         self._retries = RETRIES
+        self._lost_any = False
         self._gone: str | None = None
         self._closed = False
         self._begin_accounts()
@@ -151,22 +157,18 @@ class EndpointEngine:
             told = ", ".join(map(words_of, sorted(names)))
             raise EngineError(f"the endpoints serve several models: {told}")
         kind = servers[0].kind
-        forms: list[str] = [kind]
         if kind == "text" and config.tokenizer is None:
             raise EngineError(
                 f"{config.targets[0].url} returns text only, and its tokens cannot be counted: "
                 f"the model {config.model} has no tokenizer.json"
             )
-        if kind == "text":
-            forms.append(STRICT_TEXT)
-        elif config.kind is None and config.tokenizer is not None:
-            forms += ["text", STRICT_TEXT]
+        forms = _forms(config, servers)
         first_error: EngineError | None = None
         for form in forms:
-            kind_of_engine = ScoringEndpointEngine if form == "vllm" else cls
+            kind_of_engine = ScoringEndpointEngine if form in _SCORING else cls
             why = f"{form}, as the server says" if config.kind is None else f"{form}, as given"
             if first_error is not None:
-                why = f"{form}, since as {kind} it is: {first_error}"
+                why = f"{form}, since as {forms[0]} it is: {first_error}"
             engine = kind_of_engine(config, servers, form, why)
             try:
                 engine._try_out()
@@ -307,6 +309,7 @@ class EndpointEngine:
             generation.seed,
             stream,
             self._retries,
+            self._config.end_ids,
         )
         waiting = [_Waiting(r.tag, listener, r, sampling, now) for r in requests]
         if self._gone is not None:
@@ -456,18 +459,14 @@ class EndpointEngine:
             ids=self._adapter.token_ids,
         )
         self._ended = time.monotonic()
-        self._heard_of(one.place, self._ended)
-
-    def _heard_of(self, place: int, now: float) -> None:
-        """An endpoint that has requests gave a sign."""
-        self._longest_gap_s = max(self._longest_gap_s, now - self._signs[place])
-        self._signs[place] = now
+        self._signs[one.place] = self._ended
 
     def _failed(self, message: Failed, one: _Waiting | None) -> None:
         with self._lock:
             place = one.place if one else self._posted.get(message.number, (None,))[0]
         if place is None:
             return
+        self._lost_any = True
         why = f"{self._config.targets[place].url} {message.why}"
         if message.gone:
             self._gone = self._gone or why
@@ -483,7 +482,7 @@ class EndpointEngine:
         now = time.monotonic()
         for place, (then, count) in enumerate(zip(before, beat.pieces, strict=True)):
             if count > then:
-                self._heard_of(place, now)
+                self._signs[place] = now
                 self.steps_made += count - then
         if beat.tokens:
             self._steps.append((beat.at, beat.tokens))
@@ -494,8 +493,7 @@ class EndpointEngine:
         gap, self._looked = now - self._looked, now
         if gap > _ASLEEP_S:
             self._signs = [now] * len(self._signs)
-        # A server that was slow so far, on a slow machine, is waited for longer.
-        silence_s = max(self._config.silence_s, _GAPS * self._longest_gap_s)
+        silence_s = self._config.silence_s
         for place, count in enumerate(list(self._in_flight)):
             if count and now - self._signs[place] > silence_s:
                 url = self._config.targets[place].url
@@ -553,6 +551,8 @@ class EndpointEngine:
     def _cpu_s(self) -> dict[int, float]:
         """Of each client process, and as -1 of the thread that hears of answers."""
         used = {number: link.cpu_s() for number, link in enumerate(self._links)}
+        if not self._thread.is_alive():
+            return used
         with contextlib.suppress(OSError):
             clock = time.pthread_getcpuclockid(self._thread.ident or 0)
             used[-1] = time.clock_gettime(clock)
@@ -564,10 +564,13 @@ class EndpointEngine:
         self._client_account = ClientAccount()
         self._began = self._ended = time.monotonic()
         self._hits = [self._cache_hits(place) for place in range(len(self._servers))]
+        self._lost_any = False
 
     def _cache_hits(self, place: int) -> int | None:
         """What the server's own counter says, where its answers do not."""
-        if self._servers[place].kind != "vllm":
+        # A server that failed may leave this without an answer as well, and whoever is told of the
+        # failure would wait for it.
+        if self._servers[place].kind != "vllm" or self._lost_any or not self.alive:
             return None
         return cache_hits(self._config, self._config.targets[place])
 
@@ -575,7 +578,8 @@ class EndpointEngine:
         """What happened since the last call."""
         elapsed_s, cpu_s = max(self._ended, self._began) - self._began, self._cpu_s()
         began = self._began_cpu
-        used = {number: cpu - began[number] for number, cpu in cpu_s.items() if number in began}
+        # A process that ended has used nothing, as far as it can be asked.
+        used = {n: max(0.0, cpu - began[n]) for n, cpu in cpu_s.items() if n in began}
         accounts, client = self._endpoint_accounts, self._client_account
         departures, hits = self._departures, self._hits
         self._began_cpu = cpu_s
@@ -603,7 +607,7 @@ class EndpointEngine:
             self._in_flight[place] += 1
         with contextlib.suppress(OSError):
             client = self._links[number % len(self._links)]
-            client.send(Post(number, place, self._adapter.path, body))
+            client.send(Post(number, place, COMPLETIONS, body))
 
 
 class ScoringEndpointEngine(EndpointEngine):
@@ -612,6 +616,22 @@ class ScoringEndpointEngine(EndpointEngine):
     def score(self, requests: Iterable[ScoreRequest]) -> Iterator[tuple[int, Score]]:
         """Yield each request's tag and score, as they come; see `ScoringEngine`."""
         return score_all(requests, self._post, self._servers[0].model)
+
+
+def _forms(config: EndpointConfig, servers: Sequence[ServerFacts]) -> list[str]:
+    """The keys of `ADAPTERS` to try, in order: of the kind that was given only its own."""
+    texts = ["text", TRANSFORMERS, STRICT_TEXT]
+    kind = servers[0].kind
+    if kind == "text":
+        return texts
+    if config.kind is not None:
+        return [config.kind]
+    forms: list[str] = [kind]
+    if all(server.generates for server in servers):
+        forms.insert(0, "vllm-generate")
+    if kind == "sglang":
+        forms.append("sglang-completions")
+    return forms if config.tokenizer is None else forms + texts
 
 
 def _expected(one: _Waiting) -> int:

@@ -43,7 +43,43 @@ _STALE, _STALE_S = 5, 0.5
 """How often a request may meet a connection that its server closed while it was idle, and how soon
 that shows, in s: what is lost later was lost by a server that had it."""
 
+_LONGEST_WAITS = 3.0
+"""How many times the longest wait for a first token so far one that was overtaken may wait."""
+
 _json = msgspec.json.Encoder()
+
+
+@dataclass(slots=True)
+class Queue:
+    """What the first tokens that came from one place tell of the requests that still wait there.
+
+    A server may queue: Offline sends it everything at once, and the last first token comes minutes
+    later. So a wait says nothing by itself, however long. A request counts as forgotten only where
+    it waited longer than `silence_s`, and a request that was sent after it got its first token, and
+    it waited `_LONGEST_WAITS` times as long as any that got one since the place was last idle. A
+    server that answers in turn overtakes nobody by more than a batch; one that deals requests out
+    to several engines, whose queues are never of one length, or takes short prompts first, lets
+    those that came together wait alike to within that factor, since the longest wait of those that
+    it answered grows as long as it works its queue off. One request that is lost is found after
+    `silence_s` where first tokens otherwise come within a third of that. All that is missed is
+    found by silence once the others are answered.
+
+    `newest`: when the last sent of the requests with a first token was sent; `longest_s`: the
+    longest wait; in s.
+    """
+
+    newest: float = 0.0
+    longest_s: float = 0.0
+
+    def came(self, sent: float, arrived: float) -> None:
+        """A first token came of a request that was sent then."""
+        self.newest = max(self.newest, sent)
+        self.longest_s = max(self.longest_s, arrived - sent)
+
+    def has_forgotten(self, sent: float, waited_s: float, silence_s: float) -> bool:
+        """Whether a request that was sent then, and waited so long, should have a first token."""
+        longest_s = max(silence_s, _LONGEST_WAITS * self.longest_s)
+        return sent < self.newest and waited_s > longest_s
 
 
 @dataclass(slots=True)
@@ -52,7 +88,7 @@ class Shared:
 
     `tell` sends a message to the engine. `text` is None where the servers give token ids. By place:
     `pools` of connections and `pieces` of answers that came. `tokens`: that came since the last
-    beat. `under_way`: the requests that are not over.
+    beat. `under_way`: the requests that are not over. `queues`: by place.
     """
 
     hello: Hello
@@ -63,6 +99,10 @@ class Shared:
     pieces: list[int]
     tokens: int = 0
     under_way: set[Request] = field(default_factory=set)
+    queues: list[Queue] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.queues = [Queue() for _ in self.pools]
 
 
 class Request:
@@ -82,7 +122,11 @@ class Request:
         self._timer: asyncio.TimerHandle | None = None
 
     def start(self) -> None:
-        self.shared.under_way.add(self)
+        shared = self.shared
+        if not shared.under_way:
+            # Another run, whose waits may be others.
+            shared.queues = [Queue() for _ in shared.pools]
+        shared.under_way.add(self)
         self.pool.acquire(self)
 
     def request(self) -> bytes:
@@ -192,7 +236,7 @@ class Generating(Request):
 
     def restart(self) -> None:
         self._answer = Answer()
-        self._first = self._last = 0.0
+        self._began = self._first = self._last = self._asleep_s = 0.0
         self._counted = 0
 
     def retries(self) -> int:
@@ -218,6 +262,10 @@ class Generating(Request):
         shared, answer = self.shared, self._answer
         shared.pieces[self.place] += 1
         self._last = arrived
+        connection = self.connection
+        if self._sampling.wants_first and connection is not None and not connection.streams:
+            self._refuse("answered in one piece where a stream was asked for", unfit=True)
+            return
         try:
             shared.adapter.read(data, answer)
             made = len(answer.token_ids)
@@ -230,6 +278,7 @@ class Generating(Request):
             return
         if not self._first and (answer.token_ids or answer.text):
             self._first = arrived
+            shared.queues[self.place].came(self._began, arrived)
             if self._sampling.wants_first:
                 shared.tell(First(self.number, self._first_tokens(), arrived))
 
@@ -239,19 +288,29 @@ class Generating(Request):
         return self.shared.text.tokens("".join(self._answer.text))[:1]
 
     def look(self, now: float, silence_s: float, asleep_s: float) -> None:
-        """Give the answer up where it began and stopped, whatever others do.
+        """Give the answer up where it began and stopped, whatever others do, or never began though
+        others did: see `Queue`.
 
-        Only where somebody waits for each token: elsewhere a server may put a request back for
-        as long as it likes.
+        The first only where somebody waits for each token: elsewhere a server may put a request
+        back for as long as it likes.
         """
+        if self._over or not self._began:
+            return
         self._last += asleep_s
-        stopped = self._first and now - self._last > silence_s
-        if stopped and self._sampling.wants_first and not self._over:
-            self._refuse(f"sent nothing for {silence_s:.0f} s in the middle of an answer")
+        self._asleep_s += asleep_s
+        waited_s = now - self._began - self._asleep_s
+        if self._first:
+            if now - self._last > silence_s and self._sampling.wants_first:
+                self._refuse(f"sent nothing for {silence_s:.0f} s in the middle of an answer")
+        elif self.shared.queues[self.place].has_forgotten(self._began, waited_s, silence_s):
+            self._refuse(
+                f"sent no first token for {waited_s:.0f} s while requests sent later got "
+                "theirs: raise --engine-silence for a slower server"
+            )
 
-    def _refuse(self, why: str) -> None:
+    def _refuse(self, why: str, *, unfit: bool = False) -> None:
         connection, self.connection = self.connection, None
-        self.fail(why, gone=False)
+        self.fail(why, gone=False, unfit=unfit)
         if connection is not None:
             connection.close()
 

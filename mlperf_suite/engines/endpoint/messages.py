@@ -28,7 +28,7 @@ class Place(msgspec.Struct, array_like=True, frozen=True):
 
 class Hello(msgspec.Struct, array_like=True, tag=True):
     """The first message to a client. `connections`: the most to each place. `silence_s`: how long
-    an answer that began may pause."""
+    an answer that began may pause, and a first token may be overdue."""
 
     places: list[Place]
     kind: str
@@ -45,7 +45,8 @@ class Hello(msgspec.Struct, array_like=True, tag=True):
 
 class Sampling(msgspec.Struct, array_like=True, frozen=True):
     """How tokens are chosen; as `Generation`. `wants_first`: whether the first token is wanted
-    early. `retries`: how often a request that a server refuses for now is sent again."""
+    early. `retries`: how often a request that a server refuses for now is sent again. `end_ids`:
+    those with which the model ends an answer, where they are known."""
 
     max_tokens: int
     min_tokens: int
@@ -55,6 +56,7 @@ class Sampling(msgspec.Struct, array_like=True, frozen=True):
     seed: int
     wants_first: bool
     retries: int
+    end_ids: tuple[int, ...] = ()
 
 
 class Submit(msgspec.Struct, array_like=True, tag=True):
