@@ -8,10 +8,10 @@ folder of them, of that shape.
 from __future__ import annotations
 
 import glob
-import json
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
+from mlperf_suite.datasets.json_rows import decode_utf8, jsonl_rows, parse_json
 from mlperf_suite.datasets.samples import Sample, Samples
 from mlperf_suite.errors import DatasetError
 
@@ -82,51 +82,21 @@ def _rows(path: Path) -> Iterator[tuple[str, object]]:
         if path.suffix == ".parquet":
             yield from _parquet_rows(path)
         elif path.suffix == ".jsonl":
-            yield from _jsonl_rows(path)
+            yield from jsonl_rows(path)
         else:
             yield from _json_rows(path)
     except OSError as error:
         raise DatasetError(f"--dataset {path}: cannot be read: {error.strerror}") from error
 
 
-def _decode(path: Path, place: str, raw: bytes) -> str:
-    try:
-        return raw.decode("utf-8")
-    except UnicodeDecodeError as error:
-        raise DatasetError(f"--dataset {path}: {place}not UTF-8 at byte {error.start}") from error
-
-
-def _jsonl_rows(path: Path) -> Iterator[tuple[str, object]]:
-    with path.open("rb") as lines:
-        for number, line in enumerate(lines, 1):
-            if line.strip():
-                place = f"line {number}"
-                yield place, _parse_json(path, f"{place}: ", _decode(path, f"{place}: ", line))
-
-
 def _json_rows(path: Path) -> Iterator[tuple[str, object]]:
-    parsed = _parse_json(path, "", _decode(path, "", path.read_bytes()))
+    parsed = parse_json(path, "", decode_utf8(path, "", path.read_bytes()))
     if not isinstance(parsed, list):
         raise DatasetError(
             f"--dataset {path}: expected a list of rows, found {type(parsed).__name__}"
         )
     for number, row in enumerate(parsed, 1):
         yield f"row {number}", row
-
-
-def _parse_json(path: Path, place: str, text: str) -> object:
-    try:
-        return json.loads(text)
-    except json.JSONDecodeError as error:
-        if not text.strip():
-            raise DatasetError(f"--dataset {path}: the file is empty") from error
-        where = place or f"line {error.lineno}: "
-        raise DatasetError(f"--dataset {path}: {where}not JSON: {error.msg}") from error
-    except ValueError as error:
-        # A number of more digits than Python takes.
-        raise DatasetError(f"--dataset {path}: {place}not JSON to be used: {error}") from error
-    except RecursionError as error:
-        raise DatasetError(f"--dataset {path}: {place}JSON nested too deeply") from error
 
 
 def _parquet_rows(path: Path) -> Iterator[tuple[str, object]]:

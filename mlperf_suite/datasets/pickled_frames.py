@@ -480,7 +480,7 @@ def _column(where: str, name: str, values: object, most: int) -> _Column:
     size = 0
     # A list that stands in many rows is made once. `values` keeps it, and so its id, till the end.
     known: dict[int, object] = {}
-    for row, value in enumerate(values):
+    for row, value in enumerate(values, 1):
         try:
             if isinstance(value, (Listed, Made, tuple)):
                 if id(value) not in known:

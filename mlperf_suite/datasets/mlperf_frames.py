@@ -1,0 +1,329 @@
+"""The published data of MLPerf's language benchmarks beside Llama 3.1 8B: one table row each.
+
+Names and columns are those that the official scripts read (mlcommons/inference at b66003e,
+`language/*/dataset.py`, `evaluate-accuracy.py` and `eval_accuracy.py`, gpt-oss-120b's
+`utils/tokenization.py`). A published pickle is converted first: `python -m mlperf_suite convert`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from mlperf_suite.datasets.json_rows import jsonl_rows
+from mlperf_suite.datasets.samples import Sample, Samples
+from mlperf_suite.errors import DatasetError
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+EMBEDDED = Path(__file__).parent / "embedded"
+_SUFFIXES = (".parquet", ".jsonl")
+_PICKLES = (".pkl", ".pickle")
+_ROWS_AT_ONCE = 1024
+# A token id goes to LoadGen's log as a 32-bit number.
+_TOO_LARGE = 2**31
+# As many ids as any of the models' vocabularies has are held as one object each, however often they
+# occur: 8 bytes a token, not 40.
+_SHARED_IDS = 2**18
+
+
+@dataclass(frozen=True, slots=True)
+class FrameFormat:
+    """Which columns of a benchmark's file a sample is made of.
+
+    Each is a tuple of names, of which the first that the file has counts: the newest stands first.
+    A file without a column of `tokens` must have one of `input`; where it has both, the text is
+    kept if `keeps_input`. `kinds` are the values that `kind` may have, compared as the official grader
+    does: as they are, or (`loose_kinds`) within the value, in any case; empty admits every value.
+    """
+
+    name: str
+    input: tuple[str, ...]
+    tokens: tuple[str, ...] = ()
+    reference: tuple[str, ...] = ()
+    kind: tuple[str, ...] = ()
+    id: tuple[str, ...] = ()
+    kinds: tuple[str, ...] = ()
+    loose_kinds: bool = False
+    keeps_input: bool = False
+    needs_reference: bool = True
+
+
+FORMATS = {
+    one.name: one
+    for one in (
+        FrameFormat("llama2_70b", ("input",), ("tok_input",), ("output",)),
+        FrameFormat(
+            "mixtral_8x7b",
+            ("input",),
+            ("tok_input",),
+            ("gt_output",),
+            ("dataset",),
+            ("id",),
+            kinds=("OpenOrca", "GSM8K", "MBXP"),
+            keeps_input=True,
+        ),
+        FrameFormat(
+            "llama3_1_405b",
+            ("input",),
+            ("tok_input",),
+            ("gt_output",),
+            ("metric",),
+            kinds=("rouge", "niah_em", "qa_em"),
+        ),
+        # The prompt is made of the text by the model's chat template.
+        FrameFormat(
+            "deepseek_r1",
+            ("text_input",),
+            (),
+            ("ground_truth", "gt_output"),
+            ("dataset",),
+            kinds=("gpqa", "mmlu_pro", "math500", "aime", "livecodebench"),
+            loose_kinds=True,
+        ),
+        # The performance file, which no grader reads, may have no references, and other kinds.
+        FrameFormat(
+            "gpt_oss_120b",
+            ("input",),
+            ("input_tokens", "tok_input"),
+            ("ground_truth",),
+            ("dataset",),
+            needs_reference=False,
+        ),
+    )
+}
+
+
+def load_llama2_70b(source: str, token: str | None = None) -> Samples:
+    """Llama 2 70B's data. See `load_frame`; `token` is not used, the file is local."""
+    return load_frame(FORMATS["llama2_70b"], source)
+
+
+def load_mixtral_8x7b(source: str, token: str | None = None) -> Samples:
+    """Mixtral 8x7B's data; `kind` is OpenOrca, GSM8K or MBXP. See `load_frame`."""
+    return load_frame(FORMATS["mixtral_8x7b"], source)
+
+
+def load_llama3_1_405b(source: str, token: str | None = None) -> Samples:
+    """Llama 3.1 405B's data; `kind` is the metric: rouge, niah_em or qa_em. See `load_frame`."""
+    return load_frame(FORMATS["llama3_1_405b"], source)
+
+
+def load_deepseek_r1(source: str, token: str | None = None) -> Samples:
+    """DeepSeek-R1's data, text alone; `kind` is the data set it is from. See `load_frame`."""
+    return load_frame(FORMATS["deepseek_r1"], source)
+
+
+def load_gpt_oss_120b(source: str, token: str | None = None) -> Samples:
+    """gpt-oss-120b's data: its performance, accuracy or compliance file. See `load_frame`.
+
+    A sample's reference is empty where the file has none.
+    """
+    return load_frame(FORMATS["gpt_oss_120b"], source)
+
+
+def load_frame(form: FrameFormat, source: str) -> Samples:
+    """Read a parquet or JSONL file of a benchmark's columns, or (`embedded`) the package's own.
+
+    Raises DatasetError that names the file, the row and the column.
+    """
+    name = "embedded" if source == "embedded" else ""
+    path = EMBEDDED / f"{form.name}.jsonl" if name else Path(source).expanduser()
+    if path.suffix in _PICKLES:
+        raise DatasetError(
+            f"--dataset {path}: a pickle runs what it holds when it is opened; make a parquet file "
+            f"of it: python -m mlperf_suite convert {path} {path.with_suffix('.parquet').name}"
+        )
+    if not path.is_file():
+        what = (
+            "a folder, give a file of it" if path.is_dir() else "no such file, and not 'embedded'"
+        )
+        raise DatasetError(f"--dataset {path}: {what}")
+    if path.suffix not in _SUFFIXES:
+        allowed = ", ".join(_SUFFIXES)
+        raise DatasetError(f"--dataset {path}: unknown kind of file, allowed are {allowed}")
+    rows = _parquet if path.suffix == ".parquet" else _jsonl
+    try:
+        items = tuple(rows(path, form))
+    except OSError as error:
+        raise DatasetError(
+            f"--dataset {path}: cannot be read: {error.strerror or error}"
+        ) from error
+    if not items:
+        raise DatasetError(f"--dataset {path}: the file has no rows")
+    return Samples(name or path.name, items)
+
+
+class _FaultyError(Exception):
+    """What is wrong with a cell; the reader adds file, row and column."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Chosen:
+    """The file's own name for each part of a sample; empty where it has none."""
+
+    input: str
+    tokens: str
+    reference: str
+    kind: str
+    id: str
+
+    @property
+    def names(self) -> list[str]:
+        parts = (self.input, self.tokens, self.reference, self.kind, self.id)
+        return [name for name in parts if name]
+
+
+def _choose(form: FrameFormat, has: Callable[[str], bool]) -> _Chosen:
+    """The columns to read. Raises KeyError with the name of the one that is missing."""
+
+    def one_of(names: tuple[str, ...], needed: bool) -> str:
+        found = next((name for name in names if has(name)), "")
+        if needed and names and not found:
+            raise KeyError(names[0])
+        return found
+
+    tokens = one_of(form.tokens, False)
+    # Published data is there as tokens: their lack is named first. A text does for data of one's own.
+    if form.tokens and not tokens and not one_of(form.input, False):
+        raise KeyError(form.tokens[0])
+    return _Chosen(
+        input=one_of(form.input, not tokens) if not tokens or form.keeps_input else "",
+        tokens=tokens,
+        reference=one_of(form.reference, form.needs_reference),
+        kind=one_of(form.kind, bool(form.kinds)),
+        id=one_of(form.id, True),
+    )
+
+
+def _sample(form: FrameFormat, chosen: _Chosen, row: Mapping[str, Any], ids: _Ids) -> Sample:
+    column = ""
+    try:
+        column = chosen.tokens
+        tokens = ids.of(row[column]) if column else None
+        column = chosen.input
+        # A text beside the tokens is not asked for anything.
+        text = _text(row[column], bool(chosen.tokens)) if column else ""
+        column = chosen.reference
+        reference = _reference(row[column], form.needs_reference) if column else ""
+        column = chosen.kind
+        kind = _text(row[column], not form.kinds) if column else ""
+        if form.kinds and not any(
+            one in kind.lower() if form.loose_kinds else one == kind for one in form.kinds
+        ):
+            raise _FaultyError(f"is {kind!a}, allowed are {', '.join(form.kinds)}")
+        column = chosen.id
+        named = _text(row[column], False) if column else ""
+    except _FaultyError as error:
+        raise _FaultyError(f"column '{column}' {error}") from None
+    return Sample(text, reference, tokens, kind, named)
+
+
+def _text(value: object, may_be_empty: bool) -> str:
+    if value is None and may_be_empty:
+        return ""
+    if value is None:
+        raise _FaultyError("is missing")
+    if not isinstance(value, str):
+        raise _FaultyError(f"is not a text, but {type(value).__name__}")
+    if not value.strip() and not may_be_empty:
+        raise _FaultyError("is empty")
+    try:
+        value.encode()
+    except UnicodeEncodeError as error:
+        raise _FaultyError(f"is not valid Unicode at character {error.start}") from None
+    return value
+
+
+def _reference(value: object, needed: bool) -> str:
+    # Where every reference is a number, a file may have it as one.
+    if isinstance(value, (int, float)) and not isinstance(value, bool):
+        return str(value)
+    return _text(value, not needed)
+
+
+class _Ids:
+    """Makes tuples of token ids, with one object for each id of a vocabulary."""
+
+    def __init__(self) -> None:
+        self._shared: Sequence[int] = range(0)
+
+    def of(self, values: object) -> tuple[int, ...]:
+        """The ids as a tuple. Raises _FaultyError for what is not a list of ids, or empty."""
+        if values is None:
+            raise _FaultyError("is missing")
+        if not isinstance(values, list):
+            raise _FaultyError(f"is not a list of token ids, but {type(values).__name__}")
+        if not values:
+            raise _FaultyError("is an empty list")
+        found = set(map(type, values)) - {int}
+        if found:
+            named = "a missing id" if type(None) in found else found.pop().__name__
+            raise _FaultyError(f"has {named} among the token ids")
+        least, most = min(values), max(values)
+        if least < 0 or most >= _TOO_LARGE:
+            raise _FaultyError(f"has the token id {least if least < 0 else most}")
+        if most >= _SHARED_IDS:
+            return tuple(values)
+        self._shared = self._shared or tuple(range(_SHARED_IDS))
+        return tuple(map(self._shared.__getitem__, values))
+
+
+def _jsonl(path: Path, form: FrameFormat) -> Iterator[Sample]:
+    ids = _Ids()
+    for place, row in jsonl_rows(path):
+        where = f"--dataset {path}: {place}"
+        if not isinstance(row, Mapping):
+            raise DatasetError(f"{where}: expected an object, found {type(row).__name__}")
+        try:
+            yield _sample(form, _choose(form, row.__contains__), row, ids)
+        except KeyError as error:
+            raise DatasetError(f"{where}: column '{error.args[0]}' is missing") from None
+        except _FaultyError as error:
+            raise DatasetError(f"{where}: {error}") from None
+
+
+def _parquet(path: Path, form: FrameFormat) -> Iterator[Sample]:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    where = f"--dataset {path}"
+    try:
+        with pq.ParquetFile(path) as file:
+            schema = file.schema_arrow
+            chosen = _choose(form, set(schema.names).__contains__)
+            if chosen.tokens:
+                _check_tokens(where, chosen.tokens, schema.field(chosen.tokens).type)
+            yield from _samples(where, form, chosen, file)
+    except KeyError as error:
+        raise DatasetError(
+            f"{where}: column '{error.args[0]}' is missing, the file has {', '.join(schema.names)}"
+        ) from None
+    except pa.ArrowException as error:
+        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+        raise DatasetError(f"{where}: not a readable parquet file: {reason}") from error
+
+
+def _check_tokens(where: str, column: str, kind: pa.DataType) -> None:
+    import pyarrow as pa
+
+    lists = pa.types.is_list(kind) or pa.types.is_large_list(kind)
+    if not lists or not pa.types.is_integer(kind.value_type):
+        raise DatasetError(f"{where}: column '{column}' is not lists of token ids, but {kind}")
+
+
+def _samples(where: str, form: FrameFormat, chosen: _Chosen, file: Any) -> Iterator[Sample]:
+    ids = _Ids()
+    number = 0
+    for batch in file.iter_batches(_ROWS_AT_ONCE, columns=chosen.names):
+        columns = {name: batch.column(name) for name in chosen.names}
+        for row in range(batch.num_rows):
+            number += 1
+            cells = {name: column[row].as_py() for name, column in columns.items()}
+            try:
+                yield _sample(form, chosen, cells, ids)
+            except _FaultyError as error:
+                raise DatasetError(f"{where}: row {number}: {error}") from None
