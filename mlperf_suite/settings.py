@@ -386,6 +386,18 @@ class Settings:
         _name_or_path,
         "allowed is a name, a file or a folder",
     )
+    code_problems: Path | None = option(
+        "code-problems",
+        "LiveCodeBench's problems, which the programs in answers are tested with: a file or folder "
+        "of livecodebench/code_generation_lite",
+        _folder,
+        "allowed is a file or a folder",
+    )
+    allow_other_model: bool = _switch(
+        "allow-other-model",
+        "run a model that is not the benchmark's own in the official profile, without a reference "
+        "accuracy",
+    )
     logs: Path | None = option(
         "logs",
         "judge the LoadGen logs or the submission tree in this folder, and run nothing",
@@ -588,11 +600,13 @@ class Settings:
         """
         return _workload(benchmark, self.profile, self.model)
 
-    def generation(self, benchmark: Benchmark) -> Generation:
-        """How a benchmark's answers are generated."""
-        return dataclasses.replace(
-            self.workload(benchmark).generation, max_new_tokens=self.max_new_tokens
-        )
+    def generation(self, benchmark: Benchmark, mode: str = "performance") -> Generation:
+        """How a benchmark's answers are generated in a mode."""
+        workload = self.workload(benchmark)
+        own = workload.part(mode).generation
+        if self.max_new_tokens == workload.generation.max_new_tokens:
+            return own
+        return dataclasses.replace(own, max_new_tokens=self.max_new_tokens)
 
     def context_needed(self, benchmarks: Iterable[Benchmark]) -> int | None:
         """The longest sequence that these need, in tokens; None is the model's own context.
@@ -636,7 +650,7 @@ class Settings:
 _NAMES_OF_MODELS = ("model", "served_model_name")
 _IN_EVERY_RESULT = {
     *(*PROFILES, *CATEGORIES, *SCENARIOS, *BENCHMARKS, *MODEL_ALIASES, *MODEL_ALIASES.values()),
-    *("accuracy", "performance", "test06"),
+    *("accuracy", "performance", "test06", "test07", "test09"),
 }
 _NOT_IN_JSON = ("logs", "plan", "endpoints")
 _FIELDS: dict[str, OptionSpec] = {

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from mlperf_suite.benchmarks.audits import Mode
 from mlperf_suite.benchmarks.definition import ReferenceAccuracy, at_least, within
 from mlperf_suite.benchmarks.llama3_1_8b import LLAMA3_1_8B
 from mlperf_suite.compliance.verdict import Verdict
-from mlperf_suite.loadgen.load_plan import Mode
 from mlperf_suite.results.record import (
     About,
     Result,

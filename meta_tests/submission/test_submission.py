@@ -19,6 +19,7 @@ from mlperf_suite.benchmarks.rounds import ROUNDS, Round
 from mlperf_suite.engines.replay import REPLAY
 from mlperf_suite.hardware import describe_system
 from mlperf_suite.judging.judge import judge_folder
+from mlperf_suite.loadgen.load_plan import AUDIT_MODES
 from mlperf_suite.loadgen.logs import ACCURACY, DETAIL
 from mlperf_suite.results.run_folder import RunFolder, changed_since_run, read_checksums
 from mlperf_suite.results.typed_json import written
@@ -42,7 +43,7 @@ def write_result(
     """A result folder as the suite leaves it after runs that obey every rule."""
     folder = RunFolder(results_dir, benchmark.id, scenario.name, datetime(2026, 11, 20))
     for mode in modes:
-        if mode == "test06" and not benchmark.compliance_tests:
+        if mode in AUDIT_MODES and benchmark.audit(mode) is None:
             continue
         logs, run = folder.of_mode(mode), MadeRun(benchmark, scenario, mode, round_)
         write_run(logs, run)
@@ -58,7 +59,7 @@ def write_result(
         assert benchmark.workload is not None
         path = folder.accuracy / f"{benchmark.workload.scorer.name}.json"
         path.write_text(json.dumps(scores))
-    if "test06" in modes and benchmark.compliance_tests:
+    if "test06" in modes and benchmark.audit("test06"):
         rules = ["test06_eos", "test06_token_count"]
         rules += [] if scenario.name == "Offline" else ["test06_first_token"]
         verdicts = [{"rule": rule, "status": "passed"} for rule in rules]

@@ -1,28 +1,79 @@
 """Compliance tests: the settings under which LoadGen makes an audit run.
 
-Source: compliance/TEST06/audit.config of github.com/mlcommons/inference.
+Sources: compliance/TEST06/audit.config, compliance/TEST07/gpt-oss-120b/audit.config and
+compliance/TEST09/gpt-oss-120b/audit.config of github.com/mlcommons/inference.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Literal
 
-TEST06_AUDIT: Mapping[str, int] = {
-    "mode": 2,
-    "accuracy_log_rng_seed": 720381539243781796,
-    "accuracy_log_sampling_target": 100,
-    "min_query_count": 100,
-    "min_duration": 0,
-    "sample_concatenate_permutation": 0,
-}
-"""TEST06's audit.config, by LoadGen's keys: a short performance run that logs its answers."""
+AuditMode = Literal["test06", "test07", "test09"]
+Mode = Literal["accuracy", "performance"] | AuditMode
+"""What a LoadGen run is made for."""
 
-TEST06_TOOK: Mapping[str, object] = {
-    "effective_accuracy_log_rng_seed": TEST06_AUDIT["accuracy_log_rng_seed"],
-    "effective_accuracy_log_sampling_target": TEST06_AUDIT["accuracy_log_sampling_target"],
-    # Offline turns the effective count into one query of as many samples.
-    "requested_min_query_count": TEST06_AUDIT["min_query_count"],
-    "effective_min_duration_ms": TEST06_AUDIT["min_duration"],
-    "effective_sample_concatenate_permutation": False,
-}
-"""What the detail log says, by its keys, when LoadGen found that audit.config."""
+
+@dataclass(frozen=True, slots=True)
+class Audit:
+    """One audit: a short performance run that logs answers.
+
+    `mode`: what a run of it is called. `queries`: the least that LoadGen issues. `logged`: about
+    how many answers it logs. `unique`: whether each sample is issued once, in place of a draw
+    (performance_issue_unique). `samples`: of the audit's own data set; None is the benchmark's.
+    `least_score`: a metric and what the answers must score in it. `mean_tokens`: the least and the
+    most of an answer's mean length. `verified_in`: the file in which the official script says what
+    it found.
+    """
+
+    mode: AuditMode
+    queries: int
+    logged: int
+    unique: bool = False
+    samples: int | None = None
+    least_score: tuple[str, float] | None = None
+    mean_tokens: tuple[float, float] | None = None
+    verified_in: str = "verify_accuracy.txt"
+
+    @property
+    def name(self) -> str:
+        """The official name."""
+        return self.mode.upper()
+
+    @property
+    def conf(self) -> dict[str, float | int]:
+        """Its audit.config, by LoadGen's keys."""
+        unique = {"performance_issue_unique": 1} if self.unique else {}
+        return {
+            "mode": 2,
+            "accuracy_log_rng_seed": _LOG_SEED,
+            "accuracy_log_sampling_target": self.logged,
+            "min_query_count": self.queries,
+            "min_duration": 0,
+            **unique,
+            "sample_concatenate_permutation": 0,
+        }
+
+    @property
+    def took(self) -> Mapping[str, object]:
+        """What the detail log says, by its keys, when LoadGen found that audit.config."""
+        unique = {"effective_performance_issue_unique": True} if self.unique else {}
+        return {
+            "effective_accuracy_log_rng_seed": _LOG_SEED,
+            "effective_accuracy_log_sampling_target": self.logged,
+            # Offline turns the effective count into one query of as many samples.
+            "requested_min_query_count": self.queries,
+            "effective_min_duration_ms": 0,
+            **unique,
+            "effective_sample_concatenate_permutation": False,
+        }
+
+    def of(self, queries: int) -> Audit:
+        """The same audit of fewer queries, whose answers are all logged."""
+        return replace(self, queries=queries, logged=queries)
+
+
+_LOG_SEED = 720381539243781796
+TEST06 = Audit("test06", queries=100, logged=100)
+"""What a model says: its first token, its EOS, its number of tokens."""

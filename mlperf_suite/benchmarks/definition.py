@@ -10,8 +10,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Literal, Protocol
 
+from mlperf_suite.benchmarks.audits import Audit
 from mlperf_suite.datasets.samples import Sample, Samples
 from mlperf_suite.scorers.protocol import Scorer
 
@@ -42,6 +44,7 @@ class Scenario:
 
     `name` is what people and submissions say; `loadgen_scenario` and `loadgen_model` are what
     LoadGen's configuration calls it. `metric` is the key of the detail log that decides.
+    `rounds`: those that offer it, where they are fewer than the benchmark's.
     """
 
     name: str
@@ -50,6 +53,7 @@ class Scenario:
     metric: str
     metric_unit: str
     limits: TokenLimits | None = None
+    rounds: tuple[str, ...] = ()
 
     @property
     def marker(self) -> str:
@@ -71,14 +75,18 @@ def server(model: str, ttft_ms: float, tpot_ms: float) -> Scenario:
     return _at_a_rate("Server", model, ttft_ms, tpot_ms)
 
 
-def interactive(model: str, ttft_ms: float, tpot_ms: float) -> Scenario:
+def interactive(
+    model: str, ttft_ms: float, tpot_ms: float, rounds: tuple[str, ...] = ()
+) -> Scenario:
     """Interactive, which LoadGen runs as Server under a model name of its own."""
-    return _at_a_rate("Interactive", model, ttft_ms, tpot_ms)
+    return _at_a_rate("Interactive", model, ttft_ms, tpot_ms, rounds)
 
 
-def _at_a_rate(name: str, model: str, ttft_ms: float, tpot_ms: float) -> Scenario:
-    limits = TokenLimits(ttft_ms, tpot_ms)
-    return Scenario(name, model, "Server", "result_completed_tokens_per_second", "tokens/s", limits)
+def _at_a_rate(
+    name: str, model: str, ttft_ms: float, tpot_ms: float, rounds: tuple[str, ...] = ()
+) -> Scenario:
+    limits, metric = TokenLimits(ttft_ms, tpot_ms), "result_completed_tokens_per_second"
+    return Scenario(name, model, "Server", metric, "tokens/s", limits, rounds)
 
 
 def single_stream(model: str) -> Scenario:
@@ -89,7 +97,11 @@ def single_stream(model: str) -> Scenario:
 
 @dataclass(frozen=True, slots=True)
 class Generation:
-    """How tokens are chosen: greedy, `min_new_tokens` to `max_new_tokens` of them."""
+    """How tokens are chosen: by default greedy, `min_new_tokens` to `max_new_tokens` of them.
+
+    `top_k`: 0 is all of the vocabulary. `stops`: by a sample's kind, a text after which its answer
+    ends. `keeps_eos`: whether LoadGen is given the EOS at an answer's end.
+    """
 
     max_new_tokens: int = 128
     min_new_tokens: int = 1
@@ -97,6 +109,8 @@ class Generation:
     top_p: float = 1.0
     top_k: int = 1
     seed: int = 42
+    stops: tuple[tuple[str, str], ...] = ()
+    keeps_eos: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,6 +169,22 @@ class Prompt(Protocol):
         """What config.json says of it."""
 
 
+Load = Callable[[str, str | None], Samples]
+"""Reads a data set by its name or path; the second is the hub's token."""
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """What one mode of a workload (accuracy, performance, an audit) runs on, and how it answers.
+
+    `load`, `generation`, `mean_tokens`: as in `Workload`.
+    """
+
+    load: Load
+    generation: Generation
+    mean_tokens: float
+
+
 @dataclass(frozen=True, slots=True)
 class Workload:
     """One model on one data set: what it is asked, how it answers, what it must score.
@@ -165,12 +195,15 @@ class Workload:
     longest sequence that it needs, in tokens; None is the model's own. `reference`: of the whole
     data set; `reference_of` gives that of the first n samples, where each sample's own is known.
     `mean_tokens` and `prompt_tokens`: the mean length of an answer and of a prompt, in tokens, to
-    plan time by.
+    plan time by. `parts`: by mode, what differs in it. `ungated`: why the scores are compared with
+    nothing; empty where they are. `own_samples`: the samples of `dataset`, where they are fewer
+    than the benchmark's. `with_problems`: the scorer with another file of the problems that its
+    programs are tested with, where it has such.
     """
 
     model: str
     dataset: str
-    load: Callable[[str, str | None], Samples]
+    load: Load
     prompt: Prompt
     generation: Generation
     scorer: Scorer
@@ -181,6 +214,14 @@ class Workload:
     context: int | None = None
     select: Callable[[Samples], Samples] = lambda samples: samples
     reference_of: Callable[[int], ReferenceAccuracy] | None = None
+    parts: Mapping[str, Part] = field(default_factory=dict)
+    ungated: str = ""
+    own_samples: int | None = None
+    with_problems: Callable[[Path], Scorer] | None = None
+
+    def part(self, mode: str) -> Part:
+        """What a mode runs on: the workload's own data and generation, unless it has others."""
+        return self.parts.get(mode) or Part(self.load, self.generation, self.mean_tokens)
 
     def reference_for(self, samples: int) -> ReferenceAccuracy | None:
         """The reference of a run over the first `samples` samples; None where nobody knows it."""
@@ -209,7 +250,9 @@ class Benchmark:
     `reference`: the accuracy that a submission's logs are judged by. `workload`: what the suite
     runs under the official profile, None where it only judges logs; `smoke`: what it runs under
     the smoke profile. `aliases`: names that submissions use besides. `by_default`: whether it is
-    run where no benchmark is named.
+    run where no benchmark is named. `accuracy_samples`: of its accuracy data set, where that is
+    another. `audits`: those of a closed submission. `speculation`: the scenarios in which a draft
+    model, or the model's own heads, may propose tokens.
     """
 
     id: str
@@ -220,11 +263,24 @@ class Benchmark:
     rounds: tuple[str, ...]
     eos_token_ids: tuple[int, ...]
     reference: ReferenceAccuracy
-    compliance_tests: tuple[str, ...] = ()
+    audits: tuple[Audit, ...] = ()
     workload: Workload | None = None
     smoke: Workload | None = None
     aliases: tuple[str, ...] = ()
     by_default: bool = False
+    accuracy_samples: int | None = None
+    speculation: tuple[str, ...] = ()
+
+    def audit(self, mode: str) -> Audit | None:
+        """The audit that a mode is a run of; None where the benchmark has no such audit."""
+        return next((audit for audit in self.audits if audit.mode == mode), None)
+
+    def samples_of(self, mode: str) -> int:
+        """The samples of the official data set that a mode runs over."""
+        audit = self.audit(mode)
+        if audit is not None and audit.samples is not None:
+            return audit.samples
+        return (self.accuracy_samples if mode == "accuracy" else None) or self.samples
 
     def scenario(self, name: str) -> Scenario:
         """The scenario of that name; raises KeyError where the benchmark has none."""

@@ -73,4 +73,5 @@ EMBEDDED = Workload(
     prompt_tokens=365,
     context=8192,
     reference_of=reference_of_first,
+    own_samples=_ANSWERS,
 )

@@ -1,25 +1,70 @@
-"""Llama 2 70B on OpenOrca, in its two accuracy grades. Judged from logs."""
+"""Llama 2 70B on OpenOrca, in its two accuracy grades.
+
+Source of the generation: language/llama2-70b/SUT.py of github.com/mlcommons/inference.
+"""
 
 from __future__ import annotations
 
+from mlperf_suite.benchmarks.audits import TEST06
 from mlperf_suite.benchmarks.definition import (
     ALL_ROUNDS,
     OFFICIAL_SOURCE,
     OFFLINE_AND_ONLINE,
     UNTIL_V6_0,
     Benchmark,
+    Generation,
     ReferenceAccuracy,
+    Workload,
     at_least,
     interactive,
     offline,
     server,
     within,
 )
+from mlperf_suite.benchmarks.published import (
+    OFFICIAL_DATA,
+    PublishedTokens,
+    from_a_file,
+    smoke_form,
+)
+from mlperf_suite.datasets.mlperf_frames import load_llama2_70b
+from mlperf_suite.scorers.llama2_70b import OpenOrcaScorer
 
 _SAMPLES = 24_576
+_FILE = "open_orca_gpt4_tokenized_llama.sampled_24576.parquet"
 
 
 def _llama2_70b(id_: str, rounds: tuple[str, ...], share: float) -> Benchmark:
+    reference = ReferenceAccuracy(
+        (
+            at_least("rouge1", 44.4312, share),
+            at_least("rouge2", 22.0352, share),
+            at_least("rougeL", 28.6162, share),
+            within("tokens_per_sample", "tokens", 294.45),
+        ),
+        _SAMPLES,
+        OFFICIAL_SOURCE,
+    )
+    workload = Workload(
+        model="meta-llama/Llama-2-70b-chat-hf",
+        shape={
+            "model_type": "llama",
+            "hidden_size": 8192,
+            "num_hidden_layers": 80,
+            "num_attention_heads": 64,
+            "intermediate_size": 28672,
+            "vocab_size": 32000,
+        },
+        dataset=OFFICIAL_DATA,
+        load=from_a_file(_FILE, load_llama2_70b),
+        prompt=PublishedTokens(),
+        generation=Generation(max_new_tokens=1024),
+        scorer=OpenOrcaScorer(),
+        reference=reference,
+        mean_tokens=294.45,
+        prompt_tokens=300,
+        context=2048,
+    )
     return Benchmark(
         id_,
         "datacenter",
@@ -32,17 +77,10 @@ def _llama2_70b(id_: str, rounds: tuple[str, ...], share: float) -> Benchmark:
         OFFLINE_AND_ONLINE,
         rounds,
         (2,),
-        ReferenceAccuracy(
-            (
-                at_least("rouge1", 44.4312, share),
-                at_least("rouge2", 22.0352, share),
-                at_least("rougeL", 28.6162, share),
-                within("tokens_per_sample", "tokens", 294.45),
-            ),
-            _SAMPLES,
-            OFFICIAL_SOURCE,
-        ),
-        ("TEST06",),
+        reference,
+        (TEST06,),
+        workload=workload,
+        smoke=smoke_form(workload, samples=7),
     )
 
 

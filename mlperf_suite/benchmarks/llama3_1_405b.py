@@ -1,24 +1,71 @@
-"""Llama 3.1 405B on long contexts. Judged from logs."""
+"""Llama 3.1 405B on long contexts.
+
+Source of the generation: language/llama3.1-405b/SUT_VLLM.py of github.com/mlcommons/inference.
+"""
 
 from __future__ import annotations
 
+from mlperf_suite.benchmarks.audits import TEST06
 from mlperf_suite.benchmarks.definition import (
     OFFICIAL_SOURCE,
     OFFLINE_AND_ONLINE,
     UNTIL_V6_0,
     Benchmark,
+    Generation,
     ReferenceAccuracy,
+    Workload,
     at_least,
     interactive,
     offline,
     server,
     within,
 )
+from mlperf_suite.benchmarks.published import (
+    OFFICIAL_DATA,
+    PublishedTokens,
+    from_a_file,
+    smoke_form,
+)
+from mlperf_suite.datasets.mlperf_frames import load_llama3_1_405b
+from mlperf_suite.scorers.llama3_1_405b import LongContextScorer
 
+_SAMPLES = 8_313
+_REFERENCE = ReferenceAccuracy(
+    (
+        at_least("rougeL", 21.6666),
+        at_least("exact_match", 90.1335),
+        within("tokens_per_sample", "tokens", 684.68),
+    ),
+    _SAMPLES,
+    OFFICIAL_SOURCE,
+)
+_OFFICIAL = Workload(
+    model="meta-llama/Llama-3.1-405B-Instruct",
+    shape={
+        "model_type": "llama",
+        "hidden_size": 16384,
+        "num_hidden_layers": 126,
+        "num_attention_heads": 128,
+        "intermediate_size": 53248,
+        "vocab_size": 128256,
+    },
+    dataset=OFFICIAL_DATA,
+    load=from_a_file(
+        "mlperf_llama3.1_405b_dataset_8313_processed_fp16_eval.parquet", load_llama3_1_405b
+    ),
+    prompt=PublishedTokens(),
+    generation=Generation(max_new_tokens=2000, temperature=1.0),
+    scorer=LongContextScorer(),
+    reference=_REFERENCE,
+    mean_tokens=684.68,
+    prompt_tokens=9400,
+    # The reference's own limit on a sequence (model_max_length).
+    context=22_000,
+)
 LLAMA3_1_405B = Benchmark(
     "llama3.1-405b",
     "datacenter",
-    8_313,
+    _SAMPLES,
     (
         offline("llama3_1-405b"),
         server("llama3_1-405b", 6000, 175),
@@ -27,16 +74,10 @@ LLAMA3_1_405B = Benchmark(
     OFFLINE_AND_ONLINE,
     UNTIL_V6_0,
     (128001, 128008, 128009),
-    ReferenceAccuracy(
-        (
-            at_least("rougeL", 21.6666),
-            at_least("exact_match", 90.1335),
-            within("tokens_per_sample", "tokens", 684.68),
-        ),
-        8_313,
-        OFFICIAL_SOURCE,
-    ),
-    ("TEST06",),
+    _REFERENCE,
+    (TEST06,),
+    workload=_OFFICIAL,
+    smoke=smoke_form(_OFFICIAL, samples=8),
     aliases=("llama3_1-405b",),
 )
 BENCHMARKS = (LLAMA3_1_405B,)

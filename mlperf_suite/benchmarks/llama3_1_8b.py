@@ -5,6 +5,7 @@ The edge form differs in its category, scenarios, samples and reference accuracy
 
 from __future__ import annotations
 
+from mlperf_suite.benchmarks.audits import TEST06
 from mlperf_suite.benchmarks.definition import (
     ALL_ROUNDS,
     OFFICIAL_SOURCE,
@@ -99,7 +100,7 @@ LLAMA3_1_8B = Benchmark(
     ALL_ROUNDS,
     _EOS,
     _REFERENCE,
-    ("TEST06",),
+    (TEST06,),
     workload=OFFICIAL,
     smoke=EMBEDDED,
     aliases=("llama3_1-8b",),

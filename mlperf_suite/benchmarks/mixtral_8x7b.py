@@ -1,39 +1,85 @@
-"""Mixtral 8x7B on OpenOrca, GSM8K and MBXP. Judged from logs."""
+"""Mixtral 8x7B on OpenOrca, GSM8K and MBXP.
+
+Source of the generation: language/mixtral-8x7b/SUT.py of github.com/mlcommons/inference.
+"""
 
 from __future__ import annotations
 
+from mlperf_suite.benchmarks.audits import TEST06
 from mlperf_suite.benchmarks.definition import (
     OFFICIAL_SOURCE,
     UNTIL_V6_0,
     Benchmark,
     ExpectedScore,
+    Generation,
     ReferenceAccuracy,
+    Workload,
     at_least,
     offline,
     server,
 )
+from mlperf_suite.benchmarks.published import (
+    OFFICIAL_DATA,
+    PublishedTokens,
+    from_a_file,
+    smoke_form,
+)
+from mlperf_suite.datasets.mlperf_frames import load_mixtral_8x7b
+from mlperf_suite.scorers.code_grading import mbxp
+from mlperf_suite.scorers.mixtral_8x7b import MBXP, MixtralScorer
 
+_SAMPLES = 15_000
+_REFERENCE = ReferenceAccuracy(
+    (
+        at_least("rouge1", 45.5989),
+        at_least("rouge2", 23.3526),
+        at_least("rougeL", 30.4608),
+        at_least("gsm8k", 73.66),
+        at_least("mbxp", 60.16),
+        # The checker takes its two limits from two references: 144.84 below, 145.9 above.
+        ExpectedScore("tokens_per_sample", "tokens", 144.84, 0.9, 0.9, 145.9 * 1.1),
+    ),
+    _SAMPLES,
+    OFFICIAL_SOURCE,
+)
+_OFFICIAL = Workload(
+    model="mistralai/Mixtral-8x7B-Instruct-v0.1",
+    shape={
+        "model_type": "mixtral",
+        "hidden_size": 4096,
+        "num_hidden_layers": 32,
+        "num_attention_heads": 32,
+        "intermediate_size": 14336,
+        "num_local_experts": 8,
+        "vocab_size": 32000,
+    },
+    dataset=OFFICIAL_DATA,
+    load=from_a_file("09292024_mixtral_15k_mintoken2_v1.parquet", load_mixtral_8x7b),
+    prompt=PublishedTokens(),
+    generation=Generation(
+        max_new_tokens=1024,
+        min_new_tokens=2,
+        # The text of the ids 13 13940 28832 13, after which the reference forces an EOS.
+        stops=((MBXP, "\n```\n"),),
+        keeps_eos=False,
+    ),
+    scorer=MixtralScorer(mbxp),
+    reference=_REFERENCE,
+    mean_tokens=145,
+    prompt_tokens=400,
+    context=4096,
+)
 MIXTRAL_8X7B = Benchmark(
     "mixtral-8x7b",
     "datacenter",
-    15_000,
+    _SAMPLES,
     (offline("mixtral-8x7b"), server("mixtral-8x7b", 2000, 200)),
     (("Offline",), ("Server",)),
     UNTIL_V6_0,
     (2,),
-    ReferenceAccuracy(
-        (
-            at_least("rouge1", 45.5989),
-            at_least("rouge2", 23.3526),
-            at_least("rougeL", 30.4608),
-            at_least("gsm8k", 73.66),
-            at_least("mbxp", 60.16),
-            # The checker takes its two limits from two references: 144.84 below, 145.9 above.
-            ExpectedScore("tokens_per_sample", "tokens", 144.84, 0.9, 0.9, 145.9 * 1.1),
-        ),
-        15_000,
-        OFFICIAL_SOURCE,
-    ),
-    ("TEST06",),
+    _REFERENCE,
+    (TEST06,),
+    workload=_OFFICIAL,
+    smoke=smoke_form(_OFFICIAL, samples=9),
 )
 BENCHMARKS = (MIXTRAL_8X7B,)

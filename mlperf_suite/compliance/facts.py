@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
+from mlperf_suite.benchmarks.audits import Mode
 from mlperf_suite.benchmarks.definition import Benchmark, ReferenceAccuracy, Scenario, Workload
 from mlperf_suite.benchmarks.rounds import Round
 from mlperf_suite.engines.protocol import RemoteRun
-from mlperf_suite.loadgen.load_plan import Mode
 from mlperf_suite.loadgen.logs import RunLogs
 
 Division = Literal["closed", "open"]
@@ -17,10 +17,13 @@ Division = Literal["closed", "open"]
 
 @dataclass(frozen=True, slots=True)
 class SubmittedTexts:
-    """The texts that a submission has beside its logs; None is a file that is not there."""
+    """The texts that a submission has beside its logs; None is a file that is not there.
+
+    `verify_txt`: in which an audit's official script says what it found.
+    """
 
     accuracy_txt: str | None = None
-    verify_accuracy_txt: str | None = None
+    verify_txt: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +33,7 @@ class RunFacts:
     `scores`: an accuracy run's figures by the names of accuracy.txt, shares in percent; None where
     there are none, and `unscored` says why where that is nobody's fault. `reference`: what to
     compare them with; None where nothing is known, and `unreferenced` says why.
+    `figures_not_judged`: by figure, why it could not be had.
     `accuracy_passed`: of the same system, None where no accuracy run was made. `smoke`: rules may
     be shortened. `submitted`: from a submission, whose accuracy log is cut and whose TEST06 need
     not bring a detail log. `eos_token_ids`: the model's own, None where unknown. `departures`: how
@@ -46,6 +50,7 @@ class RunFacts:
     smoke: bool = False
     scores: Mapping[str, float] | None = None
     unscored: str = ""
+    figures_not_judged: Mapping[str, str] = field(default_factory=dict)
     reference: ReferenceAccuracy | None = None
     unreferenced: str = ""
     high_accuracy: bool = False
@@ -72,6 +77,8 @@ def find_reference(
     `model_config`: the model's config.json, by which a copy under another name is known; None where
     it cannot be read. `available`: the samples that the data has in all, where that is known.
     """
+    if workload.ungated:
+        return None, workload.ungated
     if not workload.is_model(model, model_config):
         return None, f"no reference accuracy is known for the model {model}"
     # A local copy of the official data is known by its size, as far as that tells.

@@ -266,10 +266,11 @@ def division_known(facts: BenchmarkFacts) -> Verdict:
 
 @benchmark_rule
 def scenarios_known(facts: BenchmarkFacts) -> Verdict:
-    """Every scenario in the tree is one of the benchmark's."""
+    """Every scenario in the tree is one of the benchmark's in that round."""
     if facts.benchmark is None:
         return not_judged(facts.name, "known scenarios", "the benchmark is not known")
-    known = [s.name for s in facts.benchmark.scenarios]
+    round_ = facts.round.name
+    known = [s.name for s in facts.benchmark.scenarios if not s.rounds or round_ in s.rounds]
     lower = {name.lower() for name in known}
     unknown = [name for name in facts.scenarios if name.lower() not in lower]
     found = ", ".join(unknown or facts.scenarios) or "none"

@@ -41,10 +41,14 @@ class EngineTrace:
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """One prompt. `tag` is the caller's own number, given back with every call of the listener."""
+    """One prompt. `tag` is the caller's own number, given back with every call of the listener.
+
+    `stop`: the text after which the answer ends, with it; "" is none.
+    """
 
     tag: int
     prompt_token_ids: Sequence[int]
+    stop: str = ""
 
 
 class Listener(Protocol):

@@ -18,7 +18,7 @@ import shutil
 import signal
 import threading
 import time
-from collections.abc import Coroutine, Iterable, Iterator, Sequence
+from collections.abc import Coroutine, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, TypeVar
@@ -168,12 +168,16 @@ class VllmEngine:
         *,
         stream: bool,
     ) -> None:
-        params = _sampling_params(generation, stream)
+        params = {
+            stop: _sampling_params(generation, stream, stop) for stop in {r.stop for r in requests}
+        }
         self._loop.call_soon_threadsafe(self._start, requests, params, listener)
 
-    def _start(self, requests: Sequence[Request], params: Any, listener: Listener) -> None:
+    def _start(
+        self, requests: Sequence[Request], params: Mapping[str, Any], listener: Listener
+    ) -> None:
         for request in requests:
-            task = self._loop.create_task(self._answer(request, params, listener))
+            task = self._loop.create_task(self._answer(request, params[request.stop], listener))
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
 
@@ -480,7 +484,7 @@ def _workers(processes: Sequence[psutil.Process]) -> list[psutil.Process]:
     return found
 
 
-def _sampling_params(generation: Generation, stream: bool) -> Any:
+def _sampling_params(generation: Generation, stream: bool, stop: str) -> Any:
     from vllm import SamplingParams
     from vllm.sampling_params import RequestOutputKind
 
@@ -491,10 +495,19 @@ def _sampling_params(generation: Generation, stream: bool) -> Any:
         seed=generation.seed,
         max_tokens=generation.max_new_tokens,
         min_tokens=generation.min_new_tokens,
-        # LoadGen and TEST06 take token ids; text is made once, after the run.
-        detokenize=False,
+        # LoadGen and TEST06 take token ids; text is made once, after the run, but where a text
+        # ends the answer.
+        detokenize=bool(stop),
+        stop=[stop] if stop else None,
+        include_stop_str_in_output=bool(stop),
         output_kind=RequestOutputKind.DELTA if stream else RequestOutputKind.FINAL_ONLY,
     )
+
+
+def _speculation(config: Any) -> str | None:
+    """What proposes tokens ahead of the model, in vLLM's word for it; None where nothing does."""
+    speculative = getattr(config, "speculative_config", None)
+    return None if speculative is None else str(getattr(speculative, "method", "") or "on")
 
 
 def _describe(llm: Any, chosen: ChosenArguments, load_s: float) -> EngineDescription:
@@ -522,6 +535,7 @@ def _describe(llm: Any, chosen: ChosenArguments, load_s: float) -> EngineDescrip
             "max_num_seqs": config.scheduler_config.max_num_seqs,
             "max_num_batched_tokens": config.scheduler_config.max_num_batched_tokens,
             "omp_threads_bind": os.environ.get("VLLM_CPU_OMP_THREADS_BIND") or _allowed_cpus(),
+            "speculative": _speculation(config),
             "load_s": round(load_s, 1),
         },
     )

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from mlperf_suite.benchmarks.audits import TEST06_TOOK
+from mlperf_suite.benchmarks.audits import TEST06, Mode
 from mlperf_suite.benchmarks.definition import Benchmark, ReferenceAccuracy, Scenario, Workload
 from mlperf_suite.benchmarks.registry import BENCHMARKS, find_benchmark
 from mlperf_suite.benchmarks.rounds import DEFAULT_ROUND, ROUNDS, Round
@@ -29,7 +29,7 @@ from mlperf_suite.judging.judged import (
 )
 from mlperf_suite.judging.submissions import ACCURACY_TXT
 from mlperf_suite.judging.tree import Tree
-from mlperf_suite.loadgen.load_plan import TEST_MODES, Mode
+from mlperf_suite.loadgen.load_plan import AUDIT_MODES, TEST_MODES
 from mlperf_suite.loadgen.logs import DetailLog, RunLogs, read_logs
 from mlperf_suite.results.run_folder import read_summary
 from mlperf_suite.results.schema import Meta, Summary
@@ -127,12 +127,21 @@ def _loose_mode(names: tuple[str, ...], detail: DetailLog) -> Mode:
 
     A folder TEST06 holds an audit even where its settings did not take: a rule says so.
     """
-    audit = "effective_accuracy_log_rng_seed"
-    if detail[audit] == TEST06_TOOK[audit] or "TEST06" in names:
+    for mode in AUDIT_MODES:
+        if mode.upper() in names or _has_settings_of(mode, detail):
+            return mode
+    seed = "effective_accuracy_log_rng_seed"
+    if detail[seed] == TEST06.took[seed]:
         return "test06"
     if detail["effective_test_mode"] is None:
         return "accuracy" if names[0].lower().startswith("acc") else "performance"
     return "accuracy" if detail["effective_test_mode"] == TEST_MODES["accuracy"] else "performance"
+
+
+def _has_settings_of(mode: Mode, detail: DetailLog) -> bool:
+    """Whether the log shows the settings of an audit of that name, whoever's it is."""
+    audits = (audit for b in BENCHMARKS.values() if (audit := b.audit(mode)))
+    return any(all(detail[key] == v for key, v in audit.took.items()) for audit in audits)
 
 
 def _loose_benchmark(names: tuple[str, ...], detail: DetailLog, meta: Meta) -> Benchmark | None:

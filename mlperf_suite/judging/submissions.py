@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from mlperf_suite.benchmarks.audits import Audit, Mode
 from mlperf_suite.benchmarks.definition import Benchmark, Scenario
 from mlperf_suite.benchmarks.registry import find_benchmark
 from mlperf_suite.benchmarks.rounds import DEFAULT_ROUND, ROUNDS, Round
@@ -30,10 +31,10 @@ from mlperf_suite.judging.judged import (
     scenario_of,
 )
 from mlperf_suite.judging.tree import BenchmarkPlace, Place
+from mlperf_suite.loadgen.load_plan import AUDIT_MODES
 from mlperf_suite.loadgen.logs import ACCURACY, DETAIL, SUMMARY, RunLogs, read_logs
 
 ACCURACY_TXT = "accuracy.txt"
-VERIFY_TXT = "verify_accuracy.txt"
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,8 +137,10 @@ def _judge_result(result: _Result, round_: Round, high_accuracy: bool) -> Judged
     for logs in result.performance:
         facts = replace(accuracy, mode="performance", logs=logs, accuracy_passed=passed)
         groups.append(("performance", _of_run(logs.folder.name, judge(facts))))
-    if "TEST06" in benchmark.compliance_tests:
-        groups.append(("test06", judge(_test06_facts(accuracy, place))))
+    for mode in AUDIT_MODES:
+        audit = benchmark.audit(mode)
+        if audit is not None:
+            groups.append((mode, judge(_audit_facts(accuracy, place, audit, mode))))
     name = name_of(place.division, place.submitter, place.system, place.benchmark, place.scenario)
     return judged_together(name, round_, benchmark, result.scenario, groups)
 
@@ -147,14 +150,14 @@ def _of_run(run: str, verdicts: list[Verdict]) -> list[Verdict]:
     return verdicts if run == "run_1" else [replace(v, rule=f"{run}-{v.rule}") for v in verdicts]
 
 
-def _test06_facts(accuracy: RunFacts, place: Place) -> RunFacts:
-    folder = place.test06()
+def _audit_facts(accuracy: RunFacts, place: Place, audit: Audit, mode: Mode) -> RunFacts:
+    folder = place.audit(audit.name)
     answers = read_logs(folder / "accuracy")
     performance = read_logs(folder / "performance" / "run_1")
     if DETAIL in performance.files:
         answers = replace(answers, detail=performance.detail, files=performance.files)
-    texts = SubmittedTexts(verify_accuracy_txt=read_text(folder / VERIFY_TXT))
-    return replace(accuracy, mode="test06", logs=answers, submitted=texts)
+    texts = SubmittedTexts(verify_txt=read_text(folder / audit.verified_in))
+    return replace(accuracy, mode=mode, logs=answers, scores=None, submitted=texts)
 
 
 def _result_facts(result: _Result, round_: Round) -> ResultFacts:
@@ -183,9 +186,9 @@ def _missing_files(result: _Result, measurements: Path) -> list[str]:
     wanted = [performance / name for name in (SUMMARY, DETAIL)]
     wanted += [accuracy / name for name in (SUMMARY, DETAIL, ACCURACY, ACCURACY_TXT)]
     wanted += [place.system_file, measurements / "user.conf", measurements / "README.md"]
-    if place.division != "open" and "TEST06" in result.benchmark.compliance_tests:
-        test06 = place.test06()
-        wanted += [test06 / VERIFY_TXT, test06 / "accuracy" / ACCURACY]
+    for audit in result.benchmark.audits if place.division != "open" else ():
+        folder = place.audit(audit.name)
+        wanted += [folder / audit.verified_in, folder / "accuracy" / ACCURACY]
     missing = [_from(place, path) for path in wanted if size_of(path) == 0]
     # Layout v5 calls it code/, v6 src/; which of the two is no business of this rule.
     code = any((place.submission / name).is_dir() for name in ("src", "code"))

@@ -65,9 +65,9 @@ class Place:
         """The folder that layout v5 has for this scenario under measurements/ or compliance/."""
         return self.submission / branch / self.system / self.benchmark / self.scenario
 
-    def test06(self) -> Path:
-        """TEST06's folder, wherever it is; where v6 has it if it is nowhere."""
-        here, there = self.folder / "TEST06", self.beside("compliance") / "TEST06"
+    def audit(self, name: str) -> Path:
+        """An audit's folder, wherever it is; where v6 has it if it is nowhere."""
+        here, there = self.folder / name, self.beside("compliance") / name
         return there if there.is_dir() and not here.is_dir() else here
 
     def measurements(self) -> Path:

@@ -4,19 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Literal
 
-from mlperf_suite.benchmarks.audits import TEST06_AUDIT, TEST06_TOOK
+from mlperf_suite.benchmarks.audits import Mode
 from mlperf_suite.benchmarks.definition import MIN_DURATION_MS, Benchmark, Scenario
 from mlperf_suite.benchmarks.rounds import Round
 
-Mode = Literal["accuracy", "performance", "test06"]
 TEST_MODES: dict[Mode, str] = {
     "accuracy": "AccuracyOnly",
     "performance": "PerformanceOnly",
     "test06": "PerformanceOnly",
+    "test07": "PerformanceOnly",
+    "test09": "PerformanceOnly",
 }
+AUDIT_MODES: tuple[Mode, ...] = ("test06", "test07", "test09")
+MODES: tuple[Mode, ...] = ("accuracy", "performance", *AUDIT_MODES)
 PERFORMANCE_SAMPLES_KEY = "performance_sample_count_override"
+ACCURACY_SAMPLES_KEY = "accuracy_sample_count_override"
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,11 +94,11 @@ def plan_run(
 ) -> LoadPlan:
     """Plan a run over `samples` samples.
 
-    "test06" is a performance run under TEST06's audit.config.
+    An audit is a performance run under its audit.config.
     `target_qps`: samples/s that Offline is expected to reach, or queries/s that Server is sent.
     `expected_latency_ms`: one SingleStream query's. `shortened` None keeps MLPerf's own rules, and
     user.conf then sets the target rate only.
-    `audit_queries`: how many a shortened TEST06 issues and logs, None its own 100.
+    `audit_queries`: how many a shortened audit issues and logs, None its own number.
     """
     conf: dict[str, float | int] = {}
     if target_qps is not None and scenario.loadgen_scenario != "SingleStream":
@@ -112,8 +115,11 @@ def plan_run(
             conf["target_latency_percentile"] = shortened.latency_percent
             conf["ttft_latency"] = int(scenario.limits.ttft_ms * shortened.latency_factor)
             conf["tpot_latency"] = int(scenario.limits.tpot_ms * shortened.latency_factor)
-    if samples != benchmark.samples:
+    own_samples = benchmark.samples_of(mode)
+    if samples != own_samples or own_samples != benchmark.samples:
         conf[PERFORMANCE_SAMPLES_KEY] = samples
+    if mode == "accuracy" and benchmark.accuracy_samples not in (None, samples):
+        conf[ACCURACY_SAMPLES_KEY] = samples
     expected: dict[str, object] = {
         "effective_scenario": scenario.loadgen_scenario,
         "effective_test_mode": TEST_MODES[mode],
@@ -138,11 +144,8 @@ def plan_run(
     if "target_latency_percentile" in conf:
         percent = conf["target_latency_percentile"]
         expected["effective_target_latency_percentile"] = percent / 100
-    if mode != "test06":
+    audit = benchmark.audit(mode)
+    if audit is None:
         return LoadPlan(scenario, mode, samples, conf, expected)
-    audit, took = dict(TEST06_AUDIT), dict(TEST06_TOOK)
-    if audit_queries is not None:
-        audit["min_query_count"] = audit["accuracy_log_sampling_target"] = audit_queries
-        took["requested_min_query_count"] = audit_queries
-        took["effective_accuracy_log_sampling_target"] = audit_queries
-    return LoadPlan(scenario, mode, samples, conf, {**expected, **took}, audit)
+    audit = audit if audit_queries is None else audit.of(audit_queries)
+    return LoadPlan(scenario, mode, samples, conf, {**expected, **audit.took}, audit.conf)

@@ -145,8 +145,13 @@ def run_loadgen(
     on_progress: OnProgress | None = None,
     grace_s: float = _GRACE_S,
     silence_s: float = SILENCE_S,
+    *,
+    stops: Sequence[str] = (),
+    dropped: Sequence[int] = (),
 ) -> LoadRun:
     """Run LoadGen once; its logs lie in `folder` beside user.conf and timeline.json.
+
+    `stops`, `dropped`: as in `Sut`.
 
     Raises RunError where the engine failed, hangs (see `Watch`; it gave no sign for `silence_s` at
     the latest, and is ended then), or the settings did not take, and lets KeyboardInterrupt
@@ -162,7 +167,8 @@ def run_loadgen(
         audit_conf.write_text(plan.audit_conf_text())
     from mlperf_suite.loadgen.sut import Sut
 
-    sut = Sut(engine, prompts, generation, stream=plan.scenario.streams)
+    streams = plan.scenario.streams
+    sut = Sut(engine, prompts, generation, stream=streams, stops=stops, dropped=dropped)
     _take_trace(engine)  # what came before this run
     # Not Thread.join: interrupted by Ctrl-C, Python 3.11's takes a running thread for ended.
     ended = threading.Event()

@@ -35,8 +35,10 @@ class Sut:
     """Answers LoadGen's queries with an engine.
 
     `prompts`: the token ids of each sample, by its index. `stream`: whether LoadGen is told the
-    first token. After a failure everything outstanding and everything later is answered with
-    nothing, since LoadGen cannot be stopped from outside; `failure` says why, `broken` is set.
+    first token. `stops`: by a sample's index, the text after which its answer ends; empty where
+    none has one. `dropped`: token ids that LoadGen is not given at an answer's end. After a failure
+    everything outstanding and everything later is answered with nothing, since LoadGen cannot be
+    stopped from outside; `failure` says why, `broken` is set.
     """
 
     def __init__(
@@ -46,11 +48,15 @@ class Sut:
         generation: Generation,
         *,
         stream: bool,
+        stops: Sequence[str] = (),
+        dropped: Sequence[int] = (),
     ) -> None:
         self._engine = engine
         self._prompts = prompts
         self._generation = generation
         self._stream = stream
+        self._stops = stops
+        self._dropped = frozenset(dropped)
         # Response id to sample index. Popping decides who answers, so each is answered once.
         self._outstanding: dict[int, int] = {}
         self._issued_s: dict[int, float] = {}
@@ -77,7 +83,11 @@ class Sut:
     def issue(self, samples: Sequence[_QuerySample]) -> None:
         """LoadGen's callback: a query to answer. An exception out of here would end the process."""
         try:
-            requests = [Request(s.id, self._prompts[s.index]) for s in samples]
+            stops = self._stops
+            requests = [
+                Request(s.id, self._prompts[s.index], stops[s.index] if stops else "")
+                for s in samples
+            ]
             issued = time.monotonic()
             for sample in samples:
                 self._issued_s[sample.id] = issued
@@ -106,6 +116,8 @@ class Sut:
             self._first_token_s[tag] = told
 
     def finished(self, tag: int, token_ids: Sequence[int]) -> None:
+        if self._dropped:
+            token_ids = self._without_end(token_ids)
         data = self._int32(token_ids)
         if data is None or self._outstanding.pop(tag, None) is None:
             return
@@ -115,6 +127,13 @@ class Sut:
         lg.QuerySamplesComplete([response])
         self.samples_done += 1
         self.tokens_done += len(data)
+
+    def _without_end(self, token_ids: Sequence[int]) -> Sequence[int]:
+        """An answer without the ids that end it; its first token stays, which was told."""
+        length = len(token_ids)
+        while length > 1 and token_ids[length - 1] in self._dropped:
+            length -= 1
+        return token_ids[:length]
 
     def _int32(self, token_ids: Sequence[int]) -> npt.NDArray[np.int32] | None:
         """The tokens as LoadGen takes them; None, and a failed run, where they are no tokens."""

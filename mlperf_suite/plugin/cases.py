@@ -13,13 +13,15 @@ from typing import Any
 
 import pytest
 
+from mlperf_suite.benchmarks.audits import Mode
 from mlperf_suite.benchmarks.definition import SCENARIOS, Benchmark, Scenario
 from mlperf_suite.benchmarks.registry import runnable
 from mlperf_suite.compliance.rules import RULES, rules_for
-from mlperf_suite.loadgen.load_plan import Mode
+from mlperf_suite.loadgen.load_plan import AUDIT_MODES
 from mlperf_suite.plugin.baseline_gate import baselines_of
 from mlperf_suite.plugin.benchmark_clock import LoadGenClock
 from mlperf_suite.plugin.existing_logs import judged_of, log_cases
+from mlperf_suite.plugin.options import settings_of
 from mlperf_suite.plugin.workers import shares_of
 from mlperf_suite.results.baseline import MMLU_KIND
 from mlperf_suite.results.record import RunKey
@@ -33,6 +35,8 @@ RUNS: dict[str, tuple[Mode, tuple[str, ...]]] = {
     "singlestream_run": ("performance", ("SingleStream",)),
     "accuracy_run": ("accuracy", SCENARIOS),
     "test06_run": ("test06", SCENARIOS),
+    "test07_run": ("test07", SCENARIOS),
+    "test09_run": ("test09", SCENARIOS),
 }
 """By fixture, the mode and the scenarios of its runs."""
 _COMPARED: dict[str, Mode] = {"performance_change": "performance", "score_change": "accuracy"}
@@ -90,10 +94,15 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         if name in asked:
             _parametrize(metafunc, name, _changes(metafunc.config, mode), _REGRESSION)
     if "peak_search" in asked:
-        _parametrize(metafunc, "peak_search", _searches(), ("rate search", "rate searches", ""))
+        _parametrize(
+            metafunc,
+            "peak_search",
+            _searches(metafunc.config),
+            ("rate search", "rate searches", ""),
+        )
     if "benchmarked_run" in asked:
         has = metafunc.config.pluginmanager.hasplugin("benchmark")
-        cases = _benchmarked() if has else []
+        cases = _benchmarked(metafunc.config) if has else []
         _parametrize(metafunc, "benchmarked_run", cases, _RECORD)
     if "mmlu_change" in asked and MMLU_KIND not in baselines_of(metafunc.config):
         _parametrize(metafunc, "mmlu_change", [], _REGRESSION)
@@ -134,10 +143,15 @@ def _case(
     )
 
 
-def scenarios_of(mode: Mode) -> Iterator[tuple[Benchmark, Scenario]]:
-    """Each scenario of each benchmark that the suite can run in a mode."""
-    for benchmark in runnable():
-        if mode != "test06" or "TEST06" in benchmark.compliance_tests:
+def scenarios_of(config: pytest.Config, mode: Mode) -> Iterator[tuple[Benchmark, Scenario]]:
+    """Each scenario that can be run in a mode, of the benchmark named and of those by default.
+
+    Cases of every benchmark would make collecting slow for who runs one.
+    """
+    named = settings_of(config).benchmark
+    offered = [b for b in runnable() if b.by_default or b.id == named]
+    for benchmark in offered:
+        if mode not in AUDIT_MODES or benchmark.audit(mode) is not None:
             for scenario in benchmark.scenarios:
                 yield benchmark, scenario
 
@@ -149,9 +163,13 @@ def _parametrize_run(
     is_rule = any(one.name == rule for one in RULES)
     places = [
         (benchmark, scenario, rules_for(benchmark, scenario, mode))
-        for benchmark, scenario in scenarios_of(mode)
+        for benchmark, scenario in scenarios_of(metafunc.config, mode)
         if scenario.name in scenarios
     ]
+    if not places:
+        words = (f"test of {mode.upper()}", f"tests of {mode.upper()}", "of another benchmark")
+        _parametrize(metafunc, name, [], words)
+        return
     if "metric" in metafunc.fixturenames:
         by_metric = [
             _scored(RunKey(benchmark.id, scenario.name, mode), benchmark, scenario, one.metric)
@@ -180,15 +198,15 @@ def _run_case(benchmark: Benchmark, scenario: Scenario, mode: Mode, *, alone: bo
     return pytest.param(*case.values, marks=case.marks, id=benchmark.id) if alone else case
 
 
-def _searches() -> Iterator[Any]:
+def _searches(config: pytest.Config) -> Iterator[Any]:
     """The scenarios that have latency limits, and so a highest rate within them."""
-    for benchmark, scenario in scenarios_of("performance"):
+    for benchmark, scenario in scenarios_of(config, "performance"):
         if scenario.limits is not None:
             yield _case(SearchKey(benchmark.id, scenario.name), benchmark, scenario)
 
 
-def _benchmarked() -> Iterator[Any]:
-    for benchmark, scenario in scenarios_of("performance"):
+def _benchmarked(config: pytest.Config) -> Iterator[Any]:
+    for benchmark, scenario in scenarios_of(config, "performance"):
         group = f"{benchmark.id} {scenario.name}"
         mark = pytest.mark.benchmark(timer=LoadGenClock(), group=group)
         key = RunKey(benchmark.id, scenario.name, "performance")
@@ -197,7 +215,7 @@ def _benchmarked() -> Iterator[Any]:
 
 def _changes(config: pytest.Config, mode: Mode) -> Iterator[Any]:
     """The metrics that a baseline has figures of."""
-    for benchmark, scenario in scenarios_of(mode):
+    for benchmark, scenario in scenarios_of(config, mode):
         baseline = baselines_of(config).get((benchmark.id, scenario.name))
         for metric in metrics_of([baseline.summary]) if baseline else ():
             if baseline and metric.mode == mode and samples_of(metric, baseline.summary):

@@ -7,10 +7,11 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
 
+from mlperf_suite.benchmarks.audits import Mode
 from mlperf_suite.benchmarks.definition import Benchmark, ReferenceAccuracy, Scenario
 from mlperf_suite.compliance.verdict import Verdict
 from mlperf_suite.engines.protocol import RemoteRun
-from mlperf_suite.loadgen.load_plan import Mode
+from mlperf_suite.loadgen.load_plan import MODES
 from mlperf_suite.results.run_folder import RunFolder
 from mlperf_suite.results.schema import (
     CLIENT_BOUND,
@@ -25,8 +26,6 @@ from mlperf_suite.results.schema import (
     WarmUpFigures,
 )
 from mlperf_suite.scorers.protocol import Scores
-
-MODES: tuple[Mode, ...] = ("accuracy", "performance", "test06")
 
 
 @dataclass(frozen=True, slots=True)

@@ -159,7 +159,9 @@ def _tests(text: str) -> list[Mapping[str, Any]]:
         unpacker = zlib.decompressobj()
         data = unpacker.decompress(packed, _LARGEST_TESTS)
         if not unpacker.eof:
-            raise ValueError(f"test cases of more than {_LARGEST_TESTS} bytes, or cut off") from None
+            raise ValueError(
+                f"test cases of more than {_LARGEST_TESTS} bytes, or cut off"
+            ) from None
         cases = json.loads(pickled_string(data))
     if not isinstance(cases, list):
         raise TypeError("test cases that are no list")
@@ -224,7 +226,9 @@ def grade_live_code_bench(
         known = Problems(problems)
     except DatasetError as error:
         return CodeGrades(nothing, str(error))
-    unknown = {answer.sample.reference for answer in answers if answer.sample.reference not in known}
+    unknown = {
+        answer.sample.reference for answer in answers if answer.sample.reference not in known
+    }
     if unknown:
         return CodeGrades(
             nothing,

@@ -10,11 +10,11 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from mlperf_suite.benchmarks.audits import TEST06_AUDIT
+from mlperf_suite.benchmarks.audits import Audit, Mode
 from mlperf_suite.benchmarks.definition import MIN_DURATION_MS, Benchmark, Generation, Scenario
 from mlperf_suite.benchmarks.registry import BENCHMARKS
 from mlperf_suite.engines.probe import Speed
-from mlperf_suite.loadgen.load_plan import SEARCH, SEARCH_SAMPLES, SMOKE, Mode
+from mlperf_suite.loadgen.load_plan import SEARCH, SEARCH_SAMPLES, SMOKE
 from mlperf_suite.results.record import RunKey
 from mlperf_suite.session.plan import Kind, SearchKey, Step
 from mlperf_suite.session.rates import RATE_HEADROOM, SERVER_SHARE
@@ -70,8 +70,8 @@ def run_s(
     `server_qps`: queries/s that Server is sent, None where it follows from Offline's rate.
     """
     least_s, least_queries = _least(scenario, smoke)
-    if mode == "test06":
-        queries = audit_queries or TEST06_AUDIT["min_query_count"]
+    if audit_queries is not None:
+        queries = audit_queries
     elif mode == "accuracy":
         queries = samples
     else:
@@ -174,22 +174,28 @@ class Estimator:
     """The steps of a session under its settings, on an engine of this speed.
 
     `speed` None: nothing is known, and a smoke run takes all that it may. `lengths`: of a
-    benchmark's prompts and answers. `available`: how many samples a benchmark's data has here.
+    benchmark's prompts and answers in a mode. `available`: how many samples its data has here.
     `of_baselines`: by benchmark id and scenario, the samples of the run that is compared with.
     `questions` and `shots` are MMLU's.
     """
 
     settings: Settings
     speed: Speed | None
-    lengths: Callable[[Benchmark], Lengths]
-    available: Callable[[Benchmark], int]
+    lengths: Callable[[Benchmark, Mode], Lengths]
+    available: Callable[[Benchmark, Mode], int]
     of_baselines: Mapping[tuple[str, str], int]
     questions: int
     shots: int
 
-    def size(self, benchmark: Benchmark, scenario: Scenario) -> Size:
-        """The samples that the runs of a scenario take: all, unless smoke takes fewer."""
-        available = self.available(benchmark)
+    def size(self, benchmark: Benchmark, scenario: Scenario, mode: Mode = "performance") -> Size:
+        """The samples that the runs of a scenario take: all, unless smoke takes fewer.
+
+        A mode with data of its own takes all of that, and so does an audit that issues each once.
+        """
+        available = self.available(benchmark, mode)
+        audit = benchmark.audit(mode)
+        if mode in self.settings.workload(benchmark).parts or (audit and audit.unique):
+            return Size(available)
         if not self.settings.smoke or self.settings.total_sample_count is not None:
             return Size(available)
         then = self.of_baselines.get((benchmark.id, scenario.name))
@@ -206,14 +212,16 @@ class Estimator:
 
         return samples_that_fit(most, seconds)
 
-    def audit_size(self, benchmark: Benchmark, scenario: Scenario) -> Size:
-        """The queries of TEST06: its own 100, or fewer in a smoke run on a slow machine."""
-        own = TEST06_AUDIT["min_query_count"]
-        if not self.settings.smoke or self.speed is None:
-            return Size(own)
-        samples = self.size(benchmark, scenario).samples
+    def audit_size(self, benchmark: Benchmark, scenario: Scenario, audit: Audit) -> Size:
+        """The queries of an audit: its own number, or TEST06 fewer in a smoke run on a slow
+        machine; one that issues each sample once has no more of them than the data."""
+        samples = self.size(benchmark, scenario, audit.mode).samples
+        if audit.unique and samples < audit.queries:
+            return Size(samples, f"{samples} of {audit.queries:,} queries: all of this data")
+        if audit.unique or not self.settings.smoke or self.speed is None:
+            return Size(audit.queries)
         return audit_queries_that_fit(
-            lambda queries: self._run_s(benchmark, scenario, "test06", samples, queries)
+            lambda queries: self._run_s(benchmark, scenario, audit.mode, samples, queries)
         )
 
     def _run_s(
@@ -229,7 +237,7 @@ class Estimator:
             scenario,
             mode,
             self.speed,
-            self.lengths(benchmark),
+            self.lengths(benchmark, mode),
             samples,
             smoke=self.settings.smoke,
             server_qps=self.settings.server_target_qps,
@@ -254,7 +262,7 @@ class Estimator:
         if self.speed is None:
             return None
         asked, smoke = self.settings.warmup, self.settings.smoke
-        lengths = self.lengths(benchmark)
+        lengths = self.lengths(benchmark, "performance")
         answer = min(lengths.answer, generation.max_new_tokens)
         requests = warm_up_requests(scenario, asked, smoke=smoke)
         rate = None
@@ -275,7 +283,9 @@ class Estimator:
         benchmark = BENCHMARKS[key.benchmark]
         scenario, smoke = benchmark.scenario(key.scenario), self.settings.smoke
         if isinstance(key, SearchKey):
-            return search_s(scenario, self.speed, self.lengths(benchmark), smoke=smoke)
+            return search_s(
+                scenario, self.speed, self.lengths(benchmark, "performance"), smoke=smoke
+            )
         return self._of_run(step.kind, benchmark, scenario, key.mode)
 
     def _of_run(self, kind: Kind, benchmark: Benchmark, scenario: Scenario, mode: Mode) -> float:
@@ -283,12 +293,13 @@ class Estimator:
         assert self.speed is not None
         if kind == "rate":
             count = rate_probe_samples(scenario, smoke=self.settings.smoke)
-            count = min(count, self.available(benchmark))
-            return warm_up_s(scenario, self.speed, self.lengths(benchmark), count)
+            count = min(count, self.available(benchmark, "performance"))
+            return warm_up_s(scenario, self.speed, self.lengths(benchmark, "performance"), count)
         if kind == "warm-up":
             own = self.settings.workload(benchmark).generation
             cut = self.warm_up_generation(benchmark, scenario, own)
             return self._warm_up_s(benchmark, scenario, cut) or 0.0
-        samples = self.size(benchmark, scenario).samples
-        audit = self.audit_size(benchmark, scenario).samples
-        return self._run_s(benchmark, scenario, mode, samples, audit)
+        samples = self.size(benchmark, scenario, mode).samples
+        audit = benchmark.audit(mode)
+        queries = self.audit_size(benchmark, scenario, audit).samples if audit else None
+        return self._run_s(benchmark, scenario, mode, samples, queries)

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from mlperf_suite.benchmarks.audits import Mode
 from mlperf_suite.benchmarks.definition import Benchmark
 from mlperf_suite.benchmarks.registry import BENCHMARKS
 from mlperf_suite.compliance.facts import RunFacts, gives_text_alone
@@ -27,7 +28,7 @@ from mlperf_suite.engines.protocol import (
     RunObserver,
 )
 from mlperf_suite.errors import RunError, SuiteError
-from mlperf_suite.loadgen.load_plan import SMOKE, LoadPlan, plan_run
+from mlperf_suite.loadgen.load_plan import AUDIT_MODES, SMOKE, LoadPlan, plan_run
 from mlperf_suite.loadgen.logs import RunLogs
 from mlperf_suite.loadgen.runner import LoadRun, abandoned, run_loadgen
 from mlperf_suite.results.baseline import write_answer_scores
@@ -162,10 +163,16 @@ class Executor:
             engine = self._engines.get("runs", result.folder.path / "engine.log")
         if engine is not self._prepared:
             for benchmark in self._inputs.benchmarks:
-                self._inputs.check_prompts(benchmark, engine.description.max_model_len)
+                for mode in self._modes_of(benchmark):
+                    self._inputs.check_prompts(benchmark, mode, engine.description.max_model_len)
             self._pace.measure(engine)
             self._prepared = engine
         return engine
+
+    def _modes_of(self, benchmark: Benchmark) -> set[Mode]:
+        """The modes that are planned; a search makes performance runs."""
+        found = {key.mode for key in self._plan.runs if key.benchmark == benchmark.id}
+        return found or {"performance"}
 
     def _run_maker(self, key: RunKey) -> Made:
         benchmark = BENCHMARKS[key.benchmark]
@@ -202,8 +209,8 @@ class Executor:
         record.warm_up = record.warm_up or warmed
         if isinstance(engine, RunObserver):
             engine.run_begins(str(key), key.mode)
-        prompts = self._inputs.prompts(result.benchmark)[: plan.samples]
-        generation = self._inputs.generation(result.benchmark)
+        prompts = self._inputs.prompts(result.benchmark, key.mode)[: plan.samples]
+        generation = self._inputs.generation(result.benchmark, key.mode)
         self._watch.begin(
             str(key) + (f", repeat {number}" if number > 1 else ""),
             plan.samples if key.mode == "accuracy" else None,
@@ -220,6 +227,8 @@ class Executor:
                     generation,
                     folder,
                     self._watch.progress,
+                    stops=self._inputs.stops(result.benchmark, key.mode),
+                    dropped=() if generation.keeps_eos else self._inputs.eos_token_ids,
                     silence_s=self._settings.engine_silence,
                 )
         except BaseException:
@@ -284,8 +293,9 @@ class Executor:
 
     def _load_plan(self, key: RunKey, result: Result, seen: float | None) -> LoadPlan:
         benchmark, scenario = result.benchmark, result.scenario
-        size = self._pace.size(benchmark, scenario)
-        audit = self._pace.audit_queries(benchmark, scenario) if key.mode == "test06" else None
+        size = self._pace.size(benchmark, scenario, key.mode)
+        audit = benchmark.audit(key.mode)
+        queries = self._pace.audit_queries(benchmark, scenario, audit) if audit else None
         shortened = SMOKE[scenario.loadgen_scenario] if self._settings.smoke else None
         return plan_run(
             benchmark,
@@ -296,7 +306,7 @@ class Executor:
             target_qps=self._pace.target_qps(key, seen),
             expected_latency_ms=self._pace.expected_latency_ms(key, seen),
             shortened=shortened,
-            audit_queries=audit,
+            audit_queries=queries,
         )
 
     def _judge(
@@ -305,10 +315,12 @@ class Executor:
         benchmark, mode, samples = (
             result.benchmark,
             key.mode,
-            self._pace.size(result.benchmark, result.scenario).samples,
+            self._pace.size(result.benchmark, result.scenario, key.mode).samples,
         )
-        scores = self._scores(benchmark, run.logs, samples) if mode == "accuracy" else None
-        reference, unreferenced = self._inputs.reference(benchmark, samples)
+        audit = benchmark.audit(mode)
+        scored = mode == "accuracy" or (audit is not None and audit.least_score is not None)
+        scores = self._scores(key, run.logs, samples) if scored else None
+        reference, unreferenced = self._inputs.reference(benchmark, samples, mode)
         accuracy = result.runs.get("accuracy")
         description = self._engines.descriptions["runs"]
         facts = RunFacts(
@@ -319,21 +331,29 @@ class Executor:
             run.logs,
             smoke=self._settings.smoke,
             scores=scores.values if scores else None,
+            figures_not_judged=scores.not_judged if scores else {},
             reference=reference,
             unreferenced=unreferenced,
             high_accuracy=self._settings.high_accuracy,
             accuracy_passed=accuracy_verdict(accuracy.verdicts)
             if accuracy and mode == "performance"
             else None,
-            eos_token_ids=self._inputs.eos_token_ids if mode == "test06" else None,
-            departures=self._inputs.departures(benchmark, description.settings, cached_tokens),
+            eos_token_ids=self._inputs.eos_token_ids if audit else None,
+            departures=self._inputs.departures(
+                benchmark, result.scenario, description.settings, cached_tokens
+            ),
             remote=record.remote,
             text_alone=gives_text_alone(description.settings),
         )
         record.verdicts = judge(facts)
-        if mode == "test06":
-            verdicts = [v.as_json() for v in record.verdicts]
+        if audit is not None:
+            audits = (result.runs[m] for m in AUDIT_MODES if m in result.runs)
+            verdicts = [v.as_json() for one in audits for v in one.verdicts]
             write_json(result.folder.compliance / "verdicts.json", verdicts)
+            if scores is not None:
+                name = f"{self._inputs.scorer(benchmark).name}.json"
+                said = scorer_json(scores, facts.reference, facts.high_accuracy)
+                write_json(result.folder.of_mode(mode) / name, said)
         elif mode == "performance":
             figures = performance_figures(
                 result.scenario, run.logs.detail, run.elapsed_s, run.tokens, run.timeline
@@ -350,7 +370,7 @@ class Executor:
     def _keep_scores(
         self, result: Result, record: RunRecord, facts: RunFacts, scores: Scores
     ) -> None:
-        scorer = self._inputs.workload(result.benchmark).scorer
+        scorer = self._inputs.scorer(result.benchmark)
         strict, folder = facts.high_accuracy, result.folder.accuracy
         record.figures = accuracy_figures(
             scores,
@@ -360,7 +380,7 @@ class Executor:
             accuracy_verdict(record.verdicts),
         )
         write_json(folder / f"{scorer.name}.json", scorer_json(scores, facts.reference, strict))
-        data = self._inputs.samples(result.benchmark)
+        data = self._inputs.samples(result.benchmark, "accuracy")
         write_answer_scores(folder, scorer.name, scores.per_answer, data.sha256)
 
     def _repeats(
@@ -372,7 +392,9 @@ class Executor:
         settings = self._engines.descriptions["runs"].settings
         for number in range(2, self._settings.repeat + 1):
             run, cached, remote = self._load_run(key, result, record, number)
-            departures = self._inputs.departures(result.benchmark, settings, cached)
+            departures = self._inputs.departures(
+                result.benchmark, result.scenario, settings, cached
+            )
             again = dataclasses.replace(facts, logs=run.logs, remote=remote, departures=departures)
             for check in (client.client_bound, validity.generation):
                 found = rule_of(check).judge(again)
@@ -387,17 +409,18 @@ class Executor:
                 performance_figures(result.scenario, run.logs.detail, run.elapsed_s, run.tokens)
             )
 
-    def _scores(self, benchmark: Benchmark, logs: RunLogs, samples: int) -> Scores | None:
+    def _scores(self, key: RunKey, logs: RunLogs, samples: int) -> Scores | None:
         """The scores of the answers as LoadGen logged them; None where the log holds none."""
         from mlperf_suite.reports.writing import write_samples
 
         logged = logs.accuracy.first_of_each()
-        items = self._inputs.samples(benchmark).items
+        benchmark = BENCHMARKS[key.benchmark]
+        items = self._inputs.samples(benchmark, key.mode).items
         indices = sorted(index for index in logged if 0 <= index < samples)
         if not indices:
             return None
         tokens = [logged[index].token_ids for index in indices]
-        scorer = self._inputs.workload(benchmark).scorer
+        scorer = self._inputs.scorer(benchmark)
         special = reads_special_tokens(scorer)
         texts = decoded(self._inputs.tokenizer, tokens, special_tokens=special)
         write_samples(logs.folder, indices, texts, items)

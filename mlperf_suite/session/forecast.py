@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from mlperf_suite.benchmarks.audits import Mode
 from mlperf_suite.benchmarks.definition import Benchmark
 from mlperf_suite.benchmarks.embedded import EMBEDDED
 from mlperf_suite.engines.probe import Speed
@@ -75,13 +76,15 @@ def _estimator(settings: Settings, speed: Speed) -> Estimator:
     """An estimator from what the benchmarks declare of their data, which is not read."""
     embedded, shots = settings.mmlu_data == "embedded", settings.mmlu_shots
 
-    def available(benchmark: Benchmark) -> int:
-        return settings.total_sample_count or settings.workload(benchmark).reference.answers
+    def available(benchmark: Benchmark, mode: Mode) -> int:
+        own = settings.workload(benchmark).own_samples
+        return settings.total_sample_count or own or benchmark.samples_of(mode)
 
-    def lengths(benchmark: Benchmark) -> Lengths:
+    def lengths(benchmark: Benchmark, mode: Mode) -> Lengths:
         workload = settings.workload(benchmark)
-        answer = min(workload.mean_tokens, settings.max_new_tokens)
-        return Lengths([round(workload.prompt_tokens)] * available(benchmark), answer)
+        most = settings.generation(benchmark, mode).max_new_tokens
+        answer = min(workload.part(mode).mean_tokens, most)
+        return Lengths([round(workload.prompt_tokens)] * available(benchmark, mode), answer)
 
     return Estimator(
         settings,

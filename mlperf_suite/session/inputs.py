@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
@@ -14,7 +13,9 @@ from mlperf_suite.assets import embedded_model_dir
 from mlperf_suite.benchmarks.definition import (
     Benchmark,
     Generation,
+    Load,
     ReferenceAccuracy,
+    Scenario,
     Workload,
 )
 from mlperf_suite.benchmarks.embedded import EMBEDDED
@@ -23,7 +24,9 @@ from mlperf_suite.compliance.facts import find_departures, find_reference
 from mlperf_suite.datasets.samples import Samples
 from mlperf_suite.errors import UsageError
 from mlperf_suite.loadgen.runner import check_round
+from mlperf_suite.results.record import RunKey
 from mlperf_suite.results.run_folder import check_writable
+from mlperf_suite.scorers.protocol import Scorer
 from mlperf_suite.session.estimate import Lengths
 from mlperf_suite.settings import Settings, check_model_is_reachable
 
@@ -34,22 +37,47 @@ class Inputs:
     def __init__(self, settings: Settings, benchmarks: Sequence[Benchmark]) -> None:
         self.settings = settings
         self.benchmarks = tuple(benchmarks)
-        self._loaded: dict[tuple[str, str], Samples] = {}
-        self._prompts: dict[str, list[list[int]]] = {}
+        self._loaded: dict[tuple[Load, str], Samples] = {}
+        self._prompts: dict[tuple[str, Load], list[list[int]]] = {}
 
-    def check(self, *, scores: bool) -> None:
+    def check(self, runs: Sequence[RunKey]) -> None:
         """Find what would stop the session, before anything slow is loaded. Raises UsageError.
 
-        `scores`: whether answers are to be scored.
+        `runs`: those that are planned.
         """
         check_round(self.settings.round)
         check_writable(self.settings.results_dir)
         check_model_is_reachable(self.settings)
         for benchmark in self.benchmarks:
-            self.samples(benchmark)
-            if scores:
-                self.workload(benchmark).scorer.check()
+            self._check_model(benchmark)
+            modes = [key.mode for key in runs if key.benchmark == benchmark.id]
+            for mode in dict.fromkeys(["performance" if not modes else modes[0], *modes]):
+                self.samples(benchmark, mode)
+            if "accuracy" in modes:
+                self.scorer(benchmark).check()
         _ = self.model_path
+
+    def _check_model(self, benchmark: Benchmark) -> None:
+        """Raise UsageError where an official run is to be made of another model.
+
+        It is known by its name, or by the entries of its config.json that make its shape.
+        """
+        workload, settings = self.workload(benchmark), self.settings
+        if settings.smoke or settings.allow_other_model or settings.model == workload.model:
+            return
+        config = self._model_config
+        if workload.is_model(settings.model, config):
+            return
+        differing = [
+            f"{name} {config.get(name)}, not {value}"
+            for name, value in workload.shape.items()
+            if config is not None and config.get(name) != value
+        ]
+        raise UsageError(
+            f"--model {settings.model}: not {benchmark.id}'s model {workload.model} "
+            f"({', '.join(differing) or 'its config.json cannot be read'}); --allow-other-model "
+            "runs it without a reference accuracy"
+        )
 
     @cached_property
     def model_path(self) -> str:
@@ -61,16 +89,30 @@ class Inputs:
         """What is run of a benchmark under this session's profile."""
         return self.settings.workload(benchmark)
 
-    def _all_samples(self, benchmark: Benchmark) -> Samples:
+    def scorer(self, benchmark: Benchmark) -> Scorer:
+        """What scores the answers of a benchmark, with the problems that the user named."""
+        workload, problems = self.workload(benchmark), self.settings.code_problems
+        if workload.with_problems is None or problems is None:
+            return workload.scorer
+        return workload.with_problems(problems)
+
+    def _all_samples(self, benchmark: Benchmark, mode: str) -> Samples:
         workload = self.workload(benchmark)
-        key = (workload.load.__qualname__, self.settings.dataset)
+        load = workload.part(mode).load
+        key = (load, self.settings.dataset)
         if key not in self._loaded:
-            self._loaded[key] = workload.load(self.settings.dataset, self.settings.token)
+            self._loaded[key] = load(self.settings.dataset, self.settings.token)
         return workload.select(self._loaded[key])
 
-    def samples(self, benchmark: Benchmark) -> Samples:
-        """The samples of a benchmark, in QSL order."""
-        return self._all_samples(benchmark).first(self.settings.total_sample_count)
+    def samples(self, benchmark: Benchmark, mode: str = "performance") -> Samples:
+        """The samples that a mode of a benchmark runs over, in QSL order."""
+        return self._all_samples(benchmark, mode).first(self.settings.total_sample_count)
+
+    def stops(self, benchmark: Benchmark, mode: str) -> list[str]:
+        """The text after which each sample's answer ends, "" for none; empty where no sample's
+        answer does."""
+        texts = dict(self.workload(benchmark).part(mode).generation.stops)
+        return [texts.get(s.kind, "") for s in self.samples(benchmark, mode).items] if texts else []
 
     @cached_property
     def tokenizer(self) -> Any:
@@ -105,25 +147,25 @@ class Inputs:
                 return size
         return len(self.tokenizer)
 
-    def prompts(self, benchmark: Benchmark) -> list[list[int]]:
+    def prompts(self, benchmark: Benchmark, mode: str = "performance") -> list[list[int]]:
         """The token ids of each sample's prompt."""
-        if benchmark.id not in self._prompts:
-            prompt = self.workload(benchmark).prompt
-            self._prompts[benchmark.id] = prompt.encode(
-                self.samples(benchmark).items, self.tokenizer
-            )
-        return self._prompts[benchmark.id]
+        workload = self.workload(benchmark)
+        key = (benchmark.id, workload.part(mode).load)
+        if key not in self._prompts:
+            items = self.samples(benchmark, mode).items
+            self._prompts[key] = workload.prompt.encode(items, self.tokenizer)
+        return self._prompts[key]
 
-    def lengths(self, benchmark: Benchmark) -> Lengths:
+    def lengths(self, benchmark: Benchmark, mode: str = "performance") -> Lengths:
         """The lengths of prompts and answers, in tokens, to plan time by."""
-        most = self.generation(benchmark).max_new_tokens
-        answer = min(self.workload(benchmark).mean_tokens, most)
-        return Lengths([len(prompt) for prompt in self.prompts(benchmark)], answer)
+        most = self.generation(benchmark, mode).max_new_tokens
+        answer = min(self.workload(benchmark).part(mode).mean_tokens, most)
+        return Lengths([len(prompt) for prompt in self.prompts(benchmark, mode)], answer)
 
-    def check_prompts(self, benchmark: Benchmark, max_model_len: int) -> None:
+    def check_prompts(self, benchmark: Benchmark, mode: str, max_model_len: int) -> None:
         """Raise UsageError for a prompt that leaves an engine of this context no room to answer."""
-        room = max_model_len - self.generation(benchmark).min_new_tokens
-        for index, prompt in enumerate(self.prompts(benchmark)):
+        room = max_model_len - self.generation(benchmark, mode).min_new_tokens
+        for index, prompt in enumerate(self.prompts(benchmark, mode)):
             if len(prompt) > room:
                 remote = self.settings.engine_kind == "endpoint"
                 raise UsageError(
@@ -138,11 +180,9 @@ class Inputs:
         """The ids with which the model itself ends an answer."""
         return end_of_text_ids(self.model_path, self.tokenizer, self.settings.token)
 
-    def generation(self, benchmark: Benchmark) -> Generation:
-        """How tokens are chosen, with the longest answer that the user allows."""
-        return dataclasses.replace(
-            self.workload(benchmark).generation, max_new_tokens=self.settings.max_new_tokens
-        )
+    def generation(self, benchmark: Benchmark, mode: str = "performance") -> Generation:
+        """How tokens are chosen in a mode, with the longest answer that the user allows."""
+        return self.settings.generation(benchmark, mode)
 
     @property
     def context_needed(self) -> int | None:
@@ -167,7 +207,9 @@ class Inputs:
             return None
         return found if isinstance(found, dict) else None
 
-    def reference(self, benchmark: Benchmark, answers: int) -> tuple[ReferenceAccuracy | None, str]:
+    def reference(
+        self, benchmark: Benchmark, answers: int, mode: str = "accuracy"
+    ) -> tuple[ReferenceAccuracy | None, str]:
         """What this model must score over the first `answers` samples; None, and why, where
         nobody measured it."""
         workload, settings = self.workload(benchmark), self.settings
@@ -178,12 +220,13 @@ class Inputs:
             settings.dataset,
             answers,
             model_config=None if same_name else self._model_config,
-            available=len(self._all_samples(benchmark).items),
+            available=len(self._all_samples(benchmark, mode).items),
         )
 
     def departures(
         self,
         benchmark: Benchmark,
+        scenario: Scenario,
         engine_settings: Mapping[str, object],
         cached_tokens: int = 0,
     ) -> tuple[str, ...]:
@@ -192,8 +235,11 @@ class Inputs:
         `engine_settings`: the engine's own description of how it is set. `cached_tokens`: prompt
         tokens of the run that it took from a cache, as it counts them.
         """
-        workload, settings = self.workload(benchmark), self.settings
-        found = find_departures(workload, settings.max_new_tokens, engine_settings)
+        found = find_departures(
+            self.workload(benchmark), self.settings.max_new_tokens, engine_settings
+        )
+        if engine_settings.get("speculative") and scenario.name not in benchmark.speculation:
+            found = *found, f"speculative decoding ({engine_settings['speculative']})"
         if cached_tokens:
             return *found, f"{cached_tokens:,} prompt tokens from a cache"
         return found
@@ -205,6 +251,5 @@ class Inputs:
 
     def prompts_sha256(self, benchmark: Benchmark) -> str | None:
         """A fingerprint of the prompts, None where they were not made yet."""
-        if benchmark.id not in self._prompts:
-            return None
-        return hashlib.sha256(json.dumps(self._prompts[benchmark.id]).encode()).hexdigest()
+        made = self._prompts.get((benchmark.id, self.workload(benchmark).load))
+        return None if made is None else hashlib.sha256(json.dumps(made).encode()).hexdigest()

@@ -6,6 +6,7 @@ import dataclasses
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from mlperf_suite.benchmarks.audits import Audit, Mode
 from mlperf_suite.benchmarks.definition import Benchmark, Generation, Scenario
 from mlperf_suite.benchmarks.registry import BENCHMARKS
 from mlperf_suite.engines.batch import generate_all
@@ -62,7 +63,7 @@ class Pace:
             self._settings,
             speed,
             self._inputs.lengths,
-            lambda benchmark: len(self._inputs.samples(benchmark).items),
+            lambda benchmark, mode: len(self._inputs.samples(benchmark, mode).items),
             {kind: count for kind, count in samples.items() if count},
             questions,
             shots,
@@ -102,12 +103,16 @@ class Pace:
         for id_, name in dict.fromkeys((key.benchmark, key.scenario) for key in self._plan.runs):
             benchmark = BENCHMARKS[id_]
             scenario = benchmark.scenario(name)
-            sizes = (
-                (f"{id_} {name}", self.size(benchmark, scenario)),
-                (f"{id_} {name} test06", self._estimator.audit_size(benchmark, scenario)),
-            )
-            planned = RunKey(id_, name, "test06") in self._plan.runs
-            lines += [f"{of}: {size.why}" for of, size in sizes[: 1 + planned] if size.why]
+            sizes = [(f"{id_} {name}", self.size(benchmark, scenario))]
+            sizes += [
+                (
+                    f"{id_} {name} {audit.mode}",
+                    self._estimator.audit_size(benchmark, scenario, audit),
+                )
+                for audit in benchmark.audits
+                if RunKey(id_, name, audit.mode) in self._plan.runs
+            ]
+            lines += [f"{of}: {size.why}" for of, size in sizes if size.why]
         return lines
 
     @property
@@ -116,18 +121,18 @@ class Pace:
         speed = self._estimator.speed
         return None if speed is None else dataclasses.asdict(speed)
 
-    def size(self, benchmark: Benchmark, scenario: Scenario) -> Size:
+    def size(self, benchmark: Benchmark, scenario: Scenario, mode: Mode = "performance") -> Size:
         """The samples that the runs of a scenario take, as far as is known so far."""
-        return self._estimator.size(benchmark, scenario)
+        return self._estimator.size(benchmark, scenario, mode)
 
     def warm_up_generation(self, benchmark: Benchmark, scenario: Scenario) -> Generation:
         """How the answers of a warm-up are made."""
         own = self._inputs.generation(benchmark)
         return self._estimator.warm_up_generation(benchmark, scenario, own)
 
-    def audit_queries(self, benchmark: Benchmark, scenario: Scenario) -> int | None:
-        """How many queries a shortened TEST06 issues; None for its own."""
-        size = self._estimator.audit_size(benchmark, scenario)
+    def audit_queries(self, benchmark: Benchmark, scenario: Scenario, audit: Audit) -> int | None:
+        """How many queries a shortened audit issues; None for its own number."""
+        size = self._estimator.audit_size(benchmark, scenario, audit)
         return size.samples if size.why else None
 
     # Rates

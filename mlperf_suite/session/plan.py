@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from mlperf_suite.benchmarks.registry import BENCHMARKS
+from mlperf_suite.loadgen.load_plan import MODES
 from mlperf_suite.results.record import RunKey
 
 
@@ -40,7 +41,6 @@ Role = Literal["runs", "scoring"]
 an engine of its own, one after the other."""
 Kind = Literal["load", "rate", "warm-up", "run", "search", "mmlu"]
 """`rate`: a few prompts that show the rate to plan a run for, where no accuracy run does."""
-_MODE_ORDER = ("accuracy", "performance", "test06")
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,5 +210,5 @@ def _order(key: RunKey) -> tuple[int, int, int]:
     return (
         _benchmark_order(key.benchmark),
         names.index(key.scenario),
-        _MODE_ORDER.index(key.mode),
+        MODES.index(key.mode),
     )

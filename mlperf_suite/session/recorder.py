@@ -9,10 +9,10 @@ from datetime import UTC, datetime
 from typing import Any
 
 from mlperf_suite import __version__
+from mlperf_suite.benchmarks.audits import Mode
 from mlperf_suite.benchmarks.definition import Benchmark
 from mlperf_suite.engines.protocol import EngineDescription
 from mlperf_suite.hardware import describe_system
-from mlperf_suite.loadgen.load_plan import Mode
 from mlperf_suite.results.baseline import BaselineRun
 from mlperf_suite.results.record import About, Result, summary_of
 from mlperf_suite.results.run_folder import CONFIG_JSON, ENDED, SUMMARY_JSON, RunFolder

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from mlperf_suite.benchmarks.audits import TEST06_AUDIT
+from mlperf_suite.benchmarks.audits import TEST06
 
 SIZES = (84, 64, 48, 32, 24, 16, 12, 8)
 """Numbers of samples, or of an audit's queries where its own 100 do not fit."""
@@ -42,7 +42,7 @@ def samples_that_fit(available: int, seconds_of: Callable[[int], float]) -> Size
 
 def audit_queries_that_fit(seconds_of: Callable[[int], float]) -> Size:
     """The queries of TEST06: its own 100 wherever they fit."""
-    own = TEST06_AUDIT["min_query_count"]
+    own = TEST06.queries
     return _fitting([own, *(s for s in SIZES if s < own)], AUDIT_RUNGS, seconds_of, "queries")
 
 

@@ -83,7 +83,7 @@ class Suite:
 
         Endpoints are asked last, whether they answer at all.
         """
-        self.inputs.check(scores=any(key.mode == "accuracy" for key in self.plan.runs))
+        self.inputs.check(self.plan.runs)
         if MMLU in self.plan.keys:
             self.mmlu.check()
         if self.settings.engine_kind == "endpoint":

@@ -14,14 +14,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from mlperf_suite.benchmarks.audits import Audit, Mode
 from mlperf_suite.benchmarks.rounds import Round
 from mlperf_suite.compliance.facts import Division
 from mlperf_suite.compliance.submission_rules import STATUSES, missing_system_fields
 from mlperf_suite.errors import SuiteError, UsageError
 from mlperf_suite.judging.files import read_scores
 from mlperf_suite.judging.judge import judge_folder
-from mlperf_suite.judging.submissions import ACCURACY_TXT, VERIFY_TXT
-from mlperf_suite.loadgen.load_plan import Mode
+from mlperf_suite.judging.submissions import ACCURACY_TXT
+from mlperf_suite.loadgen.load_plan import AUDIT_MODES
 from mlperf_suite.loadgen.logs import ACCURACY, DETAIL, SUMMARY
 from mlperf_suite.results.run_folder import file_sha256, write_json
 from mlperf_suite.submission.evidence import (
@@ -41,7 +42,7 @@ from mlperf_suite.submission.texts import (
     readme,
     source_readme,
     user_conf,
-    verify_accuracy_txt,
+    verified_text,
 )
 
 AUTO = "auto"
@@ -167,7 +168,7 @@ def _results(runs: Sequence[SuiteRun]) -> tuple[list[_Result], list[str]]:
             if modes and mode not in modes:
                 reasons.append(f"{benchmark} {scenario}: no {mode} run among the results")
         if "performance" in modes:
-            for mode in ("accuracy", "test06"):
+            for mode in ("accuracy", *AUDIT_MODES):
                 other = modes.get(mode, modes["performance"])
                 reasons += [
                     f"{benchmark} {scenario}: not the same in {mode} and performance: {reason}"
@@ -269,9 +270,9 @@ class _Tree:
         results = self._place("results", run)
         self._write_accuracy(result.runs["accuracy"], results / "accuracy", notice)
         _copy_logs(run.logs("performance"), results / "performance" / "run_1")
-        if "test06" in result.runs:
-            of_audit = result.runs["test06"]
-            self._write_test06(of_audit, self._place("compliance", of_audit) / "TEST06", notice)
+        for audit in run.benchmark.audits:
+            if audit.mode in result.runs:
+                self._write_audit(result.runs[audit.mode], audit, notice)
         folder = self._place("measurements", run)
         self._write_measurements(run, folder, given, notice)
         code = "src" if self._layout == "v6" else "code"
@@ -290,13 +291,15 @@ class _Tree:
         scores = {name: found[name] for name in wanted}
         _write_text(folder / ACCURACY_TXT, accuracy_txt(scores, file_sha256(log), notice))
 
-    def _write_test06(self, run: SuiteRun, folder: Path, notice: str) -> None:
-        logs = run.logs("test06")
+    def _write_audit(self, run: SuiteRun, audit: Audit, notice: str) -> None:
+        logs, folder = run.logs(audit.mode), self._place("compliance", run) / audit.name
         _copy_logs(logs, folder / "performance" / "run_1")
         (folder / "accuracy").mkdir(parents=True, exist_ok=True)
         shutil.copyfile(logs / ACCURACY, folder / "accuracy" / ACCURACY)
         verdicts = _read_json(logs.parent / "verdicts.json")
-        _write_text(folder / VERIFY_TXT, verify_accuracy_txt(verdicts, notice))
+        scores = read_scores(logs, run.workload.scorer) if audit.least_score else {}
+        text = verified_text(audit, verdicts, scores, notice)
+        _write_text(folder / audit.verified_in, text)
 
     def _write_measurements(
         self, run: SuiteRun, folder: Path, given: Mapping[str, Any], notice: str

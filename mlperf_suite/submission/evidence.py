@@ -7,13 +7,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from mlperf_suite.benchmarks.audits import Mode
 from mlperf_suite.benchmarks.definition import Benchmark, Category, Scenario, Workload
 from mlperf_suite.benchmarks.registry import BENCHMARKS
 from mlperf_suite.benchmarks.rounds import Round
 from mlperf_suite.compliance.facts import TEXT_ALONE, find_departures, gives_text_alone
 from mlperf_suite.engines.replay import REPLAY
 from mlperf_suite.errors import UsageError
-from mlperf_suite.loadgen.load_plan import Mode
+from mlperf_suite.loadgen.load_plan import AUDIT_MODES
 from mlperf_suite.loadgen.logs import DETAIL
 from mlperf_suite.results.run_folder import ENDED, changed_since_run, read_config, read_summary
 from mlperf_suite.results.schema import CLIENT_BOUND, Config, EngineFacts, Meta, Summary
@@ -21,7 +22,7 @@ from mlperf_suite.results.schema import CLIENT_BOUND, Config, EngineFacts, Meta,
 MODE_FOLDERS: Mapping[Mode, str] = {
     "accuracy": "Accuracy",
     "performance": "Performance",
-    "test06": "Compliance/TEST06",
+    **{mode: f"Compliance/{mode.upper()}" for mode in AUDIT_MODES},
 }
 _SAME_SETTINGS = (
     "model",

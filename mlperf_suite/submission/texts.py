@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from mlperf_suite import __version__
+from mlperf_suite.benchmarks.audits import Audit
 from mlperf_suite.compliance.submission_rules import MEASUREMENT_FIELDS
 from mlperf_suite.settings import engine_arg_text
 from mlperf_suite.submission.evidence import SuiteRun
@@ -51,8 +52,24 @@ def cut_accuracy_log(content: bytes) -> bytes:
     return content[:_HALF_BYTES] + _CUT + content[-_HALF_BYTES:]
 
 
-def verify_accuracy_txt(verdicts: Sequence[Mapping[str, Any]], notice: str) -> str:
-    """TEST06's verify_accuracy.txt from the run's verdicts, in the official script's words."""
+def verified_text(
+    audit: Audit,
+    verdicts: Sequence[Mapping[str, Any]],
+    scores: Mapping[str, float],
+    notice: str,
+) -> str:
+    """What an audit's official script would say, from the run's verdicts and scores."""
+    if audit.mode == "test06":
+        return _test06_txt(verdicts, notice)
+    of_audit = [v for v in verdicts if v["rule"].startswith(audit.mode)]
+    passed = bool(of_audit) and all(v["status"] == "passed" for v in of_audit)
+    lines = [f"{audit.name}: {v['rule']}: {v['found']}" for v in of_audit]
+    lines += [f"'{name}': {value:.3f}" for name, value in scores.items()]
+    lines += ["TEST PASS" if passed else "TEST FAIL", *([notice] if notice else [])]
+    return "\n".join(lines) + "\n"
+
+
+def _test06_txt(verdicts: Sequence[Mapping[str, Any]], notice: str) -> str:
     status = {v["rule"]: v["status"] == "passed" for v in verdicts}
     first = status.get("test06_first_token", "Skipped")
     ends, counts = status.get("test06_eos", False), status.get("test06_token_count", False)

@@ -8,13 +8,13 @@ from dataclasses import replace
 from hypothesis import strategies as st
 
 from meta_tests.made_runs import MadeRun, audit_values, every_scenario, line, remote_run
+from mlperf_suite.benchmarks.audits import Mode
 from mlperf_suite.benchmarks.rounds import ROUNDS
 from mlperf_suite.compliance.rules import rules_for
 from mlperf_suite.compliance.rules.accuracy import MAX_ACCURACY_LOG_BYTES
 from mlperf_suite.compliance.rules.client import FULL_SHARE, MOST_DELAY_MS
 from mlperf_suite.compliance.rules.scores import rule_name
 from mlperf_suite.compliance.verdict import Verdict
-from mlperf_suite.loadgen.load_plan import Mode
 from mlperf_suite.loadgen.logs import LoggedSample
 
 MODES: tuple[Mode, ...] = ("accuracy", "performance", "test06")
@@ -148,7 +148,9 @@ def every_sample(run: MadeRun, data: st.DataObject) -> None:
 
 
 def whole_dataset(run: MadeRun, data: st.DataObject) -> None:
-    wrong = st.integers(0, run.benchmark.samples - 1) | st.sampled_from(["13368", [], 10**400])
+    wrong = st.integers(0, run.benchmark.samples_of("accuracy") - 1) | st.sampled_from(
+        ["13368", [], 10**400]
+    )
     put(run, "effective_accuracy_sample_count", data.draw(wrong))
 
 
@@ -226,6 +228,25 @@ def unverified(run: MadeRun, data: st.DataObject) -> None:
     run.verify[at] = data.draw(st.sampled_from(other))
 
 
+def unissued(run: MadeRun, data: st.DataObject) -> None:
+    """As officially: some samples issued twice, and others never."""
+    lost = data.draw(st.integers(0, len(run.answers) - 2))
+    run.answers[lost] = run.answers[lost + 1]
+
+
+def low_score(run: MadeRun, data: st.DataObject) -> None:
+    run.scores["exact_match"] = round(data.draw(st.floats(0, 60.69)), 3)
+
+
+def other_length(run: MadeRun, data: st.DataObject) -> None:
+    ids = (7,) * data.draw(st.integers(1, 1150) | st.integers(1407, 3000))
+    run.answers = [LoggedSample(a.index, ids, (7,), len(ids)) for a in run.answers]
+
+
+def no_pass(run: MadeRun, data: st.DataObject) -> None:
+    run.verify = data.draw(st.sampled_from([[], ["TEST FAIL"], ["passed"]]))
+
+
 def lost_answers(run: MadeRun, data: st.DataObject) -> None:
     run.accuracy_damage = ("entry 7: no hex string",)
 
@@ -297,4 +318,18 @@ BREAKS: dict[str, Break] = {
     "test06_eos": change_answer(two_eos),
     "test06_token_count": change_answer(other_count),
     "test06_verified": unverified,
+    "test07_log_is_whole": lost_answers,
+    "test07_settings": audit,
+    "test07_test_mode": mode,
+    "test07_no_loadgen_errors": error,
+    "test07_every_sample": unissued,
+    "test07_score": low_score,
+    "test07_verified": no_pass,
+    "test09_log_is_whole": lost_answers,
+    "test09_settings": audit,
+    "test09_test_mode": mode,
+    "test09_no_loadgen_errors": error,
+    "test09_every_sample": unissued,
+    "test09_mean_tokens": other_length,
+    "test09_verified": no_pass,
 }

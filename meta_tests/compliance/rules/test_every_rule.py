@@ -16,8 +16,16 @@ def test_every_rule_has_a_break():
     assert set(BREAKS) == {r.name for r in RULES}
 
 
-@pytest.mark.parametrize("mode", MODES)
-@pytest.mark.parametrize("where", every_scenario(), ids=lambda w: f"{w[0].id}-{w[1].name}")
+EVERY_RUN = [
+    ((benchmark, scenario), mode)
+    for benchmark, scenario in every_scenario()
+    for mode in dict.fromkeys([*MODES, *(audit.mode for audit in benchmark.audits)])
+]
+
+
+@pytest.mark.parametrize(
+    ("where", "mode"), EVERY_RUN, ids=[f"{b.id}-{s.name}-{mode}" for (b, s), mode in EVERY_RUN]
+)
 def test_a_valid_run_passes_every_rule(where, mode):
     for round_ in ROUNDS.values():
         for submitted in (False, True):

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from mlperf_suite.assets import embedded_model_dir
+from mlperf_suite.benchmarks.audits import Mode
 from mlperf_suite.benchmarks.definition import Generation
 from mlperf_suite.benchmarks.llama3_1_8b import LLAMA3_1_8B
 from mlperf_suite.benchmarks.rounds import DEFAULT_ROUND, ROUNDS
@@ -21,7 +22,7 @@ from mlperf_suite.engines.endpoint.config import EndpointConfig, parse_endpoint
 from mlperf_suite.engines.endpoint.engine import RETRIES, EndpointEngine
 from mlperf_suite.engines.protocol import RemoteRun
 from mlperf_suite.errors import EngineError, RunError
-from mlperf_suite.loadgen.load_plan import Mode, Shortened, plan_run
+from mlperf_suite.loadgen.load_plan import Shortened, plan_run
 from mlperf_suite.loadgen.runner import LoadRun, abandoned, run_loadgen
 from mlperf_suite.testing.options import FAULTS, StandIn
 from mlperf_suite.testing.stand_in_server import (

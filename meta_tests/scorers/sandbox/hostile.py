@@ -331,7 +331,9 @@ tell(called("unshare", 0x10000000), called("unshare", 0x00020000), called("setns
     # Verdicts.
     "endless output": Hostile("while True: sys.stdout.write('x' * 65536)", flooded, LIMITS),
     "endless errors": Hostile("while True: os.write(2, b'x' * 65536)", flooded, LIMITS),
-    "closes its files": Hostile("for n in range(3): os.close(n)\nos._exit(7)", lambda o: o.exit_code == 7),
+    "closes its files": Hostile(
+        "for n in range(3): os.close(n)\nos._exit(7)", lambda o: o.exit_code == 7
+    ),
     "forges its outcome": Hostile(
         """
 for n in range(3, 1024):

@@ -72,7 +72,9 @@ def test_a_hostile_program_gets_nowhere(outcomes: Mapping[str, Outcome], name: s
     assert HOSTILE[name].holds(outcomes[name]), outcomes[name]
 
 
-def test_nothing_is_left_of_them(outcomes: Mapping[str, Outcome], names: Mapping[str, object]) -> None:
+def test_nothing_is_left_of_them(
+    outcomes: Mapping[str, Outcome], names: Mapping[str, object]
+) -> None:
     assert outcomes
     assert not remaining()
     for folder in ("/", "/tmp", "/usr", "/etc", "/dev", "/dev/shm", ROOT, Path.home(), Path.cwd()):

@@ -14,6 +14,8 @@ from mlperf_suite.compliance.rules import (
     length,
     client,
     test06,
+    test07,
+    test09,
 )
 from mlperf_suite.compliance.rules.registry import (
     RULES,
@@ -39,5 +41,7 @@ __all__ = [
     "rules_for",
     "scores",
     "test06",
+    "test07",
+    "test09",
     "validity",
 ]

@@ -64,11 +64,12 @@ def accuracy_whole_dataset(run: RunFacts) -> Verdict:
     """The accuracy run takes the benchmark's whole data set."""
     newer = "effective_accuracy_sample_count"
     key = "qsl_reported_total_count" if run.logs.detail[newer] is None else newer
-    required = f"{run.benchmark.samples:,} samples"
+    whole = run.benchmark.samples_of("accuracy")
+    required = f"{whole:,} samples"
     found = checks.number(run, key, required)
     if isinstance(found, Verdict):
         return found
-    return verdict(found == run.benchmark.samples, f"{found:,} samples", required)
+    return verdict(found == whole, f"{found:,} samples", required)
 
 
 @rule("accuracy", shortens=checks.departs_in_length_alone, session_only=True)

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from mlperf_suite.benchmarks.audits import TEST06, Audit, Mode
 from mlperf_suite.benchmarks.rounds import round_of_seeds
 from mlperf_suite.compliance.facts import RunFacts
 from mlperf_suite.compliance.verdict import Verdict, not_judged, verdict
-from mlperf_suite.loadgen.load_plan import TEST_MODES, Mode
+from mlperf_suite.loadgen.load_plan import AUDIT_MODES, TEST_MODES
+from mlperf_suite.loadgen.logs import DETAIL
 
 LAST_KEY: dict[Mode, str] = {
     "accuracy": "power_end",
     "performance": "num_errors",
-    "test06": "num_errors",
+    **dict.fromkeys(AUDIT_MODES, "num_errors"),
 }
 """What LoadGen writes at the very end of a run of each mode."""
 
@@ -111,3 +113,103 @@ def generates_as_specified(run: RunFacts) -> Verdict:
         why = "the server does not say whether prompts were answered from a prefix cache"
         return not_judged("as the benchmark says, as far as is known", required, why)
     return verdict(not found, ", ".join(found) or required, required)
+
+
+# Audits
+
+_AUDIT_CONF_IS_READ = "Multiple conf files are used"
+"""LoadGen counts its own audit.config as an error; the official checker lets it pass as well."""
+_SHORTENED_BY_SMOKE = frozenset(
+    {"effective_accuracy_log_sampling_target", "requested_min_query_count"}
+)
+"""The settings, by keys of the detail log, that a smoke run may have less of."""
+_NONE_HERE = "a submission has none here"
+
+
+def audit_of(run: RunFacts) -> Audit:
+    """The audit that the run is: its benchmark's, else TEST06."""
+    return run.benchmark.audit(run.mode) or TEST06
+
+
+def no_detail_log(run: RunFacts) -> bool:
+    """Whether it is a submission's audit, which need not bring the detail log."""
+    return run.submitted is not None and DETAIL not in run.logs.files
+
+
+def audit_log_is_whole(run: RunFacts) -> Verdict:
+    """The audit's logs can be read in whole; a submission need not bring the detail log."""
+    damage = run.logs.accuracy.damage
+    if damage:
+        return verdict(False, damage[0], "whole")
+    return verdict(True, "whole", "whole") if no_detail_log(run) else log_is_whole(run)
+
+
+def _differing(run: RunFacts) -> list[str]:
+    """The keys of the detail log whose values are not audit.config's."""
+    detail = run.logs.detail
+    return [
+        key
+        for key, wanted in audit_of(run).took.items()
+        if type(detail[key]) is not type(wanted) or detail[key] != wanted
+    ]
+
+
+def audit_is_shortened(run: RunFacts) -> bool:
+    """Whether audit.config was changed only to fewer queries and fewer logged answers."""
+    differing, most = _differing(run), audit_of(run).logged
+    given = [run.logs.detail[key] for key in differing]
+    fewer = all(type(value) is int and 0 < value < most for value in given)
+    return bool(differing) and fewer and set(differing) <= _SHORTENED_BY_SMOKE
+
+
+def audit_settings(run: RunFacts) -> Verdict:
+    """The audit's settings took."""
+    required = "audit.config's settings"
+    if no_detail_log(run):
+        return not_judged("no detail log", required, _NONE_HERE)
+    differing = _differing(run)
+    shown = ", ".join(f"{key} {run.logs.detail[key]}" for key in differing)
+    return verdict(not differing, shown or required, required)
+
+
+def audit_test_mode(run: RunFacts) -> Verdict:
+    """The audit was a performance run of this scenario."""
+    if no_detail_log(run):
+        return not_judged("no detail log", "PerformanceOnly", _NONE_HERE)
+    return test_mode(run)
+
+
+def audit_no_loadgen_errors(run: RunFacts) -> Verdict:
+    """LoadGen logged no error in the audit, apart from the audit.config that it wants."""
+    if no_detail_log(run):
+        return not_judged("no detail log", "0 errors", _NONE_HERE)
+    return no_loadgen_errors(run, allowed=_AUDIT_CONF_IS_READ)
+
+
+def audit_every_sample(run: RunFacts) -> Verdict:
+    """The answer of each sample of the audit's data set was logged.
+
+    The official scripts count no samples: an audit that issued some of them twice and others never
+    passes them (mlcommons/inference pull request 2619).
+    """
+    wanted = run.benchmark.samples_of(run.mode)
+    found = set(run.logs.accuracy.first_of_each())
+    return verdict(found == set(range(wanted)), f"{len(found):,} samples", f"{wanted:,} samples")
+
+
+def audit_shortened_and_whole(run: RunFacts) -> bool:
+    """Whether a shortened audit logged an answer of each sample that LoadGen has."""
+    samples = run.logs.detail.number("qsl_reported_total_count") or 0
+    found = set(run.logs.accuracy.first_of_each())
+    return audit_is_shortened(run) and bool(samples) and found == set(range(int(samples)))
+
+
+def audit_verified(run: RunFacts) -> Verdict:
+    """The submission's file of what the official script found says TEST PASS."""
+    file = audit_of(run).verified_in
+    required = f"TEST PASS in {file}"
+    text = run.submitted.verify_txt if run.submitted else None
+    if text is None:
+        return verdict(False, f"no {file}", required)
+    passed = "TEST PASS" in text and "TEST FAIL" not in text
+    return verdict(passed, "TEST PASS" if passed else "no TEST PASS", required)

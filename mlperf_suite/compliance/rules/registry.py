@@ -8,10 +8,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
+from mlperf_suite.benchmarks.audits import Mode
 from mlperf_suite.benchmarks.definition import Benchmark, Scenario
 from mlperf_suite.compliance.facts import Division, RunFacts
 from mlperf_suite.compliance.verdict import Verdict
-from mlperf_suite.loadgen.load_plan import Mode
+from mlperf_suite.loadgen.load_plan import AUDIT_MODES
 
 Check = Callable[[RunFacts], Verdict]
 Shortens = bool | Callable[[RunFacts], bool]
@@ -62,6 +63,8 @@ class Rule:
             and (submitted or not self.submitted_only)
             and (in_session or not self.session_only)
             and (self.metric is None or self.metric in benchmark.metrics)
+            # Logs that lie in a folder TEST06 are judged as that, whatever they are of.
+            and (self.mode not in AUDIT_MODES[1:] or benchmark.audit(self.mode) is not None)
         )
 
     def judge(self, run: RunFacts) -> Verdict:

@@ -24,6 +24,8 @@ def rule_name(metric: str) -> str:
 def _gate_of(metric: str) -> Check:
     def check(run: RunFacts) -> Verdict:
         found = (run.scores or {}).get(metric)
+        if metric in run.figures_not_judged:
+            return not_judged("no figure", metric, run.figures_not_judged[metric])
         if run.scores is None and run.unscored:
             return not_judged("no figure", metric, run.unscored)
         if run.scores is None:

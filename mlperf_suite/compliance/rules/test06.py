@@ -5,53 +5,22 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-from mlperf_suite.benchmarks.audits import TEST06_AUDIT, TEST06_TOOK
+from mlperf_suite.benchmarks.audits import TEST06
 from mlperf_suite.compliance.facts import TEXT_ALONE, RunFacts
 from mlperf_suite.compliance.rules import checks
 from mlperf_suite.compliance.rules.registry import CLOSED, ONE_BY_ONE, rule
 from mlperf_suite.compliance.verdict import Verdict, not_judged, verdict
-from mlperf_suite.loadgen.logs import DETAIL, LoggedSample
+from mlperf_suite.loadgen.logs import LoggedSample
 
-_AUDIT_CONF_IS_READ = "Multiple conf files are used"
-"""LoadGen counts its own audit.config as an error; the official checker lets it pass as well."""
-_SAMPLES_LOGGED = TEST06_AUDIT["accuracy_log_sampling_target"]
-_SHORTENED_BY_SMOKE = frozenset(
-    {"effective_accuracy_log_sampling_target", "requested_min_query_count"}
-)
-"""The settings, by keys of the detail log, that a smoke run may have less of."""
+_SAMPLES_LOGGED = TEST06.logged
 _ANSWERS_EXPECTED = ("generated_query_count", "generated_samples_per_query")
 """LoadGen draws the answers that it logs from the product of both."""
-
-
-def _no_detail_log(run: RunFacts) -> bool:
-    return run.submitted is not None and DETAIL not in run.logs.files
 
 
 @rule("test06", divisions=CLOSED)
 def test06_log_is_whole(run: RunFacts) -> Verdict:
     """TEST06's logs can be read in whole; a submission need not bring the detail log."""
-    damage = run.logs.accuracy.damage
-    if damage:
-        return verdict(False, damage[0], "whole")
-    return verdict(True, "whole", "whole") if _no_detail_log(run) else checks.log_is_whole(run)
-
-
-def _differing(run: RunFacts) -> list[str]:
-    """The keys of the detail log whose values are not audit.config's."""
-    detail = run.logs.detail
-    return [
-        key
-        for key, wanted in TEST06_TOOK.items()
-        if type(detail[key]) is not type(wanted) or detail[key] != wanted
-    ]
-
-
-def _is_shortened(run: RunFacts) -> bool:
-    """Whether audit.config was changed only to fewer queries and fewer logged answers."""
-    differing = _differing(run)
-    given = [run.logs.detail[key] for key in differing]
-    fewer = all(type(value) is int and 0 < value < _SAMPLES_LOGGED for value in given)
-    return bool(differing) and fewer and set(differing) <= _SHORTENED_BY_SMOKE
+    return checks.audit_log_is_whole(run)
 
 
 def _is_shortened_and_logged(run: RunFacts) -> bool:
@@ -61,36 +30,28 @@ def _is_shortened_and_logged(run: RunFacts) -> bool:
     """
     wanted = run.logs.detail.number("effective_accuracy_log_sampling_target") or 0
     logged = len(run.logs.accuracy.samples)
-    return _is_shortened(run) and 0 < wanted <= 2 * logged
+    return checks.audit_is_shortened(run) and 0 < wanted <= 2 * logged
 
 
-@rule("test06", divisions=CLOSED, shortens=_is_shortened)
+@rule("test06", divisions=CLOSED, shortens=checks.audit_is_shortened)
 def test06_settings(run: RunFacts) -> Verdict:
     """The audit's settings took: 100 samples logged, no minimum duration, equal issue off.
 
     Smoke may ask for fewer queries and answers; any other difference fails it too.
     """
-    if _no_detail_log(run):
-        return not_judged("no detail log", "audit.config's settings", "a submission has none here")
-    differing = _differing(run)
-    shown = ", ".join(f"{key} {run.logs.detail[key]}" for key in differing)
-    return verdict(not differing, shown or "audit.config's settings", "audit.config's settings")
+    return checks.audit_settings(run)
 
 
 @rule("test06", divisions=CLOSED)
 def test06_test_mode(run: RunFacts) -> Verdict:
     """TEST06 was a performance run of this scenario."""
-    if _no_detail_log(run):
-        return not_judged("no detail log", "PerformanceOnly", "a submission has none here")
-    return checks.test_mode(run)
+    return checks.audit_test_mode(run)
 
 
 @rule("test06", divisions=CLOSED)
 def test06_no_loadgen_errors(run: RunFacts) -> Verdict:
     """LoadGen logged no error in TEST06, apart from the audit.config that the test wants."""
-    if _no_detail_log(run):
-        return not_judged("no detail log", "0 errors", "a submission has none here")
-    return checks.no_loadgen_errors(run, allowed=_AUDIT_CONF_IS_READ)
+    return checks.audit_no_loadgen_errors(run)
 
 
 @rule("test06", divisions=CLOSED, shortens=_is_shortened_and_logged)
@@ -101,7 +62,7 @@ def test06_sample_count(run: RunFacts) -> Verdict:
     are still believed. The official script passes an empty log.
     """
     found, answers = len(run.logs.accuracy.samples), math.inf
-    if not _no_detail_log(run):
+    if not checks.no_detail_log(run):
         answers = 1
         for key in _ANSWERS_EXPECTED:
             count = checks.number(run, key, f"{_SAMPLES_LOGGED} samples")
@@ -181,7 +142,7 @@ def test06_verified(run: RunFacts) -> Verdict:
         "EOS check pass: True",
         "Sample length check pass: True",
     ]
-    text = run.submitted.verify_accuracy_txt if run.submitted else None
+    text = run.submitted.verify_txt if run.submitted else None
     if text is None:
         return verdict(False, "no verify_accuracy.txt", "; ".join(wanted))
     lines = {line.strip() for line in text.splitlines()}

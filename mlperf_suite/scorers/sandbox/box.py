@@ -368,7 +368,9 @@ def _interpreter() -> str:
 @functools.cache
 def _readable() -> tuple[str, ...]:
     """The folders and files that every program may read."""
-    system = [path for path in _SYSTEM_FOLDERS if Path(path).is_dir() and not Path(path).is_symlink()]
+    system = [
+        path for path in _SYSTEM_FOLDERS if Path(path).is_dir() and not Path(path).is_symlink()
+    ]
     settings = [f"/etc/{name}" for name in _SYSTEM_SETTINGS if Path("/etc", name).exists()]
     # The interpreter's own folder, which may lie anywhere.
     prefix = os.path.realpath(sys.base_prefix)

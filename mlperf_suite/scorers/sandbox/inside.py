@@ -248,7 +248,9 @@ def _used_bytes_exactly() -> int:
     for name in os.listdir("/proc"):
         if name.isdigit() and name != "1":
             try:
-                total += int(_read(f"/proc/{name}/smaps_rollup").partition("Pss:")[2].split()[0]) << 10
+                total += (
+                    int(_read(f"/proc/{name}/smaps_rollup").partition("Pss:")[2].split()[0]) << 10
+                )
             except (OSError, ValueError, IndexError):
                 # It ended meanwhile, or made itself unreadable: then all that it has counts.
                 with contextlib.suppress(OSError, ValueError, IndexError):

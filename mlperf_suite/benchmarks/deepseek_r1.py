@@ -1,0 +1,86 @@
+"""DeepSeek-R1 on choices, mathematics and code.
+
+Source of the generation: language/deepseek-r1/utils/backend_registry.py (its vLLM entry) of
+github.com/mlcommons/inference.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+from mlperf_suite.benchmarks.audits import TEST06
+from mlperf_suite.benchmarks.definition import (
+    ALL_ROUNDS,
+    OFFICIAL_SOURCE,
+    OFFLINE_AND_ONLINE,
+    Benchmark,
+    Generation,
+    ReferenceAccuracy,
+    Workload,
+    at_least,
+    interactive,
+    offline,
+    server,
+    within,
+)
+from mlperf_suite.benchmarks.prompts import TextPrompt
+from mlperf_suite.benchmarks.published import OFFICIAL_DATA, from_a_file, smoke_form
+from mlperf_suite.datasets.mlperf_frames import EMBEDDED, load_deepseek_r1
+from mlperf_suite.scorers.code_grading import LiveCodeBench
+from mlperf_suite.scorers.deepseek_r1 import DeepseekR1Scorer
+
+_SAMPLES = 4_388
+_REFERENCE = ReferenceAccuracy(
+    (at_least("exact_match", 81.3582), within("tokens_per_sample", "tokens", 3886.2274)),
+    _SAMPLES,
+    OFFICIAL_SOURCE,
+)
+
+
+def _scorer(problems: Path | None) -> DeepseekR1Scorer:
+    return DeepseekR1Scorer(LiveCodeBench(problems))
+
+
+_OFFICIAL = Workload(
+    model="deepseek-ai/DeepSeek-R1",
+    shape={
+        "model_type": "deepseek_v3",
+        "hidden_size": 7168,
+        "num_hidden_layers": 61,
+        "n_routed_experts": 256,
+        "vocab_size": 129280,
+    },
+    dataset=OFFICIAL_DATA,
+    load=from_a_file("mlperf_deepseek_r1_dataset_4388_fp8_eval.parquet", load_deepseek_r1),
+    prompt=TextPrompt("{input}", chat=True),
+    generation=Generation(max_new_tokens=20_000),
+    scorer=_scorer(None),
+    reference=_REFERENCE,
+    mean_tokens=3886.2274,
+    prompt_tokens=800,
+    # The longest prompt (3,136 tokens), its template (4) and its answer.
+    context=23_140,
+    with_problems=_scorer,
+)
+DEEPSEEK_R1 = Benchmark(
+    "deepseek-r1",
+    "datacenter",
+    _SAMPLES,
+    (
+        offline("deepseek-r1"),
+        server("deepseek-r1", 2000, 80),
+        interactive("deepseek-r1-interactive", 1500, 15, ("v6.0", "v6.1")),
+    ),
+    OFFLINE_AND_ONLINE,
+    ALL_ROUNDS,
+    (1,),
+    _REFERENCE,
+    (TEST06,),
+    workload=_OFFICIAL,
+    smoke=replace(
+        smoke_form(_OFFICIAL, samples=9), scorer=_scorer(EMBEDDED / "live_code_bench.jsonl")
+    ),
+    speculation=("Interactive",),
+)
+BENCHMARKS = (DEEPSEEK_R1,)

@@ -1,0 +1,133 @@
+"""gpt-oss-120b on mathematics, science and code; its performance has a data set of its own.
+
+Sources: language/gpt-oss-120b/README.md of github.com/mlcommons/inference ("Generation
+Configuration", "Compliance Testing") and the audit.config of each audit. The reasoning effort, low
+in performance and high in accuracy, is part of the published tokens.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+from mlperf_suite.benchmarks.audits import Audit
+from mlperf_suite.benchmarks.definition import (
+    OFFICIAL_SOURCE,
+    OFFLINE_AND_ONLINE,
+    Benchmark,
+    Generation,
+    Load,
+    Part,
+    ReferenceAccuracy,
+    Workload,
+    at_least,
+    interactive,
+    offline,
+    server,
+)
+from mlperf_suite.benchmarks.published import (
+    OFFICIAL_DATA,
+    PublishedTokens,
+    from_a_file,
+    smoke_form,
+)
+from mlperf_suite.datasets.mlperf_frames import EMBEDDED, load_gpt_oss_120b
+from mlperf_suite.datasets.samples import Samples
+from mlperf_suite.errors import DatasetError
+from mlperf_suite.scorers.code_grading import LiveCodeBench
+from mlperf_suite.scorers.gpt_oss_120b import GptOssScorer
+
+_SAMPLES, _ACCURACY_SAMPLES, _GPQA_SAMPLES = 6_396, 4_395, 990
+_ROUNDS = ("v6.0", "v6.1")
+_REFERENCE = ReferenceAccuracy(
+    # The checker's upper limit on tokens, 1.1 times 9,999, is a placeholder: nobody measured it.
+    (at_least("exact_match", 83.13),),
+    _ACCURACY_SAMPLES,
+    OFFICIAL_SOURCE,
+)
+_PERFORMANCE = Generation(max_new_tokens=10_240, temperature=1.0, top_k=0)
+_ACCURACY = replace(_PERFORMANCE, max_new_tokens=32_768)
+
+
+def _load(file: str) -> Load:
+    """The loader of one of the three files, of a folder that holds them, or of a file as it is."""
+
+    def load(source: str, token: str | None = None) -> Samples:
+        folder = Path(source).expanduser()
+        if not folder.is_dir():
+            return load_gpt_oss_120b(source, token)
+        found = sorted(folder.rglob(file))
+        if not found:
+            raise DatasetError(f"--dataset {source}: the folder holds no {file}")
+        return load_gpt_oss_120b(str(found[0]), token)
+
+    return from_a_file(f"the folder of {file}", load)
+
+
+def _scorer(problems: Path | None) -> GptOssScorer:
+    return GptOssScorer(LiveCodeBench(problems))
+
+
+_OFFICIAL = Workload(
+    model="openai/gpt-oss-120b",
+    shape={
+        "model_type": "gpt_oss",
+        "hidden_size": 2880,
+        "num_hidden_layers": 36,
+        "num_local_experts": 128,
+        "vocab_size": 201088,
+    },
+    dataset=OFFICIAL_DATA,
+    load=_load("perf_eval_ref.parquet"),
+    prompt=PublishedTokens(),
+    generation=_PERFORMANCE,
+    scorer=_scorer(None),
+    reference=_REFERENCE,
+    mean_tokens=1278.2,
+    prompt_tokens=1000,
+    parts={
+        # The mean length at high effort is nowhere published.
+        "accuracy": Part(_load("acc_eval_inputs.parquet"), _ACCURACY, mean_tokens=10_000),
+        "test07": Part(_load("acc_eval_compliance_gpqa.parquet"), _PERFORMANCE, mean_tokens=5_000),
+    },
+    with_problems=_scorer,
+)
+TEST07 = Audit(
+    "test07",
+    queries=_GPQA_SAMPLES,
+    logged=_GPQA_SAMPLES,
+    unique=True,
+    samples=_GPQA_SAMPLES,
+    least_score=("exact_match", 60.698),
+)
+TEST09 = Audit(
+    "test09",
+    queries=_SAMPLES,
+    logged=10_000,
+    unique=True,
+    mean_tokens=(1150.38, 1406.02),
+    verified_in="verify_output_len.txt",
+)
+GPT_OSS_120B = Benchmark(
+    "gpt-oss-120b",
+    "datacenter",
+    _SAMPLES,
+    (
+        offline("gpt-oss-120b"),
+        server("gpt-oss-120b", 3000, 80),
+        interactive("gpt-oss-120b-interactive", 2000, 15),
+    ),
+    OFFLINE_AND_ONLINE,
+    _ROUNDS,
+    # The ids of <|return|>, <|endoftext|> and <|call|>.
+    (200002, 199999, 200012),
+    _REFERENCE,
+    (TEST07, TEST09),
+    workload=_OFFICIAL,
+    smoke=replace(
+        smoke_form(_OFFICIAL, samples=7), scorer=_scorer(EMBEDDED / "live_code_bench.jsonl")
+    ),
+    accuracy_samples=_ACCURACY_SAMPLES,
+    speculation=("Interactive",),
+)
+BENCHMARKS = (GPT_OSS_120B,)

@@ -1,0 +1,82 @@
+"""What the benchmarks on published, tokenized data share: their prompts, and the smoke form."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from mlperf_suite.benchmarks.definition import Generation, Load, Workload
+from mlperf_suite.benchmarks.prompts import TextPrompt
+from mlperf_suite.datasets.samples import Sample, Samples
+from mlperf_suite.errors import DatasetError
+
+OFFICIAL_DATA = "official"
+"""--dataset by default: data that the suite cannot fetch, so that a file must be named."""
+_SMOKE_TOKENS = 48
+"""The most tokens of an answer of the smoke form: it shows the path, not what the model knows."""
+_UNGATED = "a small model on samples of this project: no accuracy is asked of it"
+
+
+@dataclass(frozen=True, slots=True)
+class PublishedTokens:
+    """Prompts that are published as token ids: they are used as they are."""
+
+    def encode(self, samples: Sequence[Sample], tokenizer: Any) -> list[list[int]]:
+        """Each sample's prompt. Raises DatasetError for a sample without tokens."""
+        prompts = []
+        for index, sample in enumerate(samples):
+            if sample.token_ids is None:
+                raise DatasetError(
+                    f"--dataset: sample {index} has no token ids: this benchmark's data is "
+                    "published tokenized, and text is not tokenized again"
+                )
+            prompts.append(list(sample.token_ids))
+        return prompts
+
+    def as_json(self) -> dict[str, object]:
+        return {"prompt": "token ids as published", "chat_template": False}
+
+
+def from_a_file(file: str, load: Load) -> Load:
+    """A loader that asks for the official file, by its name, where no data was named."""
+
+    def load_named(source: str, token: str | None = None) -> Samples:
+        if source == OFFICIAL_DATA:
+            raise DatasetError(
+                f"--dataset: name the benchmark's official data, {file}; a pickle is turned into "
+                "parquet with `python -m mlperf_suite convert`"
+            )
+        return load(source, token)
+
+    return load_named
+
+
+def smoke_form(official: Workload, samples: int) -> Workload:
+    """What the smoke profile runs: the embedded model on a few samples in the benchmark's format.
+
+    `samples`: how many the package has. Prompts are text, since the embedded model has another
+    tokenizer; scorer, audits and the kind of generation are the benchmark's, answers are cut short.
+    """
+
+    def cut(generation: Generation) -> Generation:
+        shortest = min(_SMOKE_TOKENS, generation.max_new_tokens)
+        return replace(generation, max_new_tokens=shortest)
+
+    return replace(
+        official,
+        model="embedded",
+        shape={},
+        dataset="embedded",
+        prompt=TextPrompt("{input}", chat=True),
+        generation=cut(official.generation),
+        mean_tokens=_SMOKE_TOKENS,
+        prompt_tokens=100,
+        context=4096,
+        parts={
+            mode: replace(part, generation=cut(part.generation), mean_tokens=_SMOKE_TOKENS)
+            for mode, part in official.parts.items()
+        },
+        ungated=_UNGATED,
+        own_samples=samples,
+    )
