@@ -6,6 +6,7 @@ summary.json's; what it lacks, as an older or foreign one may, is left out.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -359,7 +360,11 @@ def _accuracy(
     """The scores that something is required of, and a sentence with the rest."""
     if accuracy is None:
         return [], "No accuracy result."
-    required = {rule.rule: rule.required for rule in rules}
+    required = {
+        rule.rule: f"not judged: {rule.why}" if rule.status == "not judged" else rule.required
+        for rule in rules
+    }
+    units = Counter(score.unit for score in accuracy.scores)
     rows, rest = [], []
     for score in accuracy.scores:
         wanted = required.get(f"accuracy_{score.name.lower()}") or _range(score)
@@ -367,7 +372,8 @@ def _accuracy(
             value = score_value(score)
             rows.append((score.name, value, score.unit, wanted or "not judged"))
         else:
-            rest.append(f"{score_value(score)} {score.unit}".strip())
+            said = f"{score_value(score)} {score.unit}".strip()
+            rest.append(said if units[score.unit] == 1 else f"{score.name} {said}")
     return rows, f"{', '.join(rest)}." if rest else ""
 
 
