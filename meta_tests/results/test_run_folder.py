@@ -132,8 +132,8 @@ def test_a_secret_in_one_entry_is_not_written(
 ) -> None:
     """Nor one that is a number, without which the entry is no JSON."""
     monkeypatch.setattr("mlperf_suite.secrets._known", {"12345678"})
-    entries = [{"answer": answer}, {"answer": "Hm."}]
+    entries = [{"answer": "Hm."}, {"answer": answer}]
     write_json_list(tmp_path / "answers.json", "answers", entries)
     text = (tmp_path / "answers.json").read_text()
-    assert "12345678" not in text and json.loads(text)["answers"][1] == {"answer": "Hm."}
+    assert "12345678" not in text and json.loads(text)["answers"][0] == {"answer": "Hm."}
     assert all(line.strip() for line in text.splitlines())
