@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import json
+import pickle
+import tempfile
+import tracemalloc
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -13,6 +17,7 @@ from mlperf_suite.loadgen.logs import (
     ACCURACY,
     DETAIL,
     SUMMARY,
+    TokenIds,
     parse_accuracy,
     parse_detail,
     read_logs,
@@ -137,3 +142,112 @@ def test_files_are_read_with_their_sizes(tmp_path):
     assert logs.sizes[ACCURACY] == 2
     assert logs.summary == "fine"
     assert logs.detail.damage == ("not UTF-8 throughout",)
+
+
+_ROWS = [
+    {"seq_id": 0, "qsl_idx": 1, "data": "0100000002000000"},
+    {"seq_id": 1, "qsl_idx": 0, "data": "", "token_data": "03000000", "token_count": 0},
+    {"seq_id": 2, "qsl_idx": 2, "data": "zz", "ü": "]"},
+    [],
+    "],",
+    None,
+]
+_PIECES = [
+    ",",
+    "[",
+    "]",
+    "]\n",
+    "\n",
+    "\r\n",
+    "{",
+    "}",
+    " ",
+    "\ufeff",
+    "\x85",
+    '"',
+    "1" * 5000,
+    "[" * 9999,
+]
+
+
+@given(
+    rows=st.lists(st.sampled_from(_ROWS), max_size=4),
+    between=st.sampled_from([",\n", ",\r\n", ",", "\n,\n", ", \n\n"]),
+    indent=st.sampled_from([None, None, 1]),
+    changes=st.lists(
+        st.tuples(
+            st.integers(0, 300),
+            st.integers(0, 3),
+            st.sampled_from(_PIECES).map(str.encode) | st.binary(max_size=2),
+        ),
+        max_size=2,
+    ),
+)
+def test_a_log_reads_alike_by_entry_and_as_a_whole(rows, between, indent, changes):
+    """However it is laid out or damaged."""
+    content = f"[\n{between.join(json.dumps(row, indent=indent) for row in rows)}\n]\n".encode()
+    for place, removed, put in changes:
+        at = place % (len(content) + 1)
+        content = content[:at] + put + content[at + removed :]
+    with tempfile.TemporaryDirectory() as folder:
+        (Path(folder) / ACCURACY).write_bytes(content)
+        logs = read_logs(Path(folder))
+    assert logs.accuracy == parse_accuracy(content.decode("utf-8", errors="replace"))
+    assert logs.sizes[ACCURACY] == len(content)
+
+
+_ENTRY = '{"qsl_idx": 1, "data": "01000000"}'
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"[\n{_ENTRY},\n]\n",
+        f"[\n{_ENTRY}\n{_ENTRY}\n]\n",
+        f"[\n{_ENTRY}\n]\n]\n",
+        f"[\n{_ENTRY}\n]\n{_ENTRY}\n",
+        f"[\n{_ENTRY}\n",
+        f"[\n{_ENTRY},\n",
+        f"[\n{_ENTRY},,\n{_ENTRY}\n]\n",
+        f"[\n,\n{_ENTRY}\n]\n",
+        f"[\n\x0c{_ENTRY}\n]\n",
+        f"{_ENTRY}\n",
+        "",
+    ],
+)
+def test_what_is_no_list_as_a_whole_is_none_by_entry(tmp_path, text):
+    (tmp_path / ACCURACY).write_text(text)
+    log = read_logs(tmp_path).accuracy
+    assert log == parse_accuracy(text)
+    assert (log.samples, len(log.damage)) == ((), 1)
+
+
+def test_long_answers_take_little_more_than_their_tokens(tmp_path):
+    answers, tokens = 100, 4000
+    data = b"".join((1000 + i).to_bytes(4, "little") for i in range(tokens)).hex().upper()
+    rows = [json.dumps({"seq_id": i, "qsl_idx": i, "data": data}) for i in range(answers)]
+    (tmp_path / ACCURACY).write_text("[\n" + ",\n".join(rows) + "\n]\n")
+    tracemalloc.start()
+    try:
+        log = read_logs(tmp_path).accuracy
+        highest = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert len(log.samples) == answers and log.samples[-1].token_ids[-1] == 1000 + tokens - 1
+    # The log has 8 bytes for each, Python's integers 28 and a tuple 8 more.
+    assert highest < 6 * answers * tokens
+
+
+@given(
+    ids=st.lists(st.integers(-(2**31), 2**31 - 1), max_size=9),
+    other=st.lists(st.integers(0, 2), max_size=2),
+    cut=st.slices(9),
+)
+def test_token_ids_are_a_sequence_like_a_tuple(ids, other, cut):
+    held = TokenIds(b"".join(i.to_bytes(4, "little", signed=True) for i in ids))
+    assert held == tuple(ids) and tuple(ids) == held and held == ids
+    assert (held == tuple(other)) == (ids == other)
+    assert list(held) == ids and len(held) == len(ids) and held[cut] == tuple(ids[cut])
+    assert hash(held) == hash(tuple(ids))
+    assert pickle.loads(pickle.dumps(held)) == held
+    assert held != str(ids)

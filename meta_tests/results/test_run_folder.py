@@ -3,12 +3,23 @@
 from __future__ import annotations
 
 import json
+import tempfile
+import tracemalloc
 from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from mlperf_suite.results.run_folder import RunFolder, read_config, read_summary, run_folders
+from mlperf_suite.results.run_folder import (
+    RunFolder,
+    read_config,
+    read_summary,
+    run_folders,
+    write_json,
+    write_json_list,
+)
 
 NOW = datetime(2026, 11, 20, 10, 15, tzinfo=UTC)
 KINDS = (
@@ -81,3 +92,48 @@ def test_a_file_that_cannot_be_read_is_none(tmp_path: Path, text: str) -> None:
     summary = read_summary(tmp_path)
     assert summary is not None
     assert summary.meta.model == "m"
+
+
+_TEXT = st.text(st.characters(exclude_categories=["Cs"])) | st.sampled_from(
+    ["a\u2028b", "\x85\n", '"']
+)
+_JSON = st.recursive(
+    st.none() | st.integers() | _TEXT,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(_TEXT, inner, max_size=3),
+    max_leaves=5,
+)
+
+
+@given(entries=st.lists(_JSON, max_size=4))
+def test_a_list_written_by_entry_is_the_file_that_is_written_at_once(entries: list[object]) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        whole, by_entry = Path(folder) / "whole.json", Path(folder) / "by_entry.json"
+        write_json(whole, {"answers": entries})
+        write_json_list(by_entry, "answers", iter(entries))
+        assert by_entry.read_bytes() == whole.read_bytes()
+        assert sorted(Path(folder).iterdir()) == [by_entry, whole]
+
+
+def test_a_list_is_never_held_as_a_whole(tmp_path: Path) -> None:
+    text = "word " * 4000
+    tracemalloc.start()
+    try:
+        write_json_list(tmp_path / "answers.json", "answers", ({"answer": text} for _ in range(50)))
+        highest = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert (tmp_path / "answers.json").stat().st_size > 50 * len(text)
+    assert highest < 15 * len(text)
+
+
+@pytest.mark.parametrize("answer", ["it is 12345678.", 12345678])
+def test_a_secret_in_one_entry_is_not_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, answer: object
+) -> None:
+    """Nor one that is a number, without which the entry is no JSON."""
+    monkeypatch.setattr("mlperf_suite.secrets._known", {"12345678"})
+    entries = [{"answer": "Hm."}, {"answer": answer}]
+    write_json_list(tmp_path / "answers.json", "answers", entries)
+    text = (tmp_path / "answers.json").read_text()
+    assert "12345678" not in text and json.loads(text)["answers"][0] == {"answer": "Hm."}
+    assert all(line.strip() for line in text.splitlines())

@@ -151,10 +151,10 @@ def test_any_pairs_score_as_the_official_way_and_in_any_order(
 # Few words, so that they repeat and many longest common subsequences are equally long.
 _REPEATING = st.lists(
     st.lists(st.sampled_from(["on", "of", "Boats", "boat", "sink"]), min_size=1, max_size=9).map(
-        lambda words: " ".join(words).capitalize() + "."
+        lambda words: " ".join(words).capitalize()
     ),
     max_size=6,
-).map(" ".join)
+).flatmap(lambda parts: st.sampled_from([". ", ".\n", "\n"]).map(lambda end: end.join(parts)))
 _ANY = st.text(max_size=60) | st.text(
     "aAbB.?!\"' \n\t\u2028\u0130\u03a3\u017f\u212a-0", max_size=60
 )

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import json
+import random
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from meta_tests.made_runs import remote_run
@@ -18,9 +20,11 @@ from mlperf_suite.engines.scoring import Likelihood, Score, ScoreRequest
 from mlperf_suite.engines.stand_in import Delays, StandInEngine
 from mlperf_suite.errors import EngineDiedError, EngineError, RunError
 from mlperf_suite.loadgen.load_plan import Shortened
+from mlperf_suite.loadgen.logs import TokenIds
 from mlperf_suite.results.peak import BY_CLIENT, PeakSearch
 from mlperf_suite.results.record import RunKey
 from mlperf_suite.session.engines import EngineRequest
+from mlperf_suite.session.executor import decoded
 from mlperf_suite.session.inputs import Inputs
 from mlperf_suite.session.plan import MMLU, Role, SearchKey, StepKey, plan_session
 from mlperf_suite.session.recorder import STAND_IN_LABEL as LABEL
@@ -427,3 +431,16 @@ def test_a_rate_whose_client_was_the_bottleneck_is_not_valid(
     assert search.trials[1].why == "client-bound; a client process used 95% of a core"
     assert search.words == f"at least 200 queries/s: {BY_CLIENT}"
     assert made.suite.summary(made.suite.results[0]).peak == search.figures
+
+
+def test_answers_are_decoded_as_each_would_be_alone() -> None:
+    tokenizer = Inputs(resolve_settings({}), []).tokenizer
+    eos = tokenizer.eos_token_id
+    chance = random.Random(2)
+    answers = [chance.choices(range(len(tokenizer)), k=chance.randrange(9)) for _ in range(150)]
+    answers[70] = [eos, *answers[70], eos]
+    alone = [tokenizer.decode(ids, skip_special_tokens=True) for ids in answers]
+    as_logged = [TokenIds(np.array(ids, "<i4").tobytes()) for ids in answers]
+    assert decoded(tokenizer, as_logged) == alone
+    assert decoded(tokenizer, answers[:64]) == alone[:64]
+    assert decoded(tokenizer, []) == []
