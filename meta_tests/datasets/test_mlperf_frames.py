@@ -1,0 +1,265 @@
+"""The readers of MLPerf's language data, and this project's own small data for each."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mlperf_suite.datasets import mlperf_frames
+from mlperf_suite.datasets.mlperf_frames import (
+    EMBEDDED,
+    FORMATS,
+    load_deepseek_r1,
+    load_gpt_oss_120b,
+    load_llama2_70b,
+    load_llama3_1_405b,
+    load_mixtral_8x7b,
+)
+from mlperf_suite.datasets.samples import Sample, Samples
+from mlperf_suite.errors import DatasetError
+
+Load = Callable[[str, str | None], Samples]
+LOADERS: dict[str, Load] = {
+    "llama2_70b": load_llama2_70b,
+    "mixtral_8x7b": load_mixtral_8x7b,
+    "llama3_1_405b": load_llama3_1_405b,
+    "deepseek_r1": load_deepseek_r1,
+    "gpt_oss_120b": load_gpt_oss_120b,
+}
+ROWS: dict[str, dict[str, object]] = {
+    "llama2_70b": {"tok_input": [1, 2, 300_000], "output": "a"},
+    "mixtral_8x7b": {
+        "input": "ä", "tok_input": [1], "dataset": "MBXP", "gt_output": "test", "id": "cpp_f",
+    },
+    "llama3_1_405b": {
+        "input": "long", "tok_input": [5, 6], "tok_input_len": 2, "gt_output": "x",
+        "metric": "qa_em",
+    },
+    "deepseek_r1": {
+        "text_input": "Q", "ground_truth": "7", "dataset": "AIME1983", "question": "q",
+    },
+    "gpt_oss_120b": {"input_tokens": [9], "dataset": "gpqa", "ground_truth": "B"},
+}  # fmt: skip
+SAMPLES = {
+    "llama2_70b": Sample("", "a", (1, 2, 300_000)),
+    "mixtral_8x7b": Sample("ä", "test", (1,), "MBXP", "cpp_f"),
+    "llama3_1_405b": Sample("", "x", (5, 6), "qa_em"),
+    "deepseek_r1": Sample("Q", "7", None, "AIME1983"),
+    "gpt_oss_120b": Sample("", "B", (9,), "gpqa"),
+}
+
+
+def write_parquet(path: Path, rows: list[dict[str, object]]) -> Path:
+    pq.write_table(pa.Table.from_pylist(rows), path)
+    return path
+
+
+def write_jsonl(path: Path, rows: list[dict[str, object]]) -> Path:
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    return path
+
+
+@pytest.mark.parametrize("name", LOADERS)
+@pytest.mark.parametrize("kind", ["parquet", "jsonl"])
+def test_each_published_form_is_read(name: str, kind: str, tmp_path: Path) -> None:
+    write = {"parquet": write_parquet, "jsonl": write_jsonl}[kind]
+    path = write(tmp_path / f"data.{kind}", [ROWS[name]] * 3)
+    assert LOADERS[name](str(path), None) == Samples(path.name, (SAMPLES[name],) * 3)
+
+
+def test_older_names_and_missing_references(tmp_path: Path) -> None:
+    old = [{"tok_input": [3], "dataset": "x", "ground_truth": None}]
+    assert load_gpt_oss_120b(str(write_parquet(tmp_path / "a.parquet", old))).items == (
+        Sample("", "", (3,), "x"),
+    )
+    bare = [{"input_tokens": [3], "tok_input": [4]}]
+    assert load_gpt_oss_120b(str(write_parquet(tmp_path / "b.parquet", bare))).items == (
+        Sample("", "", (3,)),
+    )
+    gt_output = [{"text_input": "Q", "gt_output": 7, "dataset": "aime"}]
+    assert load_deepseek_r1(str(write_parquet(tmp_path / "c.parquet", gt_output))).items == (
+        Sample("Q", "7", None, "aime"),
+    )
+
+
+FAULTS: list[tuple[str, dict[str, object], str]] = [
+    ("llama2_70b", {"tok_input": None}, "row 2: column 'tok_input' is missing"),
+    ("llama2_70b", {"tok_input": []}, "row 2: column 'tok_input' is an empty list"),
+    ("llama2_70b", {"tok_input": [1, -1]}, "row 2: column 'tok_input' has the token id -1"),
+    ("llama2_70b", {"tok_input": [2**31]}, "row 2: column 'tok_input' has the token id 2147483648"),
+    ("llama2_70b", {"tok_input": [1, None]}, "row 2: column 'tok_input' has a missing id among"),
+    ("llama2_70b", {"output": None}, "row 2: column 'output' is missing"),
+    ("llama2_70b", {"output": " "}, "row 2: column 'output' is empty"),
+    (
+        "mixtral_8x7b",
+        {"dataset": "MMLU"},
+        "row 2: column 'dataset' is 'MMLU', allowed are OpenOrca",
+    ),
+    ("mixtral_8x7b", {"dataset": "gsm8k"}, "row 2: column 'dataset' is 'gsm8k'"),
+    ("mixtral_8x7b", {"id": None}, "row 2: column 'id' is missing"),
+    ("llama3_1_405b", {"metric": "bleu"}, "row 2: column 'metric' is 'bleu', allowed are rouge"),
+    ("deepseek_r1", {"text_input": ""}, "row 2: column 'text_input' is empty"),
+    ("deepseek_r1", {"ground_truth": None}, "row 2: column 'ground_truth' is missing"),
+    ("gpt_oss_120b", {"input_tokens": None}, "row 2: column 'input_tokens' is missing"),
+]
+
+
+@pytest.mark.parametrize(("name", "change", "named"), FAULTS)
+@pytest.mark.parametrize("kind", ["parquet", "jsonl"])
+def test_a_faulty_cell_is_named(
+    name: str, change: dict[str, object], named: str, kind: str, tmp_path: Path
+) -> None:
+    write = {"parquet": write_parquet, "jsonl": write_jsonl}[kind]
+    path = write(tmp_path / f"data.{kind}", [ROWS[name], ROWS[name] | change])
+    if kind == "jsonl":
+        named = named.replace("row 2", "line 2")
+    with pytest.raises(DatasetError) as caught:
+        LOADERS[name](str(path), None)
+    assert str(caught.value).startswith(f"--dataset {path}: {named}")
+
+
+@pytest.mark.parametrize("name", LOADERS)
+def test_a_missing_column_is_named(name: str, tmp_path: Path) -> None:
+    form = FORMATS[name]
+    needed = [*form.tokens[:1], *form.id, *(form.kind if form.kinds else ())]
+    needed += form.reference[:1] if form.needs_reference else ()
+    needed += () if form.tokens else form.input
+    for column in needed:
+        row = {key: value for key, value in ROWS[name].items() if key != column}
+        if column in form.tokens:
+            row.pop("input", None)
+        path = write_parquet(tmp_path / "data.parquet", [row])
+        with pytest.raises(DatasetError, match=f"column '{column}' is missing, the file has"):
+            LOADERS[name](str(path), None)
+
+
+@pytest.mark.parametrize("tokens", [[1.0, 2.0], ["1"], "1 2", 7])
+def test_tokens_of_another_type_are_named(tokens: object, tmp_path: Path) -> None:
+    rows = [{"tok_input": tokens, "output": "a"}]
+    with pytest.raises(DatasetError, match="column 'tok_input' is not lists of token ids, but "):
+        load_llama2_70b(str(write_parquet(tmp_path / "data.parquet", rows)))
+    with pytest.raises(DatasetError, match=r"line 1: column 'tok_input' (has|is not a list)"):
+        load_llama2_70b(str(write_jsonl(tmp_path / "data.jsonl", rows)))
+
+
+@pytest.mark.parametrize("suffix", [".pkl", ".pickle"])
+def test_a_pickle_is_not_opened(suffix: str, tmp_path: Path) -> None:
+    path = tmp_path / f"data{suffix}"
+    with pytest.raises(DatasetError) as caught:
+        load_mixtral_8x7b(str(path))
+    assert f"python -m mlperf_suite convert {path} data.parquet" in str(caught.value)
+
+
+def test_what_cannot_be_read_is_named(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("a")
+    (tmp_path / "a.parquet").write_text("a")
+    (tmp_path / "a.jsonl").write_text("\n")
+    (tmp_path / "b.jsonl").write_text("{\n")
+    (tmp_path / "c.jsonl").write_text("[1]\n")
+    for name, named in {
+        "none.parquet": "no such file",
+        "": "a folder",
+        "a.csv": "unknown kind of file",
+        "a.parquet": "not a readable parquet file",
+        "a.jsonl": "has no rows",
+        "b.jsonl": "line 1: not JSON",
+        "c.jsonl": "line 1: expected an object",
+    }.items():
+        with pytest.raises(DatasetError, match=named):
+            load_llama2_70b(str(tmp_path / name))
+
+
+@given(st.lists(st.lists(st.integers(0, 2**31 - 1), min_size=1), min_size=1))
+def test_tokens_come_out_as_they_went_in(tokens: list[list[int]]) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        rows: list[dict[str, object]] = [{"tok_input": ids, "output": "a"} for ids in tokens]
+        path = write_parquet(Path(folder) / "data.parquet", rows)
+        found = load_llama2_70b(str(path)).items
+    assert [item.token_ids for item in found] == [tuple(ids) for ids in tokens]
+    assert all(type(one) is int for item in found for one in item.token_ids or ())
+
+
+def test_rows_of_every_batch_keep_their_order_and_number(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(mlperf_frames, "_ROWS_AT_ONCE", 4)
+    rows: list[dict[str, object]] = [
+        {"tok_input": [n + 1] * 3, "output": f"{n}"} for n in range(11)
+    ]
+    found = load_llama2_70b(str(write_parquet(tmp_path / "a.parquet", rows))).items
+    assert found == tuple(Sample("", f"{n}", (n + 1,) * 3) for n in range(11))
+    rows[9]["tok_input"] = None
+    with pytest.raises(DatasetError, match="row 10: column 'tok_input' is missing"):
+        load_llama2_70b(str(write_parquet(tmp_path / "a.parquet", rows)))
+
+
+# The data of this project.
+
+
+@pytest.mark.parametrize("name", LOADERS)
+def test_the_embedded_data_has_every_kind(name: str) -> None:
+    data = LOADERS[name]("embedded", None)
+    assert data.name == "embedded"
+    assert 6 <= len(data.items) <= 9
+    kinds = {item.kind for item in data.items}
+    assert kinds == set(FORMATS[name].kinds or kinds)
+    assert all(item.input and item.reference and item.token_ids is None for item in data.items)
+    assert len({item.input for item in data.items}) == len(data.items)
+
+
+def test_the_embedded_references_are_of_their_graders_form() -> None:
+    for item in load_mixtral_8x7b("embedded").items:
+        if item.kind == "GSM8K":
+            assert float(item.reference) >= 0
+        if item.kind == "MBXP":
+            language, name = item.id.split("_", 1)
+            assert language in ("python", "javascript")
+            assert name in item.input and name in item.reference
+    for item in load_llama3_1_405b("embedded").items:
+        if item.kind == "niah_em":
+            assert re.fullmatch(r"\w{8}-\w{4}-\w{4}-\w{4}-\w{12}", item.reference)
+            assert item.input.count(item.reference) == 1
+        if item.kind == "qa_em":
+            assert any(one in item.input for one in item.reference.split("|"))
+
+
+def test_the_embedded_python_tests_tell_right_from_wrong() -> None:
+    right = {
+        "python_count_vowels": "def count_vowels(t):\n    return sum(c in 'aeiou' for c in t)\n",
+        "python_middle": "def middle(n):\n    return sorted(n)[1]\n",
+    }
+    for item in load_mixtral_8x7b("embedded").items:
+        if item.id.startswith("python_"):
+            solution = right[item.id]
+            wrong = solution.split("return")[0] + "return 3\n"
+            for code, passes in ((solution, True), (wrong, False)):
+                ran = subprocess.run([sys.executable, "-c", code + item.reference], check=False)
+                assert (ran.returncode == 0) is passes
+
+
+def test_the_embedded_problems_are_those_that_the_data_names() -> None:
+    lines = (EMBEDDED / "live_code_bench.jsonl").read_text(encoding="utf-8").splitlines()
+    problems = {one["question_id"]: one for one in map(json.loads, lines)}
+    items = [*load_deepseek_r1("embedded").items, *load_gpt_oss_120b("embedded").items]
+    named = [item for item in items if item.kind == "livecodebench"]
+    assert {item.reference for item in named} == problems.keys()
+    for item in named:
+        assert problems[item.reference]["question_content"] in item.input
+    for problem in problems.values():
+        for column in ("public_test_cases", "private_test_cases"):
+            for case in json.loads(problem[column]):
+                assert case["testtype"] == ("functional" if problem["starter_code"] else "stdin")
+                assert isinstance(case["input"], str) and isinstance(case["output"], str)
+        function = json.loads(problem["metadata"]).get("func_name")
+        assert (function is not None) == bool(problem["starter_code"])
