@@ -162,7 +162,7 @@ class ReferenceAccuracy:
 class Prompt(Protocol):
     """How a sample becomes the tokens that the engine is given."""
 
-    def encode(self, samples: Sequence[Sample], tokenizer: Any) -> list[list[int]]:
+    def encode(self, samples: Sequence[Sample], tokenizer: Any) -> Sequence[Sequence[int]]:
         """The token ids of each sample's prompt, in order."""
 
     def as_json(self) -> dict[str, object]:

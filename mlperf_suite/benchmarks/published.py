@@ -22,7 +22,7 @@ _UNGATED = "a small model on samples of this project: no accuracy is asked of it
 class PublishedTokens:
     """Prompts that are published as token ids: they are used as they are."""
 
-    def encode(self, samples: Sequence[Sample], tokenizer: Any) -> list[list[int]]:
+    def encode(self, samples: Sequence[Sample], tokenizer: Any) -> Sequence[Sequence[int]]:
         """Each sample's prompt. Raises DatasetError for a sample without tokens."""
         prompts = []
         for index, sample in enumerate(samples):
@@ -31,7 +31,7 @@ class PublishedTokens:
                     f"--dataset: sample {index} has no token ids: this benchmark's data is "
                     "published tokenized, and text is not tokenized again"
                 )
-            prompts.append(list(sample.token_ids))
+            prompts.append(sample.token_ids)
         return prompts
 
     def as_json(self) -> dict[str, object]:

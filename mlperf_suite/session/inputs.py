@@ -38,7 +38,7 @@ class Inputs:
         self.settings = settings
         self.benchmarks = tuple(benchmarks)
         self._loaded: dict[tuple[Load, str], Samples] = {}
-        self._prompts: dict[tuple[str, Load], list[list[int]]] = {}
+        self._prompts: dict[tuple[str, Load], Sequence[Sequence[int]]] = {}
 
     def check(self, runs: Sequence[RunKey]) -> None:
         """Find what would stop the session, before anything slow is loaded. Raises UsageError.
@@ -147,7 +147,7 @@ class Inputs:
                 return size
         return len(self.tokenizer)
 
-    def prompts(self, benchmark: Benchmark, mode: str = "performance") -> list[list[int]]:
+    def prompts(self, benchmark: Benchmark, mode: str = "performance") -> Sequence[Sequence[int]]:
         """The token ids of each sample's prompt."""
         workload = self.workload(benchmark)
         key = (benchmark.id, workload.part(mode).load)
@@ -252,4 +252,11 @@ class Inputs:
     def prompts_sha256(self, benchmark: Benchmark) -> str | None:
         """A fingerprint of the prompts, None where they were not made yet."""
         made = self._prompts.get((benchmark.id, self.workload(benchmark).load))
-        return None if made is None else hashlib.sha256(json.dumps(made).encode()).hexdigest()
+        if made is None:
+            return None
+        # The bytes of the whole list as JSON, which of long prompts nobody wants in one piece.
+        digest = hashlib.sha256(b"[")
+        for index, prompt in enumerate(made):
+            digest.update(f"{', ' if index else ''}{json.dumps(list(prompt))}".encode())
+        digest.update(b"]")
+        return digest.hexdigest()
