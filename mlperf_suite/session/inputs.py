@@ -162,7 +162,9 @@ class Inputs:
         answer = min(self.workload(benchmark).part(mode).mean_tokens, most)
         return Lengths([len(prompt) for prompt in self.prompts(benchmark, mode)], answer)
 
-    def check_prompts(self, benchmark: Benchmark, mode: str, max_model_len: int) -> None:
+    def check_prompts(
+        self, benchmark: Benchmark, max_model_len: int, mode: str = "performance"
+    ) -> None:
         """Raise UsageError for a prompt that leaves an engine of this context no room to answer."""
         room = max_model_len - self.generation(benchmark, mode).min_new_tokens
         for index, prompt in enumerate(self.prompts(benchmark, mode)):
