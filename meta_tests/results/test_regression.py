@@ -24,6 +24,7 @@ from mlperf_suite.loadgen.timeline import (
 )
 from mlperf_suite.results.baseline import (
     MMLU_KIND,
+    answer_scores,
     load_baseline,
     load_baselines,
     write_answer_scores,
@@ -330,6 +331,16 @@ def test_scores_of_the_same_answers_are_compared_in_pairs(tmp_path: Path) -> Non
     alone.write_text((tmp_path / "a" / "summary.json").read_text())
     (unpaired,) = load_baseline(alone).judge(current, tmp_path / "b", 0.05).metrics
     assert unpaired.outcome == "cannot tell"
+
+
+def test_a_score_of_a_part_of_the_answers_is_kept_at_their_places(tmp_path: Path) -> None:
+    (tmp_path / "Accuracy").mkdir()
+    scores = {"rouge1": (None, 20.0, None, 0.0), "gsm8k": (100.0, None, 0.0, None)}
+    write_answer_scores(tmp_path / "Accuracy", "mixed", scores, "data")
+    assert answer_scores(tmp_path) == (
+        "data",
+        {"rouge1": {1: 20, 3: 0}, "gsm8k": {0: 100, 2: 0}},
+    )
 
 
 def test_an_mmlu_run_is_compared_question_by_question(tmp_path: Path) -> None:
