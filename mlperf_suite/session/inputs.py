@@ -50,6 +50,7 @@ class Inputs:
         check_model_is_reachable(self.settings)
         for benchmark in self.benchmarks:
             self._check_model(benchmark)
+            self._check_round(benchmark, runs)
             modes = [key.mode for key in runs if key.benchmark == benchmark.id]
             for mode in dict.fromkeys(["performance" if not modes else modes[0], *modes]):
                 self.samples(benchmark, mode)
@@ -78,6 +79,18 @@ class Inputs:
             f"({', '.join(differing) or 'its config.json cannot be read'}); --allow-other-model "
             "runs it without a reference accuracy"
         )
+
+    def _check_round(self, benchmark: Benchmark, runs: Sequence[RunKey]) -> None:
+        """Raise UsageError for an official run that its round does not offer."""
+        round_, scenarios = self.settings.round.name, benchmark.scenarios
+        asked = [key.scenario for key in runs if key.benchmark == benchmark.id]
+        offers = [(benchmark.id, benchmark.rounds)]
+        offers += [(f"{benchmark.id} {s.name}", s.rounds) for s in scenarios if s.name in asked]
+        for what, rounds in offers:
+            if not self.settings.smoke and rounds and round_ not in rounds:
+                raise UsageError(
+                    f"--round {round_}: {what} is of {', '.join(rounds)}; choose one of them"
+                )
 
     @cached_property
     def model_path(self) -> str:
