@@ -523,7 +523,7 @@ def test_an_endpoint_takes_the_place_of_an_engine_in_this_process() -> None:
     assert settings.engine_kind == "endpoint"
     assert [t.url for t in settings.endpoints] == [URL, "https://other/prefix"]
     assert resolve({"ENDPOINT": URL}).endpoints == [TARGET]
-    assert (resolve().engine_silence, settings.engine_silence) == (1800.0, 25.0)
+    assert (resolve().engine_silence, settings.engine_silence) == (1800.0, 22.0)
     assert resolve(endpoint=[URL], engine_silence="60").engine_silence == 60.0
 
 
