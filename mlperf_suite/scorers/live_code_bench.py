@@ -14,8 +14,6 @@ from __future__ import annotations
 
 import base64
 import binascii
-import functools
-import importlib.util
 import json
 import re
 import threading
@@ -28,9 +26,9 @@ from pathlib import Path
 from typing import Any
 
 from mlperf_suite.errors import DatasetError
-from mlperf_suite.scorers import live_code_bench_program
 from mlperf_suite.scorers.code_grading import CodeGrades
 from mlperf_suite.scorers.protocol import Answer
+from mlperf_suite.scorers.python_in_sandbox import run_python
 from mlperf_suite.scorers.sandbox.box import GIBIBYTE, MEBIBYTE, Limits, NoSandbox, Sandbox
 from mlperf_suite.scorers.sandbox.parallel import grade_each
 
@@ -42,8 +40,6 @@ BUDGET_S = 4 * 3600.0
 _MEMORY_BYTES = 4 * GIBIBYTE
 _LARGEST_TESTS = GIBIBYTE
 _QUESTION_ID = re.compile(rb'"question_id"\s*:\s*"([^"\\]+)"')
-_PACKAGES = ("numpy",)
-"""What programs may import beside the standard library; numpy.libs holds what numpy links to."""
 
 
 # --- The program in an answer ---------------------------------------------------------------------
@@ -159,7 +155,9 @@ def _tests(text: str) -> list[Mapping[str, Any]]:
         unpacker = zlib.decompressobj()
         data = unpacker.decompress(packed, _LARGEST_TESTS)
         if not unpacker.eof:
-            raise ValueError(f"test cases of more than {_LARGEST_TESTS} bytes, or cut off") from None
+            raise ValueError(
+                f"test cases of more than {_LARGEST_TESTS} bytes, or cut off"
+            ) from None
         cases = json.loads(pickled_string(data))
     if not isinstance(cases, list):
         raise TypeError("test cases that are no list")
@@ -224,7 +222,9 @@ def grade_live_code_bench(
         known = Problems(problems)
     except DatasetError as error:
         return CodeGrades(nothing, str(error))
-    unknown = {answer.sample.reference for answer in answers if answer.sample.reference not in known}
+    unknown = {
+        answer.sample.reference for answer in answers if answer.sample.reference not in known
+    }
     if unknown:
         return CodeGrades(
             nothing,
@@ -256,37 +256,32 @@ def passes(
     stop: threading.Event | None = None,
 ) -> bool:
     """Whether a program passes all tests. Raises SandboxError where it could not be run."""
-    tests = {"function": problem.function, "inputs": problem.inputs, "timeout_s": test_s}
+    order = {
+        "kind": "live_code_bench",
+        "function": problem.function,
+        "inputs": problem.inputs,
+        "timeout_s": test_s,
+    }
     try:
-        files = {"answer.py": code.encode(), "tests.json": json.dumps(tests).encode()}
+        program = code.encode()
     except UnicodeEncodeError:
         return False
-    files["run.py"] = _program()
-    size = sum(len(content) for content in files.values())
+    size = sum(len(text) for text in problem.inputs)
     judge = _Judge(problem)
     limits = Limits(
         wall_s=min((test_s + 1) * len(problem.inputs) + 5, PROBLEM_S),
         memory_bytes=_MEMORY_BYTES,
         address_space_bytes=_MEMORY_BYTES,
-        disk_bytes=size + 64 * MEBIBYTE,
+        disk_bytes=2 * size + 64 * MEBIBYTE,
         # The outputs go to `judge` as they come; what is kept of them is not looked at.
         output_bytes=0,
     )
-    packages = _packages()
-    sandbox.run(
-        [sandbox.python, "-s", "run.py"],
-        files,
-        limits=limits,
-        readable=packages,
-        environment={"PYTHONPATH": _PACKAGES_WITHIN} if packages else {},
-        watch=judge.take,
-        stop=stop,
-    )
+    run_python(sandbox, program, order, limits, watch=judge.take, stop=stop)
     return judge.passed
 
 
 class _Judge:
-    """Compares the results of the tests as they come, and has the program stopped at a wrong one."""
+    """Compares the results of tests as they come, and has the program stopped at a wrong one."""
 
     def __init__(self, problem: Problem) -> None:
         self._problem = problem
@@ -360,16 +355,17 @@ def _decimals(line: str) -> list[Decimal] | None:
 
 
 def agrees_returned(returned: object, expected: str) -> bool:
-    """Whether a returned value, as `live_code_bench_program.py` writes it, equals this JSON."""
+    """Whether a returned value, as `python_program.py` writes it, equals this JSON."""
     return bool(_value(returned) == json.loads(expected))
 
 
-def _value(plain: Any) -> Any:
+def _value(plain: Any) -> Any:  # noqa: PLR0911
+    """The value that stands here; an object equal to nothing for what is no value of JSON."""
     if isinstance(plain, list):
         return [_value(item) for item in plain]
-    if not isinstance(plain, dict):
-        return plain
     match plain:
+        case None | bool() | str():
+            return plain
         case {"int": str(digits)}:
             return int(digits, 16)
         case {"float": str(digits)}:
@@ -379,24 +375,3 @@ def _value(plain: Any) -> Any:
         case {"dict": list(items)}:
             return {str(key): _value(item) for key, item in items}
     return object()
-
-
-_PACKAGES_WITHIN = "/opt/packages"
-
-
-@functools.cache
-def _packages() -> dict[Path, str]:
-    """The folders of the packages that programs may import, by their path within the sandbox."""
-    folders: dict[Path, str] = {}
-    for name in _PACKAGES:
-        found = importlib.util.find_spec(name)
-        for place in (found and found.submodule_search_locations) or ():
-            for folder in (Path(place), Path(f"{place}.libs")):
-                if folder.is_dir():
-                    folders[folder] = f"{_PACKAGES_WITHIN}/{folder.name}"
-    return folders
-
-
-@functools.cache
-def _program() -> bytes:
-    return Path(live_code_bench_program.__file__).read_bytes()

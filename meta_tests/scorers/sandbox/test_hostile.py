@@ -35,7 +35,7 @@ def run(sandbox: Sandbox, hostile: Hostile, names: Mapping[str, object]) -> Outc
 
 @pytest.fixture(scope="module")
 def names(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, object]]:
-    """What the programs go for: a secret in a file, a port and a socket that somebody listens on."""
+    """What the programs go for: a secret in a file, a port and a socket that are listened on."""
     secret = tmp_path_factory.mktemp("secrets") / "secret"
     secret.write_text(TOKEN)
     with socket.create_server(("127.0.0.1", 0)) as server, socket.socket(socket.AF_UNIX) as local:
@@ -72,7 +72,9 @@ def test_a_hostile_program_gets_nowhere(outcomes: Mapping[str, Outcome], name: s
     assert HOSTILE[name].holds(outcomes[name]), outcomes[name]
 
 
-def test_nothing_is_left_of_them(outcomes: Mapping[str, Outcome], names: Mapping[str, object]) -> None:
+def test_nothing_is_left_of_them(
+    outcomes: Mapping[str, Outcome], names: Mapping[str, object]
+) -> None:
     assert outcomes
     assert not remaining()
     for folder in ("/", "/tmp", "/usr", "/etc", "/dev", "/dev/shm", ROOT, Path.home(), Path.cwd()):
