@@ -16,6 +16,7 @@ import base64
 import binascii
 import json
 import re
+import secrets
 import threading
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -267,7 +268,8 @@ def passes(
     except UnicodeEncodeError:
         return False
     size = sum(len(text) for text in problem.inputs)
-    judge = _Judge(problem)
+    word = secrets.token_hex(16).encode() + b"\n"
+    judge = _Judge(problem, word)
     limits = Limits(
         wall_s=min((test_s + 1) * len(problem.inputs) + 5, PROBLEM_S),
         memory_bytes=_MEMORY_BYTES,
@@ -276,15 +278,18 @@ def passes(
         # The outputs go to `judge` as they come; what is kept of them is not looked at.
         output_bytes=0,
     )
-    run_python(sandbox, program, order, limits, watch=judge.take, stop=stop)
+    run_python(sandbox, program, order, limits, word=word, watch=judge.take, stop=stop)
     return judge.passed
 
 
 class _Judge:
     """Compares the results of tests as they come, and has the program stopped at a wrong one."""
 
-    def __init__(self, problem: Problem) -> None:
+    def __init__(self, problem: Problem, word: bytes) -> None:
+        """`word` is the line that follows the results of a program that came to its end."""
         self._problem = problem
+        self._word = word.rstrip(b"\n")
+        self._ended = False
         self._agrees = agrees_printed if problem.function is None else agrees_returned
         self._line = bytearray()
         self._right = 0
@@ -292,7 +297,7 @@ class _Judge:
 
     @property
     def passed(self) -> bool:
-        return not self._wrong and self._right == len(self._problem.outputs)
+        return not self._wrong and self._ended
 
     def take(self, data: bytes) -> bool:
         """Standard output as it comes; False once a result is wrong."""
@@ -307,8 +312,9 @@ class _Judge:
 
     def _one(self, line: bytes) -> None:
         if self._right == len(self._problem.outputs):
-            self._wrong = True
-        if self._wrong:
+            self._wrong |= self._ended or line != self._word
+            self._ended = True
+        if self._wrong or self._ended:
             return
         try:
             (result,) = json.loads(line)

@@ -407,6 +407,7 @@ def _bubblewrap_arguments(
     arguments = [program, "--unshare-all", "--unshare-user", "--die-with-parent", "--new-session"]
     arguments += ["--as-pid-1", "--clearenv", "--cap-drop", "ALL"]
     arguments += ["--uid", str(INSIDE_ID), "--gid", str(INSIDE_ID)]
+    arguments += ["--size", str(order["disk_bytes"]), "--perms", "1777", "--tmpfs", "/tmp"]  # noqa: S108
     for path, target in order["readable"].items():
         arguments += ["--ro-bind", path, target]
     for path, target in order["links"].items():
@@ -418,7 +419,6 @@ def _bubblewrap_arguments(
         arguments += ["--dev-bind", f"/dev/{name}", f"/dev/{name}"]
     for path, target in order["device_links"].items():
         arguments += ["--symlink", target, path]
-    arguments += ["--size", str(order["disk_bytes"]), "--perms", "1777", "--tmpfs", "/tmp"]  # noqa: S108
     arguments += ["--ro-bind", script, within, "--remount-ro", "/", "--chdir", "/", "--"]
     return arguments
 

@@ -96,9 +96,11 @@ def _enter_namespaces() -> bool:
 
     A helper outside writes the map of users, since within nobody may map another's id.
     """
-    root = os.geteuid() == 0
+    root = os.geteuid() == 0 and _is_mapped(UNPRIVILEGED_ID)
     if root:
-        os.setgroups([])
+        # Not permitted where the user namespace around this one has given it up.
+        with contextlib.suppress(PermissionError):
+            os.setgroups([])
     pairs = {"uid": os.geteuid(), "gid": os.getegid()}
     entered, enter = os.pipe()
     mapped, helper = os.getpid(), os.fork()
@@ -122,6 +124,15 @@ def _enter_namespaces() -> bool:
     return root
 
 
+def _is_mapped(number: int) -> bool:
+    """Whether a user and a group of this number exist in the namespace this was started in."""
+    for kind in ("uid", "gid"):
+        ranges = [line.split() for line in _read(f"/proc/self/{kind}_map").splitlines()]
+        if not any(int(first) <= number < int(first) + int(count) for first, _, count in ranges):
+            return False
+    return True
+
+
 def _write(path: str, text: str) -> None:
     with open(path, "w", encoding="ascii") as file:
         file.write(text)
@@ -135,6 +146,15 @@ def _make_root(order: dict[str, Any]) -> None:
     # What lies below /tmp is out of sight from here on, except by what was opened above.
     root = "/tmp"
     _mount("tmpfs", root, "tmpfs", _NO_SETUID | _NO_DEVICES, "size=1m,nr_inodes=4096,mode=755")
+    # First, since a readable folder may lie below it.
+    os.makedirs(f"{root}/tmp")
+    _mount(
+        "tmpfs",
+        f"{root}/tmp",
+        "tmpfs",
+        _NO_SETUID | _NO_DEVICES,
+        f"size={order['disk_bytes']},nr_inodes={order['files']},mode=1777",
+    )
     for path, opened in sources.items():
         _bind(opened, root + order["readable"][path])
         _restrict_mount(
@@ -155,14 +175,6 @@ def _make_root(order: dict[str, Any]) -> None:
         os.symlink(target, root + path)
     for number in (*sources.values(), *devices.values()):
         os.close(number)
-    os.makedirs(f"{root}/tmp")
-    _mount(
-        "tmpfs",
-        f"{root}/tmp",
-        "tmpfs",
-        _NO_SETUID | _NO_DEVICES,
-        f"size={order['disk_bytes']},nr_inodes={order['files']},mode=1777",
-    )
     os.makedirs(f"{root}/proc")
     _mount("proc", f"{root}/proc", "proc", _NO_SETUID | _NO_DEVICES | _NO_EXECUTION)
     _write(f"{root}/proc/sys/user/max_user_namespaces", "0")
