@@ -97,6 +97,8 @@ CASES: dict[str, tuple[str, object, list[str], list[str]]] = {
     "mmlu-details": ("true", True, ["maybe"], ["true, false"]),
     "mmlu-resume": ("true", True, ["maybe"], ["true, false"]),
     "high-accuracy": ("true", True, ["maybe"], ["true, false"]),
+    "code-problems": ("test.jsonl", Path("test.jsonl"), [" "], ["file", "folder"]),
+    "allow-other-model": ("true", True, ["maybe"], ["true, false"]),
 }
 ATTRIBUTES = {
     "baseline": "baselines",

@@ -33,9 +33,7 @@ def test_a_smoke_run_goes_from_data_to_verdict(one: Benchmark, tmp_path: Path) -
     assert all("small model" in whys[gate] or "not judged" in whys[gate] for gate in gates), whys
     assert statuses["accuracy_every_sample"] == statuses["accuracy_generation"] == "passed"
     assert one.smoke is not None
-    scores = json.loads(
-        (run.folder / "Accuracy" / f"{one.smoke.scorer.name}.json").read_text()
-    )
+    scores = json.loads((run.folder / "Accuracy" / f"{one.smoke.scorer.name}.json").read_text())
     answers = json.loads((run.folder / "Accuracy" / "samples.json").read_text())
     assert scores
     assert len(answers) == one.smoke.own_samples

@@ -453,7 +453,7 @@ def test_the_gate_as_a_user_starts_it(tmp_path: Path) -> None:
     assert "regression_qps: failed: found regressed: -" in run.output
     outcomes = [metric.outcome for metric in run.summary.regression.metrics]
     assert outcomes == ["regressed", "regressed"]
-    other = "--profile=official --dataset=embedded --model=embedded"
+    other = "--profile=official --dataset=embedded --model=embedded --allow-other-model"
     for option, said in (
         (other, "profile: baseline smoke, this run official"),
         ("--category=edge --scenario=SingleStream -m singlestream", "which is not selected"),

@@ -28,55 +28,12 @@ from mlperf_suite.scorers.live_code_bench import (
     agrees_printed,
     agrees_returned,
     grade_live_code_bench,
-    parse_code_deepseek_r1,
-    parse_code_gpt_oss,
     passes,
     pickled_string,
 )
 from mlperf_suite.scorers.protocol import Answer
 from mlperf_suite.scorers.python_program import _plain
 from mlperf_suite.scorers.sandbox.box import NoSandbox, Sandbox
-
-# --- The code of an answer ------------------------------------------------------------------------
-
-FINAL = "<|channel|>final<|message|>"
-ANALYSIS = "<|channel|>analysis<|message|>```python\ndraft\n```<|end|><|start|>assistant"
-
-
-@pytest.mark.parametrize(
-    ("text", "code"),
-    [
-        ("```python\na = 1\n```", "a = 1"),
-        ("x ```python\nfirst\n``` y ```python\nlast\n```", "first"),
-        ("```\nplain\n```", None),
-        ("```python\nopen", None),
-        ("```py\nx\n```", None),
-        ("```python```", ""),
-        ("", None),
-    ],
-)
-def test_deepseek_r1_takes_the_first_block(text: str, code: str | None) -> None:
-    assert parse_code_deepseek_r1(text) == code
-
-
-@pytest.mark.parametrize(
-    ("text", "code"),
-    [
-        ("```python\nfirst\n``` ```python\nlast\n```", "last"),
-        (f"{ANALYSIS}{FINAL}```python\nfinal\n```<|return|>", "final"),
-        (f"{ANALYSIS}{FINAL}```python\nfinal\n```", "final"),
-        (f"{ANALYSIS}<|channel|>final 537<|message|>```\nfinal\n```<|return|>", "final"),
-        (f"{ANALYSIS}{FINAL}No code.<|return|>", "draft"),
-        (f"{ANALYSIS}{FINAL}``` py\nfinal\n```", "final"),
-        (f"{FINAL}```\nplain\n``` ```python\nx\n``` ```\nother\n```", "x"),
-        ("```\npython\nx = 1\n```", "x = 1"),
-        ("```\npythonic\n```", "pythonic"),
-        ("none", None),
-    ],
-)
-def test_gpt_oss_takes_the_last_block_of_the_final_channel(text: str, code: str | None) -> None:
-    assert parse_code_gpt_oss(text) == code
-
 
 # --- The problems ---------------------------------------------------------------------------------
 
@@ -258,7 +215,7 @@ def test_values_agree_where_python_says_they_are_equal(value: object, wanted: ob
         *(Counter(), defaultdict(list, a=[1]), OrderedDict(a=[1]), deque([1, 2]), range(1, 3)),
         *([(1, 2)], {1, 2}, frozenset(), {1: 2}, b"x", iter([1, 2]), np.array([1, 2]), object()),
     ],
-    ids=repr,
+    ids=lambda value: type(value).__name__,
 )
 def test_other_types_agree_where_they_do_in_python(value: Any, wanted: object) -> None:
     try:
@@ -367,23 +324,19 @@ def answer(question_id: str, text: str) -> Answer:
 
 
 def test_answers_are_graded_in_their_order(sandbox: Sandbox, problems: Path) -> None:
-    right = f"```python\n{STDIN['right'][0]}\n```"
+    right = STDIN["right"][0]
     answers = [
-        answer("sum", "no code"),
+        answer("sum", ""),
         answer("sum", right),
         answer("add", right),
-        answer("add", "```python\ndef addUp(a, b): return a + b\n```"),
+        answer("add", "def addUp(a, b): return a + b"),
     ]
-    grades = grade_live_code_bench(
-        answers, problems=problems, parse_code=parse_code_deepseek_r1, test_s=5
-    )
+    grades = grade_live_code_bench(answers, problems=problems, test_s=5)
     assert grades == CodeGrades((False, True, False, True))
 
 
 def grade(answers: list[Answer], problems: Path | None, **given_: Any) -> CodeGrades:
-    return grade_live_code_bench(
-        answers, problems=problems, parse_code=parse_code_deepseek_r1, **given_
-    )
+    return grade_live_code_bench(answers, problems=problems, **given_)
 
 
 def test_without_problems_nothing_is_judged(tmp_path: Path) -> None:
@@ -408,13 +361,13 @@ def test_a_release_that_lacks_a_problem_is_not_judged(problems: Path) -> None:
 
 def test_a_problem_that_cannot_be_read_is_not_judged(tmp_path: Path) -> None:
     (tmp_path / "test.jsonl").write_text(row("sum", [], "?") + "\n")
-    answers = [answer("sum", "```python\nx\n```")]
+    answers = [answer("sum", "x")]
     grades = grade(answers, tmp_path, find_sandbox=lambda: Sandbox("namespaces"))
     assert grades.passed == (None,)
     assert "problem sum" in grades.not_judged
 
 
 def test_without_a_sandbox_nothing_is_run(problems: Path) -> None:
-    answers = [answer("sum", "```python\nx\n```")]
+    answers = [answer("sum", "x")]
     grades = grade(answers, problems, find_sandbox=lambda: NoSandbox("forbidden"))
     assert grades == CodeGrades((None,), "no sandbox: forbidden")

@@ -205,7 +205,7 @@ def test_each_mode_has_its_own_official_data(tmp_path: Path) -> None:
     found = inputs(profile="official", benchmark="gpt-oss-120b", dataset=str(tmp_path))
     modes = ("performance", "accuracy", "test07", "test09")
     assert [len(found.samples(GPT_OSS, mode).items) for mode in modes] == [5, 4, 3, 5]
-    assert found.prompts(GPT_OSS, "accuracy")[3] == (4, 3)
+    assert found.samples(GPT_OSS, "accuracy").items[3].token_ids == (4, 3)
     longest = [found.generation(GPT_OSS, mode).max_new_tokens for mode in modes]
     assert longest == [10_240, 32_768, 10_240, 10_240]
     for mode in modes:

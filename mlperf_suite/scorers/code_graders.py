@@ -19,7 +19,7 @@ class LiveCodeBench:
     def __call__(self, answers: Sequence[Answer], /) -> CodeGrades:
         from mlperf_suite.scorers.live_code_bench import grade_live_code_bench
 
-        return grade_live_code_bench(answers, problems=self.problems, parse_code=lambda text: text)
+        return grade_live_code_bench(answers, problems=self.problems)
 
 
 def mbxp(answers: Sequence[Answer], /) -> CodeGrades:

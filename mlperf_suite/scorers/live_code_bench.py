@@ -43,39 +43,6 @@ _LARGEST_TESTS = GIBIBYTE
 _QUESTION_ID = re.compile(rb'"question_id"\s*:\s*"([^"\\]+)"')
 
 
-# --- The program in an answer ---------------------------------------------------------------------
-
-
-def parse_code_deepseek_r1(text: str) -> str | None:
-    """The first block that opens with ```python, as eval_accuracy.py of deepseek-r1 takes it."""
-    found = re.search(r"```python(.*?)```", text.strip(), re.DOTALL)
-    return found[1].strip() if found else None
-
-
-def parse_code_gpt_oss(text: str) -> str | None:
-    """The last block of code of the final channel, as eval_accuracy.py of gpt-oss-120b takes it.
-
-    The text has its special tokens, which mark the channels. Where there is no final channel, or
-    none with a block, the whole text counts. A block that opens with ```python comes before others.
-    """
-    text = text.strip()
-    final = re.search(
-        r"<\|channel\|>final[^<]*<\|message\|>(.*?)(?:<\|return\|>|$)", text, re.DOTALL
-    )
-    code = _last_block(final[1].strip()) if final else None
-    return code if code is not None else _last_block(text)
-
-
-def _last_block(text: str) -> str | None:
-    blocks = re.findall(r"```python(.*?)```", text, re.DOTALL)
-    if blocks:
-        return str(blocks[-1]).strip()
-    blocks = re.findall(r"```(.*?)```", text, re.DOTALL)
-    if not blocks:
-        return None
-    return re.sub(r"^(?:python|py)\s*\n", "", blocks[-1].strip(), flags=re.IGNORECASE)
-
-
 # --- The problems ---------------------------------------------------------------------------------
 
 
@@ -202,7 +169,6 @@ def grade_live_code_bench(
     answers: Sequence[Answer],
     *,
     problems: Path | None,
-    parse_code: Callable[[str], str | None],
     find_sandbox: Callable[[], Sandbox | NoSandbox] = Sandbox.find,
     test_s: int = TEST_S,
     budget_s: float = BUDGET_S,
@@ -235,7 +201,7 @@ def grade_live_code_bench(
     broken: list[str] = []
 
     def grade(index: int, stop: threading.Event) -> bool | None:
-        code = parse_code(answers[index].text)
+        code = answers[index].text
         if not code:
             return False
         try:

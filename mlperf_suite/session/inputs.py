@@ -72,7 +72,7 @@ class Inputs:
         differing = [
             f"{name} {config.get(name)}, not {value}"
             for name, value in workload.shape.items()
-            if config is not None and config.get(name) != value
+            if config and config.get(name) != value
         ]
         raise UsageError(
             f"--model {settings.model}: not {benchmark.id}'s model {workload.model} "
