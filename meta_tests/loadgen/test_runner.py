@@ -252,7 +252,7 @@ def test_an_official_plan_sets_the_target_rate_only(name: str) -> None:
     sizes = {PERFORMANCE_SAMPLES_KEY} if benchmark.samples_of(mode) != benchmark.samples else set()
     assert plan.user_conf.keys() == {target} | sizes
     assert plan.expected["effective_min_duration_ms"] == 600_000
-    assert plan.expected["effective_performance_sample_count"] == benchmark.samples
+    assert plan.expected["effective_performance_sample_count"] == benchmark.samples_of(mode)
 
 
 @settings(
