@@ -148,8 +148,8 @@ def scenarios_of(config: pytest.Config, mode: Mode) -> Iterator[tuple[Benchmark,
 
     Cases of every benchmark would make collecting slow for who runs one.
     """
-    named = settings_of(config).benchmark
-    offered = [b for b in runnable() if b.by_default or b.id == named]
+    named = settings_of(config).named_benchmarks
+    offered = [b for b in runnable() if b.by_default or b.id in named]
     for benchmark in offered:
         if mode not in AUDIT_MODES or benchmark.audit(mode) is not None:
             for scenario in benchmark.scenarios:

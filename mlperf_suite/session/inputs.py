@@ -251,7 +251,7 @@ class Inputs:
         tokens of the run that it took from a cache, as it counts them.
         """
         found = find_departures(
-            self.workload(benchmark), self.settings.max_new_tokens, engine_settings
+            self.workload(benchmark), self.generation(benchmark).max_new_tokens, engine_settings
         )
         if engine_settings.get("speculative") and scenario.name not in benchmark.speculation:
             found = *found, f"speculative decoding ({engine_settings['speculative']})"
