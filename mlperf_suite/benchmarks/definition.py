@@ -282,6 +282,17 @@ class Benchmark:
             return audit.samples
         return (self.accuracy_samples if mode == "accuracy" else None) or self.samples
 
+    def own_samples_of(self, mode: str) -> int | None:
+        """As `samples_of`, of a mode that runs over other data than accuracy; else None."""
+        found = self.samples_of(mode)
+        return None if found == self.samples_of("accuracy") else found
+
+    def offered_in(self, round_: str) -> tuple[Scenario, ...]:
+        """The scenarios that a round offers; none where it does not offer the benchmark."""
+        if round_ not in self.rounds:
+            return ()
+        return tuple(s for s in self.scenarios if not s.rounds or round_ in s.rounds)
+
     def scenario(self, name: str) -> Scenario:
         """The scenario of that name; raises KeyError where the benchmark has none."""
         for scenario in self.scenarios:

@@ -221,6 +221,7 @@ class Inputs:
             answers,
             model_config=None if same_name else self._model_config,
             available=len(self._all_samples(benchmark, mode).items),
+            whole=benchmark.own_samples_of(mode),
         )
 
     def departures(
