@@ -631,6 +631,7 @@ class Settings:
         content |= {
             "round": self.round.name,
             "results_dir": str(self.results_dir),
+            "code_problems": self.code_problems and str(self.code_problems),
             "node_name": self.node_name,
             "hub_token": "set" if self.token else "not set",
         }
