@@ -241,6 +241,12 @@ class Workload:
         return bool(self.shape) and self.shape.items() <= dict(config or {}).items()
 
 
+GEN_NUM = "gen_num"
+COUNTED_IN_A_SENTENCE = "Total samples evaluated"
+"""What most official scripts call the number of answers that they scored, and what the one does
+that says it in a sentence, apart from the figures: such a sentence need not be in accuracy.txt."""
+
+
 @dataclass(frozen=True, slots=True)
 class Benchmark:
     """One benchmark: `samples` is the size of its data and performance set.
@@ -251,7 +257,8 @@ class Benchmark:
     runs under the official profile, None where it only judges logs; `smoke`: what it runs under
     the smoke profile. `aliases`: names that submissions use besides. `by_default`: whether it is
     run where no benchmark is named. `accuracy_samples`: of its accuracy data set, where that is
-    another. `audits`: those of a closed submission. `speculation`: the scenarios in which a draft
+    another. `counted_as`: what accuracy.txt calls the number of answers that were scored.
+    `audits`: those of a closed submission. `speculation`: the scenarios in which a draft
     model, or the model's own heads, may propose tokens.
     """
 
@@ -269,6 +276,7 @@ class Benchmark:
     aliases: tuple[str, ...] = ()
     by_default: bool = False
     accuracy_samples: int | None = None
+    counted_as: str = GEN_NUM
     speculation: tuple[str, ...] = ()
 
     def audit(self, mode: str) -> Audit | None:

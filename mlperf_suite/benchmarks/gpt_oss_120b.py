@@ -12,6 +12,7 @@ from pathlib import Path
 
 from mlperf_suite.benchmarks.audits import Audit
 from mlperf_suite.benchmarks.definition import (
+    COUNTED_IN_A_SENTENCE,
     OFFICIAL_SOURCE,
     OFFLINE_AND_ONLINE,
     Benchmark,
@@ -128,6 +129,7 @@ GPT_OSS_120B = Benchmark(
         smoke_form(_OFFICIAL, samples=7), scorer=_scorer(EMBEDDED / "live_code_bench.jsonl")
     ),
     accuracy_samples=_ACCURACY_SAMPLES,
+    counted_as=COUNTED_IN_A_SENTENCE,
     speculation=("Interactive",),
 )
 BENCHMARKS = (GPT_OSS_120B,)

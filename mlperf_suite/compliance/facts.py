@@ -113,6 +113,16 @@ def find_departures(
     return tuple(found)
 
 
+def find_speculation(
+    benchmark: Benchmark, scenario: Scenario, engine_settings: Mapping[str, object]
+) -> tuple[str, ...]:
+    """That tokens were proposed by a draft model, where the benchmark does not allow it there."""
+    said = engine_settings.get("speculative")
+    if not said or scenario.name in benchmark.speculation:
+        return ()
+    return (f"speculative decoding ({said})",)
+
+
 TEXT_ALONE = "the server returns text only: its tokens are counted with the model's tokenizer"
 """Why nothing can be said of the tokens of such a server."""
 
