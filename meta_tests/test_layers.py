@@ -27,6 +27,9 @@ ONE_PLACE = {
     "pynvml": "hardware",
     "rouge_score": "scorers",
     "nltk": "scorers",
+    "sympy": "scorers",
+    "pylatexenc": "scorers",
+    "pyarrow": "datasets",
 }
 """Where an outside library is imported, and nowhere else."""
 

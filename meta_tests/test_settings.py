@@ -97,6 +97,8 @@ CASES: dict[str, tuple[str, object, list[str], list[str]]] = {
     "mmlu-details": ("true", True, ["maybe"], ["true, false"]),
     "mmlu-resume": ("true", True, ["maybe"], ["true, false"]),
     "high-accuracy": ("true", True, ["maybe"], ["true, false"]),
+    "code-problems": ("test.jsonl", Path("test.jsonl"), [" "], ["file", "folder"]),
+    "allow-other-model": ("true", True, ["maybe"], ["true, false"]),
 }
 ATTRIBUTES = {
     "baseline": "baselines",
@@ -422,7 +424,15 @@ def test_the_length_of_an_answer_is_the_one_given() -> None:
 
 
 def test_the_models_that_have_a_short_name_are_those_that_can_be_run() -> None:
-    assert {"llama3.1-8b-instruct": OFFICIAL.model, "embedded": EMBEDDED.model} == MODEL_ALIASES
+    assert {
+        "llama3.1-8b-instruct": OFFICIAL.model,
+        "embedded": EMBEDDED.model,
+        "llama2-70b-chat-hf": "meta-llama/Llama-2-70b-chat-hf",
+        "mixtral-8x7b-instruct-v0.1": "mistralai/Mixtral-8x7B-Instruct-v0.1",
+        "llama3.1-405b-instruct": "meta-llama/Llama-3.1-405B-Instruct",
+        "deepseek-r1": "deepseek-ai/DeepSeek-R1",
+        "gpt-oss-120b": "openai/gpt-oss-120b",
+    } == MODEL_ALIASES
     assert set(MODEL_ALIASES.values()) == {
         w.model for b in runnable() for w in (b.workload, b.smoke) if w
     }
@@ -492,6 +502,7 @@ def test_the_settings_as_json_name_every_setting_as_used(engine: str) -> None:
     other_words = {
         "round": "v5.1",
         "results-dir": "out",
+        "code-problems": "test.jsonl",
         "endpoint": [URL],
         "endpoint-ca": __file__,
         "endpoint-header": ["X-Team"],
@@ -523,7 +534,7 @@ def test_an_endpoint_takes_the_place_of_an_engine_in_this_process() -> None:
     assert settings.engine_kind == "endpoint"
     assert [t.url for t in settings.endpoints] == [URL, "https://other/prefix"]
     assert resolve({"ENDPOINT": URL}).endpoints == [TARGET]
-    assert (resolve().engine_silence, settings.engine_silence) == (1800.0, 25.0)
+    assert (resolve().engine_silence, settings.engine_silence) == (1800.0, 22.0)
     assert resolve(endpoint=[URL], engine_silence="60").engine_silence == 60.0
 
 

@@ -12,7 +12,7 @@ import os
 import re
 import tomllib
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
@@ -69,7 +69,7 @@ _OWN_HEADERS = frozenset(
 
 def _alias(model: str) -> str:
     """A model's name without its owner, as MLPerf writes it: Llama-3.1-8B is llama3.1-8b."""
-    return re.sub(r"^([a-z]+)-(?=\d)", r"\1", model.rpartition("/")[2].lower())
+    return re.sub(r"^llama-(?=\d)", "llama", model.rpartition("/")[2].lower())
 
 
 MODEL_ALIASES: dict[str, str] = {
@@ -644,7 +644,7 @@ class Settings:
             }
         if benchmark is not None:
             content |= self.workload(benchmark).prompt.as_json()
-            content["generation"] = asdict(self.generation(benchmark))
+            content["generation"] = self.generation(benchmark).as_json()
         return content
 
 

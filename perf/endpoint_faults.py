@@ -5,7 +5,8 @@
 Each fault of the stand-in server is met in a performance run (Server, 100 queries/s) once the
 engine is loaded, or when it is loaded, at the endpoint engine's own settings. Printed is the time
 from the run's or the loading's start to its end, and the line that it ends with; of a run that goes
-on, what is told of its answers.
+on, what is told of its answers. "One of many" is a single request with the fault in a run of 40 s,
+whose other requests are answered: LoadGen, which cannot be stopped, is given 5 s of the time.
 """
 
 from __future__ import annotations
@@ -25,10 +26,11 @@ from mlperf_suite.testing.options import FAULTS, Fault, StandIn
 from mlperf_suite.testing.stand_in_server import make_certificate, stand_in_server
 from perf.server_overhead import served
 
-_RATE, _RUN_MS = 100, 1_000
+_RATE, _RUN_MS, _LONG_RUN_MS = 100, 1_000, 40_000
 _SAMPLES = 64
 """LoadGen, which cannot be stopped, issues each once: few, so that it comes to its end soon."""
 _AFTER_TRIAL = 10
+_ONE_OF_MANY: tuple[Fault, ...] = ("no-first-token", "no-answer", "stops")
 _WHEN_LOADING: tuple[Fault, ...] = ("redirect", "status-503", "garbage", "dies", "no-answer")
 
 
@@ -45,8 +47,16 @@ def _loading(config: EndpointConfig) -> tuple[float, str]:
     return time.monotonic() - began, "loaded"
 
 
-def _running(fault: Fault) -> tuple[float, str]:
-    options = StandIn(fault=fault, fault_from=_AFTER_TRIAL, redirect_to="http://elsewhere")
+def _running(
+    fault: Fault, most: int | None = None, run_ms: int = _RUN_MS, first_token_s: float = 0.0
+) -> tuple[float, str]:
+    options = StandIn(
+        fault=fault,
+        fault_from=_AFTER_TRIAL,
+        fault_for=most,
+        first_token_s=first_token_s,
+        redirect_to="http://elsewhere",
+    )
     with (
         stand_in_server(options) as server,
         closing(EndpointEngine.load(_config(server.url))) as engine,
@@ -54,7 +64,7 @@ def _running(fault: Fault) -> tuple[float, str]:
         engine.run_begins("Server", "performance")
         began = time.monotonic()
         try:
-            served(engine, _RATE, _RUN_MS, samples=_SAMPLES)
+            served(engine, _RATE, run_ms, samples=_SAMPLES)
         except SuiteError as error:
             return time.monotonic() - began, str(error)
         took_s, run = time.monotonic() - began, engine.take_remote_run()
@@ -92,6 +102,12 @@ def main() -> None:
             print("an earlier run did not end: the rest was not tried")
             return
         _row(f"running: {fault}", _running(fault))
+    for fault in _ONE_OF_MANY:
+        for first_token_s in (0.0, 2.0):
+            found = _running(fault, 1, _LONG_RUN_MS, first_token_s)
+            _row(f"running: {fault}, one of many, TTFT {first_token_s:g} s", found)
+            while runner.abandoned():
+                time.sleep(0.5)
 
 
 if __name__ == "__main__":

@@ -1,13 +1,14 @@
 """The suite's client beside `vllm bench serve`, on one and the same server.
 
-    python -m perf.endpoint_vs_vllm_bench [--pairs 5] [--qps X]
+    python -m perf.endpoint_vs_vllm_bench [--pairs 5] [--first 1] [--qps X]
 
 vLLM's own server is started once and asked by both in turn, every other pair in the other order: it
 is the same process, as warm for the one as for the other, and without a prefix cache it keeps
 nothing of a run. Both send the same token ids at the same times, and neither's process is there
 while the other measures. Without --qps the rate is a third of the samples/s that Offline reaches on
 this server, which no Server rate exceeds. Prints TTFT p99 and tokens/s of each and their ratios
-(aim: TTFT at most 1.00, tokens/s at least 1.00).
+(aim: TTFT at most 1.00, tokens/s at least 1.00). --first is the number of the first pair, for who
+takes the pairs one by one.
 """
 
 from __future__ import annotations
@@ -44,6 +45,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--qps", type=float)
     parser.add_argument("--pairs", type=int, default=5)
+    parser.add_argument("--first", type=int, default=1)
     arguments = parser.parse_args()
     inputs = embedded_inputs()
     generation = inputs.generation(LLAMA3_1_8B)
@@ -53,7 +55,7 @@ def main() -> None:
         print(f"{len(sent)} prompts at {qps:.2f} queries/s")
         print(HEADER)
         ratios = []
-        for number in range(1, arguments.pairs + 1):
+        for number in range(arguments.first, arguments.first + arguments.pairs):
             if number % 2:
                 ours = _suite(server, inputs, qps)
                 theirs = bench(server.url, server.model, sent, generation)

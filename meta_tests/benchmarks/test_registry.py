@@ -14,12 +14,14 @@ from mlperf_suite.benchmarks.registry import (
     runnable,
 )
 from mlperf_suite.benchmarks.rounds import ROUNDS
+from mlperf_suite.loadgen.load_plan import AUDIT_MODES
 
 
 def test_every_benchmark_is_known_once_by_its_id():
-    assert len({b.id for b in BENCHMARKS.values()}) == len(BENCHMARKS) == 6
+    assert len({b.id for b in BENCHMARKS.values()}) == len(BENCHMARKS) == 8
     assert BENCHMARKS[LLAMA2_70B_99.id] is LLAMA2_70B_99
-    assert runnable() == default_benchmarks() == [LLAMA3_1_8B, LLAMA3_1_8B_EDGE]
+    assert default_benchmarks() == [LLAMA3_1_8B, LLAMA3_1_8B_EDGE]
+    assert runnable() == list(BENCHMARKS.values())
 
 
 def test_a_benchmark_is_found_by_any_of_its_names():
@@ -38,7 +40,8 @@ def test_what_a_benchmark_says_fits_together(row):
     with pytest.raises(KeyError, match="has no scenario MultiStream"):
         row.scenario("MultiStream")
     assert row.category in CATEGORIES and set(row.rounds) <= set(ROUNDS)
-    assert row.reference.answers == row.samples
+    assert row.reference.answers == row.samples_of("accuracy")
+    assert {audit.mode for audit in row.audits} <= set(AUDIT_MODES)
     assert len(set(row.metrics)) == len(row.metrics) > 0
 
 

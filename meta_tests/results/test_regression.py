@@ -24,6 +24,7 @@ from mlperf_suite.loadgen.timeline import (
 )
 from mlperf_suite.results.baseline import (
     MMLU_KIND,
+    answer_scores,
     load_baseline,
     load_baselines,
     write_answer_scores,
@@ -332,6 +333,16 @@ def test_scores_of_the_same_answers_are_compared_in_pairs(tmp_path: Path) -> Non
     assert unpaired.outcome == "cannot tell"
 
 
+def test_a_score_of_a_part_of_the_answers_is_kept_at_their_places(tmp_path: Path) -> None:
+    (tmp_path / "Accuracy").mkdir()
+    scores = {"rouge1": (None, 20.0, None, 0.0), "gsm8k": (100.0, None, 0.0, None)}
+    write_answer_scores(tmp_path / "Accuracy", "mixed", scores, "data")
+    assert answer_scores(tmp_path) == (
+        "data",
+        {"rouge1": {1: 20, 3: 0}, "gsm8k": {0: 100, 2: 0}},
+    )
+
+
 def test_an_mmlu_run_is_compared_question_by_question(tmp_path: Path) -> None:
     for name, lost in (("a", 0), ("b", 30)):
         folder = tmp_path / name
@@ -442,7 +453,7 @@ def test_the_gate_as_a_user_starts_it(tmp_path: Path) -> None:
     assert "regression_qps: failed: found regressed: -" in run.output
     outcomes = [metric.outcome for metric in run.summary.regression.metrics]
     assert outcomes == ["regressed", "regressed"]
-    other = "--profile=official --dataset=embedded --model=embedded"
+    other = "--profile=official --dataset=embedded --model=embedded --allow-other-model"
     for option, said in (
         (other, "profile: baseline smoke, this run official"),
         ("--category=edge --scenario=SingleStream -m singlestream", "which is not selected"),

@@ -82,7 +82,7 @@ def test_what_was_not_said_is_left_to_the_engine() -> None:
     config = endpoint_config(inputs_of(settings_of(endpoint=[URL])))
     left = (config.served_model, config.kind, config.key, config.ca_file, config.clients)
     assert left == (None,) * 5
-    assert (config.routing, config.headers, config.silence_s) == ("fewest-tokens", {}, 25.0)
+    assert (config.routing, config.headers, config.silence_s) == ("fewest-tokens", {}, 22.0)
 
 
 # Before anything is loaded

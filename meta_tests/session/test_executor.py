@@ -11,8 +11,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+from transformers import AutoTokenizer
 
 from meta_tests.made_runs import remote_run
+from mlperf_suite.assets import embedded_model_dir
 from mlperf_suite.benchmarks.definition import Generation
 from mlperf_suite.compliance.facts import TEXT_ALONE
 from mlperf_suite.engines.protocol import EngineDescription, Listener, RemoteRun, Request
@@ -23,6 +25,8 @@ from mlperf_suite.loadgen.load_plan import Shortened
 from mlperf_suite.loadgen.logs import TokenIds
 from mlperf_suite.results.peak import BY_CLIENT, PeakSearch
 from mlperf_suite.results.record import RunKey
+from mlperf_suite.scorers.protocol import Answer, Scores
+from mlperf_suite.scorers.rouge import RougeScorer
 from mlperf_suite.session.engines import EngineRequest
 from mlperf_suite.session.executor import decoded
 from mlperf_suite.session.inputs import Inputs
@@ -252,6 +256,29 @@ def test_runs_and_scores_have_an_engine_each_one_after_the_other(
     assert not made.engines[0].alive
     config = json.loads((made.suite.results[0].folder.path / "config.json").read_text())
     assert config["engine"]["name"] == "stand-in engine"
+
+
+@pytest.mark.parametrize("reads", [False, True])
+def test_a_scorer_is_given_special_tokens_if_it_reads_them(
+    make: Callable[..., Made], monkeypatch: pytest.MonkeyPatch, reads: bool
+) -> None:
+    given: list[Answer] = []
+
+    def score(scorer: RougeScorer, answers: Sequence[Answer]) -> Scores:
+        given.extend(answers)
+        return Scores(())
+
+    monkeypatch.setattr(RougeScorer, "score", score)
+    monkeypatch.setattr(RougeScorer, "reads_special_tokens", reads, raising=False)
+    made = make(ACCURACY)
+    assert made.suite.made(ACCURACY).ok
+    tokenizer = AutoTokenizer.from_pretrained(embedded_model_dir())
+    for one in given:
+        kept, left_out = (
+            tokenizer.decode(one.token_ids, skip_special_tokens=skip) for skip in (False, True)
+        )
+        assert kept != left_out
+        assert one.text == (kept if reads else left_out)
 
 
 def test_what_else_is_selected_changes_nothing_of_a_run(make: Callable[..., Made]) -> None:

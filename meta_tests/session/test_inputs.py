@@ -6,11 +6,15 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from mlperf_suite.assets import embedded_model_dir
+from mlperf_suite.benchmarks.definition import Benchmark
 from mlperf_suite.benchmarks.llama3_1_8b import LLAMA3_1_8B, LLAMA3_1_8B_EDGE, OFFICIAL
-from mlperf_suite.errors import UsageError
+from mlperf_suite.benchmarks.registry import BENCHMARKS
+from mlperf_suite.errors import DatasetError, UsageError
 from mlperf_suite.session.inputs import Inputs
 from mlperf_suite.settings import resolve_settings
 
@@ -97,7 +101,8 @@ def test_a_subset_of_the_embedded_data_has_a_gate_as_much_wider() -> None:
 
 def test_other_generation_than_the_benchmarks_departs() -> None:
     def departures(engine: dict[str, object] | None = None, **options: Any) -> tuple[str, ...]:
-        return inputs(**options).departures(LLAMA3_1_8B, engine or {})
+        scenario = LLAMA3_1_8B.scenario("Offline")
+        return inputs(**options).departures(LLAMA3_1_8B, scenario, engine or {})
 
     assert departures() == departures(max_new_tokens="128") == ()
     assert departures(max_new_tokens="130") == ("at most 130 new tokens, not 128",)
@@ -174,3 +179,98 @@ def test_the_vocabulary_is_the_models_or_else_the_tokenizers(
 def test_a_prompt_too_long_says_what_to_do(options: dict[str, object], advice: str) -> None:
     with pytest.raises(UsageError, match=f"sample 0: .* context of 100: {advice} or leave it out"):
         inputs(**options).check_prompts(LLAMA3_1_8B, 100)
+
+
+# Benchmarks whose modes have data of their own, and official runs of other models
+
+GPT_OSS, MIXTRAL = BENCHMARKS["gpt-oss-120b"], BENCHMARKS["mixtral-8x7b"]
+
+
+def test_each_mode_has_its_own_official_data(tmp_path: Path) -> None:
+    """gpt-oss-120b: three files, of which accuracy's answers may be three times as long."""
+    counts = {
+        "perf/perf_eval_ref": 5,
+        "acc/acc_eval_inputs": 4,
+        "acc/acc_eval_compliance_gpqa": 3,
+    }
+    for name, count in counts.items():
+        file = tmp_path / f"{name}.parquet"
+        file.parent.mkdir(exist_ok=True)
+        rows = {
+            "input_tokens": [[count, number] for number in range(count)],
+            "dataset": ["gpqa"] * count,
+            "ground_truth": ["A"] * count,
+        }
+        pq.write_table(pa.table(rows), file)
+    found = inputs(profile="official", benchmark="gpt-oss-120b", dataset=str(tmp_path))
+    modes = ("performance", "accuracy", "test07", "test09")
+    assert [len(found.samples(GPT_OSS, mode).items) for mode in modes] == [5, 4, 3, 5]
+    assert found.samples(GPT_OSS, "accuracy").items[3].token_ids == (4, 3)
+    longest = [found.generation(GPT_OSS, mode).max_new_tokens for mode in modes]
+    assert longest == [10_240, 32_768, 10_240, 10_240]
+    for mode in modes:
+        generation = found.generation(GPT_OSS, mode)
+        assert (generation.temperature, generation.top_p, generation.top_k) == (1.0, 1.0, 0)
+
+
+def test_a_folder_that_lacks_the_file_of_a_mode_is_refused(tmp_path: Path) -> None:
+    found = inputs(profile="official", benchmark="gpt-oss-120b", dataset=str(tmp_path))
+    with pytest.raises(DatasetError, match=r"the folder holds no perf_eval_ref\.parquet"):
+        found.samples(GPT_OSS)
+
+
+@pytest.mark.parametrize(
+    "asked", [b for b in BENCHMARKS.values() if not b.by_default], ids=lambda b: b.id
+)
+def test_official_data_that_was_not_named_is_asked_for(asked: Benchmark) -> None:
+    found = inputs(profile="official", benchmark=asked.id)
+    with pytest.raises(DatasetError, match="name the benchmark's official data"):
+        found.samples(asked)
+
+
+def test_only_answers_of_code_end_at_the_closing_fence() -> None:
+    found = inputs(benchmark="mixtral-8x7b")
+    kinds = [sample.kind for sample in found.samples(MIXTRAL).items]
+    stops = found.stops(MIXTRAL, "performance")
+    assert dict(zip(kinds, stops, strict=True)) == {
+        "OpenOrca": "",
+        "GSM8K": "",
+        "MBXP": "\n```\n",
+    }
+    assert inputs().stops(LLAMA3_1_8B, "accuracy") == []
+
+
+def test_an_official_run_of_another_model_is_refused(tmp_path: Path) -> None:
+    data = own_data(tmp_path, 10)
+    other = own_model(tmp_path / "other", hidden_size=2048, num_hidden_layers=16)
+
+    def checked(model: str, *switches: str) -> None:
+        given = dict.fromkeys(switches, True)
+        inputs(profile="official", model=model, dataset=data, **given)._check_model(LLAMA3_1_8B)
+
+    checked(own_model(tmp_path / "copy"))
+    checked(other, "allow_other_model")
+    with pytest.raises(UsageError) as refused:
+        checked(other)
+    assert str(refused.value) == (
+        f"--model {other}: not llama3.1-8b's model meta-llama/Llama-3.1-8B-Instruct (hidden_size "
+        "2048, not 4096, num_hidden_layers 16, not 32); --allow-other-model runs it without a "
+        "reference accuracy"
+    )
+    (tmp_path / "none").mkdir()
+    with pytest.raises(UsageError, match=r"its config\.json cannot be read"):
+        checked(str(tmp_path / "none"))
+
+
+def test_speculation_departs_but_where_a_benchmark_allows_it() -> None:
+    engine = {"speculative": "eagle3"}
+    said = ("speculative decoding (eagle3)",)
+
+    def departures(benchmark: Benchmark, scenario: str) -> tuple[str, ...]:
+        found = inputs(benchmark=benchmark.id)
+        return found.departures(benchmark, benchmark.scenario(scenario), engine)
+
+    assert departures(LLAMA3_1_8B, "Interactive") == said
+    assert departures(GPT_OSS, "Server") == said
+    assert departures(GPT_OSS, "Interactive") == ()
+    assert departures(BENCHMARKS["deepseek-r1"], "Interactive") == ()

@@ -27,7 +27,7 @@ from mlperf_suite.benchmarks.definition import (
 from mlperf_suite.benchmarks.prompts import TextPrompt
 from mlperf_suite.benchmarks.published import OFFICIAL_DATA, from_a_file, smoke_form
 from mlperf_suite.datasets.mlperf_frames import EMBEDDED, load_deepseek_r1
-from mlperf_suite.scorers.code_grading import LiveCodeBench
+from mlperf_suite.scorers.code_graders import LiveCodeBench
 from mlperf_suite.scorers.deepseek_r1 import DeepseekR1Scorer
 
 _SAMPLES = 4_388

@@ -112,6 +112,25 @@ class Generation:
     stops: tuple[tuple[str, str], ...] = ()
     keeps_eos: bool = True
 
+    def as_json(self) -> dict[str, object]:
+        """What config.json says of it; what only some benchmarks have is left out elsewhere."""
+        content: dict[str, object] = {
+            name: getattr(self, name)
+            for name in (
+                "max_new_tokens",
+                "min_new_tokens",
+                "temperature",
+                "top_p",
+                "top_k",
+                "seed",
+            )
+        }
+        if self.stops:
+            content["stops"] = dict(self.stops)
+        if not self.keeps_eos:
+            content["keeps_eos"] = False
+        return content
+
 
 @dataclass(frozen=True, slots=True)
 class ExpectedScore:

@@ -35,7 +35,7 @@ from mlperf_suite.benchmarks.published import (
 from mlperf_suite.datasets.mlperf_frames import EMBEDDED, load_gpt_oss_120b
 from mlperf_suite.datasets.samples import Samples
 from mlperf_suite.errors import DatasetError
-from mlperf_suite.scorers.code_grading import LiveCodeBench
+from mlperf_suite.scorers.code_graders import LiveCodeBench
 from mlperf_suite.scorers.gpt_oss_120b import GptOssScorer
 
 _SAMPLES, _ACCURACY_SAMPLES, _GPQA_SAMPLES = 6_396, 4_395, 990

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Protocol
 
 from mlperf_suite.scorers.protocol import Answer
@@ -33,26 +32,6 @@ class CodeGrader(Protocol):
 
     def __call__(self, answers: Sequence[Answer], /) -> CodeGrades:
         """Grade the answers, at least one. Model output is never a reason to raise."""
-
-
-@dataclass(frozen=True, slots=True)
-class LiveCodeBench:
-    """Tests programs with the problems of LiveCodeBench, a file or folder; None is none at hand."""
-
-    problems: Path | None
-
-    def __call__(self, answers: Sequence[Answer], /) -> CodeGrades:
-        # Late, as in `mbxp`: only a session that scores programs needs a sandbox.
-        from mlperf_suite.scorers.live_code_bench import grade_live_code_bench
-
-        return grade_live_code_bench(answers, problems=self.problems, parse_code=lambda text: text)
-
-
-def mbxp(answers: Sequence[Answer], /) -> CodeGrades:
-    """Runs the programs of MBXP with their own tests."""
-    from mlperf_suite.scorers.mbxp import grade_mbxp
-
-    return grade_mbxp(answers)
 
 
 def run_programs(code: CodeGrader, answers: Sequence[Answer]) -> CodeGrades:

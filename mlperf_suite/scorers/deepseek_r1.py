@@ -23,7 +23,6 @@ from mlperf_suite.scorers.final_answers import (
     unescaped,
     unquoted,
 )
-from mlperf_suite.scorers.math_equality import grade_math
 from mlperf_suite.scorers.protocol import Answer, Score, Scores
 from mlperf_suite.scorers.rouge import GEN_NUM
 
@@ -81,4 +80,6 @@ def choice(text: str, last: str) -> str | None:
 def _grade_boxes(answers: Sequence[Answer]) -> CodeGrades:
     found = [boxed(answer.text.strip()) or "" for answer in answers]
     pairs = zip(found, (answer.sample.reference for answer in answers), strict=True)
+    from mlperf_suite.scorers.math_equality import grade_math
+
     return CodeGrades(tuple(grade_math(list(pairs))))

@@ -80,7 +80,7 @@ class Results:
     def shares(self) -> tuple[Score, ...]:
         """Of each exam that was judged, the share of right answers in percent."""
         return tuple(
-            Score(name, 100.0 * sum(map(bool, one.passed)) / len(one.passed), "%")
+            Score(name, sum(map(bool, one.passed)) / len(one.passed) * 100, "%")
             for name, one in self.grades.items()
             if not one.not_judged
         )

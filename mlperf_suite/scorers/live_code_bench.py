@@ -14,10 +14,9 @@ from __future__ import annotations
 
 import base64
 import binascii
-import functools
-import importlib.util
 import json
 import re
+import secrets
 import threading
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -28,9 +27,9 @@ from pathlib import Path
 from typing import Any
 
 from mlperf_suite.errors import DatasetError
-from mlperf_suite.scorers import live_code_bench_program
 from mlperf_suite.scorers.code_grading import CodeGrades
 from mlperf_suite.scorers.protocol import Answer
+from mlperf_suite.scorers.python_in_sandbox import run_python
 from mlperf_suite.scorers.sandbox.box import GIBIBYTE, MEBIBYTE, Limits, NoSandbox, Sandbox
 from mlperf_suite.scorers.sandbox.parallel import grade_each
 
@@ -42,41 +41,6 @@ BUDGET_S = 4 * 3600.0
 _MEMORY_BYTES = 4 * GIBIBYTE
 _LARGEST_TESTS = GIBIBYTE
 _QUESTION_ID = re.compile(rb'"question_id"\s*:\s*"([^"\\]+)"')
-_PACKAGES = ("numpy",)
-"""What programs may import beside the standard library; numpy.libs holds what numpy links to."""
-
-
-# --- The program in an answer ---------------------------------------------------------------------
-
-
-def parse_code_deepseek_r1(text: str) -> str | None:
-    """The first block that opens with ```python, as eval_accuracy.py of deepseek-r1 takes it."""
-    found = re.search(r"```python(.*?)```", text.strip(), re.DOTALL)
-    return found[1].strip() if found else None
-
-
-def parse_code_gpt_oss(text: str) -> str | None:
-    """The last block of code of the final channel, as eval_accuracy.py of gpt-oss-120b takes it.
-
-    The text has its special tokens, which mark the channels. Where there is no final channel, or
-    none with a block, the whole text counts. A block that opens with ```python comes before others.
-    """
-    text = text.strip()
-    final = re.search(
-        r"<\|channel\|>final[^<]*<\|message\|>(.*?)(?:<\|return\|>|$)", text, re.DOTALL
-    )
-    code = _last_block(final[1].strip()) if final else None
-    return code if code is not None else _last_block(text)
-
-
-def _last_block(text: str) -> str | None:
-    blocks = re.findall(r"```python(.*?)```", text, re.DOTALL)
-    if blocks:
-        return str(blocks[-1]).strip()
-    blocks = re.findall(r"```(.*?)```", text, re.DOTALL)
-    if not blocks:
-        return None
-    return re.sub(r"^(?:python|py)\s*\n", "", blocks[-1].strip(), flags=re.IGNORECASE)
 
 
 # --- The problems ---------------------------------------------------------------------------------
@@ -205,7 +169,6 @@ def grade_live_code_bench(
     answers: Sequence[Answer],
     *,
     problems: Path | None,
-    parse_code: Callable[[str], str | None],
     find_sandbox: Callable[[], Sandbox | NoSandbox] = Sandbox.find,
     test_s: int = TEST_S,
     budget_s: float = BUDGET_S,
@@ -238,7 +201,7 @@ def grade_live_code_bench(
     broken: list[str] = []
 
     def grade(index: int, stop: threading.Event) -> bool | None:
-        code = parse_code(answers[index].text)
+        code = answers[index].text
         if not code:
             return False
         try:
@@ -260,40 +223,39 @@ def passes(
     stop: threading.Event | None = None,
 ) -> bool:
     """Whether a program passes all tests. Raises SandboxError where it could not be run."""
-    tests = {"function": problem.function, "inputs": problem.inputs, "timeout_s": test_s}
+    order = {
+        "kind": "live_code_bench",
+        "function": problem.function,
+        "inputs": problem.inputs,
+        "timeout_s": test_s,
+    }
     try:
-        files = {"answer.py": code.encode(), "tests.json": json.dumps(tests).encode()}
+        program = code.encode()
     except UnicodeEncodeError:
         return False
-    files["run.py"] = _program()
-    size = sum(len(content) for content in files.values())
-    judge = _Judge(problem)
+    size = sum(len(text) for text in problem.inputs)
+    word = secrets.token_hex(16).encode() + b"\n"
+    judge = _Judge(problem, word)
     limits = Limits(
         wall_s=min((test_s + 1) * len(problem.inputs) + 5, PROBLEM_S),
         memory_bytes=_MEMORY_BYTES,
         address_space_bytes=_MEMORY_BYTES,
-        disk_bytes=size + 64 * MEBIBYTE,
+        disk_bytes=2 * size + 64 * MEBIBYTE,
         # The outputs go to `judge` as they come; what is kept of them is not looked at.
         output_bytes=0,
     )
-    packages = _packages()
-    sandbox.run(
-        [sandbox.python, "-s", "run.py"],
-        files,
-        limits=limits,
-        readable=packages,
-        environment={"PYTHONPATH": _PACKAGES_WITHIN} if packages else {},
-        watch=judge.take,
-        stop=stop,
-    )
+    run_python(sandbox, program, order, limits, word=word, watch=judge.take, stop=stop)
     return judge.passed
 
 
 class _Judge:
-    """Compares the results of the tests as they come, and has the program stopped at a wrong one."""
+    """Compares the results of tests as they come, and has the program stopped at a wrong one."""
 
-    def __init__(self, problem: Problem) -> None:
+    def __init__(self, problem: Problem, word: bytes) -> None:
+        """`word` is the line that follows the results of a program that came to its end."""
         self._problem = problem
+        self._word = word.rstrip(b"\n")
+        self._ended = False
         self._agrees = agrees_printed if problem.function is None else agrees_returned
         self._line = bytearray()
         self._right = 0
@@ -301,7 +263,7 @@ class _Judge:
 
     @property
     def passed(self) -> bool:
-        return not self._wrong and self._right == len(self._problem.outputs)
+        return not self._wrong and self._ended
 
     def take(self, data: bytes) -> bool:
         """Standard output as it comes; False once a result is wrong."""
@@ -316,8 +278,9 @@ class _Judge:
 
     def _one(self, line: bytes) -> None:
         if self._right == len(self._problem.outputs):
-            self._wrong = True
-        if self._wrong:
+            self._wrong |= self._ended or line != self._word
+            self._ended = True
+        if self._wrong or self._ended:
             return
         try:
             (result,) = json.loads(line)
@@ -364,16 +327,17 @@ def _decimals(line: str) -> list[Decimal] | None:
 
 
 def agrees_returned(returned: object, expected: str) -> bool:
-    """Whether a returned value, as `live_code_bench_program.py` writes it, equals this JSON."""
+    """Whether a returned value, as `python_program.py` writes it, equals this JSON."""
     return bool(_value(returned) == json.loads(expected))
 
 
-def _value(plain: Any) -> Any:
+def _value(plain: Any) -> Any:  # noqa: PLR0911
+    """The value that stands here; an object equal to nothing for what is no value of JSON."""
     if isinstance(plain, list):
         return [_value(item) for item in plain]
-    if not isinstance(plain, dict):
-        return plain
     match plain:
+        case None | bool() | str():
+            return plain
         case {"int": str(digits)}:
             return int(digits, 16)
         case {"float": str(digits)}:
@@ -383,24 +347,3 @@ def _value(plain: Any) -> Any:
         case {"dict": list(items)}:
             return {str(key): _value(item) for key, item in items}
     return object()
-
-
-_PACKAGES_WITHIN = "/opt/packages"
-
-
-@functools.cache
-def _packages() -> dict[Path, str]:
-    """The folders of the packages that programs may import, by their path within the sandbox."""
-    folders: dict[Path, str] = {}
-    for name in _PACKAGES:
-        found = importlib.util.find_spec(name)
-        for place in (found and found.submodule_search_locations) or ():
-            for folder in (Path(place), Path(f"{place}.libs")):
-                if folder.is_dir():
-                    folders[folder] = f"{_PACKAGES_WITHIN}/{folder.name}"
-    return folders
-
-
-@functools.cache
-def _program() -> bytes:
-    return Path(live_code_bench_program.__file__).read_bytes()

@@ -20,7 +20,7 @@ from concurrent.futures import ProcessPoolExecutor
 from mlperf_suite.errors import DatasetError
 from mlperf_suite.scorers.figures import EXACT_MATCH, among_all, token_figures
 from mlperf_suite.scorers.protocol import Answer, Score, Scores
-from mlperf_suite.scorers.rouge import GEN_LEN, GEN_NUM, ROUGE_NAMES, check_punkt, score_pairs
+from mlperf_suite.scorers.rouge import GEN_LEN, GEN_NUM, check_punkt, score_pairs
 
 ROUGE, NIAH, QA = "rouge", "niah_em", "qa_em"
 ROUGE_L = "rougeL"
@@ -114,12 +114,12 @@ def score_rows(rows: Sequence[_Row]) -> list[tuple[float, int]]:
     """Each row's figure in percent and its answer's characters once split, on one core."""
     check_punkt()
     pairs = [(text, reference) for text, reference, kind in rows if kind == ROUGE]
-    rouge = iter(score_pairs(pairs))
+    rouge = iter(score_pairs(pairs, [ROUGE_L]))
     scored = []
     for text, reference, kind in rows:
         if kind == ROUGE:
             pair = next(rouge)
-            figure = 100 * float(pair.measures[ROUGE_NAMES.index(ROUGE_L)])
+            figure = 100 * float(pair.measures[0])
             scored.append((figure, pair.characters))
         else:
             answer = _by_sentences(text)

@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import ast
 import functools
+import logging
 import math
 import multiprocessing
 import operator
@@ -27,6 +28,7 @@ import os
 import re
 import resource
 import signal
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from multiprocessing.connection import Connection
@@ -465,6 +467,9 @@ def _serve(connection: Connection) -> None:
     # Beyond what the parent's main module, imported anew by spawn, has mapped already.
     limit = psutil.Process().memory_info().vms + MEMORY_LIMIT
     resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
+    # What a parser thinks of an answer is of no use to anybody.
+    logging.disable(logging.CRITICAL)
+    warnings.simplefilter("ignore")
     _names()
     connection.send(True)
     while True:

@@ -10,11 +10,11 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from mlperf_suite.benchmarks.audits import Audit, Mode
+from mlperf_suite.benchmarks.audits import TEST06, Audit, Mode
 from mlperf_suite.benchmarks.definition import MIN_DURATION_MS, Benchmark, Generation, Scenario
 from mlperf_suite.benchmarks.registry import BENCHMARKS
 from mlperf_suite.engines.probe import Speed
-from mlperf_suite.loadgen.load_plan import SEARCH, SEARCH_SAMPLES, SMOKE
+from mlperf_suite.loadgen.load_plan import AUDIT_MODES, SEARCH, SEARCH_SAMPLES, SMOKE
 from mlperf_suite.results.record import RunKey
 from mlperf_suite.session.plan import Kind, SearchKey, Step
 from mlperf_suite.session.rates import RATE_HEADROOM, SERVER_SHARE
@@ -70,8 +70,8 @@ def run_s(
     `server_qps`: queries/s that Server is sent, None where it follows from Offline's rate.
     """
     least_s, least_queries = _least(scenario, smoke)
-    if audit_queries is not None:
-        queries = audit_queries
+    if mode in AUDIT_MODES:
+        queries = audit_queries or TEST06.queries
     elif mode == "accuracy":
         queries = samples
     else:

@@ -164,7 +164,7 @@ class Executor:
         if engine is not self._prepared:
             for benchmark in self._inputs.benchmarks:
                 for mode in self._modes_of(benchmark):
-                    self._inputs.check_prompts(benchmark, mode, engine.description.max_model_len)
+                    self._inputs.check_prompts(benchmark, engine.description.max_model_len, mode)
             self._pace.measure(engine)
             self._prepared = engine
         return engine

@@ -51,6 +51,7 @@ class Inputs:
         check_model_is_reachable(self.settings)
         for benchmark in self.benchmarks:
             self._check_model(benchmark)
+            self._check_round(benchmark, runs)
             modes = [key.mode for key in runs if key.benchmark == benchmark.id]
             for mode in dict.fromkeys(["performance" if not modes else modes[0], *modes]):
                 self.samples(benchmark, mode)
@@ -72,13 +73,25 @@ class Inputs:
         differing = [
             f"{name} {config.get(name)}, not {value}"
             for name, value in workload.shape.items()
-            if config is not None and config.get(name) != value
+            if config and config.get(name) != value
         ]
         raise UsageError(
             f"--model {settings.model}: not {benchmark.id}'s model {workload.model} "
             f"({', '.join(differing) or 'its config.json cannot be read'}); --allow-other-model "
             "runs it without a reference accuracy"
         )
+
+    def _check_round(self, benchmark: Benchmark, runs: Sequence[RunKey]) -> None:
+        """Raise UsageError for an official run that its round does not offer."""
+        round_, scenarios = self.settings.round.name, benchmark.scenarios
+        asked = [key.scenario for key in runs if key.benchmark == benchmark.id]
+        offers = [(benchmark.id, benchmark.rounds)]
+        offers += [(f"{benchmark.id} {s.name}", s.rounds) for s in scenarios if s.name in asked]
+        for what, rounds in offers:
+            if not self.settings.smoke and rounds and round_ not in rounds:
+                raise UsageError(
+                    f"--round {round_}: {what} is of {', '.join(rounds)}; choose one of them"
+                )
 
     @cached_property
     def model_path(self) -> str:
@@ -163,7 +176,9 @@ class Inputs:
         answer = min(self.workload(benchmark).part(mode).mean_tokens, most)
         return Lengths([len(prompt) for prompt in self.prompts(benchmark, mode)], answer)
 
-    def check_prompts(self, benchmark: Benchmark, mode: str, max_model_len: int) -> None:
+    def check_prompts(
+        self, benchmark: Benchmark, max_model_len: int, mode: str = "performance"
+    ) -> None:
         """Raise UsageError for a prompt that leaves an engine of this context no room to answer."""
         room = max_model_len - self.generation(benchmark, mode).min_new_tokens
         for index, prompt in enumerate(self.prompts(benchmark, mode)):

@@ -121,7 +121,7 @@ class Recorder:
         settings = {
             **self._settings.as_json(),
             **workload.prompt.as_json(),
-            "generation": dataclasses.asdict(self._inputs.generation(benchmark)),
+            "generation": self._inputs.generation(benchmark).as_json(),
         }
         return {
             "suite_version": __version__,

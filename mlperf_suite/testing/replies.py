@@ -158,6 +158,8 @@ class _VllmSampling(msgspec.Struct, forbid_unknown_fields=True):
     seed: int | None = None
     n: int = 1
     detokenize: bool = True
+    stop: list[str] | None = None
+    include_stop_str_in_output: bool = False
     stream_interval: int | None = None
 
 

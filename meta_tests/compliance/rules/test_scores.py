@@ -38,7 +38,10 @@ def test_every_figure_of_every_benchmark_has_a_rule():
     }
 
 
-@pytest.mark.parametrize("row", BENCHMARKS.values(), ids=lambda row: row.id)
+OF_LENGTH = [b for b in BENCHMARKS.values() if any(o.unit != "%" for o in b.reference.expected)]
+
+
+@pytest.mark.parametrize("row", OF_LENGTH, ids=lambda row: row.id)
 def test_lengths_at_their_limits_pass(row):
     run = MadeRun(row, row.scenarios[0], "accuracy", submitted=True)
     run.accuracy_bytes = MAX_ACCURACY_LOG_BYTES

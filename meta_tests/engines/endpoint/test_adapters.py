@@ -90,6 +90,27 @@ def test_transformers_is_sent_in_its_generation_config_what_openai_has_no_field_
     assert "eos_token_id" not in json.loads(sampled["generation_config"])
 
 
+@pytest.mark.parametrize("kind", ADAPTERS)
+def test_a_stop_is_sent_where_there_is_one_and_stays_in_the_answer(kind: str) -> None:
+    """Mixtral's answers of code end after the fence. OpenAI's own fields leave the stop out."""
+    with_stop = Sampling(128, 1, 0.0, 1.0, 1, 42, True, 0, stop="\n```\n")
+    asked, without = body(kind, with_stop), body(kind, GREEDY)
+    params = asked.get("sampling_params", asked)
+    assert params["stop"] == ["\n```\n"]
+    kept = {"include_stop_str_in_output": True, "no_stop_trim": True}
+    told = kept.items() & (params | asked).items()
+    assert bool(told) is ADAPTERS[kind].token_ids
+    assert not ({"stop", *kept} & {*without, *without.get("sampling_params", ())})
+
+
+@pytest.mark.parametrize("kind", ADAPTERS)
+def test_the_whole_vocabulary_is_asked_for_in_the_servers_own_words(kind: str) -> None:
+    """top_k 0: SGLang has -1 for it and refuses 0."""
+    asked = body(kind, Sampling(128, 1, 1.0, 1.0, 0, 42, True, 0))
+    params = asked.get("sampling_params", asked)
+    assert params.get("top_k", 0) == (-1 if kind.startswith("sglang") else 0)
+
+
 @pytest.mark.parametrize("kind", ["vllm", "vllm-generate"])
 def test_answers_that_nobody_waits_for_come_in_few_pieces(kind: str) -> None:
     alone = Sampling(128, 1, 0.0, 1.0, 1, 42, wants_first=False, retries=0)

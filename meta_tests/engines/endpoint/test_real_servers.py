@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from meta_tests.conftest import SuiteRun, run_suite
-from mlperf_suite.results.run_folder import read_summary
+from mlperf_suite.results.run_folder import read_config, read_summary
 from mlperf_suite.results.schema import Summary
 from mlperf_suite.testing.local_servers import (
     LLAMA_CPP_PYTHON,
@@ -63,6 +63,16 @@ def test_vllms_server_is_judged_by_every_rule(on_vllm: SuiteRun) -> None:
     for summary in found.values():
         assert summary.meta.status == "complete"
         assert {verdict.status for verdict in summary.verdicts} == {"passed", "shortened"}
+
+
+def test_vllms_route_for_token_ids_is_found_and_judged_by_every_rule(tmp_path: Path) -> None:
+    with vllm_server(arguments=["--enable-scale-out"]) as server:
+        run = measured(server, tmp_path, "offline")
+    assert run.exit_code == 0, run.output
+    config = read_config(run.folder)
+    assert config is not None
+    assert config["engine"]["settings"]["fields"] == "vllm-generate"
+    assert {verdict.status for verdict in run.summary.verdicts} == {"passed", "shortened"}
 
 
 @pytest.mark.parametrize("stack", ["on_llama_cpp", "on_transformers"])

@@ -139,7 +139,8 @@ for _ in range(200):
         ends_well,
     ),
     "ignores SIGTERM": Hostile(
-        "for n in range(1, 65):\n    tried(signal.signal, n, signal.SIG_IGN)\nwhile True: time.sleep(60)",
+        "for n in range(1, 65):\n    tried(signal.signal, n, signal.SIG_IGN)\n"
+        "while True: time.sleep(60)",
         timed_out,
         LIMITS,
     ),
@@ -164,7 +165,8 @@ for _ in range(200):
         lambda outcome: outcome.signal == 9,
     ),
     "takes more rights by priority": Hostile(
-        "tell(tried(os.nice, -10), tried(os.sched_setscheduler, 0, os.SCHED_FIFO, os.sched_param(1)))",
+        "tell(tried(os.nice, -10),"
+        " tried(os.sched_setscheduler, 0, os.SCHED_FIFO, os.sched_param(1)))",
         refused("EPERM", "EACCES"),
     ),
     # Memory.
@@ -235,14 +237,15 @@ except OSError as error: tell(errno.errorcode[error.errno])
     ),
     "writes outside": Hostile(
         "tell(*(tried(open, path, 'w') for path in ('/{mark}', '/usr/{mark}', '/etc/{mark}',"
-        " '/dev/{mark}', '/proc/{mark}', '/proc/sys/kernel/core_pattern', '{secret}', '{project}/{mark}',"
-        " sys.executable)))",
+        " '/dev/{mark}', '/proc/{mark}', '/proc/sys/kernel/core_pattern', '{secret}',"
+        " '{project}/{mark}', sys.executable)))",
         refused("EROFS", "ENOENT", "EACCES", "EPERM"),
     ),
     "reads what is not its own": Hostile(
         "tell(*(tried(open, path) for path in ('/etc/shadow', '/etc/passwd', '{secret}',"
         " '{project}/pyproject.toml', '{home}/.bashrc', '{home}/.ssh/id_rsa',"
-        " '/proc/{pid}/environ', '/sys/kernel', '/dev/mem', '/dev/vda', '/var/log', '/root/.bashrc')))",
+        " '/proc/{pid}/environ', '/sys/kernel', '/dev/mem', '/dev/vda', '/var/log',"
+        " '/root/.bashrc')))",
         refused("ENOENT", "EACCES"),
     ),
     "links out of its folder": Hostile(
@@ -265,7 +268,8 @@ except OSError as error: tell(errno.errorcode[error.errno])
         refused("EPERM", "ENOENT"),
     ),
     "mounts": Hostile(
-        "tell(called('mount', b'none', b'/tmp', b'tmpfs', 0, None), called('umount2', b'/proc', 2))",
+        "tell(called('mount', b'none', b'/tmp', b'tmpfs', 0, None),"
+        " called('umount2', b'/proc', 2))",
         tells("EPERM", "EPERM"),
     ),
     "opens the root by a handle": Hostile(

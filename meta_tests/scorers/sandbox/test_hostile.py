@@ -35,7 +35,7 @@ def run(sandbox: Sandbox, hostile: Hostile, names: Mapping[str, object]) -> Outc
 
 @pytest.fixture(scope="module")
 def names(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, object]]:
-    """What the programs go for: a secret in a file, a port and a socket that somebody listens on."""
+    """What the programs go for: a secret in a file, a port and a socket that are listened on."""
     secret = tmp_path_factory.mktemp("secrets") / "secret"
     secret.write_text(TOKEN)
     with socket.create_server(("127.0.0.1", 0)) as server, socket.socket(socket.AF_UNIX) as local:

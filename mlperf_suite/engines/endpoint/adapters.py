@@ -114,6 +114,7 @@ class Completions:
             "presence_penalty": 0.0,
             "stream": True,
             "stream_options": {"include_usage": True},
+            **({"stop": [sampling.stop]} if sampling.stop else {}),
         }
 
     def read(self, event: bytes, answer: Answer) -> None:
@@ -134,6 +135,11 @@ class Completions:
             answer.cached_tokens = details.cached_tokens if details else None
 
 
+def _with_stop(sampling: Sampling) -> dict[str, Any]:
+    """The field that keeps the stop in an answer, as vLLM and TensorRT-LLM call it."""
+    return {"include_stop_str_in_output": True} if sampling.stop else {}
+
+
 class Vllm(Completions):
     """vLLM: prompts and answers are token ids."""
 
@@ -147,6 +153,7 @@ class Vllm(Completions):
             "min_tokens": sampling.min_tokens,
             "return_token_ids": True,
             "cache_salt": salt,
+            **_with_stop(sampling),
         }
         if not sampling.wants_first:
             content["stream_interval"] = _SPARSE_PIECES
@@ -177,7 +184,9 @@ class VllmGenerate(Completions):
             "repetition_penalty": 1.0,
             "seed": sampling.seed,
             "n": 1,
-            "detokenize": False,
+            "detokenize": bool(sampling.stop),
+            **({"stop": [sampling.stop]} if sampling.stop else {}),
+            **_with_stop(sampling),
         }
         if not sampling.wants_first:
             params["stream_interval"] = _SPARSE_PIECES
@@ -199,13 +208,14 @@ class SglangCompletions(Completions):
         self, prompt: Sequence[int] | str, sampling: Sampling, model: str, salt: str
     ) -> dict[str, Any]:
         return super().body(prompt, sampling, model, salt) | {
-            "top_k": sampling.top_k,
+            "top_k": sampling.top_k or -1,
             "min_p": 0.0,
             "repetition_penalty": 1.0,
             "min_tokens": sampling.min_tokens,
             "skip_special_tokens": True,
             "return_token_ids": True,
             "cache_salt": salt,
+            **({"no_stop_trim": True} if sampling.stop else {}),
         }
 
 
@@ -220,7 +230,9 @@ class TensorRtLlm(Completions):
             "min_p": 0.0,
             "repetition_penalty": 1.0,
             "min_tokens": sampling.min_tokens,
+            # Its stops are turned into token ids, so that they need no text.
             "detokenize": False,
+            **_with_stop(sampling),
         }
 
 
@@ -322,13 +334,14 @@ class Sglang:
                 "min_new_tokens": sampling.min_tokens,
                 "temperature": sampling.temperature,
                 "top_p": sampling.top_p,
-                "top_k": sampling.top_k,
+                "top_k": sampling.top_k or -1,
                 "min_p": 0.0,
                 "frequency_penalty": 0.0,
                 "presence_penalty": 0.0,
                 "repetition_penalty": 1.0,
                 "sampling_seed": sampling.seed,
                 "skip_special_tokens": True,
+                **({"stop": [sampling.stop], "no_stop_trim": True} if sampling.stop else {}),
             },
             "extra_key": salt,
             "stream": True,

@@ -20,8 +20,11 @@ OpenAI-compatible server that takes and gives text alone."""
 Routing = Literal["fewest-tokens", "round-robin"]
 ROUTINGS: tuple[Routing, ...] = ("fewest-tokens", "round-robin")
 """fewest-tokens: the endpoint with the fewest prompt and expected answer tokens outstanding."""
-SILENCE_S = 25.0
-"""A server that has requests and sends nothing for so long, in s, hangs; --engine-silence."""
+SILENCE_S = 22.0
+"""A server that has requests and sends nothing for so long, in s, hangs; --engine-silence.
+
+Every fault is to end its run within 30 s: LoadGen is given up to 5 s more to come to its end.
+"""
 
 
 @dataclass(frozen=True, slots=True)

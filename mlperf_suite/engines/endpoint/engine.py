@@ -300,7 +300,18 @@ class EndpointEngine:
         stream: bool,
     ) -> None:
         now = time.monotonic()
-        sampling = Sampling(
+        of_stop = {r.stop: self._sampling(generation, r.stop, stream) for r in requests}
+        waiting = [_Waiting(r.tag, listener, r, of_stop[r.stop], now) for r in requests]
+        if self._gone is not None:
+            for one in waiting:
+                listener.failed(one.tag, EngineDiedError(self._gone))
+            return
+        with self._lock:
+            self._held.extend(waiting)
+            self._send(self._hand_out(now))
+
+    def _sampling(self, generation: Generation, stop: str, stream: bool) -> Sampling:
+        return Sampling(
             generation.max_new_tokens,
             generation.min_new_tokens,
             generation.temperature,
@@ -310,15 +321,8 @@ class EndpointEngine:
             stream,
             self._retries,
             self._config.end_ids,
+            stop,
         )
-        waiting = [_Waiting(r.tag, listener, r, sampling, now) for r in requests]
-        if self._gone is not None:
-            for one in waiting:
-                listener.failed(one.tag, EngineDiedError(self._gone))
-            return
-        with self._lock:
-            self._held.extend(waiting)
-            self._send(self._hand_out(now))
 
     def _hand_out(self, now: float) -> dict[int, Submit]:
         """Under the lock: give what is held to endpoints with room. By client, what to send.
@@ -342,7 +346,7 @@ class EndpointEngine:
             batch = batches.get(one.client)
             if batch is None or batch.sampling != one.sampling:
                 if batch is not None:
-                    # Another sampling: rare, and never within one run.
+                    # Another sampling: within a run only where some answers have a stop.
                     self._send({one.client: batch})
                 batch = batches[one.client] = Submit([], [], [], one.sampling)
             batch.numbers.append(number)

@@ -46,7 +46,8 @@ class Hello(msgspec.Struct, array_like=True, tag=True):
 class Sampling(msgspec.Struct, array_like=True, frozen=True):
     """How tokens are chosen; as `Generation`. `wants_first`: whether the first token is wanted
     early. `retries`: how often a request that a server refuses for now is sent again. `end_ids`:
-    those with which the model ends an answer, where they are known."""
+    those with which the model ends an answer, where they are known. `stop`: a text after which the
+    answer ends, with it; "" is none."""
 
     max_tokens: int
     min_tokens: int
@@ -57,6 +58,7 @@ class Sampling(msgspec.Struct, array_like=True, frozen=True):
     wants_first: bool
     retries: int
     end_ids: tuple[int, ...] = ()
+    stop: str = ""
 
 
 class Submit(msgspec.Struct, array_like=True, tag=True):

@@ -1,7 +1,7 @@
 """Makes a sandbox around itself, runs one program in it and watches over it.
 
-`box.py` starts this file as a program of its own: `python -I -S inside.py MODE FD`. It reads one JSON
-object, the order, from standard input and writes JSON lines to the file descriptor FD: first
+`box.py` starts this file as a program of its own: `python -I -S inside.py MODE FD`. It reads one
+JSON object, the order, from standard input and writes JSON lines to the file descriptor FD: first
 {"started": true}, then what became of the program, or {"error": ...} where there is no sandbox.
 Standard output and standard error are the sandboxed program's.
 
@@ -35,7 +35,7 @@ INSIDE_ID = 1000
 """The program's user and group within the sandbox: no root, not even there."""
 UNPRIVILEGED_ID = 65534
 """Whom root's sandboxes belong to outside ("nobody"): to root no limit of processes would apply."""
-WORK_FOLDER = "/tmp/work"  # noqa: S108: the sandbox's own /tmp, new and its alone
+WORK_FOLDER = "/tmp/work"
 TICK_S = 0.02
 """How often the program's memory is looked at."""
 
@@ -96,9 +96,11 @@ def _enter_namespaces() -> bool:
 
     A helper outside writes the map of users, since within nobody may map another's id.
     """
-    root = os.geteuid() == 0
+    root = os.geteuid() == 0 and _is_mapped(UNPRIVILEGED_ID)
     if root:
-        os.setgroups([])
+        # Not permitted where the user namespace around this one has given it up.
+        with contextlib.suppress(PermissionError):
+            os.setgroups([])
     pairs = {"uid": os.geteuid(), "gid": os.getegid()}
     entered, enter = os.pipe()
     mapped, helper = os.getpid(), os.fork()
@@ -122,8 +124,17 @@ def _enter_namespaces() -> bool:
     return root
 
 
+def _is_mapped(number: int) -> bool:
+    """Whether a user and a group of this number exist in the namespace this was started in."""
+    for kind in ("uid", "gid"):
+        ranges = [line.split() for line in _read(f"/proc/self/{kind}_map").splitlines()]
+        if not any(int(first) <= number < int(first) + int(count) for first, _, count in ranges):
+            return False
+    return True
+
+
 def _write(path: str, text: str) -> None:
-    with open(path, "w", encoding="ascii") as file:  # noqa: PTH123: pathlib takes 10 ms to import
+    with open(path, "w", encoding="ascii") as file:
         file.write(text)
 
 
@@ -133,8 +144,17 @@ def _make_root(order: dict[str, Any]) -> None:
     sources = {path: os.open(path, os.O_PATH) for path in order["readable"]}
     devices = {name: os.open(f"/dev/{name}", os.O_PATH) for name in DEVICES}
     # What lies below /tmp is out of sight from here on, except by what was opened above.
-    root = "/tmp"  # noqa: S108
+    root = "/tmp"
     _mount("tmpfs", root, "tmpfs", _NO_SETUID | _NO_DEVICES, "size=1m,nr_inodes=4096,mode=755")
+    # First, since a readable folder may lie below it.
+    os.makedirs(f"{root}/tmp")
+    _mount(
+        "tmpfs",
+        f"{root}/tmp",
+        "tmpfs",
+        _NO_SETUID | _NO_DEVICES,
+        f"size={order['disk_bytes']},nr_inodes={order['files']},mode=1777",
+    )
     for path, opened in sources.items():
         _bind(opened, root + order["readable"][path])
         _restrict_mount(
@@ -155,14 +175,6 @@ def _make_root(order: dict[str, Any]) -> None:
         os.symlink(target, root + path)
     for number in (*sources.values(), *devices.values()):
         os.close(number)
-    os.makedirs(f"{root}/tmp")
-    _mount(
-        "tmpfs",
-        f"{root}/tmp",
-        "tmpfs",
-        _NO_SETUID | _NO_DEVICES,
-        f"size={order['disk_bytes']},nr_inodes={order['files']},mode=1777",
-    )
     os.makedirs(f"{root}/proc")
     _mount("proc", f"{root}/proc", "proc", _NO_SETUID | _NO_DEVICES | _NO_EXECUTION)
     _write(f"{root}/proc/sys/user/max_user_namespaces", "0")
@@ -231,7 +243,7 @@ def _install_filter(code: ctypes.Array[ctypes.c_char], length: int) -> None:
 def _used_bytes() -> int:
     """Memory of every process in here but this one, and what lies in /tmp: each upper estimate."""
     page = os.sysconf("SC_PAGE_SIZE")
-    disk = os.statvfs("/tmp")  # noqa: S108
+    disk = os.statvfs("/tmp")
     total = (disk.f_blocks - disk.f_bfree) * disk.f_frsize
     for name in os.listdir("/proc"):
         if name.isdigit() and name != "1":
@@ -242,7 +254,7 @@ def _used_bytes() -> int:
 
 def _used_bytes_exactly() -> int:
     """The same with what processes share counted once."""
-    disk = os.statvfs("/tmp")  # noqa: S108
+    disk = os.statvfs("/tmp")
     total = (disk.f_blocks - disk.f_bfree) * disk.f_frsize
     page = os.sysconf("SC_PAGE_SIZE")
     for name in os.listdir("/proc"):
@@ -259,7 +271,7 @@ def _used_bytes_exactly() -> int:
 
 
 def _read(path: str) -> str:
-    with open(path, encoding="ascii", errors="replace") as file:  # noqa: PTH123
+    with open(path, encoding="ascii", errors="replace") as file:
         return file.read()
 
 
@@ -279,8 +291,8 @@ def _supervise(order: dict[str, Any], status: int) -> dict[str, Any]:
     for name, content in order["put"].items():
         with open(os.open(name, os.O_CREAT | os.O_WRONLY, 0o755), "wb") as file:
             file.write(base64.b64decode(content))
-    stdin = os.open("/tmp/stdin", os.O_CREAT | os.O_RDWR, 0o600)  # noqa: S108
-    os.unlink("/tmp/stdin")  # noqa: S108
+    stdin = os.open("/tmp/stdin", os.O_CREAT | os.O_RDWR, 0o600)
+    os.unlink("/tmp/stdin")
     _write_all(stdin, base64.b64decode(order["stdin"]))
     os.lseek(stdin, 0, os.SEEK_SET)
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGCHLD})

@@ -1,12 +1,20 @@
-"""Runs in the sandbox: an answer's program against the inputs of a problem of LiveCodeBench.
+"""Runs in the sandbox: the Python program of an answer, as the official graders run it.
 
-It behaves as run_test of LiveCodeBench's lcb_runner/evaluation/testing_util.py (at the commit that
-mlcommons/inference names, b1e7cab): which modules a program finds imported, what it may not call,
-how standard input looks to it, what ends a test. It differs in one point: it compares nothing, since
-the program can do with it as it likes. It writes what came out of each test as a line of JSON, and
-`live_code_bench.py` compares, outside.
+Those execute a program within their own process, which it can tell: which modules it finds
+imported, what it may not call, how standard input looks to it, what ends it. The verdict depends on
+that, so it is the same here, by the kind of order:
 
-Working folder: answer.py and tests.json, {"function": name or null, "inputs": [...], "timeout_s"}.
+- `live_code_bench`: run_test of LiveCodeBench's lcb_runner/evaluation/testing_util.py, at the
+  commit that mlcommons/inference names (b1e7cab). It differs in one point: nothing is compared
+  here, since the program can do with this process as it likes. What came out of each test is
+  written as a line of JSON, and `live_code_bench.py` compares, outside.
+- `mbxp`: check_correctness of amazon-science/mxeval's execution.py. The tests are part of the
+  program, so they can only be run here.
+
+That a program came to its end is told by a word from standard input, which one that does not search
+this process for it cannot know.
+
+Working folder: answer.py and order.json, {"kind", "timeout_s", "function": name or null, "inputs"}.
 """
 
 from __future__ import annotations
@@ -23,6 +31,8 @@ import shutil
 import signal
 import subprocess
 import sys
+import tempfile
+from collections.abc import Sequence
 from fractions import Fraction
 from pathlib import Path
 from types import FrameType, ModuleType
@@ -60,11 +70,11 @@ _WITHOUT: dict[ModuleType, tuple[str, ...]] = {
     shutil: ("rmtree", "move", "chown"),
     subprocess: ("Popen",),
 }
-"""What LiveCodeBench sets to None. The sandbox is what protects; this is for equal verdicts."""
+"""What both graders set to None. The sandbox is what protects; this is for equal verdicts."""
 _WITHOUT_MODULES = ("ipdb", "joblib", "resource", "psutil", "tkinter")
 
 
-class TimeoutException(Exception):  # noqa: N818: its name can be seen by the program
+class TimeoutException(Exception):  # noqa: N818  # its name can be seen by the program
     """A test took too long."""
 
 
@@ -113,7 +123,7 @@ def _without_main_guard(code: str) -> str:
         last = body[-1]
         if isinstance(last, ast.If) and ast.unparse(last.test).strip() == "__name__ == '__main__'":
             return f"{_text(body[:-1])}\n{_text(last.body)}"
-    except Exception:  # noqa: S110, BLE001: the program is then taken as it stands
+    except Exception:  # noqa: S110  # the program is then taken as it stands
         pass
     return code
 
@@ -129,19 +139,19 @@ def _as_function(code: str) -> str:
             name=_ENTRY, args=none, body=others, decorator_list=[], lineno=-1
         )
         return f"{_PREAMBLE}\n{_text(imports)}\n{ast.unparse(function)}"
-    except Exception:  # noqa: BLE001: a program that cannot be read fails when it is compiled
+    except Exception:  # a program that cannot be read fails when it is compiled
         return code
 
 
-def _text(nodes: list[ast.stmt]) -> str:
-    return ast.unparse(ast.Module(body=nodes, type_ignores=[]))
+def _text(nodes: Sequence[ast.stmt]) -> str:
+    return ast.unparse(ast.Module(body=list(nodes), type_ignores=[]))
 
 
 def _compiled(code: str, timeout_s: int) -> Any:
     signal.alarm(timeout_s)
     try:
         module = ModuleType("tmp_sol", "")
-        exec(code, module.__dict__)  # noqa: S102: within the sandbox
+        exec(code, module.__dict__)  # noqa: S102  # within the sandbox
         return module.Solution() if "class Solution" in code else module
     finally:
         signal.alarm(0)
@@ -155,19 +165,17 @@ def _printed(function: Any, text: str, timeout_s: int) -> str:
     sys.stdout = captured
     signal.alarm(timeout_s)
     try:
-        # The three methods are those of the file that a program may have imported as `stdin` before,
-        # so they come first.
+        # The three methods are those of the file that a program may have imported as `stdin`
+        # before, so they come first.
         with (
             patch("sys.stdin.read", lambda *_: text),
             patch("sys.stdin.readlines", lambda *_: text.split("\n")),
             patch("sys.stdin.readline", lambda *_: next(lines)),
             patch("sys.stdin", _Stdin(text)),
             patch("builtins.open", mock_open(read_data=text)),
+            contextlib.suppress(SystemExit),
         ):
-            try:
-                function()
-            except SystemExit:
-                pass
+            function()
     finally:
         signal.alarm(0)
         sys.stdout = stdout
@@ -185,7 +193,7 @@ def _returned(function: Any, text: str, timeout_s: int) -> object:
     return _plain(list(value) if isinstance(value, tuple) else value)
 
 
-def _plain(value: Any) -> object:
+def _plain(value: Any) -> object:  # noqa: PLR0911
     """A value as JSON that keeps apart what == does: {} stands for one that equals no JSON."""
     if value is None or isinstance(value, bool | str):
         return value
@@ -193,6 +201,8 @@ def _plain(value: Any) -> object:
         return _plain(value.item())
     if isinstance(value, int):
         return {"int": hex(value)}
+    if isinstance(value, complex) and value.imag == 0:
+        return _plain(value.real)
     if isinstance(value, float):
         return {"float": float.hex(value)}
     if isinstance(value, list):
@@ -210,6 +220,31 @@ def _plain(value: Any) -> object:
     return {}
 
 
+class _Unreadable(io.StringIO):
+    """What mxeval gives for all three standard files."""
+
+    def read(self, *_: object) -> NoReturn:
+        raise OSError
+
+    def readline(self, *_: object) -> NoReturn:
+        raise OSError
+
+    def readlines(self, *_: object) -> NoReturn:
+        raise OSError
+
+    def readable(self) -> bool:
+        return False
+
+
+def _check(code: str, timeout_s: float, word: bytes, results: int) -> None:
+    """Write the word once a program, which has its tests at its end, has come to its end."""
+    builtins.exit = None  # type: ignore[assignment]
+    signal.setitimer(signal.ITIMER_REAL, timeout_s)
+    sys.stdin = sys.stdout = sys.stderr = _Unreadable()
+    exec(code, {})  # noqa: S102  # within the sandbox
+    os.write(results, word)
+
+
 def _restrict() -> None:
     os.environ["OMP_NUM_THREADS"] = "1"
     for module, names in _WITHOUT.items():
@@ -219,35 +254,49 @@ def _restrict() -> None:
         sys.modules[name] = None  # type: ignore[assignment]
 
 
-def main() -> None:
-    tests = json.loads(Path("tests.json").read_bytes())
-    code = Path("answer.py").read_bytes().decode()
-    timeout_s = tests["timeout_s"]
-    # What the program prints to the real standard output belongs to no test.
-    results = os.dup(1)
-    silent = os.open(os.devnull, os.O_RDWR)
-    os.dup2(silent, 1)
-    os.dup2(silent, 2)
-    sys.stdin = open(os.devnull)  # noqa: SIM115, PTH123
+def _test(order: dict[str, Any], code: str, results: int) -> None:
+    """Write what comes out of each test of a problem of LiveCodeBench."""
+    timeout_s = order["timeout_s"]
     sys.set_int_max_str_digits(INTEGER_DIGITS)
-    signal.signal(signal.SIGALRM, _time_over)
-    if "numpy" in code:
-        # LiveCodeBench has it loaded by then; it cannot be once names are gone that it needs.
-        with contextlib.suppress(ImportError):
-            importlib.import_module("numpy")
-    _restrict()
-    if tests["function"] is None:
+    if order["function"] is None:
         source, name = _as_function(_without_main_guard(code)), _ENTRY
         run: Any = _printed
     else:
-        source, name = f"{_PREAMBLE}\n\n{code}", tests["function"]
+        source, name = f"{_PREAMBLE}\n\n{code}", order["function"]
         run = _returned
     function = getattr(_compiled(source, timeout_s), name)
-    for text in tests["inputs"]:
-        line = json.dumps([run(function, text, timeout_s)]).encode() + b"\n"
-        view = memoryview(line)
+    for text in order["inputs"]:
+        view = memoryview(json.dumps([run(function, text, timeout_s)]).encode() + b"\n")
         while view:
             view = view[os.write(results, view) :]
+
+
+def main() -> None:
+    order = json.loads(Path("order.json").read_bytes())
+    code = Path("answer.py").read_bytes().decode()
+    word = os.read(0, 1024)
+    # What the program prints to the real standard output belongs to no test.
+    results = os.dup(1)
+    silent = os.open(os.devnull, os.O_RDWR)
+    for number in range(3):
+        os.dup2(silent, number)
+    sys.stdin = open(os.devnull)  # noqa: SIM115, PTH123
+    signal.signal(signal.SIGALRM, _time_over)
+    # What both graders have done by then, and what cannot be done once names are gone.
+    tempfile.gettempdir()
+    if "numpy" in code:
+        with contextlib.suppress(ImportError):
+            importlib.import_module("numpy")
+    _restrict()
+    try:
+        if order["kind"] == "mbxp":
+            _check(code, order["timeout_s"], word, results)
+        else:
+            _test(order, code, results)
+            os.write(results, word)
+    finally:
+        # Threads that the program left are not waited for.
+        os._exit(0)
 
 
 if __name__ == "__main__":

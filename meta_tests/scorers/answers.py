@@ -1,0 +1,36 @@
+"""Answers made of texts, for the tests of scorers: a token is a character."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from hypothesis import strategies as st
+
+from mlperf_suite.datasets.samples import Sample
+from mlperf_suite.scorers.code_grading import CodeGrades
+from mlperf_suite.scorers.protocol import Answer
+
+ANY_TEXT = st.text(max_size=80) | st.lists(
+    st.sampled_from(
+        [
+            *("ANSWER", "Answer: ", "FINAL ", ":", "(", ")", " ", "\n", "A", "d", "J", "\u0131"),
+            *("\\boxed{", "}", "{", "7", ",", ".", "-", "```", "```python", "**", "\\frac", "^"),
+            *("<|channel|>final", "<|message|>", "<|return|>", "The answer is ", "\nQ:", "|", "x"),
+        ]
+    ),
+    max_size=12,
+).map("".join)
+"""Any text, and one made of what the scorers look for."""
+
+
+def answer(text: str, reference: str, kind: str = "", id_: str = "") -> Answer:
+    return Answer(Sample("asked", reference, None, kind, id_), tuple(map(ord, text)), text)
+
+
+def graded(passes: Callable[[str], bool]) -> Callable[[Sequence[Answer]], CodeGrades]:
+    """A grader that asks a function of the text."""
+    return lambda answers: CodeGrades(tuple(passes(one.text) for one in answers))
+
+
+def no_sandbox(answers: Sequence[Answer]) -> CodeGrades:
+    return CodeGrades((None,) * len(answers), "no sandbox")

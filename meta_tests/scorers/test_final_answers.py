@@ -1,0 +1,143 @@
+"""The answer at the end of a text, against what the official parsers found in these texts."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mlperf_suite.scorers import deepseek_r1
+from mlperf_suite.scorers.final_answers import (
+    aime_integer,
+    blocks,
+    boxed,
+    is_choice,
+    is_integer,
+    letter_after_answer,
+    programs,
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "of_four", "of_ten"),
+    [
+        ("Answer: B", "B", "B"),
+        ("ANSWER: (c)", "C", "C"),
+        ("Final Answer = D", "D", "D"),
+        ("FINALANSWER a", "A", "A"),
+        ("answer A. Then ANSWER: B, and answer Cats", "B", "B"),
+        ("The answer is D", None, "D"),
+        ("ANSWER: E", None, "E"),
+        ("B", None, "B"),
+        ("", None, None),
+        ("['Answer: A']", "A", "A"),
+        ("Thus\\nAnswer:\\n C", "C", "C"),
+        ("Answer:   \n ( B )", "B", "B"),
+        ("Answer: BC", None, None),
+        ("so (E) or j", None, "J"),
+        ("an\u0131wer: A", None, "A"),
+        ("an\u017fwer: A", "A", "A"),
+        ("ANSWER: \u0131", None, "I"),
+        ("**Answer: C**", "C", "C"),
+        ("Answer: **C**", None, "C"),
+        ("Answer: A_", "A", "A"),
+        ("answer \u00e9 A", None, "A"),
+    ],
+)
+def test_the_letter_that_is_chosen(text: str, of_four: str | None, of_ten: str | None) -> None:
+    assert deepseek_r1.choice(text, "D") == of_four
+    assert deepseek_r1.choice(text, "J") == of_ten
+
+
+@given(
+    st.lists(
+        st.sampled_from(
+            ["ANSWER", "final", " ", "\n", ":", "=", "(", ")", "A", "d", "e", "_", "\u0131", "x."]
+        ),
+        max_size=10,
+    ).map("".join)
+)
+def test_letters_are_those_of_the_official_pattern(text: str) -> None:
+    official = r"\b(?:ANSWER|FINAL\s*ANSWER)\b\s*[:=]?\s*(?:\(?\s*([A-D])\s*\)?)(?:\s*$|[^A-Za-z])"
+    found = re.findall(official, text, re.IGNORECASE)
+    assert letter_after_answer(text, "D") == (found[-1].upper() if found else None)
+
+
+def test_a_long_run_of_spaces_is_read_once() -> None:
+    """The official pattern takes more than a minute for 2,000 spaces, and the cube of it."""
+    assert letter_after_answer("ANSWER" + " " * 1_000_000 + "x", "D") is None
+    assert letter_after_answer("ANSWER:" + " " * 1_000_000 + "b", "D") == "B"
+
+
+def test_a_choice_is_one_of_those_offered() -> None:
+    assert is_choice("C", "c", "D")
+    assert not is_choice("E", "E", "D")
+    assert is_choice("J", "J", "J")
+    assert not is_choice(None, "", "D")
+    assert not is_choice("A", "", "D")
+
+
+@pytest.mark.parametrize(
+    ("text", "content"),
+    [
+        ("\\boxed{5}", "5"),
+        ("\\boxed{1} \\boxed{ \\frac{1}{2} } done", "\\frac{1}{2}"),
+        ("\\boxed{}", ""),
+        ("\\boxed{{}", None),
+        ("\\boxed 5", None),
+        ("none", None),
+        ("\\boxed{a}\\boxed{b", None),
+        ("\\fbox{3}", None),
+    ],
+)
+def test_what_is_in_the_last_box(text: str, content: str | None) -> None:
+    assert boxed(text) == content
+
+
+@pytest.mark.parametrize(
+    ("text", "integer"),
+    [
+        ("\\boxed{204}", 204),
+        ("\\boxed{ 007 }", 7),
+        ("\\boxed{1000}", None),
+        ("\\boxed{-5} Answer: 12", 12),
+        ("\\boxed{1} \\boxed{2} Answer: 3", 2),
+        ("\\boxed{1000} Answer: 3", None),
+        ("Answer: 5. Answer: 6", 6),
+        ("answer:7 and so", 7),
+        ("Answer: 3.5", None),
+        ("Answer: 12\u0660", 120),
+        ("Answer: **5**", None),
+        ("\\boxed{" + "9" * 5000 + "}", None),
+        ("\\boxed{\u0663}", 3),
+        ("", None),
+        ("42", None),
+    ],
+)
+def test_the_integer_of_aime(text: str, integer: int | None) -> None:
+    assert aime_integer(text) == integer
+
+
+def test_an_integer_is_compared_as_one() -> None:
+    assert is_integer(7, " 007 ")
+    assert not is_integer(7, "seven")
+    assert not is_integer(None, "7")
+
+
+@pytest.mark.parametrize(
+    ("text", "python", "any_language"),
+    [
+        ("```python\na\n``` and ```python\nb\n```", ["a", "b"], ["a", "b"]),
+        ("```\na\n```", [], ["a"]),
+        ("```py\na\n```", [], ["a"]),
+        ("```Python\na\n```", [], ["a"]),
+        ("```cpp\na\n```", [], ["cpp\na"]),
+        ("```python\na", [], []),
+        ("```python```", [""], ["python"]),
+    ],
+)
+def test_blocks_of_programs(text: str, python: list[str], any_language: list[str]) -> None:
+    assert programs(text) == python
+    assert blocks(text) == any_language

@@ -1,0 +1,115 @@
+"""gpt-oss-120b's scores, against what the official script found in these texts."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+
+from meta_tests.scorers.answers import ANY_TEXT, answer, graded, no_sandbox
+from mlperf_suite.scorers.gpt_oss_120b import GptOssScorer, choice, final_message, program
+from mlperf_suite.scorers.llama2_70b import OpenOrcaScorer
+from mlperf_suite.scorers.protocol import reads_special_tokens
+
+ANALYSIS, FINAL = "<|channel|>analysis<|message|>", "<|channel|>final<|message|>"
+RETURN = "<|return|>"
+SCORER = GptOssScorer(graded(lambda text: text == "good"))
+
+
+@pytest.mark.parametrize(
+    ("text", "letter"),
+    [
+        (f"{FINAL}B{RETURN}", "B"),
+        (f"{ANALYSIS}Answer: A<|end|><|start|>assistant{FINAL}**C**{RETURN}", "C"),
+        (f"{FINAL}The answer: D", "D"),
+        (f"{FINAL}None.\nAnswer: d.", "D"),
+        (f"{ANALYSIS}Answer: A", "A"),
+        ("A good one: Answer C", "A"),
+        (f"<|channel|>final \u660e<|message|>A{RETURN}", "A"),
+        (f"<|channel|>final<x<|message|>B{RETURN}Answer: D", "D"),
+        (f"{FINAL}A{RETURN}{FINAL}B{RETURN}", "A"),
+        ("Answer: B or ANSWER: (C)", "B"),
+        (f"{FINAL}None. Answer E. ANSWER = (B)", "B"),
+        (f"{FINAL}{RETURN}ANSWER: C", "C"),
+        ("", None),
+        (f"{FINAL}['C']{RETURN}", "C"),
+        (f"{FINAL}Answer: ABC{RETURN}", None),
+        (f"{FINAL}1) b{RETURN}", "B"),
+        (f"{FINAL}\u0131{RETURN}", None),
+    ],
+)
+def test_the_letter_that_is_chosen(text: str, letter: str | None) -> None:
+    assert choice(text) == letter
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        (f"{FINAL}```python\nx\n```", "x"),
+        (f"{ANALYSIS}```python\ndraft\n```{FINAL}```\nx\n```{RETURN}", "x"),
+        (f"{ANALYSIS}```python\ndraft\n```{FINAL}see above", "draft"),
+        ("```python\na\n``` ```python\nb\n```", "b"),
+        ("```py\na\n```", "a"),
+        (f"{FINAL}```python\na\n```\n```\nb\n```", "a"),
+        (f"{FINAL}``````", ""),
+        ("x", None),
+    ],
+)
+def test_the_program_of_an_answer(text: str, found: str | None) -> None:
+    assert program(text) == found
+
+
+def test_a_long_run_of_spaces_is_read_once() -> None:
+    """The official pattern takes most of a minute for 2,000 spaces."""
+    assert choice("x Answer" + " " * 1_000_000 + "x") is None
+
+
+ANSWERS = [
+    answer(f"{FINAL}A{RETURN}", "A", "gpqa_diamond"),
+    answer(f"{FINAL}A{RETURN}", "B", "gpqa_diamond"),
+    answer(f"{FINAL}B{RETURN}", "B", "gpqa_diamond"),
+    answer("\\boxed{5}", "5", "aime25"),
+    answer("\\boxed{6}", "5", "aime25"),
+    answer(f"{FINAL}```\ngood\n```", "q", "livecodebench_v6"),
+    answer(f"{FINAL}```\nbad\n```", "q", "livecodebench_v6"),
+]
+
+
+def test_each_exam_counts_for_its_questions() -> None:
+    SCORER.check()
+    scores = SCORER.score(ANSWERS)
+    found = {name: scores.values[name] for name in ("exact_match", "aime25", "livecodebench")}
+    assert found == {"exact_match": EXACT_MATCH, "aime25": 50, "livecodebench": 50}
+    assert scores.values["gpqa"] == pytest.approx(200 / 3)
+    assert scores.per_answer["gpqa"] == (100, 0, 100, None, None, None, None)
+    assert "exact_match" not in scores.per_answer
+
+
+EXACT_MATCH = 56.593
+"""What the official script printed: (2/5 + 1/8 + 1/3) of (3/5 + 2/8 + 2/3)."""
+
+
+def test_without_the_programs_there_is_no_exact_match() -> None:
+    scores = GptOssScorer(no_sandbox).score(ANSWERS)
+    assert set(scores.not_judged) == {"exact_match", "livecodebench"}
+    assert scores.values["gpqa"] == pytest.approx(200 / 3)
+    assert "exact_match" not in scores.values
+
+
+def test_gpqa_alone_is_a_score_of_its_own() -> None:
+    assert GptOssScorer(no_sandbox).score(ANSWERS[:3]).values["exact_match"] == 66.667
+
+
+def test_it_reads_special_tokens() -> None:
+    assert reads_special_tokens(SCORER)
+    assert not reads_special_tokens(OpenOrcaScorer())
+
+
+def test_the_final_message_ends_with_the_answer_where_it_was_cut() -> None:
+    assert final_message(f"{ANALYSIS}a{FINAL} b\n") == "b"
+    assert final_message(f"{ANALYSIS}a") == f"{ANALYSIS}a"
+
+
+@given(ANY_TEXT)
+def test_any_text_is_scored(text: str) -> None:
+    kinds = ("gpqa_diamond", "aime25", "livecodebench_v6")
+    assert 0 <= SCORER.score([answer(text, "7", kind) for kind in kinds]).values["exact_match"] < 90

@@ -1,0 +1,373 @@
+"""LiveCodeBench: the code of an answer, the problems' files, and when a program passes."""
+
+from __future__ import annotations
+
+import base64
+import json
+import math
+import os
+import pickle
+import zlib
+from collections import Counter, OrderedDict, defaultdict, deque
+from decimal import Decimal, InvalidOperation
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mlperf_suite.datasets.samples import Sample
+from mlperf_suite.errors import DatasetError
+from mlperf_suite.scorers.code_grading import CodeGrades
+from mlperf_suite.scorers.live_code_bench import (
+    Problem,
+    Problems,
+    agrees_printed,
+    agrees_returned,
+    grade_live_code_bench,
+    passes,
+    pickled_string,
+)
+from mlperf_suite.scorers.protocol import Answer
+from mlperf_suite.scorers.python_program import _plain
+from mlperf_suite.scorers.sandbox.box import NoSandbox, Sandbox
+
+# --- The problems ---------------------------------------------------------------------------------
+
+
+def packed(tests: object, protocol: int = 4) -> str:
+    """Private tests as the data set has them."""
+    return base64.b64encode(zlib.compress(pickle.dumps(json.dumps(tests), protocol))).decode()
+
+
+def row(question_id: str, public: object, private: str, function: str | None = None) -> str:
+    metadata = {} if function is None else {"func_name": function}
+    return json.dumps(
+        {
+            "question_title": 'a "question_id": "trap" in a title',
+            "question_id": question_id,
+            "starter_code": "",
+            "public_test_cases": json.dumps(public),
+            "private_test_cases": private,
+            "metadata": json.dumps(metadata),
+        }
+    )
+
+
+def case(given_: str, wanted: str, kind: str = "stdin") -> dict[str, str]:
+    return {"input": given_, "output": wanted, "testtype": kind}
+
+
+@pytest.fixture
+def problems(tmp_path: Path) -> Path:
+    """A release of two files: `sum` reads two lines and adds, `add` is a function."""
+    first = row("sum", [case("1 2\n3\n", "6\n")], packed([case("4 5\n6\n", "15.0\n")]))
+    second = row("add", [case("1\n2", "3", "functional")], json.dumps([]), "addUp")
+    (tmp_path / "test.jsonl").write_text(first + "\n")
+    (tmp_path / "test2.jsonl").write_text(second + "\n")
+    return tmp_path
+
+
+def test_problems_are_read_from_the_files_of_a_folder(problems: Path) -> None:
+    known = Problems(problems)
+    assert len(known) == 2
+    assert known["sum"] == Problem("sum", None, ("1 2\n3\n", "4 5\n6\n"), ("6\n", "15.0\n"))
+    assert known["add"] == Problem("add", "addUp", ("1\n2",), ("3",))
+    assert "trap" not in known
+    assert "add" not in Problems(problems / "test.jsonl")
+
+
+@pytest.mark.parametrize(
+    "private",
+    [
+        "no base64!",
+        base64.b64encode(b"no zlib").decode(),
+        base64.b64encode(zlib.compress(b"no pickle")).decode(),
+        base64.b64encode(zlib.compress(pickle.dumps("[]"))[:-4]).decode(),
+        base64.b64encode(zlib.compress(pickle.dumps("{}"))).decode(),
+        base64.b64encode(zlib.compress(pickle.dumps("no json"))).decode(),
+        '{"input": "x"}',
+        "[[]]",
+    ],
+)
+def test_tests_that_cannot_be_read_name_file_and_problem(tmp_path: Path, private: str) -> None:
+    path = tmp_path / "test.jsonl"
+    path.write_text(row("sum", [], private) + "\n")
+    with pytest.raises(DatasetError, match=r"test\.jsonl: problem sum"):
+        Problems(path)["sum"]
+
+
+@given(st.text(max_size=300), st.integers(2, 5))
+def test_a_pickled_string_is_read(text: str, protocol: int) -> None:
+    assert pickled_string(pickle.dumps(text, protocol)) == text
+
+
+@pytest.mark.parametrize("protocol", range(2, 6))
+@pytest.mark.parametrize("length", [0, 255, 256, 200_000])
+def test_a_pickled_string_of_any_length_is_read(length: int, protocol: int) -> None:
+    text = "é" * length
+    assert pickled_string(pickle.dumps(text, protocol)) == text
+
+
+class Bomb:
+    def __reduce__(self) -> tuple[Any, ...]:
+        return os.system, ("touch /tmp/pickle-was-opened",)
+
+
+@pytest.mark.parametrize(
+    "value", [Bomb(), ["x"], ("x", "y"), {"x": "y"}, b"x", 1, None, {"x"}, Decimal(1)]
+)
+@pytest.mark.parametrize("protocol", range(6))
+def test_a_pickle_of_anything_else_is_refused(value: object, protocol: int) -> None:
+    with pytest.raises(ValueError, match="not opened"):
+        pickled_string(pickle.dumps(value, protocol))
+    assert not Path("/tmp/pickle-was-opened").exists()
+
+
+@given(st.binary())
+def test_any_bytes_are_read_or_refused(data: bytes) -> None:
+    try:
+        text = pickled_string(data)
+    except ValueError:
+        return
+    assert pickle.loads(data) == text
+
+
+@given(st.text(max_size=20), st.integers(2, 5), st.data())
+def test_a_pickle_that_was_cut_is_refused(text: str, protocol: int, data: st.DataObject) -> None:
+    whole = pickle.dumps(text, protocol)
+    end = data.draw(st.integers(0, len(whole) - 1))
+    with pytest.raises(ValueError, match=r"pickle|utf-8"):
+        pickled_string(whole[:end])
+
+
+# --- What agrees ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("printed", "expected", "agree"),
+    [
+        ("1 2\n3\n", "1 2\n3", True),
+        ("\n 1 2 \n3\n\n", "1 2\n3", True),
+        ("1  2\n3", "1 2\n3", True),
+        ("1 2 3", "1 2\n3", False),
+        ("1 2\n\n3", "1 2\n3", False),
+        ("1.0 2e0\n03", "1 2\n3", True),
+        ("50000000000000001", "50000000000000000", False),
+        ("yes", "YES", False),
+        ("yes 1.0", "yes 1", False),
+        ("NaN", "NaN", True),
+        ("NaN", "nan", False),
+        ("", "", True),
+        ("1\r\n2", "1\n2", True),
+    ],
+)
+def test_printed_lines_agree_as_text_or_as_decimals(
+    printed: str, expected: str, agree: bool
+) -> None:
+    assert agrees_printed(printed, expected) is agree
+
+
+def test_a_signalling_nan_agrees_with_nothing() -> None:
+    with pytest.raises(InvalidOperation):
+        agrees_printed("sNaN", "1")
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=5),
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner, max_size=3)
+    ),
+    max_leaves=8,
+)
+NEAR_JSON = st.recursive(
+    JSON | st.fractions() | st.just({1: 2}) | st.just({1}) | st.just(float("nan")),
+    lambda inner: st.lists(inner, max_size=3) | st.tuples(inner, inner),
+    max_leaves=6,
+)
+
+
+def through(value: object) -> Any:
+    """A returned value as it comes out of the sandbox."""
+    return json.loads(json.dumps(_plain(value)))
+
+
+@given(JSON)
+def test_a_value_agrees_with_itself(value: object) -> None:
+    assert agrees_returned(through(value), json.dumps(value))
+
+
+@given(NEAR_JSON, JSON)
+def test_values_agree_where_python_says_they_are_equal(value: object, wanted: object) -> None:
+    expected = json.dumps(wanted)
+    assert agrees_returned(through(value), expected) == (value == json.loads(expected))
+
+
+@pytest.mark.parametrize("wanted", [3, [1, 2], {}, {"a": [1]}, True, [[1, 2]], 0.5, None, "x"])
+@pytest.mark.parametrize(
+    "value",
+    [
+        *(True, 3.0, np.int64(3), np.float64(3), np.float32(0.5), np.bool_(True), Decimal(3)),
+        *(Fraction(1, 2), Decimal("0.5"), Decimal("NaN"), math.inf, 3 + 0j, 3 + 1j),
+        *(Counter(), defaultdict(list, a=[1]), OrderedDict(a=[1]), deque([1, 2]), range(1, 3)),
+        *([(1, 2)], {1, 2}, frozenset(), {1: 2}, b"x", iter([1, 2]), np.array([1, 2]), object()),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_other_types_agree_where_they_do_in_python(value: Any, wanted: object) -> None:
+    try:
+        equal = bool(value == wanted)
+    except ValueError:
+        equal = False  # an array of truth values is none, which LiveCodeBench takes for an error
+    assert agrees_returned(through(value), json.dumps(wanted)) == equal
+
+
+def test_an_object_that_calls_itself_equal_is_not() -> None:
+    class Equal:
+        def __eq__(self, other: object) -> bool:
+            return True
+
+        __hash__ = None  # type: ignore[assignment]
+
+    assert not agrees_returned(through(Equal()), "3")
+
+
+# --- The verdict ----------------------------------------------------------------------------------
+
+SUM = Problem("sum", None, ("1 2\n3\n", "4 5\n6\n"), ("6\n", "15.0\n"))
+ADD = Problem("add", "addUp", ("1\n2", "[1]\n[2]"), ("3", "[1, 2]"))
+READ = "import sys\ndata = sys.stdin.read().split()\n"
+STDIN = {
+    "right": (READ + "print(sum(map(int, data)))", True),
+    "line by line": ("a, b = map(int, input().split())\nprint(a + b + int(input()))", True),
+    "under a guard": (
+        "import sys\ndef main():\n    print(sum(map(int, sys.stdin.read().split())))\n"
+        "if __name__ == '__main__':\n    main()",
+        True,
+    ),
+    "with names that are imported for it": (
+        "print(reduce(operator.add, map(int, stdin.read().split())))",
+        True,
+    ),
+    "bytes": ("import sys\nprint(sum(map(int, sys.stdin.buffer.read().split())))", True),
+    "numpy": ("import numpy as np\n" + READ + "print(np.array(data, dtype=int).sum())", True),
+    "leaves after its output": (READ + "print(sum(map(int, data)))\nexit()", True),
+    "right once": ("print(6)", False),
+    "prints too much": (READ + "print(sum(map(int, data)))\nprint(0)", False),
+    "fails after its output": (READ + "print(sum(map(int, data)))\n1 / 0", False),
+    "prints to another file": (READ + "print(sum(map(int, data)), file=sys.stderr)", False),
+    "no program": ("print(", False),
+    "leaves": ("import os\nos._exit(0)", False),
+    "writes results itself": (
+        'import os, json\nfor n in range(64):\n    try: os.write(n, b\'["6"]\\n["15"]\\n\')\n'
+        "    except OSError: pass\nos._exit(0)",
+        False,
+    ),
+    "looks for what is expected": (
+        "import os\n"
+        "found = [open(f'/tmp/work/{name}').read() for name in os.listdir('/tmp/work')]\n"
+        "print('15.0' if any('15.0' in text for text in found) else '')",
+        False,
+    ),
+    "does not end": ("while True: pass", False),
+    "fills the output": ("import sys\nwhile True: print('x' * 10**6)", False),
+    "is no text": ("print('\udcff')", False),
+}
+FUNCTION = {
+    "a method": ("class Solution:\n    def addUp(self, a: List[int], b: int): return a + b", True),
+    "a function": ("def addUp(a, b): return a + b", True),
+    "a tuple": ("def addUp(a, b): return (*a, *b) if isinstance(a, list) else a + b", True),
+    "another name": ("def plus(a, b): return a + b", False),
+    "an object that is always equal": (
+        "class E:\n    def __eq__(self, other): return True\ndef addUp(a, b): return E()",
+        False,
+    ),
+    "leaves": ("def addUp(a, b):\n    import os\n    os._exit(0)", False),
+    "exits": ("def addUp(a, b): raise SystemExit", False),
+    "deep": ("def addUp(a, b):\n    for _ in range(10**5): a = [a]\n    return a", False),
+}
+
+
+@pytest.fixture(scope="module")
+def verdicts(sandbox: Sandbox) -> dict[str, bool]:
+    """Of all programs above, run side by side."""
+    from concurrent.futures import ThreadPoolExecutor
+
+    jobs = [(f"stdin {name}", code, SUM) for name, (code, _) in STDIN.items()]
+    jobs += [(f"function {name}", code, ADD) for name, (code, _) in FUNCTION.items()]
+    with ThreadPoolExecutor(8) as pool:
+        passed = pool.map(lambda job: passes(sandbox, job[1], job[2], 2), jobs)
+        return dict(zip([name for name, _, _ in jobs], passed, strict=True))
+
+
+@pytest.mark.parametrize("name", STDIN)
+def test_a_program_that_reads_and_prints(verdicts: dict[str, bool], name: str) -> None:
+    assert verdicts[f"stdin {name}"] is STDIN[name][1]
+
+
+@pytest.mark.parametrize("name", FUNCTION)
+def test_a_function(verdicts: dict[str, bool], name: str) -> None:
+    assert verdicts[f"function {name}"] is FUNCTION[name][1]
+
+
+@pytest.mark.slow
+def test_a_program_that_does_not_let_itself_be_interrupted(sandbox: Sandbox) -> None:
+    code = "while True:\n    try:\n        while True: pass\n    except BaseException: pass"
+    assert not passes(sandbox, code, SUM, 1)
+
+
+def answer(question_id: str, text: str) -> Answer:
+    return Answer(Sample("", question_id, kind="livecodebench"), (), text)
+
+
+def test_answers_are_graded_in_their_order(sandbox: Sandbox, problems: Path) -> None:
+    right = STDIN["right"][0]
+    answers = [
+        answer("sum", ""),
+        answer("sum", right),
+        answer("add", right),
+        answer("add", "def addUp(a, b): return a + b"),
+    ]
+    grades = grade_live_code_bench(answers, problems=problems, test_s=5)
+    assert grades == CodeGrades((False, True, False, True))
+
+
+def grade(answers: list[Answer], problems: Path | None, **given_: Any) -> CodeGrades:
+    return grade_live_code_bench(answers, problems=problems, **given_)
+
+
+def test_without_problems_nothing_is_judged(tmp_path: Path) -> None:
+    answers = [answer("sum", "x")]
+    some = {"find_sandbox": lambda: Sandbox("namespaces")}
+    no_file = grade(answers, None, **some)
+    assert no_file == CodeGrades((None,), "no LiveCodeBench problems: no file was named")
+    missing = grade(answers, tmp_path / "missing.jsonl", **some)
+    assert missing.passed == (None,)
+    assert missing.not_judged.startswith("no LiveCodeBench problems: ")
+    assert missing.not_judged.endswith("missing.jsonl: No such file or directory")
+    empty = grade(answers, tmp_path, **some)
+    assert empty.not_judged == f"no LiveCodeBench problems: none in {tmp_path}"
+
+
+def test_a_release_that_lacks_a_problem_is_not_judged(problems: Path) -> None:
+    answers = [answer("sum", "x"), answer("other", "x")]
+    grades = grade(answers, problems, find_sandbox=lambda: Sandbox("namespaces"))
+    assert grades.passed == (None, None)
+    assert grades.not_judged.endswith("lacks 1 of those asked (other ...)")
+
+
+def test_a_problem_that_cannot_be_read_is_not_judged(tmp_path: Path) -> None:
+    (tmp_path / "test.jsonl").write_text(row("sum", [], "?") + "\n")
+    answers = [answer("sum", "x")]
+    grades = grade(answers, tmp_path, find_sandbox=lambda: Sandbox("namespaces"))
+    assert grades.passed == (None,)
+    assert "problem sum" in grades.not_judged
+
+
+def test_without_a_sandbox_nothing_is_run(problems: Path) -> None:
+    answers = [answer("sum", "x")]
+    grades = grade(answers, problems, find_sandbox=lambda: NoSandbox("forbidden"))
+    assert grades == CodeGrades((None,), "no sandbox: forbidden")

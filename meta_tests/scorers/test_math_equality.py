@@ -1,0 +1,152 @@
+"""Equality of mathematical answers, against what PRM800K's own grader said of these pairs."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mlperf_suite.scorers import math_equality
+from mlperf_suite.scorers.math_equality import as_in_math, grade_math, is_equal, plain
+
+EQUAL = [
+    ("42", "42"),
+    ("\\dfrac12", "\\frac{1}{2}"),
+    ("0.5", "\\frac{1}{2}"),
+    ("1/2", "\\frac{1}{2}"),
+    ("x = 5", "5"),
+    ("1,000", "1000"),
+    ("10,\\!000", "10000"),
+    ("\\text{Yes}", "yes"),
+    ("90^\\circ", "90"),
+    ("5\\text{ cm}", "5"),
+    ("50\\%", "50"),
+    ("\\$5.00", "5"),
+    ("(x+1)^2", "x^2+2x+1"),
+    ("2\\sqrt2", "\\sqrt{8}"),
+    ("\\frac{1}{\\sqrt{3}}", "\\frac{\\sqrt{3}}{3}"),
+    ("3+2i", "2i+3"),
+    ("7\\frac{3}{4}", "\\frac{31}{4}"),
+    ("(0.5, 1.5)", "(\\frac{1}{2},\\frac{3}{2})"),
+    ("\\left[1,2\\right]", "[1,2]"),
+    ("x/3", "\\frac{1}{3}x"),
+    ("2\\pi", "2pi"),
+    ("x^{2}", "xx"),
+    ("5!", "120.5-0.5"),
+]
+DIFFERENT = [
+    ("42", "43"),
+    ("\\frac{2}{4}", "\\frac{1}{2}"),
+    ("2+3", "5"),
+    ("5", "2+3"),
+    ("(1,2]", "(1,2)"),
+    ("(2,1)", "(1,2)"),
+    ("(1,2,3)", "(1,2)"),
+    ("1.5 million", "1500000"),
+    ("2^{10}", "1024"),
+    ("a+b+c", "c+b+a"),
+    ("3.14159", "\\pi"),
+    ("", "0"),
+    (" ", ""),
+    ("", ""),
+    ("\\text{}", "\\text{a}"),
+    ("0.333", "1/3"),
+]
+HOSTILE = [
+    "9**9**9**9",
+    "1000000000!/x",
+    "((((9^9)^9)^9)^9)^9/7",
+    "2**99999999999*x",
+    "(" * 60 + "x" + ")" * 60,
+    "{" * 3900,
+    "\\sqrt{" * 600,
+    "1e99999999999x",
+    "__import__('os').getpid()",
+    "x.n()",
+    "(lambda:x)()",
+    "[x][0]",
+    "'x'",
+    "x" * 100_000,
+    "\x00",
+]
+
+
+def test_pairs_are_equal_or_not_as_the_original_says() -> None:
+    pairs = EQUAL + DIFFERENT
+    expected = [True] * len(EQUAL) + [False] * len(DIFFERENT)
+    assert dict(zip(pairs, grade_math(pairs), strict=True)) == dict(
+        zip(pairs, expected, strict=True)
+    )
+
+
+def test_hostile_answers_are_wrong_and_those_after_them_are_judged() -> None:
+    pairs = [(text, "\\frac{x}{2}") for text in HOSTILE] + [("x/2", "\\frac{x}{2}")]
+    assert grade_math(pairs) == [False] * len(HOSTILE) + [True]
+
+
+def test_what_takes_too_long_is_not_equal(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(math_equality, "TIME_LIMIT_S", 0)
+    assert grade_math([("2x", "x+x"), ("7", "7"), ("3x", "x+2x")]) == [False, True, False]
+
+
+@pytest.mark.slow
+def test_a_new_process_comes_after_one_that_was_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(math_equality, "TIME_LIMIT_S", 10)
+    nested = "(" * 1900 + "x" + ")" * 1900  # keeps sympy's parser busy for minutes
+    assert grade_math([(nested, "2x"), ("x+x", "2x")]) == [False, True]
+
+
+def test_nothing_of_an_answer_is_evaluated_as_python() -> None:
+    """Each would be equal to 0, were it evaluated."""
+    for text in ("x-x.n()+0.0", "[0.0][0]", "0.0if(1)else(1)", "(x:=0.0)"):
+        assert not is_equal(text, "0.5-0.5")
+
+
+def test_a_huge_power_or_factorial_is_not_computed() -> None:
+    assert not is_equal("x*9**9**9", "x")
+    assert not is_equal("1000000000!*x", "x")
+    assert is_equal("2**100*x/2**99", "2x")
+    assert is_equal("sqrt(20000)", "100\\sqrt{2}")
+
+
+@pytest.mark.parametrize(
+    ("text", "form"),
+    [
+        (" \\text{ (A) } ", "(A)"),
+        (".5", "\\frac{1}{2}"),
+        ("\\frac{.5}{x}", "\\frac{0.5}{x}"),
+        ("\\tfrac1{72}", "\\frac{1}{72}"),
+        ("\\frac1", "\\frac1"),
+        ("\\frac", "\\frac"),
+        ("2 \\sqrt 3", "2\\sqrt{}3"),
+        ("-3/04", "-3/04"),
+        ("k=2=k", "k=2=k"),
+        ("5\\text{ a}\\text{ b}", "5\\text{ a}\\text{ b}"),
+    ],
+)
+def test_how_the_authors_of_math_write_an_answer(text: str, form: str) -> None:
+    assert as_in_math(text) == form
+
+
+@pytest.mark.parametrize(
+    ("text", "form"),
+    [
+        ("\\text{Red} ", "red"),
+        ("{2.99999999}", "3"),
+        ("2.99999999", "3"),
+        ("7 3/4", "7+3/4"),
+        ("1,234,567.0", "1234567"),
+        ("(1,2)", "(1,2)"),
+        ("2 centimeters^2 or 3", "2,3"),
+        ("-\\frac{1}{2}", "-1/2"),
+    ],
+)
+def test_plain_answers(text: str, form: str) -> None:
+    assert plain(text) == form
+
+
+@given(st.text(max_size=30) | st.text("0129x\\frac{}sqt()[],.^/-+ $%!", max_size=14))
+def test_forms_of_any_text_are_made(text: str) -> None:
+    as_in_math(text)
+    plain(text)
+    assert is_equal(text, text) is bool(text.strip())

@@ -1,0 +1,140 @@
+"""Mixtral's scores, against figures that the official script printed for these texts."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from meta_tests.scorers.answers import ANY_TEXT, answer, graded, no_sandbox
+from meta_tests.scorers.test_llama2_70b import PAIRS
+from mlperf_suite.errors import DatasetError
+from mlperf_suite.scorers.code_grading import CodeGrades
+from mlperf_suite.scorers.mixtral_8x7b import MixtralScorer, final_number, is_right_number
+from mlperf_suite.scorers.protocol import Answer
+
+ANSWERS = [
+    answer(*PAIRS[0], "OpenOrca"),
+    answer("The answer is 5. Or 6?", "5", "GSM8K"),
+    answer("good", "", "MBXP", "python_add"),
+    answer("1 then 2", "3", "GSM8K"),
+    answer("bad", "", "MBXP", "php_add"),
+    answer("good", "", "MBXP", "go_add"),
+    answer(*PAIRS[3], "OpenOrca"),
+    answer("good```bad", "", "MBXP", "ruby_add"),
+    answer("", "0", "GSM8K"),
+]
+SCORER = MixtralScorer(graded(lambda text: text.startswith("good")))
+
+
+def test_the_figures_are_the_official_ones() -> None:
+    SCORER.check()
+    scores = SCORER.score(ANSWERS)
+    assert scores.values == {
+        "rouge1": 54.1667,
+        "rouge2": 47.1429,
+        "rougeL": 54.1667,
+        "rougeLsum": 54.1667,
+        "gsm8k": 33.333333333333336,
+        "mbxp": 66.66666666666667,
+        "gen_len": 73,
+        "gen_num": 9,
+        "gen_tok_len": 124,
+        "tokens_per_sample": 13.8,
+    }
+    assert scores.not_judged == {}
+    assert scores.per_answer["gsm8k"] == (None, 100, None, 0, None, None, None, None, 0)
+    assert scores.per_answer["mbxp"] == (None, None, 100, None, 0, None, None, 100, None)
+    assert scores.standard_errors["gsm8k"] == 33.3333
+
+
+@pytest.mark.parametrize(
+    ("text", "number"),
+    [
+        ("The answer is 5. Or 6?", "5"),
+        ("So 1,234.50", "1,234.50"),
+        ("1 then 2", "2"),
+        ("The answer is none, 7 above", "7"),
+        ("The answer is 3. The answer is -4 or 9", "-4"),
+        ("5-3", "-3"),
+        ("$ .5", ".5"),
+        ("3.", "3"),
+        ("1.2.3", ".3"),
+        (",,,", ""),
+        ("1,,.5", "1,,.5"),
+        ("--7", "-7"),
+        ("\u0663 is three", "\u0663"),
+        ("-,5", "-,5"),
+        ("no", ""),
+        ("the answer is 8, The answer is", "8"),
+        ("1e3", "3"),
+        ("7,,", "7"),
+    ],
+)
+def test_the_number_that_an_answer_ends_with(text: str, number: str) -> None:
+    assert final_number(text) == number
+
+
+@given(st.text("019,.- a\u0663", max_size=12))
+def test_numbers_are_those_of_the_official_pattern(text: str) -> None:
+    numbers = re.findall(r"-?[\d,]*\.?\d+", text)
+    assert final_number(text) == (numbers[-1] if numbers else "")
+    assert final_number("The answer is" + text) == (numbers[0] if numbers else "")
+
+
+@pytest.mark.parametrize(
+    ("text", "reference", "right"),
+    [
+        ("It is 12.\nQ: and 99?", "12", True),
+        ("\nQ: 5", "5", False),
+        ("1,200.0", "1200", True),
+        ("5", "five", False),
+        ("9" * 20_000, "1", False),
+    ],
+)
+def test_a_number_is_right_as_a_float(text: str, reference: str, right: bool) -> None:
+    assert is_right_number(text, reference) is right
+
+
+def test_a_long_run_of_commas_is_read_once() -> None:
+    """The official pattern takes half a minute for 20,000 commas; here a million would be days."""
+    assert final_number("7" + "," * 1_000_000 + "x") == "7"
+
+
+def test_a_figure_without_samples_or_sandbox_is_not_judged() -> None:
+    scores = SCORER.score([ANSWERS[0]])
+    assert set(scores.not_judged) == {"gsm8k", "mbxp"}
+    assert not {"gsm8k", "mbxp"} & {*scores.values, *scores.per_answer}
+    scores = MixtralScorer(no_sandbox).score(ANSWERS[1:3])
+    assert scores.not_judged["mbxp"] == "no sandbox"
+    assert scores.not_judged["rougeLsum"] == "no sample of OpenOrca in this run"
+    assert (scores.values["gsm8k"], scores.values["gen_len"]) == (100, 0)
+
+
+def test_the_grader_is_given_programs_of_the_six_languages_alone() -> None:
+    given_ids = []
+
+    def code(answers: Sequence[Answer]) -> CodeGrades:
+        given_ids.extend(one.sample.id for one in answers)
+        return CodeGrades((True, None, True))
+
+    scores = MixtralScorer(code).score(ANSWERS)
+    assert given_ids == ["python_add", "php_add", "ruby_add"]
+    assert scores.not_judged == {"mbxp": "1 of 3 programs could not be judged"}
+
+
+def test_data_that_is_not_mixtrals_is_refused() -> None:
+    with pytest.raises(DatasetError, match="sample 0: kind 'HumanEval' is not known"):
+        SCORER.score([answer("a", "b", "HumanEval")])
+    with pytest.raises(DatasetError, match="expected <language>_<name>"):
+        SCORER.score([answer("a", "b", "MBXP", "add")])
+
+
+@given(ANY_TEXT)
+def test_any_text_is_scored(text: str) -> None:
+    kinds = ("GSM8K", "MBXP", "OpenOrca")
+    scores = SCORER.score([answer(text, "1", kind, "cpp_f") for kind in kinds])
+    assert {"gsm8k", "mbxp", "rouge1"} <= set(scores.values)

@@ -1,0 +1,29 @@
+"""The graders that benchmarks name, which import what runs programs once there is one to run."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from mlperf_suite.scorers.code_grading import CodeGrades
+from mlperf_suite.scorers.protocol import Answer
+
+
+@dataclass(frozen=True, slots=True)
+class LiveCodeBench:
+    """Tests programs with the problems of LiveCodeBench, a file or folder; None is none at hand."""
+
+    problems: Path | None
+
+    def __call__(self, answers: Sequence[Answer], /) -> CodeGrades:
+        from mlperf_suite.scorers.live_code_bench import grade_live_code_bench
+
+        return grade_live_code_bench(answers, problems=self.problems)
+
+
+def mbxp(answers: Sequence[Answer], /) -> CodeGrades:
+    """Runs the programs of MBXP with their own tests."""
+    from mlperf_suite.scorers.mbxp import grade_mbxp
+
+    return grade_mbxp(answers)
