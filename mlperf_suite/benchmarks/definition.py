@@ -44,7 +44,8 @@ class Scenario:
 
     `name` is what people and submissions say; `loadgen_scenario` and `loadgen_model` are what
     LoadGen's configuration calls it. `metric` is the key of the detail log that decides.
-    `rounds`: those that offer it, where they are fewer than the benchmark's.
+    `rounds`: those that offer it, where they are fewer than the benchmark's. `min_queries`: the
+    least of a performance run, where mlperf.conf does not say it and user.conf has to.
     """
 
     name: str
@@ -54,6 +55,7 @@ class Scenario:
     metric_unit: str
     limits: TokenLimits | None = None
     rounds: tuple[str, ...] = ()
+    min_queries: int | None = None
 
     @property
     def marker(self) -> str:
@@ -65,9 +67,10 @@ class Scenario:
         return self.loadgen_scenario != "Offline"
 
 
-def offline(model: str) -> Scenario:
+def offline(model: str, min_queries: int | None = None) -> Scenario:
     """Offline, under LoadGen's name of the model."""
-    return Scenario("Offline", model, "Offline", "result_tokens_per_second", "tokens/s")
+    metric, unit = "result_tokens_per_second", "tokens/s"
+    return Scenario("Offline", model, "Offline", metric, unit, min_queries=min_queries)
 
 
 def server(model: str, ttft_ms: float, tpot_ms: float) -> Scenario:
