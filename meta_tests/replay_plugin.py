@@ -1,23 +1,29 @@
 """`-p meta_tests.replay_plugin`: the suite on an engine that plays prepared answers back.
 
-REPLAY is JSON: `answers`, a file that maps each sample's input to its answer; `paces`, by mode
-(accuracy, performance, test06) what `Pace` takes.
+REPLAY is JSON: `answers`, a file that maps each sample's input to its answer, or
+`answers_by_mode`, one that has by mode for each sample the opening and the closing of its answer
+and how many tokens it has with a thought of fillers between them and its EOS; `paces`, by mode
+(accuracy, performance, an audit) what `Pace` takes.
 """
 
 from __future__ import annotations
 
 import json
 import os
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from mlperf_suite.engines.replay import Pace, ReplayEngine
 from mlperf_suite.session.inputs import Inputs
+from proof.model import FILLER
+
+Answers = dict[tuple[int, ...], list[int]]
 
 
-def prepared_answers(inputs: Inputs, by_input: dict[str, str]) -> dict[tuple[int, ...], list[int]]:
+def prepared_answers(inputs: Inputs, by_input: dict[str, str]) -> Answers:
     """The output tokens of each prompt, ended as a model ends them."""
-    answers: dict[tuple[int, ...], list[int]] = {}
+    answers: Answers = {}
     tokenizer = inputs.tokenizer
     for benchmark in inputs.benchmarks:
         texts = [by_input[item.input] for item in inputs.samples(benchmark).items]
@@ -27,8 +33,34 @@ def prepared_answers(inputs: Inputs, by_input: dict[str, str]) -> dict[tuple[int
     return answers
 
 
+def thought_out_answers(
+    inputs: Inputs, by_mode: Mapping[str, Sequence[tuple[str, str, int]]]
+) -> Answers:
+    """As `prepared_answers`, of answers that are filled up to a length."""
+    answers: Answers = {}
+    tokenizer = inputs.tokenizer
+    (filler,) = tokenizer.encode(FILLER, add_special_tokens=False)
+    (benchmark,) = inputs.benchmarks
+    for mode, prepared in by_mode.items():
+        openings, closings = (
+            tokenizer([str(one[part]) for one in prepared], add_special_tokens=False)["input_ids"]
+            for part in (0, 1)
+        )
+        prompts = inputs.prompts(benchmark, mode)
+        for prompt, opening, closing, (_, _, length) in zip(
+            prompts, openings, closings, prepared, strict=True
+        ):
+            thought = [filler] * (length - len(opening) - len(closing) - 1)
+            answers[tuple(prompt)] = [*opening, *thought, *closing, tokenizer.eos_token_id]
+    return answers
+
+
 def pytest_mlperf_load_engine(inputs: Inputs) -> ReplayEngine:
     told: dict[str, Any] = json.loads(os.environ["REPLAY"])
     paces = {mode: Pace(**pace) for mode, pace in told["paces"].items()}
-    answers = prepared_answers(inputs, json.loads(Path(told["answers"]).read_text()))
+    if "answers" in told:
+        answers = prepared_answers(inputs, json.loads(Path(told["answers"]).read_text()))
+    else:
+        by_mode = json.loads(Path(told["answers_by_mode"]).read_text())
+        answers = thought_out_answers(inputs, by_mode)
     return ReplayEngine(answers, paces, inputs.model_path)

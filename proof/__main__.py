@@ -1,10 +1,10 @@
 """Prove the submission command: full-size runs of a replay, a tree of each round, its check.
 
-    python -m proof [--work DIR] [--round ROUND]... [--at-once N]
+    python -m proof [--work DIR] [--round ROUND]... [--benchmark ID]... [--at-once N]
 
-Makes up the data, installs a LoadGen of each round, makes the runs (about 25 minutes a round, since
-each run lasts as long as MLPerf asks), builds the trees with
-`python -m mlperf_suite submission` and runs the official checker on them. Runs that are there
+Makes up the data, installs a LoadGen of each round, makes the runs (about 25 minutes each, since
+they last as long as MLPerf asks), builds a tree of each round with
+`python -m mlperf_suite submission` and runs the official checker on it. Runs that are there
 already are kept. MLPERF_INFERENCE names a checkout of github.com/mlcommons/inference; without it,
 one is cloned into the work folder. Exit status: 0 where the checker accepts every tree, else 1.
 """
@@ -15,13 +15,14 @@ import argparse
 import os
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 
 from mlperf_suite.assets import PROJECT_ROOT
 from mlperf_suite.benchmarks.rounds import ROUNDS
 from proof.damages import CHECKER
-from proof.data import ANSWERS, make_samples, write_data
+from proof.data import ANSWERS, DATASETS, make_samples, write_data
+from proof.published import PUBLISHED, write_published
 from proof.runs import install_loadgen, make_runs, proof_runs
 from proof.tree import build_tree, check_tree
 
@@ -49,6 +50,13 @@ def main() -> int:
         help="only this round; may be given again",
     )
     parser.add_argument(
+        "--benchmark",
+        action="append",
+        dest="benchmarks",
+        choices=(*DATASETS, *PUBLISHED),
+        help="only this benchmark; may be given again",
+    )
+    parser.add_argument(
         "--at-once",
         type=int,
         default=5,
@@ -59,39 +67,56 @@ def main() -> int:
         parser.error(f"--at-once {arguments.at_once}: allowed is a whole number from 1")
     try:
         rounds = arguments.rounds or list(ROUNDS)
-        return prove(arguments.work.resolve(), rounds, arguments.at_once)
+        benchmarks = arguments.benchmarks or ()
+        return prove(arguments.work.resolve(), rounds, arguments.at_once, benchmarks)
     except subprocess.CalledProcessError as error:
         # What failed has said why.
         say(f"stopped: {' '.join(error.cmd[:4])} … ended with status {error.returncode}")
         return 1
 
 
-def prove(work: Path, rounds: Sequence[str], at_once: int) -> int:
-    """Make what is not there yet, and have every tree checked. Returns the exit status."""
+def prove(work: Path, rounds: Sequence[str], at_once: int, benchmarks: Sequence[str] = ()) -> int:
+    """Make what is not there yet, and have every tree checked. Returns the exit status.
+
+    `benchmarks`: the ids of those to prove; all by default.
+    """
     # First, since a wrong one would else be found half an hour later.
     checkout = inference_checkout(work)
     if not (checkout / CHECKER).is_dir():
         say(f"MLPERF_INFERENCE={checkout}: holds no {CHECKER}; name a checkout of {REPOSITORY}")
         return 1
-    if not (work / "data" / ANSWERS).is_file():
-        say(f"making up the data in {work / 'data'}")
-        write_data(work / "data", make_samples())
+    runs = proof_runs(rounds, benchmarks)
+    make_data(work / "data", {run.benchmark for run in runs})
     for round_ in rounds:
         install_loadgen(work, round_)
-    todo = [run for run in proof_runs(rounds) if run.finished(work) is None]
+    todo = [run for run in runs if run.finished(work) is None]
     failed = make_runs(todo, work, at_once, say)
     if failed:
         say(f"{len(failed)} of {len(todo)} runs failed; no tree was built")
         return 1
     accepted = []
     for round_ in rounds:
-        tree = build_tree(work, round_)
+        of_round = [run for run in runs if run.round == round_]
+        if not of_round:
+            continue
+        tree = build_tree(work, round_, of_round)
         lines, looks_ok = check_tree(tree, checkout, round_)
         say(f"{round_}: the official checker on {tree}:")
         for line in lines:
             say(f"  {line}")
         accepted.append(looks_ok)
-    return 0 if all(accepted) else 1
+    return 0 if accepted and all(accepted) else 1
+
+
+def make_data(data: Path, benchmarks: Collection[str]) -> None:
+    """Make up the data of the benchmarks that are not there yet."""
+    if set(benchmarks) & set(DATASETS) and not (data / ANSWERS).is_file():
+        say(f"making up the data in {data}")
+        write_data(data, make_samples())
+    for id_ in sorted(set(benchmarks) & set(PUBLISHED)):
+        if not (data / id_ / ANSWERS).is_file():
+            say(f"making up the data in {data / id_}")
+            write_published(data, PUBLISHED[id_])
 
 
 def inference_checkout(work: Path) -> Path:

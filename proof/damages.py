@@ -1,26 +1,35 @@
 """A submission tree damaged in many ways: the official checker's verdict beside the suite's.
 
-    python -m proof.damages TREE --checker INFERENCE --round v6.1
+    python -m proof.damages TREE --checker INFERENCE --round v6.1 [--benchmark gpt-oss-120b]
 
-TREE is a closed tree that both accept, of llama3.1-8b and llama3.1-8b-edge; INFERENCE a checkout
-of github.com/mlcommons/inference. Prints a table, one row for each damage to a copy of the tree.
+TREE is a closed tree that both accept, of llama3.1-8b and llama3.1-8b-edge, or of the benchmark
+named; INFERENCE a checkout of github.com/mlcommons/inference. Prints a table, one row for each
+damage to a copy of the tree.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
+import math
 import re
 import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from mlperf_suite.benchmarks.audits import Audit
+from mlperf_suite.benchmarks.definition import COUNTED_IN_A_SENTENCE, Benchmark
+from mlperf_suite.benchmarks.gpt_oss_120b import GPT_OSS_120B
+from mlperf_suite.benchmarks.llama3_1_8b import LLAMA3_1_8B
+from mlperf_suite.benchmarks.registry import BENCHMARKS
 from mlperf_suite.benchmarks.rounds import ROUNDS, Round
+from mlperf_suite.compliance.rules.scores import rule_name
 from mlperf_suite.judging.judge import judge_folder
 from mlperf_suite.loadgen.logs import ACCURACY, DETAIL, SUMMARY
 
@@ -35,18 +44,19 @@ _MOST_RULES = 5
 class Home:
     """<division>/<submitter> of a tree, and where its files lie in the round's layout.
 
-    A scenario is one of llama3.1-8b, or <benchmark>/<scenario>.
+    A scenario is one of `benchmark`, or <benchmark>/<scenario>.
     """
 
     path: Path
     layout: str
+    benchmark: str = LLAMA3_1_8B.id
 
     @property
     def system(self) -> str:
         return next((self.path / "results").iterdir()).name
 
     def place(self, branch: str, scenario: str) -> Path:
-        benchmark = "llama3.1-8b"
+        benchmark = self.benchmark
         if "/" in scenario:
             benchmark, scenario = scenario.split("/")
         of = "results" if self.layout == "v6" else branch
@@ -58,8 +68,11 @@ class Home:
     def accuracy(self, scenario: str) -> Path:
         return self.place("results", scenario) / "accuracy"
 
+    def audit(self, name: str, scenario: str) -> Path:
+        return self.place("compliance", scenario) / name
+
     def test06(self, scenario: str) -> Path:
-        return self.place("compliance", scenario) / "TEST06"
+        return self.audit("TEST06", scenario)
 
     def measurements(self, scenario: str) -> Path:
         return self.place("measurements", scenario)
@@ -122,8 +135,8 @@ def replaced(pattern: str, new: str, path: Callable[[Home], Path]) -> Change:
     return damage
 
 
-def score_times(name: str, factor: float, scenario: str) -> Change:
-    """A score of accuracy.txt times a factor."""
+def score_times(name: str, factor: float, scenario: str, most: float = math.inf) -> Change:
+    """A score of accuracy.txt, or `most` where that is less, times a factor."""
 
     def damage(home: Home) -> None:
         path = home.accuracy(scenario) / "accuracy.txt"
@@ -131,7 +144,8 @@ def score_times(name: str, factor: float, scenario: str) -> Change:
         found = re.search(rf"'{name}': ([\d.]+)", text)
         if found is None:
             raise ValueError(f"no {name} in {path}")
-        value = float(found[1]) * factor
+        # A score at its ceiling of 100 is far above its gate.
+        value = min(float(found[1]), most) * factor
         shown = f"{value:.0f}" if name == "gen_len" else f"{value:.4f}"
         path.write_text(text.replace(found[0], f"'{name}': {shown}"), encoding="utf-8")
 
@@ -396,6 +410,141 @@ DAMAGES: dict[str, Damage] = {
 }
 
 
+def damages_of(benchmark: Benchmark, round_: Round) -> dict[str, Damage]:
+    """The damages to a tree of one benchmark, made for what it is judged by in that round."""
+    found = {"nothing: the tree as it was built": seen_by(lambda home: None)}
+    for one in benchmark.reference.expected:
+        gate = rule_name(one.name)
+        factors = (0.9,) if one.unit == "%" else (1.2, 0.8)
+        for factor in factors:
+            # From the reference, so that a score far above it fails too.
+            change = score_times(one.name, factor, "Offline", most=one.value)
+            found[f"{one.name} times {factor} (Offline)"] = seen_by(change, gate)
+    samples = {mode: benchmark.samples_of(mode) for mode in ("accuracy", "performance")}
+    own_data = samples["accuracy"] != samples["performance"]
+    fewer = samples["accuracy"] if own_data else samples["performance"] - 1
+    found[f"performance sample count {fewer:,} (Offline)"] = seen_by(
+        log_value("effective_performance_sample_count", fewer, "Offline"),
+        "performance_sample_count",
+    )
+    found[f"samples per query {fewer:,} (Offline)"] = seen_by(
+        log_value("effective_samples_per_query", fewer, "Offline"), "offline_samples_per_query"
+    )
+    others = samples["performance"] if own_data else samples["accuracy"] - 1
+    found[f"accuracy over {others:,} samples (Offline)"] = seen_by(
+        _accuracy_over(others),
+        "accuracy_every_sample",
+        "accuracy_whole_dataset",
+        *(() if own_data else ("same_system",)),
+    )
+    offered = {scenario.name: scenario for scenario in benchmark.offered_in(round_.name)}
+    for name, scenario in offered.items():
+        if scenario.limits is not None:
+            ttft_ms, tpot_ms = scenario.limits.ttft_ms, scenario.limits.tpot_ms
+            found[f"p99 TTFT {ttft_ms:,} ms, the limit itself ({name})"] = seen_by(
+                log_value(_P99_TTFT, int(ttft_ms * 1e6), name), "ttft_limit"
+            )
+            found[f"p99 TPOT {tpot_ms:,} ms, the limit itself ({name})"] = seen_by(
+                log_value(_P99_TPOT, int(tpot_ms * 1e6), name), "tpot_limit"
+            )
+    for audit in benchmark.audits:
+        found |= _audit_damages(audit)
+    found |= _FURTHER.get(benchmark.id, {})
+    for name in ("Offline", *(["Server"] if ("Server",) in benchmark.required else [])):
+        change = gone(lambda home, name=name: home.place("results", name))
+        found[f"no {name}"] = seen_by(change, "required_scenarios")
+    return found
+
+
+def _in_accuracy_txt(said: str) -> Change:
+    def damage(home: Home) -> None:
+        path = home.accuracy("Offline") / "accuracy.txt"
+        path.write_text(f"{said}\n{path.read_text(encoding='utf-8')}", encoding="utf-8")
+
+    return damage
+
+
+_FURTHER: dict[str, dict[str, Damage]] = {
+    GPT_OSS_120B.id: {
+        "'tokens_per_sample': 11000.0 in accuracy.txt (Offline)": seen_by(
+            _in_accuracy_txt("'tokens_per_sample': 11000.0")
+        ),
+        "accuracy.txt does not say how many answers were scored (Offline)": seen_by(
+            replaced(
+                f"{COUNTED_IN_A_SENTENCE}: \\d+\n",
+                "",
+                lambda home: home.accuracy("Offline") / "accuracy.txt",
+            )
+        ),
+    }
+}
+"""What is no damage by the suite's rules."""
+_P99_TTFT = "result_first_token_99.00_percentile_latency_ns"
+_P99_TPOT = "result_time_per_output_token_99.00_percentile_ns"
+
+
+def _accuracy_over(samples: int) -> Change:
+    def damage(home: Home) -> None:
+        for key in ("qsl_reported_total_count", "effective_accuracy_sample_count"):
+            with contextlib.suppress(ValueError):  # v5.1's LoadGen says only the first.
+                log_value(key, samples, "Offline", accuracy=True)(home)
+
+    return damage
+
+
+def _audit_damages(audit: Audit) -> dict[str, Damage]:
+    """The damages to an audit's files in Offline."""
+    name, mode = audit.name, audit.mode
+
+    def folder(home: Home) -> Path:
+        return home.audit(name, "Offline")
+
+    def said(home: Home) -> Path:
+        return folder(home) / audit.verified_in
+
+    # TEST06's rules are those of single answers.
+    counted = ("sample_count", "eos", "token_count") if mode == "test06" else ("every_sample",)
+    own = (*counted, "log_is_whole", "mean_tokens") if audit.mean_tokens else counted
+    wrong = {f"{mode}_{rule}" for rule in (*own, "log_is_whole", "verified")}
+    found = {
+        f"no {name} (Offline)": seen_by(gone(folder), "required_files", *wrong),
+        f"no {audit.verified_in} of {name} (Offline)": seen_by(
+            gone(said), "required_files", f"{mode}_verified"
+        ),
+    }
+    if mode == "test06":
+        return found
+    found[f"{name} failed (Offline)"] = seen_by(
+        replaced("TEST PASS", "TEST FAIL", said), f"{mode}_verified"
+    )
+    found[f"{name}: the answer of one sample is not logged (Offline)"] = seen_by(
+        _answers(audit, lambda rows: rows[1:]), f"{mode}_every_sample"
+    )
+    found[f"{name}: one sample twice, another never (Offline)"] = seen_by(
+        _answers(audit, lambda rows: [rows[1] | {"seq_id": 0}, *rows[1:]]), f"{mode}_every_sample"
+    )
+    if audit.mean_tokens:
+        found[f"{name}: answers twice as long (Offline)"] = seen_by(
+            _answers(audit, lambda rows: [row | {"data": row["data"] * 2} for row in rows]),
+            f"{mode}_mean_tokens",
+        )
+    return found
+
+
+def _answers(
+    audit: Audit, change: Callable[[list[dict[str, Any]]], list[dict[str, Any]]]
+) -> Change:
+    """Other answers in an audit's accuracy log."""
+
+    def damage(home: Home) -> None:
+        path = home.audit(audit.name, "Offline") / "accuracy" / ACCURACY
+        rows = change(json.loads(path.read_text(encoding="utf-8")))
+        lines = ",\n".join(map(json.dumps, rows))
+        path.write_text(f"[\n{lines}\n]\n", encoding="utf-8")
+
+    return damage
+
+
 def official_verdict(root: Path, checker: Path, round_: Round) -> str:
     """What the official checker says of a tree, in a few words."""
     command = [sys.executable, "-m", "submission_checker.main", "--input", str(root)]
@@ -432,17 +581,21 @@ def own_verdict(root: Path, round_: Round) -> str:
     return ", ".join(shown) + more
 
 
-def compare(tree: Path, checker: Path, round_: Round) -> list[tuple[str, str, str]]:
-    """For each damage its name, the official verdict and the suite's."""
-    rows = []
-    for name, damage in DAMAGES.items():
+def compare(
+    tree: Path, checker: Path, round_: Round, benchmark: Benchmark | None = None
+) -> Iterator[tuple[str, str, str]]:
+    """For each damage its name, the official verdict and the suite's.
+
+    `benchmark`: the one that the tree is of; by default it is of both forms of llama3.1-8b.
+    """
+    damages = DAMAGES if benchmark is None else damages_of(benchmark, round_)
+    for name, damage in damages.items():
         with tempfile.TemporaryDirectory() as folder:
             copy = Path(folder) / "tree"
             shutil.copytree(tree, copy)
             (home,) = (copy / "closed").iterdir()
-            damage.change(Home(home, round_.layout))
-            rows.append((name, official_verdict(copy, checker, round_), own_verdict(copy, round_)))
-    return rows
+            damage.change(Home(home, round_.layout, (benchmark or LLAMA3_1_8B).id))
+            yield name, official_verdict(copy, checker, round_), own_verdict(copy, round_)
 
 
 def main() -> None:
@@ -450,9 +603,11 @@ def main() -> None:
     parser.add_argument("tree", type=Path)
     parser.add_argument("--checker", type=Path, required=True)
     parser.add_argument("--round", choices=tuple(ROUNDS), required=True)
+    parser.add_argument("--benchmark", choices=tuple(BENCHMARKS), help="the one it is of")
     arguments = parser.parse_args()
+    benchmark = BENCHMARKS.get(arguments.benchmark or "")
     print("| damage | official checker | here: the rules that fail |\n|---|---|---|")
-    for row in compare(arguments.tree, arguments.checker, ROUNDS[arguments.round]):
+    for row in compare(arguments.tree, arguments.checker, ROUNDS[arguments.round], benchmark):
         print(f"| {' | '.join(row)} |", flush=True)
 
 

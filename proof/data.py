@@ -7,37 +7,28 @@ ROUGE asks for, a little above them, and is as long; no official file is needed 
 
 from __future__ import annotations
 
-import json
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
-
-from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors, trainers
 
 from mlperf_suite.benchmarks.llama3_1_8b import BENCHMARKS, LLAMA3_1_8B, LLAMA3_1_8B_EDGE, OFFICIAL
 from mlperf_suite.benchmarks.prompts import SUMMARIZE
 from mlperf_suite.datasets.samples import Sample, Samples
+from proof.model import ModelTokens, write_json, write_model
+from proof.words import WORDS
 
-WORDS = tuple((Path(__file__).parent / "words.txt").read_text().split())
-"""No two have the same stem, so that ROUGE tells them apart."""
 SAMPLES = LLAMA3_1_8B.samples
 DATASETS = {LLAMA3_1_8B.id: "cnn_eval.json", LLAMA3_1_8B_EDGE.id: "sample_cnn_eval_5000.json"}
 """File name by benchmark, as the official preparation calls them."""
 MODEL, ANSWERS = "model", "answers.json"
-
-_VOCABULARY = 128_000
-"""As many ids stand before the special ones as in Llama 3.1, so that those have its own ids."""
-_TRAINED_VOCABULARY = 2_000
-_SPECIAL = (
-    "<|begin_of_text|>",
-    "<|end_of_text|>",
-    *(f"<|reserved_{number}|>" for number in range(6)),
-    "<|eom_id|>",
-    "<|eot_id|>",
+TOKENS = ModelTokens(
+    {"<|begin_of_text|>": 128_000, "<|end_of_text|>": 128_001}
+    | {"<|eom_id|>": 128_008, "<|eot_id|>": 128_009},
+    begin="<|begin_of_text|>",
+    end="<|eot_id|>",
 )
-_BOS, _EOS = _SPECIAL[0], _SPECIAL[-1]
+"""Llama 3.1's own."""
 
 _SEED = 20_261_120
 _SENTENCES = 4
@@ -149,72 +140,7 @@ def write_data(folder: Path, samples: Sequence[MadeSample]) -> None:
             {"instruction": SUMMARIZE, "input": item.input, "output": item.reference}
             for item in benchmark.workload.select(news).items
         ]
-        _write(folder / DATASETS[benchmark.id], rows)
-    write_model(folder / MODEL)
+        write_json(folder / DATASETS[benchmark.id], rows)
+    write_model(folder / MODEL, OFFICIAL.shape, LLAMA3_1_8B.eos_token_ids, TOKENS)
     # Last, so that where it is, all is.
-    _write(folder / ANSWERS, {sample.item.input: sample.answer for sample in samples})
-
-
-def write_model(folder: Path) -> None:
-    """Write a model folder without weights: a tokenizer trained on the words, Llama's config."""
-    folder.mkdir(parents=True, exist_ok=True)
-    _write(folder / "tokenizer.json", _trained_tokenizer())
-    _write(
-        folder / "tokenizer_config.json",
-        {
-            "tokenizer_class": "PreTrainedTokenizerFast",
-            "bos_token": _BOS,
-            "eos_token": _EOS,
-            "clean_up_tokenization_spaces": False,
-            "model_max_length": 131_072,
-        },
-    )
-    ids = {"bos_token_id": _VOCABULARY, "eos_token_id": list(LLAMA3_1_8B.eos_token_ids)}
-    _write(folder / "generation_config.json", ids)
-    _write(
-        folder / "config.json",
-        {
-            "architectures": ["LlamaForCausalLM"],
-            # What the suite knows the official model by, so that its accuracy is judged.
-            **OFFICIAL.shape,
-            "num_key_value_heads": 8,
-            "max_position_embeddings": 131_072,
-            # Without it transformers warns of a flaw in the tokenizers of older versions.
-            "transformers_version": "5.0.0",
-            **ids,
-        },
-    )
-
-
-def _trained_tokenizer() -> dict[str, Any]:
-    """tokenizer.json: byte-level BPE that knows our words, filled up to Llama's ids."""
-    tokenizer = Tokenizer(models.BPE())
-    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-    tokenizer.decoder = decoders.ByteLevel()
-    trainer = trainers.BpeTrainer(
-        vocab_size=_TRAINED_VOCABULARY,
-        initial_alphabet=sorted(pre_tokenizers.ByteLevel.alphabet()),
-        show_progress=False,
-    )
-    texts = [f" {word} {word.capitalize()} {word}." for word in WORDS]
-    tokenizer.train_from_iterator([*texts, SUMMARIZE], trainer)
-    content: dict[str, Any] = json.loads(tokenizer.to_str())
-    vocabulary = content["model"]["vocab"]
-    vocabulary |= {f"<|unused_{i}|>": i for i in range(len(vocabulary), _VOCABULARY)}
-    plain = {"single_word": False, "lstrip": False, "rstrip": False, "normalized": False}
-    content["added_tokens"] = [
-        {"id": _VOCABULARY + i, "content": token, "special": True, **plain}
-        for i, token in enumerate(_SPECIAL)
-    ]
-    begin = processors.TemplateProcessing(
-        single=f"{_BOS} $A", pair=f"{_BOS} $A $B", special_tokens=[(_BOS, _VOCABULARY)]
-    )
-    tokenizer.post_processor = begin
-    content["post_processor"] = json.loads(tokenizer.to_str())["post_processor"]
-    return content
-
-
-def _write(path: Path, content: object) -> None:
-    part = path.with_name(path.name + ".part")
-    part.write_text(json.dumps(content) + "\n")
-    part.replace(path)
+    write_json(folder / ANSWERS, {sample.item.input: sample.answer for sample in samples})

@@ -12,12 +12,13 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from mlperf_suite.assets import PROJECT_ROOT, assets_dir
-from mlperf_suite.benchmarks.llama3_1_8b import BENCHMARKS as LLAMA3_1_8B_FORMS
 from mlperf_suite.benchmarks.llama3_1_8b import LLAMA3_1_8B, LLAMA3_1_8B_EDGE
 from mlperf_suite.benchmarks.registry import BENCHMARKS
 from mlperf_suite.engines.replay import Pace
+from mlperf_suite.loadgen.load_plan import MODES
 from mlperf_suite.results.run_folder import read_summary, run_folders
 from proof.data import ANSWERS, DATASETS, MODEL
+from proof.published import PROBLEMS, PUBLISHED
 
 LOADGEN = {"v5.1": "5.1.2", "v6.0": "6.0.14", "v6.1": "6.0.17"}
 """By round, a version of mlcommons-loadgen that ships its seeds."""
@@ -27,6 +28,11 @@ _SERVER_QPS = 21.95
 this rate one multiple takes 602.4 s (v6.0) to 604.3 s (v5.1), by the seeds' own schedules."""
 _OFFLINE_QPS = {LLAMA3_1_8B.id: 20.0, LLAMA3_1_8B_EDGE.id: 7.5}
 """Offline's query is 660 s of this rate, up to whole multiples of the data set: one of them."""
+_SCHEDULE_S = 625
+"""How long whole multiples of a data set take in Server: no schedule of the rounds' seeds is so
+much faster that it ends before 600 s."""
+_RATE_QPS = 45
+"""About how many queries a second Server sends of published data, so that audits are soon over."""
 _TICK_S = 1.0
 _AT_ONCE = Pace(2000)
 _SERVED = Pace(200, first_token_s=0.05, token_s=0.005)
@@ -60,11 +66,7 @@ class ProofRun:
         """How fast the replay answers, by mode: a performance run lasts a little over 600 s."""
         samples = BENCHMARKS[self.benchmark].samples
         if self.scenario == "Offline":
-            return {
-                "accuracy": _AT_ONCE,
-                "performance": Pace(samples / 605),
-                "test06": _AT_ONCE,
-            }
+            return {**dict.fromkeys(MODES, _AT_ONCE), "performance": Pace(samples / 605)}
         if self.scenario == "SingleStream":
             # LoadGen asks for 1,200 s of the accuracy run's rate, up to whole multiples of the
             # data set: two of them here.
@@ -72,29 +74,55 @@ class ProofRun:
                 "accuracy": Pace(samples / 605, first_token_s=0.01),
                 "performance": Pace(2 * samples / 605, first_token_s=0.01),
             }
-        return dict.fromkeys(("accuracy", "performance", "test06"), _SERVED)
+        return dict.fromkeys(MODES, _SERVED)
+
+    @property
+    def _rate(self) -> str:
+        """The option of the rate that LoadGen expects or sends."""
+        samples = BENCHMARKS[self.benchmark].samples
+        if self.scenario == "Offline":
+            # Less than the data set in 660 s, of which LoadGen makes the whole data set.
+            rate = _OFFLINE_QPS.get(self.benchmark, samples / 670)
+            return f"--offline-target-qps={rate:.3f}"
+        times = max(1, round(_RATE_QPS * _SCHEDULE_S / samples))
+        rate = times * samples / _SCHEDULE_S if self.benchmark in PUBLISHED else _SERVER_QPS
+        return f"--server-target-qps={rate:.3f}"
+
+    def _inputs(self, data: Path) -> list[str]:
+        """The options of the model and the data."""
+        made = PUBLISHED.get(self.benchmark)
+        if made is None:
+            dataset = data / DATASETS[self.benchmark]
+            return ["--model", str(data / MODEL), "--dataset", str(dataset)]
+        own = data / self.benchmark
+        problems = ["--code-problems", str(own / PROBLEMS)] if made.with_problems else []
+        return ["--model", str(own / MODEL), "--dataset", str(made.dataset(data)), *problems]
 
     def options(self, data: Path, results: Path) -> list[str]:
         """The suite's options; no rule is shortened and none is overridden."""
-        rate = f"--offline-target-qps={_OFFLINE_QPS[self.benchmark]}"
-        if self.scenario != "Offline":
-            rate = f"--server-target-qps={_SERVER_QPS}"
         return [
             *("-m", f"{BENCHMARKS[self.benchmark].category} and {self.scenario.lower()}"),
+            *("--benchmark", self.benchmark),
             *("-p", "meta_tests.replay_plugin", "-p", "no:cacheprovider"),
             *("--profile", "official", "--round", self.round),
-            *("--model", str(data / MODEL), "--dataset", str(data / DATASETS[self.benchmark])),
+            *self._inputs(data),
             # A replay has nothing to warm up.
             *("--warmup", "0"),
-            *("--results-dir", str(results), rate),
+            *("--results-dir", str(results), self._rate),
         ]
+
+    def answers(self, data: Path) -> dict[str, str]:
+        """What the replay is told of its answers."""
+        if self.benchmark in PUBLISHED:
+            return {"answers_by_mode": str(data / self.benchmark / ANSWERS)}
+        return {"answers": str(data / ANSWERS)}
 
     def start(self, work: Path) -> subprocess.Popen[bytes]:
         """Start the session; what it says goes to a log beside its results."""
         results = self.results(work)
         results.mkdir(parents=True, exist_ok=True)
         replay = {
-            "answers": str(work / "data" / ANSWERS),
+            **self.answers(work / "data"),
             "paces": {mode: asdict(pace) for mode, pace in self.paces.items()},
         }
         environment = os.environ | {
@@ -126,13 +154,14 @@ class ProofRun:
         return None
 
 
-def proof_runs(rounds: Sequence[str]) -> list[ProofRun]:
-    """Every run of the rounds."""
+def proof_runs(rounds: Sequence[str], benchmarks: Sequence[str] = ()) -> list[ProofRun]:
+    """Every run of the rounds: of the benchmarks of these ids, by default of all."""
     return [
         ProofRun(round_, benchmark.id, scenario.name)
         for round_ in rounds
-        for benchmark in LLAMA3_1_8B_FORMS
-        for scenario in benchmark.scenarios
+        for benchmark in BENCHMARKS.values()
+        if not benchmarks or benchmark.id in benchmarks
+        for scenario in benchmark.offered_in(round_)
     ]
 
 

@@ -7,6 +7,7 @@ import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 from mlperf_suite.compliance.submission_rules import (
@@ -15,22 +16,22 @@ from mlperf_suite.compliance.submission_rules import (
     SYSTEM_FIELDS_PRESENT,
 )
 from proof.damages import CHECKER, LOOKS_OK
-from proof.runs import proof_runs
+from proof.runs import ProofRun
 
 SUBMITTER = "Replay"
 _MADE_UP = "made up for the proof"
 _CLOSING = re.compile(r"main\.py:\d+ \w+\] ((?:No)?Results.*|Closed Results.*|SUMMARY:.*)$")
 
 
-def build_tree(work: Path, round_: str) -> Path:
-    """Build the tree of a round's runs anew. Raises CalledProcessError where it is refused."""
+def build_tree(work: Path, round_: str, runs: Sequence[ProofRun]) -> Path:
+    """Build the tree of runs of a round anew. Raises CalledProcessError where it is refused."""
     system, measurements = work / "system.json", work / "measurements.json"
     system.write_text(json.dumps(_system()))
     measurements.write_text(json.dumps(dict.fromkeys(MEASUREMENT_FIELDS, _MADE_UP)))
     tree = work / "trees" / round_
     shutil.rmtree(tree, ignore_errors=True)
-    runs = [str(run.finished(work)) for run in proof_runs([round_])]
-    command = [sys.executable, "-m", "mlperf_suite", "submission", "--results", *runs]
+    results = [str(run.finished(work)) for run in runs]
+    command = [sys.executable, "-m", "mlperf_suite", "submission", "--results", *results]
     command += ["--submitter", SUBMITTER, "--system", str(system), "--division", "closed"]
     command += ["--round", round_, "--out", str(tree), "--allow-replay"]
     command += ["--measurements", str(measurements)]

@@ -81,6 +81,7 @@ DEEPSEEK_R1 = Benchmark(
     smoke=replace(
         smoke_form(_OFFICIAL, samples=9), scorer=_scorer(EMBEDDED / "live_code_bench.jsonl")
     ),
+    counted_as="num-samples",
     speculation=("Interactive",),
 )
 BENCHMARKS = (DEEPSEEK_R1,)

@@ -44,7 +44,8 @@ class Scenario:
 
     `name` is what people and submissions say; `loadgen_scenario` and `loadgen_model` are what
     LoadGen's configuration calls it. `metric` is the key of the detail log that decides.
-    `rounds`: those that offer it, where they are fewer than the benchmark's.
+    `rounds`: those that offer it, where they are fewer than the benchmark's. `min_queries`: the
+    least of a performance run, where mlperf.conf does not say it and user.conf has to.
     """
 
     name: str
@@ -54,6 +55,7 @@ class Scenario:
     metric_unit: str
     limits: TokenLimits | None = None
     rounds: tuple[str, ...] = ()
+    min_queries: int | None = None
 
     @property
     def marker(self) -> str:
@@ -65,9 +67,10 @@ class Scenario:
         return self.loadgen_scenario != "Offline"
 
 
-def offline(model: str) -> Scenario:
+def offline(model: str, min_queries: int | None = None) -> Scenario:
     """Offline, under LoadGen's name of the model."""
-    return Scenario("Offline", model, "Offline", "result_tokens_per_second", "tokens/s")
+    metric, unit = "result_tokens_per_second", "tokens/s"
+    return Scenario("Offline", model, "Offline", metric, unit, min_queries=min_queries)
 
 
 def server(model: str, ttft_ms: float, tpot_ms: float) -> Scenario:
@@ -260,6 +263,12 @@ class Workload:
         return bool(self.shape) and self.shape.items() <= dict(config or {}).items()
 
 
+GEN_NUM = "gen_num"
+COUNTED_IN_A_SENTENCE = "Total samples evaluated"
+"""What most official scripts call the number of answers that they scored, and what the one does
+that says it in a sentence, apart from the figures: such a sentence need not be in accuracy.txt."""
+
+
 @dataclass(frozen=True, slots=True)
 class Benchmark:
     """One benchmark: `samples` is the size of its data and performance set.
@@ -270,7 +279,8 @@ class Benchmark:
     runs under the official profile, None where it only judges logs; `smoke`: what it runs under
     the smoke profile. `aliases`: names that submissions use besides. `by_default`: whether it is
     run where no benchmark is named. `accuracy_samples`: of its accuracy data set, where that is
-    another. `audits`: those of a closed submission. `speculation`: the scenarios in which a draft
+    another. `counted_as`: what accuracy.txt calls the number of answers that were scored.
+    `audits`: those of a closed submission. `speculation`: the scenarios in which a draft
     model, or the model's own heads, may propose tokens.
     """
 
@@ -288,6 +298,7 @@ class Benchmark:
     aliases: tuple[str, ...] = ()
     by_default: bool = False
     accuracy_samples: int | None = None
+    counted_as: str = GEN_NUM
     speculation: tuple[str, ...] = ()
 
     def audit(self, mode: str) -> Audit | None:
@@ -300,6 +311,17 @@ class Benchmark:
         if audit is not None and audit.samples is not None:
             return audit.samples
         return (self.accuracy_samples if mode == "accuracy" else None) or self.samples
+
+    def own_samples_of(self, mode: str) -> int | None:
+        """As `samples_of`, of a mode that runs over other data than accuracy; else None."""
+        found = self.samples_of(mode)
+        return None if found == self.samples_of("accuracy") else found
+
+    def offered_in(self, round_: str) -> tuple[Scenario, ...]:
+        """The scenarios that a round offers; none where it does not offer the benchmark."""
+        if round_ not in self.rounds:
+            return ()
+        return tuple(s for s in self.scenarios if not s.rounds or round_ in s.rounds)
 
     def scenario(self, name: str) -> Scenario:
         """The scenario of that name; raises KeyError where the benchmark has none."""

@@ -6,8 +6,11 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from mlperf_suite.benchmarks.definition import COUNTED_IN_A_SENTENCE
+
 # As the official checker reads it: a name in quotes, its figure in quotes or not.
-_FIGURE = re.compile(r"'(\w+)':\s+'?(\d+(?:\.\d+)?)'?(?=[,}\s]|$)")
+_FIGURE = re.compile(r"'([\w-]+)':\s+'?(\d+(?:\.\d+)?)'?(?=[,}\s]|$)")
+_SENTENCE = re.compile(rf"^({COUNTED_IN_A_SENTENCE}): (\d+)\s*$", re.MULTILINE)
 _HASH = re.compile(r"^hash=([0-9a-f]{64})\s*$", re.MULTILINE)
 
 
@@ -26,7 +29,7 @@ class AccuracyTxt:
 def parse_accuracy_txt(text: str) -> AccuracyTxt:
     """Parse the text of an accuracy.txt; never raises for what is in it."""
     values: dict[str, set[float]] = {}
-    for name, figure in _FIGURE.findall(text):
+    for name, figure in (*_FIGURE.findall(text), *_SENTENCE.findall(text)):
         values.setdefault(name, set()).add(float(figure))
     found = _HASH.search(text)
     return AccuracyTxt(

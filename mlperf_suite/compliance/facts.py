@@ -71,23 +71,29 @@ def find_reference(
     *,
     model_config: Mapping[str, object] | None = None,
     available: int | None = None,
+    whole: int | None = None,
 ) -> tuple[ReferenceAccuracy | None, str]:
     """What a run over the first `answers` samples must score, or None and why nobody knows it.
 
     `model_config`: the model's config.json, by which a copy under another name is known; None where
     it cannot be read. `available`: the samples that the data has in all, where that is known.
+    `whole`: the size of the official data of a mode that has other data than accuracy; the
+    reference then says no more than that model and data are the benchmark's.
     """
+    whole = whole or workload.reference.answers
     if workload.ungated:
         return None, workload.ungated
     if not workload.is_model(model, model_config):
         return None, f"no reference accuracy is known for the model {model}"
     # A local copy of the official data is known by its size, as far as that tells.
-    a_copy = workload.reference_of is None and available in (None, workload.reference.answers)
+    a_copy = workload.reference_of is None and available in (None, whole)
     if dataset != workload.dataset and not a_copy:
         return None, f"no reference accuracy is known for the data {dataset}"
-    found = workload.reference_for(answers) if answers > 0 else None
+    if whole != workload.reference.answers:
+        found = workload.reference if answers == whole else None
+    else:
+        found = workload.reference_for(answers) if answers > 0 else None
     if found is None:
-        whole = workload.reference.answers
         return None, f"{answers:,} of {whole:,} samples: the gate holds for the whole data set"
     return found, ""
 
@@ -105,6 +111,16 @@ def find_departures(
     if engine_settings.get("enable_prefix_caching"):
         found.append("a prefix cache")
     return tuple(found)
+
+
+def find_speculation(
+    benchmark: Benchmark, scenario: Scenario, engine_settings: Mapping[str, object]
+) -> tuple[str, ...]:
+    """That tokens were proposed by a draft model, where the benchmark does not allow it there."""
+    said = engine_settings.get("speculative")
+    if not said or scenario.name in benchmark.speculation:
+        return ()
+    return (f"speculative decoding ({said})",)
 
 
 TEXT_ALONE = "the server returns text only: its tokens are counted with the model's tokenizer"

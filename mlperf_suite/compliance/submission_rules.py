@@ -87,7 +87,7 @@ class ResultFacts:
 
     division: str
     submitter: str
-    category: Category
+    benchmark: Benchmark
     round: Round
     layouts: frozenset[Layout]
     missing: tuple[str, ...]
@@ -175,12 +175,12 @@ def system_description(result: ResultFacts) -> Verdict:
             ("submitter", _same(says.get("submitter"), result.submitter)),
             ("division", _same(says.get("division"), result.division)),
             ("status", str(says.get("status")).lower() in STATUSES),
-            ("system_type", _covers(says.get("system_type"), result.category)),
+            ("system_type", _covers(says.get("system_type"), result.benchmark.category)),
             ("is_network", result.division != "closed" or not _same(says.get(_NETWORK), "true")),
         )
         if not fits
     ]
-    wanted = f"{result.submitter}, {result.division}, {result.category}, status"
+    wanted = f"{result.submitter}, {result.division}, {result.benchmark.category}, status"
     found = ", ".join(wrong) or f"{wanted} {says.get('status')}"
     return verdict(not wrong, found, f"{wanted} {' or '.join(STATUSES)}")
 
@@ -223,7 +223,9 @@ def measurements(result: ResultFacts) -> Verdict:
 @result_rule
 def same_system(result: ResultFacts) -> Verdict:
     """Accuracy and performance were run on the same system under test and the same data."""
-    keys = ("sut_name", "qsl_name", "qsl_reported_total_count")
+    keys = ["sut_name", "qsl_name"]
+    if result.benchmark.samples_of("accuracy") == result.benchmark.samples:
+        keys.append("qsl_reported_total_count")
     accuracy, performance = result.accuracy.detail, result.performance.detail
     differing = [
         f"{key} {accuracy[key]} and {performance[key]}"

@@ -238,5 +238,12 @@ def _loose_reference(
     found, why = None, f"no reference accuracy is known for the model {model}"
     for workload in _workloads(benchmark):
         if workload.is_model(model, config):
-            found, why = find_reference(workload, model, dataset, int(answers), model_config=config)
+            found, why = find_reference(
+                workload,
+                model,
+                dataset,
+                int(answers),
+                model_config=config,
+                whole=benchmark.own_samples_of(run.mode),
+            )
     return found, why

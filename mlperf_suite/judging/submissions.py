@@ -168,7 +168,7 @@ def _result_facts(result: _Result, round_: Round) -> ResultFacts:
     return ResultFacts(
         place.division,
         place.submitter,
-        result.benchmark.category,
+        result.benchmark,
         round_,
         frozenset(place.layouts()),
         tuple(_missing_files(result, folder)),

@@ -97,7 +97,7 @@ def plan_run(
     An audit is a performance run under its audit.config.
     `target_qps`: samples/s that Offline is expected to reach, or queries/s that Server is sent.
     `expected_latency_ms`: one SingleStream query's. `shortened` None keeps MLPerf's own rules, and
-    user.conf then sets the target rate only.
+    user.conf then sets the target rate, and what mlperf.conf leaves out.
     `audit_queries`: how many a shortened audit issues and logs, None its own number.
     """
     conf: dict[str, float | int] = {}
@@ -115,6 +115,8 @@ def plan_run(
             conf["target_latency_percentile"] = shortened.latency_percent
             conf["ttft_latency"] = int(scenario.limits.ttft_ms * shortened.latency_factor)
             conf["tpot_latency"] = int(scenario.limits.tpot_ms * shortened.latency_factor)
+    elif mode == "performance" and scenario.min_queries is not None:
+        conf["min_query_count"] = min(scenario.min_queries, samples)
     own_samples = benchmark.samples_of(mode)
     if samples != own_samples or own_samples != benchmark.samples:
         conf[PERFORMANCE_SAMPLES_KEY] = samples

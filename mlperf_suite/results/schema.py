@@ -429,11 +429,15 @@ class EngineFacts:
 
 @dataclass(frozen=True, slots=True)
 class DataFacts:
-    """The data: its name, its size in samples, and a fingerprint of its content."""
+    """The data: its name, its size in samples, and a fingerprint of its content.
+
+    `parts`: by mode, the same of data that this mode has for itself, where they were read.
+    """
 
     name: str | None = None
     samples: int | None = None
     sha256: str | None = None
+    parts: dict[str, dict[str, Any]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

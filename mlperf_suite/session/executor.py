@@ -380,8 +380,8 @@ class Executor:
             accuracy_verdict(record.verdicts),
         )
         write_json(folder / f"{scorer.name}.json", scorer_json(scores, facts.reference, strict))
-        data = self._inputs.samples(result.benchmark, "accuracy")
-        write_answer_scores(folder, scorer.name, scores.per_answer, data.sha256)
+        data = self._inputs.data_sha256(result.benchmark, "accuracy")
+        write_answer_scores(folder, scorer.name, scores.per_answer, data)
 
     def _repeats(
         self, key: RunKey, result: Result, record: RunRecord, facts: RunFacts

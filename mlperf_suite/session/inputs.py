@@ -20,7 +20,7 @@ from mlperf_suite.benchmarks.definition import (
 )
 from mlperf_suite.benchmarks.embedded import EMBEDDED
 from mlperf_suite.benchmarks.prompts import end_of_text_ids, load_tokenizer
-from mlperf_suite.compliance.facts import find_departures, find_reference
+from mlperf_suite.compliance.facts import find_departures, find_reference, find_speculation
 from mlperf_suite.datasets.samples import Samples
 from mlperf_suite.errors import UsageError
 from mlperf_suite.loadgen.runner import check_round
@@ -39,6 +39,7 @@ class Inputs:
         self.benchmarks = tuple(benchmarks)
         self._loaded: dict[tuple[Load, str], Samples] = {}
         self._prompts: dict[tuple[str, Load], Sequence[Sequence[int]]] = {}
+        self._fingerprints: dict[tuple[str, Load], str] = {}
 
     def check(self, runs: Sequence[RunKey]) -> None:
         """Find what would stop the session, before anything slow is loaded. Raises UsageError.
@@ -236,6 +237,7 @@ class Inputs:
             answers,
             model_config=None if same_name else self._model_config,
             available=len(self._all_samples(benchmark, mode).items),
+            whole=benchmark.own_samples_of(mode),
         )
 
     def departures(
@@ -253,16 +255,32 @@ class Inputs:
         found = find_departures(
             self.workload(benchmark), self.generation(benchmark).max_new_tokens, engine_settings
         )
-        if engine_settings.get("speculative") and scenario.name not in benchmark.speculation:
-            found = *found, f"speculative decoding ({engine_settings['speculative']})"
+        found += find_speculation(benchmark, scenario, engine_settings)
         if cached_tokens:
             return *found, f"{cached_tokens:,} prompt tokens from a cache"
         return found
 
     def data_json(self, benchmark: Benchmark) -> dict[str, object]:
-        """config.json's `dataset`."""
-        samples = self.samples(benchmark)
-        return {"name": samples.name, "samples": len(samples.items), "sha256": samples.sha256}
+        """config.json's `dataset`; `parts` are the modes that were read and have data of their
+        own."""
+        parts = {
+            mode: self._data_of(benchmark, mode)
+            for mode, part in self.workload(benchmark).parts.items()
+            if (part.load, self.settings.dataset) in self._loaded
+        }
+        return {**self._data_of(benchmark, "performance"), **({"parts": parts} if parts else {})}
+
+    def _data_of(self, benchmark: Benchmark, mode: str) -> dict[str, object]:
+        samples = self.samples(benchmark, mode)
+        sha256 = self.data_sha256(benchmark, mode)
+        return {"name": samples.name, "samples": len(samples.items), "sha256": sha256}
+
+    def data_sha256(self, benchmark: Benchmark, mode: str) -> str:
+        """A fingerprint of a mode's samples."""
+        key = (benchmark.id, self.workload(benchmark).part(mode).load)
+        if key not in self._fingerprints:
+            self._fingerprints[key] = self.samples(benchmark, mode).sha256
+        return self._fingerprints[key]
 
     def prompts_sha256(self, benchmark: Benchmark) -> str | None:
         """A fingerprint of the prompts, None where they were not made yet."""

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from mlperf_suite.benchmarks.audits import Audit, Mode
+from mlperf_suite.benchmarks.definition import GEN_NUM
 from mlperf_suite.benchmarks.rounds import Round
 from mlperf_suite.compliance.facts import Division
 from mlperf_suite.compliance.submission_rules import STATUSES, missing_system_fields
@@ -116,7 +117,9 @@ def build_submission(request: SubmissionRequest, here: Mapping[str, Any]) -> Sub
     reasons = [
         f"{run}: {reason}"
         for run in runs
-        for reason in refusals_of_run(run, request.round, allow_replay=request.allow_replay)
+        for reason in refusals_of_run(
+            run, request.round, allow_replay=request.allow_replay, division=request.division
+        )
     ]
     if len({run.is_replay for run in runs}) > 1:
         reasons.append("replays and measurements cannot stand in one tree")
@@ -284,12 +287,13 @@ class _Tree:
         log = logs / ACCURACY
         (folder / ACCURACY).write_bytes(cut_accuracy_log(log.read_bytes()))
         found = read_scores(logs, run.workload.scorer)
-        wanted = dict.fromkeys((*run.benchmark.metrics, "gen_num"))
+        wanted = dict.fromkeys((*run.benchmark.metrics, GEN_NUM))
         missing = [name for name in wanted if name not in found]
         if missing:
             raise RefusedError([f"{logs}: {', '.join(missing)} not among the scores"])
         scores = {name: found[name] for name in wanted}
-        _write_text(folder / ACCURACY_TXT, accuracy_txt(scores, file_sha256(log), notice))
+        text = accuracy_txt(scores, run.benchmark.counted_as, file_sha256(log), notice)
+        _write_text(folder / ACCURACY_TXT, text)
 
     def _write_audit(self, run: SuiteRun, audit: Audit, notice: str) -> None:
         logs, folder = run.logs(audit.mode), self._place("compliance", run) / audit.name

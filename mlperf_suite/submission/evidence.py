@@ -11,7 +11,14 @@ from mlperf_suite.benchmarks.audits import Mode
 from mlperf_suite.benchmarks.definition import Benchmark, Category, Scenario, Workload
 from mlperf_suite.benchmarks.registry import BENCHMARKS
 from mlperf_suite.benchmarks.rounds import Round
-from mlperf_suite.compliance.facts import TEXT_ALONE, find_departures, gives_text_alone
+from mlperf_suite.compliance.facts import (
+    TEXT_ALONE,
+    Division,
+    find_departures,
+    find_speculation,
+    gives_text_alone,
+)
+from mlperf_suite.compliance.rules.scores import rule_name
 from mlperf_suite.engines.replay import REPLAY
 from mlperf_suite.errors import UsageError
 from mlperf_suite.loadgen.load_plan import AUDIT_MODES
@@ -142,7 +149,9 @@ def read_run(folder: Path) -> SuiteRun:
     )
 
 
-def refusals_of_run(run: SuiteRun, round_: Round, *, allow_replay: bool) -> list[str]:
+def refusals_of_run(
+    run: SuiteRun, round_: Round, *, allow_replay: bool, division: Division = "closed"
+) -> list[str]:
     """Why this run cannot be submitted, one line each; none where it can."""
     reasons = []
     profile, of_round = run.settings.get("profile"), run.settings.get("round")
@@ -160,6 +169,8 @@ def refusals_of_run(run: SuiteRun, round_: Round, *, allow_replay: bool) -> list
             reasons.append("made with a replay of prepared answers (--allow-replay takes it)")
     longest = run.settings.get("max_new_tokens", run.workload.generation.max_new_tokens)
     reasons += find_departures(run.workload, longest, run.engine.settings)
+    reasons += find_speculation(run.benchmark, run.scenario, run.engine.settings)
+    reasons += _not_judged(run) if division == "closed" else []
     for mode, remote in run.summary.run.remote.items():
         reasons += [f"{mode}: {departure}" for departure in remote.departures]
         if remote.cached_tokens:
@@ -167,12 +178,28 @@ def refusals_of_run(run: SuiteRun, round_: Round, *, allow_replay: bool) -> list
     if run.summary.client_bound:
         reasons.append(CLIENT_BOUND)
     if gives_text_alone(run.engine.settings):
-        reasons.append(f"{TEXT_ALONE}, and TEST06 cannot be judged")
+        audit = "TEST09" if run.benchmark.audit("test09") else "TEST06"
+        reasons.append(f"{TEXT_ALONE}, and {audit} cannot be judged")
     if not run.modes:
         reasons.append("no LoadGen logs in it")
     # Of a run that goes on, or was cut off, files are not yet complete.
     changed = [] if status == "running" else changed_since_run(run.folder)
     return [*reasons, *changed]
+
+
+_JUDGED_BY = ("test07_score", "test09_mean_tokens")
+"""The rules by which audits judge what answers score and how long they are."""
+
+
+def _not_judged(run: SuiteRun) -> list[str]:
+    """The figures that the run itself could compare with nothing: no sandbox for programs, another
+    model, other data. The tree's texts alone would not tell."""
+    gates = {rule_name(metric) for metric in run.benchmark.metrics} | {*_JUDGED_BY}
+    return [
+        f"{v.rule} was not judged: {v.why or v.found}"
+        for v in run.summary.verdicts
+        if v.rule in gates and v.status == "not judged"
+    ]
 
 
 def refusals_of_pair(other_mode: SuiteRun, performance: SuiteRun) -> list[str]:
@@ -196,8 +223,14 @@ def refusals_of_pair(other_mode: SuiteRun, performance: SuiteRun) -> list[str]:
         ("engine", other_mode.engine.name, performance.engine.name),
         ("prompts", one.prompts_sha256, other.prompts_sha256),
     ):
-        if its != our:
+        # Where accuracy has data of its own, a run of it alone need not have made the others'.
+        unmade = name == "prompts" and other_mode.workload.parts and None in (its, our)
+        if its != our and not unmade:
             differing.append(_differ(name, its, our))
+    for mode in sorted(one.dataset.parts.keys() & other.dataset.parts.keys()):
+        its, our = (config.dataset.parts[mode].get("sha256") for config in (one, other))
+        if its != our:
+            differing.append(_differ(f"{mode} data", its, our))
     return differing
 
 

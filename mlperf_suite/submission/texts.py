@@ -9,6 +9,7 @@ from typing import Any
 
 from mlperf_suite import __version__
 from mlperf_suite.benchmarks.audits import Audit
+from mlperf_suite.benchmarks.definition import COUNTED_IN_A_SENTENCE, GEN_NUM
 from mlperf_suite.compliance.submission_rules import MEASUREMENT_FIELDS
 from mlperf_suite.settings import engine_arg_text
 from mlperf_suite.submission.evidence import SuiteRun
@@ -30,7 +31,7 @@ _GIVEN = (
     "endpoint_clients",
 )
 """Settings that a README says how to give again, where they were given."""
-_COUNTS = ("gen_len", "gen_num")
+_COUNTS = ("gen_len", GEN_NUM)
 """Figures that the official script counts."""
 _HALF_BYTES = 4096
 _CUT = b"\n\n...\n\n"
@@ -38,11 +39,19 @@ _CUT = b"\n\n...\n\n"
 truncate_accuracy_log.py cuts it."""
 
 
-def accuracy_txt(scores: Mapping[str, float], log_sha256: str, notice: str) -> str:
-    """accuracy.txt: the scores as the official accuracy script prints them, the log's hash."""
+def accuracy_txt(scores: Mapping[str, float], counted_as: str, log_sha256: str, notice: str) -> str:
+    """accuracy.txt: the scores as the official accuracy script prints them, the log's hash.
+
+    `counted_as`: what that script calls the number of answers, which is `gen_num` among the scores.
+    """
     shown = {n: int(v) if v.is_integer() and n in _COUNTS else v for n, v in scores.items()}
+    counted = ""
+    if counted_as == COUNTED_IN_A_SENTENCE:
+        counted = f"{counted_as}: {shown.pop(GEN_NUM)}\n"
+    elif counted_as != GEN_NUM:
+        shown[counted_as] = shown.pop(GEN_NUM)
     said = f"\n{notice}\n" if notice else "\n"
-    return f"\nResults\n{said}\n{shown}\n\nhash={log_sha256}\n"
+    return f"\nResults\n{said}\n{counted}{shown}\n\nhash={log_sha256}\n"
 
 
 def cut_accuracy_log(content: bytes) -> bytes:
@@ -58,15 +67,41 @@ def verified_text(
     scores: Mapping[str, float],
     notice: str,
 ) -> str:
-    """What an audit's official script would say, from the run's verdicts and scores."""
+    """What an audit's official script would say, from the run's verdicts and scores.
+
+    It says that the audit passed only where each of its verdicts did, of which the official scripts
+    know few; the others that did not are named.
+    """
     if audit.mode == "test06":
         return _test06_txt(verdicts, notice)
-    of_audit = [v for v in verdicts if v["rule"].startswith(audit.mode)]
-    passed = bool(of_audit) and all(v["status"] == "passed" for v in of_audit)
-    lines = [f"{audit.name}: {v['rule']}: {v['found']}" for v in of_audit]
-    lines += [f"'{name}': {value:.3f}" for name, value in scores.items()]
-    lines += ["TEST PASS" if passed else "TEST FAIL", *([notice] if notice else [])]
+    of_audit = {v["rule"]: v for v in verdicts if v["rule"].startswith(f"{audit.mode}_")}
+    wrong = [v for v in of_audit.values() if v["status"] != "passed"]
+    lines = [f"{audit.name} Verification Summary", *_figures(audit, of_audit, scores)]
+    lines += [f"{v['rule']}: {v['status']}: {v.get('found')}" for v in wrong]
+    lines += ["TEST PASS" if of_audit and not wrong else "TEST FAIL", *([notice] if notice else [])]
     return "\n".join(lines) + "\n"
+
+
+def _figures(
+    audit: Audit, verdicts: Mapping[str, Mapping[str, Any]], scores: Mapping[str, float]
+) -> list[str]:
+    """The figures that an audit asks for and its limits, as the official scripts name them."""
+    lines = []
+    if audit.least_score is not None:
+        name, least = audit.least_score
+        lines += [f"Accuracy score: {scores.get(name)}", f"Accuracy threshold: {least}"]
+        lines.append(f"Accuracy check pass: {_passed(verdicts, audit, 'score')}")
+    if audit.mean_tokens is not None:
+        low, high = audit.mean_tokens
+        found = str(verdicts.get(f"{audit.mode}_mean_tokens", {}).get("found"))
+        lines.append(f"Mean output tokens: {found.removesuffix(' tokens').replace(',', '')}")
+        lines += [f"Min threshold: {low}", f"Max threshold: {high}"]
+        lines.append(f"Length check pass: {_passed(verdicts, audit, 'mean_tokens')}")
+    return lines
+
+
+def _passed(verdicts: Mapping[str, Mapping[str, Any]], audit: Audit, rule: str) -> bool:
+    return bool(verdicts.get(f"{audit.mode}_{rule}", {}).get("status") == "passed")
 
 
 def _test06_txt(verdicts: Sequence[Mapping[str, Any]], notice: str) -> str:
@@ -147,7 +182,9 @@ def _command(run: SuiteRun) -> str:
     settings = run.settings
     words = ["pytest", "-m", run.scenario.marker, "--benchmark", run.benchmark.id]
     words += ["--profile", "official", "--round", str(settings.get("round"))]
-    words += ["--model", _model(run), "--dataset", str(run.config.dataset.name)]
+    words += ["--model", _model(run), "--dataset", _data_option(run)]
+    problems = settings.get("code_problems")
+    words += ["--code-problems", Path(str(problems)).name] if problems else []
     for name in _GIVEN:
         value = settings.get(name)
         if value not in (None, "auto"):
@@ -163,6 +200,12 @@ def _command(run: SuiteRun) -> str:
     for key, value in run.engine_args.items():
         words += ["--engine-arg", engine_arg_text(key, value)]
     return shlex.join(words)
+
+
+def _data_option(run: SuiteRun) -> str:
+    """The file of the data; of data in several files the name of their folder."""
+    data = run.config.dataset
+    return Path(str(run.settings.get("dataset"))).name if data.parts else str(data.name)
 
 
 def _sent(run: SuiteRun) -> str:
@@ -183,7 +226,11 @@ def _model(run: SuiteRun) -> str:
 
 def _dataset(run: SuiteRun) -> str:
     data = run.config.dataset
-    return f"{data.name}, {data.samples} samples, sha256 {data.sha256}"
+    said = [f"{data.name}, {data.samples} samples, sha256 {data.sha256}"]
+    for mode, part in data.parts.items():
+        name, samples, sha256 = (part.get(key) for key in ("name", "samples", "sha256"))
+        said.append(f"{mode}: {name}, {samples} samples, sha256 {sha256}")
+    return "; ".join(said)
 
 
 def source_readme(run: SuiteRun, notice: str) -> str:

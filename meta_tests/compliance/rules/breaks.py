@@ -142,7 +142,8 @@ def wrong_seed(run: MadeRun, data: st.DataObject) -> None:
 
 def every_sample(run: MadeRun, data: st.DataObject) -> None:
     if run.submitted:
-        run.scores["gen_num"] = data.draw(st.integers(0, run.benchmark.samples - 1))
+        fewer = st.integers(0, run.benchmark.samples_of("accuracy") - 1)
+        run.scores[run.benchmark.counted_as] = data.draw(fewer)
     else:
         del run.answers[data.draw(st.integers(0, len(run.answers) - 1))]
 

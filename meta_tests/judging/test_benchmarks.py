@@ -1,0 +1,115 @@
+"""Judging submissions of each benchmark: what it is judged by, and the damages that are seen."""
+
+from __future__ import annotations
+
+import functools
+import re
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from meta_tests.judging.trees import V5_1, failed, found
+from meta_tests.made_runs import write_submission
+from mlperf_suite.benchmarks.definition import Benchmark
+from mlperf_suite.benchmarks.registry import BENCHMARKS
+from mlperf_suite.benchmarks.rounds import ROUNDS, Round
+from mlperf_suite.judging.judge import judge_folder
+from proof.damages import Home, broken_rules, damages_of
+
+DEEPSEEK_R1, GPT_OSS_120B = BENCHMARKS["deepseek-r1"], BENCHMARKS["gpt-oss-120b"]
+OTHERS = [b for b in BENCHMARKS.values() if not b.id.startswith("llama3.1-8b")]
+
+
+def newest_round(benchmark: Benchmark) -> Round:
+    return ROUNDS[benchmark.rounds[-1]]
+
+
+@pytest.fixture(scope="module")
+def tree_of(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
+    """A closed tree of a benchmark in its newest round, written once."""
+
+    @functools.cache
+    def write(id_: str) -> Path:
+        root = tmp_path_factory.mktemp("tree")
+        write_submission(root, BENCHMARKS[id_], newest_round(BENCHMARKS[id_]))
+        return root
+
+    return write
+
+
+EACH_DAMAGE = [
+    pytest.param(
+        benchmark.id,
+        name,
+        # The log of TEST09 has the tokens of 6,396 answers.
+        marks=[pytest.mark.slow] if benchmark is GPT_OSS_120B else [],
+    )
+    for benchmark in OTHERS
+    for name in damages_of(benchmark, newest_round(benchmark))
+]
+
+
+@pytest.mark.parametrize(("id_", "name"), EACH_DAMAGE)
+def test_each_damage_is_seen_by_its_rules_alone(
+    tree_of: Callable[[str], Path], tmp_path: Path, id_: str, name: str
+) -> None:
+    root = tmp_path / "tree"
+    shutil.copytree(tree_of(id_), root)
+    benchmark, round_ = BENCHMARKS[id_], newest_round(BENCHMARKS[id_])
+    damage = damages_of(benchmark, round_)[name]
+    damage.change(Home(root / "closed/Someone", round_.layout, id_))
+    assert set(broken_rules(root, round_)) == damage.rules
+
+
+def of_offline(root: Path, benchmark: Benchmark) -> Path:
+    """A tree's accuracy.txt of Offline, of an open submission, which has no audits."""
+    write_submission(root, benchmark, ROUNDS["v6.1"], division="open", scenarios=("Offline",))
+    return root / "open/Someone/results/box" / benchmark.id / "Offline/accuracy/accuracy.txt"
+
+
+HASH = f"\nhash={'0' * 64}\n"
+OFFICIAL_TEXTS = {
+    "deepseek-r1": "{'exact_match': 81.4, 'tokens_per_sample': 3886.25, 'num-samples': 4388}",
+    "gpt-oss-120b": "Total samples evaluated: 4395\n...\nFINAL SCORE: 83.13%\n'exact_match': 83.130",
+}
+
+
+@pytest.mark.parametrize("id_", OFFICIAL_TEXTS)
+def test_the_number_of_answers_is_read_under_the_official_name(tmp_path: Path, id_: str) -> None:
+    path = of_offline(tmp_path, BENCHMARKS[id_])
+    path.write_text(OFFICIAL_TEXTS[id_] + HASH)
+    assert failed(tmp_path) == {}
+    (said,) = found(tmp_path, "accuracy_every_sample")
+    assert ": passed:" in said
+    path.write_text(re.sub(r"43\d\d\b(?!\.)", "1000", OFFICIAL_TEXTS[id_]) + HASH)
+    assert list(failed(tmp_path).values()) == [["accuracy_every_sample"]]
+
+
+def test_where_no_official_text_says_the_number_it_is_not_judged(tmp_path: Path) -> None:
+    path = of_offline(tmp_path, GPT_OSS_120B)
+    path.write_text("'exact_match': 83.130" + HASH)
+    assert failed(tmp_path) == {}
+    (said,) = found(tmp_path, "accuracy_every_sample")
+    assert ": not judged:" in said
+    path = of_offline(tmp_path / "other", DEEPSEEK_R1)
+    path.write_text("{'exact_match': 81.4, 'tokens_per_sample': 3886.25}" + HASH)
+    assert list(failed(tmp_path / "other").values()) == [["accuracy_every_sample"]]
+
+
+def test_a_scenario_that_the_round_did_not_offer_yet_is_named_and_fails(tmp_path: Path) -> None:
+    submission = write_submission(tmp_path, DEEPSEEK_R1, V5_1)
+    assert failed(tmp_path) == {}
+    (submission / "results/box/deepseek-r1/Interactive").mkdir()
+    assert "scenarios_known" in failed(tmp_path)["Someone-box-deepseek-r1"]
+
+
+def test_performance_and_accuracy_may_have_data_of_their_own(tmp_path: Path) -> None:
+    of_offline(tmp_path, GPT_OSS_120B)
+    (said,) = found(tmp_path, "same_system")
+    assert ": passed:" in said
+    log = tmp_path / "open/Someone/results/box/gpt-oss-120b/Offline/performance/run_1"
+    detail = log / "mlperf_log_detail.txt"
+    detail.write_text(detail.read_text().replace('"PyQSL"', '"AnotherQSL"'))
+    assert [rule for one in judge_folder(tmp_path) for rule in one.failed_rules] == ["same_system"]

@@ -1,0 +1,57 @@
+"""The official submission checker on made-up trees, beside the suite's own verdicts.
+
+MLPERF_INFERENCE names a checkout of github.com/mlcommons/inference.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from meta_tests.made_runs import write_submission
+from mlperf_suite.benchmarks.registry import BENCHMARKS
+from mlperf_suite.benchmarks.rounds import ROUNDS
+from proof.damages import CHECKER, compare, damages_of, official_verdict, own_verdict
+
+CHECKOUT = Path(os.environ.get("MLPERF_INFERENCE") or "absent")
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(not (CHECKOUT / CHECKER).is_dir(), reason="no MLPERF_INFERENCE"),
+]
+PASSES_HERE_ALONE = {"'tokens_per_sample': 11000.0 in accuracy.txt (Offline)"}
+"""A limit of gpt-oss-120b that its source calls a placeholder."""
+
+
+@pytest.mark.parametrize("round_", ROUNDS)
+@pytest.mark.parametrize("id_", BENCHMARKS)
+def test_both_accept_what_the_round_offers_and_nothing_else(
+    tmp_path: Path, id_: str, round_: str
+) -> None:
+    benchmark = BENCHMARKS[id_]
+    write_submission(tmp_path, benchmark, ROUNDS[round_])
+    official = official_verdict(tmp_path, CHECKOUT, ROUNDS[round_])
+    own = own_verdict(tmp_path, ROUNDS[round_])
+    if round_ in benchmark.rounds:
+        assert (official, own) == ("passes", "passes")
+    else:
+        assert official != "passes" and own == "`benchmark_of_round`"
+
+
+@pytest.mark.parametrize(
+    ("id_", "round_"),
+    [
+        (benchmark.id, round_)
+        for benchmark in BENCHMARKS.values()
+        for round_ in benchmark.rounds
+        if not benchmark.id.startswith("llama3.1-8b")
+    ],
+)
+def test_what_the_checker_finds_the_suite_finds(tmp_path: Path, id_: str, round_: str) -> None:
+    benchmark = BENCHMARKS[id_]
+    write_submission(tmp_path, benchmark, ROUNDS[round_])
+    rows = list(compare(tmp_path, CHECKOUT, ROUNDS[round_], benchmark))
+    assert len(rows) == len(damages_of(benchmark, ROUNDS[round_]))
+    missed = {name for name, official, own in rows if official != "passes" and own == "passes"}
+    assert missed == (PASSES_HERE_ALONE & {name for name, _, _ in rows})

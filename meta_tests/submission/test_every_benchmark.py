@@ -1,0 +1,311 @@
+"""Submissions of each benchmark: texts of its scores and audits, and what of it is refused."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Mapping
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from meta_tests.made_runs import MadeRun, system_fields, write_run
+from mlperf_suite.__main__ import main
+from mlperf_suite.benchmarks.audits import Mode
+from mlperf_suite.benchmarks.definition import Benchmark
+from mlperf_suite.benchmarks.registry import BENCHMARKS
+from mlperf_suite.benchmarks.rounds import ROUNDS
+from mlperf_suite.compliance.rules import judge
+from mlperf_suite.hardware import describe_system
+from mlperf_suite.judging.judge import judge_folder
+from mlperf_suite.loadgen.logs import ACCURACY
+from mlperf_suite.results.run_folder import RunFolder
+from mlperf_suite.submission.texts import accuracy_txt, verified_text
+
+GPT_OSS_120B, DEEPSEEK_R1 = BENCHMARKS["gpt-oss-120b"], BENCHMARKS["deepseek-r1"]
+EACH = pytest.mark.parametrize("row", BENCHMARKS.values(), ids=lambda row: row.id)
+Change = Callable[[dict[str, Any]], object]
+# The figures that the official submission checker looks for in accuracy.txt, by metric.
+OFFICIAL_FIGURE = {
+    **{name: rf".*'{name}':\s+'?([\d.]+)'?.*" for name in ("rouge1", "rouge2", "rougeL")},
+    "rougeLsum": r".*'rougeLsum':\s+'?([\d.]+)'?.*",
+    **{
+        name: rf".*'{name}':\s([\d.]+).*"
+        for name in ("gen_len", "tokens_per_sample", "gsm8k", "mbxp", "exact_match")
+    },
+}
+
+
+def scores_json(benchmark: Benchmark, count: int) -> dict[str, float]:
+    """The scorer's file of a run that scores what the reference does."""
+    found = {
+        one.name if one.unit == "%" else f"run_{one.name}": float(one.value)
+        for one in benchmark.reference.expected
+    }
+    return found | {"run_gen_num": count}
+
+
+def write_result(
+    results: Path,
+    benchmark: Benchmark,
+    scenario_name: str,
+    modes: tuple[Mode, ...],
+    *,
+    config: Change = lambda config: None,
+    summary: Change = lambda summary: None,
+) -> Path:
+    """A result folder of v6.1 as the suite leaves it after runs that obey every rule."""
+    scenario, round_ = benchmark.scenario(scenario_name), ROUNDS[benchmark.rounds[-1]]
+    workload = benchmark.workload
+    assert workload is not None
+    folder = RunFolder(results, benchmark.id, scenario.name, datetime(2026, 11, 22))
+    verdicts: list[dict[str, object]] = []
+    for mode in modes:
+        logs, run = folder.of_mode(mode), MadeRun(benchmark, scenario, mode, round_)
+        write_run(logs, run)
+        (logs / "user.conf").write_text("made up\n")
+        verdicts += [v.as_json() for v in judge(run.facts())] if benchmark.audit(mode) else []
+        run.answers = run.answers[:100]
+        (logs / ACCURACY).write_text(run.accuracy_json)
+        audit = benchmark.audit(mode)
+        if mode == "accuracy" or (audit is not None and audit.least_score):
+            found = scores_json(benchmark, benchmark.samples_of(mode))
+            (logs / f"{workload.scorer.name}.json").write_text(json.dumps(found))
+    if verdicts:
+        (folder.compliance / "verdicts.json").write_text(json.dumps(verdicts))
+    said: dict[str, Any] = {
+        "settings": {"profile": "official", "round": round_.name, "model": workload.model},
+        "engine": {"name": "vLLM", "version": "0.32.0", "stand_in": False},
+        "dataset": {"name": "data.parquet", "samples": benchmark.samples, "sha256": "0"},
+        "prompts_sha256": "0",
+        "system": dict(describe_system()),
+    }
+    said["settings"] |= {"precision": "bf16", "engine_args": {}}
+    config(said)
+    folder.write("config.json", said)
+    of_run = {"benchmark": benchmark.id, "scenario": scenario.name, "status": "complete"}
+    told: dict[str, Any] = {"meta": of_run}
+    summary(told)
+    folder.write("summary.json", told)
+    folder.record_checksums()
+    return folder.path
+
+
+Submit = Callable[..., tuple[int, str]]
+
+
+@pytest.fixture
+def submit(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Submit:
+    """Run the command into tmp_path/tree; its exit status and all that it printed."""
+    system = tmp_path / "system.json"
+    described = system_fields() | {"system_name": "box", "status": "available"}
+    for said_by_the_command in ("submitter", "division", "system_type"):
+        described.pop(said_by_the_command)
+    system.write_text(json.dumps(described))
+
+    def run(results: list[Path], division: str, round_: str) -> tuple[int, str]:
+        words = ["submission", "--results", *map(str, results), "--submitter", "Someone"]
+        words += ["--system", str(system), "--division", division, "--round", round_]
+        status = main([*words, "--out", str(tmp_path / "tree")])
+        said = capsys.readouterr()
+        return status, said.out + said.err
+
+    return run
+
+
+@EACH
+def test_accuracy_txt_has_each_figure_where_the_checker_looks_for_it(row: Benchmark) -> None:
+    scores = MadeRun(row, row.scenarios[0], "accuracy").good_scores()
+    number = scores.pop(row.counted_as)
+    text = accuracy_txt({**scores, "gen_num": number}, row.counted_as, "ab" * 32, "")
+    for expected in row.reference.expected:
+        found = [
+            match[1]
+            for line in text.splitlines()
+            if (match := re.match(OFFICIAL_FIGURE[expected.name], line))
+        ]
+        assert [float(one) for one in found] == [expected.value]
+    assert f"hash={'ab' * 32}" in text.splitlines()
+
+
+@EACH
+def test_an_open_tree_of_each_benchmark_obeys_every_rule(
+    row: Benchmark, tmp_path: Path, submit: Submit
+) -> None:
+    modes: tuple[Mode, ...] = ("accuracy", "performance")
+    run = write_result(tmp_path / "results", row, "Offline", modes)
+    status, said = submit([run], "open", row.rounds[-1])
+    assert status == 0, said
+    judged = judge_folder(tmp_path / "tree")
+    assert [rule for one in judged for rule in one.failed_rules] == []
+    statuses = {v.rule: v.status for one in judged for v in one.verdicts}
+    assert statuses["accuracy_every_sample"] == statuses["accuracy_whole_dataset"] == "passed"
+
+
+@pytest.mark.parametrize("id_", ["deepseek-r1", "mixtral-8x7b"])
+def test_a_closed_tree_with_its_audits_obeys_every_rule(
+    id_: str, tmp_path: Path, submit: Submit
+) -> None:
+    row = BENCHMARKS[id_]
+    modes: tuple[Mode, ...] = ("accuracy", "performance", "test06")
+    runs = [
+        write_result(tmp_path / "results", row, name, modes) for name in ("Offline", "Server")
+    ]
+    status, said = submit(runs, "closed", row.rounds[-1])
+    assert status == 0, said
+    assert not any(one.failed_rules for one in judge_folder(tmp_path / "tree"))
+
+
+# Audits of gpt-oss-120b
+
+
+def test_the_files_of_each_audit_are_where_the_checker_looks_for_them(
+    tmp_path: Path, submit: Submit
+) -> None:
+    modes: tuple[Mode, ...] = ("accuracy", "performance", "test07", "test09")
+    run = write_result(tmp_path / "results", GPT_OSS_120B, "Offline", modes)
+    status, said = submit([run], "open", "v6.1")
+    assert status == 0, said
+    place = tmp_path / "tree/open/Someone/results/box/gpt-oss-120b/Offline"
+    for name, file in (("TEST07", "verify_accuracy.txt"), ("TEST09", "verify_output_len.txt")):
+        assert (place / name / file).read_text().splitlines()[-1] == "TEST PASS"
+        assert (place / name / "accuracy" / ACCURACY).is_file()
+        assert (place / name / "performance/run_1/mlperf_log_detail.txt").is_file()
+    assert "Total samples evaluated: 4395\n" in (place / "accuracy/accuracy.txt").read_text()
+
+
+def rows(mode: Mode, wrong: str = "", status: str = "failed") -> list[Mapping[str, Any]]:
+    run = MadeRun(GPT_OSS_120B, GPT_OSS_120B.scenarios[0], mode)
+    found = [v.as_json() for v in judge(run.facts())]
+    return [{**row, "status": status} if row["rule"] == wrong else row for row in found]
+
+
+def test_the_texts_of_audits_say_score_or_length_their_limits_and_the_verdict() -> None:
+    test07, test09 = GPT_OSS_120B.audits
+    said = verified_text(test07, rows("test07"), {"exact_match": 71.2}, "")
+    assert said.splitlines() == [
+        "TEST07 Verification Summary",
+        "Accuracy score: 71.2",
+        "Accuracy threshold: 60.698",
+        "Accuracy check pass: True",
+        "TEST PASS",
+    ]
+    said = verified_text(test09, rows("test09"), {}, "a replay")
+    assert said.splitlines() == [
+        "TEST09 Verification Summary",
+        "Mean output tokens: 1278.00",
+        "Min threshold: 1150.38",
+        "Max threshold: 1406.02",
+        "Length check pass: True",
+        "TEST PASS",
+        "a replay",
+    ]
+
+
+@pytest.mark.parametrize("status", ["failed", "not judged", "shortened"])
+@pytest.mark.parametrize(
+    ("mode", "rule"),
+    [
+        ("test07", "test07_score"),
+        ("test07", "test07_every_sample"),
+        ("test09", "test09_mean_tokens"),
+        ("test09", "test09_settings"),
+    ],
+)
+def test_an_audit_of_which_any_rule_did_not_pass_fails(mode: Mode, rule: str, status: str) -> None:
+    audit = GPT_OSS_120B.audit(mode)
+    assert audit is not None
+    said = verified_text(audit, rows(mode, rule, status), {"exact_match": 71.2}, "")
+    assert "TEST FAIL" in said and "TEST PASS" not in said
+    assert f"{rule}: {status}: " in said
+    assert "TEST PASS" not in verified_text(audit, [], {}, "")
+
+
+# What is refused
+
+
+def not_judged(rule: str, why: str) -> Change:
+    verdict = {"rule": rule, "status": "not judged", "found": "no figure", "why": why}
+    return lambda summary: summary.update({"verdicts": [verdict]})
+
+
+@pytest.mark.parametrize(
+    ("row", "rule"),
+    [
+        (DEEPSEEK_R1, "accuracy_exact_match"),
+        (BENCHMARKS["mixtral-8x7b"], "accuracy_mbxp"),
+        (GPT_OSS_120B, "test07_score"),
+        (GPT_OSS_120B, "test09_mean_tokens"),
+    ],
+)
+def test_what_the_run_could_not_judge_is_refused_but_in_the_open_division(
+    tmp_path: Path, submit: Submit, row: Benchmark, rule: str
+) -> None:
+    modes: tuple[Mode, ...] = ("accuracy", "performance")
+    change = not_judged(rule, "no reference accuracy is known for the model mine")
+    run = write_result(tmp_path / "results", row, "Offline", modes, summary=change)
+    round_ = row.rounds[-1]
+    status, said = submit([run], "closed", round_)
+    assert status == 2
+    assert f"{rule} was not judged: no reference accuracy is known for the model mine\n" in said
+    assert submit([run], "open", round_)[0] == 0
+
+
+@pytest.mark.parametrize(("scenario", "refused"), [("Offline", True), ("Interactive", False)])
+def test_speculation_is_refused_where_the_benchmark_does_not_allow_it(
+    tmp_path: Path, submit: Submit, scenario: str, refused: bool
+) -> None:
+    def change(config: dict[str, Any]) -> None:
+        config["engine"]["settings"] = {"speculative": "mtp, 1 token"}
+
+    modes: tuple[Mode, ...] = ("accuracy", "performance")
+    run = write_result(tmp_path / "results", DEEPSEEK_R1, scenario, modes, config=change)
+    said = submit([run], "open", "v6.1")[1]
+    assert ("speculative decoding (mtp, 1 token)" in said) == refused
+
+
+def of_parts(accuracy: str, prompts: str | None = "0") -> Change:
+    def change(config: dict[str, Any]) -> None:
+        part = {"name": "acc.parquet", "samples": 4395, "sha256": accuracy}
+        config["dataset"]["parts"] = {"accuracy": part}
+        config["prompts_sha256"] = prompts
+
+    return change
+
+
+@pytest.mark.parametrize(
+    ("accuracy", "prompts", "why"),
+    [("1", "0", ""), ("1", None, ""), ("2", "0", "accuracy data 2 and 1"), ("1", "3", "prompts")],
+)
+def test_accuracy_with_data_of_its_own_may_be_of_another_session(
+    tmp_path: Path, submit: Submit, accuracy: str, prompts: str | None, why: str
+) -> None:
+    changes = {"accuracy": of_parts(accuracy, prompts), "performance": of_parts("1")}
+    modes: tuple[Mode, ...] = ("accuracy", "performance")
+    runs = [
+        write_result(tmp_path / mode, GPT_OSS_120B, "Offline", (mode,), config=changes[mode])
+        for mode in modes
+    ]
+    status, said = submit(runs, "open", "v6.1")
+    assert status == (2 if why else 0), said
+    assert why in said
+    if not why:
+        place = tmp_path / "tree/open/Someone/results/box/gpt-oss-120b/Offline"
+        readme = (place / "README.md").read_text()
+        assert "; accuracy: acc.parquet, 4395 samples, sha256 1 |" in readme
+
+
+def test_the_readme_names_the_folder_of_the_data_and_the_problems(
+    tmp_path: Path, submit: Submit
+) -> None:
+    def change(config: dict[str, Any]) -> None:
+        of_parts("1")(config)
+        config["settings"] |= {"dataset": "/data/gpt-oss", "code_problems": "/data/lcb/release"}
+
+    modes: tuple[Mode, ...] = ("accuracy", "performance")
+    run = write_result(tmp_path / "results", GPT_OSS_120B, "Offline", modes, config=change)
+    assert submit([run], "open", "v6.1")[0] == 0
+    path = tmp_path / "tree/open/Someone/results/box/gpt-oss-120b/Offline/README.md"
+    assert "--dataset gpt-oss --code-problems release " in path.read_text()

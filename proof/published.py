@@ -1,0 +1,377 @@
+"""Made-up data of official size for the benchmarks whose data are published in parquet files.
+
+Prompts are a few tokens that tell samples apart. An answer is a thought of fillers as long as the
+official mean length wants, and a conclusion that is right, or in a set share of samples wrong, so
+that scores are above their gates and no figure is 100%. No official file is needed or copied.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from mlperf_suite.benchmarks.deepseek_r1 import DEEPSEEK_R1
+from mlperf_suite.benchmarks.definition import Benchmark
+from mlperf_suite.benchmarks.gpt_oss_120b import GPT_OSS_120B
+from mlperf_suite.benchmarks.llama2_70b import LLAMA2_70B_99, LLAMA2_70B_99_9
+from mlperf_suite.benchmarks.llama3_1_405b import LLAMA3_1_405B
+from mlperf_suite.benchmarks.mixtral_8x7b import MIXTRAL_8X7B
+from proof.data import TOKENS
+from proof.model import ModelTokens, write_json, write_model
+from proof.words import WORDS
+
+PROBLEMS = "problems.jsonl"
+"""LiveCodeBench's problems, made up: what --code-problems names."""
+_SEED = 20_261_122
+_WORDS_OF_AN_ANSWER = 40
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """A prepared answer: `thought` in fillers up to `tokens` in all, between opening and closing.
+
+    `tokens` counts the EOS too; the texts alone where they are longer.
+    """
+
+    opening: str
+    closing: str
+    tokens: int
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """One sample: its row of the official file, and the answer to it."""
+
+    row: Mapping[str, object]
+    answer: Prepared
+
+
+Sampler = Callable[[random.Random, int], Made]
+"""Makes the sample of a number; the generator is of that sample alone."""
+
+
+@dataclass(frozen=True, slots=True)
+class Published:
+    """How a benchmark's data are made.
+
+    `files`: by the name of an official file, its samplers with how many samples each makes.
+    `modes`: by mode, the file that it runs over.
+    """
+
+    benchmark: Benchmark
+    tokens: ModelTokens
+    files: Mapping[str, Sequence[tuple[Sampler, int]]]
+    modes: Mapping[str, str]
+    with_problems: bool = False
+
+    @property
+    def is_folder(self) -> bool:
+        """Whether --dataset names the folder of the files, or the one that there is."""
+        return len(self.files) > 1
+
+    def dataset(self, work: Path) -> Path:
+        """What --dataset is given."""
+        folder = work / self.benchmark.id
+        return folder if self.is_folder else folder / next(iter(self.files))
+
+    def samples(self, file: str) -> Iterator[Made]:
+        """The samples of a file, the same at every call."""
+        number = 0
+        for sampler, count in self.files[file]:
+            for _ in range(count):
+                yield sampler(random.Random(f"{_SEED} {file} {number}"), number)
+                number += 1
+
+
+def write_published(folder: Path, made: Published) -> None:
+    """Write a benchmark's files, its model folder, its problems and its prepared answers."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    own = folder / made.benchmark.id
+    own.mkdir(parents=True, exist_ok=True)
+    answers: dict[str, list[list[object]]] = {}
+    for file in made.files:
+        samples = list(made.samples(file))
+        pq.write_table(pa.Table.from_pylist([dict(one.row) for one in samples]), own / file)
+        prepared = [one.answer for one in samples]
+        told: list[list[object]] = [[p.opening, p.closing, p.tokens] for p in prepared]
+        for mode in (mode for mode, of in made.modes.items() if of == file):
+            answers[mode] = told
+    workload = made.benchmark.workload
+    assert workload is not None
+    eos = made.benchmark.eos_token_ids
+    write_model(own / "model", workload.shape, eos, made.tokens)
+    if made.with_problems:
+        rows = (json.dumps(row) for row in _problems())
+        (own / PROBLEMS).write_text("".join(f"{row}\n" for row in rows))
+    # Last, so that where it is, all is.
+    write_json(own / "answers.json", answers)
+
+
+def _prompt(number: int, *more: int) -> list[int]:
+    """The token ids of a sample's prompt: no two samples of a file have the same."""
+    return [7, 11, 13, *more, 100 + number // 1000, 100 + number % 1000, 17]
+
+
+def _every(number: int, share: int) -> bool:
+    return number % share == share - 1
+
+
+def _sentence(rng: random.Random, words: int = _WORDS_OF_AN_ANSWER) -> str:
+    return " ".join(rng.sample(WORDS, words)).capitalize() + "."
+
+
+# Summaries and the like: ROUGE
+
+
+def _orca(tokens: int, answer_column: str, **columns: str) -> Sampler:
+    """OpenOrca: three of four answers are the reference, the others say something else."""
+
+    def sample(rng: random.Random, number: int) -> Made:
+        reference = _sentence(rng)
+        said = _sentence(rng) if _every(number, 4) else reference
+        row = {"input": "made up", "tok_input": _prompt(number), answer_column: reference}
+        return Made({**row, **columns, **_id(columns, number)}, Prepared(said, "", tokens))
+
+    return sample
+
+
+def _id(columns: Mapping[str, str], number: int) -> dict[str, str]:
+    return {"id": f"made.{number}"} if "dataset" in columns else {}
+
+
+def _gsm8k(rng: random.Random, number: int) -> Made:
+    right = rng.randint(1, 5000)
+    said = right + 1 if _every(number, 6) else right
+    row = {"input": "made up", "tok_input": _prompt(number), "gt_output": str(right)}
+    answer = Prepared("So", f" The answer is {said:,}.", 200)
+    return Made({**row, "dataset": "GSM8K", "id": f"made.{number}"}, answer)
+
+
+def _mbxp(rng: random.Random, number: int) -> Made:
+    """A function of one line in Python, and a test of it."""
+    added = rng.randint(1, 500)
+    said = added + 1 if _every(number, 6) else added
+    test = f"\n\ndef check(candidate):\n    assert candidate(1) == {1 + added}\n"
+    row = {"input": "made up", "tok_input": _prompt(number), "gt_output": test}
+    answer = Prepared(f"def more(n):\n    return n + {said}\n", "```\n", 0)
+    return Made({**row, "dataset": "MBXP", "id": "python_more"}, answer)
+
+
+# Long contexts
+
+
+def _summary(rng: random.Random, number: int) -> Made:
+    reference = _sentence(rng)
+    said = _sentence(rng) if _every(number, 4) else reference
+    row = {"input": "made up", "tok_input": _prompt(number), "gt_output": reference}
+    return Made({**row, "metric": "rouge"}, Prepared(said, "", 690))
+
+
+def _needle(rng: random.Random, number: int) -> Made:
+    digits = f"{rng.getrandbits(128):032x}"
+    bounds = ((0, 8), (8, 12), (12, 16), (16, 20), (20, 32))
+    needle = "-".join(digits[begin:end] for begin, end in bounds)
+    row = {"input": "made up", "tok_input": _prompt(number), "gt_output": needle}
+    said = "" if _every(number, 15) else needle
+    return Made({**row, "metric": "niah_em"}, Prepared("It is", f" {said}", 690))
+
+
+def _question(rng: random.Random, number: int) -> Made:
+    reference, other = rng.sample(WORDS, 2)
+    said = other if _every(number, 15) else reference
+    row = {"input": "made up", "tok_input": _prompt(number), "gt_output": reference}
+    return Made({**row, "metric": "qa_em"}, Prepared("Thus", f" Answer: {said}", 690))
+
+
+# Exams
+
+_LENGTH_OF_REASONS = 3_900
+_SPREAD = 400
+
+
+def _exam(
+    kind: str,
+    conclude: Callable[[random.Random, bool], tuple[str, str]],
+    tokens: int = _LENGTH_OF_REASONS,
+    opening: str = "",
+    closing: str = "",
+    tokenized: bool = False,
+) -> Sampler:
+    """Answers of an exam, of which five of six are right.
+
+    `conclude`: the conclusion and the reference, from whether it is to be right.
+    """
+
+    def sample(rng: random.Random, number: int) -> Made:
+        said, reference = conclude(rng, not _every(number, 6))
+        length = rng.randint(tokens - _SPREAD, tokens + _SPREAD)
+        row: dict[str, object] = {"dataset": kind, "ground_truth": reference}
+        if tokenized:
+            # The files have different lengths: no prompt of one is in another.
+            row |= {"input_tokens": _prompt(number, tokens)}
+        else:
+            row |= {"text_input": f"Sample {number}: {_sentence(rng, 6)}"}
+        return Made(row, Prepared(opening, f"{closing}{said}", length))
+
+    return sample
+
+
+def _letter(last: str) -> Callable[[random.Random, bool], tuple[str, str]]:
+    letters = "ABCDEFGHIJ"[: ord(last) - ord("A") + 1]
+
+    def conclude(rng: random.Random, right: bool) -> tuple[str, str]:
+        reference, other = rng.sample(letters, 2)
+        return f"\nANSWER: {reference if right else other}", reference
+
+    return conclude
+
+
+def _boxed(rng: random.Random, right: bool) -> tuple[str, str]:
+    value = rng.randint(1, 900)
+    return f"\n\\boxed{{{value if right else value + 1}}}", str(value)
+
+
+def _code(rng: random.Random, right: bool) -> tuple[str, str]:
+    factor = rng.randint(2, 1 + _PROBLEMS)
+    said = factor if right else factor + 1
+    program = f"\n```python\nprint(int(input()) * {said})\n```"
+    return program, f"made-{factor}"
+
+
+_PROBLEMS = 3
+
+
+def _problems() -> Iterator[dict[str, str]]:
+    """Problems in the columns of livecodebench/code_generation_lite: a number times another."""
+    for factor in range(2, 2 + _PROBLEMS):
+        cases = [[{"input": f"{n}\n", "output": f"{n * factor}\n"}] for n in (4, 11)]
+        tests = [json.dumps([{**one, "testtype": "stdin"} for one in of]) for of in cases]
+        yield {
+            "question_title": f"Times {factor}",
+            "question_content": f"Print the number that is read, times {factor}.",
+            "platform": "made up",
+            "question_id": f"made-{factor}",
+            "contest_id": "made up",
+            "contest_date": "2026-01-01T00:00:00",
+            "starter_code": "",
+            "difficulty": "easy",
+            "public_test_cases": tests[0],
+            "private_test_cases": tests[1],
+            "metadata": "{}",
+        }
+
+
+_ANALYSIS = "<|channel|>analysis<|message|>"
+_FINAL = "<|end|><|start|>assistant<|channel|>final<|message|>"
+_LOW_EFFORT = 1_278
+"""The mean length of an answer that TEST09 measured in the reference."""
+
+
+def _harmony(
+    kind: str, conclude: Callable[[random.Random, bool], tuple[str, str]], tokens: int
+) -> Sampler:
+    """Answers in OpenAI's Harmony format."""
+    return _exam(kind, conclude, tokens, opening=_ANALYSIS, closing=_FINAL, tokenized=True)
+
+
+_LLAMA2_TOKENS = ModelTokens({"<s>": 1, "</s>": 2}, begin="<s>", end="</s>")
+_OPEN_ORCA = "open_orca_gpt4_tokenized_llama.sampled_24576.parquet"
+_EVERY_MODE = ("accuracy", "performance", "test06")
+
+
+def _one_file(file: str) -> dict[str, str]:
+    return dict.fromkeys(_EVERY_MODE, file)
+
+
+def _of_llama2(benchmark: Benchmark) -> Published:
+    files = {_OPEN_ORCA: [(_orca(294, "output"), benchmark.samples)]}
+    return Published(benchmark, _LLAMA2_TOKENS, files, _one_file(_OPEN_ORCA))
+
+
+_MIXTRAL = "09292024_mixtral_15k_mintoken2_v1.parquet"
+_LONG = "mlperf_llama3.1_405b_dataset_8313_processed_fp16_eval.parquet"
+_DEEPSEEK = "mlperf_deepseek_r1_dataset_4388_fp8_eval.parquet"
+_PERFORMANCE, _ACCURACY, _GPQA = (
+    "perf_eval_ref.parquet",
+    "acc_eval_inputs.parquet",
+    "acc_eval_compliance_gpqa.parquet",
+)
+PUBLISHED: Mapping[str, Published] = {
+    made.benchmark.id: made
+    for made in (
+        _of_llama2(LLAMA2_70B_99),
+        _of_llama2(LLAMA2_70B_99_9),
+        Published(
+            MIXTRAL_8X7B,
+            _LLAMA2_TOKENS,
+            {
+                _MIXTRAL: [
+                    (_orca(220, "gt_output", dataset="OpenOrca"), 5_000),
+                    (_gsm8k, 5_000),
+                    (_mbxp, 5_000),
+                ]
+            },
+            _one_file(_MIXTRAL),
+        ),
+        Published(
+            LLAMA3_1_405B,
+            TOKENS,
+            {_LONG: [(_summary, 2_771), (_needle, 2_771), (_question, 2_771)]},
+            _one_file(_LONG),
+        ),
+        Published(
+            DEEPSEEK_R1,
+            ModelTokens(
+                {"<|begin|>": 0, "<|end|>": 1, "<|User|>": 128_803, "<|Assistant|>": 128_804},
+                begin="<|begin|>",
+                end="<|end|>",
+                chat_template=(
+                    "{{ bos_token }}{% for message in messages %}<|User|>{{ message.content }}"
+                    "{% endfor %}<|Assistant|>"
+                ),
+            ),
+            {
+                _DEEPSEEK: [
+                    (_exam("aime", _boxed), 932),
+                    (_exam("math500", _boxed), 499),
+                    (_exam("gpqa", _letter("D")), 198),
+                    (_exam("mmlu_pro", _letter("J")), 2_410),
+                    (_exam("livecodebench", _code), 349),
+                ]
+            },
+            _one_file(_DEEPSEEK),
+            with_problems=True,
+        ),
+        Published(
+            GPT_OSS_120B,
+            ModelTokens(
+                {"<|endoftext|>": 199_999, "<|return|>": 200_002, "<|channel|>": 200_005}
+                | {"<|start|>": 200_006, "<|end|>": 200_007, "<|message|>": 200_008}
+                | {"<|call|>": 200_012},
+                end="<|return|>",
+            ),
+            {
+                _PERFORMANCE: [(_harmony("made up", _letter("D"), _LOW_EFFORT), 6_396)],
+                _ACCURACY: [
+                    (_harmony("aime25", _boxed, 2_500), 240),
+                    (_harmony("gpqa_diamond", _letter("D"), 2_500), 990),
+                    (_harmony("livecodebench_v6", _code, 2_500), 3_165),
+                ],
+                _GPQA: [(_harmony("gpqa_diamond", _letter("D"), 1_500), 990)],
+            },
+            {
+                "performance": _PERFORMANCE,
+                "accuracy": _ACCURACY,
+                "test07": _GPQA,
+                "test09": _PERFORMANCE,
+            },
+            with_problems=True,
+        ),
+    )
+}
+"""By benchmark id. The shares of kinds in a file are those that the official data have, about."""
