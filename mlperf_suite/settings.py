@@ -39,6 +39,7 @@ from mlperf_suite.engines.endpoint.config import (
 from mlperf_suite.engines.endpoint.config import SILENCE_S as ENDPOINT_SILENCE_S
 from mlperf_suite.engines.protocol import SILENCE_S
 from mlperf_suite.errors import UsageError
+from mlperf_suite.loadgen.load_plan import MODES as LOADGEN_MODES
 from mlperf_suite.secrets import remember, remember_named
 
 Profile = Literal["smoke", "official"]
@@ -658,7 +659,7 @@ class Settings:
 _NAMES_OF_MODELS = ("model", "served_model_name")
 _IN_EVERY_RESULT = {
     *(*PROFILES, *CATEGORIES, *SCENARIOS, *BENCHMARKS, *MODEL_ALIASES, *MODEL_ALIASES.values()),
-    *("accuracy", "performance", "test06", "test07", "test09"),
+    *LOADGEN_MODES,
 }
 _NOT_IN_JSON = ("logs", "plan", "endpoints")
 _FIELDS: dict[str, OptionSpec] = {

@@ -4,20 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import get_args
 
-from mlperf_suite.benchmarks.audits import Mode
+from mlperf_suite.benchmarks.audits import AuditMode, Mode
 from mlperf_suite.benchmarks.definition import MIN_DURATION_MS, Benchmark, Scenario
 from mlperf_suite.benchmarks.rounds import Round
 
-TEST_MODES: dict[Mode, str] = {
-    "accuracy": "AccuracyOnly",
-    "performance": "PerformanceOnly",
-    "test06": "PerformanceOnly",
-    "test07": "PerformanceOnly",
-    "test09": "PerformanceOnly",
-}
-AUDIT_MODES: tuple[Mode, ...] = ("test06", "test07", "test09")
+AUDIT_MODES: tuple[AuditMode, ...] = get_args(AuditMode)
 MODES: tuple[Mode, ...] = ("accuracy", "performance", *AUDIT_MODES)
+TEST_MODES: dict[Mode, str] = {
+    **dict.fromkeys(MODES, "PerformanceOnly"),
+    "accuracy": "AccuracyOnly",
+}
 PERFORMANCE_SAMPLES_KEY = "performance_sample_count_override"
 ACCURACY_SAMPLES_KEY = "accuracy_sample_count_override"
 
@@ -117,11 +115,7 @@ def plan_run(
             conf["tpot_latency"] = int(scenario.limits.tpot_ms * shortened.latency_factor)
     elif mode == "performance" and scenario.min_queries is not None:
         conf["min_query_count"] = min(scenario.min_queries, samples)
-    own_samples = benchmark.samples_of(mode)
-    if samples != own_samples or own_samples != benchmark.samples:
-        conf[PERFORMANCE_SAMPLES_KEY] = samples
-    if mode == "accuracy" and benchmark.accuracy_samples not in (None, samples):
-        conf[ACCURACY_SAMPLES_KEY] = samples
+    conf |= _sizes(benchmark, mode, samples)
     expected: dict[str, object] = {
         "effective_scenario": scenario.loadgen_scenario,
         "effective_test_mode": TEST_MODES[mode],
@@ -151,3 +145,13 @@ def plan_run(
         return LoadPlan(scenario, mode, samples, conf, expected)
     audit = audit if audit_queries is None else audit.of(audit_queries)
     return LoadPlan(scenario, mode, samples, conf, {**expected, **audit.took}, audit.conf)
+
+
+def _sizes(benchmark: Benchmark, mode: Mode, samples: int) -> dict[str, int]:
+    """The numbers of samples that are not those of mlperf.conf, by LoadGen's keys."""
+    sizes, own = {}, benchmark.samples_of(mode)
+    if samples != own or own != benchmark.samples:
+        sizes[PERFORMANCE_SAMPLES_KEY] = samples
+    if mode == "accuracy" and benchmark.accuracy_samples not in (None, samples):
+        sizes[ACCURACY_SAMPLES_KEY] = samples
+    return sizes

@@ -34,9 +34,7 @@ RUNS: dict[str, tuple[Mode, tuple[str, ...]]] = {
     "interactive_run": ("performance", ("Interactive",)),
     "singlestream_run": ("performance", ("SingleStream",)),
     "accuracy_run": ("accuracy", SCENARIOS),
-    "test06_run": ("test06", SCENARIOS),
-    "test07_run": ("test07", SCENARIOS),
-    "test09_run": ("test09", SCENARIOS),
+    **{f"{mode}_run": (mode, SCENARIOS) for mode in AUDIT_MODES},
 }
 """By fixture, the mode and the scenarios of its runs."""
 _COMPARED: dict[str, Mode] = {"performance_change": "performance", "score_change": "accuracy"}
