@@ -22,20 +22,22 @@ from mlperf_suite.secrets import scrub
 
 SUMMARY_JSON, CONFIG_JSON = "summary.json", "config.json"
 CHECKSUMS_JSON = "checksums.json"
+VERDICTS_JSON = "verdicts.json"
+"""In an audit's folder: what the rules say of it."""
 PEAK_FOLDER = "PeakQps"
 """Where a search for the highest rate has its trial runs: short ones, which are no results."""
+_SCORERS = {
+    workload.scorer.name
+    for benchmark in BENCHMARKS.values()
+    for workload in (benchmark.workload, benchmark.smoke)
+    if workload is not None
+}
 _EVIDENCE = (
     "*/mlperf_log_*",
     "*/user.conf",
-    *sorted(
-        {
-            f"*/{workload.scorer.name}.json"
-            for benchmark in BENCHMARKS.values()
-            for workload in (benchmark.workload, benchmark.smoke)
-            if workload is not None
-        }
-    ),
+    *(f"{depth}/{name}.json" for depth in ("*", "*/*") for name in sorted(_SCORERS)),
     "Compliance/verdicts.json",
+    "*/*/verdicts.json",
     "*/*/mlperf_log_*",
     "*/*/user.conf",
     "*/*/audit.config",
