@@ -150,9 +150,7 @@ def test_a_closed_tree_with_its_audits_obeys_every_rule(
 ) -> None:
     row = BENCHMARKS[id_]
     modes: tuple[Mode, ...] = ("accuracy", "performance", "test06")
-    runs = [
-        write_result(tmp_path / "results", row, name, modes) for name in ("Offline", "Server")
-    ]
+    runs = [write_result(tmp_path / "results", row, name, modes) for name in ("Offline", "Server")]
     status, said = submit(runs, "closed", row.rounds[-1])
     assert status == 0, said
     assert not any(one.failed_rules for one in judge_folder(tmp_path / "tree"))

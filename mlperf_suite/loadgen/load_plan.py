@@ -132,6 +132,9 @@ def plan_run(
         "qsl_reported_total_count": samples,
         **{f"effective_{name}": seed for name, seed in round_.seeds.items()},
     }
+    if shortened is None and "min_query_count" in conf:
+        # Offline makes one query of as many samples of it.
+        expected["requested_min_query_count"] = conf["min_query_count"]
     if "target_qps" in conf:
         expected["effective_target_qps"] = conf["target_qps"]
     if "target_latency" in conf:
