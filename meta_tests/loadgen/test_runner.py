@@ -20,8 +20,7 @@ from hypothesis import strategies as st
 from mlperf_suite.assets import PROJECT_ROOT
 from mlperf_suite.benchmarks.definition import Generation
 from mlperf_suite.benchmarks.llama3_1_8b import LLAMA3_1_8B, LLAMA3_1_8B_EDGE
-from mlperf_suite.benchmarks.registry import BENCHMARKS
-from mlperf_suite.benchmarks.registry import runnable
+from mlperf_suite.benchmarks.registry import BENCHMARKS, runnable
 from mlperf_suite.benchmarks.rounds import ROUNDS, Round
 from mlperf_suite.engines.protocol import EngineDescription, EngineTrace, Listener, Request
 from mlperf_suite.engines.stand_in import Delays, StandInEngine

@@ -117,11 +117,7 @@ def plan_run(
             conf["tpot_latency"] = int(scenario.limits.tpot_ms * shortened.latency_factor)
     elif mode == "performance" and scenario.min_queries is not None:
         conf["min_query_count"] = min(scenario.min_queries, samples)
-    own_samples = benchmark.samples_of(mode)
-    if samples != own_samples or own_samples != benchmark.samples:
-        conf[PERFORMANCE_SAMPLES_KEY] = samples
-    if mode == "accuracy" and benchmark.accuracy_samples not in (None, samples):
-        conf[ACCURACY_SAMPLES_KEY] = samples
+    conf |= _sizes(benchmark, mode, samples)
     expected: dict[str, object] = {
         "effective_scenario": scenario.loadgen_scenario,
         "effective_test_mode": TEST_MODES[mode],
@@ -132,11 +128,9 @@ def plan_run(
         "qsl_reported_total_count": samples,
         **{f"effective_{name}": seed for name, seed in round_.seeds.items()},
     }
-    if shortened is None and "min_query_count" in conf:
-        # Offline makes one query of as many samples of it.
-        expected["requested_min_query_count"] = conf["min_query_count"]
-    if "target_qps" in conf:
-        expected["effective_target_qps"] = conf["target_qps"]
+    for name, key in _SAID_AGAIN.items():
+        if name in conf:
+            expected[key] = conf[name]
     if "target_latency" in conf:
         expected["requested_single_stream_expected_latency_ns"] = conf["target_latency"] * 1e6
     if scenario.limits is not None:
@@ -154,3 +148,21 @@ def plan_run(
         return LoadPlan(scenario, mode, samples, conf, expected)
     audit = audit if audit_queries is None else audit.of(audit_queries)
     return LoadPlan(scenario, mode, samples, conf, {**expected, **audit.took}, audit.conf)
+
+
+_SAID_AGAIN = {
+    "target_qps": "effective_target_qps",
+    # Offline turns the effective count into one query of as many samples.
+    "min_query_count": "requested_min_query_count",
+}
+"""Keys of user.conf, and those under which the detail log has the same value."""
+
+
+def _sizes(benchmark: Benchmark, mode: Mode, samples: int) -> dict[str, int]:
+    """The keys of user.conf for data of another size than mlperf.conf says."""
+    own_samples, sizes = benchmark.samples_of(mode), {}
+    if samples != own_samples or own_samples != benchmark.samples:
+        sizes[PERFORMANCE_SAMPLES_KEY] = samples
+    if mode == "accuracy" and benchmark.accuracy_samples not in (None, samples):
+        sizes[ACCURACY_SAMPLES_KEY] = samples
+    return sizes
