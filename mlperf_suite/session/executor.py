@@ -352,7 +352,8 @@ class Executor:
             write_json(result.folder.compliance / "verdicts.json", verdicts)
             if scores is not None:
                 name = f"{self._inputs.scorer(benchmark).name}.json"
-                said = scorer_json(scores, facts.reference, facts.high_accuracy)
+                # The reference is that of the accuracy data, not of the audit's.
+                said = scorer_json(scores, None, facts.high_accuracy)
                 write_json(result.folder.of_mode(mode) / name, said)
         elif mode == "performance":
             figures = performance_figures(
