@@ -99,7 +99,7 @@ def prove(work: Path, rounds: Sequence[str], at_once: int, benchmarks: Sequence[
         of_round = [run for run in runs if run.round == round_]
         if not of_round:
             continue
-        tree = build_tree(work, round_, of_round)
+        tree = build_tree(work, "-".join([round_, *benchmarks]), round_, of_round)
         lines, looks_ok = check_tree(tree, checkout, round_)
         say(f"{round_}: the official checker on {tree}:")
         for line in lines:

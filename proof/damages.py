@@ -451,8 +451,7 @@ def damages_of(benchmark: Benchmark, round_: Round) -> dict[str, Damage]:
         found |= _audit_damages(audit)
     found |= _FURTHER.get(benchmark.id, {})
     for name in ("Offline", *(["Server"] if ("Server",) in benchmark.required else [])):
-        change = gone(lambda home, name=name: home.place("results", name))
-        found[f"no {name}"] = seen_by(change, "required_scenarios")
+        found[f"no {name}"] = seen_by(gone(_scenario(name)), "required_scenarios")
     return found
 
 
@@ -481,6 +480,10 @@ _FURTHER: dict[str, dict[str, Damage]] = {
 """What is no damage by the suite's rules."""
 _P99_TTFT = "result_first_token_99.00_percentile_latency_ns"
 _P99_TPOT = "result_time_per_output_token_99.00_percentile_ns"
+
+
+def _scenario(name: str) -> Callable[[Home], Path]:
+    return lambda home: home.place("results", name)
 
 
 def _accuracy_over(samples: int) -> Change:

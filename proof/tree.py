@@ -23,12 +23,13 @@ _MADE_UP = "made up for the proof"
 _CLOSING = re.compile(r"main\.py:\d+ \w+\] ((?:No)?Results.*|Closed Results.*|SUMMARY:.*)$")
 
 
-def build_tree(work: Path, round_: str, runs: Sequence[ProofRun]) -> Path:
-    """Build the tree of runs of a round anew. Raises CalledProcessError where it is refused."""
+def build_tree(work: Path, name: str, round_: str, runs: Sequence[ProofRun]) -> Path:
+    """Build the tree of runs of a round anew, trees/<name>. Raises CalledProcessError where it is
+    refused."""
     system, measurements = work / "system.json", work / "measurements.json"
     system.write_text(json.dumps(_system()))
     measurements.write_text(json.dumps(dict.fromkeys(MEASUREMENT_FIELDS, _MADE_UP)))
-    tree = work / "trees" / round_
+    tree = work / "trees" / name
     shutil.rmtree(tree, ignore_errors=True)
     results = [str(run.finished(work)) for run in runs]
     command = [sys.executable, "-m", "mlperf_suite", "submission", "--results", *results]
@@ -54,7 +55,7 @@ def check_tree(tree: Path, checkout: Path, round_: str) -> tuple[list[str], bool
         [
             *(sys.executable, "-m", "submission_checker.main"),
             *("--input", str(tree), "--version", round_),
-            *("--csv", str(tree.with_name(f"{round_}.csv"))),
+            *("--csv", str(tree.with_name(f"{tree.name}.csv"))),
         ],
         cwd=checkout / CHECKER,
         stdout=subprocess.PIPE,
@@ -62,7 +63,7 @@ def check_tree(tree: Path, checkout: Path, round_: str) -> tuple[list[str], bool
         text=True,
         check=False,
     )
-    tree.with_name(f"{round_}.checker.log").write_text(done.stdout)
+    tree.with_name(f"{tree.name}.checker.log").write_text(done.stdout)
     said = done.stdout.splitlines()
     closing = [
         match[1].replace(f"{tree}/", "") for line in said if (match := _CLOSING.search(line))

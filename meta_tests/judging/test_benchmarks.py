@@ -72,7 +72,7 @@ def of_offline(root: Path, benchmark: Benchmark) -> Path:
 HASH = f"\nhash={'0' * 64}\n"
 OFFICIAL_TEXTS = {
     "deepseek-r1": "{'exact_match': 81.4, 'tokens_per_sample': 3886.25, 'num-samples': 4388}",
-    "gpt-oss-120b": "Total samples evaluated: 4395\n...\nFINAL SCORE: 83.13%\n'exact_match': 83.130",
+    "gpt-oss-120b": "Total samples evaluated: 4395\n...\n'exact_match': 83.130",
 }
 
 

@@ -25,6 +25,7 @@ from mlperf_suite.benchmarks.audits import Mode
 from mlperf_suite.benchmarks.embedded import EMBEDDED
 from mlperf_suite.benchmarks.llama2_70b import LLAMA2_70B_99
 from mlperf_suite.benchmarks.llama3_1_8b import LLAMA3_1_8B, LLAMA3_1_8B_EDGE
+from mlperf_suite.benchmarks.registry import BENCHMARKS
 from mlperf_suite.judging.judge import Judged, judge_folder
 from mlperf_suite.judging.tree import find_runs, holds_logs
 from mlperf_suite.loadgen.logs import ACCURACY, DETAIL
@@ -48,6 +49,22 @@ def test_loose_logs_are_known_by_what_they_say(tmp_path, scenario):
     for one in judged.values():
         assert (one.scenario, one.category, one.round) == (scenario, "datacenter", V6_1)
         assert all(v.passed for v in one.verdicts), [v.line for v in one.verdicts if not v.passed]
+
+
+def test_loose_logs_of_each_mode_are_known_by_the_size_of_its_data(tmp_path):
+    row = BENCHMARKS["gpt-oss-120b"]
+    for mode in ("accuracy", "performance", "test07"):
+        run = MadeRun(row, row.scenario("Server"), mode, V6_1)
+        write_run(tmp_path / "logs" / mode[:4], run)
+        (tmp_path / "logs" / mode[:4] / ACCURACY).write_text(run.accuracy_json)
+    judged = by_name(tmp_path / "logs")
+    assert [one.benchmark for one in judged.values()] == [row] * 3
+    assert {name: set(one.modes) for name, one in judged.items()} == {
+        "accu": {"accuracy"},
+        "perf": {"performance"},
+        "test": {"test07"},
+    }
+    assert failed(tmp_path / "logs") == {}
 
 
 def test_loose_accuracy_without_figures_is_not_judged_by_them(tmp_path):

@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 from mlperf_suite.assets import PROJECT_ROOT
 from mlperf_suite.benchmarks.definition import Generation
 from mlperf_suite.benchmarks.llama3_1_8b import LLAMA3_1_8B, LLAMA3_1_8B_EDGE
-from mlperf_suite.benchmarks.registry import runnable
+from mlperf_suite.benchmarks.registry import BENCHMARKS, runnable
 from mlperf_suite.benchmarks.rounds import ROUNDS, Round
 from mlperf_suite.engines.protocol import EngineDescription, EngineTrace, Listener, Request
 from mlperf_suite.engines.stand_in import Delays, StandInEngine
@@ -248,14 +248,28 @@ def test_an_official_plan_sets_the_target_rate_only(name: str) -> None:
         expected_latency_ms=7.0,
     )
     target = "target_latency" if scenario.name == "SingleStream" else "target_qps"
-    # gpt-oss-120b: its accuracy data has another size than LoadGen's performance samples, and
-    # mlperf.conf does not make its Offline query the whole data set.
+    # The accuracy data of gpt-oss-120b has another size than LoadGen's performance samples.
     sizes = {PERFORMANCE_SAMPLES_KEY} if benchmark.samples_of(mode) != benchmark.samples else set()
-    if scenario.min_queries is not None and mode == "performance":
-        sizes |= {"min_query_count"}
-    assert plan.user_conf.keys() == {target} | sizes
+    left_out = {"min_query_count"} if mode == "performance" and scenario.min_queries else set()
+    assert plan.user_conf.keys() == {target} | sizes | left_out
     assert plan.expected["effective_min_duration_ms"] == 600_000
     assert plan.expected["effective_performance_sample_count"] == benchmark.samples_of(mode)
+
+
+@pytest.mark.parametrize(("name", "mode"), [("Offline", "performance"), ("Offline", "test09")])
+def test_what_mlperf_conf_leaves_out_is_set_for_performance_alone(name: str, mode: str) -> None:
+    benchmark = BENCHMARKS["gpt-oss-120b"]
+    plan = plan_run(
+        benchmark,
+        benchmark.scenario(name),
+        mode,  # type: ignore[arg-type]
+        shipped_round(),
+        benchmark.samples_of(mode),
+        target_qps=2.5,
+    )
+    least = {"performance": 6_396, "test09": None}[mode]
+    assert plan.user_conf.get("min_query_count") == least
+    assert plan.expected["requested_min_query_count"] == 6_396
 
 
 @settings(

@@ -10,17 +10,25 @@ from pathlib import Path
 
 import pytest
 
+from mlperf_suite.benchmarks.registry import BENCHMARKS
 from mlperf_suite.benchmarks.rounds import ROUNDS
 from proof import damages
-from proof.damages import DAMAGES, own_verdict
+from proof.damages import DAMAGES, damages_of, own_verdict
 
-PAGE = Path(__file__).resolve().parents[2] / "docs" / "submission.md"
+DOCS = Path(__file__).resolve().parents[2] / "docs"
+PAGE, CHECKERS_PAGE = DOCS / "submission.md", DOCS / "official-checker.md"
 
 
 def test_the_page_has_a_row_for_each_damage() -> None:
     rows = re.findall(r"^\| (.+?) \| (?:passes|fails|traceback)", PAGE.read_text(), re.MULTILINE)
     assert rows == list(DAMAGES)
     assert len(rows) > 25
+
+
+def test_the_checkers_page_has_a_row_for_each_damage_to_gpt_oss_120b() -> None:
+    text = CHECKERS_PAGE.read_text().partition("All of gpt-oss-120b")[2].partition("\n#")[0]
+    rows = re.findall(r"^\| (.+?) \| (?:passes|fails|traceback)", text, re.MULTILINE)
+    assert rows == list(damages_of(BENCHMARKS["gpt-oss-120b"], ROUNDS["v6.1"]))
 
 
 @pytest.mark.parametrize(

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from mlperf_suite.results.run_folder import (
     RunFolder,
+    changed_since_run,
     read_config,
     read_summary,
     run_folders,
@@ -137,3 +138,24 @@ def test_a_secret_in_one_entry_is_not_written(
     text = (tmp_path / "answers.json").read_text()
     assert "12345678" not in text and json.loads(text)["answers"][0] == {"answer": "Hm."}
     assert all(line.strip() for line in text.splitlines())
+
+
+def test_the_verdicts_of_a_second_audit_are_no_change_and_its_scores_are_evidence(
+    tmp_path: Path,
+) -> None:
+    folder = RunFolder(tmp_path, "gpt-oss-120b", "Offline", NOW)
+    folder.write("config.json", {})
+    scores = folder.of_mode("test07") / "gpt_oss.json"
+    scores.parent.mkdir(parents=True)
+    verdicts = folder.compliance / "verdicts.json"
+    for said in ("[1]", "[1, 2]"):
+        verdicts.write_text(said)
+        scores.write_text('{"exact_match": 70}')
+        folder.record_checksums()
+        assert changed_since_run(folder.path) == []
+    scores.write_text('{"exact_match": 60}')
+    verdicts.write_text("[3]")
+    assert changed_since_run(folder.path) == [
+        "Compliance/TEST07/gpt_oss.json was changed after the run",
+        "Compliance/verdicts.json was changed after the run",
+    ]

@@ -341,3 +341,41 @@ def test_text_in_the_place_of_published_tokens_is_refused_at_once(tmp_path: Path
     found = inputs(profile="official", benchmark=[llama2.id], dataset=str(file))
     with pytest.raises(DatasetError, match="sample 0 has no token ids"):
         found.workload(llama2).prompt.check(found.samples(llama2).items)
+
+
+def test_what_was_read_of_data_that_a_mode_has_for_itself_is_recorded() -> None:
+    benchmark = BENCHMARKS["gpt-oss-120b"]
+    found = Inputs(resolve_settings({"benchmark": [benchmark.id]}, {}), [benchmark])
+    whole = found.data_json(benchmark)
+    assert whole.keys() == {"name", "samples", "sha256"}
+    found.samples(benchmark, "accuracy")
+    said = found.data_json(benchmark)
+    parts = said.pop("parts")
+    assert said == whole
+    sha256 = found.samples(benchmark, "accuracy").sha256
+    assert parts == {"accuracy": {"name": "embedded", "samples": 7, "sha256": sha256}}
+    assert found.data_sha256(benchmark, "accuracy") == sha256
+
+
+def test_data_that_every_mode_shares_have_no_parts() -> None:
+    benchmark = BENCHMARKS["deepseek-r1"]
+    found = Inputs(resolve_settings({"benchmark": [benchmark.id]}, {}), [benchmark])
+    found.samples(benchmark, "accuracy")
+    assert "parts" not in found.data_json(benchmark)
+
+
+def test_an_audits_data_are_known_by_their_own_size(tmp_path: Path) -> None:
+    benchmark = BENCHMARKS["gpt-oss-120b"]
+    for name, count in (("acc_eval_compliance_gpqa", 990), ("perf_eval_ref", 6_395)):
+        rows = {
+            "input_tokens": [[index] for index in range(count)],
+            "dataset": ["gpqa"] * count,
+            "ground_truth": ["A"] * count,
+        }
+        pq.write_table(pa.table(rows), tmp_path / f"{name}.parquet")
+    options = {"benchmark": [benchmark.id], "profile": "official", "dataset": str(tmp_path)}
+    found = Inputs(resolve_settings(options, {}), [benchmark])
+    reference, why = found.reference(benchmark, 990, "test07")
+    assert (reference, why) == (benchmark.reference, "")
+    assert found.reference(benchmark, 989, "test07")[0] is None
+    assert found.reference(benchmark, 6_395, "test09")[0] is None

@@ -29,7 +29,7 @@ from mlperf_suite.judging.judged import (
 )
 from mlperf_suite.judging.submissions import ACCURACY_TXT
 from mlperf_suite.judging.tree import Tree
-from mlperf_suite.loadgen.load_plan import AUDIT_MODES, TEST_MODES
+from mlperf_suite.loadgen.load_plan import AUDIT_MODES, MODES, TEST_MODES
 from mlperf_suite.loadgen.logs import DetailLog, RunLogs, read_logs
 from mlperf_suite.results.run_folder import read_summary
 from mlperf_suite.results.schema import Meta, Summary
@@ -152,7 +152,7 @@ def _loose_benchmark(names: tuple[str, ...], detail: DetailLog, meta: Meta) -> B
     if ours := find_benchmark(meta.benchmark or ""):
         return ours
     samples = detail.number("qsl_reported_total_count")
-    counted = [b for b in BENCHMARKS.values() if b.samples == samples]
+    counted = [b for b in BENCHMARKS.values() if samples in {b.samples_of(m) for m in MODES}]
     named = [b for name in names if (b := find_benchmark(name))]
     both = [b for b in named if b in counted]
     return next(iter(both or counted or named), None)

@@ -22,22 +22,23 @@ from mlperf_suite.secrets import scrub
 
 SUMMARY_JSON, CONFIG_JSON = "summary.json", "config.json"
 CHECKSUMS_JSON = "checksums.json"
-VERDICTS_JSON = "verdicts.json"
-"""In an audit's folder: what the rules say of it."""
 PEAK_FOLDER = "PeakQps"
 """Where a search for the highest rate has its trial runs: short ones, which are no results."""
-_SCORERS = {
-    workload.scorer.name
-    for benchmark in BENCHMARKS.values()
-    for workload in (benchmark.workload, benchmark.smoke)
-    if workload is not None
-}
+_VERDICTS = "Compliance/verdicts.json"
 _EVIDENCE = (
     "*/mlperf_log_*",
     "*/user.conf",
-    *(f"{depth}/{name}.json" for depth in ("*", "*/*") for name in sorted(_SCORERS)),
-    "Compliance/verdicts.json",
-    "*/*/verdicts.json",
+    *sorted(
+        {
+            f"{place}/{workload.scorer.name}.json"
+            for benchmark in BENCHMARKS.values()
+            for workload in (benchmark.workload, benchmark.smoke)
+            if workload is not None
+            # An audit that is scored has its scores beside its logs.
+            for place in ("*", "*/*")
+        }
+    ),
+    _VERDICTS,
     "*/*/mlperf_log_*",
     "*/*/user.conf",
     "*/*/audit.config",
@@ -121,11 +122,14 @@ class RunFolder:
         (self.path / name).write_text(text, encoding="utf-8")
 
     def record_checksums(self) -> None:
-        """Write down the SHA-256 of what the runs wrote, each file once, when it is complete."""
+        """Write down the SHA-256 of what the runs wrote: of each log once, when it is complete."""
         known = read_checksums(self.path)
         new = [path for path in _evidence(self.path) if _named(self.path, path) not in known]
         known |= {_named(self.path, path): file_sha256(path) for path in new}
-        known[CONFIG_JSON] = file_sha256(self.path / CONFIG_JSON)
+        # Each write of a result renews its settings, each of several audits their verdicts.
+        for name in (CONFIG_JSON, _VERDICTS):
+            if (self.path / name).is_file():
+                known[name] = file_sha256(self.path / name)
         self.write(CHECKSUMS_JSON, {"algorithm": "sha256", "files": known})
 
     def drop_older(self, keep: Iterable[Path] = ()) -> None:

@@ -28,7 +28,7 @@ from mlperf_suite.engines.protocol import (
     RunObserver,
 )
 from mlperf_suite.errors import RunError, SuiteError
-from mlperf_suite.loadgen.load_plan import SMOKE, LoadPlan, plan_run
+from mlperf_suite.loadgen.load_plan import AUDIT_MODES, SMOKE, LoadPlan, plan_run
 from mlperf_suite.loadgen.logs import RunLogs
 from mlperf_suite.loadgen.runner import LoadRun, abandoned, run_loadgen
 from mlperf_suite.results.baseline import write_answer_scores
@@ -40,7 +40,7 @@ from mlperf_suite.results.record import (
     accuracy_figures,
     scorer_json,
 )
-from mlperf_suite.results.run_folder import VERDICTS_JSON, write_json
+from mlperf_suite.results.run_folder import write_json
 from mlperf_suite.results.schema import RepeatFigures, WarmUpFigures
 from mlperf_suite.scorers.protocol import Answer, Scores, reads_special_tokens
 from mlperf_suite.session.engines import Engines
@@ -356,8 +356,9 @@ class Executor:
         )
         record.verdicts = judge(facts)
         if audit is not None:
-            verdicts = [v.as_json() for v in record.verdicts]
-            write_json(result.folder.of_mode(mode) / VERDICTS_JSON, verdicts)
+            audits = (result.runs[m] for m in AUDIT_MODES if m in result.runs)
+            verdicts = [v.as_json() for one in audits for v in one.verdicts]
+            write_json(result.folder.compliance / "verdicts.json", verdicts)
             if scores is not None:
                 name = f"{self._inputs.scorer(benchmark).name}.json"
                 # The audit has a limit of its own, which is no share of the reference.

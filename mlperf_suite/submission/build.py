@@ -25,7 +25,7 @@ from mlperf_suite.judging.judge import judge_folder
 from mlperf_suite.judging.submissions import ACCURACY_TXT
 from mlperf_suite.loadgen.load_plan import AUDIT_MODES
 from mlperf_suite.loadgen.logs import ACCURACY, DETAIL, SUMMARY
-from mlperf_suite.results.run_folder import VERDICTS_JSON, file_sha256, write_json
+from mlperf_suite.results.run_folder import file_sha256, write_json
 from mlperf_suite.submission.evidence import (
     SuiteRun,
     read_run,
@@ -301,9 +301,7 @@ class _Tree:
         _copy_logs(logs, folder / "performance" / "run_1")
         (folder / "accuracy").mkdir(parents=True, exist_ok=True)
         shutil.copyfile(logs / ACCURACY, folder / "accuracy" / ACCURACY)
-        # Runs made before there was more than one audit have it a folder higher.
-        own, older = logs / VERDICTS_JSON, logs.parent / VERDICTS_JSON
-        verdicts = _read_json(own if own.is_file() else older)
+        verdicts = _read_json(logs.parent / "verdicts.json")
         scores = read_scores(logs, run.workload.scorer) if audit.least_score else {}
         text = verified_text(audit, verdicts, scores, notice)
         _write_text(folder / audit.verified_in, text)
