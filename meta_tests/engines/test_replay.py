@@ -11,12 +11,14 @@ import pytest
 
 from meta_tests.conftest import run_suite
 from mlperf_suite.benchmarks.definition import Generation
+from mlperf_suite.benchmarks.llama3_1_8b import LLAMA3_1_8B, OFFICIAL
 from mlperf_suite.engines.batch import generate_all
 from mlperf_suite.engines.protocol import Request, RunObserver
 from mlperf_suite.engines.replay import REPLAY, Pace, ReplayEngine, Turns
 from mlperf_suite.errors import EngineError
 from mlperf_suite.loadgen.logs import read_logs
-from proof.data import ANSWERS, MODEL, make_samples, write_model
+from proof.data import ANSWERS, MODEL, TOKENS, make_samples
+from proof.model import write_model
 
 COUNT = 15_000
 """More than the samples of Offline's one query."""
@@ -112,7 +114,7 @@ def test_each_mode_has_its_own_pace() -> None:
 
 def test_the_suite_runs_on_a_replay(tmp_path: Path) -> None:
     samples = make_samples(120)
-    write_model(tmp_path / MODEL)
+    write_model(tmp_path / MODEL, OFFICIAL.shape, LLAMA3_1_8B.eos_token_ids, TOKENS)
     rows = [{"input": s.item.input, "output": s.item.reference} for s in samples]
     (tmp_path / "news.json").write_text(json.dumps(rows))
     (tmp_path / ANSWERS).write_text(json.dumps({s.item.input: s.answer for s in samples}))
