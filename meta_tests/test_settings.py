@@ -40,7 +40,7 @@ CASES: dict[str, tuple[str, object, list[str], list[str]]] = {
     "model": ("owner/name", "owner/name", [" "], ["hub id", "folder"]),
     "benchmark": (
         "llama3.1-8b-edge",
-        "llama3.1-8b-edge",
+        ["llama3.1-8b-edge"],
         ["llama2-70b", "edge"],
         ["llama3.1-8b", "llama3.1-8b-edge"],
     ),
@@ -102,6 +102,7 @@ CASES: dict[str, tuple[str, object, list[str], list[str]]] = {
 }
 ATTRIBUTES = {
     "baseline": "baselines",
+    "benchmark": "named_benchmarks",
     "engine-arg": "engine_args",
     "endpoint": "endpoints",
     "endpoint-header": "endpoint_headers",
@@ -402,7 +403,7 @@ def test_the_default_benchmarks_can_share_a_session(profile: str) -> None:
 
 
 def test_a_benchmark_is_run_alone_where_it_is_named() -> None:
-    assert resolve(benchmark="llama3.1-8b-edge").benchmarks == [LLAMA3_1_8B_EDGE]
+    assert resolve(benchmark=["llama3.1-8b-edge"]).benchmarks == [LLAMA3_1_8B_EDGE]
 
 
 def test_a_benchmark_that_smoke_has_nothing_of_is_a_usage_error(
@@ -410,10 +411,10 @@ def test_a_benchmark_that_smoke_has_nothing_of_is_a_usage_error(
 ) -> None:
     other = made_benchmark(context=100)
     monkeypatch.setitem(settings_module.BENCHMARKS, "llama3.1-8b-edge", other)
-    message = refusal(benchmark="llama3.1-8b-edge")
+    message = refusal(benchmark=["llama3.1-8b-edge"])
     assert message.startswith("--benchmark other: ")
     assert "smoke" in message and "--profile official" in message
-    settings = resolve(benchmark="llama3.1-8b-edge", profile="official")
+    settings = resolve(benchmark=["llama3.1-8b-edge"], profile="official")
     assert (settings.model, settings.workload(other)) == ("owner/other", other.workload)
 
 
@@ -669,3 +670,24 @@ def test_a_header_is_sent_once() -> None:
 )
 def test_an_endpoint_that_may_hold_a_secret_is_not_quoted(text: str) -> None:
     assert "cret" not in refusal(endpoint=[text])
+
+
+# Several benchmarks in one session
+
+
+def test_benchmarks_of_one_model_share_a_session() -> None:
+    both = ["llama2-70b-99", "llama2-70b-99.9"]
+    settings = resolve(benchmark=both, profile="official")
+    assert [b.id for b in settings.benchmarks] == both
+    assert settings.model == "meta-llama/Llama-2-70b-chat-hf"
+    with pytest.raises(UsageError, match="--benchmark mixtral-8x7b: of another model than"):
+        resolve(benchmark=["llama2-70b-99", "mixtral-8x7b"], profile="official")
+
+
+def test_each_of_several_benchmarks_has_its_own_longest_answer() -> None:
+    named = ["llama3.1-8b", "llama2-70b-99"]
+    settings = resolve(benchmark=named)
+    assert [settings.generation(b).max_new_tokens for b in settings.benchmarks] == [128, 48]
+    assert settings.max_new_tokens == 128
+    shorter = resolve(benchmark=named, max_new_tokens="16")
+    assert [shorter.generation(b).max_new_tokens for b in settings.benchmarks] == [16, 16]

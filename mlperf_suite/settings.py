@@ -39,6 +39,7 @@ from mlperf_suite.engines.endpoint.config import (
 from mlperf_suite.engines.endpoint.config import SILENCE_S as ENDPOINT_SILENCE_S
 from mlperf_suite.engines.protocol import SILENCE_S
 from mlperf_suite.errors import UsageError
+from mlperf_suite.loadgen.load_plan import MODES as LOADGEN_MODES
 from mlperf_suite.secrets import remember, remember_named
 
 Profile = Literal["smoke", "official"]
@@ -314,8 +315,12 @@ class Settings:
         _name_or_path,
         "allowed is a hub id, an alias or a folder",
     )
-    benchmark: str | None = option(
-        "benchmark", "only this benchmark", _one_of(*_RUNNABLE), _joined(_RUNNABLE)
+    named_benchmarks: list[str] = option(
+        "benchmark",
+        "only this benchmark; may be given again for others of the same model",
+        _one_of(*_RUNNABLE),
+        _joined(_RUNNABLE),
+        repeatable=True,
     )
     category: Category | None = option(
         "category", "only this category", _one_of(*CATEGORIES), _joined(CATEGORIES)
@@ -565,6 +570,8 @@ class Settings:
         "keep each MMLU question's text, choices and log-probabilities in details.jsonl",
     )
     mmlu_resume: bool = _switch("mmlu-resume", "continue the newest MMLU run that was interrupted")
+    max_new_tokens_given: bool = False
+    """Whether the user chose the longest answer; otherwise each benchmark has its own."""
     round_given: bool = False
     """Whether the user chose the round; otherwise logs are judged by their own."""
     node_name: str | None = None
@@ -590,7 +597,7 @@ class Settings:
     @property
     def benchmarks(self) -> list[Benchmark]:
         """The benchmarks that a session may run: the one named, else the default ones."""
-        return _benchmarks(self.benchmark, self.profile)
+        return _benchmarks(self.named_benchmarks, self.profile)
 
     def workload(self, benchmark: Benchmark) -> Workload:
         """What is run of a benchmark: its own workload, or what the smoke profile has in its place.
@@ -602,9 +609,8 @@ class Settings:
 
     def generation(self, benchmark: Benchmark, mode: str = "performance") -> Generation:
         """How a benchmark's answers are generated in a mode."""
-        workload = self.workload(benchmark)
-        own = workload.part(mode).generation
-        if self.max_new_tokens == workload.generation.max_new_tokens:
+        own = self.workload(benchmark).part(mode).generation
+        if not self.max_new_tokens_given:
             return own
         return dataclasses.replace(own, max_new_tokens=self.max_new_tokens)
 
@@ -644,14 +650,16 @@ class Settings:
             }
         if benchmark is not None:
             content |= self.workload(benchmark).prompt.as_json()
-            content["generation"] = self.generation(benchmark).as_json()
+            generation = self.generation(benchmark)
+            content["max_new_tokens"] = generation.max_new_tokens
+            content["generation"] = generation.as_json()
         return content
 
 
 _NAMES_OF_MODELS = ("model", "served_model_name")
 _IN_EVERY_RESULT = {
     *(*PROFILES, *CATEGORIES, *SCENARIOS, *BENCHMARKS, *MODEL_ALIASES, *MODEL_ALIASES.values()),
-    *("accuracy", "performance", "test06", "test07", "test09"),
+    *LOADGEN_MODES,
 }
 _NOT_IN_JSON = ("logs", "plan", "endpoints")
 _FIELDS: dict[str, OptionSpec] = {
@@ -686,16 +694,25 @@ def resolve_settings(
     targets = list(value["endpoints"] or [])
     _check_engine({spec: given[0] for spec, given in found.items() if given}, targets)
     profile: Profile = value["profile"]
-    first = _benchmarks(value["benchmark"], profile)[0]
+    named = list(dict.fromkeys(value["named_benchmarks"] or []))
+    first, *others = _benchmarks(named, profile)
     model = value["model"] or _workload(first, profile, None).model
     model = MODEL_ALIASES.get(model, model)
-    workload = _workload(first, profile, model)
+    for other in others if value["model"] is None else ():
+        if _workload(other, profile, None).model != model:
+            raise UsageError(
+                f"--benchmark {other.id}: of another model than {first.id}, and a session loads "
+                "one: give each a session of its own"
+            )
+    asked = [_workload(one, profile, model).generation.max_new_tokens for one in (first, *others)]
     engine_args = dict(value["engine_args"] or [])
     tokens = (engine_args.pop("hf_token", None), *map(environment.get, TOKEN_VARIABLES))
+    given_longest = value["max_new_tokens"]
     value |= {
         "model": model,
         "dataset": value["dataset"] or _workload(first, profile, None).dataset,
-        "max_new_tokens": value["max_new_tokens"] or workload.generation.max_new_tokens,
+        "named_benchmarks": named,
+        "max_new_tokens": given_longest or max(asked),
         "mmlu_data": value["mmlu_data"] or ("embedded" if profile == "smoke" else HUB_REPOSITORY),
         "engine_args": engine_args,
         "baselines": list(value["baselines"] or []),
@@ -705,6 +722,7 @@ def resolve_settings(
     }
     return Settings(
         **value,
+        max_new_tokens_given=bool(given_longest),
         round_given=options.get("round") is not None or "round" in in_file,
         node_name=environment.get("NODE_NAME"),
         token=next((str(token) for token in tokens if token), None),
@@ -751,10 +769,10 @@ def _api_key(environment: Mapping[str, str]) -> str | None:
     return key
 
 
-def _benchmarks(named: str | None, profile: Profile) -> list[Benchmark]:
-    """The benchmark of that name, else the default ones that the profile has something of."""
-    if named is not None:
-        return [BENCHMARKS[named]]
+def _benchmarks(named: Sequence[str], profile: Profile) -> list[Benchmark]:
+    """The benchmarks of these names, else the default ones that the profile has something of."""
+    if named:
+        return [BENCHMARKS[name] for name in named]
     return [b for b in default_benchmarks() if profile != "smoke" or b.smoke is not None]
 
 

@@ -202,7 +202,7 @@ def test_each_mode_has_its_own_official_data(tmp_path: Path) -> None:
             "ground_truth": ["A"] * count,
         }
         pq.write_table(pa.table(rows), file)
-    found = inputs(profile="official", benchmark="gpt-oss-120b", dataset=str(tmp_path))
+    found = inputs(profile="official", benchmark=["gpt-oss-120b"], dataset=str(tmp_path))
     modes = ("performance", "accuracy", "test07", "test09")
     assert [len(found.samples(GPT_OSS, mode).items) for mode in modes] == [5, 4, 3, 5]
     assert found.samples(GPT_OSS, "accuracy").items[3].token_ids == (4, 3)
@@ -214,7 +214,7 @@ def test_each_mode_has_its_own_official_data(tmp_path: Path) -> None:
 
 
 def test_a_folder_that_lacks_the_file_of_a_mode_is_refused(tmp_path: Path) -> None:
-    found = inputs(profile="official", benchmark="gpt-oss-120b", dataset=str(tmp_path))
+    found = inputs(profile="official", benchmark=["gpt-oss-120b"], dataset=str(tmp_path))
     with pytest.raises(DatasetError, match=r"the folder holds no perf_eval_ref\.parquet"):
         found.samples(GPT_OSS)
 
@@ -223,13 +223,13 @@ def test_a_folder_that_lacks_the_file_of_a_mode_is_refused(tmp_path: Path) -> No
     "asked", [b for b in BENCHMARKS.values() if not b.by_default], ids=lambda b: b.id
 )
 def test_official_data_that_was_not_named_is_asked_for(asked: Benchmark) -> None:
-    found = inputs(profile="official", benchmark=asked.id)
+    found = inputs(profile="official", benchmark=[asked.id])
     with pytest.raises(DatasetError, match="name the benchmark's official data"):
         found.samples(asked)
 
 
 def test_only_answers_of_code_end_at_the_closing_fence() -> None:
-    found = inputs(benchmark="mixtral-8x7b")
+    found = inputs(benchmark=["mixtral-8x7b"])
     kinds = [sample.kind for sample in found.samples(MIXTRAL).items]
     stops = found.stops(MIXTRAL, "performance")
     assert dict(zip(kinds, stops, strict=True)) == {
@@ -267,7 +267,7 @@ def test_speculation_departs_but_where_a_benchmark_allows_it() -> None:
     said = ("speculative decoding (eagle3)",)
 
     def departures(benchmark: Benchmark, scenario: str) -> tuple[str, ...]:
-        found = inputs(benchmark=benchmark.id)
+        found = inputs(benchmark=[benchmark.id])
         return found.departures(benchmark, benchmark.scenario(scenario), engine)
 
     assert departures(LLAMA3_1_8B, "Interactive") == said

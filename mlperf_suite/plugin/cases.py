@@ -34,9 +34,7 @@ RUNS: dict[str, tuple[Mode, tuple[str, ...]]] = {
     "interactive_run": ("performance", ("Interactive",)),
     "singlestream_run": ("performance", ("SingleStream",)),
     "accuracy_run": ("accuracy", SCENARIOS),
-    "test06_run": ("test06", SCENARIOS),
-    "test07_run": ("test07", SCENARIOS),
-    "test09_run": ("test09", SCENARIOS),
+    **{f"{mode}_run": (mode, SCENARIOS) for mode in AUDIT_MODES},
 }
 """By fixture, the mode and the scenarios of its runs."""
 _COMPARED: dict[str, Mode] = {"performance_change": "performance", "score_change": "accuracy"}
@@ -148,8 +146,8 @@ def scenarios_of(config: pytest.Config, mode: Mode) -> Iterator[tuple[Benchmark,
 
     Cases of every benchmark would make collecting slow for who runs one.
     """
-    named = settings_of(config).benchmark
-    offered = [b for b in runnable() if b.by_default or b.id == named]
+    named = settings_of(config).named_benchmarks
+    offered = [b for b in runnable() if b.by_default or b.id in named]
     for benchmark in offered:
         if mode not in AUDIT_MODES or benchmark.audit(mode) is not None:
             for scenario in benchmark.scenarios:

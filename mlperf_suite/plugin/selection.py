@@ -21,13 +21,13 @@ _SEARCH = ("rate search", "rate searches")
 _COLUMNS = 80
 
 
-def _wanted(settings: Settings) -> dict[str, str | None]:
-    """What the user narrows the session to, by option."""
+def _wanted(settings: Settings) -> dict[str, list[str]]:
+    """What the user narrows the session to, by option; empty is everything."""
     return {
-        "benchmark": settings.benchmark,
-        "category": settings.category,
-        "scenario": settings.scenario,
-        "mode": None if settings.mode == "both" else settings.mode,
+        "benchmark": settings.named_benchmarks,
+        "category": [settings.category] if settings.category else [],
+        "scenario": [settings.scenario] if settings.scenario else [],
+        "mode": [] if settings.mode == "both" else [settings.mode],
     }
 
 
@@ -55,8 +55,8 @@ def why_not(item: pytest.Item, settings: Settings) -> Missing | None:
 def _why_not_step(step: StepKey, settings: Settings) -> Missing | None:
     found = _of_step(step)
     for name, value in _wanted(settings).items():
-        if value is not None and found.get(name) != value:
-            return Missing(_TEST, f"--{name} {value}")
+        if value and found.get(name) not in value:
+            return Missing(_TEST, f"--{name} {', '.join(value)}")
     if isinstance(step, SearchKey) and not settings.find_peak_qps:
         return Missing(_SEARCH, "no --find-peak-qps")
     offered = [benchmark.id for benchmark in settings.benchmarks]
@@ -94,7 +94,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def _nothing_left(config: pytest.Config, settings: Settings, reasons: Counter[Missing]) -> str:
-    given = [f"--{name} {value}" for name, value in _wanted(settings).items() if value]
+    given = [f"--{name} {one}" for name, value in _wanted(settings).items() for one in value]
     if settings.logs is not None:
         given = [f"--logs {settings.logs}"]
     told = ", ".join(given or dict.fromkeys(reason.why for reason in reasons))

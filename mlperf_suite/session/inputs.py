@@ -253,7 +253,7 @@ class Inputs:
         tokens of the run that it took from a cache, as it counts them.
         """
         found = find_departures(
-            self.workload(benchmark), self.settings.max_new_tokens, engine_settings
+            self.workload(benchmark), self.generation(benchmark).max_new_tokens, engine_settings
         )
         found += find_speculation(benchmark, scenario, engine_settings)
         if cached_tokens:

@@ -95,7 +95,7 @@ class Recorder:
             dataset=settings.dataset,
             samples=samples,
             samples_why=why or None,
-            max_new_tokens=settings.max_new_tokens,
+            max_new_tokens=self._inputs.generation(result.benchmark).max_new_tokens,
             round=settings.round.name,
             profile=settings.profile,
             label=self.label,
@@ -118,10 +118,12 @@ class Recorder:
     def config_json(self, benchmark: Benchmark) -> dict[str, Any]:
         """Every setting as used, the engine's own description, the data, versions, hardware."""
         description, workload = self._description(), self._inputs.workload(benchmark)
+        generation = self._inputs.generation(benchmark)
         settings = {
             **self._settings.as_json(),
             **workload.prompt.as_json(),
-            "generation": self._inputs.generation(benchmark).as_json(),
+            "max_new_tokens": generation.max_new_tokens,
+            "generation": generation.as_json(),
         }
         return {
             "suite_version": __version__,

@@ -171,7 +171,8 @@ def _results(runs: Sequence[SuiteRun]) -> tuple[list[_Result], list[str]]:
             if modes and mode not in modes:
                 reasons.append(f"{benchmark} {scenario}: no {mode} run among the results")
         if "performance" in modes:
-            for mode in ("accuracy", *AUDIT_MODES):
+            others: tuple[Mode, ...] = ("accuracy", *AUDIT_MODES)
+            for mode in others:
                 other = modes.get(mode, modes["performance"])
                 reasons += [
                     f"{benchmark} {scenario}: not the same in {mode} and performance: {reason}"
