@@ -97,7 +97,7 @@ CASES: dict[str, tuple[str, object, list[str], list[str]]] = {
     "mmlu-details": ("true", True, ["maybe"], ["true, false"]),
     "mmlu-resume": ("true", True, ["maybe"], ["true, false"]),
     "high-accuracy": ("true", True, ["maybe"], ["true, false"]),
-    "code-problems": ("test.jsonl", Path("test.jsonl"), [" "], ["file", "folder"]),
+    "code-problems": (__file__, Path(__file__), [" ", "no/such/file"], ["file", "folder"]),
     "allow-other-model": ("true", True, ["maybe"], ["true, false"]),
 }
 ATTRIBUTES = {
@@ -503,7 +503,7 @@ def test_the_settings_as_json_name_every_setting_as_used(engine: str) -> None:
     other_words = {
         "round": "v5.1",
         "results-dir": "out",
-        "code-problems": "test.jsonl",
+        "code-problems": __file__,
         "endpoint": [URL],
         "endpoint-ca": __file__,
         "endpoint-header": ["X-Team"],

@@ -215,6 +215,13 @@ def _folder(text: str) -> Path:
     return path
 
 
+def _existing(text: str) -> Path:
+    path = _folder(text)
+    if not path.exists():
+        raise ValueError(text)
+    return path
+
+
 def _name_or_path(text: str) -> str:
     _folder(text)
     return text
@@ -395,8 +402,8 @@ class Settings:
         "code-problems",
         "LiveCodeBench's problems, which the programs in answers are tested with: a file or folder "
         "of livecodebench/code_generation_lite",
-        _folder,
-        "allowed is a file or a folder",
+        _existing,
+        "allowed is a file or a folder that is there",
     )
     allow_other_model: bool = _switch(
         "allow-other-model",

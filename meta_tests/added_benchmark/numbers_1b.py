@@ -37,6 +37,9 @@ def load_numbers(source: str, token: str | None = None) -> Samples:
 class TokenPrompt:
     """Prompts that are published as tokens."""
 
+    def check(self, samples: Sequence[Sample]) -> None:
+        """Every sample has its tokens."""
+
     def encode(self, samples: Sequence[Sample], tokenizer: Any) -> list[list[int]]:
         return [list(sample.token_ids or ()) for sample in samples]
 

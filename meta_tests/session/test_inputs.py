@@ -276,9 +276,76 @@ def test_speculation_departs_but_where_a_benchmark_allows_it() -> None:
     assert departures(BENCHMARKS["deepseek-r1"], "Interactive") == ()
 
 
+def official_gpt_oss(folder: Path, kind: str = "gpqa", answers: bool = True) -> str:
+    """A folder with the three files, two samples each."""
+    for name in ("perf_eval_ref", "acc_eval_inputs", "acc_eval_compliance_gpqa"):
+        rows: dict[str, list[Any]] = {"input_tokens": [[1], [2]], "dataset": [kind] * 2}
+        if answers or name == "perf_eval_ref":
+            rows["ground_truth"] = ["A", "B"]
+        pq.write_table(pa.table(rows), folder / f"{name}.parquet")
+    return str(folder)
+
+
+@pytest.mark.parametrize(("kind", "answers"), [("perf", True), ("gpqa", False)])
+def test_accuracy_data_that_no_grader_knows_is_refused_before_it_is_run(
+    tmp_path: Path, kind: str, answers: bool
+) -> None:
+    """The performance file in the accuracy file's place, or one without the right answers."""
+    data = official_gpt_oss(tmp_path, kind, answers)
+    found = inputs(profile="official", benchmark=["gpt-oss-120b"], dataset=data)
+    assert len(found.samples(GPT_OSS).items) == 2
+    for mode in ("accuracy", "test07"):
+        with pytest.raises(DatasetError):
+            found.samples(GPT_OSS, mode)
+
+
+def test_each_mode_departs_from_its_own_length() -> None:
+    """10,240 tokens are right in performance, and cut an accuracy run's answers short."""
+
+    def departures(mode: str, **options: Any) -> tuple[str, ...]:
+        found = inputs(profile="official", benchmark=["gpt-oss-120b"], **options)
+        return found.departures(GPT_OSS, GPT_OSS.scenario("Offline"), {}, mode=mode)
+
+    assert departures("accuracy") == departures("performance") == ()
+    cut = {"max_new_tokens": "10240"}
+    assert departures("performance", **cut) == ()
+    assert departures("accuracy", **cut) == ("at most 10240 new tokens, not 32768",)
+    assert departures("performance", max_new_tokens="32768") != ()
+
+
+def test_a_context_too_short_for_the_longest_answer_departs() -> None:
+    """The engine would cut it there and say nothing."""
+    found, scenario = inputs(), LLAMA3_1_8B.scenario("Offline")
+    longest = max(map(len, found.prompts(LLAMA3_1_8B)))
+
+    def departures(context: int) -> tuple[str, ...]:
+        return found.departures(LLAMA3_1_8B, scenario, {}, max_model_len=context)
+
+    assert departures(longest + 128) == ()
+    assert departures(longest + 127) == ("at most 127 new tokens fit the context, not 128",)
+
+
+def test_an_official_accuracy_run_asks_for_the_problems_of_its_programs() -> None:
+    found = inputs(profile="official", benchmark=["deepseek-r1"])
+    with pytest.raises(UsageError, match="--code-problems: deepseek-r1's answers hold programs"):
+        found._check_problems(BENCHMARKS["deepseek-r1"])
+    named = inputs(profile="official", benchmark=["deepseek-r1"], code_problems=__file__)
+    named._check_problems(BENCHMARKS["deepseek-r1"])
+    inputs(benchmark=["deepseek-r1"])._check_problems(BENCHMARKS["deepseek-r1"])
+
+
+def test_text_in_the_place_of_published_tokens_is_refused_at_once(tmp_path: Path) -> None:
+    file = tmp_path / "orca.jsonl"
+    file.write_text(json.dumps({"input": "a question", "output": "an answer"}) + "\n")
+    llama2 = BENCHMARKS["llama2-70b-99.9"]
+    found = inputs(profile="official", benchmark=[llama2.id], dataset=str(file))
+    with pytest.raises(DatasetError, match="sample 0 has no token ids"):
+        found.workload(llama2).prompt.check(found.samples(llama2).items)
+
+
 def test_what_was_read_of_data_that_a_mode_has_for_itself_is_recorded() -> None:
     benchmark = BENCHMARKS["gpt-oss-120b"]
-    found = Inputs(resolve_settings({"benchmark": benchmark.id}, {}), [benchmark])
+    found = Inputs(resolve_settings({"benchmark": [benchmark.id]}, {}), [benchmark])
     whole = found.data_json(benchmark)
     assert whole.keys() == {"name", "samples", "sha256"}
     found.samples(benchmark, "accuracy")
@@ -292,7 +359,7 @@ def test_what_was_read_of_data_that_a_mode_has_for_itself_is_recorded() -> None:
 
 def test_data_that_every_mode_shares_have_no_parts() -> None:
     benchmark = BENCHMARKS["deepseek-r1"]
-    found = Inputs(resolve_settings({"benchmark": benchmark.id}, {}), [benchmark])
+    found = Inputs(resolve_settings({"benchmark": [benchmark.id]}, {}), [benchmark])
     found.samples(benchmark, "accuracy")
     assert "parts" not in found.data_json(benchmark)
 
@@ -300,9 +367,13 @@ def test_data_that_every_mode_shares_have_no_parts() -> None:
 def test_an_audits_data_are_known_by_their_own_size(tmp_path: Path) -> None:
     benchmark = BENCHMARKS["gpt-oss-120b"]
     for name, count in (("acc_eval_compliance_gpqa", 990), ("perf_eval_ref", 6_395)):
-        rows = {"input_tokens": [[index] for index in range(count)], "dataset": ["gpqa"] * count}
+        rows = {
+            "input_tokens": [[index] for index in range(count)],
+            "dataset": ["gpqa"] * count,
+            "ground_truth": ["A"] * count,
+        }
         pq.write_table(pa.table(rows), tmp_path / f"{name}.parquet")
-    options = {"benchmark": benchmark.id, "profile": "official", "dataset": str(tmp_path)}
+    options = {"benchmark": [benchmark.id], "profile": "official", "dataset": str(tmp_path)}
     found = Inputs(resolve_settings(options, {}), [benchmark])
     reference, why = found.reference(benchmark, 990, "test07")
     assert (reference, why) == (benchmark.reference, "")

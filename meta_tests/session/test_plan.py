@@ -158,3 +158,12 @@ def test_seconds_as_a_clock_shows_them() -> None:
         "1:00:00",
         "2:02:05",
     ]
+
+
+def test_accuracy_data_of_another_kind_shows_no_rate_for_performance() -> None:
+    """gpt-oss-120b's accuracy answers are some eight times as long."""
+    wanted = [RunKey("gpt-oss-120b", "Offline", mode) for mode in ("accuracy", "performance")]
+    kinds = [(s.kind, s.key.mode) for s in plan_session(wanted).steps if isinstance(s.key, RunKey)]
+    assert ("rate", "performance") in kinds
+    alike = [RunKey("llama2-70b-99", "Offline", mode) for mode in ("accuracy", "performance")]
+    assert "rate" not in {step.kind for step in plan_session(alike).steps}

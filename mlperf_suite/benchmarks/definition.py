@@ -102,8 +102,9 @@ def single_stream(model: str) -> Scenario:
 class Generation:
     """How tokens are chosen: by default greedy, `min_new_tokens` to `max_new_tokens` of them.
 
-    `top_k`: 0 is all of the vocabulary. `stops`: by a sample's kind, a text after which its answer
-    ends. `keeps_eos`: whether LoadGen is given the EOS at an answer's end.
+    `top_k`: 0 is all of the vocabulary. `seed`: of each request; None sets none. `stops`: by a
+    sample's kind, a text after which its answer ends. `keeps_eos`: whether LoadGen is given the EOS
+    at an answer's end.
     """
 
     max_new_tokens: int = 128
@@ -111,7 +112,7 @@ class Generation:
     temperature: float = 0.0
     top_p: float = 1.0
     top_k: int = 1
-    seed: int = 42
+    seed: int | None = 42
     stops: tuple[tuple[str, str], ...] = ()
     keeps_eos: bool = True
 
@@ -186,6 +187,9 @@ class Prompt(Protocol):
 
     def encode(self, samples: Sequence[Sample], tokenizer: Any) -> Sequence[Sequence[int]]:
         """The token ids of each sample's prompt, in order."""
+
+    def check(self, samples: Sequence[Sample]) -> None:
+        """Raise DatasetError for a sample that no prompt can be made of."""
 
     def as_json(self) -> dict[str, object]:
         """What config.json says of it."""

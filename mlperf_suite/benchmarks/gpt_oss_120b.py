@@ -32,7 +32,11 @@ from mlperf_suite.benchmarks.published import (
     from_a_file,
     smoke_form,
 )
-from mlperf_suite.datasets.mlperf_frames import EMBEDDED, load_gpt_oss_120b
+from mlperf_suite.datasets.mlperf_frames import (
+    EMBEDDED,
+    load_gpt_oss_120b,
+    load_gpt_oss_120b_graded,
+)
 from mlperf_suite.datasets.samples import Samples
 from mlperf_suite.errors import DatasetError
 from mlperf_suite.scorers.code_graders import LiveCodeBench
@@ -46,21 +50,22 @@ _REFERENCE = ReferenceAccuracy(
     _ACCURACY_SAMPLES,
     OFFICIAL_SOURCE,
 )
-_PERFORMANCE = Generation(max_new_tokens=10_240, temperature=1.0, top_k=0)
+# The reference sends no seed: with one, the repeats of a question would be one draw.
+_PERFORMANCE = Generation(max_new_tokens=10_240, temperature=1.0, top_k=0, seed=None)
 _ACCURACY = replace(_PERFORMANCE, max_new_tokens=32_768)
 
 
-def _load(file: str) -> Load:
+def _load(file: str, load_file: Load) -> Load:
     """The loader of one of the three files, of a folder that holds them, or of a file as it is."""
 
     def load(source: str, token: str | None = None) -> Samples:
         folder = Path(source).expanduser()
         if not folder.is_dir():
-            return load_gpt_oss_120b(source, token)
+            return load_file(source, token)
         found = sorted(folder.rglob(file))
         if not found:
             raise DatasetError(f"--dataset {source}: the folder holds no {file}")
-        return load_gpt_oss_120b(str(found[0]), token)
+        return load_file(str(found[0]), token)
 
     return from_a_file(f"the folder of {file}", load)
 
@@ -79,7 +84,7 @@ _OFFICIAL = Workload(
         "vocab_size": 201088,
     },
     dataset=OFFICIAL_DATA,
-    load=_load("perf_eval_ref.parquet"),
+    load=_load("perf_eval_ref.parquet", load_gpt_oss_120b),
     prompt=PublishedTokens(),
     generation=_PERFORMANCE,
     scorer=_scorer(None),
@@ -88,8 +93,16 @@ _OFFICIAL = Workload(
     prompt_tokens=1000,
     parts={
         # The mean length at high effort is nowhere published.
-        "accuracy": Part(_load("acc_eval_inputs.parquet"), _ACCURACY, mean_tokens=10_000),
-        "test07": Part(_load("acc_eval_compliance_gpqa.parquet"), _PERFORMANCE, mean_tokens=5_000),
+        "accuracy": Part(
+            _load("acc_eval_inputs.parquet", load_gpt_oss_120b_graded),
+            _ACCURACY,
+            mean_tokens=10_000,
+        ),
+        "test07": Part(
+            _load("acc_eval_compliance_gpqa.parquet", load_gpt_oss_120b_graded),
+            _PERFORMANCE,
+            mean_tokens=5_000,
+        ),
     },
     with_problems=_scorer,
 )

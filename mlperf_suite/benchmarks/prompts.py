@@ -29,6 +29,9 @@ class TextPrompt:
     chat: bool
     truncate_tokens: int | None = None
 
+    def check(self, samples: Sequence[Sample]) -> None:
+        """Any text can be put into it."""
+
     def encode(self, samples: Sequence[Sample], tokenizer: Any) -> list[list[int]]:
         """Each sample's prompt as token ids, in order."""
         texts = [self.template.format(input=sample.input) for sample in samples]

@@ -22,17 +22,19 @@ _UNGATED = "a small model on samples of this project: no accuracy is asked of it
 class PublishedTokens:
     """Prompts that are published as token ids: they are used as they are."""
 
-    def encode(self, samples: Sequence[Sample], tokenizer: Any) -> Sequence[Sequence[int]]:
-        """Each sample's prompt. Raises DatasetError for a sample without tokens."""
-        prompts = []
+    def check(self, samples: Sequence[Sample]) -> None:
+        """Raise DatasetError for a sample without tokens."""
         for index, sample in enumerate(samples):
             if sample.token_ids is None:
                 raise DatasetError(
                     f"--dataset: sample {index} has no token ids: this benchmark's data is "
                     "published tokenized, and text is not tokenized again"
                 )
-            prompts.append(sample.token_ids)
-        return prompts
+
+    def encode(self, samples: Sequence[Sample], tokenizer: Any) -> Sequence[Sequence[int]]:
+        """Each sample's prompt. Raises DatasetError for a sample without tokens."""
+        self.check(samples)
+        return [sample.token_ids or () for sample in samples]
 
     def as_json(self) -> dict[str, object]:
         return {"prompt": "token ids as published", "chat_template": False}

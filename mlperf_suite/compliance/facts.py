@@ -99,15 +99,23 @@ def find_reference(
 
 
 def find_departures(
-    workload: Workload, max_new_tokens: int, engine_settings: Mapping[str, object]
+    workload: Workload,
+    max_new_tokens: int,
+    engine_settings: Mapping[str, object],
+    mode: str = "performance",
+    *,
+    room: int | None = None,
 ) -> tuple[str, ...]:
-    """How the generation of answers differs from the workload's, a few words each.
+    """How the generation of answers differs from the workload's in a mode, a few words each.
 
-    `engine_settings`: the engine's own description of how it is set.
+    `engine_settings`: the engine's own description of how it is set. `room`: the tokens that its
+    context leaves to the answer of the longest prompt, where that is known.
     """
-    said, found = workload.generation.max_new_tokens, []
+    said, found = workload.part(mode).generation.max_new_tokens, []
     if max_new_tokens != said:
         found.append(f"at most {max_new_tokens} new tokens, not {said}")
+    elif room is not None and room < said:
+        found.append(f"at most {room} new tokens fit the context, not {said}")
     if engine_settings.get("enable_prefix_caching"):
         found.append("a prefix cache")
     return tuple(found)

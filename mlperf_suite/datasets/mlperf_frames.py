@@ -8,7 +8,7 @@ Names and columns are those that the official scripts read (mlcommons/inference 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -96,6 +96,17 @@ FORMATS = {
         ),
     )
 }
+
+
+def load_gpt_oss_120b_graded(source: str, token: str | None = None) -> Samples:
+    """gpt-oss-120b's accuracy or compliance file, whose answers are graded. See `load_frame`."""
+    graded = replace(
+        FORMATS["gpt_oss_120b"],
+        kinds=("aime25", "gpqa", "livecodebench"),
+        loose_kinds=True,
+        needs_reference=True,
+    )
+    return load_frame(graded, source)
 
 
 def load_llama2_70b(source: str, token: str | None = None) -> Samples:

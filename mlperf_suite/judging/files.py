@@ -40,6 +40,12 @@ def size_of(path: Path) -> int:
         return 0
 
 
+def read_not_judged(folder: Path, scorer: Scorer) -> dict[str, str]:
+    """The figures that the suite could not have of an accuracy run, and why; see `scorer_json`."""
+    found = read_json(folder / f"{scorer.name}.json").content.get("not_judged")
+    return {str(n): str(why) for n, why in found.items()} if isinstance(found, dict) else {}
+
+
 def read_scores(folder: Path, scorer: Scorer) -> dict[str, float]:
     """The figures that the suite wrote beside an accuracy run's logs, by name; none is empty."""
     content = read_json(folder / f"{scorer.name}.json").content

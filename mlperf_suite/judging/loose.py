@@ -19,7 +19,7 @@ from mlperf_suite.compliance.facts import RunFacts, find_reference
 from mlperf_suite.compliance.rules import accuracy_verdict, judge
 from mlperf_suite.compliance.submission_rules import BenchmarkFacts, judge_benchmark
 from mlperf_suite.compliance.verdict import in_words
-from mlperf_suite.judging.files import read_json, read_scores, read_text
+from mlperf_suite.judging.files import read_json, read_not_judged, read_scores, read_text
 from mlperf_suite.judging.judged import (
     Judged,
     judged_together,
@@ -201,6 +201,7 @@ def _loose_facts(
         run.logs,
         smoke=smoke,
         scores=scores,
+        figures_not_judged=_not_judged(run.folder, run.benchmark),
         unscored="" if scores is not None else _UNSCORED,
         reference=reference,
         unreferenced=unreferenced,
@@ -220,6 +221,12 @@ def _loose_scores(folder: Path, benchmark: Benchmark) -> dict[str, float] | None
         if scores := read_scores(folder, workload.scorer):
             return scores
     return None
+
+
+def _not_judged(folder: Path, benchmark: Benchmark) -> dict[str, str]:
+    """The figures that this suite could not have, and why; none where the logs are another's."""
+    found = (read_not_judged(folder, one.scorer) for one in _workloads(benchmark))
+    return next(filter(None, found), {})
 
 
 def _workloads(benchmark: Benchmark) -> list[Workload]:

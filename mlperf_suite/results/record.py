@@ -213,11 +213,14 @@ def scorer_json(
 
     `baseline`: the percentages' reference accuracy, `baseline_<name>` that of the rest.
     `gate_multiplier`: the share of it that is the least to pass; by name where the shares differ.
-    `threshold_<name>`: that least. Without a reference these are None.
+    `threshold_<name>`: that least. Without a reference these are None. `not_judged`: by figure, why
+    it could not be had; absent where each was.
     """
     percentages = [score for score in scores.scores if score.unit == "%"]
     others = [score for score in scores.scores if score.unit != "%"]
     content: dict[str, object] = {score.name: score.value for score in percentages}
+    if scores.not_judged:
+        content["not_judged"] = dict(scores.not_judged)
     expected = {one.name: one for one in reference.expected} if reference else {}
     gated = {s.name: expected[s.name] for s in percentages if s.name in expected}
     content["baseline"] = {n: one.value for n, one in gated.items()} if reference else None

@@ -19,7 +19,12 @@ from mlperf_suite.results.record import RunKey
 from mlperf_suite.session.plan import Kind, SearchKey, Step
 from mlperf_suite.session.rates import RATE_HEADROOM, SERVER_SHARE
 from mlperf_suite.session.sizes import Size, audit_queries_that_fit, samples_that_fit
-from mlperf_suite.session.warm_up import SMOKE_ANSWER_TOKENS, SMOKE_WARM_UP_S, warm_up_requests
+from mlperf_suite.session.warm_up import (
+    SMOKE_ANSWER_TOKENS,
+    SMOKE_WARM_UP_S,
+    WARM_UP_ANSWER_TOKENS,
+    warm_up_requests,
+)
 from mlperf_suite.settings import EngineKind, Settings
 
 _LOAD_S: Mapping[EngineKind, float] = {"vllm": 30.0, "endpoint": 2.0}
@@ -249,7 +254,9 @@ class Estimator:
     ) -> Generation:
         """How the answers of a warm-up are made: as the run's own, cut in smoke."""
         if not self.settings.smoke:
-            return generation
+            # Of an engine that has made so many tokens of each, more would warm nothing.
+            most = min(generation.max_new_tokens, WARM_UP_ANSWER_TOKENS)
+            return replace(generation, max_new_tokens=most)
         for tokens in SMOKE_ANSWER_TOKENS:
             cut = replace(generation, max_new_tokens=min(generation.max_new_tokens, tokens))
             if (self._warm_up_s(benchmark, scenario, cut) or 0.0) <= SMOKE_WARM_UP_S:

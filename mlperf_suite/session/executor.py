@@ -145,6 +145,8 @@ class Executor:
             self._watch.idle()
         try:
             made.keep(failure)
+        except SuiteError as error:
+            failure = failure or str(error)
         except OSError as error:
             self._recorder.writable = False
             failure = failure or f"{error.filename or made.folder}: {error.strerror}"
@@ -228,7 +230,7 @@ class Executor:
                     folder,
                     self._watch.progress,
                     stops=self._inputs.stops(result.benchmark, key.mode),
-                    dropped=() if generation.keeps_eos else self._inputs.eos_token_ids,
+                    dropped=self._inputs.dropped(result.benchmark, key.mode),
                     silence_s=self._settings.engine_silence,
                 )
         except BaseException:
@@ -284,7 +286,9 @@ class Executor:
         """The samples/s of this result's accuracy run; without one, the rate is measured now
         where the plan says so, unless it was."""
         accuracy = result.runs.get("accuracy")
-        if accuracy and accuracy.rate:
+        # Accuracy data of another kind has answers of another length.
+        alike = result.benchmark.accuracy_samples is None
+        if accuracy and accuracy.rate and alike:
             return accuracy.rate
         if sized_by_rate(key, offline_rate_given=self._settings.offline_target_qps is not None):
             with self.timed("rate", key):
@@ -340,7 +344,12 @@ class Executor:
             else None,
             eos_token_ids=self._inputs.eos_token_ids if audit else None,
             departures=self._inputs.departures(
-                benchmark, result.scenario, description.settings, cached_tokens
+                benchmark,
+                result.scenario,
+                description.settings,
+                cached_tokens,
+                mode=mode,
+                max_model_len=description.max_model_len,
             ),
             remote=record.remote,
             text_alone=gives_text_alone(description.settings),
@@ -352,7 +361,7 @@ class Executor:
             write_json(result.folder.compliance / "verdicts.json", verdicts)
             if scores is not None:
                 name = f"{self._inputs.scorer(benchmark).name}.json"
-                # The reference is that of the accuracy data, not of the audit's.
+                # The audit has a limit of its own, which is no share of the reference.
                 said = scorer_json(scores, None, facts.high_accuracy)
                 write_json(result.folder.of_mode(mode) / name, said)
         elif mode == "performance":

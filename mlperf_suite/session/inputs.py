@@ -40,6 +40,7 @@ class Inputs:
         self._loaded: dict[tuple[Load, str], Samples] = {}
         self._prompts: dict[tuple[str, Load], Sequence[Sequence[int]]] = {}
         self._fingerprints: dict[tuple[str, Load], str] = {}
+        self._prints_of_prompts: dict[tuple[str, Load], str] = {}
 
     def check(self, runs: Sequence[RunKey]) -> None:
         """Find what would stop the session, before anything slow is loaded. Raises UsageError.
@@ -53,11 +54,23 @@ class Inputs:
             self._check_model(benchmark)
             self._check_round(benchmark, runs)
             modes = [key.mode for key in runs if key.benchmark == benchmark.id]
-            for mode in dict.fromkeys(["performance" if not modes else modes[0], *modes]):
-                self.samples(benchmark, mode)
+            # Whatever is run, warm-up and probe send the performance data.
+            for mode in dict.fromkeys(["performance", *modes]):
+                self.workload(benchmark).prompt.check(self.samples(benchmark, mode).items)
             if "accuracy" in modes:
                 self.scorer(benchmark).check()
+                self._check_problems(benchmark)
         _ = self.model_path
+
+    def _check_problems(self, benchmark: Benchmark) -> None:
+        """Raise UsageError for an official accuracy run whose programs nothing could judge: its
+        answers cannot be scored later."""
+        settings, needs = self.settings, self.workload(benchmark).with_problems is not None
+        if needs and settings.code_problems is None and not settings.smoke:
+            raise UsageError(
+                f"--code-problems: {benchmark.id}'s answers hold programs; name the file or folder "
+                "of LiveCodeBench's problems, or select no accuracy run (-m performance)"
+            )
 
     def _check_model(self, benchmark: Benchmark) -> None:
         """Raise UsageError where an official run is to be made of another model.
@@ -65,7 +78,7 @@ class Inputs:
         It is known by its name, or by the entries of its config.json that make its shape.
         """
         workload, settings = self.workload(benchmark), self.settings
-        if settings.smoke or settings.allow_other_model or settings.model == workload.model:
+        if settings.smoke or settings.allow_other_model or workload.is_model(settings.model, None):
             return
         config = self._model_config
         if workload.is_model(settings.model, config):
@@ -127,6 +140,11 @@ class Inputs:
         answer does."""
         texts = dict(self.workload(benchmark).part(mode).generation.stops)
         return [texts.get(s.kind, "") for s in self.samples(benchmark, mode).items] if texts else []
+
+    def dropped(self, benchmark: Benchmark, mode: str) -> tuple[int, ...]:
+        """The token ids that LoadGen is not given at an answer's end."""
+        keeps = self.workload(benchmark).part(mode).generation.keeps_eos
+        return () if keeps else self.eos_token_ids
 
     @cached_property
     def tokenizer(self) -> Any:
@@ -200,6 +218,12 @@ class Inputs:
         """How tokens are chosen in a mode, with the longest answer that the user allows."""
         return self.settings.generation(benchmark, mode)
 
+    def generation_by_mode(self, benchmark: Benchmark) -> dict[str, object]:
+        """config.json's `generation_by_mode`: of the modes that generate otherwise."""
+        modes = self.workload(benchmark).parts
+        found = {mode: self.generation(benchmark, mode).as_json() for mode in modes}
+        return {"generation_by_mode": found} if found else {}
+
     @property
     def context_needed(self) -> int | None:
         """The longest sequence that any of the benchmarks needs, in tokens."""
@@ -246,15 +270,22 @@ class Inputs:
         scenario: Scenario,
         engine_settings: Mapping[str, object],
         cached_tokens: int = 0,
+        *,
+        mode: str = "performance",
+        max_model_len: int | None = None,
     ) -> tuple[str, ...]:
         """How the generation of answers differs from the benchmark's, a few words each.
 
         `engine_settings`: the engine's own description of how it is set. `cached_tokens`: prompt
-        tokens of the run that it took from a cache, as it counts them.
+        tokens of the run that it took from a cache, as it counts them. `max_model_len`: the
+        engine's context, where it is known.
         """
-        found = find_departures(
-            self.workload(benchmark), self.generation(benchmark).max_new_tokens, engine_settings
-        )
+        room = None
+        if max_model_len:
+            room = max_model_len - max(map(len, self.prompts(benchmark, mode)))
+        longest = self.generation(benchmark, mode).max_new_tokens
+        workload = self.workload(benchmark)
+        found = find_departures(workload, longest, engine_settings, mode, room=room)
         found += find_speculation(benchmark, scenario, engine_settings)
         if cached_tokens:
             return *found, f"{cached_tokens:,} prompt tokens from a cache"
@@ -284,12 +315,19 @@ class Inputs:
 
     def prompts_sha256(self, benchmark: Benchmark) -> str | None:
         """A fingerprint of the prompts, None where they were not made yet."""
-        made = self._prompts.get((benchmark.id, self.workload(benchmark).load))
+        key = (benchmark.id, self.workload(benchmark).load)
+        made = self._prompts.get(key)
         if made is None:
             return None
-        # The bytes of the whole list as JSON, which of long prompts nobody wants in one piece.
-        digest = hashlib.sha256(b"[")
-        for index, prompt in enumerate(made):
-            digest.update(f"{', ' if index else ''}{json.dumps(list(prompt))}".encode())
-        digest.update(b"]")
-        return digest.hexdigest()
+        if key not in self._prints_of_prompts:
+            self._prints_of_prompts[key] = _sha256(made)
+        return self._prints_of_prompts[key]
+
+
+def _sha256(prompts: Sequence[Sequence[int]]) -> str:
+    """Of the whole list as JSON, which of long prompts nobody wants in one piece."""
+    digest = hashlib.sha256(b"[")
+    for index, prompt in enumerate(prompts):
+        digest.update(f"{', ' if index else ''}{json.dumps(list(prompt))}".encode())
+    digest.update(b"]")
+    return digest.hexdigest()

@@ -24,6 +24,8 @@ from mlperf_suite.session.warm_up import warm_up_prompts
 from mlperf_suite.session.watcher import Watcher
 
 _PROBE_PROMPTS = 32
+_LONG_TAIL = 2.0
+"""Answers that may be longer than so many times their mean have a tail."""
 
 
 class Pace:
@@ -150,7 +152,13 @@ class Pace:
             return None
         if self._settings.offline_target_qps is not None:
             return self._settings.offline_target_qps
-        return offline_qps(seen or self._probed[key.benchmark, key.scenario])
+        benchmark = BENCHMARKS[key.benchmark]
+        most, mean = (
+            self._inputs.generation(benchmark, key.mode).max_new_tokens,
+            self._inputs.workload(benchmark).part(key.mode).mean_tokens,
+        )
+        rate = seen or self._probed[key.benchmark, key.scenario]
+        return offline_qps(rate, tail=most > _LONG_TAIL * mean)
 
     def server_qps(self, benchmark: str) -> float:
         """Queries/s that Server is sent: as given, or a share of what Offline reached."""

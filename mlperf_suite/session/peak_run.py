@@ -136,6 +136,8 @@ class PeakRun:
             self._inputs.generation(result.benchmark),
             folder,
             self._watch.progress,
+            stops=self._inputs.stops(result.benchmark, "performance"),
+            dropped=self._inputs.dropped(result.benchmark, "performance"),
             silence_s=settings.engine_silence,
         )
         detail, remote = run.logs.detail, remote_run(engine)

@@ -163,7 +163,8 @@ def plan_session(
         place = (run.benchmark, run.scenario)
         if sized_by_rate(run, offline_rate_given=offline_rate_given) and place not in rated:
             rated.add(place)
-            if RunKey(*place, "accuracy") not in keys:
+            shown = RunKey(*place, "accuracy") in keys
+            if not shown or BENCHMARKS[run.benchmark].accuracy_samples is not None:
                 steps.append(Step("rate", run, f"{run}: rate to plan for"))
         steps += _steps_of_run(run, repeat, warm_up, why)
     for search in sorted(found, key=lambda s: (_benchmark_order(s.benchmark), s.scenario)):

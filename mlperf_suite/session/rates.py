@@ -26,9 +26,18 @@ def server_qps(offline_samples_per_s: float) -> float:
     return float(f"{SERVER_SHARE * offline_samples_per_s:.4g}")
 
 
-def offline_qps(samples_per_s: float) -> float:
-    """Samples/s that Offline is planned for where so many were seen."""
-    return round(samples_per_s * RATE_HEADROOM, 3)
+TAIL_HEADROOM = 1.5
+"""The same where a few answers are much longer than the mean: they alone end a run of few samples,
+whose rate is then too low by as much. Too long a run only costs time, too short a one is INVALID.
+"""
+
+
+def offline_qps(samples_per_s: float, *, tail: bool = False) -> float:
+    """Samples/s that Offline is planned for where so many were seen.
+
+    `tail`: whether answers can be much longer than their mean.
+    """
+    return round(samples_per_s * (TAIL_HEADROOM if tail else RATE_HEADROOM), 3)
 
 
 @dataclass(frozen=True, slots=True)

@@ -124,6 +124,7 @@ class Recorder:
             **workload.prompt.as_json(),
             "max_new_tokens": generation.max_new_tokens,
             "generation": generation.as_json(),
+            **self._inputs.generation_by_mode(benchmark),
         }
         return {
             "suite_version": __version__,

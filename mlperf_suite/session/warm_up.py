@@ -12,6 +12,8 @@ from mlperf_suite.engines.protocol import SILENCE_S, Engine
 from mlperf_suite.results.schema import WarmUpFigures
 
 SMOKE_REQUESTS, OFFICIAL_REQUESTS = 4, 64
+WARM_UP_ANSWER_TOKENS = 256
+"""The longest answer of a warm-up, in tokens."""
 SMOKE_ANSWER_TOKENS, SMOKE_WARM_UP_S = (32, 16, 8), 6.0
 """A smoke run's warm-up cuts its answers to the most tokens that take so long, in s: each of its
 steps takes as long as one of a run."""

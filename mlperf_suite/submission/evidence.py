@@ -167,8 +167,7 @@ def refusals_of_run(
             reasons.append("made with a stand-in engine: not a measurement of any system")
         elif not allow_replay:
             reasons.append("made with a replay of prepared answers (--allow-replay takes it)")
-    longest = run.settings.get("max_new_tokens", run.workload.generation.max_new_tokens)
-    reasons += find_departures(run.workload, longest, run.engine.settings)
+    reasons += _departures(run)
     reasons += find_speculation(run.benchmark, run.scenario, run.engine.settings)
     reasons += _not_judged(run) if division == "closed" else []
     for mode, remote in run.summary.run.remote.items():
@@ -185,6 +184,19 @@ def refusals_of_run(
     # Of a run that goes on, or was cut off, files are not yet complete.
     changed = [] if status == "running" else changed_since_run(run.folder)
     return [*reasons, *changed]
+
+
+def _departures(run: SuiteRun) -> list[str]:
+    """How each mode's answers were made otherwise than the benchmark says."""
+    longest = run.settings.get("max_new_tokens", run.workload.generation.max_new_tokens)
+    found = list(find_departures(run.workload, longest, run.engine.settings))
+    of_modes = run.settings.get("generation_by_mode")
+    for mode, generation in (of_modes if isinstance(of_modes, dict) else {}).items():
+        if mode in run.modes and isinstance(generation, dict):
+            most = generation.get("max_new_tokens")
+            differing = find_departures(run.workload, most, {}, mode) if most else ()
+            found += [f"{mode}: {departure}" for departure in differing]
+    return found
 
 
 _JUDGED_BY = ("test07_score", "test09_mean_tokens")

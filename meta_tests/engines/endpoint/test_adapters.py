@@ -195,3 +195,10 @@ def test_a_servers_words_are_one_short_printable_line(said: object) -> None:
     line = words_of(said)
     assert len(line) <= 100
     assert line.isprintable()
+
+
+@pytest.mark.parametrize("kind", ADAPTERS)
+def test_no_seed_is_sent_where_the_benchmark_sets_none(kind: str) -> None:
+    """gpt-oss-120b: with a seed, the repeats of a question would be one draw."""
+    asked = body(kind, Sampling(128, 1, 1.0, 1.0, 0, None, True, 0))
+    assert not {"seed", "sampling_seed"} & {*asked, *asked.get("sampling_params", ())}

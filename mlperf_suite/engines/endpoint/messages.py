@@ -54,7 +54,7 @@ class Sampling(msgspec.Struct, array_like=True, frozen=True):
     temperature: float
     top_p: float
     top_k: int
-    seed: int
+    seed: int | None
     wants_first: bool
     retries: int
     end_ids: tuple[int, ...] = ()
