@@ -635,3 +635,50 @@ def test_a_server_run_that_cannot_end_is_abandoned_and_nothing_runs_after_it(
     assert second == (
         "an earlier run was abandoned in this process: start the suite again True False"
     )
+
+
+# What only some benchmarks ask for
+
+
+@pytest.mark.parametrize("scenario", ["Offline", "Server"])
+def test_the_ids_that_end_an_answer_can_be_left_out(tmp_path: Path, scenario: str) -> None:
+    """Mixtral: LoadGen is not given the EOS, and an answer of nothing else keeps its first."""
+    prompts = [[index] for index in range(SAMPLES - 1)] + [[-100]]
+    ends = {101, 128_009}
+    plan = plan_run(
+        LLAMA3_1_8B,
+        LLAMA3_1_8B.scenario(scenario),
+        "accuracy",
+        shipped_round(),
+        SAMPLES,
+        target_qps=200.0,
+        shortened=SHORT,
+    )
+    engine = StandInEngine(Delays(0.001, 0.001), lambda p: [p[0] + 100, 101, 128_009, 128_009])
+    made = run_loadgen(plan, engine, prompts, GENERATION, tmp_path, dropped=sorted(ends))
+    engine.close()
+    logged = made.logs.accuracy.first_of_each()
+    assert [list(logged[i].token_ids) for i in (0, 2, SAMPLES - 1)] == [[100], [102], [0]]
+    assert list(logged[1].token_ids) == [101]
+    assert made.tokens == SAMPLES
+
+
+def test_each_sample_is_asked_with_its_own_stop(tmp_path: Path) -> None:
+    seen: dict[int, str] = {}
+
+    def script(requests: list[Request], listener: Listener) -> None:
+        for request in requests:
+            seen[request.prompt_token_ids[0]] = request.stop
+            listener.finished(request.tag, [1])
+
+    stops = ["" if index % 3 else "\n```\n" for index in range(SAMPLES)]
+    plan = plan_run(
+        LLAMA3_1_8B,
+        LLAMA3_1_8B.scenario("Offline"),
+        "accuracy",
+        shipped_round(),
+        SAMPLES,
+        shortened=SHORT,
+    )
+    run_loadgen(plan, ScriptedEngine(script), PROMPTS, GENERATION, tmp_path, stops=stops)
+    assert [seen[index] for index in range(SAMPLES)] == stops

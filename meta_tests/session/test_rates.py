@@ -13,7 +13,7 @@ from mlperf_suite.results.record import RunKey
 from mlperf_suite.results.run_folder import CONFIG_JSON, SUMMARY_JSON, write_json
 from mlperf_suite.results.schema import Meta, PerformanceFigures, Run, Summary
 from mlperf_suite.session.forecast import forecast, planned
-from mlperf_suite.session.rates import EarlierRate
+from mlperf_suite.session.rates import EarlierRate, offline_qps
 from mlperf_suite.settings import Settings, resolve_settings
 
 ONE, TWO = "http://one:8000", "http://two:8000"
@@ -110,3 +110,9 @@ def test_an_endpoint_that_was_measured_is_expected_to_take_as_long(tmp_path: Pat
     assert said == "as the run 20261121-101500-llama3.1-8b-offline went"
     loads = {step.what: seconds[step] for step in plan.steps if step.kind == "load"}
     assert loads == {"connect to the endpoint": 2.0, "connect to the endpoint for MMLU": 2.0}
+
+
+def test_answers_with_a_long_tail_are_planned_for_with_more_headroom() -> None:
+    """Too long a run only costs time, one below ten minutes is INVALID."""
+    assert offline_qps(10.0) == 10.5
+    assert offline_qps(10.0, tail=True) == 15.0
