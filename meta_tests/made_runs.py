@@ -34,7 +34,7 @@ from mlperf_suite.loadgen.logs import (
     RunLogs,
     parse_detail,
 )
-from mlperf_suite.loadgen.schedule import Asked, Schedule, schedule, shuffled
+from mlperf_suite.loadgen.schedule import Asked, Drawn, Schedule, issued, schedule, shuffled
 
 HASH = "0123456789abcdef" * 4
 
@@ -320,10 +320,20 @@ def _results(
     return {**entries, "num_errors": 0}
 
 
-@lru_cache(maxsize=8)
-def _answers(count: int, tokens: int = TOKENS) -> tuple[LoggedSample, ...]:
-    ids = tuple(range(11, 11 + tokens))
-    return tuple(LoggedSample(i, ids, (11,), tokens) for i in range(count))
+@lru_cache(maxsize=64)
+def _answers(
+    count: int, tokens: int, scenario: str, seeds: tuple[int, int], samples: int, mode: Mode
+) -> tuple[LoggedSample, ...]:
+    """Answers to samples as LoadGen issues them; an accuracy run's in the order of the samples."""
+    ids, (qsl, order) = tuple(range(11, 11 + tokens)), seeds
+    accuracy = mode == "accuracy"
+    unique = mode in AUDIT_MODES[1:]
+    equal = accuracy
+    loaded = shuffled(qsl, samples)
+    drawn = Drawn(scenario, order, samples, TEST06.queries, equal, accuracy, unique)
+    issued_to = [loaded[place] for place in issued(drawn, count)]
+    answers = [LoggedSample(i, ids, (11,), tokens, place) for place, i in enumerate(issued_to)]
+    return tuple(answers if mode == "test06" else sorted(answers, key=lambda one: one.index))
 
 
 @dataclass
@@ -355,7 +365,17 @@ class MadeRun:
         audit = audit_of(self.benchmark, self.mode)
         count = self.benchmark.samples_of(self.mode) if self.mode != "test06" else 100
         low, high = (audit and audit.mean_tokens) or (TOKENS, TOKENS)
-        self.answers: list[LoggedSample] = list(_answers(count, round((low + high) / 2)))
+        seeds = (self.round.qsl_rng_seed, self.round.sample_index_rng_seed)
+        self.answers: list[LoggedSample] = list(
+            _answers(
+                count,
+                round((low + high) / 2),
+                self.scenario.loadgen_scenario,
+                seeds,
+                self.benchmark.samples_of(self.mode),
+                self.mode,
+            )
+        )
         self.accuracy_damage: tuple[str, ...] = ()
         self.accuracy_bytes = 8199
         self.scores = self.good_scores()
@@ -392,6 +412,9 @@ class MadeRun:
             return MADE_MS if key.startswith("generated_") else FIRST_MS
         return self.ended_ms
 
+    def _places(self) -> tuple[tuple[int, int], ...]:
+        return tuple((one.place, one.index) for one in self.answers if one.place is not None)
+
     @property
     def accuracy_txt(self) -> str:
         said = self.scores.get(COUNTED_IN_A_SENTENCE)
@@ -412,7 +435,7 @@ class MadeRun:
     def accuracy_json(self) -> str:
         rows = [
             {
-                "seq_id": i,
+                "seq_id": i if sample.place is None else sample.place,
                 "qsl_idx": sample.index,
                 "data": _hex(sample.token_ids),
                 **_said("token_data", sample.first_token_ids and _hex(sample.first_token_ids)),
@@ -429,7 +452,7 @@ class MadeRun:
             folder,
             parse_detail(self.detail_text if detail_text is None else detail_text),
             "",
-            AccuracyLog(tuple(self.answers), self.accuracy_damage),
+            AccuracyLog(tuple(self.answers), self.accuracy_damage, self._places()),
             {name: folder / name for name in (DETAIL, ACCURACY)},
             {ACCURACY: self.accuracy_bytes},
         )
