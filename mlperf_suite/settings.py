@@ -79,6 +79,12 @@ MODEL_ALIASES: dict[str, str] = {
     for workload in (benchmark.workload, benchmark.smoke)
     if workload is not None
 }
+_FORMER_MODELS = dict.fromkeys(
+    ("llama-3.1-8b-instruct", "llama31-8b", "llama3.1"), MODEL_ALIASES["llama3.1-8b-instruct"]
+)
+"""Further aliases that run.py took (docs/from-run-py.md)."""
+_DATASETS = {"embedded": "embedded", "cnn_dailymail": "cnn_dailymail", "cnndm": "cnn_dailymail"}
+"""Names of data sets, in any case; run.py called CNN/DailyMail cnndm."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +94,8 @@ class OptionSpec:
     `parse` takes the text and returns the value, or raises ValueError; the user is then told what
     is `allowed`. `variable` is the environment variable with the same meaning. A `switch`
     takes no value on the command line. `engine`: the only kind of engine that has this option,
-    None where any has. Of a `secret` no message quotes more than its name.
+    None where any has. Of a `secret` no message quotes more than its name. `former`: the flags
+    that mmlu.py had for it.
     """
 
     name: str
@@ -101,6 +108,7 @@ class OptionSpec:
     switch: bool = False
     engine: EngineKind | None = None
     secret: bool = False
+    former: tuple[str, ...] = ()
 
     @property
     def flag(self) -> str:
@@ -123,16 +131,20 @@ def option(
     switch: bool = False,
     engine: EngineKind | None = None,
     secret: bool = False,
+    former: tuple[str, ...] = (),
 ) -> Any:
     """A field of `Settings` that the user sets, with everything about its option."""
     spec = OptionSpec(
-        name, help_text, parse, allowed, default, variable, repeatable, switch, engine, secret
+        *(name, help_text, parse, allowed, default, variable, repeatable, switch, engine, secret),
+        former,
     )
     return field(metadata={_OPTION: spec}, repr=not secret)
 
 
-def _switch(name: str, help_text: str) -> Any:
-    return option(name, help_text, _flag, "allowed are true, false", "false", switch=True)
+def _switch(name: str, help_text: str, *, former: tuple[str, ...] = ()) -> Any:
+    return option(
+        name, help_text, _flag, "allowed are true, false", "false", switch=True, former=former
+    )
 
 
 def _one_of(*choices: str) -> Callable[[str], str]:
@@ -195,7 +207,7 @@ def _flag(text: str) -> bool:
 
 
 def _or_auto(parse: Callable[[str], Any]) -> Callable[[str], Any]:
-    return lambda text: None if text == "auto" else parse(text)
+    return lambda text: None if text.casefold() == "auto" else parse(text)
 
 
 def _text(text: str) -> str:
@@ -558,6 +570,7 @@ class Settings:
         _or_auto(_count),
         _COUNT_OR_AUTO,
         "auto",
+        former=("--total-limit",),
     )
     mmlu_shots: int | None = option(
         "mmlu-shots",
@@ -575,6 +588,7 @@ class Settings:
     mmlu_details: bool = _switch(
         "mmlu-details",
         "keep each MMLU question's text, choices and log-probabilities in details.jsonl",
+        former=("--details",),
     )
     mmlu_resume: bool = _switch("mmlu-resume", "continue the newest MMLU run that was interrupted")
     max_new_tokens_given: bool = False
@@ -704,7 +718,8 @@ def resolve_settings(
     named = list(dict.fromkeys(value["named_benchmarks"] or []))
     first, *others = _benchmarks(named, profile)
     model = value["model"] or _workload(first, profile, None).model
-    model = MODEL_ALIASES.get(model, model)
+    model = (MODEL_ALIASES | _FORMER_MODELS).get(model.casefold(), model)
+    dataset = value["dataset"] or _workload(first, profile, None).dataset
     for other in others if value["model"] is None else ():
         if _workload(other, profile, None).model != model:
             raise UsageError(
@@ -717,7 +732,7 @@ def resolve_settings(
     given_longest = value["max_new_tokens"]
     value |= {
         "model": model,
-        "dataset": value["dataset"] or _workload(first, profile, None).dataset,
+        "dataset": _DATASETS.get(dataset.casefold(), dataset),
         "named_benchmarks": named,
         "max_new_tokens": given_longest or max(asked),
         "mmlu_data": value["mmlu_data"] or ("embedded" if profile == "smoke" else HUB_REPOSITORY),
