@@ -34,7 +34,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
             how = {"action": "append" if spec.repeatable else "store", "metavar": "X"}
         group.addoption(spec.flag, *spec.former, dest=spec.dest, help=help_text, **how)
     group.addoption(
-        "--suite-config", metavar="FILE", help="a TOML file with any of these options as keys"
+        "--suite-config",
+        metavar="FILE",
+        help="read settings from this TOML file; its keys are the options above",
     )
 
 
