@@ -83,7 +83,9 @@ class Suite:
 
         Endpoints are asked last, whether they answer at all.
         """
-        self.inputs.check(self.plan.runs)
+        self.inputs.check(
+            self.plan.runs, [key for key in self.plan.keys if isinstance(key, SearchKey)]
+        )
         if MMLU in self.plan.keys:
             self.mmlu.check()
         if self.settings.engine_kind == "endpoint":
