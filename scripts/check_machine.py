@@ -2,8 +2,8 @@
 
     python scripts/check_machine.py cpu|gpu
 
-One line each: what does not fit and what to do. A line that begins with "does not fit" is one that
-the set-up stops at (exit status 1); a note is not. Nothing but the standard library is at hand here.
+One line each: what does not fit and what to do. The set-up stops at a line that begins with "does
+not fit" (exit status 1), not at a note. Only the standard library is at hand here.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class Gpu:
 
 @dataclass(frozen=True)
 class Machine:
-    """What was found. `asked`: how GPUs were looked for, and what came of it where none was found."""
+    """What was found. `asked`: what came of looking for GPUs, where none was found."""
 
     architecture: str
     glibc: tuple[int, ...] | None
@@ -91,13 +91,16 @@ def _existing(folder: Path) -> Path:
     return next(one for one in (folder, *folder.parents) if one.is_dir())
 
 
-def _gpus(run: Callable[..., subprocess.CompletedProcess[str]] = subprocess.run) -> tuple[
-    tuple[Gpu, ...], str
-]:
+def _gpus(
+    run: Callable[..., subprocess.CompletedProcess[str]] = subprocess.run,
+) -> tuple[tuple[Gpu, ...], str]:
     """The GPUs, and in a few words what nvidia-smi said where there are none."""
     if not shutil.which("nvidia-smi"):
         return (), "nvidia-smi is not installed"
-    for fields in ("name,driver_version,memory.total,compute_cap", "name,driver_version,memory.total"):
+    for fields in (
+        "name,driver_version,memory.total,compute_cap",
+        "name,driver_version,memory.total",
+    ):
         command = ["nvidia-smi", f"--query-gpu={fields}", "--format=csv,noheader,nounits"]
         try:
             done = run(command, capture_output=True, text=True, timeout=30, check=False)
@@ -149,8 +152,8 @@ def problems(machine: Machine, build: str) -> list[str]:
     disk = needs.disk + (needs.cache if machine.cache_free is None else 0.0)
     if machine.disk_free < disk:
         found.append(
-            f"the {build} build needs {disk:.0f} GB of disk while it installs, and this folder's has "
-            f"{machine.disk_free:.1f} GB free: free some, or clone to a larger disk"
+            f"the {build} build needs {disk:.0f} GB of disk while it installs, and this folder's "
+            f"has {machine.disk_free:.1f} GB free: free some, or clone to a larger disk"
         )
     if machine.cache_free is not None and machine.cache_free < needs.cache:
         found.append(
@@ -167,8 +170,8 @@ def _gpu_problems(machine: Machine) -> list[str]:
     driver = machine.gpus[0].driver if machine.gpus else machine.kernel_driver
     if driver and int(driver.split(".")[0]) < DRIVER:
         found.append(
-            f"the gpu build is for CUDA 13, whose driver is {DRIVER} or newer, and this machine's is "
-            f"{driver}: update the driver, or install cuda-compat-13-0 on a data-center GPU"
+            f"the gpu build is for CUDA 13, whose driver is {DRIVER} or newer, and this machine's "
+            f"is {driver}: update the driver, or install cuda-compat-13-0 on a data-center GPU"
         )
     for gpu in machine.gpus:
         if gpu.capability is not None and gpu.capability < CAPABILITY:

@@ -20,7 +20,7 @@ build=${BUILD:-${was:-cpu}}
 lock=requirements/$build.lock
 case $build in
   cpu) size="3.3 GB" ;;
-  gpu) size="9 GB" ;;
+  gpu) size="9.4 GB" ;;
   *) fail "BUILD=$build: allowed are cpu and gpu" ;;
 esac
 packages=$(digest "$lock")
@@ -39,7 +39,7 @@ find_python() {
     return
   fi
   local one bare=""
-  for one in python3.11 python3.12 python3.13 python3 .python/*/bin/python3; do
+  for one in python3.11 python3.12 python3.13 python3 .python/*/bin/python3.12; do
     fits "$one" || continue
     if "$one" -c 'import ensurepip, venv' 2>/dev/null; then
       python=$one
