@@ -53,7 +53,7 @@ def test_the_help_tells_every_option() -> None:
     command = [sys.executable, "-m", "pytest", "--help"]
     told = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout
     assert [spec.flag for spec in OPTIONS if spec.flag not in told] == []
-    assert "at 99.9% of their reference accuracy" in " ".join(told.split())
+    assert "require 99.9% of the reference accuracy" in " ".join(told.split())
 
 
 def test_the_guides_tell_every_option() -> None:
