@@ -7,7 +7,13 @@ from functools import cache
 from typing import Any
 
 from mlperf_suite.reports.plots import Plot
-from mlperf_suite.reports.view import CLIENT_HEADER, ENDPOINT_HEADER, REMOTE_NOTE, view_of
+from mlperf_suite.reports.view import (
+    CLIENT_HEADER,
+    ENDPOINT_HEADER,
+    PROFILE_HEADER,
+    REMOTE_NOTE,
+    view_of,
+)
 from mlperf_suite.results.schema import Config, Summary
 
 
@@ -55,5 +61,6 @@ def report_html(
         samples=samples,
         endpoint_header=ENDPOINT_HEADER,
         client_header=CLIENT_HEADER,
+        profile_header=PROFILE_HEADER,
         remote_note=REMOTE_NOTE,
     )

@@ -8,6 +8,7 @@ from urllib.parse import quote
 from mlperf_suite.reports.view import (
     CLIENT_HEADER,
     ENDPOINT_HEADER,
+    PROFILE_HEADER,
     REMOTE_NOTE,
     Row,
     View,
@@ -28,6 +29,7 @@ def report_markdown(summary: Summary, config: Config | None = None) -> str:
         "",
         in_cell(view.valid),
         *_performance(view),
+        *_profile(view),
         *_accuracy(view),
         *_endpoints(view),
         "",
@@ -94,6 +96,15 @@ def _performance(view: View) -> list[str]:
         lines += _table(header, view.regression.rows)
         lines += [line for note in view.regression.notes for line in ("", in_cell(note))]
     return lines
+
+
+def _profile(view: View) -> list[str]:
+    if view.profile is None:
+        return []
+    lines = ["", "## Profile"]
+    lines += [line for note in view.profile.notes for line in ("", in_cell(note))]
+    rows = _table(PROFILE_HEADER, view.profile.rows, right=True)
+    return [*lines, "", *rows] if view.profile.rows else lines
 
 
 def _accuracy(view: View) -> list[str]:
