@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import re
 import zlib
 from array import array
 from collections.abc import Iterable, Iterator
@@ -17,6 +18,7 @@ from pathlib import Path
 from typing import Any, Literal, TextIO
 
 TRACE_NAMES = ("*.pt.trace.json", "*.pt.trace.json.gz")
+_BEGINS = re.compile(r'"traceEvents"\s*:\s*\[')
 _CHUNK = 1 << 20
 _LONGEST_EVENT = 1 << 24
 """Characters; what is longer is no event, and the trace damaged."""
@@ -54,6 +56,11 @@ class _Lane:
     length: array[float] = field(default_factory=lambda: array("d"))
     name: array[int] = field(default_factory=lambda: array("L"))
 
+    def add(self, start: float, length: float, name: int) -> None:
+        self.start.append(start)
+        self.length.append(length)
+        self.name.append(name)
+
 
 def trace_files(folder: Path) -> tuple[Path, ...]:
     """The traces of torch's profiler in a folder."""
@@ -72,12 +79,10 @@ def top_operations(traces: Iterable[Path], most: int = 10) -> TopOperations:
                 kind = _KINDS.get(event.get("cat", ""))
                 if kind is None or event.get("ph") != "X":
                     continue
-                lane = lanes.setdefault(
-                    (kind, (number, event.get("pid")), event.get("tid")), _Lane()
-                )
-                lane.start.append(float(event["ts"]))
-                lane.length.append(float(event["dur"]))
-                lane.name.append(names.setdefault(str(event["name"])[:_LONGEST_NAME], len(names)))
+                start, length = float(event["ts"]), float(event["dur"])
+                name = names.setdefault(str(event["name"])[:_LONGEST_NAME], len(names))
+                place = (kind, (number, event.get("pid")), event.get("tid"))
+                lanes.setdefault(place, _Lane()).add(start, length, name)
         except (OSError, EOFError, zlib.error, ValueError, KeyError, TypeError, RecursionError):
             damaged = True
     where: Literal["CPU", "GPU"] = "GPU" if any(k == "GPU" for k, *_ in lanes) else "CPU"
@@ -130,13 +135,14 @@ def _events_of(path: Path) -> Iterator[dict[str, Any]]:
 
 def _events(file: TextIO) -> Iterator[dict[str, Any]]:
     decode = json.JSONDecoder().raw_decode
-    text = ""
-    while '"traceEvents"' not in text:
+    text, begins = "", None
+    while begins is None:
         more = file.read(_CHUNK)
         if not more or len(text) > _LONGEST_EVENT:
             raise ValueError("no traceEvents")
         text += more
-    at = text.index("[", text.index('"traceEvents"')) + 1
+        begins = _BEGINS.search(text)
+    at = begins.end()
     while True:
         at = _skip(text, at)
         if at < len(text) and text[at] == "]":
