@@ -39,6 +39,7 @@ from mlperf_suite.engines.protocol import (
     EngineTrace,
     Listener,
     Marks,
+    Profiler,
     Request,
     Steps,
 )
@@ -48,6 +49,7 @@ from mlperf_suite.engines.watch import LOOK_S, Watch
 from mlperf_suite.errors import EngineDiedError, EngineError
 from mlperf_suite.hardware import Chosen, Precision, choose_precision
 from mlperf_suite.hardware import gpus as listed_gpus
+from mlperf_suite.profiling.trace import trace_files
 
 VLLM_DTYPES: dict[Precision, str] = {
     "bf16": "bfloat16",
@@ -60,6 +62,9 @@ _CPU_KV_CACHE_GIB = "2"
 """The CPU build's KV cache: 93,000 tokens of the embedded model, and it fits a laptop."""
 
 _SHUTDOWN_S = 15.0
+
+_PROFILE_S = 1800.0
+"""Writing the trace of a long run takes minutes."""
 
 _SCORED_AT_ONCE = 128
 """Requests to score that the engine holds: enough for it to fill every step."""
@@ -87,6 +92,8 @@ class VllmConfig:
     samples would be answered; one for scoring has, since few-shot prompts begin alike.
     `silence_s`: see `Watch`. `traced`: False has the engine tell nothing of its steps and requests,
     so that what telling costs can be measured.
+    `silence_s`: see `Watch`. `profiler`: see `ProfilingEngine`; torch's writes its traces to
+    `profile_folder`, absolute, from which `stop_profile` takes them.
     """
 
     model: str
@@ -103,6 +110,8 @@ class VllmConfig:
     context_needed: int | None = None
     silence_s: float = SILENCE_S
     traced: bool = True
+    profiler: Profiler | None = None
+    profile_folder: Path | None = None
 
 
 class VllmEngine:
@@ -123,6 +132,7 @@ class VllmEngine:
         self._processes: list[psutil.Process] = []
         self._workers: list[psutil.Process] = []
         self._description: EngineDescription | None = None
+        self._older_traces: set[Path] = set()
 
     @classmethod
     def load(cls, config: VllmConfig) -> VllmEngine:
@@ -336,6 +346,31 @@ class VllmEngine:
         """What vLLM told of its steps and finished requests since the last call."""
         return self._tracer.take()
 
+    def start_profile(self) -> None:
+        """See `ProfilingEngine`."""
+        self._older_traces = self._traces()
+        self._profile("start_profile")
+
+    def stop_profile(self, folder: Path) -> None:
+        """See `ProfilingEngine`."""
+        self._profile("stop_profile")
+        folder.mkdir(parents=True, exist_ok=True)
+        # vLLM writes the traces of every run to one folder.
+        for path in self._traces() - self._older_traces:
+            if path.parent != folder.absolute():
+                shutil.move(path, folder / path.name)
+
+    def _traces(self) -> set[Path]:
+        own = self._config.profile_folder
+        return set() if own is None else set(trace_files(own))
+
+    def _profile(self, what: str) -> None:
+        try:
+            self.call(getattr(self._llm, what)(), _PROFILE_S)
+        # As in `_answer`: vLLM raises every kind of error.
+        except Exception as error:
+            raise EngineError(f"vLLM's {what}: {_one_line(error)} ({self._see_log})") from error
+
     @property
     def async_llm(self) -> Any:
         """vLLM's AsyncLLM itself, for what the protocol does not cover; use it through `call`."""
@@ -430,6 +465,7 @@ class ChosenArguments:
     precision: Chosen[Precision]
     tensor_parallel: Chosen[int]
     gpus: int
+    profiler: Profiler | None = None
 
 
 def choose_arguments(config: VllmConfig) -> ChosenArguments:
@@ -470,6 +506,8 @@ def choose_arguments(config: VllmConfig) -> ChosenArguments:
         arguments["gpu_memory_utilization"] = config.gpu_memory_utilization
     if config.token:
         arguments["hf_token"] = config.token
+    if config.profiler is not None:
+        arguments["profiler_config"] = _profiler_config(config, on_cpu)
     arguments |= config.extra
     if on_cpu and not arguments["enforce_eager"] and not shutil.which("g++"):
         raise EngineError(
@@ -490,7 +528,30 @@ def choose_arguments(config: VllmConfig) -> ChosenArguments:
             given["max_model_len"] = min(model.max_model_len, config.context_needed)
     tensor_parallel = choose_tensor_parallel(gpus // _gpus_per_rank(config), heads, kv_heads, asked)
     given["tensor_parallel_size"] = tensor_parallel.value
-    return ChosenArguments(AsyncEngineArgs(**given), precision, tensor_parallel, gpus)
+    arguments_of_vllm = AsyncEngineArgs(**given)
+    return ChosenArguments(arguments_of_vllm, precision, tensor_parallel, gpus, config.profiler)
+
+
+def _profiler_config(config: VllmConfig, on_cpu: bool) -> Any:
+    """vLLM's own ProfilerConfig, which it has since 0.13 in place of VLLM_TORCH_PROFILER_DIR."""
+    from vllm.config import ProfilerConfig
+
+    if config.profiler == "cuda":
+        if on_cpu:
+            raise EngineError(
+                "--profile-run cuda: vLLM's CPU build has no CUDA to profile: take "
+                "--profile-run torch"
+            )
+        return ProfilerConfig(profiler="cuda")
+    assert config.profile_folder is not None
+    return ProfilerConfig(
+        profiler="torch",
+        torch_profiler_dir=str(config.profile_folder),
+        # Python's stacks make the trace several times as large and the run slower.
+        torch_profiler_with_stack=False,
+        # Else it also profiles this process, on whose threads LoadGen and the SUT work.
+        ignore_frontend=True,
+    )
 
 
 def _runs_on_cpu() -> bool:
@@ -602,12 +663,13 @@ def _describe(llm: Any, chosen: ChosenArguments, load_s: float) -> EngineDescrip
             "max_num_batched_tokens": config.scheduler_config.max_num_batched_tokens,
             "omp_threads_bind": os.environ.get("VLLM_CPU_OMP_THREADS_BIND") or _allowed_cpus(),
             "speculative": _speculation(config),
+            **({"profiler": chosen.profiler} if chosen.profiler else {}),
             "load_s": round(load_s, 1),
         },
     )
 
 
-def vllm_variables(model: str) -> dict[str, str]:
+def vllm_variables(model: str, profiler: Profiler | None = None) -> dict[str, str]:
     """The environment variables that vLLM reads while it loads, each only where the user set none.
 
     `model`: a hub id or a folder.
@@ -624,6 +686,9 @@ def vllm_variables(model: str) -> dict[str, str]:
     }
     if Path(model).is_dir():
         defaults["HF_HUB_OFFLINE"] = "1"
+    if profiler == "cuda":
+        # Ranges of its own beside the suite's.
+        defaults["VLLM_NVTX_SCOPES_FOR_PROFILING"] = "1"
     if not shutil.which("g++") and _runs_on_cpu():
         # Eager or not, vLLM compiles what counts log-probabilities, which takes a compiler here.
         defaults["TORCHDYNAMO_DISABLE"] = "1"
@@ -633,7 +698,7 @@ def vllm_variables(model: str) -> dict[str, str]:
 @contextlib.contextmanager
 def vllm_environment(config: VllmConfig) -> Iterator[None]:
     """This process with the variables that vLLM reads while it loads, and its signal handlers."""
-    missing = vllm_variables(config.model)
+    missing = vllm_variables(config.model, config.profiler)
     handlers = {s: signal.getsignal(s) for s in (signal.SIGINT, signal.SIGTERM)}
     logging.getLogger("vllm").setLevel(os.environ.get("VLLM_LOGGING_LEVEL", "WARNING"))
     os.environ.update(missing)

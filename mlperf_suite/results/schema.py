@@ -11,7 +11,8 @@ Versions of summary.json, each of which is read as the newest:
 - 3: run.performance.early_stopping and invalid_reason; peak.
 - 4: meta.samples and max_new_tokens; peak.bounded.
 - 5: run.accuracy.scores, of any scorer; run.warm_up; meta.samples_why; plan. Since then, with no
-  new version: run.remote; peak.client_bound; run.performance.life and load.
+  new version: run.remote; peak.client_bound; run.performance.life and load; meta.profiler and
+  run.profile.
 
 To add a field, add it to its type with a default: a reader of an older file then has that. Where a
 field changes its place or meaning, SCHEMA_VERSION goes up and `_migrated` says how the older one
@@ -27,6 +28,7 @@ from typing import Any, Literal, get_args
 from mlperf_suite.compliance.verdict import Status, Verdict
 from mlperf_suite.engines.protocol import RemoteRun
 from mlperf_suite.loadgen.engine_load import EngineLoad
+from mlperf_suite.profiling.trace import TopOperations
 from mlperf_suite.results.typed_json import read, written_fields
 
 SCHEMA_VERSION = 5
@@ -36,6 +38,8 @@ CATEGORY_BENCHMARKS = {"datacenter": "llama3.1-8b", "edge": "llama3.1-8b-edge"}
 """The benchmark that a category stood for, when each had one."""
 CLIENT_BOUND = "client-bound: not a result"
 """What stands on a run whose client, not its server, may have made the figures."""
+PROFILED = "profiled: not a result"
+"""What stands on every run of a session whose engine was loaded with a profiler."""
 UNKNOWN = "unknown"
 """The status of a run that does not say."""
 Outcome = Literal["regressed", "improved", "unchanged", "cannot tell"]
@@ -48,7 +52,8 @@ class Meta:
     """What was run. `status`: running, complete, invalid (a rule failed) or failed (it died).
 
     `samples`: how many each run takes, and `samples_why` a sentence on why so many. `questions`
-    and `shots` are MMLU's. `reason`: why a failed run failed.
+    and `shots` are MMLU's. `profiler`: with which the engine was loaded, None without one.
+    `reason`: why a failed run failed.
     """
 
     category: str | None = None
@@ -66,6 +71,7 @@ class Meta:
     label: str | None = None
     started: str | None = None
     node_name: str | None = None
+    profiler: str | None = None
     status: str = UNKNOWN
     reason: str | None = None
 
@@ -285,6 +291,19 @@ class WarmUpFigures:
 
 
 @dataclass(frozen=True, slots=True)
+class ProfileFigures:
+    """The profile of a performance run. `seconds`: from its start until the profiler was told to
+    stop. `files`: the traces, as paths in the run's folder. `opens`: how to look at them, in a
+    sentence. `operations`: those that took longest, torch's traces only."""
+
+    profiler: str = ""
+    seconds: float = 0.0
+    files: tuple[str, ...] = ()
+    opens: str = ""
+    operations: TopOperations | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Run:
     """The figures of each run that was made; None where it was not, or has no figures.
 
@@ -297,6 +316,7 @@ class Run:
     mmlu: MmluFigures | None = None
     warm_up: dict[str, WarmUpFigures] = field(default_factory=dict)
     remote: dict[str, RemoteRun] = field(default_factory=dict)
+    profile: ProfileFigures | None = None
 
     def has(self, mode: str) -> bool:
         """Whether there are figures of a mode: accuracy, performance or mmlu."""
@@ -400,6 +420,12 @@ class Summary:
         return any(
             v.rule == "client_bound" and v.status in ("failed", "shortened") for v in self.verdicts
         )
+
+    @property
+    def no_result(self) -> str:
+        """Why its figures are no result, in words; empty where nothing says so."""
+        reasons = {CLIENT_BOUND: self.client_bound, PROFILED: self.meta.profiler is not None}
+        return "; ".join(words for words, holds in reasons.items() if holds)
 
     @classmethod
     def read(cls, content: object) -> Summary:

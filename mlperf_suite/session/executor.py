@@ -31,6 +31,7 @@ from mlperf_suite.errors import RunError, SuiteError
 from mlperf_suite.loadgen.load_plan import AUDIT_MODES, SMOKE, LoadPlan, plan_run
 from mlperf_suite.loadgen.logs import RunLogs
 from mlperf_suite.loadgen.runner import LoadRun, abandoned, run_loadgen
+from mlperf_suite.profiling import ranges
 from mlperf_suite.results.baseline import write_answer_scores
 from mlperf_suite.results.metrics import performance_figures, repeated_figures
 from mlperf_suite.results.record import (
@@ -41,8 +42,9 @@ from mlperf_suite.results.record import (
     scorer_json,
 )
 from mlperf_suite.results.run_folder import write_json
-from mlperf_suite.results.schema import RepeatFigures, WarmUpFigures
+from mlperf_suite.results.schema import PROFILED, RepeatFigures, WarmUpFigures
 from mlperf_suite.scorers.protocol import Answer, Scores, reads_special_tokens
+from mlperf_suite.session import profiled_run
 from mlperf_suite.session.engines import Engines
 from mlperf_suite.session.inputs import Inputs
 from mlperf_suite.session.pace import Pace
@@ -221,7 +223,10 @@ class Executor:
         remote_run(engine)
         cached = _cached_tokens(engine)
         try:
-            with self.timed("run", key, number):
+            with (
+                self._profiled(key, engine, result, record),
+                self.timed("run", key, number),
+            ):
                 run = run_loadgen(
                     plan,
                     engine,
@@ -244,6 +249,24 @@ class Executor:
         # Servers may count cached tokens apart from their answers, which is read here.
         remote = remote_run(engine)
         return run, _cached_tokens(engine) - cached, remote
+
+    def _is_profiled(self, key: RunKey) -> bool:
+        """Whether a run is made under the profiler: each that was asked for. One that only shows
+        Server's rate is not, since a profiler takes time."""
+        return self._settings.profile_run is not None and key not in self._plan.unasked
+
+    @contextlib.contextmanager
+    def _profiled(
+        self, key: RunKey, engine: Engine, result: Result, record: RunRecord
+    ) -> Iterator[None]:
+        """Profile the run inside, where that is asked for."""
+        profiler = self._settings.profile_run
+        if profiler is None or not self._is_profiled(key):
+            yield
+            return
+        with profiled_run.taken(profiler, engine, result.folder.path) as profile:
+            yield
+        record.profile = profile.figures
 
     def know_rate(self, result: Result) -> None:
         """Make sure that Server's rate is known: given, measured before, or by an Offline run now.
@@ -301,14 +324,22 @@ class Executor:
         audit = benchmark.audit(key.mode)
         queries = self._pace.audit_queries(benchmark, scenario, audit) if audit else None
         shortened = SMOKE[scenario.loadgen_scenario] if self._settings.smoke else None
+        target_qps = self._pace.target_qps(key, seen)
+        latency_ms = self._pace.expected_latency_ms(key, seen)
+        samples = size.samples
+        if self._is_profiled(key):
+            seconds = self._settings.profile_seconds
+            shortened = profiled_run.shortened_to(seconds, scenario.loadgen_scenario)
+            per_second = 1000 / latency_ms if latency_ms else target_qps
+            samples = profiled_run.samples_for(seconds, per_second, samples)
         return plan_run(
             benchmark,
             scenario,
             key.mode,
             self._settings.round,
-            size.samples,
-            target_qps=self._pace.target_qps(key, seen),
-            expected_latency_ms=self._pace.expected_latency_ms(key, seen),
+            samples,
+            target_qps=target_qps,
+            expected_latency_ms=latency_ms,
             shortened=shortened,
             audit_queries=queries,
         )
@@ -355,6 +386,10 @@ class Executor:
             text_alone=gives_text_alone(description.settings),
         )
         record.verdicts = judge(facts)
+        if self._settings.profile_run is not None:
+            record.verdicts = [
+                dataclasses.replace(v, status="not judged", why=PROFILED) for v in record.verdicts
+            ]
         if audit is not None:
             audits = (result.runs[m] for m in AUDIT_MODES if m in result.runs)
             verdicts = [v.as_json() for one in audits for v in one.verdicts]
@@ -369,7 +404,8 @@ class Executor:
                 result.scenario, run.logs.detail, run.elapsed_s, run.tokens, run.timeline
             )
             limited = run_is_client_bound(record.verdicts)
-            if result.scenario.name == "Offline" and figures.samples_per_sec and not limited:
+            slowed = limited or self._is_profiled(key)
+            if result.scenario.name == "Offline" and figures.samples_per_sec and not slowed:
                 self._pace.offline_rates[benchmark.id] = figures.samples_per_sec
             record.figures = dataclasses.replace(
                 figures, repeats=tuple(self._repeats(key, result, record, facts))
@@ -445,7 +481,8 @@ class Executor:
         """Note what a step of the plan took."""
         started = time.monotonic()
         try:
-            yield
+            with ranges.named(f"{kind} {key or ''}".rstrip()):
+                yield
         finally:
             for step in self._plan.steps:
                 if (step.kind, step.key, step.number) == (kind, key, number):

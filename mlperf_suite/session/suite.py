@@ -14,10 +14,12 @@ from mlperf_suite.compliance.verdict import Verdict
 from mlperf_suite.engines.protocol import Engine
 from mlperf_suite.loadgen.runner import abandoned
 from mlperf_suite.mmlu.shares import Shares
+from mlperf_suite.profiling import ranges
 from mlperf_suite.results.baseline import BaselineRun
 from mlperf_suite.results.peak import PeakSearch
 from mlperf_suite.results.record import Result, RunKey
 from mlperf_suite.results.schema import Summary
+from mlperf_suite.session import profiled_run
 from mlperf_suite.session.engines import Engines, LoadEngine, endpoint_config
 from mlperf_suite.session.executor import Executor, Outcome
 from mlperf_suite.session.inputs import Inputs
@@ -86,6 +88,8 @@ class Suite:
         self.inputs.check(
             self.plan.runs, [key for key in self.plan.keys if isinstance(key, SearchKey)]
         )
+        if self.settings.profile_run is not None:
+            profiled_run.check(self.settings.profile_run)
         if MMLU in self.plan.keys:
             self.mmlu.check()
         if self.settings.engine_kind == "endpoint":
@@ -159,3 +163,4 @@ class Suite:
         """Stop the engine. What was planned and not made ends its result as failed."""
         self._engines.close()
         self.recorder.close()
+        ranges.turn_off()
