@@ -16,6 +16,7 @@ from mlperf_suite.compliance.rules import (
     test06,
     test07,
     test09,
+    caching,
 )
 from mlperf_suite.compliance.rules.registry import (
     RULES,
@@ -32,6 +33,7 @@ __all__ = [
     "Rule",
     "accuracy",
     "accuracy_verdict",
+    "caching",
     "client",
     "judge",
     "latency",
