@@ -20,11 +20,13 @@ Division = Literal["closed", "open"]
 class SubmittedTexts:
     """The texts that a submission has beside its logs; None is a file that is not there.
 
-    `verify_txt`: in which an audit's official script says what it found.
+    `verify_txt`: in which an audit's official script says what it found. `accuracy_log`: the
+    accuracy log, where it was cut to what may be submitted.
     """
 
     accuracy_txt: str | None = None
     verify_txt: str | None = None
+    accuracy_log: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,7 @@ A rule never raises for what is in a log: what cannot be read fails it.
 # ruff: noqa: I001 - the rules of a run are told in the order in which the modules stand here.
 from mlperf_suite.compliance.rules import (
     accuracy,
+    cut_log,
     scores,
     validity,
     latency,
@@ -35,6 +36,7 @@ __all__ = [
     "accuracy_verdict",
     "caching",
     "client",
+    "cut_log",
     "judge",
     "latency",
     "length",
