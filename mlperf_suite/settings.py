@@ -37,7 +37,7 @@ from mlperf_suite.engines.endpoint.config import (
     parse_endpoint,
 )
 from mlperf_suite.engines.endpoint.config import SILENCE_S as ENDPOINT_SILENCE_S
-from mlperf_suite.engines.protocol import SILENCE_S
+from mlperf_suite.engines.protocol import PROFILERS, SILENCE_S, Profiler
 from mlperf_suite.errors import UsageError
 from mlperf_suite.loadgen.load_plan import MODES as LOADGEN_MODES
 from mlperf_suite.secrets import remember, remember_named
@@ -573,6 +573,22 @@ class Settings:
         "find-peak-qps",
         "search for the highest rate at which a Server or Interactive run is VALID",
     )
+    profile_run: Profiler | None = option(
+        "profile-run",
+        "make the performance runs under vLLM's profiler and keep its trace: torch's, or cuda for "
+        "Nsight Systems; such a run is no result",
+        _one_of(*PROFILERS),
+        _joined(PROFILERS),
+        engine="vllm",
+    )
+    profile_seconds: float = option(
+        "profile-seconds",
+        "how long a run of --profile-run is, in seconds",
+        _rate,
+        "allowed is a number above 0",
+        "5",
+        engine="vllm",
+    )
     high_accuracy: bool = _switch(
         "high-accuracy", "require 99.9% of the reference accuracy instead of 99%"
     )
@@ -788,6 +804,25 @@ def _check_engine(given: Mapping[OptionSpec, str], targets: Sequence[Target]) ->
     urls = [target.url for target in targets]
     if twice := [url for url in urls if urls.count(url) > 1]:
         raise UsageError(f"--endpoint {twice[0]}: given twice")
+
+
+def check_profile(settings: Settings) -> None:
+    """Raise UsageError for what cannot be asked for beside --profile-run."""
+    if settings.profile_run is None:
+        return
+    others = {
+        "--mode accuracy": settings.mode == "accuracy",
+        "--find-peak-qps": settings.find_peak_qps,
+        "--baseline": bool(settings.baselines),
+        "--repeat": settings.repeat != 1,
+        "--logs": settings.logs is not None,
+        "--engine-arg profiler_config": "profiler_config" in settings.engine_args,
+    }
+    if found := [name for name, given in others.items() if given]:
+        raise UsageError(
+            f"{found[0]}: cannot be used with --profile-run {settings.profile_run}, which makes "
+            "performance runs that are no results"
+        )
 
 
 def _headers(given: Iterable[tuple[str, str]], environment: Mapping[str, str]) -> dict[str, str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from mlperf_suite.errors import UsageError
-from mlperf_suite.settings import OPTIONS, OptionSpec, Settings, resolve_settings
+from mlperf_suite.settings import OPTIONS, OptionSpec, Settings, check_profile, resolve_settings
 
 _SETTINGS = pytest.StashKey[Settings]()
 
@@ -15,11 +15,11 @@ def settings_of(config: pytest.Config) -> Settings:
     if _SETTINGS not in config.stash:
         options = {spec.dest: config.getoption(spec.dest) for spec in OPTIONS}
         try:
-            config.stash[_SETTINGS] = resolve_settings(
-                options, config_file=config.getoption("suite_config")
-            )
+            settings = resolve_settings(options, config_file=config.getoption("suite_config"))
+            check_profile(settings)
         except UsageError as error:
             raise pytest.UsageError(str(error)) from None
+        config.stash[_SETTINGS] = settings
     return config.stash[_SETTINGS]
 
 

@@ -15,7 +15,7 @@ class Entry:
     """One run. A folder without a summary that can be read has `status` "no summary".
 
     Rates are per second, times in ms, mmlu in percent; None is not there. `score`: the first that
-    its scorer gives.
+    its scorer gives. `no_result`: its figures are none, and stand in no trend.
     """
 
     name: str
@@ -31,6 +31,7 @@ class Entry:
     score: ScoreFigures | None
     mmlu: float | None
     gate: str
+    no_result: str = ""
 
     @property
     def line(self) -> tuple[str, str]:
@@ -75,6 +76,7 @@ def _entry(name: str, summary: Summary) -> Entry:
         mmlu=run.mmlu.accuracy if run.mmlu else None,
         gate=next((o for o in ("regressed", "cannot tell", "improved") if o in outcomes), "")
         or ("unchanged" if outcomes else ""),
+        no_result=summary.no_result,
     )
 
 
@@ -101,6 +103,7 @@ def trends_of(entries: list[Entry]) -> list[Trend]:
             (entry.name, value)
             for entry in reversed(entries)
             if entry.line == line
+            and not entry.no_result
             and (value := entry.latency_p90_ms if single else entry.tokens_per_s) is not None
         ]
         if len(points) > 1:
