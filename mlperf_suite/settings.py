@@ -575,15 +575,15 @@ class Settings:
     )
     profile_run: Profiler | None = option(
         "profile-run",
-        "make the performance runs under vLLM's profiler and keep its trace: torch's, or cuda for "
-        "Nsight Systems; such a run is no result",
+        "make the performance runs under vLLM's profiler and keep its trace: torch for torch's own "
+        "profiler, cuda for Nsight Systems; a profiled run is not a result",
         _one_of(*PROFILERS),
         _joined(PROFILERS),
         engine="vllm",
     )
     profile_seconds: float = option(
         "profile-seconds",
-        "how long a run of --profile-run is, in seconds",
+        "length of a run with --profile-run, in seconds",
         _rate,
         "allowed is a number above 0",
         "5",

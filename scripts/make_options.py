@@ -36,6 +36,7 @@ SECTIONS: dict[str, tuple[str, ...]] = {
         *("mmlu-data", "mmlu-limit", "mmlu-shots", "mmlu-min-accuracy", "mmlu-details"),
         "mmlu-resume",
     ),
+    "Profiling": ("profile-run", "profile-seconds"),
     "Results": ("results-dir", "keep-all"),
 }
 REST = "Others"
@@ -69,6 +70,9 @@ See [ci.md](ci.md).
     "MMLU": """
 `--mmlu-data` is `embedded` in smoke (171 questions written for this project) and `cais/mmlu` in
 official. Without `--mmlu-min-accuracy`, the score of a known model must be above random guessing.
+""",
+    "Profiling": """
+See [profiling.md](profiling.md).
 """,
     "Results": """
 `--suite-config FILE` reads settings from a TOML file, as described above.

@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import html
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -95,11 +96,15 @@ def run_in_a_terminal(results: Path) -> str:
 
 
 def screen(shown: str, results: str) -> str:
-    """What a reader should see: the first lines, the plan and the closing table.
+    """The closing table and what stands around it, to the line with the session's time.
 
     The folder of the run is shown as `results`, where a user's is.
     """
-    return "\n".join(line.rstrip() for line in shown.replace(results, "results").splitlines())
+    lines = [line.rstrip() for line in shown.replace(results, "results").splitlines()]
+    plain = [Text.from_ansi(line).plain for line in lines]
+    first = next(i for i, line in enumerate(plain) if re.match(r"=+ llama3.1-8b Offline =+", line))
+    last = next(i for i, line in enumerate(plain) if line.startswith("planned "))
+    return "\n".join(lines[first : last + 1])
 
 
 def terminal_page(shown: str, scheme: str) -> str:
