@@ -22,6 +22,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from pathlib import Path
 
+from rich.ansi import AnsiDecoder
 from rich.color import Color
 from rich.console import Console
 from rich.text import Text
@@ -149,7 +150,7 @@ def screen(shown: str, results: str) -> str:
 
 def terminal_page(shown: str, scheme: str) -> str:
     """A page with the text as a terminal shows it."""
-    body = "\n".join(_line(line, scheme) for line in shown.splitlines())
+    body = "\n".join(_line(line, scheme) for line in AnsiDecoder().decode(shown))
     return (
         f"<!doctype html><meta charset=utf-8><style>body{{margin:0;background:{_PAPER[scheme]};"
         f"color:{_PALETTES[scheme][None]}}}pre{{margin:{_MARGIN_PX}px;"
@@ -157,8 +158,7 @@ def terminal_page(shown: str, scheme: str) -> str:
     )
 
 
-def _line(line: str, scheme: str) -> str:
-    text = Text.from_ansi(line)
+def _line(text: Text, scheme: str) -> str:
     parts = []
     for number, character in enumerate(text.plain):
         style = text.get_style_at_offset(_CONSOLE, number)
