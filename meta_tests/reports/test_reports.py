@@ -361,10 +361,11 @@ def _results(folder: Path, count: int = 3) -> Path:
 def test_the_index_has_each_run_once_newest_first_and_the_trend(tmp_path: Path) -> None:
     write_index(_results(tmp_path))
     rows = _markdown_rows((tmp_path / "index.md").read_text())[1:]
-    assert [row[4] for row in rows] == ["102.00", "101.00", "100.00"]
+    assert [row[5] for row in rows] == ["102.00", "101.00", "100.00"]
     page = (tmp_path / "index.html").read_text()
     cells = _Cells(page).rows[1:]
-    assert [row[4] for row in cells] == ["102.00", "101.00", "100.00"]
+    assert [row[2] for row in cells] == ["102.00", "101.00", "100.00"]
+    assert cells[0][0].startswith("llama3.1-8b Server")
     assert 'href="20261120-065622-datacenter-server/report.html"' in page
     (trend,) = trends_of(read_entries(tmp_path))
     assert (trend.unit, [value for _, value in trend.points]) == ("tokens/s", [100, 101, 102])
@@ -384,7 +385,7 @@ def test_a_broken_run_stands_in_the_index_and_breaks_nothing(
     (tmp_path / "20261122-000000-edge-offline").write_text("a file")
     write_index(tmp_path)
     rows = _markdown_rows((tmp_path / "index.md").read_text())[1:]
-    assert [row[2] for row in rows] == ["no summary", "complete"]
+    assert [row[3] for row in rows] == ["no summary", "complete"]
 
 
 @given(_JSON)
