@@ -8,7 +8,8 @@ from __future__ import annotations
 from array import array
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Protocol, runtime_checkable
+from pathlib import Path
+from typing import Literal, Protocol, runtime_checkable
 
 import psutil
 
@@ -188,6 +189,24 @@ class CountsCachedTokens(Protocol):
     @property
     def cached_prompt_tokens(self) -> int:
         """Tokens of submitted prompts that came from a prefix cache, since it was loaded."""
+
+
+Profiler = Literal["torch", "cuda"]
+"""torch: torch's own, whose trace any browser shows; cuda: the mark that Nsight Systems looks
+for."""
+PROFILERS: tuple[Profiler, ...] = ("torch", "cuda")
+
+
+@runtime_checkable
+class ProfilingEngine(Protocol):
+    """An engine that was loaded with a profiler."""
+
+    def start_profile(self) -> None:
+        """Profile from now on. Raises EngineError."""
+
+    def stop_profile(self, folder: Path) -> None:
+        """Stop, and put the trace's files into `folder`; Nsight Systems writes its own. It may take
+        minutes. Raises EngineError, and OSError where the folder cannot be written."""
 
 
 @runtime_checkable

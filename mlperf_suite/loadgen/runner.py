@@ -29,6 +29,7 @@ from mlperf_suite.loadgen.lives import issued_s, lives_of
 from mlperf_suite.loadgen.load_plan import TEST_MODES, LoadPlan
 from mlperf_suite.loadgen.logs import RunLogs, read_logs
 from mlperf_suite.loadgen.timeline import Timeline, timeline_of, write_timeline
+from mlperf_suite.profiling import ranges
 
 if TYPE_CHECKING:
     from mlperf_suite.loadgen.sut import Sut
@@ -256,8 +257,16 @@ def _take_trace(engine: Engine) -> EngineTrace | None:
 def _start_test(
     sut: Sut, plan: LoadPlan, settings: Any, log_settings: Any, audit: str, ended: threading.Event
 ) -> None:
-    loadgen_sut = lg.ConstructSUT(sut.issue, sut.flush)
-    qsl = lg.ConstructQSL(plan.samples, plan.samples, _keep, _keep)
+    issue, flush, load, unload = sut.issue, sut.flush, _keep, _keep
+    phases = ranges.Phases()
+    if ranges.are_on():
+        phases.begin("LoadGen: start")
+        issue = phases.around("LoadGen: issue", issue)
+        flush = phases.around("LoadGen: drain", flush)
+        load = phases.around("LoadGen: load samples", load)
+        unload = phases.around("LoadGen: write logs", unload)
+    loadgen_sut = lg.ConstructSUT(issue, flush)
+    qsl = lg.ConstructQSL(plan.samples, plan.samples, load, unload)
     try:
         lg.StartTestWithLogSettings(loadgen_sut, qsl, settings, log_settings, audit)
     except Exception as error:
@@ -266,6 +275,7 @@ def _start_test(
         with contextlib.suppress(Exception):
             lg.DestroyQSL(qsl)
             lg.DestroySUT(loadgen_sut)
+        phases.end()
         ended.set()
 
 

@@ -10,6 +10,7 @@ from mlperf_suite.reports.view import (
     ENDPOINT_HEADER,
     NO_LIMIT,
     PART_HEADER,
+    PROFILE_HEADER,
     REMOTE_NOTE,
     SLOW_HEAD,
     SLOW_HEADER,
@@ -34,6 +35,7 @@ def report_markdown(summary: Summary, config: Config | None = None) -> str:
         "",
         in_cell(view.valid),
         *_performance(view),
+        *_profile(view),
         *_accuracy(view),
         *_endpoints(view),
         "",
@@ -117,6 +119,15 @@ def _time(time: WhereTimeGoes | None) -> list[str]:
     if time.slowest:
         lines += ["", f"{SLOW_HEAD}:", "", *_table(SLOW_HEADER, time.slowest)]
     return lines
+
+
+def _profile(view: View) -> list[str]:
+    if view.profile is None:
+        return []
+    lines = ["", "## Profile"]
+    lines += [line for note in view.profile.notes for line in ("", in_cell(note))]
+    rows = _table(PROFILE_HEADER, view.profile.rows, right=True)
+    return [*lines, "", *rows] if view.profile.rows else lines
 
 
 def _accuracy(view: View) -> list[str]:

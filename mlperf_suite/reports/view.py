@@ -17,7 +17,7 @@ from mlperf_suite.engines.protocol import EndpointFigures, RemoteRun
 from mlperf_suite.results.bottlenecks import bottlenecks, percent
 from mlperf_suite.results.peak import at_least
 from mlperf_suite.results.schema import (
-    CLIENT_BOUND,
+    PROFILED,
     AccuracyFigures,
     Config,
     EarlyStopping,
@@ -28,6 +28,7 @@ from mlperf_suite.results.schema import (
     Percentiles,
     PerformanceFigures,
     PlanRow,
+    ProfileFigures,
     RegressionFigures,
     Run,
     ScoreFigures,
@@ -84,6 +85,7 @@ class View:
     speed_notes: list[str] = field(default_factory=list)
     time: WhereTimeGoes | None = None
     projections: list[Row] = field(default_factory=list)
+    profile: Profiled | None = None
     accuracy: list[tuple[str, str, str, str]] = field(default_factory=list)
     accuracy_note: str = ""
     regression: Regression | None = None
@@ -102,6 +104,18 @@ class View:
     def system_head(self) -> str:
         """What the hardware in the report is."""
         return "The client's machine" if self.remote else "The system"
+
+
+PROFILE_HEADER = ("operation", "calls", "own time, ms", "share, %")
+
+
+@dataclass(frozen=True, slots=True)
+class Profiled:
+    """What a profiler left. `notes`: what it is and how to open the trace, a sentence each; `rows`:
+    under PROFILE_HEADER, the operations that took longest, empty where the trace is not torch's."""
+
+    notes: list[str]
+    rows: list[tuple[str, ...]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,7 +172,8 @@ def view_of(summary: Summary, config: Config | None = None) -> View:
         times=times,
         speed_notes=_speed_notes(performance),
         time=_where_time_goes(summary, config),
-        projections=_projections(meta, performance),
+        projections=[] if summary.no_result else _projections(meta, performance),
+        profile=_profile(summary.run.profile),
         accuracy=table,
         accuracy_note=note,
         regression=_regression(summary.regression),
@@ -185,8 +200,10 @@ def _valid(summary: Summary) -> tuple[str, str]:
     if meta.status == "failed":
         return "bad", f"No: the run failed. {meta.reason or ''}".strip()
     if failed:
-        bound = f" This run is {CLIENT_BOUND}." if summary.client_bound else ""
-        return "bad", f"No: {_count(len(failed), 'rule')} failed of {len(rules)}.{bound}"
+        why = f" This run is {summary.no_result}." if summary.no_result else ""
+        return "bad", f"No: {_count(len(failed), 'rule')} failed of {len(rules)}.{why}"
+    if meta.profiler is not None:
+        return "bad", f"No: {summary.no_result}. No rule is judged."
     if meta.status == "running" or not rules:
         return "open", "Not known: the run is not over, or no rule was judged."
     return _nothing_failed(meta, rules)
@@ -403,6 +420,32 @@ def _projections(meta: Meta, performance: PerformanceFigures | None) -> list[Row
         name = f"the full data set, {benchmark.samples:,} samples"
         rows.append((name, duration(benchmark.samples / rate)))
     return rows
+
+
+def _profile(profile: ProfileFigures | None) -> Profiled | None:
+    if profile is None:
+        return None
+    notes = [
+        f"{PROFILED[0].upper()}{PROFILED[1:]}. The profiler ({profile.profiler}) was on for "
+        f"{shown(profile.seconds, 1)} s, from LoadGen's start to its end, and slowed the engine "
+        "down.",
+        profile.opens,
+    ]
+    top = profile.operations
+    if top is None:
+        return Profiled(notes, [])
+    if top.damaged:
+        notes.append("A trace could not be read to its end: the table is of what was read.")
+    if top.operations:
+        notes.append(
+            f"The operations that took longest on the {top.where}, over all threads and processes, "
+            f"each without the time of those that it called: {shown(top.total_ms, 0)} ms in all."
+        )
+    rows: list[tuple[str, ...]] = [
+        (one.name, f"{one.calls:,}", shown(one.self_ms, 1), shown(one.share * 100, 1))
+        for one in top.operations
+    ]
+    return Profiled(notes, rows)
 
 
 def duration(seconds: float) -> str:

@@ -43,7 +43,7 @@ from mlperf_suite.session.executor import Made
 from mlperf_suite.session.inputs import Inputs
 from mlperf_suite.session.plan import MmluKey
 from mlperf_suite.session.rates import OF_ENDPOINTS
-from mlperf_suite.session.recorder import Baselines, label_of, publish
+from mlperf_suite.session.recorder import Baselines, label_of, publish, unwritten
 
 OnProgress = Callable[[int, int, str], None]
 """Called with the questions scored, the questions in all, and the subject of the last one."""
@@ -112,12 +112,16 @@ class MmluRun:
 
     def maker(self, key: MmluKey) -> Made:
         """How the executor makes the score."""
-        self.folder = RunFolder(self._settings.results_dir, MMLU, None, self.started)
+        folder = RunFolder(self._settings.results_dir, MMLU, None, self.started)
+        self.folder = folder
         journals: list[Journal] = []
 
         def keep(failure: str | None) -> None:
             self.failure = failure
-            self._keep(journals)
+            try:
+                self._keep(journals)
+            finally:
+                folder.give_up_room()
 
         return Made(lambda: self._make(journals), keep, self.folder.path)
 
@@ -258,7 +262,21 @@ class MmluRun:
         self._write()
 
     def _write(self) -> None:
-        """Write what is known so far: scores, config, summary, report, index."""
+        """Write what is known so far: scores, config, summary, report, index.
+
+        Raises OSError where something cannot be written; summary.json then says so, wherever it
+        can be written itself.
+        """
+        assert self.folder is not None
+        try:
+            self._write_all()
+        except OSError as error:
+            self.failure = self.failure or unwritten(error, self.folder.path)
+            with contextlib.suppress(OSError):
+                self.folder.last_word(self.summary())
+            raise
+
+    def _write_all(self) -> None:
         from mlperf_suite.mmlu.score_files import write_details, write_scores
         from mlperf_suite.reports.mmlu_report import mmlu_html, mmlu_markdown
 
