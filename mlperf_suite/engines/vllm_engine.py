@@ -91,8 +91,8 @@ class VllmConfig:
     output where that is None. `role`: an engine of runs has no prefix cache, from which repeated
     samples would be answered; one for scoring has, since few-shot prompts begin alike.
     `silence_s`: see `Watch`. `traced`: False has the engine tell nothing of its steps and requests,
-    so that what telling costs can be measured. `profiler`: see `ProfilingEngine`; torch's writes its traces to
-    `profile_folder`, absolute, from which `stop_profile` takes them.
+    so that what telling costs can be measured. `profiler`: see `ProfilingEngine`; torch's writes
+    its traces to `profile_folder`, absolute, from which `stop_profile` takes them.
     """
 
     model: str
