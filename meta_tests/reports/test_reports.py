@@ -17,14 +17,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
 
+from meta_tests.made_lives import made_marks, made_steps, made_timeline
 from meta_tests.made_runs import line
 from mlperf_suite.__main__ import main
 from mlperf_suite.benchmarks.llama3_1_8b import LLAMA3_1_8B
 from mlperf_suite.compliance.verdict import Verdict
 from mlperf_suite.datasets.samples import Sample
-from mlperf_suite.engines.protocol import EngineTrace
 from mlperf_suite.errors import UsageError
-from mlperf_suite.loadgen.timeline import Timeline, timeline_of, write_timeline
+from mlperf_suite.loadgen.timeline import Timeline, write_timeline
 from mlperf_suite.reports.ci_properties import metrics
 from mlperf_suite.reports.comparing import PLOT_FORMATS
 from mlperf_suite.reports.html import report_html
@@ -51,12 +51,9 @@ SERVER = LLAMA3_1_8B.scenario("Server")
 _NUMBER = re.compile(r"\d[\d,]*\.?\d*")
 
 
-def made_timeline() -> Timeline:
+def a_timeline() -> Timeline:
     rows = [(i * 0.5, i * 0.5 + 0.2 + i / 300, i * 0.5 + 6.0, 64) for i in range(120)]
-    trace = EngineTrace([(i / 5, 20) for i in range(330)], [(0.01, 0.2, 5.8)] * 120)
-    timeline = timeline_of(rows, trace)
-    assert timeline is not None
-    return timeline
+    return made_timeline(rows, made_steps([i / 5 for i in range(330)], 20), made_marks(rows))
 
 
 @pytest.fixture
@@ -66,7 +63,7 @@ def run(tmp_path: Path) -> Path:
     shutil.copytree(OLD_RUN, folder)
     for name in ("Performance", "Accuracy"):
         (folder / name).mkdir()
-    write_timeline(folder / "Performance", made_timeline())
+    write_timeline(folder / "Performance", a_timeline())
     return folder
 
 
@@ -167,7 +164,7 @@ def test_the_plots_say_what_they_show_and_draw_the_limit(run: Path) -> None:
         "prefill",
     ):
         assert words in page, words
-    names = [f"plots/{name}.png" for name in ("latency", "phases", "tokens_per_s", "tpot", "ttft")]
+    names = [f"plots/{name}.png" for name in ("latency", "life", "tokens_per_s", "tpot", "ttft")]
     assert json.loads((run / "summary.json").read_text())["plots"] == names
     assert all((run / name).read_bytes().startswith(b"\x89PNG") for name in names)
     assert plots_of(None, SERVER) == []

@@ -11,6 +11,7 @@ import contextlib
 import inspect
 import itertools
 import logging
+import math
 import os
 import queue
 import re
@@ -29,12 +30,18 @@ from mlperf_suite.benchmarks.definition import Generation
 from mlperf_suite.engines.choices import choose_tensor_parallel
 from mlperf_suite.engines.processes import descendants, end_processes
 from mlperf_suite.engines.protocol import (
+    DECODE,
+    FRONT_END,
+    PREFILL,
+    QUEUE,
     SILENCE_S,
     EngineDescription,
     EngineTrace,
     Listener,
+    Marks,
     Profiler,
     Request,
+    Steps,
 )
 from mlperf_suite.engines.scoring import Score, ScoreRequest
 from mlperf_suite.engines.vllm_scoring import score_one
@@ -78,7 +85,8 @@ class VllmConfig:
     output where that is None. `role`: an engine of runs has no prefix cache, from which repeated
     samples would be answered; one for scoring has, since few-shot prompts begin alike.
     `silence_s`: see `Watch`. `profiler`: see `ProfilingEngine`; torch's writes its traces to
-    `profile_folder`, absolute, from which `stop_profile` takes them.
+    `profile_folder`, absolute, from which `stop_profile` takes them. `traced`: False has the engine
+    tell nothing of its steps and requests, so that what telling costs can be measured.
     """
 
     model: str
@@ -96,6 +104,7 @@ class VllmConfig:
     silence_s: float = SILENCE_S
     profiler: Profiler | None = None
     profile_folder: Path | None = None
+    traced: bool = True
 
 
 class VllmEngine:
@@ -139,7 +148,7 @@ class VllmEngine:
             started = time.monotonic()
             try:
                 chosen = choose_arguments(self._config)
-                making = _make(chosen.arguments, self._tracer)
+                making = _make(chosen.arguments, self._tracer if self._config.traced else None)
                 self._llm = self.call(making, self._config.load_timeout_s)
             except EngineError:
                 raise
@@ -198,7 +207,7 @@ class VllmEngine:
         name = str(next(self._ids))
         prompt = TokensPrompt(prompt_token_ids=list(request.prompt_token_ids))
         token_ids: list[int] = []
-        cached = 0
+        cached, output = 0, None
         try:
             async for output in self._llm.generate(prompt, params, name):
                 # Each output of a streamed answer says it again.
@@ -213,6 +222,9 @@ class VllmEngine:
             listener.failed(request.tag, self._explained(error))
         else:
             self.cached_prompt_tokens += cached
+            if self._config.traced:
+                # Before the run can end with it.
+                self._tracer.ended(request.tag, getattr(output, "metrics", None))
             listener.finished(request.tag, token_ids)
 
     def score(self, requests: Iterable[ScoreRequest]) -> Iterator[tuple[int, Score]]:
@@ -358,27 +370,51 @@ class VllmEngine:
 
 
 class _Tracer:
-    """Keeps what vLLM says of each step: one append a step, and one for each finished request."""
+    """Keeps what vLLM says of each step and of each finished request, a few bytes for each."""
 
     def __init__(self) -> None:
         self.steps_made = 0
-        self._steps: list[tuple[float, int]] = []
-        self._phases_s: list[tuple[float, float, float]] = []
+        self._steps = Steps()
+        self._marks = _marks()
 
-    def keep(self, stats: Any) -> None:
-        """Take vLLM's IterationStats; an attribute that a version lacks ends the trace."""
-        try:
-            if stats.num_generation_tokens:
-                self._steps.append((time.monotonic(), stats.num_generation_tokens))
-            for done in stats.finished_requests:
-                self._phases_s.append((done.queued_time, done.prefill_time, done.decode_time))
-        except AttributeError:
-            return
+    def keep(self, scheduler: Any, stats: Any, replica: int) -> None:
+        """Take vLLM's SchedulerStats, or None, and IterationStats; what a version lacks is 0."""
+        steps = self._steps
+        steps.ended_s.append(time.monotonic())
+        steps.tokens.append(getattr(stats, "num_generation_tokens", 0))
+        steps.prompt_tokens.append(getattr(stats, "num_prompt_tokens", 0))
+        steps.preempted.append(getattr(stats, "num_preempted_reqs", 0))
+        # What finished in the step is counted out of it already.
+        finished = len(getattr(stats, "finished_requests", ()))
+        steps.finished.append(finished)
+        steps.running.append(getattr(scheduler, "num_running_reqs", 0) + finished)
+        steps.waiting.append(getattr(scheduler, "num_waiting_reqs", 0))
+        steps.kv_share.append(getattr(scheduler, "kv_cache_usage", 0.0))
+        steps.replica.append(replica)
+
+    def ended(self, tag: int, stats: Any) -> None:
+        """Take vLLM's RequestStateStats of an answer, None where it keeps none.
+
+        Its times are 0 until they are known. They are of the engine core's process, whose
+        monotonic clock is this one's.
+        """
+        self._marks.keep(
+            tag,
+            getattr(stats, "num_preemptions", 0),
+            *[getattr(stats, name, 0.0) or math.nan for name in _VLLM_TIMES],
+        )
 
     def take(self) -> EngineTrace:
-        trace = EngineTrace(tuple(self._steps), tuple(self._phases_s))
-        self._steps, self._phases_s = [], []
+        trace = EngineTrace(self._steps, self._marks)
+        self._steps, self._marks = Steps(), _marks()
         return trace
+
+
+_VLLM_TIMES = ("queued_ts", "scheduled_ts", "first_token_ts", "last_token_ts")
+
+
+def _marks() -> Marks:
+    return Marks(FRONT_END, QUEUE, PREFILL, DECODE)
 
 
 def _stat_logger(tracer: _Tracer) -> Any:
@@ -387,14 +423,14 @@ def _stat_logger(tracer: _Tracer) -> Any:
 
     class Logger(StatLoggerBase):  # type: ignore[misc]
         def __init__(self, vllm_config: Any, engine_index: int = 0) -> None:
-            """Nothing to set up."""
+            self._replica = engine_index
 
         def record(
             self, scheduler_stats: Any, iteration_stats: Any, *others: Any, **named: Any
         ) -> None:
             tracer.steps_made += 1
             if iteration_stats is not None:
-                tracer.keep(iteration_stats)
+                tracer.keep(scheduler_stats, iteration_stats, self._replica)
 
         def log_engine_initialized(self) -> None:
             """Nothing to say."""
@@ -402,10 +438,11 @@ def _stat_logger(tracer: _Tracer) -> Any:
     return Logger
 
 
-async def _make(arguments: Any, tracer: _Tracer) -> Any:
+async def _make(arguments: Any, tracer: _Tracer | None) -> Any:
     from vllm.v1.engine.async_llm import AsyncLLM
 
-    return AsyncLLM.from_engine_args(arguments, stat_loggers=[_stat_logger(tracer)])
+    loggers = [_stat_logger(tracer)] if tracer is not None else []
+    return AsyncLLM.from_engine_args(arguments, stat_loggers=loggers)
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,8 +10,13 @@ from mlperf_suite.reports.plots import Plot
 from mlperf_suite.reports.view import (
     CLIENT_HEADER,
     ENDPOINT_HEADER,
+    NO_LIMIT,
+    PART_HEADER,
     PROFILE_HEADER,
     REMOTE_NOTE,
+    SLOW_HEAD,
+    SLOW_HEADER,
+    TIME_HEAD,
     view_of,
 )
 from mlperf_suite.results.schema import Config, Summary
@@ -63,4 +68,9 @@ def report_html(
         client_header=CLIENT_HEADER,
         profile_header=PROFILE_HEADER,
         remote_note=REMOTE_NOTE,
+        time_head=TIME_HEAD,
+        no_limit=NO_LIMIT,
+        part_header=PART_HEADER,
+        slow_head=SLOW_HEAD,
+        slow_header=SLOW_HEADER,
     )

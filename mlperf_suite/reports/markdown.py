@@ -8,10 +8,16 @@ from urllib.parse import quote
 from mlperf_suite.reports.view import (
     CLIENT_HEADER,
     ENDPOINT_HEADER,
+    NO_LIMIT,
+    PART_HEADER,
     PROFILE_HEADER,
     REMOTE_NOTE,
+    SLOW_HEAD,
+    SLOW_HEADER,
+    TIME_HEAD,
     Row,
     View,
+    WhereTimeGoes,
     view_of,
 )
 from mlperf_suite.results.schema import Config, Summary
@@ -87,6 +93,7 @@ def _performance(view: View) -> list[str]:
     if view.times:
         lines += ["", *_table(("ms", *view.percentiles), view.times, right=True)]
     lines += [line for note in view.speed_notes for line in ("", in_cell(note))]
+    lines += _time(view.time)
     if view.projections:
         lines += ["", "Projections: if the measured rate held. None of this was measured.", ""]
         lines += _figures(view.projections)
@@ -105,6 +112,22 @@ def _profile(view: View) -> list[str]:
     lines += [line for note in view.profile.notes for line in ("", in_cell(note))]
     rows = _table(PROFILE_HEADER, view.profile.rows, right=True)
     return [*lines, "", *rows] if view.profile.rows else lines
+
+
+def _time(time: WhereTimeGoes | None) -> list[str]:
+    if time is None:
+        return []
+    lines = ["", f"### {TIME_HEAD}", ""]
+    lines += [f"- {in_cell(said)} To change it: {in_cell(option)}." for said, option in time.limits]
+    lines += [] if time.limits else [NO_LIMIT]
+    if time.figures:
+        lines += ["", "Figures that limited nothing:", "", *_figures(time.figures)]
+    if time.parts:
+        lines += ["", *_table(PART_HEADER, time.parts, right=True)]
+    lines += [line for note in time.notes for line in ("", in_cell(note))]
+    if time.slowest:
+        lines += ["", f"{SLOW_HEAD}:", "", *_table(SLOW_HEADER, time.slowest)]
+    return lines
 
 
 def _accuracy(view: View) -> list[str]:

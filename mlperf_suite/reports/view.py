@@ -14,13 +14,16 @@ from mlperf_suite.benchmarks.definition import Scenario
 from mlperf_suite.benchmarks.registry import BENCHMARKS
 from mlperf_suite.compliance.verdict import Status, Verdict, in_words
 from mlperf_suite.engines.protocol import EndpointFigures, RemoteRun
+from mlperf_suite.results.bottlenecks import bottlenecks, percent
 from mlperf_suite.results.peak import at_least
 from mlperf_suite.results.schema import (
     PROFILED,
     AccuracyFigures,
     Config,
     EarlyStopping,
+    LifeFigures,
     Meta,
+    PartFigures,
     PeakFigures,
     Percentiles,
     PerformanceFigures,
@@ -29,6 +32,7 @@ from mlperf_suite.results.schema import (
     RegressionFigures,
     Run,
     ScoreFigures,
+    SlowRequest,
     Summary,
     WarmUpFigures,
 )
@@ -44,6 +48,11 @@ CLIENT_HEADER = (
     *("run", "processes", "busiest, % of a core", "delay out p99, ms", "delay back p99, ms"),
     *("connections", "resent"),
 )
+TIME_HEAD = "Where the time goes"
+NO_LIMIT = "No figure is so large that it limited the run."
+SLOW_HEAD = "The slowest requests"
+PART_HEADER = (*("part", "share", "mean, ms", "p50, ms", "p90, ms", "p99, ms", "most, ms"),)
+SLOW_HEADER = ("sample", "issued, s", "latency, ms", "prompt tokens", "tokens", "cause")
 REMOTE_NOTE_OF_FILES = (
     "The engine is a server reached over HTTP. The hardware in summary.json and config.json is "
     "that of the client's machine, on which the suite ran; the server's is not known."
@@ -74,6 +83,7 @@ class View:
     percentiles: tuple[str, ...] = ()
     times: list[tuple[str, ...]] = field(default_factory=list)
     speed_notes: list[str] = field(default_factory=list)
+    time: WhereTimeGoes | None = None
     projections: list[Row] = field(default_factory=list)
     profile: Profiled | None = None
     accuracy: list[tuple[str, str, str, str]] = field(default_factory=list)
@@ -106,6 +116,19 @@ class Profiled:
 
     notes: list[str]
     rows: list[tuple[str, ...]]
+
+
+@dataclass(frozen=True, slots=True)
+class WhereTimeGoes:
+    """Where the requests' time went. `limits`: a sentence each, and the option that changes it;
+    `figures`: name and share of what limited nothing. `parts`: rows under PART_HEADER, `slowest`
+    under SLOW_HEADER. `notes`: sentences on how it was measured."""
+
+    limits: list[Row]
+    figures: list[Row]
+    parts: list[tuple[str, ...]]
+    slowest: list[tuple[str, ...]]
+    notes: list[str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,7 +171,8 @@ def view_of(summary: Summary, config: Config | None = None) -> View:
         percentiles=percentiles,
         times=times,
         speed_notes=_speed_notes(performance),
-        projections=[] if summary.no_result else _projections(meta, performance),
+        time=_where_time_goes(summary, config),
+        projections=[] if meta.profiler else _projections(meta, performance),
         profile=_profile(summary.run.profile),
         accuracy=table,
         accuracy_note=note,
@@ -332,6 +356,52 @@ def early_stopping_lines(performance: PerformanceFigures) -> list[str]:
         if words and early.estimates_ms.get(key) is None:
             lines.append(f"Early stopping of {name} at {_percentile(early)}: {words}")
     return lines
+
+
+def _where_time_goes(summary: Summary, config: Config | None) -> WhereTimeGoes | None:
+    performance = summary.run.performance
+    if performance is None:
+        return None
+    engine = config.engine.settings if config and config.engine else None
+    found = bottlenecks(performance, summary.run.remote.get("performance"), engine)
+    life = performance.life
+    if life is None and not found:
+        return None
+    return WhereTimeGoes(
+        [(one.sentence, one.option) for one in found if one.limits],
+        [(one.name, f"{percent(one.share)} {one.of}") for one in found if not one.limits],
+        [_part(one) for one in life.parts] if life else [],
+        [_slow(one) for one in life.slowest] if life else [],
+        _life_notes(life) if life else [],
+    )
+
+
+def _part(part: PartFigures) -> tuple[str, ...]:
+    times = (part.mean_ms, part.p50_ms, part.p90_ms, part.p99_ms, part.most_ms)
+    return (part.name, percent(part.share), *map(shown, times))
+
+
+def _slow(one: SlowRequest) -> tuple[str, ...]:
+    return (
+        f"{one.sample:,}",
+        shown(one.issued_s),
+        shown(one.latency_ms),
+        f"{one.prompt_tokens:,}",
+        f"{one.tokens:,}",
+        one.cause,
+    )
+
+
+def _life_notes(life: LifeFigures) -> list[str]:
+    if not life.from_loadgen:
+        return ["A life begins where LoadGen called the SUT: its log does not tell when it began."]
+    if life.differs_ms is None:
+        return ["A life begins where LoadGen begins to count its latency."]
+    return [
+        "The parts of a request add up to LoadGen's latency: over these "
+        f"{_count(life.requests, 'request')} its least, mean, percentiles and most differ from "
+        f"those of the sums by {life.differs_ms:.3f} ms at most."
+    ]
 
 
 def _projections(meta: Meta, performance: PerformanceFigures | None) -> list[Row]:

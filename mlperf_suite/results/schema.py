@@ -11,7 +11,8 @@ Versions of summary.json, each of which is read as the newest:
 - 3: run.performance.early_stopping and invalid_reason; peak.
 - 4: meta.samples and max_new_tokens; peak.bounded.
 - 5: run.accuracy.scores, of any scorer; run.warm_up; meta.samples_why; plan. Since then, with no
-  new version: run.remote; peak.client_bound; meta.profiler and run.profile.
+  new version: run.remote; peak.client_bound; run.performance.life and load; meta.profiler and
+  run.profile.
 
 To add a field, add it to its type with a default: a reader of an older file then has that. Where a
 field changes its place or meaning, SCHEMA_VERSION goes up and `_migrated` says how the older one
@@ -26,6 +27,7 @@ from typing import Any, Literal, get_args
 
 from mlperf_suite.compliance.verdict import Status, Verdict
 from mlperf_suite.engines.protocol import RemoteRun
+from mlperf_suite.loadgen.engine_load import EngineLoad
 from mlperf_suite.profiling.trace import TopOperations
 from mlperf_suite.results.typed_json import read, written_fields
 
@@ -176,11 +178,62 @@ class RepeatFigures:
 
 
 @dataclass(frozen=True, slots=True)
+class PartFigures:
+    """One part of the requests' lives, over all of them, in ms. `share`: of all their time."""
+
+    name: str
+    share: float = 0.0
+    mean_ms: float = 0.0
+    p50_ms: float = 0.0
+    p90_ms: float = 0.0
+    p99_ms: float = 0.0
+    most_ms: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class SlowRequest:
+    """One of the slowest requests. `sample`: its index in the QSL. `issued_s`: since the first was
+    issued. `parts_ms`: by name. `cause`: what made it slow, in words with its figures."""
+
+    sample: int
+    issued_s: float = 0.0
+    latency_ms: float = 0.0
+    parts_ms: dict[str, float] = field(default_factory=dict)
+    prompt_tokens: int = 0
+    tokens: int = 0
+    preempted: int = 0
+    cause: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class LifeFigures:
+    """Where the requests' time went.
+
+    `from_loadgen`: whether a life begins where LoadGen begins to count. `differs_ms`: the most by
+    which a latency that LoadGen reports (least, mean, percentiles, most) differs from the same of
+    the lives; None where it reports none. `drain`: the share of the run after its last request was
+    begun with. `slowest`: slowest first.
+    """
+
+    requests: int = 0
+    from_loadgen: bool = False
+    differs_ms: float | None = None
+    drain: float | None = None
+    parts: tuple[PartFigures, ...] = ()
+    slowest: tuple[SlowRequest, ...] = ()
+
+    def part(self, *names: str) -> float:
+        """The share of all time that these parts took."""
+        return sum(one.share for one in self.parts if one.name in names)
+
+
+@dataclass(frozen=True, slots=True)
 class PerformanceFigures(RepeatFigures):
     """A performance run. `duration_s`: how long LoadGen ran; `total_new_tokens`: the SUT's count.
 
     `invalid_reason`: LoadGen's own recommendation for a run that is INVALID. `target_qps`: the
     rate in queries/s that LoadGen kept to or planned for. `blocks`: the timeline's, by figure.
+    `life`: where the requests' time went, `load`: how full the engine was; None is not known.
     """
 
     scenario: str | None = None
@@ -192,6 +245,8 @@ class PerformanceFigures(RepeatFigures):
     target_qps: float | None = None
     blocks: dict[str, tuple[float, ...]] = field(default_factory=dict)
     repeats: tuple[RepeatFigures, ...] = ()
+    life: LifeFigures | None = None
+    load: EngineLoad | None = None
 
 
 @dataclass(frozen=True, slots=True)

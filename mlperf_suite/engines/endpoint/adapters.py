@@ -1,7 +1,8 @@
 """What each kind of server takes and gives: a few lines for each.
 
 Sources: vllm/entrypoints/openai/completion/protocol.py of vLLM 0.22 to 0.32 and
-vllm/entrypoints/scale_out/token_in_token_out/protocol.py of 0.32; sglang/srt/managers/io_struct.py,
+vllm/entrypoints/scale_out/token_in_token_out/protocol.py of 0.32;
+vllm/entrypoints/generate/base/protocol.py of 0.32; sglang/srt/managers/io_struct.py,
 its native API's page and sglang/srt/entrypoints/openai/protocol.py;
 tensorrt_llm/serve/openai_protocol.py; transformers/cli/serving/completion.py of transformers 5.19.
 """
@@ -36,6 +37,7 @@ class Answer:
         "prompt_tokens",
         "text",
         "token_ids",
+        "told_s",
     )
 
     def __init__(self) -> None:
@@ -46,6 +48,7 @@ class Answer:
         self.prompt_tokens: int | None = None
         self.completion_tokens: int | None = None
         self.cached_tokens: int | None = None
+        self.told_s: tuple[float, ...] = ()
 
 
 class Adapter(Protocol):
@@ -82,11 +85,20 @@ class _Choice(msgspec.Struct):
     finish_reason: str | None = None
 
 
+class _Metrics(msgspec.Struct):
+    """What vLLM 0.32 adds with `--enable-per-request-metrics`. Its time to first token is counted
+    from the request's first place in a batch."""
+
+    queue_time_ms: float | None = None
+    time_to_first_token_ms: float | None = None
+
+
 class _Completion(msgspec.Struct):
     choices: list[_Choice] = []
     usage: _Usage | None = None
     model: str | None = None
     error: Any = None
+    metrics: _Metrics | None = None
 
 
 _completion = msgspec.json.Decoder(_Completion)
@@ -133,6 +145,10 @@ class Completions:
             answer.prompt_tokens = found.usage.prompt_tokens
             answer.completion_tokens = found.usage.completion_tokens
             answer.cached_tokens = details.cached_tokens if details else None
+        if found.metrics is not None:
+            queued, first = found.metrics.queue_time_ms, found.metrics.time_to_first_token_ms
+            if queued is not None and first is not None:
+                answer.told_s = (max(0.0, queued / 1000), max(0.0, first / 1000))
 
 
 def _with_stop(sampling: Sampling) -> dict[str, Any]:
