@@ -14,6 +14,7 @@ from mlperf_suite.benchmarks.rounds import DEFAULT_ROUND, ROUNDS, Round
 from mlperf_suite.compliance.accuracy_txt import parse_accuracy_txt
 from mlperf_suite.compliance.facts import Division, RunFacts, SubmittedTexts
 from mlperf_suite.compliance.rules import accuracy_verdict, judge
+from mlperf_suite.compliance.rules.accuracy import MAX_ACCURACY_LOG_BYTES
 from mlperf_suite.compliance.submission_rules import (
     BenchmarkFacts,
     JsonFile,
@@ -127,7 +128,7 @@ def _judge_result(result: _Result, round_: Round, high_accuracy: bool) -> Judged
         reference=benchmark.reference,
         high_accuracy=high_accuracy,
         division=_division(place.division),
-        submitted=SubmittedTexts(accuracy_txt=accuracy_txt),
+        submitted=SubmittedTexts(accuracy_txt, accuracy_log=_cut_log(place)),
         eos_token_ids=benchmark.eos_token_ids,
     )
     groups: list[tuple[str, list[Verdict]]] = [("", judge_result(_result_facts(result, round_)))]
@@ -143,6 +144,12 @@ def _judge_result(result: _Result, round_: Round, high_accuracy: bool) -> Judged
             groups.append((mode, judge(_audit_facts(accuracy, place, audit, mode))))
     name = name_of(place.division, place.submitter, place.system, place.benchmark, place.scenario)
     return judged_together(name, round_, benchmark, result.scenario, groups)
+
+
+def _cut_log(place: Place) -> str | None:
+    """The accuracy log, where it is as short as a cut one."""
+    path = place.folder / "accuracy" / ACCURACY
+    return read_text(path) if size_of(path) <= MAX_ACCURACY_LOG_BYTES else None
 
 
 def _of_run(run: str, verdicts: list[Verdict]) -> list[Verdict]:

@@ -29,14 +29,14 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         # argparse formats help texts with %.
         help_text = _help(spec).replace("%", "%%")
         if spec.switch:
-            group.addoption(
-                spec.flag, dest=spec.dest, action="store_const", const="true", help=help_text
-            )
+            how = {"action": "store_const", "const": "true"}
         else:
-            action = "append" if spec.repeatable else "store"
-            group.addoption(spec.flag, dest=spec.dest, action=action, metavar="X", help=help_text)
+            how = {"action": "append" if spec.repeatable else "store", "metavar": "X"}
+        group.addoption(spec.flag, *spec.former, dest=spec.dest, help=help_text, **how)
     group.addoption(
-        "--suite-config", metavar="FILE", help="a TOML file with any of these options as keys"
+        "--suite-config",
+        metavar="FILE",
+        help="read settings from this TOML file; its keys are the options above",
     )
 
 

@@ -105,15 +105,6 @@ def _performance(view: View) -> list[str]:
     return lines
 
 
-def _profile(view: View) -> list[str]:
-    if view.profile is None:
-        return []
-    lines = ["", "## Profile"]
-    lines += [line for note in view.profile.notes for line in ("", in_cell(note))]
-    rows = _table(PROFILE_HEADER, view.profile.rows, right=True)
-    return [*lines, "", *rows] if view.profile.rows else lines
-
-
 def _time(time: WhereTimeGoes | None) -> list[str]:
     if time is None:
         return []
@@ -128,6 +119,15 @@ def _time(time: WhereTimeGoes | None) -> list[str]:
     if time.slowest:
         lines += ["", f"{SLOW_HEAD}:", "", *_table(SLOW_HEADER, time.slowest)]
     return lines
+
+
+def _profile(view: View) -> list[str]:
+    if view.profile is None:
+        return []
+    lines = ["", "## Profile"]
+    lines += [line for note in view.profile.notes for line in ("", in_cell(note))]
+    rows = _table(PROFILE_HEADER, view.profile.rows, right=True)
+    return [*lines, "", *rows] if view.profile.rows else lines
 
 
 def _accuracy(view: View) -> list[str]:

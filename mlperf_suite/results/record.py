@@ -11,10 +11,11 @@ from mlperf_suite.benchmarks.audits import Mode
 from mlperf_suite.benchmarks.definition import Benchmark, ReferenceAccuracy, Scenario
 from mlperf_suite.compliance.verdict import Verdict
 from mlperf_suite.engines.protocol import RemoteRun
-from mlperf_suite.loadgen.load_plan import MODES
-from mlperf_suite.results.run_folder import RunFolder
+from mlperf_suite.loadgen.load_plan import CACHING, MODES
+from mlperf_suite.results.run_folder import CACHING_FOLDER, RunFolder
 from mlperf_suite.results.schema import (
     AccuracyFigures,
+    CachingFigures,
     Meta,
     PeakFigures,
     PerformanceFigures,
@@ -51,7 +52,7 @@ class RunRecord:
     """
 
     verdicts: list[Verdict] = field(default_factory=list)
-    figures: AccuracyFigures | PerformanceFigures | None = None
+    figures: AccuracyFigures | PerformanceFigures | CachingFigures | None = None
     rate: float | None = None
     failure: str | None = None
     warm_up: WarmUpFigures | None = None
@@ -124,6 +125,7 @@ def summary_of(result: Result, about: About, planned: set[Mode]) -> Summary:
     runs = result.runs
     figures = {mode: run.figures for mode, run in runs.items()}
     accuracy, performance = figures.get("accuracy"), figures.get("performance")
+    caching = figures.get(CACHING)
     summary = Summary(
         meta=Meta(
             category=result.benchmark.category,
@@ -147,6 +149,7 @@ def summary_of(result: Result, about: About, planned: set[Mode]) -> Summary:
         run=Run(
             accuracy=accuracy if isinstance(accuracy, AccuracyFigures) else None,
             performance=performance if isinstance(performance, PerformanceFigures) else None,
+            caching=caching if isinstance(caching, CachingFigures) else None,
             warm_up={str(mode): run.warm_up for mode, run in runs.items() if run.warm_up},
             remote={str(mode): run.remote for mode, run in runs.items() if run.remote},
             profile=next((run.profile for run in runs.values() if run.profile), None),
@@ -178,7 +181,9 @@ def _status(result: Result, unfinished: set[Mode]) -> str:
 
 def _files(result: Result, pattern: str) -> tuple[str, ...]:
     root = result.folder.path
-    return tuple(sorted(str(p.relative_to(root)) for p in root.rglob(pattern) if p.is_file()))
+    found = (p.relative_to(root) for p in root.rglob(pattern) if p.is_file())
+    # Those of the caching audit are dozens, a folder for each block.
+    return tuple(sorted(str(path) for path in found if path.parts[0] != CACHING_FOLDER))
 
 
 def accuracy_figures(

@@ -17,6 +17,7 @@ from typing import Any
 from mlperf_suite.benchmarks.definition import SCENARIOS
 from mlperf_suite.benchmarks.registry import BENCHMARKS
 from mlperf_suite.errors import UsageError
+from mlperf_suite.loadgen.load_plan import CACHING
 from mlperf_suite.results.schema import CATEGORY_BENCHMARKS, MMLU, Summary
 from mlperf_suite.secrets import scrub
 
@@ -26,6 +27,9 @@ PEAK_FOLDER = "PeakQps"
 """Where a search for the highest rate has its trial runs: short ones, which are no results."""
 PROFILE_FOLDER = "profile"
 """Where a run under a profiler has its trace."""
+CACHING_FOLDER = "Caching"
+"""Where the caching audit has the logs of its blocks, which are no results and in no submission."""
+TRIAL_FOLDERS = (PEAK_FOLDER, CACHING_FOLDER)
 _VERDICTS = "Compliance/verdicts.json"
 _EVIDENCE = (
     "*/mlperf_log_*",
@@ -128,7 +132,11 @@ class RunFolder:
 
     def of_mode(self, mode: str) -> Path:
         """Where a run of this mode has its LoadGen logs."""
-        folders = {"accuracy": self.accuracy, "performance": self.performance}
+        folders = {
+            "accuracy": self.accuracy,
+            "performance": self.performance,
+            CACHING: self.path / CACHING_FOLDER,
+        }
         return folders.get(mode) or self.compliance / mode.upper()
 
     def write(self, name: str, content: object) -> None:

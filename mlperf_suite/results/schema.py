@@ -12,7 +12,7 @@ Versions of summary.json, each of which is read as the newest:
 - 4: meta.samples and max_new_tokens; peak.bounded.
 - 5: run.accuracy.scores, of any scorer; run.warm_up; meta.samples_why; plan. Since then, with no
   new version: run.remote; peak.client_bound; run.performance.life and load; meta.profiler and
-  run.profile.
+  run.profile; run.caching.
 
 To add a field, add it to its type with a default: a reader of an older file then has that. Where a
 field changes its place or meaning, SCHEMA_VERSION goes up and `_migrated` says how the older one
@@ -25,6 +25,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, get_args
 
+from mlperf_suite.compliance.caching import Finding
 from mlperf_suite.compliance.verdict import Status, Verdict
 from mlperf_suite.engines.protocol import RemoteRun
 from mlperf_suite.loadgen.engine_load import EngineLoad
@@ -304,16 +305,43 @@ class ProfileFigures:
 
 
 @dataclass(frozen=True, slots=True)
+class CachingFigures:
+    """The caching audit: `faster` is how much faster one sample over and over is than others, with
+    the interval's ends `low` and `high`, as shares; None where there are too few pairs for one.
+
+    `sample`: the index of the one, `prompt_tokens` its length and that of the others' prompts.
+    `at_once`: the samples of a block. `mix_ms` and `same_ms`: of each pair the times of its blocks.
+    `seed`: of the others' prompts and the order of the blocks. `cached_tokens`: prompt tokens that
+    the engine counted as taken from a cache, None where it does not count them.
+    """
+
+    finding: Finding = "cannot tell"
+    faster: float | None = None
+    low: float | None = None
+    high: float | None = None
+    sample: int | None = None
+    prompt_tokens: int | None = None
+    answer_tokens: int | None = None
+    at_once: int | None = None
+    seed: int | None = None
+    cached_tokens: int | None = None
+    mix_ms: tuple[float, ...] = ()
+    same_ms: tuple[float, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Run:
     """The figures of each run that was made; None where it was not, or has no figures.
 
-    `warm_up`: by mode. `remote`: by mode, what a server elsewhere and the client to it told of the
-    run; empty where the engine was in the suite's own process.
+    `caching`: of the suite's own audit, which is not MLPerf's. `warm_up`: by mode. `remote`: by
+    mode, what a server elsewhere and the client to it told of the run; empty where the engine was
+    in the suite's own process.
     """
 
     accuracy: AccuracyFigures | None = None
     performance: PerformanceFigures | None = None
     mmlu: MmluFigures | None = None
+    caching: CachingFigures | None = None
     warm_up: dict[str, WarmUpFigures] = field(default_factory=dict)
     remote: dict[str, RemoteRun] = field(default_factory=dict)
     profile: ProfileFigures | None = None

@@ -100,6 +100,8 @@ class Executor:
         self._prepared: Engine | None = None
         self.makers: dict[type, Callable[[Any], Made]] = {RunKey: self._run_maker}
         """By the type of a key, what makes it; searches and MMLU add theirs."""
+        self.mode_makers: dict[Mode, Callable[[RunKey], Made]] = {}
+        """By the mode of a run that is more than one LoadGen run, what makes it."""
 
     def made(self, key: StepKey) -> Outcome:
         """Make what the key names unless it was made already, after what it needs."""
@@ -116,7 +118,7 @@ class Executor:
             return outcome
         # Whatever ends it otherwise has ended it: it is not made a second time.
         self._outcomes[key] = Outcome(f"{key}: {INTERRUPTED}", now=True)
-        failure = self._attempt(self.makers[type(key)](key))
+        failure = self._attempt(self._maker(key))
         said = None if failure is None else f"{key}: {failure}"
         self._outcomes[key] = Outcome(said, now=True)
         return self._outcomes[key]
@@ -127,7 +129,12 @@ class Executor:
         def fail() -> None:
             raise RunError(why)
 
-        return dataclasses.replace(self.makers[type(key)](key), do=fail)
+        return dataclasses.replace(self._maker(key), do=fail)
+
+    def _maker(self, key: StepKey) -> Made:
+        if isinstance(key, RunKey) and key.mode in self.mode_makers:
+            return self.mode_makers[key.mode](key)
+        return self.makers[type(key)](key)
 
     def _attempt(self, made: Made) -> str | None:
         """Make it and keep the outcome, however it ends. Returns why it failed, or None."""
@@ -191,14 +198,14 @@ class Executor:
 
     def _make_run(self, key: RunKey, result: Result, record: RunRecord) -> None:
         self._recorder.write(result)
-        run, cached_tokens, record.remote = self._load_run(key, result, record)
-        self._judge(key, result, record, run, cached_tokens)
+        run, cached, record.remote = self._load_run(key, result, record)
+        self._judge(key, result, record, run, cached)
 
     def _load_run(
         self, key: RunKey, result: Result, record: RunRecord, number: int = 1
-    ) -> tuple[LoadRun, int, RemoteRun | None]:
-        """One run of LoadGen after its warm-up, the prompt tokens that came from a cache, and what
-        an engine behind a network tells of the run.
+    ) -> tuple[LoadRun, int | None, RemoteRun | None]:
+        """One LoadGen run after its warm-up, the prompt tokens that came from a cache, None where
+        nobody counts them, and what an engine behind a network tells of the run.
 
         From the second on it is a repeat.
         """
@@ -221,7 +228,7 @@ class Executor:
         )
         # What came before, the warm-up first of all, is none of the run's.
         remote_run(engine)
-        cached = _cached_tokens(engine)
+        cached = cached_tokens_since(engine)
         try:
             with (
                 self._profiled(key, engine, result, record),
@@ -248,7 +255,7 @@ class Executor:
             record.rate = run.samples / run.elapsed_s if run.elapsed_s else None
         # Servers may count cached tokens apart from their answers, which is read here.
         remote = remote_run(engine)
-        return run, _cached_tokens(engine) - cached, remote
+        return run, cached(remote), remote
 
     def _is_profiled(self, key: RunKey) -> bool:
         """Whether a run is made under the profiler: each that was asked for. One that only shows
@@ -345,7 +352,12 @@ class Executor:
         )
 
     def _judge(
-        self, key: RunKey, result: Result, record: RunRecord, run: LoadRun, cached_tokens: int
+        self,
+        key: RunKey,
+        result: Result,
+        record: RunRecord,
+        run: LoadRun,
+        cached_tokens: int | None,
     ) -> None:
         benchmark, mode, samples = (
             result.benchmark,
@@ -378,12 +390,13 @@ class Executor:
                 benchmark,
                 result.scenario,
                 description.settings,
-                cached_tokens,
+                cached_tokens or 0,
                 mode=mode,
                 max_model_len=description.max_model_len,
             ),
             remote=record.remote,
             text_alone=gives_text_alone(description.settings),
+            cached_tokens=cached_tokens,
         )
         record.verdicts = judge(facts)
         if self._settings.profile_run is not None:
@@ -437,10 +450,20 @@ class Executor:
         for number in range(2, self._settings.repeat + 1):
             run, cached, remote = self._load_run(key, result, record, number)
             departures = self._inputs.departures(
-                result.benchmark, result.scenario, settings, cached
+                result.benchmark, result.scenario, settings, cached or 0
             )
-            again = dataclasses.replace(facts, logs=run.logs, remote=remote, departures=departures)
-            for check in (client.client_bound, validity.generation):
+            again = dataclasses.replace(
+                facts,
+                logs=run.logs,
+                remote=remote,
+                departures=departures,
+                cached_tokens=cached,
+            )
+            for check in (
+                client.client_bound,
+                validity.generation,
+                validity.cached_prompt_tokens,
+            ):
                 found = rule_of(check).judge(again)
                 worse = dataclasses.replace(
                     found, why=f"repeat {number}: {found.why or found.found}"
@@ -524,9 +547,21 @@ def _is_worse(one: Verdict, other: Verdict) -> bool:
     return order.index(one.status) > order.index(other.status)
 
 
-def _cached_tokens(engine: Engine) -> int:
-    """Prompt tokens that the engine took from a cache so far, as it counts them; else 0."""
-    return engine.cached_prompt_tokens if isinstance(engine, CountsCachedTokens) else 0
+def cached_tokens_since(engine: Engine) -> Callable[[RemoteRun | None], int | None]:
+    """A count of the prompt tokens that the engine takes from a cache from now on.
+
+    Called with what a server elsewhere told of the run, if one did. None where nobody counts.
+    """
+    if not isinstance(engine, CountsCachedTokens):
+        return lambda remote: None
+    before = engine.cached_prompt_tokens
+
+    def count(remote: RemoteRun | None) -> int | None:
+        found = engine.cached_prompt_tokens - before
+        untold = remote is not None and remote.cached_untold
+        return None if untold and not found else found
+
+    return count
 
 
 def _same_result(need: StepKey, key: StepKey) -> bool:

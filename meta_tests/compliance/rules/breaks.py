@@ -184,6 +184,41 @@ def uncut(run: MadeRun, data: st.DataObject) -> None:
     run.accuracy_bytes = data.draw(st.integers(MAX_ACCURACY_LOG_BYTES + 1, 10**9) | st.just(0))
 
 
+def other_ends(run: MadeRun, data: st.DataObject) -> None:
+    text = run.cut_log
+    run.cut_log = data.draw(
+        st.sampled_from(
+            [
+                "",
+                "[\n]\n",
+                "x" * len(text),
+                text[2:],
+                text[:-4],
+                text[: len(text) // 2],
+                text.replace("...", ""),
+                text.replace('"seq_id" : 1,', '"seq_id" : 0,'),
+                text.replace('"qsl_idx" : 1,', '"qsl_idx" : 0,'),
+                text.replace('"qsl_idx" : 1,', f'"qsl_idx" : {10**9},'),
+            ]
+        )
+    )
+
+
+def other_tokens(run: MadeRun, data: st.DataObject) -> None:
+    text = run.cut_log
+    wrong = [text.replace(f'"token_count" : {3}', f'"token_count" : {n}', 1) for n in (0, 2, 4)]
+    if run.scenario.streams:
+        wrong += [
+            text.replace(', "token_data" : "0B000000"', new, 1) for new in ("", _EMPTY, _OTHER)
+        ]
+    else:
+        wrong += [text.replace(', "token_count"', f'{_OTHER}, "token_count"', 1)]
+    run.cut_log = data.draw(st.sampled_from(wrong))
+
+
+_EMPTY, _OTHER = ', "token_data" : ""', ', "token_data" : "0C000000"'
+
+
 def accuracy_failed(run: MadeRun, data: st.DataObject) -> None:
     run.accuracy_passed = False
 
@@ -287,6 +322,8 @@ BREAKS: dict[str, Break] = {
     "accuracy_tokens_per_sample": length("tokens_per_sample"),
     "accuracy_hash": hash_line,
     "accuracy_log_is_cut": uncut,
+    "accuracy_log_ends": other_ends,
+    "accuracy_log_tokens": other_tokens,
     "accuracy_generation": other_generation,
     "accuracy_loadgen_unmodified": modified,
     "result_valid": validity,

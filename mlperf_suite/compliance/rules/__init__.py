@@ -8,6 +8,7 @@ A rule never raises for what is in a log: what cannot be read fails it.
 # ruff: noqa: I001 - the rules of a run are told in the order in which the modules stand here.
 from mlperf_suite.compliance.rules import (
     accuracy,
+    cut_log,
     scores,
     validity,
     latency,
@@ -16,6 +17,7 @@ from mlperf_suite.compliance.rules import (
     test06,
     test07,
     test09,
+    caching,
 )
 from mlperf_suite.compliance.rules.registry import (
     RULES,
@@ -32,7 +34,9 @@ __all__ = [
     "Rule",
     "accuracy",
     "accuracy_verdict",
+    "caching",
     "client",
+    "cut_log",
     "judge",
     "latency",
     "length",
