@@ -52,7 +52,7 @@ def made_steps(ended_s: Sequence[float], tokens: int) -> Steps:
 def made_timeline(
     rows: Sequence[Row], steps: Steps | None = None, marks: Marks | None = None
 ) -> Timeline:
-    """The timeline of these rows; every prompt has 10 tokens and one for each row before its own."""
+    """The timeline of these rows; the prompts have 10 tokens, 11, 12 …."""
     lives = lives_of(made_requests(rows), marks, None)
     assert lives is not None
     trace = EngineTrace(steps or Steps(), marks)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import math
 import random
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -29,12 +28,9 @@ from mlperf_suite.loadgen.runner import LoadRun, run_loadgen
 from mlperf_suite.loadgen.schedule import issued_by_loadgen, server_schedule
 from mlperf_suite.loadgen.timeline import Timeline, read_timeline
 from mlperf_suite.results.lives import difference_ms
+from perf.lives import Trace, differences_ms, read_trace, with_trace
 
 SCENARIOS = ("Offline", "Server", "SingleStream")
-_SAMPLE = re.compile(
-    r'"name":"Sample".*?"ts":([\d.]+),.*?"sample_seq":(\d+),.*?"sample_idx":(\d+),'
-    r'"issue_start_ns":(-?\d+),"complete_ns":(\d+)'
-)
 
 
 class Spread(StandInEngine):
@@ -68,36 +64,23 @@ class Traced:
 
     run: LoadRun
     timeline: Timeline
-    samples: list[int]
-    scheduled_us: list[float]
-    latency_ms: list[float]
+    trace: Trace
 
 
 @pytest.fixture(scope="module")
 def traced(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Traced]:
     """By scenario, a run whose log has LoadGen's trace as well, which no run of the suite has."""
-    found, settings = {}, runner.log_settings
+    found = {}
     with pytest.MonkeyPatch.context() as patch:
-
-        def with_trace(folder: Path) -> Any:
-            made = settings(folder)
-            made.enable_trace = True
-            return made
-
         patch.setattr(runner, "log_settings", with_trace)
         for scenario in SCENARIOS:
             folder, engine = tmp_path_factory.mktemp(scenario), Spread()
             plan = a_plan(scenario, "performance", Shortened(500, 64, latency_percent=99))
             run = run_loadgen(plan, engine, PROMPTS, GENERATION, folder)
             engine.close()
-            text = (folder / "mlperf_log_trace.json").read_text()
-            rows = sorted(
-                (int(seq), float(ts), int(sample), int(done) / 1e6)
-                for ts, seq, sample, _, done in _SAMPLE.findall(text)
-            )
             timeline = read_timeline(folder)
             assert timeline is not None
-            found[scenario] = Traced(run, timeline, *([r[n] for r in rows] for n in (2, 1, 3)))
+            found[scenario] = Traced(run, timeline, read_trace(folder))
     return found
 
 
@@ -111,16 +94,8 @@ def test_the_parts_of_each_request_add_up_to_loadgens_latency(
     assert sums == pytest.approx(timeline.latency_ms, abs=1e-6)
     assert min(min(of) for of in timeline.parts_ms.values()) >= 0
     assert list(timeline.parts_ms) == [ISSUE, "front end", "queue", "prefill", "decode", RETURN]
-    # By the order of issue, as LoadGen numbers samples.
-    assert len(sums) == len(one.latency_ms)
-    if scenario == "Offline":
-        # One query: which of its samples is which, only their latencies' order can tell.
-        pairs = zip(sorted(sums), sorted(one.latency_ms), strict=True)
-    else:
-        order = np.argsort(timeline.issued_ms, kind="stable")
-        assert [timeline.samples[row] for row in order] == one.samples
-        pairs = zip(sums[order], one.latency_ms, strict=True)
-    off = sorted(abs(mine - loadgens) for mine, loadgens in pairs)
+    assert len(sums) == len(one.trace.latency_ms)
+    off = differences_ms(timeline, one.trace, one_query=scenario == "Offline")
     print(f"{scenario}: {len(off)} requests, p50 {off[len(off) // 2]:.4f}, most {off[-1]:.4f} ms")
     # The rest is the moment between two reads of a clock, in which this machine can do other work.
     assert off[int(len(off) * 0.9)] < 0.1
@@ -129,8 +104,8 @@ def test_the_parts_of_each_request_add_up_to_loadgens_latency(
 def test_the_schedule_is_loadgens(traced: dict[str, Traced]) -> None:
     one = traced["Server"]
     rate, seed = (one.run.logs.detail[f"effective_{k}"] for k in ("target_qps", _SEED))
-    mine = server_schedule(seed, rate, len(one.scheduled_us)) * 1e6
-    loadgens = np.asarray(one.scheduled_us) - one.scheduled_us[0]
+    mine = server_schedule(seed, rate, len(one.trace.scheduled_us)) * 1e6
+    loadgens = np.asarray(one.trace.scheduled_us) - one.trace.scheduled_us[0]
     assert mine == pytest.approx(loadgens, abs=0.01)
     assert len(server_schedule(seed, rate, 0)) == 0
 
@@ -151,7 +126,7 @@ def test_a_percentile_is_loadgens(traced: dict[str, Traced], scenario: str) -> N
     for key, values in curves:
         for percent in ("50.00", "90.00", "95.00", "97.00", "99.00", "99.90"):
             said = detail.milliseconds(key.format(percent))
-            if said is None or values is None or len(values) < len(one.latency_ms):
+            if said is None or values is None or len(values) < len(one.trace.latency_ms):
                 continue
             found = percentile(sorted(values), float(percent) / 100)
             assert found == pytest.approx(said, abs=0.5), (key, percent)

@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
 
 
 def place(count: int, share: float) -> int:
@@ -11,6 +15,6 @@ def place(count: int, share: float) -> int:
     return min(int(count * share), count - 1)
 
 
-def percentile(ordered: Sequence[float], share: float) -> float:
+def percentile(ordered: Sequence[float] | npt.NDArray[Any], share: float) -> float:
     """The percentile of sorted values, at least one; `share`: 0.99 is the 99th."""
-    return ordered[place(len(ordered), share)]
+    return float(ordered[place(len(ordered), share)])

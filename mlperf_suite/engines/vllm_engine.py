@@ -48,6 +48,7 @@ from mlperf_suite.engines.vllm_scoring import score_one
 from mlperf_suite.engines.watch import LOOK_S, Watch
 from mlperf_suite.errors import EngineDiedError, EngineError
 from mlperf_suite.hardware import Chosen, Precision, choose_precision
+from mlperf_suite.hardware import gpus as listed_gpus
 from mlperf_suite.profiling.trace import trace_files
 
 VLLM_DTYPES: dict[Precision, str] = {
@@ -70,6 +71,11 @@ _SCORED_AT_ONCE = 128
 
 _ERROR_LINE = re.compile(r"\b[A-Za-z_.]*(?:Error|Exception): \S.*")
 
+_COLOURS = re.compile(r"\x1b\[[0-9;]*m")
+
+_NO_DEVICE = re.compile(r"Device string must not be empty|Failed to infer device type")
+"""How vLLM's GPU build says that there is no GPU."""
+
 _Result = TypeVar("_Result")
 
 
@@ -84,9 +90,9 @@ class VllmConfig:
     setting. `token` is for the hub. All that vLLM says goes to `log_file`, or to this process's
     output where that is None. `role`: an engine of runs has no prefix cache, from which repeated
     samples would be answered; one for scoring has, since few-shot prompts begin alike.
-    `silence_s`: see `Watch`. `profiler`: see `ProfilingEngine`; torch's writes its traces to
-    `profile_folder`, absolute, from which `stop_profile` takes them. `traced`: False has the engine
-    tell nothing of its steps and requests, so that what telling costs can be measured.
+    `silence_s`: see `Watch`. `traced`: False has the engine tell nothing of its steps and requests,
+    so that what telling costs can be measured. `profiler`: see `ProfilingEngine`; torch's writes
+    its traces to `profile_folder`, absolute, from which `stop_profile` takes them.
     """
 
     model: str
@@ -102,9 +108,9 @@ class VllmConfig:
     role: Literal["runs", "scoring"] = "runs"
     context_needed: int | None = None
     silence_s: float = SILENCE_S
+    traced: bool = True
     profiler: Profiler | None = None
     profile_folder: Path | None = None
-    traced: bool = True
 
 
 class VllmEngine:
@@ -161,7 +167,7 @@ class VllmEngine:
             except Exception as error:
                 raise EngineError(
                     f"vLLM could not load {self._config.model}: "
-                    f"{_root_cause(error, self._config.log_file)} ({self._see_log})"
+                    f"{self._cause(error)} ({self._see_log})"
                 ) from error
             finally:
                 self._processes = [one for one in descendants() if one not in before]
@@ -275,8 +281,13 @@ class VllmEngine:
 
     def _explained(self, error: Exception) -> EngineError:
         if self._llm is None or self._llm.errored:
-            return EngineDiedError(f"the engine died while it answered ({self._see_log})")
+            return EngineDiedError(
+                f"the engine died while it answered: {self._cause(error)} ({self._see_log})"
+            )
         return EngineError(f"{type(error).__name__}: {_one_line(error)}")
+
+    def _cause(self, error: BaseException) -> str:
+        return _root_cause(error, self._config.log_file)
 
     @property
     def _see_log(self) -> str:
@@ -555,11 +566,29 @@ def _visible_gpus() -> int:
 
     count = torch.accelerator.device_count() if current_platform.device_type else 0
     if not count:
-        raise EngineError(
-            "no usable GPU: the GPU build of vLLM is installed and finds none; check nvidia-smi "
-            "and CUDA_VISIBLE_DEVICES, or install the CPU build with `make setup BUILD=cpu`"
-        )
+        raise EngineError(no_usable_gpu())
     return count
+
+
+def no_usable_gpu() -> str:
+    """That the GPU build of vLLM finds no GPU, what was looked for and what to do, in a line."""
+    import torch
+
+    cuda = f"CUDA {torch.version.cuda}" if torch.version.cuda else "its runtime"
+    found = listed_gpus()
+    if found:
+        names = ", ".join(sorted({gpu.name for gpu in found}))
+        looked = f"the driver lists {names} (driver {found[0].driver}) and {cuda} can use none"
+    else:
+        looked = f"neither the driver (NVML, libnvidia-ml.so.1) nor {cuda} lists one"
+    hidden = os.environ.get("CUDA_VISIBLE_DEVICES")
+    if hidden is not None:
+        looked += f", with CUDA_VISIBLE_DEVICES={hidden}"
+    return (
+        f"no usable GPU: this is the GPU build of vLLM, and {looked}; check that nvidia-smi lists "
+        "the GPU and a driver that is new enough (CUDA 13: 580), start a container with "
+        "--gpus all, or install the CPU build with `BUILD=cpu make setup`"
+    )
 
 
 def _gpus_per_rank(config: VllmConfig) -> int:
@@ -726,19 +755,28 @@ def last_error(log_file: Path) -> str | None:
         return None
     found = ""
     for number, line in enumerate(lines):
-        match = _ERROR_LINE.search(line)
+        match = _ERROR_LINE.search(_COLOURS.sub("", line))
         # vLLM's last error often only points to the first one.
-        if match and "root cause" not in line:
+        if match and not _only_points(line):
             # pydantic's are a line of their own, and the reason is on the indented one after it.
             rest = itertools.takewhile(lambda one: one[:1].isspace(), lines[number + 1 :])
             found = " ".join([match[0], *map(str.strip, rest)])
+    if _NO_DEVICE.search(found):
+        return no_usable_gpu()
     return found[:300] or None
+
+
+def _only_points(text: str) -> bool:
+    """Whether an error of vLLM says no more than that another one was written before it."""
+    return "root cause" in text or "EngineCore encountered an issue" in text
 
 
 def _root_cause(error: BaseException, log_file: Path | None) -> str:
     """The error in one line; the last one of the log where vLLM only points to what it said."""
     text = _one_line(error)
-    if "root cause" not in text or log_file is None:
+    if _NO_DEVICE.search(text):
+        return no_usable_gpu()
+    if not _only_points(text) or log_file is None:
         return text
     return last_error(log_file) or text
 

@@ -119,5 +119,6 @@ def _queued(marks: Marks | None) -> npt.NDArray[np.float64]:
 
     if marks is None or not len(marks.tags):
         return np.empty(0)
-    times = np.asarray(marks.times_s[0])
-    return times[np.isfinite(times)]
+    times = np.asarray(marks.times_s[0], dtype=np.float64)
+    known: npt.NDArray[np.float64] = times[np.isfinite(times)]
+    return known

@@ -111,7 +111,9 @@ def lives_of(requests: Requests, marks: Marks | None, issued: Doubles | None) ->
     )
 
 
-def _rows_of(marks: Marks, tags: npt.NDArray[np.uint64]) -> tuple[npt.NDArray[np.bool_], object]:
+def _rows_of(
+    marks: Marks, tags: npt.NDArray[np.uint64]
+) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.intp]]:
     """Whether there are marks of each request, and their rows."""
     import numpy as np
 

@@ -40,9 +40,9 @@ class Timeline:
     it is that of its call of the SUT. `first_token_ms` is None where the run does not stream.
     `samples`: indices of the QSL; `prompt_tokens`; `preempted`: how often each was put back; these
     are empty in the timeline of an older suite. `parts_ms`: by name and in order, how long each
-    part of a request took; their sum is its latency. `made_ms` and `made_tokens`: the output tokens that
-    the engine had made by then, all requests together; `running`, `waiting` and `kv_share` at the
-    same times. `load`: None where the engine does not tell of its steps.
+    part of a request took; their sum is its latency. `made_ms` and `made_tokens`: the output tokens
+    that the engine had made by then, all requests together; `running`, `waiting` and `kv_share` at
+    the same times. `load`: None where the engine does not tell of its steps.
     """
 
     issued_ms: Sequence[float]
@@ -111,7 +111,7 @@ class Timeline:
             count = min(TOKEN_BLOCKS, len(values) // _PER_BLOCK)
             if count * 2 >= TOKEN_BLOCKS:
                 parts = np.array_split(np.asarray(values)[order], count)
-                found[name] = [round(float(percentile(np.sort(part), 0.99)), 4) for part in parts]
+                found[name] = [round(percentile(np.sort(part), 0.99), 4) for part in parts]
         return {name: values for name, values in found.items() if min(values) > 0}
 
 
@@ -147,7 +147,9 @@ def timeline_of(
         array("i", lives.tokens[order].tolist()),
         made_ms,
         made_tokens,
-        *(_column(getattr(steps, name), kept) for name in _CURVES),
+        running=_column(steps.running, kept),
+        waiting=_column(steps.waiting, kept),
+        kv_share=_column(steps.kv_share, kept),
         samples=array("i", samples.tolist()),
         prompt_tokens=array("i", np.asarray(prompt_lengths)[samples].tolist()),
         preempted=array("i", lives.preempted[order].tolist()),
@@ -227,10 +229,12 @@ def read_timeline(folder: Path) -> Timeline | None:
             array("i", columns[3]),
             array("d", content.get("made_ms") or ()),
             array("q", content.get("made_tokens") or ()),
-            array("i", content.get("running") or ()),
-            array("i", content.get("waiting") or ()),
-            array("d", content.get("kv_share") or ()),
-            *(array("i", column) for column in counts),
+            running=array("i", content.get("running") or ()),
+            waiting=array("i", content.get("waiting") or ()),
+            kv_share=array("d", content.get("kv_share") or ()),
+            samples=array("i", counts[0]),
+            prompt_tokens=array("i", counts[1]),
+            preempted=array("i", counts[2]),
             parts_ms={name: array("d", of) for name, of in parts.items()},
             from_loadgen=content.get("from_loadgen") is True,
             load=None if not isinstance(load, dict) else EngineLoad(**load),

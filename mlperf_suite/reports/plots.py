@@ -25,7 +25,7 @@ _INK, _GRID = "#101112", "#909192"
 """Stand for the page's own colours in SVG that is put into it."""
 _RATE_WINDOWS = 60
 _MOST_POINTS = 500
-_LIFE_BARS = 60
+_LIFE_BARS, _BATCH_POINTS = 60, 150
 _LIFE_STYLES = (
     ("#CC79A7", "..."),
     ("#E69F00", "xx"),
@@ -219,15 +219,20 @@ def _life(timeline: Timeline, axes: Any, ink: str) -> None:
 
 
 def _batch(timeline: Timeline, axes: Any, ink: str) -> None:
-    seconds = np.asarray(timeline.made_ms) / 1000
-    axes.plot(seconds, timeline.running, color=BLUE, label="in a step", drawstyle="steps-post")
-    axes.plot(seconds, timeline.waiting, color=ORANGE, linestyle="--", label="waiting")
+    groups = np.array_split(np.arange(len(timeline.running)), _BATCH_POINTS)
+    rows = [group for group in groups if len(group)]
+    seconds, running, waiting, kv_share = (
+        np.array([np.asarray(column)[group].mean() for group in rows])
+        for column in (timeline.made_ms, timeline.running, timeline.waiting, timeline.kv_share)
+    )
+    seconds = seconds / 1000
+    axes.plot(seconds, running, color=BLUE, label="in a step")
+    axes.plot(seconds, waiting, color=ORANGE, linestyle="--", label="waiting")
     axes.set(title="Batch and KV cache", xlabel="time since the start, s", ylabel="requests")
     axes.set_xlim(left=0)
-    most = max(*timeline.running, *timeline.waiting, 1)
-    axes.set_ylim(0, most * 1.3)
+    axes.set_ylim(0, max(float(running.max()), float(waiting.max()), 1.0) * 1.3)
     share = axes.twinx()
-    share.plot(seconds, np.asarray(timeline.kv_share) * 100, ":", color=GREEN, label="KV cache, %")
+    share.plot(seconds, kv_share * 100, ":", color=GREEN, linewidth=2.2, label="KV cache, %")
     share.set_ylim(0, 130)
     share.set_yticks(range(0, 101, 25))
     share.set_ylabel("KV cache, %")

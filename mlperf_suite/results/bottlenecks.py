@@ -33,7 +33,9 @@ _OFFLINE, _SERVER = "Offline", ("Server", "Interactive")
 @dataclass(frozen=True, slots=True)
 class Finding:
     """One figure of a run. `share`: 0 to 1, of what `of` says. `limits`: whether it is so large
-    that it limited the run. `sentence`: what was found, with its numbers. `option`: what changes it."""
+    that it limited the run. `sentence`: what was found, with its numbers. `option`: what changes
+    it.
+    """
 
     name: str
     share: float

@@ -14,11 +14,13 @@ from mlperf_suite.results.schema import UNKNOWN, RepeatFigures, ScoreFigures, Su
 class Entry:
     """One run. A folder without a summary that can be read has `status` "no summary".
 
-    Rates are per second, times in ms, mmlu in percent; None is not there. `score`: the first that
-    its scorer gives. `no_result`: its figures are none, and stand in no trend.
+    `kind`: benchmark and scenario. `started`: in ISO's form, empty where it is not known. Rates are
+    per second, times in ms, mmlu in percent; None is not there. `score`: the first that its scorer
+    gives. `no_result`: its figures are none, and stand in no trend.
     """
 
     name: str
+    started: str
     status: str
     model: str
     label: str
@@ -63,6 +65,7 @@ def _entry(name: str, summary: Summary) -> Entry:
     outcomes = [one.outcome for one in summary.regression.metrics] if summary.regression else []
     return Entry(
         name=name,
+        started=meta.started or "",
         status="no summary" if meta.status == UNKNOWN else meta.status,
         model=meta.model or "?",
         label=meta.label or "",

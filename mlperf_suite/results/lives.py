@@ -50,7 +50,7 @@ def difference_ms(latency_ms: Doubles, detail: DetailLog) -> float | None:
         "result_min_latency_ns": float(ordered[0]),
         "result_mean_latency_ns": float(ordered.mean()),
         "result_max_latency_ns": float(ordered[-1]),
-        **{_KEY.format(100 * share): float(percentile(ordered, share)) for share in _PERCENTILES},
+        **{_KEY.format(100 * share): percentile(ordered, share) for share in _PERCENTILES},
     }
     said = {key: detail.milliseconds(key) for key in of_lives}
     differences = [abs(of_lives[key] - ms) for key, ms in said.items() if ms is not None]
@@ -61,7 +61,7 @@ def _part(name: str, ms: Doubles, whole_ms: float) -> PartFigures:
     import numpy as np
 
     ordered = np.sort(ms)
-    p50, p90, p99 = (round(float(percentile(ordered, share)), 3) for share in (0.5, 0.9, 0.99))
+    p50, p90, p99 = (round(percentile(ordered, share), 3) for share in (0.5, 0.9, 0.99))
     share = float(ordered.sum()) / whole_ms if whole_ms > 0 else 0.0
     return PartFigures(
         name,
@@ -125,7 +125,7 @@ class _Causes:
         import numpy as np
 
         self._parts = parts
-        self._medians = {name: float(percentile(np.sort(of), 0.5)) for name, of in parts.items()}
+        self._medians = {name: percentile(np.sort(of), 0.5) for name, of in parts.items()}
         self._preempted = timeline.preempted
         self._prompts = np.asarray(timeline.prompt_tokens)
         self._tokens = np.asarray(timeline.tokens)

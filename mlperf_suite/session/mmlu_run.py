@@ -7,7 +7,6 @@ import dataclasses
 import hashlib
 import importlib.metadata
 import json
-import statistics
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -17,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from mlperf_suite import __version__
+from mlperf_suite.benchmarks.percentile import percentile
 from mlperf_suite.compliance.verdict import Verdict
 from mlperf_suite.datasets.mmlu_questions import Mmlu, load_mmlu
 from mlperf_suite.datasets.mmlu_subjects import CHANCE
@@ -400,7 +400,5 @@ def _score_figures(accuracy: Accuracy) -> MmluScore:
 def latency_percentiles(samples: Sequence[Sample]) -> dict[str, float]:
     """Measured latencies, in ms: p50, p90, p99 and the largest."""
     values = sorted(s.latency_ms for s in samples)
-    if len(values) == 1:
-        values *= 2
-    cuts = statistics.quantiles(values, n=100, method="inclusive")
-    return {"p50": cuts[49], "p90": cuts[89], "p99": cuts[98], "max": values[-1]}
+    shares = {"p50": 0.5, "p90": 0.9, "p99": 0.99}
+    return {n: percentile(values, share) for n, share in shares.items()} | {"max": values[-1]}
