@@ -52,9 +52,9 @@ class Cost:
 
 def cpu_s() -> float:
     """The processor time of this process and all that it started, in s."""
-    own = psutil.Process()
-    total = 0.0
-    for one in (own, *own.children(recursive=True)):
+    # Of its own a process knows it to the microsecond, of others to 10 ms.
+    total = time.process_time()
+    for one in psutil.Process().children(recursive=True):
         times = one.cpu_times()
         total += times.user + times.system
     return total
