@@ -19,7 +19,7 @@ from mlperf_suite.benchmarks.definition import Benchmark
 from mlperf_suite.benchmarks.registry import BENCHMARKS
 from mlperf_suite.compliance.facts import RunFacts, gives_text_alone
 from mlperf_suite.compliance.rules import accuracy_verdict, client, judge, rule_of, validity
-from mlperf_suite.compliance.verdict import Verdict
+from mlperf_suite.compliance.verdict import Verdict, set_aside
 from mlperf_suite.engines.protocol import (
     CountsCachedTokens,
     Engine,
@@ -400,9 +400,7 @@ class Executor:
         )
         record.verdicts = judge(facts)
         if self._settings.profile_run is not None:
-            record.verdicts = [
-                dataclasses.replace(v, status="not judged", why=PROFILED) for v in record.verdicts
-            ]
+            record.verdicts = set_aside(record.verdicts, PROFILED)
         if audit is not None:
             audits = (result.runs[m] for m in AUDIT_MODES if m in result.runs)
             verdicts = [v.as_json() for one in audits for v in one.verdicts]
