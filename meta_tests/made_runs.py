@@ -212,7 +212,8 @@ class MadeRun:
     def __post_init__(self) -> None:
         # A submission does not tell how it was generated.
         self.departures: tuple[str, ...] | None = None if self.submitted else ()
-        self.cached_tokens: int | None = None if self.submitted else 0
+        untold = self.submitted or (self.remote is not None and self.remote.cached_untold)
+        self.cached_tokens: int | None = None if untold else 0
         self.caching = made_blocks() if self.mode == CACHING else []
         self.entries = detail_entries(self.benchmark, self.scenario, self.mode, self.round)
         self.broken_lines: list[str] = []

@@ -7,7 +7,13 @@ from functools import cache
 from typing import Any
 
 from mlperf_suite.reports.plots import Plot
-from mlperf_suite.reports.view import CLIENT_HEADER, ENDPOINT_HEADER, REMOTE_NOTE, view_of
+from mlperf_suite.reports.view import (
+    CACHING_HEAD,
+    CLIENT_HEADER,
+    ENDPOINT_HEADER,
+    REMOTE_NOTE,
+    view_of,
+)
 from mlperf_suite.results.schema import Config, Summary
 
 
@@ -55,5 +61,6 @@ def report_html(
         samples=samples,
         endpoint_header=ENDPOINT_HEADER,
         client_header=CLIENT_HEADER,
+        caching_head=CACHING_HEAD,
         remote_note=REMOTE_NOTE,
     )
