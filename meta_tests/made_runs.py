@@ -9,7 +9,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from mlperf_suite.benchmarks.audits import TEST06, Audit, Mode
+from mlperf_suite.benchmarks.audits import MIX, SAME, TEST06, Audit, Mode
 from mlperf_suite.benchmarks.definition import (
     COUNTED_IN_A_SENTENCE,
     MIN_DURATION_MS,
@@ -19,10 +19,11 @@ from mlperf_suite.benchmarks.definition import (
 from mlperf_suite.benchmarks.registry import BENCHMARKS
 from mlperf_suite.benchmarks.rounds import ROUNDS, Round
 from mlperf_suite.compliance.accuracy_txt import parse_accuracy_txt
+from mlperf_suite.compliance.caching import ANSWER_TOKENS, LOOKS, Block, Caching, Kind
 from mlperf_suite.compliance.facts import Division, RunFacts, SubmittedTexts
 from mlperf_suite.compliance.submission_rules import SYSTEM_FIELDS_FILLED, SYSTEM_FIELDS_PRESENT
 from mlperf_suite.engines.protocol import ClientFigures, EndpointFigures, RemoteRun
-from mlperf_suite.loadgen.load_plan import AUDIT_MODES, TEST_MODES
+from mlperf_suite.loadgen.load_plan import AUDIT_MODES, CACHING, TEST_MODES
 from mlperf_suite.loadgen.logs import (
     ACCURACY,
     DETAIL,
@@ -173,6 +174,34 @@ def _cut_log(count: int, streams: bool) -> str:
     return "[\n" + ",\n".join(rows[:36]) + "\n\n...\n\n" + ",\n".join(rows[36:]) + "\n]\n"
 
 
+AT_ONCE = 3
+"""The samples of a made block of the caching audit."""
+
+
+@dataclass
+class MadeBlock:
+    """A block of a caching audit: `entries` of its log beside the audit's, and its answers."""
+
+    kind: Kind
+    entries: dict[str, Any]
+    answers: list[tuple[int, tuple[int, ...]]]
+
+
+def made_blocks() -> list[MadeBlock]:
+    """As few blocks as an audit has, none of a kind faster than the other."""
+    tokens = tuple(range(11, 11 + ANSWER_TOKENS))
+    kinds: tuple[Kind, ...] = ("mix", "same")
+    return [
+        MadeBlock(
+            kind,
+            {"result_max_latency_ns": 400_000_000},
+            [(0 if kind == "same" else index, tokens) for index in range(AT_ONCE)],
+        )
+        for pair in range(LOOKS[0])
+        for kind in kinds[:: 1 if pair % 2 else -1]
+    ]
+
+
 @dataclass
 class MadeRun:
     """A run that obeys every rule until somebody changes it.
@@ -180,6 +209,8 @@ class MadeRun:
     `broken_lines`: texts put after the detail log's first entry. `answers`: the accuracy log's.
     `cut_log`: the accuracy log as it is submitted.
     `remote`: what an engine behind a network told of it, None of one in this process.
+    `cached_tokens`: prompt tokens that the engine counted as taken from a cache. `caching`: of a
+    caching audit, the blocks.
     """
 
     benchmark: Benchmark
@@ -194,6 +225,9 @@ class MadeRun:
     def __post_init__(self) -> None:
         # A submission does not tell how it was generated.
         self.departures: tuple[str, ...] | None = None if self.submitted else ()
+        untold = self.submitted or (self.remote is not None and self.remote.cached_untold)
+        self.cached_tokens: int | None = None if untold else 0
+        self.caching = made_blocks() if self.mode == CACHING else []
         self.entries = detail_entries(self.benchmark, self.scenario, self.mode, self.round)
         self.broken_lines: list[str] = []
         audit = audit_of(self.benchmark, self.mode)
@@ -259,6 +293,21 @@ class MadeRun:
         ]
         return "[\n" + ",\n".join(json.dumps(row) for row in rows) + "\n]\n"
 
+    def _caching_facts(self) -> Caching:
+        """The blocks, each with the run's own entries and lines in its log."""
+        blocks = []
+        for block in self.caching:
+            took = (SAME if block.kind == "same" else MIX).of(AT_ONCE).took
+            entries = {**self.entries, **took, **block.entries}
+            lines = [line(key, value) for key, value in entries.items()]
+            text = "\n".join([lines[0], *self.broken_lines, *lines[1:]])
+            answers = AccuracyLog(
+                tuple(LoggedSample(i, tokens) for i, tokens in block.answers), self.accuracy_damage
+            )
+            logs = RunLogs(Path("made"), parse_detail(text), "", answers)
+            blocks.append(Block(block.kind, logs))
+        return Caching(tuple(blocks), AT_ONCE, self.cached_tokens)
+
     def facts(self, detail_text: str | None = None) -> RunFacts:
         """The run as the rules see it, with `detail_text` in place of its own log."""
         folder = Path("made")
@@ -285,6 +334,8 @@ class MadeRun:
             submitted=texts if self.submitted else None,
             eos_token_ids=self.benchmark.eos_token_ids,
             departures=self.departures,
+            cached_tokens=self.cached_tokens,
+            caching=self._caching_facts() if self.mode == CACHING else None,
             remote=self.remote,
         )
 

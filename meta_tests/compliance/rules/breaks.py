@@ -7,9 +7,18 @@ from dataclasses import replace
 
 from hypothesis import strategies as st
 
-from meta_tests.made_runs import MadeRun, audit_values, every_scenario, line, remote_run
+from meta_tests.made_runs import (
+    AT_ONCE,
+    MadeBlock,
+    MadeRun,
+    audit_values,
+    every_scenario,
+    line,
+    remote_run,
+)
 from mlperf_suite.benchmarks.audits import Mode
 from mlperf_suite.benchmarks.rounds import ROUNDS
+from mlperf_suite.compliance.caching import ANSWER_TOKENS
 from mlperf_suite.compliance.rules import rules_for
 from mlperf_suite.compliance.rules.accuracy import MAX_ACCURACY_LOG_BYTES
 from mlperf_suite.compliance.rules.client import FULL_SHARE, MOST_DELAY_MS
@@ -308,6 +317,60 @@ def busy_client(run: MadeRun, data: st.DataObject) -> None:
         run.remote = remote_run(**{data.draw(late): data.draw(TOO_LATE)})
 
 
+def cached(run: MadeRun, data: st.DataObject) -> None:
+    run.cached_tokens = data.draw(st.integers(1, 10**9))
+
+
+def faster(run: MadeRun, data: st.DataObject) -> None:
+    """One sample over and over is faster in every pair, by more than the audit lets pass."""
+    share = data.draw(st.floats(1.101, 1000))
+    for block in run.caching:
+        noise = data.draw(st.floats(0.5, 2)) if data.draw(st.booleans()) else 1
+        block.entries["result_max_latency_ns"] = int(4e8)
+        if block.kind == "same":
+            block.entries["result_max_latency_ns"] = int(4e8 / (share * max(1, noise)))
+
+
+def block_of(run: MadeRun, data: st.DataObject) -> MadeBlock:
+    return run.caching[data.draw(st.integers(0, len(run.caching) - 1))]
+
+
+def other_samples(run: MadeRun, data: st.DataObject) -> None:
+    kind = data.draw(st.sampled_from(["an answer less", "other samples", "a pair less", "turns"]))
+    block = block_of(run, data)
+    if kind == "an answer less":
+        del block.answers[data.draw(st.integers(0, AT_ONCE - 1))]
+    elif kind == "other samples":
+        block.answers = [(index + 1, tokens) for index, tokens in block.answers]
+    elif kind == "a pair less":
+        del run.caching[-2:]
+    else:
+        run.caching.append(run.caching.pop(0))
+
+
+def other_answer(run: MadeRun, data: st.DataObject) -> None:
+    block = block_of(run, data)
+    at = data.draw(st.integers(0, AT_ONCE - 1))
+    other = st.integers(0, 9).filter(lambda tokens: tokens != ANSWER_TOKENS)
+    block.answers[at] = (block.answers[at][0], (7,) * data.draw(other))
+
+
+def other_block_settings(run: MadeRun, data: st.DataObject) -> None:
+    key, value = data.draw(
+        st.sampled_from(
+            [
+                ("effective_min_duration_ms", 600_000),
+                ("effective_sample_concatenate_permutation", True),
+                ("effective_accuracy_log_sampling_target", AT_ONCE - 1),
+                ("effective_test_mode", "AccuracyOnly"),
+                ("effective_scenario", "MultiStream"),
+                ("requested_min_query_count", 1),
+            ]
+        )
+    )
+    block_of(run, data).entries[key] = value
+
+
 BREAKS: dict[str, Break] = {
     "accuracy_log_is_whole": whole,
     "accuracy_no_loadgen_errors": error,
@@ -370,4 +433,12 @@ BREAKS: dict[str, Break] = {
     "test09_every_sample": unissued,
     "test09_mean_tokens": other_length,
     "test09_verified": no_pass,
+    "cached_prompt_tokens": cached,
+    "caching_speed": faster,
+    "caching_prompt_tokens": cached,
+    "caching_samples": other_samples,
+    "caching_answers": other_answer,
+    "caching_settings": other_block_settings,
+    "caching_log_is_whole": whole,
+    "caching_no_loadgen_errors": error,
 }
