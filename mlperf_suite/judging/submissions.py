@@ -162,7 +162,9 @@ def _judge_result(
         submitted=SubmittedTexts(accuracy_txt, accuracy_log=_cut_log(place)),
         eos_token_ids=benchmark.eos_token_ids,
     )
-    groups: list[tuple[str, list[Verdict]]] = [("", judge_result(_result_facts(result, round_, copies)))]
+    groups: list[tuple[str, list[Verdict]]] = [
+        ("", judge_result(_result_facts(result, round_, copies)))
+    ]
     of_accuracy = judge(accuracy)
     groups.append(("accuracy", of_accuracy))
     passed = accuracy_verdict(of_accuracy)

@@ -11,7 +11,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
-from mlperf_suite.loadgen.schedule import below, below_old, loaded_sets, shuffle, words
+from mlperf_suite.loadgen.schedule import _below as below
+from mlperf_suite.loadgen.schedule import _below_old as below_old
+from mlperf_suite.loadgen.schedule import _shuffle as shuffle
+from mlperf_suite.loadgen.schedule import loaded_sets, words
 
 
 @dataclass(frozen=True, slots=True)
