@@ -10,7 +10,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from mlperf_suite.benchmarks.audits import TEST06, Audit, Mode
+from mlperf_suite.benchmarks.audits import MIX, SAME, TEST06, Audit, Mode
 from mlperf_suite.benchmarks.definition import (
     COUNTED_IN_A_SENTENCE,
     MIN_DURATION_MS,
@@ -20,12 +20,14 @@ from mlperf_suite.benchmarks.definition import (
 from mlperf_suite.benchmarks.registry import BENCHMARKS
 from mlperf_suite.benchmarks.rounds import ROUNDS, Round
 from mlperf_suite.compliance.accuracy_txt import parse_accuracy_txt
+from mlperf_suite.compliance.caching import ANSWER_TOKENS, LOOKS, Block, Caching, Kind
 from mlperf_suite.compliance.facts import Division, RunFacts, SubmittedTexts
 from mlperf_suite.compliance.rules.clock import POWER_FORMAT
 from mlperf_suite.compliance.rules.figures import PERCENTILES
 from mlperf_suite.compliance.submission_rules import SYSTEM_FIELDS_FILLED, SYSTEM_FIELDS_PRESENT
 from mlperf_suite.engines.protocol import ClientFigures, EndpointFigures, RemoteRun
-from mlperf_suite.loadgen.load_plan import AUDIT_MODES, TEST_MODES
+from mlperf_suite.loadgen.load_plan import AUDIT_MODES, CACHING, TEST_MODES
+from mlperf_suite.loadgen.log_lines import lines_of
 from mlperf_suite.loadgen.logs import (
     ACCURACY,
     DETAIL,
@@ -34,7 +36,8 @@ from mlperf_suite.loadgen.logs import (
     RunLogs,
     parse_detail,
 )
-from mlperf_suite.loadgen.schedule import Asked, Drawn, Schedule, issued, schedule, shuffled
+from mlperf_suite.loadgen.sample_order import Issue, first_samples
+from mlperf_suite.loadgen.schedule import Asked, Schedule, schedule, shuffled
 
 HASH = "0123456789abcdef" * 4
 
@@ -99,7 +102,7 @@ MADE_MS, FIRST_MS = 250.0, 0.1
 TOKENS = 3
 """Of an answer in an accuracy log, and in a performance run where nothing says another mean."""
 _ENDS = ("begin", "end")
-_ENDING = ("power_", "result_", "early_stopping_", "num_errors")
+_ENDING = ("logger_", "power_", "result_", "early_stopping_", "num_errors")
 
 
 def detail_entries(
@@ -121,8 +124,8 @@ def _detail_entries(
     offline, single = scenario.name == "Offline", scenario.name == "SingleStream"
     audit = audit_of(benchmark, mode)
     loaded = min(benchmark.samples, benchmark.samples_of(mode))
-    # So that ten minutes take a little less than two of the whole data set.
-    qps = 1.9 * benchmark.samples / 600
+    # So that ten minutes, and a tenth more in Offline, take less than two of the whole data set.
+    qps = 1.8 * benchmark.samples / 600
     answer_ns = int((ttft_ms + (TOKENS - 1) * tpot_ms) * 0.9e6)
     qps = 1e9 / answer_ns if single else float(f"{qps:.3g}")
     least = 2 * benchmark.samples if offline else 100
@@ -160,7 +163,7 @@ def _detail_entries(
         "SingleStream": "requested_single_stream_expected_latency_ns",
     }[scenario.loadgen_scenario]
     entries: dict[str, Any] = {
-        "loadgen_version": "made up",
+        "loadgen_version": "6.0.17 @ made up",
         "loadgen_build_date_utc": "2026-02-01T10:00:00.000000",
         "loadgen_git_commit_date": "2026-01-02T10:00:00Z",
         "loadgen_git_status_message": "",
@@ -192,7 +195,7 @@ def _detail_entries(
         **{f"effective_{name}": seed for name, seed in seeds.items()},
         "effective_accuracy_log_sampling_target": 0,
         "effective_performance_issue_unique": unique,
-        "effective_performance_sample_count": benchmark.samples,
+        "effective_performance_sample_count": loaded if unique else benchmark.samples,
         "effective_accuracy_sample_count": benchmark.samples_of(mode),
         "effective_sample_concatenate_permutation": equal,
         **(audit.took if audit else {}),
@@ -204,7 +207,8 @@ def _detail_entries(
     count = made.samples if offline else made.queries
     if single and mode == "performance":
         count = effective_least
-    answers = _Answers(count, _tokens(benchmark, count), ttft_ms * 0.9e6, tpot_ms * 0.9e6)
+    tokens = _tokens(benchmark, count) if audit is None else count * _tokens_logged(audit)
+    answers = _Answers(count, tokens, ttft_ms * 0.9e6, tpot_ms * 0.9e6)
     last_s = {
         "Offline": answers.most_ns,
         "Server": made.last_ns + answers.most_ns,
@@ -220,7 +224,42 @@ def _detail_entries(
     }
     if mode != "accuracy":
         entries |= _results(scenario, answers, made, took_s)
-    return entries
+    return _every_line(entries, scenario, mode)
+
+
+def _every_line(entries: dict[str, Any], scenario: Scenario, mode: Mode) -> dict[str, Any]:
+    """With the lines that are as any run has them, each in LoadGen's place."""
+    percentile = entries["effective_target_latency_percentile"]
+    given = entries | {
+        "loadgen_file_sha1": {},
+        "requested_accuracy_log_rng_seed": entries["effective_accuracy_log_rng_seed"],
+        "requested_accuracy_log_sampling_target": entries["effective_accuracy_log_sampling_target"],
+        "requested_server_target_latency_percentile": percentile,
+        "requested_single_stream_target_latency_percentile": percentile,
+        "requested_performance_sample_count_override": entries[
+            "effective_performance_sample_count"
+        ],
+        "requested_performance_issue_unique": entries["effective_performance_issue_unique"],
+        "effective_max_async_queries": 0 if scenario.loadgen_scenario == "Server" else 1,
+    }
+    keys = lines_of(scenario.loadgen_scenario, mode == "accuracy")
+    return {key: given.get(key, _ELSE.get(key, 0)) for key in keys if key != _OF_INVALID}
+
+
+_FALSE = ("print_timestamps", "performance_issue_same")
+_ELSE: dict[str, object] = {
+    **{f"{whose}_{name}": False for whose in ("requested", "effective") for name in _FALSE},
+    "requested_server_coalesce_queries": False,
+    "loadgen_build_date_local": "2026-02-01T10:00:00.000000",
+    "loadgen_git_log_message": "made up",
+}
+_OF_INVALID = "result_invalid_reason"
+
+
+def _tokens_logged(audit: Audit) -> int:
+    """Of each answer in an audit's log."""
+    low, high = audit.mean_tokens or (TOKENS, TOKENS)
+    return round((low + high) / 2)
 
 
 def as_printed(figure: float) -> float:
@@ -320,20 +359,69 @@ def _results(
     return {**entries, "num_errors": 0}
 
 
-@lru_cache(maxsize=64)
-def _answers(
-    count: int, tokens: int, scenario: str, seeds: tuple[int, int], samples: int, mode: Mode
-) -> tuple[LoggedSample, ...]:
-    """Answers to samples as LoadGen issues them; an accuracy run's in the order of the samples."""
-    ids, (qsl, order) = tuple(range(11, 11 + tokens)), seeds
-    accuracy = mode == "accuracy"
-    unique = mode in AUDIT_MODES[1:]
-    equal = accuracy
-    loaded = shuffled(qsl, samples)
-    drawn = Drawn(scenario, order, samples, TEST06.queries, equal, accuracy, unique)
-    issued_to = [loaded[place] for place in issued(drawn, count)]
-    answers = [LoggedSample(i, ids, (11,), tokens, place) for place, i in enumerate(issued_to)]
-    return tuple(answers if mode == "test06" else sorted(answers, key=lambda one: one.index))
+@lru_cache(maxsize=32)
+def _answers(issue: Issue, count: int, tokens: int = TOKENS) -> tuple[LoggedSample, ...]:
+    """The answers of a log, in the order in which LoadGen issued their samples."""
+    ids, order = tuple(range(11, 11 + tokens)), first_samples(issue, count)
+    assert order is not None and len(order) == count
+    return tuple(
+        LoggedSample(index, ids, (11,), tokens, place) for place, index in enumerate(order)
+    )
+
+
+@lru_cache(maxsize=32)
+def _cut_log(answers: tuple[LoggedSample, ...], streams: bool) -> str:
+    """A cut accuracy log, which has the first answers and the last."""
+    first = ', "token_data" : "0B000000"' if streams else ""
+    rows = [
+        f'{{ "seq_id" : {one.place}, "qsl_idx" : {one.index}, "data" : "{_hex(one.token_ids)}"'
+        f'{first}, "token_count" : {one.token_count} }}'
+        for one in (*answers[:36], *answers[-36:])
+    ]
+    return "[\n" + ",\n".join(rows[:36]) + "\n\n...\n\n" + ",\n".join(rows[36:]) + "\n]\n"
+
+
+AT_ONCE = 3
+"""The samples of a made block of the caching audit."""
+
+
+@dataclass
+class MadeBlock:
+    """A block of a caching audit: `entries` of its log beside the audit's, and its answers."""
+
+    kind: Kind
+    entries: dict[str, Any]
+    answers: list[tuple[int, tuple[int, ...]]]
+
+
+def made_blocks() -> list[MadeBlock]:
+    """As few blocks as an audit has, none of a kind faster than the other."""
+    tokens = tuple(range(11, 11 + ANSWER_TOKENS))
+    kinds: tuple[Kind, ...] = ("mix", "same")
+    return [
+        MadeBlock(
+            kind,
+            {"result_max_latency_ns": 400_000_000},
+            [(0 if kind == "same" else index, tokens) for index in range(AT_ONCE)],
+        )
+        for pair in range(LOOKS[0])
+        for kind in kinds[:: 1 if pair % 2 else -1]
+    ]
+
+
+def issue_of(entries: dict[str, Any], mode: Mode) -> Issue:
+    """What the order of a made-up run's samples follows from."""
+    return Issue(
+        entries["effective_scenario"],
+        mode == "accuracy",
+        entries["effective_qsl_rng_seed"],
+        entries["effective_sample_index_rng_seed"],
+        entries["qsl_reported_total_count"],
+        entries["effective_performance_sample_count"],
+        entries["effective_min_query_count"],
+        entries["effective_sample_concatenate_permutation"],
+        entries["effective_performance_issue_unique"],
+    )
 
 
 @dataclass
@@ -341,8 +429,11 @@ class MadeRun:
     """A run that obeys every rule until somebody changes it.
 
     `broken_lines`: texts put after the detail log's first entry. `answers`: the accuracy log's.
-    `stamps`: time stamps of single keys' entries, in ms, in place of their own.
+    `stamps`: time stamps of single keys' entries, in ms, in place of their own. `cut_log`: the
+    accuracy log as it is submitted.
     `remote`: what an engine behind a network told of it, None of one in this process.
+    `cached_tokens`: prompt tokens that the engine counted as taken from a cache. `caching`: of a
+    caching audit, the blocks.
     """
 
     benchmark: Benchmark
@@ -357,6 +448,9 @@ class MadeRun:
     def __post_init__(self) -> None:
         # A submission does not tell how it was generated.
         self.departures: tuple[str, ...] | None = None if self.submitted else ()
+        untold = self.submitted or (self.remote is not None and self.remote.cached_untold)
+        self.cached_tokens: int | None = None if untold else 0
+        self.caching = made_blocks() if self.mode == CACHING else []
         self.entries = detail_entries(self.benchmark, self.scenario, self.mode, self.round)
         took = [datetime.strptime(self.entries[f"power_{end}"], POWER_FORMAT) for end in _ENDS]
         self.ended_ms = MADE_MS + (took[1] - took[0]).total_seconds() * 1e3 + 2.0
@@ -364,20 +458,13 @@ class MadeRun:
         self.broken_lines: list[str] = []
         audit = audit_of(self.benchmark, self.mode)
         count = self.benchmark.samples_of(self.mode) if self.mode != "test06" else 100
-        low, high = (audit and audit.mean_tokens) or (TOKENS, TOKENS)
-        seeds = (self.round.qsl_rng_seed, self.round.sample_index_rng_seed)
-        self.answers: list[LoggedSample] = list(
-            _answers(
-                count,
-                round((low + high) / 2),
-                self.scenario.loadgen_scenario,
-                seeds,
-                self.benchmark.samples_of(self.mode),
-                self.mode,
-            )
+        logged = _answers(
+            issue_of(self.entries, self.mode), count, _tokens_logged(audit) if audit else TOKENS
         )
+        self.answers: list[LoggedSample] = list(logged)
         self.accuracy_damage: tuple[str, ...] = ()
         self.accuracy_bytes = 8199
+        self.cut_log = _cut_log(logged, self.scenario.streams)
         self.scores = self.good_scores()
         self.hash: str | None = HASH
         first = "Skipped" if self.scenario.name == "Offline" else "True"
@@ -412,9 +499,6 @@ class MadeRun:
             return MADE_MS if key.startswith("generated_") else FIRST_MS
         return self.ended_ms
 
-    def _places(self) -> tuple[tuple[int, int], ...]:
-        return tuple((one.place, one.index) for one in self.answers if one.place is not None)
-
     @property
     def accuracy_txt(self) -> str:
         said = self.scores.get(COUNTED_IN_A_SENTENCE)
@@ -435,15 +519,30 @@ class MadeRun:
     def accuracy_json(self) -> str:
         rows = [
             {
-                "seq_id": i if sample.place is None else sample.place,
+                "seq_id": sample.place,
                 "qsl_idx": sample.index,
                 "data": _hex(sample.token_ids),
                 **_said("token_data", sample.first_token_ids and _hex(sample.first_token_ids)),
                 **_said("token_count", sample.token_count),
             }
-            for i, sample in enumerate(self.answers)
+            for sample in self.answers
         ]
         return "[\n" + ",\n".join(json.dumps(row) for row in rows) + "\n]\n"
+
+    def _caching_facts(self) -> Caching:
+        """The blocks, each with the run's own entries and lines in its log."""
+        blocks = []
+        for block in self.caching:
+            took = (SAME if block.kind == "same" else MIX).of(AT_ONCE).took
+            entries = {**self.entries, **took, **block.entries}
+            lines = [line(key, value) for key, value in entries.items()]
+            text = "\n".join([lines[0], *self.broken_lines, *lines[1:]])
+            answers = AccuracyLog(
+                tuple(LoggedSample(i, tokens) for i, tokens in block.answers), self.accuracy_damage
+            )
+            logs = RunLogs(Path("made"), parse_detail(text), "", answers)
+            blocks.append(Block(block.kind, logs))
+        return Caching(tuple(blocks), AT_ONCE, self.cached_tokens)
 
     def facts(self, detail_text: str | None = None) -> RunFacts:
         """The run as the rules see it, with `detail_text` in place of its own log."""
@@ -452,11 +551,11 @@ class MadeRun:
             folder,
             parse_detail(self.detail_text if detail_text is None else detail_text),
             "",
-            AccuracyLog(tuple(self.answers), self.accuracy_damage, self._places()),
+            AccuracyLog(tuple(self.answers), self.accuracy_damage),
             {name: folder / name for name in (DETAIL, ACCURACY)},
             {ACCURACY: self.accuracy_bytes},
         )
-        texts = SubmittedTexts(self.accuracy_txt, self.verify_txt)
+        texts = SubmittedTexts(self.accuracy_txt, self.verify_txt, self.cut_log)
         scores = parse_accuracy_txt(self.accuracy_txt).scores
         return RunFacts(
             self.benchmark,
@@ -471,6 +570,8 @@ class MadeRun:
             submitted=texts if self.submitted else None,
             eos_token_ids=self.benchmark.eos_token_ids,
             departures=self.departures,
+            cached_tokens=self.cached_tokens,
+            caching=self._caching_facts() if self.mode == CACHING else None,
             remote=self.remote,
         )
 
@@ -544,7 +645,7 @@ def _write_result(
     accuracy = MadeRun(benchmark, scenario, "accuracy", round_)
     write_run(result / "accuracy", accuracy)
     (result / "accuracy" / "accuracy.txt").write_text(accuracy.accuracy_txt)
-    (result / "accuracy" / ACCURACY).write_text("[\n{ cut ... cut }\n]\n")
+    (result / "accuracy" / ACCURACY).write_text(accuracy.cut_log)
     write_run(result / "performance" / "run_1", MadeRun(benchmark, scenario, "performance", round_))
     measurements.mkdir(parents=True, exist_ok=True)
     (measurements / "user.conf").write_text("made up\n")

@@ -10,6 +10,8 @@ from datetime import datetime, timedelta
 from hypothesis import strategies as st
 
 from meta_tests.made_runs import (
+    AT_ONCE,
+    MadeBlock,
     MadeRun,
     as_printed,
     audit_values,
@@ -19,6 +21,7 @@ from meta_tests.made_runs import (
 )
 from mlperf_suite.benchmarks.audits import Mode
 from mlperf_suite.benchmarks.rounds import ROUNDS
+from mlperf_suite.compliance.caching import ANSWER_TOKENS
 from mlperf_suite.compliance.rules import RULES, rules_for
 from mlperf_suite.compliance.rules.accuracy import MAX_ACCURACY_LOG_BYTES
 from mlperf_suite.compliance.rules.client import FULL_SHARE, MOST_DELAY_MS
@@ -207,6 +210,41 @@ def uncut(run: MadeRun, data: st.DataObject) -> None:
     run.accuracy_bytes = data.draw(st.integers(MAX_ACCURACY_LOG_BYTES + 1, 10**9) | st.just(0))
 
 
+def other_ends(run: MadeRun, data: st.DataObject) -> None:
+    text = run.cut_log
+    run.cut_log = data.draw(
+        st.sampled_from(
+            [
+                "",
+                "[\n]\n",
+                "x" * len(text),
+                text[2:],
+                text[:-4],
+                text[: len(text) // 2],
+                text.replace("...", ""),
+                text.replace('"seq_id" : 1,', '"seq_id" : 0,'),
+                text.replace('"qsl_idx" : 1,', '"qsl_idx" : 0,'),
+                text.replace('"qsl_idx" : 1,', f'"qsl_idx" : {10**9},'),
+            ]
+        )
+    )
+
+
+def other_tokens(run: MadeRun, data: st.DataObject) -> None:
+    text = run.cut_log
+    wrong = [text.replace(f'"token_count" : {3}', f'"token_count" : {n}', 1) for n in (0, 2, 4)]
+    if run.scenario.streams:
+        wrong += [
+            text.replace(', "token_data" : "0B000000"', new, 1) for new in ("", _EMPTY, _OTHER)
+        ]
+    else:
+        wrong += [text.replace(', "token_count"', f'{_OTHER}, "token_count"', 1)]
+    run.cut_log = data.draw(st.sampled_from(wrong))
+
+
+_EMPTY, _OTHER = ', "token_data" : ""', ', "token_data" : "0C000000"'
+
+
 def accuracy_failed(run: MadeRun, data: st.DataObject) -> None:
     run.accuracy_passed = False
 
@@ -296,6 +334,60 @@ def busy_client(run: MadeRun, data: st.DataObject) -> None:
         run.remote = remote_run(**{data.draw(late): data.draw(TOO_LATE)})
 
 
+def cached(run: MadeRun, data: st.DataObject) -> None:
+    run.cached_tokens = data.draw(st.integers(1, 10**9))
+
+
+def faster(run: MadeRun, data: st.DataObject) -> None:
+    """One sample over and over is faster in every pair, by more than the audit lets pass."""
+    share = data.draw(st.floats(1.101, 1000))
+    for block in run.caching:
+        noise = data.draw(st.floats(0.5, 2)) if data.draw(st.booleans()) else 1
+        block.entries["result_max_latency_ns"] = int(4e8)
+        if block.kind == "same":
+            block.entries["result_max_latency_ns"] = int(4e8 / (share * max(1, noise)))
+
+
+def block_of(run: MadeRun, data: st.DataObject) -> MadeBlock:
+    return run.caching[data.draw(st.integers(0, len(run.caching) - 1))]
+
+
+def other_samples(run: MadeRun, data: st.DataObject) -> None:
+    kind = data.draw(st.sampled_from(["an answer less", "other samples", "a pair less", "turns"]))
+    block = block_of(run, data)
+    if kind == "an answer less":
+        del block.answers[data.draw(st.integers(0, AT_ONCE - 1))]
+    elif kind == "other samples":
+        block.answers = [(index + 1, tokens) for index, tokens in block.answers]
+    elif kind == "a pair less":
+        del run.caching[-2:]
+    else:
+        run.caching.append(run.caching.pop(0))
+
+
+def other_answer(run: MadeRun, data: st.DataObject) -> None:
+    block = block_of(run, data)
+    at = data.draw(st.integers(0, AT_ONCE - 1))
+    other = st.integers(0, 9).filter(lambda tokens: tokens != ANSWER_TOKENS)
+    block.answers[at] = (block.answers[at][0], (7,) * data.draw(other))
+
+
+def other_block_settings(run: MadeRun, data: st.DataObject) -> None:
+    key, value = data.draw(
+        st.sampled_from(
+            [
+                ("effective_min_duration_ms", 600_000),
+                ("effective_sample_concatenate_permutation", True),
+                ("effective_accuracy_log_sampling_target", AT_ONCE - 1),
+                ("effective_test_mode", "AccuracyOnly"),
+                ("effective_scenario", "MultiStream"),
+                ("requested_min_query_count", 1),
+            ]
+        )
+    )
+    block_of(run, data).entries[key] = value
+
+
 # Logs that do not agree with themselves
 
 
@@ -328,19 +420,6 @@ def swapped_samples(run: MadeRun, data: st.DataObject) -> None:
     at = data.draw(st.integers(1, len(order) - 1))
     order[0], order[at] = order[at], order[0]
     put(run, "loaded_qsl_set", data.draw(st.sampled_from([order, order[1:], [], {}, "x"])))
-
-
-def other_places(run: MadeRun, data: st.DataObject) -> None:
-    """The samples of two answers are those of each other's places."""
-    one, other = run.answers[:2] if run.mode == "test06" else data.draw(_two_of(run.answers))
-    run.answers[run.answers.index(one)] = replace(one, place=other.place)
-    run.answers[run.answers.index(other)] = replace(other, place=one.place)
-
-
-def _two_of(answers: list[LoggedSample]) -> st.SearchStrategy[list[LoggedSample]]:
-    places = st.integers(0, len(answers) - 1)
-    two = st.lists(places, min_size=2, max_size=2, unique=True)
-    return two.map(lambda at: [answers[place] for place in at])
 
 
 def other_number(key: str, least: float = 0.001) -> Break:
@@ -413,7 +492,75 @@ def other_verdict(run: MadeRun, data: st.DataObject) -> None:
     put(run, key, data.draw(st.sampled_from([False, "INVALID", None, 1])))
 
 
+def other_lines(run: MadeRun, data: st.DataObject) -> None:
+    """A line that decides nothing is lost, stands elsewhere, or is another scenario's."""
+    lost = data.draw(st.sampled_from(["logger_tls_total_log_cas_fail_count", "qsl_name"]))
+    value = run.entries.pop(lost)
+    how = data.draw(st.sampled_from(["lost", "moved", "foreign"]))
+    if how != "lost":
+        entries = list(run.entries.items())
+        at = data.draw(st.integers(1, 40))
+        key = lost if how == "moved" else "result_qps_with_loadgen_overhead"
+        run.entries = dict([*entries[:at], (key, value), *entries[at:]])
+
+
+def other_setting(run: MadeRun, data: st.DataObject) -> None:
+    key = data.draw(
+        st.sampled_from(
+            [
+                "effective_max_duration_ms",
+                "requested_max_query_count",
+                "requested_schedule_rng_seed",
+                "requested_test_mode",
+                "requested_print_timestamps",
+                "effective_target_duration_ms",
+                "effective_min_sample_count",
+                "effective_max_async_queries",
+                "requested_accuracy_sample_count_override",
+                "requested_performance_sample_count_override",
+            ]
+        )
+    )
+    put(run, key, data.draw(st.sampled_from([7, "x", [], math.nan])))
+
+
+def chosen_samples(run: MadeRun, data: st.DataObject) -> None:
+    name = data.draw(st.sampled_from(["performance_issue_same", "accuracy_log_sampling_target"]))
+    for whose in ("requested", "effective"):
+        put(run, f"{whose}_{name}", True if "issue" in name else 100)
+
+
+def other_places(run: MadeRun, data: st.DataObject) -> None:
+    if run.submitted and run.mode == "accuracy":
+        first = run.cut_log.partition('"qsl_idx" : ')[2].partition(",")[0]
+        run.cut_log = run.cut_log.replace(f'"qsl_idx" : {first},', f'"qsl_idx" : {int(first) + 1},')
+    else:
+        at = data.draw(st.integers(0, len(run.answers) - 1))
+        answer = run.answers[at]
+        other = {"index": answer.index + 1, "place": (answer.place or 0) + len(run.answers)}
+        name = data.draw(st.sampled_from(list(other)))
+        run.answers[at] = replace(answer, **{name: other[name]})
+
+
+def other_audit_log(run: MadeRun, data: st.DataObject) -> None:
+    if run.scenario.name == "SingleStream" or data.draw(st.booleans()):
+        data.draw(st.sampled_from([other_lines, other_setting]))(run, data)
+    else:
+        for key in ("result_completed_tokens_per_second", "result_tokens_per_second"):
+            if key in run.entries:
+                put(run, key, as_printed(run.entries[key] * data.draw(st.floats(1.01, 9))))
+
+
 BREAKS: dict[str, Break] = {
+    "log_lines": other_lines,
+    "accuracy_log_lines": other_lines,
+    "settings_took": other_setting,
+    "accuracy_settings_took": other_setting,
+    "samples_drawn": chosen_samples,
+    "accuracy_samples_drawn": chosen_samples,
+    "test06_log_agrees": other_audit_log,
+    "test07_log_agrees": other_audit_log,
+    "test09_log_agrees": other_audit_log,
     "accuracy_log_is_whole": whole,
     "accuracy_no_loadgen_errors": error,
     "accuracy_test_mode": mode,
@@ -447,6 +594,8 @@ BREAKS: dict[str, Break] = {
     "accuracy_tokens_per_sample": length("tokens_per_sample"),
     "accuracy_hash": hash_line,
     "accuracy_log_is_cut": uncut,
+    "accuracy_log_ends": other_ends,
+    "accuracy_log_tokens": other_tokens,
     "accuracy_generation": other_generation,
     "accuracy_loadgen_unmodified": modified,
     "result_valid": validity,
@@ -493,4 +642,12 @@ BREAKS: dict[str, Break] = {
     "test09_every_sample": unissued,
     "test09_mean_tokens": other_length,
     "test09_verified": no_pass,
+    "cached_prompt_tokens": cached,
+    "caching_speed": faster,
+    "caching_prompt_tokens": cached,
+    "caching_samples": other_samples,
+    "caching_answers": other_answer,
+    "caching_settings": other_block_settings,
+    "caching_log_is_whole": whole,
+    "caching_no_loadgen_errors": error,
 }

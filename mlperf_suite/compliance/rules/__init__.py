@@ -8,6 +8,7 @@ A rule never raises for what is in a log: what cannot be read fails it.
 # ruff: noqa: I001 - the rules of a run are told in the order in which the modules stand here.
 from mlperf_suite.compliance.rules import (
     accuracy,
+    cut_log,
     scores,
     validity,
     latency,
@@ -16,9 +17,11 @@ from mlperf_suite.compliance.rules import (
     clock,
     seeded,
     figures,
+    lines,
     test06,
     test07,
     test09,
+    caching,
 )
 from mlperf_suite.compliance.rules.registry import (
     RULES,
@@ -35,12 +38,15 @@ __all__ = [
     "Rule",
     "accuracy",
     "accuracy_verdict",
+    "caching",
     "client",
     "clock",
+    "cut_log",
     "figures",
     "judge",
     "latency",
     "length",
+    "lines",
     "rule",
     "rule_of",
     "rules_for",
