@@ -39,7 +39,10 @@ TPOT_P99 = "result_time_per_output_token_99.00_percentile_ns"
 NO_NUMBER = st.sampled_from([None, "600000", [], {}, True, float("nan"), float("inf"), 10**400])
 """What may stand where a number belongs; None is a line that is not there."""
 AGREEMENT = frozenset(r.name for r in RULES if hasattr(r.check, "__wrapped__")) | {
-    "test06_issue_order"
+    "test06_issue_order",
+    "test06_log_agrees",
+    "test07_log_agrees",
+    "test09_log_agrees",
 }
 """The rules that compare figures of a log with one another.
 
@@ -531,15 +534,19 @@ def chosen_samples(run: MadeRun, data: st.DataObject) -> None:
 
 
 def other_places(run: MadeRun, data: st.DataObject) -> None:
+    """The samples of two answers are those of each other's places."""
     if run.submitted and run.mode == "accuracy":
         first = run.cut_log.partition('"qsl_idx" : ')[2].partition(",")[0]
         run.cut_log = run.cut_log.replace(f'"qsl_idx" : {first},', f'"qsl_idx" : {int(first) + 1},')
-    else:
-        at = data.draw(st.integers(0, len(run.answers) - 1))
-        answer = run.answers[at]
-        other = {"index": answer.index + 1, "place": (answer.place or 0) + len(run.answers)}
-        name = data.draw(st.sampled_from(list(other)))
-        run.answers[at] = replace(answer, **{name: other[name]})
+        return
+    one = run.answers[0]
+    at = data.draw(st.integers(1, len(run.answers) - 1))
+    at = next(n for n in range(at, at - len(run.answers), -1) if run.answers[n].index != one.index)
+    other = run.answers[at]
+    run.answers[0], run.answers[at] = (
+        replace(one, place=other.place),
+        replace(other, place=one.place),
+    )
 
 
 def other_audit_log(run: MadeRun, data: st.DataObject) -> None:
