@@ -15,9 +15,7 @@ _ENTRY = re.compile(
     r'(?:, "token_data" : "([0-9A-F]*)")?(?:, "token_count" : (\d+))? \}'
 )
 _BEGINNING = re.compile(r'\s*\[\s*\{ "seq_id" : (\d+), "qsl_idx" : (\d+), "data" : "')
-_END = re.compile(
-    r'"(?:, "token_data" : "[0-9A-F]*")?(?:, "token_count" : \d+)? \}\s*\]\s*\Z'
-)
+_END = re.compile(r'"(?:, "token_data" : "[0-9A-F]*")?(?:, "token_count" : \d+)? \}\s*\]\s*\Z')
 _BEGUN = re.compile(r'\{ "seq_id" : (\d+), "qsl_idx" : (\d+), "data"')
 
 
