@@ -76,6 +76,6 @@ def test_a_full_disk_ends_in_a_line_and_leaves_a_last_word(
     assert summary is not None, done.stdout
     assert summary.meta.status == "failed"
     assert "No space left on device" in (summary.meta.reason or ""), summary.meta.reason
-    failed = [line for line in done.stdout.splitlines() if line.startswith(("E  ", "FAILED"))]
-    assert any("No space left on device" in line for line in failed), done.stdout
+    said = [line for line in done.stdout.splitlines() if line.startswith("llama3.1-8b Offline ")]
+    assert len(said) == 1 and said[0].endswith(": No space left on device"), done.stdout
     assert not (folder / LAST_WORD).exists()

@@ -21,6 +21,7 @@ from meta_tests.session.test_executor import (
     make,
 )
 from mlperf_suite.errors import EngineError, UsageError
+from mlperf_suite.judging.judge import judge_folder
 from mlperf_suite.loadgen.logs import read_logs
 from mlperf_suite.profiling import ranges
 from mlperf_suite.profiling.trace import Operation
@@ -122,6 +123,8 @@ def test_a_profiled_run_says_everywhere_that_it_is_no_result(
         assert f"No: {PROFILED}. No rule is judged." in text
         assert "perfetto.dev" in text and "75.0" in text
         assert "requests an hour" not in text
+    (judged,) = judge_folder(folder)
+    assert judged.verdicts and {v.why for v in judged.verdicts} == {PROFILED}
     with pytest.raises(UsageError, match=f"{folder}: {PROFILED}"):
         load_baselines([folder])
     assert earlier_rates(tmp_path / "results", LLAMA) == []

@@ -19,7 +19,7 @@ from mlperf_suite.benchmarks.definition import Benchmark
 from mlperf_suite.benchmarks.registry import BENCHMARKS
 from mlperf_suite.compliance.facts import RunFacts, gives_text_alone
 from mlperf_suite.compliance.rules import accuracy_verdict, client, judge, rule_of, validity
-from mlperf_suite.compliance.verdict import Verdict
+from mlperf_suite.compliance.verdict import Verdict, set_aside
 from mlperf_suite.engines.protocol import (
     CountsCachedTokens,
     Engine,
@@ -390,7 +390,8 @@ class Executor:
                 benchmark,
                 result.scenario,
                 description.settings,
-                cached_tokens or 0,
+                # Of a performance run they have a rule of their own.
+                (cached_tokens or 0) if mode != "performance" else 0,
                 mode=mode,
                 max_model_len=description.max_model_len,
             ),
@@ -400,9 +401,7 @@ class Executor:
         )
         record.verdicts = judge(facts)
         if self._settings.profile_run is not None:
-            record.verdicts = [
-                dataclasses.replace(v, status="not judged", why=PROFILED) for v in record.verdicts
-            ]
+            record.verdicts = set_aside(record.verdicts, PROFILED)
         if audit is not None:
             audits = (result.runs[m] for m in AUDIT_MODES if m in result.runs)
             verdicts = [v.as_json() for one in audits for v in one.verdicts]
@@ -451,9 +450,7 @@ class Executor:
         settings = self._engines.descriptions["runs"].settings
         for number in range(2, self._settings.repeat + 1):
             run, cached, remote = self._load_run(key, result, record, number)
-            departures = self._inputs.departures(
-                result.benchmark, result.scenario, settings, cached or 0
-            )
+            departures = self._inputs.departures(result.benchmark, result.scenario, settings)
             again = dataclasses.replace(
                 facts,
                 logs=run.logs,
