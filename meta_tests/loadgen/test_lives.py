@@ -216,7 +216,11 @@ def test_whatever_an_engine_tells_the_parts_are_the_whole(
 
 def test_each_request_has_its_own_marks() -> None:
     rows = [(0.0, 0.5, 1.0, 3), (0.1, 0.7, 1.5, 4)]
-    lives = lives_of(made_requests(rows), made_marks(rows, 0.2, preempted=1), None)
+    marks = made_marks(rows, 0.2, preempted=1)
+    # In the order in which they were answered, which is another one.
+    for column in (marks.tags, marks.preempted, *marks.times_s):
+        column.reverse()
+    lives = lives_of(made_requests(rows), marks, None)
     assert lives is not None
     assert lives.parts_s["queue"] == pytest.approx([0.2, 0.2])
     assert lives.parts_s["prefill"] == pytest.approx([0.3, 0.4])
