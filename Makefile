@@ -69,4 +69,4 @@ locks:            ## make the locks again (needs uv)
 	scripts/make_locks.sh
 
 clean:            ## remove what setup made
-	rm -rf .venv .venv-llama-cpp .assets
+	rm -rf .venv .venv-llama-cpp .assets .python .uv
