@@ -16,7 +16,7 @@ from mlperf_suite.reports.plots import BLUE, ORANGE, Plot
 from mlperf_suite.reports.view import shown
 from mlperf_suite.results.baseline import BaselineRun
 from mlperf_suite.results.regression import Metric, differences, metrics_of, samples_of
-from mlperf_suite.results.schema import CLIENT_BOUND, Config, PerformanceFigures
+from mlperf_suite.results.schema import Config, PerformanceFigures
 
 PLOT_FORMATS = (".png", ".svg", ".pdf")
 """The endings of a plot's file; each names its format."""
@@ -69,7 +69,7 @@ def _metrics(runs: Sequence[BaselineRun]) -> list[tuple[Metric, list[float | Non
 
 def _status(run: BaselineRun) -> str:
     meta = run.summary.meta
-    words = [meta.status, CLIENT_BOUND] if run.summary.client_bound else [meta.status]
+    words = [meta.status, *filter(None, [run.summary.no_result])]
     return f"{', '.join(words)}: {meta.reason}" if meta.reason else ", ".join(words)
 
 
@@ -174,7 +174,8 @@ def _urls(run: BaselineRun) -> str:
 def _beside(first: BaselineRun, run: BaselineRun) -> Beside:
     """Two runs; where one alone is of an engine in the suite's process, that one first."""
     one, other = (run, first) if _urls(first) and not _urls(run) else (first, run)
-    notes = [f"{_name(r)} is {CLIENT_BOUND}." for r in (one, other) if r.summary.client_bound]
+    both = (one, other)
+    notes = [f"{_name(r)} is {r.summary.no_result}." for r in both if r.summary.no_result]
     title = "Side by side"
     if _urls(other) and not _urls(one) and not notes and not _other_samples(one, other):
         title = "What the network and the server's front end cost"
