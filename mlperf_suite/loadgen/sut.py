@@ -59,6 +59,16 @@ class Requests:
     def add(self, samples: Sequence[_QuerySample], received: float) -> int:
         """Make a row for each sample of a query; returns the first one's number."""
         begin, count = len(self.told), len(samples)
+        if count == 1:
+            # Server's queries, one by one: a third of the time that the general way takes.
+            self.tags.append(samples[0].id)
+            self.samples.append(samples[0].index)
+            self.received.append(received)
+            self.handed.append(math.nan)
+            self.first.append(math.nan)
+            self.told.append(math.nan)
+            self.tokens.append(0)
+            return begin
         self.tags.extend([sample.id for sample in samples])
         self.samples.extend([sample.index for sample in samples])
         self.received.extend(array("d", (received,)) * count)
