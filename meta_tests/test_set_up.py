@@ -90,8 +90,14 @@ def test_packages_are_installed_once_for_a_lock(tmp_path: Path) -> None:
     assert "mlperf_suite.assets" not in (tmp_path / "asked").read_text()
     assert set_up(tmp_path, "packages") == ([], "")
     code.write_text("changed")
+    assert set_up(tmp_path, "assets")[0] == []
+    asked = (tmp_path / "asked").read_text()
+    assert "-m mlperf_suite.assets" in asked
+    assert "-e ." not in asked
     assert set_up(tmp_path)[0] == []
-    assert "-m mlperf_suite.assets" in (tmp_path / "asked").read_text()
+    asked = (tmp_path / "asked").read_text()
+    assert "-m mlperf_suite.assets" not in asked
+    assert "-e ." in asked
 
 
 def test_what_it_says_are_lines(tmp_path: Path) -> None:

@@ -1,9 +1,10 @@
 """Take the README's pictures: a real run in a real terminal, and its report, light and dark.
 
 Runs `pytest -m "offline and datacenter"` in a tmux window of 80 columns and takes what stands there
-with its colours; headless Chromium makes the pictures. Needs tmux and Chromium, and some minutes:
+with its colours; headless Chromium makes the pictures. Needs tmux and Chromium, and some minutes.
+With `--run FOLDER` an earlier run is shown: its closing table, and its report made again.
 
-    python scripts/make_pictures.py [--out docs/pictures]
+    python -m scripts.make_pictures [--out docs/pictures] [--run FOLDER]
 """
 
 from __future__ import annotations
@@ -18,11 +19,18 @@ import sys
 import tempfile
 import time
 from collections.abc import Sequence
+from datetime import datetime
 from pathlib import Path
 
+from rich.ansi import AnsiDecoder
 from rich.color import Color
 from rich.console import Console
 from rich.text import Text
+
+from mlperf_suite.reports.terminal import closing_table
+from mlperf_suite.reports.writing import write_reports
+from mlperf_suite.results.run_folder import read_summary
+from mlperf_suite.results.schema import Summary
 
 ROOT = Path(__file__).resolve().parent.parent
 PICTURES = ROOT / "docs" / "pictures"
@@ -51,7 +59,13 @@ _CONSOLE = Console()
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--out", type=Path, default=PICTURES)
-    out: Path = parser.parse_args(arguments).out
+    parser.add_argument("--run", type=Path, help="the folder of a run, instead of making one")
+    parser.add_argument("--show", type=Path, help="only print the closing table of this run")
+    parsed = parser.parse_args(arguments)
+    if parsed.show:
+        show(parsed.show)
+        return 0
+    out: Path = parsed.out
     chromium = shutil.which("chromium") or shutil.which("google-chrome")
     if chromium is None or shutil.which("tmux") is None:
         print("error: needs tmux and Chromium in PATH", file=sys.stderr)
@@ -59,8 +73,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
     out.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as made:
         folder = Path(made)
-        shown = run_in_a_terminal(folder / "results")
-        report = (folder / "results" / "latest" / "report.html").resolve()
+        latest = folder / "results" / "latest"
+        if parsed.run:
+            shutil.copytree(parsed.run.resolve(), latest)
+            write_reports(latest)
+            command = f"{sys.executable} -m scripts.make_pictures --show {latest}"
+            shown = run_in_a_terminal(command, folder)
+        else:
+            marker = "-m 'offline and datacenter'"
+            command = f"{sys.executable} -m pytest {marker} --results-dir {latest.parent}"
+            shown = run_in_a_terminal(command, folder)
+        shown = screen(shown, str(latest.parent))
+        report = (latest / "report.html").resolve()
         for scheme in SCHEMES:
             page = folder / f"terminal-{scheme}.html"
             page.write_text(terminal_page(shown, scheme), encoding="utf-8")
@@ -71,12 +95,29 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 0
 
 
-def run_in_a_terminal(results: Path) -> str:
-    """The last lines of a run, with their ANSI colours. Raises RuntimeError for one that failed."""
-    socket = str(results.parent / "tmux")
-    done = results.parent / "done"
-    command = f"{sys.executable} -m pytest -m 'offline and datacenter' --results-dir {results}"
-    tmux = ["tmux", "-S", socket, "-f", os.devnull]
+def show(run: Path) -> None:
+    """Print the closing table of a run as a session does."""
+    summary = read_summary(run)
+    if summary is None:
+        raise FileNotFoundError(run / "summary.json")
+    console = Console(width=COLUMNS, force_terminal=True, highlight=False)
+    console.print(f" {summary.meta.title} ".center(COLUMNS, "="))
+    console.print(closing_table(summary, run.parent / folder_of(summary)))
+
+
+def folder_of(summary: Summary) -> str:
+    """The name that the run's folder had."""
+    started = datetime.fromisoformat(str(summary.meta.started))
+    return f"{started:%Y%m%d-%H%M%S}-{summary.meta.benchmark}-{str(summary.meta.scenario).lower()}"
+
+
+def run_in_a_terminal(command: str, folder: Path) -> str:
+    """All that a command leaves in a terminal, with its ANSI colours.
+
+    Raises RuntimeError where it fails. `folder`: for the terminal's own files.
+    """
+    done = folder / "done"
+    tmux = ["tmux", "-S", str(folder / "tmux"), "-f", os.devnull]
     shell = f"{command}; echo $? > {done}; sleep 600"
     size = ["-x", str(COLUMNS), "-y", str(ROWS)]
     subprocess.run([*tmux, "new-session", "-d", *size, shell], cwd=ROOT, check=True)
@@ -92,24 +133,24 @@ def run_in_a_terminal(results: Path) -> str:
         subprocess.run([*tmux, "kill-server"], check=False)
     if done.read_text().strip() != "0":
         raise RuntimeError(f"the run failed:\n{shown}")
-    return screen(shown, str(results))
+    return shown
 
 
 def screen(shown: str, results: str) -> str:
-    """The closing table and what stands around it, to the line with the session's time.
+    """The closing table.
 
     The folder of the run is shown as `results`, where a user's is.
     """
     lines = [line.rstrip() for line in shown.replace(results, "results").splitlines()]
     plain = [Text.from_ansi(line).plain for line in lines]
     first = next(i for i, line in enumerate(plain) if re.match(r"=+ llama3.1-8b Offline =+", line))
-    last = next(i for i, line in enumerate(plain) if line.startswith("planned "))
+    last = next(i for i, line in enumerate(plain) if line.startswith("report: "))
     return "\n".join(lines[first : last + 1])
 
 
 def terminal_page(shown: str, scheme: str) -> str:
     """A page with the text as a terminal shows it."""
-    body = "\n".join(_line(line, scheme) for line in shown.splitlines())
+    body = "\n".join(_line(line, scheme) for line in AnsiDecoder().decode(shown))
     return (
         f"<!doctype html><meta charset=utf-8><style>body{{margin:0;background:{_PAPER[scheme]};"
         f"color:{_PALETTES[scheme][None]}}}pre{{margin:{_MARGIN_PX}px;"
@@ -117,8 +158,7 @@ def terminal_page(shown: str, scheme: str) -> str:
     )
 
 
-def _line(line: str, scheme: str) -> str:
-    text = Text.from_ansi(line)
+def _line(text: Text, scheme: str) -> str:
     parts = []
     for number, character in enumerate(text.plain):
         style = text.get_style_at_offset(_CONSOLE, number)

@@ -3,7 +3,8 @@
 # BUILD=cpu or gpu picks the lock; without it the build that is there stays, and a new one is cpu.
 # PYTHON names the interpreter; without it the first of 3.11 to 3.13 that is found, or one that uv
 # brings. SET_UP_ANYWAY=1 goes on where the machine does not fit. Nothing is done where the last
-# set-up still holds. `set_up.sh packages` ends after the packages, for an image's layer of its own.
+# set-up still holds. `set_up.sh packages` ends after the packages and `set_up.sh assets` after the
+# assets, for layers of an image below the code.
 set -eu
 cd "$(dirname "$0")/.."
 
@@ -24,9 +25,10 @@ case $build in
   *) fail "BUILD=$build: allowed are cpu and gpu" ;;
 esac
 packages=$(digest "$lock")
+assets=$(digest requirements/assets.lock mlperf_suite/assets.py 2>/dev/null || true)
 state=$(digest "$lock" requirements/assets.lock "$0" pyproject.toml mlperf_suite/assets.py 2>/dev/null || true)
 holds() { [ -f "$1" ] && [ "$(cat "$1")" = "$2" ]; }
-if holds .venv/.set-up "$state" && [ -f .assets/.set-up ]; then
+if holds .venv/.set-up "$state" && holds .assets/.set-up "$assets"; then
   exit 0
 fi
 
@@ -112,10 +114,15 @@ fi
 if [ "${1:-}" = packages ]; then
   exit 0
 fi
+if ! holds .assets/.set-up "$assets"; then
+  say "the embedded model and NLTK's punkt in .assets (about 400 MB)"
+  .venv/bin/python -m mlperf_suite.assets
+  printf '%s\n' "$assets" >.assets/.set-up
+fi
+if [ "${1:-}" = assets ]; then
+  exit 0
+fi
 # The suite itself, for pytest to know its options before it looks for tests.
 .venv/bin/python -m pip --disable-pip-version-check install -qq --no-deps --no-build-isolation -e .
-say "the embedded model and NLTK's punkt in .assets (about 400 MB)"
-.venv/bin/python -m mlperf_suite.assets
-touch .assets/.set-up
 printf '%s\n' "$state" >.venv/.set-up
 say "done"

@@ -22,10 +22,11 @@ from mlperf_suite.engines.protocol import EngineTrace, Marks, Steps
 from mlperf_suite.engines.stand_in import Delays, StandInEngine
 from mlperf_suite.loadgen import runner
 from mlperf_suite.loadgen.engine_load import load_of
+from mlperf_suite.loadgen.issue_times import issued_by_loadgen
 from mlperf_suite.loadgen.lives import ISSUE, RETURN, lives_of
 from mlperf_suite.loadgen.load_plan import Shortened
 from mlperf_suite.loadgen.runner import LoadRun, run_loadgen
-from mlperf_suite.loadgen.schedule import issued_by_loadgen, server_schedule
+from mlperf_suite.loadgen.schedule import server_schedule
 from mlperf_suite.loadgen.timeline import Timeline, read_timeline
 from mlperf_suite.results.lives import difference_ms
 from perf.lives import Trace, differences_ms, read_trace, with_trace

@@ -35,6 +35,9 @@ class StandInEngine:
     `fail_after`: from that many requests on, every request fails as on a dead engine; None never.
     """
 
+    cached_prompt_tokens = 0
+    """It has no cache, unless a class made of it does."""
+
     def __init__(
         self,
         delays: Delays,
@@ -52,8 +55,6 @@ class StandInEngine:
         self._due: list[tuple[float, int, Callable[[], None]]] = []
         self._changed = threading.Condition()
         self._closed = self._died = False
-        self.cached_prompt_tokens = 0
-        """It has no cache, unless a class made of it does."""
         self._thread = threading.Thread(target=self._work, name="stand-in engine", daemon=True)
         self._thread.start()
 

@@ -12,9 +12,10 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from mlperf_suite.engines.protocol import FIRST_TOKEN, LATER_TOKENS, Marks
+from mlperf_suite.loadgen.issue_times import issued_by_loadgen
 from mlperf_suite.loadgen.load_plan import LoadPlan
 from mlperf_suite.loadgen.logs import DetailLog
-from mlperf_suite.loadgen.schedule import issued_by_loadgen, server_schedule
+from mlperf_suite.loadgen.schedule import server_schedule
 
 if TYPE_CHECKING:
     import numpy as np

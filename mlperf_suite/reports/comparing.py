@@ -119,6 +119,23 @@ def compare_runs(runs: Sequence[BaselineRun], max_regression: float) -> Comparis
     )
 
 
+def losses(first: BaselineRun, run: BaselineRun, max_regression: float) -> list[str]:
+    """Why a run does not stand beside the first one, a line each; none where it does.
+
+    `max_regression`: the loss that passes, relative; a loss within the noise passes too.
+    """
+    folder = run.folder or Path(run.named)
+    judged = first.judge(run.summary, folder, max_regression)
+    if judged.refused:
+        return [f"{_name(run)}: {judged.refused}"]
+    return [
+        f"{_name(run)}: {one.metric}: {one.words}, {one.baseline:,.6g} then and "
+        f"{one.current:,.6g} {one.unit} now"
+        for one in judged.metrics
+        if one.outcome == "regressed"
+    ]
+
+
 def _other_samples(first: BaselineRun, run: BaselineRun) -> list[str]:
     """What tells that two runs are not of the same samples; what one does not say tells nothing."""
     one, other = (each.config or Config() for each in (first, run))

@@ -8,6 +8,7 @@ from typing import Any
 
 from mlperf_suite.reports.plots import Plot
 from mlperf_suite.reports.view import (
+    CACHING_HEAD,
     CLIENT_HEADER,
     ENDPOINT_HEADER,
     NO_LIMIT,
@@ -67,6 +68,7 @@ def report_html(
         endpoint_header=ENDPOINT_HEADER,
         client_header=CLIENT_HEADER,
         profile_header=PROFILE_HEADER,
+        caching_head=CACHING_HEAD,
         remote_note=REMOTE_NOTE,
         time_head=TIME_HEAD,
         no_limit=NO_LIMIT,

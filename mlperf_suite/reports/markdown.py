@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from urllib.parse import quote
 
 from mlperf_suite.reports.view import (
+    CACHING_HEAD,
     CLIENT_HEADER,
     ENDPOINT_HEADER,
     NO_LIMIT,
@@ -37,6 +38,7 @@ def report_markdown(summary: Summary, config: Config | None = None) -> str:
         *_performance(view),
         *_profile(view),
         *_accuracy(view),
+        *_caching(view),
         *_endpoints(view),
         "",
         "## What was run?",
@@ -137,6 +139,10 @@ def _accuracy(view: View) -> list[str]:
     if view.accuracy and view.accuracy_note:
         lines.append("")
     return [*lines, in_cell(view.accuracy_note)] if view.accuracy_note else lines
+
+
+def _caching(view: View) -> list[str]:
+    return ["", f"## {CACHING_HEAD}", "", *_figures(view.caching)] if view.caching else []
 
 
 def _endpoints(view: View) -> list[str]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from statistics import median
 
 from mlperf_suite.benchmarks.definition import Scenario
 from mlperf_suite.benchmarks.registry import BENCHMARKS
@@ -19,6 +20,7 @@ from mlperf_suite.results.peak import at_least
 from mlperf_suite.results.schema import (
     PROFILED,
     AccuracyFigures,
+    CachingFigures,
     Config,
     EarlyStopping,
     LifeFigures,
@@ -53,6 +55,7 @@ NO_LIMIT = "No figure is so large that it limited the run."
 SLOW_HEAD = "The slowest requests"
 PART_HEADER = (*("part", "share", "mean, ms", "p50, ms", "p90, ms", "p99, ms", "most, ms"),)
 SLOW_HEADER = ("sample", "issued, s", "latency, ms", "prompt tokens", "tokens", "cause")
+CACHING_HEAD = "Caching audit (the suite's own, not MLPerf's)"
 REMOTE_NOTE_OF_FILES = (
     "The engine is a server reached over HTTP. The hardware in summary.json and config.json is "
     "that of the client's machine, on which the suite ran; the server's is not known."
@@ -68,7 +71,8 @@ REMOTE_NOTE = (
 class View:
     """The parts of a report. `standing`: ok, bad or open, for colour; the words say it too.
 
-    `accuracy`: each score's name, value, unit, and what is required of it. `plan`: each step, its
+    `accuracy`: each score's name, value, unit, and what is required of it. `caching`: the suite's
+    own audit, under CACHING_HEAD. `plan`: each step, its
     estimate, and the time it took. `remote`: the engine is a server elsewhere; `endpoints` and
     `clients`: rows under ENDPOINT_HEADER and CLIENT_HEADER, of the runs that were made on it.
     """
@@ -88,6 +92,7 @@ class View:
     profile: Profiled | None = None
     accuracy: list[tuple[str, str, str, str]] = field(default_factory=list)
     accuracy_note: str = ""
+    caching: list[Row] = field(default_factory=list)
     regression: Regression | None = None
     remote: bool = False
     endpoints: list[tuple[str, ...]] = field(default_factory=list)
@@ -177,6 +182,7 @@ def view_of(summary: Summary, config: Config | None = None) -> View:
         profile=_profile(summary.run.profile),
         accuracy=table,
         accuracy_note=note,
+        caching=_caching(summary.run.caching),
         regression=_regression(summary.regression),
         remote=is_remote(summary.run, config),
         endpoints=_endpoints(summary.run),
@@ -489,6 +495,34 @@ def _accuracy(
             said = f"{score_value(score)} {score.unit}".strip()
             rest.append(said if units[score.unit] == 1 else f"{score.name} {said}")
     return rows, f"{', '.join(rest)}." if rest else ""
+
+
+def _caching(found: CachingFigures | None) -> list[Row]:
+    """One sample over and over beside samples never seen."""
+    if found is None:
+        return []
+
+    def percent(value: float | None) -> str:
+        return "not known" if value is None else f"{value:.1%}"
+
+    def range_of(times: Sequence[float]) -> str:
+        if not times:
+            return NOT_REPORTED
+        return f"{shown(median(times), 1)} ({shown(min(times), 1)} to {shown(max(times), 1)})"
+
+    counted = found.cached_tokens
+    return [
+        ("finding", found.finding),
+        ("one sample over and over is faster by", percent(found.faster)),
+        ("its 99% interval", f"{percent(found.low)} to {percent(found.high)}"),
+        ("a block of samples never seen, ms", range_of(found.mix_ms)),
+        ("a block of one sample over and over, ms", range_of(found.same_ms)),
+        ("pairs of blocks", shown(len(found.mix_ms), 0)),
+        ("samples of a block, at once", shown(found.at_once, 0)),
+        ("each prompt and answer, tokens", f"{found.prompt_tokens}, {found.answer_tokens}"),
+        ("the sample's index", str(found.sample)),
+        ("prompt tokens from a cache", "not counted" if counted is None else shown(counted, 0)),
+    ]
 
 
 def _range(score: ScoreFigures) -> str:

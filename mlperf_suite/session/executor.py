@@ -390,7 +390,8 @@ class Executor:
                 benchmark,
                 result.scenario,
                 description.settings,
-                cached_tokens or 0,
+                # Of a performance run they have a rule of their own.
+                (cached_tokens or 0) if mode != "performance" else 0,
                 mode=mode,
                 max_model_len=description.max_model_len,
             ),
@@ -449,9 +450,7 @@ class Executor:
         settings = self._engines.descriptions["runs"].settings
         for number in range(2, self._settings.repeat + 1):
             run, cached, remote = self._load_run(key, result, record, number)
-            departures = self._inputs.departures(
-                result.benchmark, result.scenario, settings, cached or 0
-            )
+            departures = self._inputs.departures(result.benchmark, result.scenario, settings)
             again = dataclasses.replace(
                 facts,
                 logs=run.logs,

@@ -33,7 +33,7 @@ def caching_speed(run: RunFacts) -> Verdict:
 
     Not judged where the noise leaves both possible: the interval is in what was found.
     """
-    required = f"at most {MOST_FASTER:.0%} faster"
+    required = f"at most {MOST_FASTER:.0%} faster, by the suite's own audit"
     pairs = _of(run).pairs
     found = interval_of(pairs)
     if found is None:

@@ -18,6 +18,7 @@ import msgspec
 from mlperf_suite.engines.endpoint.messages import Sampling
 
 COMPLETIONS = "/v1/completions"
+_MOST_TOLD_MS = 1e9
 _SPARSE_PIECES = 16
 """Tokens between two pieces of an answer that nobody waits for; vLLM takes it from 0.32 on."""
 
@@ -85,20 +86,12 @@ class _Choice(msgspec.Struct):
     finish_reason: str | None = None
 
 
-class _Metrics(msgspec.Struct):
-    """What vLLM 0.32 adds with `--enable-per-request-metrics`. Its time to first token is counted
-    from the request's first place in a batch."""
-
-    queue_time_ms: float | None = None
-    time_to_first_token_ms: float | None = None
-
-
 class _Completion(msgspec.Struct):
     choices: list[_Choice] = []
     usage: _Usage | None = None
     model: str | None = None
     error: Any = None
-    metrics: _Metrics | None = None
+    metrics: Any = None
 
 
 _completion = msgspec.json.Decoder(_Completion)
@@ -146,9 +139,17 @@ class Completions:
             answer.completion_tokens = found.usage.completion_tokens
             answer.cached_tokens = details.cached_tokens if details else None
         if found.metrics is not None:
-            queued, first = found.metrics.queue_time_ms, found.metrics.time_to_first_token_ms
-            if queued is not None and first is not None:
-                answer.told_s = (max(0.0, queued / 1000), max(0.0, first / 1000))
+            answer.told_s = _told_s(found.metrics)
+
+
+def _told_s(metrics: Any) -> tuple[float, ...]:
+    """How long a request was queued and how long its first token took then, in s, as vLLM 0.32 adds
+    them to the usage with `--enable-per-request-metrics`; empty for anything else."""
+    if not isinstance(metrics, dict):
+        return ()
+    told = [metrics.get(name) for name in ("queue_time_ms", "time_to_first_token_ms")]
+    found = [ms / 1000 for ms in told if isinstance(ms, int | float) and 0 <= ms <= _MOST_TOLD_MS]
+    return tuple(found) if len(found) == len(told) else ()
 
 
 def _with_stop(sampling: Sampling) -> dict[str, Any]:
