@@ -22,7 +22,7 @@ from mlperf_suite.engines.protocol import EngineTrace, Marks, Steps
 from mlperf_suite.engines.stand_in import Delays, StandInEngine
 from mlperf_suite.loadgen import runner
 from mlperf_suite.loadgen.engine_load import load_of
-from mlperf_suite.loadgen.issue_times import issued_by_loadgen
+from mlperf_suite.loadgen.issue_times import as_reported, issued_by_loadgen
 from mlperf_suite.loadgen.lives import ISSUE, RETURN, lives_of
 from mlperf_suite.loadgen.load_plan import Shortened
 from mlperf_suite.loadgen.runner import LoadRun, run_loadgen
@@ -163,17 +163,31 @@ def test_the_start_of_a_run_is_found_wherever_it_is(
     issued = start + schedule
     received = issued + (0.0 if not scheduled else 0.003)
     told = received + np.asarray([took for _, took in rows])
-    mean = float(np.mean(told - issued))
-    found = issued_by_loadgen(received, told, mean, schedule if scheduled else None)
+    said = as_reported(told - issued)
+    found = issued_by_loadgen(received, told, said, schedule if scheduled else None)
     assert found is not None
     assert found == pytest.approx(issued, abs=1e-6)
 
 
 def test_a_start_that_cannot_be_is_none() -> None:
     received, told = np.asarray([1.0, 2.0]), np.asarray([1.5, 2.5])
-    assert issued_by_loadgen(received, told, 0.4, np.asarray([0.0, 1.0])) is None
-    assert issued_by_loadgen(received, np.asarray([1.5, math.nan]), 0.5, None) is None
-    assert issued_by_loadgen(np.empty(0), np.empty(0), 0.5, None) is None
+    said = as_reported(told - received)
+    assert issued_by_loadgen(received, told, said, np.asarray([0.0, 1.0])) is not None
+    sooner = {key: seconds - 0.1 for key, seconds in said.items()}
+    assert issued_by_loadgen(received, told, sooner, np.asarray([0.0, 1.0])) is None
+    assert issued_by_loadgen(received, told, {}, None) is None
+    assert issued_by_loadgen(received, np.asarray([1.5, math.nan]), said, None) is None
+    assert issued_by_loadgen(np.empty(0), np.empty(0), said, None) is None
+
+
+def test_a_moment_lost_between_two_clocks_moves_no_other_request() -> None:
+    issued = np.arange(100.0)
+    told = issued + np.linspace(0.5, 1.5, 100)
+    loadgens = told - issued
+    loadgens[50] += 5.0  # what LoadGen's clock said five seconds after the SUT's
+    found = issued_by_loadgen(issued + 0.002, told, as_reported(loadgens), issued - 7)
+    assert found is not None
+    assert found == pytest.approx(issued, abs=0.02)
 
 
 # Rows of a life

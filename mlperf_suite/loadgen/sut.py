@@ -60,9 +60,10 @@ class Requests:
         """Make a row for each sample of a query; returns the first one's number."""
         begin, count = len(self.told), len(samples)
         if count == 1:
-            # Server's queries, one by one: a third of the time that the general way takes.
-            self.tags.append(samples[0].id)
-            self.samples.append(samples[0].index)
+            # Server's queries and SingleStream's, of which there are many.
+            (sample,) = samples
+            self.tags.append(sample.id)
+            self.samples.append(sample.index)
             self.received.append(received)
             self.handed.append(math.nan)
             self.first.append(math.nan)
@@ -77,6 +78,13 @@ class Requests:
         self.told.extend(_UNKNOWN * count)
         self.tokens.extend(_NONE * count)
         return begin
+
+    def hand(self, row: int, count: int, at: float) -> None:
+        """Note when the engine was given the requests of so many rows."""
+        if count == 1:
+            self.handed[row] = at
+        else:
+            self.handed[row : row + count] = array("d", (at,)) * count
 
 
 _UNKNOWN, _NONE = array("d", (math.nan,)), array("i", (0,))
@@ -150,8 +158,7 @@ class Sut:
                 # Longest prompts first, so that no long one is left to run alone at the end.
                 requests.sort(key=lambda request: len(request.prompt_token_ids), reverse=True)
                 if timed:
-                    handed, count = time.monotonic(), len(requests)
-                    self.requests.handed[row : row + count] = array("d", (handed,)) * count
+                    self.requests.hand(row, len(requests), time.monotonic())
                 self._engine.submit(requests, self._generation, self, stream=self._stream)
         except Exception as error:
             self.fail(f"the query could not be issued: {type(error).__name__}: {error}")
