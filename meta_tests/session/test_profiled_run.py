@@ -32,6 +32,7 @@ from mlperf_suite.results.record import RunKey
 from mlperf_suite.results.run_folder import LAST_WORD, read_summary
 from mlperf_suite.results.schema import PROFILED
 from mlperf_suite.session import profiled_run
+from mlperf_suite.session.plan import MMLU
 
 __all__ = ["make"]  # the fixture
 
@@ -246,6 +247,24 @@ def test_a_run_that_cannot_be_written_says_so_in_the_room_kept_for_it(
 
 def full_disk(*arguments: object) -> None:
     raise OSError(28, "No space left on device", "report.html")
+
+
+def test_mmlu_that_cannot_be_written_says_so_as_well(
+    make: Callable[..., Made], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def half(*arguments: object) -> str:
+        raise OSError(28, "No space left on device", "report.md")
+
+    made = make(MMLU)
+    # What cannot be written first of all keeps the run from being made.
+    monkeypatch.setattr("mlperf_suite.reports.mmlu_report.mmlu_markdown", half)
+    assert made.suite.made(MMLU).failure == "MMLU: report.md: No space left on device"
+    assert made.suite.mmlu.folder is not None
+    folder = made.suite.mmlu.folder.path
+    meta = read_summary(folder).meta  # type: ignore[union-attr]
+    assert meta.status == "failed" and "No space left on device" in (meta.reason or "")
+    assert not (folder / LAST_WORD).exists()
+    assert not made.suite.can_go_on
 
 
 def test_the_room_is_given_up_when_the_session_ends(make: Callable[..., Made]) -> None:
