@@ -168,7 +168,8 @@ def view_of(summary: Summary, config: Config | None = None) -> View:
     return View(
         title=" ".join(words),
         label=meta.label or "",
-        status=meta.status,
+        # In green "complete" would look like a result.
+        status=f"{meta.status}, profiled" if meta.profiler else meta.status,
         standing=standing,
         valid=valid,
         headline=[*_peak(summary.peak), *_headline(meta, performance)],
