@@ -91,7 +91,7 @@ class CachingRun:
         cached = cached_tokens_since(engine)
 
         def make(kind: Kind, pair: int) -> Block:
-            prompts = [prompt]
+            prompts: Sequence[Sequence[int]] = [prompt]
             if kind == "mix":
                 prompts = new_prompts(own, len(prompt), at_once, chance)
             name = f"{pair:02}-{kind}"
@@ -221,7 +221,7 @@ def new_prompts(
     return made
 
 
-def _common(prompts: Sequence[Sequence[int]]) -> list[int]:
+def _common(prompts: Sequence[list[int]]) -> list[int]:
     """What all prompts begin with; nothing of a single one."""
     if len(prompts) < 2:
         return []
