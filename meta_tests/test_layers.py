@@ -12,8 +12,8 @@ from meta_tests.conftest import ROOT
 
 PACKAGE = ROOT / "mlperf_suite"
 ORDER = (
-    *("secrets", "errors", "assets", "hardware", "datasets", "scorers", "benchmarks", "engines"),
-    *("loadgen", "compliance", "settings", "results", "judging", "reports", "mmlu"),
+    *("secrets", "errors", "assets", "hardware", "energy", "datasets", "scorers", "benchmarks"),
+    *("engines", "loadgen", "compliance", "settings", "results", "judging", "reports", "mmlu"),
     *("submission", "session", "plugin", "testing", "__main__"),
 )
 """Low to high: each imports only what stands before it, and itself."""

@@ -64,6 +64,8 @@ class LoadRun:
     """A run that came to its end: LoadGen's logs, and what was counted while it went.
 
     `elapsed_s`: from LoadGen's start to its end. `timeline`: None where nothing was answered.
+    `span_s`: the times of time.monotonic between which it is measured, the first request's issue
+    and the last answer; None as the timeline.
     """
 
     logs: RunLogs
@@ -71,6 +73,7 @@ class LoadRun:
     samples: int
     tokens: int
     timeline: Timeline | None = None
+    span_s: tuple[float, float] | None = None
 
 
 def loadgen_version() -> str:
@@ -210,7 +213,12 @@ def run_loadgen(
     timeline = timeline_of(sut.rows, _take_trace(engine))
     if timeline is not None:
         write_timeline(folder, timeline)
-    return LoadRun(logs, elapsed, sut.samples_done, sut.tokens_done, timeline)
+    return LoadRun(logs, elapsed, sut.samples_done, sut.tokens_done, timeline, _span(sut.rows))
+
+
+def _span(rows: Sequence[tuple[float, float | None, float, int]]) -> tuple[float, float] | None:
+    """The first issue and the last end of rows as `timeline_of` takes them."""
+    return (min(row[0] for row in rows), max(row[2] for row in rows)) if rows else None
 
 
 def _tell_nobody(progress: Progress) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import Any
 
+from mlperf_suite.reports.energy import COST_HEAD, ENERGY_HEADER
 from mlperf_suite.reports.plots import Plot
 from mlperf_suite.reports.view import CLIENT_HEADER, ENDPOINT_HEADER, REMOTE_NOTE, view_of
 from mlperf_suite.results.schema import Config, Summary
@@ -56,4 +57,6 @@ def report_html(
         endpoint_header=ENDPOINT_HEADER,
         client_header=CLIENT_HEADER,
         remote_note=REMOTE_NOTE,
+        energy_header=ENERGY_HEADER,
+        cost_head=COST_HEAD,
     )

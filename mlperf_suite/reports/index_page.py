@@ -7,6 +7,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from mlperf_suite.reports.energy import INDEX_HEADER, energy_cell
 from mlperf_suite.reports.html import drawn, render
 from mlperf_suite.reports.markdown import in_cell
 from mlperf_suite.reports.plots import BLUE, Plot
@@ -21,7 +22,13 @@ _NUMBERS = slice(4, 9)
 _MOST_TRENDS = 12
 
 
-def _cells(entry: Entry) -> tuple[str, ...]:
+def _header(entries: Sequence[Entry]) -> tuple[str, ...]:
+    """The columns; energy has one where any run's was measured."""
+    return (*_HEADER, INDEX_HEADER) if any(energy_cell(e.energy) for e in entries) else _HEADER
+
+
+def _cells(entry: Entry, header: Sequence[str]) -> tuple[str, ...]:
+    energy = (energy_cell(entry.energy),) if INDEX_HEADER in header else ()
     return (
         entry.model,
         entry.status,
@@ -32,6 +39,7 @@ def _cells(entry: Entry) -> tuple[str, ...]:
         _score(entry),
         _number(entry.mmlu),
         entry.gate,
+        *energy,
     )
 
 
@@ -45,12 +53,13 @@ def _score(entry: Entry) -> str:
 
 def index_markdown(entries: Sequence[Entry]) -> str:
     """A table over all kept runs."""
-    dashes = ["---"] * len(_HEADER)
+    header = _header(entries)
+    dashes = ["---"] * len(header)
     dashes[_NUMBERS] = ["---:"] * len(dashes[_NUMBERS])
-    lines = ["# Runs, newest first", "", "| " + " | ".join(_HEADER) + " |"]
+    lines = ["# Runs, newest first", "", "| " + " | ".join(header) + " |"]
     lines.append("|" + "|".join(dashes) + "|")
     for entry in entries:
-        cells = [f"[{entry.name}]({entry.name}/report.md)", *map(in_cell, _cells(entry))]
+        cells = [f"[{entry.name}]({entry.name}/report.md)", *map(in_cell, _cells(entry, header))]
         lines.append("| " + " | ".join(cells) + " |")
     return "\n".join(lines) + "\n"
 
@@ -61,8 +70,9 @@ def index_html(entries: Sequence[Entry], trends: Sequence[Trend]) -> str:
         Plot(f"trend_{i}", f"{t.what}; on {t.system}.", partial(_trend, t))
         for i, t in enumerate(trends[:_MOST_TRENDS])
     ]
-    rows = [(entry.name, entry.status, _cells(entry)) for entry in entries]
-    return render("index.html.j2", header=_HEADER, rows=rows, plots=drawn(plots))
+    header = _header(entries)
+    rows = [(entry.name, entry.status, _cells(entry, header)) for entry in entries]
+    return render("index.html.j2", header=header, rows=rows, plots=drawn(plots))
 
 
 def _trend(trend: Trend, axes: Any, ink: str) -> None:

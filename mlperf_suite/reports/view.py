@@ -14,6 +14,7 @@ from mlperf_suite.benchmarks.definition import Scenario
 from mlperf_suite.benchmarks.registry import BENCHMARKS
 from mlperf_suite.compliance.verdict import Status, Verdict, in_words
 from mlperf_suite.engines.protocol import EndpointFigures, RemoteRun
+from mlperf_suite.reports.energy import EnergyView, energy_view
 from mlperf_suite.results.peak import at_least
 from mlperf_suite.results.schema import (
     CLIENT_BOUND,
@@ -74,6 +75,7 @@ class View:
     times: list[tuple[str, ...]] = field(default_factory=list)
     speed_notes: list[str] = field(default_factory=list)
     projections: list[Row] = field(default_factory=list)
+    energy: EnergyView | None = None
     accuracy: list[tuple[str, str, str, str]] = field(default_factory=list)
     accuracy_note: str = ""
     regression: Regression | None = None
@@ -135,6 +137,7 @@ def view_of(summary: Summary, config: Config | None = None) -> View:
         times=times,
         speed_notes=_speed_notes(performance),
         projections=_projections(meta, performance),
+        energy=energy_view(summary.run),
         accuracy=table,
         accuracy_note=note,
         regression=_regression(summary.regression),

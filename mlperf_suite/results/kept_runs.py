@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from mlperf_suite.energy.figures import EnergyFigures
 from mlperf_suite.results.run_folder import read_summary, run_folders
 from mlperf_suite.results.schema import UNKNOWN, RepeatFigures, ScoreFigures, Summary
 
@@ -31,6 +32,7 @@ class Entry:
     score: ScoreFigures | None
     mmlu: float | None
     gate: str
+    energy: EnergyFigures | None = None
 
     @property
     def line(self) -> tuple[str, str]:
@@ -75,6 +77,7 @@ def _entry(name: str, summary: Summary) -> Entry:
         mmlu=run.mmlu.accuracy if run.mmlu else None,
         gate=next((o for o in ("regressed", "cannot tell", "improved") if o in outcomes), "")
         or ("unchanged" if outcomes else ""),
+        energy=run.energy,
     )
 
 

@@ -11,7 +11,7 @@ Versions of summary.json, each of which is read as the newest:
 - 3: run.performance.early_stopping and invalid_reason; peak.
 - 4: meta.samples and max_new_tokens; peak.bounded.
 - 5: run.accuracy.scores, of any scorer; run.warm_up; meta.samples_why; plan. Since then, with no
-  new version: run.remote; peak.client_bound.
+  new version: run.remote; peak.client_bound; run.energy and run.cost.
 
 To add a field, add it to its type with a default: a reader of an older file then has that. Where a
 field changes its place or meaning, SCHEMA_VERSION goes up and `_migrated` says how the older one
@@ -25,6 +25,8 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, get_args
 
 from mlperf_suite.compliance.verdict import Status, Verdict
+from mlperf_suite.energy.cost import CostFigures
+from mlperf_suite.energy.figures import EnergyFigures
 from mlperf_suite.engines.protocol import RemoteRun
 from mlperf_suite.results.typed_json import read, written_fields
 
@@ -235,7 +237,8 @@ class Run:
     """The figures of each run that was made; None where it was not, or has no figures.
 
     `warm_up`: by mode. `remote`: by mode, what a server elsewhere and the client to it told of the
-    run; empty where the engine was in the suite's own process.
+    run; empty where the engine was in the suite's own process. `energy`, `cost`: of the performance
+    run, None where nothing was metered or priced.
     """
 
     accuracy: AccuracyFigures | None = None
@@ -243,6 +246,8 @@ class Run:
     mmlu: MmluFigures | None = None
     warm_up: dict[str, WarmUpFigures] = field(default_factory=dict)
     remote: dict[str, RemoteRun] = field(default_factory=dict)
+    energy: EnergyFigures | None = None
+    cost: CostFigures | None = None
 
     def has(self, mode: str) -> bool:
         """Whether there are figures of a mode: accuracy, performance or mmlu."""

@@ -20,6 +20,7 @@ from mlperf_suite.benchmarks.registry import BENCHMARKS
 from mlperf_suite.compliance.facts import RunFacts, gives_text_alone
 from mlperf_suite.compliance.rules import accuracy_verdict, client, judge, rule_of, validity
 from mlperf_suite.compliance.verdict import Verdict
+from mlperf_suite.energy.cost import Price, cost_figures
 from mlperf_suite.engines.protocol import (
     CountsCachedTokens,
     Engine,
@@ -43,6 +44,7 @@ from mlperf_suite.results.record import (
 from mlperf_suite.results.run_folder import write_json
 from mlperf_suite.results.schema import RepeatFigures, WarmUpFigures
 from mlperf_suite.scorers.protocol import Answer, Scores, reads_special_tokens
+from mlperf_suite.session.energy import Energy
 from mlperf_suite.session.engines import Engines
 from mlperf_suite.session.inputs import Inputs
 from mlperf_suite.session.pace import Pace
@@ -86,6 +88,7 @@ class Executor:
         recorder: Recorder,
         pace: Pace,
         watcher: Watcher,
+        energy: Energy,
     ) -> None:
         self._inputs = inputs
         self._settings = inputs.settings
@@ -94,6 +97,7 @@ class Executor:
         self._recorder = recorder
         self._pace = pace
         self._watch = watcher
+        self._energy = energy
         self._outcomes: dict[StepKey, Outcome] = {}
         self._prepared: Engine | None = None
         self.makers: dict[type, Callable[[Any], Made]] = {RunKey: self._run_maker}
@@ -167,6 +171,10 @@ class Executor:
             for benchmark in self._inputs.benchmarks:
                 for mode in self._modes_of(benchmark):
                     self._inputs.check_prompts(benchmark, engine.description.max_model_len, mode)
+            self._energy.engine_loaded(
+                engine.description, lambda: self._watch.begin("idle power, before any work")
+            )
+            self._watch.idle()
             self._pace.measure(engine)
             self._prepared = engine
         return engine
@@ -221,7 +229,7 @@ class Executor:
         remote_run(engine)
         cached = _cached_tokens(engine)
         try:
-            with self.timed("run", key, number):
+            with self.timed("run", key, number), self._reads(key, number):
                 run = run_loadgen(
                     plan,
                     engine,
@@ -241,9 +249,16 @@ class Executor:
             raise
         if number == 1:
             record.rate = run.samples / run.elapsed_s if run.elapsed_s else None
+            if key.mode == "performance":
+                record.energy = self._energy.of_run(run, folder)
         # Servers may count cached tokens apart from their answers, which is read here.
         remote = remote_run(engine)
         return run, _cached_tokens(engine) - cached, remote
+
+    def _reads(self, key: RunKey, number: int) -> contextlib.AbstractContextManager[None]:
+        """Energy is read beside the performance run that is judged, and no other."""
+        metered = key.mode == "performance" and number == 1
+        return self._energy.read() if metered else contextlib.nullcontext()
 
     def know_rate(self, result: Result) -> None:
         """Make sure that Server's rate is known: given, measured before, or by an Offline run now.
@@ -371,6 +386,14 @@ class Executor:
             limited = run_is_client_bound(record.verdicts)
             if result.scenario.name == "Offline" and figures.samples_per_sec and not limited:
                 self._pace.offline_rates[benchmark.id] = figures.samples_per_sec
+            record.cost = cost_figures(
+                *(
+                    None if text is None else Price.parse(text)
+                    for text in (self._settings.price_kwh, self._settings.price_hour)
+                ),
+                record.energy,
+                figures.tokens_per_sec,
+            )
             record.figures = dataclasses.replace(
                 figures, repeats=tuple(self._repeats(key, result, record, facts))
             )
