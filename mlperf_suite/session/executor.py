@@ -386,14 +386,11 @@ class Executor:
             limited = run_is_client_bound(record.verdicts)
             if result.scenario.name == "Offline" and figures.samples_per_sec and not limited:
                 self._pace.offline_rates[benchmark.id] = figures.samples_per_sec
-            record.cost = cost_figures(
-                *(
-                    None if text is None else Price.parse(text)
-                    for text in (self._settings.price_kwh, self._settings.price_hour)
-                ),
-                record.energy,
-                figures.tokens_per_sec,
+            kwh, hour = (
+                Price.parse(text) if text else None
+                for text in (self._settings.price_kwh, self._settings.price_hour)
             )
+            record.cost = cost_figures(kwh, hour, record.energy, figures.tokens_per_sec)
             record.figures = dataclasses.replace(
                 figures, repeats=tuple(self._repeats(key, result, record, facts))
             )
