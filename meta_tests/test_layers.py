@@ -12,7 +12,8 @@ from meta_tests.conftest import ROOT
 
 PACKAGE = ROOT / "mlperf_suite"
 ORDER = (
-    *("secrets", "errors", "assets", "hardware", "energy", "datasets", "scorers", "benchmarks"),
+    *("secrets", "errors", "assets", "hardware", "energy", "profiling", "datasets", "scorers"),
+    *("benchmarks",),
     *("engines", "loadgen", "compliance", "settings", "results", "judging", "reports", "mmlu"),
     *("submission", "session", "plugin", "testing", "__main__"),
 )
@@ -25,6 +26,7 @@ ONE_PLACE = {
     "allure": "plugin",
     "lm_eval": "mmlu",
     "pynvml": "hardware",
+    "nvtx": "profiling",
     "rouge_score": "scorers",
     "nltk": "scorers",
     "sympy": "scorers",

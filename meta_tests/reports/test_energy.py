@@ -148,7 +148,7 @@ def test_the_index_has_a_column_where_any_run_has_energy(run: Path) -> None:
     write_index(run.parent)
     for name in ("index.md", "index.html"):
         text = (run.parent / name).read_text()
-        assert "J/token by NVML or RAPL, not MLPerf Power" in text
+        assert "J/token: GPU energy by NVML or CPU energy by RAPL, not MLPerf Power." in text
         assert "GPU 0.0642" in text
     write_json(run / "summary.json", summary(None).as_json())
     write_index(run.parent)

@@ -131,7 +131,8 @@ def energy_lines(run: Run) -> list[str]:
     return lines
 
 
-INDEX_HEADER = "J/token by NVML or RAPL, not MLPerf Power"
+INDEX_HEADER = "J/token"
+INDEX_NOTE = "J/token: GPU energy by NVML or CPU energy by RAPL, not MLPerf Power."
 
 
 def energy_cell(energy: EnergyFigures | None) -> str:

@@ -94,7 +94,8 @@ def write_reports(folder: Path) -> None:
         return
     timeline = read_timeline(folder / "Performance")
     curve = read_curve(folder / "Performance") if summary.run.energy else None
-    plots = with_power(plots_of(timeline, scenario_of(summary)), curve)
+    plots = plots_of(timeline, scenario_of(summary), summary.run.performance)
+    plots = with_power(plots, curve)
     for plot in plots:
         plot.png(folder / "plots" / f"{plot.name}.png")
     if plots:

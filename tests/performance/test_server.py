@@ -2,7 +2,7 @@
 
 import pytest
 
-from mlperf_suite.compliance.rules import client, latency, length, validity
+from mlperf_suite.compliance.rules import client, clock, figures, latency, length, seeded, validity
 
 pytestmark = [pytest.mark.performance, pytest.mark.server]
 
@@ -28,6 +28,11 @@ def test_accuracy_passed(server_run):
 def test_generation(server_run):
     """Answers are generated as the benchmark says, and none comes from a cache."""
     server_run.obeys(validity.generation)
+
+
+def test_cached_prompt_tokens(server_run):
+    """The engine counts no prompt token that came from a cache."""
+    server_run.obeys(validity.cached_prompt_tokens)
 
 
 def test_client_bound(server_run):
@@ -120,3 +125,71 @@ def test_log_is_whole(server_run):
 def test_no_loadgen_errors(server_run):
     """LoadGen logged no error."""
     server_run.obeys(validity.no_loadgen_errors)
+
+
+# Whether its log agrees with itself
+
+
+def test_time_stamps(server_run):
+    """The log's time stamps never go back, and one process wrote it."""
+    server_run.obeys(clock.time_stamps)
+
+
+def test_time_span(server_run):
+    """Its time stamps span the run's duration, which is as long as was asked for."""
+    server_run.obeys(clock.time_span)
+
+
+def test_clock_dates(server_run):
+    """The run began when its date and its time stamps say, after LoadGen was built."""
+    server_run.obeys(clock.clock_dates)
+
+
+def test_loaded_samples(server_run):
+    """Samples are loaded in the order that the seed gives."""
+    server_run.obeys(seeded.loaded_samples)
+
+
+def test_generated_queries(server_run):
+    """As many queries are made, to last as long, as seed, rate and duration give."""
+    server_run.obeys(seeded.generated_queries)
+
+
+def test_scheduled_rate(server_run):
+    """The rate at which queries were due is the one that the seed gives."""
+    server_run.obeys(seeded.scheduled_rate)
+
+
+def test_queries_issued(server_run):
+    """Every query that was made was issued."""
+    server_run.obeys(figures.queries_issued)
+
+
+def test_query_rate(server_run):
+    """Queries divided by their time are the rate that is reported."""
+    server_run.obeys(figures.query_rate)
+
+
+def test_token_rate(server_run):
+    """Tokens per second times the duration is one number of tokens."""
+    server_run.obeys(figures.token_rate)
+
+
+def test_percentile_order(server_run):
+    """Percentiles rise from minimum to maximum."""
+    server_run.obeys(figures.percentile_order)
+
+
+def test_mean_in_percentiles(server_run):
+    """Each mean lies between what its percentiles allow."""
+    server_run.obeys(figures.mean_in_percentiles)
+
+
+def test_token_times(server_run):
+    """The mean latency is TTFT and TPOT for each further token."""
+    server_run.obeys(figures.token_times)
+
+
+def test_validity_agrees(server_run):
+    """LoadGen's verdict is what its constraints and their figures give."""
+    server_run.obeys(figures.validity_agrees)

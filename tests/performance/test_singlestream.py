@@ -2,7 +2,7 @@
 
 import pytest
 
-from mlperf_suite.compliance.rules import client, latency, length, validity
+from mlperf_suite.compliance.rules import client, clock, figures, latency, length, seeded, validity
 
 pytestmark = [pytest.mark.performance, pytest.mark.singlestream]
 
@@ -28,6 +28,11 @@ def test_accuracy_passed(singlestream_run):
 def test_generation(singlestream_run):
     """Answers are generated as the benchmark says, and none comes from a cache."""
     singlestream_run.obeys(validity.generation)
+
+
+def test_cached_prompt_tokens(singlestream_run):
+    """The engine counts no prompt token that came from a cache."""
+    singlestream_run.obeys(validity.cached_prompt_tokens)
 
 
 def test_client_bound(singlestream_run):
@@ -105,3 +110,66 @@ def test_log_is_whole(singlestream_run):
 def test_no_loadgen_errors(singlestream_run):
     """LoadGen logged no error."""
     singlestream_run.obeys(validity.no_loadgen_errors)
+
+
+# Whether its log agrees with itself
+
+
+def test_time_stamps(singlestream_run):
+    """The log's time stamps never go back, and one process wrote it."""
+    singlestream_run.obeys(clock.time_stamps)
+
+
+def test_time_span(singlestream_run):
+    """Its time stamps span the run's duration, which is as long as was asked for."""
+    singlestream_run.obeys(clock.time_span)
+
+
+def test_clock_dates(singlestream_run):
+    """The run began when its date and its time stamps say, after LoadGen was built."""
+    singlestream_run.obeys(clock.clock_dates)
+
+
+def test_loaded_samples(singlestream_run):
+    """Samples are loaded in the order that the seed gives."""
+    singlestream_run.obeys(seeded.loaded_samples)
+
+
+def test_generated_queries(singlestream_run):
+    """As many queries are made, to last as long, as seed, rate and duration give."""
+    singlestream_run.obeys(seeded.generated_queries)
+
+
+def test_queries_issued(singlestream_run):
+    """No more queries were issued than were made."""
+    singlestream_run.obeys(figures.queries_issued)
+
+
+def test_query_rate(singlestream_run):
+    """Queries divided by their time are the rate that is reported."""
+    singlestream_run.obeys(figures.query_rate)
+
+
+def test_token_rate(singlestream_run):
+    """Tokens per second times the duration is one number of tokens."""
+    singlestream_run.obeys(figures.token_rate)
+
+
+def test_percentile_order(singlestream_run):
+    """Percentiles rise from minimum to maximum."""
+    singlestream_run.obeys(figures.percentile_order)
+
+
+def test_mean_in_percentiles(singlestream_run):
+    """Each mean lies between what its percentiles allow."""
+    singlestream_run.obeys(figures.mean_in_percentiles)
+
+
+def test_token_times(singlestream_run):
+    """The mean latency is TTFT and TPOT for each further token."""
+    singlestream_run.obeys(figures.token_times)
+
+
+def test_validity_agrees(singlestream_run):
+    """LoadGen's verdict is what its constraints and their figures give."""
+    singlestream_run.obeys(figures.validity_agrees)

@@ -2,17 +2,31 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import replace
+from datetime import datetime, timedelta
 
 from hypothesis import strategies as st
 
-from meta_tests.made_runs import MadeRun, audit_values, every_scenario, line, remote_run
+from meta_tests.made_runs import (
+    AT_ONCE,
+    MadeBlock,
+    MadeRun,
+    as_printed,
+    audit_values,
+    every_scenario,
+    line,
+    remote_run,
+)
 from mlperf_suite.benchmarks.audits import Mode
 from mlperf_suite.benchmarks.rounds import ROUNDS
-from mlperf_suite.compliance.rules import rules_for
+from mlperf_suite.compliance.caching import ANSWER_TOKENS
+from mlperf_suite.compliance.rules import RULES, rules_for
 from mlperf_suite.compliance.rules.accuracy import MAX_ACCURACY_LOG_BYTES
 from mlperf_suite.compliance.rules.client import FULL_SHARE, MOST_DELAY_MS
+from mlperf_suite.compliance.rules.clock import DATE_FORMAT
+from mlperf_suite.compliance.rules.figures import LATENCY, PERCENTILES, TPOT, TTFT, most_tokens
 from mlperf_suite.compliance.rules.scores import rule_name
 from mlperf_suite.compliance.verdict import Verdict
 from mlperf_suite.loadgen.logs import LoggedSample
@@ -24,6 +38,11 @@ TTFT_P99 = "result_first_token_99.00_percentile_latency_ns"
 TPOT_P99 = "result_time_per_output_token_99.00_percentile_ns"
 NO_NUMBER = st.sampled_from([None, "600000", [], {}, True, float("nan"), float("inf"), 10**400])
 """What may stand where a number belongs; None is a line that is not there."""
+AGREEMENT = frozenset(r.name for r in RULES if hasattr(r.check, "__wrapped__"))
+"""The rules that compare figures of a log with one another.
+
+What breaks another rule may be seen by one of them as well: a figure does not change alone.
+"""
 NOT_TRUE = st.sampled_from([False, None, 1, "true", []])
 
 
@@ -54,6 +73,11 @@ def rule_names(run: MadeRun) -> list[str]:
 
 def not_passed(verdicts: list[Verdict]) -> dict[str, str]:
     return {v.rule: v.line for v in verdicts if not v.passed}
+
+
+def without_agreement(verdicts: list[Verdict]) -> dict[str, str]:
+    """Those that did not pass, apart from the rules that compare a log with itself."""
+    return {name: line for name, line in not_passed(verdicts).items() if name not in AGREEMENT}
 
 
 def put(run: MadeRun, key: str, value: object) -> None:
@@ -184,6 +208,41 @@ def uncut(run: MadeRun, data: st.DataObject) -> None:
     run.accuracy_bytes = data.draw(st.integers(MAX_ACCURACY_LOG_BYTES + 1, 10**9) | st.just(0))
 
 
+def other_ends(run: MadeRun, data: st.DataObject) -> None:
+    text = run.cut_log
+    run.cut_log = data.draw(
+        st.sampled_from(
+            [
+                "",
+                "[\n]\n",
+                "x" * len(text),
+                text[2:],
+                text[:-4],
+                text[: len(text) // 2],
+                text.replace("...", ""),
+                text.replace('"seq_id" : 1,', '"seq_id" : 0,'),
+                text.replace('"qsl_idx" : 1,', '"qsl_idx" : 0,'),
+                text.replace('"qsl_idx" : 1,', f'"qsl_idx" : {10**9},'),
+            ]
+        )
+    )
+
+
+def other_tokens(run: MadeRun, data: st.DataObject) -> None:
+    text = run.cut_log
+    wrong = [text.replace(f'"token_count" : {3}', f'"token_count" : {n}', 1) for n in (0, 2, 4)]
+    if run.scenario.streams:
+        wrong += [
+            text.replace(', "token_data" : "0B000000"', new, 1) for new in ("", _EMPTY, _OTHER)
+        ]
+    else:
+        wrong += [text.replace(', "token_count"', f'{_OTHER}, "token_count"', 1)]
+    run.cut_log = data.draw(st.sampled_from(wrong))
+
+
+_EMPTY, _OTHER = ', "token_data" : ""', ', "token_data" : "0C000000"'
+
+
 def accuracy_failed(run: MadeRun, data: st.DataObject) -> None:
     run.accuracy_passed = False
 
@@ -273,10 +332,255 @@ def busy_client(run: MadeRun, data: st.DataObject) -> None:
         run.remote = remote_run(**{data.draw(late): data.draw(TOO_LATE)})
 
 
+def cached(run: MadeRun, data: st.DataObject) -> None:
+    run.cached_tokens = data.draw(st.integers(1, 10**9))
+
+
+def faster(run: MadeRun, data: st.DataObject) -> None:
+    """One sample over and over is faster in every pair, by more than the audit lets pass."""
+    share = data.draw(st.floats(1.101, 1000))
+    for block in run.caching:
+        noise = data.draw(st.floats(0.5, 2)) if data.draw(st.booleans()) else 1
+        block.entries["result_max_latency_ns"] = int(4e8)
+        if block.kind == "same":
+            block.entries["result_max_latency_ns"] = int(4e8 / (share * max(1, noise)))
+
+
+def block_of(run: MadeRun, data: st.DataObject) -> MadeBlock:
+    return run.caching[data.draw(st.integers(0, len(run.caching) - 1))]
+
+
+def other_samples(run: MadeRun, data: st.DataObject) -> None:
+    kind = data.draw(st.sampled_from(["an answer less", "other samples", "a pair less", "turns"]))
+    block = block_of(run, data)
+    if kind == "an answer less":
+        del block.answers[data.draw(st.integers(0, AT_ONCE - 1))]
+    elif kind == "other samples":
+        block.answers = [(index + 1, tokens) for index, tokens in block.answers]
+    elif kind == "a pair less":
+        del run.caching[-2:]
+    else:
+        run.caching.append(run.caching.pop(0))
+
+
+def other_answer(run: MadeRun, data: st.DataObject) -> None:
+    block = block_of(run, data)
+    at = data.draw(st.integers(0, AT_ONCE - 1))
+    other = st.integers(0, 9).filter(lambda tokens: tokens != ANSWER_TOKENS)
+    block.answers[at] = (block.answers[at][0], (7,) * data.draw(other))
+
+
+def other_block_settings(run: MadeRun, data: st.DataObject) -> None:
+    key, value = data.draw(
+        st.sampled_from(
+            [
+                ("effective_min_duration_ms", 600_000),
+                ("effective_sample_concatenate_permutation", True),
+                ("effective_accuracy_log_sampling_target", AT_ONCE - 1),
+                ("effective_test_mode", "AccuracyOnly"),
+                ("effective_scenario", "MultiStream"),
+                ("requested_min_query_count", 1),
+            ]
+        )
+    )
+    block_of(run, data).entries[key] = value
+
+
+# Logs that do not agree with themselves
+
+
+def stamp_back(run: MadeRun, data: st.DataObject) -> None:
+    keys = list(run.entries)
+    key = data.draw(st.sampled_from(keys[1:]))
+    if data.draw(st.booleans()):
+        run.stamps[key] = data.draw(st.floats(-1e9, run.stamp_ms(keys[0]) - 1e-6))
+    else:
+        run.stamps[key] = data.draw(st.sampled_from([math.nan, math.inf, "0.1", None, 10**400]))
+
+
+def shift_end(by: st.SearchStrategy[float]) -> Break:
+    """Move the entries of the run's end."""
+
+    def apply(run: MadeRun, data: st.DataObject) -> None:
+        run.ended_ms += data.draw(by)
+
+    return apply
+
+
+def other_date(run: MadeRun, data: st.DataObject) -> None:
+    late = timedelta(seconds=data.draw(st.integers(7, 893)) + 900 * data.draw(st.integers(-9, 9)))
+    dated = datetime.strptime(run.entries["test_datetime"], DATE_FORMAT) - late
+    put(run, "test_datetime", dated.strftime(DATE_FORMAT))
+
+
+def swapped_samples(run: MadeRun, data: st.DataObject) -> None:
+    order = list(run.entries["loaded_qsl_set"])
+    at = data.draw(st.integers(1, len(order) - 1))
+    order[0], order[at] = order[at], order[0]
+    put(run, "loaded_qsl_set", data.draw(st.sampled_from([order, order[1:], [], {}, "x"])))
+
+
+def other_number(key: str, least: float = 0.001) -> Break:
+    """A figure that is more than a printed digit off."""
+
+    def apply(run: MadeRun, data: st.DataObject) -> None:
+        was = run.entries[key]
+        factor = data.draw(st.sampled_from([1 - least, 1 + least, 0.5, 2.0]))
+        other = was * factor
+        put(run, key, math.ceil(other) if isinstance(was, int) else as_printed(other))
+
+    return apply
+
+
+def more_queries(run: MadeRun, data: st.DataObject) -> None:
+    put(run, "result_query_count", run.entries["generated_query_count"] + data.draw(st.integers(1)))
+
+
+def other_rate(run: MadeRun, data: st.DataObject) -> None:
+    key = {
+        "Offline": "result_samples_per_second",
+        "SingleStream": "result_qps_without_loadgen_overhead",
+    }.get(run.scenario.name, "result_completed_samples_per_sec")
+    other_number(key, 0.1)(run, data)
+
+
+def other_token_rate(run: MadeRun, data: st.DataObject) -> None:
+    """Rates of more tokens than the answers may have; of one of two that then do not agree."""
+    rates = [
+        key for key in run.entries if "token" in key and ("throughput" in key or "per_sec" in key)
+    ]
+    if run.scenario.name == "Offline" or data.draw(st.booleans()):
+        most = 2 * (most_tokens(run.facts()) or 1)
+        for key in rates:
+            put(run, key, as_printed(run.entries[key] * most))
+    else:
+        other_number("result_token_throughput")(run, data)
+
+
+def latency_keys(run: MadeRun) -> list[list[str]]:
+    """Of each kind of latency: minimum, percentiles, maximum."""
+    families = (LATENCY, TTFT, TPOT) if run.scenario.streams else (LATENCY,)
+    return [[f.least, *(f.percentile.format(p) for p in PERCENTILES), f.most] for f in families]
+
+
+def out_of_order(run: MadeRun, data: st.DataObject) -> None:
+    keys = data.draw(st.sampled_from(latency_keys(run)))
+    at = data.draw(st.integers(1, len(keys) - 1))
+    put(run, keys[at], run.entries[keys[at - 1]] - data.draw(st.integers(1, 10**6)))
+
+
+def other_mean(run: MadeRun, data: st.DataObject) -> None:
+    families = (LATENCY, TTFT, TPOT) if run.scenario.streams else (LATENCY,)
+    family = data.draw(st.sampled_from(families))
+    beyond = run.entries[family.most] * data.draw(st.floats(1.01, 100))
+    below = run.entries[family.least] * data.draw(st.floats(0, 0.99))
+    put(run, family.mean, int(data.draw(st.sampled_from([below, beyond]))))
+
+
+def faster_tokens(run: MadeRun, data: st.DataObject) -> None:
+    """TPOTs that do not make up the latencies."""
+    # Not so slow that a limit is passed as well.
+    factor = data.draw(st.floats(0.1, 0.9) | st.floats(1.05, 1.1))
+    for key in (*latency_keys(run)[2], TPOT.mean):
+        put(run, key, int(run.entries[key] * factor))
+
+
+def other_verdict(run: MadeRun, data: st.DataObject) -> None:
+    key = data.draw(st.sampled_from(["result_min_duration_met", "result_min_queries_met"]))
+    put(run, key, data.draw(st.sampled_from([False, "INVALID", None, 1])))
+
+
+def other_lines(run: MadeRun, data: st.DataObject) -> None:
+    """A line that decides nothing is lost, stands elsewhere, or is another scenario's."""
+    lost = data.draw(st.sampled_from(["logger_tls_total_log_cas_fail_count", "qsl_name"]))
+    value = run.entries.pop(lost)
+    how = data.draw(st.sampled_from(["lost", "moved", "foreign"]))
+    if how != "lost":
+        entries = list(run.entries.items())
+        at = data.draw(st.integers(1, 40))
+        key = lost if how == "moved" else "result_qps_with_loadgen_overhead"
+        run.entries = dict([*entries[:at], (key, value), *entries[at:]])
+
+
+def other_setting(run: MadeRun, data: st.DataObject) -> None:
+    key = data.draw(
+        st.sampled_from(
+            [
+                "effective_max_duration_ms",
+                "requested_max_query_count",
+                "requested_schedule_rng_seed",
+                "requested_test_mode",
+                "requested_print_timestamps",
+                "effective_target_duration_ms",
+                "effective_min_sample_count",
+                "effective_max_async_queries",
+                "requested_accuracy_sample_count_override",
+                "requested_performance_sample_count_override",
+            ]
+        )
+    )
+    put(run, key, data.draw(st.sampled_from([7, "x", [], math.nan])))
+
+
+def chosen_samples(run: MadeRun, data: st.DataObject) -> None:
+    name = data.draw(st.sampled_from(["performance_issue_same", "accuracy_log_sampling_target"]))
+    for whose in ("requested", "effective"):
+        put(run, f"{whose}_{name}", True if "issue" in name else 100)
+
+
+def other_places(run: MadeRun, data: st.DataObject) -> None:
+    if run.submitted:
+        first = run.cut_log.partition('"qsl_idx" : ')[2].partition(",")[0]
+        run.cut_log = run.cut_log.replace(f'"qsl_idx" : {first},', f'"qsl_idx" : {int(first) + 1},')
+    else:
+        at = data.draw(st.integers(0, len(run.answers) - 1))
+        answer = run.answers[at]
+        other = {"index": answer.index + 1, "place": (answer.place or 0) + len(run.answers)}
+        name = data.draw(st.sampled_from(list(other)))
+        run.answers[at] = replace(answer, **{name: other[name]})
+
+
+def other_audit_log(run: MadeRun, data: st.DataObject) -> None:
+    if run.scenario.name == "SingleStream" or data.draw(st.booleans()):
+        data.draw(st.sampled_from([other_lines, other_setting]))(run, data)
+    else:
+        for key in ("result_completed_tokens_per_second", "result_tokens_per_second"):
+            if key in run.entries:
+                put(run, key, as_printed(run.entries[key] * data.draw(st.floats(1.01, 9))))
+
+
 BREAKS: dict[str, Break] = {
+    "log_lines": other_lines,
+    "accuracy_log_lines": other_lines,
+    "settings_took": other_setting,
+    "accuracy_settings_took": other_setting,
+    "samples_drawn": chosen_samples,
+    "accuracy_samples_drawn": chosen_samples,
+    "accuracy_log_order": other_places,
+    "test06_log_agrees": other_audit_log,
+    "test07_log_agrees": other_audit_log,
+    "test09_log_agrees": other_audit_log,
     "accuracy_log_is_whole": whole,
     "accuracy_no_loadgen_errors": error,
     "accuracy_test_mode": mode,
+    "accuracy_time_stamps": stamp_back,
+    "time_stamps": stamp_back,
+    "accuracy_time_span": shift_end(st.floats(-1e5, -10) | st.floats(1e4, 1e9)),
+    "time_span": shift_end(st.floats(-1e5, -10) | st.floats(1e4, 1e9)),
+    "accuracy_clock_dates": other_date,
+    "clock_dates": other_date,
+    "accuracy_loaded_samples": swapped_samples,
+    "loaded_samples": swapped_samples,
+    "accuracy_generated_queries": other_number("generated_query_duration"),
+    "generated_queries": other_number("generated_query_duration"),
+    "scheduled_rate": other_number("result_scheduled_samples_per_sec"),
+    "queries_issued": more_queries,
+    "query_rate": other_rate,
+    "token_rate": other_token_rate,
+    "percentile_order": out_of_order,
+    "mean_in_percentiles": other_mean,
+    "token_times": faster_tokens,
+    "validity_agrees": other_verdict,
     "accuracy_every_sample": every_sample,
     "accuracy_whole_dataset": whole_dataset,
     **{
@@ -287,6 +591,8 @@ BREAKS: dict[str, Break] = {
     "accuracy_tokens_per_sample": length("tokens_per_sample"),
     "accuracy_hash": hash_line,
     "accuracy_log_is_cut": uncut,
+    "accuracy_log_ends": other_ends,
+    "accuracy_log_tokens": other_tokens,
     "accuracy_generation": other_generation,
     "accuracy_loadgen_unmodified": modified,
     "result_valid": validity,
@@ -333,4 +639,12 @@ BREAKS: dict[str, Break] = {
     "test09_every_sample": unissued,
     "test09_mean_tokens": other_length,
     "test09_verified": no_pass,
+    "cached_prompt_tokens": cached,
+    "caching_speed": faster,
+    "caching_prompt_tokens": cached,
+    "caching_samples": other_samples,
+    "caching_answers": other_answer,
+    "caching_settings": other_block_settings,
+    "caching_log_is_whole": whole,
+    "caching_no_loadgen_errors": error,
 }

@@ -6,13 +6,13 @@ from mlperf_suite.benchmarks.audits import TEST06, Audit, Mode
 from mlperf_suite.benchmarks.rounds import round_of_seeds
 from mlperf_suite.compliance.facts import RunFacts
 from mlperf_suite.compliance.verdict import Verdict, not_judged, verdict
-from mlperf_suite.loadgen.load_plan import AUDIT_MODES, TEST_MODES
+from mlperf_suite.loadgen.load_plan import AUDIT_MODES, CACHING, TEST_MODES
 from mlperf_suite.loadgen.logs import DETAIL
 
 LAST_KEY: dict[Mode, str] = {
     "accuracy": "power_end",
     "performance": "num_errors",
-    **dict.fromkeys(AUDIT_MODES, "num_errors"),
+    **dict.fromkeys((*AUDIT_MODES, CACHING), "num_errors"),
 }
 """What LoadGen writes at the very end of a run of each mode."""
 
@@ -105,19 +105,24 @@ def departs_in_length_alone(run: RunFacts) -> bool:
 
 
 def generates_as_specified(run: RunFacts) -> Verdict:
-    """Answers are generated as the benchmark says and as was asked, none is taken from a cache."""
+    """Answers are generated as the benchmark says and as was asked, without a cache."""
     required = "as the benchmark says"
     found = (*(run.departures or ()), *(run.remote.departures if run.remote else ()))
-    untold = run.remote is not None and run.remote.cached_untold
-    if not found and untold and run.mode == "performance":
-        why = "the server does not say whether prompts were answered from a prefix cache"
-        return not_judged("as the benchmark says, as far as is known", required, why)
     return verdict(not found, ", ".join(found) or required, required)
+
+
+def no_cached_tokens(found: int | None) -> Verdict:
+    """No prompt token came from a cache. `found`: the engine's count, None where it has none."""
+    required = "0 prompt tokens from a cache"
+    if found is None:
+        why = "the engine does not say whether prompts were answered from a prefix cache"
+        return not_judged("no count", required, why)
+    return verdict(found == 0, f"{found:,} prompt tokens from a cache", required)
 
 
 # Audits
 
-_AUDIT_CONF_IS_READ = "Multiple conf files are used"
+AUDIT_CONF_IS_READ = "Multiple conf files are used"
 """LoadGen counts its own audit.config as an error; the official checker lets it pass as well."""
 _SHORTENED_BY_SMOKE = frozenset(
     {"effective_accuracy_log_sampling_target", "requested_min_query_count"}
@@ -183,7 +188,7 @@ def audit_no_loadgen_errors(run: RunFacts) -> Verdict:
     """LoadGen logged no error in the audit, apart from the audit.config that it wants."""
     if no_detail_log(run):
         return not_judged("no detail log", "0 errors", _NONE_HERE)
-    return no_loadgen_errors(run, allowed=_AUDIT_CONF_IS_READ)
+    return no_loadgen_errors(run, allowed=AUDIT_CONF_IS_READ)
 
 
 def audit_every_sample(run: RunFacts) -> Verdict:
