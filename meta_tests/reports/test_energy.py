@@ -14,10 +14,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
 
+from meta_tests.made_lives import made_marks, made_steps, made_timeline
 from mlperf_suite.energy.cost import CostFigures
 from mlperf_suite.energy.counters import NVML_LABEL, RAPL_LABEL, SIMULATED_LABEL
 from mlperf_suite.energy.figures import Curve, EnergyFigures, KindFigures, write_curve
-from mlperf_suite.loadgen.timeline import timeline_of, write_timeline
+from mlperf_suite.loadgen.timeline import write_timeline
 from mlperf_suite.reports.energy import digits
 from mlperf_suite.reports.html import report_html
 from mlperf_suite.reports.index_page import write_index
@@ -114,9 +115,8 @@ def run(tmp_path: Path) -> Path:
     """A run's folder with a timeline of 20 s and a curve."""
     folder = tmp_path / "20261120-065625-llama3.1-8b-offline"
     (folder / "Performance").mkdir(parents=True)
-    rows = [(0.0, None, 1.0 + i / 3, 64) for i in range(60)]
-    timeline = timeline_of(rows, None)
-    assert timeline is not None
+    rows = [(i / 3, i / 3 + 0.2, i / 3 + 1.0, 64) for i in range(57)]
+    timeline = made_timeline(rows, made_steps([i / 5 for i in range(95)], 20), made_marks(rows))
     write_timeline(folder / "Performance", timeline)
     edges = tuple(float(i * 500) for i in range(41))
     curve = Curve(edges, {NVML_LABEL: tuple(600.0 + i for i in range(40))})
