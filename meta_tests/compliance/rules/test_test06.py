@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from meta_tests.compliance.rules.breaks import AGREEMENT, not_passed, without_agreement
+from meta_tests.compliance.rules.breaks import AGREEMENT, without_agreement
 from meta_tests.made_runs import MadeRun, every_scenario, line
 from mlperf_suite.benchmarks.llama3_1_8b import LLAMA3_1_8B
 from mlperf_suite.compliance.rules import judge
