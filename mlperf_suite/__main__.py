@@ -123,6 +123,14 @@ def _add_submission(commands: argparse._SubParsersAction[argparse.ArgumentParser
         action="store_true",
         help="take runs of a replay engine; the tree then says that it is no measurement",
     )
+    parser.add_argument(
+        "--power",
+        nargs="+",
+        type=Path,
+        default=[],
+        metavar="DIR",
+        help="folders of PTDaemon's client: the power measurement of each result's performance run",
+    )
     parser.set_defaults(do=_submission)
 
 
@@ -139,6 +147,7 @@ def _submission(arguments: argparse.Namespace) -> int:
         arguments.out,
         arguments.measurements,
         arguments.allow_replay,
+        tuple(arguments.power),
     )
     try:
         built = build_submission(request, describe_system())

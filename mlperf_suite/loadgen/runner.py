@@ -66,6 +66,8 @@ class LoadRun:
     """A run that came to its end: LoadGen's logs, and what was counted while it went.
 
     `elapsed_s`: from LoadGen's start to its end. `timeline`: None where nothing was answered.
+    `span_s`: the times of time.monotonic between which it is measured, the first request's issue
+    and the last answer; None as the timeline.
     """
 
     logs: RunLogs
@@ -73,6 +75,7 @@ class LoadRun:
     samples: int
     tokens: int
     timeline: Timeline | None = None
+    span_s: tuple[float, float] | None = None
 
 
 def loadgen_version() -> str:
@@ -212,24 +215,27 @@ def run_loadgen(
     differing = settings_that_did_not_take(plan, logs)
     if differing:
         raise RunError("LoadGen's settings did not take: " + "; ".join(differing))
-    timeline = _timeline(plan, engine, sut, logs, prompts)
+    timeline, span_s = _timeline(plan, engine, sut, logs, prompts)
     if timeline is not None:
         write_timeline(folder, timeline)
-    return LoadRun(logs, elapsed, sut.samples_done, sut.tokens_done, timeline)
+    return LoadRun(logs, elapsed, sut.samples_done, sut.tokens_done, timeline, span_s)
 
 
 def _timeline(
     plan: LoadPlan, engine: Engine, sut: Sut, logs: RunLogs, prompts: Sequence[Sequence[int]]
-) -> Timeline | None:
-    """The lives of a run's requests; None where there is none, or no times were kept."""
+) -> tuple[Timeline | None, tuple[float, float] | None]:
+    """The lives of a run's requests, and the first issue and last end of them in s of
+    time.monotonic; None where there is none, or no times were kept."""
     trace = _take_trace(engine)
     issued = issued_s(sut.requests, plan, logs.detail)
     lives = lives_of(sut.requests, trace.marks if trace else None, issued)
     if lives is None:
-        return None
+        return None, None
+    span_s = float(lives.issued_s.min()), float(lives.told_s.max())
     limit = engine.description.settings.get("max_num_seqs")
     lengths = [len(prompt) for prompt in prompts]
-    return timeline_of(lives, trace, lengths, limit if isinstance(limit, int) else None)
+    timeline = timeline_of(lives, trace, lengths, limit if isinstance(limit, int) else None)
+    return timeline, span_s
 
 
 def _tell_nobody(progress: Progress) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import Any
 
+from mlperf_suite.reports.energy import COST_HEAD, ENERGY_HEADER
 from mlperf_suite.reports.plots import Plot
 from mlperf_suite.reports.view import (
     CACHING_HEAD,
@@ -81,6 +82,8 @@ def report_html(
         profile_header=PROFILE_HEADER,
         caching_head=CACHING_HEAD,
         remote_note=REMOTE_NOTE,
+        energy_header=ENERGY_HEADER,
+        cost_head=COST_HEAD,
         time_head=TIME_HEAD,
         no_limit=NO_LIMIT,
         part_header=PART_HEADER,

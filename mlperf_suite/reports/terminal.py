@@ -12,6 +12,7 @@ from rich.text import Text
 from mlperf_suite.compliance.verdict import Verdict, in_words
 from mlperf_suite.engines.protocol import RemoteRun
 from mlperf_suite.judging.judge import Judged
+from mlperf_suite.reports.energy import energy_lines
 from mlperf_suite.reports.view import (
     early_stopping_estimates,
     early_stopping_lines,
@@ -80,7 +81,7 @@ def times_line(name: str, values_ms: Mapping[str, float]) -> str:
 def _figures(run: Run) -> list[str]:
     lines = []
     if run.performance:
-        lines += _performance(run.performance)
+        lines += [*_performance(run.performance), *energy_lines(run)]
     if run.accuracy:
         scores = [f"{s.name} {score_value(s)}" for s in run.accuracy.scores if s.is_percentage]
         rest = [f"{score_value(s)} {s.unit}" for s in run.accuracy.scores if not s.is_percentage]

@@ -15,6 +15,7 @@ from mlperf_suite.benchmarks.definition import Scenario
 from mlperf_suite.benchmarks.registry import BENCHMARKS
 from mlperf_suite.compliance.verdict import Status, Verdict, in_words
 from mlperf_suite.engines.protocol import EndpointFigures, RemoteRun
+from mlperf_suite.reports.energy import EnergyView, energy_view
 from mlperf_suite.results.bottlenecks import bottlenecks, percent
 from mlperf_suite.results.peak import at_least
 from mlperf_suite.results.schema import (
@@ -89,6 +90,7 @@ class View:
     speed_notes: list[str] = field(default_factory=list)
     time: WhereTimeGoes | None = None
     projections: list[Row] = field(default_factory=list)
+    energy: EnergyView | None = None
     profile: Profiled | None = None
     accuracy: list[tuple[str, str, str, str]] = field(default_factory=list)
     accuracy_note: str = ""
@@ -168,7 +170,8 @@ def view_of(summary: Summary, config: Config | None = None) -> View:
     return View(
         title=" ".join(words),
         label=meta.label or "",
-        status=meta.status,
+        # In green "complete" would look like a result.
+        status=f"{meta.status}, profiled" if meta.profiler else meta.status,
         standing=standing,
         valid=valid,
         headline=[*_peak(summary.peak), *_headline(meta, performance)],
@@ -178,6 +181,7 @@ def view_of(summary: Summary, config: Config | None = None) -> View:
         speed_notes=_speed_notes(performance),
         time=_where_time_goes(summary, config),
         projections=[] if summary.no_result else _projections(meta, performance),
+        energy=energy_view(summary.run),
         profile=_profile(summary.run.profile),
         accuracy=table,
         accuracy_note=note,

@@ -12,6 +12,7 @@ from mlperf_suite.benchmarks.registry import BENCHMARKS
 from mlperf_suite.engines.batch import generate_all
 from mlperf_suite.engines.probe import Speed, probe
 from mlperf_suite.engines.protocol import Engine
+from mlperf_suite.loadgen.load_plan import CACHING
 from mlperf_suite.results.baseline import BaselineRun
 from mlperf_suite.results.record import RunKey
 from mlperf_suite.results.schema import PlanRow
@@ -102,7 +103,8 @@ class Pace:
 
     def _size_lines(self) -> list[str]:
         lines = []
-        for id_, name in dict.fromkeys((key.benchmark, key.scenario) for key in self._plan.runs):
+        sized = [key for key in self._plan.runs if key.mode != CACHING]
+        for id_, name in dict.fromkeys((key.benchmark, key.scenario) for key in sized):
             benchmark = BENCHMARKS[id_]
             scenario = benchmark.scenario(name)
             sizes = [(f"{id_} {name}", self.size(benchmark, scenario))]

@@ -10,7 +10,7 @@ import re
 import shutil
 import tempfile
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +33,7 @@ from mlperf_suite.submission.evidence import (
     refusals_of_run,
     refusals_of_systems,
 )
+from mlperf_suite.submission.power import copy_session, find_sessions, match_sessions
 from mlperf_suite.submission.system_description import describe_machine, different_machine
 from mlperf_suite.submission.texts import (
     REPLAY_NOTICE,
@@ -62,7 +63,8 @@ class RefusedError(SuiteError):
 
 @dataclass(frozen=True, slots=True)
 class SubmissionRequest:
-    """What is to be submitted. `system`: a JSON file, or "auto" for what the machine tells."""
+    """What is to be submitted. `system`: a JSON file, or "auto" for what the machine tells.
+    `power`: folders of PTDaemon's client, each of one session or of several."""
 
     results: tuple[Path, ...]
     submitter: str
@@ -72,6 +74,7 @@ class SubmissionRequest:
     out: Path
     measurements: Path | None = None
     allow_replay: bool = False
+    power: tuple[Path, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,9 +93,11 @@ class Submission:
 
 @dataclass(frozen=True, slots=True)
 class _Result:
-    """One scenario: the run that each mode is taken from."""
+    """One scenario: the run that each mode is taken from. `session`: of PTDaemon's client, by
+    which the performance run was measured."""
 
     runs: Mapping[Mode, SuiteRun]
+    session: Path | None = None
 
     @property
     def main(self) -> SuiteRun:
@@ -126,6 +131,8 @@ def build_submission(request: SubmissionRequest, here: Mapping[str, Any]) -> Sub
     reasons += refusals_of_systems(runs)
     results, of_results = _results(runs)
     reasons += of_results
+    if not reasons:
+        results, reasons = _with_sessions(results, request.power)
     if reasons:
         raise RefusedError(reasons)
     system = _system(request, runs, here)
@@ -179,6 +186,17 @@ def _results(runs: Sequence[SuiteRun]) -> tuple[list[_Result], list[str]]:
                     for reason in refusals_of_pair(other, modes["performance"])
                 ]
     return [_Result(modes) for modes in chosen.values()], reasons
+
+
+def _with_sessions(
+    results: Sequence[_Result], folders: Sequence[Path]
+) -> tuple[list[_Result], list[str]]:
+    """The results with the sessions that they were measured in, and what is wrong with those."""
+    sessions = [s for folder in dict.fromkeys(folders) for s in find_sessions(folder)]
+    named = {f"{one.main.benchmark.id} {one.main.scenario.name}": one for one in results}
+    logs = {name: one.main.logs("performance") for name, one in named.items()}
+    found, reasons = match_sessions(sessions, logs)
+    return [replace(one, session=found.get(name)) for name, one in named.items()], reasons
 
 
 def _system(
@@ -274,6 +292,8 @@ class _Tree:
         results = self._place("results", run)
         self._write_accuracy(result.runs["accuracy"], results / "accuracy", notice)
         _copy_logs(run.logs("performance"), results / "performance" / "run_1")
+        if result.session is not None:
+            copy_session(result.session, results / "performance")
         for audit in run.benchmark.audits:
             if audit.mode in result.runs:
                 self._write_audit(result.runs[audit.mode], audit, notice)
