@@ -2,7 +2,7 @@
 
 import pytest
 
-from mlperf_suite.compliance.rules import accuracy, clock, scores, seeded
+from mlperf_suite.compliance.rules import accuracy, clock, origin, scores, seeded
 
 pytestmark = pytest.mark.accuracy
 
@@ -87,3 +87,8 @@ def test_accuracy_generated_queries(accuracy_run):
 def test_accuracy_issue_order(accuracy_run):
     """Each logged answer is of the sample that the seed gives its place in the order of issue."""
     accuracy_run.obeys(seeded.accuracy_issue_order)
+
+
+def test_accuracy_loadgen_files(accuracy_run):
+    """LoadGen was built from the sources of its version."""
+    accuracy_run.obeys(origin.accuracy_loadgen_files)

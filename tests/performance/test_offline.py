@@ -2,7 +2,7 @@
 
 import pytest
 
-from mlperf_suite.compliance.rules import client, clock, figures, length, seeded, validity
+from mlperf_suite.compliance.rules import client, clock, figures, length, origin, seeded, validity
 
 pytestmark = [pytest.mark.performance, pytest.mark.offline]
 
@@ -155,3 +155,18 @@ def test_mean_in_percentiles(offline_run):
 def test_validity_agrees(offline_run):
     """LoadGen's verdict is what its constraints and their figures give."""
     offline_run.obeys(figures.validity_agrees)
+
+
+def test_loadgen_files(offline_run):
+    """LoadGen was built from the sources of its version."""
+    offline_run.obeys(origin.loadgen_files)
+
+
+def test_summary_agrees(offline_run):
+    """The summary file says what the detail log says."""
+    offline_run.obeys(origin.summary_agrees)
+
+
+def test_tokens_as_in_accuracy(offline_run):
+    """Answers have as many tokens as those of the accuracy run."""
+    offline_run.obeys(origin.tokens_as_in_accuracy)

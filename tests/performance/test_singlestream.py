@@ -2,7 +2,16 @@
 
 import pytest
 
-from mlperf_suite.compliance.rules import client, clock, figures, latency, length, seeded, validity
+from mlperf_suite.compliance.rules import (
+    client,
+    clock,
+    figures,
+    latency,
+    length,
+    origin,
+    seeded,
+    validity,
+)
 
 pytestmark = [pytest.mark.performance, pytest.mark.singlestream]
 
@@ -173,3 +182,18 @@ def test_token_times(singlestream_run):
 def test_validity_agrees(singlestream_run):
     """LoadGen's verdict is what its constraints and their figures give."""
     singlestream_run.obeys(figures.validity_agrees)
+
+
+def test_loadgen_files(singlestream_run):
+    """LoadGen was built from the sources of its version."""
+    singlestream_run.obeys(origin.loadgen_files)
+
+
+def test_summary_agrees(singlestream_run):
+    """The summary file says what the detail log says."""
+    singlestream_run.obeys(origin.summary_agrees)
+
+
+def test_tokens_as_in_accuracy(singlestream_run):
+    """Answers have as many tokens as those of the accuracy run."""
+    singlestream_run.obeys(origin.tokens_as_in_accuracy)
