@@ -207,6 +207,7 @@ def uncut(run: MadeRun, data: st.DataObject) -> None:
 
 def other_ends(run: MadeRun, data: st.DataObject) -> None:
     text = run.cut_log
+    first, second = (f'"qsl_idx" : {answer.index},' for answer in run.answers[:2])
     run.cut_log = data.draw(
         st.sampled_from(
             [
@@ -218,8 +219,8 @@ def other_ends(run: MadeRun, data: st.DataObject) -> None:
                 text[: len(text) // 2],
                 text.replace("...", ""),
                 text.replace('"seq_id" : 1,', '"seq_id" : 0,'),
-                text.replace('"qsl_idx" : 1,', '"qsl_idx" : 0,'),
-                text.replace('"qsl_idx" : 1,', f'"qsl_idx" : {10**9},'),
+                text.replace(second, first),
+                text.replace(second, f'"qsl_idx" : {10**9},'),
             ]
         )
     )
@@ -472,15 +473,15 @@ def chosen_samples(run: MadeRun, data: st.DataObject) -> None:
 
 
 def other_places(run: MadeRun, data: st.DataObject) -> None:
+    """Two answers stand in one another's place, or one where no sample was issued."""
     if run.submitted:
-        first = run.cut_log.partition('"qsl_idx" : ')[2].partition(",")[0]
-        run.cut_log = run.cut_log.replace(f'"qsl_idx" : {first},', f'"qsl_idx" : {int(first) + 1},')
+        first, second = (f'"qsl_idx" : {answer.index},' for answer in run.answers[:2])
+        text = run.cut_log.replace(first, "*").replace(second, first)
+        run.cut_log = text.replace("*", second)
     else:
-        at = data.draw(st.integers(0, len(run.answers) - 1))
-        answer = run.answers[at]
-        other = {"index": answer.index + 1, "place": (answer.place or 0) + len(run.answers)}
-        name = data.draw(st.sampled_from(list(other)))
-        run.answers[at] = replace(answer, **{name: other[name]})
+        one, other = run.answers[:2]
+        place = data.draw(st.sampled_from([other.place, len(run.answers), 10**12]))
+        run.answers[0] = replace(one, place=place)
 
 
 def other_audit_log(run: MadeRun, data: st.DataObject) -> None:
