@@ -35,8 +35,7 @@ from mlperf_suite.loadgen.logs import (
     RunLogs,
     parse_detail,
 )
-from mlperf_suite.loadgen.sample_order import Issue, first_samples
-from mlperf_suite.loadgen.schedule import Asked, Schedule, schedule, shuffled
+from mlperf_suite.loadgen.schedule import Asked, Drawn, Schedule, issued, schedule, shuffled
 
 HASH = "0123456789abcdef" * 4
 
@@ -358,14 +357,20 @@ def _results(
     return {**entries, "num_errors": 0}
 
 
-@lru_cache(maxsize=32)
-def _answers(issue: Issue, count: int, tokens: int = TOKENS) -> tuple[LoggedSample, ...]:
-    """The answers of a log, in the order in which LoadGen issued their samples."""
-    ids, order = tuple(range(11, 11 + tokens)), first_samples(issue, count)
-    assert order is not None and len(order) == count
-    return tuple(
-        LoggedSample(index, ids, (11,), tokens, place) for place, index in enumerate(order)
-    )
+@lru_cache(maxsize=64)
+def _answers(
+    count: int, tokens: int, scenario: str, seeds: tuple[int, int], samples: int, mode: Mode
+) -> tuple[LoggedSample, ...]:
+    """Answers to samples as LoadGen issues them; an accuracy run's in the order of the samples."""
+    ids, (qsl, order) = tuple(range(11, 11 + tokens)), seeds
+    accuracy = mode == "accuracy"
+    unique = mode in AUDIT_MODES[1:]
+    equal = accuracy
+    loaded = shuffled(qsl, samples)
+    drawn = Drawn(scenario, order, samples, TEST06.queries, equal, accuracy, unique)
+    issued_to = [loaded[place] for place in issued(drawn, count)]
+    answers = [LoggedSample(i, ids, (11,), tokens, place) for place, i in enumerate(issued_to)]
+    return tuple(answers if mode == "test06" else sorted(answers, key=lambda one: one.index))
 
 
 @lru_cache(maxsize=32)
@@ -378,21 +383,6 @@ def _cut_log(answers: tuple[LoggedSample, ...], streams: bool) -> str:
         for one in (*answers[:36], *answers[-36:])
     ]
     return "[\n" + ",\n".join(rows[:36]) + "\n\n...\n\n" + ",\n".join(rows[36:]) + "\n]\n"
-
-
-def issue_of(entries: dict[str, Any], mode: Mode) -> Issue:
-    """What the order of a made-up run's samples follows from."""
-    return Issue(
-        entries["effective_scenario"],
-        mode == "accuracy",
-        entries["effective_qsl_rng_seed"],
-        entries["effective_sample_index_rng_seed"],
-        entries["qsl_reported_total_count"],
-        entries["effective_performance_sample_count"],
-        entries["effective_min_query_count"],
-        entries["effective_sample_concatenate_permutation"],
-        entries["effective_performance_issue_unique"],
-    )
 
 
 @dataclass
@@ -424,8 +414,14 @@ class MadeRun:
         self.broken_lines: list[str] = []
         audit = audit_of(self.benchmark, self.mode)
         count = self.benchmark.samples_of(self.mode) if self.mode != "test06" else 100
+        seeds = (self.round.qsl_rng_seed, self.round.sample_index_rng_seed)
         logged = _answers(
-            issue_of(self.entries, self.mode), count, _tokens_logged(audit) if audit else TOKENS
+            count,
+            _tokens_logged(audit) if audit else TOKENS,
+            self.scenario.loadgen_scenario,
+            seeds,
+            self.benchmark.samples_of(self.mode),
+            self.mode,
         )
         self.answers: list[LoggedSample] = list(logged)
         self.accuracy_damage: tuple[str, ...] = ()
@@ -465,6 +461,9 @@ class MadeRun:
             return MADE_MS if key.startswith("generated_") else FIRST_MS
         return self.ended_ms
 
+    def _places(self) -> tuple[tuple[int, int], ...]:
+        return tuple((one.place, one.index) for one in self.answers if one.place is not None)
+
     @property
     def accuracy_txt(self) -> str:
         said = self.scores.get(COUNTED_IN_A_SENTENCE)
@@ -502,7 +501,7 @@ class MadeRun:
             folder,
             parse_detail(self.detail_text if detail_text is None else detail_text),
             "",
-            AccuracyLog(tuple(self.answers), self.accuracy_damage),
+            AccuracyLog(tuple(self.answers), self.accuracy_damage, self._places()),
             {name: folder / name for name in (DETAIL, ACCURACY)},
             {ACCURACY: self.accuracy_bytes},
         )

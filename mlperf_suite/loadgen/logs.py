@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import contextlib
 import json
+import re
 from array import array
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, NamedTuple, overload
 
@@ -21,6 +22,7 @@ DETAIL, SUMMARY, ACCURACY = (
 )
 _PREFIX = ":::MLLOG "
 _LARGEST = 2**64
+_PLACE = re.compile(r'"seq_id"\s*:\s*(\d{1,18}),\s*"qsl_idx"\s*:\s*(\d{1,18}),')
 _JSON_SPACE = " \t\r\n"
 _SAID_ONCE = (
     "requested_",
@@ -183,10 +185,15 @@ class LoggedSample:
 
 @dataclass(frozen=True, slots=True)
 class AccuracyLog:
-    """A parsed mlperf_log_accuracy.json, in the log's order. `damage` as in DetailLog."""
+    """A parsed mlperf_log_accuracy.json, in the log's order. `damage` as in DetailLog.
+
+    `places`: of each entry that could be read, the place in which its sample was issued and the
+    sample's index; of a log that was cut for a submission these are its first and its last.
+    """
 
     samples: tuple[LoggedSample, ...]
     damage: tuple[str, ...] = ()
+    places: tuple[tuple[int, int], ...] = ()
 
     def first_of_each(self) -> dict[int, LoggedSample]:
         """The first entry of each sample index, as the official script takes it."""
@@ -218,7 +225,8 @@ def parse_accuracy(text: str) -> AccuracyLog:
     try:
         entries = json.loads(text)
     except (ValueError, RecursionError) as error:
-        return AccuracyLog((), (f"not JSON: {str(error)[:100]}",))
+        seen = tuple((int(place), int(index)) for place, index in _PLACE.findall(text))
+        return AccuracyLog((), (f"not JSON: {str(error)[:100]}",), seen)
     if not isinstance(entries, list):
         return AccuracyLog((), ("not a list",))
     return _logged(entries)
@@ -278,7 +286,29 @@ def _logged(entries: Iterable[Any]) -> AccuracyLog:
             )
         except (ValueError, KeyError, TypeError, AttributeError, OverflowError) as error:
             damage.append(f"entry {number}: {type(error).__name__}: {str(error)[:80]}")
-    return AccuracyLog(tuple(samples), tuple(damage))
+    if samples and all(_is_wide(sample) for sample in samples):
+        samples = [_narrowed(sample) for sample in samples]
+    places = tuple((one.place, one.index) for one in samples if one.place is not None)
+    return AccuracyLog(tuple(samples), tuple(damage), places)
+
+
+def _is_wide(sample: LoggedSample) -> bool:
+    """Whether an answer's tokens are int64, which the official scripts read as well (--dtype).
+
+    As int32 every second one is 0 then, which no model's whole answers are.
+    """
+    ids = sample.token_ids
+    return len(ids) > 0 and len(ids) % 2 == 0 and not any(ids[1::2])
+
+
+def _narrowed(sample: LoggedSample) -> LoggedSample:
+    """The answer with tokens of int64 as such."""
+    first = sample.first_token_ids
+    return replace(
+        sample,
+        token_ids=sample.token_ids[::2],
+        first_token_ids=first[::2] if first is not None else None,
+    )
 
 
 @dataclass(frozen=True, slots=True)

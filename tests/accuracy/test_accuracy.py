@@ -82,3 +82,8 @@ def test_accuracy_loaded_samples(accuracy_run):
 def test_accuracy_generated_queries(accuracy_run):
     """As many queries are made, to last as long, as the seed and the rate give."""
     accuracy_run.obeys(seeded.accuracy_generated_queries)
+
+
+def test_accuracy_issue_order(accuracy_run):
+    """Each logged answer is of the sample that the seed gives its place in the order of issue."""
+    accuracy_run.obeys(seeded.accuracy_issue_order)

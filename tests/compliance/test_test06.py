@@ -30,6 +30,11 @@ def test_test06_sample_count(test06_run):
     test06_run.obeys(test06.test06_sample_count)
 
 
+def test_test06_issue_order(test06_run):
+    """Each logged answer is of the sample that the seeds give its place, and none is left out."""
+    test06_run.obeys(test06.test06_issue_order)
+
+
 # The audit's settings
 
 

@@ -3,21 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 
-from mlperf_suite.compliance.cut_log import parse_cut_log
 from mlperf_suite.compliance.facts import RunFacts
 from mlperf_suite.compliance.rules import checks
 from mlperf_suite.compliance.rules.agreement import Log, agrees
 from mlperf_suite.compliance.rules.registry import CLOSED, rule
 from mlperf_suite.compliance.verdict import Verdict, not_judged
 from mlperf_suite.loadgen.log_lines import is_known, out_of_place
-from mlperf_suite.loadgen.sample_order import Issue, first_samples
 from mlperf_suite.loadgen.took import not_taken
 
 _LINES = "every line that LoadGen writes, in its order"
 _TOOK = "the settings that follow from those requested"
-_ORDER = "the samples in the order that the seeds give"
 _PLAIN = "no sample repeated or chosen, no answer logged"
 
 
@@ -63,13 +59,6 @@ def accuracy_samples_drawn(log: Log) -> Verdict:
     return _plain(log)
 
 
-@rule("accuracy")
-@agrees(_ORDER)
-def accuracy_log_order(log: Log) -> Verdict:
-    """Each answer of the accuracy log is of the sample that LoadGen issued in its place."""
-    return _order(log)
-
-
 @rule("test06", divisions=CLOSED)
 def test06_log_agrees(run: RunFacts) -> Verdict:
     """TEST06's detail log agrees with itself and with the answers that the audit logged."""
@@ -89,14 +78,14 @@ def test09_log_agrees(run: RunFacts) -> Verdict:
 
 
 def _audit(run: RunFacts) -> Verdict:
-    """An audit's lines, its settings, the order of its samples and the number of its tokens."""
-    required = "one run: its lines, settings, samples and tokens"
+    """An audit's lines, its settings and the number of its tokens."""
+    required = "one run: its lines, settings and tokens"
     if checks.no_detail_log(run):
         return not_judged("no detail log", required, "a submission has none here")
 
     @agrees(required)
     def agree(log: Log) -> Verdict:
-        found = [check(log) for check in (_lines, _took, _order, _tokens)]
+        found = [check(log) for check in (_lines, _took, _tokens)]
         return next((v for v in found if v.status == "failed"), log.verdict(True, required))
 
     return agree(run)
@@ -133,64 +122,6 @@ def _plain(log: Log) -> Verdict:
         if found := log.number(key):
             return log.verdict(False, f"{key} {found}")
     return log.verdict(True, log.required)
-
-
-def _order(log: Log) -> Verdict:
-    """The samples of the places that answers have, by the log's own seeds.
-
-    A submission's accuracy log is cut: the places at its ends count.
-    """
-    run = log.run
-    if run.mode == "accuracy" and run.submitted is not None:
-        pairs = parse_cut_log(run.submitted.accuracy_log or "").places
-    else:
-        pairs = tuple((s.place, s.index) for s in run.logs.accuracy.samples if s.place is not None)
-    if not pairs:
-        return log.not_judged("no answer", "no answer says its place")
-    count = max(place for place, _ in pairs) + 1
-    if count > _MOST_PLACES:
-        return log.verdict(False, f"place {count - 1:,}")
-    wrong: list[str] = []
-    for order in _orders(log, count):
-        differing = [
-            (place, index) for place, index in pairs if place >= len(order) or order[place] != index
-        ]
-        if not differing:
-            return log.verdict(True, f"{len(pairs):,} answers in their places")
-        place, index = differing[0]
-        drawn = f"not {order[place]:,}" if place < len(order) else "where no sample was issued"
-        wrong.append(f"sample {index:,} in place {place:,}, {drawn}")
-    return log.verdict(False, wrong[0]) if wrong else log.not_judged("several sets", _SETS)
-
-
-_SETS = "the samples were loaded in several sets"
-_MOST_PLACES = 10_000_000
-
-
-def _orders(log: Log, count: int) -> Iterator[tuple[int, ...]]:
-    """The orders that LoadGen may have issued samples in.
-
-    Up to LoadGen 5.0 the QSL's samples were shuffled, later those of the mode, and libstdc++
-    shuffled otherwise before GCC 11.
-    """
-    accuracy, total = log.of_accuracy, log.whole("qsl_reported_total_count", 1)
-    size = log.whole("effective_performance_sample_count", 1)
-    scored = log.detail.number("effective_accuracy_sample_count") or total
-    for shuffled in sorted({total, min(total, int(scored) if accuracy else size)}, reverse=True):
-        issue = Issue(
-            log.run.scenario.loadgen_scenario,
-            accuracy,
-            log.whole("effective_qsl_rng_seed"),
-            log.whole("effective_sample_index_rng_seed"),
-            min(shuffled, _MOST_PLACES),
-            size,
-            log.whole("effective_min_query_count"),
-            log.flag("effective_sample_concatenate_permutation"),
-            log.flag("effective_performance_issue_unique"),
-        )
-        for old in (False, True):
-            if (order := first_samples(issue, count, old=old)) is not None:
-                yield order
 
 
 def _tokens(log: Log) -> Verdict:

@@ -9,12 +9,21 @@ from mlperf_suite.compliance.rules.agreement import Log, agrees
 from mlperf_suite.compliance.rules.printed import DIGITS, Range
 from mlperf_suite.compliance.rules.registry import SERVER, rule
 from mlperf_suite.compliance.verdict import Verdict
-from mlperf_suite.loadgen.schedule import Asked, Schedule, TooLongError, loaded_sets, schedule
+from mlperf_suite.loadgen.schedule import (
+    Asked,
+    Drawn,
+    Schedule,
+    TooLongError,
+    issued,
+    loaded_sets,
+    schedule,
+)
 
 _MOST_SAMPLES = 10_000_000
 LOG_NS = 16
 """By which a schedule's end may be off: the logarithms of two machines differ in the last bit."""
 _SAMPLES = "the samples in the seed's order"
+_ORDER = "the samples of the seed's draws"
 _QUERIES = "the queries that the seed gives"
 
 
@@ -59,6 +68,46 @@ def scheduled_rate(log: Log) -> Verdict:
     ok = reported.both(Range(rates[0], rates[-1])) is not None
     wanted = f"{first.queries - 1:,} / {first.last_ns / 1e9:,.6f} s = {rates[0]:,.6g} queries/s"
     return log.verdict(ok, f"{log.detail['result_scheduled_samples_per_sec']:,} queries/s", wanted)
+
+
+@rule("accuracy")
+@agrees(_ORDER)
+def accuracy_issue_order(log: Log) -> Verdict:
+    """Each logged answer is of the sample that the seed gives its place in the order of issue.
+
+    Of a submission's cut log, of the entries that are left.
+    """
+    entries = log.run.logs.accuracy.places
+    if not entries:
+        return log.not_judged("no entry", "no entry of the accuracy log has its place")
+    sets = log.detail.every("loaded_qsl_set")
+    if len(sets) != 1 or not isinstance(sets[0], list):
+        return log.not_judged(f"{len(sets)} sets of samples", "samples in more than one set")
+    drawn = Drawn(
+        log.run.scenario.loadgen_scenario,
+        log.whole("effective_sample_index_rng_seed"),
+        len(sets[0]),
+        log.whole("effective_min_query_count"),
+        log.flag("effective_sample_concatenate_permutation"),
+        log.of_accuracy,
+        log.flag("effective_performance_issue_unique"),
+    )
+    count = max(place for place, _ in entries) + 1
+    if not drawn.loaded or count > _MOST_SAMPLES:
+        raise log.wrong(f"{count:,} samples issued of {drawn.loaded:,}")
+    return log.verdict(*departure(entries, sets[0], issued(drawn, count)))
+
+
+def departure(
+    entries: Sequence[tuple[int, int]], loaded: Sequence[int], order: Sequence[int]
+) -> tuple[bool, str]:
+    """Whether each entry's sample is the one in its place, and in words which one is not."""
+    for place, index in entries:
+        if place >= len(order):
+            return False, f"sample {index} in place {place:,} of {len(order):,}"
+        if loaded[order[place]] != index:
+            return False, f"sample {index} in place {place:,}, not {loaded[order[place]]}"
+    return True, f"{len(entries):,} entries, as drawn"
 
 
 def _loaded(log: Log) -> Verdict:

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from mlperf_suite.benchmarks.audits import TEST06
 from mlperf_suite.compliance.facts import TEXT_ALONE, RunFacts
-from mlperf_suite.compliance.rules import checks
+from mlperf_suite.compliance.rules import checks, seeded
 from mlperf_suite.compliance.rules.registry import CLOSED, ONE_BY_ONE, rule
 from mlperf_suite.compliance.verdict import Verdict, not_judged, verdict
 from mlperf_suite.loadgen.logs import LoggedSample
+from mlperf_suite.loadgen.schedule import Drawn, issued, logging_draws, shuffled
 
 _SAMPLES_LOGGED = TEST06.logged
+FALSE_ALARM = 1e-6
+"""How often an honest run may log fewer answers than are asked for."""
+_MOST_ANSWERS = 10_000_000
+_ORDER_SEEDS = ("qsl_rng_seed", "sample_index_rng_seed")
 _ANSWERS_EXPECTED = ("generated_query_count", "generated_samples_per_query")
 """LoadGen draws the answers that it logs from the product of both."""
 
@@ -58,8 +63,9 @@ def test06_no_loadgen_errors(run: RunFacts) -> Verdict:
 def test06_sample_count(run: RunFacts) -> Verdict:
     """TEST06 logged 100 answers, or as many as chance leaves of a longer run.
 
-    LoadGen draws each answer with a probability of 100 / answers: four standard deviations fewer
-    are still believed. The official script passes an empty log.
+    LoadGen logs each of n answers with a probability of 100 / n or more (accuracy_log_prob in
+    IssueQueries of loadgen.cc): the required number is what an honest run falls short of with a
+    probability of `FALSE_ALARM`. The official script passes an empty log.
     """
     found, answers = len(run.logs.accuracy.samples), math.inf
     if not checks.no_detail_log(run):
@@ -71,10 +77,92 @@ def test06_sample_count(run: RunFacts) -> Verdict:
             if count < 1:
                 return verdict(False, f"{key} {count}", f"{_SAMPLES_LOGGED} samples")
             answers *= count
-    spread = 1 - _SAMPLES_LOGGED / max(answers, _SAMPLES_LOGGED)
-    least = math.ceil(_SAMPLES_LOGGED - 4 * math.sqrt(_SAMPLES_LOGGED * spread))
-    why = f"about {_SAMPLES_LOGGED} are drawn" if spread else ""
-    return verdict(found >= least, f"{found:,} samples", f"at least {least} samples", why)
+    least = least_logged(answers)
+    odds = f"{FALSE_ALARM:.0e}".replace("e-0", "e-")
+    why = f"fewer of about {_SAMPLES_LOGGED} drawn have a probability of {odds}"
+    return verdict(
+        found >= least,
+        f"{found:,} samples",
+        f"at least {least} samples",
+        why if least < _SAMPLES_LOGGED else "",
+    )
+
+
+def least_logged(answers: float) -> int:
+    """The least number of logged answers that is believed: a quantile of Binomial(n, 100 / n).
+
+    `answers`: n, or math.inf where it is not known; then Poisson's distribution, the widest.
+    """
+    if answers <= _SAMPLES_LOGGED:
+        return _SAMPLES_LOGGED
+    share, below = _SAMPLES_LOGGED / answers, 0.0
+    for logged in range(_SAMPLES_LOGGED):
+        if math.isinf(answers):
+            log = logged * math.log(_SAMPLES_LOGGED) - _SAMPLES_LOGGED - math.lgamma(logged + 1)
+        else:
+            log = (
+                math.lgamma(answers + 1)
+                - math.lgamma(logged + 1)
+                - math.lgamma(answers - logged + 1)
+                + logged * math.log(share)
+                + (answers - logged) * math.log1p(-share)
+            )
+        below += math.exp(log)
+        if below > FALSE_ALARM:
+            return logged
+    return _SAMPLES_LOGGED
+
+
+@rule("test06", divisions=CLOSED)
+def test06_issue_order(run: RunFacts) -> Verdict:
+    """Each logged answer is of the sample that the seeds give its place, and none is left out.
+
+    Without a detail log the seeds are not known: those of the round, or 0 as where LoadGen did not
+    read mlperf.conf, which the official rules do not ask of TEST06.
+    """
+    required = "the samples of the seeds' draws"
+    entries = run.logs.accuracy.places
+    if not entries or run.logs.accuracy.damage:
+        return not_judged(f"{len(entries)} entries", required, "no whole log with places")
+    if checks.no_detail_log(run):
+        settings = {name: [run.round.seeds[name], 0] for name in _ORDER_SEEDS}
+    else:
+        settings = {name: [run.logs.detail[f"effective_{name}"]] for name in _ORDER_SEEDS}
+    count = max(place for place, _ in entries) + 1
+    unread = [name for name, seeds in settings.items() if any(type(s) is not int for s in seeds)]
+    if unread or count > _MOST_ANSWERS:
+        return verdict(False, f"no seed {unread[0]}" if unread else f"{count:,} answers", required)
+    differing = ""
+    for qsl, index in zip(*settings.values(), strict=True):
+        order = _test06_order(run, index, count)
+        loaded = shuffled(qsl, run.benchmark.samples_of("test06"))
+        ok, words = seeded.departure(entries, loaded, order)
+        if ok:
+            return _none_left_out(entries, count, words, required)
+        differing = differing or words
+    return verdict(False, differing, required)
+
+
+def _test06_order(run: RunFacts, seed: int, count: int) -> tuple[int, ...]:
+    """The places in the loaded set of the first answers, as TEST06's settings draw them."""
+    loadgen, samples = run.scenario.loadgen_scenario, run.benchmark.samples_of("test06")
+    return issued(Drawn(loadgen, seed, samples, _SAMPLES_LOGGED, False, False), count)
+
+
+def _none_left_out(
+    entries: Sequence[tuple[int, int]], count: int, words: str, required: str
+) -> Verdict:
+    """Whether each answer up to the last was logged whose draw is below one that was."""
+    draws = logging_draws(TEST06.log_seed, count)
+    logged = [place for place, _ in entries]
+    most = max(draws[logged])
+    left_out = set(range(count)) - set(logged)
+    absent = [place for place in sorted(left_out) if draws[place] <= most]
+    if len(set(logged)) < len(logged):
+        return verdict(False, "an answer is logged twice", required)
+    if absent:
+        return verdict(False, f"no answer in place {absent[0]:,}, drawn before others", required)
+    return verdict(True, words, required)
 
 
 def _each_answer(run: RunFacts, ok: Callable[[LoggedSample], bool], required: str) -> Verdict:
