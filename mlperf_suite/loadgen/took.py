@@ -114,6 +114,10 @@ def _computed(log: Mapping[str, Any], scenario: str) -> Any:
         yield "max_async_queries", 1, 1
         yield "min_query_count", *_of_whole_sets(log, least, duration_ms)
     yield "samples_per_query", *samples
+    if scenario != "Server":
+        yield "target_latency_ns", 0, 0
+    if scenario == "Offline":
+        yield "target_latency_percentile", 0.99, 0.99
     queries = _count(log, "effective_min_query_count")
     yield "min_sample_count", *_same(queries * _count(log, "effective_samples_per_query"))
 

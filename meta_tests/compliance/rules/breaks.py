@@ -210,6 +210,7 @@ def uncut(run: MadeRun, data: st.DataObject) -> None:
 def other_ends(run: MadeRun, data: st.DataObject) -> None:
     text = run.cut_log
     first, second = (f'"qsl_idx" : {answer.index},' for answer in run.answers[:2])
+    place, other = (f'"seq_id" : {answer.place},' for answer in run.answers[:2])
     run.cut_log = data.draw(
         st.sampled_from(
             [
@@ -220,7 +221,7 @@ def other_ends(run: MadeRun, data: st.DataObject) -> None:
                 text[:-4],
                 text[: len(text) // 2],
                 text.replace("...", ""),
-                text.replace('"seq_id" : 1,', '"seq_id" : 0,'),
+                text.replace(other, place),
                 text.replace(second, first),
                 text.replace(second, f'"qsl_idx" : {10**9},'),
             ]

@@ -93,7 +93,9 @@ def _audit(run: RunFacts) -> Verdict:
 
 def _lines(log: Log) -> Verdict:
     version = log.detail["loadgen_version"]
-    if not isinstance(version, str) or not is_known(version):
+    if not isinstance(version, str):
+        return log.verdict(False, f"loadgen_version {version}")
+    if not is_known(version):
         return log.not_judged(f"LoadGen {version}", "the lines of this LoadGen are not known")
     keys = [entry.key for entry in log.detail.entries]
     told = [key for key in keys if key.startswith("error")]
