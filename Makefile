@@ -2,7 +2,7 @@
 SHELL := /bin/bash
 PYTEST := .venv/bin/python -m pytest
 
-.PHONY: help setup stacks offline server interactive singlestream edge compliance peak mmlu submission-check submission-proof endpoint test test-slow test-search lint locks perf clean
+.PHONY: help setup stacks offline server interactive singlestream edge compliance peak mmlu submission-check submission-proof endpoint test test-slow test-search lint locks options pictures perf clean
 
 help:             ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 20
@@ -67,6 +67,12 @@ lint: setup       ## ruff and mypy
 
 locks:            ## make the locks again (needs uv)
 	scripts/make_locks.sh
+
+options: setup    ## docs/options.md again, from the options as the code declares them
+	.venv/bin/python -m scripts.make_options
+
+pictures: setup   ## the README's pictures, of a real run (needs tmux and Chromium)
+	.venv/bin/python -m scripts.make_pictures
 
 clean:            ## remove what setup made
 	rm -rf .venv .venv-llama-cpp .assets

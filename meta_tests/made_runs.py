@@ -10,7 +10,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from mlperf_suite.benchmarks.audits import TEST06, Audit, Mode
+from mlperf_suite.benchmarks.audits import MIX, SAME, TEST06, Audit, Mode
 from mlperf_suite.benchmarks.definition import (
     COUNTED_IN_A_SENTENCE,
     MIN_DURATION_MS,
@@ -20,12 +20,13 @@ from mlperf_suite.benchmarks.definition import (
 from mlperf_suite.benchmarks.registry import BENCHMARKS
 from mlperf_suite.benchmarks.rounds import ROUNDS, Round
 from mlperf_suite.compliance.accuracy_txt import parse_accuracy_txt
+from mlperf_suite.compliance.caching import ANSWER_TOKENS, LOOKS, Block, Caching, Kind
 from mlperf_suite.compliance.facts import Division, RunFacts, SubmittedTexts
 from mlperf_suite.compliance.rules.clock import POWER_FORMAT
 from mlperf_suite.compliance.rules.figures import PERCENTILES
 from mlperf_suite.compliance.submission_rules import SYSTEM_FIELDS_FILLED, SYSTEM_FIELDS_PRESENT
 from mlperf_suite.engines.protocol import ClientFigures, EndpointFigures, RemoteRun
-from mlperf_suite.loadgen.load_plan import AUDIT_MODES, TEST_MODES
+from mlperf_suite.loadgen.load_plan import AUDIT_MODES, CACHING, TEST_MODES
 from mlperf_suite.loadgen.log_lines import lines_of
 from mlperf_suite.loadgen.logs import (
     ACCURACY,
@@ -35,7 +36,8 @@ from mlperf_suite.loadgen.logs import (
     RunLogs,
     parse_detail,
 )
-from mlperf_suite.loadgen.schedule import Asked, Drawn, Schedule, issued, schedule, shuffled
+from mlperf_suite.loadgen.sample_order import Issue, first_samples
+from mlperf_suite.loadgen.schedule import Asked, Schedule, schedule, shuffled
 
 HASH = "0123456789abcdef" * 4
 
@@ -357,20 +359,14 @@ def _results(
     return {**entries, "num_errors": 0}
 
 
-@lru_cache(maxsize=64)
-def _answers(
-    count: int, tokens: int, scenario: str, seeds: tuple[int, int], samples: int, mode: Mode
-) -> tuple[LoggedSample, ...]:
-    """Answers to samples as LoadGen issues them; an accuracy run's in the order of the samples."""
-    ids, (qsl, order) = tuple(range(11, 11 + tokens)), seeds
-    accuracy = mode == "accuracy"
-    unique = mode in AUDIT_MODES[1:]
-    equal = accuracy
-    loaded = shuffled(qsl, samples)
-    drawn = Drawn(scenario, order, samples, TEST06.queries, equal, accuracy, unique)
-    issued_to = [loaded[place] for place in issued(drawn, count)]
-    answers = [LoggedSample(i, ids, (11,), tokens, place) for place, i in enumerate(issued_to)]
-    return tuple(answers if mode == "test06" else sorted(answers, key=lambda one: one.index))
+@lru_cache(maxsize=32)
+def _answers(issue: Issue, count: int, tokens: int = TOKENS) -> tuple[LoggedSample, ...]:
+    """The answers of a log, in the order in which LoadGen issued their samples."""
+    ids, order = tuple(range(11, 11 + tokens)), first_samples(issue, count)
+    assert order is not None and len(order) == count
+    return tuple(
+        LoggedSample(index, ids, (11,), tokens, place) for place, index in enumerate(order)
+    )
 
 
 @lru_cache(maxsize=32)
@@ -385,6 +381,49 @@ def _cut_log(answers: tuple[LoggedSample, ...], streams: bool) -> str:
     return "[\n" + ",\n".join(rows[:36]) + "\n\n...\n\n" + ",\n".join(rows[36:]) + "\n]\n"
 
 
+AT_ONCE = 3
+"""The samples of a made block of the caching audit."""
+
+
+@dataclass
+class MadeBlock:
+    """A block of a caching audit: `entries` of its log beside the audit's, and its answers."""
+
+    kind: Kind
+    entries: dict[str, Any]
+    answers: list[tuple[int, tuple[int, ...]]]
+
+
+def made_blocks() -> list[MadeBlock]:
+    """As few blocks as an audit has, none of a kind faster than the other."""
+    tokens = tuple(range(11, 11 + ANSWER_TOKENS))
+    kinds: tuple[Kind, ...] = ("mix", "same")
+    return [
+        MadeBlock(
+            kind,
+            {"result_max_latency_ns": 400_000_000},
+            [(0 if kind == "same" else index, tokens) for index in range(AT_ONCE)],
+        )
+        for pair in range(LOOKS[0])
+        for kind in kinds[:: 1 if pair % 2 else -1]
+    ]
+
+
+def issue_of(entries: dict[str, Any], mode: Mode) -> Issue:
+    """What the order of a made-up run's samples follows from."""
+    return Issue(
+        entries["effective_scenario"],
+        mode == "accuracy",
+        entries["effective_qsl_rng_seed"],
+        entries["effective_sample_index_rng_seed"],
+        entries["qsl_reported_total_count"],
+        entries["effective_performance_sample_count"],
+        entries["effective_min_query_count"],
+        entries["effective_sample_concatenate_permutation"],
+        entries["effective_performance_issue_unique"],
+    )
+
+
 @dataclass
 class MadeRun:
     """A run that obeys every rule until somebody changes it.
@@ -393,6 +432,8 @@ class MadeRun:
     `stamps`: time stamps of single keys' entries, in ms, in place of their own. `cut_log`: the
     accuracy log as it is submitted.
     `remote`: what an engine behind a network told of it, None of one in this process.
+    `cached_tokens`: prompt tokens that the engine counted as taken from a cache. `caching`: of a
+    caching audit, the blocks.
     """
 
     benchmark: Benchmark
@@ -407,6 +448,9 @@ class MadeRun:
     def __post_init__(self) -> None:
         # A submission does not tell how it was generated.
         self.departures: tuple[str, ...] | None = None if self.submitted else ()
+        untold = self.submitted or (self.remote is not None and self.remote.cached_untold)
+        self.cached_tokens: int | None = None if untold else 0
+        self.caching = made_blocks() if self.mode == CACHING else []
         self.entries = detail_entries(self.benchmark, self.scenario, self.mode, self.round)
         took = [datetime.strptime(self.entries[f"power_{end}"], POWER_FORMAT) for end in _ENDS]
         self.ended_ms = MADE_MS + (took[1] - took[0]).total_seconds() * 1e3 + 2.0
@@ -414,14 +458,8 @@ class MadeRun:
         self.broken_lines: list[str] = []
         audit = audit_of(self.benchmark, self.mode)
         count = self.benchmark.samples_of(self.mode) if self.mode != "test06" else 100
-        seeds = (self.round.qsl_rng_seed, self.round.sample_index_rng_seed)
         logged = _answers(
-            count,
-            _tokens_logged(audit) if audit else TOKENS,
-            self.scenario.loadgen_scenario,
-            seeds,
-            self.benchmark.samples_of(self.mode),
-            self.mode,
+            issue_of(self.entries, self.mode), count, _tokens_logged(audit) if audit else TOKENS
         )
         self.answers: list[LoggedSample] = list(logged)
         self.accuracy_damage: tuple[str, ...] = ()
@@ -461,9 +499,6 @@ class MadeRun:
             return MADE_MS if key.startswith("generated_") else FIRST_MS
         return self.ended_ms
 
-    def _places(self) -> tuple[tuple[int, int], ...]:
-        return tuple((one.place, one.index) for one in self.answers if one.place is not None)
-
     @property
     def accuracy_txt(self) -> str:
         said = self.scores.get(COUNTED_IN_A_SENTENCE)
@@ -494,6 +529,21 @@ class MadeRun:
         ]
         return "[\n" + ",\n".join(json.dumps(row) for row in rows) + "\n]\n"
 
+    def _caching_facts(self) -> Caching:
+        """The blocks, each with the run's own entries and lines in its log."""
+        blocks = []
+        for block in self.caching:
+            took = (SAME if block.kind == "same" else MIX).of(AT_ONCE).took
+            entries = {**self.entries, **took, **block.entries}
+            lines = [line(key, value) for key, value in entries.items()]
+            text = "\n".join([lines[0], *self.broken_lines, *lines[1:]])
+            answers = AccuracyLog(
+                tuple(LoggedSample(i, tokens) for i, tokens in block.answers), self.accuracy_damage
+            )
+            logs = RunLogs(Path("made"), parse_detail(text), "", answers)
+            blocks.append(Block(block.kind, logs))
+        return Caching(tuple(blocks), AT_ONCE, self.cached_tokens)
+
     def facts(self, detail_text: str | None = None) -> RunFacts:
         """The run as the rules see it, with `detail_text` in place of its own log."""
         folder = Path("made")
@@ -501,7 +551,7 @@ class MadeRun:
             folder,
             parse_detail(self.detail_text if detail_text is None else detail_text),
             "",
-            AccuracyLog(tuple(self.answers), self.accuracy_damage, self._places()),
+            AccuracyLog(tuple(self.answers), self.accuracy_damage),
             {name: folder / name for name in (DETAIL, ACCURACY)},
             {ACCURACY: self.accuracy_bytes},
         )
@@ -520,6 +570,8 @@ class MadeRun:
             submitted=texts if self.submitted else None,
             eos_token_ids=self.benchmark.eos_token_ids,
             departures=self.departures,
+            cached_tokens=self.cached_tokens,
+            caching=self._caching_facts() if self.mode == CACHING else None,
             remote=self.remote,
         )
 

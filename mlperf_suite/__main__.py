@@ -40,6 +40,12 @@ def _add_compare(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
     parser.add_argument(
         "--html", type=Path, metavar="FILE", help="a page, with the answers that differ most"
     )
+    parser.add_argument(
+        "--gate",
+        action="store_true",
+        help="exit status 1 where a run lost more than that and more than the noise, or cannot "
+        "be compared with the first",
+    )
     parser.set_defaults(do=_compare)
 
 
@@ -49,6 +55,7 @@ def _compare(arguments: argparse.Namespace) -> int:
         compare_runs,
         comparison_html,
         comparison_table,
+        losses,
         plot_comparison,
     )
     from mlperf_suite.results.baseline import load_baseline
@@ -74,7 +81,12 @@ def _compare(arguments: argparse.Namespace) -> int:
     if arguments.html:
         arguments.html.write_text(comparison_html(found, runs), encoding="utf-8")
         print(f"page: {arguments.html}")
-    return 0
+    if not arguments.gate:
+        return 0
+    lost = [line for run in runs[1:] for line in losses(runs[0], run, allowed / 100)]
+    for line in lost:
+        print(f"gate: {line}")
+    return 1 if lost else 0
 
 
 def _add_submission(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:

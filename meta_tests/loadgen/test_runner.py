@@ -22,7 +22,13 @@ from mlperf_suite.benchmarks.definition import Generation
 from mlperf_suite.benchmarks.llama3_1_8b import LLAMA3_1_8B, LLAMA3_1_8B_EDGE
 from mlperf_suite.benchmarks.registry import BENCHMARKS, runnable
 from mlperf_suite.benchmarks.rounds import ROUNDS, Round
-from mlperf_suite.engines.protocol import EngineDescription, EngineTrace, Listener, Request
+from mlperf_suite.engines.protocol import (
+    EngineDescription,
+    EngineTrace,
+    Listener,
+    Request,
+    Steps,
+)
 from mlperf_suite.engines.stand_in import Delays, StandInEngine
 from mlperf_suite.errors import EngineError, RunError, UsageError
 from mlperf_suite.loadgen.load_plan import (
@@ -523,7 +529,7 @@ class _Stepping(StandInEngine):
         return self.looked
 
     def take_trace(self) -> EngineTrace:
-        return EngineTrace(())
+        return EngineTrace(Steps())
 
 
 def test_a_query_is_no_sign_of_the_engine() -> None:

@@ -425,6 +425,7 @@ def test_runs_that_are_no_results_are_refused(tmp_path, submit, name):
             {"verdicts": [{"rule": "client_bound", "status": "failed"}]},
             "client-bound: not a result",
         ),
+        ({"meta": {"status": "complete", "profiler": "torch"}}, "profiled: not a result"),
         (
             {"run": {"remote": {"accuracy": written(remote_run(departures=("3 answers cut",)))}}},
             "accuracy: 3 answers cut",

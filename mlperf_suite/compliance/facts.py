@@ -9,6 +9,7 @@ from typing import Literal
 from mlperf_suite.benchmarks.audits import Mode
 from mlperf_suite.benchmarks.definition import Benchmark, ReferenceAccuracy, Scenario, Workload
 from mlperf_suite.benchmarks.rounds import Round
+from mlperf_suite.compliance.caching import Caching
 from mlperf_suite.engines.protocol import RemoteRun
 from mlperf_suite.loadgen.logs import RunLogs
 
@@ -41,7 +42,10 @@ class RunFacts:
     not bring a detail log. `eos_token_ids`: the model's own, None where unknown. `departures`: how
     the session's generation differs from the benchmark's; None where only logs are known, which do
     not tell. `remote`: what a server elsewhere and the client to it told of the run; None where the
-    engine is in this process. `text_alone`: see `gives_text_alone`.
+    engine is in this process. `text_alone`: see `gives_text_alone`. `cached_tokens`: prompt tokens
+    that the engine took from a cache in this run, as it counts them; None where it does not, or
+    where only logs are known. `caching`: what the caching audit measured; `logs` are then those of
+    its last block.
     """
 
     benchmark: Benchmark
@@ -63,6 +67,8 @@ class RunFacts:
     departures: tuple[str, ...] | None = None
     remote: RemoteRun | None = None
     text_alone: bool = False
+    cached_tokens: int | None = None
+    caching: Caching | None = None
 
 
 def find_reference(

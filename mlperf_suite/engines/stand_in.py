@@ -35,6 +35,9 @@ class StandInEngine:
     `fail_after`: from that many requests on, every request fails as on a dead engine; None never.
     """
 
+    cached_prompt_tokens = 0
+    """It has no cache, unless a class made of it does."""
+
     def __init__(
         self,
         delays: Delays,

@@ -18,7 +18,7 @@ from mlperf_suite.compliance.accuracy_txt import parse_accuracy_txt
 from mlperf_suite.compliance.facts import RunFacts, find_reference
 from mlperf_suite.compliance.rules import accuracy_verdict, judge
 from mlperf_suite.compliance.submission_rules import BenchmarkFacts, judge_benchmark
-from mlperf_suite.compliance.verdict import in_words
+from mlperf_suite.compliance.verdict import in_words, set_aside
 from mlperf_suite.judging.files import read_json, read_not_judged, read_scores, read_text
 from mlperf_suite.judging.judged import (
     Judged,
@@ -32,7 +32,7 @@ from mlperf_suite.judging.tree import Tree
 from mlperf_suite.loadgen.load_plan import AUDIT_MODES, MODES, TEST_MODES
 from mlperf_suite.loadgen.logs import DetailLog, RunLogs, read_logs
 from mlperf_suite.results.run_folder import read_summary
-from mlperf_suite.results.schema import Meta, Summary
+from mlperf_suite.results.schema import PROFILED, Meta, Summary
 
 _UNSCORED = "no accuracy.txt beside the log"
 
@@ -84,7 +84,10 @@ def _judge_loose_run(
     facts = _loose_facts(run, round_, high_accuracy, accuracy_passed)
     if facts is None:
         return _judge_unknown(name, run, round_)
-    groups = [(run.mode, judge(facts))]
+    verdicts = judge(facts)
+    if run.meta.profiler is not None:
+        verdicts = set_aside(verdicts, PROFILED)
+    groups = [(run.mode, verdicts)]
     return judged_together(name, facts.round, facts.benchmark, facts.scenario, groups)
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from mlperf_suite.benchmarks.rounds import Layout
 from mlperf_suite.loadgen.logs import ACCURACY, DETAIL, SUMMARY
-from mlperf_suite.results.run_folder import PEAK_FOLDER, SUMMARY_JSON
+from mlperf_suite.results.run_folder import SUMMARY_JSON, TRIAL_FOLDERS
 
 DIVISIONS = ("closed", "open", "network")
 LOG_NAMES = frozenset({DETAIL, SUMMARY, ACCURACY})
@@ -131,8 +131,8 @@ class Tree:
     """What there is under a folder.
 
     `loose`: folders of LoadGen logs outside any submission; trial runs of this suite's search for
-    the highest rate are among them only where their own folder was asked about. `idle_systems`:
-    system descriptions without any result.
+    the highest rate, and the blocks of its caching audit, are among them only where their own
+    folder was asked about. `idle_systems`: system descriptions without any result.
     """
 
     root: Path
@@ -185,9 +185,9 @@ def _is_benchmark(folder: Path) -> bool:
 
 
 def _is_trial(root: Path, folder: Path) -> bool:
-    """Whether it lies below the root in the PeakQps/ of one of this suite's results."""
+    """Whether it lies below the root in the PeakQps/ or Caching/ of one of this suite's results."""
     below = (folder, *folder.parents)[: len(folder.relative_to(root).parts)]
-    return any(p.name == PEAK_FOLDER and (p.parent / SUMMARY_JSON).is_file() for p in below)
+    return any(p.name in TRIAL_FOLDERS and (p.parent / SUMMARY_JSON).is_file() for p in below)
 
 
 def _walk(root: Path) -> Iterator[tuple[Path, list[str]]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from mlperf_suite.benchmarks.audits import Mode
+from mlperf_suite.benchmarks.audits import Audit, Mode
 from mlperf_suite.benchmarks.definition import MIN_DURATION_MS, Benchmark, Scenario
 from mlperf_suite.benchmarks.rounds import Round
 
@@ -15,9 +15,13 @@ TEST_MODES: dict[Mode, str] = {
     "test06": "PerformanceOnly",
     "test07": "PerformanceOnly",
     "test09": "PerformanceOnly",
+    "caching": "PerformanceOnly",
 }
 AUDIT_MODES: tuple[Mode, ...] = ("test06", "test07", "test09")
-MODES: tuple[Mode, ...] = ("accuracy", "performance", *AUDIT_MODES)
+"""MLPerf's own audits, which a submission holds."""
+CACHING: Mode = "caching"
+"""The suite's own audit, which is no part of a submission."""
+MODES: tuple[Mode, ...] = ("accuracy", "performance", *AUDIT_MODES, CACHING)
 PERFORMANCE_SAMPLES_KEY = "performance_sample_count_override"
 ACCURACY_SAMPLES_KEY = "accuracy_sample_count_override"
 
@@ -91,6 +95,7 @@ def plan_run(
     expected_latency_ms: float | None = None,
     shortened: Shortened | None = None,
     audit_queries: int | None = None,
+    audit: Audit | None = None,
 ) -> LoadPlan:
     """Plan a run over `samples` samples.
 
@@ -98,7 +103,8 @@ def plan_run(
     `target_qps`: samples/s that Offline is expected to reach, or queries/s that Server is sent.
     `expected_latency_ms`: one SingleStream query's. `shortened` None keeps MLPerf's own rules, and
     user.conf then sets the target rate, and what mlperf.conf leaves out.
-    `audit_queries`: how many a shortened audit issues and logs, None its own number.
+    `audit_queries`: how many a shortened audit issues and logs, None its own number. `audit`: in
+    place of the benchmark's own of this mode.
     """
     conf: dict[str, float | int] = {}
     if target_qps is not None and scenario.loadgen_scenario != "SingleStream":
@@ -143,7 +149,7 @@ def plan_run(
     if "target_latency_percentile" in conf:
         percent = conf["target_latency_percentile"]
         expected["effective_target_latency_percentile"] = percent / 100
-    audit = benchmark.audit(mode)
+    audit = audit or benchmark.audit(mode)
     if audit is None:
         return LoadPlan(scenario, mode, samples, conf, expected)
     audit = audit if audit_queries is None else audit.of(audit_queries)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import re
 from array import array
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -22,7 +21,6 @@ DETAIL, SUMMARY, ACCURACY = (
 )
 _PREFIX = ":::MLLOG "
 _LARGEST = 2**64
-_PLACE = re.compile(r'"seq_id"\s*:\s*(\d{1,18}),\s*"qsl_idx"\s*:\s*(\d{1,18}),')
 _JSON_SPACE = " \t\r\n"
 _SAID_ONCE = (
     "requested_",
@@ -185,15 +183,15 @@ class LoggedSample:
 
 @dataclass(frozen=True, slots=True)
 class AccuracyLog:
-    """A parsed mlperf_log_accuracy.json, in the log's order. `damage` as in DetailLog.
-
-    `places`: of each entry that could be read, the place in which its sample was issued and the
-    sample's index; of a log that was cut for a submission these are its first and its last.
-    """
+    """A parsed mlperf_log_accuracy.json, in the log's order. `damage` as in DetailLog."""
 
     samples: tuple[LoggedSample, ...]
     damage: tuple[str, ...] = ()
-    places: tuple[tuple[int, int], ...] = ()
+
+    @property
+    def places(self) -> tuple[tuple[int, int], ...]:
+        """Of each entry that says it, the place in the order of issue and the sample's index."""
+        return tuple((one.place, one.index) for one in self.samples if one.place is not None)
 
     def first_of_each(self) -> dict[int, LoggedSample]:
         """The first entry of each sample index, as the official script takes it."""
@@ -225,8 +223,7 @@ def parse_accuracy(text: str) -> AccuracyLog:
     try:
         entries = json.loads(text)
     except (ValueError, RecursionError) as error:
-        seen = tuple((int(place), int(index)) for place, index in _PLACE.findall(text))
-        return AccuracyLog((), (f"not JSON: {str(error)[:100]}",), seen)
+        return AccuracyLog((), (f"not JSON: {str(error)[:100]}",))
     if not isinstance(entries, list):
         return AccuracyLog((), ("not a list",))
     return _logged(entries)
@@ -288,8 +285,7 @@ def _logged(entries: Iterable[Any]) -> AccuracyLog:
             damage.append(f"entry {number}: {type(error).__name__}: {str(error)[:80]}")
     if samples and all(_is_wide(sample) for sample in samples):
         samples = [_narrowed(sample) for sample in samples]
-    places = tuple((one.place, one.index) for one in samples if one.place is not None)
-    return AccuracyLog(tuple(samples), tuple(damage), places)
+    return AccuracyLog(tuple(samples), tuple(damage))
 
 
 def _is_wide(sample: LoggedSample) -> bool:

@@ -25,9 +25,11 @@ from mlperf_suite.benchmarks.rounds import ROUNDS, Round, round_of_seeds
 from mlperf_suite.engines.protocol import SILENCE_S, Engine, EngineTrace, TracingEngine
 from mlperf_suite.engines.watch import Watch
 from mlperf_suite.errors import RunError, UsageError
+from mlperf_suite.loadgen.lives import issued_s, lives_of
 from mlperf_suite.loadgen.load_plan import TEST_MODES, LoadPlan
 from mlperf_suite.loadgen.logs import RunLogs, read_logs
 from mlperf_suite.loadgen.timeline import Timeline, timeline_of, write_timeline
+from mlperf_suite.profiling import ranges
 
 if TYPE_CHECKING:
     from mlperf_suite.loadgen.sut import Sut
@@ -148,10 +150,11 @@ def run_loadgen(
     *,
     stops: Sequence[str] = (),
     dropped: Sequence[int] = (),
+    timed: bool = True,
 ) -> LoadRun:
     """Run LoadGen once; its logs lie in `folder` beside user.conf and timeline.json.
 
-    `stops`, `dropped`: as in `Sut`.
+    `stops`, `dropped`, `timed`: as in `Sut`; without times there is no timeline.
 
     Raises RunError where the engine failed, hangs (see `Watch`; it gave no sign for `silence_s` at
     the latest, and is ended then), or the settings did not take, and lets KeyboardInterrupt
@@ -168,7 +171,9 @@ def run_loadgen(
     from mlperf_suite.loadgen.sut import Sut
 
     streams = plan.scenario.streams
-    sut = Sut(engine, prompts, generation, stream=streams, stops=stops, dropped=dropped)
+    sut = Sut(
+        engine, prompts, generation, stream=streams, stops=stops, dropped=dropped, timed=timed
+    )
     _take_trace(engine)  # what came before this run
     # Not Thread.join: interrupted by Ctrl-C, Python 3.11's takes a running thread for ended.
     ended = threading.Event()
@@ -207,10 +212,24 @@ def run_loadgen(
     differing = settings_that_did_not_take(plan, logs)
     if differing:
         raise RunError("LoadGen's settings did not take: " + "; ".join(differing))
-    timeline = timeline_of(sut.rows, _take_trace(engine))
+    timeline = _timeline(plan, engine, sut, logs, prompts)
     if timeline is not None:
         write_timeline(folder, timeline)
     return LoadRun(logs, elapsed, sut.samples_done, sut.tokens_done, timeline)
+
+
+def _timeline(
+    plan: LoadPlan, engine: Engine, sut: Sut, logs: RunLogs, prompts: Sequence[Sequence[int]]
+) -> Timeline | None:
+    """The lives of a run's requests; None where there is none, or no times were kept."""
+    trace = _take_trace(engine)
+    issued = issued_s(sut.requests, plan, logs.detail)
+    lives = lives_of(sut.requests, trace.marks if trace else None, issued)
+    if lives is None:
+        return None
+    limit = engine.description.settings.get("max_num_seqs")
+    lengths = [len(prompt) for prompt in prompts]
+    return timeline_of(lives, trace, lengths, limit if isinstance(limit, int) else None)
 
 
 def _tell_nobody(progress: Progress) -> None:
@@ -238,8 +257,16 @@ def _take_trace(engine: Engine) -> EngineTrace | None:
 def _start_test(
     sut: Sut, plan: LoadPlan, settings: Any, log_settings: Any, audit: str, ended: threading.Event
 ) -> None:
-    loadgen_sut = lg.ConstructSUT(sut.issue, sut.flush)
-    qsl = lg.ConstructQSL(plan.samples, plan.samples, _keep, _keep)
+    issue, flush, load, unload = sut.issue, sut.flush, _keep, _keep
+    phases = ranges.Phases()
+    if ranges.are_on():
+        phases.begin("LoadGen: start")
+        issue = phases.around("LoadGen: issue", issue)
+        flush = phases.around("LoadGen: drain", flush)
+        load = phases.around("LoadGen: load samples", load)
+        unload = phases.around("LoadGen: write logs", unload)
+    loadgen_sut = lg.ConstructSUT(issue, flush)
+    qsl = lg.ConstructQSL(plan.samples, plan.samples, load, unload)
     try:
         lg.StartTestWithLogSettings(loadgen_sut, qsl, settings, log_settings, audit)
     except Exception as error:
@@ -248,6 +275,7 @@ def _start_test(
         with contextlib.suppress(Exception):
             lg.DestroyQSL(qsl)
             lg.DestroySUT(loadgen_sut)
+        phases.end()
         ended.set()
 
 

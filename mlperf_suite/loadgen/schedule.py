@@ -10,7 +10,6 @@ bits/random.tcc, bits/uniform_int_dist.h and bits/stl_algo.h of libstdc++.
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -102,10 +101,11 @@ def _shares(bits: Any, count: int) -> npt.NDArray[np.float64]:
 
     raw = bits.random_raw(2 * count).astype(np.float64)
     shares = (raw[0::2] + raw[1::2] * float(_WORDS)) / float(_WORDS) ** 2
-    return np.minimum(shares, np.nextafter(1, 0))
+    least: npt.NDArray[np.float64] = np.minimum(shares, np.nextafter(1, 0))
+    return least
 
 
-def _below(draw: Iterator[int], count: int) -> int:
+def below(draw: Iterator[int], count: int) -> int:
     """A number from 0 to below `count`, at most 2**32 (Lemire's method, libstdc++ since GCC 11)."""
     product = next(draw) * count
     if product % _WORDS < count:
@@ -115,7 +115,7 @@ def _below(draw: Iterator[int], count: int) -> int:
     return product // _WORDS
 
 
-def _below_old(draw: Iterator[int], count: int) -> int:
+def below_old(draw: Iterator[int], count: int) -> int:
     """The same as libstdc++ drew it until GCC 10."""
     scale = (_WORDS - 1) // count
     while True:
@@ -124,7 +124,7 @@ def _below_old(draw: Iterator[int], count: int) -> int:
             return word // scale
 
 
-def _shuffle(items: list[int], draw: Iterator[int], below: Below) -> None:
+def shuffle(items: list[int], draw: Iterator[int], below: Below) -> None:
     """std::shuffle, which draws two places at once where both fit one word."""
     count = len(items)
     if count and (_WORDS - 1) // count >= count:
@@ -145,7 +145,7 @@ def _shuffle(items: list[int], draw: Iterator[int], below: Below) -> None:
 def shuffled(seed: int, count: int, *, old: bool = False) -> tuple[int, ...]:
     """The numbers below `count` as std::shuffle leaves them with std::mt19937(seed)."""
     items = list(range(count))
-    _shuffle(items, words(seed), _below_old if old else _below)
+    shuffle(items, words(seed), below_old if old else below)
     return tuple(items)
 
 
@@ -163,47 +163,6 @@ def loaded_sets(
     return [order[start : start + size] for start in range(0, total, size)]
 
 
-@dataclass(frozen=True, slots=True)
-class Drawn:
-    """How samples are drawn for queries, by the detail log's effective settings; see `Asked`."""
-
-    scenario: str
-    seed: int
-    loaded: int
-    least: int
-    equal: bool
-    accuracy: bool
-    unique: bool = False
-
-
-@lru_cache(maxsize=16)
-def issued(drawn: Drawn, count: int) -> tuple[int, ...]:
-    """Of the first `count` samples that are issued, the places in the loaded set, in order."""
-    draw, size = words(drawn.seed), drawn.loaded
-
-    def shuffle() -> list[int]:
-        places = list(range(size))
-        _shuffle(places, draw, _below)
-        return places
-
-    # LoadGen makes all of its distributions before it uses one of them.
-    once = shuffle() if drawn.accuracy else []
-    unique = shuffle()
-    equally: list[int] = []
-    places = list(range(size))
-    for _ in range(0, size if drawn.accuracy else drawn.least, size):
-        _shuffle(places, draw, _below)
-        equally += places
-    if drawn.scenario == "Offline":
-        blocks = (shuffle() if drawn.equal else range(size) for _ in range(0, count, size))
-        return tuple(itertools.chain.from_iterable(blocks))[:count]
-    if drawn.unique:
-        return tuple(unique[:count])
-    if drawn.equal:
-        return tuple(itertools.islice(itertools.cycle(equally), count))
-    return tuple(once[:count] if drawn.accuracy else [_below(draw, size) for _ in range(count)])
-
-
 def logging_draws(seed: int, count: int) -> npt.NDArray[np.float64]:
     """By which LoadGen decides whether it logs each of the first samples' answers, (count,).
 
@@ -218,6 +177,18 @@ def logging_draws(seed: int, count: int) -> npt.NDArray[np.float64]:
 
 
 # When each query is issued
+
+
+def server_schedule(seed: int, rate_qps: float, queries: int) -> npt.NDArray[np.float64]:
+    """When each query of a Server run is scheduled, in s since its start.
+
+    The gaps are exponential, each cut to whole ns.
+    """
+    import numpy as np
+
+    gaps = _gaps(seed % _WORDS, 1 << max(queries, 1).bit_length())[: max(queries - 1, 0)]
+    gaps_ns = (gaps / rate_qps * _NS).astype(np.int64)
+    return np.concatenate(([0], np.cumsum(gaps_ns)))[:queries] / _NS
 
 
 @lru_cache(maxsize=2)

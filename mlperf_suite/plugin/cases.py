@@ -17,7 +17,7 @@ from mlperf_suite.benchmarks.audits import Mode
 from mlperf_suite.benchmarks.definition import SCENARIOS, Benchmark, Scenario
 from mlperf_suite.benchmarks.registry import runnable
 from mlperf_suite.compliance.rules import RULES, rules_for
-from mlperf_suite.loadgen.load_plan import AUDIT_MODES
+from mlperf_suite.loadgen.load_plan import AUDIT_MODES, CACHING
 from mlperf_suite.plugin.baseline_gate import baselines_of
 from mlperf_suite.plugin.benchmark_clock import LoadGenClock
 from mlperf_suite.plugin.existing_logs import judged_of, log_cases
@@ -27,6 +27,7 @@ from mlperf_suite.results.baseline import MMLU_KIND
 from mlperf_suite.results.record import RunKey
 from mlperf_suite.results.regression import metrics_of, samples_of
 from mlperf_suite.session.plan import MMLU, SearchKey, StepKey
+from mlperf_suite.settings import Settings
 
 RUNS: dict[str, tuple[Mode, tuple[str, ...]]] = {
     "offline_run": ("performance", ("Offline",)),
@@ -35,6 +36,8 @@ RUNS: dict[str, tuple[Mode, tuple[str, ...]]] = {
     "singlestream_run": ("performance", ("SingleStream",)),
     "accuracy_run": ("accuracy", SCENARIOS),
     **{f"{mode}_run": (mode, SCENARIOS) for mode in AUDIT_MODES},
+    # Of the engine and its model, so that one scenario is enough.
+    f"{CACHING}_run": (CACHING, ("Offline",)),
 }
 """By fixture, the mode and the scenarios of its runs."""
 _COMPARED: dict[str, Mode] = {"performance_change": "performance", "score_change": "accuracy"}
@@ -100,8 +103,9 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         )
     if "benchmarked_run" in asked:
         has = metafunc.config.pluginmanager.hasplugin("benchmark")
-        cases = _benchmarked(metafunc.config) if has else []
-        _parametrize(metafunc, "benchmarked_run", cases, _RECORD)
+        profiled = settings_of(metafunc.config).profile_run is not None
+        cases = _benchmarked(metafunc.config) if has and not profiled else []
+        _parametrize(metafunc, "benchmarked_run", cases, _NO_RECORD if profiled else _RECORD)
     if "mmlu_change" in asked and MMLU_KIND not in baselines_of(metafunc.config):
         _parametrize(metafunc, "mmlu_change", [], _REGRESSION)
     if "mmlu_share" in asked:
@@ -115,6 +119,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 _Words = tuple[str, str, str]
 _REGRESSION: _Words = ("regression test", "regression tests", "no --baseline of it")
 _RECORD: _Words = ("benchmark record", "benchmark records", "no pytest-benchmark")
+_NO_RECORD: _Words = (*_RECORD[:2], "--profile-run makes no result")
 SHARE: _Words = ("test of MMLU's shares", "tests of MMLU's shares", "one engine")
 _OF_LOGS: _Words = ("test of logs", "tests of logs", "no --logs")
 
@@ -148,10 +153,23 @@ def scenarios_of(config: pytest.Config, mode: Mode) -> Iterator[tuple[Benchmark,
     """
     named = settings_of(config).named_benchmarks
     offered = [b for b in runnable() if b.by_default or b.id in named]
+    if mode == CACHING:
+        offered = _first_of_each_model(settings_of(config), offered)
     for benchmark in offered:
         if mode not in AUDIT_MODES or benchmark.audit(mode) is not None:
             for scenario in benchmark.scenarios:
                 yield benchmark, scenario
+
+
+def _first_of_each_model(settings: Settings, offered: Iterable[Benchmark]) -> list[Benchmark]:
+    """Of the benchmarks that are run, the first of each model: the others would audit it again."""
+    found: dict[str, Benchmark] = {}
+    for benchmark in offered:
+        in_category = settings.category in (None, benchmark.category)
+        named = not settings.named_benchmarks or benchmark.id in settings.named_benchmarks
+        if in_category and named:
+            found.setdefault(settings.workload(benchmark).model, benchmark)
+    return list(found.values())
 
 
 def _parametrize_run(
@@ -192,6 +210,9 @@ def _scored(key: RunKey, benchmark: Benchmark, scenario: Scenario, metric: str) 
 
 def _run_case(benchmark: Benchmark, scenario: Scenario, mode: Mode, *, alone: bool) -> Any:
     """`alone`: the test is of this scenario only, which its file says."""
+    if mode == CACHING:
+        # Without the marks of a category and a scenario: what selects by those becomes no longer.
+        return pytest.param(RunKey(benchmark.id, scenario.name, mode), id=benchmark.id)
     case = _case(RunKey(benchmark.id, scenario.name, mode), benchmark, scenario)
     return pytest.param(*case.values, marks=case.marks, id=benchmark.id) if alone else case
 

@@ -13,7 +13,7 @@ from mlperf_suite.compliance.verdict import Verdict
 from mlperf_suite.judging.judged import Judged
 from mlperf_suite.plugin.options import settings_of
 from mlperf_suite.plugin.terminal_stream import terminal_console
-from mlperf_suite.results.run_folder import PEAK_FOLDER
+from mlperf_suite.results.run_folder import CACHING_FOLDER, PEAK_FOLDER
 from mlperf_suite.settings import Settings
 
 _JUDGED = pytest.StashKey[list[Judged] | None]()
@@ -51,8 +51,8 @@ def _judge(settings: Settings, folder: Path) -> list[Judged]:
     )
     if not judged:
         raise pytest.UsageError(
-            f"--logs {folder}: only trial runs of a search ({PEAK_FOLDER}) in it, which are "
-            "no results"
+            f"--logs {folder}: only trial runs of a search ({PEAK_FOLDER}) or blocks of a caching "
+            f"audit ({CACHING_FOLDER}) in it, which are no results"
         )
     chosen = [one for one in judged if _chosen(one, settings)]
     if not chosen:

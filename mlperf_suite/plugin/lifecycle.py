@@ -6,6 +6,7 @@ import contextlib
 import os
 import signal
 import sys
+import textwrap
 from collections.abc import Iterable, Iterator
 from types import FrameType
 from typing import NoReturn
@@ -112,7 +113,12 @@ def pytest_report_collectionfinish(config: pytest.Config) -> list[str]:
         return []
     told = forecast(settings_of(config), plan)
     alone = config.getoption("collectonly") or settings_of(config).plan
-    return plan.lines(*told) if alone else plan.summary_lines(*told)
+    if alone:
+        return plan.lines(*told)
+    suite = config.stash.get(SUITE, None)
+    notes = suite.inputs.not_judged(plan.runs) if suite else []
+    wrapped = [part for line in notes for part in textwrap.wrap(f"note: {line}", 78)]
+    return [*wrapped, *plan.summary_lines(*told)]
 
 
 @pytest.hookimpl(tryfirst=True)

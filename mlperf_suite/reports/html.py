@@ -7,7 +7,19 @@ from functools import cache
 from typing import Any
 
 from mlperf_suite.reports.plots import Plot
-from mlperf_suite.reports.view import CLIENT_HEADER, ENDPOINT_HEADER, REMOTE_NOTE, view_of
+from mlperf_suite.reports.view import (
+    CACHING_HEAD,
+    CLIENT_HEADER,
+    ENDPOINT_HEADER,
+    NO_LIMIT,
+    PART_HEADER,
+    PROFILE_HEADER,
+    REMOTE_NOTE,
+    SLOW_HEAD,
+    SLOW_HEADER,
+    TIME_HEAD,
+    view_of,
+)
 from mlperf_suite.results.schema import Config, Summary
 
 
@@ -55,5 +67,12 @@ def report_html(
         samples=samples,
         endpoint_header=ENDPOINT_HEADER,
         client_header=CLIENT_HEADER,
+        profile_header=PROFILE_HEADER,
+        caching_head=CACHING_HEAD,
         remote_note=REMOTE_NOTE,
+        time_head=TIME_HEAD,
+        no_limit=NO_LIMIT,
+        part_header=PART_HEADER,
+        slow_head=SLOW_HEAD,
+        slow_header=SLOW_HEADER,
     )

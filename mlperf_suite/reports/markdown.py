@@ -6,11 +6,19 @@ from collections.abc import Iterable, Sequence
 from urllib.parse import quote
 
 from mlperf_suite.reports.view import (
+    CACHING_HEAD,
     CLIENT_HEADER,
     ENDPOINT_HEADER,
+    NO_LIMIT,
+    PART_HEADER,
+    PROFILE_HEADER,
     REMOTE_NOTE,
+    SLOW_HEAD,
+    SLOW_HEADER,
+    TIME_HEAD,
     Row,
     View,
+    WhereTimeGoes,
     view_of,
 )
 from mlperf_suite.results.schema import Config, Summary
@@ -28,7 +36,9 @@ def report_markdown(summary: Summary, config: Config | None = None) -> str:
         "",
         in_cell(view.valid),
         *_performance(view),
+        *_profile(view),
         *_accuracy(view),
+        *_caching(view),
         *_endpoints(view),
         "",
         "## What was run?",
@@ -85,6 +95,7 @@ def _performance(view: View) -> list[str]:
     if view.times:
         lines += ["", *_table(("ms", *view.percentiles), view.times, right=True)]
     lines += [line for note in view.speed_notes for line in ("", in_cell(note))]
+    lines += _time(view.time)
     if view.projections:
         lines += ["", "Projections: if the measured rate held. None of this was measured.", ""]
         lines += _figures(view.projections)
@@ -96,6 +107,31 @@ def _performance(view: View) -> list[str]:
     return lines
 
 
+def _time(time: WhereTimeGoes | None) -> list[str]:
+    if time is None:
+        return []
+    lines = ["", f"### {TIME_HEAD}", ""]
+    lines += [f"- {in_cell(said)} To change it: {in_cell(option)}." for said, option in time.limits]
+    lines += [] if time.limits else [NO_LIMIT]
+    if time.figures:
+        lines += ["", "Figures that limited nothing:", "", *_figures(time.figures)]
+    if time.parts:
+        lines += ["", *_table(PART_HEADER, time.parts, right=True)]
+    lines += [line for note in time.notes for line in ("", in_cell(note))]
+    if time.slowest:
+        lines += ["", f"{SLOW_HEAD}:", "", *_table(SLOW_HEADER, time.slowest)]
+    return lines
+
+
+def _profile(view: View) -> list[str]:
+    if view.profile is None:
+        return []
+    lines = ["", "## Profile"]
+    lines += [line for note in view.profile.notes for line in ("", in_cell(note))]
+    rows = _table(PROFILE_HEADER, view.profile.rows, right=True)
+    return [*lines, "", *rows] if view.profile.rows else lines
+
+
 def _accuracy(view: View) -> list[str]:
     lines = ["", "## How accurate?", ""]
     if view.accuracy:
@@ -103,6 +139,10 @@ def _accuracy(view: View) -> list[str]:
     if view.accuracy and view.accuracy_note:
         lines.append("")
     return [*lines, in_cell(view.accuracy_note)] if view.accuracy_note else lines
+
+
+def _caching(view: View) -> list[str]:
+    return ["", f"## {CACHING_HEAD}", "", *_figures(view.caching)] if view.caching else []
 
 
 def _endpoints(view: View) -> list[str]:

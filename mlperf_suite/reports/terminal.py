@@ -23,6 +23,7 @@ from mlperf_suite.reports.view import (
 from mlperf_suite.results.schema import (
     MmluFigures,
     PerformanceFigures,
+    ProfileFigures,
     RegressionFigures,
     Run,
     Summary,
@@ -52,6 +53,7 @@ def closing_table(summary: Summary, folder: Path) -> RenderableType:
     if meta.reason:
         parts.append(Text(f"failed: {meta.reason}", "bold red"))
     parts += [Text(line) for line in (*_figures(summary.run), *_remote(summary.run.remote))]
+    parts += [Text(line) for line in _profile(summary.run.profile)]
     if summary.peak:
         parts.append(Text(peak_line(summary.peak), "bold"))
     if summary.verdicts:
@@ -122,6 +124,18 @@ def _remote(remote: Mapping[str, RemoteRun]) -> list[str]:
         f"a core; delay at p99 {out} ms out, {back} ms back",
         "the server's hardware is not known",
     ]
+
+
+def _profile(profile: ProfileFigures | None) -> list[str]:
+    """How to open the trace, and the operation that took longest."""
+    if profile is None:
+        return []
+    top = profile.operations
+    first = top.operations[0] if top and top.operations else None
+    lines = [profile.opens]
+    if top and first:
+        lines.append(f"longest on the {top.where}: {first.name}, {first.share * 100:.1f}%")
+    return lines
 
 
 def _mmlu(mmlu: MmluFigures) -> list[str]:

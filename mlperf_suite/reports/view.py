@@ -9,25 +9,32 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from statistics import median
 
 from mlperf_suite.benchmarks.definition import Scenario
 from mlperf_suite.benchmarks.registry import BENCHMARKS
 from mlperf_suite.compliance.verdict import Status, Verdict, in_words
 from mlperf_suite.engines.protocol import EndpointFigures, RemoteRun
+from mlperf_suite.results.bottlenecks import bottlenecks, percent
 from mlperf_suite.results.peak import at_least
 from mlperf_suite.results.schema import (
-    CLIENT_BOUND,
+    PROFILED,
     AccuracyFigures,
+    CachingFigures,
     Config,
     EarlyStopping,
+    LifeFigures,
     Meta,
+    PartFigures,
     PeakFigures,
     Percentiles,
     PerformanceFigures,
     PlanRow,
+    ProfileFigures,
     RegressionFigures,
     Run,
     ScoreFigures,
+    SlowRequest,
     Summary,
     WarmUpFigures,
 )
@@ -43,6 +50,12 @@ CLIENT_HEADER = (
     *("run", "processes", "busiest, % of a core", "delay out p99, ms", "delay back p99, ms"),
     *("connections", "resent"),
 )
+TIME_HEAD = "Where the time goes"
+NO_LIMIT = "No figure is so large that it limited the run."
+SLOW_HEAD = "The slowest requests"
+PART_HEADER = (*("part", "share", "mean, ms", "p50, ms", "p90, ms", "p99, ms", "most, ms"),)
+SLOW_HEADER = ("sample", "issued, s", "latency, ms", "prompt tokens", "tokens", "cause")
+CACHING_HEAD = "Caching audit (the suite's own, not MLPerf's)"
 REMOTE_NOTE_OF_FILES = (
     "The engine is a server reached over HTTP. The hardware in summary.json and config.json is "
     "that of the client's machine, on which the suite ran; the server's is not known."
@@ -58,7 +71,8 @@ REMOTE_NOTE = (
 class View:
     """The parts of a report. `standing`: ok, bad or open, for colour; the words say it too.
 
-    `accuracy`: each score's name, value, unit, and what is required of it. `plan`: each step, its
+    `accuracy`: each score's name, value, unit, and what is required of it. `caching`: the suite's
+    own audit, under CACHING_HEAD. `plan`: each step, its
     estimate, and the time it took. `remote`: the engine is a server elsewhere; `endpoints` and
     `clients`: rows under ENDPOINT_HEADER and CLIENT_HEADER, of the runs that were made on it.
     """
@@ -73,9 +87,12 @@ class View:
     percentiles: tuple[str, ...] = ()
     times: list[tuple[str, ...]] = field(default_factory=list)
     speed_notes: list[str] = field(default_factory=list)
+    time: WhereTimeGoes | None = None
     projections: list[Row] = field(default_factory=list)
+    profile: Profiled | None = None
     accuracy: list[tuple[str, str, str, str]] = field(default_factory=list)
     accuracy_note: str = ""
+    caching: list[Row] = field(default_factory=list)
     regression: Regression | None = None
     remote: bool = False
     endpoints: list[tuple[str, ...]] = field(default_factory=list)
@@ -92,6 +109,31 @@ class View:
     def system_head(self) -> str:
         """What the hardware in the report is."""
         return "The client's machine" if self.remote else "The system"
+
+
+PROFILE_HEADER = ("operation", "calls", "own time, ms", "share, %")
+
+
+@dataclass(frozen=True, slots=True)
+class Profiled:
+    """What a profiler left. `notes`: what it is and how to open the trace, a sentence each; `rows`:
+    under PROFILE_HEADER, the operations that took longest, empty where the trace is not torch's."""
+
+    notes: list[str]
+    rows: list[tuple[str, ...]]
+
+
+@dataclass(frozen=True, slots=True)
+class WhereTimeGoes:
+    """Where the requests' time went. `limits`: a sentence each, and the option that changes it;
+    `figures`: name and share of what limited nothing. `parts`: rows under PART_HEADER, `slowest`
+    under SLOW_HEADER. `notes`: sentences on how it was measured."""
+
+    limits: list[Row]
+    figures: list[Row]
+    parts: list[tuple[str, ...]]
+    slowest: list[tuple[str, ...]]
+    notes: list[str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,9 +176,12 @@ def view_of(summary: Summary, config: Config | None = None) -> View:
         percentiles=percentiles,
         times=times,
         speed_notes=_speed_notes(performance),
-        projections=_projections(meta, performance),
+        time=_where_time_goes(summary, config),
+        projections=[] if summary.no_result else _projections(meta, performance),
+        profile=_profile(summary.run.profile),
         accuracy=table,
         accuracy_note=note,
+        caching=_caching(summary.run.caching),
         regression=_regression(summary.regression),
         remote=is_remote(summary.run, config),
         endpoints=_endpoints(summary.run),
@@ -161,8 +206,10 @@ def _valid(summary: Summary) -> tuple[str, str]:
     if meta.status == "failed":
         return "bad", f"No: the run failed. {meta.reason or ''}".strip()
     if failed:
-        bound = f" This run is {CLIENT_BOUND}." if summary.client_bound else ""
-        return "bad", f"No: {_count(len(failed), 'rule')} failed of {len(rules)}.{bound}"
+        why = f" This run is {summary.no_result}." if summary.no_result else ""
+        return "bad", f"No: {_count(len(failed), 'rule')} failed of {len(rules)}.{why}"
+    if meta.profiler is not None:
+        return "bad", f"No: {summary.no_result}. No rule is judged."
     if meta.status == "running" or not rules:
         return "open", "Not known: the run is not over, or no rule was judged."
     return _nothing_failed(meta, rules)
@@ -317,6 +364,52 @@ def early_stopping_lines(performance: PerformanceFigures) -> list[str]:
     return lines
 
 
+def _where_time_goes(summary: Summary, config: Config | None) -> WhereTimeGoes | None:
+    performance = summary.run.performance
+    if performance is None:
+        return None
+    engine = config.engine.settings if config and config.engine else None
+    found = bottlenecks(performance, summary.run.remote.get("performance"), engine)
+    life = performance.life
+    if life is None and not found:
+        return None
+    return WhereTimeGoes(
+        [(one.sentence, one.option) for one in found if one.limits],
+        [(one.name, f"{percent(one.share)} {one.of}") for one in found if not one.limits],
+        [_part(one) for one in life.parts] if life else [],
+        [_slow(one) for one in life.slowest] if life else [],
+        _life_notes(life) if life else [],
+    )
+
+
+def _part(part: PartFigures) -> tuple[str, ...]:
+    times = (part.mean_ms, part.p50_ms, part.p90_ms, part.p99_ms, part.most_ms)
+    return (part.name, percent(part.share), *map(shown, times))
+
+
+def _slow(one: SlowRequest) -> tuple[str, ...]:
+    return (
+        f"{one.sample:,}",
+        shown(one.issued_s),
+        shown(one.latency_ms),
+        f"{one.prompt_tokens:,}",
+        f"{one.tokens:,}",
+        one.cause,
+    )
+
+
+def _life_notes(life: LifeFigures) -> list[str]:
+    if not life.from_loadgen:
+        return ["A life begins where LoadGen called the SUT: its log does not tell when it began."]
+    if life.differs_ms is None:
+        return ["A life begins where LoadGen begins to count its latency."]
+    return [
+        "The parts of a request add up to LoadGen's latency: over these "
+        f"{_count(life.requests, 'request')} its least, mean, percentiles and most differ from "
+        f"those of the sums by {life.differs_ms:.3f} ms at most."
+    ]
+
+
 def _projections(meta: Meta, performance: PerformanceFigures | None) -> list[Row]:
     """What the measured rate would come to if it held: nothing of it was measured."""
     rate = performance.samples_per_sec if performance else None
@@ -333,6 +426,32 @@ def _projections(meta: Meta, performance: PerformanceFigures | None) -> list[Row
         name = f"the full data set, {benchmark.samples:,} samples"
         rows.append((name, duration(benchmark.samples / rate)))
     return rows
+
+
+def _profile(profile: ProfileFigures | None) -> Profiled | None:
+    if profile is None:
+        return None
+    notes = [
+        f"{PROFILED[0].upper()}{PROFILED[1:]}. The profiler ({profile.profiler}) was on for "
+        f"{shown(profile.seconds, 1)} s, from LoadGen's start to its end, and slowed the engine "
+        "down.",
+        profile.opens,
+    ]
+    top = profile.operations
+    if top is None:
+        return Profiled(notes, [])
+    if top.damaged:
+        notes.append("A trace could not be read to its end: the table is of what was read.")
+    if top.operations:
+        notes.append(
+            f"The operations that took longest on the {top.where}, over all threads and processes, "
+            f"each without the time of those that it called: {shown(top.total_ms, 0)} ms in all."
+        )
+    rows: list[tuple[str, ...]] = [
+        (one.name, f"{one.calls:,}", shown(one.self_ms, 1), shown(one.share * 100, 1))
+        for one in top.operations
+    ]
+    return Profiled(notes, rows)
 
 
 def duration(seconds: float) -> str:
@@ -375,6 +494,34 @@ def _accuracy(
             said = f"{score_value(score)} {score.unit}".strip()
             rest.append(said if units[score.unit] == 1 else f"{score.name} {said}")
     return rows, f"{', '.join(rest)}." if rest else ""
+
+
+def _caching(found: CachingFigures | None) -> list[Row]:
+    """One sample over and over beside samples never seen."""
+    if found is None:
+        return []
+
+    def percent(value: float | None) -> str:
+        return "not known" if value is None else f"{value:.1%}"
+
+    def range_of(times: Sequence[float]) -> str:
+        if not times:
+            return NOT_REPORTED
+        return f"{shown(median(times), 1)} ({shown(min(times), 1)} to {shown(max(times), 1)})"
+
+    counted = found.cached_tokens
+    return [
+        ("finding", found.finding),
+        ("one sample over and over is faster by", percent(found.faster)),
+        ("its 99% interval", f"{percent(found.low)} to {percent(found.high)}"),
+        ("a block of samples never seen, ms", range_of(found.mix_ms)),
+        ("a block of one sample over and over, ms", range_of(found.same_ms)),
+        ("pairs of blocks", shown(len(found.mix_ms), 0)),
+        ("samples of a block, at once", shown(found.at_once, 0)),
+        ("each prompt and answer, tokens", f"{found.prompt_tokens}, {found.answer_tokens}"),
+        ("the sample's index", str(found.sample)),
+        ("prompt tokens from a cache", "not counted" if counted is None else shown(counted, 0)),
+    ]
 
 
 def _range(score: ScoreFigures) -> str:

@@ -90,7 +90,8 @@ def write_reports(folder: Path) -> None:
     if summary.meta.kind == MMLU_KIND:
         _write_mmlu(folder, summary, config)
         return
-    plots = plots_of(read_timeline(folder / "Performance"), scenario_of(summary))
+    timeline = read_timeline(folder / "Performance")
+    plots = plots_of(timeline, scenario_of(summary), summary.run.performance)
     for plot in plots:
         plot.png(folder / "plots" / f"{plot.name}.png")
     if plots:

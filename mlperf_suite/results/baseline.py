@@ -27,7 +27,6 @@ from mlperf_suite.results.regression import (
 )
 from mlperf_suite.results.run_folder import SUMMARY_JSON, read_config, write_json
 from mlperf_suite.results.schema import (
-    CLIENT_BOUND,
     MMLU,
     Config,
     RegressionFigures,
@@ -98,8 +97,9 @@ class BaselineRun:
         """
         config = Config.read(read_config(folder))
         refused = None if allow_different else self._refused(current, config)
-        if self.summary.client_bound or current.client_bound:
-            refused = f"{self.named if self.summary.client_bound else 'this run'}: {CLIENT_BOUND}"
+        if self.summary.no_result or current.no_result:
+            which = self.named if self.summary.no_result else "this run"
+            refused = f"{which}: {self.summary.no_result or current.no_result}"
         changes: list[Change] = []
         if refused is None:
             paired = _paired_errors(self.folder, folder) if self.folder else {}
@@ -171,8 +171,8 @@ def load_baselines(paths: Iterable[Path]) -> dict[tuple[str, str], BaselineRun]:
                 f"--baseline {path}: the run did not come to its end (status {status}): "
                 "take one that did"
             )
-        if baseline.summary.client_bound:
-            raise UsageError(f"--baseline {path}: {CLIENT_BOUND}")
+        if baseline.summary.no_result:
+            raise UsageError(f"--baseline {path}: {baseline.summary.no_result}")
         earlier = found.setdefault(baseline.kind, baseline)
         if earlier is not baseline:
             raise UsageError(

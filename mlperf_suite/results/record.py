@@ -11,15 +11,16 @@ from mlperf_suite.benchmarks.audits import Mode
 from mlperf_suite.benchmarks.definition import Benchmark, ReferenceAccuracy, Scenario
 from mlperf_suite.compliance.verdict import Verdict
 from mlperf_suite.engines.protocol import RemoteRun
-from mlperf_suite.loadgen.load_plan import MODES
-from mlperf_suite.results.run_folder import RunFolder
+from mlperf_suite.loadgen.load_plan import CACHING, MODES
+from mlperf_suite.results.run_folder import CACHING_FOLDER, RunFolder
 from mlperf_suite.results.schema import (
-    CLIENT_BOUND,
     AccuracyFigures,
+    CachingFigures,
     Meta,
     PeakFigures,
     PerformanceFigures,
     PlanRow,
+    ProfileFigures,
     Run,
     ScoreFigures,
     Summary,
@@ -46,15 +47,17 @@ class RunRecord:
 
     `rate`: samples/s of an accuracy run, which Offline is planned by. `warm_up`: what was sent
     before it, None where nothing was. `remote`: what a server elsewhere and the client to it told
-    of it, None where the engine is in this process.
+    of it, None where the engine is in this process. `profile`: what its profiler left, None without
+    one.
     """
 
     verdicts: list[Verdict] = field(default_factory=list)
-    figures: AccuracyFigures | PerformanceFigures | None = None
+    figures: AccuracyFigures | PerformanceFigures | CachingFigures | None = None
     rate: float | None = None
     failure: str | None = None
     warm_up: WarmUpFigures | None = None
     remote: RemoteRun | None = None
+    profile: ProfileFigures | None = None
 
 
 @dataclass(slots=True)
@@ -69,7 +72,8 @@ class Search:
 @dataclass(slots=True)
 class Result:
     """One benchmark's scenario: its folder, and what was made so far. `search`: None where no rate
-    was searched for. `cut_short`: why its session ended before all that was planned was made."""
+    was searched for. `cut_short`: why its session ended before all that was planned was made.
+    `unwritten`: why its files could not all be written."""
 
     benchmark: Benchmark
     scenario: Scenario
@@ -78,12 +82,14 @@ class Result:
     runs: dict[Mode, RunRecord] = field(default_factory=dict)
     search: Search | None = None
     cut_short: str | None = None
+    unwritten: str | None = None
 
     @property
     def failure(self) -> str | None:
-        """Why a run of this result, or its search, died or was never made, or None."""
+        """Why a run of this result, or its search, died or was never made or written, or None."""
         made = (*self.runs.values(), *([self.search] if self.search else ()))
-        return next((one.failure for one in made if one.failure), self.cut_short)
+        died = next((one.failure for one in made if one.failure), None)
+        return died or self.cut_short or self.unwritten
 
     @property
     def verdicts(self) -> list[Verdict]:
@@ -95,7 +101,8 @@ class About:
     """What a summary says of a result besides its runs: settings as used, system, plan.
 
     `samples`: how many each run takes, `samples_why` a sentence on why so many. `plan`: the steps
-    of the session, with their estimates and, so far, their times.
+    of the session, with their estimates and, so far, their times. `profiler`: with which its engine
+    is loaded, None without one.
     """
 
     model: str
@@ -109,6 +116,7 @@ class About:
     node_name: str | None = None
     system: Mapping[str, Any] = field(default_factory=dict)
     plan: Sequence[PlanRow] = ()
+    profiler: str | None = None
 
 
 def summary_of(result: Result, about: About, planned: set[Mode]) -> Summary:
@@ -117,6 +125,7 @@ def summary_of(result: Result, about: About, planned: set[Mode]) -> Summary:
     runs = result.runs
     figures = {mode: run.figures for mode, run in runs.items()}
     accuracy, performance = figures.get("accuracy"), figures.get("performance")
+    caching = figures.get(CACHING)
     summary = Summary(
         meta=Meta(
             category=result.benchmark.category,
@@ -132,6 +141,7 @@ def summary_of(result: Result, about: About, planned: set[Mode]) -> Summary:
             label=about.label,
             started=result.started.isoformat(timespec="seconds"),
             node_name=about.node_name,
+            profiler=about.profiler,
             status=_status(result, planned - finished),
             reason=result.failure,
         ),
@@ -139,8 +149,10 @@ def summary_of(result: Result, about: About, planned: set[Mode]) -> Summary:
         run=Run(
             accuracy=accuracy if isinstance(accuracy, AccuracyFigures) else None,
             performance=performance if isinstance(performance, PerformanceFigures) else None,
+            caching=caching if isinstance(caching, CachingFigures) else None,
             warm_up={str(mode): run.warm_up for mode, run in runs.items() if run.warm_up},
             remote={str(mode): run.remote for mode, run in runs.items() if run.remote},
+            profile=next((run.profile for run in runs.values() if run.profile), None),
         ),
         peak=result.search.found if result.search else None,
         plan=tuple(about.plan),
@@ -148,9 +160,9 @@ def summary_of(result: Result, about: About, planned: set[Mode]) -> Summary:
         logs=_files(result, "mlperf_log_*"),
         plots=_files(result, "plots/*"),
     )
-    if not summary.client_bound:
+    if not summary.no_result:
         return summary
-    label = f"{CLIENT_BOUND}; {about.label}" if about.label else CLIENT_BOUND
+    label = "; ".join(filter(None, (summary.no_result, about.label)))
     return replace(summary, meta=replace(summary.meta, label=label))
 
 
@@ -169,7 +181,9 @@ def _status(result: Result, unfinished: set[Mode]) -> str:
 
 def _files(result: Result, pattern: str) -> tuple[str, ...]:
     root = result.folder.path
-    return tuple(sorted(str(p.relative_to(root)) for p in root.rglob(pattern) if p.is_file()))
+    found = (p.relative_to(root) for p in root.rglob(pattern) if p.is_file())
+    # Those of the caching audit are dozens, a folder for each block.
+    return tuple(sorted(str(path) for path in found if path.parts[0] != CACHING_FOLDER))
 
 
 def accuracy_figures(

@@ -13,8 +13,9 @@ from dataclasses import dataclass, replace
 from mlperf_suite.benchmarks.audits import TEST06, Audit, Mode
 from mlperf_suite.benchmarks.definition import MIN_DURATION_MS, Benchmark, Generation, Scenario
 from mlperf_suite.benchmarks.registry import BENCHMARKS
+from mlperf_suite.compliance.caching import ANSWER_TOKENS, LOOKS
 from mlperf_suite.engines.probe import Speed
-from mlperf_suite.loadgen.load_plan import AUDIT_MODES, SEARCH, SEARCH_SAMPLES, SMOKE
+from mlperf_suite.loadgen.load_plan import AUDIT_MODES, CACHING, SEARCH, SEARCH_SAMPLES, SMOKE
 from mlperf_suite.results.record import RunKey
 from mlperf_suite.session.plan import Kind, SearchKey, Step
 from mlperf_suite.session.rates import RATE_HEADROOM, SERVER_SHARE
@@ -169,6 +170,21 @@ def mmlu_s(speed: Speed, questions: int, shots: int) -> float:
     return questions * speed.batch_s([round(tokens)], 1.0)
 
 
+def caching_s(speed: Speed, prompt_tokens: int, at_once: int) -> float:
+    """Seconds of the caching audit where its first look decides, with what follows it.
+
+    `prompt_tokens`: of each prompt. `at_once`: the samples of a block.
+    """
+    block_s = _BLOCK_OVERHEAD_S + speed.batch_s([prompt_tokens] * at_once, ANSWER_TOKENS)
+    return _AFTER_RUN_S + 2 * (1 + LOOKS[0]) * block_s
+
+
+_BLOCK_OVERHEAD_S = 0.05
+"""What LoadGen takes to begin and end a run, and the suite to read its logs, in s."""
+_CACHING_BLOCK_S = {True: 0.4, False: 2.0}
+"""What a block of the caching audit should last, in s, by whether the profile is smoke."""
+_CACHING_AT_ONCE = (2, 256)
+"""The fewest and the most samples of a block."""
 _QUESTION_TOKENS = 110
 """The mean length of a question with its choices, in tokens."""
 _UNCACHED_SHARE = 0.1
@@ -228,6 +244,22 @@ class Estimator:
         return audit_queries_that_fit(
             lambda queries: self._run_s(benchmark, scenario, audit.mode, samples, queries)
         )
+
+    def caching_at_once(self, benchmark: Benchmark) -> int:
+        """The samples of a block of the caching audit: as many as take a moment that can be timed.
+
+        Two at least, so that what is shared between requests under way shows as well.
+        """
+        if self.speed is None:
+            return _CACHING_AT_ONCE[0]
+        one_s = self.speed.prefill_s * self._caching_prompt(benchmark)
+        fewest, most = _CACHING_AT_ONCE
+        fitting = round(_CACHING_BLOCK_S[self.settings.smoke] / one_s) if one_s > 0 else most
+        return min(most, max(fewest, fitting))
+
+    def _caching_prompt(self, benchmark: Benchmark) -> int:
+        prompts = sorted(self.lengths(benchmark, CACHING).prompts)
+        return prompts[(len(prompts) - 1) // 2]
 
     def _run_s(
         self,
@@ -306,6 +338,9 @@ class Estimator:
             own = self.settings.workload(benchmark).generation
             cut = self.warm_up_generation(benchmark, scenario, own)
             return self._warm_up_s(benchmark, scenario, cut) or 0.0
+        if mode == CACHING:
+            at_once = self.caching_at_once(benchmark)
+            return caching_s(self.speed, self._caching_prompt(benchmark), at_once)
         samples = self.size(benchmark, scenario, mode).samples
         audit = benchmark.audit(mode)
         queries = self.audit_size(benchmark, scenario, audit).samples if audit else None

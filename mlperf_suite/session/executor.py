@@ -19,7 +19,7 @@ from mlperf_suite.benchmarks.definition import Benchmark
 from mlperf_suite.benchmarks.registry import BENCHMARKS
 from mlperf_suite.compliance.facts import RunFacts, gives_text_alone
 from mlperf_suite.compliance.rules import accuracy_verdict, client, judge, rule_of, validity
-from mlperf_suite.compliance.verdict import Verdict
+from mlperf_suite.compliance.verdict import Verdict, set_aside
 from mlperf_suite.engines.protocol import (
     CountsCachedTokens,
     Engine,
@@ -31,6 +31,7 @@ from mlperf_suite.errors import RunError, SuiteError
 from mlperf_suite.loadgen.load_plan import AUDIT_MODES, SMOKE, LoadPlan, plan_run
 from mlperf_suite.loadgen.logs import RunLogs
 from mlperf_suite.loadgen.runner import LoadRun, abandoned, run_loadgen
+from mlperf_suite.profiling import ranges
 from mlperf_suite.results.baseline import write_answer_scores
 from mlperf_suite.results.metrics import performance_figures, repeated_figures
 from mlperf_suite.results.record import (
@@ -41,8 +42,9 @@ from mlperf_suite.results.record import (
     scorer_json,
 )
 from mlperf_suite.results.run_folder import write_json
-from mlperf_suite.results.schema import RepeatFigures, WarmUpFigures
+from mlperf_suite.results.schema import PROFILED, RepeatFigures, WarmUpFigures
 from mlperf_suite.scorers.protocol import Answer, Scores, reads_special_tokens
+from mlperf_suite.session import profiled_run
 from mlperf_suite.session.engines import Engines
 from mlperf_suite.session.inputs import Inputs
 from mlperf_suite.session.pace import Pace
@@ -98,6 +100,8 @@ class Executor:
         self._prepared: Engine | None = None
         self.makers: dict[type, Callable[[Any], Made]] = {RunKey: self._run_maker}
         """By the type of a key, what makes it; searches and MMLU add theirs."""
+        self.mode_makers: dict[Mode, Callable[[RunKey], Made]] = {}
+        """By the mode of a run that is more than one LoadGen run, what makes it."""
 
     def made(self, key: StepKey) -> Outcome:
         """Make what the key names unless it was made already, after what it needs."""
@@ -114,7 +118,7 @@ class Executor:
             return outcome
         # Whatever ends it otherwise has ended it: it is not made a second time.
         self._outcomes[key] = Outcome(f"{key}: {INTERRUPTED}", now=True)
-        failure = self._attempt(self.makers[type(key)](key))
+        failure = self._attempt(self._maker(key))
         said = None if failure is None else f"{key}: {failure}"
         self._outcomes[key] = Outcome(said, now=True)
         return self._outcomes[key]
@@ -125,7 +129,12 @@ class Executor:
         def fail() -> None:
             raise RunError(why)
 
-        return dataclasses.replace(self.makers[type(key)](key), do=fail)
+        return dataclasses.replace(self._maker(key), do=fail)
+
+    def _maker(self, key: StepKey) -> Made:
+        if isinstance(key, RunKey) and key.mode in self.mode_makers:
+            return self.mode_makers[key.mode](key)
+        return self.makers[type(key)](key)
 
     def _attempt(self, made: Made) -> str | None:
         """Make it and keep the outcome, however it ends. Returns why it failed, or None."""
@@ -189,14 +198,14 @@ class Executor:
 
     def _make_run(self, key: RunKey, result: Result, record: RunRecord) -> None:
         self._recorder.write(result)
-        run, cached_tokens, record.remote = self._load_run(key, result, record)
-        self._judge(key, result, record, run, cached_tokens)
+        run, cached, record.remote = self._load_run(key, result, record)
+        self._judge(key, result, record, run, cached)
 
     def _load_run(
         self, key: RunKey, result: Result, record: RunRecord, number: int = 1
-    ) -> tuple[LoadRun, int, RemoteRun | None]:
-        """One run of LoadGen after its warm-up, the prompt tokens that came from a cache, and what
-        an engine behind a network tells of the run.
+    ) -> tuple[LoadRun, int | None, RemoteRun | None]:
+        """One LoadGen run after its warm-up, the prompt tokens that came from a cache, None where
+        nobody counts them, and what an engine behind a network tells of the run.
 
         From the second on it is a repeat.
         """
@@ -219,9 +228,12 @@ class Executor:
         )
         # What came before, the warm-up first of all, is none of the run's.
         remote_run(engine)
-        cached = _cached_tokens(engine)
+        cached = cached_tokens_since(engine)
         try:
-            with self.timed("run", key, number):
+            with (
+                self._profiled(key, engine, result, record),
+                self.timed("run", key, number),
+            ):
                 run = run_loadgen(
                     plan,
                     engine,
@@ -243,7 +255,25 @@ class Executor:
             record.rate = run.samples / run.elapsed_s if run.elapsed_s else None
         # Servers may count cached tokens apart from their answers, which is read here.
         remote = remote_run(engine)
-        return run, _cached_tokens(engine) - cached, remote
+        return run, cached(remote), remote
+
+    def _is_profiled(self, key: RunKey) -> bool:
+        """Whether a run is made under the profiler: each that was asked for. One that only shows
+        Server's rate is not, since a profiler takes time."""
+        return self._settings.profile_run is not None and key not in self._plan.unasked
+
+    @contextlib.contextmanager
+    def _profiled(
+        self, key: RunKey, engine: Engine, result: Result, record: RunRecord
+    ) -> Iterator[None]:
+        """Profile the run inside, where that is asked for."""
+        profiler = self._settings.profile_run
+        if profiler is None or not self._is_profiled(key):
+            yield
+            return
+        with profiled_run.taken(profiler, engine, result.folder.path) as profile:
+            yield
+        record.profile = profile.figures
 
     def know_rate(self, result: Result) -> None:
         """Make sure that Server's rate is known: given, measured before, or by an Offline run now.
@@ -301,20 +331,33 @@ class Executor:
         audit = benchmark.audit(key.mode)
         queries = self._pace.audit_queries(benchmark, scenario, audit) if audit else None
         shortened = SMOKE[scenario.loadgen_scenario] if self._settings.smoke else None
+        target_qps = self._pace.target_qps(key, seen)
+        latency_ms = self._pace.expected_latency_ms(key, seen)
+        samples = size.samples
+        if self._is_profiled(key):
+            seconds = self._settings.profile_seconds
+            shortened = profiled_run.shortened_to(seconds, scenario.loadgen_scenario)
+            per_second = 1000 / latency_ms if latency_ms else target_qps
+            samples = profiled_run.samples_for(seconds, per_second, samples)
         return plan_run(
             benchmark,
             scenario,
             key.mode,
             self._settings.round,
-            size.samples,
-            target_qps=self._pace.target_qps(key, seen),
-            expected_latency_ms=self._pace.expected_latency_ms(key, seen),
+            samples,
+            target_qps=target_qps,
+            expected_latency_ms=latency_ms,
             shortened=shortened,
             audit_queries=queries,
         )
 
     def _judge(
-        self, key: RunKey, result: Result, record: RunRecord, run: LoadRun, cached_tokens: int
+        self,
+        key: RunKey,
+        result: Result,
+        record: RunRecord,
+        run: LoadRun,
+        cached_tokens: int | None,
     ) -> None:
         benchmark, mode, samples = (
             result.benchmark,
@@ -347,14 +390,18 @@ class Executor:
                 benchmark,
                 result.scenario,
                 description.settings,
-                cached_tokens,
+                # Of a performance run they have a rule of their own.
+                (cached_tokens or 0) if mode != "performance" else 0,
                 mode=mode,
                 max_model_len=description.max_model_len,
             ),
             remote=record.remote,
             text_alone=gives_text_alone(description.settings),
+            cached_tokens=cached_tokens,
         )
         record.verdicts = judge(facts)
+        if self._settings.profile_run is not None:
+            record.verdicts = set_aside(record.verdicts, PROFILED)
         if audit is not None:
             audits = (result.runs[m] for m in AUDIT_MODES if m in result.runs)
             verdicts = [v.as_json() for one in audits for v in one.verdicts]
@@ -369,7 +416,8 @@ class Executor:
                 result.scenario, run.logs.detail, run.elapsed_s, run.tokens, run.timeline
             )
             limited = run_is_client_bound(record.verdicts)
-            if result.scenario.name == "Offline" and figures.samples_per_sec and not limited:
+            slowed = limited or self._is_profiled(key)
+            if result.scenario.name == "Offline" and figures.samples_per_sec and not slowed:
                 self._pace.offline_rates[benchmark.id] = figures.samples_per_sec
             record.figures = dataclasses.replace(
                 figures, repeats=tuple(self._repeats(key, result, record, facts))
@@ -402,11 +450,19 @@ class Executor:
         settings = self._engines.descriptions["runs"].settings
         for number in range(2, self._settings.repeat + 1):
             run, cached, remote = self._load_run(key, result, record, number)
-            departures = self._inputs.departures(
-                result.benchmark, result.scenario, settings, cached
+            departures = self._inputs.departures(result.benchmark, result.scenario, settings)
+            again = dataclasses.replace(
+                facts,
+                logs=run.logs,
+                remote=remote,
+                departures=departures,
+                cached_tokens=cached,
             )
-            again = dataclasses.replace(facts, logs=run.logs, remote=remote, departures=departures)
-            for check in (client.client_bound, validity.generation):
+            for check in (
+                client.client_bound,
+                validity.generation,
+                validity.cached_prompt_tokens,
+            ):
                 found = rule_of(check).judge(again)
                 worse = dataclasses.replace(
                     found, why=f"repeat {number}: {found.why or found.found}"
@@ -445,7 +501,8 @@ class Executor:
         """Note what a step of the plan took."""
         started = time.monotonic()
         try:
-            yield
+            with ranges.named(f"{kind} {key or ''}".rstrip()):
+                yield
         finally:
             for step in self._plan.steps:
                 if (step.kind, step.key, step.number) == (kind, key, number):
@@ -489,9 +546,21 @@ def _is_worse(one: Verdict, other: Verdict) -> bool:
     return order.index(one.status) > order.index(other.status)
 
 
-def _cached_tokens(engine: Engine) -> int:
-    """Prompt tokens that the engine took from a cache so far, as it counts them; else 0."""
-    return engine.cached_prompt_tokens if isinstance(engine, CountsCachedTokens) else 0
+def cached_tokens_since(engine: Engine) -> Callable[[RemoteRun | None], int | None]:
+    """A count of the prompt tokens that the engine takes from a cache from now on.
+
+    Called with what a server elsewhere told of the run, if one did. None where nobody counts.
+    """
+    if not isinstance(engine, CountsCachedTokens):
+        return lambda remote: None
+    before = engine.cached_prompt_tokens
+
+    def count(remote: RemoteRun | None) -> int | None:
+        found = engine.cached_prompt_tokens - before
+        untold = remote is not None and remote.cached_untold
+        return None if untold and not found else found
+
+    return count
 
 
 def _same_result(need: StepKey, key: StepKey) -> bool:

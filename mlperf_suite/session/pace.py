@@ -137,6 +137,10 @@ class Pace:
         size = self._estimator.audit_size(benchmark, scenario, audit)
         return size.samples if size.why else None
 
+    def caching_at_once(self, benchmark: Benchmark) -> int:
+        """The samples of a block of the caching audit."""
+        return self._estimator.caching_at_once(benchmark)
+
     # Rates
 
     def target_qps(self, key: RunKey, seen: float | None) -> float | None:

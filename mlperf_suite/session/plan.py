@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 from mlperf_suite.benchmarks.registry import BENCHMARKS
-from mlperf_suite.loadgen.load_plan import MODES
+from mlperf_suite.compliance.caching import LOOKS
+from mlperf_suite.loadgen.load_plan import CACHING, MODES
 from mlperf_suite.results.record import RunKey
 
 
@@ -179,6 +180,10 @@ def plan_session(
 
 
 def _steps_of_run(key: RunKey, repeat: int, warm_up: bool, why: str) -> list[Step]:
+    if key.mode == CACHING:
+        # Its first pair of blocks is its warm-up.
+        what = f"{key.benchmark} caching audit: {LOOKS[0]} to {LOOKS[-1]} pairs of blocks"
+        return [Step("run", key, what)]
     steps = []
     for number in range(1, (repeat if key.mode == "performance" else 1) + 1):
         again = f", run {number} of {repeat}" if repeat > 1 and key.mode == "performance" else ""
@@ -192,7 +197,7 @@ def sized_by_rate(key: RunKey, *, offline_rate_given: bool) -> bool:
     """Whether LoadGen takes the length of a run from the rate that the engine is expected to
     reach."""
     kind = BENCHMARKS[key.benchmark].scenario(key.scenario).loadgen_scenario
-    if key.mode == "accuracy" or (kind == "Offline" and offline_rate_given):
+    if key.mode in ("accuracy", CACHING) or (kind == "Offline" and offline_rate_given):
         return False
     return kind in ("Offline", "SingleStream")
 

@@ -12,12 +12,16 @@ from mlperf_suite.benchmarks.definition import Benchmark
 from mlperf_suite.benchmarks.registry import BENCHMARKS
 from mlperf_suite.compliance.verdict import Verdict
 from mlperf_suite.engines.protocol import Engine
+from mlperf_suite.loadgen.load_plan import CACHING
 from mlperf_suite.loadgen.runner import abandoned
 from mlperf_suite.mmlu.shares import Shares
+from mlperf_suite.profiling import ranges
 from mlperf_suite.results.baseline import BaselineRun
 from mlperf_suite.results.peak import PeakSearch
 from mlperf_suite.results.record import Result, RunKey
 from mlperf_suite.results.schema import Summary
+from mlperf_suite.session import profiled_run
+from mlperf_suite.session.caching_run import CachingRun
 from mlperf_suite.session.engines import Engines, LoadEngine, endpoint_config
 from mlperf_suite.session.executor import Executor, Outcome
 from mlperf_suite.session.inputs import Inputs
@@ -75,6 +79,14 @@ class Suite:
         )
         self._peaks = PeakRun(self.inputs, self.recorder, self._executor, self.pace, watcher)
         self.mmlu = MmluRun(self.inputs, self._engines, self.baselines, on_mmlu, shares)
+        self._executor.mode_makers[CACHING] = CachingRun(
+            self.inputs,
+            self.recorder,
+            self._executor,
+            self.pace,
+            watcher,
+            lambda: self._engines.descriptions["runs"].settings,
+        ).maker
         self._executor.makers[SearchKey] = self._peaks.maker
         self._executor.makers[MmluKey] = self.mmlu.maker
 
@@ -83,7 +95,11 @@ class Suite:
 
         Endpoints are asked last, whether they answer at all.
         """
-        self.inputs.check(self.plan.runs)
+        self.inputs.check(
+            self.plan.runs, [key for key in self.plan.keys if isinstance(key, SearchKey)]
+        )
+        if self.settings.profile_run is not None:
+            profiled_run.check(self.settings.profile_run)
         if MMLU in self.plan.keys:
             self.mmlu.check()
         if self.settings.engine_kind == "endpoint":
@@ -157,3 +173,4 @@ class Suite:
         """Stop the engine. What was planned and not made ends its result as failed."""
         self._engines.close()
         self.recorder.close()
+        ranges.turn_off()

@@ -30,6 +30,11 @@ def test_generation(interactive_run):
     interactive_run.obeys(validity.generation)
 
 
+def test_cached_prompt_tokens(interactive_run):
+    """The engine counts no prompt token that came from a cache."""
+    interactive_run.obeys(validity.cached_prompt_tokens)
+
+
 def test_client_bound(interactive_run):
     """Nothing between LoadGen and a server elsewhere limited the run."""
     interactive_run.obeys(client.client_bound)

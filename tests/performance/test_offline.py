@@ -30,6 +30,11 @@ def test_generation(offline_run):
     offline_run.obeys(validity.generation)
 
 
+def test_cached_prompt_tokens(offline_run):
+    """The engine counts no prompt token that came from a cache."""
+    offline_run.obeys(validity.cached_prompt_tokens)
+
+
 def test_client_bound(offline_run):
     """Nothing between LoadGen and a server elsewhere limited the run."""
     offline_run.obeys(client.client_bound)

@@ -30,6 +30,11 @@ def test_generation(server_run):
     server_run.obeys(validity.generation)
 
 
+def test_cached_prompt_tokens(server_run):
+    """The engine counts no prompt token that came from a cache."""
+    server_run.obeys(validity.cached_prompt_tokens)
+
+
 def test_client_bound(server_run):
     """Nothing between LoadGen and a server elsewhere limited the run."""
     server_run.obeys(client.client_bound)

@@ -30,6 +30,11 @@ def test_generation(singlestream_run):
     singlestream_run.obeys(validity.generation)
 
 
+def test_cached_prompt_tokens(singlestream_run):
+    """The engine counts no prompt token that came from a cache."""
+    singlestream_run.obeys(validity.cached_prompt_tokens)
+
+
 def test_client_bound(singlestream_run):
     """Nothing between LoadGen and a server elsewhere limited the run."""
     singlestream_run.obeys(client.client_bound)

@@ -10,6 +10,8 @@ from datetime import datetime, timedelta
 from hypothesis import strategies as st
 
 from meta_tests.made_runs import (
+    AT_ONCE,
+    MadeBlock,
     MadeRun,
     as_printed,
     audit_values,
@@ -19,6 +21,7 @@ from meta_tests.made_runs import (
 )
 from mlperf_suite.benchmarks.audits import Mode
 from mlperf_suite.benchmarks.rounds import ROUNDS
+from mlperf_suite.compliance.caching import ANSWER_TOKENS
 from mlperf_suite.compliance.rules import RULES, rules_for
 from mlperf_suite.compliance.rules.accuracy import MAX_ACCURACY_LOG_BYTES
 from mlperf_suite.compliance.rules.client import FULL_SHARE, MOST_DELAY_MS
@@ -36,7 +39,10 @@ TPOT_P99 = "result_time_per_output_token_99.00_percentile_ns"
 NO_NUMBER = st.sampled_from([None, "600000", [], {}, True, float("nan"), float("inf"), 10**400])
 """What may stand where a number belongs; None is a line that is not there."""
 AGREEMENT = frozenset(r.name for r in RULES if hasattr(r.check, "__wrapped__")) | {
-    "test06_issue_order"
+    "test06_issue_order",
+    "test06_log_agrees",
+    "test07_log_agrees",
+    "test09_log_agrees",
 }
 """The rules that compare figures of a log with one another.
 
@@ -209,7 +215,6 @@ def uncut(run: MadeRun, data: st.DataObject) -> None:
 
 def other_ends(run: MadeRun, data: st.DataObject) -> None:
     text = run.cut_log
-    first, second = (f'"qsl_idx" : {answer.index},' for answer in run.answers[:2])
     place, other = (f'"seq_id" : {answer.place},' for answer in run.answers[:2])
     run.cut_log = data.draw(
         st.sampled_from(
@@ -222,8 +227,8 @@ def other_ends(run: MadeRun, data: st.DataObject) -> None:
                 text[: len(text) // 2],
                 text.replace("...", ""),
                 text.replace(other, place),
-                text.replace(second, first),
-                text.replace(second, f'"qsl_idx" : {10**9},'),
+                text.replace('"qsl_idx" : 1,', '"qsl_idx" : 0,'),
+                text.replace('"qsl_idx" : 1,', f'"qsl_idx" : {10**9},'),
             ]
         )
     )
@@ -333,6 +338,60 @@ def busy_client(run: MadeRun, data: st.DataObject) -> None:
         run.remote = remote_run(**{data.draw(late): data.draw(TOO_LATE)})
 
 
+def cached(run: MadeRun, data: st.DataObject) -> None:
+    run.cached_tokens = data.draw(st.integers(1, 10**9))
+
+
+def faster(run: MadeRun, data: st.DataObject) -> None:
+    """One sample over and over is faster in every pair, by more than the audit lets pass."""
+    share = data.draw(st.floats(1.101, 1000))
+    for block in run.caching:
+        noise = data.draw(st.floats(0.5, 2)) if data.draw(st.booleans()) else 1
+        block.entries["result_max_latency_ns"] = int(4e8)
+        if block.kind == "same":
+            block.entries["result_max_latency_ns"] = int(4e8 / (share * max(1, noise)))
+
+
+def block_of(run: MadeRun, data: st.DataObject) -> MadeBlock:
+    return run.caching[data.draw(st.integers(0, len(run.caching) - 1))]
+
+
+def other_samples(run: MadeRun, data: st.DataObject) -> None:
+    kind = data.draw(st.sampled_from(["an answer less", "other samples", "a pair less", "turns"]))
+    block = block_of(run, data)
+    if kind == "an answer less":
+        del block.answers[data.draw(st.integers(0, AT_ONCE - 1))]
+    elif kind == "other samples":
+        block.answers = [(index + 1, tokens) for index, tokens in block.answers]
+    elif kind == "a pair less":
+        del run.caching[-2:]
+    else:
+        run.caching.append(run.caching.pop(0))
+
+
+def other_answer(run: MadeRun, data: st.DataObject) -> None:
+    block = block_of(run, data)
+    at = data.draw(st.integers(0, AT_ONCE - 1))
+    other = st.integers(0, 9).filter(lambda tokens: tokens != ANSWER_TOKENS)
+    block.answers[at] = (block.answers[at][0], (7,) * data.draw(other))
+
+
+def other_block_settings(run: MadeRun, data: st.DataObject) -> None:
+    key, value = data.draw(
+        st.sampled_from(
+            [
+                ("effective_min_duration_ms", 600_000),
+                ("effective_sample_concatenate_permutation", True),
+                ("effective_accuracy_log_sampling_target", AT_ONCE - 1),
+                ("effective_test_mode", "AccuracyOnly"),
+                ("effective_scenario", "MultiStream"),
+                ("requested_min_query_count", 1),
+            ]
+        )
+    )
+    block_of(run, data).entries[key] = value
+
+
 # Logs that do not agree with themselves
 
 
@@ -365,19 +424,6 @@ def swapped_samples(run: MadeRun, data: st.DataObject) -> None:
     at = data.draw(st.integers(1, len(order) - 1))
     order[0], order[at] = order[at], order[0]
     put(run, "loaded_qsl_set", data.draw(st.sampled_from([order, order[1:], [], {}, "x"])))
-
-
-def other_places(run: MadeRun, data: st.DataObject) -> None:
-    """The samples of two answers are those of each other's places."""
-    one, other = run.answers[:2] if run.mode == "test06" else data.draw(_two_of(run.answers))
-    run.answers[run.answers.index(one)] = replace(one, place=other.place)
-    run.answers[run.answers.index(other)] = replace(other, place=one.place)
-
-
-def _two_of(answers: list[LoggedSample]) -> st.SearchStrategy[list[LoggedSample]]:
-    places = st.integers(0, len(answers) - 1)
-    two = st.lists(places, min_size=2, max_size=2, unique=True)
-    return two.map(lambda at: [answers[place] for place in at])
 
 
 def other_number(key: str, least: float = 0.001) -> Break:
@@ -488,6 +534,22 @@ def chosen_samples(run: MadeRun, data: st.DataObject) -> None:
         put(run, f"{whose}_{name}", True if "issue" in name else 100)
 
 
+def other_places(run: MadeRun, data: st.DataObject) -> None:
+    """The samples of two answers are those of each other's places."""
+    if run.submitted and run.mode == "accuracy":
+        first = run.cut_log.partition('"qsl_idx" : ')[2].partition(",")[0]
+        run.cut_log = run.cut_log.replace(f'"qsl_idx" : {first},', f'"qsl_idx" : {int(first) + 1},')
+        return
+    one = run.answers[0]
+    at = data.draw(st.integers(1, len(run.answers) - 1))
+    at = next(n for n in range(at, at - len(run.answers), -1) if run.answers[n].index != one.index)
+    other = run.answers[at]
+    run.answers[0], run.answers[at] = (
+        replace(one, place=other.place),
+        replace(other, place=one.place),
+    )
+
+
 def other_audit_log(run: MadeRun, data: st.DataObject) -> None:
     if run.scenario.name == "SingleStream" or data.draw(st.booleans()):
         data.draw(st.sampled_from([other_lines, other_setting]))(run, data)
@@ -588,4 +650,12 @@ BREAKS: dict[str, Break] = {
     "test09_every_sample": unissued,
     "test09_mean_tokens": other_length,
     "test09_verified": no_pass,
+    "cached_prompt_tokens": cached,
+    "caching_speed": faster,
+    "caching_prompt_tokens": cached,
+    "caching_samples": other_samples,
+    "caching_answers": other_answer,
+    "caching_settings": other_block_settings,
+    "caching_log_is_whole": whole,
+    "caching_no_loadgen_errors": error,
 }

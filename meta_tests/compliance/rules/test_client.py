@@ -99,7 +99,9 @@ def test_a_cache_that_a_server_does_not_tell_of_is_not_judged(
     cached: int | None, status: str
 ) -> None:
     (found,) = [
-        v for v in judge(facts_of("Server", remote_run(cached=cached))) if v.rule == "generation"
+        v
+        for v in judge(facts_of("Server", remote_run(cached=cached)))
+        if v.rule == "cached_prompt_tokens"
     ]
     assert found.status == status
     accuracy = judge(facts_of("Server", remote_run(cached=cached), "accuracy"))

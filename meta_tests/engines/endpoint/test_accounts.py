@@ -7,11 +7,11 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mlperf_suite.benchmarks.percentile import percentile
 from mlperf_suite.engines.endpoint.accounts import (
     ClientAccount,
     DepartureAccount,
     EndpointAccount,
-    percentile,
 )
 from mlperf_suite.engines.endpoint.messages import Done
 
@@ -36,7 +36,7 @@ def done(tokens: int = 4, **said: Any) -> Done:
 def test_a_percentile_is_one_of_the_values_at_loadgens_place(
     values: list[float], share: float
 ) -> None:
-    found = percentile(values, share)
+    found = percentile(sorted(values), share)
     assert found == sorted(values)[min(int(len(values) * share), len(values) - 1)]
 
 
@@ -44,11 +44,13 @@ def test_an_endpoints_figures_are_those_of_its_answers() -> None:
     account = EndpointAccount("http://a")
     account.add(done(4, cached_tokens=3), 10.0, streamed=True)
     account.add(done(2), 9.0, streamed=True)
-    found = account.figures()
+    found = account.figures(began=4.0)
+    assert found.ended_s == 7.0
     assert (found.requests, found.tokens, found.cached_tokens) == (2, 6, 3)
     assert found.ttft_ms == {"p50": 1500.0, "p90": 1500.0, "p99": 1500.0}
     assert found.latency_ms["p50"] == 2000.0
-    assert EndpointAccount("http://b").figures().ttft_ms == {}
+    nothing = EndpointAccount("http://b").figures(began=4.0)
+    assert (nothing.ttft_ms, nothing.ended_s) == ({}, None)
 
 
 def words(*answers: tuple[Done, int, int, bool]) -> tuple[str, ...]:

@@ -21,6 +21,7 @@ from mlperf_suite.compliance.rules import (
     test06,
     test07,
     test09,
+    caching,
 )
 from mlperf_suite.compliance.rules.registry import (
     RULES,
@@ -37,6 +38,7 @@ __all__ = [
     "Rule",
     "accuracy",
     "accuracy_verdict",
+    "caching",
     "client",
     "clock",
     "cut_log",

@@ -8,6 +8,7 @@ from mlperf_suite.compliance.facts import RunFacts
 from mlperf_suite.compliance.rules import checks
 from mlperf_suite.compliance.rules.agreement import Log, agrees
 from mlperf_suite.compliance.rules.registry import CLOSED, rule
+from mlperf_suite.compliance.rules.seeded import issue_order
 from mlperf_suite.compliance.verdict import Verdict, not_judged
 from mlperf_suite.loadgen.log_lines import is_known, out_of_place
 from mlperf_suite.loadgen.took import not_taken
@@ -78,14 +79,14 @@ def test09_log_agrees(run: RunFacts) -> Verdict:
 
 
 def _audit(run: RunFacts) -> Verdict:
-    """An audit's lines, its settings and the number of its tokens."""
-    required = "one run: its lines, settings and tokens"
+    """An audit's lines, its settings, the order of its samples and the number of its tokens."""
+    required = "one run: its lines, settings, samples and tokens"
     if checks.no_detail_log(run):
         return not_judged("no detail log", required, "a submission has none here")
 
     @agrees(required)
     def agree(log: Log) -> Verdict:
-        found = [check(log) for check in (_lines, _took, _tokens)]
+        found = [check(log) for check in (_lines, _took, _order, _tokens)]
         return next((v for v in found if v.status == "failed"), log.verdict(True, required))
 
     return agree(run)
@@ -124,6 +125,17 @@ def _plain(log: Log) -> Verdict:
         if found := log.number(key):
             return log.verdict(False, f"{key} {found}")
     return log.verdict(True, log.required)
+
+
+def _order(log: Log) -> Verdict:
+    """The samples of the places that answers have, by the log's own seeds.
+
+    TEST06 has a rule of its own for it, which a submission without a detail log needs.
+    """
+    entries = log.run.logs.accuracy.places
+    if log.run.mode == "test06" or not entries:
+        return log.verdict(True, "no order")
+    return issue_order(log, entries)
 
 
 def _tokens(log: Log) -> Verdict:

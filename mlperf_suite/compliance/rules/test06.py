@@ -8,16 +8,17 @@ from collections.abc import Callable, Sequence
 from mlperf_suite.benchmarks.audits import TEST06
 from mlperf_suite.compliance.facts import TEXT_ALONE, RunFacts
 from mlperf_suite.compliance.rules import checks, seeded
+from mlperf_suite.compliance.rules.agreement import Log, agrees
 from mlperf_suite.compliance.rules.registry import CLOSED, ONE_BY_ONE, rule
 from mlperf_suite.compliance.verdict import Verdict, not_judged, verdict
 from mlperf_suite.loadgen.logs import LoggedSample
-from mlperf_suite.loadgen.schedule import Drawn, issued, logging_draws, shuffled
+from mlperf_suite.loadgen.sample_order import Issue
+from mlperf_suite.loadgen.schedule import logging_draws
 
 _SAMPLES_LOGGED = TEST06.logged
 FALSE_ALARM = 1e-6
 """How often an honest run may log fewer answers than are asked for."""
-_MOST_ANSWERS = 10_000_000
-_ORDER_SEEDS = ("qsl_rng_seed", "sample_index_rng_seed")
+_DRAWS = "the samples of the seeds' draws"
 _ANSWERS_EXPECTED = ("generated_query_count", "generated_samples_per_query")
 """LoadGen draws the answers that it logs from the product of both."""
 
@@ -120,49 +121,55 @@ def test06_issue_order(run: RunFacts) -> Verdict:
     Without a detail log the seeds are not known: those of the round, or 0 as where LoadGen did not
     read mlperf.conf, which the official rules do not ask of TEST06.
     """
-    required = "the samples of the seeds' draws"
     entries = run.logs.accuracy.places
     if not entries or run.logs.accuracy.damage:
-        return not_judged(f"{len(entries)} entries", required, "no whole log with places")
-    if checks.no_detail_log(run):
-        settings = {name: [run.round.seeds[name], 0] for name in _ORDER_SEEDS}
-    else:
-        settings = {name: [run.logs.detail[f"effective_{name}"]] for name in _ORDER_SEEDS}
-    count = max(place for place, _ in entries) + 1
-    unread = [name for name, seeds in settings.items() if any(type(s) is not int for s in seeds)]
-    if unread or count > _MOST_ANSWERS:
-        return verdict(False, f"no seed {unread[0]}" if unread else f"{count:,} answers", required)
-    differing = ""
-    for qsl, index in zip(*settings.values(), strict=True):
-        order = _test06_order(run, index, count)
-        loaded = shuffled(qsl, run.benchmark.samples_of("test06"))
-        ok, words = seeded.departure(entries, loaded, order)
-        if ok:
-            return _none_left_out(entries, count, words, required)
-        differing = differing or words
-    return verdict(False, differing, required)
+        why = "no whole log of answers with their places"
+        return not_judged(f"{len(entries)} entries", _DRAWS, why)
+    ordered = _by_the_round(run, entries) if checks.no_detail_log(run) else _by_its_log(run)
+    return _none_left_out(entries) if ordered.passed else ordered
 
 
-def _test06_order(run: RunFacts, seed: int, count: int) -> tuple[int, ...]:
-    """The places in the loaded set of the first answers, as TEST06's settings draw them."""
-    loadgen, samples = run.scenario.loadgen_scenario, run.benchmark.samples_of("test06")
-    return issued(Drawn(loadgen, seed, samples, _SAMPLES_LOGGED, False, False), count)
+@agrees(_DRAWS)
+def _by_its_log(log: Log) -> Verdict:
+    """Whether answers are in the order that the audit's own detail log gives."""
+    return seeded.issue_order(log, log.run.logs.accuracy.places)
 
 
-def _none_left_out(
-    entries: Sequence[tuple[int, int]], count: int, words: str, required: str
-) -> Verdict:
+def _by_the_round(run: RunFacts, entries: Sequence[tuple[int, int]]) -> Verdict:
+    """Whether answers are in the order that TEST06's settings give with the round's seeds, or 0."""
+    samples, found = run.benchmark.samples_of("test06"), ""
+    known = run.round
+    for qsl, index in ((known.qsl_rng_seed, known.sample_index_rng_seed), (0, 0)):
+        issue = Issue(
+            run.scenario.loadgen_scenario,
+            False,
+            qsl,
+            index,
+            samples,
+            samples,
+            _SAMPLES_LOGGED,
+            equal=False,
+            unique=False,
+        )
+        departs = seeded.departure(entries, issue)
+        if not departs:
+            return verdict(True, f"{len(entries):,} entries, as drawn", _DRAWS)
+        found = found or departs
+    return verdict(False, found, _DRAWS)
+
+
+def _none_left_out(entries: Sequence[tuple[int, int]]) -> Verdict:
     """Whether each answer up to the last was logged whose draw is below one that was."""
-    draws = logging_draws(TEST06.log_seed, count)
     logged = [place for place, _ in entries]
+    draws = logging_draws(TEST06.log_seed, max(logged) + 1)
     most = max(draws[logged])
-    left_out = set(range(count)) - set(logged)
-    absent = [place for place in sorted(left_out) if draws[place] <= most]
+    absent = [place for place in set(range(len(draws))) - set(logged) if draws[place] <= most]
     if len(set(logged)) < len(logged):
-        return verdict(False, "an answer is logged twice", required)
+        return verdict(False, "an answer is logged twice", _DRAWS)
     if absent:
-        return verdict(False, f"no answer in place {absent[0]:,}, drawn before others", required)
-    return verdict(True, words, required)
+        found = f"no answer in place {min(absent):,}, drawn before others"
+        return verdict(False, found, _DRAWS)
+    return verdict(True, f"{len(entries):,} entries, as drawn", _DRAWS)
 
 
 def _each_answer(run: RunFacts, ok: Callable[[LoggedSample], bool], required: str) -> Verdict:

@@ -61,6 +61,15 @@ def generation(run: RunFacts) -> Verdict:
     return checks.generates_as_specified(run)
 
 
+@rule("performance", session_only=True)
+def cached_prompt_tokens(run: RunFacts) -> Verdict:
+    """The engine took no prompt token of the performance run from a cache, as it counts them.
+
+    MLPerf issues samples more than once, and each must be computed each time.
+    """
+    return checks.no_cached_tokens(run.cached_tokens)
+
+
 @rule("performance")
 def seeds(run: RunFacts) -> Verdict:
     """The performance run's three random seeds are those of the round."""

@@ -6,6 +6,7 @@ from array import array
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from mlperf_suite.benchmarks.percentile import percentile
 from mlperf_suite.engines.endpoint.adapters import words_of
 from mlperf_suite.engines.endpoint.messages import Done
 from mlperf_suite.engines.protocol import ClientFigures, EndpointFigures
@@ -13,17 +14,15 @@ from mlperf_suite.engines.protocol import ClientFigures, EndpointFigures
 _PERCENTILES = {"p50": 0.5, "p90": 0.9, "p99": 0.99}
 
 
-def percentile(values: Sequence[float], share: float) -> float | None:
-    """As LoadGen takes it: the value at that place of the sorted ones; None where there is none."""
-    if not values:
-        return None
-    return sorted(values)[min(int(len(values) * share), len(values) - 1)]
-
-
 def _percentiles_ms(seconds: Sequence[float]) -> dict[str, float]:
     ordered = sorted(seconds)
-    found = {name: percentile(ordered, share) for name, share in _PERCENTILES.items()}
-    return {name: round(value * 1000, 3) for name, value in found.items() if value is not None}
+    if not ordered:
+        return {}
+    return {n: round(percentile(ordered, of) * 1000, 3) for n, of in _PERCENTILES.items()}
+
+
+def _p99_ms(seconds: Sequence[float]) -> float | None:
+    return round(percentile(sorted(seconds), 0.99) * 1000, 4) if seconds else None
 
 
 class EndpointAccount:
@@ -34,19 +33,21 @@ class EndpointAccount:
         self._ttft = array("d")
         self._latency = array("d")
         self._tokens = 0
+        self._last = 0.0
         self.cached: int | None = None
 
     def add(self, done: Done, submitted: float, *, streamed: bool) -> None:
         """Count an answer."""
         self._latency.append(done.arrived - submitted)
+        self._last = max(self._last, done.arrived)
         if streamed:
             self._ttft.append(done.first - submitted)
         self._tokens += len(done.token_ids)
         if done.cached_tokens is not None:
             self.cached = (self.cached or 0) + done.cached_tokens
 
-    def figures(self) -> EndpointFigures:
-        """What it came to."""
+    def figures(self, began: float) -> EndpointFigures:
+        """What it came to, in a run that began then (time.monotonic, s)."""
         return EndpointFigures(
             self._url,
             len(self._latency),
@@ -54,6 +55,7 @@ class EndpointAccount:
             _percentiles_ms(self._ttft),
             _percentiles_ms(self._latency),
             self.cached,
+            round(self._last - began, 3) if self._latency else None,
         )
 
 
@@ -142,12 +144,11 @@ class ClientAccount:
     def figures(self, cpu_s: Mapping[int, float], elapsed_s: float) -> ClientFigures:
         """`cpu_s`: of each process, what it used in these `elapsed_s`; below 0 stands the thread of
         the suite's own process that hears of answers."""
-        out, back = (percentile(values, 0.99) for values in (self._out, self._back))
         return ClientFigures(
             sum(number >= 0 for number in cpu_s),
             round(max(cpu_s.values(), default=0.0) / elapsed_s, 4) if elapsed_s > 0 else 0.0,
-            None if out is None else round(out * 1000, 4),
-            None if back is None else round(back * 1000, 4),
+            _p99_ms(self._out),
+            _p99_ms(self._back),
             sum(self._connections.values()),
             self._resent,
         )

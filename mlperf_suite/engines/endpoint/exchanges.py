@@ -351,6 +351,7 @@ class Generating(Request):
                 answer.cached_tokens,
                 answer.finish_reason,
                 model,
+                answer.told_s,
             )
         )
 

@@ -1,0 +1,254 @@
+"""The caching audit with the real LoadGen: on engines with and without a cache, and with noise."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mlperf_suite.benchmarks.definition import Generation
+from mlperf_suite.benchmarks.registry import BENCHMARKS
+from mlperf_suite.compliance.caching import ANSWER_TOKENS, LOOKS
+from mlperf_suite.engines.probe import Speed
+from mlperf_suite.engines.protocol import EngineDescription, Listener, Request
+from mlperf_suite.engines.stand_in import Delays, StandInEngine
+from mlperf_suite.judging.judge import judge_folder
+from mlperf_suite.loadgen.load_plan import CACHING
+from mlperf_suite.results.record import RunKey
+from mlperf_suite.results.run_folder import changed_since_run
+from mlperf_suite.results.schema import CachingFigures, Summary
+from mlperf_suite.session.caching_run import median_sample, new_prompts
+from mlperf_suite.session.engines import EngineRequest
+from mlperf_suite.session.estimate import caching_s
+from mlperf_suite.session.inputs import Inputs
+from mlperf_suite.session.plan import plan_session
+from mlperf_suite.session.suite import Suite
+from mlperf_suite.session.watcher import Silent
+from mlperf_suite.settings import resolve_settings
+
+LLAMA = "llama3.1-8b"
+KEY = RunKey(LLAMA, "Offline", CACHING)
+PROMPT_S, CACHED_S = 0.04, 0.0005
+"""Far enough apart for a cache to show on any machine, however busy."""
+
+
+class ComputingEngine(StandInEngine):
+    """Computes one prompt after another, and takes from its cache what it has computed before.
+
+    `cache`: none, one of all answers, one of those under way together (which ends with each query),
+    or one that is counted. `noise`: what the time of each query is multiplied by.
+    """
+
+    def __init__(self, cache: str = "none", noise: Callable[[], float] = lambda: 0.1) -> None:
+        super().__init__(Delays(), lambda prompt: [11, 12, 13])
+        self._cache, self._noise = cache, noise
+        self._known: set[tuple[int, ...]] = set()
+        self.asked: list[list[tuple[int, ...]]] = []
+        self.generations: set[tuple[int, int]] = set()
+
+    @property
+    def description(self) -> EngineDescription:
+        return EngineDescription("stand-in engine", "1", "computing", True, 8192)
+
+    def submit(
+        self,
+        requests: Sequence[Request],
+        generation: Generation,
+        listener: Listener,
+        *,
+        stream: bool,
+    ) -> None:
+        prompts = [tuple(request.prompt_token_ids) for request in requests]
+        self.asked.append(prompts)
+        self.generations.add((generation.min_new_tokens, generation.max_new_tokens))
+        if self._cache == "under way":
+            self._known.clear()
+        spent, factor = 0.0, self._noise()
+        for request, prompt in zip(requests, prompts, strict=True):
+            cached = self._cache != "none" and prompt in self._known
+            self._known.add(prompt)
+            if cached and self._cache == "counted":
+                self.cached_prompt_tokens += len(prompt)
+            spent += (CACHED_S if cached else PROMPT_S) * factor
+            self.delays = Delays(rest_s=spent)
+            super().submit([request], generation, listener, stream=stream)
+
+
+class Audited:
+    """An audit that was made: its suite, its engine and what came of it."""
+
+    def __init__(self, suite: Suite, engine: ComputingEngine) -> None:
+        self.suite, self.engine = suite, engine
+
+    @property
+    def folder(self) -> Path:
+        return self.suite.result(LLAMA, "Offline").folder.path
+
+    @property
+    def summary(self) -> Summary:
+        return self.suite.summary(self.suite.result(LLAMA, "Offline"))
+
+    @property
+    def figures(self) -> CachingFigures:
+        found = self.summary.run.caching
+        assert found is not None
+        return found
+
+    def not_passed(self) -> dict[str, str]:
+        return {v.rule: v.status for v in self.suite.verdicts(KEY) if not v.passed}
+
+    def line(self, rule: str) -> str:
+        return next(v.line for v in self.suite.verdicts(KEY) if v.rule == rule)
+
+
+@pytest.fixture(scope="module")
+def audit(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[..., Audited]]:
+    suites: list[Suite] = []
+
+    def make(**options: Any) -> Audited:
+        engine = ComputingEngine(**options)
+
+        def load(inputs: Inputs, request: EngineRequest) -> ComputingEngine:
+            return engine
+
+        given = {"results_dir": str(tmp_path_factory.mktemp("results"))}
+        suite = Suite(resolve_settings(given, {}), plan_session([KEY]), load, Silent())
+        suites.append(suite)
+        outcome = suite.made(KEY)
+        assert outcome.ok, outcome.failure
+        return Audited(suite, engine)
+
+    yield make
+    for suite in suites:
+        suite.close()
+
+
+@pytest.fixture(scope="module")
+def without(audit: Callable[..., Audited]) -> Audited:
+    return audit()
+
+
+# What it finds
+
+
+def test_an_engine_without_a_cache_does_not_fail(without: Audited) -> None:
+    """It passes, unless the machine is so busy that its noise leaves it open."""
+    opened = without.figures.finding == "cannot tell"
+    assert without.not_passed() == ({"caching_speed": "not judged"} if opened else {})
+    assert without.summary.meta.status == "complete"
+
+
+@pytest.mark.parametrize(
+    ("cache", "failed"),
+    [
+        ("answers", {"caching_speed"}),
+        ("under way", {"caching_speed"}),
+        ("counted", {"caching_speed", "caching_prompt_tokens"}),
+    ],
+)
+def test_a_cache_fails(cache: str, failed: set[str], audit: Callable[..., Audited]) -> None:
+    found = audit(cache=cache, noise=lambda: 1.0)
+    assert found.not_passed() == dict.fromkeys(failed, "failed")
+    assert found.summary.meta.status == "invalid"
+    assert found.figures.finding == "caching"
+    assert (found.figures.low or 0) > 0.1
+
+
+def test_noise_leaves_it_open(audit: Callable[..., Audited]) -> None:
+    """Not judged, with the interval: neither a pass nor a failure."""
+    chance = random.Random(16)
+    found = audit(noise=lambda: chance.lognormvariate(-2, 0.8))
+    assert found.not_passed() == {"caching_speed": "not judged"}
+    assert found.summary.meta.status == "complete"
+    figures = found.figures
+    assert figures.finding == "cannot tell"
+    assert len(figures.mix_ms) == len(figures.same_ms) == LOOKS[-1]
+    assert figures.low is not None
+    assert figures.high is not None
+    assert figures.low < 0.1 < figures.high
+    line = found.line("caching_speed")
+    assert f"{figures.low:.1%} to {figures.high:.1%}" in line
+    assert "cannot tell" in line
+
+
+# How it is made
+
+
+def test_its_blocks_differ_in_caching_alone(without: Audited) -> None:
+    """Each block is as many prompts of one length, answered in as many tokens; every prompt of a
+    mix is sent once in the session, and none is the data's own."""
+    own = without.suite.inputs.prompts(BENCHMARKS[LLAMA])
+    same = tuple(own[median_sample(own)])
+    mixes = [prompts for prompts in without.engine.asked if prompts[0] != same]
+    sames = [prompts for prompts in without.engine.asked if prompts[0] == same]
+    pairs = len(without.figures.mix_ms)
+    assert pairs in LOOKS
+    assert len(mixes) == len(sames) == 1 + pairs
+    assert {len(prompts) for prompts in without.engine.asked} == {without.figures.at_once}
+    assert all(set(prompts) == {same} for prompts in sames)
+    fresh = [prompt for prompts in mixes for prompt in prompts]
+    assert {len(prompt) for prompt in fresh} == {len(same)} == {without.figures.prompt_tokens}
+    assert len(set(fresh)) == len(fresh)
+    assert not set(fresh) & set(map(tuple, own))
+    assert without.engine.generations == {(ANSWER_TOKENS, ANSWER_TOKENS)}
+
+
+def test_its_logs_are_kept_and_are_no_result(without: Audited) -> None:
+    blocks = sorted(path.name for path in (without.folder / "Caching").iterdir())
+    assert len(blocks) == 2 * (1 + len(without.figures.mix_ms))
+    assert {name.partition("-")[2] for name in blocks} == {"mix", "same"}
+    assert changed_since_run(without.folder) == []
+    assert without.summary.logs == ()
+    assert judge_folder(without.folder) == []
+
+
+def test_each_pair_is_one_of_each_kind_in_an_order_by_chance(without: Audited) -> None:
+    own = without.suite.inputs.prompts(BENCHMARKS[LLAMA])
+    same = tuple(own[median_sample(own)])
+    kinds = ["same" if prompts[0] == same else "mix" for prompts in without.engine.asked][2:]
+    orders = [tuple(kinds[at : at + 2]) for at in range(0, len(kinds), 2)]
+    assert set(orders) <= {("mix", "same"), ("same", "mix")}
+    assert without.figures.seed is not None
+
+
+def test_its_plan_is_one_step_whose_time_is_told() -> None:
+    (load, run) = plan_session([KEY]).steps
+    assert (load.kind, run.kind) == ("load", "run")
+    assert "caching audit" in run.what
+    one, two = (caching_s(Speed(0.0005, 0.04, 0.001), 365, at_once) for at_once in (2, 4))
+    assert 2 < one < two < 30
+
+
+# The prompts of the mix
+
+
+TOKENS = st.lists(st.integers(0, 50), min_size=1, max_size=60)
+
+
+@given(st.lists(TOKENS, min_size=1, max_size=12), TOKENS, TOKENS, st.integers(0, 2**32))
+def test_new_prompts_have_the_length_and_the_shape_of_the_data(
+    bodies: list[list[int]], head: list[int], tail: list[int], seed: int
+) -> None:
+    data = [[*head, *body, *tail] for body in bodies]
+    length = len(data[median_sample(data)])
+    made = new_prompts(data, length, 5, random.Random(seed))
+    assert [len(prompt) for prompt in made] == [length] * 5
+    assert {token for prompt in made for token in prompt} <= {t for p in data for t in p}
+    if len(data) > 1:
+        kept = min(len(head), length // 4)
+        assert all(prompt[:kept] == head[:kept] for prompt in made)
+        ends = min(len(tail), length // 4)
+        assert all(prompt[length - ends :] == tail[len(tail) - ends :] for prompt in made)
+
+
+@given(st.lists(TOKENS, min_size=1, max_size=30))
+def test_the_median_sample_is_one_of_the_middle(prompts: list[list[int]]) -> None:
+    length = len(prompts[median_sample(prompts)])
+    shorter = sum(len(prompt) < length for prompt in prompts)
+    longer = sum(len(prompt) > length for prompt in prompts)
+    assert max(shorter, longer) <= len(prompts) / 2

@@ -1,0 +1,91 @@
+"""A hidden cache of answers before a real HTTP server, and the caching audit, which finds it."""
+
+from __future__ import annotations
+
+import json
+import urllib.request
+from pathlib import Path
+
+from mlperf_suite.assets import embedded_model_dir
+from mlperf_suite.loadgen.load_plan import CACHING
+from mlperf_suite.results.record import RunKey
+from mlperf_suite.session.engines import load_engine
+from mlperf_suite.session.plan import plan_session
+from mlperf_suite.session.suite import Suite
+from mlperf_suite.session.watcher import Silent
+from mlperf_suite.settings import resolve_settings
+from mlperf_suite.testing.caching_proxy import caching_proxy
+from mlperf_suite.testing.options import StandIn
+from mlperf_suite.testing.stand_in_server import RunningStandIn, stand_in_server
+
+KEY = RunKey("llama3.1-8b", "Offline", CACHING)
+SLOW_S = 0.1
+"""Of each answer of the server: far from what the proxy takes, however busy the machine."""
+
+
+def audited(url: str, folder: Path) -> dict[str, str]:
+    """The status of each rule of an audit of that server."""
+    settings = resolve_settings({"results_dir": str(folder), "endpoint": [url]}, {})
+    suite = Suite(settings, plan_session([KEY], remote=True), load_engine, Silent())
+    try:
+        suite.check()
+        outcome = suite.made(KEY)
+        assert outcome.ok, outcome.failure
+        return {verdict.rule: verdict.status for verdict in suite.verdicts(KEY)}
+    finally:
+        suite.close()
+
+
+def stand_in() -> StandIn:
+    return StandIn(model=str(embedded_model_dir()), max_model_len=8192, first_token_s=SLOW_S)
+
+
+def test_the_audit_finds_a_hidden_cache_of_answers(tmp_path: Path) -> None:
+    with stand_in_server(stand_in()) as server, caching_proxy(server.url) as url:
+        found = audited(url, tmp_path)
+    assert found.pop("caching_speed") == "failed"
+    assert found.pop("caching_prompt_tokens") == "not judged"
+    assert set(found.values()) == {"passed"}
+
+
+def test_the_server_behind_it_is_not_accused(tmp_path: Path) -> None:
+    with stand_in_server(stand_in()) as server:
+        found = audited(server.url, tmp_path)
+    assert found.pop("caching_speed") in ("passed", "not judged")
+    assert found.pop("caching_prompt_tokens") == "not judged"
+    assert set(found.values()) == {"passed"}
+
+
+# The proxy itself
+
+
+def asked(url: str, **body: object) -> bytes:
+    request = urllib.request.Request(
+        f"{url}/v1/completions",
+        json.dumps({"model": str(embedded_model_dir()), "max_tokens": 2, **body}).encode(),
+        {"Content-Type": "application/json"},
+    )
+    with urllib.request.urlopen(request, timeout=30) as answer:
+        content: bytes = answer.read()
+    return content
+
+
+def completions(server: RunningStandIn) -> int:
+    return int(server.seen()["completions"])
+
+
+def test_it_asks_once_for_what_it_has_seen_whatever_the_salt() -> None:
+    with stand_in_server(stand_in()) as server, caching_proxy(server.url) as url:
+        first = asked(url, prompt=[1, 2, 3], cache_salt="a")
+        assert asked(url, prompt=[1, 2, 3], cache_salt="b") == first
+        assert completions(server) == 1
+        asked(url, prompt=[1, 2, 4], cache_salt="a")
+        assert completions(server) == 2
+
+
+def test_it_passes_on_what_is_no_question() -> None:
+    with stand_in_server() as server, caching_proxy(server.url) as url:
+        for _ in range(2):
+            with urllib.request.urlopen(f"{url}/v1/models", timeout=30) as answer:
+                assert json.load(answer)["data"]
+        assert server.seen()["requests"]["/v1/models"] == 2

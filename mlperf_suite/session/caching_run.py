@@ -1,0 +1,230 @@
+"""The caching audit on a session's engine: blocks of LoadGen in pairs until the interval decides.
+
+A block is one Offline query. In one block of a pair LoadGen issues the benchmark's own sample of
+median length over and over, in the other prompts of that length which nobody has sent before.
+"""
+
+from __future__ import annotations
+
+import random
+import secrets
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from mlperf_suite.benchmarks.audits import MIX, SAME
+from mlperf_suite.benchmarks.registry import BENCHMARKS
+from mlperf_suite.compliance.caching import (
+    ANSWER_TOKENS,
+    LOOKS,
+    Block,
+    Caching,
+    Interval,
+    Kind,
+    interval_of,
+)
+from mlperf_suite.compliance.facts import RunFacts, gives_text_alone
+from mlperf_suite.compliance.rules import judge
+from mlperf_suite.engines.protocol import Engine, RunObserver
+from mlperf_suite.loadgen.load_plan import CACHING, plan_run
+from mlperf_suite.loadgen.logs import RunLogs
+from mlperf_suite.loadgen.runner import run_loadgen
+from mlperf_suite.results.record import Result, RunKey, RunRecord
+from mlperf_suite.results.schema import CachingFigures
+from mlperf_suite.session.executor import Executor, Made, cached_tokens_since, remote_run
+from mlperf_suite.session.inputs import Inputs
+from mlperf_suite.session.pace import Pace
+from mlperf_suite.session.recorder import Recorder
+from mlperf_suite.session.watcher import Watcher
+
+_POOL = 256
+"""The prompts of the data that pieces are drawn from."""
+_PIECE = 16
+"""The tokens of a piece: text enough to be the data's own, and no longer than the least that a
+prefix cache keeps."""
+
+
+class CachingRun:
+    """Makes the audit; leaves each block's logs in Caching/ and its figures in the summary.
+
+    `settings_of_engine`: the engine's own description of how it is set.
+    """
+
+    def __init__(
+        self,
+        inputs: Inputs,
+        recorder: Recorder,
+        executor: Executor,
+        pace: Pace,
+        watcher: Watcher,
+        settings_of_engine: Callable[[], dict[str, object]],
+    ) -> None:
+        self._inputs = inputs
+        self._recorder = recorder
+        self._executor = executor
+        self._pace = pace
+        self._watch = watcher
+        self._settings_of_engine = settings_of_engine
+
+    def maker(self, key: RunKey) -> Made:
+        """How the executor makes an audit."""
+        result = self._recorder.result(BENCHMARKS[key.benchmark], key.scenario)
+        record = result.runs[CACHING] = RunRecord()
+
+        def keep(failure: str | None) -> None:
+            record.failure = failure
+            self._recorder.write(result)
+
+        return Made(lambda: self._audit(key, result, record), keep, result.folder.path)
+
+    def _audit(self, key: RunKey, result: Result, record: RunRecord) -> None:
+        self._recorder.write(result)
+        engine = self._executor.engine_for(result)
+        own = self._inputs.prompts(result.benchmark, CACHING)
+        sample = median_sample(own)
+        prompt, at_once = own[sample], self._pace.caching_at_once(result.benchmark)
+        seed = secrets.randbits(32)
+        chance = random.Random(seed)  # noqa: S311 - no secret, and kept to make the audit again
+        if isinstance(engine, RunObserver):
+            engine.run_begins(str(key), key.mode)
+        self._watch.begin(f"{key.benchmark}: caching audit")
+        remote_run(engine)
+        cached = cached_tokens_since(engine)
+        blocks: list[Block] = []
+
+        def make(kind: Kind) -> None:
+            name = f"{len(blocks) // 2 + 1:02}-{kind}" if warm else f"00-{kind}"
+            prompts = [prompt]
+            if kind == "mix":
+                prompts = new_prompts(own, len(prompt), at_once, chance)
+            logs = self._block(engine, result, kind, prompts, at_once, name)
+            if warm:
+                blocks.append(Block(kind, logs))
+
+        warm = False
+        with self._executor.timed("run", key):
+            # Not counted: it warms the system up, and fills a cache if there is one.
+            make("mix")
+            make("same")
+            warm = True
+            found: Interval | None = None
+            for pair in range(1, LOOKS[-1] + 1):
+                kinds: list[Kind] = ["mix", "same"]
+                chance.shuffle(kinds)
+                self._watch.begin(f"{key.benchmark}: caching audit, pair {pair}")
+                for kind in kinds:
+                    make(kind)
+                if pair in LOOKS:
+                    found = interval_of(Caching(tuple(blocks), at_once).pairs)
+                    if found is not None and found.finding != "cannot tell":
+                        break
+        record.remote = remote_run(engine)
+        audit = Caching(tuple(blocks), at_once, cached(record.remote))
+        record.figures = _figures(audit, found, sample, len(prompt), seed)
+        record.verdicts = judge(
+            RunFacts(
+                result.benchmark,
+                result.scenario,
+                CACHING,
+                self._inputs.settings.round,
+                blocks[-1].logs,
+                smoke=self._inputs.settings.smoke,
+                departures=(),
+                text_alone=gives_text_alone(self._settings_of_engine()),
+                caching=audit,
+            )
+        )
+
+    def _block(
+        self,
+        engine: Engine,
+        result: Result,
+        kind: Kind,
+        prompts: Sequence[Sequence[int]],
+        at_once: int,
+        name: str,
+    ) -> RunLogs:
+        settings = self._inputs.settings
+        plan = plan_run(
+            result.benchmark,
+            result.scenario,
+            CACHING,
+            settings.round,
+            len(prompts),
+            audit=(SAME if kind == "same" else MIX).of(at_once),
+        )
+        own = self._inputs.generation(result.benchmark, CACHING)
+        generation = replace(
+            own, max_new_tokens=ANSWER_TOKENS, min_new_tokens=ANSWER_TOKENS, stops=()
+        )
+        folder = result.folder.of_mode(CACHING) / name
+        silence_s = settings.engine_silence
+        return run_loadgen(plan, engine, prompts, generation, folder, silence_s=silence_s).logs
+
+
+def _figures(
+    audit: Caching, found: Interval | None, sample: int, tokens: int, seed: int
+) -> CachingFigures:
+    return CachingFigures(
+        found.finding if found else "cannot tell",
+        _share(found.faster) if found else None,
+        _share(found.low) if found else None,
+        _share(found.high) if found else None,
+        sample,
+        tokens,
+        ANSWER_TOKENS,
+        audit.at_once,
+        seed,
+        audit.cached_tokens,
+        tuple(round(mix * 1000, 3) for mix, _ in audit.pairs),
+        tuple(round(same * 1000, 3) for _, same in audit.pairs),
+    )
+
+
+def _share(value: float | None) -> float | None:
+    return None if value is None else round(value, 5)
+
+
+def median_sample(prompts: Sequence[Sequence[int]]) -> int:
+    """The index of the prompt of median length, the first of several."""
+    ordered = sorted(range(len(prompts)), key=lambda index: len(prompts[index]))
+    middle = len(prompts[ordered[(len(ordered) - 1) // 2]])
+    return next(index for index, prompt in enumerate(prompts) if len(prompt) == middle)
+
+
+def new_prompts(
+    prompts: Sequence[Sequence[int]], length: int, count: int, chance: random.Random
+) -> list[list[int]]:
+    """Prompts of `length` tokens each that nobody has sent before, of the data's own text.
+
+    They begin and end as all of the data's prompts do (a template around a text), up to a quarter
+    of the length each; between are pieces of the data, drawn by chance. So that no cache of what
+    was sent in this session, or in an earlier one, can answer them.
+    """
+    pool = [list(prompt) for prompt in prompts[:_POOL]]
+    most = length // 4
+    head = _common(pool)[:most]
+    tail = _common([prompt[::-1] for prompt in pool])[:most][::-1]
+    bodies = [prompt[len(head) : len(prompt) - len(tail)] for prompt in pool]
+    bodies = [body for body in bodies if body] or [prompt for prompt in pool if prompt]
+    weights = [len(body) for body in bodies]
+    made = []
+    for _ in range(count):
+        middle: list[int] = []
+        wanted = length - len(head) - len(tail)
+        while len(middle) < wanted:
+            (body,) = chance.choices(bodies, weights)
+            start = chance.randrange(max(1, len(body) - _PIECE + 1))
+            middle += body[start : start + _PIECE]
+        made.append([*head, *middle[:wanted], *tail])
+    return made
+
+
+def _common(prompts: Sequence[Sequence[int]]) -> list[int]:
+    """What all prompts begin with; nothing of a single one."""
+    if len(prompts) < 2:
+        return []
+    low, high = min(prompts), max(prompts)
+    length = next(
+        (place for place, (a, b) in enumerate(zip(low, high, strict=False)) if a != b), len(low)
+    )
+    return list(low[:length])

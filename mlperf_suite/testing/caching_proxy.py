@@ -1,0 +1,132 @@
+"""An HTTP proxy that answers a request from its memory where it has seen the same one before.
+
+    python -m mlperf_suite.testing.caching_proxy http://127.0.0.1:8000
+
+What the caching audit is tried against: a serving stack whose front end hides a cache of whole
+answers. A process of its own, which says nothing of itself in what it answers.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import http.client
+import json
+import os
+import subprocess
+import sys
+import threading
+import time
+import urllib.parse
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+from mlperf_suite.errors import SuiteError
+
+_ROOT = Path(__file__).resolve().parents[2]
+_LOOK_FOR_PARENT_S = 0.25
+_OWN_HEADERS = frozenset({"connection", "content-length", "keep-alive", "transfer-encoding"})
+"""Headers that are of one connection, in lower case, and so are not passed on."""
+_SALTS = ("cache_salt", "extra_key")
+"""The fields by which a client asks a server's prefix cache not to answer; this cache is deaf."""
+_Answer = tuple[int, list[tuple[str, str]], bytes]
+
+
+@contextlib.contextmanager
+def caching_proxy(upstream: str) -> Iterator[str]:
+    """A proxy before a server, on a free port of 127.0.0.1; gives its URL.
+
+    `upstream`: the server's URL, without a path. It ends with the context and with this process.
+    Raises SuiteError where it does not start.
+    """
+    command = [sys.executable, "-m", __name__, upstream, str(os.getpid())]
+    process = subprocess.Popen(command, cwd=_ROOT, stdout=subprocess.PIPE, text=True)
+    try:
+        assert process.stdout is not None
+        port = process.stdout.readline().strip()
+        if not port:
+            raise SuiteError(f"the caching proxy did not start: status {process.wait()}")
+        yield f"http://127.0.0.1:{port}"
+    finally:
+        process.kill()
+        process.communicate()
+
+
+class _Proxy(ThreadingHTTPServer):
+    daemon_threads = True
+    request_queue_size = 1024
+
+    def __init__(self, upstream: str) -> None:
+        super().__init__(("127.0.0.1", 0), _Handler)
+        self.upstream = urllib.parse.urlsplit(upstream)
+        self.answers: dict[tuple[str, bytes], _Answer] = {}
+        self.of_thread = threading.local()
+
+    def asked(self, method: str, path: str, headers: dict[str, str], body: bytes) -> _Answer:
+        """The upstream server's answer, or the one that it gave to the same question."""
+        key = path, _without_salt(body)
+        if method == "POST" and key in self.answers:
+            return self.answers[key]
+        connection = getattr(self.of_thread, "connection", None)
+        if connection is None:
+            address = self.upstream.hostname or "", self.upstream.port
+            connection = self.of_thread.connection = http.client.HTTPConnection(*address)
+        connection.request(method, path, body, headers)
+        response = connection.getresponse()
+        kept = [(n, v) for n, v in response.getheaders() if n.lower() not in _OWN_HEADERS]
+        answer = response.status, kept, response.read()
+        if method == "POST" and response.status == 200:
+            self.answers[key] = answer
+        return answer
+
+
+def _without_salt(body: bytes) -> bytes:
+    try:
+        content = json.loads(body)
+    except ValueError:
+        return body
+    if not isinstance(content, dict):
+        return body
+    return json.dumps({n: v for n, v in content.items() if n not in _SALTS}).encode()
+
+
+class _Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True
+    server: _Proxy
+
+    def _pass_on(self) -> None:
+        body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+        headers = {n: v for n, v in self.headers.items() if n.lower() not in _OWN_HEADERS}
+        status, kept, content = self.server.asked(self.command, self.path, headers, body)
+        lines = [f"HTTP/1.1 {status} {http.HTTPStatus(status).phrase}"]
+        lines += [f"{name}: {value}" for name, value in kept]
+        head = "\r\n".join([*lines, f"Content-Length: {len(content)}", "", ""])
+        self.wfile.write(head.encode("latin-1") + content)
+
+    def do_GET(self) -> None:
+        """Passed on each time."""
+        self._pass_on()
+
+    def do_POST(self) -> None:
+        """Passed on once."""
+        self._pass_on()
+
+    def log_message(self, format: str, *args: object) -> None:
+        """Say nothing."""
+
+
+def main() -> None:
+    """Serve before the first argument's URL until the process of the second one ends."""
+    upstream = sys.argv[1]
+    parent = int(sys.argv[2]) if sys.argv[2:] else None
+    proxy = _Proxy(upstream)
+    threading.Thread(target=proxy.serve_forever, daemon=True).start()
+    print(proxy.server_address[1], flush=True)
+    with contextlib.suppress(KeyboardInterrupt):
+        while parent is None or os.getppid() == parent:
+            time.sleep(_LOOK_FOR_PARENT_S)
+
+
+if __name__ == "__main__":
+    main()
