@@ -9,6 +9,7 @@ from typing import Any
 
 from mlperf_suite.benchmarks.audits import Mode
 from mlperf_suite.benchmarks.definition import Benchmark, ReferenceAccuracy, Scenario
+from mlperf_suite.compliance.facts import AnswerTokens
 from mlperf_suite.compliance.verdict import Verdict
 from mlperf_suite.engines.protocol import RemoteRun
 from mlperf_suite.loadgen.load_plan import CACHING, MODES
@@ -48,7 +49,7 @@ class RunRecord:
     `rate`: samples/s of an accuracy run, which Offline is planned by. `warm_up`: what was sent
     before it, None where nothing was. `remote`: what a server elsewhere and the client to it told
     of it, None where the engine is in this process. `profile`: what its profiler left, None without
-    one.
+    one. `answers`: how long an accuracy run's are.
     """
 
     verdicts: list[Verdict] = field(default_factory=list)
@@ -58,6 +59,7 @@ class RunRecord:
     warm_up: WarmUpFigures | None = None
     remote: RemoteRun | None = None
     profile: ProfileFigures | None = None
+    answers: AnswerTokens | None = None
 
 
 @dataclass(slots=True)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from mlperf_suite.compliance.rules import accuracy, clock, lines, scores, seeded
+from mlperf_suite.compliance.rules import accuracy, clock, lines, origin, scores, seeded
 
 pytestmark = pytest.mark.accuracy
 
@@ -102,3 +102,8 @@ def test_accuracy_settings_took(accuracy_run):
 def test_accuracy_samples_drawn(accuracy_run):
     """Every sample is issued, none over and over."""
     accuracy_run.obeys(lines.accuracy_samples_drawn)
+
+
+def test_accuracy_loadgen_files(accuracy_run):
+    """LoadGen was built from the sources of its version."""
+    accuracy_run.obeys(origin.accuracy_loadgen_files)

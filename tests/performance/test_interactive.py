@@ -9,6 +9,7 @@ from mlperf_suite.compliance.rules import (
     latency,
     length,
     lines,
+    origin,
     seeded,
     validity,
 )
@@ -217,3 +218,18 @@ def test_settings_took(interactive_run):
 def test_samples_drawn(interactive_run):
     """Samples are drawn as in every performance run."""
     interactive_run.obeys(lines.samples_drawn)
+
+
+def test_loadgen_files(interactive_run):
+    """LoadGen was built from the sources of its version."""
+    interactive_run.obeys(origin.loadgen_files)
+
+
+def test_summary_agrees(interactive_run):
+    """The summary file says what the detail log says."""
+    interactive_run.obeys(origin.summary_agrees)
+
+
+def test_tokens_as_in_accuracy(interactive_run):
+    """Answers have as many tokens as those of the accuracy run."""
+    interactive_run.obeys(origin.tokens_as_in_accuracy)

@@ -2,7 +2,16 @@
 
 import pytest
 
-from mlperf_suite.compliance.rules import client, clock, figures, length, lines, seeded, validity
+from mlperf_suite.compliance.rules import (
+    client,
+    clock,
+    figures,
+    length,
+    lines,
+    origin,
+    seeded,
+    validity,
+)
 
 pytestmark = [pytest.mark.performance, pytest.mark.offline]
 
@@ -170,3 +179,18 @@ def test_settings_took(offline_run):
 def test_samples_drawn(offline_run):
     """Samples are drawn as in every performance run."""
     offline_run.obeys(lines.samples_drawn)
+
+
+def test_loadgen_files(offline_run):
+    """LoadGen was built from the sources of its version."""
+    offline_run.obeys(origin.loadgen_files)
+
+
+def test_summary_agrees(offline_run):
+    """The summary file says what the detail log says."""
+    offline_run.obeys(origin.summary_agrees)
+
+
+def test_tokens_as_in_accuracy(offline_run):
+    """Answers have as many tokens as those of the accuracy run."""
+    offline_run.obeys(origin.tokens_as_in_accuracy)

@@ -9,6 +9,7 @@ from mlperf_suite.compliance.rules import (
     latency,
     length,
     lines,
+    origin,
     seeded,
     validity,
 )
@@ -197,3 +198,18 @@ def test_settings_took(singlestream_run):
 def test_samples_drawn(singlestream_run):
     """Samples are drawn as in every performance run."""
     singlestream_run.obeys(lines.samples_drawn)
+
+
+def test_loadgen_files(singlestream_run):
+    """LoadGen was built from the sources of its version."""
+    singlestream_run.obeys(origin.loadgen_files)
+
+
+def test_summary_agrees(singlestream_run):
+    """The summary file says what the detail log says."""
+    singlestream_run.obeys(origin.summary_agrees)
+
+
+def test_tokens_as_in_accuracy(singlestream_run):
+    """Answers have as many tokens as those of the accuracy run."""
+    singlestream_run.obeys(origin.tokens_as_in_accuracy)

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from meta_tests.made_runs import (
     AT_ONCE,
+    LOADGEN_FILES,
     MadeBlock,
     MadeRun,
     as_printed,
@@ -438,6 +439,31 @@ def other_number(key: str, least: float = 0.001) -> Break:
     return apply
 
 
+def other_files(run: MadeRun, data: st.DataObject) -> None:
+    files = dict(LOADGEN_FILES)
+    path = data.draw(st.sampled_from(sorted(files)))
+    if data.draw(st.booleans()):
+        files[path] = data.draw(st.sampled_from(["0" * 40, "", "x" * 40]))
+    else:
+        del files[path]
+    put(run, "loadgen_file_sha1", data.draw(st.sampled_from([files, files, [], {}])))
+
+
+def other_summary(run: MadeRun, data: st.DataObject) -> None:
+    lines = run.summary.splitlines()
+    at = data.draw(st.sampled_from([n for n, line in enumerate(lines) if ":" in line]))
+    told = data.draw(st.sampled_from(["1e6", "x", "", "13.7"]))
+    lines[at] = f"{lines[at].partition(':')[0]}: {told}"
+    run.summary = data.draw(st.sampled_from(["\n".join(lines), "", "made up"]))
+
+
+def other_answers(run: MadeRun, data: st.DataObject) -> None:
+    assert run.accuracy_tokens is not None
+    apart = data.draw(st.floats(0.1, 0.9) | st.floats(1.1, 5))
+    other = replace(run.accuracy_tokens, mean=run.accuracy_tokens.mean * apart)
+    run.accuracy_tokens = data.draw(st.sampled_from([other, None]))
+
+
 def more_queries(run: MadeRun, data: st.DataObject) -> None:
     put(run, "result_query_count", run.entries["generated_query_count"] + data.draw(st.integers(1)))
 
@@ -590,6 +616,10 @@ BREAKS: dict[str, Break] = {
     "token_rate": other_token_rate,
     "percentile_order": out_of_order,
     "mean_in_percentiles": other_mean,
+    "loadgen_files": other_files,
+    "accuracy_loadgen_files": other_files,
+    "summary_agrees": other_summary,
+    "tokens_as_in_accuracy": other_answers,
     "token_times": faster_tokens,
     "validity_agrees": other_verdict,
     "accuracy_every_sample": every_sample,
