@@ -216,6 +216,7 @@ def uncut(run: MadeRun, data: st.DataObject) -> None:
 
 def other_ends(run: MadeRun, data: st.DataObject) -> None:
     text = run.cut_log
+    place, other = (f'"seq_id" : {answer.place},' for answer in run.answers[:2])
     run.cut_log = data.draw(
         st.sampled_from(
             [
@@ -226,7 +227,7 @@ def other_ends(run: MadeRun, data: st.DataObject) -> None:
                 text[:-4],
                 text[: len(text) // 2],
                 text.replace("...", ""),
-                text.replace('"seq_id" : 1,', '"seq_id" : 0,'),
+                text.replace(other, place),
                 text.replace('"qsl_idx" : 1,', '"qsl_idx" : 0,'),
                 text.replace('"qsl_idx" : 1,', f'"qsl_idx" : {10**9},'),
             ]
