@@ -468,7 +468,9 @@ def test_the_sample_that_the_engine_refused_is_named(tmp_path: Path) -> None:
 @pytest.mark.parametrize("scenario", ["Offline", "SingleStream"])
 def test_an_engine_that_hangs_is_stopped(tmp_path: Path, scenario: str) -> None:
     hanging = stand_in(rest_s=3600)
-    with pytest.raises(RunError, match=r"^the engine gave no sign for 0\.01 minutes while \d+ sa"):
+    with pytest.raises(
+        RunError, match=r"^the engine showed no progress for 0\.01 minutes while \d+ sa"
+    ):
         run_loadgen(
             a_plan(scenario), hanging, PROMPTS, GENERATION, tmp_path / "hangs", silence_s=0.6
         )
