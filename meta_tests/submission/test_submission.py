@@ -425,7 +425,6 @@ def test_runs_that_are_no_results_are_refused(tmp_path, submit, name):
             {"verdicts": [{"rule": "client_bound", "status": "failed"}]},
             "client-bound: not a result",
         ),
-        ({"meta": {"status": "complete", "profiler": "torch"}}, "profiled: not a result"),
         (
             {"run": {"remote": {"accuracy": written(remote_run(departures=("3 answers cut",)))}}},
             "accuracy: 3 answers cut",
@@ -438,6 +437,15 @@ def test_what_a_server_or_its_client_spoiled_is_refused(tmp_path, submit, part, 
     (run / "summary.json").write_text(json.dumps(content | part))
     status, said = submit([run])
     assert status == 2 and f": {reason}\n" in said
+
+
+def test_a_profiled_run_is_refused(tmp_path, submit):
+    run = write_result(tmp_path / "results", LLAMA3_1_8B_EDGE, LLAMA3_1_8B_EDGE.scenarios[0])
+    content = json.loads((run / "summary.json").read_text())
+    content["meta"]["profiler"] = "torch"
+    (run / "summary.json").write_text(json.dumps(content))
+    status, said = submit([run])
+    assert status == 2 and ": profiled: not a result\n" in said
 
 
 @pytest.mark.parametrize("status", ["failed", "running", "unheard of", None])
