@@ -468,7 +468,9 @@ def test_the_sample_that_the_engine_refused_is_named(tmp_path: Path) -> None:
 @pytest.mark.parametrize("scenario", ["Offline", "SingleStream"])
 def test_an_engine_that_hangs_is_stopped(tmp_path: Path, scenario: str) -> None:
     hanging = stand_in(rest_s=3600)
-    with pytest.raises(RunError, match=r"^the engine gave no sign for 0\.01 minutes while \d+ sa"):
+    with pytest.raises(
+        RunError, match=r"^the engine showed no progress for 0\.01 minutes while \d+ sa"
+    ):
         run_loadgen(
             a_plan(scenario), hanging, PROMPTS, GENERATION, tmp_path / "hangs", silence_s=0.6
         )
@@ -688,6 +690,19 @@ def test_each_sample_is_asked_with_its_own_stop(tmp_path: Path) -> None:
     )
     run_loadgen(plan, ScriptedEngine(script), PROMPTS, GENERATION, tmp_path, stops=stops)
     assert [seen[index] for index in range(SAMPLES)] == stops
+
+
+def test_threads_take_short_turns_while_a_run_goes_on(tmp_path: Path) -> None:
+    before, seen = sys.getswitchinterval(), []
+
+    def answered(prompt: Sequence[int]) -> list[int]:
+        seen.append(sys.getswitchinterval())
+        return answer(prompt)
+
+    engine = StandInEngine(Delays(), answered)
+    run_loadgen(a_plan(), engine, PROMPTS, GENERATION, tmp_path)
+    engine.close()
+    assert max(seen) < before == sys.getswitchinterval()
 
 
 @given(st.lists(st.tuples(st.integers(0, 2**64 - 1), st.integers(0, 2**31 - 1)), max_size=9))

@@ -123,7 +123,7 @@ def test_a_profiled_run_says_everywhere_that_it_is_no_result(
         assert f"No: {PROFILED}. No rule is judged." in text
         assert "complete, profiled" in text
         assert "perfetto.dev" in text and "75.0" in text
-        assert "requests an hour" not in text
+        assert "requests per hour" not in text
     (judged,) = judge_folder(folder)
     assert judged.verdicts and {v.why for v in judged.verdicts} == {PROFILED}
     with pytest.raises(UsageError, match=f"{folder}: {PROFILED}"):

@@ -109,7 +109,7 @@ def test_the_speed_of_the_embedded_model_is_not_that_of_an_endpoint(tmp_path: Pa
     settings = settings_of(tmp_path, endpoint=[ONE])
     seconds, said = forecast(settings, planned(settings, [SERVER], [], mmlu=True))
     assert not seconds
-    assert said == "how long that takes is said once the endpoint answered and was probed"
+    assert said == "the time is estimated once the endpoint answered and was probed"
     settings = settings_of(tmp_path)
     assert forecast(settings, planned(settings, [SERVER], [], mmlu=True))[0]
 
@@ -119,7 +119,7 @@ def test_an_endpoint_that_was_measured_is_expected_to_take_as_long(tmp_path: Pat
     settings = settings_of(tmp_path, endpoint=[ONE])
     plan = planned(settings, [SERVER], [], mmlu=True)
     seconds, said = forecast(settings, plan)
-    assert said == "as the run 20261121-101500-llama3.1-8b-offline went"
+    assert said == "estimated from the run 20261121-101500-llama3.1-8b-offline"
     loads = {step.what: seconds[step] for step in plan.steps if step.kind == "load"}
     assert loads == {"connect to the endpoint": 2.0, "connect to the endpoint for MMLU": 2.0}
 

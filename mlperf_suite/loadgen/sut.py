@@ -214,7 +214,7 @@ class Sut:
         try:
             return np.asarray(token_ids, dtype=np.int32)
         except (OverflowError, ValueError, TypeError) as error:
-            self.fail(f"the engine answered with what are no token ids: {error}")
+            self.fail(f"the engine returned something other than token ids: {error}")
             return None
 
     def failed(self, tag: int, error: EngineError) -> None:
@@ -225,7 +225,7 @@ class Sut:
             self.fail(f"sample {waiting[0]}: {error}")
 
     def fail(self, reason: str) -> None:
-        """Mark the run as failed, for the first reason given, and let LoadGen come to its end."""
+        """Mark the run as failed, for the first reason given, and let LoadGen finish."""
         with self._failing:
             if self.failure is None:
                 self.failure = reason
