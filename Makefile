@@ -2,7 +2,7 @@
 SHELL := /bin/bash
 PYTEST := .venv/bin/python -m pytest
 
-.PHONY: help setup stacks offline server interactive singlestream edge compliance peak mmlu submission-check submission-proof endpoint test test-slow test-search lint locks perf clean
+.PHONY: help setup stacks offline server interactive singlestream edge compliance peak mmlu submission-check submission-proof endpoint test test-slow test-search lint locks options pictures perf clean
 
 help:             ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 20
@@ -58,6 +58,8 @@ test-search: setup ## the property tests of the suite itself, a thousand new exa
 perf: setup       ## what the suite itself costs, beside the bare engine
 	.venv/bin/python -m perf.offline_overhead
 	.venv/bin/python -m perf.server_overhead
+	.venv/bin/python -m perf.always_on
+	.venv/bin/python -m perf.long_use runs
 	.venv/bin/python -m perf.warm_up
 
 lint: setup       ## ruff and mypy
@@ -68,5 +70,11 @@ lint: setup       ## ruff and mypy
 locks:            ## make the locks again (needs uv)
 	scripts/make_locks.sh
 
+options: setup    ## docs/options.md again, from the options as the code declares them
+	.venv/bin/python -m scripts.make_options
+
+pictures: setup   ## the README's pictures, of a real run (needs tmux and Chromium)
+	.venv/bin/python -m scripts.make_pictures
+
 clean:            ## remove what setup made
-	rm -rf .venv .venv-llama-cpp .assets
+	rm -rf .venv .venv-llama-cpp .assets .python .uv

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from datetime import datetime, timedelta
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -20,10 +21,13 @@ from mlperf_suite.benchmarks.registry import BENCHMARKS
 from mlperf_suite.benchmarks.rounds import ROUNDS, Round
 from mlperf_suite.compliance.accuracy_txt import parse_accuracy_txt
 from mlperf_suite.compliance.caching import ANSWER_TOKENS, LOOKS, Block, Caching, Kind
-from mlperf_suite.compliance.facts import Division, RunFacts, SubmittedTexts
+from mlperf_suite.compliance.facts import AnswerTokens, Division, RunFacts, SubmittedTexts
+from mlperf_suite.compliance.rules.clock import POWER_FORMAT
+from mlperf_suite.compliance.rules.figures import PERCENTILES
 from mlperf_suite.compliance.submission_rules import SYSTEM_FIELDS_FILLED, SYSTEM_FIELDS_PRESENT
 from mlperf_suite.engines.protocol import ClientFigures, EndpointFigures, RemoteRun
 from mlperf_suite.loadgen.load_plan import AUDIT_MODES, CACHING, TEST_MODES
+from mlperf_suite.loadgen.log_lines import lines_of
 from mlperf_suite.loadgen.logs import (
     ACCURACY,
     DETAIL,
@@ -32,6 +36,8 @@ from mlperf_suite.loadgen.logs import (
     RunLogs,
     parse_detail,
 )
+from mlperf_suite.loadgen.sample_order import Issue, first_samples
+from mlperf_suite.loadgen.schedule import Asked, Schedule, schedule, shuffled
 
 HASH = "0123456789abcdef" * 4
 
@@ -62,12 +68,14 @@ def remote_run(
     )
 
 
-def line(key: str, value: object, *, error: bool = False, warning: bool = False) -> str:
+def line(
+    key: str, value: object, *, ms: float = 0.1, error: bool = False, warning: bool = False
+) -> str:
     """One line of a detail log."""
     entry = {
         "key": key,
         "value": value,
-        "time_ms": 0.1,
+        "time_ms": ms,
         "namespace": "mlperf::logging",
         "event_type": "POINT_IN_TIME",
         "metadata": {
@@ -87,79 +95,334 @@ def audit_of(benchmark: Benchmark, mode: Mode) -> Audit | None:
     return benchmark.audit(mode) or (TEST06 if mode == "test06" else None)
 
 
+LOADGEN_FILES = {
+    "/bindings/c_api.cc": "14d178b64c7fc45d090e038c08d9b78ca943c383",
+    "/bindings/c_api.h": "23d9f99e00b2d196e095fae0bb453a391c18d601",
+    "/bindings/python_api.cc": "90e9c362d9c0e3fdb7d9fad70b34227d7b70f205",
+    "/early_stopping.cc": "0cd7b546a389deac73f7955cd39255ed76557d62",
+    "/early_stopping.h": "158fcae6a5f47e82150d6416fa1f7bcef37e77fe",
+    "/issue_query_controller.cc": "02fcfe6d9cf958eeb4b6f1f4dbe87ba7eb4d7dec",
+    "/issue_query_controller.h": "ed20934fd3507a15949d501ac154be38e766f6ab",
+    "/loadgen.cc": "86bc3765857092b9d1f380604b101c771679842a",
+    "/loadgen.h": "ce9fcb5d44951e7e9048a83b7c1a41c8b8e0f7d8",
+    "/logging.cc": "49e63158ebca654fa4b7c5f3321054cf4d6c3a30",
+    "/logging.h": "2102c91dedbaa156beadf0cecc63d2f43a2bd7dd",
+    "/mlperf.conf": "68cdba8667e971c3ae8f1617ba67fa56d01065b4",
+    "/query_dispatch_library.h": "1f18e9cd3ee4dc89a387cf462de1d0ceb1ece975",
+    "/query_sample.h": "c4f399103bc3d172079bbd4cd2b0ca0f22eebc4f",
+    "/query_sample_library.h": "8323a2225be1dff31f08ecc86b76eb3de06568bc",
+    "/results.cc": "fde4e173d3ec8461dd439ff0d8e605b52c4becf5",
+    "/results.h": "fce22d5a588d91fd968a6b25c27896dba87bc276",
+    "/system_under_test.h": "18d4809589dae33317d88d9beeb5491a6e1ccdec",
+    "/test_settings.h": "088be02e337dd5610a991e8beac38cfb0fe49d3a",
+    "/test_settings_internal.cc": "1e6b962f1e22450b3e0ced24292230c64d23e20a",
+    "/test_settings_internal.h": "711a06cde66a3b817556ce3ca05b62ca163220c6",
+    "/utils.cc": "3df8fdabf6eaea4697cf25d1dcb89cae88e36efd",
+    "/utils.h": "40775e32d619ea6356826ae5ea4174c7911f6894",
+    "/version.cc": "cbec2a5f98f9786c8c3d8b06b3d12df0b6550fa0",
+    "/version.h": "9d574baa64424e9c708fcfedd3dbb0b518a65fcc",
+}
+"""The SHA-1 of LoadGen 6.0.17's sources."""
+BEGAN = datetime(2026, 3, 4, 10, 0, 0, 500_000)
+"""When each made-up run issued its first query."""
+MADE_MS, FIRST_MS = 250.0, 0.1
+"""The time stamps of the entries on the queries that were made, and of those before."""
+TOKENS = 3
+"""Of an answer in an accuracy log, and in a performance run where nothing says another mean."""
+_ENDS = ("begin", "end")
+_ENDING = ("logger_", "power_", "result_", "early_stopping_", "num_errors")
+
+
 def detail_entries(
     benchmark: Benchmark, scenario: Scenario, mode: Mode, round_: Round
 ) -> dict[str, Any]:
     """The keys and values of a valid detail log, in LoadGen's order."""
+    return dict(_detail_entries(benchmark.id, scenario.name, mode, round_))
+
+
+@lru_cache(maxsize=128)
+def _detail_entries(
+    benchmark_id: str, scenario_name: str, mode: Mode, round_: Round
+) -> dict[str, Any]:
+    benchmark = BENCHMARKS[benchmark_id]
+    scenario = benchmark.scenario(scenario_name)
     ttft_ms, tpot_ms = (
         (scenario.limits.ttft_ms, scenario.limits.tpot_ms) if scenario.limits else (100, 100)
     )
-    offline, streams = scenario.name == "Offline", scenario.name == "SingleStream"
+    offline, single = scenario.name == "Offline", scenario.name == "SingleStream"
+    audit = audit_of(benchmark, mode)
+    loaded = min(benchmark.samples, benchmark.samples_of(mode))
+    # So that ten minutes, and a tenth more in Offline, take less than two of the whole data set.
+    qps = 1.8 * benchmark.samples / 600
+    answer_ns = int((ttft_ms + (TOKENS - 1) * tpot_ms) * 0.9e6)
+    qps = 1e9 / answer_ns if single else float(f"{qps:.3g}")
+    least = 2 * benchmark.samples if offline else 100
+    samples = least if offline else 1
+    unique = audit is not None and audit.unique
+    if audit is not None:
+        least = audit.queries
+        samples = (loaded if unique else least) if offline else 1
+    equal, min_ms = audit is None, 0 if audit else MIN_DURATION_MS
+    if single:
+        expected = int(2 * min_ms / 1e3 * qps)
+        effective_least = max(least, expected)
+        effective_least += loaded - effective_least % loaded if equal else 0
+    else:
+        effective_least = 1 if offline else least
+    order = shuffled(round_.qsl_rng_seed, benchmark.samples_of(mode))
+    made = schedule(
+        Asked(
+            scenario.loadgen_scenario,
+            round_.schedule_rng_seed,
+            qps,
+            min_ms,
+            effective_least,
+            samples,
+            loaded,
+            equal,
+            mode == "accuracy",
+            unique,
+        )
+    )
+    seeds = {**round_.seeds, "accuracy_log_rng_seed": 0}
+    rate_key = {
+        "Offline": "requested_offline_expected_qps",
+        "Server": "requested_server_target_qps",
+        "SingleStream": "requested_single_stream_expected_latency_ns",
+    }[scenario.loadgen_scenario]
     entries: dict[str, Any] = {
-        "loadgen_version": "made up",
+        "loadgen_version": "6.0.17 @ made up",
+        "loadgen_build_date_utc": "2026-02-01T10:00:00.000000",
+        "loadgen_git_commit_date": "2026-01-02T10:00:00Z",
         "loadgen_git_status_message": "",
+        "test_datetime": BEGAN.replace(microsecond=0).strftime("%Y-%m-%dT%H:%M:%SZ"),
         "sut_name": "PySUT",
         "qsl_name": "PyQSL",
         "qsl_reported_total_count": benchmark.samples_of(mode),
         "qsl_reported_performance_count": benchmark.samples_of(mode),
         "requested_scenario": scenario.loadgen_scenario,
-        "requested_min_query_count": 100,
+        "requested_test_mode": TEST_MODES[mode],
+        rate_key: answer_ns if single else qps,
+        "requested_min_duration_ms": min_ms,
+        "requested_min_query_count": least,
+        **{f"requested_{name}": seed for name, seed in seeds.items()},
+        "requested_sample_concatenate_permutation": equal,
         "requested_use_token_latencies": True,
         "requested_server_ttft_latency": int(ttft_ms * 1e6),
         "requested_server_tpot_latency": int(tpot_ms * 1e6),
         "effective_scenario": scenario.loadgen_scenario,
         "effective_test_mode": TEST_MODES[mode],
-        "effective_samples_per_query": 2 * benchmark.samples if offline else 1,
+        "effective_samples_per_query": samples,
+        "effective_target_qps": as_printed(qps),
         "effective_target_latency_ns": 0,
-        "effective_target_latency_percentile": 0.9 if streams else 0.99,
-        "effective_min_duration_ms": MIN_DURATION_MS,
-        "effective_min_query_count": 1 if offline else 100,
-        **{f"effective_{name}": seed for name, seed in round_.seeds.items()},
-        "effective_accuracy_log_rng_seed": 0,
+        "effective_target_latency_percentile": 0.9 if single else 0.99,
+        "effective_target_duration_ms": 0 if offline else min_ms,
+        "effective_min_duration_ms": min_ms,
+        "effective_min_query_count": effective_least,
+        "effective_min_sample_count": effective_least * samples,
+        **{f"effective_{name}": seed for name, seed in seeds.items()},
         "effective_accuracy_log_sampling_target": 0,
-        "effective_performance_sample_count": benchmark.samples,
+        "effective_performance_issue_unique": unique,
+        "effective_performance_sample_count": loaded if unique else benchmark.samples,
         "effective_accuracy_sample_count": benchmark.samples_of(mode),
-        "effective_sample_concatenate_permutation": True,
+        "effective_sample_concatenate_permutation": equal,
+        **(audit.took if audit else {}),
+        "loaded_qsl_set": list(order if mode == "accuracy" else order[:loaded]),
+        "generated_query_count": made.queries,
+        "generated_samples_per_query": made.samples,
+        "generated_query_duration": made.duration_ns,
     }
-    generated = 2 * benchmark.samples
-    audit = audit_of(benchmark, mode)
-    if audit is not None:
-        entries |= audit.took
-        generated = audit.queries
+    count = made.samples if offline else made.queries
+    if single and mode == "performance":
+        count = effective_least
+    tokens = _tokens(benchmark, count) if audit is None else count * _tokens_logged(audit)
+    answers = _Answers(count, tokens, ttft_ms * 0.9e6, tpot_ms * 0.9e6)
+    last_s = {
+        "Offline": answers.most_ns,
+        "Server": made.last_ns + answers.most_ns,
+        "SingleStream": answers.sum_ns,
+    }[scenario.loadgen_scenario] / 1e9
+    # Slower than it might be, so that an Offline run takes its ten minutes.
+    took_s = max(last_s, min_ms / 1e3) if offline else last_s
+    if offline:
+        answers = _Answers(count, answers.tokens, took_s * 1e9, 0)
     entries |= {
-        "generated_query_count": 1 if offline else generated,
-        "generated_samples_per_query": generated if offline else 1,
-        "power_begin": "now",
-        "power_end": "then",
+        "power_begin": _for_power(BEGAN),
+        "power_end": _for_power(BEGAN + timedelta(seconds=took_s)),
     }
     if mode != "accuracy":
+        entries |= _results(scenario, answers, made, took_s)
+    return _every_line(entries, scenario, mode)
+
+
+def _every_line(entries: dict[str, Any], scenario: Scenario, mode: Mode) -> dict[str, Any]:
+    """With the lines that are as any run has them, each in LoadGen's place."""
+    percentile = entries["effective_target_latency_percentile"]
+    given = entries | {
+        "loadgen_file_sha1": LOADGEN_FILES,
+        "requested_accuracy_log_rng_seed": entries["effective_accuracy_log_rng_seed"],
+        "requested_accuracy_log_sampling_target": entries["effective_accuracy_log_sampling_target"],
+        "requested_server_target_latency_percentile": percentile,
+        "requested_single_stream_target_latency_percentile": percentile,
+        "requested_performance_sample_count_override": entries[
+            "effective_performance_sample_count"
+        ],
+        "requested_performance_issue_unique": entries["effective_performance_issue_unique"],
+        "effective_max_async_queries": 0 if scenario.loadgen_scenario == "Server" else 1,
+    }
+    keys = lines_of(scenario.loadgen_scenario, mode == "accuracy")
+    return {key: given.get(key, _ELSE.get(key, 0)) for key in keys if key != _OF_INVALID}
+
+
+_FALSE = ("print_timestamps", "performance_issue_same")
+_ELSE: dict[str, object] = {
+    **{f"{whose}_{name}": False for whose in ("requested", "effective") for name in _FALSE},
+    "requested_server_coalesce_queries": False,
+    "loadgen_build_date_local": "2026-02-01T10:00:00.000000",
+    "loadgen_git_log_message": "made up",
+}
+_OF_INVALID = "result_invalid_reason"
+
+
+def _tokens_logged(audit: Audit) -> int:
+    """Of each answer in an audit's log."""
+    low, high = audit.mean_tokens or (TOKENS, TOKENS)
+    return round((low + high) / 2)
+
+
+def summary_of(entries: Mapping[str, Any]) -> str:
+    """A summary file with the figures of a detail log."""
+    labels = {
+        "SUT name": "sut_name",
+        "Scenario": "effective_scenario",
+        "Mode    ": "effective_test_mode",
+        "Result is": "result_validity",
+        "Min latency (ns)               ": "result_min_latency_ns",
+        "99.00 percentile latency (ns)  ": "result_99.00_percentile_latency_ns",
+        "target_qps": "effective_target_qps",
+        "min_duration (ms)": "effective_min_duration_ms",
+    }
+    lines = [f"{label} : {entries[key]}" for label, key in labels.items() if key in entries]
+    return "\n".join(["MLPerf Results Summary", *lines, "No errors encountered during test.", ""])
+
+
+def as_printed(figure: float) -> float:
+    """A double as LoadGen's logs have it, with six digits."""
+    return float(f"{figure:.6g}")
+
+
+def _for_power(moment: datetime) -> str:
+    return moment.strftime("%m-%d-%Y %H:%M:%S.%f")[:-3]
+
+
+def _tokens(benchmark: Benchmark, count: int) -> int:
+    """Those of a performance run's answers: as many as the accuracy's are expected to have."""
+    said = benchmark.reference.of("tokens_per_sample")
+    return round(count * (said.value if said else TOKENS))
+
+
+@dataclass(frozen=True)
+class _Answers:
+    """The answers of a run whose tokens come at one pace: `tokens` of all of them, in ns."""
+
+    count: int
+    tokens: int
+    ttft_ns: float
+    tpot_ns: float
+
+    def of(self, place: int) -> int:
+        """The latency of the answer at a place in their order, shortest first."""
+        longer = self.tokens % self.count
+        tokens = self.tokens // self.count + (place >= self.count - longer)
+        return int(self.ttft_ns) + (tokens - 1) * int(self.tpot_ns)
+
+    @property
+    def most_ns(self) -> int:
+        return self.of(self.count - 1)
+
+    @property
+    def sum_ns(self) -> int:
+        return int(self.ttft_ns) * self.count + (self.tokens - self.count) * int(self.tpot_ns)
+
+
+def _results(
+    scenario: Scenario, answers: _Answers, made: Schedule, took_s: float
+) -> dict[str, Any]:
+    """What LoadGen says of a valid performance run's answers."""
+    offline, single = scenario.name == "Offline", scenario.name == "SingleStream"
+    mean_ns = answers.sum_ns // answers.count
+    entries: dict[str, Any] = {
+        "result_validity": "VALID",
+        **({} if offline or single else {"result_perf_constraints_met": True}),
+        "result_min_duration_met": True,
+        "result_min_queries_met": True,
+        "early_stopping_met": True,
+        "early_stopping_ttft_result": " * Run successful.",
+        "early_stopping_tpot_result": " * Run successful.",
+        "result_query_count": 1 if offline else answers.count,
+    }
+    if offline:
+        entries["result_samples_per_second"] = as_printed(answers.count / took_s)
+    elif single:
+        issued_s = took_s - answers.most_ns / 1e9
         entries |= {
-            "result_validity": "VALID",
-            "result_min_duration_met": True,
-            "result_min_queries_met": True,
-            "early_stopping_met": True,
-            "early_stopping_ttft_result": " * Run successful.",
-            "early_stopping_tpot_result": " * Run successful.",
-            "result_query_count": 1 if offline else 24_576,
-            # What the official checker reads besides.
-            "result_99.00_percentile_latency_ns": 5_000_000,
-            "result_mean_latency_ns": 4_000_000,
-            "result_samples_per_second": 12.5,
-            "result_completed_samples_per_sec": 12.5,
-            "early_stopping_latency_ss": 5_000_000,
-            scenario.metric: 1234.5,
+            "result_qps_with_loadgen_overhead": as_printed((answers.count - 1) / issued_s),
+            "result_qps_without_loadgen_overhead": as_printed(1e9 / mean_ns),
+            "early_stopping_latency_ss": answers.most_ns,
+            "early_stopping_latency_ms": answers.most_ns,
         }
-        if scenario.limits:
-            entries["result_first_token_99.00_percentile_latency_ns"] = int(ttft_ms * 0.9e6)
-            entries["result_time_per_output_token_99.00_percentile_ns"] = int(tpot_ms * 0.9e6)
-        entries["num_errors"] = 0
-    return entries
+    else:
+        due_s = made.last_ns / 1e9
+        entries |= {
+            "result_scheduled_samples_per_sec": as_printed((answers.count - 1) / due_s),
+            "result_completed_samples_per_sec": as_printed((answers.count - 1) / took_s),
+        }
+    shares = [(p, int(answers.count * (float(p) / 100))) for p in PERCENTILES]
+    entries |= {
+        "result_min_latency_ns": answers.of(0),
+        "result_max_latency_ns": answers.most_ns,
+        "result_mean_latency_ns": mean_ns,
+        **{f"result_{p}_percentile_latency_ns": answers.of(place) for p, place in shares},
+    }
+    if offline:
+        entries["result_tokens_per_second"] = as_printed(answers.tokens / took_s)
+    else:
+        ttft, tpot = int(answers.ttft_ns), int(answers.tpot_ns)
+        total = answers.tokens
+        entries |= {
+            **{f"result_first_token_{name}_latency_ns": ttft for name in ("min", "max", "mean")},
+            **{f"result_first_token_{p}_percentile_latency_ns": ttft for p in PERCENTILES},
+            "result_token_throughput_with_loadgen_overhead": as_printed(
+                total / (issued_s if single else due_s)
+            ),
+            "result_token_throughput": as_printed(total / (mean_ns * answers.count)),
+            **{f"result_time_per_output_token_{p}_percentile_ns": tpot for p in PERCENTILES},
+            **{f"result_time_to_output_token_{name}": tpot for name in ("min", "max", "mean")},
+            "result_completed_tokens_per_second": as_printed(total / took_s),
+        }
+    return {**entries, "num_errors": 0}
 
 
-@lru_cache(maxsize=8)
-def _answers(count: int, tokens: int = 3) -> tuple[LoggedSample, ...]:
-    ids = tuple(range(11, 11 + tokens))
-    return tuple(LoggedSample(i, ids, (11,), tokens) for i in range(count))
+@lru_cache(maxsize=32)
+def _answers(issue: Issue, count: int, tokens: int = TOKENS) -> tuple[LoggedSample, ...]:
+    """The answers of a log, in the order in which LoadGen issued their samples."""
+    ids, order = tuple(range(11, 11 + tokens)), first_samples(issue, count)
+    assert order is not None and len(order) == count
+    return tuple(
+        LoggedSample(index, ids, (11,), tokens, place) for place, index in enumerate(order)
+    )
+
+
+@lru_cache(maxsize=32)
+def _cut_log(answers: tuple[LoggedSample, ...], streams: bool) -> str:
+    """A cut accuracy log, which has the first answers and the last."""
+    first = ', "token_data" : "0B000000"' if streams else ""
+    rows = [
+        f'{{ "seq_id" : {one.place}, "qsl_idx" : {one.index}, "data" : "{_hex(one.token_ids)}"'
+        f'{first}, "token_count" : {one.token_count} }}'
+        for one in (*answers[:36], *answers[-36:])
+    ]
+    return "[\n" + ",\n".join(rows[:36]) + "\n\n...\n\n" + ",\n".join(rows[36:]) + "\n]\n"
 
 
 AT_ONCE = 3
@@ -190,11 +453,28 @@ def made_blocks() -> list[MadeBlock]:
     ]
 
 
+def issue_of(entries: dict[str, Any], mode: Mode) -> Issue:
+    """What the order of a made-up run's samples follows from."""
+    return Issue(
+        entries["effective_scenario"],
+        mode == "accuracy",
+        entries["effective_qsl_rng_seed"],
+        entries["effective_sample_index_rng_seed"],
+        entries["qsl_reported_total_count"],
+        entries["effective_performance_sample_count"],
+        entries["effective_min_query_count"],
+        entries["effective_sample_concatenate_permutation"],
+        entries["effective_performance_issue_unique"],
+    )
+
+
 @dataclass
 class MadeRun:
     """A run that obeys every rule until somebody changes it.
 
     `broken_lines`: texts put after the detail log's first entry. `answers`: the accuracy log's.
+    `stamps`: time stamps of single keys' entries, in ms, in place of their own. `cut_log`: the
+    accuracy log as it is submitted.
     `remote`: what an engine behind a network told of it, None of one in this process.
     `cached_tokens`: prompt tokens that the engine counted as taken from a cache. `caching`: of a
     caching audit, the blocks.
@@ -216,14 +496,23 @@ class MadeRun:
         self.cached_tokens: int | None = None if untold else 0
         self.caching = made_blocks() if self.mode == CACHING else []
         self.entries = detail_entries(self.benchmark, self.scenario, self.mode, self.round)
+        took = [datetime.strptime(self.entries[f"power_{end}"], POWER_FORMAT) for end in _ENDS]
+        self.ended_ms = MADE_MS + (took[1] - took[0]).total_seconds() * 1e3 + 2.0
+        self.stamps: dict[str, float] = {}
         self.broken_lines: list[str] = []
         audit = audit_of(self.benchmark, self.mode)
         count = self.benchmark.samples_of(self.mode) if self.mode != "test06" else 100
-        low, high = (audit and audit.mean_tokens) or (3, 3)
-        self.answers: list[LoggedSample] = list(_answers(count, round((low + high) / 2)))
+        logged = _answers(
+            issue_of(self.entries, self.mode), count, _tokens_logged(audit) if audit else TOKENS
+        )
+        self.answers: list[LoggedSample] = list(logged)
         self.accuracy_damage: tuple[str, ...] = ()
         self.accuracy_bytes = 8199
+        self.cut_log = _cut_log(logged, self.scenario.streams)
         self.scores = self.good_scores()
+        mean = self.scores.get("tokens_per_sample", float(TOKENS))
+        self.accuracy_tokens: AnswerTokens | None = AnswerTokens(mean, self.benchmark.samples)
+        self.summary = summary_of(self.entries)
         self.hash: str | None = HASH
         first = "Skipped" if self.scenario.name == "Offline" else "True"
         self.verify = [
@@ -246,8 +535,16 @@ class MadeRun:
 
     @property
     def detail_text(self) -> str:
-        lines = [line(key, value) for key, value in self.entries.items()]
+        lines = [line(key, value, ms=self.stamp_ms(key)) for key, value in self.entries.items()]
         return "\n".join([lines[0], *self.broken_lines, *lines[1:]]) + "\n"
+
+    def stamp_ms(self, key: str) -> float:
+        """The time stamp of a key's entry."""
+        if key in self.stamps:
+            return self.stamps[key]
+        if not key.startswith(_ENDING):
+            return MADE_MS if key.startswith("generated_") else FIRST_MS
+        return self.ended_ms
 
     @property
     def accuracy_txt(self) -> str:
@@ -269,13 +566,13 @@ class MadeRun:
     def accuracy_json(self) -> str:
         rows = [
             {
-                "seq_id": i,
+                "seq_id": sample.place,
                 "qsl_idx": sample.index,
                 "data": _hex(sample.token_ids),
                 **_said("token_data", sample.first_token_ids and _hex(sample.first_token_ids)),
                 **_said("token_count", sample.token_count),
             }
-            for i, sample in enumerate(self.answers)
+            for sample in self.answers
         ]
         return "[\n" + ",\n".join(json.dumps(row) for row in rows) + "\n]\n"
 
@@ -300,12 +597,12 @@ class MadeRun:
         logs = RunLogs(
             folder,
             parse_detail(self.detail_text if detail_text is None else detail_text),
-            "",
+            self.summary,
             AccuracyLog(tuple(self.answers), self.accuracy_damage),
             {name: folder / name for name in (DETAIL, ACCURACY)},
             {ACCURACY: self.accuracy_bytes},
         )
-        texts = SubmittedTexts(self.accuracy_txt, self.verify_txt)
+        texts = SubmittedTexts(self.accuracy_txt, self.verify_txt, self.cut_log)
         scores = parse_accuracy_txt(self.accuracy_txt).scores
         return RunFacts(
             self.benchmark,
@@ -323,6 +620,7 @@ class MadeRun:
             cached_tokens=self.cached_tokens,
             caching=self._caching_facts() if self.mode == CACHING else None,
             remote=self.remote,
+            accuracy_tokens=self.accuracy_tokens,
         )
 
 
@@ -337,7 +635,7 @@ def _hex(token_ids: tuple[int, ...]) -> str:
 def write_run(folder: Path, run: MadeRun) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     (folder / DETAIL).write_text(run.detail_text)
-    (folder / "mlperf_log_summary.txt").write_text("made up\n")
+    (folder / "mlperf_log_summary.txt").write_text(run.summary)
 
 
 def system_fields() -> dict[str, str]:
@@ -395,7 +693,7 @@ def _write_result(
     accuracy = MadeRun(benchmark, scenario, "accuracy", round_)
     write_run(result / "accuracy", accuracy)
     (result / "accuracy" / "accuracy.txt").write_text(accuracy.accuracy_txt)
-    (result / "accuracy" / ACCURACY).write_text("[\n{ cut ... cut }\n]\n")
+    (result / "accuracy" / ACCURACY).write_text(accuracy.cut_log)
     write_run(result / "performance" / "run_1", MadeRun(benchmark, scenario, "performance", round_))
     measurements.mkdir(parents=True, exist_ok=True)
     (measurements / "user.conf").write_text("made up\n")

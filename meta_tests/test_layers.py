@@ -12,8 +12,9 @@ from meta_tests.conftest import ROOT
 
 PACKAGE = ROOT / "mlperf_suite"
 ORDER = (
-    *("secrets", "errors", "assets", "hardware", "datasets", "scorers", "benchmarks", "engines"),
-    *("loadgen", "compliance", "settings", "results", "judging", "reports", "mmlu"),
+    *("secrets", "errors", "assets", "hardware", "energy", "profiling", "datasets", "scorers"),
+    *("benchmarks",),
+    *("engines", "loadgen", "compliance", "settings", "results", "judging", "reports", "mmlu"),
     *("submission", "session", "plugin", "testing", "__main__"),
 )
 """Low to high: each imports only what stands before it, and itself."""
@@ -25,6 +26,7 @@ ONE_PLACE = {
     "allure": "plugin",
     "lm_eval": "mmlu",
     "pynvml": "hardware",
+    "nvtx": "profiling",
     "rouge_score": "scorers",
     "nltk": "scorers",
     "sympy": "scorers",

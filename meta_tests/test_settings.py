@@ -25,6 +25,7 @@ from mlperf_suite.settings import (
     OPTIONS,
     Settings,
     check_model_is_reachable,
+    check_profile,
     engine_arg_text,
     resolve_settings,
 )
@@ -89,6 +90,9 @@ CASES: dict[str, tuple[str, object, list[str], list[str]]] = {
     "endpoint-clients": ("3", 3, ["0", "-1", "many"], ["whole number from 1", "auto"]),
     "served-model-name": ("owner/name", "owner/name", [" "], ["a name"]),
     "endpoint-header": ("X-Team=blue", {"X-Team": "blue"}, [], []),
+    "energy": ("OFF", "off", ["on", "nvml"], ["auto", "off"]),
+    "price-kwh": (".3 EUR", "0.3 EUR", ["0.3", "EUR", "-1 EUR", "1e3 EUR"], ["0.30 EUR"]),
+    "price-hour": ("98.320EUR", "98.32 EUR", ["98,32 EUR", "nan EUR", "1 EUR/h"], ["98.32 USD"]),
     "find-peak-qps": ("true", True, ["maybe"], ["true, false"]),
     "mmlu-data": ("questions", "questions", [" "], ["name", "folder"]),
     "mmlu-limit": ("300", 300, ["0", "-1", "0.5"], ["whole number from 1", "auto"]),
@@ -96,6 +100,8 @@ CASES: dict[str, tuple[str, object, list[str], list[str]]] = {
     "mmlu-min-accuracy": ("60.5", 60.5, ["-1", "101", "nan"], ["0 to 100"]),
     "mmlu-details": ("true", True, ["maybe"], ["true, false"]),
     "mmlu-resume": ("true", True, ["maybe"], ["true, false"]),
+    "profile-run": ("Torch", "torch", ["nsys", "true"], ["torch, cuda"]),
+    "profile-seconds": ("2.5", 2.5, ["0", "-1", "long"], ["above 0"]),
     "high-accuracy": ("true", True, ["maybe"], ["true, false"]),
     "code-problems": (__file__, Path(__file__), [" ", "no/such/file"], ["file", "folder"]),
     "allow-other-model": ("true", True, ["maybe"], ["true, false"]),
@@ -542,12 +548,33 @@ def test_an_endpoint_takes_the_place_of_an_engine_in_this_process() -> None:
 def test_the_options_of_each_kind_of_engine_are_those_that_are_documented() -> None:
     assert {
         *("precision", "tensor-parallel-size", "max-model-len", "gpu-memory-utilization"),
-        "engine-arg",
+        *("engine-arg", "profile-run", "profile-seconds"),
     } == OF_VLLM
     assert {
         *("endpoint-server", "endpoint-routing", "endpoint-ca", "endpoint-clients"),
         *("served-model-name", "endpoint-header"),
     } == OF_ENDPOINT
+
+
+@pytest.mark.parametrize(
+    ("options", "refused"),
+    [
+        ({"mode": "accuracy"}, "--mode accuracy"),
+        ({"find_peak_qps": "true"}, "--find-peak-qps"),
+        ({"baseline": ["old"]}, "--baseline"),
+        ({"repeat": "2"}, "--repeat"),
+        ({"logs": "old"}, "--logs"),
+        ({"engine_arg": ["profiler-config={}"]}, "--engine-arg profiler_config"),
+    ],
+)
+def test_what_a_profile_cannot_be_made_with_is_refused(
+    options: dict[str, str | list[str]], refused: str
+) -> None:
+    check_profile(resolve(**options))
+    check_profile(resolve(profile_run="torch", mode="performance"))
+    with pytest.raises(UsageError) as found:
+        check_profile(resolve(profile_run="torch", **options))
+    assert str(found.value).startswith(f"{refused}: cannot be used with --profile-run torch")
 
 
 @pytest.mark.parametrize("by", ["option", "variable"])
@@ -691,3 +718,8 @@ def test_each_of_several_benchmarks_has_its_own_longest_answer() -> None:
     assert settings.max_new_tokens == 128
     shorter = resolve(benchmark=named, max_new_tokens="16")
     assert [shorter.generation(b).max_new_tokens for b in settings.benchmarks] == [16, 16]
+
+
+def test_prices_of_two_currencies_are_refused() -> None:
+    message = refusal(price_kwh="0.3 EUR", price_hour="98 USD")
+    assert message == "--price-kwh 0.3 EUR: --price-hour 98 USD is of another currency"

@@ -28,6 +28,7 @@ from mlperf_suite.benchmarks.embedded import EMBEDDED
 from mlperf_suite.benchmarks.registry import BENCHMARKS, default_benchmarks, runnable
 from mlperf_suite.benchmarks.rounds import DEFAULT_ROUND, ROUNDS, Round
 from mlperf_suite.datasets.mmlu_subjects import HUB_REPOSITORY, STANDARD_SHOTS
+from mlperf_suite.energy.cost import Price
 from mlperf_suite.engines.endpoint.config import (
     ROUTINGS,
     SERVER_KINDS,
@@ -37,7 +38,7 @@ from mlperf_suite.engines.endpoint.config import (
     parse_endpoint,
 )
 from mlperf_suite.engines.endpoint.config import SILENCE_S as ENDPOINT_SILENCE_S
-from mlperf_suite.engines.protocol import SILENCE_S
+from mlperf_suite.engines.protocol import PROFILERS, SILENCE_S, Profiler
 from mlperf_suite.errors import UsageError
 from mlperf_suite.loadgen.load_plan import MODES as LOADGEN_MODES
 from mlperf_suite.secrets import remember, remember_named
@@ -79,6 +80,12 @@ MODEL_ALIASES: dict[str, str] = {
     for workload in (benchmark.workload, benchmark.smoke)
     if workload is not None
 }
+_FORMER_MODELS = dict.fromkeys(
+    ("llama-3.1-8b-instruct", "llama31-8b", "llama3.1"), MODEL_ALIASES["llama3.1-8b-instruct"]
+)
+"""Further aliases that run.py took (docs/from-run-py.md)."""
+_DATASETS = {"embedded": "embedded", "cnn_dailymail": "cnn_dailymail", "cnndm": "cnn_dailymail"}
+"""Names of data sets, in any case; run.py called CNN/DailyMail cnndm."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +95,8 @@ class OptionSpec:
     `parse` takes the text and returns the value, or raises ValueError; the user is then told what
     is `allowed`. `variable` is the environment variable with the same meaning. A `switch`
     takes no value on the command line. `engine`: the only kind of engine that has this option,
-    None where any has. Of a `secret` no message quotes more than its name.
+    None where any has. Of a `secret` no message quotes more than its name. `former`: the flags
+    that mmlu.py had for it.
     """
 
     name: str
@@ -101,6 +109,7 @@ class OptionSpec:
     switch: bool = False
     engine: EngineKind | None = None
     secret: bool = False
+    former: tuple[str, ...] = ()
 
     @property
     def flag(self) -> str:
@@ -123,16 +132,20 @@ def option(
     switch: bool = False,
     engine: EngineKind | None = None,
     secret: bool = False,
+    former: tuple[str, ...] = (),
 ) -> Any:
     """A field of `Settings` that the user sets, with everything about its option."""
     spec = OptionSpec(
-        name, help_text, parse, allowed, default, variable, repeatable, switch, engine, secret
+        *(name, help_text, parse, allowed, default, variable, repeatable, switch, engine, secret),
+        former,
     )
     return field(metadata={_OPTION: spec}, repr=not secret)
 
 
-def _switch(name: str, help_text: str) -> Any:
-    return option(name, help_text, _flag, "allowed are true, false", "false", switch=True)
+def _switch(name: str, help_text: str, *, former: tuple[str, ...] = ()) -> Any:
+    return option(
+        name, help_text, _flag, "allowed are true, false", "false", switch=True, former=former
+    )
 
 
 def _one_of(*choices: str) -> Callable[[str], str]:
@@ -190,12 +203,17 @@ def _percent(text: str) -> float:
     return value
 
 
+def _price(text: str) -> str:
+    """A price in one way of writing it."""
+    return str(Price.parse(text))
+
+
 def _flag(text: str) -> bool:
     return {"0": False, "1": True, "false": False, "true": True}[text.lower()]
 
 
 def _or_auto(parse: Callable[[str], Any]) -> Callable[[str], Any]:
-    return lambda text: None if text == "auto" else parse(text)
+    return lambda text: None if text.casefold() == "auto" else parse(text)
 
 
 def _text(text: str) -> str:
@@ -304,48 +322,50 @@ class Settings:
 
     profile: Profile = option(
         "profile",
-        "smoke: a small real model, shortened rules, any machine; official: MLPerf's own rules",
+        "smoke runs a small real model under shortened rules on any machine; official applies "
+        "MLPerf's own rules",
         _one_of(*PROFILES),
         _joined(PROFILES),
         "smoke",
     )
     round: Round = option(
         "round",
-        "the round of MLPerf Inference whose rules and seeds hold",
+        "the MLPerf Inference round whose rules and seeds apply",
         _round,
         _joined(ROUNDS),
         DEFAULT_ROUND,
     )
     model: str = option(
         "model",
-        "hub id, the alias llama3.1-8b-instruct, or a folder",
+        "the model: a Hugging Face id, an alias such as llama3.1-8b-instruct, or a local folder; "
+        "by default the embedded model in smoke and the benchmark's own in official",
         _name_or_path,
         "allowed is a hub id, an alias or a folder",
     )
     named_benchmarks: list[str] = option(
         "benchmark",
-        "only this benchmark; may be given again for others of the same model",
+        "run only this benchmark; may be repeated for benchmarks of the same model",
         _one_of(*_RUNNABLE),
         _joined(_RUNNABLE),
         repeatable=True,
     )
     category: Category | None = option(
-        "category", "only this category", _one_of(*CATEGORIES), _joined(CATEGORIES)
+        "category", "run only this category", _one_of(*CATEGORIES), _joined(CATEGORIES)
     )
     scenario: str | None = option(
-        "scenario", "only this scenario", _one_of(*SCENARIOS), _joined(SCENARIOS)
+        "scenario", "run only this scenario", _one_of(*SCENARIOS), _joined(SCENARIOS)
     )
     mode: str = option(
         "mode",
-        "the accuracy run, the performance run, or both",
+        "run only the accuracy runs or only the performance runs; both also runs the audits",
         _one_of(*_MODES),
         _joined(_MODES),
         "both",
     )
     precision: str = option(
         "precision",
-        "the engine's data type; auto is the model's own, or on a CPU bf16 where the CPU computes "
-        "it in hardware, else fp32",
+        "the engine's data type; auto uses the model's own, and on a CPU bf16 if the CPU supports "
+        "it in hardware, otherwise fp32",
         _one_of(*PRECISIONS),
         _joined(PRECISIONS),
         "auto",
@@ -353,25 +373,32 @@ class Settings:
     )
     tensor_parallel_size: int | None = option(
         "tensor-parallel-size",
-        "GPUs that share the model; auto is as many as its attention heads can be split over",
+        "number of GPUs that the model is split over; auto uses as many as its attention heads "
+        "allow",
         _or_auto(_count),
         _COUNT_OR_AUTO,
         "auto",
         engine="vllm",
     )
     max_new_tokens: int = option(
-        "max-new-tokens", "the longest answer, in tokens", _count, _COUNT, variable="MAX_TOKENS"
+        "max-new-tokens",
+        "maximum number of tokens per answer; by default the benchmark's own",
+        _count,
+        _COUNT,
+        variable="MAX_TOKENS",
     )
     total_sample_count: int | None = option(
         "total-sample-count",
-        "use the first samples of the data set; auto is all, or in smoke as many as time allows",
+        "use only the first N samples of the data set; auto uses all, or in smoke as many as fit "
+        "the time of a run",
         _or_auto(_count),
         _COUNT_OR_AUTO,
         "auto",
     )
     server_target_qps: float | None = option(
         "server-target-qps",
-        "queries/s for Server and Interactive; auto is 0.8 of the last Offline run's samples/s",
+        "target rate of Server and Interactive in queries/s; auto is 0.8 times the samples/s of "
+        "the last Offline run",
         _or_auto(_rate),
         _RATE_OR_AUTO,
         "auto",
@@ -379,7 +406,8 @@ class Settings:
     )
     offline_target_qps: float | None = option(
         "offline-target-qps",
-        "samples/s that Offline is expected to reach; auto takes it from the accuracy run",
+        "expected rate of Offline in samples/s, which sizes its query; auto takes it from the "
+        "accuracy run",
         _or_auto(_rate),
         _RATE_OR_AUTO,
         "auto",
@@ -387,86 +415,93 @@ class Settings:
     )
     warmup: int | None = option(
         "warmup",
-        "requests of the untimed warm-up before each LoadGen run; 0 turns it off",
+        "number of untimed warm-up requests before each LoadGen run; 0 disables the warm-up",
         _or_auto(_count_or_none),
         "allowed is a whole number from 0, or auto",
         "auto",
     )
     dataset: str = option(
         "dataset",
-        "embedded, cnn_dailymail, or a JSON, JSONL or parquet file or folder",
+        "the data set: embedded, cnn_dailymail, or a JSON, JSONL or parquet file or a folder of "
+        "them; by default embedded in smoke and the benchmark's own in official",
         _name_or_path,
         "allowed is a name, a file or a folder",
     )
     code_problems: Path | None = option(
         "code-problems",
-        "LiveCodeBench's problems, which the programs in answers are tested with: a file or folder "
+        "LiveCodeBench's problems, against which programs in answers are tested: a file or folder "
         "of livecodebench/code_generation_lite",
         _existing,
         "allowed is a file or a folder that is there",
     )
     allow_other_model: bool = _switch(
         "allow-other-model",
-        "run a model that is not the benchmark's own in the official profile, without a reference "
-        "accuracy",
+        "allow a model other than the benchmark's own in the official profile; its scores have no "
+        "reference accuracy",
     )
     logs: Path | None = option(
         "logs",
-        "judge the LoadGen logs or the submission tree in this folder, and run nothing",
+        "judge the LoadGen logs or the submission tree in this folder instead of running anything",
         _folder,
         "allowed is a folder",
     )
     results_dir: Path = option(
-        "results-dir", "where results go", _folder, "allowed is a folder", "results"
+        "results-dir", "directory for results", _folder, "allowed is a folder", "results"
     )
     keep_all: bool = option(
-        "keep-all", "1 keeps every run, 0 the latest of its kind", _flag, "allowed are 0, 1", "1"
+        "keep-all",
+        "1 keeps every run, 0 deletes older runs of the same kind",
+        _flag,
+        "allowed are 0, 1",
+        "1",
     )
     plan: bool = _switch(
-        "plan", "print the steps of the session with an estimate of their time, and run nothing"
+        "plan", "print the steps of the session with an estimate of their time, then exit"
     )
     baselines: list[str] = option(
         "baseline",
-        "compare the session with this earlier run; may be given again for another scenario",
+        "compare with this earlier run; may be repeated, once per scenario",
         _name_or_path,
         "allowed is a run's folder or its summary.json",
         repeatable=True,
     )
     max_regression: float = option(
         "max-regression",
-        "the loss against --baseline that passes, in percent; a loss within the noise passes too",
+        "largest loss against --baseline that passes, in percent; a loss within the noise always "
+        "passes",
         _percent,
         "allowed is a number from 0 to below 100",
         "5",
     )
     baseline_allow_different: bool = _switch(
         "baseline-allow-different",
-        "compare even with a baseline of another model, hardware, profile or round",
+        "compare even if the baseline has a different model, hardware, profile or round",
     )
     repeat: int = option(
         "repeat",
-        "make each performance run this many times, to measure the noise; the first is judged",
+        "repeat each performance run this many times to measure the noise; the rules judge the "
+        "first",
         _count,
         _COUNT,
         "1",
     )
     max_model_len: int | None = option(
         "max-model-len",
-        "the engine's longest context, in tokens; by default what the benchmark needs",
+        "maximum context length of the engine in tokens; by default what the benchmark needs",
         _count,
         _COUNT,
         engine="vllm",
     )
     gpu_memory_utilization: float | None = option(
         "gpu-memory-utilization",
-        "the share of each GPU's memory that the engine takes",
+        "fraction of each GPU's memory that the engine may use; by default vLLM's own",
         _fraction,
         "allowed is a number above 0 and up to 1",
         engine="vllm",
     )
     engine_args: dict[str, object] = option(
         "engine-arg",
-        "KEY=VALUE, anything vLLM's engine takes; may be given again",
+        "any other argument of vLLM's engine, as KEY=VALUE; may be repeated",
         _engine_arg,
         "allowed is KEY=VALUE",
         repeatable=True,
@@ -474,15 +509,15 @@ class Settings:
     )
     engine_silence: float = option(
         "engine-silence",
-        "seconds without an answer or a step after which a busy engine counts as hanging; by "
-        f"default {SILENCE_S:g}, or {ENDPOINT_SILENCE_S:g} with --endpoint",
+        "seconds without an answer or an engine step after which a busy engine is considered hung; "
+        f"by default {SILENCE_S:g}, or {ENDPOINT_SILENCE_S:g} with --endpoint",
         _rate,
         "allowed is a number above 0",
     )
     endpoints: list[Target] = option(
         "endpoint",
-        "measure the server at this URL in place of an engine in this process; given again, "
-        "several servers are one system",
+        "measure the server at this URL instead of an engine in this process; repeat it to measure "
+        "several servers as one system",
         parse_endpoint,
         "allowed is a URL like http://host:8000",
         variable="ENDPOINT",
@@ -490,7 +525,8 @@ class Settings:
     )
     endpoint_server: ServerKind | None = option(
         "endpoint-server",
-        "the kind of server; auto asks the server, text is any that takes and returns text only",
+        "the kind of server; auto detects it, text is any server that accepts and returns only "
+        "text",
         _or_auto(_one_of(*SERVER_KINDS)),
         _joined(("auto", *SERVER_KINDS)),
         "auto",
@@ -498,8 +534,8 @@ class Settings:
     )
     endpoint_routing: Routing = option(
         "endpoint-routing",
-        "which of several servers takes a request: the one with the fewest tokens outstanding, or "
-        "each in turn",
+        "how requests are distributed over several servers: to the one with the fewest "
+        "outstanding tokens, or to each in turn",
         _one_of(*ROUTINGS),
         _joined(ROUTINGS),
         "fewest-tokens",
@@ -507,15 +543,15 @@ class Settings:
     )
     endpoint_ca: Path | None = option(
         "endpoint-ca",
-        "PEM file of the authorities that the servers' certificates are verified against, in place "
-        "of the system's",
+        "PEM file of the certificate authorities that verify the servers' certificates; by "
+        "default the system's",
         _file,
         "allowed is a file that exists",
         engine="endpoint",
     )
     endpoint_clients: int | None = option(
         "endpoint-clients",
-        "client processes; auto is by the machine's cores",
+        "number of client processes; auto chooses by the number of cores",
         _or_auto(_count),
         _COUNT_OR_AUTO,
         "auto",
@@ -523,15 +559,15 @@ class Settings:
     )
     served_model_name: str | None = option(
         "served-model-name",
-        "the model's name on the servers; by default they are asked",
+        "the model's name on the servers; by default the servers are asked",
         _text,
         "allowed is a name",
         engine="endpoint",
     )
     endpoint_headers: dict[str, str] = option(
         "endpoint-header",
-        "NAME=VALUE, a header to send with every request; may be given again; values are never "
-        "written anywhere and are best kept in the --suite-config file, as a table",
+        "header sent with every request, as NAME=VALUE; may be repeated; values are never written "
+        "anywhere and are best kept in the --suite-config file, as a table",
         _header,
         "allowed is NAME=VALUE in ASCII without control characters, and no header that the client "
         "sets itself (as Host)",
@@ -539,44 +575,85 @@ class Settings:
         engine="endpoint",
         secret=True,
     )
+    energy: str | None = option(
+        "energy",
+        "read the energy counters of GPUs (NVML) and CPUs (RAPL), if there are any, during each "
+        "performance run; off reads none",
+        _or_auto(_one_of("off")),
+        "allowed are auto, off",
+        "auto",
+    )
+    price_kwh: str | None = option(
+        "price-kwh",
+        "price of a kilowatt-hour with its currency, such as 0.30 EUR, from which the report "
+        "computes the energy cost of a million tokens",
+        _price,
+        "allowed is an amount and a currency, as 0.30 EUR",
+    )
+    price_hour: str | None = option(
+        "price-hour",
+        "price of an hour of the machine with its currency, such as 98.32 USD, from which the "
+        "report computes the cost of a million tokens",
+        _price,
+        "allowed is an amount and a currency, as 98.32 USD",
+    )
     find_peak_qps: bool = _switch(
         "find-peak-qps",
-        "search for the highest rate whose Server or Interactive run is VALID",
+        "search for the highest rate at which a Server or Interactive run is VALID",
+    )
+    profile_run: Profiler | None = option(
+        "profile-run",
+        "make the performance runs under vLLM's profiler and keep its trace: torch for torch's own "
+        "profiler, cuda for Nsight Systems; a profiled run is not a result",
+        _one_of(*PROFILERS),
+        _joined(PROFILERS),
+        engine="vllm",
+    )
+    profile_seconds: float = option(
+        "profile-seconds",
+        "length of a run with --profile-run, in seconds",
+        _rate,
+        "allowed is a number above 0",
+        "5",
+        engine="vllm",
     )
     high_accuracy: bool = _switch(
-        "high-accuracy", "gate the scores at 99.9% of their reference accuracy"
+        "high-accuracy", "require 99.9% of the reference accuracy instead of 99%"
     )
     mmlu_data: str = option(
         "mmlu-data",
-        "MMLU's questions: embedded, cais/mmlu (the hub's), or a folder of CSV or parquet files",
+        "MMLU's questions: embedded, cais/mmlu (from the Hugging Face hub), or a folder of CSV or "
+        "parquet files",
         _name_or_path,
         "allowed is a name or a folder",
     )
     mmlu_limit: int | None = option(
         "mmlu-limit",
-        "MMLU questions in all, spread evenly over the subjects; auto is all",
+        "total number of MMLU questions, spread evenly over the subjects; auto uses all",
         _or_auto(_count),
         _COUNT_OR_AUTO,
         "auto",
+        former=("--total-limit",),
     )
     mmlu_shots: int | None = option(
         "mmlu-shots",
-        f"worked examples before each MMLU question; {STANDARD_SHOTS} is the standard, "
-        "the embedded questions have 1",
+        f"number of worked examples before each MMLU question; {STANDARD_SHOTS} by default, 1 with "
+        "the embedded questions",
         _shots,
         f"allowed is a whole number from 0 to {STANDARD_SHOTS}",
     )
     mmlu_min_accuracy: float | None = option(
         "mmlu-min-accuracy",
-        "the least MMLU score that passes, in percent",
+        "minimum MMLU score that passes, in percent",
         _score,
         "allowed is a number from 0 to 100",
     )
     mmlu_details: bool = _switch(
         "mmlu-details",
         "keep each MMLU question's text, choices and log-probabilities in details.jsonl",
+        former=("--details",),
     )
-    mmlu_resume: bool = _switch("mmlu-resume", "continue the newest MMLU run that was interrupted")
+    mmlu_resume: bool = _switch("mmlu-resume", "continue the most recent interrupted MMLU run")
     max_new_tokens_given: bool = False
     """Whether the user chose the longest answer; otherwise each benchmark has its own."""
     round_given: bool = False
@@ -699,12 +776,14 @@ def resolve_settings(
     found = {spec: _found(spec, options, environment, in_file) for spec in OPTIONS}
     value = {name: _value(spec, found[spec]) for name, spec in _FIELDS.items()}
     targets = list(value["endpoints"] or [])
+    _check_prices(value["price_kwh"], value["price_hour"])
     _check_engine({spec: given[0] for spec, given in found.items() if given}, targets)
     profile: Profile = value["profile"]
     named = list(dict.fromkeys(value["named_benchmarks"] or []))
     first, *others = _benchmarks(named, profile)
     model = value["model"] or _workload(first, profile, None).model
-    model = MODEL_ALIASES.get(model, model)
+    model = (MODEL_ALIASES | _FORMER_MODELS).get(model.casefold(), model)
+    dataset = value["dataset"] or _workload(first, profile, None).dataset
     for other in others if value["model"] is None else ():
         if _workload(other, profile, None).model != model:
             raise UsageError(
@@ -717,7 +796,7 @@ def resolve_settings(
     given_longest = value["max_new_tokens"]
     value |= {
         "model": model,
-        "dataset": value["dataset"] or _workload(first, profile, None).dataset,
+        "dataset": _DATASETS.get(dataset.casefold(), dataset),
         "named_benchmarks": named,
         "max_new_tokens": given_longest or max(asked),
         "mmlu_data": value["mmlu_data"] or ("embedded" if profile == "smoke" else HUB_REPOSITORY),
@@ -737,6 +816,12 @@ def resolve_settings(
     )
 
 
+def _check_prices(kwh: str | None, hour: str | None) -> None:
+    """Raise UsageError for prices of two currencies, which no cost can be made of."""
+    if kwh and hour and Price.parse(kwh).currency != Price.parse(hour).currency:
+        raise UsageError(f"--price-kwh {kwh}: --price-hour {hour} is of another currency")
+
+
 def _check_engine(given: Mapping[OptionSpec, str], targets: Sequence[Target]) -> None:
     """Raise UsageError for an option of the other kind of engine, or an endpoint given twice.
 
@@ -754,6 +839,25 @@ def _check_engine(given: Mapping[OptionSpec, str], targets: Sequence[Target]) ->
     urls = [target.url for target in targets]
     if twice := [url for url in urls if urls.count(url) > 1]:
         raise UsageError(f"--endpoint {twice[0]}: given twice")
+
+
+def check_profile(settings: Settings) -> None:
+    """Raise UsageError for what cannot be asked for beside --profile-run."""
+    if settings.profile_run is None:
+        return
+    others = {
+        "--mode accuracy": settings.mode == "accuracy",
+        "--find-peak-qps": settings.find_peak_qps,
+        "--baseline": bool(settings.baselines),
+        "--repeat": settings.repeat != 1,
+        "--logs": settings.logs is not None,
+        "--engine-arg profiler_config": "profiler_config" in settings.engine_args,
+    }
+    if found := [name for name, given in others.items() if given]:
+        raise UsageError(
+            f"{found[0]}: cannot be used with --profile-run {settings.profile_run}, which makes "
+            "performance runs that are no results"
+        )
 
 
 def _headers(given: Iterable[tuple[str, str]], environment: Mapping[str, str]) -> dict[str, str]:

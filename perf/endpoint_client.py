@@ -27,18 +27,16 @@ from mlperf_suite.engines.endpoint.engine import EndpointEngine
 from mlperf_suite.engines.protocol import Engine, RemoteEngine
 from mlperf_suite.errors import RunError
 from mlperf_suite.loadgen import runner
-from mlperf_suite.loadgen.logs import DetailLog
 from mlperf_suite.testing.options import StandIn
 from mlperf_suite.testing.stand_in_server import RunningStandIn, stand_in_server
 from perf.plain_aiohttp_engine import PlainAiohttpEngine
-from perf.server_overhead import ANSWER, held, loadgen_alone, served
+from perf.server_overhead import ANSWER, held, loadgen_alone, served, stolen_s, ttft_ms
 
 _RATES = (250, 500, 750, 1_000, 1_500, 2_000, 2_500, 3_000, 4_000, 5_000, 6_000, 8_000, 10_000)
 _TTFT_RATE = 200
 _TWO_CHUNKS = StandIn(tokens=len(ANSWER))
 _EACH_TOKEN = StandIn(tokens=len(ANSWER), chunk_tokens=1, rest_s=1.0)
 _VOCABULARY = 32_000
-_TTFT = "result_first_token_99.00_percentile_latency_ns"
 
 
 def _endpoint(server: RunningStandIn) -> EndpointEngine:
@@ -77,10 +75,6 @@ def _cpu_s(process: psutil.Process) -> float:
     return float(times.user + times.system)
 
 
-def _stolen_s() -> float:
-    return float(getattr(psutil.cpu_times(), "steal", 0.0))
-
-
 @contextmanager
 def _engine_on(
     options: StandIn, load: Callable[[RunningStandIn], Engine]
@@ -103,7 +97,7 @@ def _highest(
             print("  a run did not end: start again for the rest")
             return
         with _engine_on(options, load) as (engine, server):
-            used, stolen = _Used(server), _stolen_s()
+            used, stolen = _Used(server), stolen_s()
             try:
                 ok, seen = held(
                     rate,
@@ -112,7 +106,7 @@ def _highest(
                 )
             except RunError as error:
                 ok, seen = False, f"lost: {error}"
-            shares, taken = used.shares(), _stolen_s() - stolen
+            shares, taken = used.shares(), stolen_s() - stolen
             delays = _own_delays(engine)
         print(
             f"  {name}: {rate:,} queries/s: {seen}, {'held' if ok else 'not held'}; "
@@ -132,13 +126,6 @@ def _own_delays(engine: Engine) -> str:
     return f"out {client.out_ms} ms, back {client.back_ms} ms at p99; "
 
 
-def _ttft_p99(detail: DetailLog) -> float:
-    found = detail.milliseconds(_TTFT)
-    if found is None:
-        raise RunError("LoadGen reported no TTFT")
-    return found
-
-
 def _added(pairs: int, prompt: Sequence[int], seconds: float) -> None:
     print(f"TTFT p99 at {_TTFT_RATE} queries/s, ms:")
     print("| pair | suite | LoadGen alone | added | out p99 | back p99 | stolen, s |")
@@ -147,18 +134,18 @@ def _added(pairs: int, prompt: Sequence[int], seconds: float) -> None:
     with _engine_on(_TWO_CHUNKS, _endpoint) as (engine, _):
         assert isinstance(engine, RemoteEngine)
         for pair in range(1, pairs + 1):
-            stolen, duration_ms = _stolen_s(), round(seconds * 1000)
+            stolen, duration_ms = stolen_s(), round(seconds * 1000)
             engine.take_remote_run()
             # The order changes, so that neither is always the first.
-            alone = _ttft_p99(loadgen_alone(_TTFT_RATE, duration_ms)) if pair % 2 else None
-            suite = _ttft_p99(served(engine, _TTFT_RATE, duration_ms, prompt))
+            alone = ttft_ms(loadgen_alone(_TTFT_RATE, duration_ms)) if pair % 2 else None
+            suite = ttft_ms(served(engine, _TTFT_RATE, duration_ms, prompt))
             if alone is None:
-                alone = _ttft_p99(loadgen_alone(_TTFT_RATE, duration_ms))
+                alone = ttft_ms(loadgen_alone(_TTFT_RATE, duration_ms))
             client = engine.take_remote_run().client
             differences.append(suite - alone)
             print(
                 f"| {pair} | {suite:.3f} | {alone:.3f} | {suite - alone:.3f} | {client.out_ms} "
-                f"| {client.back_ms} | {_stolen_s() - stolen:.2f} |",
+                f"| {client.back_ms} | {stolen_s() - stolen:.2f} |",
                 flush=True,
             )
     low, high = min(differences), max(differences)

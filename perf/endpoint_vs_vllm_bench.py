@@ -22,7 +22,7 @@ from mlperf_suite.testing.local_servers import LocalServer, vllm_server
 from perf.embedded_engine import embedded_endpoint, embedded_inputs
 from perf.offline_overhead import suite_rate
 from perf.server_run import figures, schedule, server_run
-from perf.server_vs_vllm_bench import HEADER, print_medians, print_pair
+from perf.server_vs_vllm_bench import HEADER, print_all_requests, print_medians, print_pair
 from perf.vllm_bench import Figures, bench
 
 
@@ -54,7 +54,7 @@ def main() -> None:
         sent = schedule(inputs, qps)
         print(f"{len(sent)} prompts at {qps:.2f} queries/s")
         print(HEADER)
-        ratios = []
+        ratios, pairs = [], []
         for number in range(arguments.first, arguments.first + arguments.pairs):
             if number % 2:
                 ours = _suite(server, inputs, qps)
@@ -63,7 +63,9 @@ def main() -> None:
                 theirs = bench(server.url, server.model, sent, generation)
                 ours = _suite(server, inputs, qps)
             ratios.append(print_pair(number, ours, theirs))
+            pairs.append((ours, theirs))
     print_medians(ratios)
+    print_all_requests(pairs)
 
 
 if __name__ == "__main__":

@@ -53,8 +53,9 @@ def figures(timeline: Timeline) -> Figures:
     """As `vllm bench serve` computes them: the 99th percentile interpolated, and from the first
     request to the last answer; LoadGen takes the slower of two, and counts one request less."""
     lasted_s = (max(timeline.finished_ms) - min(timeline.issued_ms)) / 1000
-    ttft = float(np.percentile(timeline.ttft_ms or [], 99))
-    return Figures(ttft, sum(timeline.tokens) / lasted_s)
+    rows = sorted(zip(timeline.issued_ms, timeline.ttft_ms or [], strict=True))
+    ttft_ms = [ttft for _, ttft in rows]
+    return Figures(float(np.percentile(ttft_ms, 99)), sum(timeline.tokens) / lasted_s, ttft_ms)
 
 
 class _Noting(StandInEngine):

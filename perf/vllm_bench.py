@@ -32,11 +32,12 @@ class Sent:
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """What a client saw: TTFT p99 in ms, and output tokens/s from the first request to the last
-    answer."""
+    """What a client saw: TTFT p99 in ms, output tokens/s from the first request to the last answer,
+    and the TTFT of each request in ms, in the order in which they were sent."""
 
     ttft_p99_ms: float
     tokens_per_s: float
+    ttft_ms: Sequence[float]
 
 
 def bench(url: str, model: str, schedule: Sequence[Sent], generation: Generation) -> Figures:
@@ -58,12 +59,20 @@ def bench(url: str, model: str, schedule: Sequence[Sent], generation: Generation
         }
         command += ["--extra-body", json.dumps(extra)]
         command += ["--metric-percentiles", "99", "--percentile-metrics", "ttft"]
-        command += ["--save-result", "--result-dir", folder, "--result-filename", result.name]
+        command += [
+            "--save-result",
+            "--save-detailed",
+            "--result-dir",
+            folder,
+            "--result-filename",
+            result.name,
+        ]
         done = subprocess.run(command, capture_output=True, text=True, timeout=1800, check=False)
         found = json.loads(result.read_text()) if result.is_file() else {}
     if found.get("completed") != len(schedule):
         raise SystemExit(f"vllm bench serve failed: {done.stdout[-500:]}{done.stderr[-1000:]}")
-    return Figures(found["p99_ttft_ms"], found["output_throughput"])
+    ttft_ms = [1000 * seconds for seconds in found["ttfts"]]
+    return Figures(found["p99_ttft_ms"], found["output_throughput"], ttft_ms)
 
 
 def _run(told: Path, answer_tokens: int, arguments: list[str]) -> None:

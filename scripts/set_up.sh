@@ -1,55 +1,128 @@
 #!/usr/bin/env bash
 # Set up everything the suite needs in .venv and .assets, once for each state of the locks.
 # BUILD=cpu or gpu picks the lock; without it the build that is there stays, and a new one is cpu.
-# Nothing is done where the last set-up still holds.
+# PYTHON names the interpreter; without it the first of 3.11 to 3.13 that is found, or one that uv
+# brings. SET_UP_ANYWAY=1 goes on where the machine does not fit. Nothing is done where the last
+# set-up still holds. `set_up.sh packages` ends after the packages and `set_up.sh assets` after the
+# assets, for layers of an image below the code.
 set -eu
 cd "$(dirname "$0")/.."
+
+say() { printf 'set-up: %s\n' "$*"; }
+fail() {
+  say "$*" >&2
+  exit 1
+}
+digest() { cat "$@" | sha256sum | cut -d' ' -f1; }
+
 known=.venv/.build
 was=$(cat "$known" 2>/dev/null || true)
 build=${BUILD:-${was:-cpu}}
 lock=requirements/$build.lock
-state=$(cat "$lock" requirements/assets.lock "$0" pyproject.toml mlperf_suite/assets.py | sha256sum | cut -d' ' -f1)
-stamp=.venv/.set-up
-if [ -f "$stamp" ] && [ "$(cat "$stamp")" = "$state" ] && [ -f .assets/.set-up ]; then
+case $build in
+  cpu) size="3.3 GB" ;;
+  gpu) size="9.4 GB" ;;
+  *) fail "BUILD=$build: allowed are cpu and gpu" ;;
+esac
+packages=$(digest "$lock")
+assets=$(digest requirements/assets.lock mlperf_suite/assets.py 2>/dev/null || true)
+state=$(digest "$lock" requirements/assets.lock "$0" pyproject.toml mlperf_suite/assets.py 2>/dev/null || true)
+holds() { [ -f "$1" ] && [ "$(cat "$1")" = "$2" ]; }
+if holds .venv/.set-up "$state" && holds .assets/.set-up "$assets"; then
   exit 0
 fi
 
-# A set-up that is interrupted from here on holds for no lock.
-rm -f "$stamp"
+# The interpreter: sets $python, or ends.
+fits() { "$1" -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13))' 2>/dev/null; }
+find_python() {
+  if [ -n "${PYTHON:-}" ]; then
+    fits "$PYTHON" || fail "PYTHON=$PYTHON is $("$PYTHON" -V 2>&1 || true): Python 3.11 to 3.13 is needed"
+    python=$PYTHON
+    return
+  fi
+  local one bare=""
+  for one in python3.11 python3.12 python3.13 python3 .python/*/bin/python3.12; do
+    fits "$one" || continue
+    if "$one" -c 'import ensurepip, venv' 2>/dev/null; then
+      python=$one
+      return
+    fi
+    bare=${bare:-$one}
+  done
+  [ -z "$bare" ] || fail "$bare cannot make a virtual environment: apt-get install $bare-venv, or set PYTHON=/path/to/python3.11"
+  local why="no Python 3.11 to 3.13 is here (python3 is $(python3 -V 2>&1 || true))"
+  local uv
+  uv=$(command -v uv || true)
+  if [ -z "$uv" ]; then
+    uv=.uv/bin/uv
+    [ -x "$uv" ] || python3 -m pip --disable-pip-version-check install -qq --no-deps \
+      --require-hashes -r requirements/uv.lock --target .uv 2>/dev/null ||
+      fail "$why, nor uv to bring one: set PYTHON=/path/to/python3.11, or install uv (https://docs.astral.sh/uv)"
+  fi
+  say "$why: uv brings 3.12 into .python"
+  UV_PYTHON_INSTALL_DIR=$PWD/.python "$uv" python install --quiet --no-bin 3.12 ||
+    fail "uv could not bring Python 3.12 (it comes from GitHub): set PYTHON=/path/to/python3.11"
+  python=$(ls -d .python/cpython-3.12*/bin/python3.12 | head -n 1)
+}
 
-say() { printf 'set-up: %s\n' "$*"; }
-python=${PYTHON:-python3.11}
-command -v "$python" >/dev/null || python=python3
-"$python" -c 'import sys; sys.exit(sys.version_info[:2] != (3, 11))' || {
-  say "the locks are for Python 3.11, and $python is $("$python" -V): set PYTHON=/path/to/python3.11" >&2
-  exit 1
+install_packages() {
+  if [ -n "$was" ] && [ "$was" != "$build" ]; then
+    # Both builds have a package `vllm`: one installed over the other is neither.
+    say "the $was build in .venv makes room for the $build build"
+    rm -rf .venv
+  fi
+  find_python
+  "$python" scripts/check_machine.py "$build" || [ -n "${SET_UP_ANYWAY:-}" ] ||
+    fail "nothing was installed; SET_UP_ANYWAY=1 goes on all the same"
+  say "virtual environment in .venv ($("$python" -V 2>&1))"
+  "$python" -m venv .venv || fail "$python cannot make a virtual environment: apt-get install $python-venv"
+  printf '%s\n' "$build" >"$known"
+  mkdir -p .venv/tmp
+  # pip unpacks here what it downloads: /tmp is small on many machines.
+  export TMPDIR=$PWD/.venv/tmp
+  # What pip takes in has the hash of the lock, so that a swapped or mixed-up package is refused,
+  # and what is built is built with the lock's setuptools. -qq: errors only. A find-links place that
+  # is not there is a warning for every package.
+  pip=".venv/bin/python -m pip --disable-pip-version-check install -qq --no-deps"
+  locked="$pip --no-build-isolation --require-hashes"
+  say "packages of $lock ($size on disk, a few minutes)"
+  one_of_lock setuptools >.venv/tmp/setuptools.lock
+  $locked -r .venv/tmp/setuptools.lock || fail "$refused"
+  if grep -q '^torch==.*+cpu' "$lock"; then
+    # The CPU build of torch lies on PyTorch's own index, unless pip is set up to find it elsewhere.
+    one_of_lock torch >.venv/tmp/torch.lock
+    $locked -r .venv/tmp/torch.lock 2>/dev/null ||
+      $locked --index-url https://download.pytorch.org/whl/cpu -r .venv/tmp/torch.lock || fail "$refused"
+  fi
+  $locked -r "$lock" || fail "$refused"
+  rm -rf .venv/tmp
+  unset TMPDIR
+  printf '%s\n' "$packages" >.venv/.packages
 }
-if [ -n "$was" ] && [ "$was" != "$build" ]; then
-  # Both builds have a package `vllm`: one installed over the other is neither.
-  say "the $was build in .venv makes room for the $build build"
-  rm -rf .venv
-fi
-say "virtual environment in .venv"
-"$python" -m venv .venv || {
-  say "python3.11 cannot make a virtual environment: apt-get install python3.11-venv" >&2
-  exit 1
+refused="pip could not install $lock: the reason stands above; a hash that differs means that the package is not the one that was locked"
+# The lines of one package of the lock.
+one_of_lock() {
+  awk -v name="$1" '$0 ~ "^" name "==" { on = 1 } on { print } on && !/\\$/ { exit }' "$lock"
 }
-printf '%s\n' "$build" >"$known"
-pip=".venv/bin/python -m pip --disable-pip-version-check"
-# -qq below: errors only. A find-links place that is not there is a warning for every package.
-case $build in gpu) size="10 GB" ;; *) size="3 GB" ;; esac
-say "packages of $lock (about $size on disk, a few minutes)"
-torch=$(grep -o '^torch==[^ ]*+cpu' "$lock" || true)
-if [ -n "$torch" ]; then
-  # The CPU build of torch lies on PyTorch's own index, unless pip is set up to find it elsewhere.
-  $pip install -qq --no-deps "$torch" 2>/dev/null ||
-    $pip install -qq --no-deps --index-url https://download.pytorch.org/whl/cpu "$torch"
+
+# A set-up that is interrupted from here on holds for no lock.
+rm -f .venv/.set-up
+if [ "$was" != "$build" ] || ! holds .venv/.packages "$packages"; then
+  rm -f .venv/.packages
+  install_packages
 fi
-$pip install -qq --no-deps -r "$lock"
+if [ "${1:-}" = packages ]; then
+  exit 0
+fi
+if ! holds .assets/.set-up "$assets"; then
+  say "the embedded model and NLTK's punkt in .assets (about 400 MB)"
+  .venv/bin/python -m mlperf_suite.assets
+  printf '%s\n' "$assets" >.assets/.set-up
+fi
+if [ "${1:-}" = assets ]; then
+  exit 0
+fi
 # The suite itself, for pytest to know its options before it looks for tests.
-$pip install -qq --no-deps --no-build-isolation -e .
-say "the embedded model and NLTK's punkt in .assets (about 300 MB)"
-.venv/bin/python -m mlperf_suite.assets
-touch .assets/.set-up
-printf '%s\n' "$state" >"$stamp"
+.venv/bin/python -m pip --disable-pip-version-check install -qq --no-deps --no-build-isolation -e .
+printf '%s\n' "$state" >.venv/.set-up
 say "done"

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from mlperf_suite.benchmarks.definition import Generation
 from mlperf_suite.engines import probe as probe_module
 from mlperf_suite.engines.probe import Speed, fit_step, probe
-from mlperf_suite.engines.protocol import EngineDescription, EngineTrace, Listener, Request
+from mlperf_suite.engines.protocol import EngineDescription, EngineTrace, Listener, Request, Steps
 
 PROMPTS = [[index] * (100 + 40 * (index % 7)) for index in range(40)]
 TOKENS_A_STEP = 2048
@@ -117,16 +117,17 @@ class Disturbed(Clocked):
     def __init__(self, cost: Speed) -> None:
         super().__init__(cost)
         self.steps_made = 0
-        self._steps: list[tuple[float, int]] = []
+        self._steps = Steps()
 
     def stepped(self, tokens: int) -> None:
         self.steps_made += 1
         if self.steps_made % 6 == 0:
             self.now += 1
-        self._steps.append((self.now, tokens))
+        self._steps.ended_s.append(self.now)
+        self._steps.tokens.append(tokens)
 
     def take_trace(self) -> EngineTrace:
-        taken, self._steps = self._steps, []
+        taken, self._steps = self._steps, Steps()
         return EngineTrace(taken)
 
 

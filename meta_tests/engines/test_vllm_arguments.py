@@ -9,8 +9,9 @@ import pytest
 
 from mlperf_suite.assets import embedded_model_dir
 from mlperf_suite.engines import vllm_engine
-from mlperf_suite.engines.vllm_engine import VllmConfig, choose_arguments
+from mlperf_suite.engines.vllm_engine import VllmConfig, VllmEngine, choose_arguments
 from mlperf_suite.errors import EngineError
+from mlperf_suite.hardware import Gpu
 
 OWN_CONTEXT = 8192
 """The longest sequence of the embedded model; it has 9 attention heads and 3 KV heads."""
@@ -94,10 +95,33 @@ def test_a_gpu_build_without_a_gpu_says_what_to_do(
     config: VllmConfig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(vllm_engine, "_runs_on_cpu", lambda: False)
+    monkeypatch.setattr(vllm_engine, "listed_gpus", lambda: ())
     monkeypatch.setattr("torch.accelerator.device_count", lambda: 0)
-    with pytest.raises(EngineError, match=r"^no usable GPU: .*make setup BUILD=cpu") as caught:
+    with pytest.raises(EngineError, match=r"^no usable GPU: .*BUILD=cpu make setup") as caught:
         choose_arguments(config)
+    assert "neither the driver (NVML, libnvidia-ml.so.1) nor " in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+def test_a_gpu_that_cannot_be_used_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(
+        vllm_engine, "listed_gpus", lambda: (Gpu("NVIDIA A30", "GPU-1", "550.54.15"),)
+    )
+    monkeypatch.setattr("torch.version.cuda", "13.0")
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "-1")
+    said = vllm_engine.no_usable_gpu()
+    assert "lists NVIDIA A30 (driver 550.54.15) and CUDA 13.0 can use none" in said
+    assert "CUDA_VISIBLE_DEVICES=-1" in said
+
+
+@pytest.mark.parametrize(
+    "words", ["Device string must not be empty", "Failed to infer device type, please set the"]
+)
+def test_vllms_words_for_no_gpu_are_said_as_such(words: str, tmp_path: Path) -> None:
+    log = tmp_path / "engine.log"
+    log.write_text(f"RuntimeError: {words}\n")
+    assert str(vllm_engine.last_error(log)).startswith("no usable GPU: ")
+    assert vllm_engine._root_cause(RuntimeError(words), None).startswith("no usable GPU: ")
 
 
 def test_an_argument_that_vllm_does_not_have_is_named(config: VllmConfig) -> None:
@@ -123,3 +147,25 @@ def test_the_logs_last_error_is_said_where_vllm_only_points_to_it(tmp_path: Path
     assert vllm_engine._root_cause(ValueError("no such model"), log) == "no such model"
     assert "root cause" in vllm_engine._root_cause(points, tmp_path / "none")
     assert "root cause" in vllm_engine._root_cause(points, None)
+
+
+_DIED = """\
+(EngineCore pid=7) ERROR 11-21 [core.py:9] Traceback (most recent call last):
+\x1b[31m(EngineCore pid=7)\x1b[0;0m torch.OutOfMemoryError: \x1b[1mCUDA out of memory.\x1b[0m
+ERROR 11-21 [async_llm.py:700] EngineDeadError: EngineCore encountered an issue. See stack trace.
+"""
+
+
+def test_an_engine_that_died_says_of_what(config: VllmConfig, tmp_path: Path) -> None:
+    engine = VllmEngine(replace(config, log_file=tmp_path / "engine.log"))
+    try:
+        (tmp_path / "engine.log").write_text(_DIED)
+        points = RuntimeError(
+            "EngineCore encountered an issue. See stack trace for the root cause."
+        )
+        said = str(engine._explained(points))
+        assert "died while it answered: torch.OutOfMemoryError: CUDA out of memory. (see" in said
+        (tmp_path / "engine.log").write_text("")
+        assert "died while it answered: EngineCore encountered" in str(engine._explained(points))
+    finally:
+        engine.close()

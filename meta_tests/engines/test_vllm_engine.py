@@ -139,6 +139,37 @@ def test_a_streamed_answer_begins_with_its_first_token(real_engine, prompts) -> 
         assert len(whole) == 12
 
 
+def test_each_request_tells_of_its_parts_and_the_steps_of_the_batch(
+    real_engine, prompts, tmp_path: Path
+) -> None:
+    plan = plan_run(
+        LLAMA3_1_8B,
+        LLAMA3_1_8B.scenario("Server"),
+        "performance",
+        ROUNDS["v6.1"],
+        8,
+        target_qps=4.0,
+        shortened=Shortened(1, 8, latency_percent=90, latency_factor=100),
+    )
+    run = run_loadgen(plan, real_engine, prompts[:8], Generation(max_new_tokens=8), tmp_path)
+    timeline = run.timeline
+    assert timeline is not None
+    assert timeline.from_loadgen
+    assert list(timeline.parts_ms) == ["issue", "front end", "queue", "prefill", "decode", "return"]
+    # An engine that told no time would leave its part empty.
+    assert all(min(timeline.parts_ms[name]) > 0 for name in ("front end", "prefill", "decode"))
+    sums = [sum(parts) for parts in zip(*timeline.parts_ms.values(), strict=True)]
+    assert sums == pytest.approx(timeline.latency_ms)
+    assert list(timeline.prompt_tokens) == [len(prompts[sample]) for sample in timeline.samples]
+    load = timeline.load
+    assert load is not None
+    assert load.batch_limit == real_engine.description.settings["max_num_seqs"]
+    assert load.output_tokens == run.tokens
+    assert load.prompt_tokens == sum(timeline.prompt_tokens)
+    assert 0 < load.kv_most < 1
+    assert 0 < load.busy <= 1
+
+
 def test_a_refused_prompt_fails_the_run_and_not_the_engine(
     real_engine, prompts, tmp_path: Path
 ) -> None:

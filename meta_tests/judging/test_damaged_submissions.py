@@ -39,9 +39,6 @@ def both(tmp_path_factory: pytest.TempPathFactory) -> Path:
     root = tmp_path_factory.mktemp("both")
     for benchmark in (LLAMA3_1_8B, LLAMA3_1_8B_EDGE):
         submission = write_submission(root, benchmark, V6_1)
-        for log in submission.glob(f"results/*/*/*/accuracy/{ACCURACY}"):
-            # As long as one that was cut, so that twice as much is too long.
-            log.write_text("[\n" + "x" * 8000 + "\n]\n")
     system = submission / "systems/box.json"
     system.write_text(system.read_text().replace('"edge"', '"datacenter,edge"'))
     return root

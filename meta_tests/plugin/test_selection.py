@@ -75,6 +75,18 @@ def test_an_option_that_narrows_is_the_reason(options: tuple[str, ...], reason: 
     assert reason in reasons(collect(*options))
 
 
+def test_a_profile_is_of_performance_runs_and_leaves_no_record() -> None:
+    told = collect("--profile-run", "torch")
+    shown = ids(told)
+    assert shown and all(line.startswith("tests/performance/") for line in shown)
+    assert not any("test_run.py" in line for line in shown)
+    assert "(--profile-run makes performance runs)" in reasons(told)
+    assert "benchmark record (--profile-run makes no result)" in reasons(told)
+    assert "--profile-seconds: can only be used with" in collect("--profile-seconds=1", code=4)
+    refused = collect("--profile-run=torch", "--repeat=2", code=4)
+    assert "--repeat: cannot be used with --profile-run torch" in refused
+
+
 def test_mmlu_is_of_no_benchmark_category_and_scenario() -> None:
     everything, narrowed = collect(), collect("--benchmark", "llama3.1-8b")
     assert "test_mmlu_score" in everything

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import io
 import json
 import os
 import pty
@@ -10,10 +11,12 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from meta_tests.conftest import ROOT, run_suite
+from mlperf_suite.plugin.progress import TerminalWatcher
 from mlperf_suite.results.schema import PeakFigures
 
 STAND_IN = ("-p", "meta_tests.stand_in_plugin")
@@ -56,6 +59,27 @@ def test_where_the_output_is_a_file_there_is_no_bar(tmp_path: Path) -> None:
     run = run_suite(tmp_path, *STAND_IN, "-m", "offline and datacenter and accuracy")
     assert run.exit_code == 0, run.output
     assert "loading the engine" not in run.output and "\x1b" not in run.output
+
+
+class _Terminal(io.StringIO):
+    encoding = "utf-8"
+
+    def isatty(self) -> bool:
+        return True
+
+
+def test_what_is_printed_beside_the_bar_is_left_to_pytest(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    terminal = _Terminal()
+    watcher = TerminalWatcher(SimpleNamespace(_file=terminal))
+    watcher.begin("loading the engine")
+    # A logger that is set up meanwhile, as vLLM's is, takes whatever sys.stdout is then.
+    print("Triton is not installed")
+    watcher.idle()
+    assert "loading the engine" in terminal.getvalue()
+    assert "Triton" not in terminal.getvalue()
+    assert "Triton" in capsys.readouterr().out
 
 
 SEARCH = ("tests/performance/test_peak_qps.py", "-m", "server", "--find-peak-qps")

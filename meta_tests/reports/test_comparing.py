@@ -202,3 +202,27 @@ def test_every_answer_is_kept(tmp_path: Path) -> None:
     run = make_run(tmp_path / "one")
     kept = json.loads((run / "Accuracy/answers.json").read_text())["answers"]
     assert {one["index"]: one["answer"] for one in kept} == ANSWERS
+
+
+@pytest.mark.parametrize(("share", "status"), [(1.0, 0), (0.5, 1)])
+def test_the_gate_is_an_exit_status(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], share: float, status: int
+) -> None:
+    """Without --gate the same comparison is a table alone."""
+    lost = {key: score * share for key, score in SCORES.items()}
+    runs = [str(make_run(tmp_path / "a")), str(make_run(tmp_path / "b", scores=lost))]
+    plot = ["--plot", str(tmp_path / "plot.png")]
+    assert main(["compare", *runs, *plot]) == 0
+    assert "gate: " not in capsys.readouterr().out
+    assert main(["compare", *runs, *plot, "--gate"]) == status
+    said = [line for line in capsys.readouterr().out.splitlines() if line.startswith("gate: ")]
+    assert [line.split(":")[1:3] for line in said] == [[" b", " rouge1"]] * status
+
+
+def test_the_gate_refuses_what_cannot_be_compared(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    runs = [str(make_run(tmp_path / "a")), str(make_run(tmp_path / "b", samples=9))]
+    plot = ["--plot", str(tmp_path / "plot.png")]
+    assert main(["compare", *runs, *plot, "--gate"]) == 1
+    assert "not comparable: " in capsys.readouterr().out

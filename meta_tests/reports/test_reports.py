@@ -17,14 +17,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
 
+from meta_tests.made_lives import made_marks, made_steps, made_timeline
 from meta_tests.made_runs import line
 from mlperf_suite.__main__ import main
 from mlperf_suite.benchmarks.llama3_1_8b import LLAMA3_1_8B
 from mlperf_suite.compliance.verdict import Verdict
 from mlperf_suite.datasets.samples import Sample
-from mlperf_suite.engines.protocol import EngineTrace
 from mlperf_suite.errors import UsageError
-from mlperf_suite.loadgen.timeline import Timeline, timeline_of, write_timeline
+from mlperf_suite.loadgen.engine_load import EngineLoad
+from mlperf_suite.loadgen.logs import DetailLog
+from mlperf_suite.loadgen.timeline import Timeline, write_timeline
 from mlperf_suite.reports.ci_properties import metrics
 from mlperf_suite.reports.comparing import PLOT_FORMATS
 from mlperf_suite.reports.html import report_html
@@ -33,14 +35,18 @@ from mlperf_suite.reports.markdown import report_markdown
 from mlperf_suite.reports.mmlu_report import mmlu_html, mmlu_markdown
 from mlperf_suite.reports.plots import plots_of
 from mlperf_suite.reports.terminal import closing_table
-from mlperf_suite.reports.view import peak_line, view_of
+from mlperf_suite.reports.view import PART_HEADER, peak_line, view_of
 from mlperf_suite.reports.writing import write_reports, write_samples
+from mlperf_suite.results import typed_json
+from mlperf_suite.results.bottlenecks import percent
 from mlperf_suite.results.kept_runs import read_entries, trends_of
+from mlperf_suite.results.lives import life_figures
 from mlperf_suite.results.peak import UNBOUNDED
 from mlperf_suite.results.schema import (
     AccuracyFigures,
     Meta,
     PeakFigures,
+    PerformanceFigures,
     Run,
     ScoreFigures,
     Summary,
@@ -51,12 +57,9 @@ SERVER = LLAMA3_1_8B.scenario("Server")
 _NUMBER = re.compile(r"\d[\d,]*\.?\d*")
 
 
-def made_timeline() -> Timeline:
+def a_timeline() -> Timeline:
     rows = [(i * 0.5, i * 0.5 + 0.2 + i / 300, i * 0.5 + 6.0, 64) for i in range(120)]
-    trace = EngineTrace([(i / 5, 20) for i in range(330)], [(0.01, 0.2, 5.8)] * 120)
-    timeline = timeline_of(rows, trace)
-    assert timeline is not None
-    return timeline
+    return made_timeline(rows, made_steps([i / 5 for i in range(330)], 20), made_marks(rows))
 
 
 @pytest.fixture
@@ -66,7 +69,7 @@ def run(tmp_path: Path) -> Path:
     shutil.copytree(OLD_RUN, folder)
     for name in ("Performance", "Accuracy"):
         (folder / name).mkdir()
-    write_timeline(folder / "Performance", made_timeline())
+    write_timeline(folder / "Performance", a_timeline())
     return folder
 
 
@@ -167,10 +170,51 @@ def test_the_plots_say_what_they_show_and_draw_the_limit(run: Path) -> None:
         "prefill",
     ):
         assert words in page, words
-    names = [f"plots/{name}.png" for name in ("latency", "phases", "tokens_per_s", "tpot", "ttft")]
+    names = [f"plots/{name}.png" for name in ("latency", "life", "tokens_per_s", "tpot", "ttft")]
     assert json.loads((run / "summary.json").read_text())["plots"] == names
     assert all((run / name).read_bytes().startswith(b"\x89PNG") for name in names)
     assert plots_of(None, SERVER) == []
+
+
+def test_a_curves_percentile_is_the_tables() -> None:
+    """LoadGen's, which need not be the one that the timeline gives."""
+    timeline, table = a_timeline(), PerformanceFigures(ttft_ms={"p99": 2336.4})
+    ttft = {plot.name: plot.svg() for plot in plots_of(timeline, SERVER, table)}["ttft"]
+    assert "p99 2,336 ms" in ttft
+    own = {plot.name: plot.svg() for plot in plots_of(timeline, SERVER)}["ttft"]
+    assert timeline.ttft_ms is not None
+    # The 119th of 120, and nothing between it and its neighbour.
+    assert f"p99 {sorted(timeline.ttft_ms)[118]:,.4g} ms" in own
+
+
+def test_where_the_time_goes_stands_in_both_reports(run: Path) -> None:
+    timeline = a_timeline()
+    figures = PerformanceFigures(
+        scenario="Server",
+        life=life_figures(timeline, DetailLog({})),
+        load=EngineLoad(batch_full=0.4, batch_limit=256, waiting=0.3, busy=1.0),
+    )
+    content = json.loads((run / "summary.json").read_text())
+    content["run"]["performance"] |= {
+        name: typed_json.written(getattr(figures, name)) for name in ("life", "load")
+    }
+    (run / "summary.json").write_text(json.dumps(content))
+    write_reports(run)
+    page, text = (run / "report.html").read_text(), (run / "report.md").read_text()
+    cells, rows = _Cells(page).rows, _markdown_rows(text)
+    life = figures.life
+    assert life is not None
+    for part in life.parts:
+        found = [row for row in cells if row[0] == part.name and len(row) == len(PART_HEADER)]
+        assert [row[1] for row in found] == [percent(part.share)]
+        assert found[0] in rows
+    for one in life.slowest:
+        assert any(row[-1] == one.cause for row in cells)
+        assert any(row[-1] == one.cause for row in rows)
+    for said in (html.unescape(re.sub(r"</?span[^>]*>", "", page)), text.replace("\\", "")):
+        assert "The batch was at its limit of 256 requests for 40.0% of the run" in said
+        assert "--engine-arg max_num_seqs above 256" in said
+        assert "A life begins where LoadGen called the SUT" in said
 
 
 def test_a_regression_stands_in_both_reports(run: Path) -> None:
@@ -234,7 +278,7 @@ def test_the_warm_up_the_plan_and_the_engines_own_words_stand_in_both_reports(ru
         assert ["warm-up of performance", said] in rows
         assert ["load", "30.0 s", "21.7 s"] in rows
         assert ["accuracy", "not known", "not known"] in rows
-        assert ["why so many", "as many as a smoke run's time allows"] in rows
+        assert ["reason for this number", "as many as a smoke run's time allows"] in rows
         assert ["engine", "vLLM 0.32.0"] in rows
         assert ["tensor parallel size", "2"] in rows
         assert ["gpus", "2 of 3: a power of two"] in rows
@@ -300,7 +344,7 @@ def test_a_summary_of_the_first_schema_is_read() -> None:
     assert summary["schema_version"] == 1
     view = view_of(Summary.read(summary))
     assert (view.status, dict(view.speed)["tokens/s"]) == ("complete", "114.31")
-    assert dict(view.projections)["requests an hour"] == "3,415"
+    assert dict(view.projections)["requests per hour"] == "3,415"
 
 
 _JSON = st.recursive(
@@ -364,10 +408,11 @@ def _results(folder: Path, count: int = 3) -> Path:
 def test_the_index_has_each_run_once_newest_first_and_the_trend(tmp_path: Path) -> None:
     write_index(_results(tmp_path))
     rows = _markdown_rows((tmp_path / "index.md").read_text())[1:]
-    assert [row[4] for row in rows] == ["102.00", "101.00", "100.00"]
+    assert [row[5] for row in rows] == ["102.00", "101.00", "100.00"]
     page = (tmp_path / "index.html").read_text()
     cells = _Cells(page).rows[1:]
-    assert [row[4] for row in cells] == ["102.00", "101.00", "100.00"]
+    assert [row[2] for row in cells] == ["102.00", "101.00", "100.00"]
+    assert cells[0][0].startswith("llama3.1-8b Server")
     assert 'href="20261120-065622-datacenter-server/report.html"' in page
     (trend,) = trends_of(read_entries(tmp_path))
     assert (trend.unit, [value for _, value in trend.points]) == ("tokens/s", [100, 101, 102])
@@ -387,7 +432,7 @@ def test_a_broken_run_stands_in_the_index_and_breaks_nothing(
     (tmp_path / "20261122-000000-edge-offline").write_text("a file")
     write_index(tmp_path)
     rows = _markdown_rows((tmp_path / "index.md").read_text())[1:]
-    assert [row[2] for row in rows] == ["no summary", "complete"]
+    assert [row[3] for row in rows] == ["no summary", "complete"]
 
 
 @given(_JSON)

@@ -13,13 +13,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from meta_tests.conftest import run_suite
-from mlperf_suite.engines.protocol import EngineTrace
+from meta_tests.made_lives import made_marks, made_steps, made_timeline
 from mlperf_suite.errors import UsageError
 from mlperf_suite.hardware import describe_system
 from mlperf_suite.loadgen.timeline import (
     TOKEN_BLOCKS,
     read_timeline,
-    timeline_of,
     write_timeline,
 )
 from mlperf_suite.results.baseline import (
@@ -191,9 +190,8 @@ def test_no_summary_breaks_the_comparison(content: Any) -> None:
 
 def test_a_timeline_is_read_as_it_was_written(tmp_path: Path) -> None:
     rows = [(100.0 + i, 100.5 + i, 102.0 + i, 5) for i in range(60)]
-    trace = EngineTrace([(100.1 + i / 4, 3) for i in range(250)], [(0.1, 0.2, 0.3)] * 60)
-    timeline = timeline_of(rows, trace)
-    assert timeline is not None
+    steps = made_steps([100.1 + i / 4 for i in range(250)], 3)
+    timeline = made_timeline(rows, steps, made_marks(rows, preempted=2))
     write_timeline(tmp_path, timeline)
     assert read_timeline(tmp_path) == timeline
     assert timeline.ttft_ms == pytest.approx([500.0] * 60)
@@ -207,7 +205,6 @@ def test_a_timeline_is_read_as_it_was_written(tmp_path: Path) -> None:
 def test_a_broken_timeline_is_none(tmp_path: Path, text: str) -> None:
     (tmp_path / "timeline.json").write_text(text)
     assert read_timeline(tmp_path) is None
-    assert timeline_of([], None) is None
 
 
 # Baselines

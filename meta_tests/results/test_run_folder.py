@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import tempfile
 import tracemalloc
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -12,7 +13,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mlperf_suite.results import run_folder as folder_module
 from mlperf_suite.results.run_folder import (
+    LAST_WORD,
     RunFolder,
     changed_since_run,
     read_config,
@@ -21,6 +24,7 @@ from mlperf_suite.results.run_folder import (
     write_json,
     write_json_list,
 )
+from mlperf_suite.results.schema import Meta, PerformanceFigures, Run, Summary
 
 NOW = datetime(2026, 11, 20, 10, 15, tzinfo=UTC)
 KINDS = (
@@ -159,3 +163,43 @@ def test_the_verdicts_of_a_second_audit_are_no_change_and_its_scores_are_evidenc
         "Compliance/TEST07/gpt_oss.json was changed after the run",
         "Compliance/verdicts.json was changed after the run",
     ]
+
+
+def test_a_last_word_takes_the_room_kept_for_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = RunFolder(tmp_path, "llama3.1-8b", "Offline", NOW)
+    room = folder.path / LAST_WORD
+    assert room.stat().st_size == room.stat().st_blocks * 512 == 16 * 1024
+    figures = Run(performance=PerformanceFigures(valid=True))
+    running = Summary(meta=Meta(status="running"), run=figures, logs=("x" * 9000,))
+    folder.write("summary.json", running.as_json())
+    failed = replace(running, meta=Meta(status="failed", reason="disk full"))
+
+    folder.last_word(failed)
+    assert not room.exists()
+    assert read_summary(folder.path) == failed
+
+    # Where even that finds no room beside the earlier one, over it.
+    monkeypatch.setattr(folder_module, "write_json", no_room)
+    folder.last_word(failed)
+    brief = read_summary(folder.path)
+    assert brief is not None and (brief.meta, brief.logs) == (failed.meta, ())
+    assert {path.name for path in folder.path.iterdir()} == {"summary.json"}
+
+
+def no_room(path: Path, content: object) -> None:
+    raise OSError(28, "No space left on device")
+
+
+def test_half_a_file_is_no_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def half(path: Path, text: str, **named: str) -> None:
+        path.write_bytes(text.encode()[:5])
+        raise OSError(28, "No space left on device")
+
+    write_json(tmp_path / "summary.json", {"a": 1})
+    monkeypatch.setattr(Path, "write_text", half)
+    with pytest.raises(OSError):
+        write_json(tmp_path / "summary.json", {"a": 2})
+    assert [path.name for path in tmp_path.iterdir()] == ["summary.json"]
+    assert json.loads((tmp_path / "summary.json").read_bytes()) == {"a": 1}

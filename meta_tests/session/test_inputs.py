@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,11 @@ from mlperf_suite.benchmarks.definition import Benchmark
 from mlperf_suite.benchmarks.llama3_1_8b import LLAMA3_1_8B, LLAMA3_1_8B_EDGE, OFFICIAL
 from mlperf_suite.benchmarks.registry import BENCHMARKS
 from mlperf_suite.errors import DatasetError, UsageError
+from mlperf_suite.results.record import RunKey
+from mlperf_suite.scorers import live_code_bench, mbxp
+from mlperf_suite.scorers.sandbox.box import NoSandbox
 from mlperf_suite.session.inputs import Inputs
+from mlperf_suite.session.plan import SearchKey
 from mlperf_suite.settings import resolve_settings
 
 LLAMA = "llama3.1-8b-instruct"
@@ -332,6 +337,36 @@ def test_an_official_accuracy_run_asks_for_the_problems_of_its_programs() -> Non
     named = inputs(profile="official", benchmark=["deepseek-r1"], code_problems=__file__)
     named._check_problems(BENCHMARKS["deepseek-r1"])
     inputs(benchmark=["deepseek-r1"])._check_problems(BENCHMARKS["deepseek-r1"])
+
+
+def test_what_a_grader_lacks_is_said_before_a_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Hours later it would be in the report alone."""
+    ids = ["mixtral-8x7b", "gpt-oss-120b"]
+    offline = [RunKey(id_, "Offline", "accuracy") for id_ in ids]
+    found = Inputs(resolve_settings({"benchmark": ids}, {}), [BENCHMARKS[id_] for id_ in ids])
+    for module in (mbxp, live_code_bench):
+        without = partial(module.obstacle_to, find_sandbox=lambda: NoSandbox("forbidden"))
+        monkeypatch.setattr(module, "obstacle_to", without)
+    assert found.not_judged(offline) == [
+        f"{key.benchmark}: programs in answers will not be judged here: no sandbox: forbidden"
+        for key in offline
+    ]
+    performance = [RunKey(key.benchmark, "Offline", "performance") for key in offline]
+    assert found.not_judged(performance) == []
+    assert inputs().not_judged([RunKey(LLAMA3_1_8B.id, "Offline", "accuracy")]) == []
+
+
+def test_a_search_is_of_a_round_that_offers_its_scenario(tmp_path: Path) -> None:
+    """As runs are: an official peak search of what the round does not offer is refused at once."""
+    data = official_gpt_oss(tmp_path, "gpqa", answers=True)
+    asked = inputs(profile="official", benchmark=["gpt-oss-120b"], round="v5.1", dataset=data)
+    with pytest.raises(UsageError, match=r"--round v5\.1: gpt-oss-120b is of v6\.0, v6\.1"):
+        asked._check_round(GPT_OSS, [SearchKey(GPT_OSS.id, "Server")])
+    r1 = BENCHMARKS["deepseek-r1"]
+    found = inputs(profile="official", benchmark=[r1.id], round="v5.1")
+    found._check_round(r1, [SearchKey(r1.id, "Server")])
+    with pytest.raises(UsageError, match=r"deepseek-r1 Interactive is of v6\.0, v6\.1"):
+        found._check_round(r1, [SearchKey(r1.id, "Interactive")])
 
 
 def test_text_in_the_place_of_published_tokens_is_refused_at_once(tmp_path: Path) -> None:

@@ -141,6 +141,7 @@ def test_the_scores_are_the_shares_of_right_answers_in_percent(runs: Runs) -> No
     right = [int(row["correct"]) for row in rows]
     assert overall["accuracy"] == pytest.approx(100 * statistics.fmean(right))
     assert (overall["correct"], overall["questions"]) == (sum(right), QUESTIONS)
+    assert overall["overall_accuracy"] == pytest.approx(statistics.fmean(right))
     by_domain, by_subject = read(folder, "by_domain.json"), read(folder, "by_subject.json")
     assert set(by_domain) == set(DOMAINS)
     assert sorted(by_subject) == sorted(SUBJECTS)

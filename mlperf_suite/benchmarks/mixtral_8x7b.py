@@ -25,7 +25,7 @@ from mlperf_suite.benchmarks.published import (
     smoke_form,
 )
 from mlperf_suite.datasets.mlperf_frames import load_mixtral_8x7b
-from mlperf_suite.scorers.code_graders import mbxp
+from mlperf_suite.scorers.code_graders import Mbxp
 from mlperf_suite.scorers.mixtral_8x7b import MBXP, MixtralScorer
 
 _SAMPLES = 15_000
@@ -63,7 +63,7 @@ _OFFICIAL = Workload(
         stops=((MBXP, "\n```\n"),),
         keeps_eos=False,
     ),
-    scorer=MixtralScorer(mbxp),
+    scorer=MixtralScorer(Mbxp()),
     reference=_REFERENCE,
     mean_tokens=145,
     prompt_tokens=400,

@@ -83,6 +83,7 @@ class ResultFacts:
     """One scenario's result in a submission, apart from what its runs' own rules judge.
 
     `layouts`: those that its files are laid out in. `missing`: required files that are not there.
+    `copies`: other results of the submission that have the same logs.
     """
 
     division: str
@@ -95,6 +96,7 @@ class ResultFacts:
     measurements: JsonFile
     accuracy: RunLogs
     performance: RunLogs
+    copies: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,6 +236,16 @@ def same_system(result: ResultFacts) -> Verdict:
     ]
     required = "the same in accuracy and performance"
     return verdict(not differing, "; ".join(differing) or "the same", required)
+
+
+@result_rule
+def logs_of_its_own(result: ResultFacts) -> Verdict:
+    """No other system or scenario of the submission has the same run in its logs.
+
+    Benchmarks of one model at two accuracies may share a run.
+    """
+    found = f"the run of {', '.join(result.copies)}"
+    return verdict(not result.copies, found if result.copies else "its own", "a run of its own")
 
 
 # Of one benchmark of a system

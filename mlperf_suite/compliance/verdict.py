@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Literal
 
 Status = Literal["passed", "failed", "shortened", "not judged"]
@@ -58,6 +59,11 @@ def verdict(ok: bool, found: object, required: object, why: object = "") -> Verd
     """Passed or failed, for the rule that returns it."""
     status: Status = "passed" if ok else "failed"
     return Verdict("", status, in_words(found), in_words(required), in_words(why))
+
+
+def set_aside(verdicts: Sequence[Verdict], why: str) -> list[Verdict]:
+    """Verdicts on what is no result: none of them counts, whatever was found."""
+    return [replace(one, status="not judged", why=why) for one in verdicts]
 
 
 def not_judged(found: object, required: object, why: str) -> Verdict:

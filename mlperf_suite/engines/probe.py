@@ -174,6 +174,8 @@ def _usual_step_s(engine: Engine, requests: int) -> float | None:
     """
     if not isinstance(engine, TracingEngine):
         return None
-    full = [ended for ended, tokens in engine.take_trace().steps if tokens == requests]
+    steps = engine.take_trace().steps
+    made = zip(steps.ended_s, steps.tokens, strict=True)
+    full = [ended for ended, tokens in made if tokens == requests]
     between = [after - before for before, after in pairwise(full)]
     return median(between) if len(between) >= _LEAST_STEPS else None

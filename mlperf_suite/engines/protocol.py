@@ -5,9 +5,11 @@ Small on purpose, so that an engine behind HTTP or Ray fits it without a change 
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Protocol, runtime_checkable
+from pathlib import Path
+from typing import Literal, Protocol, runtime_checkable
 
 import psutil
 
@@ -27,16 +29,67 @@ class EngineDescription:
     settings: dict[str, object] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class EngineTrace:
-    """What an engine tells of its work, times in s of time.monotonic.
+FRONT_END, QUEUE, PREFILL, DECODE = "front end", "queue", "prefill", "decode"
+"""Parts of a request's time in an engine: until its scheduler has the request, until it is in a
+batch for the first time, until its first token, until its last."""
+FIRST_TOKEN, LATER_TOKENS = "until first token", "later tokens"
+"""Parts where no more is known of an engine than when its tokens came."""
+NETWORK = "network and front end"
+"""What is left of a server's time besides what it tells."""
 
-    `steps`: when each step ended and the output tokens it made. `phases_s`: of each finished
-    request, the seconds in the queue, in prefill and in decode.
+
+@dataclass(frozen=True, slots=True)
+class Steps:
+    """The steps of an engine, a column for each figure: a few bytes a step.
+
+    `ended_s`: when each ended, in s of time.monotonic. `tokens`: the output tokens it made.
+    The rest is empty where the engine does not tell: `prompt_tokens`, of the prompts that were
+    finished in it; the requests that were `running` in it, that were `finished` by it, that were
+    left `waiting`, and that were `preempted`; `kv_share`, of the KV cache in use after it, 0 to 1;
+    `replica`, by number, which of several engines made it.
     """
 
-    steps: Sequence[tuple[float, int]]
-    phases_s: Sequence[tuple[float, float, float]] = ()
+    ended_s: array[float] = field(default_factory=lambda: array("d"))
+    tokens: array[int] = field(default_factory=lambda: array("i"))
+    prompt_tokens: array[int] = field(default_factory=lambda: array("i"))
+    running: array[int] = field(default_factory=lambda: array("i"))
+    finished: array[int] = field(default_factory=lambda: array("i"))
+    waiting: array[int] = field(default_factory=lambda: array("i"))
+    kv_share: array[float] = field(default_factory=lambda: array("f"))
+    preempted: array[int] = field(default_factory=lambda: array("i"))
+    replica: array[int] = field(default_factory=lambda: array("i"))
+
+
+class Marks:
+    """When each part of a request's time ended, as the engine tells it: 8 bytes a mark.
+
+    `parts`: the names of the parts, in order; the first begins when the engine is handed the
+    request. `tags`: the requests', as `Request.tag`. `times_s`: a column for each part, in s of
+    time.monotonic; nan is not known. `preempted`: how often each was put back.
+    """
+
+    __slots__ = ("parts", "preempted", "tags", "times_s")
+
+    def __init__(self, *parts: str) -> None:
+        self.parts = parts
+        self.tags: array[int] = array("Q")
+        self.times_s: tuple[array[float], ...] = tuple(array("d") for _ in parts)
+        self.preempted: array[int] = array("i")
+
+    def keep(self, tag: int, preempted: int, *times_s: float) -> None:
+        """Add a request that was answered, a time for each part."""
+        self.tags.append(tag)
+        self.preempted.append(preempted)
+        for column, time_s in zip(self.times_s, times_s, strict=True):
+            column.append(time_s)
+
+
+@dataclass(frozen=True, slots=True)
+class EngineTrace:
+    """What an engine tells of its work. `marks`: None where it tells of no single request."""
+
+    steps: Steps
+    marks: Marks | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,6 +191,24 @@ class CountsCachedTokens(Protocol):
         """Tokens of submitted prompts that came from a prefix cache, since it was loaded."""
 
 
+Profiler = Literal["torch", "cuda"]
+"""torch: torch's own, whose trace any browser shows; cuda: the mark that Nsight Systems looks
+for."""
+PROFILERS: tuple[Profiler, ...] = ("torch", "cuda")
+
+
+@runtime_checkable
+class ProfilingEngine(Protocol):
+    """An engine that was loaded with a profiler."""
+
+    def start_profile(self) -> None:
+        """Profile from now on. Raises EngineError."""
+
+    def stop_profile(self, folder: Path) -> None:
+        """Stop, and put the trace's files into `folder`; Nsight Systems writes its own. It may take
+        minutes. Raises EngineError, and OSError where the folder cannot be written."""
+
+
 @runtime_checkable
 class RunObserver(Protocol):
     """An engine that wants to know which run its requests belong to."""
@@ -173,7 +244,8 @@ class EndpointFigures:
     `requests` answered and `tokens` of their answers. `ttft_ms` and `latency_ms`, from handing a
     request to the client, by the percentile's name (p50, p90, p99); empty where nothing was
     answered, and TTFT also where nothing was streamed. `cached_tokens`: prompt tokens from the
-    server's cache, None where it does not say.
+    server's cache, None where it does not say. `ended_s`: when its last answer came, in s since the
+    run began.
     """
 
     url: str
@@ -182,6 +254,7 @@ class EndpointFigures:
     ttft_ms: dict[str, float] = field(default_factory=dict)
     latency_ms: dict[str, float] = field(default_factory=dict)
     cached_tokens: int | None = None
+    ended_s: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

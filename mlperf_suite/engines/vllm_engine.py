@@ -11,6 +11,7 @@ import contextlib
 import inspect
 import itertools
 import logging
+import math
 import os
 import queue
 import re
@@ -29,17 +30,26 @@ from mlperf_suite.benchmarks.definition import Generation
 from mlperf_suite.engines.choices import choose_tensor_parallel
 from mlperf_suite.engines.processes import descendants, end_processes
 from mlperf_suite.engines.protocol import (
+    DECODE,
+    FRONT_END,
+    PREFILL,
+    QUEUE,
     SILENCE_S,
     EngineDescription,
     EngineTrace,
     Listener,
+    Marks,
+    Profiler,
     Request,
+    Steps,
 )
 from mlperf_suite.engines.scoring import Score, ScoreRequest
 from mlperf_suite.engines.vllm_scoring import score_one
 from mlperf_suite.engines.watch import LOOK_S, Watch
 from mlperf_suite.errors import EngineDiedError, EngineError
 from mlperf_suite.hardware import Chosen, Precision, choose_precision
+from mlperf_suite.hardware import gpus as listed_gpus
+from mlperf_suite.profiling.trace import trace_files
 
 VLLM_DTYPES: dict[Precision, str] = {
     "bf16": "bfloat16",
@@ -53,10 +63,18 @@ _CPU_KV_CACHE_GIB = "2"
 
 _SHUTDOWN_S = 15.0
 
+_PROFILE_S = 1800.0
+"""Writing the trace of a long run takes minutes."""
+
 _SCORED_AT_ONCE = 128
 """Requests to score that the engine holds: enough for it to fill every step."""
 
 _ERROR_LINE = re.compile(r"\b[A-Za-z_.]*(?:Error|Exception): \S.*")
+
+_COLOURS = re.compile(r"\x1b\[[0-9;]*m")
+
+_NO_DEVICE = re.compile(r"Device string must not be empty|Failed to infer device type")
+"""How vLLM's GPU build says that there is no GPU."""
 
 _Result = TypeVar("_Result")
 
@@ -72,7 +90,9 @@ class VllmConfig:
     setting. `token` is for the hub. All that vLLM says goes to `log_file`, or to this process's
     output where that is None. `role`: an engine of runs has no prefix cache, from which repeated
     samples would be answered; one for scoring has, since few-shot prompts begin alike.
-    `silence_s`: see `Watch`.
+    `silence_s`: see `Watch`. `traced`: False has the engine tell nothing of its steps and requests,
+    so that what telling costs can be measured. `profiler`: see `ProfilingEngine`; torch's writes
+    its traces to `profile_folder`, absolute, from which `stop_profile` takes them.
     """
 
     model: str
@@ -88,6 +108,9 @@ class VllmConfig:
     role: Literal["runs", "scoring"] = "runs"
     context_needed: int | None = None
     silence_s: float = SILENCE_S
+    traced: bool = True
+    profiler: Profiler | None = None
+    profile_folder: Path | None = None
 
 
 class VllmEngine:
@@ -108,6 +131,7 @@ class VllmEngine:
         self._processes: list[psutil.Process] = []
         self._workers: list[psutil.Process] = []
         self._description: EngineDescription | None = None
+        self._older_traces: set[Path] = set()
 
     @classmethod
     def load(cls, config: VllmConfig) -> VllmEngine:
@@ -130,7 +154,7 @@ class VllmEngine:
             started = time.monotonic()
             try:
                 chosen = choose_arguments(self._config)
-                making = _make(chosen.arguments, self._tracer)
+                making = _make(chosen.arguments, self._tracer if self._config.traced else None)
                 self._llm = self.call(making, self._config.load_timeout_s)
             except EngineError:
                 raise
@@ -143,7 +167,7 @@ class VllmEngine:
             except Exception as error:
                 raise EngineError(
                     f"vLLM could not load {self._config.model}: "
-                    f"{_root_cause(error, self._config.log_file)} ({self._see_log})"
+                    f"{self._cause(error)} ({self._see_log})"
                 ) from error
             finally:
                 self._processes = [one for one in descendants() if one not in before]
@@ -189,7 +213,7 @@ class VllmEngine:
         name = str(next(self._ids))
         prompt = TokensPrompt(prompt_token_ids=list(request.prompt_token_ids))
         token_ids: list[int] = []
-        cached = 0
+        cached, output = 0, None
         try:
             async for output in self._llm.generate(prompt, params, name):
                 # Each output of a streamed answer says it again.
@@ -204,6 +228,9 @@ class VllmEngine:
             listener.failed(request.tag, self._explained(error))
         else:
             self.cached_prompt_tokens += cached
+            if self._config.traced:
+                # Before the run can end with it.
+                self._tracer.ended(request.tag, getattr(output, "metrics", None))
             listener.finished(request.tag, token_ids)
 
     def score(self, requests: Iterable[ScoreRequest]) -> Iterator[tuple[int, Score]]:
@@ -254,8 +281,13 @@ class VllmEngine:
 
     def _explained(self, error: Exception) -> EngineError:
         if self._llm is None or self._llm.errored:
-            return EngineDiedError(f"the engine died while it answered ({self._see_log})")
+            return EngineDiedError(
+                f"the engine died while answering: {self._cause(error)} ({self._see_log})"
+            )
         return EngineError(f"{type(error).__name__}: {_one_line(error)}")
+
+    def _cause(self, error: BaseException) -> str:
+        return _root_cause(error, self._config.log_file)
 
     @property
     def _see_log(self) -> str:
@@ -313,6 +345,31 @@ class VllmEngine:
         """What vLLM told of its steps and finished requests since the last call."""
         return self._tracer.take()
 
+    def start_profile(self) -> None:
+        """See `ProfilingEngine`."""
+        self._older_traces = self._traces()
+        self._profile("start_profile")
+
+    def stop_profile(self, folder: Path) -> None:
+        """See `ProfilingEngine`."""
+        self._profile("stop_profile")
+        folder.mkdir(parents=True, exist_ok=True)
+        # vLLM writes the traces of every run to one folder.
+        for path in self._traces() - self._older_traces:
+            if path.parent != folder.absolute():
+                shutil.move(path, folder / path.name)
+
+    def _traces(self) -> set[Path]:
+        own = self._config.profile_folder
+        return set() if own is None else set(trace_files(own))
+
+    def _profile(self, what: str) -> None:
+        try:
+            self.call(getattr(self._llm, what)(), _PROFILE_S)
+        # As in `_answer`: vLLM raises every kind of error.
+        except Exception as error:
+            raise EngineError(f"vLLM's {what}: {_one_line(error)} ({self._see_log})") from error
+
     @property
     def async_llm(self) -> Any:
         """vLLM's AsyncLLM itself, for what the protocol does not cover; use it through `call`."""
@@ -324,27 +381,51 @@ class VllmEngine:
 
 
 class _Tracer:
-    """Keeps what vLLM says of each step: one append a step, and one for each finished request."""
+    """Keeps what vLLM says of each step and of each finished request, a few bytes for each."""
 
     def __init__(self) -> None:
         self.steps_made = 0
-        self._steps: list[tuple[float, int]] = []
-        self._phases_s: list[tuple[float, float, float]] = []
+        self._steps = Steps()
+        self._marks = _marks()
 
-    def keep(self, stats: Any) -> None:
-        """Take vLLM's IterationStats; an attribute that a version lacks ends the trace."""
-        try:
-            if stats.num_generation_tokens:
-                self._steps.append((time.monotonic(), stats.num_generation_tokens))
-            for done in stats.finished_requests:
-                self._phases_s.append((done.queued_time, done.prefill_time, done.decode_time))
-        except AttributeError:
-            return
+    def keep(self, scheduler: Any, stats: Any, replica: int) -> None:
+        """Take vLLM's SchedulerStats, or None, and IterationStats; what a version lacks is 0."""
+        steps = self._steps
+        steps.ended_s.append(time.monotonic())
+        steps.tokens.append(getattr(stats, "num_generation_tokens", 0))
+        steps.prompt_tokens.append(getattr(stats, "num_prompt_tokens", 0))
+        steps.preempted.append(getattr(stats, "num_preempted_reqs", 0))
+        # What finished in the step is counted out of it already.
+        finished = len(getattr(stats, "finished_requests", ()))
+        steps.finished.append(finished)
+        steps.running.append(getattr(scheduler, "num_running_reqs", 0) + finished)
+        steps.waiting.append(getattr(scheduler, "num_waiting_reqs", 0))
+        steps.kv_share.append(getattr(scheduler, "kv_cache_usage", 0.0))
+        steps.replica.append(replica)
+
+    def ended(self, tag: int, stats: Any) -> None:
+        """Take vLLM's RequestStateStats of an answer, None where it keeps none.
+
+        Its times are 0 until they are known. They are of the engine core's process, whose
+        monotonic clock is this one's.
+        """
+        self._marks.keep(
+            tag,
+            getattr(stats, "num_preemptions", 0),
+            *[getattr(stats, name, 0.0) or math.nan for name in _VLLM_TIMES],
+        )
 
     def take(self) -> EngineTrace:
-        trace = EngineTrace(tuple(self._steps), tuple(self._phases_s))
-        self._steps, self._phases_s = [], []
+        trace = EngineTrace(self._steps, self._marks)
+        self._steps, self._marks = Steps(), _marks()
         return trace
+
+
+_VLLM_TIMES = ("queued_ts", "scheduled_ts", "first_token_ts", "last_token_ts")
+
+
+def _marks() -> Marks:
+    return Marks(FRONT_END, QUEUE, PREFILL, DECODE)
 
 
 def _stat_logger(tracer: _Tracer) -> Any:
@@ -353,14 +434,14 @@ def _stat_logger(tracer: _Tracer) -> Any:
 
     class Logger(StatLoggerBase):  # type: ignore[misc]
         def __init__(self, vllm_config: Any, engine_index: int = 0) -> None:
-            """Nothing to set up."""
+            self._replica = engine_index
 
         def record(
             self, scheduler_stats: Any, iteration_stats: Any, *others: Any, **named: Any
         ) -> None:
             tracer.steps_made += 1
             if iteration_stats is not None:
-                tracer.keep(iteration_stats)
+                tracer.keep(scheduler_stats, iteration_stats, self._replica)
 
         def log_engine_initialized(self) -> None:
             """Nothing to say."""
@@ -368,10 +449,11 @@ def _stat_logger(tracer: _Tracer) -> Any:
     return Logger
 
 
-async def _make(arguments: Any, tracer: _Tracer) -> Any:
+async def _make(arguments: Any, tracer: _Tracer | None) -> Any:
     from vllm.v1.engine.async_llm import AsyncLLM
 
-    return AsyncLLM.from_engine_args(arguments, stat_loggers=[_stat_logger(tracer)])
+    loggers = [_stat_logger(tracer)] if tracer is not None else []
+    return AsyncLLM.from_engine_args(arguments, stat_loggers=loggers)
 
 
 @dataclass(frozen=True, slots=True)
@@ -382,6 +464,7 @@ class ChosenArguments:
     precision: Chosen[Precision]
     tensor_parallel: Chosen[int]
     gpus: int
+    profiler: Profiler | None = None
 
 
 def choose_arguments(config: VllmConfig) -> ChosenArguments:
@@ -410,7 +493,7 @@ def choose_arguments(config: VllmConfig) -> ChosenArguments:
         "dtype": VLLM_DTYPES[precision.value],
         "max_model_len": config.max_model_len,
         "trust_remote_code": False,
-        # Repeated samples would be answered from the cache and flatter the result.
+        # Repeated samples would be answered from the cache and inflate throughput.
         "enable_prefix_caching": config.role == "scoring",
         "disable_log_stats": True,
         # A streamed request wakes this process twice: at its first token and at its end.
@@ -422,6 +505,8 @@ def choose_arguments(config: VllmConfig) -> ChosenArguments:
         arguments["gpu_memory_utilization"] = config.gpu_memory_utilization
     if config.token:
         arguments["hf_token"] = config.token
+    if config.profiler is not None:
+        arguments["profiler_config"] = _profiler_config(config, on_cpu)
     arguments |= config.extra
     if on_cpu and not arguments["enforce_eager"] and not shutil.which("g++"):
         raise EngineError(
@@ -442,7 +527,30 @@ def choose_arguments(config: VllmConfig) -> ChosenArguments:
             given["max_model_len"] = min(model.max_model_len, config.context_needed)
     tensor_parallel = choose_tensor_parallel(gpus // _gpus_per_rank(config), heads, kv_heads, asked)
     given["tensor_parallel_size"] = tensor_parallel.value
-    return ChosenArguments(AsyncEngineArgs(**given), precision, tensor_parallel, gpus)
+    arguments_of_vllm = AsyncEngineArgs(**given)
+    return ChosenArguments(arguments_of_vllm, precision, tensor_parallel, gpus, config.profiler)
+
+
+def _profiler_config(config: VllmConfig, on_cpu: bool) -> Any:
+    """vLLM's own ProfilerConfig, which it has since 0.13 in place of VLLM_TORCH_PROFILER_DIR."""
+    from vllm.config import ProfilerConfig
+
+    if config.profiler == "cuda":
+        if on_cpu:
+            raise EngineError(
+                "--profile-run cuda: vLLM's CPU build has no CUDA to profile: take "
+                "--profile-run torch"
+            )
+        return ProfilerConfig(profiler="cuda")
+    assert config.profile_folder is not None
+    return ProfilerConfig(
+        profiler="torch",
+        torch_profiler_dir=str(config.profile_folder),
+        # Python's stacks make the trace several times as large and the run slower.
+        torch_profiler_with_stack=False,
+        # Else it also profiles this process, on whose threads LoadGen and the SUT work.
+        ignore_frontend=True,
+    )
 
 
 def _runs_on_cpu() -> bool:
@@ -458,11 +566,29 @@ def _visible_gpus() -> int:
 
     count = torch.accelerator.device_count() if current_platform.device_type else 0
     if not count:
-        raise EngineError(
-            "no usable GPU: the GPU build of vLLM is installed and finds none; check nvidia-smi "
-            "and CUDA_VISIBLE_DEVICES, or install the CPU build with `make setup BUILD=cpu`"
-        )
+        raise EngineError(no_usable_gpu())
     return count
+
+
+def no_usable_gpu() -> str:
+    """That the GPU build of vLLM finds no GPU, what was looked for and what to do, in a line."""
+    import torch
+
+    cuda = f"CUDA {torch.version.cuda}" if torch.version.cuda else "its runtime"
+    found = listed_gpus()
+    if found:
+        names = ", ".join(sorted({gpu.name for gpu in found}))
+        looked = f"the driver lists {names} (driver {found[0].driver}) and {cuda} can use none"
+    else:
+        looked = f"neither the driver (NVML, libnvidia-ml.so.1) nor {cuda} lists one"
+    hidden = os.environ.get("CUDA_VISIBLE_DEVICES")
+    if hidden is not None:
+        looked += f", with CUDA_VISIBLE_DEVICES={hidden}"
+    return (
+        f"no usable GPU: this is the GPU build of vLLM, and {looked}; check that nvidia-smi lists "
+        "the GPU and a driver that is new enough (CUDA 13: 580), start a container with "
+        "--gpus all, or install the CPU build with `BUILD=cpu make setup`"
+    )
 
 
 def _gpus_per_rank(config: VllmConfig) -> int:
@@ -536,12 +662,13 @@ def _describe(llm: Any, chosen: ChosenArguments, load_s: float) -> EngineDescrip
             "max_num_batched_tokens": config.scheduler_config.max_num_batched_tokens,
             "omp_threads_bind": os.environ.get("VLLM_CPU_OMP_THREADS_BIND") or _allowed_cpus(),
             "speculative": _speculation(config),
+            **({"profiler": chosen.profiler} if chosen.profiler else {}),
             "load_s": round(load_s, 1),
         },
     )
 
 
-def vllm_variables(model: str) -> dict[str, str]:
+def vllm_variables(model: str, profiler: Profiler | None = None) -> dict[str, str]:
     """The environment variables that vLLM reads while it loads, each only where the user set none.
 
     `model`: a hub id or a folder.
@@ -558,6 +685,9 @@ def vllm_variables(model: str) -> dict[str, str]:
     }
     if Path(model).is_dir():
         defaults["HF_HUB_OFFLINE"] = "1"
+    if profiler == "cuda":
+        # Ranges of its own beside the suite's.
+        defaults["VLLM_NVTX_SCOPES_FOR_PROFILING"] = "1"
     if not shutil.which("g++") and _runs_on_cpu():
         # Eager or not, vLLM compiles what counts log-probabilities, which takes a compiler here.
         defaults["TORCHDYNAMO_DISABLE"] = "1"
@@ -567,7 +697,7 @@ def vllm_variables(model: str) -> dict[str, str]:
 @contextlib.contextmanager
 def vllm_environment(config: VllmConfig) -> Iterator[None]:
     """This process with the variables that vLLM reads while it loads, and its signal handlers."""
-    missing = vllm_variables(config.model)
+    missing = vllm_variables(config.model, config.profiler)
     handlers = {s: signal.getsignal(s) for s in (signal.SIGINT, signal.SIGTERM)}
     logging.getLogger("vllm").setLevel(os.environ.get("VLLM_LOGGING_LEVEL", "WARNING"))
     os.environ.update(missing)
@@ -625,19 +755,28 @@ def last_error(log_file: Path) -> str | None:
         return None
     found = ""
     for number, line in enumerate(lines):
-        match = _ERROR_LINE.search(line)
+        match = _ERROR_LINE.search(_COLOURS.sub("", line))
         # vLLM's last error often only points to the first one.
-        if match and "root cause" not in line:
+        if match and not _only_points(line):
             # pydantic's are a line of their own, and the reason is on the indented one after it.
             rest = itertools.takewhile(lambda one: one[:1].isspace(), lines[number + 1 :])
             found = " ".join([match[0], *map(str.strip, rest)])
+    if _NO_DEVICE.search(found):
+        return no_usable_gpu()
     return found[:300] or None
+
+
+def _only_points(text: str) -> bool:
+    """Whether an error of vLLM says no more than that another one was written before it."""
+    return "root cause" in text or "EngineCore encountered an issue" in text
 
 
 def _root_cause(error: BaseException, log_file: Path | None) -> str:
     """The error in one line; the last one of the log where vLLM only points to what it said."""
     text = _one_line(error)
-    if "root cause" not in text or log_file is None:
+    if _NO_DEVICE.search(text):
+        return no_usable_gpu()
+    if not _only_points(text) or log_file is None:
         return text
     return last_error(log_file) or text
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -12,8 +12,11 @@ from mlperf_suite.benchmarks.definition import Benchmark, Scenario
 from mlperf_suite.benchmarks.registry import find_benchmark
 from mlperf_suite.benchmarks.rounds import DEFAULT_ROUND, ROUNDS, Round
 from mlperf_suite.compliance.accuracy_txt import parse_accuracy_txt
-from mlperf_suite.compliance.facts import Division, RunFacts, SubmittedTexts
+from mlperf_suite.compliance.cut_log import parse_cut_log
+from mlperf_suite.compliance.facts import AnswerTokens, Division, RunFacts, SubmittedTexts
+from mlperf_suite.compliance.power_rules import judge_power
 from mlperf_suite.compliance.rules import accuracy_verdict, judge
+from mlperf_suite.compliance.rules.accuracy import MAX_ACCURACY_LOG_BYTES
 from mlperf_suite.compliance.submission_rules import (
     BenchmarkFacts,
     JsonFile,
@@ -30,6 +33,7 @@ from mlperf_suite.judging.judged import (
     round_of,
     scenario_of,
 )
+from mlperf_suite.judging.power import read_power
 from mlperf_suite.judging.tree import BenchmarkPlace, Place
 from mlperf_suite.loadgen.load_plan import AUDIT_MODES
 from mlperf_suite.loadgen.logs import ACCURACY, DETAIL, SUMMARY, RunLogs, read_logs
@@ -63,12 +67,16 @@ def judge_submission(
     results = {b.folder: _results(b, names) for b in benchmarks}
     every = [result for of_benchmark in results.values() for result in of_benchmark]
     of_tree = round_ or _most_common(result.round for result in every)
+    copies = _copies(every)
     judged = []
     for place in benchmarks:
         benchmark = _named(place.benchmark, names)
         judged.append(_judge_benchmark(place, benchmark, of_tree))
         of_place = results[place.folder]
-        judged += [_judge_result(result, of_tree, high_accuracy) for result in of_place]
+        judged += [
+            _judge_result(result, of_tree, high_accuracy, copies[result.place.folder])
+            for result in of_place
+        ]
     return judged
 
 
@@ -86,6 +94,31 @@ def _model_mapping(submission: Path) -> dict[str, str]:
         return {}
     content = read_json(submission / "model_mapping.json").content
     return {name: known for name, known in content.items() if isinstance(known, str)}
+
+
+_OF_A_RUN = {
+    "accuracy": ("power_begin", "power_end"),
+    "performance": tuple(f"result_{one}_latency_ns" for one in ("min", "max", "mean")),
+}
+"""Values of a detail log, to the ms and the ns, that no other run has."""
+
+
+def _copies(results: Iterable[_Result]) -> dict[Path, tuple[str, ...]]:
+    """By a result's folder, the other systems and scenarios that have a run of it in their logs."""
+    runs: dict[tuple[object, ...], list[Place]] = defaultdict(list)
+    found: dict[Path, set[str]] = defaultdict(set)
+    for result in results:
+        found[result.place.folder] = set()
+        of_modes = (("accuracy", result.accuracy), ("performance", result.performance[0]))
+        for mode, logs in of_modes:
+            values = tuple(str(logs.detail[key]) for key in _OF_A_RUN[mode])
+            if "None" not in values:
+                runs[mode, *values].append(result.place)
+    for places in runs.values():
+        for one in places:
+            others = [o for o in places if (o.system, o.scenario) != (one.system, one.scenario)]
+            found[one.folder] |= {f"{o.system} {o.benchmark} {o.scenario}" for o in others}
+    return {folder: tuple(sorted(names)) for folder, names in found.items()}
 
 
 def _named(name: str, names: dict[str, str]) -> Benchmark | None:
@@ -114,7 +147,9 @@ def _judge_benchmark(place: BenchmarkPlace, benchmark: Benchmark | None, round_:
     return Judged(name, round_, benchmark, None, tuple(verdicts), ("",) * len(verdicts))
 
 
-def _judge_result(result: _Result, round_: Round, high_accuracy: bool) -> Judged:
+def _judge_result(
+    result: _Result, round_: Round, high_accuracy: bool, copies: tuple[str, ...]
+) -> Judged:
     place, benchmark = result.place, result.benchmark
     accuracy_txt = read_text(place.folder / "accuracy" / ACCURACY_TXT)
     accuracy = RunFacts(
@@ -127,22 +162,49 @@ def _judge_result(result: _Result, round_: Round, high_accuracy: bool) -> Judged
         reference=benchmark.reference,
         high_accuracy=high_accuracy,
         division=_division(place.division),
-        submitted=SubmittedTexts(accuracy_txt=accuracy_txt),
+        submitted=SubmittedTexts(accuracy_txt, accuracy_log=_cut_log(place)),
         eos_token_ids=benchmark.eos_token_ids,
     )
-    groups: list[tuple[str, list[Verdict]]] = [("", judge_result(_result_facts(result, round_)))]
+    groups: list[tuple[str, list[Verdict]]] = [
+        ("", judge_result(_result_facts(result, round_, copies)))
+    ]
     of_accuracy = judge(accuracy)
     groups.append(("accuracy", of_accuracy))
     passed = accuracy_verdict(of_accuracy)
     for logs in result.performance:
-        facts = replace(accuracy, mode="performance", logs=logs, accuracy_passed=passed)
+        facts = replace(
+            accuracy,
+            mode="performance",
+            logs=logs,
+            accuracy_passed=passed,
+            accuracy_tokens=_answer_tokens(accuracy),
+        )
         groups.append(("performance", _of_run(logs.folder.name, judge(facts))))
+    power = read_power(place.folder / "performance", result.scenario, result.performance[0].detail)
+    if power is not None:
+        groups.append(("performance", judge_power(power)))
     for mode in AUDIT_MODES:
         audit = benchmark.audit(mode)
         if audit is not None:
             groups.append((mode, judge(_audit_facts(accuracy, place, audit, mode))))
     name = name_of(place.division, place.submitter, place.system, place.benchmark, place.scenario)
     return judged_together(name, round_, benchmark, result.scenario, groups)
+
+
+def _cut_log(place: Place) -> str | None:
+    """The accuracy log, where it is as short as a cut one."""
+    path = place.folder / "accuracy" / ACCURACY
+    return read_text(path) if size_of(path) <= MAX_ACCURACY_LOG_BYTES else None
+
+
+def _answer_tokens(accuracy: RunFacts) -> AnswerTokens | None:
+    """How long the accuracy run's answers are: by accuracy.txt, else those its cut log has left."""
+    scores, benchmark = accuracy.scores or {}, accuracy.benchmark
+    if (mean := scores.get("tokens_per_sample")) is not None:
+        return AnswerTokens(mean, benchmark.samples_of("accuracy"))
+    text = accuracy.submitted.accuracy_log if accuracy.submitted else None
+    counted = [one.tokens for one in parse_cut_log(text or "").entries if one.tokens is not None]
+    return AnswerTokens(sum(counted) / len(counted), len(counted)) if counted else None
 
 
 def _of_run(run: str, verdicts: list[Verdict]) -> list[Verdict]:
@@ -160,7 +222,7 @@ def _audit_facts(accuracy: RunFacts, place: Place, audit: Audit, mode: Mode) -> 
     return replace(accuracy, mode=mode, logs=answers, scores=None, submitted=texts)
 
 
-def _result_facts(result: _Result, round_: Round) -> ResultFacts:
+def _result_facts(result: _Result, round_: Round, copies: tuple[str, ...]) -> ResultFacts:
     place = result.place
     folder = place.measurements()
     file = place.measurements_file(folder)
@@ -176,6 +238,7 @@ def _result_facts(result: _Result, round_: Round) -> ResultFacts:
         read_json(file) if file else missing_json,
         result.accuracy,
         result.performance[0],
+        copies,
     )
 
 

@@ -10,9 +10,9 @@ import contextlib
 import json
 from array import array
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, overload
+from typing import Any, NamedTuple, overload
 
 DETAIL, SUMMARY, ACCURACY = (
     "mlperf_log_detail.txt",
@@ -22,8 +22,30 @@ DETAIL, SUMMARY, ACCURACY = (
 _PREFIX = ":::MLLOG "
 _LARGEST = 2**64
 _JSON_SPACE = " \t\r\n"
-_SAID_ONCE = ("requested_", "effective_", "qsl_reported_", "result_", "early_stopping_", "num_")
+_SAID_ONCE = (
+    "requested_",
+    "effective_",
+    "qsl_",
+    "result_",
+    "early_stopping_",
+    "num_",
+    "loadgen_",
+    "sut_name",
+    "test_datetime",
+)
 """LoadGen writes a key that begins like this once in a run."""
+
+
+class Entry(NamedTuple):
+    """One entry of a detail log. `line`: its number in the file, from 1. `ms`: its time stamp, in
+    ms since the log began, None where it has none. `process`, `thread`: the ids of who wrote it."""
+
+    line: int
+    key: str
+    value: Any
+    ms: float | None
+    process: object
+    thread: object
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,24 +53,30 @@ class DetailLog:
     """A parsed mlperf_log_detail.txt.
 
     `values`: the last value of each key. `errors`: the text of each entry that LoadGen marked as
-    an error. `damage`: one line for each thing that is wrong with the file itself.
+    an error. `damage`: one line for each thing that is wrong with the file itself. `entries`: all
+    that could be read, in the file's order.
     """
 
     values: Mapping[str, Any]
     errors: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
     damage: tuple[str, ...] = ()
+    entries: tuple[Entry, ...] = ()
 
     def __getitem__(self, key: str) -> Any:
         return self.values.get(key)
 
     def number(self, key: str) -> float | int | None:
         """The value as a number of at most 64 bits, or None where it is absent or is none."""
-        value = self.values.get(key)
-        if isinstance(value, bool) or not isinstance(value, int | float):
-            return None
-        # No figure of LoadGen is beyond 64 bits, and larger integers cannot become a float.
-        return value if -_LARGEST <= value <= _LARGEST else None
+        return _number(self.values.get(key))
+
+    def every(self, key: str) -> list[Any]:
+        """Each value of the key, in the log's order."""
+        return [entry.value for entry in self.entries if entry.key == key]
+
+    def stamp(self, key: str) -> float | None:
+        """When the last entry of the key was made, in ms since the log began."""
+        return next((e.ms for e in reversed(self.entries) if e.key == key), None)
 
     def milliseconds(self, key: str) -> float | None:
         """The value of a key in ns, in ms."""
@@ -56,9 +84,17 @@ class DetailLog:
         return None if value is None else value / 1e6
 
 
+def _number(value: object) -> float | int | None:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    # No figure of LoadGen is beyond 64 bits, and larger integers cannot become a float.
+    return value if -_LARGEST <= value <= _LARGEST else None
+
+
 def parse_detail(text: str) -> DetailLog:
     """Parse the text of a detail log."""
     values: dict[str, Any] = {}
+    entries: list[Entry] = []
     errors: list[str] = []
     warnings: list[str] = []
     damage: list[str] = []
@@ -76,6 +112,9 @@ def parse_detail(text: str) -> DetailLog:
         if key in values and key.startswith(_SAID_ONCE):
             damage.append(f"line {number} says {key} a second time")
         values[key] = value
+        said = metadata if isinstance(metadata, dict) else {}
+        stamp = _number(entry.get("time_ms"))
+        entries.append(Entry(number, key, value, stamp, said.get("pid"), said.get("tid")))
         if not isinstance(metadata, dict) or not isinstance(metadata.get("is_error"), bool):
             damage.append(f"line {number} does not say whether it is an error")
         elif metadata["is_error"]:
@@ -86,7 +125,7 @@ def parse_detail(text: str) -> DetailLog:
         damage.append("no MLLOG entry")
     if "\N{REPLACEMENT CHARACTER}" in text:
         damage.append("not UTF-8 throughout")
-    return DetailLog(values, tuple(errors), tuple(warnings), tuple(damage))
+    return DetailLog(values, tuple(errors), tuple(warnings), tuple(damage), tuple(entries))
 
 
 class TokenIds(Sequence[int]):
@@ -132,12 +171,14 @@ class LoggedSample:
     """One entry of mlperf_log_accuracy.json: the sample's index and its int32 output tokens.
 
     `first_token_ids` and `token_count` are there in runs that stream, as LoadGen was told them.
+    `place`: the sample's number in the order in which LoadGen issued them (seq_id).
     """
 
     index: int
     token_ids: Sequence[int]
     first_token_ids: tuple[int, ...] | None = None
     token_count: int | None = None
+    place: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,6 +187,11 @@ class AccuracyLog:
 
     samples: tuple[LoggedSample, ...]
     damage: tuple[str, ...] = ()
+
+    @property
+    def places(self) -> tuple[tuple[int, int], ...]:
+        """Of each entry that says it, the place in the order of issue and the sample's index."""
+        return tuple((one.place, one.index) for one in self.samples if one.place is not None)
 
     def first_of_each(self) -> dict[int, LoggedSample]:
         """The first entry of each sample index, as the official script takes it."""
@@ -225,18 +271,40 @@ def _logged(entries: Iterable[Any]) -> AccuracyLog:
     damage: list[str] = []
     for number, entry in enumerate(entries, 1):
         try:
-            count = entry.get("token_count")
+            count, place = entry.get("token_count"), entry.get("seq_id")
             samples.append(
                 LoggedSample(
                     _whole(entry["qsl_idx"]),
                     _tokens(entry["data"]),
                     tuple(_tokens(entry["token_data"])) if "token_data" in entry else None,
                     None if count is None else _whole(count),
+                    None if place is None else _whole(place),
                 )
             )
         except (ValueError, KeyError, TypeError, AttributeError, OverflowError) as error:
             damage.append(f"entry {number}: {type(error).__name__}: {str(error)[:80]}")
+    if samples and all(_is_wide(sample) for sample in samples):
+        samples = [_narrowed(sample) for sample in samples]
     return AccuracyLog(tuple(samples), tuple(damage))
+
+
+def _is_wide(sample: LoggedSample) -> bool:
+    """Whether an answer's tokens are int64, which the official scripts read as well (--dtype).
+
+    As int32 every second one is 0 then, which no model's whole answers are.
+    """
+    ids = sample.token_ids
+    return len(ids) > 0 and len(ids) % 2 == 0 and not any(ids[1::2])
+
+
+def _narrowed(sample: LoggedSample) -> LoggedSample:
+    """The answer with tokens of int64 as such."""
+    first = sample.first_token_ids
+    return replace(
+        sample,
+        token_ids=sample.token_ids[::2],
+        first_token_ids=first[::2] if first is not None else None,
+    )
 
 
 @dataclass(frozen=True, slots=True)

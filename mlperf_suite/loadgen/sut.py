@@ -7,8 +7,10 @@ engine's.
 
 from __future__ import annotations
 
+import math
 import threading
 import time
+from array import array
 from collections.abc import Sequence
 from typing import Protocol
 
@@ -31,14 +33,72 @@ class _QuerySample(Protocol):
     index: int
 
 
+class Requests:
+    """What was seen of each request, in the order of issue: 48 bytes for each, and no objects.
+
+    Times in s of time.monotonic, nan until they are known: `received`, the query came from LoadGen;
+    `handed`, it was given to the engine; `first` and `told`, LoadGen was told the first token and
+    the answer. `tags` name them to the engine, `samples` are indices of the QSL, `tokens` those of
+    the answers.
+    """
+
+    __slots__ = ("first", "handed", "received", "samples", "tags", "tokens", "told")
+
+    def __init__(self) -> None:
+        self.tags: array[int] = array("Q")
+        self.samples: array[int] = array("i")
+        self.received: array[float] = array("d")
+        self.handed: array[float] = array("d")
+        self.first: array[float] = array("d")
+        self.told: array[float] = array("d")
+        self.tokens: array[int] = array("i")
+
+    def __len__(self) -> int:
+        return len(self.told)
+
+    def add(self, samples: Sequence[_QuerySample], received: float) -> int:
+        """Make a row for each sample of a query; returns the first one's number."""
+        begin, count = len(self.told), len(samples)
+        if count == 1:
+            # Server's queries and SingleStream's, of which there are many.
+            (sample,) = samples
+            self.tags.append(sample.id)
+            self.samples.append(sample.index)
+            self.received.append(received)
+            self.handed.append(math.nan)
+            self.first.append(math.nan)
+            self.told.append(math.nan)
+            self.tokens.append(0)
+            return begin
+        self.tags.extend([sample.id for sample in samples])
+        self.samples.extend([sample.index for sample in samples])
+        self.received.extend(array("d", (received,)) * count)
+        self.handed.extend(_UNKNOWN * count)
+        self.first.extend(_UNKNOWN * count)
+        self.told.extend(_UNKNOWN * count)
+        self.tokens.extend(_NONE * count)
+        return begin
+
+    def hand(self, row: int, count: int, at: float) -> None:
+        """Note when the engine was given the requests of so many rows."""
+        if count == 1:
+            self.handed[row] = at
+        else:
+            self.handed[row : row + count] = array("d", (at,)) * count
+
+
+_UNKNOWN, _NONE = array("d", (math.nan,)), array("i", (0,))
+
+
 class Sut:
     """Answers LoadGen's queries with an engine.
 
     `prompts`: the token ids of each sample, by its index. `stream`: whether LoadGen is told the
     first token. `stops`: by a sample's index, the text after which its answer ends; empty where
-    none has one. `dropped`: token ids that LoadGen is not given at an answer's end. After a failure
-    everything outstanding and everything later is answered with nothing, since LoadGen cannot be
-    stopped from outside; `failure` says why, `broken` is set.
+    none has one. `dropped`: token ids that LoadGen is not given at an answer's end. `timed`: False
+    keeps no times, so that what keeping them costs can be measured. After a failure everything
+    outstanding and everything later is answered with nothing, since LoadGen cannot be stopped from
+    outside; `failure` says why, `broken` is set.
     """
 
     def __init__(
@@ -50,6 +110,7 @@ class Sut:
         stream: bool,
         stops: Sequence[str] = (),
         dropped: Sequence[int] = (),
+        timed: bool = True,
     ) -> None:
         self._engine = engine
         self._prompts = prompts
@@ -57,12 +118,12 @@ class Sut:
         self._stream = stream
         self._stops = stops
         self._dropped = frozenset(dropped)
-        # Response id to sample index. Popping decides who answers, so each is answered once.
-        self._outstanding: dict[int, int] = {}
-        self._issued_s: dict[int, float] = {}
-        self._first_token_s: dict[int, float] = {}
-        self.rows: list[tuple[float, float | None, float, int]] = []
-        """Of each request: issued, first token or None, end (time.monotonic), output tokens."""
+        # Response id to sample index and row. Popping decides who answers, and so each once.
+        self._outstanding: dict[int, tuple[int, int]] = {}
+        self._begun: set[int] = set()
+        """The ids of those of them whose first token LoadGen was told."""
+        self._timed = timed
+        self.requests = Requests()
         self._failing = threading.Lock()
         self.failure: str | None = None
         self.broken = threading.Event()
@@ -78,24 +139,26 @@ class Sut:
     @property
     def told(self) -> tuple[int, int]:
         """What changes whenever the engine goes on: first tokens of what waits, and answers."""
-        return len(self._first_token_s), self.samples_done
+        return len(self._begun), self.samples_done
 
     def issue(self, samples: Sequence[_QuerySample]) -> None:
         """LoadGen's callback: a query to answer. An exception out of here would end the process."""
         try:
-            stops = self._stops
+            received, row, timed, stops = time.monotonic(), 0, self._timed, self._stops
             requests = [
                 Request(s.id, self._prompts[s.index], stops[s.index] if stops else "")
                 for s in samples
             ]
-            issued = time.monotonic()
-            for sample in samples:
-                self._issued_s[sample.id] = issued
-                self._outstanding[sample.id] = sample.index
+            if timed:
+                row = self.requests.add(samples, received)
+            for number, sample in enumerate(samples, row):
+                self._outstanding[sample.id] = sample.index, number
             self.samples_issued += len(requests)
             if self.failure is None:
                 # Longest prompts first, so that no long one is left to run alone at the end.
                 requests.sort(key=lambda request: len(request.prompt_token_ids), reverse=True)
+                if timed:
+                    self.requests.hand(row, len(requests), time.monotonic())
                 self._engine.submit(requests, self._generation, self, stream=self._stream)
         except Exception as error:
             self.fail(f"the query could not be issued: {type(error).__name__}: {error}")
@@ -107,25 +170,35 @@ class Sut:
         """LoadGen's callback: no more queries follow. Nothing waits here, so nothing to do."""
 
     def first_token(self, tag: int, token_ids: Sequence[int]) -> None:
-        if tag not in self._outstanding:
+        waiting = self._outstanding.get(tag)
+        if waiting is None:
             return
         # A piece that holds the end of its answer as well would tell of what is dropped there.
         data = self._int32(token_ids[:1] if self._dropped else token_ids)
         if data is not None:
-            told = time.monotonic()
-            lg.FirstTokenComplete([lg.QuerySampleResponse(tag, data.ctypes.data, data.nbytes)])
-            self._first_token_s[tag] = told
+            responses = [lg.QuerySampleResponse(tag, data.ctypes.data, data.nbytes)]
+            # The moment before is nearest to that from which LoadGen reads its clock.
+            told = time.monotonic() if self._timed else 0.0
+            lg.FirstTokenComplete(responses)
+            self._begun.add(tag)
+            if self._timed:
+                self.requests.first[waiting[1]] = told
 
     def finished(self, tag: int, token_ids: Sequence[int]) -> None:
         if self._dropped:
             token_ids = self._without_end(token_ids)
         data = self._int32(token_ids)
-        if data is None or self._outstanding.pop(tag, None) is None:
+        waiting = None if data is None else self._outstanding.pop(tag, None)
+        if data is None or waiting is None:
             return
-        first = self._first_token_s.pop(tag, None)
-        self.rows.append((self._issued_s.pop(tag), first, time.monotonic(), len(data)))
-        response = lg.QuerySampleResponse(tag, data.ctypes.data, data.nbytes, len(data))
-        lg.QuerySamplesComplete([response])
+        self._begun.discard(tag)
+        responses = [lg.QuerySampleResponse(tag, data.ctypes.data, data.nbytes, len(data))]
+        if self._timed:
+            # Before LoadGen is told, since the run can end with it.
+            row = waiting[1]
+            self.requests.tokens[row] = len(data)
+            self.requests.told[row] = time.monotonic()
+        lg.QuerySamplesComplete(responses)
         self.samples_done += 1
         self.tokens_done += len(data)
 
@@ -141,16 +214,18 @@ class Sut:
         try:
             return np.asarray(token_ids, dtype=np.int32)
         except (OverflowError, ValueError, TypeError) as error:
-            self.fail(f"the engine answered with what are no token ids: {error}")
+            self.fail(f"the engine returned something other than token ids: {error}")
             return None
 
     def failed(self, tag: int, error: EngineError) -> None:
-        index = self._outstanding.get(tag)
-        one_sample = index is not None and not isinstance(error, EngineDiedError)
-        self.fail(f"sample {index}: {error}" if one_sample else str(error))
+        waiting = self._outstanding.get(tag)
+        if waiting is None or isinstance(error, EngineDiedError):
+            self.fail(str(error))
+        else:
+            self.fail(f"sample {waiting[0]}: {error}")
 
     def fail(self, reason: str) -> None:
-        """Mark the run as failed, for the first reason given, and let LoadGen come to its end."""
+        """Mark the run as failed, for the first reason given, and let LoadGen finish."""
         with self._failing:
             if self.failure is None:
                 self.failure = reason
@@ -160,7 +235,7 @@ class Sut:
     def _answer_with_nothing(self) -> None:
         for tag in list(self._outstanding):
             if self._outstanding.pop(tag, None) is not None:
-                if self._stream and tag not in self._first_token_s:
+                if self._stream and tag not in self._begun:
                     # LoadGen reads the first token's time of each answer, and where it was told
                     # none at all, as at the start of a run, it reads memory that it does not have.
                     lg.FirstTokenComplete([lg.QuerySampleResponse(tag, 0, 0)])

@@ -1,45 +1,65 @@
-"""When each request of a run came, began to be answered and was done, as the SUT saw it.
+"""When each request of a run came, what it waited for and when it was done.
 
-LoadGen's log has percentiles only; curves over time and the noise within a run need every request.
-The figures that count stay LoadGen's own.
+LoadGen's log has percentiles only; curves over time, the parts of each request's life and the noise
+within a run need every request. The figures that count stay LoadGen's own.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 import json
-from collections.abc import Sequence
-from dataclasses import dataclass
+from array import array
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
-from mlperf_suite.engines.protocol import EngineTrace
+from mlperf_suite.benchmarks.percentile import percentile
+from mlperf_suite.engines.protocol import EngineTrace, Steps
+from mlperf_suite.loadgen.engine_load import EngineLoad, load_of
+from mlperf_suite.loadgen.lives import Lives
 
 TIMELINE_JSON = "timeline.json"
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
+"""Since 2: samples, prompt_tokens, preempted, parts_ms, from_loadgen, load; no phases_ms."""
 TOKEN_BLOCKS = 20
 """Parts of equal work that a run is cut into; its noise is how far they lie apart."""
 _MAX_STEPS = 1200
 _PER_BLOCK = 4
 _NAMES = ("issued_ms", "first_token_ms", "finished_ms", "tokens")
+_COUNTS = ("samples", "prompt_tokens", "preempted")
+_CURVES = ("running", "waiting", "kv_share")
 
 
 @dataclass(frozen=True, slots=True)
 class Timeline:
     """One row for each request, in the order of their ends; times in ms since the first was issued.
 
-    `first_token_ms` is None where the run does not stream. `made_ms` and `made_tokens`: the output
-    tokens that the engine had made by then, all requests together. `phases_ms`: by name (queue,
-    prefill, decode) the time of each request in it; both are empty where the engine does not tell.
+    `from_loadgen`: whether `issued_ms` is the instant from which LoadGen counts its latency; else
+    it is that of its call of the SUT. `first_token_ms` is None where the run does not stream.
+    `samples`: indices of the QSL; `prompt_tokens`; `preempted`: how often each was put back; these
+    are empty in the timeline of an older suite. `parts_ms`: by name and in order, how long each
+    part of a request took; their sum is its latency. `made_ms` and `made_tokens`: the output tokens
+    that the engine had made by then, all requests together; `running`, `waiting` and `kv_share` at
+    the same times. `load`: None where the engine does not tell of its steps.
     """
 
-    issued_ms: tuple[float, ...]
-    first_token_ms: tuple[float, ...] | None
-    finished_ms: tuple[float, ...]
-    tokens: tuple[int, ...]
-    made_ms: tuple[float, ...] = ()
-    made_tokens: tuple[int, ...] = ()
-    phases_ms: dict[str, tuple[float, ...]] | None = None
+    issued_ms: Sequence[float]
+    first_token_ms: Sequence[float] | None
+    finished_ms: Sequence[float]
+    tokens: Sequence[int]
+    made_ms: Sequence[float] = ()
+    made_tokens: Sequence[int] = ()
+    running: Sequence[int] = ()
+    waiting: Sequence[int] = ()
+    kv_share: Sequence[float] = ()
+    samples: Sequence[int] = ()
+    prompt_tokens: Sequence[int] = ()
+    preempted: Sequence[int] = ()
+    parts_ms: Mapping[str, Sequence[float]] = field(default_factory=dict)
+    from_loadgen: bool = False
+    load: EngineLoad | None = None
 
     @property
     def latency_ms(self) -> list[float]:
@@ -91,73 +111,100 @@ class Timeline:
             count = min(TOKEN_BLOCKS, len(values) // _PER_BLOCK)
             if count * 2 >= TOKEN_BLOCKS:
                 parts = np.array_split(np.asarray(values)[order], count)
-                found[name] = [round(float(np.percentile(part, 99)), 4) for part in parts]
+                found[name] = [round(percentile(np.sort(part), 0.99), 4) for part in parts]
         return {name: values for name, values in found.items() if min(values) > 0}
 
 
 def timeline_of(
-    rows: Sequence[tuple[float, float | None, float, int]], trace: EngineTrace | None
-) -> Timeline | None:
-    """The timeline of rows (issued, first token or None, end, tokens), times in seconds.
-
-    None where there is no row. All times are of time.monotonic.
+    lives: Lives,
+    trace: EngineTrace | None,
+    prompt_lengths: Sequence[int],
+    batch_limit: int | None = None,
+) -> Timeline:
+    """The timeline of a run's lives. `prompt_lengths`: in tokens, by the sample's index.
+    `batch_limit`: the most requests that a step of the engine can hold.
     """
-    if not rows:
-        return None
-    start = min(row[0] for row in rows)
-
-    def ms(seconds: float) -> float:
-        return round((seconds - start) * 1000, 3)
-
-    ordered = sorted(rows, key=lambda row: row[2])
-    firsts = [row[1] for row in ordered]
-    streamed = all(first is not None for first in firsts)
-    made_ms, made_tokens, phases = _of_trace(trace, start)
-    return Timeline(
-        tuple(ms(row[0]) for row in ordered),
-        tuple(ms(first) for first in firsts if first is not None) if streamed else None,
-        tuple(ms(row[2]) for row in ordered),
-        tuple(row[3] for row in ordered),
-        made_ms,
-        made_tokens,
-        phases,
-    )
-
-
-def _of_trace(
-    trace: EngineTrace | None, start: float
-) -> tuple[tuple[float, ...], tuple[int, ...], dict[str, tuple[float, ...]] | None]:
-    if trace is None or not trace.steps:
-        return (), (), None
     import numpy as np
 
-    times = np.array([(at - start) * 1000 for at, _ in trace.steps])
-    made = np.cumsum([tokens for _, tokens in trace.steps])
-    # Enough points for any plot and block; a ten minute run has tens of thousands of steps.
-    kept = np.unique(np.linspace(0, len(times) - 1, _MAX_STEPS).astype(int))
-    names = ("queue", "prefill", "decode")
-    columns = zip(*trace.phases_s, strict=True) if trace.phases_s else [(), (), ()]
-    phases = {
-        name: tuple(round(s * 1000, 3) for s in column)
-        for name, column in zip(names, columns, strict=True)
+    start = float(lives.issued_s.min())
+    order = np.argsort(lives.told_s, kind="stable")
+    ends = itertools.accumulate(lives.parts_s.values())
+    edges = [lives.issued_s, *(lives.issued_s + end for end in ends)]
+    # Rounded first and subtracted then, so that the parts' sum is the latency to the last digit.
+    edges_ms = [np.round((edge[order] - start) * 1000, 3) for edge in edges]
+    parts = {
+        name: _floats(after - before)
+        for name, (before, after) in zip(lives.parts_s, itertools.pairwise(edges_ms), strict=True)
     }
-    return (
-        tuple(round(float(t), 3) for t in times[kept]),
-        tuple(int(n) for n in made[kept]),
-        phases if trace.phases_s else None,
+    samples = lives.samples[order]
+    steps = trace.steps if trace else Steps()
+    kept, made_ms, made_tokens = _made(steps, start)
+    marks = trace.marks if trace else None
+    return Timeline(
+        _floats(edges_ms[0]),
+        None if lives.first_s is None else _floats((lives.first_s[order] - start) * 1000),
+        _floats(edges_ms[-1]),
+        array("i", lives.tokens[order].tolist()),
+        made_ms,
+        made_tokens,
+        running=_column(steps.running, kept),
+        waiting=_column(steps.waiting, kept),
+        kv_share=_column(steps.kv_share, kept),
+        samples=array("i", samples.tolist()),
+        prompt_tokens=array("i", np.asarray(prompt_lengths)[samples].tolist()),
+        preempted=array("i", lives.preempted[order].tolist()),
+        parts_ms=parts,
+        from_loadgen=lives.from_loadgen,
+        load=load_of(steps, marks, start, float(lives.told_s.max()), batch_limit),
     )
+
+
+def _floats(values: Any) -> array[float]:
+    """Times in ms to the microsecond."""
+    return array("d", [round(value, 3) for value in values.tolist()])
+
+
+def _column(values: Any, kept: Sequence[int]) -> Any:
+    return array("d" if values.typecode == "f" else values.typecode, [values[k] for k in kept])
+
+
+def _made(steps: Steps, start: float) -> tuple[Sequence[int], array[float], array[int]]:
+    """The rows of the steps that are kept, and when how many tokens were made by then."""
+    import numpy as np
+
+    if not steps.ended_s:
+        return (), array("d"), array("q")
+    # Enough points for any plot and block; a ten minute run has tens of thousands of steps.
+    count = len(steps.ended_s)
+    kept = np.unique(np.linspace(0, count - 1, _MAX_STEPS).astype(int))
+    times = (np.asarray(steps.ended_s)[kept] - start) * 1000
+    made = np.cumsum(np.asarray(steps.tokens, dtype=np.int64))[kept]
+    rows = kept.tolist() if steps.running else []
+    return rows, _floats(times), array("q", made.tolist())
 
 
 def write_timeline(folder: Path, timeline: Timeline) -> None:
-    """Write timeline.json into a run's folder of logs."""
-    content = {
-        "schema_version": SCHEMA_VERSION,
-        **{name: getattr(timeline, name) for name in _NAMES},
-        "made_ms": timeline.made_ms,
-        "made_tokens": timeline.made_tokens,
-        "phases_ms": timeline.phases_ms,
-    }
-    (folder / TIMELINE_JSON).write_text(json.dumps(content, separators=(",", ":")) + "\n")
+    """Write timeline.json into a run's folder of logs, each column on a line of its own."""
+    columns = (*_NAMES, *_COUNTS, "made_ms", "made_tokens", *_CURVES)
+    load = None if timeline.load is None else dataclasses.asdict(timeline.load)
+    with (folder / TIMELINE_JSON).open("w") as file:
+        file.write(f'{{"schema_version":{SCHEMA_VERSION},\n')
+        file.write(f'"from_loadgen":{json.dumps(timeline.from_loadgen)},\n')
+        file.write(f'"load":{json.dumps(load)}')
+        for name in columns:
+            file.write(",\n")
+            _write(file, name, getattr(timeline, name))
+        file.write(',\n"parts_ms":{')
+        for number, (name, values) in enumerate(timeline.parts_ms.items()):
+            file.write(",\n" if number else "\n")
+            _write(file, name, values)
+        file.write("}}\n")
+
+
+def _write(file: TextIO, name: str, values: Sequence[float] | None) -> None:
+    """One column: a million rows are a hundred megabytes of text, so one at a time."""
+    said = "null" if values is None else json.dumps(list(values), separators=(",", ":"))
+    file.write(f"{json.dumps(name)}:{said}")
 
 
 def read_timeline(folder: Path) -> Timeline | None:
@@ -165,20 +212,32 @@ def read_timeline(folder: Path) -> Timeline | None:
     try:
         content: Any = json.loads((folder / TIMELINE_JSON).read_text())
         columns = [content[name] for name in _NAMES]
-        if len({len(column) for column in columns if column is not None}) != 1 or not columns[0]:
+        counts = [content.get(name) or () for name in _COUNTS]
+        parts = content.get("parts_ms") or {}
+        rows = len(columns[0])
+        if not rows or any(len(c) != rows for c in columns if c is not None):
             return None
-        firsts = columns[1]
-        phases = content.get("phases_ms")
+        if any(len(c) not in (0, rows) for c in counts) or any(
+            len(c) != rows for c in parts.values()
+        ):
+            return None
+        firsts, load = columns[1], content.get("load")
         return Timeline(
-            tuple(map(float, columns[0])),
-            None if firsts is None else tuple(map(float, firsts)),
-            tuple(map(float, columns[2])),
-            tuple(map(int, columns[3])),
-            tuple(map(float, content.get("made_ms") or ())),
-            tuple(map(int, content.get("made_tokens") or ())),
-            None
-            if not phases
-            else {str(name): tuple(map(float, column)) for name, column in phases.items()},
+            array("d", columns[0]),
+            None if firsts is None else array("d", firsts),
+            array("d", columns[2]),
+            array("i", columns[3]),
+            array("d", content.get("made_ms") or ()),
+            array("q", content.get("made_tokens") or ()),
+            running=array("i", content.get("running") or ()),
+            waiting=array("i", content.get("waiting") or ()),
+            kv_share=array("d", content.get("kv_share") or ()),
+            samples=array("i", counts[0]),
+            prompt_tokens=array("i", counts[1]),
+            preempted=array("i", counts[2]),
+            parts_ms={name: array("d", of) for name, of in parts.items()},
+            from_loadgen=content.get("from_loadgen") is True,
+            load=None if not isinstance(load, dict) else EngineLoad(**load),
         )
-    except (OSError, ValueError, TypeError, KeyError, AttributeError):
+    except (OSError, ValueError, TypeError, KeyError, AttributeError, OverflowError):
         return None

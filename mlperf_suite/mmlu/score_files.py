@@ -19,9 +19,11 @@ _COLUMNS = ("subject", "domain", "question_id", "answer", "pred", "correct", "la
 def write_scores(folder: Path, scores: Scores, about: Mapping[str, object], title: str) -> None:
     """Write overall.json, by_domain.json, by_subject.json, samples.csv and the plot.
 
-    `about`: what overall.json says besides the score.
+    `about`: what overall.json says besides the score. Its `overall_accuracy` is a fraction, as
+    mmlu.py wrote it (docs/from-run-py.md).
     """
-    write_json(folder / "overall.json", {**scores.overall.as_json(), **about})
+    fraction = {"overall_accuracy": scores.overall.accuracy / 100}
+    write_json(folder / "overall.json", {**scores.overall.as_json(), **fraction, **about})
     write_json(
         folder / "by_domain.json",
         {domain: accuracy.as_json() for domain, accuracy in scores.by_domain.items()},

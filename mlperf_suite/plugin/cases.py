@@ -103,8 +103,9 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         )
     if "benchmarked_run" in asked:
         has = metafunc.config.pluginmanager.hasplugin("benchmark")
-        cases = _benchmarked(metafunc.config) if has else []
-        _parametrize(metafunc, "benchmarked_run", cases, _RECORD)
+        profiled = settings_of(metafunc.config).profile_run is not None
+        cases = _benchmarked(metafunc.config) if has and not profiled else []
+        _parametrize(metafunc, "benchmarked_run", cases, _NO_RECORD if profiled else _RECORD)
     if "mmlu_change" in asked and MMLU_KIND not in baselines_of(metafunc.config):
         _parametrize(metafunc, "mmlu_change", [], _REGRESSION)
     if "mmlu_share" in asked:
@@ -118,6 +119,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 _Words = tuple[str, str, str]
 _REGRESSION: _Words = ("regression test", "regression tests", "no --baseline of it")
 _RECORD: _Words = ("benchmark record", "benchmark records", "no pytest-benchmark")
+_NO_RECORD: _Words = (*_RECORD[:2], "--profile-run makes no result")
 SHARE: _Words = ("test of MMLU's shares", "tests of MMLU's shares", "one engine")
 _OF_LOGS: _Words = ("test of logs", "tests of logs", "no --logs")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from mlperf_suite.errors import UsageError
-from mlperf_suite.settings import OPTIONS, OptionSpec, Settings, resolve_settings
+from mlperf_suite.settings import OPTIONS, OptionSpec, Settings, check_profile, resolve_settings
 
 _SETTINGS = pytest.StashKey[Settings]()
 
@@ -15,28 +15,28 @@ def settings_of(config: pytest.Config) -> Settings:
     if _SETTINGS not in config.stash:
         options = {spec.dest: config.getoption(spec.dest) for spec in OPTIONS}
         try:
-            config.stash[_SETTINGS] = resolve_settings(
-                options, config_file=config.getoption("suite_config")
-            )
+            settings = resolve_settings(options, config_file=config.getoption("suite_config"))
+            check_profile(settings)
         except UsageError as error:
             raise pytest.UsageError(str(error)) from None
+        config.stash[_SETTINGS] = settings
     return config.stash[_SETTINGS]
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    group = parser.getgroup("mlperf", "MLPerf suite (a TOML file and some variables set them too)")
+    group = parser.getgroup("mlperf", "MLPerf suite (docs/options.md; also set by a TOML file)")
     for spec in OPTIONS:
         # argparse formats help texts with %.
         help_text = _help(spec).replace("%", "%%")
         if spec.switch:
-            group.addoption(
-                spec.flag, dest=spec.dest, action="store_const", const="true", help=help_text
-            )
+            how = {"action": "store_const", "const": "true"}
         else:
-            action = "append" if spec.repeatable else "store"
-            group.addoption(spec.flag, dest=spec.dest, action=action, metavar="X", help=help_text)
+            how = {"action": "append" if spec.repeatable else "store", "metavar": "X"}
+        group.addoption(spec.flag, *spec.former, dest=spec.dest, help=help_text, **how)
     group.addoption(
-        "--suite-config", metavar="FILE", help="a TOML file with any of these options as keys"
+        "--suite-config",
+        metavar="FILE",
+        help="read settings from this TOML file; its keys are the options above",
     )
 
 

@@ -33,6 +33,9 @@ class TerminalWatcher:
             TimeElapsedColumn(),
             console=Console(file=self._file, force_terminal=True),
             transient=True,
+            # What is printed meanwhile is pytest's to capture: vLLM warns while it loads.
+            redirect_stdout=False,
+            redirect_stderr=False,
         )
         self._bar.add_task(name, total=total, said="")
         self._bar.start()

@@ -57,6 +57,8 @@ def _why_not_step(step: StepKey, settings: Settings) -> Missing | None:
     for name, value in _wanted(settings).items():
         if value and found.get(name) not in value:
             return Missing(_TEST, f"--{name} {', '.join(value)}")
+    if settings.profile_run is not None and found.get("mode") != "performance":
+        return Missing(_TEST, "--profile-run makes performance runs")
     if isinstance(step, SearchKey) and not settings.find_peak_qps:
         return Missing(_SEARCH, "no --find-peak-qps")
     offered = [benchmark.id for benchmark in settings.benchmarks]
@@ -109,6 +111,8 @@ def _refuse_what_does_nothing(config: pytest.Config, items: list[pytest.Item]) -
         raise pytest.UsageError(
             "--find-peak-qps: no search is among the selected tests: select Server or Interactive"
         )
+    if config.getoption("profile_seconds") and settings_of(config).profile_run is None:
+        raise pytest.UsageError("--profile-seconds: can only be used with --profile-run")
     performs = any(isinstance(s, RunKey) and s.mode == "performance" for s in steps)
     if config.getoption("repeat") not in (None, "1") and not performs:
         raise pytest.UsageError(

@@ -54,9 +54,9 @@ def pytest_xdist_setupnodes(config: pytest.Config, specs: Sequence[Any]) -> None
     """Before any worker starts: engines on two workers would measure each other."""
     dist, settings = config.getoption("dist"), settings_of(config)
     if settings.plan:
-        raise pytest.UsageError("--plan: nothing is run that workers could share: leave out -n")
+        raise pytest.UsageError("--plan: runs nothing that workers could share: leave out -n")
     runs_nothing = settings.logs is not None
-    if len(specs) == 1 or dist == "loadgroup" or runs_nothing or not _collects_suite(config):
+    if len(specs) == 1 or dist == "loadgroup" or runs_nothing or not collects_suite(config):
         return
     raise pytest.UsageError(
         f"-n with --dist {dist}: each worker would load an engine of its own and they would "
@@ -64,7 +64,7 @@ def pytest_xdist_setupnodes(config: pytest.Config, specs: Sequence[Any]) -> None
     )
 
 
-def _collects_suite(config: pytest.Config) -> bool:
+def collects_suite(config: pytest.Config) -> bool:
     """Whether a path on the command line, or pytest.ini's, is the suite's, in it or around it."""
     paths = [
         (config.invocation_params.dir / argument.partition("::")[0]).resolve()

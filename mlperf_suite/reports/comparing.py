@@ -16,7 +16,7 @@ from mlperf_suite.reports.plots import BLUE, ORANGE, Plot
 from mlperf_suite.reports.view import shown
 from mlperf_suite.results.baseline import BaselineRun
 from mlperf_suite.results.regression import Metric, differences, metrics_of, samples_of
-from mlperf_suite.results.schema import CLIENT_BOUND, Config, PerformanceFigures
+from mlperf_suite.results.schema import Config, PerformanceFigures
 
 PLOT_FORMATS = (".png", ".svg", ".pdf")
 """The endings of a plot's file; each names its format."""
@@ -69,7 +69,7 @@ def _metrics(runs: Sequence[BaselineRun]) -> list[tuple[Metric, list[float | Non
 
 def _status(run: BaselineRun) -> str:
     meta = run.summary.meta
-    words = [meta.status, CLIENT_BOUND] if run.summary.client_bound else [meta.status]
+    words = [meta.status, *filter(None, [run.summary.no_result])]
     return f"{', '.join(words)}: {meta.reason}" if meta.reason else ", ".join(words)
 
 
@@ -119,6 +119,23 @@ def compare_runs(runs: Sequence[BaselineRun], max_regression: float) -> Comparis
     )
 
 
+def losses(first: BaselineRun, run: BaselineRun, max_regression: float) -> list[str]:
+    """Why a run does not stand beside the first one, a line each; none where it does.
+
+    `max_regression`: the loss that passes, relative; a loss within the noise passes too.
+    """
+    folder = run.folder or Path(run.named)
+    judged = first.judge(run.summary, folder, max_regression)
+    if judged.refused:
+        return [f"{_name(run)}: {judged.refused}"]
+    return [
+        f"{_name(run)}: {one.metric}: {one.words}, {one.baseline:,.6g} then and "
+        f"{one.current:,.6g} {one.unit} now"
+        for one in judged.metrics
+        if one.outcome == "regressed"
+    ]
+
+
 def _other_samples(first: BaselineRun, run: BaselineRun) -> list[str]:
     """What tells that two runs are not of the same samples; what one does not say tells nothing."""
     one, other = (each.config or Config() for each in (first, run))
@@ -157,7 +174,8 @@ def _urls(run: BaselineRun) -> str:
 def _beside(first: BaselineRun, run: BaselineRun) -> Beside:
     """Two runs; where one alone is of an engine in the suite's process, that one first."""
     one, other = (run, first) if _urls(first) and not _urls(run) else (first, run)
-    notes = [f"{_name(r)} is {CLIENT_BOUND}." for r in (one, other) if r.summary.client_bound]
+    both = (one, other)
+    notes = [f"{_name(r)} is {r.summary.no_result}." for r in both if r.summary.no_result]
     title = "Side by side"
     if _urls(other) and not _urls(one) and not notes and not _other_samples(one, other):
         title = "What the network and the server's front end cost"

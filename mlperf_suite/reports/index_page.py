@@ -3,55 +3,67 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import datetime
 from functools import partial
 from pathlib import Path
 from typing import Any
 
+from mlperf_suite.reports.energy import INDEX_HEADER, INDEX_NOTE, energy_cell
 from mlperf_suite.reports.html import drawn, render
 from mlperf_suite.reports.markdown import in_cell
 from mlperf_suite.reports.plots import BLUE, Plot
 from mlperf_suite.reports.view import score_value
 from mlperf_suite.results.kept_runs import Entry, Trend, read_entries, trends_of
 
-_HEADER = (
-    *("run", "model", "status", "label", "tokens/s", "samples/s"),
-    *("TTFT p99, ms", "score", "MMLU, %", "against baseline"),
-)
-_NUMBERS = slice(4, 9)
+_FIGURES = ("tokens/s", "samples/s", "TTFT p99, ms", "accuracy")
+_HEADER = ("run", "of", "model", "status", "label")
+_PAGE_HEADER = ("run", "status")
+_GATE = "against baseline"
 _MOST_TRENDS = 12
 
 
-def _cells(entry: Entry) -> tuple[str, ...]:
-    return (
-        entry.model,
-        entry.status,
-        entry.label,
-        _number(entry.tokens_per_s),
-        _number(entry.samples_per_s),
-        _number(entry.ttft_p99_ms),
-        _score(entry),
-        _number(entry.mmlu),
-        entry.gate,
-    )
+def _columns(entries: Sequence[Entry]) -> tuple[str, ...]:
+    """The figures' names; energy is among them where any run's was measured."""
+    metered = any(energy_cell(entry.energy) for entry in entries)
+    return (*_FIGURES, INDEX_HEADER) if metered else _FIGURES
+
+
+def _figures(entry: Entry, columns: Sequence[str]) -> tuple[str, ...]:
+    ttft = _number(entry.ttft_p99_ms)
+    found = (_number(entry.tokens_per_s), _number(entry.samples_per_s), ttft, _accuracy(entry))
+    return (*found, energy_cell(entry.energy)) if INDEX_HEADER in columns else found
 
 
 def _number(value: float | None) -> str:
     return "" if value is None else f"{value:,.2f}"
 
 
-def _score(entry: Entry) -> str:
-    return f"{entry.score.name} {score_value(entry.score)}" if entry.score else ""
+def _accuracy(entry: Entry) -> str:
+    if entry.score is None:
+        return "" if entry.mmlu is None else f"MMLU {entry.mmlu:,.2f}%"
+    return f"{entry.score.name} {score_value(entry.score)}"
+
+
+def _when(entry: Entry) -> str:
+    """The date and time to the minute; the folder's name where they are not known."""
+    try:
+        return datetime.fromisoformat(entry.started).strftime("%Y-%m-%d %H:%M")
+    except ValueError:
+        return entry.name
 
 
 def index_markdown(entries: Sequence[Entry]) -> str:
     """A table over all kept runs."""
-    dashes = ["---"] * len(_HEADER)
-    dashes[_NUMBERS] = ["---:"] * len(dashes[_NUMBERS])
-    lines = ["# Runs, newest first", "", "| " + " | ".join(_HEADER) + " |"]
+    columns = _columns(entries)
+    dashes = [*["---"] * len(_HEADER), *["---:"] * len(columns), "---"]
+    lines = ["# Runs, newest first", "", f"| {' | '.join((*_HEADER, *columns, _GATE))} |"]
     lines.append("|" + "|".join(dashes) + "|")
     for entry in entries:
-        cells = [f"[{entry.name}]({entry.name}/report.md)", *map(in_cell, _cells(entry))]
+        said = (entry.kind, entry.model, entry.status, entry.label)
+        figures = (*_figures(entry, columns), entry.gate)
+        cells = [f"[{entry.name}]({entry.name}/report.md)", *map(in_cell, (*said, *figures))]
         lines.append("| " + " | ".join(cells) + " |")
+    lines += ["", INDEX_NOTE] if INDEX_HEADER in columns else []
     return "\n".join(lines) + "\n"
 
 
@@ -61,8 +73,16 @@ def index_html(entries: Sequence[Entry], trends: Sequence[Trend]) -> str:
         Plot(f"trend_{i}", f"{t.what}; on {t.system}.", partial(_trend, t))
         for i, t in enumerate(trends[:_MOST_TRENDS])
     ]
-    rows = [(entry.name, entry.status, _cells(entry)) for entry in entries]
-    return render("index.html.j2", header=_HEADER, rows=rows, plots=drawn(plots))
+    columns = _columns(entries)
+    header = (*_PAGE_HEADER, *columns, _GATE)
+    rows = [(e, _when(e), _short(e.model), _figures(e, columns)) for e in entries]
+    note = INDEX_NOTE if INDEX_HEADER in columns else ""
+    return render("index.html.j2", header=header, rows=rows, plots=drawn(plots), note=note)
+
+
+def _short(model: str) -> str:
+    """A model's own name, without the folder or the owner that it lies in."""
+    return model.rstrip("/").rpartition("/")[2] or model
 
 
 def _trend(trend: Trend, axes: Any, ink: str) -> None:

@@ -5,13 +5,21 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from urllib.parse import quote
 
+from mlperf_suite.reports.energy import COST_HEAD, ENERGY_HEADER
 from mlperf_suite.reports.view import (
     CACHING_HEAD,
     CLIENT_HEADER,
     ENDPOINT_HEADER,
+    NO_LIMIT,
+    PART_HEADER,
+    PROFILE_HEADER,
     REMOTE_NOTE,
+    SLOW_HEAD,
+    SLOW_HEADER,
+    TIME_HEAD,
     Row,
     View,
+    WhereTimeGoes,
     view_of,
 )
 from mlperf_suite.results.schema import Config, Summary
@@ -29,6 +37,7 @@ def report_markdown(summary: Summary, config: Config | None = None) -> str:
         "",
         in_cell(view.valid),
         *_performance(view),
+        *_profile(view),
         *_accuracy(view),
         *_caching(view),
         *_endpoints(view),
@@ -87,8 +96,10 @@ def _performance(view: View) -> list[str]:
     if view.times:
         lines += ["", *_table(("ms", *view.percentiles), view.times, right=True)]
     lines += [line for note in view.speed_notes for line in ("", in_cell(note))]
+    lines += _time(view.time)
+    lines += _energy(view)
     if view.projections:
-        lines += ["", "Projections: if the measured rate held. None of this was measured.", ""]
+        lines += ["", "Projections at the measured rate. None of this was measured.", ""]
         lines += _figures(view.projections)
     if view.regression:
         lines += ["", f"### Against {in_cell(view.regression.baseline)}", ""]
@@ -96,6 +107,44 @@ def _performance(view: View) -> list[str]:
         lines += _table(header, view.regression.rows)
         lines += [line for note in view.regression.notes for line in ("", in_cell(note))]
     return lines
+
+
+def _energy(view: View) -> list[str]:
+    found = view.energy
+    if found is None:
+        return []
+    lines = ["", "### Energy and cost"]
+    if found.rows:
+        lines += ["", *_table(ENERGY_HEADER, found.rows, right=True)]
+    lines += [line for note in found.notes for line in ("", in_cell(note))]
+    if found.cost:
+        lines += ["", f"{COST_HEAD}:", "", *_figures(found.cost)]
+    return lines
+
+
+def _time(time: WhereTimeGoes | None) -> list[str]:
+    if time is None:
+        return []
+    lines = ["", f"### {TIME_HEAD}", ""]
+    lines += [f"- {in_cell(said)} To change it: {in_cell(option)}." for said, option in time.limits]
+    lines += [] if time.limits else [NO_LIMIT]
+    if time.figures:
+        lines += ["", "Figures that limited nothing:", "", *_figures(time.figures)]
+    if time.parts:
+        lines += ["", *_table(PART_HEADER, time.parts, right=True)]
+    lines += [line for note in time.notes for line in ("", in_cell(note))]
+    if time.slowest:
+        lines += ["", f"{SLOW_HEAD}:", "", *_table(SLOW_HEADER, time.slowest)]
+    return lines
+
+
+def _profile(view: View) -> list[str]:
+    if view.profile is None:
+        return []
+    lines = ["", "## Profile"]
+    lines += [line for note in view.profile.notes for line in ("", in_cell(note))]
+    rows = _table(PROFILE_HEADER, view.profile.rows, right=True)
+    return [*lines, "", *rows] if view.profile.rows else lines
 
 
 def _accuracy(view: View) -> list[str]:

@@ -1,7 +1,7 @@
 """The plots of a run: PNG files for its folder, and SVG that takes the colours of its page.
 
-The curves are of the requests as the SUT saw them (timeline.json); LoadGen's own percentiles, which
-count, stand in the report's table. Colours are Okabe and Ito's, and no line is told by colour only.
+The curves are of the requests in timeline.json; a percentile that is named beside one is LoadGen's
+own, as in the report's table. Colours are Okabe and Ito's, and no line is told by colour only.
 """
 
 from __future__ import annotations
@@ -16,22 +16,38 @@ from typing import Any
 import numpy as np
 
 from mlperf_suite.benchmarks.definition import Scenario
+from mlperf_suite.benchmarks.percentile import percentile
 from mlperf_suite.loadgen.timeline import Timeline
+from mlperf_suite.results.schema import PerformanceFigures
 
 BLUE, ORANGE, GREEN = "#0072B2", "#D55E00", "#009E73"
 _INK, _GRID = "#101112", "#909192"
 """Stand for the page's own colours in SVG that is put into it."""
 _RATE_WINDOWS = 60
 _MOST_POINTS = 500
+_LIFE_BARS, _BATCH_POINTS = 60, 150
+_LIFE_STYLES = (
+    ("#CC79A7", "..."),
+    ("#E69F00", "xx"),
+    (ORANGE, "//"),
+    (GREEN, "--"),
+    (BLUE, ""),
+    ("#56B4E9", "oo"),
+)
+"""A colour and a hatch for each part of a request's life."""
 
 
 @dataclass(frozen=True, slots=True)
 class Plot:
-    """A plot: its file's name, its caption, and what draws it on matplotlib axes."""
+    """A plot: its file's name, its caption, and what draws it on matplotlib axes.
+
+    `panels`: axes under one another that share their x axis; of more than one `draw` gets all.
+    """
 
     name: str
     caption: str
     draw: Any
+    panels: int = 1
 
     def figure(self, ink: str, grid: str) -> Any:
         """The drawn figure, its text in `ink` and its grid in `grid`."""
@@ -55,9 +71,10 @@ class Plot:
             "legend.frameon": False,
         }
         with mpl.rc_context(style):
-            figure = Figure(figsize=(5.2, 3.2), layout="constrained")
-            axes = figure.subplots()
-            axes.grid(True)
+            figure = Figure(figsize=(5.2, 3.2 + 2.0 * (self.panels - 1)), layout="constrained")
+            axes = figure.subplots(self.panels, sharex=True)
+            for one in figure.axes:
+                one.grid(True)
             self.draw(axes, ink)
         return figure
 
@@ -79,33 +96,46 @@ class Plot:
         return drawn.replace(_INK, "currentColor").replace(_GRID, "currentColor")
 
 
-def plots_of(timeline: Timeline | None, scenario: Scenario | None) -> list[Plot]:
-    """Every plot that a run's timeline has the data for."""
+def plots_of(
+    timeline: Timeline | None,
+    scenario: Scenario | None,
+    performance: PerformanceFigures | None = None,
+) -> list[Plot]:
+    """Every plot that a run's timeline has the data for.
+
+    `performance`: LoadGen's own figures, whose percentiles are named where it reports them.
+    """
     if timeline is None:
         return []
+    said = performance or PerformanceFigures()
     limits = scenario.limits if scenario else None
     ttft_limit, tpot_limit = (limits.ttft_ms, limits.tpot_ms) if limits else (None, None)
     curves = (
-        ("latency", "Latency", timeline.latency_ms, None),
-        ("ttft", "Time to first token (TTFT)", timeline.ttft_ms, ttft_limit),
-        ("tpot", "Time per output token (TPOT)", timeline.tpot_ms, tpot_limit),
+        ("latency", "Latency", timeline.latency_ms, None, said.latency_ms),
+        ("ttft", "Time to first token (TTFT)", timeline.ttft_ms, ttft_limit, said.ttft_ms),
+        ("tpot", "Time per output token (TPOT)", timeline.tpot_ms, tpot_limit, said.tpot_ms),
     )
     plots = [
         Plot(
             name,
-            f"{title}: the share of requests that took at most so long.",
-            partial(_cumulative, title, values, limit),
+            f"{title}: the share of requests that took at most this long.",
+            partial(_cumulative, title, values, limit, (named or {}).get("p99")),
         )
-        for name, title, values, limit in curves
+        for name, title, values, limit, named in curves
         if values
     ]
-    source = "as the engine made them" if timeline.made_ms else "counted when their request ended"
+    source = (
+        "as the engine generated them" if timeline.made_ms else "counted when their request ended"
+    )
     if len(timeline.made_so_far()[0]) > 1:
         caption = f"Output tokens per second over the run, {source}."
         plots.append(Plot("tokens_per_s", caption, partial(_rate, timeline)))
-    if timeline.phases_ms:
-        caption = "Where a request's time goes, as the engine tells it."
-        plots.append(Plot("phases", caption, partial(_phases, timeline.phases_ms)))
+    if timeline.parts_ms:
+        caption = "Where the requests' time went: the mean of those that ended then, by part."
+        plots.append(Plot("life", caption, partial(_life, timeline)))
+    if len(timeline.running) > 1:
+        caption = "Requests in a step of the engine and waiting for one, and the KV cache in use."
+        plots.append(Plot("batch", caption, partial(_batch, timeline)))
     return plots
 
 
@@ -115,14 +145,19 @@ def _unit(values: Sequence[float], limit: float | None) -> tuple[float, str]:
 
 
 def _cumulative(
-    title: str, values: Sequence[float], limit: float | None, axes: Any, ink: str
+    title: str,
+    values: Sequence[float],
+    limit: float | None,
+    p99_ms: float | None,
+    axes: Any,
+    ink: str,
 ) -> None:
     scale, unit = _unit(values, limit)
     found = np.sort(np.asarray(values)) / scale
     share = np.arange(1, len(found) + 1) / len(found) * 100
     kept = np.unique(np.linspace(0, len(found) - 1, _MOST_POINTS).astype(int))
     axes.plot(found[kept], share[kept], color=BLUE, label="requests", drawstyle="steps-post")
-    p99 = float(np.percentile(found, 99))
+    p99 = percentile(found.tolist(), 0.99) if p99_ms is None else p99_ms / scale
     axes.plot([p99], [99], "o", color=BLUE, label=f"p99 {p99:,.4g} {unit}")
     if limit is not None:
         shown = limit / scale
@@ -154,22 +189,60 @@ def _rate(timeline: Timeline, axes: Any, ink: str) -> None:
     axes.legend(loc="upper right", ncols=2, fontsize=9)
 
 
-def _three_digits(value: float) -> str:
-    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
-
-
-def _phases(phases_ms: dict[str, tuple[float, ...]], axes: Any, ink: str) -> None:
-    scale, unit = _unit([float(np.percentile(v, 99)) for v in phases_ms.values()], None)
-    places = np.arange(len(phases_ms))
-    for offset, percentile, colour, hatch in ((-0.2, 50, BLUE, ""), (0.2, 99, ORANGE, "//")):
-        values = [float(np.percentile(v, percentile)) / scale for v in phases_ms.values()]
-        label = f"p{percentile}"
-        bars = axes.barh(places + offset, values, 0.36, color=colour, hatch=hatch, label=label)
-        axes.bar_label(
-            bars, labels=[_three_digits(value) for value in values], padding=3, color=ink
+def _life(timeline: Timeline, axes: Any, ink: str) -> None:
+    """Bars over time, each of as many requests as the others, its height their mean latency."""
+    ends = np.asarray(timeline.finished_ms) / 1000
+    rows = np.array_split(np.arange(len(ends)), min(_LIFE_BARS, len(ends)))
+    edges = np.array([0.0, *(ends[group[-1]] for group in rows)])
+    widths, bottom = np.diff(edges), np.zeros(len(rows))
+    means = {
+        name: np.array([np.asarray(of)[group].mean() for group in rows])
+        for name, of in timeline.parts_ms.items()
+    }
+    scale, unit = _unit([float(v) for v in sum(means.values(), np.zeros(len(rows)))], None)
+    for number, (name, mean) in enumerate(means.items()):
+        colour, hatch = _LIFE_STYLES[number % len(_LIFE_STYLES)]
+        axes.bar(
+            edges[:-1],
+            mean / scale,
+            widths,
+            bottom,
+            align="edge",
+            label=name,
+            color=colour,
+            hatch=hatch,
+            edgecolor=_GRID,
+            linewidth=0,
         )
-    axes.set_yticks(places, list(phases_ms))
-    axes.invert_yaxis()
-    axes.margins(x=0.15)
-    axes.set(title="Where the time goes", xlabel=f"time of a request, {unit}")
-    axes.legend(fontsize=9)
+        bottom = bottom + mean / scale
+    axes.set(
+        title="Where the time goes",
+        xlabel="time of the answer since the start, s",
+        ylabel=f"time of a request, {unit}",
+    )
+    axes.set_xlim(0, edges[-1] or None)
+    axes.set_ylim(0, (float(bottom.max()) or 1.0) * 1.4)
+    axes.legend(loc="upper left", ncols=3, fontsize=8)
+
+
+def _batch(timeline: Timeline, axes: Any, ink: str) -> None:
+    groups = np.array_split(np.arange(len(timeline.running)), _BATCH_POINTS)
+    rows = [group for group in groups if len(group)]
+    seconds, running, waiting, kv_share = (
+        np.array([np.asarray(column)[group].mean() for group in rows])
+        for column in (timeline.made_ms, timeline.running, timeline.waiting, timeline.kv_share)
+    )
+    seconds = seconds / 1000
+    axes.plot(seconds, running, color=BLUE, label="in a step")
+    axes.plot(seconds, waiting, color=ORANGE, linestyle="--", label="waiting")
+    axes.set(title="Batch and KV cache", xlabel="time since the start, s", ylabel="requests")
+    axes.set_xlim(left=0)
+    axes.set_ylim(0, max(float(running.max()), float(waiting.max()), 1.0) * 1.3)
+    share = axes.twinx()
+    share.plot(seconds, kv_share * 100, ":", color=GREEN, linewidth=2.2, label="KV cache, %")
+    share.set_ylim(0, 130)
+    share.set_yticks(range(0, 101, 25))
+    share.set_ylabel("KV cache, %")
+    share.spines["right"].set_visible(True)
+    lines = [*axes.get_lines(), *share.get_lines()]
+    axes.legend(handles=lines, loc="upper center", ncols=3, fontsize=8)

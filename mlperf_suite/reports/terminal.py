@@ -12,6 +12,7 @@ from rich.text import Text
 from mlperf_suite.compliance.verdict import Verdict, in_words
 from mlperf_suite.engines.protocol import RemoteRun
 from mlperf_suite.judging.judge import Judged
+from mlperf_suite.reports.energy import energy_lines
 from mlperf_suite.reports.view import (
     early_stopping_estimates,
     early_stopping_lines,
@@ -23,6 +24,7 @@ from mlperf_suite.reports.view import (
 from mlperf_suite.results.schema import (
     MmluFigures,
     PerformanceFigures,
+    ProfileFigures,
     RegressionFigures,
     Run,
     Summary,
@@ -52,6 +54,7 @@ def closing_table(summary: Summary, folder: Path) -> RenderableType:
     if meta.reason:
         parts.append(Text(f"failed: {meta.reason}", "bold red"))
     parts += [Text(line) for line in (*_figures(summary.run), *_remote(summary.run.remote))]
+    parts += [Text(line) for line in _profile(summary.run.profile)]
     if summary.peak:
         parts.append(Text(peak_line(summary.peak), "bold"))
     if summary.verdicts:
@@ -60,7 +63,7 @@ def closing_table(summary: Summary, folder: Path) -> RenderableType:
         parts.append(_regression(summary.regression))
     shortened = [v.rule for v in summary.verdicts if v.status == "shortened"]
     if shortened:
-        parts.append(Text("MLPerf rules that smoke shortens: " + ", ".join(shortened), "yellow"))
+        parts.append(Text("MLPerf rules shortened in smoke: " + ", ".join(shortened), "yellow"))
     parts.append(Text(f"report: {folder / 'report.md'}"))
     return Group(*parts)
 
@@ -78,7 +81,7 @@ def times_line(name: str, values_ms: Mapping[str, float]) -> str:
 def _figures(run: Run) -> list[str]:
     lines = []
     if run.performance:
-        lines += _performance(run.performance)
+        lines += [*_performance(run.performance), *energy_lines(run)]
     if run.accuracy:
         scores = [f"{s.name} {score_value(s)}" for s in run.accuracy.scores if s.is_percentage]
         rest = [f"{score_value(s)} {s.unit}" for s in run.accuracy.scores if not s.is_percentage]
@@ -122,6 +125,18 @@ def _remote(remote: Mapping[str, RemoteRun]) -> list[str]:
         f"a core; delay at p99 {out} ms out, {back} ms back",
         "the server's hardware is not known",
     ]
+
+
+def _profile(profile: ProfileFigures | None) -> list[str]:
+    """How to open the trace, and the operation that took longest."""
+    if profile is None:
+        return []
+    top = profile.operations
+    first = top.operations[0] if top and top.operations else None
+    lines = [profile.opens]
+    if top and first:
+        lines.append(f"longest on the {top.where}: {first.name}, {first.share * 100:.1f}%")
+    return lines
 
 
 def _mmlu(mmlu: MmluFigures) -> list[str]:

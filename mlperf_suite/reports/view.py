@@ -15,21 +15,27 @@ from mlperf_suite.benchmarks.definition import Scenario
 from mlperf_suite.benchmarks.registry import BENCHMARKS
 from mlperf_suite.compliance.verdict import Status, Verdict, in_words
 from mlperf_suite.engines.protocol import EndpointFigures, RemoteRun
+from mlperf_suite.reports.energy import EnergyView, energy_view
+from mlperf_suite.results.bottlenecks import bottlenecks, percent
 from mlperf_suite.results.peak import at_least
 from mlperf_suite.results.schema import (
-    CLIENT_BOUND,
+    PROFILED,
     AccuracyFigures,
     CachingFigures,
     Config,
     EarlyStopping,
+    LifeFigures,
     Meta,
+    PartFigures,
     PeakFigures,
     Percentiles,
     PerformanceFigures,
     PlanRow,
+    ProfileFigures,
     RegressionFigures,
     Run,
     ScoreFigures,
+    SlowRequest,
     Summary,
     WarmUpFigures,
 )
@@ -45,6 +51,11 @@ CLIENT_HEADER = (
     *("run", "processes", "busiest, % of a core", "delay out p99, ms", "delay back p99, ms"),
     *("connections", "resent"),
 )
+TIME_HEAD = "Where the time goes"
+NO_LIMIT = "No figure is so large that it limited the run."
+SLOW_HEAD = "The slowest requests"
+PART_HEADER = (*("part", "share", "mean, ms", "p50, ms", "p90, ms", "p99, ms", "most, ms"),)
+SLOW_HEADER = ("sample", "issued, s", "latency, ms", "prompt tokens", "tokens", "cause")
 CACHING_HEAD = "Caching audit (the suite's own, not MLPerf's)"
 REMOTE_NOTE_OF_FILES = (
     "The engine is a server reached over HTTP. The hardware in summary.json and config.json is "
@@ -77,7 +88,10 @@ class View:
     percentiles: tuple[str, ...] = ()
     times: list[tuple[str, ...]] = field(default_factory=list)
     speed_notes: list[str] = field(default_factory=list)
+    time: WhereTimeGoes | None = None
     projections: list[Row] = field(default_factory=list)
+    energy: EnergyView | None = None
+    profile: Profiled | None = None
     accuracy: list[tuple[str, str, str, str]] = field(default_factory=list)
     accuracy_note: str = ""
     caching: list[Row] = field(default_factory=list)
@@ -97,6 +111,31 @@ class View:
     def system_head(self) -> str:
         """What the hardware in the report is."""
         return "The client's machine" if self.remote else "The system"
+
+
+PROFILE_HEADER = ("operation", "calls", "own time, ms", "share, %")
+
+
+@dataclass(frozen=True, slots=True)
+class Profiled:
+    """What a profiler left. `notes`: what it is and how to open the trace, a sentence each; `rows`:
+    under PROFILE_HEADER, the operations that took longest, empty where the trace is not torch's."""
+
+    notes: list[str]
+    rows: list[tuple[str, ...]]
+
+
+@dataclass(frozen=True, slots=True)
+class WhereTimeGoes:
+    """Where the requests' time went. `limits`: a sentence each, and the option that changes it;
+    `figures`: name and share of what limited nothing. `parts`: rows under PART_HEADER, `slowest`
+    under SLOW_HEADER. `notes`: sentences on how it was measured."""
+
+    limits: list[Row]
+    figures: list[Row]
+    parts: list[tuple[str, ...]]
+    slowest: list[tuple[str, ...]]
+    notes: list[str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +170,8 @@ def view_of(summary: Summary, config: Config | None = None) -> View:
     return View(
         title=" ".join(words),
         label=meta.label or "",
-        status=meta.status,
+        # In green "complete" would look like a result.
+        status=f"{meta.status}, profiled" if meta.profiler else meta.status,
         standing=standing,
         valid=valid,
         headline=[*_peak(summary.peak), *_headline(meta, performance)],
@@ -139,7 +179,10 @@ def view_of(summary: Summary, config: Config | None = None) -> View:
         percentiles=percentiles,
         times=times,
         speed_notes=_speed_notes(performance),
-        projections=_projections(meta, performance),
+        time=_where_time_goes(summary, config),
+        projections=[] if summary.no_result else _projections(meta, performance),
+        energy=energy_view(summary.run),
+        profile=_profile(summary.run.profile),
         accuracy=table,
         accuracy_note=note,
         caching=_caching(summary.run.caching),
@@ -167,10 +210,12 @@ def _valid(summary: Summary) -> tuple[str, str]:
     if meta.status == "failed":
         return "bad", f"No: the run failed. {meta.reason or ''}".strip()
     if failed:
-        bound = f" This run is {CLIENT_BOUND}." if summary.client_bound else ""
-        return "bad", f"No: {_count(len(failed), 'rule')} failed of {len(rules)}.{bound}"
+        why = f" This run is {summary.no_result}." if summary.no_result else ""
+        return "bad", f"No: {_count(len(failed), 'rule')} failed of {len(rules)}.{why}"
+    if meta.profiler is not None:
+        return "bad", f"No: {summary.no_result}. No rule is judged."
     if meta.status == "running" or not rules:
-        return "open", "Not known: the run is not over, or no rule was judged."
+        return "open", "Unknown: the run has not finished, or no rule was judged."
     return _nothing_failed(meta, rules)
 
 
@@ -179,11 +224,11 @@ def _nothing_failed(meta: Meta, rules: Sequence[Verdict]) -> tuple[str, str]:
     shortened = len(_of_status(rules, "shortened"))
     if not (shortened or unjudged) and meta.profile != "smoke":
         return "ok", f"Yes: every one of {len(rules)} rules holds."
-    words = f"Nothing failed: {_count(held, 'rule')} of {len(rules)} passed"
+    words = f"No rule failed: {_count(held, 'rule')} of {len(rules)} passed"
     words += f", {unjudged} could not be judged" if unjudged else ""
-    words += f", {shortened} of MLPerf's are shortened" if shortened else ""
+    words += f", {shortened} were shortened" if shortened else ""
     return "open", words + (
-        ". A smoke run is no MLPerf result." if meta.profile == "smoke" else "."
+        ". A smoke run is not an MLPerf result." if meta.profile == "smoke" else "."
     )
 
 
@@ -275,7 +320,7 @@ def _speed_notes(performance: PerformanceFigures | None) -> list[str]:
         )
     if performance.repeats:
         again = ", ".join(shown(one.tokens_per_sec) for one in performance.repeats)
-        notes.append(f"Made again, tokens/s: {again}.")
+        notes.append(f"Repeats, tokens/s: {again}.")
     return notes
 
 
@@ -323,22 +368,94 @@ def early_stopping_lines(performance: PerformanceFigures) -> list[str]:
     return lines
 
 
+def _where_time_goes(summary: Summary, config: Config | None) -> WhereTimeGoes | None:
+    performance = summary.run.performance
+    if performance is None:
+        return None
+    engine = config.engine.settings if config and config.engine else None
+    found = bottlenecks(performance, summary.run.remote.get("performance"), engine)
+    life = performance.life
+    if life is None and not found:
+        return None
+    return WhereTimeGoes(
+        [(one.sentence, one.option) for one in found if one.limits],
+        [(one.name, f"{percent(one.share)} {one.of}") for one in found if not one.limits],
+        [_part(one) for one in life.parts] if life else [],
+        [_slow(one) for one in life.slowest] if life else [],
+        _life_notes(life) if life else [],
+    )
+
+
+def _part(part: PartFigures) -> tuple[str, ...]:
+    times = (part.mean_ms, part.p50_ms, part.p90_ms, part.p99_ms, part.most_ms)
+    return (part.name, percent(part.share), *map(shown, times))
+
+
+def _slow(one: SlowRequest) -> tuple[str, ...]:
+    return (
+        f"{one.sample:,}",
+        shown(one.issued_s),
+        shown(one.latency_ms),
+        f"{one.prompt_tokens:,}",
+        f"{one.tokens:,}",
+        one.cause,
+    )
+
+
+def _life_notes(life: LifeFigures) -> list[str]:
+    if not life.from_loadgen:
+        return ["A life begins where LoadGen called the SUT: its log does not tell when it began."]
+    if life.differs_ms is None:
+        return ["A life begins where LoadGen begins to count its latency."]
+    return [
+        "The parts of a request add up to LoadGen's latency: over these "
+        f"{_count(life.requests, 'request')} its least, mean, percentiles and most differ from "
+        f"those of the sums by {life.differs_ms:.3f} ms at most."
+    ]
+
+
 def _projections(meta: Meta, performance: PerformanceFigures | None) -> list[Row]:
     """What the measured rate would come to if it held: nothing of it was measured."""
     rate = performance.samples_per_sec if performance else None
     if performance is None or not rate:
         return []
     rows = [
-        ("requests an hour", shown(rate * 3600, 0)),
-        ("requests a day", shown(rate * 86_400, 0)),
+        ("requests per hour", shown(rate * 3600, 0)),
+        ("requests per day", shown(rate * 86_400, 0)),
     ]
     if performance.tokens_per_sec:
-        rows.append(("tokens a day", shown(performance.tokens_per_sec * 86_400, 0)))
+        rows.append(("tokens per day", shown(performance.tokens_per_sec * 86_400, 0)))
     benchmark = BENCHMARKS.get(meta.benchmark or "")
     if benchmark:
         name = f"the full data set, {benchmark.samples:,} samples"
         rows.append((name, duration(benchmark.samples / rate)))
     return rows
+
+
+def _profile(profile: ProfileFigures | None) -> Profiled | None:
+    if profile is None:
+        return None
+    notes = [
+        f"{PROFILED[0].upper()}{PROFILED[1:]}. The profiler ({profile.profiler}) was on for "
+        f"{shown(profile.seconds, 1)} s, from LoadGen's start to its end, and slowed the engine "
+        "down.",
+        profile.opens,
+    ]
+    top = profile.operations
+    if top is None:
+        return Profiled(notes, [])
+    if top.damaged:
+        notes.append("A trace could not be read to its end: the table is of what was read.")
+    if top.operations:
+        notes.append(
+            f"The operations that took longest on the {top.where}, over all threads and processes, "
+            f"each without the time of those that it called: {shown(top.total_ms, 0)} ms in all."
+        )
+    rows: list[tuple[str, ...]] = [
+        (one.name, f"{one.calls:,}", shown(one.self_ms, 1), shown(one.share * 100, 1))
+        for one in top.operations
+    ]
+    return Profiled(notes, rows)
 
 
 def duration(seconds: float) -> str:
@@ -495,10 +612,11 @@ def _run(meta: Meta, config: Config) -> list[Row]:
         "profile": meta.profile,
         "started": meta.started,
         "node": meta.node_name,
-        "longest answer, tokens": meta.max_new_tokens or config.settings.get("max_new_tokens"),
-        "samples of a run": None if samples is None else f"{samples:,}",
-        "why so many": meta.samples_why,
-        "samples of the data": config.dataset.samples,
+        "maximum answer length, tokens": meta.max_new_tokens
+        or config.settings.get("max_new_tokens"),
+        "samples per run": None if samples is None else f"{samples:,}",
+        "reason for this number": meta.samples_why,
+        "samples in the data set": config.dataset.samples,
         "data sha256": config.dataset.sha256,
         "suite": config.suite_version,
     }
@@ -524,7 +642,7 @@ def _engine(config: Config | None) -> list[Row]:
     rows: dict[str, object] = {
         "engine": f"{engine.name} {engine.version}",
         "model loaded": engine.model,
-        "longest context, tokens": engine.max_model_len,
+        "maximum context, tokens": engine.max_model_len,
     }
     return _rows({name: v for name, v in rows.items() if v is not None} | engine.settings)
 
@@ -551,7 +669,7 @@ def _problems(meta: Meta, rules: Sequence[Verdict]) -> list[str]:
         found.append(f"{rule.rule}: found {rule.found}, required {rule.required}{why}")
     shortened = [rule.rule for rule in _of_status(rules, "shortened")]
     if shortened:
-        found.append(f"Shortened for smoke, and so not met: {', '.join(shortened)}.")
+        found.append(f"Shortened for smoke, therefore not met: {', '.join(shortened)}.")
     unjudged = [rule.rule for rule in _of_status(rules, "not judged")]
     if unjudged:
         found.append(f"Not judged: {', '.join(unjudged)}.")

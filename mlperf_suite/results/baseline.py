@@ -27,7 +27,6 @@ from mlperf_suite.results.regression import (
 )
 from mlperf_suite.results.run_folder import SUMMARY_JSON, read_config, write_json
 from mlperf_suite.results.schema import (
-    CLIENT_BOUND,
     MMLU,
     Config,
     RegressionFigures,
@@ -81,7 +80,7 @@ class BaselineRun:
             return None
         return (
             f"--baseline {self.named}: not comparable: {'; '.join(different)} "
-            "(--baseline-allow-different compares all the same)"
+            "(--baseline-allow-different compares anyway)"
         )
 
     def judge(
@@ -98,8 +97,9 @@ class BaselineRun:
         """
         config = Config.read(read_config(folder))
         refused = None if allow_different else self._refused(current, config)
-        if self.summary.client_bound or current.client_bound:
-            refused = f"{self.named if self.summary.client_bound else 'this run'}: {CLIENT_BOUND}"
+        if self.summary.no_result or current.no_result:
+            which = self.named if self.summary.no_result else "this run"
+            refused = f"{which}: {self.summary.no_result or current.no_result}"
         changes: list[Change] = []
         if refused is None:
             paired = _paired_errors(self.folder, folder) if self.folder else {}
@@ -125,7 +125,7 @@ def _target_note(baseline: Summary, current: Summary) -> str | None:
         return None
     return (
         f"the baseline was sent {then:g} queries/s and this run {now:g}: "
-        f"only --server-target-qps {then:g} makes the two alike"
+        f"only --server-target-qps {then:g} makes them comparable"
     )
 
 
@@ -149,7 +149,7 @@ def load_baseline(
     except (ValueError, RecursionError) as error:
         raise UsageError(f"{option}{path}: {file.name} is not JSON") from error
     if not isinstance(content, dict) or not isinstance(content.get("meta"), dict):
-        raise UsageError(f"{option}{path}: {file.name} is no summary of a run")
+        raise UsageError(f"{option}{path}: {file.name} is not the summary of a run")
     summary = Summary.read(content)
     if needs_figures and summary.run.is_empty:
         status = summary.meta.status
@@ -160,7 +160,7 @@ def load_baseline(
 def load_baselines(paths: Iterable[Path]) -> dict[tuple[str, str], BaselineRun]:
     """Baselines by benchmark id and scenario.
 
-    Raises UsageError, also for two of one kind and for a run that did not come to its end.
+    Raises UsageError, also for two of one kind and for a run that did not finish.
     """
     found: dict[tuple[str, str], BaselineRun] = {}
     for path in paths:
@@ -168,11 +168,10 @@ def load_baselines(paths: Iterable[Path]) -> dict[tuple[str, str], BaselineRun]:
         status = baseline.summary.meta.status
         if status in ("failed", "running"):
             raise UsageError(
-                f"--baseline {path}: the run did not come to its end (status {status}): "
-                "take one that did"
+                f"--baseline {path}: the run did not finish (status {status}): choose one that did"
             )
-        if baseline.summary.client_bound:
-            raise UsageError(f"--baseline {path}: {CLIENT_BOUND}")
+        if baseline.summary.no_result:
+            raise UsageError(f"--baseline {path}: {baseline.summary.no_result}")
         earlier = found.setdefault(baseline.kind, baseline)
         if earlier is not baseline:
             raise UsageError(

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from mlperf_suite.energy.figures import EnergyFigures
 from mlperf_suite.results.run_folder import read_summary, run_folders
 from mlperf_suite.results.schema import UNKNOWN, RepeatFigures, ScoreFigures, Summary
 
@@ -14,11 +15,13 @@ from mlperf_suite.results.schema import UNKNOWN, RepeatFigures, ScoreFigures, Su
 class Entry:
     """One run. A folder without a summary that can be read has `status` "no summary".
 
-    Rates are per second, times in ms, mmlu in percent; None is not there. `score`: the first that
-    its scorer gives.
+    `kind`: benchmark and scenario. `started`: in ISO's form, empty where it is not known. Rates are
+    per second, times in ms, mmlu in percent; None is not there. `score`: the first that its scorer
+    gives. `no_result`: its figures are none, and stand in no trend.
     """
 
     name: str
+    started: str
     status: str
     model: str
     label: str
@@ -31,6 +34,8 @@ class Entry:
     score: ScoreFigures | None
     mmlu: float | None
     gate: str
+    no_result: str = ""
+    energy: EnergyFigures | None = None
 
     @property
     def line(self) -> tuple[str, str]:
@@ -62,6 +67,7 @@ def _entry(name: str, summary: Summary) -> Entry:
     outcomes = [one.outcome for one in summary.regression.metrics] if summary.regression else []
     return Entry(
         name=name,
+        started=meta.started or "",
         status="no summary" if meta.status == UNKNOWN else meta.status,
         model=meta.model or "?",
         label=meta.label or "",
@@ -75,6 +81,8 @@ def _entry(name: str, summary: Summary) -> Entry:
         mmlu=run.mmlu.accuracy if run.mmlu else None,
         gate=next((o for o in ("regressed", "cannot tell", "improved") if o in outcomes), "")
         or ("unchanged" if outcomes else ""),
+        no_result=summary.no_result,
+        energy=run.energy,
     )
 
 
@@ -101,6 +109,7 @@ def trends_of(entries: list[Entry]) -> list[Trend]:
             (entry.name, value)
             for entry in reversed(entries)
             if entry.line == line
+            and not entry.no_result
             and (value := entry.latency_p90_ms if single else entry.tokens_per_s) is not None
         ]
         if len(points) > 1:

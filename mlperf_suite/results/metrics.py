@@ -9,6 +9,7 @@ from mlperf_suite.compliance.verdict import in_words
 from mlperf_suite.loadgen.logs import DetailLog
 from mlperf_suite.loadgen.timeline import Timeline
 from mlperf_suite.results.early_stopping import early_stopping
+from mlperf_suite.results.lives import life_figures
 from mlperf_suite.results.schema import (
     MetricFigure,
     Percentiles,
@@ -72,6 +73,8 @@ def performance_figures(
         early_stopping=early_stopping(scenario, detail, timeline),
         target_qps=detail.number("effective_target_qps"),
         blocks={name: tuple(of) for name, of in timeline.blocks().items()} if timeline else {},
+        life=life_figures(timeline, detail) if timeline else None,
+        load=timeline.load if timeline else None,
     )
 
 

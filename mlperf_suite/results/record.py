@@ -9,18 +9,21 @@ from typing import Any
 
 from mlperf_suite.benchmarks.audits import Mode
 from mlperf_suite.benchmarks.definition import Benchmark, ReferenceAccuracy, Scenario
+from mlperf_suite.compliance.facts import AnswerTokens
 from mlperf_suite.compliance.verdict import Verdict
+from mlperf_suite.energy.cost import CostFigures
+from mlperf_suite.energy.figures import EnergyFigures
 from mlperf_suite.engines.protocol import RemoteRun
 from mlperf_suite.loadgen.load_plan import CACHING, MODES
 from mlperf_suite.results.run_folder import CACHING_FOLDER, RunFolder
 from mlperf_suite.results.schema import (
-    CLIENT_BOUND,
     AccuracyFigures,
     CachingFigures,
     Meta,
     PeakFigures,
     PerformanceFigures,
     PlanRow,
+    ProfileFigures,
     Run,
     ScoreFigures,
     Summary,
@@ -47,7 +50,9 @@ class RunRecord:
 
     `rate`: samples/s of an accuracy run, which Offline is planned by. `warm_up`: what was sent
     before it, None where nothing was. `remote`: what a server elsewhere and the client to it told
-    of it, None where the engine is in this process.
+    of it, None where the engine is in this process. `profile`: what its profiler left, None without
+    one. `energy`, `cost`: of a performance run, None where nothing was metered or priced.
+    `answers`: how long an accuracy run's are.
     """
 
     verdicts: list[Verdict] = field(default_factory=list)
@@ -56,6 +61,10 @@ class RunRecord:
     failure: str | None = None
     warm_up: WarmUpFigures | None = None
     remote: RemoteRun | None = None
+    energy: EnergyFigures | None = None
+    cost: CostFigures | None = None
+    profile: ProfileFigures | None = None
+    answers: AnswerTokens | None = None
 
 
 @dataclass(slots=True)
@@ -70,7 +79,8 @@ class Search:
 @dataclass(slots=True)
 class Result:
     """One benchmark's scenario: its folder, and what was made so far. `search`: None where no rate
-    was searched for. `cut_short`: why its session ended before all that was planned was made."""
+    was searched for. `cut_short`: why its session ended before all that was planned was made.
+    `unwritten`: why its files could not all be written."""
 
     benchmark: Benchmark
     scenario: Scenario
@@ -79,12 +89,14 @@ class Result:
     runs: dict[Mode, RunRecord] = field(default_factory=dict)
     search: Search | None = None
     cut_short: str | None = None
+    unwritten: str | None = None
 
     @property
     def failure(self) -> str | None:
-        """Why a run of this result, or its search, died or was never made, or None."""
+        """Why a run of this result, or its search, died or was never made or written, or None."""
         made = (*self.runs.values(), *([self.search] if self.search else ()))
-        return next((one.failure for one in made if one.failure), self.cut_short)
+        died = next((one.failure for one in made if one.failure), None)
+        return died or self.cut_short or self.unwritten
 
     @property
     def verdicts(self) -> list[Verdict]:
@@ -96,7 +108,8 @@ class About:
     """What a summary says of a result besides its runs: settings as used, system, plan.
 
     `samples`: how many each run takes, `samples_why` a sentence on why so many. `plan`: the steps
-    of the session, with their estimates and, so far, their times.
+    of the session, with their estimates and, so far, their times. `profiler`: with which its engine
+    is loaded, None without one.
     """
 
     model: str
@@ -110,6 +123,7 @@ class About:
     node_name: str | None = None
     system: Mapping[str, Any] = field(default_factory=dict)
     plan: Sequence[PlanRow] = ()
+    profiler: str | None = None
 
 
 def summary_of(result: Result, about: About, planned: set[Mode]) -> Summary:
@@ -134,6 +148,7 @@ def summary_of(result: Result, about: About, planned: set[Mode]) -> Summary:
             label=about.label,
             started=result.started.isoformat(timespec="seconds"),
             node_name=about.node_name,
+            profiler=about.profiler,
             status=_status(result, planned - finished),
             reason=result.failure,
         ),
@@ -144,6 +159,9 @@ def summary_of(result: Result, about: About, planned: set[Mode]) -> Summary:
             caching=caching if isinstance(caching, CachingFigures) else None,
             warm_up={str(mode): run.warm_up for mode, run in runs.items() if run.warm_up},
             remote={str(mode): run.remote for mode, run in runs.items() if run.remote},
+            energy=runs["performance"].energy if "performance" in runs else None,
+            cost=runs["performance"].cost if "performance" in runs else None,
+            profile=next((run.profile for run in runs.values() if run.profile), None),
         ),
         peak=result.search.found if result.search else None,
         plan=tuple(about.plan),
@@ -151,9 +169,9 @@ def summary_of(result: Result, about: About, planned: set[Mode]) -> Summary:
         logs=_files(result, "mlperf_log_*"),
         plots=_files(result, "plots/*"),
     )
-    if not summary.client_bound:
+    if not summary.no_result:
         return summary
-    label = f"{CLIENT_BOUND}; {about.label}" if about.label else CLIENT_BOUND
+    label = "; ".join(filter(None, (summary.no_result, about.label)))
     return replace(summary, meta=replace(summary.meta, label=label))
 
 

@@ -25,6 +25,8 @@ SUMMARY_JSON, CONFIG_JSON = "summary.json", "config.json"
 CHECKSUMS_JSON = "checksums.json"
 PEAK_FOLDER = "PeakQps"
 """Where a search for the highest rate has its trial runs: short ones, which are no results."""
+PROFILE_FOLDER = "profile"
+"""Where a run under a profiler has its trace."""
 CACHING_FOLDER = "Caching"
 """Where the caching audit has the logs of its blocks, which are no results and in no submission."""
 TRIAL_FOLDERS = (PEAK_FOLDER, CACHING_FOLDER)
@@ -48,6 +50,11 @@ _EVIDENCE = (
     "*/*/audit.config",
 )
 """What a run is judged by, and what no report made later writes again."""
+LAST_WORD = ".last-word"
+"""Of a run that goes on: holds room for its last summary.json on a disk that fills up."""
+_LAST_WORD_BYTES = 16 * 1024
+"""A summary of a failed run without verdicts and figures has about 1 kB, a file system's block 4.
+"""
 ENDED = ("complete", "invalid")
 """The statuses of a run that came to its end: whatever it shows, it is a result."""
 _RUN_NAME = re.compile(
@@ -72,9 +79,18 @@ def check_writable(results_dir: Path) -> None:
 def write_json(path: Path, content: object) -> None:
     """Write a JSON file in one step, so that a reader never sees half of it."""
     made = path.with_name(path.name + ".part")
-    text = json.dumps(content, indent=2, ensure_ascii=False) + "\n"
-    made.write_text(scrub(text), encoding="utf-8")
-    made.replace(path)
+    try:
+        made.write_text(_json_text(content), encoding="utf-8")
+        made.replace(path)
+    except OSError:
+        # Half a file that nobody reads, on what may be a full disk.
+        with contextlib.suppress(OSError):
+            made.unlink()
+        raise
+
+
+def _json_text(content: object) -> str:
+    return scrub(json.dumps(content, indent=2, ensure_ascii=False) + "\n")
 
 
 def write_json_list(path: Path, name: str, entries: Iterable[object]) -> None:
@@ -109,6 +125,7 @@ class RunFolder:
             with contextlib.suppress(FileExistsError):
                 self.path.mkdir(parents=True)
                 break
+        self._keep_room()
         self.accuracy = self.path / "Accuracy"
         self.performance = self.path / "Performance"
         self.compliance = self.path / "Compliance"
@@ -128,6 +145,38 @@ class RunFolder:
 
     def write_text(self, name: str, text: str) -> None:
         (self.path / name).write_text(text, encoding="utf-8")
+
+    def _keep_room(self) -> None:
+        """Take the room of a last word. Where even that is not there, the first file written says
+        so."""
+        room = self.path / LAST_WORD
+        try:
+            # Not zeros, which a file system may keep without room.
+            room.write_bytes(os.urandom(_LAST_WORD_BYTES))
+        except OSError:
+            with contextlib.suppress(OSError):
+                room.unlink()
+
+    def give_up_room(self) -> None:
+        """The run is written, and needs no last word. A second call does nothing."""
+        with contextlib.suppress(OSError):
+            (self.path / LAST_WORD).unlink()
+
+    def last_word(self, summary: Summary) -> None:
+        """Write summary.json where other files could not be written, in the room kept for it.
+
+        Without figures and verdicts where there is no room for them. Raises OSError where even that
+        cannot be written.
+        """
+        self.give_up_room()
+        with contextlib.suppress(OSError):
+            self.write(SUMMARY_JSON, summary.as_json())
+            return
+        brief = Summary(meta=summary.meta)
+        with (self.path / SUMMARY_JSON).open("a+b") as file:
+            # Over the earlier one, whose room it takes as well.
+            file.truncate(0)
+            file.write(_json_text(brief.as_json()).encode())
 
     def record_checksums(self) -> None:
         """Write down the SHA-256 of what the runs wrote: of each log once, when it is complete."""
@@ -186,12 +235,12 @@ def changed_since_run(folder: Path) -> list[str]:
     known = read_checksums(folder)
     found = {_named(folder, path) for path in _evidence(folder)} | {CONFIG_JSON}
     if not known:
-        return [f"no {CHECKSUMS_JSON}: nothing shows that the logs are the run's own"]
+        return [f"no {CHECKSUMS_JSON}: nothing proves that the logs belong to the run"]
     changed = []
     for name in sorted(found | set(known)):
         path = folder / name
         if name not in known:
-            changed.append(f"{name} was put there after the run")
+            changed.append(f"{name} was added after the run")
         elif not path.is_file():
             changed.append(f"{name} is missing")
         elif file_sha256(path) != known[name]:

@@ -11,7 +11,8 @@ Versions of summary.json, each of which is read as the newest:
 - 3: run.performance.early_stopping and invalid_reason; peak.
 - 4: meta.samples and max_new_tokens; peak.bounded.
 - 5: run.accuracy.scores, of any scorer; run.warm_up; meta.samples_why; plan. Since then, with no
-  new version: run.remote; peak.client_bound; run.caching.
+  new version: run.remote; peak.client_bound; run.performance.life and load; meta.profiler and
+  run.profile; run.caching; run.energy and run.cost.
 
 To add a field, add it to its type with a default: a reader of an older file then has that. Where a
 field changes its place or meaning, SCHEMA_VERSION goes up and `_migrated` says how the older one
@@ -26,7 +27,11 @@ from typing import Any, Literal, get_args
 
 from mlperf_suite.compliance.caching import Finding
 from mlperf_suite.compliance.verdict import Status, Verdict
+from mlperf_suite.energy.cost import CostFigures
+from mlperf_suite.energy.figures import EnergyFigures
 from mlperf_suite.engines.protocol import RemoteRun
+from mlperf_suite.loadgen.engine_load import EngineLoad
+from mlperf_suite.profiling.trace import TopOperations
 from mlperf_suite.results.typed_json import read, written_fields
 
 SCHEMA_VERSION = 5
@@ -36,6 +41,8 @@ CATEGORY_BENCHMARKS = {"datacenter": "llama3.1-8b", "edge": "llama3.1-8b-edge"}
 """The benchmark that a category stood for, when each had one."""
 CLIENT_BOUND = "client-bound: not a result"
 """What stands on a run whose client, not its server, may have made the figures."""
+PROFILED = "profiled: not a result"
+"""What stands on every run of a session whose engine was loaded with a profiler."""
 UNKNOWN = "unknown"
 """The status of a run that does not say."""
 Outcome = Literal["regressed", "improved", "unchanged", "cannot tell"]
@@ -48,7 +55,8 @@ class Meta:
     """What was run. `status`: running, complete, invalid (a rule failed) or failed (it died).
 
     `samples`: how many each run takes, and `samples_why` a sentence on why so many. `questions`
-    and `shots` are MMLU's. `reason`: why a failed run failed.
+    and `shots` are MMLU's. `profiler`: with which the engine was loaded, None without one.
+    `reason`: why a failed run failed.
     """
 
     category: str | None = None
@@ -66,6 +74,7 @@ class Meta:
     label: str | None = None
     started: str | None = None
     node_name: str | None = None
+    profiler: str | None = None
     status: str = UNKNOWN
     reason: str | None = None
 
@@ -172,11 +181,62 @@ class RepeatFigures:
 
 
 @dataclass(frozen=True, slots=True)
+class PartFigures:
+    """One part of the requests' lives, over all of them, in ms. `share`: of all their time."""
+
+    name: str
+    share: float = 0.0
+    mean_ms: float = 0.0
+    p50_ms: float = 0.0
+    p90_ms: float = 0.0
+    p99_ms: float = 0.0
+    most_ms: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class SlowRequest:
+    """One of the slowest requests. `sample`: its index in the QSL. `issued_s`: since the first was
+    issued. `parts_ms`: by name. `cause`: what made it slow, in words with its figures."""
+
+    sample: int
+    issued_s: float = 0.0
+    latency_ms: float = 0.0
+    parts_ms: dict[str, float] = field(default_factory=dict)
+    prompt_tokens: int = 0
+    tokens: int = 0
+    preempted: int = 0
+    cause: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class LifeFigures:
+    """Where the requests' time went.
+
+    `from_loadgen`: whether a life begins where LoadGen begins to count. `differs_ms`: the most by
+    which a latency that LoadGen reports (least, mean, percentiles, most) differs from the same of
+    the lives; None where it reports none. `drain`: the share of the run after its last request was
+    begun with. `slowest`: slowest first.
+    """
+
+    requests: int = 0
+    from_loadgen: bool = False
+    differs_ms: float | None = None
+    drain: float | None = None
+    parts: tuple[PartFigures, ...] = ()
+    slowest: tuple[SlowRequest, ...] = ()
+
+    def part(self, *names: str) -> float:
+        """The share of all time that these parts took."""
+        return sum(one.share for one in self.parts if one.name in names)
+
+
+@dataclass(frozen=True, slots=True)
 class PerformanceFigures(RepeatFigures):
     """A performance run. `duration_s`: how long LoadGen ran; `total_new_tokens`: the SUT's count.
 
     `invalid_reason`: LoadGen's own recommendation for a run that is INVALID. `target_qps`: the
     rate in queries/s that LoadGen kept to or planned for. `blocks`: the timeline's, by figure.
+    `life`: where the requests' time went, `load`: how full the engine was; None is not known.
     """
 
     scenario: str | None = None
@@ -188,6 +248,8 @@ class PerformanceFigures(RepeatFigures):
     target_qps: float | None = None
     blocks: dict[str, tuple[float, ...]] = field(default_factory=dict)
     repeats: tuple[RepeatFigures, ...] = ()
+    life: LifeFigures | None = None
+    load: EngineLoad | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -232,6 +294,19 @@ class WarmUpFigures:
 
 
 @dataclass(frozen=True, slots=True)
+class ProfileFigures:
+    """The profile of a performance run. `seconds`: from its start until the profiler was told to
+    stop. `files`: the traces, as paths in the run's folder. `opens`: how to look at them, in a
+    sentence. `operations`: those that took longest, torch's traces only."""
+
+    profiler: str = ""
+    seconds: float = 0.0
+    files: tuple[str, ...] = ()
+    opens: str = ""
+    operations: TopOperations | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class CachingFigures:
     """The caching audit: `faster` is how much faster one sample over and over is than others, with
     the interval's ends `low` and `high`, as shares; None where there are too few pairs for one.
@@ -262,7 +337,8 @@ class Run:
 
     `caching`: of the suite's own audit, which is not MLPerf's. `warm_up`: by mode. `remote`: by
     mode, what a server elsewhere and the client to it told of the run; empty where the engine was
-    in the suite's own process.
+    in the suite's own process. `energy`, `cost`: of the performance run, None where nothing was
+    metered or priced.
     """
 
     accuracy: AccuracyFigures | None = None
@@ -271,6 +347,9 @@ class Run:
     caching: CachingFigures | None = None
     warm_up: dict[str, WarmUpFigures] = field(default_factory=dict)
     remote: dict[str, RemoteRun] = field(default_factory=dict)
+    energy: EnergyFigures | None = None
+    cost: CostFigures | None = None
+    profile: ProfileFigures | None = None
 
     def has(self, mode: str) -> bool:
         """Whether there are figures of a mode: accuracy, performance or mmlu."""
@@ -374,6 +453,12 @@ class Summary:
         return any(
             v.rule == "client_bound" and v.status in ("failed", "shortened") for v in self.verdicts
         )
+
+    @property
+    def no_result(self) -> str:
+        """Why its figures are no result, in words; empty where nothing says so."""
+        reasons = {CLIENT_BOUND: self.client_bound, PROFILED: self.meta.profiler is not None}
+        return "; ".join(words for words, holds in reasons.items() if holds)
 
     @classmethod
     def read(cls, content: object) -> Summary:

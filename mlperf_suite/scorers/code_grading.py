@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
+from mlperf_suite.datasets.samples import Sample
 from mlperf_suite.scorers.protocol import Answer
 
 
@@ -32,6 +33,19 @@ class CodeGrader(Protocol):
 
     def __call__(self, answers: Sequence[Answer], /) -> CodeGrades:
         """Grade the answers, at least one. Model output is never a reason to raise."""
+
+
+@runtime_checkable
+class LooksAhead(Protocol):
+    """A grader that says before anything is run what it lacks."""
+
+    def obstacle(self, samples: Sequence[Sample], /) -> str:
+        """Why answers to these samples cannot be judged here, in a few words; "" where they can."""
+
+
+def obstacle(code: CodeGrader, samples: Sequence[Sample]) -> str:
+    """What the grader lacks for answers to these samples, in a few words; "" for nothing known."""
+    return code.obstacle(samples) if samples and isinstance(code, LooksAhead) else ""
 
 
 def run_programs(code: CodeGrader, answers: Sequence[Answer]) -> CodeGrades:

@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from mlperf_suite.datasets.samples import Sample
 from mlperf_suite.scorers.code_grading import CodeGrader, CodeGrades
-from mlperf_suite.scorers.exams import Results, by_program, by_text
+from mlperf_suite.scorers.exams import LIVE_CODE_BENCH, Results, by_program, by_text, programs_lack
 from mlperf_suite.scorers.figures import EXACT_MATCH, percentages, token_figures
 from mlperf_suite.scorers.final_answers import (
     aime_integer,
@@ -41,6 +42,10 @@ class DeepseekR1Scorer:
     def check(self) -> None:
         """Nothing is missing: what this scorer needs is installed with the suite."""
 
+    def obstacle(self, samples: Sequence[Sample]) -> str:
+        """What judging the programs lacks on this machine; "" for nothing."""
+        return programs_lack(self.code, samples)
+
     def score(self, answers: Sequence[Answer]) -> Scores:
         """Score each answer by its exam's rules. Raises DatasetError for an unknown kind."""
         results = Results(
@@ -50,7 +55,7 @@ class DeepseekR1Scorer:
                 "mmlu_pro": by_text(lambda text, right: is_choice(choice(text, "J"), right, "J")),
                 "math500": _grade_boxes,
                 "aime": by_text(lambda text, right: is_integer(aime_integer(text), right)),
-                "livecodebench": by_program(
+                LIVE_CODE_BENCH: by_program(
                     self.code, lambda text: next(iter(programs(text)), None)
                 ),
             },

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
+from mlperf_suite.datasets.samples import Sample
 from mlperf_suite.errors import DatasetError
-from mlperf_suite.scorers.code_grading import CodeGrader, CodeGrades, run_programs
+from mlperf_suite.scorers.code_grading import CodeGrader, CodeGrades, obstacle, run_programs
 from mlperf_suite.scorers.figures import among_all, percentages
 from mlperf_suite.scorers.protocol import Answer, Score
 
+LIVE_CODE_BENCH = "livecodebench"
+"""What the lower-case kind of a sample of LiveCodeBench contains, in each data set that has any."""
 Grader = Callable[[Sequence[Answer]], CodeGrades]
 """From the answers of an exam, at least one, to whether each is right."""
 
@@ -43,6 +46,11 @@ def by_program(code: CodeGrader, program_of: Callable[[str], str | None]) -> Gra
         )
 
     return grade
+
+
+def programs_lack(code: CodeGrader, samples: Sequence[Sample]) -> str:
+    """What judging the samples' programs lacks on this machine; "" for nothing."""
+    return obstacle(code, [s for s in samples if LIVE_CODE_BENCH in s.kind.lower()])
 
 
 class Results:

@@ -13,8 +13,9 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from mlperf_suite.datasets.samples import Sample
 from mlperf_suite.scorers.code_grading import CodeGrader
-from mlperf_suite.scorers.exams import Results, by_program, by_text
+from mlperf_suite.scorers.exams import LIVE_CODE_BENCH, Results, by_program, by_text, programs_lack
 from mlperf_suite.scorers.figures import EXACT_MATCH, token_figures
 from mlperf_suite.scorers.final_answers import (
     aime_integer,
@@ -52,6 +53,10 @@ class GptOssScorer:
     def check(self) -> None:
         """Nothing is missing: what this scorer needs is installed with the suite."""
 
+    def obstacle(self, samples: Sequence[Sample]) -> str:
+        """What judging the programs lacks on this machine; "" for nothing."""
+        return programs_lack(self.code, samples)
+
     def score(self, answers: Sequence[Answer]) -> Scores:
         """Score each answer by its exam's rules. Raises DatasetError for an unknown kind."""
         results = Results(
@@ -59,7 +64,7 @@ class GptOssScorer:
             {
                 "aime25": by_text(lambda text, right: is_integer(aime_integer(text), right)),
                 "gpqa": by_text(lambda text, right: is_choice(choice(text), right, "D")),
-                "livecodebench": by_program(self.code, program),
+                LIVE_CODE_BENCH: by_program(self.code, program),
             },
         )
         not_judged = dict(results.not_judged)

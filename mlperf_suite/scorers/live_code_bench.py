@@ -26,6 +26,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
+from mlperf_suite.datasets.samples import Sample
 from mlperf_suite.errors import DatasetError
 from mlperf_suite.scorers.code_grading import CodeGrades
 from mlperf_suite.scorers.protocol import Answer
@@ -165,6 +166,42 @@ def pickled_string(data: bytes) -> str:
 # --- The verdict ----------------------------------------------------------------------------------
 
 
+def obstacle_to(
+    samples: Sequence[Sample],
+    *,
+    problems: Path | None,
+    find_sandbox: Callable[[], Sandbox | NoSandbox] = Sandbox.find,
+) -> str:
+    """Why no program of these samples can be judged here: no sandbox, or no problems; "" where they
+    can be."""
+    found = _sandbox_and_problems(samples, problems, find_sandbox)
+    return found if isinstance(found, str) else ""
+
+
+def _sandbox_and_problems(
+    samples: Sequence[Sample],
+    problems: Path | None,
+    find_sandbox: Callable[[], Sandbox | NoSandbox],
+) -> tuple[Sandbox, Problems] | str:
+    """What judges programs of these samples; a reason where something of it is missing."""
+    if problems is None:
+        return "no LiveCodeBench problems: no file was named"
+    sandbox = find_sandbox()
+    if isinstance(sandbox, NoSandbox):
+        return f"no sandbox: {sandbox.reason}"
+    try:
+        known = Problems(problems)
+    except DatasetError as error:
+        return str(error)
+    unknown = {sample.reference for sample in samples if sample.reference not in known}
+    if unknown:
+        return (
+            f"no LiveCodeBench problems: {problems} lacks {len(unknown)} of those asked "
+            f"({min(unknown)} ...)"
+        )
+    return sandbox, known
+
+
 def grade_live_code_bench(
     answers: Sequence[Answer],
     *,
@@ -179,25 +216,10 @@ def grade_live_code_bench(
     problem is not among them, nothing is judged. `test_s` is what one test may take, `budget_s` how
     long programs are started at all, in seconds. An answer without code has not passed.
     """
-    nothing = (None,) * len(answers)
-    if problems is None:
-        return CodeGrades(nothing, "no LiveCodeBench problems: no file was named")
-    sandbox = find_sandbox()
-    if isinstance(sandbox, NoSandbox):
-        return CodeGrades(nothing, f"no sandbox: {sandbox.reason}")
-    try:
-        known = Problems(problems)
-    except DatasetError as error:
-        return CodeGrades(nothing, str(error))
-    unknown = {
-        answer.sample.reference for answer in answers if answer.sample.reference not in known
-    }
-    if unknown:
-        return CodeGrades(
-            nothing,
-            f"no LiveCodeBench problems: {problems} lacks {len(unknown)} of those asked "
-            f"({min(unknown)} ...)",
-        )
+    found = _sandbox_and_problems([answer.sample for answer in answers], problems, find_sandbox)
+    if isinstance(found, str):
+        return CodeGrades((None,) * len(answers), found)
+    sandbox, known = found
     broken: list[str] = []
 
     def grade(index: int, stop: threading.Event) -> bool | None:

@@ -16,6 +16,7 @@ import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from mlperf_suite.datasets.samples import Sample
 from mlperf_suite.scorers.code_grading import CodeGrades
 from mlperf_suite.scorers.protocol import Answer
 from mlperf_suite.scorers.python_in_sandbox import run_python
@@ -74,14 +75,26 @@ LANGUAGES = {
 """The languages that evaluate_mbxp.py grades; it leaves out answers in any other."""
 
 
-def language_of(answer: Answer) -> str:
+def language_of(sample: Sample) -> str:
     """The first part of the sample's id, "<language>_<entry point>"."""
-    return answer.sample.id.partition("_")[0]
+    return sample.id.partition("_")[0]
 
 
-def missing_languages(answers: Sequence[Answer], sandbox: Sandbox) -> tuple[str, ...]:
-    """The languages among the answers' that cannot be run here, in the order of the alphabet."""
-    wanted = {language_of(answer) for answer in answers} & LANGUAGES.keys()
+def obstacle_to(
+    samples: Sequence[Sample], find_sandbox: Callable[[], Sandbox | NoSandbox] = Sandbox.find
+) -> str:
+    """Why no program of these samples can be judged here: no sandbox, or languages that lack their
+    compiler or interpreter; "" where they can be."""
+    sandbox = find_sandbox()
+    if isinstance(sandbox, NoSandbox):
+        return f"no sandbox: {sandbox.reason}"
+    missing = missing_languages(samples, sandbox)
+    return f"no {', '.join(missing)}" if missing else ""
+
+
+def missing_languages(samples: Sequence[Sample], sandbox: Sandbox) -> tuple[str, ...]:
+    """The languages of the samples that cannot be run here, in the order of the alphabet."""
+    wanted = {language_of(sample) for sample in samples} & LANGUAGES.keys()
     return tuple(
         name
         for name in sorted(wanted)
@@ -103,22 +116,20 @@ def grade_mbxp(
     what one program may take, `budget_s` how long programs are started at all, in seconds.
     """
     sandbox = find_sandbox()
-    if isinstance(sandbox, NoSandbox):
-        return CodeGrades((None,) * len(answers), f"no sandbox: {sandbox.reason}")
-    missing = missing_languages(answers, sandbox)
-    if missing:
-        return CodeGrades((None,) * len(answers), f"no {', '.join(missing)}")
+    lacking = obstacle_to([answer.sample for answer in answers], lambda: sandbox)
+    if lacking or isinstance(sandbox, NoSandbox):
+        return CodeGrades((None,) * len(answers), lacking)
     limits = Limits(wall_s=run_s)
 
     def grade(index: int, stop: threading.Event) -> bool | None:
-        language = LANGUAGES.get(language_of(answers[index]))
+        language = LANGUAGES.get(language_of(answers[index].sample))
         if language is None:
             return None
         try:
             program = program_of(answers[index]).encode()
         except UnicodeEncodeError:
             return False
-        if language_of(answers[index]) == _PYTHON:
+        if language_of(answers[index].sample) == _PYTHON:
             return _python_passes(sandbox, program, limits, stop)
         return _passes(sandbox, language, program, limits, stop)
 
@@ -132,10 +143,10 @@ def program_of(answer: Answer) -> str:
     underscores.
     """
     solution = answer.text.partition("```")[0]
-    if language_of(answer) == _PYTHON:
+    if language_of(answer.sample) == _PYTHON:
         solution = solution.lstrip()
     solution = solution.replace("\\_", "_")
-    if language_of(answer) == _PYTHON:
+    if language_of(answer.sample) == _PYTHON:
         entry_point = answer.sample.id.partition("_")[2]
         return f"{solution}\n{answer.sample.reference}\ncheck({entry_point})"
     return solution + answer.sample.reference

@@ -13,8 +13,9 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from mlperf_suite.datasets.samples import Sample
 from mlperf_suite.errors import DatasetError
-from mlperf_suite.scorers.code_grading import CodeGrader, run_programs
+from mlperf_suite.scorers.code_grading import CodeGrader, obstacle, run_programs
 from mlperf_suite.scorers.figures import among_all, percentages, token_figures
 from mlperf_suite.scorers.protocol import Answer, Score, Scores
 from mlperf_suite.scorers.rouge import GEN_LEN, GEN_NUM, ROUGE_NAMES, check_punkt, score_rouge
@@ -46,6 +47,11 @@ class MixtralScorer:
         """Raise UsageError where NLTK's sentence splitter is missing."""
         check_punkt()
 
+    def obstacle(self, samples: Sequence[Sample]) -> str:
+        """What judging the programs lacks on this machine; "" for nothing."""
+        of = [s for s in samples if s.kind == MBXP and _language(s) in MBXP_LANGUAGES]
+        return obstacle(self.code, of)
+
     def score(self, answers: Sequence[Answer]) -> Scores:
         """Score each answer by the rules of its part. Raises DatasetError for an unknown part."""
         places: dict[str, list[int]] = {OPEN_ORCA: [], GSM8K: [], MBXP: []}
@@ -56,7 +62,9 @@ class MixtralScorer:
                     f"sample {place}: kind {answer.sample.kind!r} is not known; allowed: {allowed}"
                 )
             places[answer.sample.kind].append(place)
-        programs = [place for place in places[MBXP] if _language(answers[place]) in MBXP_LANGUAGES]
+        programs = [
+            place for place in places[MBXP] if _language(answers[place].sample) in MBXP_LANGUAGES
+        ]
         scores: list[Score] = []
         per_answer: dict[str, tuple[float | None, ...]] = {}
         not_judged: dict[str, str] = {}
@@ -117,10 +125,8 @@ def _none_of(kind: str) -> str:
     return f"no sample of {kind} in this run"
 
 
-def _language(answer: Answer) -> str:
-    language, separator, _ = answer.sample.id.partition("_")
+def _language(sample: Sample) -> str:
+    language, separator, _ = sample.id.partition("_")
     if not separator:
-        raise DatasetError(
-            f"{MBXP}: a sample's id is {answer.sample.id!r}, expected <language>_<name>"
-        )
+        raise DatasetError(f"{MBXP}: a sample's id is {sample.id!r}, expected <language>_<name>")
     return language

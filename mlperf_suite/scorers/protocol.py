@@ -81,6 +81,16 @@ class Scorer(Protocol):
         """Score the answers, at least one. Raises SuiteError where that cannot be done."""
 
 
+def obstacle_of(scorer: Scorer, samples: Sequence[Sample]) -> str:
+    """Why answers to these samples cannot be scored whole on this machine, in a few words; "" for
+    nothing known.
+
+    A scorer that can tell before a run has a method `obstacle` of these samples.
+    """
+    look = getattr(scorer, "obstacle", None)
+    return str(look(samples)) if look else ""
+
+
 def reads_special_tokens(scorer: Scorer) -> bool:
     """Whether a scorer needs the special tokens in the answers' texts.
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from mlperf_suite.engines.endpoint.config import EndpointConfig
 from mlperf_suite.engines.protocol import Engine, EngineDescription
 from mlperf_suite.errors import SuiteError
+from mlperf_suite.results.run_folder import PROFILE_FOLDER
 from mlperf_suite.session.inputs import Inputs
 from mlperf_suite.session.plan import Role
 from mlperf_suite.session.watcher import Watcher
@@ -137,6 +138,8 @@ def load_vllm(inputs: Inputs, request: EngineRequest) -> Engine:
     from mlperf_suite.engines.vllm_engine import VllmConfig, VllmEngine
 
     settings = inputs.settings
+    # Scores are no runs, and nothing of them is profiled.
+    profiler = settings.profile_run if request.role == "runs" else None
     return VllmEngine.load(
         VllmConfig(
             inputs.model_path,
@@ -152,5 +155,7 @@ def load_vllm(inputs: Inputs, request: EngineRequest) -> Engine:
             role=request.role,
             context_needed=inputs.context_needed,
             silence_s=settings.engine_silence,
+            profiler=profiler,
+            profile_folder=(request.log_file.parent / PROFILE_FOLDER).absolute(),
         )
     )

@@ -17,9 +17,10 @@ from typing import Any
 from mlperf_suite.benchmarks.audits import Mode
 from mlperf_suite.benchmarks.definition import Benchmark
 from mlperf_suite.benchmarks.registry import BENCHMARKS
-from mlperf_suite.compliance.facts import RunFacts, gives_text_alone
+from mlperf_suite.compliance.facts import AnswerTokens, RunFacts, gives_text_alone
 from mlperf_suite.compliance.rules import accuracy_verdict, client, judge, rule_of, validity
-from mlperf_suite.compliance.verdict import Verdict
+from mlperf_suite.compliance.verdict import Verdict, set_aside
+from mlperf_suite.energy.cost import Price, cost_figures
 from mlperf_suite.engines.protocol import (
     CountsCachedTokens,
     Engine,
@@ -31,6 +32,7 @@ from mlperf_suite.errors import RunError, SuiteError
 from mlperf_suite.loadgen.load_plan import AUDIT_MODES, SMOKE, LoadPlan, plan_run
 from mlperf_suite.loadgen.logs import RunLogs
 from mlperf_suite.loadgen.runner import LoadRun, abandoned, run_loadgen
+from mlperf_suite.profiling import ranges
 from mlperf_suite.results.baseline import write_answer_scores
 from mlperf_suite.results.metrics import performance_figures, repeated_figures
 from mlperf_suite.results.record import (
@@ -41,8 +43,10 @@ from mlperf_suite.results.record import (
     scorer_json,
 )
 from mlperf_suite.results.run_folder import write_json
-from mlperf_suite.results.schema import RepeatFigures, WarmUpFigures
+from mlperf_suite.results.schema import PROFILED, RepeatFigures, WarmUpFigures
 from mlperf_suite.scorers.protocol import Answer, Scores, reads_special_tokens
+from mlperf_suite.session import profiled_run
+from mlperf_suite.session.energy import Energy
 from mlperf_suite.session.engines import Engines
 from mlperf_suite.session.inputs import Inputs
 from mlperf_suite.session.pace import Pace
@@ -86,6 +90,7 @@ class Executor:
         recorder: Recorder,
         pace: Pace,
         watcher: Watcher,
+        energy: Energy,
     ) -> None:
         self._inputs = inputs
         self._settings = inputs.settings
@@ -94,6 +99,7 @@ class Executor:
         self._recorder = recorder
         self._pace = pace
         self._watch = watcher
+        self._energy = energy
         self._outcomes: dict[StepKey, Outcome] = {}
         self._prepared: Engine | None = None
         self.makers: dict[type, Callable[[Any], Made]] = {RunKey: self._run_maker}
@@ -174,6 +180,10 @@ class Executor:
             for benchmark in self._inputs.benchmarks:
                 for mode in self._modes_of(benchmark):
                     self._inputs.check_prompts(benchmark, engine.description.max_model_len, mode)
+            self._energy.engine_loaded(
+                engine.description, lambda: self._watch.begin("idle power, before any work")
+            )
+            self._watch.idle()
             self._pace.measure(engine)
             self._prepared = engine
         return engine
@@ -228,7 +238,11 @@ class Executor:
         remote_run(engine)
         cached = cached_tokens_since(engine)
         try:
-            with self.timed("run", key, number):
+            with (
+                self._profiled(key, engine, result, record),
+                self.timed("run", key, number),
+                self._reads(key, number),
+            ):
                 run = run_loadgen(
                     plan,
                     engine,
@@ -248,9 +262,34 @@ class Executor:
             raise
         if number == 1:
             record.rate = run.samples / run.elapsed_s if run.elapsed_s else None
+            if key.mode == "performance":
+                record.energy = self._energy.of_run(run, folder)
         # Servers may count cached tokens apart from their answers, which is read here.
         remote = remote_run(engine)
         return run, cached(remote), remote
+
+    def _is_profiled(self, key: RunKey) -> bool:
+        """Whether a run is made under the profiler: each that was asked for. One that only shows
+        Server's rate is not, since a profiler takes time."""
+        return self._settings.profile_run is not None and key not in self._plan.unasked
+
+    @contextlib.contextmanager
+    def _profiled(
+        self, key: RunKey, engine: Engine, result: Result, record: RunRecord
+    ) -> Iterator[None]:
+        """Profile the run inside, where that is asked for."""
+        profiler = self._settings.profile_run
+        if profiler is None or not self._is_profiled(key):
+            yield
+            return
+        with profiled_run.taken(profiler, engine, result.folder.path) as profile:
+            yield
+        record.profile = profile.figures
+
+    def _reads(self, key: RunKey, number: int) -> contextlib.AbstractContextManager[None]:
+        """Energy is read beside the performance run that is judged, and no other."""
+        metered = key.mode == "performance" and number == 1
+        return self._energy.read() if metered else contextlib.nullcontext()
 
     def know_rate(self, result: Result) -> None:
         """Make sure that Server's rate is known: given, measured before, or by an Offline run now.
@@ -308,14 +347,22 @@ class Executor:
         audit = benchmark.audit(key.mode)
         queries = self._pace.audit_queries(benchmark, scenario, audit) if audit else None
         shortened = SMOKE[scenario.loadgen_scenario] if self._settings.smoke else None
+        target_qps = self._pace.target_qps(key, seen)
+        latency_ms = self._pace.expected_latency_ms(key, seen)
+        samples = size.samples
+        if self._is_profiled(key):
+            seconds = self._settings.profile_seconds
+            shortened = profiled_run.shortened_to(seconds, scenario.loadgen_scenario)
+            per_second = 1000 / latency_ms if latency_ms else target_qps
+            samples = profiled_run.samples_for(seconds, per_second, samples)
         return plan_run(
             benchmark,
             scenario,
             key.mode,
             self._settings.round,
-            size.samples,
-            target_qps=self._pace.target_qps(key, seen),
-            expected_latency_ms=self._pace.expected_latency_ms(key, seen),
+            samples,
+            target_qps=target_qps,
+            expected_latency_ms=latency_ms,
             shortened=shortened,
             audit_queries=queries,
         )
@@ -338,6 +385,8 @@ class Executor:
         scores = self._scores(key, run.logs, samples) if scored else None
         reference, unreferenced = self._inputs.reference(benchmark, samples, mode)
         accuracy = result.runs.get("accuracy")
+        if mode == "accuracy" and run.samples:
+            record.answers = AnswerTokens(run.tokens / run.samples, run.samples)
         description = self._engines.descriptions["runs"]
         facts = RunFacts(
             benchmark,
@@ -367,8 +416,11 @@ class Executor:
             remote=record.remote,
             text_alone=gives_text_alone(description.settings),
             cached_tokens=cached_tokens,
+            accuracy_tokens=accuracy.answers if accuracy else None,
         )
         record.verdicts = judge(facts)
+        if self._settings.profile_run is not None:
+            record.verdicts = set_aside(record.verdicts, PROFILED)
         if audit is not None:
             audits = (result.runs[m] for m in AUDIT_MODES if m in result.runs)
             verdicts = [v.as_json() for one in audits for v in one.verdicts]
@@ -383,8 +435,14 @@ class Executor:
                 result.scenario, run.logs.detail, run.elapsed_s, run.tokens, run.timeline
             )
             limited = run_is_client_bound(record.verdicts)
-            if result.scenario.name == "Offline" and figures.samples_per_sec and not limited:
+            slowed = limited or self._is_profiled(key)
+            if result.scenario.name == "Offline" and figures.samples_per_sec and not slowed:
                 self._pace.offline_rates[benchmark.id] = figures.samples_per_sec
+            kwh, hour = (
+                Price.parse(text) if text else None
+                for text in (self._settings.price_kwh, self._settings.price_hour)
+            )
+            record.cost = cost_figures(kwh, hour, record.energy, figures.tokens_per_sec)
             record.figures = dataclasses.replace(
                 figures, repeats=tuple(self._repeats(key, result, record, facts))
             )
@@ -467,7 +525,8 @@ class Executor:
         """Note what a step of the plan took."""
         started = time.monotonic()
         try:
-            yield
+            with ranges.named(f"{kind} {key or ''}".rstrip()):
+                yield
         finally:
             for step in self._plan.steps:
                 if (step.kind, step.key, step.number) == (kind, key, number):

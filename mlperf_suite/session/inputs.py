@@ -26,8 +26,9 @@ from mlperf_suite.errors import UsageError
 from mlperf_suite.loadgen.runner import check_round
 from mlperf_suite.results.record import RunKey
 from mlperf_suite.results.run_folder import check_writable
-from mlperf_suite.scorers.protocol import Scorer
+from mlperf_suite.scorers.protocol import Scorer, obstacle_of
 from mlperf_suite.session.estimate import Lengths
+from mlperf_suite.session.plan import SearchKey
 from mlperf_suite.settings import Settings, check_model_is_reachable
 
 
@@ -42,17 +43,17 @@ class Inputs:
         self._fingerprints: dict[tuple[str, Load], str] = {}
         self._prints_of_prompts: dict[tuple[str, Load], str] = {}
 
-    def check(self, runs: Sequence[RunKey]) -> None:
+    def check(self, runs: Sequence[RunKey], searches: Sequence[SearchKey] = ()) -> None:
         """Find what would stop the session, before anything slow is loaded. Raises UsageError.
 
-        `runs`: those that are planned.
+        `runs`, `searches`: those that are planned.
         """
         check_round(self.settings.round)
         check_writable(self.settings.results_dir)
         check_model_is_reachable(self.settings)
         for benchmark in self.benchmarks:
             self._check_model(benchmark)
-            self._check_round(benchmark, runs)
+            self._check_round(benchmark, [*runs, *searches])
             modes = [key.mode for key in runs if key.benchmark == benchmark.id]
             # Whatever is run, warm-up and probe send the performance data.
             for mode in dict.fromkeys(["performance", *modes]):
@@ -71,6 +72,19 @@ class Inputs:
                 f"--code-problems: {benchmark.id}'s answers hold programs; name the file or folder "
                 "of LiveCodeBench's problems, or select no accuracy run (-m performance)"
             )
+
+    def not_judged(self, runs: Sequence[RunKey]) -> list[str]:
+        """What accuracy runs of these cannot be judged by on this machine, a line each.
+
+        Known before an engine is loaded, while something can be done about it.
+        """
+        scored = {key.benchmark for key in runs if key.mode == "accuracy"}
+        lines = []
+        for benchmark in (one for one in self.benchmarks if one.id in scored):
+            samples = self.samples(benchmark, "accuracy").items
+            if why := obstacle_of(self.scorer(benchmark), samples):
+                lines.append(f"{benchmark.id}: programs in answers will not be judged here: {why}")
+        return lines
 
     def _check_model(self, benchmark: Benchmark) -> None:
         """Raise UsageError where an official run is to be made of another model.
@@ -94,7 +108,7 @@ class Inputs:
             "runs it without a reference accuracy"
         )
 
-    def _check_round(self, benchmark: Benchmark, runs: Sequence[RunKey]) -> None:
+    def _check_round(self, benchmark: Benchmark, runs: Sequence[RunKey | SearchKey]) -> None:
         """Raise UsageError for an official run that its round does not offer."""
         round_, scenarios = self.settings.round.name, benchmark.scenarios
         asked = [key.scenario for key in runs if key.benchmark == benchmark.id]

@@ -7,7 +7,6 @@ import dataclasses
 import hashlib
 import importlib.metadata
 import json
-import statistics
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -17,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from mlperf_suite import __version__
+from mlperf_suite.benchmarks.percentile import percentile
 from mlperf_suite.compliance.verdict import Verdict
 from mlperf_suite.datasets.mmlu_questions import Mmlu, load_mmlu
 from mlperf_suite.datasets.mmlu_subjects import CHANCE
@@ -43,7 +43,7 @@ from mlperf_suite.session.executor import Made
 from mlperf_suite.session.inputs import Inputs
 from mlperf_suite.session.plan import MmluKey
 from mlperf_suite.session.rates import OF_ENDPOINTS
-from mlperf_suite.session.recorder import Baselines, label_of, publish
+from mlperf_suite.session.recorder import Baselines, label_of, publish, unwritten
 
 OnProgress = Callable[[int, int, str], None]
 """Called with the questions scored, the questions in all, and the subject of the last one."""
@@ -112,12 +112,16 @@ class MmluRun:
 
     def maker(self, key: MmluKey) -> Made:
         """How the executor makes the score."""
-        self.folder = RunFolder(self._settings.results_dir, MMLU, None, self.started)
+        folder = RunFolder(self._settings.results_dir, MMLU, None, self.started)
+        self.folder = folder
         journals: list[Journal] = []
 
         def keep(failure: str | None) -> None:
             self.failure = failure
-            self._keep(journals)
+            try:
+                self._keep(journals)
+            finally:
+                folder.give_up_room()
 
         return Made(lambda: self._make(journals), keep, self.folder.path)
 
@@ -258,7 +262,21 @@ class MmluRun:
         self._write()
 
     def _write(self) -> None:
-        """Write what is known so far: scores, config, summary, report, index."""
+        """Write what is known so far: scores, config, summary, report, index.
+
+        Raises OSError where something cannot be written; summary.json then says so, wherever it
+        can be written itself.
+        """
+        assert self.folder is not None
+        try:
+            self._write_all()
+        except OSError as error:
+            self.failure = self.failure or unwritten(error, self.folder.path)
+            with contextlib.suppress(OSError):
+                self.folder.last_word(self.summary())
+            raise
+
+    def _write_all(self) -> None:
         from mlperf_suite.mmlu.score_files import write_details, write_scores
         from mlperf_suite.reports.mmlu_report import mmlu_html, mmlu_markdown
 
@@ -382,7 +400,5 @@ def _score_figures(accuracy: Accuracy) -> MmluScore:
 def latency_percentiles(samples: Sequence[Sample]) -> dict[str, float]:
     """Measured latencies, in ms: p50, p90, p99 and the largest."""
     values = sorted(s.latency_ms for s in samples)
-    if len(values) == 1:
-        values *= 2
-    cuts = statistics.quantiles(values, n=100, method="inclusive")
-    return {"p50": cuts[49], "p90": cuts[89], "p99": cuts[98], "max": values[-1]}
+    shares = {"p50": 0.5, "p90": 0.9, "p99": 0.99}
+    return {n: percentile(values, share) for n, share in shares.items()} | {"max": values[-1]}

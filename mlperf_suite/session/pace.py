@@ -95,7 +95,7 @@ class Pace:
         ahead = [step for step in steps if step not in loaded]
         self.expected = {s: t for s in ahead if (t := self._estimator.seconds(s)) is not None}
         remote = self._settings.engine_kind == "endpoint"
-        said = f"as a probe of the {'endpoint' if remote else 'loaded engine'} measured it"
+        said = f"measured by a probe of the {'endpoint' if remote else 'loaded engine'}"
         known = {step: self.took[step] for step in loaded} | self.expected
         # The last one ends the line, which pytest writes on.
         for line in [*self._plan.lines(known, said), *self._size_lines(), ""]:

@@ -59,7 +59,7 @@ def earlier_rates(results_dir: Path, benchmark: str) -> list[EarlierRate]:
     found = []
     for folder in run_folders(results_dir):
         summary = read_summary(folder)
-        if summary is None or summary.run.performance is None or summary.client_bound:
+        if summary is None or summary.run.performance is None or summary.no_result:
             continue
         same_kind = (summary.meta.benchmark, summary.meta.scenario) == (benchmark, "Offline")
         rate = summary.run.performance.samples_per_sec

@@ -6,6 +6,7 @@ import contextlib
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 from mlperf_suite import __version__
@@ -13,6 +14,7 @@ from mlperf_suite.benchmarks.audits import Mode
 from mlperf_suite.benchmarks.definition import Benchmark
 from mlperf_suite.engines.protocol import EngineDescription
 from mlperf_suite.hardware import describe_system
+from mlperf_suite.profiling import ranges
 from mlperf_suite.results.baseline import BaselineRun
 from mlperf_suite.results.record import About, Result, summary_of
 from mlperf_suite.results.run_folder import CONFIG_JSON, ENDED, SUMMARY_JSON, RunFolder
@@ -72,7 +74,22 @@ class Recorder:
         return {key.mode for key in self._plan.runs if (key.benchmark, key.scenario) == kind}
 
     def write(self, result: Result) -> None:
-        """Write what is known of a result so far. Raises OSError."""
+        """Write what is known of a result so far.
+
+        Raises OSError where something cannot be written; summary.json then says so, wherever it
+        can be written itself.
+        """
+        result.unwritten = None
+        try:
+            with ranges.named("reports"):
+                self._write(result)
+        except OSError as error:
+            result.unwritten = unwritten(error, result.folder.path)
+            with contextlib.suppress(OSError):
+                result.folder.last_word(self.summary(result))
+            raise
+
+    def _write(self, result: Result) -> None:
         from mlperf_suite.reports.writing import write_reports
 
         folder = result.folder
@@ -84,7 +101,9 @@ class Recorder:
         summary = self.summary(result)
         folder.write(SUMMARY_JSON, summary.as_json())
         write_reports(folder.path)
-        publish(folder, summary.meta.status, self._settings.keep_all, self.baselines)
+        # What is no result takes the place of none.
+        keep_all = self._settings.keep_all or bool(summary.no_result)
+        publish(folder, summary.meta.status, keep_all, self.baselines)
 
     def summary(self, result: Result) -> Summary:
         """The summary of a result as it stands, with what the regression gate says of it."""
@@ -100,6 +119,7 @@ class Recorder:
             profile=settings.profile,
             label=self.label,
             node_name=settings.node_name,
+            profiler=settings.profile_run,
             system=describe_system(),
             plan=tuple(self._rows(result.benchmark, result.scenario.name)),
         )
@@ -150,6 +170,12 @@ class Recorder:
                 result.cut_short = f"the session ended before its {missing[0]} run"
                 with contextlib.suppress(OSError):
                     self.write(result)
+            result.folder.give_up_room()
+
+
+def unwritten(error: OSError, folder: Path) -> str:
+    """What could not be written, and why, in a line. `folder`: named where the error names none."""
+    return f"not everything could be written: {error.filename or folder}: {error.strerror}"
 
 
 def label_of(label: str, description: EngineDescription | None) -> str:

@@ -24,7 +24,7 @@ from mlperf_suite.errors import UsageError
 from mlperf_suite.loadgen.load_plan import AUDIT_MODES
 from mlperf_suite.loadgen.logs import DETAIL
 from mlperf_suite.results.run_folder import ENDED, changed_since_run, read_config, read_summary
-from mlperf_suite.results.schema import CLIENT_BOUND, Config, EngineFacts, Meta, Summary
+from mlperf_suite.results.schema import Config, EngineFacts, Meta, Summary
 
 MODE_FOLDERS: Mapping[Mode, str] = {
     "accuracy": "Accuracy",
@@ -166,7 +166,7 @@ def refusals_of_run(
         if not run.is_replay:
             reasons.append("made with a stand-in engine: not a measurement of any system")
         elif not allow_replay:
-            reasons.append("made with a replay of prepared answers (--allow-replay takes it)")
+            reasons.append("made with a replay of prepared answers (--allow-replay accepts it)")
     reasons += _departures(run)
     reasons += find_speculation(run.benchmark, run.scenario, run.engine.settings)
     reasons += _not_judged(run) if division == "closed" else []
@@ -174,8 +174,8 @@ def refusals_of_run(
         reasons += [f"{mode}: {departure}" for departure in remote.departures]
         if remote.cached_tokens:
             reasons.append(f"{mode}: {remote.cached_tokens:,} prompt tokens from a cache")
-    if run.summary.client_bound:
-        reasons.append(CLIENT_BOUND)
+    if run.summary.no_result:
+        reasons.append(run.summary.no_result)
     if gives_text_alone(run.engine.settings):
         audit = "TEST09" if run.benchmark.audit("test09") else "TEST06"
         reasons.append(f"{TEXT_ALONE}, and {audit} cannot be judged")

@@ -72,6 +72,9 @@ class StandIn(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     `redirect_to`: the URL that redirects name. `certificate` and `certificate_key`: PEM files, for
     TLS.
 
+    `tells_times`: the usage has what vLLM adds with --enable-per-request-metrics: a quarter of the
+    time until the first token was queue, a half was prefill.
+
     The requests numbered `fault_from` and later, counted from 0, are answered with the `fault`,
     `fault_for` of them at most. With `everywhere`, what is not a completion request meets it as
     well, where the fault needs no answer to spoil.
@@ -96,6 +99,7 @@ class StandIn(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     fault_from: int = 0
     fault_for: int | None = None
     everywhere: bool = False
+    tells_times: bool = False
 
     def faulty(self, number: int) -> bool:
         """Whether the completion request of this number, from 0, has the fault."""

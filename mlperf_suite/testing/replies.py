@@ -486,7 +486,14 @@ class _Answer:
             return [self._completion(finished, {"usage": self._usage()})]
         if self._wanted.native or not self._wanted.usage:
             return []
-        return [self._completion(None, {"usage": self._usage()})]
+        return [self._completion(None, {"usage": self._usage(), **self._times()})]
+
+    def _times(self) -> dict[str, Any]:
+        if not self._options.tells_times:
+            return {}
+        first_ms = self._options.first_token_s * 1000
+        times = {"queue_time_ms": first_ms / 4, "time_to_first_token_ms": first_ms / 2}
+        return {"metrics": times}
 
     def whole(self) -> dict[str, Any]:
         """The one message of an answer that is not streamed."""

@@ -2,7 +2,7 @@
 
 import pytest
 
-from mlperf_suite.compliance.rules import accuracy, scores
+from mlperf_suite.compliance.rules import accuracy, clock, lines, origin, scores, seeded
 
 pytestmark = pytest.mark.accuracy
 
@@ -54,3 +54,56 @@ def test_accuracy_test_mode(accuracy_run):
 def test_accuracy_loadgen_unmodified(accuracy_run):
     """LoadGen was built from a release, without local changes."""
     accuracy_run.obeys(accuracy.accuracy_loadgen_unmodified)
+
+
+# Whether its log agrees with itself
+
+
+def test_accuracy_time_stamps(accuracy_run):
+    """The log's time stamps never go back, and one process wrote it."""
+    accuracy_run.obeys(clock.accuracy_time_stamps)
+
+
+def test_accuracy_time_span(accuracy_run):
+    """Its time stamps span the run's duration."""
+    accuracy_run.obeys(clock.accuracy_time_span)
+
+
+def test_accuracy_clock_dates(accuracy_run):
+    """The run began when its date and its time stamps say, after LoadGen was built."""
+    accuracy_run.obeys(clock.accuracy_clock_dates)
+
+
+def test_accuracy_loaded_samples(accuracy_run):
+    """Samples are loaded in the order that the seed gives."""
+    accuracy_run.obeys(seeded.accuracy_loaded_samples)
+
+
+def test_accuracy_generated_queries(accuracy_run):
+    """As many queries are made, to last as long, as the seed and the rate give."""
+    accuracy_run.obeys(seeded.accuracy_generated_queries)
+
+
+def test_accuracy_issue_order(accuracy_run):
+    """Each logged answer is of the sample that the seed gives its place in the order of issue."""
+    accuracy_run.obeys(seeded.accuracy_issue_order)
+
+
+def test_accuracy_log_lines(accuracy_run):
+    """The log has each line that LoadGen writes of such a run, in its order."""
+    accuracy_run.obeys(lines.accuracy_log_lines)
+
+
+def test_accuracy_settings_took(accuracy_run):
+    """The effective settings follow from what was requested."""
+    accuracy_run.obeys(lines.accuracy_settings_took)
+
+
+def test_accuracy_samples_drawn(accuracy_run):
+    """Every sample is issued, none over and over."""
+    accuracy_run.obeys(lines.accuracy_samples_drawn)
+
+
+def test_accuracy_loadgen_files(accuracy_run):
+    """LoadGen was built from the sources of its version."""
+    accuracy_run.obeys(origin.accuracy_loadgen_files)

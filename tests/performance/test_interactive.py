@@ -2,7 +2,17 @@
 
 import pytest
 
-from mlperf_suite.compliance.rules import client, latency, length, validity
+from mlperf_suite.compliance.rules import (
+    client,
+    clock,
+    figures,
+    latency,
+    length,
+    lines,
+    origin,
+    seeded,
+    validity,
+)
 
 pytestmark = [pytest.mark.performance, pytest.mark.interactive]
 
@@ -125,3 +135,101 @@ def test_log_is_whole(interactive_run):
 def test_no_loadgen_errors(interactive_run):
     """LoadGen logged no error."""
     interactive_run.obeys(validity.no_loadgen_errors)
+
+
+# Whether its log agrees with itself
+
+
+def test_time_stamps(interactive_run):
+    """The log's time stamps never go back, and one process wrote it."""
+    interactive_run.obeys(clock.time_stamps)
+
+
+def test_time_span(interactive_run):
+    """Its time stamps span the run's duration, which is as long as was asked for."""
+    interactive_run.obeys(clock.time_span)
+
+
+def test_clock_dates(interactive_run):
+    """The run began when its date and its time stamps say, after LoadGen was built."""
+    interactive_run.obeys(clock.clock_dates)
+
+
+def test_loaded_samples(interactive_run):
+    """Samples are loaded in the order that the seed gives."""
+    interactive_run.obeys(seeded.loaded_samples)
+
+
+def test_generated_queries(interactive_run):
+    """As many queries are made, to last as long, as seed, rate and duration give."""
+    interactive_run.obeys(seeded.generated_queries)
+
+
+def test_scheduled_rate(interactive_run):
+    """The rate at which queries were due is the one that the seed gives."""
+    interactive_run.obeys(seeded.scheduled_rate)
+
+
+def test_queries_issued(interactive_run):
+    """Every query that was made was issued."""
+    interactive_run.obeys(figures.queries_issued)
+
+
+def test_query_rate(interactive_run):
+    """Queries divided by their time are the rate that is reported."""
+    interactive_run.obeys(figures.query_rate)
+
+
+def test_token_rate(interactive_run):
+    """Tokens per second times the duration is one number of tokens."""
+    interactive_run.obeys(figures.token_rate)
+
+
+def test_percentile_order(interactive_run):
+    """Percentiles rise from minimum to maximum."""
+    interactive_run.obeys(figures.percentile_order)
+
+
+def test_mean_in_percentiles(interactive_run):
+    """Each mean lies between what its percentiles allow."""
+    interactive_run.obeys(figures.mean_in_percentiles)
+
+
+def test_token_times(interactive_run):
+    """The mean latency is TTFT and TPOT for each further token."""
+    interactive_run.obeys(figures.token_times)
+
+
+def test_validity_agrees(interactive_run):
+    """LoadGen's verdict is what its constraints and their figures give."""
+    interactive_run.obeys(figures.validity_agrees)
+
+
+def test_log_lines(interactive_run):
+    """The log has each line that LoadGen writes of such a run, in its order."""
+    interactive_run.obeys(lines.log_lines)
+
+
+def test_settings_took(interactive_run):
+    """The effective settings follow from what was requested."""
+    interactive_run.obeys(lines.settings_took)
+
+
+def test_samples_drawn(interactive_run):
+    """Samples are drawn as in every performance run."""
+    interactive_run.obeys(lines.samples_drawn)
+
+
+def test_loadgen_files(interactive_run):
+    """LoadGen was built from the sources of its version."""
+    interactive_run.obeys(origin.loadgen_files)
+
+
+def test_summary_agrees(interactive_run):
+    """The summary file says what the detail log says."""
+    interactive_run.obeys(origin.summary_agrees)
+
+
+def test_tokens_as_in_accuracy(interactive_run):
+    """Answers have as many tokens as those of the accuracy run."""
+    interactive_run.obeys(origin.tokens_as_in_accuracy)

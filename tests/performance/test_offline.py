@@ -2,7 +2,16 @@
 
 import pytest
 
-from mlperf_suite.compliance.rules import client, length, validity
+from mlperf_suite.compliance.rules import (
+    client,
+    clock,
+    figures,
+    length,
+    lines,
+    origin,
+    seeded,
+    validity,
+)
 
 pytestmark = [pytest.mark.performance, pytest.mark.offline]
 
@@ -97,3 +106,91 @@ def test_log_is_whole(offline_run):
 def test_no_loadgen_errors(offline_run):
     """LoadGen logged no error."""
     offline_run.obeys(validity.no_loadgen_errors)
+
+
+# Whether its log agrees with itself
+
+
+def test_time_stamps(offline_run):
+    """The log's time stamps never go back, and one process wrote it."""
+    offline_run.obeys(clock.time_stamps)
+
+
+def test_time_span(offline_run):
+    """Its time stamps span the run's duration, which is as long as was asked for."""
+    offline_run.obeys(clock.time_span)
+
+
+def test_clock_dates(offline_run):
+    """The run began when its date and its time stamps say, after LoadGen was built."""
+    offline_run.obeys(clock.clock_dates)
+
+
+def test_loaded_samples(offline_run):
+    """Samples are loaded in the order that the seed gives."""
+    offline_run.obeys(seeded.loaded_samples)
+
+
+def test_generated_queries(offline_run):
+    """As many queries are made, to last as long, as seed, rate and duration give."""
+    offline_run.obeys(seeded.generated_queries)
+
+
+def test_queries_issued(offline_run):
+    """Every query that was made was issued."""
+    offline_run.obeys(figures.queries_issued)
+
+
+def test_query_rate(offline_run):
+    """Queries divided by their time are the rate that is reported."""
+    offline_run.obeys(figures.query_rate)
+
+
+def test_token_rate(offline_run):
+    """Tokens per second times the duration is one number of tokens."""
+    offline_run.obeys(figures.token_rate)
+
+
+def test_percentile_order(offline_run):
+    """Percentiles rise from minimum to maximum."""
+    offline_run.obeys(figures.percentile_order)
+
+
+def test_mean_in_percentiles(offline_run):
+    """Each mean lies between what its percentiles allow."""
+    offline_run.obeys(figures.mean_in_percentiles)
+
+
+def test_validity_agrees(offline_run):
+    """LoadGen's verdict is what its constraints and their figures give."""
+    offline_run.obeys(figures.validity_agrees)
+
+
+def test_log_lines(offline_run):
+    """The log has each line that LoadGen writes of such a run, in its order."""
+    offline_run.obeys(lines.log_lines)
+
+
+def test_settings_took(offline_run):
+    """The effective settings follow from what was requested."""
+    offline_run.obeys(lines.settings_took)
+
+
+def test_samples_drawn(offline_run):
+    """Samples are drawn as in every performance run."""
+    offline_run.obeys(lines.samples_drawn)
+
+
+def test_loadgen_files(offline_run):
+    """LoadGen was built from the sources of its version."""
+    offline_run.obeys(origin.loadgen_files)
+
+
+def test_summary_agrees(offline_run):
+    """The summary file says what the detail log says."""
+    offline_run.obeys(origin.summary_agrees)
+
+
+def test_tokens_as_in_accuracy(offline_run):
+    """Answers have as many tokens as those of the accuracy run."""
+    offline_run.obeys(origin.tokens_as_in_accuracy)

@@ -2,7 +2,17 @@
 
 import pytest
 
-from mlperf_suite.compliance.rules import client, latency, length, validity
+from mlperf_suite.compliance.rules import (
+    client,
+    clock,
+    figures,
+    latency,
+    length,
+    lines,
+    origin,
+    seeded,
+    validity,
+)
 
 pytestmark = [pytest.mark.performance, pytest.mark.server]
 
@@ -125,3 +135,101 @@ def test_log_is_whole(server_run):
 def test_no_loadgen_errors(server_run):
     """LoadGen logged no error."""
     server_run.obeys(validity.no_loadgen_errors)
+
+
+# Whether its log agrees with itself
+
+
+def test_time_stamps(server_run):
+    """The log's time stamps never go back, and one process wrote it."""
+    server_run.obeys(clock.time_stamps)
+
+
+def test_time_span(server_run):
+    """Its time stamps span the run's duration, which is as long as was asked for."""
+    server_run.obeys(clock.time_span)
+
+
+def test_clock_dates(server_run):
+    """The run began when its date and its time stamps say, after LoadGen was built."""
+    server_run.obeys(clock.clock_dates)
+
+
+def test_loaded_samples(server_run):
+    """Samples are loaded in the order that the seed gives."""
+    server_run.obeys(seeded.loaded_samples)
+
+
+def test_generated_queries(server_run):
+    """As many queries are made, to last as long, as seed, rate and duration give."""
+    server_run.obeys(seeded.generated_queries)
+
+
+def test_scheduled_rate(server_run):
+    """The rate at which queries were due is the one that the seed gives."""
+    server_run.obeys(seeded.scheduled_rate)
+
+
+def test_queries_issued(server_run):
+    """Every query that was made was issued."""
+    server_run.obeys(figures.queries_issued)
+
+
+def test_query_rate(server_run):
+    """Queries divided by their time are the rate that is reported."""
+    server_run.obeys(figures.query_rate)
+
+
+def test_token_rate(server_run):
+    """Tokens per second times the duration is one number of tokens."""
+    server_run.obeys(figures.token_rate)
+
+
+def test_percentile_order(server_run):
+    """Percentiles rise from minimum to maximum."""
+    server_run.obeys(figures.percentile_order)
+
+
+def test_mean_in_percentiles(server_run):
+    """Each mean lies between what its percentiles allow."""
+    server_run.obeys(figures.mean_in_percentiles)
+
+
+def test_token_times(server_run):
+    """The mean latency is TTFT and TPOT for each further token."""
+    server_run.obeys(figures.token_times)
+
+
+def test_validity_agrees(server_run):
+    """LoadGen's verdict is what its constraints and their figures give."""
+    server_run.obeys(figures.validity_agrees)
+
+
+def test_log_lines(server_run):
+    """The log has each line that LoadGen writes of such a run, in its order."""
+    server_run.obeys(lines.log_lines)
+
+
+def test_settings_took(server_run):
+    """The effective settings follow from what was requested."""
+    server_run.obeys(lines.settings_took)
+
+
+def test_samples_drawn(server_run):
+    """Samples are drawn as in every performance run."""
+    server_run.obeys(lines.samples_drawn)
+
+
+def test_loadgen_files(server_run):
+    """LoadGen was built from the sources of its version."""
+    server_run.obeys(origin.loadgen_files)
+
+
+def test_summary_agrees(server_run):
+    """The summary file says what the detail log says."""
+    server_run.obeys(origin.summary_agrees)
+
+
+def test_tokens_as_in_accuracy(server_run):
+    """Answers have as many tokens as those of the accuracy run."""
+    server_run.obeys(origin.tokens_as_in_accuracy)

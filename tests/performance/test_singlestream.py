@@ -2,7 +2,17 @@
 
 import pytest
 
-from mlperf_suite.compliance.rules import client, latency, length, validity
+from mlperf_suite.compliance.rules import (
+    client,
+    clock,
+    figures,
+    latency,
+    length,
+    lines,
+    origin,
+    seeded,
+    validity,
+)
 
 pytestmark = [pytest.mark.performance, pytest.mark.singlestream]
 
@@ -110,3 +120,96 @@ def test_log_is_whole(singlestream_run):
 def test_no_loadgen_errors(singlestream_run):
     """LoadGen logged no error."""
     singlestream_run.obeys(validity.no_loadgen_errors)
+
+
+# Whether its log agrees with itself
+
+
+def test_time_stamps(singlestream_run):
+    """The log's time stamps never go back, and one process wrote it."""
+    singlestream_run.obeys(clock.time_stamps)
+
+
+def test_time_span(singlestream_run):
+    """Its time stamps span the run's duration, which is as long as was asked for."""
+    singlestream_run.obeys(clock.time_span)
+
+
+def test_clock_dates(singlestream_run):
+    """The run began when its date and its time stamps say, after LoadGen was built."""
+    singlestream_run.obeys(clock.clock_dates)
+
+
+def test_loaded_samples(singlestream_run):
+    """Samples are loaded in the order that the seed gives."""
+    singlestream_run.obeys(seeded.loaded_samples)
+
+
+def test_generated_queries(singlestream_run):
+    """As many queries are made, to last as long, as seed, rate and duration give."""
+    singlestream_run.obeys(seeded.generated_queries)
+
+
+def test_queries_issued(singlestream_run):
+    """No more queries were issued than were made."""
+    singlestream_run.obeys(figures.queries_issued)
+
+
+def test_query_rate(singlestream_run):
+    """Queries divided by their time are the rate that is reported."""
+    singlestream_run.obeys(figures.query_rate)
+
+
+def test_token_rate(singlestream_run):
+    """Tokens per second times the duration is one number of tokens."""
+    singlestream_run.obeys(figures.token_rate)
+
+
+def test_percentile_order(singlestream_run):
+    """Percentiles rise from minimum to maximum."""
+    singlestream_run.obeys(figures.percentile_order)
+
+
+def test_mean_in_percentiles(singlestream_run):
+    """Each mean lies between what its percentiles allow."""
+    singlestream_run.obeys(figures.mean_in_percentiles)
+
+
+def test_token_times(singlestream_run):
+    """The mean latency is TTFT and TPOT for each further token."""
+    singlestream_run.obeys(figures.token_times)
+
+
+def test_validity_agrees(singlestream_run):
+    """LoadGen's verdict is what its constraints and their figures give."""
+    singlestream_run.obeys(figures.validity_agrees)
+
+
+def test_log_lines(singlestream_run):
+    """The log has each line that LoadGen writes of such a run, in its order."""
+    singlestream_run.obeys(lines.log_lines)
+
+
+def test_settings_took(singlestream_run):
+    """The effective settings follow from what was requested."""
+    singlestream_run.obeys(lines.settings_took)
+
+
+def test_samples_drawn(singlestream_run):
+    """Samples are drawn as in every performance run."""
+    singlestream_run.obeys(lines.samples_drawn)
+
+
+def test_loadgen_files(singlestream_run):
+    """LoadGen was built from the sources of its version."""
+    singlestream_run.obeys(origin.loadgen_files)
+
+
+def test_summary_agrees(singlestream_run):
+    """The summary file says what the detail log says."""
+    singlestream_run.obeys(origin.summary_agrees)
+
+
+def test_tokens_as_in_accuracy(singlestream_run):
+    """Answers have as many tokens as those of the accuracy run."""
+    singlestream_run.obeys(origin.tokens_as_in_accuracy)

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import replace
+from datetime import datetime, timedelta
 
 from hypothesis import strategies as st
 
 from meta_tests.made_runs import (
     AT_ONCE,
+    LOADGEN_FILES,
     MadeBlock,
     MadeRun,
+    as_printed,
     audit_values,
     every_scenario,
     line,
@@ -19,9 +23,11 @@ from meta_tests.made_runs import (
 from mlperf_suite.benchmarks.audits import Mode
 from mlperf_suite.benchmarks.rounds import ROUNDS
 from mlperf_suite.compliance.caching import ANSWER_TOKENS
-from mlperf_suite.compliance.rules import rules_for
+from mlperf_suite.compliance.rules import RULES, rules_for
 from mlperf_suite.compliance.rules.accuracy import MAX_ACCURACY_LOG_BYTES
 from mlperf_suite.compliance.rules.client import FULL_SHARE, MOST_DELAY_MS
+from mlperf_suite.compliance.rules.clock import DATE_FORMAT
+from mlperf_suite.compliance.rules.figures import LATENCY, PERCENTILES, TPOT, TTFT, most_tokens
 from mlperf_suite.compliance.rules.scores import rule_name
 from mlperf_suite.compliance.verdict import Verdict
 from mlperf_suite.loadgen.logs import LoggedSample
@@ -33,6 +39,16 @@ TTFT_P99 = "result_first_token_99.00_percentile_latency_ns"
 TPOT_P99 = "result_time_per_output_token_99.00_percentile_ns"
 NO_NUMBER = st.sampled_from([None, "600000", [], {}, True, float("nan"), float("inf"), 10**400])
 """What may stand where a number belongs; None is a line that is not there."""
+AGREEMENT = frozenset(r.name for r in RULES if hasattr(r.check, "__wrapped__")) | {
+    "test06_issue_order",
+    "test06_log_agrees",
+    "test07_log_agrees",
+    "test09_log_agrees",
+}
+"""The rules that compare figures of a log with one another.
+
+What breaks another rule may be seen by one of them as well: a figure does not change alone.
+"""
 NOT_TRUE = st.sampled_from([False, None, 1, "true", []])
 
 
@@ -63,6 +79,11 @@ def rule_names(run: MadeRun) -> list[str]:
 
 def not_passed(verdicts: list[Verdict]) -> dict[str, str]:
     return {v.rule: v.line for v in verdicts if not v.passed}
+
+
+def without_agreement(verdicts: list[Verdict]) -> dict[str, str]:
+    """Those that did not pass, apart from the rules that compare a log with itself."""
+    return {name: line for name, line in not_passed(verdicts).items() if name not in AGREEMENT}
 
 
 def put(run: MadeRun, key: str, value: object) -> None:
@@ -193,6 +214,42 @@ def uncut(run: MadeRun, data: st.DataObject) -> None:
     run.accuracy_bytes = data.draw(st.integers(MAX_ACCURACY_LOG_BYTES + 1, 10**9) | st.just(0))
 
 
+def other_ends(run: MadeRun, data: st.DataObject) -> None:
+    text = run.cut_log
+    place, other = (f'"seq_id" : {answer.place},' for answer in run.answers[:2])
+    run.cut_log = data.draw(
+        st.sampled_from(
+            [
+                "",
+                "[\n]\n",
+                "x" * len(text),
+                text[2:],
+                text[:-4],
+                text[: len(text) // 2],
+                text.replace("...", ""),
+                text.replace(other, place),
+                text.replace('"qsl_idx" : 1,', '"qsl_idx" : 0,'),
+                text.replace('"qsl_idx" : 1,', f'"qsl_idx" : {10**9},'),
+            ]
+        )
+    )
+
+
+def other_tokens(run: MadeRun, data: st.DataObject) -> None:
+    text = run.cut_log
+    wrong = [text.replace(f'"token_count" : {3}', f'"token_count" : {n}', 1) for n in (0, 2, 4)]
+    if run.scenario.streams:
+        wrong += [
+            text.replace(', "token_data" : "0B000000"', new, 1) for new in ("", _EMPTY, _OTHER)
+        ]
+    else:
+        wrong += [text.replace(', "token_count"', f'{_OTHER}, "token_count"', 1)]
+    run.cut_log = data.draw(st.sampled_from(wrong))
+
+
+_EMPTY, _OTHER = ', "token_data" : ""', ', "token_data" : "0C000000"'
+
+
 def accuracy_failed(run: MadeRun, data: st.DataObject) -> None:
     run.accuracy_passed = False
 
@@ -222,7 +279,7 @@ def two_eos(run: MadeRun, answer: LoggedSample, data: st.DataObject) -> LoggedSa
     tail = tuple(data.draw(st.lists(eos, min_size=2, max_size=4)))
     # An answer of nothing but EOS, and one with some before its end.
     tokens = tail if data.draw(st.booleans()) else (*answer.token_ids, *tail)
-    return LoggedSample(answer.index, tokens, tokens[:1], len(tokens))
+    return LoggedSample(answer.index, tokens, tokens[:1], len(tokens), answer.place)
 
 
 def other_count(run: MadeRun, answer: LoggedSample, data: st.DataObject) -> LoggedSample:
@@ -338,10 +395,235 @@ def other_block_settings(run: MadeRun, data: st.DataObject) -> None:
     block_of(run, data).entries[key] = value
 
 
+# Logs that do not agree with themselves
+
+
+def stamp_back(run: MadeRun, data: st.DataObject) -> None:
+    keys = list(run.entries)
+    key = data.draw(st.sampled_from(keys[1:]))
+    if data.draw(st.booleans()):
+        run.stamps[key] = data.draw(st.floats(-1e9, run.stamp_ms(keys[0]) - 1e-6))
+    else:
+        run.stamps[key] = data.draw(st.sampled_from([math.nan, math.inf, "0.1", None, 10**400]))
+
+
+def shift_end(by: st.SearchStrategy[float]) -> Break:
+    """Move the entries of the run's end."""
+
+    def apply(run: MadeRun, data: st.DataObject) -> None:
+        run.ended_ms += data.draw(by)
+
+    return apply
+
+
+def other_date(run: MadeRun, data: st.DataObject) -> None:
+    late = timedelta(seconds=data.draw(st.integers(7, 893)) + 900 * data.draw(st.integers(-9, 9)))
+    dated = datetime.strptime(run.entries["test_datetime"], DATE_FORMAT) - late
+    put(run, "test_datetime", dated.strftime(DATE_FORMAT))
+
+
+def swapped_samples(run: MadeRun, data: st.DataObject) -> None:
+    order = list(run.entries["loaded_qsl_set"])
+    at = data.draw(st.integers(1, len(order) - 1))
+    order[0], order[at] = order[at], order[0]
+    put(run, "loaded_qsl_set", data.draw(st.sampled_from([order, order[1:], [], {}, "x"])))
+
+
+def other_number(key: str, least: float = 0.001) -> Break:
+    """A figure that is more than a printed digit off."""
+
+    def apply(run: MadeRun, data: st.DataObject) -> None:
+        was = run.entries[key]
+        factor = data.draw(st.sampled_from([1 - least, 1 + least, 0.5, 2.0]))
+        other = was * factor
+        put(run, key, math.ceil(other) if isinstance(was, int) else as_printed(other))
+
+    return apply
+
+
+def other_files(run: MadeRun, data: st.DataObject) -> None:
+    files = dict(LOADGEN_FILES)
+    path = data.draw(st.sampled_from(sorted(files)))
+    if data.draw(st.booleans()):
+        files[path] = data.draw(st.sampled_from(["0" * 40, "", "x" * 40]))
+    else:
+        del files[path]
+    put(run, "loadgen_file_sha1", data.draw(st.sampled_from([files, files, [], {}])))
+
+
+def other_summary(run: MadeRun, data: st.DataObject) -> None:
+    lines = run.summary.splitlines()
+    at = data.draw(st.sampled_from([n for n, line in enumerate(lines) if ":" in line]))
+    told = data.draw(st.sampled_from(["1e6", "x", "", "13.7"]))
+    lines[at] = f"{lines[at].partition(':')[0]}: {told}"
+    run.summary = data.draw(st.sampled_from(["\n".join(lines), "", "made up"]))
+
+
+def other_answers(run: MadeRun, data: st.DataObject) -> None:
+    assert run.accuracy_tokens is not None
+    apart = data.draw(st.floats(0.1, 0.9) | st.floats(1.1, 5))
+    other = replace(run.accuracy_tokens, mean=run.accuracy_tokens.mean * apart)
+    run.accuracy_tokens = data.draw(st.sampled_from([other, None]))
+
+
+def more_queries(run: MadeRun, data: st.DataObject) -> None:
+    put(run, "result_query_count", run.entries["generated_query_count"] + data.draw(st.integers(1)))
+
+
+def other_rate(run: MadeRun, data: st.DataObject) -> None:
+    key = {
+        "Offline": "result_samples_per_second",
+        "SingleStream": "result_qps_without_loadgen_overhead",
+    }.get(run.scenario.name, "result_completed_samples_per_sec")
+    other_number(key, 0.1)(run, data)
+
+
+def other_token_rate(run: MadeRun, data: st.DataObject) -> None:
+    """Rates of more tokens than the answers may have; of one of two that then do not agree."""
+    rates = [
+        key for key in run.entries if "token" in key and ("throughput" in key or "per_sec" in key)
+    ]
+    if run.scenario.name == "Offline" or data.draw(st.booleans()):
+        most = 2 * (most_tokens(run.facts()) or 1)
+        for key in rates:
+            put(run, key, as_printed(run.entries[key] * most))
+    else:
+        other_number("result_token_throughput")(run, data)
+
+
+def latency_keys(run: MadeRun) -> list[list[str]]:
+    """Of each kind of latency: minimum, percentiles, maximum."""
+    families = (LATENCY, TTFT, TPOT) if run.scenario.streams else (LATENCY,)
+    return [[f.least, *(f.percentile.format(p) for p in PERCENTILES), f.most] for f in families]
+
+
+def out_of_order(run: MadeRun, data: st.DataObject) -> None:
+    keys = data.draw(st.sampled_from(latency_keys(run)))
+    at = data.draw(st.integers(1, len(keys) - 1))
+    put(run, keys[at], run.entries[keys[at - 1]] - data.draw(st.integers(1, 10**6)))
+
+
+def other_mean(run: MadeRun, data: st.DataObject) -> None:
+    families = (LATENCY, TTFT, TPOT) if run.scenario.streams else (LATENCY,)
+    family = data.draw(st.sampled_from(families))
+    beyond = run.entries[family.most] * data.draw(st.floats(1.01, 100))
+    below = run.entries[family.least] * data.draw(st.floats(0, 0.99))
+    put(run, family.mean, int(data.draw(st.sampled_from([below, beyond]))))
+
+
+def faster_tokens(run: MadeRun, data: st.DataObject) -> None:
+    """TPOTs that do not make up the latencies."""
+    # Not so slow that a limit is passed as well.
+    factor = data.draw(st.floats(0.1, 0.9) | st.floats(1.05, 1.1))
+    for key in (*latency_keys(run)[2], TPOT.mean):
+        put(run, key, int(run.entries[key] * factor))
+
+
+def other_verdict(run: MadeRun, data: st.DataObject) -> None:
+    key = data.draw(st.sampled_from(["result_min_duration_met", "result_min_queries_met"]))
+    put(run, key, data.draw(st.sampled_from([False, "INVALID", None, 1])))
+
+
+def other_lines(run: MadeRun, data: st.DataObject) -> None:
+    """A line that decides nothing is lost, stands elsewhere, or is another scenario's."""
+    lost = data.draw(st.sampled_from(["logger_tls_total_log_cas_fail_count", "qsl_name"]))
+    value = run.entries.pop(lost)
+    how = data.draw(st.sampled_from(["lost", "moved", "foreign"]))
+    if how != "lost":
+        entries = list(run.entries.items())
+        at = data.draw(st.integers(1, 40))
+        key = lost if how == "moved" else "result_qps_with_loadgen_overhead"
+        run.entries = dict([*entries[:at], (key, value), *entries[at:]])
+
+
+def other_setting(run: MadeRun, data: st.DataObject) -> None:
+    key = data.draw(
+        st.sampled_from(
+            [
+                "effective_max_duration_ms",
+                "requested_max_query_count",
+                "requested_schedule_rng_seed",
+                "requested_test_mode",
+                "requested_print_timestamps",
+                "effective_target_duration_ms",
+                "effective_min_sample_count",
+                "effective_max_async_queries",
+                "requested_accuracy_sample_count_override",
+                "requested_performance_sample_count_override",
+            ]
+        )
+    )
+    put(run, key, data.draw(st.sampled_from([7, "x", [], math.nan])))
+
+
+def chosen_samples(run: MadeRun, data: st.DataObject) -> None:
+    name = data.draw(st.sampled_from(["performance_issue_same", "accuracy_log_sampling_target"]))
+    for whose in ("requested", "effective"):
+        put(run, f"{whose}_{name}", True if "issue" in name else 100)
+
+
+def other_places(run: MadeRun, data: st.DataObject) -> None:
+    """The samples of two answers are those of each other's places."""
+    if run.submitted and run.mode == "accuracy":
+        first = run.cut_log.partition('"qsl_idx" : ')[2].partition(",")[0]
+        run.cut_log = run.cut_log.replace(f'"qsl_idx" : {first},', f'"qsl_idx" : {int(first) + 1},')
+        return
+    one = run.answers[0]
+    at = data.draw(st.integers(1, len(run.answers) - 1))
+    at = next(n for n in range(at, at - len(run.answers), -1) if run.answers[n].index != one.index)
+    other = run.answers[at]
+    run.answers[0], run.answers[at] = (
+        replace(one, place=other.place),
+        replace(other, place=one.place),
+    )
+
+
+def other_audit_log(run: MadeRun, data: st.DataObject) -> None:
+    if run.scenario.name == "SingleStream" or data.draw(st.booleans()):
+        data.draw(st.sampled_from([other_lines, other_setting]))(run, data)
+    else:
+        for key in ("result_completed_tokens_per_second", "result_tokens_per_second"):
+            if key in run.entries:
+                put(run, key, as_printed(run.entries[key] * data.draw(st.floats(1.01, 9))))
+
+
 BREAKS: dict[str, Break] = {
+    "log_lines": other_lines,
+    "accuracy_log_lines": other_lines,
+    "settings_took": other_setting,
+    "accuracy_settings_took": other_setting,
+    "samples_drawn": chosen_samples,
+    "accuracy_samples_drawn": chosen_samples,
+    "test06_log_agrees": other_audit_log,
+    "test07_log_agrees": other_audit_log,
+    "test09_log_agrees": other_audit_log,
     "accuracy_log_is_whole": whole,
     "accuracy_no_loadgen_errors": error,
     "accuracy_test_mode": mode,
+    "accuracy_time_stamps": stamp_back,
+    "time_stamps": stamp_back,
+    "accuracy_time_span": shift_end(st.floats(-1e5, -10) | st.floats(1e4, 1e9)),
+    "time_span": shift_end(st.floats(-1e5, -10) | st.floats(1e4, 1e9)),
+    "accuracy_clock_dates": other_date,
+    "clock_dates": other_date,
+    "accuracy_loaded_samples": swapped_samples,
+    "loaded_samples": swapped_samples,
+    "accuracy_generated_queries": other_number("generated_query_duration"),
+    "generated_queries": other_number("generated_query_duration"),
+    "accuracy_issue_order": other_places,
+    "test06_issue_order": other_places,
+    "scheduled_rate": other_number("result_scheduled_samples_per_sec"),
+    "queries_issued": more_queries,
+    "query_rate": other_rate,
+    "token_rate": other_token_rate,
+    "percentile_order": out_of_order,
+    "mean_in_percentiles": other_mean,
+    "loadgen_files": other_files,
+    "accuracy_loadgen_files": other_files,
+    "summary_agrees": other_summary,
+    "tokens_as_in_accuracy": other_answers,
+    "token_times": faster_tokens,
+    "validity_agrees": other_verdict,
     "accuracy_every_sample": every_sample,
     "accuracy_whole_dataset": whole_dataset,
     **{
@@ -352,6 +634,8 @@ BREAKS: dict[str, Break] = {
     "accuracy_tokens_per_sample": length("tokens_per_sample"),
     "accuracy_hash": hash_line,
     "accuracy_log_is_cut": uncut,
+    "accuracy_log_ends": other_ends,
+    "accuracy_log_tokens": other_tokens,
     "accuracy_generation": other_generation,
     "accuracy_loadgen_unmodified": modified,
     "result_valid": validity,

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from meta_tests.compliance.rules.breaks import BREAKS, MODES, not_passed
+from meta_tests.compliance.rules.breaks import AGREEMENT, BREAKS, MODES, not_passed
 from meta_tests.made_runs import MadeRun, every_scenario, remote_run
 from mlperf_suite.benchmarks.rounds import ROUNDS
 from mlperf_suite.compliance.rules import RULES, judge
@@ -52,4 +52,6 @@ def test_a_break_of_one_rule_is_seen_by_that_rule_alone(name, data):
     submitted = rule.submitted_only or (not rule.session_only and data.draw(st.booleans()))
     run = MadeRun(benchmark, scenario, rule.mode, submitted=submitted)
     BREAKS[name](run, data)
-    assert list(not_passed(judge(run.facts()))) == [name]
+    found = set(not_passed(judge(run.facts())))
+    assert name in found
+    assert found - AGREEMENT <= {name}

@@ -202,3 +202,11 @@ def test_no_seed_is_sent_where_the_benchmark_sets_none(kind: str) -> None:
     """gpt-oss-120b: with a seed, the repeats of a question would be one draw."""
     asked = body(kind, Sampling(128, 1, 1.0, 1.0, 0, None, True, 0))
     assert not {"seed", "sampling_seed"} & {*asked, *asked.get("sampling_params", ())}
+
+
+def test_a_server_may_tell_how_long_a_request_waited() -> None:
+    usage = {"choices": [], "usage": {"prompt_tokens": 3, "completion_tokens": 1}}
+    times = {"queue_time_ms": 250.0, "time_to_first_token_ms": 40, "mean_itl_ms": None}
+    assert read(ADAPTERS["vllm"], usage | {"metrics": times}).told_s == (0.25, 0.04)
+    for other in (None, [], {}, {"queue_time_ms": 3}, times | {"queue_time_ms": -1}, "4 ms"):
+        assert read(ADAPTERS["vllm"], usage | {"metrics": other}).told_s == ()

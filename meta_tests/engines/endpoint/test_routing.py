@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import pairwise
 
 import pytest
 
@@ -95,3 +96,39 @@ def test_waiting_for_a_server_that_is_full_is_no_delay_of_the_client(
         # The last two waited two seconds for room.
         assert run.endpoints[0].latency_ms["p99"] >= 3000
         assert run.client.out_ms is not None and run.client.out_ms < 1000
+
+
+# The parts of a request's time
+
+
+def parts_of(server: StandIn) -> tuple[tuple[str, ...], list[list[float]]]:
+    """The names of the parts, and of each request how long each took, in s."""
+    with engine_of(server, routing="fewest-tokens") as engine:
+        engine.take_trace()
+        began = time.monotonic()
+        one_after_another(engine, [[1, 2, 3]] * 4)
+        marks = engine.take_trace().marks
+        assert marks is not None
+        assert len(marks.tags) == 4
+        assert not engine.take_trace().marks.tags  # type: ignore[union-attr]
+    rows = list(zip(*marks.times_s, strict=True))
+    assert all(began <= row[0] and list(row) == sorted(row) for row in rows)
+    return marks.parts, [[b - a for a, b in pairwise(row)] for row in rows]
+
+
+def test_a_server_that_tells_nothing_has_a_first_token_and_later_ones() -> None:
+    parts, rows = parts_of(StandIn(first_token_s=0.2, rest_s=0.1))
+    assert parts == ("client", "until first token", "later tokens")
+    for until_first, later in rows:
+        assert until_first >= 0.199
+        assert later >= 0.099
+
+
+def test_what_a_server_tells_is_put_before_its_first_token() -> None:
+    parts, rows = parts_of(StandIn(first_token_s=0.2, rest_s=0.1, tells_times=True))
+    assert parts == ("client", "network and front end", "queue", "prefill", "decode")
+    for network, queue, prefill, decode in rows:
+        assert (queue, prefill) == pytest.approx((0.05, 0.1))
+        # The stand-in's own quarter, and what the network took.
+        assert network >= 0.049
+        assert decode >= 0.099

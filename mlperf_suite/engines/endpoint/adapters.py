@@ -1,7 +1,8 @@
 """What each kind of server takes and gives: a few lines for each.
 
 Sources: vllm/entrypoints/openai/completion/protocol.py of vLLM 0.22 to 0.32 and
-vllm/entrypoints/scale_out/token_in_token_out/protocol.py of 0.32; sglang/srt/managers/io_struct.py,
+vllm/entrypoints/scale_out/token_in_token_out/protocol.py of 0.32;
+vllm/entrypoints/generate/base/protocol.py of 0.32; sglang/srt/managers/io_struct.py,
 its native API's page and sglang/srt/entrypoints/openai/protocol.py;
 tensorrt_llm/serve/openai_protocol.py; transformers/cli/serving/completion.py of transformers 5.19.
 """
@@ -17,6 +18,7 @@ import msgspec
 from mlperf_suite.engines.endpoint.messages import Sampling
 
 COMPLETIONS = "/v1/completions"
+_MOST_TOLD_MS = 1e9
 _SPARSE_PIECES = 16
 """Tokens between two pieces of an answer that nobody waits for; vLLM takes it from 0.32 on."""
 
@@ -36,6 +38,7 @@ class Answer:
         "prompt_tokens",
         "text",
         "token_ids",
+        "told_s",
     )
 
     def __init__(self) -> None:
@@ -46,6 +49,7 @@ class Answer:
         self.prompt_tokens: int | None = None
         self.completion_tokens: int | None = None
         self.cached_tokens: int | None = None
+        self.told_s: tuple[float, ...] = ()
 
 
 class Adapter(Protocol):
@@ -87,6 +91,7 @@ class _Completion(msgspec.Struct):
     usage: _Usage | None = None
     model: str | None = None
     error: Any = None
+    metrics: Any = None
 
 
 _completion = msgspec.json.Decoder(_Completion)
@@ -133,6 +138,18 @@ class Completions:
             answer.prompt_tokens = found.usage.prompt_tokens
             answer.completion_tokens = found.usage.completion_tokens
             answer.cached_tokens = details.cached_tokens if details else None
+        if found.metrics is not None:
+            answer.told_s = _told_s(found.metrics)
+
+
+def _told_s(metrics: Any) -> tuple[float, ...]:
+    """How long a request was queued and how long its first token took then, in s, as vLLM 0.32 adds
+    them to the usage with `--enable-per-request-metrics`; empty for anything else."""
+    if not isinstance(metrics, dict):
+        return ()
+    told = [metrics.get(name) for name in ("queue_time_ms", "time_to_first_token_ms")]
+    found = [ms / 1000 for ms in told if isinstance(ms, int | float) and 0 <= ms <= _MOST_TOLD_MS]
+    return tuple(found) if len(found) == len(told) else ()
 
 
 def _with_stop(sampling: Sampling) -> dict[str, Any]:

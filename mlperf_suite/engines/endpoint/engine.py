@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import math
 import queue
 import selectors
 import threading
@@ -52,11 +53,19 @@ from mlperf_suite.engines.endpoint.messages import (
 )
 from mlperf_suite.engines.endpoint.scoring import OnReply, score_all
 from mlperf_suite.engines.protocol import (
+    DECODE,
+    FIRST_TOKEN,
+    LATER_TOKENS,
+    NETWORK,
+    PREFILL,
+    QUEUE,
     EngineDescription,
     EngineTrace,
     Listener,
+    Marks,
     RemoteRun,
     Request,
+    Steps,
 )
 from mlperf_suite.engines.scoring import Score, ScoreRequest
 from mlperf_suite.errors import EngineDiedError, EngineError, UsageError
@@ -125,7 +134,7 @@ class EndpointEngine:
         self._signs = [time.monotonic()] * len(servers)
         self._looked = time.monotonic()
         self._pieces: list[list[int]] = []
-        self._steps: list[tuple[float, int]] = []
+        self._steps, self._marks = Steps(), _marks(told=False)
         self.steps_made = 0
         self.cached_prompt_tokens = 0
         self._retries = RETRIES
@@ -449,6 +458,7 @@ class EndpointEngine:
         return one
 
     def _done(self, one: _Waiting, done: Done) -> None:
+        self._mark(one, done)
         one.listener.finished(one.tag, done.token_ids)
         self._client_account.told(time.monotonic() - done.arrived)
         self._client_account.sent(done, one.handed)
@@ -464,6 +474,26 @@ class EndpointEngine:
         )
         self._ended = time.monotonic()
         self._signs[one.place] = self._ended
+
+    def _mark(self, one: _Waiting, done: Done) -> None:
+        """Keep the parts of an answered request's time, before the run can end with it.
+
+        What a server tells is how long parts took, not when: the rest of the time until its first
+        token stands before them, that of the time after it goes to the part after it.
+        """
+        told, first = done.told_s, done.first
+        if len(told) and not len(self._marks.tags):
+            self._marks = _marks(told=True)
+        if self._marks.parts == _TOLD and len(told):
+            queue_s, prefill_s = told
+            began = max(done.sent, first - queue_s - prefill_s)
+            times = began, min(began + queue_s, first), first, done.arrived
+        elif self._marks.parts == _TOLD:
+            times = math.nan, math.nan, first, done.arrived
+        else:
+            self._marks.keep(one.tag, 0, done.sent, first, done.arrived)
+            return
+        self._marks.keep(one.tag, 0, done.sent, *times)
 
     def _failed(self, message: Failed, one: _Waiting | None) -> None:
         with self._lock:
@@ -489,7 +519,8 @@ class EndpointEngine:
                 self._signs[place] = now
                 self.steps_made += count - then
         if beat.tokens:
-            self._steps.append((beat.at, beat.tokens))
+            self._steps.ended_s.append(beat.at)
+            self._steps.tokens.append(beat.tokens)
         self._client_account.opened(client, beat.connections)
 
     def _look_for_silence(self) -> None:
@@ -548,9 +579,10 @@ class EndpointEngine:
     # What it tells of its work
 
     def take_trace(self) -> EngineTrace:
-        """The tokens that came in each quarter of a second."""
-        steps, self._steps = self._steps, []
-        return EngineTrace(tuple(steps))
+        """The tokens that came in each quarter of a second, and when each answer came."""
+        trace = EngineTrace(self._steps, self._marks)
+        self._steps, self._marks = Steps(), _marks(told=False)
+        return trace
 
     def _cpu_s(self) -> dict[int, float]:
         """Of each client process, and as -1 of the thread that hears of answers."""
@@ -580,7 +612,8 @@ class EndpointEngine:
 
     def take_remote_run(self) -> RemoteRun:
         """What happened since the last call."""
-        elapsed_s, cpu_s = max(self._ended, self._began) - self._began, self._cpu_s()
+        run_began = self._began
+        elapsed_s, cpu_s = max(self._ended, run_began) - run_began, self._cpu_s()
         began = self._began_cpu
         # A process that ended has used nothing, as far as it can be asked.
         used = {n: max(0.0, cpu - began[n]) for n, cpu in cpu_s.items() if n in began}
@@ -594,7 +627,7 @@ class EndpointEngine:
                 self.cached_prompt_tokens += account.cached
         return RemoteRun(
             client.figures(used, elapsed_s),
-            tuple(account.figures() for account in accounts),
+            tuple(account.figures(run_began) for account in accounts),
             departures.words(),
         )
 
@@ -620,6 +653,17 @@ class ScoringEndpointEngine(EndpointEngine):
     def score(self, requests: Iterable[ScoreRequest]) -> Iterator[tuple[int, Score]]:
         """Yield each request's tag and score, as they come; see `ScoringEngine`."""
         return score_all(requests, self._post, self._servers[0].model)
+
+
+CLIENT = "client"
+"""The part of a request's time until its bytes are handed to the system."""
+_UNTOLD = (CLIENT, FIRST_TOKEN, LATER_TOKENS)
+_TOLD = (CLIENT, NETWORK, QUEUE, PREFILL, DECODE)
+
+
+def _marks(*, told: bool) -> Marks:
+    """For servers that tell how long a request was queued and computed, and for others."""
+    return Marks(*(_TOLD if told else _UNTOLD))
 
 
 def _forms(config: EndpointConfig, servers: Sequence[ServerFacts]) -> list[str]:

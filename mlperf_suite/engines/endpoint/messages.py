@@ -95,7 +95,9 @@ class Done(msgspec.Struct, array_like=True, tag=True):
     """An answer. `sent`: when its request's bytes were handed to the system, `connecting` the s
     that opening its connection took; `first` and `arrived`: when its first and last bytes came.
     What the server says of it: the tokens of the prompt and of the answer, the cached ones, why it
-    ended, and its model where that is another one; None is what it does not say."""
+    ended, and its model where that is another one; None is what it does not say. `told_s`: how long
+    it says that the request was queued and that its first token took then; empty where it does not.
+    """
 
     number: int
     token_ids: list[int]
@@ -109,6 +111,7 @@ class Done(msgspec.Struct, array_like=True, tag=True):
     cached_tokens: int | None
     finish_reason: str | None
     other_model: str | None
+    told_s: tuple[float, ...] = ()
 
 
 class Reply(msgspec.Struct, array_like=True, tag=True):

@@ -1,0 +1,283 @@
+"""Measure, gate and keep: what gpu.yml, action.yml and gitlab.yml have in common.
+
+    python ci/gate.py measure   run the gates and write their tables to ci-results
+    python ci/gate.py comment   put the tables into the pull request
+    python ci/gate.py keep      make these results the baselines of later jobs
+
+To be run by the interpreter of the environment that is measured. Settings are environment
+variables, since each of the three callers passes them so:
+
+MLPERF_OUT            folder of what is written (ci-results)
+MLPERF_BASELINES      folder of the baselines: last-good and pinned, each with offline and server
+MLPERF_MARKER         what to run in place of the gates, as pytest -m takes it; nothing is gated
+MLPERF_PROFILE        official (default) or smoke
+MLPERF_REPEAT         how often each performance run is made (5)
+MLPERF_MAX_REGRESSION the loss that passes, in percent (5), against the last good run and the pinned
+MLPERF_SERVER_QPS     Server's rate in queries/s; without it that of the baseline
+MLPERF_ARGS           more options of pytest, as in a shell
+MLPERF_PIN            true: keep also as the pinned baseline
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import shutil
+import subprocess
+import sys
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+SUITE = Path(__file__).resolve().parent.parent
+GATES = ("offline", "server")
+MARK = "<!-- mlperf-suite -->"
+"""Begins the comment, so that the next job finds it and edits it."""
+Run = Callable[[Sequence[str], Path | None], int]
+
+
+@dataclass(frozen=True)
+class Job:
+    """The settings of one job; see the module's variables."""
+
+    out: Path
+    baselines: Path
+    marker: str
+    profile: str
+    repeat: str
+    max_regression: str
+    server_qps: str
+    arguments: tuple[str, ...]
+    pin: bool
+
+    @classmethod
+    def of(cls, environment: Mapping[str, str]) -> Job:
+        def told(name: str, otherwise: str = "") -> str:
+            return environment.get(f"MLPERF_{name}") or otherwise
+
+        return cls(
+            Path(told("OUT", "ci-results")).absolute(),
+            Path(told("BASELINES", "/var/lib/mlperf-baselines")).absolute(),
+            told("MARKER"),
+            told("PROFILE", "official"),
+            told("REPEAT", "5"),
+            told("MAX_REGRESSION", "5"),
+            told("SERVER_QPS"),
+            tuple(shlex.split(told("ARGS"))),
+            told("PIN") == "true",
+        )
+
+    def baseline(self, kind: str, gate: str) -> Path | None:
+        """The folder of a baseline, `kind` last-good or pinned; None where there is none."""
+        folder = self.baselines / kind / gate
+        return folder if (folder / "summary.json").is_file() else None
+
+
+def _run(command: Sequence[str], into: Path | None) -> int:
+    """Run it in the suite's folder; what it prints goes to the job's log, or into a file."""
+    if into is None:
+        return subprocess.run(command, cwd=SUITE, check=False).returncode
+    with into.open("w") as file:
+        return subprocess.run(
+            command, cwd=SUITE, check=False, stdout=file, stderr=subprocess.STDOUT
+        ).returncode
+
+
+def measure(job: Job, run: Run = _run) -> int:
+    """Run the gates, or what the marker says; the exit status of the first that failed.
+
+    The tables are there whatever happened, and say so where nothing was compared.
+    """
+    shutil.rmtree(job.out, ignore_errors=True)
+    job.out.mkdir(parents=True)
+    table = job.out / "table.md"
+    table.write_text("No result: the job ended before a run began. Its log says why.\n")
+    if job.marker:
+        command = [*_pytest(job, "run"), "-m", job.marker, *job.arguments]
+        status = run(command, None)
+        table.write_text(f"### MLPerf suite: {job.marker}\n\nNot gated.\n\n{_index(job, 'run')}\n")
+        return status
+    parts, statuses = [], []
+    for gate in GATES:
+        status, text = _gate(job, gate, run)
+        statuses.append(status)
+        parts.append(text)
+        table.write_text("\n".join(parts))
+    return next((one for one in statuses if one), 0)
+
+
+def _pytest(job: Job, name: str) -> list[str]:
+    out = job.out
+    return [
+        *(sys.executable, "-m", "pytest", "--profile", job.profile),
+        *("--results-dir", str(out / "results" / name)),
+        *(f"--junitxml={out / f'junit-{name}.xml'}", f"--alluredir={out / 'allure'}"),
+        f"--benchmark-json={out / f'benchmark-{name}.json'}",
+    ]
+
+
+def _index(job: Job, name: str) -> str:
+    """The table of runs that the suite wrote, and the problems of each."""
+    folder = job.out / "results" / name
+    if not (folder / "index.md").is_file():
+        return "No result: the job's log says why."
+    lines = (folder / "index.md").read_text().splitlines()
+    first = next((n for n, line in enumerate(lines) if line.startswith("| run")), 0)
+    reports = [report.read_text() for report in sorted(folder.glob("2*/report.md"))]
+    return "\n\n".join(["\n".join(lines[first:]), *map(problems_of, reports)])
+
+
+def problems_of(report: str) -> str:
+    """A report's title and the lines of its section "Problems"."""
+    title, *lines = report.splitlines()
+    after = lines[lines.index("## Problems") + 1 :] if "## Problems" in lines else []
+    end = next((n for n, line in enumerate(after) if line.startswith("## ")), len(after))
+    return "\n".join([f"###{title}", *(one for one in after[:end] if one.startswith("- "))])
+
+
+def _gate(job: Job, gate: str, run: Run) -> tuple[int, str]:
+    """Measure one scenario against its baselines: exit status, and what the summary says."""
+    last, pinned = (job.baseline(kind, gate) for kind in ("last-good", "pinned"))
+    notes = [
+        f"no {kind} baseline of {gate} in {job.baselines}: {what}"
+        for kind, found, what in (
+            ("last-good", last, "a loss since the last run is not seen"),
+            ("pinned", pinned, "small losses that add up are not seen"),
+        )
+        if found is None
+    ]
+    command = [*_pytest(job, gate), "-m", f"{gate} and datacenter", "--repeat", job.repeat]
+    if gate == "server":
+        rate, note = _server_rate(job, pinned or last)
+        command += ["--server-target-qps", rate] if rate else []
+        notes += [note] if note else []
+    if last is not None:
+        command += ["--baseline", str(last), "--max-regression", job.max_regression]
+    status = run([*command, *job.arguments], None)
+    for note in notes:
+        # GitHub shows this line at the run's top; elsewhere it is a line of the log.
+        print(f"::warning title=MLPerf suite::{note}", flush=True)
+    parts = [f"### MLPerf suite: {gate}", *(f"> **Warning:** {note}" for note in notes)]
+    latest = job.out / "results" / gate / "latest"
+    if not (latest / "summary.json").is_file():
+        return status or 1, "\n\n".join([*parts, "No result: the job's log says why.\n"])
+    for kind, found in (("last-good", last), ("pinned", pinned)):
+        if found is None:
+            continue
+        text = job.out / f"{gate}-{kind}.md"
+        compared = run(
+            [
+                *(sys.executable, "-m", "mlperf_suite", "compare", str(found), str(latest)),
+                *("--max-regression", job.max_regression, "--gate"),
+                *("--plot", str(job.out / f"{gate}-{kind}.png")),
+            ],
+            text,
+        )
+        parts += [f"Against the {kind} baseline:", text.read_text().strip()]
+        status = status or compared
+    if status or (last is None and pinned is None):
+        parts.append(_index(job, gate))
+    return status, "\n\n".join([*parts, ""])
+
+
+def _server_rate(job: Job, baseline: Path | None) -> tuple[str, str]:
+    """Server's rate, and a note where it is not fixed. Two rates cannot be compared."""
+    if job.server_qps:
+        return job.server_qps, ""
+    if baseline is not None:
+        summary = json.loads((baseline / "summary.json").read_text())
+        rate = ((summary.get("run") or {}).get("performance") or {}).get("target_qps")
+        if rate:
+            return f"{rate:g}", ""
+    return "", "no fixed rate for server: this run chooses its own, and later ones keep to it"
+
+
+def keep(job: Job) -> int:
+    """Make the results the last good ones, and the pinned ones where there are none or as asked."""
+    for gate in GATES:
+        latest = job.out / "results" / gate / "latest"
+        if not (latest / "summary.json").is_file():
+            continue
+        kinds = ["last-good"]
+        if job.pin or job.baseline("pinned", gate) is None:
+            kinds.append("pinned")
+        for kind in kinds:
+            _put(latest.resolve(), job.baselines / kind / gate)
+            print(f"ci: {job.baselines / kind / gate} is {latest.resolve().name}")
+    return 0
+
+
+def _put(made: Path, target: Path) -> None:
+    """Copy beside and rename, so that a job that is stopped here leaves a whole baseline."""
+    target.parent.mkdir(parents=True, exist_ok=True)
+    new, old = (target.with_name(f".{target.name}.{word}") for word in ("new", "old"))
+    for folder in (new, old):
+        shutil.rmtree(folder, ignore_errors=True)
+    shutil.copytree(made, new)
+    if target.is_dir():
+        target.rename(old)
+    new.rename(target)
+    shutil.rmtree(old, ignore_errors=True)
+
+
+def comment(job: Job, environment: Mapping[str, str]) -> int:
+    """Write the tables to the job's summary and into the pull request, once for each: a later job
+    edits its comment. Speaks to GitHub itself, since a runner need not have `gh`."""
+    table = job.out / "table.md"
+    text = table.read_text() if table.is_file() else "No result: the job ended before a run.\n"
+    if summary := environment.get("GITHUB_STEP_SUMMARY"):
+        with Path(summary).open("a") as file:
+            file.write(text)
+    number, token = environment.get("MLPERF_PULL_REQUEST"), environment.get("GH_TOKEN")
+    if not number or not token:
+        return 0
+    api = environment.get("GITHUB_API_URL", "https://api.github.com")
+    base = f"{api}/repos/{environment['GITHUB_REPOSITORY']}/issues"
+    body = {"body": f"{MARK}\n{text}"[:65_000]}
+    try:
+        known = _ask("GET", f"{base}/{number}/comments?per_page=100", token)
+        mine = [one for one in known if str(one.get("body", "")).startswith(MARK)]
+        if mine:
+            _ask("PATCH", f"{base}/comments/{int(mine[-1]['id'])}", token, body)
+        else:
+            _ask("POST", f"{base}/{number}/comments", token, body)
+    except (OSError, ValueError) as error:
+        # The gate's verdict stands whether or not anybody could be told.
+        print(f"::warning title=MLPerf suite::the comment was not written: {error}")
+    return 0
+
+
+def _ask(method: str, url: str, token: str, body: object = None) -> Any:
+    request = urllib.request.Request(  # noqa: S310 - GitHub's own address, from its runner
+        url,
+        None if body is None else json.dumps(body).encode(),
+        {
+            "Authorization": f"Bearer {token}",
+            "Accept": "application/vnd.github+json",
+            "Content-Type": "application/json",
+        },
+        method=method,
+    )
+    with urllib.request.urlopen(request, timeout=30) as answer:  # noqa: S310 - as above
+        return json.loads(answer.read() or b"null")
+
+
+def main(arguments: Sequence[str]) -> int:
+    job = Job.of(os.environ)
+    match arguments:
+        case ["measure"]:
+            return measure(job)
+        case ["comment"]:
+            return comment(job, os.environ)
+        case ["keep"]:
+            return keep(job)
+    print(__doc__, file=sys.stderr)
+    return 2
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,107 @@
+"""vLLM's profiler: how it is asked for, and whose trace is whose. No model is loaded here."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from mlperf_suite.assets import embedded_model_dir
+from mlperf_suite.engines import vllm_engine
+from mlperf_suite.engines.protocol import ProfilingEngine
+from mlperf_suite.engines.vllm_engine import (
+    VllmConfig,
+    VllmEngine,
+    choose_arguments,
+    vllm_variables,
+)
+from mlperf_suite.errors import EngineError
+
+
+class FakeLlm:
+    """Leaves a trace in its own folder at each stop, as vLLM does."""
+
+    errored = False
+
+    def __init__(self, folder: Path) -> None:
+        self._folder, self._runs = folder, 0
+
+    async def start_profile(self) -> None:
+        self._runs += 1
+        if self._runs > 2:
+            raise RuntimeError("the profiler is\nbusy")
+
+    async def stop_profile(self) -> None:
+        self._folder.mkdir(parents=True, exist_ok=True)
+        (self._folder / f"rank0.{self._runs}.pt.trace.json.gz").touch()
+        (self._folder / "profiler_out_0.txt").touch()
+
+
+@pytest.fixture
+def engine(tmp_path: Path) -> Iterator[VllmEngine]:
+    config = VllmConfig("m", profiler="torch", profile_folder=tmp_path / "first" / "profile")
+    made = VllmEngine(config)
+    made._llm = FakeLlm(tmp_path / "first" / "profile")
+    yield made
+    made._llm = None
+    made.close()
+
+
+def test_each_run_has_its_own_trace(engine: VllmEngine, tmp_path: Path) -> None:
+    assert isinstance(engine, ProfilingEngine)
+    folders = [tmp_path / name / "profile" for name in ("first", "second")]
+    for folder in folders:
+        engine.start_profile()
+        engine.stop_profile(folder)
+    found = [sorted(path.name for path in folder.glob("*.gz")) for folder in folders]
+    assert found == [["rank0.1.pt.trace.json.gz"], ["rank0.2.pt.trace.json.gz"]]
+
+
+def test_what_the_profiler_refuses_is_one_line(engine: VllmEngine, tmp_path: Path) -> None:
+    for _ in range(2):
+        engine.start_profile()
+    with pytest.raises(EngineError, match="vLLM's start_profile: the profiler is busy"):
+        engine.start_profile()
+
+
+def test_vllm_is_asked_for_its_profiler(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    config = VllmConfig(str(embedded_model_dir()), profile_folder=tmp_path)
+    assert choose_arguments(config).arguments.profiler_config.profiler is None
+    torch = choose_arguments(replace(config, profiler="torch"))
+    asked = torch.arguments.profiler_config
+    assert (asked.profiler, asked.torch_profiler_dir) == ("torch", str(tmp_path))
+    assert (asked.torch_profiler_with_stack, asked.ignore_frontend) == (False, True)
+    assert torch.profiler == "torch"
+    cuda = replace(config, profiler="cuda")
+    monkeypatch.setattr(vllm_engine, "_runs_on_cpu", lambda: True)
+    with pytest.raises(EngineError, match=r"--profile-run cuda: .*CPU build.*--profile-run torch"):
+        choose_arguments(cuda)
+    monkeypatch.setattr(vllm_engine, "_runs_on_cpu", lambda: False)
+    monkeypatch.setattr(vllm_engine, "_visible_gpus", lambda: 1)
+    assert choose_arguments(cuda).arguments.profiler_config.profiler == "cuda"
+
+
+def test_vllms_own_ranges_are_drawn_for_nsight_systems_alone() -> None:
+    names = [vllm_variables("m", profiler) for profiler in (None, "torch", "cuda")]
+    drawn = [one.get("VLLM_NVTX_SCOPES_FOR_PROFILING") for one in names]
+    assert drawn == [None, None, "1"]
+
+
+def test_only_the_engine_of_runs_is_profiled(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from mlperf_suite.session.engines import EngineRequest, load_vllm
+    from mlperf_suite.session.inputs import Inputs
+    from mlperf_suite.settings import resolve_settings
+
+    seen: list[VllmConfig] = []
+    monkeypatch.setattr(VllmEngine, "load", seen.append)
+    inputs = Inputs(resolve_settings({"profile_run": "torch"}, {}), [])
+    monkeypatch.setattr(Inputs, "context_needed", SimpleNamespace())
+    for role in ("runs", "scoring"):
+        load_vllm(inputs, EngineRequest(role, tmp_path / "run" / "engine.log"))
+    assert [config.profiler for config in seen] == ["torch", None]
+    assert seen[0].profile_folder == tmp_path / "run" / "profile"

@@ -1,0 +1,324 @@
+"""The life of each request, against LoadGen's own trace of the same run."""
+
+from __future__ import annotations
+
+import json
+import math
+import random
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from meta_tests.conftest import ROOT
+from meta_tests.loadgen.test_runner import GENERATION, PROMPTS, a_plan, answer
+from meta_tests.made_lives import made_marks, made_requests
+from mlperf_suite.benchmarks.percentile import percentile
+from mlperf_suite.engines.protocol import EngineTrace, Marks, Steps
+from mlperf_suite.engines.stand_in import Delays, StandInEngine
+from mlperf_suite.loadgen import runner
+from mlperf_suite.loadgen.engine_load import load_of
+from mlperf_suite.loadgen.issue_times import as_reported, issued_by_loadgen
+from mlperf_suite.loadgen.lives import ISSUE, RETURN, lives_of
+from mlperf_suite.loadgen.load_plan import Shortened
+from mlperf_suite.loadgen.runner import LoadRun, run_loadgen
+from mlperf_suite.loadgen.schedule import server_schedule
+from mlperf_suite.loadgen.timeline import Timeline, read_timeline
+from mlperf_suite.results.lives import difference_ms
+from perf.lives import Trace, differences_ms, read_trace, with_trace
+
+SCENARIOS = ("Offline", "Server", "SingleStream")
+
+
+class Spread(StandInEngine):
+    """Answers that take from 2 to 60 ms, and marks as a server's scheduler would tell them."""
+
+    def __init__(self) -> None:
+        super().__init__(Delays(), answer)
+        self._random = random.Random(7)
+        self._marks = Marks("front end", "queue", "prefill", "decode")
+        self.steps_made = 0
+        self._tags: list[int] = []
+
+    def submit(self, requests: Sequence[Any], *others: Any, **named: Any) -> None:
+        self._tags = [request.tag for request in requests]
+        super().submit(requests, *others, **named)
+
+    def _times(self, now: float, tokens: int) -> tuple[float, float]:
+        first = now + 0.001 + self._random.expovariate(1 / 0.004)
+        last = first + 0.001 + self._random.expovariate(1 / 0.010)
+        self._marks.keep(self._tags.pop(0), 0, now, (now + first) / 2, first, last)
+        return first, last
+
+    def take_trace(self) -> EngineTrace:
+        marks, self._marks = self._marks, Marks(*self._marks.parts)
+        return EngineTrace(Steps(), marks)
+
+
+@dataclass(frozen=True)
+class Traced:
+    """A run, and of each of its samples in the order of issue what LoadGen's trace says."""
+
+    run: LoadRun
+    timeline: Timeline
+    trace: Trace
+
+
+@pytest.fixture(scope="module")
+def traced(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Traced]:
+    """By scenario, a run whose log has LoadGen's trace as well, which no run of the suite has."""
+    found = {}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(runner, "log_settings", with_trace)
+        for scenario in SCENARIOS:
+            folder, engine = tmp_path_factory.mktemp(scenario), Spread()
+            plan = a_plan(scenario, "performance", Shortened(500, 64, latency_percent=99))
+            run = run_loadgen(plan, engine, PROMPTS, GENERATION, folder)
+            engine.close()
+            timeline = read_timeline(folder)
+            assert timeline is not None
+            found[scenario] = Traced(run, timeline, read_trace(folder))
+    return found
+
+
+@pytest.mark.parametrize("scenario", SCENARIOS)
+def test_the_parts_of_each_request_add_up_to_loadgens_latency(
+    traced: dict[str, Traced], scenario: str
+) -> None:
+    one, timeline = traced[scenario], traced[scenario].timeline
+    assert timeline.from_loadgen
+    sums = np.sum([np.asarray(of) for of in timeline.parts_ms.values()], axis=0)
+    assert sums == pytest.approx(timeline.latency_ms, abs=1e-6)
+    assert min(min(of) for of in timeline.parts_ms.values()) >= 0
+    assert list(timeline.parts_ms) == [ISSUE, "front end", "queue", "prefill", "decode", RETURN]
+    assert len(sums) == len(one.trace.latency_ms)
+    off = differences_ms(timeline, one.trace, one_query=scenario == "Offline")
+    print(f"{scenario}: {len(off)} requests, p50 {off[len(off) // 2]:.4f}, most {off[-1]:.4f} ms")
+    # The rest is the moment between two reads of a clock, in which this machine can do other work.
+    assert off[int(len(off) * 0.9)] < 0.1
+
+
+def test_the_schedule_is_loadgens(traced: dict[str, Traced]) -> None:
+    one = traced["Server"]
+    rate, seed = (one.run.logs.detail[f"effective_{k}"] for k in ("target_qps", _SEED))
+    mine = server_schedule(seed, rate, len(one.trace.scheduled_us)) * 1e6
+    loadgens = np.asarray(one.trace.scheduled_us) - one.trace.scheduled_us[0]
+    assert mine == pytest.approx(loadgens, abs=0.01)
+    assert len(server_schedule(seed, rate, 0)) == 0
+
+
+_SEED = "schedule_rng_seed"
+
+
+@pytest.mark.parametrize("scenario", SCENARIOS)
+def test_a_percentile_is_loadgens(traced: dict[str, Traced], scenario: str) -> None:
+    """Of the curves and tables alike; one between two values would be off by milliseconds."""
+    one, detail = traced[scenario], traced[scenario].run.logs.detail
+    curves = [
+        ("result_{}_percentile_latency_ns", one.timeline.latency_ms),
+        ("result_first_token_{}_percentile_latency_ns", one.timeline.ttft_ms),
+        ("result_time_per_output_token_{}_percentile_ns", one.timeline.tpot_ms),
+    ]
+    compared = 0
+    for key, values in curves:
+        for percent in ("50.00", "90.00", "95.00", "97.00", "99.00", "99.90"):
+            said = detail.milliseconds(key.format(percent))
+            if said is None:
+                continue
+            # What LoadGen reports, the timeline has of every request.
+            assert values is not None and len(values) == len(one.trace.latency_ms)
+            found = percentile(sorted(values), float(percent) / 100)
+            assert found == pytest.approx(said, abs=0.5), (key, percent)
+            compared += 1
+    assert compared >= 6
+    latency = np.asarray(one.timeline.latency_ms)
+    differs = difference_ms(latency, detail)
+    assert differs is not None
+    assert differs < 0.5
+    assert difference_ms(latency + 3, detail) == pytest.approx(3, abs=0.5)
+
+
+def test_the_gates_blocks_have_loadgens_percentile(traced: dict[str, Traced]) -> None:
+    timeline = traced["Server"].timeline
+    assert timeline.ttft_ms is not None
+    order = np.argsort(timeline.issued_ms, kind="stable")
+    blocks = timeline.blocks()["ttft_ms"]
+    parts = np.array_split(np.asarray(timeline.ttft_ms)[order], len(blocks))
+    assert blocks == [pytest.approx(sorted(part)[int(len(part) * 0.99)]) for part in parts]
+
+
+def test_no_percentile_of_the_package_lies_between_two_values() -> None:
+    said = re.compile(r"\b(?:np|numpy)\.(?:nan)?(?:percentile|quantile)\(|statistics\.quantiles\(")
+    package = ROOT / "mlperf_suite"
+    assert [path for path in package.rglob("*.py") if said.search(path.read_text())] == []
+
+
+def test_a_run_without_times_is_a_run_all_the_same(tmp_path: Path) -> None:
+    engine = StandInEngine(Delays(0.001, 0.001), answer)
+    plan = a_plan("Server", "performance", Shortened(200, 64, latency_percent=99))
+    run = run_loadgen(plan, engine, PROMPTS, GENERATION, tmp_path, timed=False)
+    engine.close()
+    assert run.timeline is None
+    assert run.logs.detail["result_query_count"] == run.samples >= 64
+    assert not (tmp_path / "timeline.json").exists()
+
+
+# What is known of LoadGen's clock
+
+_TIMES = st.lists(st.tuples(st.floats(0, 50), st.floats(0, 2)), min_size=1, max_size=30)
+
+
+@given(_TIMES, st.floats(0, 1e6), st.booleans())
+def test_the_start_of_a_run_is_found_wherever_it_is(
+    rows: list[tuple[float, float]], start: float, scheduled: bool
+) -> None:
+    schedule = np.cumsum([gap for gap, _ in rows])
+    issued = start + schedule
+    received = issued + (0.0 if not scheduled else 0.003)
+    told = received + np.asarray([took for _, took in rows])
+    said = as_reported(told - issued)
+    found = issued_by_loadgen(received, told, said, schedule if scheduled else None)
+    assert found is not None
+    assert found == pytest.approx(issued, abs=1e-6)
+
+
+def test_a_start_that_cannot_be_is_none() -> None:
+    received, told = np.asarray([1.0, 2.0]), np.asarray([1.5, 2.5])
+    said = as_reported(told - received)
+    assert issued_by_loadgen(received, told, said, np.asarray([0.0, 1.0])) is not None
+    sooner = {key: seconds - 0.1 for key, seconds in said.items()}
+    assert issued_by_loadgen(received, told, sooner, np.asarray([0.0, 1.0])) is None
+    assert issued_by_loadgen(received, told, {}, None) is None
+    assert issued_by_loadgen(received, np.asarray([1.5, math.nan]), said, None) is None
+    assert issued_by_loadgen(np.empty(0), np.empty(0), said, None) is None
+
+
+def test_a_moment_lost_between_two_clocks_moves_no_other_request() -> None:
+    issued = np.arange(100.0)
+    told = issued + np.linspace(0.5, 1.5, 100)
+    loadgens = told - issued
+    loadgens[50] += 5.0  # what LoadGen's clock said five seconds after the SUT's
+    found = issued_by_loadgen(issued + 0.002, told, as_reported(loadgens), issued - 7)
+    assert found is not None
+    assert found == pytest.approx(issued, abs=0.02)
+
+
+# Rows of a life
+
+_MARK = st.one_of(st.just(math.nan), st.floats(-10, 100))
+
+
+@given(st.lists(st.tuples(*[_MARK] * 4, st.floats(0, 60)), min_size=1, max_size=8), st.data())
+def test_whatever_an_engine_tells_the_parts_are_the_whole(
+    rows: list[tuple[float, float, float, float, float]], data: st.DataObject
+) -> None:
+    requests = made_requests(
+        [(1.0 * n, 1.0 * n, 1.0 * n + row[4], 3) for n, row in enumerate(rows)]
+    )
+    marks = Marks("a", "b", "c", "d")
+    for number in data.draw(st.permutations(range(len(rows)))):
+        if data.draw(st.booleans()):
+            marks.keep(1000 + number, number, *rows[number][:4])
+    marks.keep(5, 9, 0.0, 0.0, 0.0, 0.0)  # of no request of the run
+    lives = lives_of(requests, marks, None)
+    assert lives is not None
+    parts = np.asarray(list(lives.parts_s.values()))
+    assert parts.min() >= 0
+    assert parts.sum(axis=0) == pytest.approx(lives.told_s - lives.issued_s, abs=1e-9)
+
+
+def test_each_request_has_its_own_marks() -> None:
+    rows = [(0.0, 0.5, 1.0, 3), (0.1, 0.7, 1.5, 4)]
+    marks = made_marks(rows, 0.2, preempted=1)
+    # In the order in which they were answered, which is another one.
+    for column in (marks.tags, marks.preempted, *marks.times_s):
+        column.reverse()
+    lives = lives_of(made_requests(rows), marks, None)
+    assert lives is not None
+    assert lives.parts_s["queue"] == pytest.approx([0.2, 0.2])
+    assert lives.parts_s["prefill"] == pytest.approx([0.3, 0.4])
+    assert lives.parts_s["decode"] == pytest.approx([0.5, 0.8])
+    assert list(lives.preempted) == [1, 1]
+
+
+def test_what_is_not_answered_has_no_life() -> None:
+    assert lives_of(made_requests([(0.0, math.nan, math.nan, 0)]), None, None) is None
+    lives = lives_of(made_requests([(0.0, 0.2, 1.0, 2), (0.0, math.nan, math.nan, 0)]), None, None)
+    assert lives is not None
+    assert list(lives.samples) == [0]
+
+
+# How full the engine was
+
+
+def steps_of(rows: Sequence[tuple[float, int, int, int, int, float, int]]) -> Steps:
+    """Steps by end, running, finished, waiting, prompt tokens, KV share, replica."""
+    steps = Steps()
+    for ended, running, finished, waiting, prompt, kv_share, replica in rows:
+        steps.ended_s.append(ended)
+        steps.running.append(running)
+        steps.finished.append(finished)
+        steps.waiting.append(waiting)
+        steps.prompt_tokens.append(prompt)
+        steps.kv_share.append(kv_share)
+        steps.replica.append(replica)
+        steps.tokens.append(running)
+        steps.preempted.append(0)
+    return steps
+
+
+def test_shares_are_of_the_time_and_not_of_the_steps() -> None:
+    steps = steps_of(
+        [
+            (11.0, 4, 0, 2, 100, 0.5, 0),  # 1 s
+            (14.0, 4, 4, 0, 0, 0.99, 0),  # 3 s, and nothing is left
+            (18.0, 1, 1, 0, 50, 0.1, 0),  # queued at 17: 1 s
+        ]
+    )
+    marks = Marks("front end", "queue", "prefill", "decode")
+    for tag, queued in enumerate((10.0, 17.0)):
+        marks.keep(tag, 0, queued, queued, queued, queued)
+    load = load_of(steps, marks, 10.0, 20.0, 4)
+    assert load is not None
+    assert (load.busy, load.prefill, load.waiting) == (0.5, 0.2, 0.1)
+    assert (load.kv_full, load.batch_full, load.batch_limit) == (0.3, 0.4, 4)
+    assert load.batch_mean == pytest.approx((4 + 12 + 1) / 5)
+    assert (load.batch_most, load.prompt_tokens, load.steps) == (4, 150, 3)
+    assert load.kv_most == pytest.approx(0.99)
+
+
+def test_replicas_share_the_time_and_one_may_end_late() -> None:
+    rows = [(11.0, 1, 0, 0, 0, 0.1, 0), (11.0, 2, 0, 0, 0, 0.1, 1), (15.0, 2, 2, 0, 0, 0.1, 1)]
+    load = load_of(steps_of(rows), None, 10.0, 20.0, None)
+    assert load is not None
+    assert (load.replicas, load.tail, load.batch_full) == (2, 0.4, None)
+    assert load.busy == pytest.approx((1 + 1 + 4) / 20)
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.floats(0, 5), *[st.integers(0, 9)] * 4, st.floats(0, 1, width=32), st.integers(0, 2)
+        ),
+        min_size=1,
+        max_size=20,
+    )
+)
+def test_a_share_is_between_none_and_all(rows: list[Any]) -> None:
+    ended = np.cumsum([row[0] for row in rows])
+    steps = steps_of([(float(at), *row[1:]) for at, row in zip(ended, rows, strict=True)])
+    load = load_of(steps, None, 0.0, float(ended[-1]) + 0.1, 5)
+    assert load is not None
+    shares = (load.busy, load.prefill, load.waiting, load.kv_full, load.batch_full, load.tail)
+    assert all(share is not None and 0 <= share <= 1 for share in shares)
+    assert json.loads(json.dumps(load.kv_most)) <= 1
+
+
+def test_an_engine_that_tells_of_no_batch_has_no_load() -> None:
+    assert load_of(Steps(), None, 0.0, 1.0, None) is None

@@ -1,0 +1,59 @@
+"""Lives of requests that were never made, for tests of what is made from them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from types import SimpleNamespace
+
+from mlperf_suite.engines.protocol import (
+    DECODE,
+    FRONT_END,
+    PREFILL,
+    QUEUE,
+    EngineTrace,
+    Marks,
+    Steps,
+)
+from mlperf_suite.loadgen.lives import lives_of
+from mlperf_suite.loadgen.sut import Requests
+from mlperf_suite.loadgen.timeline import Timeline, timeline_of
+
+Row = tuple[float, float, float, int]
+"""When a request was issued, had its first token and its last, in s, and its output tokens."""
+
+
+def made_requests(rows: Sequence[Row]) -> Requests:
+    """As the SUT sees them; the sample's index is the row's, the id a thousand more."""
+    requests = Requests()
+    for number, (issued, first, told, tokens) in enumerate(rows):
+        row = requests.add([SimpleNamespace(id=1000 + number, index=number)], issued)
+        requests.handed[row] = issued
+        requests.first[row], requests.told[row], requests.tokens[row] = first, told, tokens
+    return requests
+
+
+def made_marks(rows: Sequence[Row], queue_s: float = 0.01, preempted: int = 0) -> Marks:
+    """As vLLM tells them: each queued as it came, for so long."""
+    marks = Marks(FRONT_END, QUEUE, PREFILL, DECODE)
+    for number, (issued, first, told, _) in enumerate(rows):
+        marks.keep(1000 + number, preempted, issued, issued + queue_s, first, told)
+    return marks
+
+
+def made_steps(ended_s: Sequence[float], tokens: int) -> Steps:
+    """Steps of an engine that tells of nothing but their tokens."""
+    steps = Steps()
+    for at in ended_s:
+        steps.ended_s.append(at)
+        steps.tokens.append(tokens)
+    return steps
+
+
+def made_timeline(
+    rows: Sequence[Row], steps: Steps | None = None, marks: Marks | None = None
+) -> Timeline:
+    """The timeline of these rows; the prompts have 10 tokens, 11, 12 …."""
+    lives = lives_of(made_requests(rows), marks, None)
+    assert lives is not None
+    trace = EngineTrace(steps or Steps(), marks)
+    return timeline_of(lives, trace, [10 + number for number in range(len(rows))])

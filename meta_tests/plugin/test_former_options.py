@@ -1,0 +1,174 @@
+"""Who comes from run.py and mmlu.py gives the options that they gave there."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from meta_tests.conftest import ROOT
+from mlperf_suite.benchmarks.llama3_1_8b import OFFICIAL
+from mlperf_suite.plugin.former_options import rewrite
+from mlperf_suite.plugin.header import header_lines
+from mlperf_suite.settings import OPTIONS, resolve_settings
+
+RUN_PY = {
+    "--category": "datacenter",
+    "--scenario": "offline",
+    "--mode": "both",
+    "--tensor-parallel-size": "auto",
+    "--max-model-len": "4096",
+    "--gpu-memory-utilization": "0.92",
+    "--precision": "bf16",
+    "--total-sample-count": "20",
+    "--server-target-qps": "auto",
+    "--keep-all": "1",
+}
+MMLU_PY = {
+    "--total-limit": "100",
+    "--max-model-len": "4096",
+    "--gpu-memory-utilization": "0.92",
+    "--precision": "bf16",
+    "--details": "1",
+}
+
+
+def flat(options: dict[str, str]) -> list[str]:
+    return [text for pair in options.items() for text in pair]
+
+
+def pytest_says(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "pytest", "--plan", *arguments],
+        cwd=ROOT,
+        env=os.environ | environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def test_run_pys_command_is_taken_as_it_is() -> None:
+    done = pytest_says(*flat(RUN_PY))
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "llama3.1-8b Offline performance" in done.stdout
+    assert "Server" not in done.stdout and "edge" not in done.stdout.partition("plan:")[2]
+
+
+def test_run_pys_options_mean_what_they_meant() -> None:
+    settings = resolve_settings({k[2:].replace("-", "_"): v for k, v in RUN_PY.items()}, {})
+    assert (settings.category, settings.scenario, settings.mode) == (
+        "datacenter",
+        "Offline",
+        "both",
+    )
+    assert (settings.tensor_parallel_size, settings.server_target_qps) == (None, None)
+    assert (settings.max_model_len, settings.gpu_memory_utilization) == (4096, 0.92)
+    assert (settings.precision, settings.total_sample_count) == ("bf16", 20)
+    assert settings.keep_all
+
+
+def test_mmlu_pys_command_is_taken_with_m_mmlu() -> None:
+    done = pytest_says("-m", "mmlu", *flat(MMLU_PY))
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "MMLU through lm-eval" in done.stdout
+
+
+@pytest.mark.parametrize(
+    "name", ["llama3.1-8b-instruct", "LLaMA-3.1-8B-Instruct", "llama31-8b", "Llama3.1"]
+)
+def test_run_pys_names_of_the_model_are_known_in_any_case(name: str) -> None:
+    assert resolve_settings({"model": name}, {}).model == OFFICIAL.model
+
+
+@pytest.mark.parametrize("name", ["cnndm", "CNNDM", "CNN_DailyMail"])
+def test_run_pys_name_of_the_data_is_known_in_any_case(name: str) -> None:
+    assert resolve_settings({"dataset": name}, {}).dataset == "cnn_dailymail"
+
+
+def test_auto_is_taken_in_any_case() -> None:
+    assert resolve_settings({"server_target_qps": "AUTO"}, {}).server_target_qps is None
+
+
+def test_a_switch_may_have_a_0_or_a_1() -> None:
+    done = rewrite(["--high-accuracy", "1", "--details=1", "--plan", "0", "tests/accuracy"])
+    assert done.arguments == ["--high-accuracy", "--details", "tests/accuracy"]
+    assert done.switched_off == ["plan"]
+
+
+SAYS = """
+from mlperf_suite.plugin.options import settings_of
+
+def pytest_report_header(config):
+    return f"strict: {settings_of(config).high_accuracy}"
+"""
+
+
+def test_a_0_on_the_command_line_beats_the_file(tmp_path: Path) -> None:
+    file = tmp_path / "suite.toml"
+    file.write_text("high-accuracy = true\n")
+    (tmp_path / "says_settings.py").write_text(SAYS)
+    command = ["-p", "says_settings", "--suite-config", str(file), "-m", "offline"]
+    for given_, strict in (([], True), (["--high-accuracy", "0"], False)):
+        done = pytest_says(*command, *given_, PYTHONPATH=str(tmp_path))
+        assert f"strict: {strict}" in done.stdout, done.stdout + done.stderr
+
+
+def test_an_option_that_has_nothing_to_set_is_dropped_with_a_line() -> None:
+    done = rewrite(["--extra-metrics", "1", "--backend", "vLLM", "-m", "offline"])
+    assert done.arguments == ["-m", "offline"]
+    assert [line.partition(":")[0] for line in done.dropped] == ["--extra-metrics", "--backend"]
+    assert "nothing to set: --backend" in pytest_says("--backend", "vllm").stdout
+
+
+@pytest.mark.parametrize(
+    ("given_", "words"),
+    [
+        (["--backend", "triton"], "--endpoint URL"),
+        (["--disable-accuracy-gate", "1"], "-k 'not test_score'"),
+    ],
+)
+def test_what_the_suite_does_not_have_is_a_line_that_says_what_it_has(
+    given_: list[str], words: str
+) -> None:
+    with pytest.raises(pytest.UsageError, match=r"^--") as caught:
+        rewrite(given_)
+    assert words in str(caught.value) and "\n" not in str(caught.value)
+
+
+FLAGS = [spec.flag for spec in OPTIONS]
+
+
+@given(st.lists(st.sampled_from([*FLAGS, "-m", "offline", "tests/", "--co", "-k", "0.5", "2"])))
+def test_a_command_line_of_the_suites_own_is_left_alone(arguments: list[str]) -> None:
+    done = rewrite(arguments)
+    assert done.arguments == arguments
+    assert done.switched_off == done.dropped == []
+
+
+# The first lines
+
+
+def test_the_first_lines_name_the_embedded_model_and_how_to_choose_another() -> None:
+    shown = pytest_says("-m", "offline").stdout.partition("collected")[0]
+    assert "model: embedded" in shown and "--model" in shown
+    assert "not an MLPerf result" in shown
+    assert max(map(len, header_lines(resolve_settings({}, {})))) <= 80
+
+
+def test_the_first_lines_name_the_model_that_was_given_and_where_it_is() -> None:
+    lines = header_lines(resolve_settings({"model": "llama3.1", "profile": "official"}, {}))
+    assert lines[0] == "profile: official, the rules of round v6.1"
+    assert lines[1] == f"model: {OFFICIAL.model}"
+    url = "http://host:8000"
+    assert url in header_lines(resolve_settings({"endpoint": [url]}, {}))[1]
+
+
+def test_tests_of_the_suite_itself_have_no_such_lines() -> None:
+    shown = pytest_says("meta_tests/test_layers.py", "--co").stdout
+    assert "model:" not in shown.partition("collected")[0]

@@ -1,0 +1,60 @@
+"""Nsight Systems, by a stand-in of its command that notes what it is told."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from mlperf_suite.errors import RunError, UsageError
+from mlperf_suite.profiling import nsight
+
+FAKE = """#!/bin/sh
+echo "$@" >> {folder}/told
+case "$1" in
+sessions) echo "  ID  TIME  STATE  LAUNCH NAME"; echo "  7 00:01 Launched 1 {session}" ;;
+start) for a in "$@"; do case "$a" in *.nsys-rep) echo "$a" > {folder}/where ;; esac; done ;;
+stop) read -r at < {folder}/where; echo trace > "$at" ;;
+esac
+exit {status}
+"""
+
+
+def put_nsys(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, session: str = nsight.SESSION, status: int = 0
+) -> None:
+    command = folder / "nsys"
+    command.write_text(FAKE.format(folder=folder, session=session, status=status))
+    command.chmod(0o755)
+    monkeypatch.setenv("PATH", str(folder), prepend=":")
+
+
+def test_without_nsys_or_its_session_the_error_says_how_to_start(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patch:
+        patch.setenv("PATH", str(tmp_path))
+        with pytest.raises(UsageError, match=r"not on the PATH.*nsys launch"):
+            nsight.check()
+    put_nsys(tmp_path, monkeypatch, session="somebody-elses")
+    with pytest.raises(UsageError, match=r"no Nsight Systems session mlperf-suite.*nsys launch"):
+        nsight.check()
+    put_nsys(tmp_path, monkeypatch)
+    nsight.check()
+
+
+def test_the_trace_lies_in_the_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    put_nsys(tmp_path, monkeypatch)
+    folder = tmp_path / "run" / "profile"
+    folder.mkdir(parents=True)
+    nsight.begin(folder)
+    assert nsight.end(folder) == (folder / nsight.TRACE,)
+    told = (tmp_path / "told").read_text().splitlines()
+    assert told[0].startswith("start --session=mlperf-suite --output ")
+    assert told[1] == "stop --session=mlperf-suite"
+
+
+def test_an_nsys_that_fails_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    put_nsys(tmp_path, monkeypatch, status=3)
+    with pytest.raises(RunError, match="nsys stop --session=mlperf-suite: "):
+        nsight.end(tmp_path)

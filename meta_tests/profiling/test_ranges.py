@@ -1,0 +1,93 @@
+"""Ranges: none and no import where nobody asked, one after the other where somebody did."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from meta_tests.conftest import ROOT
+from meta_tests.loadgen.test_runner import PROMPTS, a_plan
+from mlperf_suite.benchmarks.definition import Generation
+from mlperf_suite.engines.stand_in import Delays, StandInEngine
+from mlperf_suite.errors import UsageError
+from mlperf_suite.loadgen.runner import run_loadgen
+from mlperf_suite.profiling import ranges
+
+
+@pytest.fixture
+def drawn(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
+    """What a profiler would see: the begin and the end of each range."""
+    seen: list[str] = []
+
+    def start_range(message: str, domain: str) -> str:
+        assert domain == "mlperf_suite"
+        seen.append(f"+{message}")
+        return message
+
+    fake = SimpleNamespace(start_range=start_range, end_range=lambda of: seen.append(f"-{of}"))
+    monkeypatch.setitem(sys.modules, "nvtx", fake)
+    ranges.turn_on()
+    yield seen
+    ranges.turn_off()
+
+
+def test_nothing_is_imported_or_drawn_where_nobody_asked() -> None:
+    code = (
+        "import sys; from mlperf_suite.profiling import ranges; import mlperf_suite.session.suite\n"
+        "with ranges.named('x'): pass\n"
+        "assert 'nvtx' not in sys.modules and not ranges.are_on()"
+    )
+    subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=True)
+
+
+def test_a_range_ends_whatever_happens_in_it(drawn: list[str]) -> None:
+    with ranges.named("run"), ranges.named("issue"):
+        pass
+    with pytest.raises(KeyError), ranges.named("breaks"):
+        raise KeyError
+    assert drawn == ["+run", "+issue", "-issue", "-run", "+breaks", "-breaks"]
+
+
+def test_a_phase_begins_once_and_ends_the_one_before(drawn: list[str]) -> None:
+    phases, calls = ranges.Phases(), []
+    issue = phases.around("issue", calls.append)
+    phases.begin("load")
+    issue(1)
+    issue(2)
+    phases.begin("drain")
+    phases.end()
+    phases.end()
+    assert drawn == ["+load", "-load", "+issue", "-issue", "+drain", "-drain"]
+    assert calls == [1, 2]
+
+
+def test_each_phase_of_loadgen_has_a_range(drawn: list[str], tmp_path: Path) -> None:
+    engine = StandInEngine(Delays(), lambda _: [1, 2, 3])
+    run_loadgen(a_plan(), engine, PROMPTS, Generation(), tmp_path)
+    engine.close()
+    begun = [name[1:] for name in drawn if name[0] == "+"]
+    phases = ("start", "load samples", "issue", "drain", "write logs")
+    assert begun == [f"LoadGen: {phase}" for phase in phases]
+    assert [name[1:] for name in drawn if name[0] == "-"] == begun
+
+
+def test_without_the_package_the_error_says_what_to_install(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setitem(sys.modules, "nvtx", None)
+    with pytest.raises(UsageError, match=r"--profile-run cuda: .*pip install 'mlperf-suite\["):
+        ranges.turn_on()
+    assert not ranges.are_on()
+
+
+def test_the_package_itself_takes_the_calls() -> None:
+    pytest.importorskip("nvtx")
+    ranges.turn_on()
+    with ranges.named("real"):
+        pass
+    ranges.turn_off()

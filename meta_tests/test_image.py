@@ -1,0 +1,55 @@
+"""The image's files: what can be seen of them without building it."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from pathlib import Path
+
+import yaml
+
+from meta_tests.conftest import ROOT
+
+
+def test_the_image_is_made_of_layers_that_last() -> None:
+    text = (ROOT / "Dockerfile").read_text()
+    assert re.search(r"^ARG BASE=\S+@sha256:[0-9a-f]{64}$", text, re.MULTILINE)
+    packages, assets, code = (
+        text.index(line) for line in ("set_up.sh packages", "set_up.sh assets", "COPY . .")
+    )
+    assert packages < assets < code
+    assert text.count("PIP_NO_CACHE_DIR=1") == text.count("scripts/set_up.sh") - 1
+    (user,) = re.findall(r"^USER (\S+)$", text, re.MULTILINE)
+    assert int(user.split(":")[0]) > 0
+
+
+def test_what_the_layers_below_the_code_copy_is_there() -> None:
+    for line in re.findall(r"^COPY (.+)$", (ROOT / "Dockerfile").read_text(), re.MULTILINE):
+        for source in line.split()[:-1]:
+            assert (ROOT / source).exists()
+
+
+def test_services_use_the_image_and_write_where_people_mount() -> None:
+    services = yaml.safe_load((ROOT / "compose.yaml").read_text())["services"]
+    for service in services.values():
+        assert service["image"] == "mlperf-suite"
+        assert "./results:/app/results" in service["volumes"]
+        assert service["env_file"] == [{"path": ".env", "required": False}]
+    assert services["check"]["entrypoint"] == ["/app/scripts/health.sh"]
+    assert services["client"]["depends_on"] == {"server": {"condition": "service_healthy"}}
+
+
+def test_the_health_check_disturbs_no_run(tmp_path: Path) -> None:
+    """Where a run is under way, as this one is to it, it starts none of its own."""
+    folder = tmp_path / "scripts"
+    folder.mkdir()
+    (folder / "health.sh").write_text((ROOT / "scripts" / "health.sh").read_text())
+    running = subprocess.Popen(["bash", "-c", "exec -a 'python -m pytest -m offline' sleep 60"])
+    try:
+        done = subprocess.run(
+            ["bash", folder / "health.sh"], capture_output=True, text=True, check=False, timeout=30
+        )
+    finally:
+        running.kill()
+        running.wait()
+    assert (done.returncode, done.stdout) == (0, "a run is under way\n")

@@ -1,0 +1,109 @@
+"""What the set-up says of a machine before it installs anything."""
+
+from __future__ import annotations
+
+import subprocess
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from scripts.check_machine import NEEDS, Gpu, Machine, _gpus, look, notes, problems
+
+H100 = Gpu("NVIDIA H100 80GB HBM3", "580.95.05", 80.0, 9.0)
+GOOD = Machine("x86_64", (2, 36), 500.0, None, 256.0, (H100,), "", "580.95.05")
+
+
+@pytest.mark.parametrize("build", ["cpu", "gpu"])
+def test_nothing_is_said_of_a_machine_that_fits(build: str) -> None:
+    machine = GOOD if build == "gpu" else replace(GOOD, gpus=(), kernel_driver=None)
+    assert (problems(machine, build), notes(machine, build)) == ([], [])
+
+
+@pytest.mark.parametrize(
+    ("machine", "said"),
+    [
+        (replace(GOOD, architecture="aarch64"), "this machine is aarch64"),
+        (replace(GOOD, glibc=(2, 27)), "this system has glibc 2.27"),
+        (replace(GOOD, glibc=None), "this system has another C library"),
+        (replace(GOOD, disk_free=NEEDS["gpu"].disk), "this folder's has"),
+        (replace(GOOD, cache_free=0.5), "set PIP_CACHE_DIR"),
+        (
+            replace(GOOD, gpus=(replace(H100, driver="550.54.15"),)),
+            "whose driver is 580 or newer, and this machine's is 550.54.15: update",
+        ),
+        (replace(GOOD, gpus=(), kernel_driver="535.183.01"), "this machine's is 535.183.01"),
+        (
+            replace(GOOD, gpus=(Gpu("Tesla V100", "580.1", 32.0, 7.0),)),
+            "Tesla V100 has compute capability 7.0",
+        ),
+    ],
+)
+def test_each_problem_is_a_line_that_says_what_to_do(machine: Machine, said: str) -> None:
+    (line,) = problems(machine, "gpu")
+    assert said in line
+    assert ": " in line and "\n" not in line
+
+
+def test_the_cpu_build_has_no_need_of_a_driver() -> None:
+    old = replace(GOOD, gpus=(replace(H100, driver="470.1", capability=6.0),))
+    assert problems(old, "cpu") == []
+    assert "BUILD=gpu make setup" in notes(old, "cpu")[0]
+
+
+@pytest.mark.parametrize(
+    ("machine", "said"),
+    [
+        (replace(GOOD, memory=8.0), "8 GB of memory"),
+        (replace(GOOD, gpus=(), asked="nvidia-smi is not installed"), "(nvidia-smi is not"),
+        (replace(GOOD, gpus=(replace(H100, memory_gib=16.0),)), "has 16 GiB"),
+        (replace(GOOD, compiler=False), "no C compiler: Triton"),
+        (replace(GOOD, python_headers=False), "no Python.h: Triton"),
+    ],
+)
+def test_what_a_run_will_miss_is_a_note(machine: Machine, said: str) -> None:
+    assert problems(machine, "gpu") == []
+    (line,) = notes(machine, "gpu")
+    assert said in line and "\n" not in line
+
+
+def _smi(monkeypatch: pytest.MonkeyPatch, *answers: tuple[int, str]) -> tuple[tuple[Gpu, ...], str]:
+    monkeypatch.setattr("shutil.which", lambda name: f"/usr/bin/{name}")
+    given = iter(answers)
+
+    def run(command: list[str], **named: object) -> subprocess.CompletedProcess[str]:
+        status, text = next(given)
+        return subprocess.CompletedProcess(command, status, text, "")
+
+    return _gpus(run)
+
+
+def test_gpus_as_nvidia_smi_lists_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    listed = "NVIDIA A30, 550.54.15, 24576, 8.0\nNVIDIA A30, 550.54.15, [N/A], [N/A]\n"
+    found, _ = _smi(monkeypatch, (0, listed))
+    assert found[0] == Gpu("NVIDIA A30", "550.54.15", 24.0, 8.0)
+    assert found[1].capability is None
+
+
+def test_an_nvidia_smi_that_knows_no_capability_is_asked_without(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    found, _ = _smi(monkeypatch, (2, "Field is not valid"), (0, "Tesla P100, 418.1, 16384\n"))
+    assert found == (Gpu("Tesla P100", "418.1", 16.0, None),)
+
+
+def test_an_nvidia_smi_without_a_driver_is_quoted(monkeypatch: pytest.MonkeyPatch) -> None:
+    said = (
+        "NVIDIA-SMI has failed because it couldn't communicate with the NVIDIA driver.\nMake sure"
+    )
+    found, asked = _smi(monkeypatch, (9, said), (9, said))
+    assert found == ()
+    assert asked.startswith("nvidia-smi says: NVIDIA-SMI has failed because it couldn't")
+    assert "\n" not in asked
+
+
+def test_this_machine_can_be_looked_at(tmp_path: Path) -> None:
+    machine = look(tmp_path)
+    assert machine.architecture
+    assert machine.disk_free > 0
+    assert machine.memory > 0.1

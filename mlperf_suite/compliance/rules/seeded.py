@@ -1,0 +1,243 @@
+"""Rules of what LoadGen's seeds determine: it is computed again and compared."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+
+from mlperf_suite.compliance.cut_log import parse_cut_log
+from mlperf_suite.compliance.rules.agreement import Log, agrees
+from mlperf_suite.compliance.rules.printed import DIGITS, Range
+from mlperf_suite.compliance.rules.registry import SERVER, rule
+from mlperf_suite.compliance.verdict import Verdict
+from mlperf_suite.loadgen.sample_order import Issue, first_samples
+from mlperf_suite.loadgen.schedule import Asked, Schedule, TooLongError, loaded_sets, schedule
+
+_MOST_SAMPLES = 10_000_000
+LOG_NS = 16
+"""By which a schedule's end may be off: the logarithms of two machines differ in the last bit."""
+_SIZES = ("qsl_reported_total_count", "effective_performance_sample_count")
+_SAMPLES = "the samples in the seed's order"
+_ORDER = "the samples of the seed's draws"
+_QUERIES = "the queries that the seed gives"
+
+
+@rule("performance")
+@agrees(_SAMPLES)
+def loaded_samples(log: Log) -> Verdict:
+    """The performance run's samples are loaded in the order that its seed gives."""
+    return _loaded(log)
+
+
+@rule("accuracy")
+@agrees(_SAMPLES)
+def accuracy_loaded_samples(log: Log) -> Verdict:
+    """The accuracy run's samples are loaded in the order that its seed gives."""
+    return _loaded(log)
+
+
+@rule("performance")
+@agrees(_QUERIES)
+def generated_queries(log: Log) -> Verdict:
+    """As many queries are made, to last as long, as the seed, the rate and the duration give."""
+    return _generated(log)
+
+
+@rule("accuracy")
+@agrees(_QUERIES)
+def accuracy_generated_queries(log: Log) -> Verdict:
+    """The accuracy run's queries are as many and last as long as the seed and the rate give."""
+    return _generated(log)
+
+
+@rule("performance", SERVER)
+@agrees("queries due at the seed's times")
+def scheduled_rate(log: Log) -> Verdict:
+    """The rate at which queries were due is the one that seed, rate and durations give."""
+    made = _schedules(log)
+    first = made[0]
+    reported = log.figure("result_scheduled_samples_per_sec")
+    if first.queries < 2 or first.last_ns <= 0:
+        return log.not_judged(f"{first.queries} queries", "a single query has no rate")
+    rates = sorted((one.queries - 1) / one.last_ns * 1e9 for one in made)
+    ok = reported.both(Range(rates[0], rates[-1])) is not None
+    wanted = f"{first.queries - 1:,} / {first.last_ns / 1e9:,.6f} s = {rates[0]:,.6g} queries/s"
+    return log.verdict(ok, f"{log.detail['result_scheduled_samples_per_sec']:,} queries/s", wanted)
+
+
+@rule("accuracy")
+@agrees(_ORDER)
+def accuracy_issue_order(log: Log) -> Verdict:
+    """Each logged answer is of the sample that the seed gives its place in the order of issue.
+
+    Of a submission's cut log, of the entries at its two ends.
+    """
+    run = log.run
+    if run.submitted is not None:
+        entries = parse_cut_log(run.submitted.accuracy_log or "").places
+    else:
+        entries = run.logs.accuracy.places
+    if not entries:
+        return log.not_judged("no entry", "no entry of the accuracy log has its place")
+    return issue_order(log, entries)
+
+
+def issue_order(log: Log, entries: Sequence[tuple[int, int]]) -> Verdict:
+    """Whether each entry's sample is the one that the log's seeds give its place.
+
+    `entries`: place in the order of issue, and sample. Raises UnreadableError.
+    """
+    total, size = (log.whole(key, 1) for key in _SIZES)
+    counted = total
+    # LoadGen 5.1 does not say it.
+    if log.detail["effective_accuracy_sample_count"] is not None:
+        counted = log.whole("effective_accuracy_sample_count", 1)
+    accuracy = log.of_accuracy
+    wrong = []
+    for shuffled in _shuffled(total, counted if accuracy else size):
+        issue = Issue(
+            log.run.scenario.loadgen_scenario,
+            accuracy,
+            log.whole("effective_qsl_rng_seed"),
+            log.whole("effective_sample_index_rng_seed"),
+            shuffled,
+            size,
+            log.whole("effective_min_query_count"),
+            log.flag("effective_sample_concatenate_permutation"),
+            log.flag("effective_performance_issue_unique"),
+        )
+        if not (departs := departure(entries, issue)):
+            return log.verdict(True, f"{len(entries):,} entries, as drawn")
+        wrong.append(departs)
+    return log.verdict(False, wrong[0])
+
+
+def departure(entries: Sequence[tuple[int, int]], issue: Issue) -> str:
+    """In words, the first entry whose sample is not the one in its place; "" where none is.
+
+    Several sets of samples that are loaded one after another tell nothing.
+    """
+    count = max(place for place, _ in entries) + 1
+    if max(count, issue.total, issue.least) > _MOST_SAMPLES:
+        return f"{max(count, issue.total, issue.least):,} samples"
+    said = ""
+    for old in (False, True):
+        order = first_samples(issue, count, old=old)
+        if order is None:
+            return ""
+        wrong = next(
+            ((p, i) for p, i in entries if p >= len(order) or order[p] != i),
+            None,
+        )
+        if wrong is None:
+            return ""
+        place, index = wrong
+        drawn = f"not {order[place]}" if place < len(order) else f"of {len(order):,}"
+        said = said or f"sample {index} in place {place:,}, {drawn}"
+    return said
+
+
+def _loaded(log: Log) -> Verdict:
+    """loaded_qsl_set has the samples as std::shuffle leaves them."""
+    seed = log.whole("effective_qsl_rng_seed")
+    total, size = (log.whole(key, 1) for key in _SIZES)
+    counted = total
+    # LoadGen 5.1 does not say it.
+    if log.detail["effective_accuracy_sample_count"] is not None:
+        counted = log.whole("effective_accuracy_sample_count", 1)
+    if max(total, size, counted) > _MOST_SAMPLES:
+        raise log.wrong(f"{max(total, size, counted):,} samples")
+    found = log.detail.every("loaded_qsl_set")
+    accuracy = log.of_accuracy
+    shuffled = _shuffled(total, counted if accuracy else size)
+    for old, count in itertools.product((False, True), shuffled):
+        if found == loaded_sets(seed, count, size, accuracy=accuracy, old=old):
+            return log.verdict(True, f"{sum(map(len, found)):,} samples, as drawn")
+    wanted = loaded_sets(seed, shuffled[0], size, accuracy=accuracy)
+    return log.verdict(False, _first_difference(found, wanted))
+
+
+def _shuffled(total: int, taken: int) -> list[int]:
+    """How many samples may be shuffled: the QSL's, since LoadGen 6.0 no more than are taken."""
+    return sorted({total, min(total, taken)}, reverse=True)
+
+
+def _first_difference(found: Sequence[object], wanted: Sequence[Sequence[int]]) -> str:
+    """In words, where the sets that were found depart from those wanted."""
+    if len(found) != len(wanted):
+        return f"{len(found)} sets of samples, not {len(wanted)}"
+    for one, other in zip(found, wanted, strict=True):
+        if not isinstance(one, list) or len(one) != len(other):
+            count = f"{len(one):,}" if isinstance(one, list) else "no list of"
+            return f"{count} samples, not {len(other):,}"
+        for place, (there, drawn) in enumerate(zip(one, other, strict=True)):
+            if there != drawn:
+                return f"sample {there} in place {place}, not {drawn}"
+    return "other samples"
+
+
+def _generated(log: Log) -> Verdict:
+    """generated_query_count, _samples_per_query and _query_duration are as LoadGen makes them."""
+    made = _schedules(log)
+    queries = log.whole("generated_query_count")
+    samples = log.whole("generated_samples_per_query")
+    duration = log.whole("generated_query_duration")
+    counts = sorted((one.queries, one.samples) for one in made)
+    ends = sorted(one.duration_ns for one in made)
+    ok = counts[0] <= (queries, samples) <= counts[-1] and (
+        ends[0] - LOG_NS <= duration <= ends[-1] + LOG_NS
+    )
+    first = made[0]
+    return log.verdict(
+        ok,
+        _in_words(queries, samples, duration),
+        _in_words(first.queries, first.samples, first.duration_ns),
+    )
+
+
+def _in_words(queries: int, samples: int, duration_ns: int) -> str:
+    return f"{queries:,} queries of {samples:,} samples in {duration_ns / 1e9:,.9f} s"
+
+
+def _schedules(log: Log) -> list[Schedule]:
+    """The schedules that the log's settings may give: of its rate as printed, and as rounded.
+
+    A rate of fewer digits than the log prints is what user.conf says; of as many it may be rounded.
+    Raises UnreadableError.
+    """
+    sets = log.detail.every("loaded_qsl_set")
+    loaded = len(sets[-1]) if sets and isinstance(sets[-1], list) else 0
+    asked = Asked(
+        log.run.scenario.loadgen_scenario,
+        log.whole("effective_schedule_rng_seed"),
+        log.number("effective_target_qps"),
+        log.number("effective_min_duration_ms"),
+        log.whole("effective_min_query_count"),
+        log.whole("effective_samples_per_query"),
+        loaded,
+        log.flag("effective_sample_concatenate_permutation"),
+        log.of_accuracy,
+        log.flag("effective_performance_issue_unique"),
+    )
+    try:
+        return [schedule(asked.at(rate)) for rate in _rates(log, asked)]
+    except TooLongError as error:
+        raise log.cannot(f"{asked.qps:,} queries/s", str(error)) from None
+    except ValueError as error:
+        raise log.wrong(f"{asked.qps:,} queries/s of {loaded:,} samples", str(error)) from None
+
+
+def _rates(log: Log, asked: Asked) -> list[float]:
+    """The rates that may have been asked for, in queries/s, the likeliest first."""
+    if asked.scenario == "SingleStream":
+        latency_ns = log.figure("requested_single_stream_expected_latency_ns")
+        return [1e9 / ns for ns in _as_asked(latency_ns)]
+    return _as_asked(log.figure("effective_target_qps"))
+
+
+def _as_asked(figure: Range) -> list[float]:
+    """What a setting may have been: one of fewer digits than the log prints is not rounded."""
+    value = f"{figure.middle:.{DIGITS}g}"
+    digits = value.partition("e")[0].replace(".", "").lstrip("0")
+    exact = float(value)
+    return [exact] if len(digits) < DIGITS else [exact, figure.low, figure.high]

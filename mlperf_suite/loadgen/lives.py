@@ -1,0 +1,148 @@
+"""The life of each request: what it waited for, from LoadGen's issue to its answer.
+
+What the SUT saw of a request (`sut.Requests`) and what the engine tells of it (`Marks`) are one row
+here. The parts of a row follow each other without a gap, so that their sum is LoadGen's latency.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+from mlperf_suite.engines.protocol import FIRST_TOKEN, LATER_TOKENS, Marks
+from mlperf_suite.loadgen.issue_times import REPORTED, issued_by_loadgen
+from mlperf_suite.loadgen.load_plan import LoadPlan
+from mlperf_suite.loadgen.logs import DetailLog
+from mlperf_suite.loadgen.schedule import server_schedule
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
+    from mlperf_suite.loadgen.sut import Requests
+
+    Doubles = npt.NDArray[np.float64]
+
+ISSUE, ENGINE, RETURN = "issue", "engine", "return"
+"""Parts that the suite measures: from LoadGen's issue until the engine is handed the request; in an
+engine that tells nothing; from the engine's last token until LoadGen is told of the answer."""
+
+
+@dataclass(frozen=True, slots=True)
+class Lives:
+    """A row for each request that was answered, in the order of issue; times in s of
+    time.monotonic.
+
+    `from_loadgen`: `issued_s` is the instant from which LoadGen counts, else that of its call of
+    the SUT. `first_s`: when LoadGen was told the first token; None where the run does not stream.
+    `parts_s`: by name and in order, how long each took.
+    """
+
+    from_loadgen: bool
+    samples: npt.NDArray[np.int32]
+    tokens: npt.NDArray[np.int32]
+    preempted: npt.NDArray[np.int32]
+    issued_s: Doubles
+    first_s: Doubles | None
+    told_s: Doubles
+    parts_s: dict[str, Doubles]
+
+
+def issued_s(requests: Requests, plan: LoadPlan, detail: DetailLog) -> Doubles | None:
+    """When LoadGen began to count each request's latency; None where its log does not tell."""
+    import numpy as np
+
+    said_s = reported_s(detail)
+    if not said_s:
+        return None
+    scenario, count = plan.scenario.loadgen_scenario, len(requests)
+    schedule: Doubles | None = None
+    if scenario == "Offline":
+        schedule = np.zeros(count)
+    elif scenario == "Server":
+        seed = detail.number("effective_schedule_rng_seed")
+        rate = plan.user_conf.get("target_qps")
+        if seed is None or not rate:
+            return None
+        schedule = server_schedule(int(seed), float(rate), count)
+    return issued_by_loadgen(
+        np.asarray(requests.received), np.asarray(requests.told), said_s, schedule
+    )
+
+
+def reported_s(detail: DetailLog) -> dict[str, float]:
+    """The latencies that a log reports of the whole run, in s, by their keys; an accuracy run's has
+    none."""
+    found = {key: detail.number(key) for key in REPORTED}
+    return {key: ns / 1e9 for key, ns in found.items() if ns is not None}
+
+
+def lives_of(requests: Requests, marks: Marks | None, issued: Doubles | None) -> Lives | None:
+    """The lives of what was answered; None where nothing was.
+
+    `issued`: when LoadGen issued each request, None where that is not known.
+    """
+    import numpy as np
+
+    told = np.asarray(requests.told)
+    answered = np.flatnonzero(np.isfinite(told))
+    if not len(answered):
+        return None
+    begun = np.asarray(requests.received if issued is None else issued)[answered]
+    first = np.asarray(requests.first)[answered]
+    streamed = bool(np.isfinite(first).all())
+    told = told[answered]
+    preempted = np.zeros(len(answered), np.int32)
+    names, ends = [ISSUE], [np.asarray(requests.handed)[answered]]
+    if marks is not None and len(marks.tags):
+        found, rows = _rows_of(marks, np.asarray(requests.tags)[answered])
+        names += [*marks.parts, RETURN]
+        for column in marks.times_s:
+            ends.append(np.where(found, np.asarray(column)[rows], np.nan))
+        preempted = np.where(found, np.asarray(marks.preempted)[rows], 0).astype(np.int32)
+    elif streamed:
+        names += [FIRST_TOKEN, LATER_TOKENS]
+        ends.append(first)
+    else:
+        names.append(ENGINE)
+    return Lives(
+        issued is not None,
+        np.asarray(requests.samples)[answered],
+        np.asarray(requests.tokens)[answered],
+        preempted,
+        begun,
+        first if streamed else None,
+        told,
+        dict(zip(names, _lengths([begun, *ends, told]), strict=True)),
+    )
+
+
+def _rows_of(
+    marks: Marks, tags: npt.NDArray[np.uint64]
+) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.intp]]:
+    """Whether there are marks of each request, and their rows."""
+    import numpy as np
+
+    known = np.asarray(marks.tags)
+    order = np.argsort(known, kind="stable")
+    places = np.minimum(np.searchsorted(known, tags, sorter=order), len(known) - 1)
+    rows = order[places]
+    return known[rows] == tags, rows
+
+
+def _lengths(edges: Sequence[Doubles]) -> list[Doubles]:
+    """What lies between the first edge and the last, cut at the others.
+
+    An edge that is not known leaves its part empty, and one that lies outside its neighbours is
+    moved to the nearer one: the lengths are never negative, and their sum is that of the whole.
+    """
+    import numpy as np
+
+    found, last = [edges[0]], edges[-1]
+    for edge in edges[1:-1]:
+        known = np.where(np.isfinite(edge), edge, found[-1])
+        found.append(np.clip(known, found[-1], np.maximum(last, found[-1])))
+    found.append(np.maximum(last, found[-1]))
+    return [after - before for before, after in pairwise(found)]

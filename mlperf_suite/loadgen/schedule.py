@@ -1,0 +1,274 @@
+"""What LoadGen's seeds determine, computed again: samples, their order, and when each is issued.
+
+LoadGen draws from std::mt19937 through std::shuffle, std::uniform_int_distribution,
+std::uniform_real_distribution and std::exponential_distribution, which a compiler's library may
+write as it likes. This is what libstdc++ does since GCC 11, which every LoadGen on a package index
+and every one of the public v5.1 results is built with; `old` shuffles as libstdc++ did before.
+Sources: loadgen.cc, issue_query_controller.cc and test_settings_internal.cc of LoadGen, and
+bits/random.tcc, bits/uniform_int_dist.h and bits/stl_algo.h of libstdc++.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
+_WORDS = 2**32
+_NS = 1e9
+_BLOCK = 2**16
+_DEFAULT_SEED = 5489
+"""std::mt19937's own."""
+MOST_QUERIES = 2**23
+"""No schedule longer than this is computed: nine times the longest of the public results."""
+
+Below = Callable[[Iterator[int], int], int]
+
+
+class TooLongError(Exception):
+    """A schedule has more queries than are computed."""
+
+    def __init__(self) -> None:
+        super().__init__("too many queries to compute")
+
+
+@dataclass(frozen=True, slots=True)
+class Schedule:
+    """The queries that LoadGen makes before a run.
+
+    `samples`: of each query. `duration_ns`: from the first query to one after the last, in ns
+    (generated_query_duration). `last_ns`: from the first to the last.
+    """
+
+    queries: int
+    samples: int
+    duration_ns: int
+    last_ns: int
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What a schedule is made from, by the detail log's effective settings.
+
+    `qps`: queries/s, of Offline samples/s. `least`: effective_min_query_count. `samples`:
+    effective_samples_per_query. `loaded`: the number of samples that LoadGen draws from. `equal`:
+    whether each is issued equally often. `accuracy`: whether each is issued once. `unique`:
+    performance_issue_unique.
+    """
+
+    scenario: str
+    seed: int
+    qps: float
+    duration_ms: float
+    least: int
+    samples: int
+    loaded: int
+    equal: bool
+    accuracy: bool
+    unique: bool = False
+
+    def at(self, qps: float) -> Asked:
+        """The same at another rate."""
+        return replace(self, qps=qps)
+
+
+def _bits(seed: int) -> Any:
+    """numpy's generator in the state of std::mt19937(seed)."""
+    import numpy as np
+
+    bits = np.random.MT19937()
+    # The legacy seeding with a number is the reference's own, as in the C++ standard.
+    state: Any = np.random.RandomState(seed % _WORDS).get_state(legacy=False)
+    bits.state = state
+    return bits
+
+
+def words(seed: int) -> Iterator[int]:
+    """What std::mt19937(seed) gives, one word of 32 bits after another."""
+    bits = _bits(seed)
+    while True:
+        yield from bits.random_raw(_BLOCK).tolist()
+
+
+def _shares(bits: Any, count: int) -> npt.NDArray[np.float64]:
+    """The next draws of std::uniform_real_distribution<double>(0, 1), (count,)."""
+    import numpy as np
+
+    raw = bits.random_raw(2 * count).astype(np.float64)
+    shares = (raw[0::2] + raw[1::2] * float(_WORDS)) / float(_WORDS) ** 2
+    least: npt.NDArray[np.float64] = np.minimum(shares, np.nextafter(1, 0))
+    return least
+
+
+def below(draw: Iterator[int], count: int) -> int:
+    """A number from 0 to below `count`, at most 2**32 (Lemire's method, libstdc++ since GCC 11)."""
+    product = next(draw) * count
+    if product % _WORDS < count:
+        least = (_WORDS - count) % count
+        while product % _WORDS < least:
+            product = next(draw) * count
+    return product // _WORDS
+
+
+def below_old(draw: Iterator[int], count: int) -> int:
+    """The same as libstdc++ drew it until GCC 10."""
+    scale = (_WORDS - 1) // count
+    while True:
+        word = next(draw)
+        if word < count * scale:
+            return word // scale
+
+
+def shuffle(items: list[int], draw: Iterator[int], below: Below) -> None:
+    """std::shuffle, which draws two places at once where both fit one word."""
+    count = len(items)
+    if count and (_WORDS - 1) // count >= count:
+        if count % 2 == 0:
+            other = below(draw, 2)
+            items[1], items[other] = items[other], items[1]
+        for at in range(2 if count % 2 == 0 else 1, count, 2):
+            first, second = divmod(below(draw, (at + 1) * (at + 2)), at + 2)
+            items[at], items[first] = items[first], items[at]
+            items[at + 1], items[second] = items[second], items[at + 1]
+        return
+    for at in range(1, count):
+        other = below(draw, at + 1)
+        items[at], items[other] = items[other], items[at]
+
+
+@lru_cache(maxsize=64)
+def shuffled(seed: int, count: int, *, old: bool = False) -> tuple[int, ...]:
+    """The numbers below `count` as std::shuffle leaves them with std::mt19937(seed)."""
+    items = list(range(count))
+    shuffle(items, words(seed), below_old if old else below)
+    return tuple(items)
+
+
+def loaded_sets(
+    seed: int, total: int, size: int, *, accuracy: bool, old: bool = False
+) -> list[list[int]]:
+    """The sets of samples that LoadGen loads: one of `size` for performance, all for accuracy.
+
+    `total`: the samples that are shuffled. From LoadGen 6.0.16 on a performance run shuffles no
+    more than `size`, before that all that the QSL has.
+    """
+    order = list(shuffled(seed, total, old=old))
+    if not accuracy:
+        return [order[:size]]
+    return [order[start : start + size] for start in range(0, total, size)]
+
+
+def logging_draws(seed: int, count: int) -> npt.NDArray[np.float64]:
+    """By which LoadGen decides whether it logs each of the first samples' answers, (count,).
+
+    Those that are at most accuracy_log_sampling_target / expected queries are logged. `seed`:
+    accuracy_log_rng_seed. It shifts what an unseeded std::mt19937 gives for each sample.
+    """
+    import numpy as np
+
+    offset = float(_shares(_bits(seed), 1)[0])
+    shifted = _shares(_bits(_DEFAULT_SEED), count) + offset
+    return np.where(shifted < 1, shifted, shifted - 1)
+
+
+# When each query is issued
+
+
+def server_schedule(seed: int, rate_qps: float, queries: int) -> npt.NDArray[np.float64]:
+    """When each query of a Server run is scheduled, in s since its start.
+
+    The gaps are exponential, each cut to whole ns.
+    """
+    import numpy as np
+
+    gaps = _gaps(seed % _WORDS, 1 << max(queries, 1).bit_length())[: max(queries - 1, 0)]
+    gaps_ns = (gaps / rate_qps * _NS).astype(np.int64)
+    return np.concatenate(([0], np.cumsum(gaps_ns)))[:queries] / _NS
+
+
+@lru_cache(maxsize=2)
+def _gaps(seed: int, count: int) -> npt.NDArray[np.float64]:
+    """The first draws of std::exponential_distribution(1), as floats of 64 bits, (count,)."""
+    import numpy as np
+
+    bits = _bits(seed)
+    gaps = np.empty(count)
+    # Block by block: all words at once would take six times the memory of the gaps.
+    for start in range(0, count, _BLOCK):
+        size = min(_BLOCK, count - start)
+        gaps[start : start + size] = -np.log(1 - _shares(bits, size))
+    return gaps
+
+
+def schedule(asked: Asked) -> Schedule:
+    """The queries of a run.
+
+    Raises ValueError for settings that LoadGen makes no queries of, TooLongError for too many.
+    """
+    if min(asked.qps, asked.loaded, asked.samples) <= 0 or min(asked.least, asked.duration_ms) < 0:
+        raise ValueError("no rate, no samples or a negative count")
+    if asked.scenario == "Server":
+        return _at_a_rate(asked)
+    return _at_a_period(asked)
+
+
+def _least(asked: Asked) -> int:
+    """The least number of queries, filled up to whole data sets where each is issued equally."""
+    if asked.accuracy or asked.unique:
+        return asked.loaded
+    return _whole_sets(asked.least, asked.loaded) if asked.equal else asked.least
+
+
+def _whole_sets(count: int, size: int) -> int:
+    return -(-count // size) * size
+
+
+def _grown(asked: Asked, needed: int) -> int:
+    """The number of queries where the duration needs so many of them."""
+    least = _least(asked)
+    if needed <= least or asked.accuracy or asked.unique:
+        return least
+    return least + _whole_sets(needed - least, asked.loaded) if asked.equal else needed
+
+
+def _at_a_rate(asked: Asked) -> Schedule:
+    """Server: queries come as a Poisson process does."""
+    import numpy as np
+
+    target_ns = 0.0 if asked.accuracy or asked.unique else asked.duration_ms * 1e6
+    expected = target_ns / _NS * asked.qps
+    # Ten standard deviations more than are expected, and room to fill up a data set.
+    room = expected + 10 * expected**0.5 + 1000 + _least(asked) + asked.loaded
+    if room > MOST_QUERIES:
+        raise TooLongError
+    # A power of two, so that runs of about one length share their draws.
+    gaps = _gaps(asked.seed % _WORDS, 1 << int(room).bit_length())[: int(room) + 1]
+    at = np.cumsum((gaps / asked.qps * _NS).astype(np.int64))
+    # The first query is at 0, and the last is the first that is due at the end or after it.
+    needed = int(np.searchsorted(at, target_ns)) + 2 if target_ns > 0 else 1
+    count = _grown(asked, needed)
+    if count > len(at):
+        raise TooLongError
+    return Schedule(count, 1, int(at[count - 1]), int(at[count - 2]) if count > 1 else 0)
+
+
+def _at_a_period(asked: Asked) -> Schedule:
+    """SingleStream and Offline, whose one query has all samples."""
+    period_ns = int(1 / asked.qps * _NS)
+    if asked.scenario == "Offline":
+        samples = asked.loaded if asked.accuracy else asked.samples
+        if asked.equal:
+            samples = _whole_sets(samples, asked.loaded)
+        return Schedule(1, samples, period_ns, 0)
+    # LoadGen makes twice the queries that it expects to need, in case answers come sooner.
+    target_ns = 2 * asked.duration_ms * 1e6
+    if period_ns == 0 or target_ns / period_ns > MOST_QUERIES:
+        raise TooLongError
+    needed = -int(-target_ns // period_ns) + 1 if target_ns > 0 else 1
+    count = _grown(asked, needed)
+    return Schedule(count, 1, count * period_ns, (count - 1) * period_ns)

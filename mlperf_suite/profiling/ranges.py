@@ -1,0 +1,100 @@
+"""Named ranges on the time line of a profiler that watches this process (NVTX).
+
+Off unless `turn_on` was called: nothing is imported then, and a range costs a call that does
+nothing. LoadGen's callbacks are not even wrapped.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
+from typing import Any
+
+from mlperf_suite.errors import UsageError
+
+DOMAIN = "mlperf_suite"
+"""The name under which a profiler shows the suite's own ranges."""
+_nvtx: Any = None
+
+
+def turn_on() -> None:
+    """Have ranges drawn from now on. Raises UsageError where the package nvtx is not installed."""
+    global _nvtx
+    try:
+        import nvtx
+    except ImportError as error:
+        raise UsageError(
+            "--profile-run cuda: the package nvtx, which names the suite's own steps, is not "
+            "installed: pip install 'mlperf-suite[profile]'"
+        ) from error
+    _nvtx = nvtx
+
+
+def turn_off() -> None:
+    """Draw no more ranges."""
+    global _nvtx
+    _nvtx = None
+
+
+def are_on() -> bool:
+    """Whether ranges are drawn."""
+    return _nvtx is not None
+
+
+def named(name: str) -> AbstractContextManager[None]:
+    """A range around a part of the suite's own work."""
+    return contextlib.nullcontext() if _nvtx is None else _drawn(name)
+
+
+@contextlib.contextmanager
+def _drawn(name: str) -> Iterator[None]:
+    phase = Phases()
+    phase.begin(name)
+    try:
+        yield
+    finally:
+        phase.end()
+
+
+class Phases:
+    """Ranges one after the other, which may begin on one thread and end on another.
+
+    LoadGen calls what loads samples, issues queries and flushes on threads of its own.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._name = ""
+        self._open: Any = None
+
+    def begin(self, name: str) -> None:
+        """End the range under way and begin this one; nothing where it is this one already."""
+        # Without the lock first: it is called for each query.
+        if name == self._name:
+            return
+        with self._lock:
+            self._end()
+            if _nvtx is not None:
+                self._name = name
+                self._open = _nvtx.start_range(message=name, domain=DOMAIN)
+
+    def end(self) -> None:
+        """End the range under way, if there is one."""
+        with self._lock:
+            self._end()
+
+    def _end(self) -> None:
+        if self._open is not None and _nvtx is not None:
+            _nvtx.end_range(self._open)
+        self._open, self._name = None, ""
+
+    def around(self, name: str, callback: Callable[..., None]) -> Callable[..., None]:
+        """The callback, with which the phase of this name begins."""
+
+        def call(*arguments: Any) -> None:
+            self.begin(name)
+            callback(*arguments)
+
+        return call

@@ -1,0 +1,165 @@
+"""Which operations a trace of torch's profiler spends its time in.
+
+The trace is JSON in Chrome's trace event format: an object whose `traceEvents` is a list of events,
+of which those of phase X have a start `ts` and a length `dur` in microseconds. It is read an event
+at a time: ten seconds of a small model are hundreds of thousands of them.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import re
+import zlib
+from array import array
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal, TextIO
+
+TRACE_NAMES = ("*.pt.trace.json", "*.pt.trace.json.gz")
+_BEGINS = re.compile(r'"traceEvents"\s*:\s*\[')
+_CHUNK = 1 << 20
+_LONGEST_EVENT = 1 << 24
+"""Characters; what is longer is no event, and the trace damaged."""
+_LONGEST_NAME = 80
+
+
+@dataclass(frozen=True, slots=True)
+class Operation:
+    """What an operation took in all. `self_ms`: without the operations that it called, in ms;
+    `share`: of the self times of all operations of its kind, from 0 to 1."""
+
+    name: str
+    calls: int = 0
+    self_ms: float = 0.0
+    share: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class TopOperations:
+    """The operations that took longest. `where`: on the GPU (its kernels) or on the CPU; `total_ms`
+    of all operations there, over all threads; `damaged`: a trace ended early or could not be read.
+    """
+
+    where: Literal["CPU", "GPU"] = "CPU"
+    total_ms: float = 0.0
+    operations: tuple[Operation, ...] = ()
+    damaged: bool = False
+
+
+@dataclass(slots=True)
+class _Lane:
+    """The events of one thread, or of one stream of a GPU, a column each."""
+
+    start: array[float] = field(default_factory=lambda: array("d"))
+    length: array[float] = field(default_factory=lambda: array("d"))
+    name: array[int] = field(default_factory=lambda: array("L"))
+
+    def add(self, start: float, length: float, name: int) -> None:
+        self.start.append(start)
+        self.length.append(length)
+        self.name.append(name)
+
+
+def trace_files(folder: Path) -> tuple[Path, ...]:
+    """The traces of torch's profiler in a folder."""
+    return tuple(sorted({path for name in TRACE_NAMES for path in folder.glob(name)}))
+
+
+def top_operations(traces: Iterable[Path], most: int = 10) -> TopOperations:
+    """The `most` operations that took longest over all traces: a GPU's kernels where there are any,
+    else the CPU's operations, each without the time of those that it called."""
+    names: dict[str, int] = {}
+    lanes: dict[tuple[str, object, object], _Lane] = {}
+    damaged = False
+    for number, path in enumerate(traces):
+        try:
+            for event in _events_of(path):
+                kind = _KINDS.get(event.get("cat", ""))
+                if kind is None or event.get("ph") != "X":
+                    continue
+                start, length = float(event["ts"]), float(event["dur"])
+                name = names.setdefault(str(event["name"])[:_LONGEST_NAME], len(names))
+                place = (kind, (number, event.get("pid")), event.get("tid"))
+                lanes.setdefault(place, _Lane()).add(start, length, name)
+        except (OSError, EOFError, zlib.error, ValueError, KeyError, TypeError, RecursionError):
+            damaged = True
+    where: Literal["CPU", "GPU"] = "GPU" if any(k == "GPU" for k, *_ in lanes) else "CPU"
+    took = [0.0] * len(names)
+    calls = [0] * len(names)
+    for (kind, *_), lane in lanes.items():
+        if kind == where:
+            _add_self_times(lane, took, calls)
+    total = sum(took)
+    known = list(names)
+    order = sorted((i for i in range(len(known)) if calls[i]), key=lambda i: -took[i])
+    operations = tuple(
+        Operation(known[i], calls[i], took[i] / 1000, took[i] / total if total else 0.0)
+        for i in order[:most]
+    )
+    return TopOperations(where, total / 1000, operations, damaged)
+
+
+_KINDS: dict[Any, str] = {
+    "cpu_op": "CPU",
+    "kernel": "GPU",
+    "gpu_memcpy": "GPU",
+    "gpu_memset": "GPU",
+}
+"""By an event's category, where its time went; the others are ranges around operations."""
+
+
+def _add_self_times(lane: _Lane, took: list[float], calls: list[int]) -> None:
+    """Add each event's own time, in µs: less what lies within it on the same thread."""
+    # Of two that begin at once, the longer one called the other.
+    order = sorted(range(len(lane.start)), key=lambda i: (lane.start[i], -lane.length[i]))
+    open_until: list[tuple[float, int]] = []
+    for i in order:
+        while open_until and open_until[-1][0] <= lane.start[i]:
+            open_until.pop()
+        name = lane.name[i]
+        took[name] += lane.length[i]
+        calls[name] += 1
+        if open_until:
+            took[open_until[-1][1]] -= lane.length[i]
+        open_until.append((lane.start[i] + lane.length[i], name))
+
+
+def _events_of(path: Path) -> Iterator[dict[str, Any]]:
+    """Each event of a trace. Raises OSError, EOFError and ValueError for a damaged one."""
+    opened: Any = gzip.open if path.suffix == ".gz" else Path.open
+    with opened(path, "rt", encoding="utf-8", errors="replace") as file:
+        yield from _events(file)
+
+
+def _events(file: TextIO) -> Iterator[dict[str, Any]]:
+    decode = json.JSONDecoder().raw_decode
+    text, begins = "", None
+    while begins is None:
+        more = file.read(_CHUNK)
+        if not more or len(text) > _LONGEST_EVENT:
+            raise ValueError("no traceEvents")
+        text += more
+        begins = _BEGINS.search(text)
+    at = begins.end()
+    while True:
+        at = _skip(text, at)
+        if at < len(text) and text[at] == "]":
+            return
+        try:
+            event, at = decode(text, at)
+        except ValueError:
+            more = file.read(_CHUNK)
+            if not more or len(text) - at > _LONGEST_EVENT:
+                raise
+            text, at = text[at:] + more, 0
+            continue
+        if isinstance(event, dict):
+            yield event
+
+
+def _skip(text: str, at: int) -> int:
+    while at < len(text) and text[at] in " \t\r\n,":
+        at += 1
+    return at

@@ -1,0 +1,269 @@
+"""What limited a run, by arithmetic: each sentence has its figure and the option that changes it.
+
+A figure that limits nothing stays a figure. Pure functions of summary.json and config.json.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from statistics import median
+
+from mlperf_suite.compliance.rules.client import FULL_SHARE, MOST_DELAY_MS
+from mlperf_suite.engines.protocol import (
+    DECODE,
+    FRONT_END,
+    NETWORK,
+    PREFILL,
+    QUEUE,
+    EndpointFigures,
+    RemoteRun,
+)
+from mlperf_suite.loadgen.engine_load import KV_FULL, EngineLoad
+from mlperf_suite.loadgen.lives import ISSUE, RETURN
+from mlperf_suite.results.schema import LifeFigures, PerformanceFigures
+
+LIMITS = 0.05
+"""A share of the run, or of the requests' time, from which on its sentence stands as a limit."""
+LEADS = 0.5
+"""That of a part which every request needs: prefill and decode."""
+_OFFLINE, _SERVER = "Offline", ("Server", "Interactive")
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One figure of a run. `share`: 0 to 1, of what `of` says. `limits`: whether it is so large
+    that it limited the run. `sentence`: what was found, with its numbers. `option`: what changes
+    it.
+    """
+
+    name: str
+    share: float
+    of: str
+    limits: bool
+    sentence: str
+    option: str
+
+
+def bottlenecks(
+    performance: PerformanceFigures,
+    remote: RemoteRun | None = None,
+    engine: Mapping[str, object] | None = None,
+) -> list[Finding]:
+    """Every figure that a run allows: what limited it first, the larger share before the smaller.
+
+    `remote`: what a server elsewhere and the client to it told of it. `engine`: the engine's own
+    settings, for what an option is now.
+    """
+    scenario, settings = performance.scenario or "", engine or {}
+    found: list[Finding] = []
+    if performance.load is not None:
+        found += _of_load(performance.load, scenario, settings)
+    if performance.life is not None:
+        found += _of_life(performance.life, performance.load, scenario, remote is not None)
+    if remote is not None:
+        found += _of_remote(remote, scenario, performance.duration_s)
+    return sorted(found, key=lambda one: (not one.limits, -one.share))
+
+
+def percent(share: float) -> str:
+    """A share as sentences have it."""
+    return f"{share * 100:.1f}%"
+
+
+def _now(settings: Mapping[str, object], name: str) -> str:
+    value = settings.get(name)
+    return (
+        ""
+        if value is None
+        else f" (now {value:,})"
+        if isinstance(value, int)
+        else f" (now {value})"
+    )
+
+
+_RUN, _TIME = "of the run", "of the requests' time"
+
+
+def _of_load(load: EngineLoad, scenario: str, settings: Mapping[str, object]) -> Iterator[Finding]:
+    put_back = "no request was" if not load.preemptions else f"{load.preemptions:,} requests were"
+    put_back = "1 request was" if load.preemptions == 1 else put_back
+    yield Finding(
+        "KV cache full",
+        load.kv_full,
+        _RUN,
+        load.kv_full >= LIMITS or load.preemptions > 0,
+        f"At least {KV_FULL:.0%} of the KV cache was in use for {percent(load.kv_full)} {_RUN}, "
+        f"{percent(load.kv_most)} at the most, and {put_back} preempted.",
+        "a larger cache: --gpu-memory-utilization, --engine-arg kv_cache_dtype=fp8, more "
+        "--tensor-parallel-size; on a CPU the variable VLLM_CPU_KVCACHE_SPACE",
+    )
+    if load.batch_full is not None and load.batch_limit is not None:
+        yield Finding(
+            "batch at its limit",
+            load.batch_full,
+            _RUN,
+            load.batch_full >= LIMITS and load.waiting >= LIMITS,
+            f"The batch was at its limit of {load.batch_limit:,} requests for "
+            f"{percent(load.batch_full)} {_RUN} ({load.batch_mean:,.1f} in the mean), and requests "
+            f"waited for a place for {percent(load.waiting)} of it.",
+            f"--engine-arg max_num_seqs above {load.batch_limit:,}",
+        )
+    yield Finding(
+        "steps with a prompt",
+        load.prefill,
+        _RUN,
+        load.prefill >= LEADS,
+        f"Steps that finished a prompt took {percent(load.prefill)} {_RUN}, for "
+        f"{load.prompt_tokens:,} prompt tokens beside {load.output_tokens:,} of output.",
+        f"--engine-arg max_num_batched_tokens{_now(settings, 'max_num_batched_tokens')}: more of "
+        "them for throughput, fewer for a steadier TPOT",
+    )
+    idle = max(0.0, 1 - load.busy)
+    yield Finding(
+        "engine idle",
+        idle,
+        _RUN,
+        idle >= LIMITS,
+        f"The engine made no step for {percent(idle)} {_RUN}.",
+        "--server-target-qps, for more of a load"
+        if scenario in _SERVER
+        else "nothing of the engine's: what feeds it is too slow, see the front end's share",
+    )
+    if load.replicas > 1:
+        yield Finding(
+            "one replica's tail",
+            load.tail,
+            _RUN,
+            load.tail >= LIMITS,
+            f"For the last {percent(load.tail)} {_RUN} one of {load.replicas} replicas or more had "
+            "ended its work and another had not.",
+            "--total-sample-count, for a longer run; --engine-arg data_parallel_size",
+        )
+
+
+def _of_life(
+    life: LifeFigures, load: EngineLoad | None, scenario: str, remote: bool
+) -> Iterator[Finding]:
+    parts = {one.name: one for one in life.parts}
+    if QUEUE in parts and scenario != _OFFLINE:
+        queue = parts[QUEUE]
+        yield Finding(
+            "queued",
+            queue.share,
+            _TIME,
+            queue.share >= LIMITS,
+            f"Requests were queued for {percent(queue.share)} of their time, "
+            f"{queue.p50_ms:,.1f} ms at p50 and {queue.p99_ms:,.1f} at p99.",
+            "what the batch and the KV cache have room for, or a lower --server-target-qps"
+            if scenario in _SERVER
+            else "--engine-arg max_num_batched_tokens",
+        )
+    if PREFILL in parts:
+        prefill = parts[PREFILL]
+        yield Finding(
+            "prefill",
+            prefill.share,
+            _TIME,
+            prefill.share >= LEADS,
+            f"Prefill took {percent(prefill.share)} {_TIME}, {prefill.p50_ms:,.1f} ms at p50 and "
+            f"{prefill.p99_ms:,.1f} at p99.",
+            "--tensor-parallel-size, --precision; --engine-arg max_num_batched_tokens",
+        )
+    if DECODE in parts:
+        decode = parts[DECODE]
+        batch = f", in batches of {load.batch_mean:,.1f} in the mean" if load else ""
+        yield Finding(
+            "decode",
+            decode.share,
+            _TIME,
+            decode.share >= LEADS,
+            f"Decode took {percent(decode.share)} {_TIME}, {decode.p50_ms:,.1f} ms at p50 and "
+            f"{decode.p99_ms:,.1f} at p99{batch}.",
+            "--tensor-parallel-size, --precision",
+        )
+    own = {ISSUE, RETURN} if remote else {ISSUE, FRONT_END, RETURN}
+    if own & set(parts):
+        share = life.part(*own)
+        named = [f"{name} {percent(parts[name].share)}" for name in parts if name in own]
+        yield Finding(
+            "suite and front end",
+            share,
+            _TIME,
+            share >= LIMITS,
+            f"What stands around the engine took {percent(share)} {_TIME}: {', '.join(named)}.",
+            "more cores for this process; or the front end in processes of its own: --endpoint",
+        )
+    if NETWORK in parts:
+        network = parts[NETWORK]
+        yield Finding(
+            "network and front end",
+            network.share,
+            _TIME,
+            network.share >= LIMITS,
+            f"The network and the server's front end took {percent(network.share)} {_TIME}, "
+            f"{network.p99_ms:,.1f} ms at p99.",
+            "the server's own number of API processes (vLLM: --api-server-count), or a client "
+            "nearer to it",
+        )
+    if life.drain is not None and scenario == _OFFLINE:
+        yield Finding(
+            "tail of the run",
+            life.drain,
+            _RUN,
+            life.drain >= LIMITS,
+            f"The last {percent(life.drain)} {_RUN} came after the engine had begun with its last "
+            "request, in batches that only shrank.",
+            "--total-sample-count, for a longer run; --engine-arg max_num_seqs, for a smaller last "
+            "batch",
+        )
+
+
+def _of_remote(remote: RemoteRun, scenario: str, duration_s: float | None) -> Iterator[Finding]:
+    client = remote.client
+    late = "" if client.out_ms is None else f", with {client.out_ms:,.2f} ms of delay out"
+    late += "" if client.back_ms is None else f" and {client.back_ms:,.2f} back at p99"
+    delays = [ms for ms in (client.out_ms, client.back_ms) if ms is not None]
+    slow = scenario != _OFFLINE and any(ms > MOST_DELAY_MS for ms in delays)
+    yield Finding(
+        "client-bound",
+        client.busy_share,
+        "of a core",
+        client.busy_share >= FULL_SHARE or slow,
+        f"The busiest of {client.processes} client processes used {percent(client.busy_share)} of "
+        f"a core{late}.",
+        "--endpoint-clients, or a machine of its own for the client",
+    )
+    yield from _of_endpoints(remote.endpoints, duration_s)
+
+
+def _of_endpoints(
+    endpoints: tuple[EndpointFigures, ...], duration_s: float | None
+) -> Iterator[Finding]:
+    """Where one of several endpoints is behind the others."""
+    ends = {one.url: one.ended_s for one in endpoints if one.ended_s is not None}
+    if len(ends) > 1 and duration_s:
+        last, first = max(ends, key=lambda url: ends[url]), min(ends, key=lambda url: ends[url])
+        tail = min(1.0, max(0.0, (ends[last] - ends[first]) / duration_s))
+        yield Finding(
+            "one endpoint's tail",
+            tail,
+            _RUN,
+            tail >= LIMITS,
+            f"{last} went on for {percent(tail)} {_RUN} after {first} had given its last answer.",
+            "--endpoint-routing fewest-tokens; --total-sample-count, for a longer run",
+        )
+    late = {one.url: one.latency_ms["p99"] for one in endpoints if "p99" in one.latency_ms}
+    if len(late) > 1:
+        slowest = max(late, key=lambda url: late[url])
+        others = median(ms for url, ms in late.items() if url != slowest)
+        above = (late[slowest] - others) / late[slowest] if late[slowest] > 0 else 0.0
+        yield Finding(
+            "one endpoint's latency",
+            above,
+            "of its p99",
+            above >= LIMITS,
+            f"{slowest} has a latency of {late[slowest]:,.1f} ms at p99, {percent(above)} of it "
+            f"above the median of the others ({others:,.1f} ms).",
+            "--endpoint-routing fewest-tokens, or that server alone",
+        )

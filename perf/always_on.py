@@ -1,0 +1,185 @@
+"""What the part that is always on costs: the times of each request and what the engine tells.
+
+    python -m perf.always_on [--pairs 10] [--engine instant|vllm]
+
+The same run with that part and without it, alternating, which of the two goes first changing from
+pair to pair. "instant": Server at a rate, on an engine that answers at once; the processor time of
+the suite's process for each query, LoadGen's own among it. "vllm": Offline on one loaded engine;
+tokens/s, and the processor time of the suite and of vLLM's processes for each token, which other
+work on the machine changes less. Processor time is taken until LoadGen's end: what is made of the
+times afterwards is no part of a run. Without: the SUT keeps no times, and vLLM's front end makes
+and tells no statistics. Beside each pair, the time that other guests took from the machine.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import statistics
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from unittest import mock
+
+import psutil
+
+from mlperf_suite.benchmarks.definition import Generation
+from mlperf_suite.benchmarks.embedded import EMBEDDED
+from mlperf_suite.benchmarks.llama3_1_8b import LLAMA3_1_8B
+from mlperf_suite.benchmarks.rounds import DEFAULT_ROUND, ROUNDS
+from mlperf_suite.engines.protocol import Engine
+from mlperf_suite.engines.vllm_engine import VllmEngine
+from mlperf_suite.loadgen.load_plan import LoadPlan, Shortened, plan_run
+from mlperf_suite.loadgen.logs import RunLogs, read_logs
+from mlperf_suite.loadgen.runner import LoadRun, run_loadgen
+from perf.embedded_engine import embedded_engine
+from perf.server_overhead import SAMPLES, InstantEngine, server_plan, stolen_s
+
+_AIM = 0.005
+Prompts = Sequence[Sequence[int]]
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """Of one run: processor time of all processes in µs for each query or token, and tokens/s."""
+
+    cpu_us: float
+    tokens_per_s: float
+
+
+def cpu_s() -> float:
+    """The processor time of this process and all that it started, in s."""
+    # Of its own a process knows it to the microsecond, of others to 10 ms.
+    total = time.process_time()
+    for one in psutil.Process().children(recursive=True):
+        times = one.cpu_times()
+        total += times.user + times.system
+    return total
+
+
+def run_once(
+    plan: LoadPlan, engine: Engine, prompts: Prompts, generation: Generation, *, timed: bool
+) -> tuple[LoadRun, float]:
+    """A run, and the processor time that it took, in s."""
+    ended: list[float] = []
+
+    def read(folder: Path) -> RunLogs:
+        # The first thing that is done after LoadGen's end.
+        ended.append(cpu_s())
+        return read_logs(folder)
+
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        mock.patch("mlperf_suite.loadgen.runner.read_logs", read),
+    ):
+        began = cpu_s()
+        run = run_loadgen(plan, engine, prompts, generation, Path(folder), timed=timed)
+    return run, ended[0] - began
+
+
+@contextmanager
+def told(engine: VllmEngine, on: bool) -> Iterator[None]:
+    """vLLM's front end, which makes statistics of each step and request or none."""
+    llm = engine.async_llm
+    both = (llm, llm.output_processor)
+    before = [one.log_stats for one in both]
+    try:
+        for one in both:
+            one.log_stats = on
+        yield
+    finally:
+        for one, was in zip(both, before, strict=True):
+            one.log_stats = was
+
+
+def instant(rate: float, seconds: float) -> Callable[[bool], Cost]:
+    """How a run on an engine that answers at once is made, with the part or without."""
+    engine, plan = InstantEngine(), server_plan(rate, round(seconds * 1000))
+    prompts = [(1, 2, 3)] * SAMPLES
+
+    def make(on: bool) -> Cost:
+        run, used = run_once(plan, engine, prompts, Generation(), timed=on)
+        return Cost(used / run.samples * 1e6, run.tokens / run.elapsed_s)
+
+    return make
+
+
+def vllm(engine: VllmEngine, prompts: Prompts) -> Callable[[bool], Cost]:
+    """How an Offline run on a loaded engine is made, with the part or without."""
+    plan = plan_run(
+        LLAMA3_1_8B,
+        LLAMA3_1_8B.scenario("Offline"),
+        "performance",
+        ROUNDS[DEFAULT_ROUND],
+        len(prompts),
+        target_qps=0.001,
+        shortened=Shortened(min_duration_ms=1, min_query_count=1),
+    )
+
+    def make(on: bool) -> Cost:
+        with told(engine, on):
+            run, used = run_once(plan, engine, prompts, EMBEDDED.generation, timed=on)
+        rate = run.logs.detail.number("result_tokens_per_second") or math.nan
+        return Cost(used / run.tokens * 1e6, rate)
+
+    return make
+
+
+def compare(make: Callable[[bool], Cost], pairs: int, of: str) -> None:
+    """Make the pairs and print them. `of`: what the processor time is for each of."""
+    make(True)  # the first run also pays for what later ones find done
+    columns = f"pair | µs a {of}, with | without | ratio | tokens/s, with | without | ratio"
+    print(f"| {columns} | stolen |")
+    print("|---|---:|---:|---:|---:|---:|---:|---:|", flush=True)
+    spent: list[float] = []
+    reached: list[float] = []
+    for pair in range(1, pairs + 1):
+        stolen = stolen_s()
+        order = (True, False) if pair % 2 else (False, True)
+        found = {on: make(on) for on in order}
+        on, off = found[True], found[False]
+        spent.append(on.cpu_us / off.cpu_us)
+        reached.append(on.tokens_per_s / off.tokens_per_s)
+        print(
+            f"| {pair} | {on.cpu_us:,.2f} | {off.cpu_us:,.2f} | {spent[-1]:.4f} "
+            f"| {on.tokens_per_s:,.1f} | {off.tokens_per_s:,.1f} | {reached[-1]:.4f} "
+            f"| {stolen_s() - stolen:.2f} s |",
+            flush=True,
+        )
+    print(f"\nprocessor time, with / without: {_interval(spent)}")
+    print(f"tokens/s, with / without: {_interval(reached)} (aim: within {_AIM:.1%})")
+
+
+def _interval(ratios: Sequence[float]) -> str:
+    """The median, and the mean with the interval of its standard error, twice."""
+    logs = [math.log(ratio) for ratio in ratios]
+    mean = statistics.fmean(logs)
+    error = statistics.stdev(logs) / math.sqrt(len(logs)) if len(logs) > 1 else math.nan
+    low, high = math.exp(mean - 2 * error), math.exp(mean + 2 * error)
+    middle = statistics.median(ratios)
+    return f"median {middle:.4f}, mean {math.exp(mean):.4f} ({low:.4f} to {high:.4f})"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--pairs", type=int, default=10)
+    parser.add_argument("--engine", choices=("instant", "vllm"), default="instant")
+    parser.add_argument("--rate", type=float, default=1_000.0, help="instant: queries/s")
+    parser.add_argument("--seconds", type=float, default=5.0, help="instant: of each run")
+    parser.add_argument("--samples", type=int, default=16, help="vllm: of each run")
+    chosen = parser.parse_args()
+    began = time.monotonic()
+    if chosen.engine == "instant":
+        compare(instant(chosen.rate, chosen.seconds), chosen.pairs, "query")
+    else:
+        with embedded_engine() as (engine, inputs):
+            prompts = inputs.prompts(LLAMA3_1_8B)[: chosen.samples]
+            compare(vllm(engine, prompts), chosen.pairs, "token")
+    print(f"{time.monotonic() - began:.0f} s in all")
+
+
+if __name__ == "__main__":
+    main()

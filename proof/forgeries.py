@@ -1,0 +1,890 @@
+"""Submission trees that were forged: the official checker accepts each, and a rule sees each.
+
+    python -m proof.forgeries TREE --checker INFERENCE --round v6.1
+
+TREE is an honest closed tree of llama2-70b-99.9 in Offline and Server, with logs that LoadGen
+wrote; INFERENCE a checkout of github.com/mlcommons/inference. Prints a table, one row for each
+forgery of a copy of the tree. What a log says twice: results.cc, loadgen.cc and
+test_settings_internal.cc of LoadGen.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import random
+import re
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from mlperf_suite.benchmarks.rounds import ROUNDS, Round
+from mlperf_suite.judging.submissions import ACCURACY_TXT
+from mlperf_suite.loadgen.logs import ACCURACY, DETAIL, SUMMARY
+from proof.damages import Change, Home, broken_rules, official_verdict, replaced, system_field
+
+BENCHMARK = "llama2-70b-99.9"
+_PREFIX = ":::MLLOG "
+_POWER_TIME = "%m-%d-%Y %H:%M:%S.%f"
+_RUN = ("performance", "run_1")
+_ACCURACY = ("accuracy",)
+_TEST06 = ("TEST06", "performance", "run_1")
+New = Callable[[Any], object]
+"""From the value that a log has to the one that it is given."""
+Row = dict[str, Any]
+"""An entry of an accuracy log."""
+
+
+@dataclass(frozen=True, slots=True)
+class Forgery:
+    """A change to an honest tree that the official checker accepts.
+
+    `fakes`: what it makes a reader believe. `rules`: those of the suite that fail, and no other;
+    accuracy_passed, which follows from every failed accuracy run, is not among them.
+    """
+
+    fakes: str
+    change: Change
+    rules: frozenset[str]
+
+
+def _forged(fakes: str, change: Change, *rules: str) -> Forgery:
+    return Forgery(fakes, change, frozenset(rules))
+
+
+# Logs under change
+
+
+@dataclass
+class Entry:
+    """A line of a detail log and what it says; changed in place, a line not changed keeps its
+    bytes."""
+
+    line: str
+    says: dict[str, Any]
+
+    @property
+    def text(self) -> str:
+        same = self.line and json.loads(self.line.removeprefix(_PREFIX)) == self.says
+        return self.line if same else _PREFIX + json.dumps(self.says)
+
+
+class DetailFile:
+    """A detail log, written anew at the end of its `with` block."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        lines = path.read_text(encoding="utf-8").splitlines()
+        self.entries = [Entry(line, json.loads(line.removeprefix(_PREFIX))) for line in lines]
+
+    def __enter__(self) -> DetailFile:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None
+    ) -> None:
+        if error is None:
+            text = "".join(f"{entry.text}\n" for entry in self.entries)
+            self.path.write_text(text, encoding="utf-8")
+
+    def __getitem__(self, key: str) -> Any:
+        return next(entry.says["value"] for entry in self.entries if entry.says["key"] == key)
+
+    def change(self, pattern: str, new: New) -> dict[str, object]:
+        """Give each key of a pattern another value; the new ones. Raises ValueError for none."""
+        changed: dict[str, object] = {}
+        for entry in self.entries:
+            key = entry.says["key"]
+            if re.fullmatch(pattern, key):
+                changed[key] = entry.says["value"] = new(entry.says["value"])
+        if not changed:
+            raise ValueError(f"no {pattern} in {self.path}")
+        return changed
+
+    def before(self, key: str) -> int:
+        """The place of the first line of a key."""
+        return next(i for i, entry in enumerate(self.entries) if entry.says["key"] == key)
+
+
+_LABELS = (
+    (r"result_(min|max|mean)_latency_ns", "{} latency (ns)"),
+    (r"result_(\d\S+)_percentile_latency_ns", "{} percentile latency (ns)"),
+    (r"result_first_token_(min|max|mean)_latency_ns", "{} First Token latency (ns)"),
+    (r"result_first_token_(\d\S+)_percentile_latency_ns", "{} percentile first token latency (ns)"),
+    (r"result_time_to_output_token_(min|max|mean)", "{} Time per Output Token (ns)"),
+    (
+        r"result_time_per_output_token_(\S+)_percentile_ns",
+        "{} percentile time to output token (ns)",
+    ),
+    (r"result_samples_per_second", "Samples per second"),
+    (r"result_tokens_per_second", "Tokens per second"),
+    (r"result_completed_samples_per_sec", "Completed samples per second"),
+    (r"result_completed_tokens_per_second", "Completed tokens per second"),
+    (r"result_scheduled_samples_per_sec", "Scheduled samples per second"),
+    (r"result_validity", "Result is"),
+    (r"result_min_duration_met", "  Min duration satisfied"),
+    (r"sut_name", "SUT name"),
+    (r"effective_min_duration_ms", "min_duration (ms)"),
+    (r"requested_server_(\w+)_latency", "{}_latency (ns)"),
+    (r"effective_(\w+)", "{}"),
+)
+"""What the summary calls a figure of the detail log."""
+_TWO_DECIMALS = re.compile(r"result_(completed|scheduled)_\w+")
+
+
+def _tell(summary: Path, key: str, value: object) -> None:
+    """Put a figure into the summary, wherever it has it."""
+    for pattern, label in _LABELS:
+        if found := re.fullmatch(pattern, key):
+            name = label.format(
+                *(part.title() if part in _WORDS else part for part in found.groups())
+            )
+            line = rf"^({re.escape(name)}\s*: ).*$"
+            text = summary.read_text(encoding="utf-8")
+            text = re.sub(line, rf"\g<1>{_shown(key, value)}", text, flags=re.MULTILINE)
+            summary.write_text(text, encoding="utf-8")
+            return
+
+
+_WORDS = ("min", "max", "mean")
+
+
+def _shown(key: str, value: object) -> str:
+    if isinstance(value, bool):
+        yes = "Yes" if value else "No"
+        return yes if key.endswith("_met") else f"{value:d}"
+    return f"{value:.2f}" if _TWO_DECIMALS.fullmatch(key) else f"{value}"
+
+
+# Changes
+
+
+def _folder(home: Home, scenario: str, run: tuple[str, ...]) -> Path:
+    return home.place("results", scenario).joinpath(*run)
+
+
+def detail(scenario: str, changes: Mapping[str, New], run: tuple[str, ...] = _RUN) -> Change:
+    """Other values in the detail log alone, by patterns of its keys."""
+
+    def change(home: Home) -> None:
+        with DetailFile(_folder(home, scenario, run) / DETAIL) as log:
+            for pattern, new in changes.items():
+                log.change(pattern, new)
+
+    return change
+
+
+def both(scenario: str, changes: Mapping[str, New], run: tuple[str, ...] = _RUN) -> Change:
+    """Other values in the detail log, and in the summary what it says of them."""
+
+    def change(home: Home) -> None:
+        folder = _folder(home, scenario, run)
+        with DetailFile(folder / DETAIL) as log:
+            for pattern, new in changes.items():
+                for key, value in log.change(pattern, new).items():
+                    _tell(folder / SUMMARY, key, value)
+
+    return change
+
+
+def summary(scenario: str, changes: Mapping[str, New]) -> Change:
+    """Other values in the summary alone."""
+
+    def change(home: Home) -> None:
+        folder = _folder(home, scenario, _RUN)
+        log = DetailFile(folder / DETAIL)
+        for pattern, new in changes.items():
+            for key, value in log.change(pattern, new).items():
+                _tell(folder / SUMMARY, key, value)
+
+    return change
+
+
+def times(factor: float) -> New:
+    """A figure times a factor, in the digits that LoadGen writes."""
+
+    def new(value: Any) -> object:
+        return round(value * factor) if isinstance(value, int) else float(f"{value * factor:.6g}")
+
+    return new
+
+
+def is_(value: object) -> New:
+    return lambda _: value
+
+
+def every(*changes: Change) -> Change:
+    def change(home: Home) -> None:
+        for one in changes:
+            one(home)
+
+    return change
+
+
+def clock(change_ms: Callable[[float], float], scenario: str = "Server") -> Change:
+    """Other time stamps in a performance run's detail log, each by its own."""
+
+    def change(home: Home) -> None:
+        with DetailFile(_folder(home, scenario, _RUN) / DETAIL) as log:
+            for entry in log.entries:
+                entry.says["time_ms"] = round(change_ms(entry.says["time_ms"]), 6)
+
+    return change
+
+
+def later(seconds: float) -> New:
+    """A time of day as LoadGen tells it for power, some seconds later."""
+
+    def new(value: Any) -> object:
+        moved = datetime.strptime(value, _POWER_TIME) + timedelta(seconds=seconds)
+        return moved.strftime(_POWER_TIME)[:-3]
+
+    return new
+
+
+def lines(scenario: str, change_lines: Callable[[list[Entry]], list[Entry]]) -> Change:
+    """Other lines in a performance run's detail log."""
+
+    def change(home: Home) -> None:
+        with DetailFile(_folder(home, scenario, _RUN) / DETAIL) as log:
+            log.entries = change_lines(log.entries)
+
+    return change
+
+
+def answers(
+    scenario: str, change_rows: Callable[[list[Row]], list[Row]], audit: str = "TEST06"
+) -> Change:
+    """Other answers in an audit's accuracy log."""
+
+    def change(home: Home) -> None:
+        path = home.audit(audit, scenario) / "accuracy" / ACCURACY
+        _write_rows(path, change_rows(json.loads(path.read_text(encoding="utf-8"))))
+
+    return change
+
+
+def _write_rows(path: Path, rows: list[Row]) -> None:
+    text = ",\n".join(json.dumps(row) for row in rows)
+    path.write_text(f"[\n{text}\n]\n", encoding="utf-8")
+
+
+def copied(source: tuple[str, ...], target: tuple[str, ...]) -> Change:
+    """A file or folder of the benchmark put in the place of another."""
+
+    def change(home: Home) -> None:
+        root = home.place("results", "Server").parent
+        old, new = root.joinpath(*source), root.joinpath(*target)
+        if old.is_dir():
+            shutil.rmtree(new)
+            shutil.copytree(old, new)
+        else:
+            shutil.copyfile(old, new)
+
+    return change
+
+
+def _accuracy_txt(home: Home) -> Path:
+    return home.accuracy("Server") / ACCURACY_TXT
+
+
+def accuracy_log(change_text: Callable[[str], str]) -> Change:
+    """Another text of Server's cut accuracy log."""
+
+    def change(home: Home) -> None:
+        path = home.accuracy("Server") / ACCURACY
+        path.write_text(change_text(path.read_text(encoding="utf-8")), encoding="utf-8")
+
+    return change
+
+
+def _dataset_repeated(text: str) -> str:
+    """The last entry is the first one again, under the last one's number."""
+    first = re.search(r'"seq_id" : 0, "qsl_idx" : (\d+)', text)
+    if first is None:
+        raise ValueError("no first entry")
+    return re.sub(r'("seq_id" : [1-9]\d+, "qsl_idx" : )\d+', rf"\g<1>{first[1]}", text)
+
+
+def _other_order(samples: list[int]) -> list[int]:
+    """As another seed would have shuffled them."""
+    return random.Random(7).sample(samples, len(samples))
+
+
+def _one_sample(samples: list[int]) -> list[int]:
+    return [samples[0]] * len(samples)
+
+
+def _part_again(samples: list[int]) -> list[int]:
+    """A tenth of the samples, ten times."""
+    part = samples[: len(samples) // 10 + 1]
+    return (part * 10)[: len(samples)]
+
+
+def _first_answer_again(rows: list[Row]) -> list[Row]:
+    return [rows[0] | {"seq_id": row["seq_id"]} for row in rows]
+
+
+def _other_samples(rows: list[Row]) -> list[Row]:
+    """The answers of samples that were chosen for it, under the same numbers in the run."""
+    return [row | {"qsl_idx": (row["qsl_idx"] + 1000) % 24576} for row in rows]
+
+
+def _short_answers(rows: list[Row]) -> list[Row]:
+    return [row | {"data": row["data"][:80], "token_count": 10} for row in rows]
+
+
+def _with_first_tokens(rows: list[Row]) -> list[Row]:
+    return [row | {"token_data": row["data"][:8]} for row in rows]
+
+
+def _spliced(home: Home) -> None:
+    """The settings of the performance run before the results of the run of TEST06."""
+    run, short = (_folder(home, "Server", of) for of in (_RUN, _TEST06))
+    with DetailFile(run / DETAIL) as log:
+        results = DetailFile(short / DETAIL)
+        at = results.before("generated_query_count")
+        log.entries = log.entries[: log.before("generated_query_count")] + results.entries[at:]
+        log.change("early_stopping_met", is_(True))
+        log.change("result_validity", is_("VALID"))
+
+
+def _two_runs(home: Home) -> None:
+    """The log of another run after the log of this one."""
+    run, other = (_folder(home, "Server", of) for of in (_RUN, _TEST06))
+    with DetailFile(run / DETAIL) as log:
+        log.entries += DetailFile(other / DETAIL).entries
+
+
+def _second_system(home: Home) -> None:
+    """The same logs once more, as the results of a larger system."""
+    results, described_in = home.path / "results", home.system_json
+    shutil.copytree(results / home.system, results / "Larger")
+    described = json.loads(described_in.read_text(encoding="utf-8"))
+    described |= {"system_name": "Larger", "accelerators_per_node": "8"}
+    (home.path / "systems" / "Larger.json").write_text(json.dumps(described), encoding="utf-8")
+
+
+def _an_error_in_passing(entries: list[Entry]) -> list[Entry]:
+    """An error of LoadGen that is marked as none."""
+    last = entries[-1]
+    told = last.says | {
+        "key": "error_runtime",
+        "value": "Ending early: Ran out of generated queries to issue before the minimum query "
+        "count and test duration were reached.",
+    }
+    return [*entries[:-1], Entry("", told), last]
+
+
+def _other_hash(of: str) -> New:
+    def new(hashes: dict[str, str]) -> object:
+        (file,) = (name for name in hashes if name.endswith(of))
+        return hashes | {file: hashes[file][::-1]}
+
+    return new
+
+
+_TTFT = r"result_first_token_\S+_latency_ns"
+_TPOT = r"result_time_(per|to)_output_token_\S+"
+_LATENCY = r"result_(min|max|mean|\d\S+percentile)_latency_ns"
+_SEEDS = ("qsl_rng_seed", "sample_index_rng_seed", "schedule_rng_seed")
+
+FORGERIES: dict[str, Forgery] = {
+    # The figure that a result is compared by
+    "tokens/s times 1.5 (Server)": _forged(
+        "answers half as long again as they were",
+        both("Server", {"result_completed_tokens_per_second": times(1.5)}),
+        "token_rate",
+        "token_times",
+    ),
+    "tokens/s and samples/s times 1.5 (Server)": _forged(
+        "a system half as fast again",
+        both("Server", {r"result_completed_(tokens|samples)_per_\w+": times(1.5)}),
+        "query_rate",
+    ),
+    "every rate of queries and of tokens times 1.5 (Server)": _forged(
+        "the same, with the figure for LoadGen's overhead kept in step",
+        both(
+            "Server",
+            {
+                r"result_(completed|scheduled)_(tokens|samples)_per_\w+": times(1.5),
+                "result_token_throughput_with_loadgen_overhead": times(1.5),
+            },
+        ),
+        "query_rate",
+        "scheduled_rate",
+    ),
+    "tokens/s times 1.2 (Offline)": _forged(
+        "a fifth more tokens in the same time",
+        both("Offline", {"result_tokens_per_second": times(1.2)}),
+    ),
+    "tokens/s and samples/s times 1.2 (Offline)": _forged(
+        "a system a fifth faster",
+        both("Offline", {r"result_(tokens|samples)_per_second": times(1.2)}),
+        "query_rate",
+    ),
+    "twice the samples in the same time (Offline)": _forged(
+        "one query with twice the samples",
+        both(
+            "Offline",
+            {
+                r"result_(tokens|samples)_per_second": times(2),
+                "generated_samples_per_query": times(2),
+            },
+        ),
+        "generated_queries",
+    ),
+    "all rates times 1.2, all latencies divided by it (Offline)": _forged(
+        "a faster system whose latencies agree with it",
+        both(
+            "Offline",
+            {r"result_(tokens|samples)_per_second": times(1.2), _LATENCY: times(1 / 1.2)},
+        ),
+        "query_rate",
+    ),
+    # One file and not the other
+    "tokens/s in the summary alone (Server)": _forged(
+        "a better figure in the file that people open",
+        summary("Server", {"result_completed_tokens_per_second": times(1.5)}),
+    ),
+    "tokens/s and samples/s in the detail log alone (Server)": _forged(
+        "a better figure in the file that the checker opens",
+        detail("Server", {r"result_completed_(tokens|samples)_per_\w+": times(1.03)}),
+        "query_rate",
+    ),
+    "TTFT halved in the summary alone (Server)": _forged(
+        "half the time to first token", summary("Server", {_TTFT: times(0.5)})
+    ),
+    "TTFT halved in the detail log alone (Server)": _forged(
+        "half the time to first token, where it is checked", detail("Server", {_TTFT: times(0.5)})
+    ),
+    "the summary says INVALID (Server)": _forged(
+        "a valid result: the detail log was edited, the summary forgotten",
+        summary("Server", {"result_validity": is_("INVALID")}),
+    ),
+    "the summary of another run (Server)": _forged(
+        "a run of its own: the summary is that of the audit",
+        copied(("Server", *_TEST06, SUMMARY), ("Server", *_RUN, SUMMARY)),
+    ),
+    # Latencies
+    "p99 TTFT below p97 (Server)": _forged(
+        "one percentile that meets the limit",
+        both("Server", {"result_first_token_99.00_percentile_latency_ns": times(0.5)}),
+        "percentile_order",
+    ),
+    "p99 TPOT below p50 (Server)": _forged(
+        "one percentile that meets the limit",
+        both("Server", {"result_time_per_output_token_99.00_percentile_ns": times(0.5)}),
+        "mean_in_percentiles",
+        "percentile_order",
+    ),
+    "latencies in falling order (Server)": _forged(
+        "percentiles of a log that was put together by hand",
+        every(
+            both("Server", {"result_50.00_percentile_latency_ns": is_(1_705_000_000)}),
+            both("Server", {"result_99.90_percentile_latency_ns": is_(1_515_200_000)}),
+        ),
+        "mean_in_percentiles",
+        "percentile_order",
+        "token_times",
+    ),
+    "mean latency below the minimum (Server)": _forged(
+        "a faster answer on average",
+        both("Server", {"result_mean_latency_ns": times(0.8)}),
+        "mean_in_percentiles",
+        "token_rate",
+        "token_times",
+    ),
+    "the longest latency below p99.9 (Server)": _forged(
+        "no stall in the run",
+        both("Server", {"result_max_latency_ns": times(0.9)}),
+        "percentile_order",
+    ),
+    "every TTFT percentile halved, its mean kept (Server)": _forged(
+        "half the time to first token",
+        both("Server", {r"result_first_token_\d\S+_percentile_latency_ns": times(0.5)}),
+        "mean_in_percentiles",
+        "percentile_order",
+    ),
+    "every TPOT figure halved (Server)": _forged(
+        "half the time for each token", both("Server", {_TPOT: times(0.5)}), "token_times"
+    ),
+    "every latency a tenth, TTFT and TPOT kept (Server)": _forged(
+        "whole answers in a tenth of the time",
+        both("Server", {_LATENCY: times(0.1)}),
+        "percentile_order",
+        "query_rate",
+        "token_rate",
+        "token_times",
+    ),
+    "every TTFT longer than the answers it begins (Server)": _forged(
+        "another scenario's times to first token",
+        both("Server", {_TTFT: times(1.9e9 / 283_884_450)}),
+        "percentile_order",
+        "token_times",
+    ),
+    "the latencies of a run of a minute (Offline)": _forged(
+        "each answer ten times as early", both("Offline", {_LATENCY: times(0.1)}), "query_rate"
+    ),
+    # Time
+    "every time stamp a tenth (Server)": _forged(
+        "ten minutes: the log is that of one minute", clock(lambda ms: ms / 10), "time_span"
+    ),
+    "every time stamp times 1.2 (Offline)": _forged(
+        "a longer run", clock(lambda ms: ms * 1.2, "Offline"), "time_span"
+    ),
+    "time stamps end after five minutes (Server)": _forged(
+        "ten minutes: it was stopped after five", clock(lambda ms: min(ms, 300_000.0)), "time_span"
+    ),
+    "time stamps go back (Server)": _forged(
+        "one run: the results were written by an earlier one",
+        clock(lambda ms: ms if ms < 300_000 else ms - 621_709.0),
+        "time_span",
+        "time_stamps",
+    ),
+    "power_end five minutes early (Server)": _forged(
+        "less energy for the same work: the meter's window is cut",
+        detail("Server", {"power_end": later(-300)}),
+        "query_rate",
+        "time_span",
+    ),
+    "power_begin and power_end of another day (Server)": _forged(
+        "power that was measured at another time",
+        detail("Server", {"power_(begin|end)": later(86_400 * 3)}),
+        "clock_dates",
+    ),
+    "another date of the test (Server)": _forged(
+        "a run within the round: it is a year old",
+        detail("Server", {"test_datetime": lambda value: "2025" + value[4:]}),
+        "clock_dates",
+    ),
+    "power_end before power_begin (Offline)": _forged(
+        "a window of no length",
+        detail("Offline", {"power_end": later(-610)}),
+        "query_rate",
+        "time_span",
+    ),
+    "asked for one minute, said to be ten (Server)": _forged(
+        "the minimum duration: only the effective value was edited",
+        detail("Server", {"requested_min_duration_ms": is_(60_000)}),
+        "settings_took",
+    ),
+    "the minimum duration not met (Server)": _forged(
+        "a valid result: LoadGen's own reason was left in",
+        both("Server", {"result_min_duration_met": is_(False)}),
+        "validity_agrees",
+    ),
+    # Load
+    "a higher target rate (Server)": _forged(
+        "more load than there was",
+        both("Server", {"(requested_server|effective)_target_qps": times(1.5)}),
+        "generated_queries",
+        "scheduled_rate",
+    ),
+    "a higher effective target rate (Server)": _forged(
+        "more load than was asked for",
+        both("Server", {"effective_target_qps": times(1.5)}),
+        "generated_queries",
+        "scheduled_rate",
+        "settings_took",
+    ),
+    "a higher expected rate (Offline)": _forged(
+        "a query that was sized for a faster system",
+        both("Offline", {"(requested_offline_expected|effective_target)_qps": times(2)}),
+        "generated_queries",
+        "settings_took",
+    ),
+    "more queries than were issued (Server)": _forged(
+        "a longer run at the same rate",
+        both("Server", {"result_query_count": times(2)}),
+        "queries_issued",
+        "query_rate",
+        "token_rate",
+        "token_times",
+    ),
+    "more queries generated and answered (Server)": _forged(
+        "a longer run at the same rate",
+        both("Server", {"(generated|result|result_overlatency)_query_count": times(2)}),
+        "generated_queries",
+        "query_rate",
+        "token_rate",
+        "token_times",
+    ),
+    "a shorter schedule (Server)": _forged(
+        "the same queries in less time",
+        both("Server", {"generated_query_duration": times(0.9)}),
+        "generated_queries",
+    ),
+    "a higher scheduled rate (Server)": _forged(
+        "more load than there was",
+        both("Server", {"result_scheduled_samples_per_sec": times(1.1)}),
+        "query_rate",
+        "scheduled_rate",
+    ),
+    "queries of other seeds (Server)": _forged(
+        "the round's seeds: the samples came in another order",
+        detail("Server", {"loaded_qsl_set": _other_order}),
+        "loaded_samples",
+    ),
+    "one sample over and over (Server)": _forged(
+        "all samples: one was loaded, again and again",
+        detail("Server", {"loaded_qsl_set": _one_sample}),
+        "loaded_samples",
+    ),
+    "a tenth of the samples, ten times (Offline)": _forged(
+        "all samples: the shortest were chosen",
+        detail("Offline", {"loaded_qsl_set": _part_again}),
+        "loaded_samples",
+    ),
+    "a thousand samples loaded (Offline)": _forged(
+        "all samples",
+        detail("Offline", {"loaded_qsl_set": lambda samples: samples[:1000]}),
+        "generated_queries",
+        "loaded_samples",
+    ),
+    "the same sample in each query, said so (Server)": _forged(
+        "a performance run: each query repeats one sample",
+        both("Server", {"(requested|effective)_performance_issue_same": is_(True)}),
+        "samples_drawn",
+    ),
+    "each sample once, said so (Server)": _forged(
+        "a performance run: it is of another kind",
+        both("Server", {"(requested|effective)_performance_issue_unique": is_(True)}),
+        "samples_drawn",
+    ),
+    "a looser TTFT limit for early stopping (Server)": _forged(
+        "queries enough for the percentile",
+        both("Server", {"requested_server_ttft_latency": times(5)}),
+        "latency_targets",
+    ),
+    "seeds asked for are others (Server)": _forged(
+        "the round's seeds: only the effective ones were edited",
+        detail("Server", {f"requested_{seed}": is_(1) for seed in _SEEDS}),
+        "settings_took",
+    ),
+    # Accuracy
+    "the accuracy log of Offline (Server)": _forged(
+        "an accuracy run of its own",
+        copied(("Offline", "accuracy", ACCURACY), ("Server", "accuracy", ACCURACY)),
+        "accuracy_issue_order",
+        "accuracy_log_tokens",
+    ),
+    "the accuracy log and its hash of Offline (Server)": _forged(
+        "an accuracy run of its own",
+        every(
+            copied(("Offline", "accuracy", ACCURACY), ("Server", "accuracy", ACCURACY)),
+            copied(("Offline", "accuracy", ACCURACY_TXT), ("Server", "accuracy", ACCURACY_TXT)),
+        ),
+        "accuracy_issue_order",
+        "accuracy_log_tokens",
+    ),
+    "the data set's beginning again at the accuracy log's end (Server)": _forged(
+        "every sample: a part was answered several times",
+        accuracy_log(_dataset_repeated),
+        "accuracy_issue_order",
+        "accuracy_log_ends",
+    ),
+    "an accuracy log of two brackets (Server)": _forged(
+        "an accuracy log", accuracy_log(lambda text: "[\n]\n"), "accuracy_log_ends"
+    ),
+    "an accuracy log of other text (Server)": _forged(
+        "an accuracy log", accuracy_log(lambda text: "x" * len(text)), "accuracy_log_ends"
+    ),
+    "the accuracy log's order is another (Server)": _forged(
+        "answers of this run: their samples are in another order",
+        accuracy_log(lambda text: text.replace('"qsl_idx" : 22372', '"qsl_idx" : 17')),
+        "accuracy_issue_order",
+    ),
+    "only a thousand queries in the accuracy run (Server)": _forged(
+        "every sample",
+        detail("Server", {"generated_query_count": is_(1000)}, _ACCURACY),
+        "accuracy_generated_queries",
+    ),
+    "the accuracy run loaded a part, ten times (Server)": _forged(
+        "every sample: the easy ones were chosen",
+        detail("Server", {"loaded_qsl_set": _part_again}, _ACCURACY),
+        "accuracy_loaded_samples",
+    ),
+    "shorter answers in accuracy.txt (Server)": _forged(
+        "the length of the performance run's answers: it gave others",
+        replaced(r"'tokens_per_sample': [\d.]+", "'tokens_per_sample': 268.0", _accuracy_txt),
+    ),
+    "accuracy of a part of the data (Server)": _forged(
+        "every sample: 10,000 were scored",
+        replaced(r"'gen_num': \d+", "'gen_num': 10000", _accuracy_txt),
+        "accuracy_every_sample",
+    ),
+    "a word for a hash (Server)": _forged(
+        "the whole accuracy log's hash",
+        replaced(r"hash=\w+", "hash=sha256", _accuracy_txt),
+        "accuracy_hash",
+    ),
+    "accuracy was measured on another system (Server)": _forged(
+        "the system that was fast",
+        both("Server", {"sut_name": is_("Reference")}, _ACCURACY),
+        "same_system",
+    ),
+    "accuracy with another LoadGen (Server)": _forged(
+        "the same setup",
+        detail(
+            "Server",
+            {
+                "loadgen_version": is_("6.0.14 @ 0000000000"),
+                "loadgen_build_date_(local|utc)": is_("2026-03-01T10:00:00.000000"),
+            },
+            _ACCURACY,
+        ),
+        "accuracy_clock_dates",
+    ),
+    # TEST06
+    "TEST06: one answer a hundred times (Server)": _forged(
+        "100 answers", answers("Server", _first_answer_again), "test06_issue_order"
+    ),
+    "TEST06: answers of other samples (Server)": _forged(
+        "answers that LoadGen drew", answers("Server", _other_samples), "test06_issue_order"
+    ),
+    "TEST06: answers of ten tokens (Server)": _forged(
+        "answers as in the run", answers("Server", _short_answers), "test06_log_agrees"
+    ),
+    "TEST06: no answer (Server)": _forged(
+        "100 answers: the official script passes an empty log",
+        answers("Server", lambda rows: []),
+        "test06_eos",
+        "test06_first_token",
+        "test06_sample_count",
+        "test06_token_count",
+    ),
+    "TEST06: another first token (Server)": _forged(
+        "verify_accuracy.txt of a better run",
+        answers("Server", lambda rows: [row | {"token_data": "01000000"} for row in rows]),
+        "test06_first_token",
+    ),
+    "TEST06: Offline's answers (Server)": _forged(
+        "a run of the audit in Server",
+        every(
+            copied(
+                ("Offline", "TEST06", "accuracy", ACCURACY),
+                ("Server", "TEST06", "accuracy", ACCURACY),
+            ),
+            answers("Server", _with_first_tokens),
+        ),
+        "test06_issue_order",
+    ),
+    "TEST06: the performance run's logs (Server)": _forged(
+        "a run of the audit",
+        copied(("Server", *_RUN), ("Server", *_TEST06)),
+        "test06_issue_order",
+        "test06_settings",
+    ),
+    "TEST06 skipped its first tokens (Server)": _forged(
+        "that they cannot be had",
+        replaced(
+            "First token check pass: True",
+            "First token check pass: Skipped",
+            lambda home: home.test06("Server") / "verify_accuracy.txt",
+        ),
+        "test06_verified",
+    ),
+    # LoadGen and the system
+    "a LoadGen with another results.cc (Server)": _forged(
+        "the released LoadGen: the file that computes results was changed",
+        detail("Server", {"loadgen_file_sha1": _other_hash("/results.cc")}),
+    ),
+    "a LoadGen without hashes (Server)": _forged(
+        "the released LoadGen", detail("Server", {"loadgen_file_sha1": is_({})})
+    ),
+    "an older LoadGen under the newer one's name (Server)": _forged(
+        "the round's LoadGen", detail("Server", {"loadgen_version": is_("6.0.14 @ 4c52c8e3b1")})
+    ),
+    "a LoadGen with local changes (Server)": _forged(
+        "the released LoadGen: its git status says otherwise",
+        detail("Server", {"loadgen_git_status_message": is_(" M results.cc")}),
+        "loadgen_unmodified",
+    ),
+    "an error of LoadGen marked as none (Server)": _forged(
+        "a run without errors", lines("Server", _an_error_in_passing), "log_lines"
+    ),
+    "two runs in one log (Server)": _forged(
+        "one run",
+        _two_runs,
+        "early_stopping",
+        "equal_issue_mode",
+        "log_is_whole",
+        "min_duration",
+        "result_valid",
+    ),
+    "the settings of one run, the results of another (Server)": _forged(
+        "ten minutes: the results are of four seconds",
+        _spliced,
+        "clock_dates",
+        "generated_queries",
+        "log_lines",
+        "scheduled_rate",
+        "time_span",
+    ),
+    "the same logs as the results of a second system": _forged(
+        "that a larger system was measured", _second_system, "logs_of_its_own"
+    ),
+}
+"""Each by what was done, and to which scenario."""
+NOT_SEEN: dict[str, Forgery] = {
+    "better scores in accuracy.txt (Server)": _forged(
+        "better answers: the log that they follow from is not submitted",
+        replaced(r"'rouge1': [\d.]+", "'rouge1': 79.9", _accuracy_txt),
+    ),
+    "another hash in accuracy.txt (Server)": _forged(
+        "the hash of the whole accuracy log, which is not submitted",
+        replaced(r"hash=\w+", f"hash={'5a' * 32}", _accuracy_txt),
+    ),
+    "every TTFT figure a tenth less, in both files (Server)": _forged(
+        "less time to first token: of single answers the logs say nothing",
+        both("Server", {_TTFT: times(0.9)}),
+    ),
+    "coalesced queries (Server)": _forged(
+        "single queries: LoadGen handed them over in groups, which 20 public results say too",
+        both("Server", {"requested_server_coalesce_queries": is_(True)}),
+    ),
+    "another accelerator in the system's description": _forged(
+        "another machine", system_field("accelerator_model_name", "another")
+    ),
+}
+"""Forgeries that leave whatever the logs say twice as it is: no rule can see them."""
+
+
+def forge(tree: Path, forgery: Forgery, round_: Round) -> None:
+    """Change a tree in its place."""
+    (home,) = (tree / "closed").iterdir()
+    forgery.change(Home(home, round_.layout, BENCHMARK))
+
+
+def rows(tree: Path, checker: Path, round_: Round) -> Iterator[tuple[str, str, str, str]]:
+    """For each forgery its name, what it fakes, the official verdict and the rules that fail."""
+    for name, forgery in (FORGERIES | NOT_SEEN).items():
+        with tempfile.TemporaryDirectory() as folder:
+            copy = Path(folder) / "tree"
+            shutil.copytree(tree, copy)
+            forge(copy, forgery, round_)
+            official = official_verdict(copy, checker, round_)
+            seen = ", ".join(f"`{rule}`" for rule in broken_rules(copy, round_))
+            yield name, forgery.fakes, official, seen or "passes"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("tree", type=Path)
+    parser.add_argument("--checker", type=Path, required=True)
+    parser.add_argument("--round", choices=tuple(ROUNDS), required=True)
+    arguments = parser.parse_args()
+    print("| forgery | what it fakes | official checker | here: the rules that fail |")
+    print("|---|---|---|---|")
+    for row in rows(arguments.tree, arguments.checker, ROUNDS[arguments.round]):
+        print(f"| {' | '.join(row)} |", flush=True)
+
+
+if __name__ == "__main__":
+    main()

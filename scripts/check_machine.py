@@ -1,0 +1,237 @@
+"""Say what of this machine does not fit a build of the suite, before anything is installed.
+
+    python scripts/check_machine.py cpu|gpu
+
+One line each: what does not fit and what to do. The set-up stops at a line that begins with "does
+not fit" (exit status 1), not at a note. Only the standard library is at hand here.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import re
+import shutil
+import subprocess
+import sys
+import sysconfig
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+DRIVER = 580
+"""CUDA 13's least driver (NVIDIA, "CUDA Toolkit Release Notes", table of driver versions)."""
+CAPABILITY = 7.5
+"""CUDA 13's least compute capability: Turing (the same notes, "Deprecated architectures")."""
+GLIBC = (2, 28)
+"""Of the wheels: manylinux_2_28."""
+MODEL_GIB = 20
+"""Llama-3.1-8B in bf16 takes 15 GiB of a GPU, before any KV cache."""
+
+
+@dataclass(frozen=True)
+class Needs:
+    """What a build takes, in GB: on disk, in pip's cache, and of memory while it runs."""
+
+    disk: float
+    cache: float
+    memory: float
+
+
+NEEDS = {"cpu": Needs(5.0, 1.0, 4.0), "gpu": Needs(14.0, 4.0, 16.0)}
+
+
+@dataclass(frozen=True)
+class Gpu:
+    """A GPU as nvidia-smi lists it; `capability` None where its driver is too old to say."""
+
+    name: str
+    driver: str
+    memory_gib: float
+    capability: float | None
+
+
+@dataclass(frozen=True)
+class Machine:
+    """What was found. `asked`: what came of looking for GPUs, where none was found."""
+
+    architecture: str
+    glibc: tuple[int, ...] | None
+    disk_free: float
+    cache_free: float | None
+    memory: float
+    gpus: tuple[Gpu, ...] = ()
+    asked: str = ""
+    kernel_driver: str | None = None
+    compiler: bool = True
+    python_headers: bool = True
+
+
+def look(folder: Path) -> Machine:
+    """This machine. `cache_free` is None where pip's cache lies on the disk of `folder`."""
+    found, asked = _gpus()
+    glibc = platform.libc_ver()
+    cache = _existing(Path(os.environ.get("PIP_CACHE_DIR") or Path.home() / ".cache" / "pip"))
+    same = cache.stat().st_dev == folder.stat().st_dev
+    return Machine(
+        platform.machine(),
+        tuple(int(part) for part in glibc[1].split(".")) if glibc[0] == "glibc" else None,
+        shutil.disk_usage(folder).free / 1e9,
+        None if same else shutil.disk_usage(cache).free / 1e9,
+        os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 1e9,
+        found,
+        asked,
+        _kernel_driver(),
+        any(shutil.which(name) for name in ("cc", "gcc", "clang")),
+        (Path(sysconfig.get_path("include")) / "Python.h").is_file(),
+    )
+
+
+def _existing(folder: Path) -> Path:
+    return next(one for one in (folder, *folder.parents) if one.is_dir())
+
+
+def _gpus(
+    run: Callable[..., subprocess.CompletedProcess[str]] = subprocess.run,
+) -> tuple[tuple[Gpu, ...], str]:
+    """The GPUs, and in a few words what nvidia-smi said where there are none."""
+    if not shutil.which("nvidia-smi"):
+        return (), "nvidia-smi is not installed"
+    for fields in (
+        "name,driver_version,memory.total,compute_cap",
+        "name,driver_version,memory.total",
+    ):
+        command = ["nvidia-smi", f"--query-gpu={fields}", "--format=csv,noheader,nounits"]
+        try:
+            done = run(command, capture_output=True, text=True, timeout=30, check=False)
+        except (OSError, subprocess.TimeoutExpired) as error:
+            return (), f"nvidia-smi failed: {error}"
+        if done.returncode == 0:
+            return tuple(filter(None, map(_gpu, done.stdout.splitlines()))), "nvidia-smi lists none"
+    said = (done.stdout + done.stderr).strip().splitlines()
+    return (), f"nvidia-smi says: {said[0] if said else 'nothing'}"
+
+
+def _gpu(line: str) -> Gpu | None:
+    name, *others = (part.strip() for part in line.split(","))
+    if len(others) < 2:
+        return None
+    driver, memory, *capability = others
+    return Gpu(
+        name,
+        driver,
+        float(memory) / 1024 if memory.isdigit() else 0.0,
+        float(capability[0]) if capability and re.fullmatch(r"\d+\.\d+", capability[0]) else None,
+    )
+
+
+def _kernel_driver() -> str | None:
+    """The version of the loaded driver, which is there even where nvidia-smi is not."""
+    try:
+        text = Path("/proc/driver/nvidia/version").read_text()
+    except OSError:
+        return None
+    found = re.search(r"\b\d{3}\.\d+(\.\d+)?\b", text)
+    return found[0] if found else None
+
+
+def problems(machine: Machine, build: str) -> list[str]:
+    """What keeps the build from this machine, a line each."""
+    needs, found = NEEDS[build], []
+    if machine.architecture != "x86_64":
+        found.append(
+            f"the locks are for x86-64, and this machine is {machine.architecture}: "
+            "run the suite on another one and measure this one's server with --endpoint"
+        )
+    if machine.glibc is None or machine.glibc < GLIBC:
+        has = "another C library" if machine.glibc is None else "glibc " + _dotted(machine.glibc)
+        found.append(
+            f"the wheels need glibc {_dotted(GLIBC)} or newer, and this system has {has}: "
+            "use a newer distribution or the image (docs/docker.md)"
+        )
+    disk = needs.disk + (needs.cache if machine.cache_free is None else 0.0)
+    if machine.disk_free < disk:
+        found.append(
+            f"the {build} build needs {disk:.0f} GB of disk while it installs, and this folder's "
+            f"has {machine.disk_free:.1f} GB free: free some, or clone to a larger disk"
+        )
+    if machine.cache_free is not None and machine.cache_free < needs.cache:
+        found.append(
+            f"pip's cache takes {needs.cache:.0f} GB, and its disk has {machine.cache_free:.1f} GB "
+            "free: free some, or set PIP_CACHE_DIR, or PIP_NO_CACHE_DIR=1"
+        )
+    if build == "gpu":
+        found.extend(_gpu_problems(machine))
+    return found
+
+
+def _gpu_problems(machine: Machine) -> list[str]:
+    found = []
+    driver = machine.gpus[0].driver if machine.gpus else machine.kernel_driver
+    if driver and int(driver.split(".")[0]) < DRIVER:
+        found.append(
+            f"the gpu build is for CUDA 13, whose driver is {DRIVER} or newer, and this machine's "
+            f"is {driver}: update the driver, or install cuda-compat-13-0 on a data-center GPU"
+        )
+    for gpu in machine.gpus:
+        if gpu.capability is not None and gpu.capability < CAPABILITY:
+            found.append(
+                f"{gpu.name} has compute capability {gpu.capability}, and CUDA 13 begins at "
+                f"{CAPABILITY} (Turing): use a newer GPU, or BUILD=cpu"
+            )
+    return found
+
+
+def notes(machine: Machine, build: str) -> list[str]:
+    """What need not stop the set-up and will matter in a run, a line each."""
+    found = []
+    if machine.memory < NEEDS[build].memory:
+        found.append(
+            f"{machine.memory:.0f} GB of memory: a run of the {build} build wants "
+            f"{NEEDS[build].memory:.0f} GB"
+        )
+    if build == "cpu":
+        if machine.gpus:
+            found.append(
+                f"there is a GPU, {machine.gpus[0].name}, and the cpu build does not use it: "
+                "BUILD=gpu make setup"
+            )
+        return found
+    if not machine.gpus:
+        found.append(
+            f"no GPU was found ({machine.asked}): the gpu build installs here and runs where there "
+            "is one; without one use BUILD=cpu"
+        )
+    elif max(gpu.memory_gib for gpu in machine.gpus) < MODEL_GIB:
+        largest = max(machine.gpus, key=lambda gpu: gpu.memory_gib)
+        found.append(
+            f"{largest.name} has {largest.memory_gib:.0f} GiB: llama3.1-8b in bf16 needs "
+            f"{MODEL_GIB} or several GPUs that share it (--tensor-parallel-size)"
+        )
+    if not (machine.compiler and machine.python_headers):
+        what = "C compiler" if not machine.compiler else "Python.h"
+        found.append(
+            f"no {what}: Triton and FlashInfer compile when vLLM starts: "
+            f"apt-get install gcc g++ python{sys.version_info[0]}.{sys.version_info[1]}-dev"
+        )
+    return found
+
+
+def _dotted(version: tuple[int, ...]) -> str:
+    return ".".join(map(str, version))
+
+
+def main(arguments: list[str]) -> int:
+    """Print the lines; 1 where there is a problem."""
+    build = arguments[0]
+    machine = look(Path.cwd())
+    bad = problems(machine, build)
+    for line in bad:
+        print(f"set-up: does not fit: {line}", file=sys.stderr)
+    for line in notes(machine, build):
+        print(f"set-up: note: {line}")
+    return 1 if bad else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

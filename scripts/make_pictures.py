@@ -1,0 +1,198 @@
+"""Take the README's pictures: a real run in a real terminal, and its report, light and dark.
+
+Runs `pytest -m "offline and datacenter"` in a tmux window of 80 columns and takes what stands there
+with its colours; headless Chromium makes the pictures. Needs tmux and Chromium, and some minutes.
+With `--run FOLDER` an earlier run is shown: its closing table, and its report made again.
+
+    python -m scripts.make_pictures [--out docs/pictures] [--run FOLDER]
+"""
+
+from __future__ import annotations
+
+import argparse
+import html
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from datetime import datetime
+from pathlib import Path
+
+from rich.ansi import AnsiDecoder
+from rich.color import Color
+from rich.console import Console
+from rich.text import Text
+
+from mlperf_suite.reports.terminal import closing_table
+from mlperf_suite.reports.writing import write_reports
+from mlperf_suite.results.run_folder import read_summary
+from mlperf_suite.results.schema import Summary
+
+ROOT = Path(__file__).resolve().parent.parent
+PICTURES = ROOT / "docs" / "pictures"
+COLUMNS, ROWS = 80, 60
+SCHEMES = {"light": "1", "dark": "0"}
+"""Blink's numbers for what a page is told of the reader's preferred colour scheme."""
+_PALETTES = {
+    # By number of the ANSI colour: the text, and GitHub's own colours in each scheme.
+    "light": {
+        None: "#1f2328",
+        1: "#cf222e",
+        2: "#1a7f37",
+        3: "#9a6700",
+        4: "#0969da",
+        6: "#1b7c83",
+    },
+    "dark": {None: "#e6edf3", 1: "#ff7b72", 2: "#3fb950", 3: "#d29922", 4: "#58a6ff", 6: "#39c5cf"},
+}
+_PAPER = {"light": "#ffffff", "dark": "#0d1117"}
+_REPORT_SIZE = (920, 1180)
+_LINE_PX, _FONT_PX, _MARGIN_PX = 19, 14, 20
+_PATIENCE_S = 900.0
+_CONSOLE = Console()
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("--out", type=Path, default=PICTURES)
+    parser.add_argument("--run", type=Path, help="the folder of a run, instead of making one")
+    parser.add_argument("--show", type=Path, help="only print the closing table of this run")
+    parsed = parser.parse_args(arguments)
+    if parsed.show:
+        show(parsed.show)
+        return 0
+    out: Path = parsed.out
+    chromium = shutil.which("chromium") or shutil.which("google-chrome")
+    if chromium is None or shutil.which("tmux") is None:
+        print("error: needs tmux and Chromium in PATH", file=sys.stderr)
+        return 2
+    out.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory() as made:
+        folder = Path(made)
+        latest = folder / "results" / "latest"
+        if parsed.run:
+            shutil.copytree(parsed.run.resolve(), latest)
+            write_reports(latest)
+            command = f"{sys.executable} -m scripts.make_pictures --show {latest}"
+            shown = run_in_a_terminal(command, folder)
+        else:
+            marker = "-m 'offline and datacenter'"
+            command = f"{sys.executable} -m pytest {marker} --results-dir {latest.parent}"
+            shown = run_in_a_terminal(command, folder)
+        shown = screen(shown, str(latest.parent))
+        report = (latest / "report.html").resolve()
+        for scheme in SCHEMES:
+            page = folder / f"terminal-{scheme}.html"
+            page.write_text(terminal_page(shown, scheme), encoding="utf-8")
+            height = _LINE_PX * len(shown.splitlines()) + 2 * _MARGIN_PX
+            take(chromium, page, out / f"terminal-{scheme}.png", (720, height), scheme)
+            take(chromium, report, out / f"report-{scheme}.png", _REPORT_SIZE, scheme)
+    print("\n".join(str(path) for path in sorted(out.glob("*.png"))))
+    return 0
+
+
+def show(run: Path) -> None:
+    """Print the closing table of a run as a session does."""
+    summary = read_summary(run)
+    if summary is None:
+        raise FileNotFoundError(run / "summary.json")
+    console = Console(width=COLUMNS, force_terminal=True, highlight=False)
+    console.print(f" {summary.meta.title} ".center(COLUMNS, "="))
+    console.print(closing_table(summary, run.parent / folder_of(summary)))
+
+
+def folder_of(summary: Summary) -> str:
+    """The name that the run's folder had."""
+    started = datetime.fromisoformat(str(summary.meta.started))
+    return f"{started:%Y%m%d-%H%M%S}-{summary.meta.benchmark}-{str(summary.meta.scenario).lower()}"
+
+
+def run_in_a_terminal(command: str, folder: Path) -> str:
+    """All that a command leaves in a terminal, with its ANSI colours.
+
+    Raises RuntimeError where it fails. `folder`: for the terminal's own files.
+    """
+    done = folder / "done"
+    tmux = ["tmux", "-S", str(folder / "tmux"), "-f", os.devnull]
+    shell = f"{command}; echo $? > {done}; sleep 600"
+    size = ["-x", str(COLUMNS), "-y", str(ROWS)]
+    subprocess.run([*tmux, "new-session", "-d", *size, shell], cwd=ROOT, check=True)
+    try:
+        until = time.monotonic() + _PATIENCE_S
+        while not done.exists() or not done.read_text().strip():
+            if time.monotonic() > until:
+                raise RuntimeError(f"the run took more than {_PATIENCE_S:g} s")
+            time.sleep(1)
+        capture = [*tmux, "capture-pane", "-e", "-p", "-S", "-", "-J"]
+        shown = subprocess.run(capture, capture_output=True, text=True, check=True).stdout
+    finally:
+        subprocess.run([*tmux, "kill-server"], check=False)
+    if done.read_text().strip() != "0":
+        raise RuntimeError(f"the run failed:\n{shown}")
+    return shown
+
+
+def screen(shown: str, results: str) -> str:
+    """The closing table.
+
+    The folder of the run is shown as `results`, where a user's is.
+    """
+    lines = [line.rstrip() for line in shown.replace(results, "results").splitlines()]
+    plain = [Text.from_ansi(line).plain for line in lines]
+    first = next(i for i, line in enumerate(plain) if re.match(r"=+ llama3.1-8b Offline =+", line))
+    last = next(i for i, line in enumerate(plain) if line.startswith("report: "))
+    return "\n".join(lines[first : last + 1])
+
+
+def terminal_page(shown: str, scheme: str) -> str:
+    """A page with the text as a terminal shows it."""
+    body = "\n".join(_line(line, scheme) for line in AnsiDecoder().decode(shown))
+    return (
+        f"<!doctype html><meta charset=utf-8><style>body{{margin:0;background:{_PAPER[scheme]};"
+        f"color:{_PALETTES[scheme][None]}}}pre{{margin:{_MARGIN_PX}px;"
+        f"font:{_FONT_PX}px/{_LINE_PX}px 'DejaVu Sans Mono',monospace}}</style><pre>{body}</pre>"
+    )
+
+
+def _line(text: Text, scheme: str) -> str:
+    parts = []
+    for number, character in enumerate(text.plain):
+        style = text.get_style_at_offset(_CONSOLE, number)
+        parts.append((_colour(style.color, scheme), bool(style.bold), character))
+    out, before = [], None
+    for colour, bold, character in parts:
+        if (colour, bold) != before:
+            out.append("</span>" if before else "")
+            weight = ";font-weight:bold" if bold else ""
+            out.append(f'<span style="color:{colour}{weight}">')
+            before = (colour, bold)
+        out.append(html.escape(character))
+    return "".join(out) + ("</span>" if before else "")
+
+
+def _colour(colour: Color | None, scheme: str) -> str:
+    palette = _PALETTES[scheme]
+    number = colour.number % 8 if colour is not None and colour.number is not None else None
+    return palette.get(number, palette[None])
+
+
+def take(chromium: str, page: Path, picture: Path, size: tuple[int, int], scheme: str) -> None:
+    """A picture of a page, as a reader with this preferred colour scheme sees it."""
+    subprocess.run(
+        [
+            *(chromium, "--headless", "--no-sandbox", "--hide-scrollbars", "--disable-gpu"),
+            f"--blink-settings=preferredColorScheme={SCHEMES[scheme]}",
+            *(f"--screenshot={picture}", f"--window-size={size[0]},{size[1]}"),
+            page.as_uri(),
+        ],
+        check=True,
+        capture_output=True,
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(main())
