@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import random
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +16,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from meta_tests.conftest import ROOT
 from meta_tests.loadgen.test_runner import GENERATION, PROMPTS, a_plan, answer
 from meta_tests.made_lives import made_marks, made_requests
 from mlperf_suite.benchmarks.percentile import percentile
@@ -127,8 +129,10 @@ def test_a_percentile_is_loadgens(traced: dict[str, Traced], scenario: str) -> N
     for key, values in curves:
         for percent in ("50.00", "90.00", "95.00", "97.00", "99.00", "99.90"):
             said = detail.milliseconds(key.format(percent))
-            if said is None or values is None or len(values) < len(one.trace.latency_ms):
+            if said is None:
                 continue
+            # What LoadGen reports, the timeline has of every request.
+            assert values is not None and len(values) == len(one.trace.latency_ms)
             found = percentile(sorted(values), float(percent) / 100)
             assert found == pytest.approx(said, abs=0.5), (key, percent)
             compared += 1
@@ -138,6 +142,21 @@ def test_a_percentile_is_loadgens(traced: dict[str, Traced], scenario: str) -> N
     assert differs is not None
     assert differs < 0.5
     assert difference_ms(latency + 3, detail) == pytest.approx(3, abs=0.5)
+
+
+def test_the_gates_blocks_have_loadgens_percentile(traced: dict[str, Traced]) -> None:
+    timeline = traced["Server"].timeline
+    assert timeline.ttft_ms is not None
+    order = np.argsort(timeline.issued_ms, kind="stable")
+    blocks = timeline.blocks()["ttft_ms"]
+    parts = np.array_split(np.asarray(timeline.ttft_ms)[order], len(blocks))
+    assert blocks == [pytest.approx(sorted(part)[int(len(part) * 0.99)]) for part in parts]
+
+
+def test_no_percentile_of_the_package_lies_between_two_values() -> None:
+    said = re.compile(r"\b(?:np|numpy)\.(?:nan)?(?:percentile|quantile)\(|statistics\.quantiles\(")
+    package = ROOT / "mlperf_suite"
+    assert [path for path in package.rglob("*.py") if said.search(path.read_text())] == []
 
 
 def test_a_run_without_times_is_a_run_all_the_same(tmp_path: Path) -> None:

@@ -692,6 +692,19 @@ def test_each_sample_is_asked_with_its_own_stop(tmp_path: Path) -> None:
     assert [seen[index] for index in range(SAMPLES)] == stops
 
 
+def test_threads_take_short_turns_while_a_run_goes_on(tmp_path: Path) -> None:
+    before, seen = sys.getswitchinterval(), []
+
+    def answered(prompt: Sequence[int]) -> list[int]:
+        seen.append(sys.getswitchinterval())
+        return answer(prompt)
+
+    engine = StandInEngine(Delays(), answered)
+    run_loadgen(a_plan(), engine, PROMPTS, GENERATION, tmp_path)
+    engine.close()
+    assert max(seen) < before == sys.getswitchinterval()
+
+
 @given(st.lists(st.tuples(st.integers(0, 2**64 - 1), st.integers(0, 2**31 - 1)), max_size=9))
 def test_a_query_of_many_samples_has_the_rows_of_as_many_queries(
     samples: list[tuple[int, int]],

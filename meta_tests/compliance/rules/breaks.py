@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from meta_tests.made_runs import (
     AT_ONCE,
+    LOADGEN_FILES,
     MadeBlock,
     MadeRun,
     as_printed,
@@ -215,6 +216,7 @@ def uncut(run: MadeRun, data: st.DataObject) -> None:
 
 def other_ends(run: MadeRun, data: st.DataObject) -> None:
     text = run.cut_log
+    place, other = (f'"seq_id" : {answer.place},' for answer in run.answers[:2])
     run.cut_log = data.draw(
         st.sampled_from(
             [
@@ -225,7 +227,7 @@ def other_ends(run: MadeRun, data: st.DataObject) -> None:
                 text[:-4],
                 text[: len(text) // 2],
                 text.replace("...", ""),
-                text.replace('"seq_id" : 1,', '"seq_id" : 0,'),
+                text.replace(other, place),
                 text.replace('"qsl_idx" : 1,', '"qsl_idx" : 0,'),
                 text.replace('"qsl_idx" : 1,', f'"qsl_idx" : {10**9},'),
             ]
@@ -356,16 +358,18 @@ def block_of(run: MadeRun, data: st.DataObject) -> MadeBlock:
 
 
 def other_samples(run: MadeRun, data: st.DataObject) -> None:
-    kind = data.draw(st.sampled_from(["an answer less", "other samples", "a pair less", "turns"]))
+    kind = data.draw(
+        st.sampled_from(["an answer less", "other samples", "half a pair", "no turns"])
+    )
     block = block_of(run, data)
     if kind == "an answer less":
         del block.answers[data.draw(st.integers(0, AT_ONCE - 1))]
     elif kind == "other samples":
         block.answers = [(index + 1, tokens) for index, tokens in block.answers]
-    elif kind == "a pair less":
-        del run.caching[-2:]
+    elif kind == "half a pair":
+        run.caching.append(block)
     else:
-        run.caching.append(run.caching.pop(0))
+        run.caching += [block, block]
 
 
 def other_answer(run: MadeRun, data: st.DataObject) -> None:
@@ -435,6 +439,31 @@ def other_number(key: str, least: float = 0.001) -> Break:
         put(run, key, math.ceil(other) if isinstance(was, int) else as_printed(other))
 
     return apply
+
+
+def other_files(run: MadeRun, data: st.DataObject) -> None:
+    files = dict(LOADGEN_FILES)
+    path = data.draw(st.sampled_from(sorted(files)))
+    if data.draw(st.booleans()):
+        files[path] = data.draw(st.sampled_from(["0" * 40, "", "x" * 40]))
+    else:
+        del files[path]
+    put(run, "loadgen_file_sha1", data.draw(st.sampled_from([files, files, [], {}])))
+
+
+def other_summary(run: MadeRun, data: st.DataObject) -> None:
+    lines = run.summary.splitlines()
+    at = data.draw(st.sampled_from([n for n, line in enumerate(lines) if ":" in line]))
+    told = data.draw(st.sampled_from(["1e6", "x", "", "13.7"]))
+    lines[at] = f"{lines[at].partition(':')[0]}: {told}"
+    run.summary = data.draw(st.sampled_from(["\n".join(lines), "", "made up"]))
+
+
+def other_answers(run: MadeRun, data: st.DataObject) -> None:
+    assert run.accuracy_tokens is not None
+    apart = data.draw(st.floats(0.1, 0.9) | st.floats(1.1, 5))
+    other = replace(run.accuracy_tokens, mean=run.accuracy_tokens.mean * apart)
+    run.accuracy_tokens = data.draw(st.sampled_from([other, None]))
 
 
 def more_queries(run: MadeRun, data: st.DataObject) -> None:
@@ -589,6 +618,10 @@ BREAKS: dict[str, Break] = {
     "token_rate": other_token_rate,
     "percentile_order": out_of_order,
     "mean_in_percentiles": other_mean,
+    "loadgen_files": other_files,
+    "accuracy_loadgen_files": other_files,
+    "summary_agrees": other_summary,
+    "tokens_as_in_accuracy": other_answers,
     "token_times": faster_tokens,
     "validity_agrees": other_verdict,
     "accuracy_every_sample": every_sample,
