@@ -162,10 +162,11 @@ def test_the_guides_name_the_benchmarks_and_rounds_that_there_are() -> None:
 # Commands
 
 OF_PLUGINS = {"--junitxml", "--alluredir", "--dist", "--benchmark-autosave", "--benchmark-compare"}
-WITH_A_VALUE = {"-m", "-k", "-n", "-c", "--dist"}
+WITH_A_VALUE = {"-m", "-k", "-n", "-c", "-p", "--dist"}
 OF_THE_SYSTEM = {
     *("export", "set", "cd", "mkdir", "cp", "mv", "printf", "tar", "git", "curl", "nvidia-smi"),
     *("docker", "podman", "buildah"),
+    "power_client",  # mlcommons/power-dev
 }
 """Programs that a page may call and that are not ours to check."""
 IN_PLACE = {"FOLDER": str(ROOT), "X": "2", "NAME": "name", "URL": "http://host:8000"}
