@@ -2,7 +2,7 @@
 SHELL := /bin/bash
 PYTEST := .venv/bin/python -m pytest
 
-.PHONY: help setup stacks offline server interactive singlestream edge compliance peak mmlu submission-check submission-proof endpoint test test-slow test-search lint locks options pictures perf clean
+.PHONY: help setup stacks offline server interactive singlestream edge compliance peak mmlu submission-check submission-proof public-results endpoint test test-slow test-search lint locks options pictures perf clean
 
 help:             ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 20
@@ -39,6 +39,9 @@ submission-check: setup ## judge a finished submission tree (TREE=DIR)
 
 submission-proof: setup ## full-size trees of replayed answers, and the official checker's word
 	$(PYTEST) meta_tests/proof/test_full_size.py -m slow -s $(ARGS)
+
+public-results: setup ## judge a checkout of public results and make docs/public-results.md again (CHECKOUT=DIR)
+	.venv/bin/python -m proof.public_results $(CHECKOUT) $(ARGS)
 
 mmlu: setup       ## the MMLU score, through lm-eval on an engine of its own
 	$(PYTEST) -m mmlu $(ARGS)
