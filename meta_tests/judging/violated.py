@@ -133,7 +133,7 @@ _AUDIT = "an audit's run is not compared by speed"
 _PRINTED = "the last digit of a figure, which LoadGen rounds"
 _MODES = {"P": "performance", "A": "accuracy", "T": "test06"}
 _KEYS: tuple[tuple[str, str, Judge], ...] = (
-    ("PA", r"loadgen_(version|file_sha1)", must("loadgen_released", "log_lines")),
+    ("PA", r"loadgen_(version|file_sha1)", must("loadgen_files", "log_lines")),
     ("PA", r"loadgen_git_status_message", must("loadgen_unmodified")),
     ("PAT", r"loadgen_git_log_message|get_sut_name_duration_ns", harmless(_WORDS)),
     ("PAT", r"loadgen_(build_date_local|build_date_utc|git_commit_date)", harmless(_BUILD)),
