@@ -401,6 +401,7 @@ FORGERIES: dict[str, Forgery] = {
         both("Server", {"result_completed_tokens_per_second": times(1.5)}),
         "token_rate",
         "token_times",
+        "tokens_as_in_accuracy",
     ),
     "tokens/s and samples/s times 1.5 (Server)": _forged(
         "a system half as fast again",
@@ -422,11 +423,13 @@ FORGERIES: dict[str, Forgery] = {
     "tokens/s times 1.2 (Offline)": _forged(
         "a fifth more tokens in the same time",
         both("Offline", {"result_tokens_per_second": times(1.2)}),
+        "tokens_as_in_accuracy",
     ),
     "tokens/s and samples/s times 1.2 (Offline)": _forged(
         "a system a fifth faster",
         both("Offline", {r"result_(tokens|samples)_per_second": times(1.2)}),
         "query_rate",
+        "tokens_as_in_accuracy",
     ),
     "twice the samples in the same time (Offline)": _forged(
         "one query with twice the samples",
@@ -451,25 +454,31 @@ FORGERIES: dict[str, Forgery] = {
     "tokens/s in the summary alone (Server)": _forged(
         "a better figure in the file that people open",
         summary("Server", {"result_completed_tokens_per_second": times(1.5)}),
+        "summary_agrees",
     ),
     "tokens/s and samples/s in the detail log alone (Server)": _forged(
         "a better figure in the file that the checker opens",
         detail("Server", {r"result_completed_(tokens|samples)_per_\w+": times(1.03)}),
         "query_rate",
+        "summary_agrees",
     ),
     "TTFT halved in the summary alone (Server)": _forged(
-        "half the time to first token", summary("Server", {_TTFT: times(0.5)})
+        "half the time to first token", summary("Server", {_TTFT: times(0.5)}), "summary_agrees"
     ),
     "TTFT halved in the detail log alone (Server)": _forged(
-        "half the time to first token, where it is checked", detail("Server", {_TTFT: times(0.5)})
+        "half the time to first token, where it is checked",
+        detail("Server", {_TTFT: times(0.5)}),
+        "summary_agrees",
     ),
     "the summary says INVALID (Server)": _forged(
         "a valid result: the detail log was edited, the summary forgotten",
         summary("Server", {"result_validity": is_("INVALID")}),
+        "summary_agrees",
     ),
     "the summary of another run (Server)": _forged(
         "a run of its own: the summary is that of the audit",
         copied(("Server", *_TEST06, SUMMARY), ("Server", *_RUN, SUMMARY)),
+        "summary_agrees",
     ),
     # Latencies
     "p99 TTFT below p97 (Server)": _forged(
@@ -499,6 +508,7 @@ FORGERIES: dict[str, Forgery] = {
         "mean_in_percentiles",
         "token_rate",
         "token_times",
+        "tokens_as_in_accuracy",
     ),
     "the longest latency below p99.9 (Server)": _forged(
         "no stall in the run",
@@ -521,6 +531,7 @@ FORGERIES: dict[str, Forgery] = {
         "query_rate",
         "token_rate",
         "token_times",
+        "tokens_as_in_accuracy",
     ),
     "every TTFT longer than the answers it begins (Server)": _forged(
         "another scenario's times to first token",
@@ -529,7 +540,10 @@ FORGERIES: dict[str, Forgery] = {
         "token_times",
     ),
     "the latencies of a run of a minute (Offline)": _forged(
-        "each answer ten times as early", both("Offline", {_LATENCY: times(0.1)}), "query_rate"
+        "each answer ten times as early",
+        both("Offline", {_LATENCY: times(0.1)}),
+        "query_rate",
+        "tokens_as_in_accuracy",
     ),
     # Time
     "every time stamp a tenth (Server)": _forged(
@@ -606,6 +620,7 @@ FORGERIES: dict[str, Forgery] = {
         "query_rate",
         "token_rate",
         "token_times",
+        "tokens_as_in_accuracy",
     ),
     "more queries generated and answered (Server)": _forged(
         "a longer run at the same rate",
@@ -614,6 +629,7 @@ FORGERIES: dict[str, Forgery] = {
         "query_rate",
         "token_rate",
         "token_times",
+        "tokens_as_in_accuracy",
     ),
     "a shorter schedule (Server)": _forged(
         "the same queries in less time",
@@ -713,6 +729,7 @@ FORGERIES: dict[str, Forgery] = {
     "shorter answers in accuracy.txt (Server)": _forged(
         "the length of the performance run's answers: it gave others",
         replaced(r"'tokens_per_sample': [\d.]+", "'tokens_per_sample': 268.0", _accuracy_txt),
+        "tokens_as_in_accuracy",
     ),
     "accuracy of a part of the data (Server)": _forged(
         "every sample: 10,000 were scored",
@@ -740,6 +757,7 @@ FORGERIES: dict[str, Forgery] = {
             _ACCURACY,
         ),
         "accuracy_clock_dates",
+        "accuracy_loadgen_files",
     ),
     # TEST06
     "TEST06: one answer a hundred times (Server)": _forged(
@@ -794,12 +812,15 @@ FORGERIES: dict[str, Forgery] = {
     "a LoadGen with another results.cc (Server)": _forged(
         "the released LoadGen: the file that computes results was changed",
         detail("Server", {"loadgen_file_sha1": _other_hash("/results.cc")}),
+        "loadgen_files",
     ),
     "a LoadGen without hashes (Server)": _forged(
-        "the released LoadGen", detail("Server", {"loadgen_file_sha1": is_({})})
+        "the released LoadGen", detail("Server", {"loadgen_file_sha1": is_({})}), "loadgen_files"
     ),
     "an older LoadGen under the newer one's name (Server)": _forged(
-        "the round's LoadGen", detail("Server", {"loadgen_version": is_("6.0.14 @ 4c52c8e3b1")})
+        "the round's LoadGen",
+        detail("Server", {"loadgen_version": is_("6.0.14 @ 4c52c8e3b1")}),
+        "loadgen_files",
     ),
     "a LoadGen with local changes (Server)": _forged(
         "the released LoadGen: its git status says otherwise",
@@ -825,6 +846,7 @@ FORGERIES: dict[str, Forgery] = {
         "generated_queries",
         "log_lines",
         "scheduled_rate",
+        "summary_agrees",
         "time_span",
     ),
     "the same logs as the results of a second system": _forged(
