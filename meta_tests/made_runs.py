@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from functools import lru_cache
@@ -21,7 +21,7 @@ from mlperf_suite.benchmarks.registry import BENCHMARKS
 from mlperf_suite.benchmarks.rounds import ROUNDS, Round
 from mlperf_suite.compliance.accuracy_txt import parse_accuracy_txt
 from mlperf_suite.compliance.caching import ANSWER_TOKENS, LOOKS, Block, Caching, Kind
-from mlperf_suite.compliance.facts import Division, RunFacts, SubmittedTexts
+from mlperf_suite.compliance.facts import AnswerTokens, Division, RunFacts, SubmittedTexts
 from mlperf_suite.compliance.rules.clock import POWER_FORMAT
 from mlperf_suite.compliance.rules.figures import PERCENTILES
 from mlperf_suite.compliance.submission_rules import SYSTEM_FIELDS_FILLED, SYSTEM_FIELDS_PRESENT
@@ -95,6 +95,34 @@ def audit_of(benchmark: Benchmark, mode: Mode) -> Audit | None:
     return benchmark.audit(mode) or (TEST06 if mode == "test06" else None)
 
 
+LOADGEN_FILES = {
+    "/bindings/c_api.cc": "14d178b64c7fc45d090e038c08d9b78ca943c383",
+    "/bindings/c_api.h": "23d9f99e00b2d196e095fae0bb453a391c18d601",
+    "/bindings/python_api.cc": "90e9c362d9c0e3fdb7d9fad70b34227d7b70f205",
+    "/early_stopping.cc": "0cd7b546a389deac73f7955cd39255ed76557d62",
+    "/early_stopping.h": "158fcae6a5f47e82150d6416fa1f7bcef37e77fe",
+    "/issue_query_controller.cc": "02fcfe6d9cf958eeb4b6f1f4dbe87ba7eb4d7dec",
+    "/issue_query_controller.h": "ed20934fd3507a15949d501ac154be38e766f6ab",
+    "/loadgen.cc": "86bc3765857092b9d1f380604b101c771679842a",
+    "/loadgen.h": "ce9fcb5d44951e7e9048a83b7c1a41c8b8e0f7d8",
+    "/logging.cc": "49e63158ebca654fa4b7c5f3321054cf4d6c3a30",
+    "/logging.h": "2102c91dedbaa156beadf0cecc63d2f43a2bd7dd",
+    "/mlperf.conf": "68cdba8667e971c3ae8f1617ba67fa56d01065b4",
+    "/query_dispatch_library.h": "1f18e9cd3ee4dc89a387cf462de1d0ceb1ece975",
+    "/query_sample.h": "c4f399103bc3d172079bbd4cd2b0ca0f22eebc4f",
+    "/query_sample_library.h": "8323a2225be1dff31f08ecc86b76eb3de06568bc",
+    "/results.cc": "fde4e173d3ec8461dd439ff0d8e605b52c4becf5",
+    "/results.h": "fce22d5a588d91fd968a6b25c27896dba87bc276",
+    "/system_under_test.h": "18d4809589dae33317d88d9beeb5491a6e1ccdec",
+    "/test_settings.h": "088be02e337dd5610a991e8beac38cfb0fe49d3a",
+    "/test_settings_internal.cc": "1e6b962f1e22450b3e0ced24292230c64d23e20a",
+    "/test_settings_internal.h": "711a06cde66a3b817556ce3ca05b62ca163220c6",
+    "/utils.cc": "3df8fdabf6eaea4697cf25d1dcb89cae88e36efd",
+    "/utils.h": "40775e32d619ea6356826ae5ea4174c7911f6894",
+    "/version.cc": "cbec2a5f98f9786c8c3d8b06b3d12df0b6550fa0",
+    "/version.h": "9d574baa64424e9c708fcfedd3dbb0b518a65fcc",
+}
+"""The SHA-1 of LoadGen 6.0.17's sources."""
 BEGAN = datetime(2026, 3, 4, 10, 0, 0, 500_000)
 """When each made-up run issued its first query."""
 MADE_MS, FIRST_MS = 250.0, 0.1
@@ -231,7 +259,7 @@ def _every_line(entries: dict[str, Any], scenario: Scenario, mode: Mode) -> dict
     """With the lines that are as any run has them, each in LoadGen's place."""
     percentile = entries["effective_target_latency_percentile"]
     given = entries | {
-        "loadgen_file_sha1": {},
+        "loadgen_file_sha1": LOADGEN_FILES,
         "requested_accuracy_log_rng_seed": entries["effective_accuracy_log_rng_seed"],
         "requested_accuracy_log_sampling_target": entries["effective_accuracy_log_sampling_target"],
         "requested_server_target_latency_percentile": percentile,
@@ -260,6 +288,22 @@ def _tokens_logged(audit: Audit) -> int:
     """Of each answer in an audit's log."""
     low, high = audit.mean_tokens or (TOKENS, TOKENS)
     return round((low + high) / 2)
+
+
+def summary_of(entries: Mapping[str, Any]) -> str:
+    """A summary file with the figures of a detail log."""
+    labels = {
+        "SUT name": "sut_name",
+        "Scenario": "effective_scenario",
+        "Mode    ": "effective_test_mode",
+        "Result is": "result_validity",
+        "Min latency (ns)               ": "result_min_latency_ns",
+        "99.00 percentile latency (ns)  ": "result_99.00_percentile_latency_ns",
+        "target_qps": "effective_target_qps",
+        "min_duration (ms)": "effective_min_duration_ms",
+    }
+    lines = [f"{label} : {entries[key]}" for label, key in labels.items() if key in entries]
+    return "\n".join(["MLPerf Results Summary", *lines, "No errors encountered during test.", ""])
 
 
 def as_printed(figure: float) -> float:
@@ -466,6 +510,9 @@ class MadeRun:
         self.accuracy_bytes = 8199
         self.cut_log = _cut_log(logged, self.scenario.streams)
         self.scores = self.good_scores()
+        mean = self.scores.get("tokens_per_sample", float(TOKENS))
+        self.accuracy_tokens: AnswerTokens | None = AnswerTokens(mean, self.benchmark.samples)
+        self.summary = summary_of(self.entries)
         self.hash: str | None = HASH
         first = "Skipped" if self.scenario.name == "Offline" else "True"
         self.verify = [
@@ -550,7 +597,7 @@ class MadeRun:
         logs = RunLogs(
             folder,
             parse_detail(self.detail_text if detail_text is None else detail_text),
-            "",
+            self.summary,
             AccuracyLog(tuple(self.answers), self.accuracy_damage),
             {name: folder / name for name in (DETAIL, ACCURACY)},
             {ACCURACY: self.accuracy_bytes},
@@ -573,6 +620,7 @@ class MadeRun:
             cached_tokens=self.cached_tokens,
             caching=self._caching_facts() if self.mode == CACHING else None,
             remote=self.remote,
+            accuracy_tokens=self.accuracy_tokens,
         )
 
 
@@ -587,7 +635,7 @@ def _hex(token_ids: tuple[int, ...]) -> str:
 def write_run(folder: Path, run: MadeRun) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     (folder / DETAIL).write_text(run.detail_text)
-    (folder / "mlperf_log_summary.txt").write_text("made up\n")
+    (folder / "mlperf_log_summary.txt").write_text(run.summary)
 
 
 def system_fields() -> dict[str, str]:

@@ -577,23 +577,23 @@ class Settings:
     )
     energy: str | None = option(
         "energy",
-        "read the energy counters of GPUs (NVML) and CPUs (RAPL) beside each performance run, "
-        "where there are any; off reads none",
+        "read the energy counters of GPUs (NVML) and CPUs (RAPL), if there are any, during each "
+        "performance run; off reads none",
         _or_auto(_one_of("off")),
         "allowed are auto, off",
         "auto",
     )
     price_kwh: str | None = option(
         "price-kwh",
-        "the price of a kilowatt-hour with its currency, as 0.30 EUR: the energy of a million "
-        "tokens is then priced",
+        "price of a kilowatt-hour with its currency, such as 0.30 EUR, from which the report "
+        "computes the energy cost of a million tokens",
         _price,
         "allowed is an amount and a currency, as 0.30 EUR",
     )
     price_hour: str | None = option(
         "price-hour",
-        "the price of an hour of the machine with its currency, as 98.32 USD: a million tokens are "
-        "then priced",
+        "price of an hour of the machine with its currency, such as 98.32 USD, from which the "
+        "report computes the cost of a million tokens",
         _price,
         "allowed is an amount and a currency, as 98.32 USD",
     )

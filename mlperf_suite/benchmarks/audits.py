@@ -45,6 +45,11 @@ class Audit:
         return self.mode.upper()
 
     @property
+    def log_seed(self) -> int:
+        """accuracy_log_rng_seed."""
+        return _LOG_SEED
+
+    @property
     def conf(self) -> dict[str, float | int]:
         """Its audit.config, by LoadGen's keys."""
         issued = {"performance_issue_unique": 1} if self.unique else {}

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from functools import lru_cache
 
 _ENTRY = re.compile(
     r'\{ "seq_id" : (\d+), "qsl_idx" : (\d+), "data" : "([0-9A-F]*)"'
@@ -16,7 +17,7 @@ _ENTRY = re.compile(
 )
 _BEGINNING = re.compile(r'\s*\[\s*\{ "seq_id" : (\d+), "qsl_idx" : (\d+), "data" : "')
 _END = re.compile(
-    r'[0-9A-F]*"(?:, "token_data" : "[0-9A-F]*")?(?:, "token_count" : \d+)? \}\s*\]\s*\Z'
+    r'["0-9A-F]"(?:, "token_data" : "[0-9A-F]*")?(?:, "token_count" : \d+)? \}\s*\]\s*\Z'
 )
 _BEGUN = re.compile(r'\{ "seq_id" : (\d+), "qsl_idx" : (\d+), "data"')
 
@@ -51,6 +52,7 @@ class CutLog:
     places: tuple[tuple[int, int], ...]
 
 
+@lru_cache(maxsize=8)
 def parse_cut_log(text: str) -> CutLog:
     """Read the ends of a cut accuracy log; never raises for what is in it."""
     entries = tuple(

@@ -30,6 +30,14 @@ class SubmittedTexts:
 
 
 @dataclass(frozen=True, slots=True)
+class AnswerTokens:
+    """How many tokens an accuracy run's answers have: their mean, over so many of them."""
+
+    mean: float
+    answers: int
+
+
+@dataclass(frozen=True, slots=True)
 class RunFacts:
     """All that a rule may look at.
 
@@ -42,7 +50,8 @@ class RunFacts:
     not bring a detail log. `eos_token_ids`: the model's own, None where unknown. `departures`: how
     the session's generation differs from the benchmark's; None where only logs are known, which do
     not tell. `remote`: what a server elsewhere and the client to it told of the run; None where the
-    engine is in this process. `text_alone`: see `gives_text_alone`. `cached_tokens`: prompt tokens
+    engine is in this process. `accuracy_tokens`: those of the accuracy run of the same system, None
+    where nothing says them. `text_alone`: see `gives_text_alone`. `cached_tokens`: prompt tokens
     that the engine took from a cache in this run, as it counts them; None where it does not, or
     where only logs are known. `caching`: what the caching audit measured; `logs` are then those of
     its last block.
@@ -67,6 +76,7 @@ class RunFacts:
     departures: tuple[str, ...] | None = None
     remote: RemoteRun | None = None
     text_alone: bool = False
+    accuracy_tokens: AnswerTokens | None = None
     cached_tokens: int | None = None
     caching: Caching | None = None
 

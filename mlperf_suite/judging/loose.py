@@ -7,7 +7,7 @@ logs say, then what the names of their folders say; the mode is the log's own be
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from mlperf_suite.benchmarks.audits import TEST06, Mode
@@ -15,7 +15,7 @@ from mlperf_suite.benchmarks.definition import Benchmark, ReferenceAccuracy, Sce
 from mlperf_suite.benchmarks.registry import BENCHMARKS, find_benchmark
 from mlperf_suite.benchmarks.rounds import DEFAULT_ROUND, ROUNDS, Round
 from mlperf_suite.compliance.accuracy_txt import parse_accuracy_txt
-from mlperf_suite.compliance.facts import RunFacts, find_reference
+from mlperf_suite.compliance.facts import AnswerTokens, RunFacts, find_reference
 from mlperf_suite.compliance.rules import accuracy_verdict, judge
 from mlperf_suite.compliance.submission_rules import BenchmarkFacts, judge_benchmark
 from mlperf_suite.compliance.verdict import in_words, set_aside
@@ -30,7 +30,7 @@ from mlperf_suite.judging.judged import (
 from mlperf_suite.judging.submissions import ACCURACY_TXT
 from mlperf_suite.judging.tree import Tree
 from mlperf_suite.loadgen.load_plan import AUDIT_MODES, MODES, TEST_MODES
-from mlperf_suite.loadgen.logs import DetailLog, RunLogs, read_logs
+from mlperf_suite.loadgen.logs import AccuracyLog, DetailLog, RunLogs, read_logs
 from mlperf_suite.results.run_folder import read_summary
 from mlperf_suite.results.schema import PROFILED, Meta, Summary
 
@@ -75,20 +75,27 @@ def _judge_loose_run(
     name = name_of("", *parts)
     parents = {run.folder.parent, run.folder.parent.parent}
     beside = [
-        verdict
+        (verdict, _answer_tokens(accuracy.logs.accuracy))
         for accuracy, verdict in passed
         if accuracy.folder.parent in parents
         and (accuracy.benchmark, accuracy.scenario) == (run.benchmark, run.scenario)
     ]
-    accuracy_passed = beside[0] if len(beside) == 1 else None
+    accuracy_passed, tokens = beside[0] if len(beside) == 1 else (None, None)
     facts = _loose_facts(run, round_, high_accuracy, accuracy_passed)
     if facts is None:
         return _judge_unknown(name, run, round_)
+    facts = replace(facts, accuracy_tokens=tokens)
     verdicts = judge(facts)
     if run.meta.profiler is not None:
         verdicts = set_aside(verdicts, PROFILED)
     groups = [(run.mode, verdicts)]
     return judged_together(name, facts.round, facts.benchmark, facts.scenario, groups)
+
+
+def _answer_tokens(log: AccuracyLog) -> AnswerTokens | None:
+    """How long the answers of an accuracy log are, None where it has none."""
+    counts = [one.token_count or len(one.token_ids) for one in log.samples]
+    return AnswerTokens(sum(counts) / len(counts), len(counts)) if counts else None
 
 
 def _judge_unknown(name: str, run: _LooseRun, round_: Round | None) -> Judged:

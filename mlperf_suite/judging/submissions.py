@@ -12,7 +12,8 @@ from mlperf_suite.benchmarks.definition import Benchmark, Scenario
 from mlperf_suite.benchmarks.registry import find_benchmark
 from mlperf_suite.benchmarks.rounds import DEFAULT_ROUND, ROUNDS, Round
 from mlperf_suite.compliance.accuracy_txt import parse_accuracy_txt
-from mlperf_suite.compliance.facts import Division, RunFacts, SubmittedTexts
+from mlperf_suite.compliance.cut_log import parse_cut_log
+from mlperf_suite.compliance.facts import AnswerTokens, Division, RunFacts, SubmittedTexts
 from mlperf_suite.compliance.power_rules import judge_power
 from mlperf_suite.compliance.rules import accuracy_verdict, judge
 from mlperf_suite.compliance.rules.accuracy import MAX_ACCURACY_LOG_BYTES
@@ -171,7 +172,13 @@ def _judge_result(
     groups.append(("accuracy", of_accuracy))
     passed = accuracy_verdict(of_accuracy)
     for logs in result.performance:
-        facts = replace(accuracy, mode="performance", logs=logs, accuracy_passed=passed)
+        facts = replace(
+            accuracy,
+            mode="performance",
+            logs=logs,
+            accuracy_passed=passed,
+            accuracy_tokens=_answer_tokens(accuracy),
+        )
         groups.append(("performance", _of_run(logs.folder.name, judge(facts))))
     power = read_power(place.folder / "performance", result.scenario, result.performance[0].detail)
     if power is not None:
@@ -188,6 +195,16 @@ def _cut_log(place: Place) -> str | None:
     """The accuracy log, where it is as short as a cut one."""
     path = place.folder / "accuracy" / ACCURACY
     return read_text(path) if size_of(path) <= MAX_ACCURACY_LOG_BYTES else None
+
+
+def _answer_tokens(accuracy: RunFacts) -> AnswerTokens | None:
+    """How long the accuracy run's answers are: by accuracy.txt, else those its cut log has left."""
+    scores, benchmark = accuracy.scores or {}, accuracy.benchmark
+    if (mean := scores.get("tokens_per_sample")) is not None:
+        return AnswerTokens(mean, benchmark.samples_of("accuracy"))
+    text = accuracy.submitted.accuracy_log if accuracy.submitted else None
+    counted = [one.tokens for one in parse_cut_log(text or "").entries if one.tokens is not None]
+    return AnswerTokens(sum(counted) / len(counted), len(counted)) if counted else None
 
 
 def _of_run(run: str, verdicts: list[Verdict]) -> list[Verdict]:

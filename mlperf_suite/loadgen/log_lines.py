@@ -114,11 +114,12 @@ _LAST_WITHOUT = (5, 0, 15)
 
 def is_known(version: str) -> bool:
     """Whether the entries of that LoadGen are known."""
-    found = _numbers(version)
+    found = version_numbers(version)
     return found is not None and _OLDEST <= found[:2] <= _NEWEST
 
 
-def _numbers(version: str) -> tuple[int, int, int] | None:
+def version_numbers(version: str) -> tuple[int, int, int] | None:
+    """The numbers of a `loadgen_version`, None where it has none."""
     found = _VERSION.match(version)
     return (int(found[1]), int(found[2]), int(found[3] or 0)) if found else None
 
@@ -210,12 +211,13 @@ def out_of_place(
 
 def _repeated(keys: Sequence[str], sets: int) -> list[str]:
     first, last = keys.index(_ISSUED[0]), keys.index(_ISSUED[-1]) + 1
-    return [*keys[:first], *keys[first:last] * max(1, sets), *keys[last:]]
+    of_each_set = list(keys[first:last]) * max(1, sets)
+    return [*keys[:first], *of_each_set, *keys[last:]]
 
 
 def _not_written(keys: Collection[str], version: str, *, valid: bool) -> set[str]:
     """The keys that a LoadGen of that version does not write, or not into such a log."""
-    numbers = _numbers(version) or (0, 0, 0)
+    numbers = version_numbers(version) or (0, 0, 0)
     absent = {_REASON} if valid else set()
     if numbers[:2] < _COUNTS_ACCURACY:
         absent |= _ACCURACY_COUNT

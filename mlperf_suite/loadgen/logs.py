@@ -10,7 +10,7 @@ import contextlib
 import json
 from array import array
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, NamedTuple, overload
 
@@ -188,6 +188,11 @@ class AccuracyLog:
     samples: tuple[LoggedSample, ...]
     damage: tuple[str, ...] = ()
 
+    @property
+    def places(self) -> tuple[tuple[int, int], ...]:
+        """Of each entry that says it, the place in the order of issue and the sample's index."""
+        return tuple((one.place, one.index) for one in self.samples if one.place is not None)
+
     def first_of_each(self) -> dict[int, LoggedSample]:
         """The first entry of each sample index, as the official script takes it."""
         first: dict[int, LoggedSample] = {}
@@ -278,7 +283,28 @@ def _logged(entries: Iterable[Any]) -> AccuracyLog:
             )
         except (ValueError, KeyError, TypeError, AttributeError, OverflowError) as error:
             damage.append(f"entry {number}: {type(error).__name__}: {str(error)[:80]}")
+    if samples and all(_is_wide(sample) for sample in samples):
+        samples = [_narrowed(sample) for sample in samples]
     return AccuracyLog(tuple(samples), tuple(damage))
+
+
+def _is_wide(sample: LoggedSample) -> bool:
+    """Whether an answer's tokens are int64, which the official scripts read as well (--dtype).
+
+    As int32 every second one is 0 then, which no model's whole answers are.
+    """
+    ids = sample.token_ids
+    return len(ids) > 0 and len(ids) % 2 == 0 and not any(ids[1::2])
+
+
+def _narrowed(sample: LoggedSample) -> LoggedSample:
+    """The answer with tokens of int64 as such."""
+    first = sample.first_token_ids
+    return replace(
+        sample,
+        token_ids=sample.token_ids[::2],
+        first_token_ids=first[::2] if first is not None else None,
+    )
 
 
 @dataclass(frozen=True, slots=True)

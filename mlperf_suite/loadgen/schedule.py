@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 _WORDS = 2**32
 _NS = 1e9
 _BLOCK = 2**16
+_DEFAULT_SEED = 5489
+"""std::mt19937's own."""
 MOST_QUERIES = 2**23
 """No schedule longer than this is computed: nine times the longest of the public results."""
 
@@ -81,7 +83,8 @@ def _bits(seed: int) -> Any:
 
     bits = np.random.MT19937()
     # The legacy seeding with a number is the reference's own, as in the C++ standard.
-    bits.state = np.random.RandomState(seed % _WORDS).get_state(legacy=False)
+    state: Any = np.random.RandomState(seed % _WORDS).get_state(legacy=False)
+    bits.state = state
     return bits
 
 
@@ -90,6 +93,16 @@ def words(seed: int) -> Iterator[int]:
     bits = _bits(seed)
     while True:
         yield from bits.random_raw(_BLOCK).tolist()
+
+
+def _shares(bits: Any, count: int) -> npt.NDArray[np.float64]:
+    """The next draws of std::uniform_real_distribution<double>(0, 1), (count,)."""
+    import numpy as np
+
+    raw = bits.random_raw(2 * count).astype(np.float64)
+    shares = (raw[0::2] + raw[1::2] * float(_WORDS)) / float(_WORDS) ** 2
+    least: npt.NDArray[np.float64] = np.minimum(shares, np.nextafter(1, 0))
+    return least
 
 
 def below(draw: Iterator[int], count: int) -> int:
@@ -150,6 +163,19 @@ def loaded_sets(
     return [order[start : start + size] for start in range(0, total, size)]
 
 
+def logging_draws(seed: int, count: int) -> npt.NDArray[np.float64]:
+    """By which LoadGen decides whether it logs each of the first samples' answers, (count,).
+
+    Those that are at most accuracy_log_sampling_target / expected queries are logged. `seed`:
+    accuracy_log_rng_seed. It shifts what an unseeded std::mt19937 gives for each sample.
+    """
+    import numpy as np
+
+    offset = float(_shares(_bits(seed), 1)[0])
+    shifted = _shares(_bits(_DEFAULT_SEED), count) + offset
+    return np.where(shifted < 1, shifted, shifted - 1)
+
+
 # When each query is issued
 
 
@@ -175,10 +201,7 @@ def _gaps(seed: int, count: int) -> npt.NDArray[np.float64]:
     # Block by block: all words at once would take six times the memory of the gaps.
     for start in range(0, count, _BLOCK):
         size = min(_BLOCK, count - start)
-        raw = bits.random_raw(2 * size).astype(np.float64)
-        share = (raw[0::2] + raw[1::2] * float(_WORDS)) / float(_WORDS) ** 2
-        share[share >= 1] = np.nextafter(1, 0)
-        gaps[start : start + size] = -np.log(1 - share)
+        gaps[start : start + size] = -np.log(1 - _shares(bits, size))
     return gaps
 
 

@@ -29,13 +29,24 @@ def _environment() -> Any:
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
     # All that comes from a run, model output first of all, is untrusted: escaped without exception.
-    return Environment(
+    environment = Environment(
         loader=PackageLoader("mlperf_suite.reports"),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
+    environment.filters["whole_options"] = _whole_options
+    return environment
+
+
+def _whole_options(text: str) -> Any:
+    """A text whose options are not broken at their hyphens."""
+    from markupsafe import Markup, escape
+
+    option = Markup('<span class="option">{}</span>')
+    words = (option.format(w) if w.startswith("--") else escape(w) for w in text.split(" "))
+    return Markup(" ").join(words)
 
 
 def render(template: str, **content: Any) -> str:

@@ -99,7 +99,7 @@ def _performance(view: View) -> list[str]:
     lines += _time(view.time)
     lines += _energy(view)
     if view.projections:
-        lines += ["", "Projections: if the measured rate held. None of this was measured.", ""]
+        lines += ["", "Projections at the measured rate. None of this was measured.", ""]
         lines += _figures(view.projections)
     if view.regression:
         lines += ["", f"### Against {in_cell(view.regression.baseline)}", ""]

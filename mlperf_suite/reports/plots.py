@@ -118,13 +118,15 @@ def plots_of(
     plots = [
         Plot(
             name,
-            f"{title}: the share of requests that took at most so long.",
+            f"{title}: the share of requests that took at most this long.",
             partial(_cumulative, title, values, limit, (named or {}).get("p99")),
         )
         for name, title, values, limit, named in curves
         if values
     ]
-    source = "as the engine made them" if timeline.made_ms else "counted when their request ended"
+    source = (
+        "as the engine generated them" if timeline.made_ms else "counted when their request ended"
+    )
     if len(timeline.made_so_far()[0]) > 1:
         caption = f"Output tokens per second over the run, {source}."
         plots.append(Plot("tokens_per_s", caption, partial(_rate, timeline)))

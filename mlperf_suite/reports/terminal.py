@@ -63,7 +63,7 @@ def closing_table(summary: Summary, folder: Path) -> RenderableType:
         parts.append(_regression(summary.regression))
     shortened = [v.rule for v in summary.verdicts if v.status == "shortened"]
     if shortened:
-        parts.append(Text("MLPerf rules that smoke shortens: " + ", ".join(shortened), "yellow"))
+        parts.append(Text("MLPerf rules shortened in smoke: " + ", ".join(shortened), "yellow"))
     parts.append(Text(f"report: {folder / 'report.md'}"))
     return Group(*parts)
 

@@ -17,7 +17,7 @@ from typing import Any
 from mlperf_suite.benchmarks.audits import Mode
 from mlperf_suite.benchmarks.definition import Benchmark
 from mlperf_suite.benchmarks.registry import BENCHMARKS
-from mlperf_suite.compliance.facts import RunFacts, gives_text_alone
+from mlperf_suite.compliance.facts import AnswerTokens, RunFacts, gives_text_alone
 from mlperf_suite.compliance.rules import accuracy_verdict, client, judge, rule_of, validity
 from mlperf_suite.compliance.verdict import Verdict, set_aside
 from mlperf_suite.energy.cost import Price, cost_figures
@@ -385,6 +385,8 @@ class Executor:
         scores = self._scores(key, run.logs, samples) if scored else None
         reference, unreferenced = self._inputs.reference(benchmark, samples, mode)
         accuracy = result.runs.get("accuracy")
+        if mode == "accuracy" and run.samples:
+            record.answers = AnswerTokens(run.tokens / run.samples, run.samples)
         description = self._engines.descriptions["runs"]
         facts = RunFacts(
             benchmark,
@@ -414,6 +416,7 @@ class Executor:
             remote=record.remote,
             text_alone=gives_text_alone(description.settings),
             cached_tokens=cached_tokens,
+            accuracy_tokens=accuracy.answers if accuracy else None,
         )
         record.verdicts = judge(facts)
         if self._settings.profile_run is not None:

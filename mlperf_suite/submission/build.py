@@ -116,7 +116,7 @@ def build_submission(request: SubmissionRequest, here: Mapping[str, Any]) -> Sub
         )
     out = request.out.absolute()
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
-        raise UsageError(f"--out {request.out}: is there already; name a folder that is not")
+        raise UsageError(f"--out {request.out}: already exists; choose a new folder")
     # results/latest is another name of a folder beside it.
     runs = [read_run(folder) for folder in dict.fromkeys(p.resolve() for p in request.results)]
     reasons = [
@@ -127,7 +127,7 @@ def build_submission(request: SubmissionRequest, here: Mapping[str, Any]) -> Sub
         )
     ]
     if len({run.is_replay for run in runs}) > 1:
-        reasons.append("replays and measurements cannot stand in one tree")
+        reasons.append("replays and measurements cannot be in one tree")
     reasons += refusals_of_systems(runs)
     results, of_results = _results(runs)
     reasons += of_results
@@ -171,7 +171,7 @@ def _results(runs: Sequence[SuiteRun]) -> tuple[list[_Result], list[str]]:
         for mode in run.modes:
             if mode in modes:
                 of = f"{run.benchmark.id} {run.scenario.name} {mode}"
-                reasons.append(f"{run}: {of} is in {modes[mode]} too; name one of them")
+                reasons.append(f"{run}: {of} is in {modes[mode]} too; choose one of them")
             modes.setdefault(mode, run)
     for (benchmark, scenario), modes in chosen.items():
         for mode in ("accuracy", "performance"):
@@ -212,14 +212,14 @@ def _system(
     if request.system == AUTO:
         if any(run.summary.run.remote for run in runs):
             raise UsageError(
-                "--system auto: the runs are of servers elsewhere, whose hardware is not known; "
-                "give its description as a file"
+                "--system auto: the runs measured servers, whose hardware is unknown; "
+                "pass its description as a file"
             )
         differing = different_machine(runs[0].system, here)
         if differing:
             raise UsageError(
                 f"--system auto: the runs were made on another machine ({'; '.join(differing)}); "
-                f"give its description as a file"
+                f"pass its description as a file"
             )
         return describe_machine(runs[0].system) | said
     described = {**said, **_read_option("--system", Path(request.system))}
@@ -239,7 +239,7 @@ def _read_option(option: str, path: Path) -> dict[str, Any]:
     except ValueError as error:
         raise UsageError(f"{option} {path}: not JSON: {error}") from error
     if not isinstance(content, dict):
-        raise UsageError(f"{option} {path}: a JSON object is wanted")
+        raise UsageError(f"{option} {path}: expected a JSON object")
     return content
 
 

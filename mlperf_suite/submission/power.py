@@ -52,7 +52,7 @@ def match_sessions(
             )
         for name in of:
             if name in found:
-                reasons.append(f"{session}: {name} has {found[name]} already; name one of them")
+                reasons.append(f"{session}: {name} has {found[name]} already; choose one of them")
             found.setdefault(name, session)
     return found, reasons
 

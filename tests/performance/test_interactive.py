@@ -2,7 +2,17 @@
 
 import pytest
 
-from mlperf_suite.compliance.rules import client, clock, figures, latency, length, seeded, validity
+from mlperf_suite.compliance.rules import (
+    client,
+    clock,
+    figures,
+    latency,
+    length,
+    lines,
+    origin,
+    seeded,
+    validity,
+)
 
 pytestmark = [pytest.mark.performance, pytest.mark.interactive]
 
@@ -193,3 +203,33 @@ def test_token_times(interactive_run):
 def test_validity_agrees(interactive_run):
     """LoadGen's verdict is what its constraints and their figures give."""
     interactive_run.obeys(figures.validity_agrees)
+
+
+def test_log_lines(interactive_run):
+    """The log has each line that LoadGen writes of such a run, in its order."""
+    interactive_run.obeys(lines.log_lines)
+
+
+def test_settings_took(interactive_run):
+    """The effective settings follow from what was requested."""
+    interactive_run.obeys(lines.settings_took)
+
+
+def test_samples_drawn(interactive_run):
+    """Samples are drawn as in every performance run."""
+    interactive_run.obeys(lines.samples_drawn)
+
+
+def test_loadgen_files(interactive_run):
+    """LoadGen was built from the sources of its version."""
+    interactive_run.obeys(origin.loadgen_files)
+
+
+def test_summary_agrees(interactive_run):
+    """The summary file says what the detail log says."""
+    interactive_run.obeys(origin.summary_agrees)
+
+
+def test_tokens_as_in_accuracy(interactive_run):
+    """Answers have as many tokens as those of the accuracy run."""
+    interactive_run.obeys(origin.tokens_as_in_accuracy)

@@ -2,7 +2,17 @@
 
 import pytest
 
-from mlperf_suite.compliance.rules import client, clock, figures, latency, length, seeded, validity
+from mlperf_suite.compliance.rules import (
+    client,
+    clock,
+    figures,
+    latency,
+    length,
+    lines,
+    origin,
+    seeded,
+    validity,
+)
 
 pytestmark = [pytest.mark.performance, pytest.mark.singlestream]
 
@@ -173,3 +183,33 @@ def test_token_times(singlestream_run):
 def test_validity_agrees(singlestream_run):
     """LoadGen's verdict is what its constraints and their figures give."""
     singlestream_run.obeys(figures.validity_agrees)
+
+
+def test_log_lines(singlestream_run):
+    """The log has each line that LoadGen writes of such a run, in its order."""
+    singlestream_run.obeys(lines.log_lines)
+
+
+def test_settings_took(singlestream_run):
+    """The effective settings follow from what was requested."""
+    singlestream_run.obeys(lines.settings_took)
+
+
+def test_samples_drawn(singlestream_run):
+    """Samples are drawn as in every performance run."""
+    singlestream_run.obeys(lines.samples_drawn)
+
+
+def test_loadgen_files(singlestream_run):
+    """LoadGen was built from the sources of its version."""
+    singlestream_run.obeys(origin.loadgen_files)
+
+
+def test_summary_agrees(singlestream_run):
+    """The summary file says what the detail log says."""
+    singlestream_run.obeys(origin.summary_agrees)
+
+
+def test_tokens_as_in_accuracy(singlestream_run):
+    """Answers have as many tokens as those of the accuracy run."""
+    singlestream_run.obeys(origin.tokens_as_in_accuracy)

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from meta_tests.made_runs import (
     AT_ONCE,
+    LOADGEN_FILES,
     MadeBlock,
     MadeRun,
     as_printed,
@@ -38,7 +39,12 @@ TTFT_P99 = "result_first_token_99.00_percentile_latency_ns"
 TPOT_P99 = "result_time_per_output_token_99.00_percentile_ns"
 NO_NUMBER = st.sampled_from([None, "600000", [], {}, True, float("nan"), float("inf"), 10**400])
 """What may stand where a number belongs; None is a line that is not there."""
-AGREEMENT = frozenset(r.name for r in RULES if hasattr(r.check, "__wrapped__"))
+AGREEMENT = frozenset(r.name for r in RULES if hasattr(r.check, "__wrapped__")) | {
+    "test06_issue_order",
+    "test06_log_agrees",
+    "test07_log_agrees",
+    "test09_log_agrees",
+}
 """The rules that compare figures of a log with one another.
 
 What breaks another rule may be seen by one of them as well: a figure does not change alone.
@@ -210,6 +216,7 @@ def uncut(run: MadeRun, data: st.DataObject) -> None:
 
 def other_ends(run: MadeRun, data: st.DataObject) -> None:
     text = run.cut_log
+    place, other = (f'"seq_id" : {answer.place},' for answer in run.answers[:2])
     run.cut_log = data.draw(
         st.sampled_from(
             [
@@ -220,7 +227,7 @@ def other_ends(run: MadeRun, data: st.DataObject) -> None:
                 text[:-4],
                 text[: len(text) // 2],
                 text.replace("...", ""),
-                text.replace('"seq_id" : 1,', '"seq_id" : 0,'),
+                text.replace(other, place),
                 text.replace('"qsl_idx" : 1,', '"qsl_idx" : 0,'),
                 text.replace('"qsl_idx" : 1,', f'"qsl_idx" : {10**9},'),
             ]
@@ -272,7 +279,7 @@ def two_eos(run: MadeRun, answer: LoggedSample, data: st.DataObject) -> LoggedSa
     tail = tuple(data.draw(st.lists(eos, min_size=2, max_size=4)))
     # An answer of nothing but EOS, and one with some before its end.
     tokens = tail if data.draw(st.booleans()) else (*answer.token_ids, *tail)
-    return LoggedSample(answer.index, tokens, tokens[:1], len(tokens))
+    return LoggedSample(answer.index, tokens, tokens[:1], len(tokens), answer.place)
 
 
 def other_count(run: MadeRun, answer: LoggedSample, data: st.DataObject) -> LoggedSample:
@@ -351,16 +358,18 @@ def block_of(run: MadeRun, data: st.DataObject) -> MadeBlock:
 
 
 def other_samples(run: MadeRun, data: st.DataObject) -> None:
-    kind = data.draw(st.sampled_from(["an answer less", "other samples", "a pair less", "turns"]))
+    kind = data.draw(
+        st.sampled_from(["an answer less", "other samples", "half a pair", "no turns"])
+    )
     block = block_of(run, data)
     if kind == "an answer less":
         del block.answers[data.draw(st.integers(0, AT_ONCE - 1))]
     elif kind == "other samples":
         block.answers = [(index + 1, tokens) for index, tokens in block.answers]
-    elif kind == "a pair less":
-        del run.caching[-2:]
+    elif kind == "half a pair":
+        run.caching.append(block)
     else:
-        run.caching.append(run.caching.pop(0))
+        run.caching += [block, block]
 
 
 def other_answer(run: MadeRun, data: st.DataObject) -> None:
@@ -430,6 +439,31 @@ def other_number(key: str, least: float = 0.001) -> Break:
         put(run, key, math.ceil(other) if isinstance(was, int) else as_printed(other))
 
     return apply
+
+
+def other_files(run: MadeRun, data: st.DataObject) -> None:
+    files = dict(LOADGEN_FILES)
+    path = data.draw(st.sampled_from(sorted(files)))
+    if data.draw(st.booleans()):
+        files[path] = data.draw(st.sampled_from(["0" * 40, "", "x" * 40]))
+    else:
+        del files[path]
+    put(run, "loadgen_file_sha1", data.draw(st.sampled_from([files, files, [], {}])))
+
+
+def other_summary(run: MadeRun, data: st.DataObject) -> None:
+    lines = run.summary.splitlines()
+    at = data.draw(st.sampled_from([n for n, line in enumerate(lines) if ":" in line]))
+    told = data.draw(st.sampled_from(["1e6", "x", "", "13.7"]))
+    lines[at] = f"{lines[at].partition(':')[0]}: {told}"
+    run.summary = data.draw(st.sampled_from(["\n".join(lines), "", "made up"]))
+
+
+def other_answers(run: MadeRun, data: st.DataObject) -> None:
+    assert run.accuracy_tokens is not None
+    apart = data.draw(st.floats(0.1, 0.9) | st.floats(1.1, 5))
+    other = replace(run.accuracy_tokens, mean=run.accuracy_tokens.mean * apart)
+    run.accuracy_tokens = data.draw(st.sampled_from([other, None]))
 
 
 def more_queries(run: MadeRun, data: st.DataObject) -> None:
@@ -529,15 +563,19 @@ def chosen_samples(run: MadeRun, data: st.DataObject) -> None:
 
 
 def other_places(run: MadeRun, data: st.DataObject) -> None:
-    if run.submitted:
+    """The samples of two answers are those of each other's places."""
+    if run.submitted and run.mode == "accuracy":
         first = run.cut_log.partition('"qsl_idx" : ')[2].partition(",")[0]
         run.cut_log = run.cut_log.replace(f'"qsl_idx" : {first},', f'"qsl_idx" : {int(first) + 1},')
-    else:
-        at = data.draw(st.integers(0, len(run.answers) - 1))
-        answer = run.answers[at]
-        other = {"index": answer.index + 1, "place": (answer.place or 0) + len(run.answers)}
-        name = data.draw(st.sampled_from(list(other)))
-        run.answers[at] = replace(answer, **{name: other[name]})
+        return
+    one = run.answers[0]
+    at = data.draw(st.integers(1, len(run.answers) - 1))
+    at = next(n for n in range(at, at - len(run.answers), -1) if run.answers[n].index != one.index)
+    other = run.answers[at]
+    run.answers[0], run.answers[at] = (
+        replace(one, place=other.place),
+        replace(other, place=one.place),
+    )
 
 
 def other_audit_log(run: MadeRun, data: st.DataObject) -> None:
@@ -556,7 +594,6 @@ BREAKS: dict[str, Break] = {
     "accuracy_settings_took": other_setting,
     "samples_drawn": chosen_samples,
     "accuracy_samples_drawn": chosen_samples,
-    "accuracy_log_order": other_places,
     "test06_log_agrees": other_audit_log,
     "test07_log_agrees": other_audit_log,
     "test09_log_agrees": other_audit_log,
@@ -573,12 +610,18 @@ BREAKS: dict[str, Break] = {
     "loaded_samples": swapped_samples,
     "accuracy_generated_queries": other_number("generated_query_duration"),
     "generated_queries": other_number("generated_query_duration"),
+    "accuracy_issue_order": other_places,
+    "test06_issue_order": other_places,
     "scheduled_rate": other_number("result_scheduled_samples_per_sec"),
     "queries_issued": more_queries,
     "query_rate": other_rate,
     "token_rate": other_token_rate,
     "percentile_order": out_of_order,
     "mean_in_percentiles": other_mean,
+    "loadgen_files": other_files,
+    "accuracy_loadgen_files": other_files,
+    "summary_agrees": other_summary,
+    "tokens_as_in_accuracy": other_answers,
     "token_times": faster_tokens,
     "validity_agrees": other_verdict,
     "accuracy_every_sample": every_sample,

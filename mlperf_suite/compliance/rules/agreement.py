@@ -106,8 +106,7 @@ def agrees(required: str) -> Callable[[Compare], Check]:
     def make(compare: Compare) -> Check:
         @functools.wraps(compare)
         def check(run: RunFacts) -> Verdict:
-            cut = run.logs.detail[checks.LAST_KEY[run.mode]] is None
-            if cut or run.logs.detail.damage:
+            if run.logs.detail.damage or not checks.has_its_end(run):
                 return not_judged("a log that is not whole", required, "the log is not whole")
             try:
                 return compare(Log(run, required))

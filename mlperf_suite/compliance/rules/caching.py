@@ -116,7 +116,7 @@ def _damage(audit: Caching) -> Iterator[tuple[int, str]]:
     for number, block in enumerate(audit.blocks, 1):
         detail, accuracy = block.logs.detail, block.logs.accuracy
         yield from ((number, words) for words in (*detail.damage, *accuracy.damage))
-        if detail[checks.LAST_KEY["caching"]] is None:
+        if detail["num_errors"] is None:
             yield number, "the last entries are missing"
 
 

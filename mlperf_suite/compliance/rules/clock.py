@@ -141,10 +141,11 @@ def _dates(log: Log) -> Verdict:
     # test_datetime is cut to whole seconds.
     late = ((began - dated).total_seconds() - made + 1) % _ZONE_S - 1
     found = (
-        f"{detail['power_begin']} is {late:.3f} s, but for quarters of an hour, after "
+        f"{detail['power_begin']} is {late:.3f} s, but for a time zone, after "
         f"{detail['test_datetime']} + {made:,.3f} s"
     )
-    if not -ROUNDING_S <= late <= LATEST_S + 1:
+    apart = abs((began - dated).total_seconds() - made)
+    if apart > _MOST_ZONE_S + LATEST_S + 1 or not -ROUNDING_S <= late <= LATEST_S + 1:
         return log.verdict(False, found, f"0 to {LATEST_S + 1:.0f} s")
     known = [(key, date) for key in _DATES if (date := _date(log, key)) is not None]
     for (earlier, first), (later, second) in itertools.pairwise(known):

@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 
-from mlperf_suite.compliance.cut_log import parse_cut_log
 from mlperf_suite.compliance.facts import RunFacts
 from mlperf_suite.compliance.rules import checks
 from mlperf_suite.compliance.rules.agreement import Log, agrees
 from mlperf_suite.compliance.rules.registry import CLOSED, rule
+from mlperf_suite.compliance.rules.seeded import issue_order
 from mlperf_suite.compliance.verdict import Verdict, not_judged
 from mlperf_suite.loadgen.log_lines import is_known, out_of_place
-from mlperf_suite.loadgen.sample_order import Issue, first_samples
 from mlperf_suite.loadgen.took import not_taken
 
 _LINES = "every line that LoadGen writes, in its order"
 _TOOK = "the settings that follow from those requested"
-_ORDER = "the samples in the order that the seeds give"
 _PLAIN = "no sample repeated or chosen, no answer logged"
 
 
@@ -63,13 +60,6 @@ def accuracy_samples_drawn(log: Log) -> Verdict:
     return _plain(log)
 
 
-@rule("accuracy")
-@agrees(_ORDER)
-def accuracy_log_order(log: Log) -> Verdict:
-    """Each answer of the accuracy log is of the sample that LoadGen issued in its place."""
-    return _order(log)
-
-
 @rule("test06", divisions=CLOSED)
 def test06_log_agrees(run: RunFacts) -> Verdict:
     """TEST06's detail log agrees with itself and with the answers that the audit logged."""
@@ -104,7 +94,9 @@ def _audit(run: RunFacts) -> Verdict:
 
 def _lines(log: Log) -> Verdict:
     version = log.detail["loadgen_version"]
-    if not isinstance(version, str) or not is_known(version):
+    if not isinstance(version, str):
+        return log.verdict(False, f"loadgen_version {version}")
+    if not is_known(version):
         return log.not_judged(f"LoadGen {version}", "the lines of this LoadGen are not known")
     keys = [entry.key for entry in log.detail.entries]
     told = [key for key in keys if key.startswith("error")]
@@ -138,59 +130,12 @@ def _plain(log: Log) -> Verdict:
 def _order(log: Log) -> Verdict:
     """The samples of the places that answers have, by the log's own seeds.
 
-    A submission's accuracy log is cut: the places at its ends count.
+    TEST06 has a rule of its own for it, which a submission without a detail log needs.
     """
-    run = log.run
-    if run.mode == "accuracy" and run.submitted is not None:
-        pairs = parse_cut_log(run.submitted.accuracy_log or "").places
-    else:
-        pairs = tuple((s.place, s.index) for s in run.logs.accuracy.samples if s.place is not None)
-    if not pairs:
-        return log.not_judged("no answer", "no answer says its place")
-    count = max(place for place, _ in pairs) + 1
-    if count > _MOST_PLACES:
-        return log.verdict(False, f"place {count - 1:,}")
-    wrong: list[str] = []
-    for order in _orders(log, count):
-        differing = [
-            (place, index) for place, index in pairs if place >= len(order) or order[place] != index
-        ]
-        if not differing:
-            return log.verdict(True, f"{len(pairs):,} answers in their places")
-        place, index = differing[0]
-        drawn = f"not {order[place]:,}" if place < len(order) else "where no sample was issued"
-        wrong.append(f"sample {index:,} in place {place:,}, {drawn}")
-    return log.verdict(False, wrong[0]) if wrong else log.not_judged("several sets", _SETS)
-
-
-_SETS = "the samples were loaded in several sets"
-_MOST_PLACES = 10_000_000
-
-
-def _orders(log: Log, count: int) -> Iterator[tuple[int, ...]]:
-    """The orders that LoadGen may have issued samples in.
-
-    Up to LoadGen 5.0 the QSL's samples were shuffled, later those of the mode, and libstdc++
-    shuffled otherwise before GCC 11.
-    """
-    accuracy, total = log.of_accuracy, log.whole("qsl_reported_total_count", 1)
-    size = log.whole("effective_performance_sample_count", 1)
-    scored = log.detail.number("effective_accuracy_sample_count") or total
-    for shuffled in sorted({total, min(total, int(scored) if accuracy else size)}, reverse=True):
-        issue = Issue(
-            log.run.scenario.loadgen_scenario,
-            accuracy,
-            log.whole("effective_qsl_rng_seed"),
-            log.whole("effective_sample_index_rng_seed"),
-            min(shuffled, _MOST_PLACES),
-            size,
-            log.whole("effective_min_query_count"),
-            log.flag("effective_sample_concatenate_permutation"),
-            log.flag("effective_performance_issue_unique"),
-        )
-        for old in (False, True):
-            if (order := first_samples(issue, count, old=old)) is not None:
-                yield order
+    entries = log.run.logs.accuracy.places
+    if log.run.mode == "test06" or not entries:
+        return log.verdict(True, "no order")
+    return issue_order(log, entries)
 
 
 def _tokens(log: Log) -> Verdict:
@@ -208,10 +153,12 @@ def _tokens(log: Log) -> Verdict:
     if issued != len(samples) or issued < 2:
         return log.verdict(True, "not every answer is logged")
     reported = log.number(rate) * took_s
-    counted = sum(sample.token_count or 0 for sample in samples)
+    counted = min(sum(sample.token_count or 0 for sample in samples), _MOST_TOKENS)
     same = abs(counted - reported) <= _ROUNDED * reported
     return log.verdict(same, f"{counted:,} tokens logged, {reported:,.0f} by {rate}")
 
 
+_MOST_TOKENS = 2**63
+"""More than any log has; a count that is damaged may be too large for a float."""
 _ROUNDED = 2e-5
 """Two figures of six digits each: at most 3.7e-6 in the audits of 34 public and own results."""

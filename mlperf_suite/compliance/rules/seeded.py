@@ -5,16 +5,20 @@ from __future__ import annotations
 import itertools
 from collections.abc import Sequence
 
+from mlperf_suite.compliance.cut_log import parse_cut_log
 from mlperf_suite.compliance.rules.agreement import Log, agrees
 from mlperf_suite.compliance.rules.printed import DIGITS, Range
 from mlperf_suite.compliance.rules.registry import SERVER, rule
 from mlperf_suite.compliance.verdict import Verdict
+from mlperf_suite.loadgen.sample_order import Issue, first_samples
 from mlperf_suite.loadgen.schedule import Asked, Schedule, TooLongError, loaded_sets, schedule
 
 _MOST_SAMPLES = 10_000_000
 LOG_NS = 16
 """By which a schedule's end may be off: the logarithms of two machines differ in the last bit."""
+_SIZES = ("qsl_reported_total_count", "effective_performance_sample_count")
 _SAMPLES = "the samples in the seed's order"
+_ORDER = "the samples of the seed's draws"
 _QUERIES = "the queries that the seed gives"
 
 
@@ -61,13 +65,82 @@ def scheduled_rate(log: Log) -> Verdict:
     return log.verdict(ok, f"{log.detail['result_scheduled_samples_per_sec']:,} queries/s", wanted)
 
 
+@rule("accuracy")
+@agrees(_ORDER)
+def accuracy_issue_order(log: Log) -> Verdict:
+    """Each logged answer is of the sample that the seed gives its place in the order of issue.
+
+    Of a submission's cut log, of the entries at its two ends.
+    """
+    run = log.run
+    if run.submitted is not None:
+        entries = parse_cut_log(run.submitted.accuracy_log or "").places
+    else:
+        entries = run.logs.accuracy.places
+    if not entries:
+        return log.not_judged("no entry", "no entry of the accuracy log has its place")
+    return issue_order(log, entries)
+
+
+def issue_order(log: Log, entries: Sequence[tuple[int, int]]) -> Verdict:
+    """Whether each entry's sample is the one that the log's seeds give its place.
+
+    `entries`: place in the order of issue, and sample. Raises UnreadableError.
+    """
+    total, size = (log.whole(key, 1) for key in _SIZES)
+    counted = total
+    # LoadGen 5.1 does not say it.
+    if log.detail["effective_accuracy_sample_count"] is not None:
+        counted = log.whole("effective_accuracy_sample_count", 1)
+    accuracy = log.of_accuracy
+    wrong = []
+    for shuffled in _shuffled(total, counted if accuracy else size):
+        issue = Issue(
+            log.run.scenario.loadgen_scenario,
+            accuracy,
+            log.whole("effective_qsl_rng_seed"),
+            log.whole("effective_sample_index_rng_seed"),
+            shuffled,
+            size,
+            log.whole("effective_min_query_count"),
+            log.flag("effective_sample_concatenate_permutation"),
+            log.flag("effective_performance_issue_unique"),
+        )
+        if not (departs := departure(entries, issue)):
+            return log.verdict(True, f"{len(entries):,} entries, as drawn")
+        wrong.append(departs)
+    return log.verdict(False, wrong[0])
+
+
+def departure(entries: Sequence[tuple[int, int]], issue: Issue) -> str:
+    """In words, the first entry whose sample is not the one in its place; "" where none is.
+
+    Several sets of samples that are loaded one after another tell nothing.
+    """
+    count = max(place for place, _ in entries) + 1
+    if max(count, issue.total, issue.least) > _MOST_SAMPLES:
+        return f"{max(count, issue.total, issue.least):,} samples"
+    said = ""
+    for old in (False, True):
+        order = first_samples(issue, count, old=old)
+        if order is None:
+            return ""
+        wrong = next(
+            ((p, i) for p, i in entries if p >= len(order) or order[p] != i),
+            None,
+        )
+        if wrong is None:
+            return ""
+        place, index = wrong
+        drawn = f"not {order[place]}" if place < len(order) else f"of {len(order):,}"
+        said = said or f"sample {index} in place {place:,}, {drawn}"
+    return said
+
+
 def _loaded(log: Log) -> Verdict:
     """loaded_qsl_set has the samples as std::shuffle leaves them."""
     seed = log.whole("effective_qsl_rng_seed")
-    total, size = (
-        log.whole(key, 1)
-        for key in ("qsl_reported_total_count", "effective_performance_sample_count")
-    )
+    total, size = (log.whole(key, 1) for key in _SIZES)
     counted = total
     # LoadGen 5.1 does not say it.
     if log.detail["effective_accuracy_sample_count"] is not None:
@@ -76,13 +149,17 @@ def _loaded(log: Log) -> Verdict:
         raise log.wrong(f"{max(total, size, counted):,} samples")
     found = log.detail.every("loaded_qsl_set")
     accuracy = log.of_accuracy
-    # The QSL's samples are shuffled, since LoadGen 6.0 no more than the mode takes.
-    shuffled = sorted({total, min(total, counted if accuracy else size)}, reverse=True)
+    shuffled = _shuffled(total, counted if accuracy else size)
     for old, count in itertools.product((False, True), shuffled):
         if found == loaded_sets(seed, count, size, accuracy=accuracy, old=old):
             return log.verdict(True, f"{sum(map(len, found)):,} samples, as drawn")
     wanted = loaded_sets(seed, shuffled[0], size, accuracy=accuracy)
     return log.verdict(False, _first_difference(found, wanted))
+
+
+def _shuffled(total: int, taken: int) -> list[int]:
+    """How many samples may be shuffled: the QSL's, since LoadGen 6.0 no more than are taken."""
+    return sorted({total, min(total, taken)}, reverse=True)
 
 
 def _first_difference(found: Sequence[object], wanted: Sequence[Sequence[int]]) -> str:

@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from mlperf_suite.benchmarks.audits import TEST06
 from mlperf_suite.compliance.facts import TEXT_ALONE, RunFacts
-from mlperf_suite.compliance.rules import checks
+from mlperf_suite.compliance.rules import checks, seeded
+from mlperf_suite.compliance.rules.agreement import Log, agrees
 from mlperf_suite.compliance.rules.registry import CLOSED, ONE_BY_ONE, rule
 from mlperf_suite.compliance.verdict import Verdict, not_judged, verdict
 from mlperf_suite.loadgen.logs import LoggedSample
+from mlperf_suite.loadgen.sample_order import Issue
+from mlperf_suite.loadgen.schedule import logging_draws
 
 _SAMPLES_LOGGED = TEST06.logged
+FALSE_ALARM = 1e-6
+"""How often an honest run may log fewer answers than are asked for."""
+_DRAWS = "the samples of the seeds' draws"
 _ANSWERS_EXPECTED = ("generated_query_count", "generated_samples_per_query")
 """LoadGen draws the answers that it logs from the product of both."""
 
@@ -58,8 +64,9 @@ def test06_no_loadgen_errors(run: RunFacts) -> Verdict:
 def test06_sample_count(run: RunFacts) -> Verdict:
     """TEST06 logged 100 answers, or as many as chance leaves of a longer run.
 
-    LoadGen draws each answer with a probability of 100 / answers: four standard deviations fewer
-    are still believed. The official script passes an empty log.
+    LoadGen logs each of n answers with a probability of 100 / n or more (accuracy_log_prob in
+    IssueQueries of loadgen.cc): the required number is what an honest run falls short of with a
+    probability of `FALSE_ALARM`. The official script passes an empty log.
     """
     found, answers = len(run.logs.accuracy.samples), math.inf
     if not checks.no_detail_log(run):
@@ -71,10 +78,98 @@ def test06_sample_count(run: RunFacts) -> Verdict:
             if count < 1:
                 return verdict(False, f"{key} {count}", f"{_SAMPLES_LOGGED} samples")
             answers *= count
-    spread = 1 - _SAMPLES_LOGGED / max(answers, _SAMPLES_LOGGED)
-    least = math.ceil(_SAMPLES_LOGGED - 4 * math.sqrt(_SAMPLES_LOGGED * spread))
-    why = f"about {_SAMPLES_LOGGED} are drawn" if spread else ""
-    return verdict(found >= least, f"{found:,} samples", f"at least {least} samples", why)
+    least = least_logged(answers)
+    odds = f"{FALSE_ALARM:.0e}".replace("e-0", "e-")
+    why = f"fewer of about {_SAMPLES_LOGGED} drawn have a probability of {odds}"
+    return verdict(
+        found >= least,
+        f"{found:,} samples",
+        f"at least {least} samples",
+        why if least < _SAMPLES_LOGGED else "",
+    )
+
+
+def least_logged(answers: float) -> int:
+    """The least number of logged answers that is believed: a quantile of Binomial(n, 100 / n).
+
+    `answers`: n, or math.inf where it is not known; then Poisson's distribution, the widest.
+    """
+    if answers <= _SAMPLES_LOGGED:
+        return _SAMPLES_LOGGED
+    share, below = _SAMPLES_LOGGED / answers, 0.0
+    for logged in range(_SAMPLES_LOGGED):
+        if math.isinf(answers):
+            log = logged * math.log(_SAMPLES_LOGGED) - _SAMPLES_LOGGED - math.lgamma(logged + 1)
+        else:
+            log = (
+                math.lgamma(answers + 1)
+                - math.lgamma(logged + 1)
+                - math.lgamma(answers - logged + 1)
+                + logged * math.log(share)
+                + (answers - logged) * math.log1p(-share)
+            )
+        below += math.exp(log)
+        if below > FALSE_ALARM:
+            return logged
+    return _SAMPLES_LOGGED
+
+
+@rule("test06", divisions=CLOSED)
+def test06_issue_order(run: RunFacts) -> Verdict:
+    """Each logged answer is of the sample that the seeds give its place, and none is left out.
+
+    Without a detail log the seeds are not known: those of the round, or 0 as where LoadGen did not
+    read mlperf.conf, which the official rules do not ask of TEST06.
+    """
+    entries = run.logs.accuracy.places
+    if not entries or run.logs.accuracy.damage:
+        why = "no whole log of answers with their places"
+        return not_judged(f"{len(entries)} entries", _DRAWS, why)
+    ordered = _by_the_round(run, entries) if checks.no_detail_log(run) else _by_its_log(run)
+    return _none_left_out(entries) if ordered.passed else ordered
+
+
+@agrees(_DRAWS)
+def _by_its_log(log: Log) -> Verdict:
+    """Whether answers are in the order that the audit's own detail log gives."""
+    return seeded.issue_order(log, log.run.logs.accuracy.places)
+
+
+def _by_the_round(run: RunFacts, entries: Sequence[tuple[int, int]]) -> Verdict:
+    """Whether answers are in the order that TEST06's settings give with the round's seeds, or 0."""
+    samples, found = run.benchmark.samples_of("test06"), ""
+    known = run.round
+    for qsl, index in ((known.qsl_rng_seed, known.sample_index_rng_seed), (0, 0)):
+        issue = Issue(
+            run.scenario.loadgen_scenario,
+            False,
+            qsl,
+            index,
+            samples,
+            samples,
+            _SAMPLES_LOGGED,
+            equal=False,
+            unique=False,
+        )
+        departs = seeded.departure(entries, issue)
+        if not departs:
+            return verdict(True, f"{len(entries):,} entries, as drawn", _DRAWS)
+        found = found or departs
+    return verdict(False, found, _DRAWS)
+
+
+def _none_left_out(entries: Sequence[tuple[int, int]]) -> Verdict:
+    """Whether each answer up to the last was logged whose draw is below one that was."""
+    logged = [place for place, _ in entries]
+    draws = logging_draws(TEST06.log_seed, max(logged) + 1)
+    most = max(draws[logged])
+    absent = [place for place in set(range(len(draws))) - set(logged) if draws[place] <= most]
+    if len(set(logged)) < len(logged):
+        return verdict(False, "an answer is logged twice", _DRAWS)
+    if absent:
+        found = f"no answer in place {min(absent):,}, drawn before others"
+        return verdict(False, found, _DRAWS)
+    return verdict(True, f"{len(entries):,} entries, as drawn", _DRAWS)
 
 
 def _each_answer(run: RunFacts, ok: Callable[[LoggedSample], bool], required: str) -> Verdict:
