@@ -51,8 +51,8 @@ class RunRecord:
     `rate`: samples/s of an accuracy run, which Offline is planned by. `warm_up`: what was sent
     before it, None where nothing was. `remote`: what a server elsewhere and the client to it told
     of it, None where the engine is in this process. `profile`: what its profiler left, None without
-    one. `energy`, `cost`: of a performance run, None where nothing was metered or priced. `answers`:
-    how long an accuracy run's are.
+    one. `energy`, `cost`: of a performance run, None where nothing was metered or priced.
+    `answers`: how long an accuracy run's are.
     """
 
     verdicts: list[Verdict] = field(default_factory=list)
