@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 import shutil
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -13,8 +14,9 @@ from mlperf_suite.compliance.power_rules import HASHED, POWER, RANGING, SPL, TES
 from mlperf_suite.loadgen.logs import DETAIL, SUMMARY
 
 BEGIN = datetime(2026, 8, 1, 0, 39, 24, 362000, tzinfo=UTC)
-"""When the measured load began."""
-LENGTH, RANGING_BEFORE = timedelta(seconds=1700), timedelta(seconds=2500)
+LENGTH = timedelta(seconds=1700)
+"""A load that is long enough for warnings in its middle to count."""
+_BETWEEN = timedelta(seconds=800)
 WATTS = 9436.0
 SESSION = "2026-08-01_00-23-43"
 EMPTY = "da39a3ee5e6b4b0d3255bfef95601890afd80709"
@@ -43,12 +45,22 @@ def _said(at: datetime) -> str:
     return f"{at:%m-%d-%Y %H:%M:%S}.{at.microsecond // 1000:03}"
 
 
-def give_times(logs: Path, begin: datetime = BEGIN) -> None:
-    """Put power_begin and power_end into a made-up detail log."""
+def give_times(logs: Path, begin: datetime = BEGIN, length: timedelta = LENGTH) -> None:
+    """Put another power_begin and power_end into a made-up detail log."""
     text = (logs / DETAIL).read_text()
-    for old, at in (("now", begin), ("then", begin + LENGTH)):
-        text = text.replace(f'"value": "{old}"', f'"value": "{_said(at)}"')
+    for key, at in (("power_begin", begin), ("power_end", begin + length)):
+        text = re.sub(rf'("key": "{key}", "value": )"[^"]*"', rf'\g<1>"{_said(at)}"', text)
     (logs / DETAIL).write_text(text)
+
+
+def _load(logs: Path) -> tuple[datetime, datetime]:
+    """The power_begin and power_end of a detail log."""
+    text = (logs / DETAIL).read_text()
+    begin, end = (
+        datetime.strptime(said, "%m-%d-%Y %H:%M:%S.%f").replace(tzinfo=UTC)
+        for said in re.findall(r'"power_(?:begin|end)", "value": "([^"]*)"', text)
+    )
+    return begin, end
 
 
 def spl_line(at: datetime, watts: float, mode: str) -> str:
@@ -90,16 +102,17 @@ def _ptd_messages() -> list[dict[str, Any]]:
     return [{"cmd": cmd, "reply": reply} for cmd, reply in said]
 
 
-def _phases(begin: datetime) -> dict[str, list[list[float]]]:
+def _phases(
+    ranging: datetime, testing: datetime, length: timedelta
+) -> dict[str, list[list[float]]]:
     def around(at: datetime) -> list[list[float]]:
-        edges = (-90, -60, LENGTH.total_seconds() + 60, LENGTH.total_seconds() + 90)
+        edges = (-90, -60, length.total_seconds() + 60, length.total_seconds() + 90)
         return [[(at + timedelta(seconds=edge)).timestamp(), 1.0] for edge in edges]
 
-    return {"ranging": around(begin - RANGING_BEFORE), "testing": around(begin)}
+    return {"ranging": around(ranging), "testing": around(testing)}
 
 
-def _ptd_log(begin: datetime) -> str:
-    ranging = begin - RANGING_BEFORE
+def _ptd_log(ranging: datetime, testing: datetime, length: timedelta) -> str:
     on = ranging - timedelta(seconds=120)
     lines = [
         "Version 1.11.1-69286632-20240907",
@@ -107,34 +120,36 @@ def _ptd_log(begin: datetime) -> str:
         f"{_said(ranging - timedelta(seconds=50))}: Go with mark '{SESSION}_ranging'",
         f"{_said(ranging)}: ERROR: Can't evaluate uncertainty of this sample!",
         f"{_said(ranging)}: WARNING: Uncertainty unknown for the last measurement sample!",
-        f"{_said(ranging + LENGTH)}: Completed test",
-        f"{_said(begin)}: Go with mark '{SESSION}_testing'",
-        f"{_said(begin + LENGTH)}: Completed test",
+        f"{_said(ranging + length)}: Completed test",
+        f"{_said(testing)}: Go with mark '{SESSION}_testing'",
+        f"{_said(testing + length)}: Completed test",
     ]
     return "\n".join(lines) + "\n"
 
 
-def write_session(folder: Path, logs: Path, begin: datetime = BEGIN) -> None:
-    """Write power/, ranging/ and run_1/ of a session whose measured run left these `logs`, whose
-    times it has (`give_times`); the ranging run is the same, earlier."""
-    for mode, name, at in (
-        (RANGING, "ranging", begin - RANGING_BEFORE),
-        (TESTING, "testing", begin),
-    ):
+def write_session(folder: Path, logs: Path) -> None:
+    """Write power/, ranging/ and run_1/ of a session whose measured run left these `logs`; the
+    ranging run is the same, earlier."""
+    begin, end = _load(logs)
+    length = end - begin
+    ranging = begin - length - _BETWEEN
+    was = (logs / DETAIL).read_bytes()
+    for mode, name, at in ((RANGING, "ranging", ranging), (TESTING, "testing", begin)):
         (folder / mode).mkdir(parents=True, exist_ok=True)
-        text = (logs / DETAIL).read_text()
-        for old, new in ((begin, at), (begin + LENGTH, at + LENGTH)):
-            text = text.replace(_said(old), _said(new))
-        (folder / mode / DETAIL).write_text(text)
+        (folder / mode / DETAIL).write_bytes(was)
+        if at != begin:
+            give_times(folder / mode, at, length)
         if logs != folder / mode:
             shutil.copyfile(logs / SUMMARY, folder / mode / SUMMARY)
-        times = [at + timedelta(seconds=second) for second in range(-30, 1740, 10)]
-        lines = [spl_line(t, WATTS if at < t < at + LENGTH else 2400, name) for t in times]
+        times = [
+            at + timedelta(seconds=s) for s in range(-30, int(length.total_seconds()) + 40, 10)
+        ]
+        lines = [spl_line(t, WATTS if at < t < at + length else 2400, name) for t in times]
         (folder / mode / SPL).write_text("\n".join(lines) + "\n")
     (folder / POWER).mkdir(exist_ok=True)
     for name in ("client.log", "server.log"):
         (folder / POWER / name).write_text("made up\n")
-    (folder / POWER / "ptd_logs.txt").write_text(_ptd_log(begin))
+    (folder / POWER / "ptd_logs.txt").write_text(_ptd_log(ranging, begin, length))
     both = {
         "version": "1.0",
         "timezone": 0,
@@ -146,7 +161,7 @@ def write_session(folder: Path, logs: Path, begin: datetime = BEGIN) -> None:
             "server": "0e5362e1-66d8-4d16-b21f-e1436816d545",
         },
         "session_name": SESSION,
-        "phases": _phases(begin),
+        "phases": _phases(ranging, begin, length),
     }
     server = {
         "ptd_messages": _ptd_messages(),

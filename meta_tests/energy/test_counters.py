@@ -49,7 +49,7 @@ def test_only_the_gpus_of_the_run_are_read(
 ) -> None:
     install(monkeypatch, *map(gpu, range(4)))
     environment = {} if visible is None else {"CUDA_VISIBLE_DEVICES": visible}
-    found = gpu_counters(idle, environment).counters
+    found = gpu_counters(idle, environment=environment).counters
     assert [int(one.name.split()[1]) for one in found] == used
 
 
@@ -67,7 +67,15 @@ def test_gpus_that_cannot_be_told_apart_are_not_summed(
 ) -> None:
     install(monkeypatch, *map(gpu, range(2)))
     environment = {} if visible is None else {"CUDA_VISIBLE_DEVICES": visible}
-    assert reason in why(gpu_counters(idle, environment))
+    assert reason in why(gpu_counters(idle, environment=environment))
+
+
+def test_of_a_run_on_several_machines_no_part_is_the_whole(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    install(monkeypatch, *map(gpu, range(8)))
+    assert len(gpu_counters(0, 8, {}).counters) == 8
+    assert why(gpu_counters(0, 16, {})) == "the engine has 16 GPUs, 8 of them on this machine"
 
 
 def test_without_an_energy_counter_the_power_draw_is_read_and_said(
@@ -146,6 +154,7 @@ def test_packages_and_their_memory_are_read_and_nothing_twice(powercap: Path) ->
         "CPU package-1": 2.0,
         "CPU dram of intel-rapl:1": 0.5,
     }
+    assert len(found) == 4
     assert {(one.label, one.range_j) for one in found} == {(RAPL_LABEL, 262143.32885)}
 
 

@@ -71,6 +71,15 @@ def test_the_gpus_of_a_run_are_summed() -> None:
     assert sum(curve.watts[NVML_LABEL]) * step == pytest.approx(2600)
 
 
+def test_the_peak_is_a_mean_over_a_second() -> None:
+    series = read(GPU[0], *[100.0] * 14)
+    for i in range(30, len(series.values)):
+        # 800 W more for a quarter of a second.
+        series.values[i] += 200
+    found, _ = figures(series)
+    assert found.kinds[0].peak_watts == pytest.approx(300)
+
+
 def test_a_gpu_that_disappears_leaves_the_gpus_unmeasured_and_the_cpus_measured() -> None:
     lost = read(GPU[1], *[100.0] * 6)
     lost.failure = "NVMLError: GPU is lost"
@@ -109,7 +118,7 @@ def test_idle_power_is_what_is_drawn_once_it_has_settled() -> None:
 def test_idle_power_above_the_runs_leaves_nothing_and_no_less() -> None:
     found, _ = figures(read(GPU[0], *[50.0] * 14), idle={NVML_LABEL: 90.0})
     assert found.kinds[0].above_idle_joules == 0
-    assert found.kinds[0].above_idle_joules_per_token is None
+    assert found.kinds[0].above_idle_joules_per_token == 0
 
 
 def test_no_figure_of_a_simulation_can_pass_for_a_measurement() -> None:
@@ -149,6 +158,14 @@ def test_a_curve_that_does_not_say_is_taken_for_simulated(tmp_path: Path) -> Non
     (tmp_path / ENERGY_JSON).write_text('{"ms": [0, 1], "watts": {"a": [1]}}')
     found = read_curve(tmp_path)
     assert found is not None and found.simulated
+
+
+def test_a_run_without_tokens_has_joules_and_none_a_token() -> None:
+    series = read(GPU[0], *[100.0] * 14)
+    found, _ = energy_figures(Meters((GPU[0],)), Recording((series,)), SPAN, 0, {})
+    (gpus,) = found.kinds
+    assert gpus.joules == pytest.approx(1000)
+    assert (gpus.joules_per_token, gpus.tokens_per_joule) == (None, 0.0)
 
 
 # Cost

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import threading
+import time
 from collections.abc import Callable
 
 import pytest
@@ -48,6 +49,20 @@ def test_there_is_a_reading_before_start_and_after_stop_come_back() -> None:
     recorder.start()
     (series,) = recorder.stop().series
     assert len(series.values) == 2
+
+
+def test_start_comes_back_after_the_first_reading() -> None:
+    read: list[float] = []
+
+    def slow() -> float:
+        time.sleep(0.05)
+        read.append(1.0)
+        return 1.0
+
+    recorder = Recorder([counter(slow)], interval_s=3600)
+    recorder.start()
+    assert read == [1.0]
+    recorder.stop()
 
 
 def test_a_counter_that_fails_is_asked_again_and_the_others_go_on() -> None:

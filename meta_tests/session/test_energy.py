@@ -209,8 +209,8 @@ def opened(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     """With which arguments the GPUs' meters were opened."""
     asked: list[Any] = []
 
-    def gpus(idle: int = 0, environment: Any = "the session's") -> Meters:
-        asked.append((idle, environment))
+    def gpus(idle: int = 0, least: int = 0, environment: Any = "the session's") -> Meters:
+        asked.append((idle, least, environment))
         return Meters((counter(),))
 
     monkeypatch.setattr(energy, "gpu_counters", gpus)
@@ -228,10 +228,10 @@ def test_the_gpus_that_the_engine_uses_and_the_cpus(
 ) -> None:
     system = {**describe_system(), "vllm_distribution": distribution}
     monkeypatch.setattr(energy, "describe_system", lambda: system)
-    found = find_meters(resolve_settings({}, {}), engine(idle_gpus=6))
+    found = find_meters(resolve_settings({}, {}), engine(idle_gpus=6, tensor_parallel_size=2))
     on_gpus = distribution == "vllm"
     assert names(found) == (["GPU 0", "CPU"] if on_gpus else ["CPU"])
-    assert opened == ([(6, "the session's")] if on_gpus else [])
+    assert opened == ([(6, 2, "the session's")] if on_gpus else [])
 
 
 def test_a_stand_in_has_no_energy(opened: list[Any]) -> None:
@@ -250,5 +250,5 @@ def test_of_a_server_elsewhere_nothing_is_metered(opened: list[Any], host: str) 
 def test_of_a_server_on_this_machine_the_whole_machine_is(opened: list[Any], host: str) -> None:
     settings = resolve_settings({"endpoint": [f"http://{host}:8000"]}, {})
     found = find_meters(settings, engine())
-    assert names(found) == ["GPU 0", "CPU"] and opened == [(0, {})]
+    assert names(found) == ["GPU 0", "CPU"] and opened == [(0, 0, {})]
     assert found.note.startswith("Of this whole machine")

@@ -5,19 +5,17 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Callable
-from datetime import timedelta
 from pathlib import Path
 
 import pytest
 
-from meta_tests.made_power import BEGIN, give_times, write_session
+from meta_tests.made_power import write_session
 from meta_tests.submission.test_submission import failed, files, submit, system, write_result
 from mlperf_suite.benchmarks.llama3_1_8b import LLAMA3_1_8B
 from mlperf_suite.benchmarks.rounds import ROUNDS
 from mlperf_suite.compliance.power_rules import POWER_RULES
 from mlperf_suite.judging.judge import judge_folder
 from mlperf_suite.loadgen.logs import DETAIL
-from mlperf_suite.results.run_folder import file_sha256, write_json
 
 __all__ = ["submit", "system"]
 SCENARIOS = ("Offline", "Server")
@@ -27,15 +25,10 @@ Submit = Callable[..., tuple[int, str]]
 def make(folder: Path, round_: str = "v6.1") -> tuple[list[Path], Path]:
     """Results of two scenarios, and a folder with the session of each."""
     runs = []
-    for number, name in enumerate(SCENARIOS):
+    for name in SCENARIOS:
         scenario = LLAMA3_1_8B.scenario(name)
         run = write_result(folder / "results", LLAMA3_1_8B, scenario, ROUNDS[round_])
-        begin = BEGIN + timedelta(hours=number)
-        give_times(run / "Performance", begin)
-        sums = json.loads((run / "checksums.json").read_text())
-        sums["files"][f"Performance/{DETAIL}"] = file_sha256(run / "Performance" / DETAIL)
-        write_json(run / "checksums.json", sums)
-        write_session(folder / "ptd" / name, run / "Performance", begin)
+        write_session(folder / "ptd" / name, run / "Performance")
         runs.append(run)
     return runs, folder / "ptd"
 

@@ -170,18 +170,23 @@ def _figures(
 ) -> KindFigures:
     first, last = joules_by(traces, [begin, end])
     joules, length = last - first, end - begin
-    above = None if idle is None else max(joules - idle * length, 0.0)
+    # Rounded, since what is left of a device that drew no more than idle is noise.
+    above = None if idle is None else round(max(joules - idle * length, 0.0), 3)
     return replace(
         kind,
         joules=round(joules, 3),
         mean_watts=round(joules / length, 3),
         peak_watts=round(_peak(traces, begin, end), 3),
         idle_watts=None if idle is None else round(idle, 3),
-        above_idle_joules=None if above is None else round(above, 3),
-        joules_per_token=_digits(joules / tokens) if tokens else None,
+        above_idle_joules=above,
+        joules_per_token=_each(joules, tokens),
         tokens_per_joule=_digits(tokens / joules),
-        above_idle_joules_per_token=_digits(above / tokens) if tokens and above else None,
+        above_idle_joules_per_token=None if above is None else _each(above, tokens),
     )
+
+
+def _each(joules: float, tokens: int) -> float | None:
+    return _digits(joules / tokens) if tokens else None
 
 
 def _digits(value: float) -> float:

@@ -15,16 +15,20 @@ _MIG = "MIG-"
 
 def gpu_counters(
     idle_gpus: int = 0,
+    least_gpus: int = 0,
     environment: Mapping[str, str] = os.environ,
     open_meters: Callable[[], GpuMeters] = open_gpu_meters,
 ) -> Meters:
     """A counter for each GPU of the run: those that CUDA_VISIBLE_DEVICES leaves, without the last
-    `idle_gpus` of them, which the engine does not use. Raises nothing.
+    `idle_gpus` of them, which the engine does not use. With fewer than `least_gpus` the run is on
+    other machines as well. Raises nothing.
 
     Where one of them cannot be metered none is: a sum without it would be too small.
     """
     meters = open_meters()
     counters, why = _of_run(meters, idle_gpus, environment.get(_VISIBLE))
+    if not why and len(counters) < least_gpus:
+        why = f"the engine has {least_gpus} GPUs, {len(counters)} of them on this machine"
     if why:
         meters.close()
         return Meters(absent=(Absent(GPU, NVML_LABEL, why),))

@@ -179,6 +179,6 @@ def _over_power(draw_rate: Any, curve: Curve, panels: Any, ink: str) -> None:
     title = SIMULATED_LABEL if curve.simulated else "; ".join(curve.watts)
     below.set_title(title, fontsize=9)
     below.set(xlabel="time since the start, s", ylabel="power, W")
-    below.set_ylim(0, highest * 1.3 or 1)
+    below.set_ylim(0, highest * 1.4 or 1)
     below.set_xlim(left=0)
-    below.legend(loc="lower right", ncols=2, fontsize=9)
+    below.legend(loc="upper right", ncols=2, fontsize=9)

