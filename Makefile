@@ -61,6 +61,8 @@ test-search: setup ## the property tests of the suite itself, a thousand new exa
 perf: setup       ## what the suite itself costs, beside the bare engine
 	.venv/bin/python -m perf.offline_overhead
 	.venv/bin/python -m perf.server_overhead
+	.venv/bin/python -m perf.always_on
+	.venv/bin/python -m perf.long_use runs
 	.venv/bin/python -m perf.warm_up
 
 lint: setup       ## ruff and mypy
@@ -78,4 +80,4 @@ pictures: setup   ## the README's pictures, of a real run (needs tmux and Chromi
 	.venv/bin/python -m scripts.make_pictures
 
 clean:            ## remove what setup made
-	rm -rf .venv .venv-llama-cpp .assets
+	rm -rf .venv .venv-llama-cpp .assets .python .uv

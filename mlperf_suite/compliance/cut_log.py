@@ -9,13 +9,17 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from functools import lru_cache
 
 _ENTRY = re.compile(
     r'\{ "seq_id" : (\d+), "qsl_idx" : (\d+), "data" : "([0-9A-F]*)"'
     r'(?:, "token_data" : "([0-9A-F]*)")?(?:, "token_count" : (\d+))? \}'
 )
 _BEGINNING = re.compile(r'\s*\[\s*\{ "seq_id" : (\d+), "qsl_idx" : (\d+), "data" : "')
-_END = re.compile(r'"(?:, "token_data" : "[0-9A-F]*")?(?:, "token_count" : \d+)? \}\s*\]\s*\Z')
+_END = re.compile(
+    r'["0-9A-F\n]"(?:, "token_data" : "[0-9A-F]*")?(?:, "token_count" : \d+)? \}\s*\]\s*\Z'
+)
+"""The tail that is left of a long answer may begin with the quote that ends it."""
 _BEGUN = re.compile(r'\{ "seq_id" : (\d+), "qsl_idx" : (\d+), "data"')
 
 
@@ -49,6 +53,7 @@ class CutLog:
     places: tuple[tuple[int, int], ...]
 
 
+@lru_cache(maxsize=8)
 def parse_cut_log(text: str) -> CutLog:
     """Read the ends of a cut accuracy log; never raises for what is in it."""
     entries = tuple(

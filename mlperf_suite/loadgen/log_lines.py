@@ -211,7 +211,8 @@ def out_of_place(
 
 def _repeated(keys: Sequence[str], sets: int) -> list[str]:
     first, last = keys.index(_ISSUED[0]), keys.index(_ISSUED[-1]) + 1
-    return [*keys[:first], *keys[first:last] * max(1, sets), *keys[last:]]
+    of_each_set = list(keys[first:last]) * max(1, sets)
+    return [*keys[:first], *of_each_set, *keys[last:]]
 
 
 def _not_written(keys: Collection[str], version: str, *, valid: bool) -> set[str]:

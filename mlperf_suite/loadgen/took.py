@@ -63,6 +63,14 @@ def _get(log: Mapping[str, Any], key: str) -> Any:
     return log[key]
 
 
+def _count(log: Mapping[str, Any], key: str) -> int:
+    """A count. Raises TypeError for what is none."""
+    found = _get(log, key)
+    if type(found) is not int:
+        raise TypeError(key)
+    return found
+
+
 def _differences(log: Mapping[str, Any]) -> Any:
     """What differs, in words, one after another. Raises for what is absent or of another type."""
     pairs = [(name, f"requested_{name}") for name in _KEPT]
@@ -91,13 +99,13 @@ def _computed(log: Mapping[str, Any], scenario: str) -> Any:
     """The settings that LoadGen computes: each with the least and the most that it may be."""
     duration_ms = _get(log, "requested_min_duration_ms")
     yield "target_duration_ms", *_same(0 if scenario == "Offline" else duration_ms)
-    loaded = _get(log, "requested_performance_sample_count_override")
-    loaded = loaded or _get(log, "qsl_reported_performance_count")
+    loaded = _count(log, "requested_performance_sample_count_override")
+    loaded = loaded or _count(log, "qsl_reported_performance_count")
     yield "performance_sample_count", *_same(loaded)
     if "effective_accuracy_sample_count" in log:
-        scored = _get(log, "requested_accuracy_sample_count_override")
-        yield "accuracy_sample_count", *_same(scored or _get(log, "qsl_reported_total_count"))
-    least, samples = _get(log, "requested_min_query_count"), (1, 1)
+        scored = _count(log, "requested_accuracy_sample_count_override")
+        yield "accuracy_sample_count", *_same(scored or _count(log, "qsl_reported_total_count"))
+    least, samples = _count(log, "requested_min_query_count"), (1, 1)
     if scenario == "Offline":
         samples = _in_one_query(log, least, duration_ms, loaded)
         yield "max_async_queries", 1, 1
@@ -106,8 +114,12 @@ def _computed(log: Mapping[str, Any], scenario: str) -> Any:
         yield "max_async_queries", 1, 1
         yield "min_query_count", *_of_whole_sets(log, least, duration_ms)
     yield "samples_per_query", *samples
-    queries = _get(log, "effective_min_query_count")
-    yield "min_sample_count", *_same(queries * _get(log, "effective_samples_per_query"))
+    if scenario != "Server":
+        yield "target_latency_ns", 0, 0
+    if scenario == "Offline":
+        yield "target_latency_percentile", 0.99, 0.99
+    queries = _count(log, "effective_min_query_count")
+    yield "min_sample_count", *_same(queries * _count(log, "effective_samples_per_query"))
 
 
 def _same(value: Any) -> tuple[Any, Any]:
@@ -133,6 +145,6 @@ def _of_whole_sets(log: Mapping[str, Any], least: int, duration_ms: float) -> tu
     if not _get(log, "requested_sample_concatenate_permutation"):
         return least, least
     qps = 1e9 / _get(log, "requested_single_stream_expected_latency_ns")
-    size = _get(log, "qsl_reported_performance_count")
+    size = _count(log, "qsl_reported_performance_count")
     least = max(least, int(_SLACK_OF_SINGLE_STREAM * duration_ms / 1e3 * qps))
     return _same(least + size - least % size)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from mlperf_suite.compliance.rules import accuracy, clock, origin, scores, seeded
+from mlperf_suite.compliance.rules import accuracy, clock, lines, origin, scores, seeded
 
 pytestmark = pytest.mark.accuracy
 
@@ -87,6 +87,21 @@ def test_accuracy_generated_queries(accuracy_run):
 def test_accuracy_issue_order(accuracy_run):
     """Each logged answer is of the sample that the seed gives its place in the order of issue."""
     accuracy_run.obeys(seeded.accuracy_issue_order)
+
+
+def test_accuracy_log_lines(accuracy_run):
+    """The log has each line that LoadGen writes of such a run, in its order."""
+    accuracy_run.obeys(lines.accuracy_log_lines)
+
+
+def test_accuracy_settings_took(accuracy_run):
+    """The effective settings follow from what was requested."""
+    accuracy_run.obeys(lines.accuracy_settings_took)
+
+
+def test_accuracy_samples_drawn(accuracy_run):
+    """Every sample is issued, none over and over."""
+    accuracy_run.obeys(lines.accuracy_samples_drawn)
 
 
 def test_accuracy_loadgen_files(accuracy_run):

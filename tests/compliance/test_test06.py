@@ -2,7 +2,7 @@
 
 import pytest
 
-from mlperf_suite.compliance.rules import test06
+from mlperf_suite.compliance.rules import lines, test06
 
 pytestmark = pytest.mark.compliance
 
@@ -59,3 +59,8 @@ def test_test06_log_is_whole(test06_run):
 def test_test06_no_loadgen_errors(test06_run):
     """LoadGen logged no error, apart from the audit.config that the test wants."""
     test06_run.obeys(test06.test06_no_loadgen_errors)
+
+
+def test_test06_log_agrees(test06_run):
+    """The log agrees with itself and with the answers that it has."""
+    test06_run.obeys(lines.test06_log_agrees)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from mlperf_suite.compliance.rules import test07
+from mlperf_suite.compliance.rules import lines, test07
 
 pytestmark = pytest.mark.compliance
 
@@ -44,3 +44,8 @@ def test_test07_log_is_whole(test07_run):
 def test_test07_no_loadgen_errors(test07_run):
     """LoadGen logged no error, but for the audit.config that the test wants."""
     test07_run.obeys(test07.test07_no_loadgen_errors)
+
+
+def test_test07_log_agrees(test07_run):
+    """The log agrees with itself and with the answers that it has."""
+    test07_run.obeys(lines.test07_log_agrees)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from mlperf_suite.compliance.rules import test09
+from mlperf_suite.compliance.rules import lines, test09
 
 pytestmark = pytest.mark.compliance
 
@@ -44,3 +44,8 @@ def test_test09_log_is_whole(test09_run):
 def test_test09_no_loadgen_errors(test09_run):
     """LoadGen logged no error, but for the audit.config that the test wants."""
     test09_run.obeys(test09.test09_no_loadgen_errors)
+
+
+def test_test09_log_agrees(test09_run):
+    """The log agrees with itself and with the answers that it has."""
+    test09_run.obeys(lines.test09_log_agrees)

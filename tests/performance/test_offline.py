@@ -2,7 +2,16 @@
 
 import pytest
 
-from mlperf_suite.compliance.rules import client, clock, figures, length, origin, seeded, validity
+from mlperf_suite.compliance.rules import (
+    client,
+    clock,
+    figures,
+    length,
+    lines,
+    origin,
+    seeded,
+    validity,
+)
 
 pytestmark = [pytest.mark.performance, pytest.mark.offline]
 
@@ -155,6 +164,21 @@ def test_mean_in_percentiles(offline_run):
 def test_validity_agrees(offline_run):
     """LoadGen's verdict is what its constraints and their figures give."""
     offline_run.obeys(figures.validity_agrees)
+
+
+def test_log_lines(offline_run):
+    """The log has each line that LoadGen writes of such a run, in its order."""
+    offline_run.obeys(lines.log_lines)
+
+
+def test_settings_took(offline_run):
+    """The effective settings follow from what was requested."""
+    offline_run.obeys(lines.settings_took)
+
+
+def test_samples_drawn(offline_run):
+    """Samples are drawn as in every performance run."""
+    offline_run.obeys(lines.samples_drawn)
 
 
 def test_loadgen_files(offline_run):

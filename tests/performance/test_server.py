@@ -8,6 +8,7 @@ from mlperf_suite.compliance.rules import (
     figures,
     latency,
     length,
+    lines,
     origin,
     seeded,
     validity,
@@ -202,6 +203,21 @@ def test_token_times(server_run):
 def test_validity_agrees(server_run):
     """LoadGen's verdict is what its constraints and their figures give."""
     server_run.obeys(figures.validity_agrees)
+
+
+def test_log_lines(server_run):
+    """The log has each line that LoadGen writes of such a run, in its order."""
+    server_run.obeys(lines.log_lines)
+
+
+def test_settings_took(server_run):
+    """The effective settings follow from what was requested."""
+    server_run.obeys(lines.settings_took)
+
+
+def test_samples_drawn(server_run):
+    """Samples are drawn as in every performance run."""
+    server_run.obeys(lines.samples_drawn)
 
 
 def test_loadgen_files(server_run):

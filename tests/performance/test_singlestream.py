@@ -8,6 +8,7 @@ from mlperf_suite.compliance.rules import (
     figures,
     latency,
     length,
+    lines,
     origin,
     seeded,
     validity,
@@ -182,6 +183,21 @@ def test_token_times(singlestream_run):
 def test_validity_agrees(singlestream_run):
     """LoadGen's verdict is what its constraints and their figures give."""
     singlestream_run.obeys(figures.validity_agrees)
+
+
+def test_log_lines(singlestream_run):
+    """The log has each line that LoadGen writes of such a run, in its order."""
+    singlestream_run.obeys(lines.log_lines)
+
+
+def test_settings_took(singlestream_run):
+    """The effective settings follow from what was requested."""
+    singlestream_run.obeys(lines.settings_took)
+
+
+def test_samples_drawn(singlestream_run):
+    """Samples are drawn as in every performance run."""
+    singlestream_run.obeys(lines.samples_drawn)
 
 
 def test_loadgen_files(singlestream_run):

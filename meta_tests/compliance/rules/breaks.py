@@ -216,6 +216,7 @@ def uncut(run: MadeRun, data: st.DataObject) -> None:
 
 def other_ends(run: MadeRun, data: st.DataObject) -> None:
     text = run.cut_log
+    place, other = (f'"seq_id" : {answer.place},' for answer in run.answers[:2])
     run.cut_log = data.draw(
         st.sampled_from(
             [
@@ -226,7 +227,7 @@ def other_ends(run: MadeRun, data: st.DataObject) -> None:
                 text[:-4],
                 text[: len(text) // 2],
                 text.replace("...", ""),
-                text.replace('"seq_id" : 1,', '"seq_id" : 0,'),
+                text.replace(other, place),
                 text.replace('"qsl_idx" : 1,', '"qsl_idx" : 0,'),
                 text.replace('"qsl_idx" : 1,', f'"qsl_idx" : {10**9},'),
             ]
@@ -357,16 +358,18 @@ def block_of(run: MadeRun, data: st.DataObject) -> MadeBlock:
 
 
 def other_samples(run: MadeRun, data: st.DataObject) -> None:
-    kind = data.draw(st.sampled_from(["an answer less", "other samples", "a pair less", "turns"]))
+    kind = data.draw(
+        st.sampled_from(["an answer less", "other samples", "half a pair", "no turns"])
+    )
     block = block_of(run, data)
     if kind == "an answer less":
         del block.answers[data.draw(st.integers(0, AT_ONCE - 1))]
     elif kind == "other samples":
         block.answers = [(index + 1, tokens) for index, tokens in block.answers]
-    elif kind == "a pair less":
-        del run.caching[-2:]
+    elif kind == "half a pair":
+        run.caching.append(block)
     else:
-        run.caching.append(run.caching.pop(0))
+        run.caching += [block, block]
 
 
 def other_answer(run: MadeRun, data: st.DataObject) -> None:

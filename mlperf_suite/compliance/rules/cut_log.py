@@ -9,7 +9,7 @@ from mlperf_suite.compliance.cut_log import CutEntry, CutLog, parse_cut_log
 from mlperf_suite.compliance.facts import RunFacts
 from mlperf_suite.compliance.rules import checks
 from mlperf_suite.compliance.rules.registry import rule
-from mlperf_suite.compliance.verdict import Verdict, not_judged, verdict
+from mlperf_suite.compliance.verdict import Verdict, verdict
 
 _HEX_OF_A_TOKEN = (8, 16)
 """Answers are int32, or int64 as one submitter of v5.1 has them."""
@@ -43,14 +43,13 @@ def accuracy_log_ends(run: RunFacts) -> Verdict:
 def accuracy_log_tokens(run: RunFacts) -> Verdict:
     """Each answer at the ends of the cut accuracy log has the tokens that were reported of it.
 
-    As many as were counted, and the first of them where the scenario reports those.
+    As many as were counted, and the first of them where the scenario reports those. An end that is
+    within one long answer has none to judge.
     """
     required = "the reported tokens in each answer"
     cut = _cut_log(run, required)
     if isinstance(cut, Verdict):
         return cut
-    if not cut.entries:
-        return not_judged("no whole answer", required, "both ends are within an answer")
     wrong = [entry.index for entry in cut.entries if not _as_reported(entry, run)]
     found = f"{len(cut.entries) - len(wrong)} of {len(cut.entries)} answers"
     return verdict(not wrong, found, required, f"not sample {wrong[0]}" if wrong else "")

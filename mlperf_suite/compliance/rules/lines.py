@@ -94,7 +94,9 @@ def _audit(run: RunFacts) -> Verdict:
 
 def _lines(log: Log) -> Verdict:
     version = log.detail["loadgen_version"]
-    if not isinstance(version, str) or not is_known(version):
+    if not isinstance(version, str):
+        return log.verdict(False, f"loadgen_version {version}")
+    if not is_known(version):
         return log.not_judged(f"LoadGen {version}", "the lines of this LoadGen are not known")
     keys = [entry.key for entry in log.detail.entries]
     told = [key for key in keys if key.startswith("error")]
@@ -151,10 +153,12 @@ def _tokens(log: Log) -> Verdict:
     if issued != len(samples) or issued < 2:
         return log.verdict(True, "not every answer is logged")
     reported = log.number(rate) * took_s
-    counted = sum(sample.token_count or 0 for sample in samples)
+    counted = min(sum(sample.token_count or 0 for sample in samples), _MOST_TOKENS)
     same = abs(counted - reported) <= _ROUNDED * reported
     return log.verdict(same, f"{counted:,} tokens logged, {reported:,.0f} by {rate}")
 
 
+_MOST_TOKENS = 2**63
+"""More than any log has; a count that is damaged may be too large for a float."""
 _ROUNDED = 2e-5
 """Two figures of six digits each: at most 3.7e-6 in the audits of 34 public and own results."""

@@ -137,6 +137,7 @@ _PERCENTILES = {
     "{} percentile time to output token (ns)": "result_time_per_output_token_{}_percentile_ns",
 }
 _ALWAYS = ("SUT name", "Scenario", "Mode", "Result is", "Min latency (ns)", "target_qps")
+_MOST = 2**64
 _CENT = 0.005
 """The summary has two decimals where the detail log has six digits."""
 
@@ -153,6 +154,9 @@ def _same(words: str, value: object) -> bool:
     try:
         number = int(words) if isinstance(value, int) and words.isdigit() else float(words)
     except ValueError:
+        return False
+    # What is damaged may be no number, or one too large for a float.
+    if not (abs(number) < _MOST and abs(value) < _MOST):
         return False
     if isinstance(value, int) and isinstance(number, int):
         # A double without a fraction is printed as a whole number.

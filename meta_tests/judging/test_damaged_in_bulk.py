@@ -1,0 +1,101 @@
+"""Damages to trees of real logs, in bulk: none raises, and no rule that one violates passes.
+
+The table of docs/damaged-logs.md is what the slow test prints.
+"""
+
+from __future__ import annotations
+
+import random
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from meta_tests.honest_trees import LLAMA3_1_405B, round_of_tree, unpack
+from meta_tests.judging.damages import KINDS, Tree
+from meta_tests.judging.violated import demands
+from mlperf_suite.judging.judge import judge_folder
+
+CASES = 10_000
+_BULK = {"deadline": None, "suppress_health_check": list(HealthCheck), "database": None}
+_MOST_RULES = 4
+
+
+@pytest.fixture(scope="module")
+def tree(tmp_path_factory: pytest.TempPathFactory) -> Tree:
+    return Tree(unpack(LLAMA3_1_405B, tmp_path_factory.mktemp("honest")))
+
+
+class Tally:
+    """How many damages of each kind were seen and by what, and what was harmless and why."""
+
+    def __init__(self) -> None:
+        self.cases, self.seen = Counter[str](), Counter[str]()
+        self.rules: dict[str, Counter[str]] = defaultdict(Counter)
+        self.harmless = Counter[str]()
+
+    def tables(self) -> Iterator[str]:
+        yield "| damage | cases | seen | by (the most) | harmless |"
+        yield "|---|---:|---:|---|---:|"
+        for kind in KINDS:
+            cases, seen = self.cases[kind], self.seen[kind]
+            rules = ", ".join(f"`{rule}`" for rule, _ in self.rules[kind].most_common(_MOST_RULES))
+            yield f"| {kind} | {cases:,} | {seen:,} | {rules} | {cases - seen:,} |"
+        cases, seen = self.cases.total(), self.seen.total()
+        yield f"| all | {cases:,} | {seen:,} | | {cases - seen:,} |"
+        yield ""
+        yield "| harmless | cases |"
+        yield "|---|---:|"
+        for why, count in self.harmless.most_common():
+            yield f"| {why} | {count:,} |"
+
+
+def judged(tree: Tree) -> dict[str, str]:
+    """The worst status of each rule, by its name."""
+    found: dict[str, str] = {}
+    for one in judge_folder(tree.root, round_of_tree(LLAMA3_1_405B)):
+        for verdict in one.verdicts:
+            if found.get(verdict.rule) != "failed":
+                found[verdict.rule] = verdict.status
+    return found
+
+
+def one_damage(tree: Tree, tally: Tally) -> Callable[[random.Random], None]:
+    """A test of one damage, which is undone after it."""
+
+    def check(rng: random.Random) -> None:
+        kind = rng.choice(list(KINDS))
+        try:
+            damage = KINDS[kind](rng, tree)
+            statuses = judged(tree)
+            wanted = demands(tree, damage)
+        finally:
+            tree.heal()
+        failed = [rule for rule, status in statuses.items() if status == "failed"]
+        tally.cases[kind] += 1
+        tally.rules[kind].update(failed)
+        for demand in wanted:
+            passed = all(statuses.get(rule, "passed") == "passed" for rule in demand.rules)
+            assert not (demand.rules and passed), (damage, sorted(demand.rules), failed)
+        if failed or any(demand.rules for demand in wanted):
+            tally.seen[kind] += 1
+        else:
+            tally.harmless[", ".join(dict.fromkeys(one.harmless for one in wanted))] += 1
+
+    return check
+
+
+def test_damages_in_bulk(tree: Tree) -> None:
+    check = one_damage(tree, Tally())
+    settings(max_examples=300, **_BULK)(given(st.randoms(use_true_random=True))(check))()
+
+
+@pytest.mark.slow
+def test_ten_thousand_damages(tree: Tree) -> None:
+    tally = Tally()
+    check = one_damage(tree, tally)
+    settings(max_examples=CASES, **_BULK)(given(st.randoms(use_true_random=True))(check))()
+    assert tally.cases.total() >= CASES
+    print("\n".join(tally.tables()))

@@ -1,0 +1,565 @@
+"""What a damage to a submission tree violates, worked out without the suite's own readers.
+
+The file as it was is compared with the file as it is: for each value that is another, each line
+that is gone or elsewhere, tables say which rules must not pass, or why the damage is harmless.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from meta_tests.judging.damages import ACCURACY, DETAIL, PREFIX, SUMMARY, Damage, Tree
+
+Values = Mapping[str, Any]
+Rules = frozenset[str]
+
+
+@dataclass(frozen=True)
+class Demand:
+    """Rules of which at least one must not pass; none where the change is harmless, with why."""
+
+    rules: Rules = frozenset()
+    harmless: str = ""
+
+
+@dataclass(frozen=True)
+class Said:
+    """A value of a detail log before and after; `log` has all values before, by their keys."""
+
+    key: str
+    old: Any
+    new: Any
+    log: Values
+
+    @property
+    def number(self) -> float | None:
+        """The new value, where it is a number that a log may have."""
+        new = self.new
+        if isinstance(new, bool) or not isinstance(new, int | float):
+            return None
+        return new if abs(new) < 2**64 else None
+
+
+Judge = Callable[[Said], Demand]
+
+
+def must(*rules: str) -> Judge:
+    """Whatever else stands there, one of the rules sees it."""
+    return lambda said: Demand(frozenset(rules))
+
+
+def harmless(why: str) -> Judge:
+    return lambda said: Demand(harmless=why)
+
+
+def unless(holds: Callable[[Said], bool], why: str, *rules: str) -> Judge:
+    """One of the rules sees it, but where that holds."""
+    return lambda said: Demand(harmless=why) if holds(said) else Demand(frozenset(rules))
+
+
+# Which rules decide by a key of a detail log
+
+_PLACES = ("min", "50.00", "90.00", "95.00", "97.00", "99.00", "99.90", "max")
+
+
+def _latency(place: str) -> str:
+    share = "_percentile" if place[0].isdigit() else ""
+    return f"result_{place}{share}_latency_ns"
+
+
+def _ttft(place: str) -> str:
+    share = "_percentile" if place[0].isdigit() else ""
+    return f"result_first_token_{place}{share}_latency_ns"
+
+
+def _tpot(place: str) -> str:
+    if place[0].isdigit():
+        return f"result_time_per_output_token_{place}_percentile_ns"
+    return f"result_time_to_output_token_{place}"
+
+
+def _in_place(key: Callable[[str], str]) -> Callable[[Said], bool]:
+    """Whether a latency is still a number between its neighbours, a mean between the extremes."""
+
+    def holds(said: Said) -> bool:
+        number, names = said.number, [key(place) for place in _PLACES]
+        if number is None:
+            return False
+        at = names.index(said.key) if said.key in names else None
+        if at is None:
+            low, high = said.log[names[0]], said.log[names[-1]]
+        else:
+            low = said.log[names[at - 1]] if at else 0
+            high = said.log[names[at + 1]] if at + 1 < len(names) else math.inf
+        return bool(low <= number <= high)
+
+    return holds
+
+
+def _tighter(said: Said) -> bool:
+    """Whether a limit is one that the run would have kept as well."""
+    name = "first_token_{}_latency_ns" if "ttft" in said.key else "time_per_output_token_{}_ns"
+    p99 = said.log["result_" + name.format("99.00_percentile")]
+    return said.number is not None and p99 <= said.number <= said.old
+
+
+def _same_version(said: Said) -> bool:
+    new = said.new
+    return isinstance(new, str) and new.partition(" @ ")[0] == said.old.partition(" @ ")[0]
+
+
+def _same_sources(said: Said) -> bool:
+    """Whether the hashes of the files that LoadGen is compiled from are there as they were."""
+    if not isinstance(said.new, dict):
+        return False
+    sources = {
+        name
+        for name in (*said.old, *said.new)
+        if name.endswith((".cc", ".h")) and "mlperf_conf.h" not in name
+    }
+    return all(said.old.get(name) == said.new.get(name) for name in sources)
+
+
+def _as_printed(said: Said) -> bool:
+    """Whether a figure is the same but for its last digit."""
+    return said.number is not None and abs(said.number - said.old) <= 2e-5 * abs(said.old)
+
+
+_FIGURES = (
+    "percentile_order",
+    "mean_in_percentiles",
+    "token_times",
+    "query_rate",
+    "token_rate",
+    "ttft_limit",
+    "tpot_limit",
+    "summary_agrees",
+)
+_BETWEEN = "a latency between its neighbours: what single answers took, no log says"
+_CHOICE = "a choice that is the submitter's"
+_WORDS = "LoadGen's words for people"
+_COUNTER = "a counter of LoadGen's own work"
+_COMMIT = "the commit beside LoadGen's version: the hashes of its files decide"
+_NO_SOURCE = "the hash of a file that LoadGen is not compiled from"
+_BUILD = "when LoadGen was built"
+_AUDIT = "an audit's run is not compared by speed"
+_NO_LIMIT = "queries over a latency limit that language models do not have"
+_PRINTED = "the last digit of a figure, which LoadGen rounds"
+_MODES = {"P": "performance", "A": "accuracy", "T": "test06"}
+_KEYS: tuple[tuple[str, str, Judge], ...] = (
+    ("PA", r"loadgen_version", unless(_same_version, _COMMIT, "loadgen_files", "log_lines")),
+    ("PA", r"loadgen_file_sha1", unless(_same_sources, _NO_SOURCE, "loadgen_files")),
+    ("PA", r"loadgen_git_status_message", must("loadgen_unmodified")),
+    ("PAT", r"loadgen_git_log_message|get_sut_name_duration_ns", harmless(_WORDS)),
+    ("PAT", r"loadgen_(build_date_local|build_date_utc|git_commit_date)", harmless(_BUILD)),
+    ("PA", r"test_datetime|power_begin|power_end", must("clock_dates", "time_span", "query_rate")),
+    ("PA", r"(sut|qsl)_name", must("same_system")),
+    ("PAT", r"qsl_reported_total_count", must("same_system", "loaded_samples", "log_agrees")),
+    ("PAT", r"qsl_reported_performance_count", harmless("overridden by the setting")),
+    ("P", r"requested_use_token_latencies", must("token_latencies")),
+    (
+        "P",
+        r"requested_server_t[tp][fo]t_latency",
+        unless(_tighter, "a tighter limit", "latency_targets", "validity_agrees"),
+    ),
+    ("PAT", r"requested_server_(coalesce|find_peak|num_issue)\w+", harmless(_CHOICE)),
+    ("AT", r"requested_(use_token_latencies|server_t\w+_latency)", harmless(_CHOICE)),
+    ("PA", r"(requested|effective)_\w+", must("settings_took", "seeds", "samples_drawn")),
+    ("T", r"(requested|effective)_\w+", must("log_agrees", "settings", "test_mode")),
+    ("PA", r"loaded_qsl_set", must("loaded_samples")),
+    ("PA", r"generated_\w+", must("generated_queries")),
+    ("PAT", r"logger_\w+", harmless(_COUNTER)),
+    ("P", r"result_validity", must("result_valid")),
+    ("P", r"result_\w+_met|early_stopping_met", must("validity_agrees", "early_stopping")),
+    ("P", r"early_stopping_t\w+_result", harmless(_WORDS)),
+    ("P", r"result_query_count", must("queries_issued")),
+    ("P", r"result_overlatency_query_count", harmless(_NO_LIMIT)),
+    (
+        "P",
+        r"result_\w+_per_sec(ond)?|result_token_throughput\w*",
+        unless(_as_printed, _PRINTED, "query_rate", "token_rate", "scheduled_rate"),
+    ),
+    ("P", r"result_first_token_\S+", unless(_in_place(_ttft), _BETWEEN, *_FIGURES)),
+    ("P", r"result_time_\S+", unless(_in_place(_tpot), _BETWEEN, *_FIGURES)),
+    ("P", r"result_\S+_latency_ns", unless(_in_place(_latency), _BETWEEN, *_FIGURES)),
+    ("P", r"num_errors", must("no_loadgen_errors")),
+    ("T", r"\w+", harmless(_AUDIT)),
+)
+_ALIKE = {"T": {"log_lines": "test06_log_agrees", "log_agrees": "test06_log_agrees"}}
+
+
+def _named(rules: Rules, mode: str) -> Rules:
+    """The rules by their names in a mode: accuracy_seeds is that of an accuracy run."""
+    prefix = {"P": "", "A": "accuracy_", "T": "test06_"}[mode]
+    every = rules | {f"{prefix}{name}" for name in rules}
+    return frozenset(every | {_ALIKE.get(mode, {}).get(name, name) for name in rules})
+
+
+# Detail logs
+
+
+def mode_of(file: Path) -> str:
+    if "TEST06" in file.parts:
+        return "T"
+    return "A" if "accuracy" in file.parts else "P"
+
+
+def _entries(lines: list[str]) -> Iterator[tuple[str, dict[str, Any] | None]]:
+    """Each line that is not empty, and what it says where it is an entry of LoadGen."""
+    for line in lines:
+        if line.strip():
+            yield line, _entry(line)
+
+
+def _entry(line: str) -> dict[str, Any] | None:
+    try:
+        found = json.loads(line.removeprefix(PREFIX)) if line.startswith(PREFIX) else None
+    except (ValueError, RecursionError):
+        return None
+    marked = isinstance(found, dict) and isinstance(found.get("metadata"), dict)
+    if not marked or not isinstance(found["metadata"].get("is_error"), bool):
+        return None
+    return found if isinstance(found.get("key"), str) else None
+
+
+def _is_message(key: str) -> bool:
+    return key.endswith("generic_message")
+
+
+def _detail(file: Path, before: bytes, after: bytes) -> list[Demand]:
+    mode = mode_of(file)
+    name = _MODES[mode]
+    whole = frozenset({"log_is_whole" if mode == "P" else f"{name}_log_is_whole"})
+    try:
+        text = after.decode("utf-8")
+    except UnicodeDecodeError:
+        return [Demand(whole)]
+    old_lines = before.decode().split("\n")
+    old, new = list(_entries(old_lines)), list(_entries(text.split("\n")))
+    if any(entry is None for _, entry in new):
+        return [Demand(whole)]
+    was = [entry for _, entry in old if entry is not None]
+    now = [entry for _, entry in new if entry is not None]
+    log = {entry["key"]: entry["value"] for entry in was}
+    found = _lines(was, now, log, mode, whole)
+    if any(demand.rules for demand in found):
+        # Rules that compare a log with itself do not judge one that is not whole.
+        return found
+    by_key = {entry["key"]: entry for entry in now}
+    for entry in was:
+        key = entry["key"]
+        if key in by_key and by_key[key] != entry and not _is_message(key):
+            found += _changed(entry, by_key[key], log, mode)
+    found += _stamps(was, now, mode)
+    if sum(bool(demand.rules) for demand in found) > _OF_ANOTHER_RUN:
+        every = frozenset[str]().union(*(demand.rules for demand in found))
+        return [Demand(every | _named(frozenset({"test_mode"}), mode))]
+    return found
+
+
+_OF_ANOTHER_RUN = 2
+"""With more values than this changed a log is of another run, which is seen as one thing."""
+
+
+def _lines(
+    was: list[dict[str, Any]], now: list[dict[str, Any]], log: Values, mode: str, whole: Rules
+) -> list[Demand]:
+    """Of lines that are lost, stand elsewhere or twice."""
+    old = [entry["key"] for entry in was if not _is_message(entry["key"])]
+    new = [entry["key"] for entry in now if entry["key"] in log and not _is_message(entry["key"])]
+    found = []
+    if old != new:
+        found.append(Demand(_named(frozenset({"log_lines"}), mode) | whole))
+    elif len(now) != len(was) or [e["key"] for e in now] != [e["key"] for e in was]:
+        found.append(Demand(harmless="a message, which may stand anywhere"))
+    if any(entry["metadata"]["is_error"] for entry in now):
+        found.append(Demand(_named(frozenset({"no_loadgen_errors"}), mode)))
+    return found
+
+
+def _changed(
+    entry: dict[str, Any], other: dict[str, Any], log: Values, mode: str
+) -> Iterator[Demand]:
+    """Of an entry that says something else."""
+    key, old, new = entry["key"], entry["value"], other["value"]
+    if json.dumps(old) != json.dumps(new):
+        judge = next(
+            (
+                judge
+                for modes, pattern, judge in _KEYS
+                if mode in modes and re.fullmatch(pattern, key)
+            ),
+            harmless("a line that no rule reads"),
+        )
+        demand = judge(Said(key, old, new, log))
+        yield Demand(_named(demand.rules, mode), demand.harmless) if demand.rules else demand
+    elif entry != other:
+        yield Demand(harmless="where in LoadGen a line was written, and by which thread")
+
+
+def _stamps(was: list[dict[str, Any]], now: list[dict[str, Any]], mode: str) -> list[Demand]:
+    """Of time stamps that go back or are none, and of another process."""
+    if mode == "T" or was == now:
+        return []
+    stamps = _named(frozenset({"time_stamps"}), mode)
+    times: dict[str, float] = {}
+    for entry in now:
+        ms, thread = entry.get("time_ms"), str(entry["metadata"].get("tid"))
+        if isinstance(ms, bool) or not isinstance(ms, int | float) or not 0 <= ms < math.inf:
+            return [Demand(stamps)]
+        if ms < times.get(thread, 0.0):
+            return [Demand(stamps)]
+        times[thread] = ms
+    if len({str(entry["metadata"].get("pid")) for entry in now}) > 1:
+        return [Demand(stamps)]
+    moved = {e["key"]: e["time_ms"] for e in now}
+    for entry in was:
+        key = entry["key"]
+        late = abs(moved.get(key, entry["time_ms"]) - entry["time_ms"])
+        if key in ("generated_query_count", "power_end") and late > _LATEST_MS:
+            return [Demand(_named(frozenset({"time_span", "clock_dates"}), mode))]
+    return []
+
+
+_LATEST_MS = 8000
+"""What the rules leave between LoadGen's work and its entry on it, and a little more."""
+
+
+# Other files
+
+
+def _summary(file: Path, before: bytes, after: bytes) -> list[Demand]:
+    if mode_of(file) != "P":
+        return [Demand(harmless="the summary of an accuracy or an audit's run has no figure")]
+    if not after:
+        return [Demand(frozenset({"required_files"}))]
+    old, new = (_figures(text.decode("utf-8", "replace")) for text in (before, after))
+    said: dict[str, set[str]] = {}
+    for name, figure in old:
+        said.setdefault(name, set()).add(figure)
+    offline = "Offline" in file.parts
+    other = [
+        name
+        for name, figure in new
+        if _REPEATED.fullmatch(name)
+        and not (offline and name.startswith("t"))
+        and name in said
+        and not any(_same_figure(figure, one) for one in said[name])
+    ]
+    if other or any(name not in dict(new) for name in _ALWAYS):
+        return [Demand(frozenset({"summary_agrees"}))]
+    return [Demand(harmless="a summary without some line, or with other words")]
+
+
+_REPEATED = re.compile(
+    r".* latency \(ns\)|.* Output Token \(ns\)|.* to output token \(ns\)"
+    r"|.*(amples|okens) per second|samples_per_query|target_qps|t[tp]\wt_latency \(ns\)"
+    r"|max_async_queries|\w+_rng_seed|m\w+_duration \(ms\)|m\w+_query_count"
+    r"|performance_sample_count|Result is|Mode|Scenario|SUT name"
+)
+_ALWAYS = ("SUT name", "Scenario", "Mode", "Result is", "Min latency (ns)")
+
+
+def _same_figure(one: str, other: str) -> bool:
+    try:
+        return one == other or abs(float(one) - float(other)) < _CENTS
+    except ValueError:
+        return False
+
+
+_CENTS = 0.02
+
+
+def _figures(text: str) -> list[tuple[str, str]]:
+    """The lines of a summary that name something and say what it is."""
+    lines = (line.partition(":") for line in re.split(r"\r\n|\r|\n", text) if ":" in line)
+    return [(name.strip(), figure.strip()) for name, _, figure in lines]
+
+
+def _accuracy_txt(file: Path, before: bytes, after: bytes) -> list[Demand]:
+    if not after:
+        return [Demand(frozenset({"required_files"}))]
+    text = after.decode("utf-8", "replace")
+    found = []
+    if not re.search(r"^hash=[0-9a-f]{64}\s*$", text, re.MULTILINE):
+        found.append(Demand(frozenset({"accuracy_hash"})))
+    for name, (rule, low, high) in _GATES.items():
+        values = re.findall(rf"'{name}':\s+'?(\d+(?:\.\d+)?)'?(?=[,}}\s]|$)", text)
+        if f"'{name}'" in before.decode() and not (
+            values and all(low <= float(value) <= high for value in values)
+        ):
+            found.append(Demand(frozenset({rule})))
+    return found or [Demand(harmless="accuracy.txt still passes: its log is not submitted whole")]
+
+
+_GATES = {
+    "gen_num": ("accuracy_every_sample", 8313, 24576),
+    "rouge1": ("accuracy_rouge1", 44.386, 100),
+    "rouge2": ("accuracy_rouge2", 22.0132, 100),
+    "rougeL": ("accuracy_rougel", 28.5876, 100),
+}
+
+
+def _verified(file: Path, before: bytes, after: bytes) -> list[Demand]:
+    if not after:
+        return [Demand(frozenset({"required_files"}))]
+    lines = {line.strip() for line in after.decode("utf-8", "replace").splitlines()}
+    asked = {line for line in before.decode().splitlines() if " check pass: " in line}
+    if asked <= lines:
+        return [Demand(harmless="the audit's word is there all the same")]
+    return [Demand(frozenset({"test06_verified"}))]
+
+
+def _audit_answers(file: Path, before: bytes, after: bytes) -> list[Demand]:
+    if not after:
+        return [Demand(frozenset({"required_files"}))]
+    try:
+        rows = json.loads(after.decode("utf-8", "replace"))
+    except (ValueError, RecursionError):
+        return [Demand(frozenset({"test06_log_is_whole"}))]
+    old = json.loads(before)
+    if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
+        return [Demand(frozenset({"test06_log_is_whole"}))]
+    same = [row for row in rows if row in old]
+    if len(same) == len(rows) == len(old):
+        return [Demand(harmless="the same answers, written otherwise")]
+    if len(rows) == len(old) and all(map(_only_other_tokens, old, rows)):
+        return [Demand(harmless="another token within an answer, after its first")]
+    return [
+        Demand(
+            frozenset(
+                f"test06_{name}"
+                for name in (
+                    *("log_is_whole", "sample_count", "first_token", "token_count", "eos"),
+                    *("issue_order", "log_agrees"),
+                )
+            )
+        )
+    ]
+
+
+def _only_other_tokens(old: dict[str, Any], new: dict[str, Any]) -> bool:
+    """Whether two answers differ in tokens after the first alone, or in a token_data not asked."""
+    if old | {"data": new.get("data")} != new:
+        return False
+    said = new["data"]
+    digits = isinstance(said, str) and re.fullmatch("[0-9A-Fa-f]*", said)
+    streams = "token_data" in old
+    return bool(
+        digits and len(said) == len(old["data"]) and (not streams or said[:8] == old["data"][:8])
+    )
+
+
+def _cut_log(file: Path, before: bytes, after: bytes) -> list[Demand]:
+    if not after:
+        return [Demand(frozenset({"required_files"}))]
+    if len(after) > 10 * 1024:
+        return [Demand(frozenset({"accuracy_log_is_cut"}))]
+    old, new = (_one_line_end(text.decode("utf-8", "replace")) for text in (before, after))
+    numbers = r'"(seq_id|qsl_idx|token_count)" : (\d+)'
+    ends = frozenset(
+        {"accuracy_log_ends", "accuracy_log_tokens", "accuracy_issue_order", "accuracy_log_order"}
+    )
+    shape = (old[:40] == new[:40], old.rstrip()[-12:] == new.rstrip()[-12:])
+    if re.findall(numbers, old) != re.findall(numbers, new) or not all(shape):
+        return [Demand(ends)]
+    return [Demand(harmless="within an answer of a cut accuracy log, or written otherwise")]
+
+
+def _one_line_end(text: str) -> str:
+    return text.replace("\r\n", "\n").replace("\r", "\n")
+
+
+def _json(rules: tuple[str, ...], asked: tuple[str, ...]) -> Callable[[Path, bytes, bytes], Any]:
+    """A JSON file of which some fields are asked for."""
+
+    def judge(file: Path, before: bytes, after: bytes) -> list[Demand]:
+        try:
+            content = json.loads(after.decode("utf-8", "replace"))
+        except (ValueError, RecursionError):
+            return [Demand(frozenset({*rules, "required_files"}))]
+        old = json.loads(before)
+        if not isinstance(content, dict):
+            return [Demand(frozenset(rules))]
+        empty = [key for key in old if key not in _MAY_BE_EMPTY and not content.get(key)]
+        lost = [*empty, *(key for key in old if key != "note" and key not in content)]
+        said = [key for key in asked if content.get(key) != old.get(key)]
+        if lost or said:
+            return [Demand(frozenset(rules))]
+        return [Demand(harmless="a text that is the submitter's own")]
+
+    return judge
+
+
+def _present(file: Path, before: bytes, after: bytes) -> list[Demand]:
+    if after:
+        return [Demand(harmless="a text that is the submitter's own")]
+    return [Demand(frozenset({"required_files"}))]
+
+
+_MAY_BE_EMPTY = (
+    "note",
+    "hw_notes",
+    "sw_notes",
+    "system_type_detail",
+    "host_processor_frequency",
+    "host_processor_caches",
+    "host_processor_interconnect",
+    "accelerator_frequency",
+    "accelerator_interconnect_topology",
+    "accelerator_on-chip_memories",
+)
+_MUST_SAY = ("submitter", "division", "system_type", "status")
+_FILES: dict[str, Callable[[Path, bytes, bytes], list[Demand]]] = {
+    DETAIL: _detail,
+    SUMMARY: _summary,
+    "accuracy.txt": _accuracy_txt,
+    "verify_accuracy.txt": _verified,
+    "measurements.json": _json(("measurements",), ()),
+    "Replay.json": _json(("system_description", "system_fields"), _MUST_SAY),
+}
+
+
+def demands(tree: Tree, damage: Damage) -> list[Demand]:
+    """What a damage demands, at least one demand or reason for each file that it touched."""
+    if damage.file not in tree.before:
+        lost = [file for file in tree.before if damage.file in file.parents]
+        asked = [file for file in lost if file.name not in _NOT_ASKED and not _of_audits_run(file)]
+        if asked:
+            return [Demand(_GONE)]
+        return [Demand(harmless="an audit's own log, which a submission need not bring")]
+    path, before = tree.root / damage.file, tree.before[damage.file]
+    if path.is_symlink() or not path.is_file():
+        return _gone(damage.file)
+    after = path.read_bytes()
+    if after == before:
+        return [Demand(harmless="nothing changed")]
+    if damage.file.name == ACCURACY:
+        judge = _audit_answers if mode_of(damage.file) == "T" else _cut_log
+    else:
+        judge = _FILES.get(damage.file.name, _present)
+    if judge is _present and "src" in damage.file.parts:
+        return [Demand(harmless="a text that is the submitter's own")]
+    return judge(damage.file, before, after) or [Demand(harmless="nothing that a log says")]
+
+
+_NOT_ASKED = ("note",)
+_GONE = frozenset({"required_files", "layout", "system_description", "required_scenarios"})
+
+
+def _of_audits_run(file: Path) -> bool:
+    return mode_of(file) == "T" and file.name in (DETAIL, SUMMARY)
+
+
+def _gone(file: Path) -> list[Demand]:
+    if _of_audits_run(file):
+        return [Demand(harmless="an audit's own log, which a submission need not bring")]
+    if "src" in file.parts:
+        return [Demand(harmless="a text that is the submitter's own")]
+    return [Demand(_GONE | {"measurements", "system_fields"})]
