@@ -16,7 +16,7 @@ ARG BUILD=gpu
 # The versions of the distribution's compiler and Python are the base's.
 # hadolint ignore=DL3008
 RUN apt-get update \
- && apt-get install -y --no-install-recommends ca-certificates gcc g++ make \
+ && apt-get install -y --no-install-recommends ca-certificates gcc g++ libnuma1 make \
     "${PYTHON}" "${PYTHON}-dev" "${PYTHON}-venv" \
  && rm -rf /var/lib/apt/lists/*
 WORKDIR /app

@@ -45,6 +45,14 @@ def test_each_problem_is_a_line_that_says_what_to_do(machine: Machine, said: str
     assert ": " in line and "\n" not in line
 
 
+def test_the_cpu_build_needs_libnuma() -> None:
+    bare = replace(GOOD, gpus=(), numa=False)
+    assert problems(bare, "cpu") == [
+        "vLLM's CPU build needs libnuma.so.1: apt-get install libnuma1"
+    ]
+    assert problems(bare, "gpu") == []
+
+
 def test_the_cpu_build_has_no_need_of_a_driver() -> None:
     old = replace(GOOD, gpus=(replace(H100, driver="470.1", capability=6.0),))
     assert problems(old, "cpu") == []

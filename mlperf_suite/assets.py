@@ -86,6 +86,9 @@ def _into_place(made: Path, target: Path) -> None:
     target.parent.mkdir(parents=True, exist_ok=True)
     if target.is_dir():
         shutil.rmtree(target)
+    for one in (made, *made.rglob("*")):
+        # Weights are written for their owner alone, and an image is run by any user.
+        one.chmod(0o755 if one.is_dir() else 0o644)
     shutil.move(made, target)
 
 

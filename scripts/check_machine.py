@@ -8,6 +8,7 @@ not fit" (exit status 1), not at a note. Only the standard library is at hand he
 
 from __future__ import annotations
 
+import ctypes
 import os
 import platform
 import re
@@ -65,6 +66,7 @@ class Machine:
     kernel_driver: str | None = None
     compiler: bool = True
     python_headers: bool = True
+    numa: bool = True
 
 
 def look(folder: Path) -> Machine:
@@ -84,7 +86,16 @@ def look(folder: Path) -> Machine:
         _kernel_driver(),
         any(shutil.which(name) for name in ("cc", "gcc", "clang")),
         (Path(sysconfig.get_path("include")) / "Python.h").is_file(),
+        _has_library("libnuma.so.1"),
     )
+
+
+def _has_library(name: str) -> bool:
+    try:
+        ctypes.CDLL(name)
+    except OSError:
+        return False
+    return True
 
 
 def _existing(folder: Path) -> Path:
@@ -162,6 +173,8 @@ def problems(machine: Machine, build: str) -> list[str]:
         )
     if build == "gpu":
         found.extend(_gpu_problems(machine))
+    elif not machine.numa:
+        found.append("vLLM's CPU build needs libnuma.so.1: apt-get install libnuma1")
     return found
 
 

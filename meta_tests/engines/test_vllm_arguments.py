@@ -164,8 +164,8 @@ def test_an_engine_that_died_says_of_what(config: VllmConfig, tmp_path: Path) ->
             "EngineCore encountered an issue. See stack trace for the root cause."
         )
         said = str(engine._explained(points))
-        assert "died while it answered: torch.OutOfMemoryError: CUDA out of memory. (see" in said
+        assert "died while answering: torch.OutOfMemoryError: CUDA out of memory. (see" in said
         (tmp_path / "engine.log").write_text("")
-        assert "died while it answered: EngineCore encountered" in str(engine._explained(points))
+        assert "died while answering: EngineCore encountered" in str(engine._explained(points))
     finally:
         engine.close()
