@@ -141,6 +141,13 @@ _FIGURES = (
     "tpot_limit",
     "summary_agrees",
 )
+_RATES = (
+    "query_rate",
+    "token_rate",
+    "scheduled_rate",
+    "tokens_as_in_accuracy",
+    "summary_agrees",
+)
 _BETWEEN = "a latency between its neighbours: what single answers took, no log says"
 _CHOICE = "a choice that is the submitter's"
 _WORDS = "LoadGen's words for people"
@@ -183,7 +190,7 @@ _KEYS: tuple[tuple[str, str, Judge], ...] = (
     (
         "P",
         r"result_\w+_per_sec(ond)?|result_token_throughput\w*",
-        unless(_as_printed, _PRINTED, "query_rate", "token_rate", "scheduled_rate"),
+        unless(_as_printed, _PRINTED, *_RATES),
     ),
     ("P", r"result_first_token_\S+", unless(_in_place(_ttft), _BETWEEN, *_FIGURES)),
     ("P", r"result_time_\S+", unless(_in_place(_tpot), _BETWEEN, *_FIGURES)),
