@@ -57,9 +57,12 @@ def judged(tree: Tree) -> dict[str, str]:
     found: dict[str, str] = {}
     for one in judge_folder(tree.root, round_of_tree(LLAMA3_1_405B)):
         for verdict in one.verdicts:
-            if found.get(verdict.rule) != "failed":
-                found[verdict.rule] = verdict.status
+            before = found.get(verdict.rule, "passed")
+            found[verdict.rule] = min(before, verdict.status, key=_WORST_FIRST.index)
     return found
+
+
+_WORST_FIRST = ("failed", "not judged", "shortened", "passed")
 
 
 def one_damage(tree: Tree, tally: Tally) -> Callable[[random.Random], None]:

@@ -156,6 +156,7 @@ _COMMIT = "the commit beside LoadGen's version: the hashes of its files decide"
 _NO_SOURCE = "the hash of a file that LoadGen is not compiled from"
 _BUILD = "when LoadGen was built"
 _AUDIT = "an audit's run is not compared by speed"
+_OVERHEAD = "tokens/s until the last query was issued, which no rule reads"
 _NO_LIMIT = "queries over a latency limit that language models do not have"
 _PRINTED = "the last digit of a figure, which LoadGen rounds"
 _MODES = {"P": "performance", "A": "accuracy", "T": "test06"}
@@ -187,9 +188,10 @@ _KEYS: tuple[tuple[str, str, Judge], ...] = (
     ("P", r"early_stopping_t\w+_result", harmless(_WORDS)),
     ("P", r"result_query_count", must("queries_issued")),
     ("P", r"result_overlatency_query_count", harmless(_NO_LIMIT)),
+    ("P", r"result_token_throughput_with_loadgen_overhead", harmless(_OVERHEAD)),
     (
         "P",
-        r"result_\w+_per_sec(ond)?|result_token_throughput\w*",
+        r"result_\w+_per_sec(ond)?|result_token_throughput",
         unless(_as_printed, _PRINTED, *_RATES),
     ),
     ("P", r"result_first_token_\S+", unless(_in_place(_ttft), _BETWEEN, *_FIGURES)),
@@ -282,7 +284,9 @@ def _lines(
     new = [entry["key"] for entry in now if entry["key"] in log and not _is_message(entry["key"])]
     found = []
     if old != new:
-        found.append(Demand(_named(frozenset({"log_lines"}), mode) | whole))
+        # An audit's log of another run has other settings before all else.
+        settings = frozenset({"test06_settings"} if mode == "T" else ())
+        found.append(Demand(_named(frozenset({"log_lines"}), mode) | whole | settings))
     elif len(now) != len(was) or [e["key"] for e in now] != [e["key"] for e in was]:
         found.append(Demand(harmless="a message, which may stand anywhere"))
     if any(entry["metadata"]["is_error"] for entry in now):
