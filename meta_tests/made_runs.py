@@ -571,17 +571,21 @@ class MadeRun:
 
     @property
     def accuracy_json(self) -> str:
+        """The accuracy log as LoadGen prints it."""
+        streams = self.scenario.streams
         rows = [
             {
                 "seq_id": sample.place,
                 "qsl_idx": sample.index,
                 "data": _hex(sample.token_ids),
-                **_said("token_data", sample.first_token_ids and _hex(sample.first_token_ids)),
+                **_said("token_data", first if not first else _hex(first)),
                 **_said("token_count", sample.token_count),
             }
             for sample in self.answers
+            for first in [sample.first_token_ids if streams else None]
         ]
-        return "[\n" + ",\n".join(json.dumps(row) for row in rows) + "\n]\n"
+        lines = (f"{{ {json.dumps(row, separators=(', ', ' : '))[1:-1]} }}" for row in rows)
+        return "[\n" + ",\n".join(lines) + "\n]\n"
 
     def _caching_facts(self) -> Caching:
         """The blocks, each with the run's own entries and lines in its log."""

@@ -266,8 +266,6 @@ DAMAGES: dict[str, Damage] = {
         "result_valid",
         "log_is_whole",
         "result_reported",
-        "equal_issue_mode",
-        "performance_sample_count",
         "early_stopping",
         "min_queries",
         "ttft_limit",

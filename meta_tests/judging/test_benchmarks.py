@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from meta_tests.judging.trees import V5_1, failed, found
+from meta_tests.judging.trees import ALSO_SEEN, V5_1, failed, found
 from meta_tests.made_runs import write_submission
 from mlperf_suite.benchmarks.definition import Benchmark
 from mlperf_suite.benchmarks.registry import BENCHMARKS
@@ -60,7 +60,7 @@ def test_each_damage_is_seen_by_its_rules_alone(
     benchmark, round_ = BENCHMARKS[id_], newest_round(BENCHMARKS[id_])
     damage = damages_of(benchmark, round_)[name]
     damage.change(Home(root / "closed/Someone", round_.layout, id_))
-    assert set(broken_rules(root, round_)) == damage.rules
+    assert set(broken_rules(root, round_)) - ALSO_SEEN == damage.rules
 
 
 def of_offline(root: Path, benchmark: Benchmark) -> Path:

@@ -10,10 +10,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from meta_tests.judging.trees import (
+    ALSO_SEEN,
     RESULT,
     V5_1,
     V6_0,
     V6_1,
+    broken,
     by_name,
     failed,
     found,
@@ -101,7 +103,7 @@ FURTHER: dict[str, Damage] = {
         "test06_token_count",
     ),
     "a first token that is another": seen_by(
-        replaced('"qsl_idx": 7, "data": "0B', '"qsl_idx": 7, "data": "0C', audit_log),
+        replaced('"data" : "0B', '"data" : "0C', audit_log),
         "test06_first_token",
     ),
 }
@@ -113,7 +115,7 @@ def test_a_damage_is_seen_by_its_rules_alone(name, both, tmp_path):
     damage = {**DAMAGES, **FURTHER}[name]
     shutil.copytree(both, tmp_path / "tree")
     damage.change(Home(tmp_path / "tree/closed/Someone", V6_1.layout))
-    assert set(broken_rules(tmp_path / "tree", V6_1)) == damage.rules
+    assert set(broken_rules(tmp_path / "tree", V6_1)) - ALSO_SEEN == damage.rules
     wrong = set(failed(tmp_path / "tree"))
     if name in FURTHER and not damage.rules & {"system_description", "system_fields"}:
         assert wrong == {"Someone-box-llama3.1-8b-Server"}
@@ -143,7 +145,7 @@ def test_a_systems_wrong_status_is_told_with_those_allowed(submission, tmp_path,
 def test_interactive_is_held_to_its_own_limits(submission, tmp_path):
     log = submission / "results/box/llama3.1-8b/Interactive/performance/run_1" / DETAIL
     log.write_text(log.read_text().replace("450000000", "1500000000"))
-    assert failed(tmp_path) == {"Someone-box-llama3.1-8b-Interactive": ["ttft_limit"]}
+    assert broken(tmp_path) == {"Someone-box-llama3.1-8b-Interactive": ["ttft_limit"]}
 
 
 def test_files_in_the_other_layout_fail_the_layout_alone(tmp_path):
@@ -222,7 +224,7 @@ def test_a_second_run_is_judged_under_its_own_name(submission, tmp_path):
     run = MadeRun(LLAMA3_1_8B, LLAMA3_1_8B.scenario("Server"), "performance", V6_1)
     run.entries["result_validity"] = "INVALID"
     write_run(submission / RESULT / "performance/run_2", run)
-    assert failed(tmp_path) == {"Someone-box-llama3.1-8b-Server": ["run_2-result_valid"]}
+    assert broken(tmp_path) == {"Someone-box-llama3.1-8b-Server": ["run_2-result_valid"]}
 
 
 def test_test06_settings_are_judged_where_their_log_is_there(submission, tmp_path):
@@ -236,7 +238,7 @@ def test_test06_settings_are_judged_where_their_log_is_there(submission, tmp_pat
     assert set(statuses.values()) == {"passed"}
     run.entries["effective_min_duration_ms"] = 600_000
     write_run(submission / RESULT / "TEST06" / "performance/run_1", run)
-    assert failed(tmp_path) == {"Someone-box-llama3.1-8b-Server": ["test06_settings"]}
+    assert broken(tmp_path) == {"Someone-box-llama3.1-8b-Server": ["test06_settings"]}
 
 
 @settings(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from meta_tests.compliance.rules.breaks import AGREEMENT
 from mlperf_suite.benchmarks.rounds import ROUNDS
 from mlperf_suite.judging.judge import Judged, judge_folder
 
@@ -17,6 +18,18 @@ ACCURACY_TOO = "accuracy_passed"
 def failed(root: Path, round_=None) -> dict[str, list[str]]:
     """The rules that failed, by what was judged."""
     return {j.name: j.failed_rules for j in judge_folder(root, round_) if j.failed_rules}
+
+
+ALSO_SEEN = AGREEMENT | {"accuracy_log_ends", "accuracy_log_tokens"}
+"""The rules that compare what a result says in two places: they may see a damage to one of them."""
+
+
+def broken(root: Path, round_=None) -> dict[str, list[str]]:
+    """As `failed`, without the rules that compare figures with one another."""
+    return {
+        name: [rule for rule in rules if rule.removeprefix("run_2-") not in ALSO_SEEN]
+        for name, rules in failed(root, round_).items()
+    }
 
 
 def found(root: Path, rule: str) -> list[str]:

@@ -315,7 +315,9 @@ def test_a_setting_that_did_not_take_fails_the_run(
 ) -> None:
     plan = a_plan()
     asked = dataclasses.replace(plan, expected={**plan.expected, key: wanted})
-    with pytest.raises(RunError, match=f"did not take: {key}: asked {wanted}, found "):
+    with pytest.raises(
+        RunError, match=f"did not apply the settings: {key}: asked {wanted}, found "
+    ):
         run(asked, stand_in(), tmp_path)
     assert (tmp_path / "mlperf_log_detail.txt").stat().st_size > 0
 

@@ -259,7 +259,11 @@ def test_a_client_bound_run_is_no_baseline_and_is_not_compared(tmp_path: Path) -
 
 def test_a_baseline_that_cannot_be_read_is_one_line(tmp_path: Path) -> None:
     file = tmp_path / "summary.json"
-    for text, said in (("", "not JSON"), ("[]", "no summary"), ('{"meta": {}}', "no figures")):
+    for text, said in (
+        ("", "not JSON"),
+        ("[]", "not the summary of a run"),
+        ('{"meta": {}}', "no figures"),
+    ):
         file.write_text(text)
         with pytest.raises(UsageError, match=said):
             load_baseline(tmp_path)
@@ -281,8 +285,8 @@ def test_latest_is_the_run_that_it_points_to_now(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("status", ["failed", "running"])
-def test_a_run_that_did_not_come_to_its_end_is_no_baseline(tmp_path: Path, status: str) -> None:
-    with pytest.raises(UsageError, match=f"did not come to its end .status {status}."):
+def test_a_run_that_did_not_finish_is_no_baseline(tmp_path: Path, status: str) -> None:
+    with pytest.raises(UsageError, match=f"the run did not finish .status {status}."):
         load_baselines([_summary(tmp_path / "a", status=status)])
     assert load_baselines([_summary(tmp_path / "b", status="invalid")])
 
