@@ -185,7 +185,7 @@ def test_a_plan_for_an_endpoint_asks_nobody(tmp_path: Path, arguments: tuple[str
     for words in (
         "1. connect to the endpoint",
         "connect to the endpoint for MMLU",
-        "said once the endpoint answered and was probed",
+        "estimated once the endpoint answered and was probed",
     ):
         assert words in shown
     assert "load the engine" not in shown
