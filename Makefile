@@ -2,7 +2,7 @@
 SHELL := /bin/bash
 PYTEST := .venv/bin/python -m pytest
 
-.PHONY: help setup stacks offline server interactive singlestream edge compliance peak mmlu submission-check submission-proof endpoint test test-slow test-search lint locks options pictures perf clean
+.PHONY: help setup stacks offline server interactive singlestream edge compliance peak mmlu submission-check submission-proof public-results endpoint test test-slow test-search lint locks options pictures perf clean
 
 help:             ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 20
@@ -40,6 +40,9 @@ submission-check: setup ## judge a finished submission tree (TREE=DIR)
 submission-proof: setup ## full-size trees of replayed answers, and the official checker's word
 	$(PYTEST) meta_tests/proof/test_full_size.py -m slow -s $(ARGS)
 
+public-results: setup ## judge a checkout of public results and make docs/public-results.md again (CHECKOUT=DIR)
+	.venv/bin/python -m proof.public_results $(CHECKOUT) $(ARGS)
+
 mmlu: setup       ## the MMLU score, through lm-eval on an engine of its own
 	$(PYTEST) -m mmlu $(ARGS)
 
@@ -58,6 +61,8 @@ test-search: setup ## the property tests of the suite itself, a thousand new exa
 perf: setup       ## what the suite itself costs, beside the bare engine
 	.venv/bin/python -m perf.offline_overhead
 	.venv/bin/python -m perf.server_overhead
+	.venv/bin/python -m perf.always_on
+	.venv/bin/python -m perf.long_use runs
 	.venv/bin/python -m perf.warm_up
 
 lint: setup       ## ruff and mypy
@@ -75,4 +80,4 @@ pictures: setup   ## the README's pictures, of a real run (needs tmux and Chromi
 	.venv/bin/python -m scripts.make_pictures
 
 clean:            ## remove what setup made
-	rm -rf .venv .venv-llama-cpp .assets
+	rm -rf .venv .venv-llama-cpp .assets .python .uv

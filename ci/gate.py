@@ -121,13 +121,22 @@ def _pytest(job: Job, name: str) -> list[str]:
 
 
 def _index(job: Job, name: str) -> str:
-    """The table of runs that the suite wrote."""
-    index = job.out / "results" / name / "index.md"
-    if not index.is_file():
+    """The table of runs that the suite wrote, and the problems of each."""
+    folder = job.out / "results" / name
+    if not (folder / "index.md").is_file():
         return "No result: the job's log says why."
-    lines = index.read_text().splitlines()
+    lines = (folder / "index.md").read_text().splitlines()
     first = next((n for n, line in enumerate(lines) if line.startswith("| run")), 0)
-    return "\n".join(lines[first:])
+    reports = [report.read_text() for report in sorted(folder.glob("2*/report.md"))]
+    return "\n\n".join(["\n".join(lines[first:]), *map(problems_of, reports)])
+
+
+def problems_of(report: str) -> str:
+    """A report's title and the lines of its section "Problems"."""
+    title, *lines = report.splitlines()
+    after = lines[lines.index("## Problems") + 1 :] if "## Problems" in lines else []
+    end = next((n for n, line in enumerate(after) if line.startswith("## ")), len(after))
+    return "\n".join([f"###{title}", *(one for one in after[:end] if one.startswith("- "))])
 
 
 def _gate(job: Job, gate: str, run: Run) -> tuple[int, str]:
@@ -170,7 +179,7 @@ def _gate(job: Job, gate: str, run: Run) -> tuple[int, str]:
         )
         parts += [f"Against the {kind} baseline:", text.read_text().strip()]
         status = status or compared
-    if last is None and pinned is None:
+    if status or (last is None and pinned is None):
         parts.append(_index(job, gate))
     return status, "\n\n".join([*parts, ""])
 

@@ -39,7 +39,6 @@ BUILD=${BUILD:-gpu} scripts/set_up.sh
 record >"$home/record"
 
 # Hard links: seconds instead of minutes, and pip replaces files, it does not write into them.
-rm -rf .venv-job
 cp -al .venv .venv-job 2>/dev/null || { rm -rf .venv-job; cp -a .venv .venv-job; }
 vllm=${MLPERF_VLLM:-}
 if [ -n "$vllm" ]; then

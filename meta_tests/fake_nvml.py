@@ -15,7 +15,8 @@ class NVMLError(Exception):
 
 
 def gpu(index: int, **fields: object) -> dict[str, object]:
-    """What the fake tells of a GPU; an NVMLError in a field's place is raised."""
+    """What the fake tells of a GPU; an NVMLError in a field's place is raised, and what can be
+    called there is called for what it tells."""
     told: dict[str, object] = {
         "Name": "NVIDIA H100 80GB HBM3",
         "UUID": f"GPU-{index}",
@@ -24,6 +25,8 @@ def gpu(index: int, **fields: object) -> dict[str, object]:
         "MaxPcieLinkGeneration": 5,
         "MaxPcieLinkWidth": 16,
         "UtilizationRates": SimpleNamespace(gpu=0),
+        "TotalEnergyConsumption": 1_000_000,
+        "PowerUsage": 70_000,
     }
     return told | fields
 
@@ -50,6 +53,8 @@ def install(
     def field(name: str) -> Callable[..., object]:
         def ask(of: dict[str, object], *arguments: object) -> object:
             value = of[name]
+            if callable(value):
+                value = value()
             if isinstance(value, Exception):
                 raise value
             return value

@@ -137,15 +137,22 @@ def detail_entries(
     benchmark: Benchmark, scenario: Scenario, mode: Mode, round_: Round
 ) -> dict[str, Any]:
     """The keys and values of a valid detail log, in LoadGen's order."""
-    return dict(_detail_entries(benchmark.id, scenario.name, mode, round_))
+    if BENCHMARKS.get(benchmark.id) is benchmark:
+        return dict(_cached_entries(benchmark.id, scenario.name, mode, round_))
+    return _detail_entries(benchmark, scenario, mode, round_)
 
 
 @lru_cache(maxsize=128)
-def _detail_entries(
+def _cached_entries(
     benchmark_id: str, scenario_name: str, mode: Mode, round_: Round
 ) -> dict[str, Any]:
     benchmark = BENCHMARKS[benchmark_id]
-    scenario = benchmark.scenario(scenario_name)
+    return _detail_entries(benchmark, benchmark.scenario(scenario_name), mode, round_)
+
+
+def _detail_entries(
+    benchmark: Benchmark, scenario: Scenario, mode: Mode, round_: Round
+) -> dict[str, Any]:
     ttft_ms, tpot_ms = (
         (scenario.limits.ttft_ms, scenario.limits.tpot_ms) if scenario.limits else (100, 100)
     )

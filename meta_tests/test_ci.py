@@ -15,8 +15,10 @@ from typing import Any, ClassVar
 import pytest
 import yaml
 
-from ci.gate import Job, comment, keep, measure
+from ci.gate import Job, comment, keep, measure, problems_of
 from meta_tests.conftest import ROOT
+from mlperf_suite.reports.markdown import report_markdown
+from mlperf_suite.results.schema import Meta, Summary
 
 
 class Suite:
@@ -150,6 +152,13 @@ def test_the_pinned_baseline_stays_until_the_next_is_pinned(tmp_path: Path) -> N
         }
         assert found == {"last-good": str(number), "pinned": "2" if pin else "0"}
     assert sorted(one.name for one in (job.baselines / "pinned").iterdir()) == ["offline"]
+
+
+def test_the_table_takes_its_lines_from_the_report() -> None:
+    failed = Summary(meta=Meta(benchmark="llama3.1-8b", status="failed", reason="it died"))
+    lines = problems_of(report_markdown(failed)).splitlines()
+    assert lines == ["#### llama3.1-8b ? ?: failed", "- The run failed: it died"]
+    assert problems_of("# A run\n\nNo section.\n") == "#### A run"
 
 
 # The comment

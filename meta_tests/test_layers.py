@@ -12,7 +12,8 @@ from meta_tests.conftest import ROOT
 
 PACKAGE = ROOT / "mlperf_suite"
 ORDER = (
-    *("secrets", "errors", "assets", "hardware", "profiling", "datasets", "scorers", "benchmarks"),
+    *("secrets", "errors", "assets", "hardware", "energy", "profiling", "datasets", "scorers"),
+    *("benchmarks",),
     *("engines", "loadgen", "compliance", "settings", "results", "judging", "reports", "mmlu"),
     *("submission", "session", "plugin", "testing", "__main__"),
 )

@@ -90,6 +90,9 @@ CASES: dict[str, tuple[str, object, list[str], list[str]]] = {
     "endpoint-clients": ("3", 3, ["0", "-1", "many"], ["whole number from 1", "auto"]),
     "served-model-name": ("owner/name", "owner/name", [" "], ["a name"]),
     "endpoint-header": ("X-Team=blue", {"X-Team": "blue"}, [], []),
+    "energy": ("OFF", "off", ["on", "nvml"], ["auto", "off"]),
+    "price-kwh": (".3 EUR", "0.3 EUR", ["0.3", "EUR", "-1 EUR", "1e3 EUR"], ["0.30 EUR"]),
+    "price-hour": ("98.320EUR", "98.32 EUR", ["98,32 EUR", "nan EUR", "1 EUR/h"], ["98.32 USD"]),
     "find-peak-qps": ("true", True, ["maybe"], ["true, false"]),
     "mmlu-data": ("questions", "questions", [" "], ["name", "folder"]),
     "mmlu-limit": ("300", 300, ["0", "-1", "0.5"], ["whole number from 1", "auto"]),
@@ -715,3 +718,8 @@ def test_each_of_several_benchmarks_has_its_own_longest_answer() -> None:
     assert settings.max_new_tokens == 128
     shorter = resolve(benchmark=named, max_new_tokens="16")
     assert [shorter.generation(b).max_new_tokens for b in settings.benchmarks] == [16, 16]
+
+
+def test_prices_of_two_currencies_are_refused() -> None:
+    message = refusal(price_kwh="0.3 EUR", price_hour="98 USD")
+    assert message == "--price-kwh 0.3 EUR: --price-hour 98 USD is of another currency"

@@ -12,7 +12,7 @@ from mlperf_suite.errors import SuiteError, UsageError
 
 
 def _add_report(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    parser = commands.add_parser("report", help="make a run's reports and plots again")
+    parser = commands.add_parser("report", help="regenerate a run's reports and plots")
     parser.add_argument("run", type=Path, help="the run's folder")
     parser.set_defaults(do=_report)
 
@@ -30,11 +30,11 @@ def _report(arguments: argparse.Namespace) -> int:
 def _add_compare(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     parser = commands.add_parser(
         "compare",
-        help="a table, a plot and a page of runs; the first is what the others are compared with",
+        help="compare runs in a table, a plot and a page; the first is the reference",
     )
     parser.add_argument("runs", nargs="+", type=Path, metavar="RUN", help="folders of runs")
     parser.add_argument(
-        "--max-regression", type=float, default=5.0, help="the loss that passes, in percent (5)"
+        "--max-regression", type=float, default=5.0, help="largest loss that passes, in percent (5)"
     )
     parser.add_argument("--plot", type=Path, default=Path("compare.png"), help="(compare.png)")
     parser.add_argument(
@@ -92,7 +92,7 @@ def _compare(arguments: argparse.Namespace) -> int:
 def _add_submission(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     parser = commands.add_parser(
         "submission",
-        help="build the official directory tree from results, or say why they would not stand",
+        help="build the official directory tree from results, or list why it would be rejected",
     )
     parser.add_argument(
         "--results",
@@ -107,21 +107,29 @@ def _add_submission(commands: argparse._SubParsersAction[argparse.ArgumentParser
         "--system",
         required=True,
         metavar="FILE|auto",
-        help="the system's description; auto: what this machine tells of itself",
+        help="the system description; auto fills in what it can detect on this machine",
     )
     parser.add_argument("--division", choices=("closed", "open"), required=True)
     parser.add_argument("--round", choices=tuple(ROUNDS), required=True)
-    parser.add_argument("--out", type=Path, required=True, help="the tree's folder, made new")
+    parser.add_argument("--out", type=Path, required=True, help="a new folder for the tree")
     parser.add_argument(
         "--measurements",
         type=Path,
         metavar="FILE",
-        help="JSON: what the measurements' file says of the weights and the run does not know",
+        help="JSON file with what the run cannot know about its weights",
     )
     parser.add_argument(
         "--allow-replay",
         action="store_true",
-        help="take runs of a replay engine; the tree then says that it is no measurement",
+        help="accept runs of a replay engine; the tree then says that it is not a measurement",
+    )
+    parser.add_argument(
+        "--power",
+        nargs="+",
+        type=Path,
+        default=[],
+        metavar="DIR",
+        help="folders of PTDaemon's client: the power measurement of each result's performance run",
     )
     parser.set_defaults(do=_submission)
 
@@ -139,6 +147,7 @@ def _submission(arguments: argparse.Namespace) -> int:
         arguments.out,
         arguments.measurements,
         arguments.allow_replay,
+        tuple(arguments.power),
     )
     try:
         built = build_submission(request, describe_system())
@@ -150,10 +159,10 @@ def _submission(arguments: argparse.Namespace) -> int:
     print(f"{built.root}: {built.system}, {request.round.name}, {request.division}")
     if built.notice:
         print(built.notice)
-    print(f"{built.rules_passed} rules passed; to judge it again:")
+    print(f"{built.rules_passed} rules passed; to check it again:")
     print(f"  make submission-check TREE={built.root}")
     for path, fields in built.unfilled.items():
-        print(f"still to be filled in by a person, in {path}:")
+        print(f"to be filled in by hand, in {path}:")
         for field in fields:
             print(f"  {field}")
     return 1 if built.unfilled else 0
@@ -162,7 +171,7 @@ def _submission(arguments: argparse.Namespace) -> int:
 def _add_convert(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     parser = commands.add_parser(
         "convert",
-        help="make a parquet file of a data set that is published as a pickle, and run none of it",
+        help="convert a data set published as a pickle to parquet, without executing the pickle",
     )
     parser.add_argument("file", type=Path, metavar="FILE", help="a pickle of a pandas DataFrame")
     parser.add_argument("out", type=Path, metavar="OUT.parquet", help="made new")
@@ -174,7 +183,7 @@ def _convert(arguments: argparse.Namespace) -> int:
 
     source, out = arguments.file, arguments.out
     if out.suffix != ".parquet":
-        raise UsageError(f"convert: {out}: the name of what is written ends in .parquet")
+        raise UsageError(f"convert: {out}: the output name must end in .parquet")
     converted = convert_pickle(source, out)
     print(f"{out}: {converted.rows} rows")
     for name, kind in converted.columns.items():

@@ -9,7 +9,7 @@ import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any, Generic, Literal, TypeVar
 
@@ -57,6 +57,10 @@ class Gpu:
     pcie_lanes: int | None = None
 
 
+def _do_nothing() -> None:
+    """How what was never opened is closed."""
+
+
 def _version(*distributions: str) -> str | None:
     for name in distributions:
         try:
@@ -88,6 +92,87 @@ def gpus() -> tuple[Gpu, ...]:
 def gpu_busy() -> bool | None:
     """Whether any GPU has computed within the last second; None where that cannot be told."""
     return _in_time(_ask_for_work)
+
+
+@dataclass(frozen=True, slots=True)
+class GpuMeter:
+    """A GPU that NVML was asked for, and how to ask it on.
+
+    `energy_mj`: the energy in mJ since its driver was loaded; `power_mw`: what it draws, in mW.
+    Both raise an Exception of NVML's where the GPU does not tell, or is lost.
+    """
+
+    index: int
+    name: str
+    uuid: str
+    energy_mj: Callable[[], int]
+    power_mw: Callable[[], int]
+
+
+@dataclass(frozen=True, slots=True)
+class GpuMeters:
+    """NVML held open for its meters, until `close`. `problem`: why there is none, in a few words;
+    empty where there are some."""
+
+    gpus: tuple[GpuMeter, ...] = ()
+    problem: str = ""
+    close: Callable[[], None] = _do_nothing
+
+
+def open_gpu_meters() -> GpuMeters:
+    """The meters of every GPU, in NVML's order. Raises nothing, and gives up on a driver that does
+    not answer.
+
+    Source: NVML's API reference, nvmlDeviceGetTotalEnergyConsumption (Volta or newer) and
+    nvmlDeviceGetPowerUsage.
+    """
+    found: list[GpuMeters] = []
+
+    def look() -> None:
+        try:
+            import pynvml
+        except ImportError:
+            found.append(GpuMeters(problem="the package nvidia-ml-py is not installed"))
+            return
+        try:
+            pynvml.nvmlInit()
+        except Exception as error:
+            found.append(GpuMeters(problem=f"NVML: {error}"))
+            return
+        try:
+            found.append(_meters_of(pynvml))
+        except Exception as error:
+            with suppress(Exception):
+                pynvml.nvmlShutdown()
+            found.append(GpuMeters(problem=f"NVML: {error}"))
+
+    thread = threading.Thread(target=look, name="NVML", daemon=True)
+    thread.start()
+    thread.join(_NVML_PATIENCE_S)
+    return found[0] if found else GpuMeters(problem="NVML does not answer")
+
+
+def _meters_of(nvml: Any) -> GpuMeters:
+    gpus = []
+    for index in range(nvml.nvmlDeviceGetCount()):
+        # One that is lost is left out here; whoever counts on it finds it missing.
+        with suppress(nvml.NVMLError):
+            handle = nvml.nvmlDeviceGetHandleByIndex(index)
+            gpus.append(
+                GpuMeter(
+                    index,
+                    _text(nvml.nvmlDeviceGetName(handle)),
+                    _text(nvml.nvmlDeviceGetUUID(handle)),
+                    partial(nvml.nvmlDeviceGetTotalEnergyConsumption, handle),
+                    partial(nvml.nvmlDeviceGetPowerUsage, handle),
+                )
+            )
+
+    def close() -> None:
+        with suppress(Exception):
+            nvml.nvmlShutdown()
+
+    return GpuMeters(tuple(gpus), "" if gpus else "NVML finds no GPU", close)
 
 
 def _in_time(ask: Callable[[Any], _Value]) -> _Value | None:

@@ -1,7 +1,7 @@
 """Tokens and keys, kept out of everything that is written or said.
 
 What is secret is known by its name: a variable or an engine argument whose name ends in token,
-api_key, secret, password or access_key. Its value is then blotted out wherever it would appear.
+api_key, secret, password or access_key. Its value is then redacted wherever it would appear.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def remember_named(values: Mapping[str, object]) -> None:
 
 
 def scrub(text: str) -> str:
-    """The text with every known secret blotted out; what was JSON is JSON still."""
+    """The text with every known secret redacted; what was JSON is JSON still."""
     found = _replaced(text)
     return found if found == text else _still_json(text, found)
 
@@ -62,7 +62,7 @@ def _replaced(text: str) -> str:
 
 
 def _still_json(before: str, after: str) -> str:
-    """`after`, or where that is no JSON and `before` was, `before` with its values blotted out."""
+    """`after`, or where that is no JSON and `before` was, `before` with its values redacted."""
     try:
         content = json.loads(before)
     except (ValueError, RecursionError):
@@ -70,15 +70,15 @@ def _still_json(before: str, after: str) -> str:
     try:
         json.loads(after)
     except ValueError:
-        return json.dumps(_blotted(content), indent=2, ensure_ascii=False) + "\n"
+        return json.dumps(_redacted(content), indent=2, ensure_ascii=False) + "\n"
     return after
 
 
-def _blotted(content: object) -> object:
+def _redacted(content: object) -> object:
     if isinstance(content, dict):
-        return {_replaced(name): _blotted(value) for name, value in content.items()}
+        return {_replaced(name): _redacted(value) for name, value in content.items()}
     if isinstance(content, list):
-        return [_blotted(value) for value in content]
+        return [_redacted(value) for value in content]
     if isinstance(content, str):
         return _replaced(content)
     # A secret within the digits of a measured figure is there by chance.

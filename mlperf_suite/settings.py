@@ -28,6 +28,7 @@ from mlperf_suite.benchmarks.embedded import EMBEDDED
 from mlperf_suite.benchmarks.registry import BENCHMARKS, default_benchmarks, runnable
 from mlperf_suite.benchmarks.rounds import DEFAULT_ROUND, ROUNDS, Round
 from mlperf_suite.datasets.mmlu_subjects import HUB_REPOSITORY, STANDARD_SHOTS
+from mlperf_suite.energy.cost import Price
 from mlperf_suite.engines.endpoint.config import (
     ROUTINGS,
     SERVER_KINDS,
@@ -200,6 +201,11 @@ def _percent(text: str) -> float:
     if not 0 <= value < 1:
         raise ValueError(text)
     return value
+
+
+def _price(text: str) -> str:
+    """A price in one way of writing it."""
+    return str(Price.parse(text))
 
 
 def _flag(text: str) -> bool:
@@ -569,6 +575,28 @@ class Settings:
         engine="endpoint",
         secret=True,
     )
+    energy: str | None = option(
+        "energy",
+        "read the energy counters of GPUs (NVML) and CPUs (RAPL), if there are any, during each "
+        "performance run; off reads none",
+        _or_auto(_one_of("off")),
+        "allowed are auto, off",
+        "auto",
+    )
+    price_kwh: str | None = option(
+        "price-kwh",
+        "price of a kilowatt-hour with its currency, such as 0.30 EUR, from which the report "
+        "computes the energy cost of a million tokens",
+        _price,
+        "allowed is an amount and a currency, as 0.30 EUR",
+    )
+    price_hour: str | None = option(
+        "price-hour",
+        "price of an hour of the machine with its currency, such as 98.32 USD, from which the "
+        "report computes the cost of a million tokens",
+        _price,
+        "allowed is an amount and a currency, as 98.32 USD",
+    )
     find_peak_qps: bool = _switch(
         "find-peak-qps",
         "search for the highest rate at which a Server or Interactive run is VALID",
@@ -748,6 +776,7 @@ def resolve_settings(
     found = {spec: _found(spec, options, environment, in_file) for spec in OPTIONS}
     value = {name: _value(spec, found[spec]) for name, spec in _FIELDS.items()}
     targets = list(value["endpoints"] or [])
+    _check_prices(value["price_kwh"], value["price_hour"])
     _check_engine({spec: given[0] for spec, given in found.items() if given}, targets)
     profile: Profile = value["profile"]
     named = list(dict.fromkeys(value["named_benchmarks"] or []))
@@ -785,6 +814,12 @@ def resolve_settings(
         token=next((str(token) for token in tokens if token), None),
         api_key=_api_key(environment) if targets else None,
     )
+
+
+def _check_prices(kwh: str | None, hour: str | None) -> None:
+    """Raise UsageError for prices of two currencies, which no cost can be made of."""
+    if kwh and hour and Price.parse(kwh).currency != Price.parse(hour).currency:
+        raise UsageError(f"--price-kwh {kwh}: --price-hour {hour} is of another currency")
 
 
 def _check_engine(given: Mapping[OptionSpec, str], targets: Sequence[Target]) -> None:

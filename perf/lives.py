@@ -1,6 +1,6 @@
 """Whether the parts of each request add up to LoadGen's own latency of it, on a real engine.
 
-    python -m perf.lives [--stand-in] [--qps 1.0] [--seconds 20]
+    python -m perf.lives [--stand-in] [--scenario Server] [--qps 1.0] [--seconds 20]
 
 LoadGen's trace, which no run of the suite writes, has the latency of each sample in ns. For each
 scenario: how far the sum of the parts is off, over all requests, and what share of their time each
@@ -30,6 +30,7 @@ from mlperf_suite.loadgen.timeline import Timeline
 from perf.embedded_engine import embedded_engine
 
 _SAMPLES = 32
+_SCENARIOS = ("Offline", "Server", "SingleStream")
 _ENTRY = re.compile(
     r'"name":"Sample".*?"ts":([\d.]+),.*?"sample_seq":(\d+),.*?"sample_idx":(\d+),'
     r'"issue_start_ns":-?\d+,"complete_ns":(\d+)'
@@ -115,6 +116,7 @@ def _run(
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--stand-in", action="store_true")
+    parser.add_argument("--scenario", choices=_SCENARIOS, action="append")
     parser.add_argument("--qps", type=float, default=1.0)
     parser.add_argument("--seconds", type=float, default=20.0)
     given = parser.parse_args()
@@ -122,18 +124,18 @@ def main() -> None:
     if given.stand_in:
         engine = StandInEngine(Delays(0.01, 0.05), lambda prompt: [*range(32)])
         try:
-            _runs(engine, [[1, 2, 3]] * _SAMPLES, given.qps, given.seconds)
+            _runs(engine, [[1, 2, 3]] * _SAMPLES, given)
         finally:
             engine.close()
         return
     with embedded_engine() as (loaded, inputs):
         prompts = inputs.prompts(LLAMA3_1_8B)[:_SAMPLES]
-        _runs(loaded, prompts, given.qps, given.seconds)
+        _runs(loaded, prompts, given)
 
 
-def _runs(engine: Engine, prompts: Sequence[Sequence[int]], qps: float, seconds: float) -> None:
-    for scenario in ("Offline", "Server", "SingleStream"):
-        _run(engine, prompts, scenario, qps, seconds)
+def _runs(engine: Engine, prompts: Sequence[Sequence[int]], given: argparse.Namespace) -> None:
+    for scenario in given.scenario or _SCENARIOS:
+        _run(engine, prompts, scenario, given.qps, given.seconds)
 
 
 if __name__ == "__main__":

@@ -37,6 +37,7 @@ SECTIONS: dict[str, tuple[str, ...]] = {
         "mmlu-resume",
     ),
     "Profiling": ("profile-run", "profile-seconds"),
+    "Energy and cost": ("energy", "price-kwh", "price-hour"),
     "Results": ("results-dir", "keep-all"),
 }
 REST = "Others"
@@ -73,6 +74,9 @@ official. Without `--mmlu-min-accuracy`, the score of a known model must be abov
 """,
     "Profiling": """
 See [profiling.md](profiling.md).
+""",
+    "Energy and cost": """
+See [energy.md](energy.md).
 """,
     "Results": """
 `--suite-config FILE` reads settings from a TOML file, as described above.

@@ -115,6 +115,7 @@ def test_only_modes_of_other_data_than_accuracys_have_a_size_of_their_own():
         "test06": 6_396,
         "test07": 990,
         "test09": 6_396,
+        "caching": 6_396,
     }
     assert {LLAMA3_1_8B.own_samples_of(mode) for mode in MODES} == {None}
 

@@ -124,7 +124,9 @@ def test_an_engine_that_hangs_while_it_scores_is_taken_for_dead(
     monkeypatch.setattr(vllm_engine, "score_one", never)
     engine = VllmEngine(VllmConfig("not loaded", silence_s=0.3))
     try:
-        with pytest.raises(EngineDiedError, match=r"gave no sign for 0\.005 minutes while 1 req"):
+        with pytest.raises(
+            EngineDiedError, match=r"showed no progress for 0\.005 minutes while 1 req"
+        ):
             score(engine, [[1, 2]], [[3], [4]])
     finally:
         engine.close()

@@ -97,7 +97,7 @@ def test_what_may_be_work_is_left_to_the_limit(works: dict[str, object]) -> None
         assert limited is None
     else:
         assert limited is not None
-        assert limited[1] == "the engine gave no sign for 1 minutes"
+        assert limited[1] == "the engine showed no progress for 1 minutes"
         assert 60 < limited[0] - 1000 <= 60 + LOOK_S
 
 
@@ -242,12 +242,14 @@ def test_an_engine_without_processes_has_the_limit_alone() -> None:
     assert watched(engine, 600) is None
     found = watched(engine, 1900)
     assert found is not None
-    assert found[1] == "the engine gave no sign for 30 minutes while 14 samples waited"
+    assert found[1] == "the engine showed no progress for 30 minutes while 14 samples waited"
     engine.close()
 
 
 def test_requests_outside_a_run_are_watched_too() -> None:
     engine = StandInEngine(Delays(3600), lambda prompt: [1])
-    with pytest.raises(EngineDiedError, match=r"gave no sign for 0\.01 minutes while 2 requests"):
+    with pytest.raises(
+        EngineDiedError, match=r"showed no progress for 0\.01 minutes while 2 requests"
+    ):
         generate_all(engine, [[1], [2]], Generation(), silence_s=0.6)
     assert not engine.alive

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import random
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +16,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from meta_tests.conftest import ROOT
 from meta_tests.loadgen.test_runner import GENERATION, PROMPTS, a_plan, answer
 from meta_tests.made_lives import made_marks, made_requests
 from mlperf_suite.benchmarks.percentile import percentile
@@ -22,7 +24,7 @@ from mlperf_suite.engines.protocol import EngineTrace, Marks, Steps
 from mlperf_suite.engines.stand_in import Delays, StandInEngine
 from mlperf_suite.loadgen import runner
 from mlperf_suite.loadgen.engine_load import load_of
-from mlperf_suite.loadgen.issue_times import issued_by_loadgen
+from mlperf_suite.loadgen.issue_times import as_reported, issued_by_loadgen
 from mlperf_suite.loadgen.lives import ISSUE, RETURN, lives_of
 from mlperf_suite.loadgen.load_plan import Shortened
 from mlperf_suite.loadgen.runner import LoadRun, run_loadgen
@@ -127,8 +129,10 @@ def test_a_percentile_is_loadgens(traced: dict[str, Traced], scenario: str) -> N
     for key, values in curves:
         for percent in ("50.00", "90.00", "95.00", "97.00", "99.00", "99.90"):
             said = detail.milliseconds(key.format(percent))
-            if said is None or values is None or len(values) < len(one.trace.latency_ms):
+            if said is None:
                 continue
+            # What LoadGen reports, the timeline has of every request.
+            assert values is not None and len(values) == len(one.trace.latency_ms)
             found = percentile(sorted(values), float(percent) / 100)
             assert found == pytest.approx(said, abs=0.5), (key, percent)
             compared += 1
@@ -138,6 +142,21 @@ def test_a_percentile_is_loadgens(traced: dict[str, Traced], scenario: str) -> N
     assert differs is not None
     assert differs < 0.5
     assert difference_ms(latency + 3, detail) == pytest.approx(3, abs=0.5)
+
+
+def test_the_gates_blocks_have_loadgens_percentile(traced: dict[str, Traced]) -> None:
+    timeline = traced["Server"].timeline
+    assert timeline.ttft_ms is not None
+    order = np.argsort(timeline.issued_ms, kind="stable")
+    blocks = timeline.blocks()["ttft_ms"]
+    parts = np.array_split(np.asarray(timeline.ttft_ms)[order], len(blocks))
+    assert blocks == [pytest.approx(sorted(part)[int(len(part) * 0.99)]) for part in parts]
+
+
+def test_no_percentile_of_the_package_lies_between_two_values() -> None:
+    said = re.compile(r"\b(?:np|numpy)\.(?:nan)?(?:percentile|quantile)\(|statistics\.quantiles\(")
+    package = ROOT / "mlperf_suite"
+    assert [path for path in package.rglob("*.py") if said.search(path.read_text())] == []
 
 
 def test_a_run_without_times_is_a_run_all_the_same(tmp_path: Path) -> None:
@@ -163,17 +182,31 @@ def test_the_start_of_a_run_is_found_wherever_it_is(
     issued = start + schedule
     received = issued + (0.0 if not scheduled else 0.003)
     told = received + np.asarray([took for _, took in rows])
-    mean = float(np.mean(told - issued))
-    found = issued_by_loadgen(received, told, mean, schedule if scheduled else None)
+    said = as_reported(told - issued)
+    found = issued_by_loadgen(received, told, said, schedule if scheduled else None)
     assert found is not None
     assert found == pytest.approx(issued, abs=1e-6)
 
 
 def test_a_start_that_cannot_be_is_none() -> None:
     received, told = np.asarray([1.0, 2.0]), np.asarray([1.5, 2.5])
-    assert issued_by_loadgen(received, told, 0.4, np.asarray([0.0, 1.0])) is None
-    assert issued_by_loadgen(received, np.asarray([1.5, math.nan]), 0.5, None) is None
-    assert issued_by_loadgen(np.empty(0), np.empty(0), 0.5, None) is None
+    said = as_reported(told - received)
+    assert issued_by_loadgen(received, told, said, np.asarray([0.0, 1.0])) is not None
+    sooner = {key: seconds - 0.1 for key, seconds in said.items()}
+    assert issued_by_loadgen(received, told, sooner, np.asarray([0.0, 1.0])) is None
+    assert issued_by_loadgen(received, told, {}, None) is None
+    assert issued_by_loadgen(received, np.asarray([1.5, math.nan]), said, None) is None
+    assert issued_by_loadgen(np.empty(0), np.empty(0), said, None) is None
+
+
+def test_a_moment_lost_between_two_clocks_moves_no_other_request() -> None:
+    issued = np.arange(100.0)
+    told = issued + np.linspace(0.5, 1.5, 100)
+    loadgens = told - issued
+    loadgens[50] += 5.0  # what LoadGen's clock said five seconds after the SUT's
+    found = issued_by_loadgen(issued + 0.002, told, as_reported(loadgens), issued - 7)
+    assert found is not None
+    assert found == pytest.approx(issued, abs=0.02)
 
 
 # Rows of a life
@@ -202,7 +235,11 @@ def test_whatever_an_engine_tells_the_parts_are_the_whole(
 
 def test_each_request_has_its_own_marks() -> None:
     rows = [(0.0, 0.5, 1.0, 3), (0.1, 0.7, 1.5, 4)]
-    lives = lives_of(made_requests(rows), made_marks(rows, 0.2, preempted=1), None)
+    marks = made_marks(rows, 0.2, preempted=1)
+    # In the order in which they were answered, which is another one.
+    for column in (marks.tags, marks.preempted, *marks.times_s):
+        column.reverse()
+    lives = lives_of(made_requests(rows), marks, None)
     assert lives is not None
     assert lives.parts_s["queue"] == pytest.approx([0.2, 0.2])
     assert lives.parts_s["prefill"] == pytest.approx([0.3, 0.4])

@@ -45,7 +45,7 @@ from mlperf_suite.loadgen.runner import (
     check_round,
     run_loadgen,
 )
-from mlperf_suite.loadgen.sut import Sut
+from mlperf_suite.loadgen.sut import Requests, Sut
 
 SAMPLES = 20
 # The first token says which sample it is.
@@ -468,7 +468,9 @@ def test_the_sample_that_the_engine_refused_is_named(tmp_path: Path) -> None:
 @pytest.mark.parametrize("scenario", ["Offline", "SingleStream"])
 def test_an_engine_that_hangs_is_stopped(tmp_path: Path, scenario: str) -> None:
     hanging = stand_in(rest_s=3600)
-    with pytest.raises(RunError, match=r"^the engine gave no sign for 0\.01 minutes while \d+ sa"):
+    with pytest.raises(
+        RunError, match=r"^the engine showed no progress for 0\.01 minutes while \d+ sa"
+    ):
         run_loadgen(
             a_plan(scenario), hanging, PROMPTS, GENERATION, tmp_path / "hangs", silence_s=0.6
         )
@@ -688,3 +690,30 @@ def test_each_sample_is_asked_with_its_own_stop(tmp_path: Path) -> None:
     )
     run_loadgen(plan, ScriptedEngine(script), PROMPTS, GENERATION, tmp_path, stops=stops)
     assert [seen[index] for index in range(SAMPLES)] == stops
+
+
+def test_threads_take_short_turns_while_a_run_goes_on(tmp_path: Path) -> None:
+    before, seen = sys.getswitchinterval(), []
+
+    def answered(prompt: Sequence[int]) -> list[int]:
+        seen.append(sys.getswitchinterval())
+        return answer(prompt)
+
+    engine = StandInEngine(Delays(), answered)
+    run_loadgen(a_plan(), engine, PROMPTS, GENERATION, tmp_path)
+    engine.close()
+    assert max(seen) < before == sys.getswitchinterval()
+
+
+@given(st.lists(st.tuples(st.integers(0, 2**64 - 1), st.integers(0, 2**31 - 1)), max_size=9))
+def test_a_query_of_many_samples_has_the_rows_of_as_many_queries(
+    samples: list[tuple[int, int]],
+) -> None:
+    queries = [SimpleNamespace(id=tag, index=index) for tag, index in samples]
+    together, one_by_one = Requests(), Requests()
+    assert together.add(queries, 1.5) == 0
+    assert [one_by_one.add([query], 1.5) for query in queries] == list(range(len(queries)))
+    assert len(together) == len(one_by_one) == len(queries)
+    for name in Requests.__slots__:
+        # As text, in which a time that is not known equals itself.
+        assert str(getattr(together, name)) == str(getattr(one_by_one, name))

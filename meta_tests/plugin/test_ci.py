@@ -105,6 +105,7 @@ def test_allure_has_the_logs_the_report_and_the_plots_once(told: Told) -> None:
         "Performance/mlperf_log_detail.txt",
         "Performance/mlperf_log_summary.txt",
         "plots/latency.png",
+        "plots/life.png",
         "plots/tokens_per_s.png",
         "report.html",
         "report.md",

@@ -92,7 +92,7 @@ def test_the_terminal_fits_80_columns(real_run: SuiteRun) -> None:
 @pytest.mark.parametrize(
     ("fault", "exit_code", "reason"),
     [
-        pytest.param("EngineCore", 1, "the engine died while it answered", id="engine killed"),
+        pytest.param("EngineCore", 1, "the engine died while answering", id="engine killed"),
         pytest.param("Worker", 1, "the engine died", id="worker killed", marks=pytest.mark.slow),
         pytest.param("Ctrl-C", 2, "interrupted", id="Ctrl-C", marks=pytest.mark.slow),
     ],

@@ -213,3 +213,29 @@ def test_options_that_do_not_go_together_are_a_usage_error(
 
 def test_a_run_does_not_show_its_plan_twice() -> None:
     assert collect("-m", "mmlu").count("plan: ") == 1
+
+
+# The caching audit
+
+
+OTHER_MARKERS = (
+    *("offline", "server", "interactive", "singlestream", "datacenter", "edge"),
+    *("accuracy", "performance", "mmlu"),
+)
+
+
+def test_the_caching_audit_makes_no_other_selection_longer() -> None:
+    shown = ids(collect("-m", " or ".join(OTHER_MARKERS)))
+    assert len(shown) > 100
+    assert not [one for one in shown if "test_caching" in one]
+
+
+@pytest.mark.parametrize(
+    ("options", "audited"),
+    [((), "llama3.1-8b"), (("--category", "edge"), "llama3.1-8b-edge")],
+)
+def test_the_caching_audit_is_made_once_for_a_model(options: tuple[str, ...], audited: str) -> None:
+    """The benchmarks of the smoke profile answer with the same model."""
+    shown = ids(collect("-m", "compliance", "tests/compliance/test_caching.py", *options))
+    assert len(shown) == 7
+    assert {one.partition("[")[2] for one in shown} == {f"{audited}]"}

@@ -164,7 +164,7 @@ def test_logs_tell_of_what_is_selected_alone(whole: SuiteRun, tmp_path: Path) ->
     assert [name for name in ("TEST06", "repeat_2", "rouge") if name in judged.output] == []
     refused = run_suite(tmp_path, *logs, f"--baseline={whole.folder}")
     assert refused.exit_code == 4, refused.output
-    assert "--baseline: --logs makes no run that could be compared" in refused.output
+    assert "--baseline: cannot be combined with --logs, which makes no runs" in refused.output
 
 
 def test_the_results_folder_holds_what_is_promised(whole: SuiteRun) -> None:

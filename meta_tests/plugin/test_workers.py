@@ -40,7 +40,7 @@ def test_tests_that_load_no_engine_may_be_spread_as_one_likes(tmp_path: Path) ->
 def test_a_plan_needs_no_workers(tmp_path: Path) -> None:
     run = run_suite(tmp_path / "results", *ARGUMENTS, "-n", "2", "--dist=loadgroup", "--plan")
     assert run.exit_code == pytest.ExitCode.USAGE_ERROR, run.output
-    assert "--plan: nothing is run that workers could share" in run.output
+    assert "--plan: runs nothing that workers could share" in run.output
 
 
 def test_mmlu_is_not_scored_beside_a_loadgen_run(tmp_path: Path) -> None:

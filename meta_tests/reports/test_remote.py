@@ -131,7 +131,7 @@ def test_runs_of_servers_elsewhere_are_no_trend_of_the_machine_that_the_client_r
 
 def test_what_a_server_says_is_text() -> None:
     nasty = RemoteRun(ClientFigures(1, 0.1), (EndpointFigures(f"\x1b[31m{HOSTILE}"),), (HOSTILE,))
-    verdicts = (Verdict("generation", "failed", HOSTILE, "as the benchmark says"),)
+    verdicts = (Verdict("generation", "failed", HOSTILE, "as the benchmark specifies"),)
     summary = summary_of("performance", remote=nasty)
     summary = Summary(meta=META, run=summary.run, verdicts=verdicts)
     page, text, said = report_html(summary), report_markdown(summary), on_a_terminal(summary)

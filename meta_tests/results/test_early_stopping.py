@@ -128,7 +128,7 @@ def test_no_words_break_it(words: Any, number: int) -> None:
 def _summary(scenario: Scenario, timeline: Timeline | None = None, **entries: Any) -> Summary:
     nanoseconds = {
         key.format(p): 4_000_000
-        for p in ("50.00", "90.00", "99.00")
+        for p in PERCENTILES
         for key in (
             "result_{}_percentile_latency_ns",
             "result_first_token_{}_percentile_latency_ns",
@@ -143,11 +143,12 @@ def _summary(scenario: Scenario, timeline: Timeline | None = None, **entries: An
 def test_the_estimate_stands_beside_the_90th_percentile() -> None:
     summary = _summary(SINGLE_STREAM, _timeline([float(i) for i in range(1, 321)]), **TOLD)
     view = view_of(summary)
-    assert view.percentiles == ("p50", "p90", "p90 by early stopping", "p99")
-    assert view.times[0] == ("latency", "4.00", "4.00", "302.00", "4.00")
-    assert view.times[1] == ("TTFT", "4.00", "4.00", "1.09", "4.00")
+    later = ("p95", "p97", "p99", "p99.9")
+    assert view.percentiles == ("p50", "p90", "p90 by early stopping", *later)
+    assert view.times[0] == ("latency", "4.00", "4.00", "302.00", *["4.00"] * 4)
+    assert view.times[1] == ("TTFT", "4.00", "4.00", "1.09", *["4.00"] * 4)
     assert ("p90 by early stopping, ms", "302.00") in view.headline
-    assert "| ms | p50 | p90 | p90 by early stopping | p99 |" in report_markdown(summary)
+    assert "| ms | p50 | p90 | p90 by early stopping | p95 |" in report_markdown(summary)
     assert '<th class="number">p90 by early stopping</th>' in report_html(summary)
     told = metrics(summary, "performance")
     assert told["latency_ms_early_stopping"] == 302

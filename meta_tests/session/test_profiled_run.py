@@ -32,7 +32,7 @@ from mlperf_suite.results.record import RunKey
 from mlperf_suite.results.run_folder import LAST_WORD, read_summary
 from mlperf_suite.results.schema import PROFILED
 from mlperf_suite.session import profiled_run
-from mlperf_suite.session.rates import earlier_rates
+from mlperf_suite.session.plan import MMLU
 
 __all__ = ["make"]  # the fixture
 
@@ -121,13 +121,13 @@ def test_a_profiled_run_says_everywhere_that_it_is_no_result(
     for name in ("report.md", "report.html"):
         text = (folder / name).read_text()
         assert f"No: {PROFILED}. No rule is judged." in text
+        assert "complete, profiled" in text
         assert "perfetto.dev" in text and "75.0" in text
-        assert "requests an hour" not in text
+        assert "requests per hour" not in text
     (judged,) = judge_folder(folder)
     assert judged.verdicts and {v.why for v in judged.verdicts} == {PROFILED}
     with pytest.raises(UsageError, match=f"{folder}: {PROFILED}"):
         load_baselines([folder])
-    assert earlier_rates(tmp_path / "results", LLAMA) == []
     assert made.suite.pace.offline_rates == {}
     (entry,) = read_entries(tmp_path / "results")
     assert PROFILED in index_markdown([entry])
@@ -247,6 +247,24 @@ def test_a_run_that_cannot_be_written_says_so_in_the_room_kept_for_it(
 
 def full_disk(*arguments: object) -> None:
     raise OSError(28, "No space left on device", "report.html")
+
+
+def test_mmlu_that_cannot_be_written_says_so_as_well(
+    make: Callable[..., Made], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def half(*arguments: object) -> str:
+        raise OSError(28, "No space left on device", "report.md")
+
+    made = make(MMLU)
+    # What cannot be written first of all keeps the run from being made.
+    monkeypatch.setattr("mlperf_suite.reports.mmlu_report.mmlu_markdown", half)
+    assert made.suite.made(MMLU).failure == "MMLU: report.md: No space left on device"
+    assert made.suite.mmlu.folder is not None
+    folder = made.suite.mmlu.folder.path
+    meta = read_summary(folder).meta  # type: ignore[union-attr]
+    assert meta.status == "failed" and "No space left on device" in (meta.reason or "")
+    assert not (folder / LAST_WORD).exists()
+    assert not made.suite.can_go_on
 
 
 def test_the_room_is_given_up_when_the_session_ends(make: Callable[..., Made]) -> None:

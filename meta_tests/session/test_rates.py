@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,10 +11,10 @@ import pytest
 from mlperf_suite.benchmarks.llama3_1_8b import LLAMA3_1_8B
 from mlperf_suite.engines.probe import Speed
 from mlperf_suite.results.record import RunKey
-from mlperf_suite.results.run_folder import CONFIG_JSON, SUMMARY_JSON, write_json
+from mlperf_suite.results.run_folder import CONFIG_JSON, SUMMARY_JSON, read_summary, write_json
 from mlperf_suite.results.schema import Meta, PerformanceFigures, Run, Summary
 from mlperf_suite.session.forecast import forecast, planned
-from mlperf_suite.session.rates import EarlierRate, offline_qps
+from mlperf_suite.session.rates import EarlierRate, earlier_rates, offline_qps
 from mlperf_suite.settings import Settings, resolve_settings
 
 ONE, TWO = "http://one:8000", "http://two:8000"
@@ -57,6 +58,17 @@ def takes_a_kept_rate(settings: Settings) -> bool:
     return not planned(settings, [SERVER], [], mmlu=False).unasked
 
 
+def test_a_profiled_run_gives_no_rate(tmp_path: Path) -> None:
+    keep_offline_run(tmp_path)
+    assert [one.samples_per_s for one in earlier_rates(tmp_path, LLAMA3_1_8B.id)] == [5.0]
+    file = next(tmp_path.glob(f"*/{SUMMARY_JSON}"))
+    summary = read_summary(file.parent)
+    assert summary is not None
+    profiled = replace(summary, meta=replace(summary.meta, profiler="torch"))
+    write_json(file, profiled.as_json())
+    assert earlier_rates(tmp_path, LLAMA3_1_8B.id) == []
+
+
 def test_an_endpoint_takes_the_rate_of_its_own_kept_run(tmp_path: Path) -> None:
     keep_offline_run(tmp_path, endpoint=[ONE])
     assert takes_a_kept_rate(settings_of(tmp_path, endpoint=[f"{ONE}/v1"]))
@@ -97,7 +109,7 @@ def test_the_speed_of_the_embedded_model_is_not_that_of_an_endpoint(tmp_path: Pa
     settings = settings_of(tmp_path, endpoint=[ONE])
     seconds, said = forecast(settings, planned(settings, [SERVER], [], mmlu=True))
     assert not seconds
-    assert said == "how long that takes is said once the endpoint answered and was probed"
+    assert said == "the time is estimated once the endpoint answered and was probed"
     settings = settings_of(tmp_path)
     assert forecast(settings, planned(settings, [SERVER], [], mmlu=True))[0]
 
@@ -107,7 +119,7 @@ def test_an_endpoint_that_was_measured_is_expected_to_take_as_long(tmp_path: Pat
     settings = settings_of(tmp_path, endpoint=[ONE])
     plan = planned(settings, [SERVER], [], mmlu=True)
     seconds, said = forecast(settings, plan)
-    assert said == "as the run 20261121-101500-llama3.1-8b-offline went"
+    assert said == "estimated from the run 20261121-101500-llama3.1-8b-offline"
     loads = {step.what: seconds[step] for step in plan.steps if step.kind == "load"}
     assert loads == {"connect to the endpoint": 2.0, "connect to the endpoint for MMLU": 2.0}
 

@@ -223,7 +223,7 @@ def test_what_only_a_person_knows_is_listed_and_not_invented(tmp_path, submit):
     runs = write_results(tmp_path / "results", LLAMA3_1_8B_EDGE)
     status, said = submit(runs, "--system", "auto")
     assert status == 1
-    assert "still to be filled in by a person" in said
+    assert "to be filled in by hand" in said
     assert "  status empty" in said and "  cooling empty" in said
     (path,) = (tmp_path / "tree/closed/Someone/systems").iterdir()
     described = json.loads(path.read_text())
@@ -238,7 +238,7 @@ def test_the_clients_machine_is_not_described_as_the_system(tmp_path, submit):
     told = {"run": {"remote": {"performance": written(remote_run())}}}
     (run / "summary.json").write_text(json.dumps(content | told))
     status, said = submit([run], "--system", "auto", division="open")
-    assert status == 2 and "--system auto: the runs are of servers elsewhere" in said
+    assert status == 2 and "--system auto: the runs measured servers" in said
 
 
 def test_of_a_local_folder_of_weights_a_person_must_speak(tmp_path, submit):
@@ -321,7 +321,7 @@ def test_the_readme_of_a_run_on_servers_says_where_they_were_and_what_they_were_
     home = tmp_path / "tree/closed/Someone"
     text = (home / "results/1x_Made_Up/llama3.1-8b-edge/Offline/README.md").read_text()
     assert (
-        "To run it again, with the key in API_KEY and the headers X-Team in the settings file:\n"
+        "To rerun it, with the key in API_KEY and the headers X-Team in the settings file:\n"
     ) in text
     assert (
         "pytest -m offline --benchmark llama3.1-8b-edge --profile official --round v6.1 "
@@ -425,7 +425,6 @@ def test_runs_that_are_no_results_are_refused(tmp_path, submit, name):
             {"verdicts": [{"rule": "client_bound", "status": "failed"}]},
             "client-bound: not a result",
         ),
-        ({"meta": {"status": "complete", "profiler": "torch"}}, "profiled: not a result"),
         (
             {"run": {"remote": {"accuracy": written(remote_run(departures=("3 answers cut",)))}}},
             "accuracy: 3 answers cut",
@@ -438,6 +437,15 @@ def test_what_a_server_or_its_client_spoiled_is_refused(tmp_path, submit, part, 
     (run / "summary.json").write_text(json.dumps(content | part))
     status, said = submit([run])
     assert status == 2 and f": {reason}\n" in said
+
+
+def test_a_profiled_run_is_refused(tmp_path, submit):
+    run = write_result(tmp_path / "results", LLAMA3_1_8B_EDGE, LLAMA3_1_8B_EDGE.scenarios[0])
+    content = json.loads((run / "summary.json").read_text())
+    content["meta"]["profiler"] = "torch"
+    (run / "summary.json").write_text(json.dumps(content))
+    status, said = submit([run])
+    assert status == 2 and ": profiled: not a result\n" in said
 
 
 @pytest.mark.parametrize("status", ["failed", "running", "unheard of", None])
@@ -568,7 +576,7 @@ CHANGES: dict[str, tuple[Callable[[Path], object], str]] = {
             folder / "Compliance/TEST06",
             MadeRun(LLAMA3_1_8B_EDGE, LLAMA3_1_8B_EDGE.scenarios[0], "test06", V6_1),
         ),
-        "was put there after the run",
+        "was added after the run",
     ),
     "no checksums": (lambda folder: (folder / "checksums.json").unlink(), "no checksums.json"),
 }
@@ -627,7 +635,7 @@ def test_a_description_of_something_else_is_refused(tmp_path, submit, system, fi
 def test_two_runs_of_the_same_scenario_are_refused(tmp_path, submit):
     runs = write_results(tmp_path / "results", LLAMA3_1_8B_EDGE)
     again = write_result(tmp_path / "more", LLAMA3_1_8B_EDGE, LLAMA3_1_8B_EDGE.scenarios[0])
-    assert "name one of them" in submit([*runs, again])[1]
+    assert "choose one of them" in submit([*runs, again])[1]
 
 
 def test_another_name_of_the_same_run_is_no_second_run(tmp_path, submit):
@@ -644,7 +652,7 @@ def test_a_replay_beside_a_measurement_is_refused(tmp_path, submit):
         write_result(tmp_path / "results", LLAMA3_1_8B_EDGE, scenario, config=change)
         for scenario, change in zip(LLAMA3_1_8B_EDGE.scenarios, changes, strict=True)
     ]
-    assert "replays and measurements cannot stand in one tree" in submit(runs, "--allow-replay")[1]
+    assert "replays and measurements cannot be in one tree" in submit(runs, "--allow-replay")[1]
 
 
 def test_a_scenario_without_accuracy_is_refused(tmp_path, submit):
@@ -678,7 +686,7 @@ def test_a_folder_that_is_there_is_left_alone(tmp_path, submit):
     kept.parent.mkdir()
     kept.touch()
     status, said = submit(write_results(tmp_path / "results", LLAMA3_1_8B_EDGE))
-    assert status == 2 and "is there already" in said and kept.exists()
+    assert status == 2 and "already exists" in said and kept.exists()
 
 
 def test_a_folder_that_is_no_run_is_said(tmp_path, submit):

@@ -15,7 +15,7 @@ OFFICIAL_DATA = "official"
 """--dataset by default: data that the suite cannot fetch, so that a file must be named."""
 _SMOKE_TOKENS = 48
 """The most tokens of an answer of the smoke form: it shows the path, not what the model knows."""
-_UNGATED = "a small model on samples of this project: no accuracy is asked of it"
+_UNGATED = "a small model on samples of this project has no accuracy requirement"
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,8 +17,9 @@ _ENTRY = re.compile(
 )
 _BEGINNING = re.compile(r'\s*\[\s*\{ "seq_id" : (\d+), "qsl_idx" : (\d+), "data" : "')
 _END = re.compile(
-    r'["0-9A-F]"(?:, "token_data" : "[0-9A-F]*")?(?:, "token_count" : \d+)? \}\s*\]\s*\Z'
+    r'["0-9A-F\n]"(?:, "token_data" : "[0-9A-F]*")?(?:, "token_count" : \d+)? \}\s*\]\s*\Z'
 )
+"""The tail that is left of a long answer may begin with the quote that ends it."""
 _BEGUN = re.compile(r'\{ "seq_id" : (\d+), "qsl_idx" : (\d+), "data"')
 
 

@@ -146,8 +146,8 @@ def load_frame(form: FrameFormat, source: str) -> Samples:
     path = EMBEDDED / f"{form.name}.jsonl" if name else Path(source).expanduser()
     if path.suffix in _PICKLES:
         raise DatasetError(
-            f"--dataset {path}: a pickle runs what it holds when it is opened; make a parquet file "
-            f"of it: python -m mlperf_suite convert {path} {path.with_suffix('.parquet').name}"
+            f"--dataset {path}: opening a pickle executes its content; convert it "
+            f"to parquet: python -m mlperf_suite convert {path} {path.with_suffix('.parquet').name}"
         )
     if not path.is_file():
         what = (

@@ -249,7 +249,7 @@ def _hub_rows(token: str | None) -> Iterator[_Row]:
         except Exception as error:
             reason = str(error).splitlines()[0] if str(error) else type(error).__name__
             raise DatasetError(
-                f"--mmlu-data {HUB_REPOSITORY}: the hub did not give it ({reason}); "
+                f"--mmlu-data {HUB_REPOSITORY}: the hub could not provide it ({reason}); "
                 "give a local copy with --mmlu-data FOLDER"
             ) from error
         for number, row in enumerate(table, 1):

@@ -154,7 +154,7 @@ def _from_hub(repository: str, token: str | None) -> Samples:
     except Exception as error:
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__
         raise DatasetError(
-            f"--dataset {repository}: the hub did not give it ({reason}); "
+            f"--dataset {repository}: the hub could not provide it ({reason}); "
             "give a local copy with --dataset FILE"
         ) from error
     rows = ((f"row {number}", row) for number, row in enumerate(table, 1))

@@ -223,7 +223,7 @@ class _Reader:
                     self._refuse_opcode(code)
                 step(self)
             if len(stack) > _MOST_ON_STACK:
-                raise _RefusedError(f"it piles up more than {_MOST_ON_STACK} values")
+                raise _RefusedError(f"it stacks more than {_MOST_ON_STACK} values")
         raise LookupError("no end")
 
     def _result(self) -> object:
@@ -248,7 +248,7 @@ class _Reader:
             names = (one.full for one in reversed(self.stack) if isinstance(one, Name))
             wanted = f" of {shown(next(names, ''))}"
         raise _RefusedError(
-            f"it wants the opcode {opcode.name}{wanted}, which no table of pandas needs"
+            f"it uses the opcode {opcode.name}{wanted}, which no pandas table needs"
         )
 
     def _take(self, count: int) -> bytes:
@@ -282,9 +282,9 @@ class _Reader:
     def _pop_call(self) -> Made:
         arguments, function = self._pop(), self._pop()
         if not isinstance(function, Name):
-            raise _RefusedError("it wants something called that is not a name of its own")
+            raise _RefusedError("it calls something other than a name that it loaded")
         if not isinstance(arguments, tuple):
-            raise LookupError("arguments that are no tuple")
+            raise LookupError("arguments that are not a tuple")
         return Made(function, arguments)
 
     # What each opcode does; the names are those of pickletools.
@@ -299,7 +299,7 @@ class _Reader:
     def mark(self) -> None:
         self.marks.append(len(self.stack))
         if len(self.marks) > _MOST_ON_STACK:
-            raise _RefusedError(f"it piles up more than {_MOST_ON_STACK} marks")
+            raise _RefusedError(f"it stacks more than {_MOST_ON_STACK} marks")
 
     def long1(self) -> None:
         size = self._take(1)[0]
@@ -330,7 +330,7 @@ class _Reader:
     @staticmethod
     def _extend(target: object, items: list[object]) -> None:
         if not isinstance(target, Listed):
-            raise _RefusedError("it wants something put into what is not a list")
+            raise _RefusedError("it appends to something that is not a list")
         if items:
             target.extend(items)
 
@@ -344,7 +344,7 @@ class _Reader:
     def _put(self, items: list[object]) -> None:
         target = self.stack[-1]
         if not isinstance(target, dict) or len(items) % 2:
-            raise _RefusedError("it wants items put into what is not a dictionary")
+            raise _RefusedError("it adds items to something that is not a dictionary")
         for key, value in zip(items[::2], items[1::2], strict=True):
             if not isinstance(key, str):
                 raise _RefusedError("it has a dictionary with a key that is not a text")
@@ -370,7 +370,7 @@ class _Reader:
         full = f"{module}.{name}"
         kind = NAMES.get((module, name))
         if kind is None:
-            raise _RefusedError(f"it wants {shown(full)}, which no table of pandas needs")
+            raise _RefusedError(f"it wants {shown(full)}, which no pandas table needs")
         self.stack.append(Name(kind, full))
 
     def call(self) -> None:
@@ -379,7 +379,7 @@ class _Reader:
     def build(self) -> None:
         state, target = self._pop(), self.stack[-1]
         if not isinstance(target, Made) or target.state is not None:
-            raise _RefusedError("it wants a state put into what has none")
+            raise _RefusedError("it sets the state of something that has none")
         target.state = state
 
     def memoize(self) -> None:

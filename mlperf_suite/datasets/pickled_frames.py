@@ -134,7 +134,7 @@ def _columns(held: object, size: int) -> list[tuple[str, object]]:
         case Made():
             raise _UnknownError(f"it holds {shown(held.name.full)}")
         case _:
-            raise _UnknownError(f"it holds no table, but {type(held).__name__.lower()}")
+            raise _UnknownError(f"it holds no table but {type(held).__name__.lower()}")
     if len(set(names)) != len(names):
         double = next(name for name in names if names.count(name) > 1)
         raise _UnknownError(f"two columns are named {shown(double)}")

@@ -282,7 +282,7 @@ class VllmEngine:
     def _explained(self, error: Exception) -> EngineError:
         if self._llm is None or self._llm.errored:
             return EngineDiedError(
-                f"the engine died while it answered: {self._cause(error)} ({self._see_log})"
+                f"the engine died while answering: {self._cause(error)} ({self._see_log})"
             )
         return EngineError(f"{type(error).__name__}: {_one_line(error)}")
 
@@ -493,7 +493,7 @@ def choose_arguments(config: VllmConfig) -> ChosenArguments:
         "dtype": VLLM_DTYPES[precision.value],
         "max_model_len": config.max_model_len,
         "trust_remote_code": False,
-        # Repeated samples would be answered from the cache and flatter the result.
+        # Repeated samples would be answered from the cache and inflate throughput.
         "enable_prefix_caching": config.role == "scoring",
         "disable_log_stats": True,
         # A streamed request wakes this process twice: at its first token and at its end.

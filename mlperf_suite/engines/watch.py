@@ -120,7 +120,7 @@ class Judgement:
     def _silent(self, look: Look) -> str | None:
         if look.now_s - self._sign_s <= self._silence_s:
             return None
-        return f"the engine gave no sign for {self._silence_s / 60:g} minutes"
+        return f"the engine showed no progress for {self._silence_s / 60:g} minutes"
 
 
 class Watch:

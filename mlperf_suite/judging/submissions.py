@@ -14,6 +14,7 @@ from mlperf_suite.benchmarks.rounds import DEFAULT_ROUND, ROUNDS, Round
 from mlperf_suite.compliance.accuracy_txt import parse_accuracy_txt
 from mlperf_suite.compliance.cut_log import parse_cut_log
 from mlperf_suite.compliance.facts import AnswerTokens, Division, RunFacts, SubmittedTexts
+from mlperf_suite.compliance.power_rules import judge_power
 from mlperf_suite.compliance.rules import accuracy_verdict, judge
 from mlperf_suite.compliance.rules.accuracy import MAX_ACCURACY_LOG_BYTES
 from mlperf_suite.compliance.submission_rules import (
@@ -32,6 +33,7 @@ from mlperf_suite.judging.judged import (
     round_of,
     scenario_of,
 )
+from mlperf_suite.judging.power import read_power
 from mlperf_suite.judging.tree import BenchmarkPlace, Place
 from mlperf_suite.loadgen.load_plan import AUDIT_MODES
 from mlperf_suite.loadgen.logs import ACCURACY, DETAIL, SUMMARY, RunLogs, read_logs
@@ -178,6 +180,9 @@ def _judge_result(
             accuracy_tokens=_answer_tokens(accuracy),
         )
         groups.append(("performance", _of_run(logs.folder.name, judge(facts))))
+    power = read_power(place.folder / "performance", result.scenario, result.performance[0].detail)
+    if power is not None:
+        groups.append(("performance", judge_power(power)))
     for mode in AUDIT_MODES:
         audit = benchmark.audit(mode)
         if audit is not None:

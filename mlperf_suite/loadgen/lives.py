@@ -12,7 +12,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from mlperf_suite.engines.protocol import FIRST_TOKEN, LATER_TOKENS, Marks
-from mlperf_suite.loadgen.issue_times import issued_by_loadgen
+from mlperf_suite.loadgen.issue_times import REPORTED, issued_by_loadgen
 from mlperf_suite.loadgen.load_plan import LoadPlan
 from mlperf_suite.loadgen.logs import DetailLog
 from mlperf_suite.loadgen.schedule import server_schedule
@@ -54,8 +54,8 @@ def issued_s(requests: Requests, plan: LoadPlan, detail: DetailLog) -> Doubles |
     """When LoadGen began to count each request's latency; None where its log does not tell."""
     import numpy as np
 
-    mean_ns = detail.number("result_mean_latency_ns")
-    if mean_ns is None:
+    said_s = reported_s(detail)
+    if not said_s:
         return None
     scenario, count = plan.scenario.loadgen_scenario, len(requests)
     schedule: Doubles | None = None
@@ -68,8 +68,15 @@ def issued_s(requests: Requests, plan: LoadPlan, detail: DetailLog) -> Doubles |
             return None
         schedule = server_schedule(int(seed), float(rate), count)
     return issued_by_loadgen(
-        np.asarray(requests.received), np.asarray(requests.told), mean_ns / 1e9, schedule
+        np.asarray(requests.received), np.asarray(requests.told), said_s, schedule
     )
+
+
+def reported_s(detail: DetailLog) -> dict[str, float]:
+    """The latencies that a log reports of the whole run, in s, by their keys; an accuracy run's has
+    none."""
+    found = {key: detail.number(key) for key in REPORTED}
+    return {key: ns / 1e9 for key, ns in found.items() if ns is not None}
 
 
 def lives_of(requests: Requests, marks: Marks | None, issued: Doubles | None) -> Lives | None:

@@ -34,7 +34,7 @@ class Issue:
     unique: bool
 
 
-@lru_cache(maxsize=16)
+@lru_cache(maxsize=64)
 def first_samples(issue: Issue, count: int, *, old: bool = False) -> tuple[int, ...] | None:
     """The samples in the first `count` places, or all there are; None for several loaded sets.
 

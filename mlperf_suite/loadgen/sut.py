@@ -59,6 +59,17 @@ class Requests:
     def add(self, samples: Sequence[_QuerySample], received: float) -> int:
         """Make a row for each sample of a query; returns the first one's number."""
         begin, count = len(self.told), len(samples)
+        if count == 1:
+            # Server's queries and SingleStream's, of which there are many.
+            (sample,) = samples
+            self.tags.append(sample.id)
+            self.samples.append(sample.index)
+            self.received.append(received)
+            self.handed.append(math.nan)
+            self.first.append(math.nan)
+            self.told.append(math.nan)
+            self.tokens.append(0)
+            return begin
         self.tags.extend([sample.id for sample in samples])
         self.samples.extend([sample.index for sample in samples])
         self.received.extend(array("d", (received,)) * count)
@@ -67,6 +78,13 @@ class Requests:
         self.told.extend(_UNKNOWN * count)
         self.tokens.extend(_NONE * count)
         return begin
+
+    def hand(self, row: int, count: int, at: float) -> None:
+        """Note when the engine was given the requests of so many rows."""
+        if count == 1:
+            self.handed[row] = at
+        else:
+            self.handed[row : row + count] = array("d", (at,)) * count
 
 
 _UNKNOWN, _NONE = array("d", (math.nan,)), array("i", (0,))
@@ -140,8 +158,7 @@ class Sut:
                 # Longest prompts first, so that no long one is left to run alone at the end.
                 requests.sort(key=lambda request: len(request.prompt_token_ids), reverse=True)
                 if timed:
-                    handed, count = time.monotonic(), len(requests)
-                    self.requests.handed[row : row + count] = array("d", (handed,)) * count
+                    self.requests.hand(row, len(requests), time.monotonic())
                 self._engine.submit(requests, self._generation, self, stream=self._stream)
         except Exception as error:
             self.fail(f"the query could not be issued: {type(error).__name__}: {error}")
@@ -197,7 +214,7 @@ class Sut:
         try:
             return np.asarray(token_ids, dtype=np.int32)
         except (OverflowError, ValueError, TypeError) as error:
-            self.fail(f"the engine answered with what are no token ids: {error}")
+            self.fail(f"the engine returned something other than token ids: {error}")
             return None
 
     def failed(self, tag: int, error: EngineError) -> None:
@@ -208,7 +225,7 @@ class Sut:
             self.fail(f"sample {waiting[0]}: {error}")
 
     def fail(self, reason: str) -> None:
-        """Mark the run as failed, for the first reason given, and let LoadGen come to its end."""
+        """Mark the run as failed, for the first reason given, and let LoadGen finish."""
         with self._failing:
             if self.failure is None:
                 self.failure = reason

@@ -36,7 +36,7 @@ def _score(scores: Scores, model: str, min_accuracy: float | None) -> Verdict:
     if min_accuracy is not None:
         return verdict(accuracy >= min_accuracy, found, f"at least {min_accuracy:g}%")
     floor = above_chance(scores.overall.questions)
-    required = f"above {floor:.2f}%, which guessing hardly reaches"
+    required = f"above {floor:.2f}%, which random guessing rarely reaches"
     if model not in PUBLISHED_SCORES:
         return not_judged(found, required, "no score is known for this model: --mmlu-min-accuracy")
     published, source = PUBLISHED_SCORES[model]

@@ -68,7 +68,7 @@ def regression_verdict(regression: RegressionFigures | None, metric: str) -> Ver
     if regression is None:
         return Verdict(rule, "not judged", "no figure", "a run to compare")
     share = regression.max_regression or 0.0
-    allowed = f"no loss of more than {share * 100:g}% and of more than the noise"
+    allowed = f"no loss beyond both {share * 100:g}% and the noise"
     if regression.refused:
         return Verdict(rule, "failed", "no comparison", allowed, regression.refused)
     found = regression.of(metric)

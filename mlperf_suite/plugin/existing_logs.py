@@ -39,7 +39,7 @@ def _judge(settings: Settings, folder: Path) -> list[Judged]:
     from mlperf_suite.judging.tree import holds_logs
 
     if settings.baselines:
-        raise pytest.UsageError("--baseline: --logs makes no run that could be compared")
+        raise pytest.UsageError("--baseline: cannot be combined with --logs, which makes no runs")
     if not folder.is_dir():
         raise pytest.UsageError(f"--logs {folder}: no such folder")
     if not holds_logs(folder):

@@ -13,7 +13,8 @@ from typing import NoReturn
 
 import pytest
 
-from mlperf_suite.engines.protocol import Engine
+from mlperf_suite.energy.counters import Meters
+from mlperf_suite.engines.protocol import Engine, EngineDescription
 from mlperf_suite.errors import UsageError
 from mlperf_suite.mmlu.shares import Shares
 from mlperf_suite.plugin import engine_hooks
@@ -22,11 +23,13 @@ from mlperf_suite.plugin.cases import is_share, missing_of, step_of
 from mlperf_suite.plugin.options import settings_of
 from mlperf_suite.plugin.workers import shares_of
 from mlperf_suite.results.record import RunKey
+from mlperf_suite.session.energy import FindMeters, find_meters
 from mlperf_suite.session.engines import EngineRequest, LoadEngine, load_engine
 from mlperf_suite.session.forecast import forecast, planned
 from mlperf_suite.session.inputs import Inputs
 from mlperf_suite.session.plan import MMLU, Plan, SearchKey
 from mlperf_suite.session.suite import Suite
+from mlperf_suite.settings import Settings
 
 SUITE = pytest.StashKey[Suite]()
 _PLAN = pytest.StashKey[Plan]()
@@ -40,6 +43,11 @@ def pytest_addhooks(pluginmanager: pytest.PytestPluginManager) -> None:
 @pytest.hookimpl(trylast=True)
 def pytest_mlperf_load_engine(inputs: Inputs, request: EngineRequest) -> Engine:
     return load_engine(inputs, request)
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_mlperf_energy_meters(settings: Settings, description: EngineDescription) -> Meters:
+    return find_meters(settings, description)
 
 
 def plan_of(config: pytest.Config, items: Iterable[pytest.Item]) -> Plan:
@@ -78,6 +86,7 @@ def pytest_collection_finish(session: pytest.Session) -> None:
         baselines_of(config),
         shares=_shares_to_score(config, session.items),
         on_mmlu=watcher.counted,
+        meters=_find_meters(config),
     )
     try:
         suite.check()
@@ -100,6 +109,16 @@ def _load_engine(config: pytest.Config) -> LoadEngine:
         return engine
 
     return load
+
+
+def _find_meters(config: pytest.Config) -> FindMeters:
+    def find(settings: Settings, description: EngineDescription) -> Meters:
+        found: Meters = config.hook.pytest_mlperf_energy_meters(
+            settings=settings, description=description
+        )
+        return found
+
+    return find
 
 
 @pytest.hookimpl(trylast=True)

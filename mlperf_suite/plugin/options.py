@@ -24,7 +24,7 @@ def settings_of(config: pytest.Config) -> Settings:
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    group = parser.getgroup("mlperf", "MLPerf suite (a TOML file and some variables set them too)")
+    group = parser.getgroup("mlperf", "MLPerf suite (docs/options.md; also set by a TOML file)")
     for spec in OPTIONS:
         # argparse formats help texts with %.
         help_text = _help(spec).replace("%", "%%")

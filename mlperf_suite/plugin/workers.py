@@ -54,7 +54,7 @@ def pytest_xdist_setupnodes(config: pytest.Config, specs: Sequence[Any]) -> None
     """Before any worker starts: engines on two workers would measure each other."""
     dist, settings = config.getoption("dist"), settings_of(config)
     if settings.plan:
-        raise pytest.UsageError("--plan: nothing is run that workers could share: leave out -n")
+        raise pytest.UsageError("--plan: runs nothing that workers could share: leave out -n")
     runs_nothing = settings.logs is not None
     if len(specs) == 1 or dist == "loadgroup" or runs_nothing or not collects_suite(config):
         return

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import Any
 
+from mlperf_suite.reports.energy import COST_HEAD, ENERGY_HEADER
 from mlperf_suite.reports.plots import Plot
 from mlperf_suite.reports.view import (
     CACHING_HEAD,
@@ -28,13 +29,24 @@ def _environment() -> Any:
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
     # All that comes from a run, model output first of all, is untrusted: escaped without exception.
-    return Environment(
+    environment = Environment(
         loader=PackageLoader("mlperf_suite.reports"),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
+    environment.filters["whole_options"] = _whole_options
+    return environment
+
+
+def _whole_options(text: str) -> Any:
+    """A text whose options are not broken at their hyphens."""
+    from markupsafe import Markup, escape
+
+    option = Markup('<span class="option">{}</span>')
+    words = (option.format(w) if w.startswith("--") else escape(w) for w in text.split(" "))
+    return Markup(" ").join(words)
 
 
 def render(template: str, **content: Any) -> str:
@@ -70,6 +82,8 @@ def report_html(
         profile_header=PROFILE_HEADER,
         caching_head=CACHING_HEAD,
         remote_note=REMOTE_NOTE,
+        energy_header=ENERGY_HEADER,
+        cost_head=COST_HEAD,
         time_head=TIME_HEAD,
         no_limit=NO_LIMIT,
         part_header=PART_HEADER,

@@ -8,6 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from mlperf_suite.reports.energy import INDEX_HEADER, INDEX_NOTE, energy_cell
 from mlperf_suite.reports.html import drawn, render
 from mlperf_suite.reports.markdown import in_cell
 from mlperf_suite.reports.plots import BLUE, Plot
@@ -15,15 +16,22 @@ from mlperf_suite.reports.view import score_value
 from mlperf_suite.results.kept_runs import Entry, Trend, read_entries, trends_of
 
 _FIGURES = ("tokens/s", "samples/s", "TTFT p99, ms", "accuracy")
-_HEADER = ("run", "of", "model", "status", "label", *_FIGURES, "against baseline")
-_NUMBERS = slice(5, 9)
-_PAGE_HEADER = ("run", "status", *_FIGURES, "against baseline")
+_HEADER = ("run", "of", "model", "status", "label")
+_PAGE_HEADER = ("run", "status")
+_GATE = "against baseline"
 _MOST_TRENDS = 12
 
 
-def _figures(entry: Entry) -> tuple[str, ...]:
+def _columns(entries: Sequence[Entry]) -> tuple[str, ...]:
+    """The figures' names; energy is among them where any run's was measured."""
+    metered = any(energy_cell(entry.energy) for entry in entries)
+    return (*_FIGURES, INDEX_HEADER) if metered else _FIGURES
+
+
+def _figures(entry: Entry, columns: Sequence[str]) -> tuple[str, ...]:
     ttft = _number(entry.ttft_p99_ms)
-    return (_number(entry.tokens_per_s), _number(entry.samples_per_s), ttft, _accuracy(entry))
+    found = (_number(entry.tokens_per_s), _number(entry.samples_per_s), ttft, _accuracy(entry))
+    return (*found, energy_cell(entry.energy)) if INDEX_HEADER in columns else found
 
 
 def _number(value: float | None) -> str:
@@ -46,14 +54,16 @@ def _when(entry: Entry) -> str:
 
 def index_markdown(entries: Sequence[Entry]) -> str:
     """A table over all kept runs."""
-    dashes = ["---"] * len(_HEADER)
-    dashes[_NUMBERS] = ["---:"] * len(dashes[_NUMBERS])
-    lines = ["# Runs, newest first", "", "| " + " | ".join(_HEADER) + " |"]
+    columns = _columns(entries)
+    dashes = [*["---"] * len(_HEADER), *["---:"] * len(columns), "---"]
+    lines = ["# Runs, newest first", "", f"| {' | '.join((*_HEADER, *columns, _GATE))} |"]
     lines.append("|" + "|".join(dashes) + "|")
     for entry in entries:
-        said = (entry.kind, entry.model, entry.status, entry.label, *_figures(entry), entry.gate)
-        cells = [f"[{entry.name}]({entry.name}/report.md)", *map(in_cell, said)]
+        said = (entry.kind, entry.model, entry.status, entry.label)
+        figures = (*_figures(entry, columns), entry.gate)
+        cells = [f"[{entry.name}]({entry.name}/report.md)", *map(in_cell, (*said, *figures))]
         lines.append("| " + " | ".join(cells) + " |")
+    lines += ["", INDEX_NOTE] if INDEX_HEADER in columns else []
     return "\n".join(lines) + "\n"
 
 
@@ -63,8 +73,11 @@ def index_html(entries: Sequence[Entry], trends: Sequence[Trend]) -> str:
         Plot(f"trend_{i}", f"{t.what}; on {t.system}.", partial(_trend, t))
         for i, t in enumerate(trends[:_MOST_TRENDS])
     ]
-    rows = [(entry, _when(entry), _short(entry.model), _figures(entry)) for entry in entries]
-    return render("index.html.j2", header=_PAGE_HEADER, rows=rows, plots=drawn(plots))
+    columns = _columns(entries)
+    header = (*_PAGE_HEADER, *columns, _GATE)
+    rows = [(e, _when(e), _short(e.model), _figures(e, columns)) for e in entries]
+    note = INDEX_NOTE if INDEX_HEADER in columns else ""
+    return render("index.html.j2", header=header, rows=rows, plots=drawn(plots), note=note)
 
 
 def _short(model: str) -> str:

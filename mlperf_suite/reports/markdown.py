@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from urllib.parse import quote
 
+from mlperf_suite.reports.energy import COST_HEAD, ENERGY_HEADER
 from mlperf_suite.reports.view import (
     CACHING_HEAD,
     CLIENT_HEADER,
@@ -96,14 +97,28 @@ def _performance(view: View) -> list[str]:
         lines += ["", *_table(("ms", *view.percentiles), view.times, right=True)]
     lines += [line for note in view.speed_notes for line in ("", in_cell(note))]
     lines += _time(view.time)
+    lines += _energy(view)
     if view.projections:
-        lines += ["", "Projections: if the measured rate held. None of this was measured.", ""]
+        lines += ["", "Projections at the measured rate. None of this was measured.", ""]
         lines += _figures(view.projections)
     if view.regression:
         lines += ["", f"### Against {in_cell(view.regression.baseline)}", ""]
         header = ("metric", "then", "now", "change (interval)", "verdict", "noise from")
         lines += _table(header, view.regression.rows)
         lines += [line for note in view.regression.notes for line in ("", in_cell(note))]
+    return lines
+
+
+def _energy(view: View) -> list[str]:
+    found = view.energy
+    if found is None:
+        return []
+    lines = ["", "### Energy and cost"]
+    if found.rows:
+        lines += ["", *_table(ENERGY_HEADER, found.rows, right=True)]
+    lines += [line for note in found.notes for line in ("", in_cell(note))]
+    if found.cost:
+        lines += ["", f"{COST_HEAD}:", "", *_figures(found.cost)]
     return lines
 
 

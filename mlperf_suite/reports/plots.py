@@ -39,11 +39,15 @@ _LIFE_STYLES = (
 
 @dataclass(frozen=True, slots=True)
 class Plot:
-    """A plot: its file's name, its caption, and what draws it on matplotlib axes."""
+    """A plot: its file's name, its caption, and what draws it on matplotlib axes.
+
+    `panels`: axes under one another that share their x axis; of more than one `draw` gets all.
+    """
 
     name: str
     caption: str
     draw: Any
+    panels: int = 1
 
     def figure(self, ink: str, grid: str) -> Any:
         """The drawn figure, its text in `ink` and its grid in `grid`."""
@@ -67,9 +71,10 @@ class Plot:
             "legend.frameon": False,
         }
         with mpl.rc_context(style):
-            figure = Figure(figsize=(5.2, 3.2), layout="constrained")
-            axes = figure.subplots()
-            axes.grid(True)
+            figure = Figure(figsize=(5.2, 3.2 + 2.0 * (self.panels - 1)), layout="constrained")
+            axes = figure.subplots(self.panels, sharex=True)
+            for one in figure.axes:
+                one.grid(True)
             self.draw(axes, ink)
         return figure
 
@@ -113,13 +118,15 @@ def plots_of(
     plots = [
         Plot(
             name,
-            f"{title}: the share of requests that took at most so long.",
+            f"{title}: the share of requests that took at most this long.",
             partial(_cumulative, title, values, limit, (named or {}).get("p99")),
         )
         for name, title, values, limit, named in curves
         if values
     ]
-    source = "as the engine made them" if timeline.made_ms else "counted when their request ended"
+    source = (
+        "as the engine generated them" if timeline.made_ms else "counted when their request ended"
+    )
     if len(timeline.made_so_far()[0]) > 1:
         caption = f"Output tokens per second over the run, {source}."
         plots.append(Plot("tokens_per_s", caption, partial(_rate, timeline)))

@@ -12,6 +12,7 @@ from rich.text import Text
 from mlperf_suite.compliance.verdict import Verdict, in_words
 from mlperf_suite.engines.protocol import RemoteRun
 from mlperf_suite.judging.judge import Judged
+from mlperf_suite.reports.energy import energy_lines
 from mlperf_suite.reports.view import (
     early_stopping_estimates,
     early_stopping_lines,
@@ -62,7 +63,7 @@ def closing_table(summary: Summary, folder: Path) -> RenderableType:
         parts.append(_regression(summary.regression))
     shortened = [v.rule for v in summary.verdicts if v.status == "shortened"]
     if shortened:
-        parts.append(Text("MLPerf rules that smoke shortens: " + ", ".join(shortened), "yellow"))
+        parts.append(Text("MLPerf rules shortened in smoke: " + ", ".join(shortened), "yellow"))
     parts.append(Text(f"report: {folder / 'report.md'}"))
     return Group(*parts)
 
@@ -80,7 +81,7 @@ def times_line(name: str, values_ms: Mapping[str, float]) -> str:
 def _figures(run: Run) -> list[str]:
     lines = []
     if run.performance:
-        lines += _performance(run.performance)
+        lines += [*_performance(run.performance), *energy_lines(run)]
     if run.accuracy:
         scores = [f"{s.name} {score_value(s)}" for s in run.accuracy.scores if s.is_percentage]
         rest = [f"{score_value(s)} {s.unit}" for s in run.accuracy.scores if not s.is_percentage]

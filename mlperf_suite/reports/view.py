@@ -15,6 +15,7 @@ from mlperf_suite.benchmarks.definition import Scenario
 from mlperf_suite.benchmarks.registry import BENCHMARKS
 from mlperf_suite.compliance.verdict import Status, Verdict, in_words
 from mlperf_suite.engines.protocol import EndpointFigures, RemoteRun
+from mlperf_suite.reports.energy import EnergyView, energy_view
 from mlperf_suite.results.bottlenecks import bottlenecks, percent
 from mlperf_suite.results.peak import at_least
 from mlperf_suite.results.schema import (
@@ -89,6 +90,7 @@ class View:
     speed_notes: list[str] = field(default_factory=list)
     time: WhereTimeGoes | None = None
     projections: list[Row] = field(default_factory=list)
+    energy: EnergyView | None = None
     profile: Profiled | None = None
     accuracy: list[tuple[str, str, str, str]] = field(default_factory=list)
     accuracy_note: str = ""
@@ -168,7 +170,8 @@ def view_of(summary: Summary, config: Config | None = None) -> View:
     return View(
         title=" ".join(words),
         label=meta.label or "",
-        status=meta.status,
+        # In green "complete" would look like a result.
+        status=f"{meta.status}, profiled" if meta.profiler else meta.status,
         standing=standing,
         valid=valid,
         headline=[*_peak(summary.peak), *_headline(meta, performance)],
@@ -178,6 +181,7 @@ def view_of(summary: Summary, config: Config | None = None) -> View:
         speed_notes=_speed_notes(performance),
         time=_where_time_goes(summary, config),
         projections=[] if summary.no_result else _projections(meta, performance),
+        energy=energy_view(summary.run),
         profile=_profile(summary.run.profile),
         accuracy=table,
         accuracy_note=note,
@@ -211,7 +215,7 @@ def _valid(summary: Summary) -> tuple[str, str]:
     if meta.profiler is not None:
         return "bad", f"No: {summary.no_result}. No rule is judged."
     if meta.status == "running" or not rules:
-        return "open", "Not known: the run is not over, or no rule was judged."
+        return "open", "Unknown: the run has not finished, or no rule was judged."
     return _nothing_failed(meta, rules)
 
 
@@ -220,11 +224,11 @@ def _nothing_failed(meta: Meta, rules: Sequence[Verdict]) -> tuple[str, str]:
     shortened = len(_of_status(rules, "shortened"))
     if not (shortened or unjudged) and meta.profile != "smoke":
         return "ok", f"Yes: every one of {len(rules)} rules holds."
-    words = f"Nothing failed: {_count(held, 'rule')} of {len(rules)} passed"
+    words = f"No rule failed: {_count(held, 'rule')} of {len(rules)} passed"
     words += f", {unjudged} could not be judged" if unjudged else ""
-    words += f", {shortened} of MLPerf's are shortened" if shortened else ""
+    words += f", {shortened} were shortened" if shortened else ""
     return "open", words + (
-        ". A smoke run is no MLPerf result." if meta.profile == "smoke" else "."
+        ". A smoke run is not an MLPerf result." if meta.profile == "smoke" else "."
     )
 
 
@@ -316,7 +320,7 @@ def _speed_notes(performance: PerformanceFigures | None) -> list[str]:
         )
     if performance.repeats:
         again = ", ".join(shown(one.tokens_per_sec) for one in performance.repeats)
-        notes.append(f"Made again, tokens/s: {again}.")
+        notes.append(f"Repeats, tokens/s: {again}.")
     return notes
 
 
@@ -416,11 +420,11 @@ def _projections(meta: Meta, performance: PerformanceFigures | None) -> list[Row
     if performance is None or not rate:
         return []
     rows = [
-        ("requests an hour", shown(rate * 3600, 0)),
-        ("requests a day", shown(rate * 86_400, 0)),
+        ("requests per hour", shown(rate * 3600, 0)),
+        ("requests per day", shown(rate * 86_400, 0)),
     ]
     if performance.tokens_per_sec:
-        rows.append(("tokens a day", shown(performance.tokens_per_sec * 86_400, 0)))
+        rows.append(("tokens per day", shown(performance.tokens_per_sec * 86_400, 0)))
     benchmark = BENCHMARKS.get(meta.benchmark or "")
     if benchmark:
         name = f"the full data set, {benchmark.samples:,} samples"
@@ -608,10 +612,11 @@ def _run(meta: Meta, config: Config) -> list[Row]:
         "profile": meta.profile,
         "started": meta.started,
         "node": meta.node_name,
-        "longest answer, tokens": meta.max_new_tokens or config.settings.get("max_new_tokens"),
-        "samples of a run": None if samples is None else f"{samples:,}",
-        "why so many": meta.samples_why,
-        "samples of the data": config.dataset.samples,
+        "maximum answer length, tokens": meta.max_new_tokens
+        or config.settings.get("max_new_tokens"),
+        "samples per run": None if samples is None else f"{samples:,}",
+        "reason for this number": meta.samples_why,
+        "samples in the data set": config.dataset.samples,
         "data sha256": config.dataset.sha256,
         "suite": config.suite_version,
     }
@@ -637,7 +642,7 @@ def _engine(config: Config | None) -> list[Row]:
     rows: dict[str, object] = {
         "engine": f"{engine.name} {engine.version}",
         "model loaded": engine.model,
-        "longest context, tokens": engine.max_model_len,
+        "maximum context, tokens": engine.max_model_len,
     }
     return _rows({name: v for name, v in rows.items() if v is not None} | engine.settings)
 
@@ -664,7 +669,7 @@ def _problems(meta: Meta, rules: Sequence[Verdict]) -> list[str]:
         found.append(f"{rule.rule}: found {rule.found}, required {rule.required}{why}")
     shortened = [rule.rule for rule in _of_status(rules, "shortened")]
     if shortened:
-        found.append(f"Shortened for smoke, and so not met: {', '.join(shortened)}.")
+        found.append(f"Shortened for smoke, therefore not met: {', '.join(shortened)}.")
     unjudged = [rule.rule for rule in _of_status(rules, "not judged")]
     if unjudged:
         found.append(f"Not judged: {', '.join(unjudged)}.")

@@ -7,10 +7,12 @@ from dataclasses import replace
 from pathlib import Path
 
 from mlperf_suite.datasets.samples import Sample
+from mlperf_suite.energy.figures import read_curve
 from mlperf_suite.errors import UsageError
 from mlperf_suite.loadgen.logs import read_logs
 from mlperf_suite.loadgen.timeline import read_timeline
 from mlperf_suite.reports.answers import ANSWERS_JSON, SAMPLES_JSON
+from mlperf_suite.reports.energy import with_power
 from mlperf_suite.reports.html import report_html
 from mlperf_suite.reports.markdown import report_markdown
 from mlperf_suite.reports.mmlu_report import mmlu_html, mmlu_markdown
@@ -91,7 +93,9 @@ def write_reports(folder: Path) -> None:
         _write_mmlu(folder, summary, config)
         return
     timeline = read_timeline(folder / "Performance")
+    curve = read_curve(folder / "Performance") if summary.run.energy else None
     plots = plots_of(timeline, scenario_of(summary), summary.run.performance)
+    plots = with_power(plots, curve)
     for plot in plots:
         plot.png(folder / "plots" / f"{plot.name}.png")
     if plots:

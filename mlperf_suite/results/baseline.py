@@ -80,7 +80,7 @@ class BaselineRun:
             return None
         return (
             f"--baseline {self.named}: not comparable: {'; '.join(different)} "
-            "(--baseline-allow-different compares all the same)"
+            "(--baseline-allow-different compares anyway)"
         )
 
     def judge(
@@ -125,7 +125,7 @@ def _target_note(baseline: Summary, current: Summary) -> str | None:
         return None
     return (
         f"the baseline was sent {then:g} queries/s and this run {now:g}: "
-        f"only --server-target-qps {then:g} makes the two alike"
+        f"only --server-target-qps {then:g} makes them comparable"
     )
 
 
@@ -149,7 +149,7 @@ def load_baseline(
     except (ValueError, RecursionError) as error:
         raise UsageError(f"{option}{path}: {file.name} is not JSON") from error
     if not isinstance(content, dict) or not isinstance(content.get("meta"), dict):
-        raise UsageError(f"{option}{path}: {file.name} is no summary of a run")
+        raise UsageError(f"{option}{path}: {file.name} is not the summary of a run")
     summary = Summary.read(content)
     if needs_figures and summary.run.is_empty:
         status = summary.meta.status
@@ -160,7 +160,7 @@ def load_baseline(
 def load_baselines(paths: Iterable[Path]) -> dict[tuple[str, str], BaselineRun]:
     """Baselines by benchmark id and scenario.
 
-    Raises UsageError, also for two of one kind and for a run that did not come to its end.
+    Raises UsageError, also for two of one kind and for a run that did not finish.
     """
     found: dict[tuple[str, str], BaselineRun] = {}
     for path in paths:
@@ -168,8 +168,7 @@ def load_baselines(paths: Iterable[Path]) -> dict[tuple[str, str], BaselineRun]:
         status = baseline.summary.meta.status
         if status in ("failed", "running"):
             raise UsageError(
-                f"--baseline {path}: the run did not come to its end (status {status}): "
-                "take one that did"
+                f"--baseline {path}: the run did not finish (status {status}): choose one that did"
             )
         if baseline.summary.no_result:
             raise UsageError(f"--baseline {path}: {baseline.summary.no_result}")

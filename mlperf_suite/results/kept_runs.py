@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from mlperf_suite.energy.figures import EnergyFigures
 from mlperf_suite.results.run_folder import read_summary, run_folders
 from mlperf_suite.results.schema import UNKNOWN, RepeatFigures, ScoreFigures, Summary
 
@@ -34,6 +35,7 @@ class Entry:
     mmlu: float | None
     gate: str
     no_result: str = ""
+    energy: EnergyFigures | None = None
 
     @property
     def line(self) -> tuple[str, str]:
@@ -80,6 +82,7 @@ def _entry(name: str, summary: Summary) -> Entry:
         gate=next((o for o in ("regressed", "cannot tell", "improved") if o in outcomes), "")
         or ("unchanged" if outcomes else ""),
         no_result=summary.no_result,
+        energy=run.energy,
     )
 
 

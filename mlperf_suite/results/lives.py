@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING
 
 from mlperf_suite.benchmarks.percentile import percentile
 from mlperf_suite.engines.protocol import DECODE, LATER_TOKENS, PREFILL, QUEUE
+from mlperf_suite.loadgen.issue_times import as_reported
+from mlperf_suite.loadgen.lives import reported_s
 from mlperf_suite.loadgen.logs import DetailLog
 from mlperf_suite.loadgen.timeline import Timeline
 from mlperf_suite.results.schema import LifeFigures, PartFigures, SlowRequest
@@ -17,8 +19,6 @@ if TYPE_CHECKING:
     Doubles = npt.NDArray[np.float64]
 
 SLOWEST = 10
-_PERCENTILES = (0.5, 0.8, 0.9, 0.95, 0.97, 0.99, 0.999)
-_KEY = "result_{:.2f}_percentile_latency_ns"
 
 
 def life_figures(timeline: Timeline, detail: DetailLog) -> LifeFigures | None:
@@ -43,17 +43,8 @@ def life_figures(timeline: Timeline, detail: DetailLog) -> LifeFigures | None:
 def difference_ms(latency_ms: Doubles, detail: DetailLog) -> float | None:
     """The most by which a latency that LoadGen reports differs from the same of these, in ms; None
     where it reports none."""
-    import numpy as np
-
-    ordered = np.sort(latency_ms)
-    of_lives = {
-        "result_min_latency_ns": float(ordered[0]),
-        "result_mean_latency_ns": float(ordered.mean()),
-        "result_max_latency_ns": float(ordered[-1]),
-        **{_KEY.format(100 * share): percentile(ordered, share) for share in _PERCENTILES},
-    }
-    said = {key: detail.milliseconds(key) for key in of_lives}
-    differences = [abs(of_lives[key] - ms) for key, ms in said.items() if ms is not None]
+    of_lives, said = as_reported(latency_ms), reported_s(detail)
+    differences = [abs(of_lives[key] - seconds * 1000) for key, seconds in said.items()]
     return round(max(differences), 4) if differences else None
 
 

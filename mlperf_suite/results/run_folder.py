@@ -235,12 +235,12 @@ def changed_since_run(folder: Path) -> list[str]:
     known = read_checksums(folder)
     found = {_named(folder, path) for path in _evidence(folder)} | {CONFIG_JSON}
     if not known:
-        return [f"no {CHECKSUMS_JSON}: nothing shows that the logs are the run's own"]
+        return [f"no {CHECKSUMS_JSON}: nothing proves that the logs belong to the run"]
     changed = []
     for name in sorted(found | set(known)):
         path = folder / name
         if name not in known:
-            changed.append(f"{name} was put there after the run")
+            changed.append(f"{name} was added after the run")
         elif not path.is_file():
             changed.append(f"{name} is missing")
         elif file_sha256(path) != known[name]:

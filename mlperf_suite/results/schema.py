@@ -12,7 +12,7 @@ Versions of summary.json, each of which is read as the newest:
 - 4: meta.samples and max_new_tokens; peak.bounded.
 - 5: run.accuracy.scores, of any scorer; run.warm_up; meta.samples_why; plan. Since then, with no
   new version: run.remote; peak.client_bound; run.performance.life and load; meta.profiler and
-  run.profile; run.caching.
+  run.profile; run.caching; run.energy and run.cost.
 
 To add a field, add it to its type with a default: a reader of an older file then has that. Where a
 field changes its place or meaning, SCHEMA_VERSION goes up and `_migrated` says how the older one
@@ -27,6 +27,8 @@ from typing import Any, Literal, get_args
 
 from mlperf_suite.compliance.caching import Finding
 from mlperf_suite.compliance.verdict import Status, Verdict
+from mlperf_suite.energy.cost import CostFigures
+from mlperf_suite.energy.figures import EnergyFigures
 from mlperf_suite.engines.protocol import RemoteRun
 from mlperf_suite.loadgen.engine_load import EngineLoad
 from mlperf_suite.profiling.trace import TopOperations
@@ -335,7 +337,8 @@ class Run:
 
     `caching`: of the suite's own audit, which is not MLPerf's. `warm_up`: by mode. `remote`: by
     mode, what a server elsewhere and the client to it told of the run; empty where the engine was
-    in the suite's own process.
+    in the suite's own process. `energy`, `cost`: of the performance run, None where nothing was
+    metered or priced.
     """
 
     accuracy: AccuracyFigures | None = None
@@ -344,6 +347,8 @@ class Run:
     caching: CachingFigures | None = None
     warm_up: dict[str, WarmUpFigures] = field(default_factory=dict)
     remote: dict[str, RemoteRun] = field(default_factory=dict)
+    energy: EnergyFigures | None = None
+    cost: CostFigures | None = None
     profile: ProfileFigures | None = None
 
     def has(self, mode: str) -> bool:

@@ -43,7 +43,7 @@ MEMORY_LIMIT = 4 * 2**30
 LONGEST = 4_000
 """An answer of more characters is equal only if it is so by `as_in_math`; of MATH's own answers
 none has more than some hundred."""
-_START_LIMIT_S = 120.0
+_START_LIMIT_S = 600.0
 _PAIRS_PER_PROCESS = 24
 _MOST_BITS = 100_000
 _MOST_FACTORIAL = 8_000

@@ -237,7 +237,7 @@ class _Unreadable(io.StringIO):
 
 
 def _check(code: str, timeout_s: float, word: bytes, results: int) -> None:
-    """Write the word once a program, which has its tests at its end, has come to its end."""
+    """Write the word once a program, which has its tests at its end, has finished."""
     builtins.exit = None  # type: ignore[assignment]
     signal.setitimer(signal.ITIMER_REAL, timeout_s)
     sys.stdin = sys.stdout = sys.stderr = _Unreadable()

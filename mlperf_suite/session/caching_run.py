@@ -89,36 +89,18 @@ class CachingRun:
         self._watch.begin(f"{key.benchmark}: caching audit")
         remote_run(engine)
         cached = cached_tokens_since(engine)
-        blocks: list[Block] = []
 
-        def make(kind: Kind) -> None:
-            name = f"{len(blocks) // 2 + 1:02}-{kind}" if warm else f"00-{kind}"
-            prompts = [prompt]
+        def make(kind: Kind, pair: int) -> Block:
+            prompts: Sequence[Sequence[int]] = [prompt]
             if kind == "mix":
                 prompts = new_prompts(own, len(prompt), at_once, chance)
-            logs = self._block(engine, result, kind, prompts, at_once, name)
-            if warm:
-                blocks.append(Block(kind, logs))
+            name = f"{pair:02}-{kind}"
+            return Block(kind, self._block(engine, result, kind, prompts, at_once, name))
 
-        warm = False
         with self._executor.timed("run", key):
-            # Not counted: it warms the system up, and fills a cache if there is one.
-            make("mix")
-            make("same")
-            warm = True
-            found: Interval | None = None
-            for pair in range(1, LOOKS[-1] + 1):
-                kinds: list[Kind] = ["mix", "same"]
-                chance.shuffle(kinds)
-                self._watch.begin(f"{key.benchmark}: caching audit, pair {pair}")
-                for kind in kinds:
-                    make(kind)
-                if pair in LOOKS:
-                    found = interval_of(Caching(tuple(blocks), at_once).pairs)
-                    if found is not None and found.finding != "cannot tell":
-                        break
-        record.remote = remote_run(engine)
-        audit = Caching(tuple(blocks), at_once, cached(record.remote))
+            blocks, found = self._pairs(make, at_once, chance)
+        # Not kept in the record: what a submission is refused for is of the runs that it holds.
+        audit = Caching(tuple(blocks), at_once, cached(remote_run(engine)))
         record.figures = _figures(audit, found, sample, len(prompt), seed)
         record.verdicts = judge(
             RunFacts(
@@ -133,6 +115,26 @@ class CachingRun:
                 caching=audit,
             )
         )
+
+    def _pairs(
+        self, make: Callable[[Kind, int], Block], at_once: int, chance: random.Random
+    ) -> tuple[list[Block], Interval | None]:
+        """Make pairs of blocks until a look decides, or the last one does not."""
+        # Not counted: they warm the system up, and fill a cache if there is one.
+        make("mix", 0)
+        make("same", 0)
+        blocks: list[Block] = []
+        found = None
+        for pair in range(1, LOOKS[-1] + 1):
+            kinds: list[Kind] = ["mix", "same"]
+            chance.shuffle(kinds)
+            self._watch.begin(f"caching audit, pair {pair}")
+            blocks += [make(kind, pair) for kind in kinds]
+            if pair in LOOKS:
+                found = interval_of(Caching(tuple(blocks), at_once).pairs)
+                if found is not None and found.finding != "cannot tell":
+                    break
+        return blocks, found
 
     def _block(
         self,
@@ -219,7 +221,7 @@ def new_prompts(
     return made
 
 
-def _common(prompts: Sequence[Sequence[int]]) -> list[int]:
+def _common(prompts: Sequence[list[int]]) -> list[int]:
     """What all prompts begin with; nothing of a single one."""
     if len(prompts) < 2:
         return []

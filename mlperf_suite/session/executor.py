@@ -20,6 +20,7 @@ from mlperf_suite.benchmarks.registry import BENCHMARKS
 from mlperf_suite.compliance.facts import AnswerTokens, RunFacts, gives_text_alone
 from mlperf_suite.compliance.rules import accuracy_verdict, client, judge, rule_of, validity
 from mlperf_suite.compliance.verdict import Verdict, set_aside
+from mlperf_suite.energy.cost import Price, cost_figures
 from mlperf_suite.engines.protocol import (
     CountsCachedTokens,
     Engine,
@@ -45,6 +46,7 @@ from mlperf_suite.results.run_folder import write_json
 from mlperf_suite.results.schema import PROFILED, RepeatFigures, WarmUpFigures
 from mlperf_suite.scorers.protocol import Answer, Scores, reads_special_tokens
 from mlperf_suite.session import profiled_run
+from mlperf_suite.session.energy import Energy
 from mlperf_suite.session.engines import Engines
 from mlperf_suite.session.inputs import Inputs
 from mlperf_suite.session.pace import Pace
@@ -88,6 +90,7 @@ class Executor:
         recorder: Recorder,
         pace: Pace,
         watcher: Watcher,
+        energy: Energy,
     ) -> None:
         self._inputs = inputs
         self._settings = inputs.settings
@@ -96,6 +99,7 @@ class Executor:
         self._recorder = recorder
         self._pace = pace
         self._watch = watcher
+        self._energy = energy
         self._outcomes: dict[StepKey, Outcome] = {}
         self._prepared: Engine | None = None
         self.makers: dict[type, Callable[[Any], Made]] = {RunKey: self._run_maker}
@@ -176,6 +180,10 @@ class Executor:
             for benchmark in self._inputs.benchmarks:
                 for mode in self._modes_of(benchmark):
                     self._inputs.check_prompts(benchmark, engine.description.max_model_len, mode)
+            self._energy.engine_loaded(
+                engine.description, lambda: self._watch.begin("idle power, before any work")
+            )
+            self._watch.idle()
             self._pace.measure(engine)
             self._prepared = engine
         return engine
@@ -233,6 +241,7 @@ class Executor:
             with (
                 self._profiled(key, engine, result, record),
                 self.timed("run", key, number),
+                self._reads(key, number),
             ):
                 run = run_loadgen(
                     plan,
@@ -253,6 +262,8 @@ class Executor:
             raise
         if number == 1:
             record.rate = run.samples / run.elapsed_s if run.elapsed_s else None
+            if key.mode == "performance":
+                record.energy = self._energy.of_run(run, folder)
         # Servers may count cached tokens apart from their answers, which is read here.
         remote = remote_run(engine)
         return run, cached(remote), remote
@@ -274,6 +285,11 @@ class Executor:
         with profiled_run.taken(profiler, engine, result.folder.path) as profile:
             yield
         record.profile = profile.figures
+
+    def _reads(self, key: RunKey, number: int) -> contextlib.AbstractContextManager[None]:
+        """Energy is read beside the performance run that is judged, and no other."""
+        metered = key.mode == "performance" and number == 1
+        return self._energy.read() if metered else contextlib.nullcontext()
 
     def know_rate(self, result: Result) -> None:
         """Make sure that Server's rate is known: given, measured before, or by an Offline run now.
@@ -422,6 +438,11 @@ class Executor:
             slowed = limited or self._is_profiled(key)
             if result.scenario.name == "Offline" and figures.samples_per_sec and not slowed:
                 self._pace.offline_rates[benchmark.id] = figures.samples_per_sec
+            kwh, hour = (
+                Price.parse(text) if text else None
+                for text in (self._settings.price_kwh, self._settings.price_hour)
+            )
+            record.cost = cost_figures(kwh, hour, record.energy, figures.tokens_per_sec)
             record.figures = dataclasses.replace(
                 figures, repeats=tuple(self._repeats(key, result, record, facts))
             )

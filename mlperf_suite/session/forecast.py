@@ -64,10 +64,10 @@ def forecast(settings: Settings, plan: Plan) -> tuple[dict[Step, float], str]:
     remote = settings.engine_kind == "endpoint"
     if speed is None and settings.model == EMBEDDED.model and not remote:
         words, speed = _TYPICAL[cpu_computes_bf16()[0] and settings.precision != "fp32"]
-        said = f"as the embedded model goes {words}; measured again once it is loaded"
+        said = f"estimated from the embedded model {words}; measured once it is loaded"
     if speed is None:
         ready = "endpoint answered and was" if remote else "engine is loaded and"
-        return {}, f"how long that takes is said once the {ready} probed"
+        return {}, f"the time is estimated once the {ready} probed"
     estimator = _estimator(settings, speed)
     return {s: t for s in plan.steps if (t := estimator.seconds(s)) is not None}, said
 
@@ -107,7 +107,7 @@ def _earlier_speed(settings: Settings) -> tuple[Speed | None, str]:
         if stand_in or not may_be_of(config, asked):
             continue
         try:
-            return Speed(**config["speed"]), f"as the run {folder.name} went"
+            return Speed(**config["speed"]), f"estimated from the run {folder.name}"
         except (KeyError, TypeError):
             continue
     return None, ""

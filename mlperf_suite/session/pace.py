@@ -12,6 +12,7 @@ from mlperf_suite.benchmarks.registry import BENCHMARKS
 from mlperf_suite.engines.batch import generate_all
 from mlperf_suite.engines.probe import Speed, probe
 from mlperf_suite.engines.protocol import Engine
+from mlperf_suite.loadgen.load_plan import CACHING
 from mlperf_suite.results.baseline import BaselineRun
 from mlperf_suite.results.record import RunKey
 from mlperf_suite.results.schema import PlanRow
@@ -94,7 +95,7 @@ class Pace:
         ahead = [step for step in steps if step not in loaded]
         self.expected = {s: t for s in ahead if (t := self._estimator.seconds(s)) is not None}
         remote = self._settings.engine_kind == "endpoint"
-        said = f"as a probe of the {'endpoint' if remote else 'loaded engine'} measured it"
+        said = f"measured by a probe of the {'endpoint' if remote else 'loaded engine'}"
         known = {step: self.took[step] for step in loaded} | self.expected
         # The last one ends the line, which pytest writes on.
         for line in [*self._plan.lines(known, said), *self._size_lines(), ""]:
@@ -102,7 +103,8 @@ class Pace:
 
     def _size_lines(self) -> list[str]:
         lines = []
-        for id_, name in dict.fromkeys((key.benchmark, key.scenario) for key in self._plan.runs):
+        sized = [key for key in self._plan.runs if key.mode != CACHING]
+        for id_, name in dict.fromkeys((key.benchmark, key.scenario) for key in sized):
             benchmark = BENCHMARKS[id_]
             scenario = benchmark.scenario(name)
             sizes = [(f"{id_} {name}", self.size(benchmark, scenario))]

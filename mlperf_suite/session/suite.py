@@ -22,6 +22,7 @@ from mlperf_suite.results.record import Result, RunKey
 from mlperf_suite.results.schema import Summary
 from mlperf_suite.session import profiled_run
 from mlperf_suite.session.caching_run import CachingRun
+from mlperf_suite.session.energy import Energy, FindMeters, find_meters
 from mlperf_suite.session.engines import Engines, LoadEngine, endpoint_config
 from mlperf_suite.session.executor import Executor, Outcome
 from mlperf_suite.session.inputs import Inputs
@@ -38,7 +39,7 @@ class Suite:
     """`baselines`: by benchmark id and scenario, the earlier runs that the gate compares with.
 
     `shares`: where several engines score MMLU, each on a worker of its own. `on_mmlu`: hears of
-    each scored question.
+    each scored question. `meters`: what tells of the energy of a run.
     """
 
     def __init__(
@@ -51,6 +52,7 @@ class Suite:
         *,
         shares: Shares | None = None,
         on_mmlu: OnProgress = lambda done, total, subject: None,
+        meters: FindMeters = find_meters,
     ) -> None:
         self.settings = settings
         self.plan = plan
@@ -74,8 +76,9 @@ class Suite:
             self.pace.rows,
             lambda: self.pace.speed_json,
         )
+        self._energy = Energy(settings, meters)
         self._executor = Executor(
-            self.inputs, plan, self._engines, self.recorder, self.pace, watcher
+            self.inputs, plan, self._engines, self.recorder, self.pace, watcher, self._energy
         )
         self._peaks = PeakRun(self.inputs, self.recorder, self._executor, self.pace, watcher)
         self.mmlu = MmluRun(self.inputs, self._engines, self.baselines, on_mmlu, shares)
@@ -172,5 +175,6 @@ class Suite:
     def close(self) -> None:
         """Stop the engine. What was planned and not made ends its result as failed."""
         self._engines.close()
+        self._energy.close()
         self.recorder.close()
         ranges.turn_off()

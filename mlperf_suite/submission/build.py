@@ -10,7 +10,7 @@ import re
 import shutil
 import tempfile
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +33,7 @@ from mlperf_suite.submission.evidence import (
     refusals_of_run,
     refusals_of_systems,
 )
+from mlperf_suite.submission.power import copy_session, find_sessions, match_sessions
 from mlperf_suite.submission.system_description import describe_machine, different_machine
 from mlperf_suite.submission.texts import (
     REPLAY_NOTICE,
@@ -62,7 +63,8 @@ class RefusedError(SuiteError):
 
 @dataclass(frozen=True, slots=True)
 class SubmissionRequest:
-    """What is to be submitted. `system`: a JSON file, or "auto" for what the machine tells."""
+    """What is to be submitted. `system`: a JSON file, or "auto" for what the machine tells.
+    `power`: folders of PTDaemon's client, each of one session or of several."""
 
     results: tuple[Path, ...]
     submitter: str
@@ -72,6 +74,7 @@ class SubmissionRequest:
     out: Path
     measurements: Path | None = None
     allow_replay: bool = False
+    power: tuple[Path, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,9 +93,11 @@ class Submission:
 
 @dataclass(frozen=True, slots=True)
 class _Result:
-    """One scenario: the run that each mode is taken from."""
+    """One scenario: the run that each mode is taken from. `session`: of PTDaemon's client, by
+    which the performance run was measured."""
 
     runs: Mapping[Mode, SuiteRun]
+    session: Path | None = None
 
     @property
     def main(self) -> SuiteRun:
@@ -111,7 +116,7 @@ def build_submission(request: SubmissionRequest, here: Mapping[str, Any]) -> Sub
         )
     out = request.out.absolute()
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
-        raise UsageError(f"--out {request.out}: is there already; name a folder that is not")
+        raise UsageError(f"--out {request.out}: already exists; choose a new folder")
     # results/latest is another name of a folder beside it.
     runs = [read_run(folder) for folder in dict.fromkeys(p.resolve() for p in request.results)]
     reasons = [
@@ -122,10 +127,12 @@ def build_submission(request: SubmissionRequest, here: Mapping[str, Any]) -> Sub
         )
     ]
     if len({run.is_replay for run in runs}) > 1:
-        reasons.append("replays and measurements cannot stand in one tree")
+        reasons.append("replays and measurements cannot be in one tree")
     reasons += refusals_of_systems(runs)
     results, of_results = _results(runs)
     reasons += of_results
+    if not reasons:
+        results, reasons = _with_sessions(results, request.power)
     if reasons:
         raise RefusedError(reasons)
     system = _system(request, runs, here)
@@ -164,7 +171,7 @@ def _results(runs: Sequence[SuiteRun]) -> tuple[list[_Result], list[str]]:
         for mode in run.modes:
             if mode in modes:
                 of = f"{run.benchmark.id} {run.scenario.name} {mode}"
-                reasons.append(f"{run}: {of} is in {modes[mode]} too; name one of them")
+                reasons.append(f"{run}: {of} is in {modes[mode]} too; choose one of them")
             modes.setdefault(mode, run)
     for (benchmark, scenario), modes in chosen.items():
         for mode in ("accuracy", "performance"):
@@ -181,6 +188,17 @@ def _results(runs: Sequence[SuiteRun]) -> tuple[list[_Result], list[str]]:
     return [_Result(modes) for modes in chosen.values()], reasons
 
 
+def _with_sessions(
+    results: Sequence[_Result], folders: Sequence[Path]
+) -> tuple[list[_Result], list[str]]:
+    """The results with the sessions that they were measured in, and what is wrong with those."""
+    sessions = [s for folder in dict.fromkeys(folders) for s in find_sessions(folder)]
+    named = {f"{one.main.benchmark.id} {one.main.scenario.name}": one for one in results}
+    logs = {name: one.main.logs("performance") for name, one in named.items()}
+    found, reasons = match_sessions(sessions, logs)
+    return [replace(one, session=found.get(name)) for name, one in named.items()], reasons
+
+
 def _system(
     request: SubmissionRequest, runs: Sequence[SuiteRun], here: Mapping[str, Any]
 ) -> dict[str, Any]:
@@ -194,14 +212,14 @@ def _system(
     if request.system == AUTO:
         if any(run.summary.run.remote for run in runs):
             raise UsageError(
-                "--system auto: the runs are of servers elsewhere, whose hardware is not known; "
-                "give its description as a file"
+                "--system auto: the runs measured servers, whose hardware is unknown; "
+                "pass its description as a file"
             )
         differing = different_machine(runs[0].system, here)
         if differing:
             raise UsageError(
                 f"--system auto: the runs were made on another machine ({'; '.join(differing)}); "
-                f"give its description as a file"
+                f"pass its description as a file"
             )
         return describe_machine(runs[0].system) | said
     described = {**said, **_read_option("--system", Path(request.system))}
@@ -221,7 +239,7 @@ def _read_option(option: str, path: Path) -> dict[str, Any]:
     except ValueError as error:
         raise UsageError(f"{option} {path}: not JSON: {error}") from error
     if not isinstance(content, dict):
-        raise UsageError(f"{option} {path}: a JSON object is wanted")
+        raise UsageError(f"{option} {path}: expected a JSON object")
     return content
 
 
@@ -274,6 +292,8 @@ class _Tree:
         results = self._place("results", run)
         self._write_accuracy(result.runs["accuracy"], results / "accuracy", notice)
         _copy_logs(run.logs("performance"), results / "performance" / "run_1")
+        if result.session is not None:
+            copy_session(result.session, results / "performance")
         for audit in run.benchmark.audits:
             if audit.mode in result.runs:
                 self._write_audit(result.runs[audit.mode], audit, notice)

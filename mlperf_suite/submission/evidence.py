@@ -166,7 +166,7 @@ def refusals_of_run(
         if not run.is_replay:
             reasons.append("made with a stand-in engine: not a measurement of any system")
         elif not allow_replay:
-            reasons.append("made with a replay of prepared answers (--allow-replay takes it)")
+            reasons.append("made with a replay of prepared answers (--allow-replay accepts it)")
     reasons += _departures(run)
     reasons += find_speculation(run.benchmark, run.scenario, run.engine.settings)
     reasons += _not_judged(run) if division == "closed" else []

@@ -15,7 +15,7 @@ from mlperf_suite.settings import engine_arg_text
 from mlperf_suite.submission.evidence import SuiteRun
 
 REPLAY_NOTICE = (
-    "Made from a replay of prepared answers at a set pace, to prove the form of a submission: "
+    "Made from a replay of prepared answers at a fixed pace, to prove the form of a submission: "
     "not a measurement of any system, not an MLPerf result."
 )
 _GIVEN = (
@@ -163,7 +163,7 @@ def readme(run: SuiteRun, notice: str) -> str:
         "precision": in_fact.get("dtype") or settings.get("precision") or "not known",
         "tensor parallel size": tensor_parallel_size or "not known",
         "longest answer": f"{settings.get('max_new_tokens') or 'not known'} tokens",
-        "engine arguments": "the server's own, not known"
+        "engine arguments": "the server's own, unknown"
         if run.is_remote
         else ", ".join(f"{k}={v}" for k, v in arguments.items()) or "none",
         "LoadGen": system.get("loadgen_version"),
@@ -171,7 +171,7 @@ def readme(run: SuiteRun, notice: str) -> str:
     }
     rows = "\n".join(f"| {name} | {value} |" for name, value in shown.items())
     said = f"{notice}\n\n" if notice else ""
-    again = "" if run.is_replay else f"To run it again{_sent(run)}:\n\n```\n{_command(run)}\n```\n"
+    again = "" if run.is_replay else f"To rerun it{_sent(run)}:\n\n```\n{_command(run)}\n```\n"
     return (
         f"# {run.benchmark.id} {run.scenario.name}\n\n{said}| | |\n|---|---|\n{rows}\n\n{again}"
     ).rstrip("\n") + "\n"

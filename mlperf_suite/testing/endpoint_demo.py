@@ -31,7 +31,7 @@ def main(options: Sequence[str]) -> int:
         with vllm_server(model) as server:
             print(f"vLLM's server is ready: --endpoint {server.url}", flush=True)
             status = _pytest(["-m", _SELECTED, "--endpoint", server.url, *options])
-        print("vLLM's server is stopped")
+        print("vLLM's server has stopped")
         return status
     except KeyboardInterrupt:
         return 128 + signal.SIGINT

@@ -358,16 +358,18 @@ def block_of(run: MadeRun, data: st.DataObject) -> MadeBlock:
 
 
 def other_samples(run: MadeRun, data: st.DataObject) -> None:
-    kind = data.draw(st.sampled_from(["an answer less", "other samples", "a pair less", "turns"]))
+    kind = data.draw(
+        st.sampled_from(["an answer less", "other samples", "half a pair", "no turns"])
+    )
     block = block_of(run, data)
     if kind == "an answer less":
         del block.answers[data.draw(st.integers(0, AT_ONCE - 1))]
     elif kind == "other samples":
         block.answers = [(index + 1, tokens) for index, tokens in block.answers]
-    elif kind == "a pair less":
-        del run.caching[-2:]
+    elif kind == "half a pair":
+        run.caching.append(block)
     else:
-        run.caching.append(run.caching.pop(0))
+        run.caching += [block, block]
 
 
 def other_answer(run: MadeRun, data: st.DataObject) -> None:

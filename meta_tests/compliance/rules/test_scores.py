@@ -107,5 +107,5 @@ def test_a_figure_without_an_upper_limit_has_none(found, status):
     told = gates(replace(run.facts(), reference=reference))
     assert told["gen_len"].status == status
     assert told["gen_len"].required == "at least 2 points"
-    assert told["rouge1"].why == "no reference accuracy is known of rouge1"
+    assert told["rouge1"].why == "no reference accuracy is known for rouge1"
     assert told["rouge1"].status == "not judged"

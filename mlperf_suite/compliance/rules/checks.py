@@ -121,7 +121,7 @@ def departs_in_length_alone(run: RunFacts) -> bool:
 
 def generates_as_specified(run: RunFacts) -> Verdict:
     """Answers are generated as the benchmark says and as was asked, without a cache."""
-    required = "as the benchmark says"
+    required = "as the benchmark specifies"
     found = (*(run.departures or ()), *(run.remote.departures if run.remote else ()))
     return verdict(not found, ", ".join(found) or required, required)
 

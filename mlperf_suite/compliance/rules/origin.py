@@ -14,7 +14,7 @@ from mlperf_suite.loadgen.releases import RELEASES, fingerprint
 _RELEASED = "the files of a released LoadGen of that version"
 _FILES = re.compile(r"[0-9a-f]{40}")
 TOKENS_APART = 0.05
-"""Share by which answers may be longer or shorter than in the accuracy run: 0.023 at most in 348
+"""Share by which answers may be longer or shorter than in the accuracy run: 0.023 at most in 362
 public results, whose systems batch otherwise or draw tokens."""
 _FEW = 2.0
 """Of few answers, the share is this divided by the root of their number, where that is more."""

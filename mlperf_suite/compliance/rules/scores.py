@@ -32,7 +32,7 @@ def _gate_of(metric: str) -> Check:
             return verdict(False, "no figure", metric, "nothing was scored")
         expected = run.reference.of(metric) if run.reference else None
         if expected is None:
-            why = run.unreferenced or f"no reference accuracy is known of {metric}"
+            why = run.unreferenced or f"no reference accuracy is known for {metric}"
             shown = "no figure" if found is None else f"{found:,.10g}"
             return not_judged(shown, "a share of the reference", why)
         if found is None:

@@ -120,6 +120,9 @@ def departure(entries: Sequence[tuple[int, int]], issue: Issue) -> str:
     count = max(place for place, _ in entries) + 1
     if max(count, issue.total, issue.least) > _MOST_SAMPLES:
         return f"{max(count, issue.total, issue.least):,} samples"
+    if issue.accuracy:
+        # The whole order, so that it is computed once for all logs of these settings.
+        count = max(issue.total, 1)
     said = ""
     for old in (False, True):
         order = first_samples(issue, count, old=old)

@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Sequence
 
 from mlperf_suite.benchmarks.audits import TEST06
+from mlperf_suite.benchmarks.rounds import ROUNDS
 from mlperf_suite.compliance.facts import TEXT_ALONE, RunFacts
 from mlperf_suite.compliance.rules import checks, seeded
 from mlperf_suite.compliance.rules.agreement import Log, agrees
@@ -118,7 +119,7 @@ def least_logged(answers: float) -> int:
 def test06_issue_order(run: RunFacts) -> Verdict:
     """Each logged answer is of the sample that the seeds give its place, and none is left out.
 
-    Without a detail log the seeds are not known: those of the round, or 0 as where LoadGen did not
+    Without a detail log the seeds are not known: those of a round, or 0 as where LoadGen did not
     read mlperf.conf, which the official rules do not ask of TEST06.
     """
     entries = run.logs.accuracy.places
@@ -136,10 +137,12 @@ def _by_its_log(log: Log) -> Verdict:
 
 
 def _by_the_round(run: RunFacts, entries: Sequence[tuple[int, int]]) -> Verdict:
-    """Whether answers are in the order that TEST06's settings give with the round's seeds, or 0."""
+    """Whether answers are in the order that TEST06's settings give with a round's seeds, or 0."""
     samples, found = run.benchmark.samples_of("test06"), ""
-    known = run.round
-    for qsl, index in ((known.qsl_rng_seed, known.sample_index_rng_seed), (0, 0)):
+    rounds = [
+        (one.qsl_rng_seed, one.sample_index_rng_seed) for one in (run.round, *ROUNDS.values())
+    ]
+    for qsl, index in dict.fromkeys((*rounds, (0, 0))):
         issue = Issue(
             run.scenario.loadgen_scenario,
             False,

@@ -23,7 +23,7 @@ ROUTINGS: tuple[Routing, ...] = ("fewest-tokens", "round-robin")
 SILENCE_S = 22.0
 """A server that has requests and sends nothing for so long, in s, hangs; --engine-silence.
 
-Every fault is to end its run within 30 s: LoadGen is given up to 5 s more to come to its end.
+Every fault is to end its run within 30 s: LoadGen is given up to 5 s more to finish.
 """
 
 

@@ -230,7 +230,7 @@ def _ask(config: EndpointConfig, target: Target, path: str, body: bytes | None =
         where = words_of(named.get("location", "elsewhere"))
         raise UsageError(f"{target.url} redirects to {where}: give --endpoint that URL")
     if response.status in (401, 403):
-        what = "refused the key" if config.key else "wants a key"
+        what = "refused the key" if config.key else "requires a key"
         raise UsageError(f"{target.url} {what} (status {response.status}): set API_KEY")
     return _Response(response.status, named, _content(content), address)
 

@@ -264,7 +264,7 @@ class Generating(Request):
         self._last = arrived
         connection = self.connection
         if self._sampling.wants_first and connection is not None and not connection.streams:
-            self._refuse("answered in one piece where a stream was asked for", unfit=True)
+            self._refuse("answered in one piece although a stream was requested", unfit=True)
             return
         try:
             shared.adapter.read(data, answer)

@@ -18,7 +18,7 @@ def why_unreachable(error: BaseException, patience_s: float) -> str:
         case ssl.SSLError():
             words = f"TLS failed: {error.reason or error}"
         case ConnectionRefusedError():
-            words = "refused the connection: does a server run there?"
+            words = "refused the connection: is a server running there?"
         case TimeoutError():
             words = f"did not answer within {patience_s:.0f} s"
         case socket.gaierror():

@@ -1,0 +1,185 @@
+"""The counters that a machine shows: GPUs through NVML, CPUs through files as Linux has them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from meta_tests.fake_nvml import NVMLError, gpu, install
+from mlperf_suite.energy.counters import NVML_LABEL, RAPL_LABEL, Meters
+from mlperf_suite.energy.gpus import gpu_counters
+from mlperf_suite.energy.rapl import cpu_counters
+
+NOT_SUPPORTED = NVMLError("Not Supported")
+
+
+def why(meters: Meters) -> str:
+    assert meters.counters == ()
+    (absent,) = meters.absent
+    return absent.why
+
+
+# GPUs
+
+
+def test_each_gpu_is_read_in_joules(monkeypatch: pytest.MonkeyPatch) -> None:
+    install(monkeypatch, *(gpu(i, TotalEnergyConsumption=1500 * (i + 1)) for i in range(8)))
+    meters = gpu_counters(environment={})
+    assert [one.read() for one in meters.counters] == [1.5 * (i + 1) for i in range(8)]
+    assert {(one.label, one.gives, one.note) for one in meters.counters} == {
+        (NVML_LABEL, "energy", "")
+    }
+    assert meters.counters[3].name == "GPU 3 NVIDIA H100 80GB HBM3"
+
+
+@pytest.mark.parametrize(
+    ("visible", "idle", "used"),
+    [
+        (None, 0, [0, 1, 2, 3]),
+        (None, 3, [0]),
+        ("2,0", 0, [2, 0]),
+        ("3, 1", 1, [3]),
+        ("GPU-2", 0, [2]),
+    ],
+)
+def test_only_the_gpus_of_the_run_are_read(
+    monkeypatch: pytest.MonkeyPatch, visible: str | None, idle: int, used: list[int]
+) -> None:
+    install(monkeypatch, *map(gpu, range(4)))
+    environment = {} if visible is None else {"CUDA_VISIBLE_DEVICES": visible}
+    found = gpu_counters(idle, environment=environment).counters
+    assert [int(one.name.split()[1]) for one in found] == used
+
+
+@pytest.mark.parametrize(
+    ("visible", "idle", "reason"),
+    [
+        ("", 0, "no GPU"),
+        (None, 2, "no GPU"),
+        ("0,7", 0, "names a GPU that NVML does not find"),
+        ("MIG-1234", 0, "a part of a GPU"),
+    ],
+)
+def test_gpus_that_cannot_be_told_apart_are_not_summed(
+    monkeypatch: pytest.MonkeyPatch, visible: str | None, idle: int, reason: str
+) -> None:
+    install(monkeypatch, *map(gpu, range(2)))
+    environment = {} if visible is None else {"CUDA_VISIBLE_DEVICES": visible}
+    assert reason in why(gpu_counters(idle, environment=environment))
+
+
+def test_of_a_run_on_several_machines_no_part_is_the_whole(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    install(monkeypatch, *map(gpu, range(8)))
+    assert len(gpu_counters(0, 8, {}).counters) == 8
+    assert why(gpu_counters(0, 16, {})) == "the engine has 16 GPUs, 8 of them on this machine"
+
+
+def test_without_an_energy_counter_the_power_draw_is_read_and_said(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    install(monkeypatch, gpu(0), gpu(1, TotalEnergyConsumption=NOT_SUPPORTED))
+    counter, draw = gpu_counters(environment={}).counters
+    assert (counter.gives, counter.note) == ("energy", "")
+    assert (draw.gives, draw.read()) == ("power", 70.0)
+    assert "by its power draw" in draw.note and "Not Supported" in draw.note
+
+
+def test_one_gpu_that_tells_nothing_leaves_no_sum(monkeypatch: pytest.MonkeyPatch) -> None:
+    silent = gpu(1, TotalEnergyConsumption=NOT_SUPPORTED, PowerUsage=NOT_SUPPORTED)
+    install(monkeypatch, gpu(0), silent)
+    assert why(gpu_counters(environment={})) == (
+        "GPU 1 NVIDIA H100 80GB HBM3: neither an energy counter (Not Supported) nor a power draw "
+        "(Not Supported)"
+    )
+
+
+def test_a_machine_without_nvml_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
+    install(monkeypatch, fails_at_init=NVMLError("NVML Shared Library Not Found"))
+    assert why(gpu_counters(environment={})) == "NVML: NVML Shared Library Not Found"
+    install(monkeypatch)
+    assert why(gpu_counters(environment={})) == "NVML finds no GPU"
+    monkeypatch.setitem(__import__("sys").modules, "pynvml", None)
+    assert "not installed" in why(gpu_counters(environment={}))
+
+
+def test_nvml_is_let_go_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    held: list[int] = []
+    fake: Any = install(monkeypatch, gpu(0))
+    init = fake.nvmlInit
+    fake.nvmlInit = lambda: (init(), held.append(1))
+    fake.nvmlShutdown = held.pop
+    meters = gpu_counters(environment={})
+    assert held == [1]
+    meters.close()
+    assert held == []
+    gpu_counters(environment={"CUDA_VISIBLE_DEVICES": ""})
+    assert held == []
+
+
+# CPUs
+
+
+def zone(root: Path, name: str, said: str, uj: int, parent: str = "") -> Path:
+    folder = root / name
+    folder.mkdir(parents=True)
+    (folder / "name").write_text(f"{said}\n")
+    (folder / "energy_uj").write_text(f"{uj}\n")
+    (folder / "max_energy_range_uj").write_text("262143328850\n")
+    return folder
+
+
+@pytest.fixture
+def powercap(tmp_path: Path) -> Path:
+    """A machine of two sockets, with all that Linux may show beside them."""
+    root = tmp_path / "powercap"
+    (root / "intel-rapl").mkdir(parents=True)
+    for socket in range(2):
+        zone(root, f"intel-rapl:{socket}", f"package-{socket}", 1_000_000 * (socket + 1))
+        zone(root, f"intel-rapl:{socket}:0", "core", 9_000_000)
+        zone(root, f"intel-rapl:{socket}:1", "dram", 500_000)
+    zone(root, "intel-rapl:2", "psys", 9_000_000)
+    zone(root, "intel-rapl-mmio:0", "package-0", 9_000_000)
+    return root
+
+
+def test_packages_and_their_memory_are_read_and_nothing_twice(powercap: Path) -> None:
+    found = cpu_counters(powercap).counters
+    assert {one.name: one.read() for one in found} == {
+        "CPU package-0": 1.0,
+        "CPU dram of intel-rapl:0": 0.5,
+        "CPU package-1": 2.0,
+        "CPU dram of intel-rapl:1": 0.5,
+    }
+    assert len(found) == 4
+    assert {(one.label, one.range_j) for one in found} == {(RAPL_LABEL, 262143.32885)}
+
+
+def test_a_machine_without_rapl_says_so(tmp_path: Path) -> None:
+    assert "(RAPL)" in why(cpu_counters(tmp_path / "absent"))
+    assert "no package" in why(cpu_counters(tmp_path))
+
+
+def test_a_counter_that_only_root_may_read_says_so(
+    powercap: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of root's tests no file is closed to the reader, so the refusal is made."""
+    denied = powercap / "intel-rapl:1" / "energy_uj"
+    read_text = Path.read_text
+
+    def read(self: Path, *arguments: Any, **named: Any) -> str:
+        if self == denied:
+            raise PermissionError(13, "Permission denied", str(self))
+        return read_text(self, *arguments, **named)
+
+    monkeypatch.setattr(Path, "read_text", read)
+    assert why(cpu_counters(powercap)) == f"{denied} is not this user's to read"
+
+
+@pytest.mark.parametrize("text", ["", "many\n"])
+def test_a_counter_that_is_no_number_says_so(powercap: Path, text: str) -> None:
+    (powercap / "intel-rapl:0" / "energy_uj").write_text(text)
+    assert "intel-rapl:0" in why(cpu_counters(powercap))

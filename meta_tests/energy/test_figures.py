@@ -1,0 +1,211 @@
+"""Joules a token, watts, idle power, cost; and that no simulation can pass for a measurement."""
+
+from __future__ import annotations
+
+import json
+from array import array
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mlperf_suite.energy.cost import CostFigures, Price, cost_figures
+from mlperf_suite.energy.counters import (
+    NVML_LABEL,
+    RAPL_LABEL,
+    SIMULATED_LABEL,
+    Absent,
+    Counter,
+    Meters,
+)
+from mlperf_suite.energy.figures import (
+    ENERGY_JSON,
+    Curve,
+    EnergyFigures,
+    energy_figures,
+    idle_watts,
+    not_measured,
+    read_curve,
+    write_curve,
+)
+from mlperf_suite.energy.recording import Recording, Series
+
+SPAN = (100.0, 110.0)
+GPU = [Counter(f"GPU {i}", "GPU", NVML_LABEL, lambda: 0.0) for i in range(2)]
+CPU = Counter("CPU package-0", "CPU", RAPL_LABEL, lambda: 0.0, range_j=262_143.0)
+
+
+def read(counter: Counter, *watts: float, begin: float = 98.0) -> Series:
+    """Readings of a counter while it draws each of these for a second."""
+    times, values = array("d", [begin]), array("d", [5000.0])
+    for quarter in range(4 * len(watts)):
+        times.append(times[-1] + 0.25)
+        values.append(values[-1] + watts[quarter // 4] / 4)
+    return Series(counter, times, values)
+
+
+def figures(
+    *series: Series, idle: dict[str, float] | None = None, simulated: bool = False
+) -> tuple[EnergyFigures, Curve]:
+    meters = Meters(tuple(one.counter for one in series), simulated=simulated)
+    return energy_figures(meters, Recording(series, 0.02), SPAN, 4000, idle or {})
+
+
+def test_the_gpus_of_a_run_are_summed() -> None:
+    steady, bursting = [100.0] * 14, [100.0] * 5 + [700.0] + [100.0] * 8
+    found, curve = figures(read(GPU[0], *steady), read(GPU[1], *bursting), idle={NVML_LABEL: 60.0})
+    (gpus,) = found.kinds
+    assert (found.span_s, found.tokens, found.reader_busy_share) == (10.0, 4000, 0.002)
+    assert (gpus.label, gpus.why, gpus.devices) == (NVML_LABEL, "", ("GPU 0", "GPU 1"))
+    assert gpus.joules == pytest.approx(2600)
+    assert gpus.mean_watts == pytest.approx(260)
+    assert gpus.peak_watts == pytest.approx(800)
+    assert gpus.joules_per_token == pytest.approx(0.65)
+    assert gpus.tokens_per_joule == pytest.approx(1 / 0.65, rel=1e-5)
+    assert gpus.above_idle_joules == pytest.approx(2000)
+    assert gpus.above_idle_joules_per_token == pytest.approx(0.5)
+    assert len(curve.ms) == len(curve.watts[NVML_LABEL]) + 1
+    assert (curve.ms[0], curve.ms[-1]) == (0.0, 10_000.0)
+    step = curve.ms[1] / 1000
+    assert sum(curve.watts[NVML_LABEL]) * step == pytest.approx(2600)
+
+
+def test_the_peak_is_a_mean_over_a_second() -> None:
+    series = read(GPU[0], *[100.0] * 14)
+    for i in range(30, len(series.values)):
+        # 800 W more for a quarter of a second.
+        series.values[i] += 200
+    found, _ = figures(series)
+    assert found.kinds[0].peak_watts == pytest.approx(300)
+
+
+def test_a_gpu_that_disappears_leaves_the_gpus_unmeasured_and_the_cpus_measured() -> None:
+    lost = read(GPU[1], *[100.0] * 6)
+    lost.failure = "NVMLError: GPU is lost"
+    found, curve = figures(read(GPU[0], *[100.0] * 14), lost, read(CPU, *[50.0] * 14))
+    gpus, cpus = found.kinds
+    assert gpus.why == "GPU 1: no reading after 4.0 s of 10.0 s: NVMLError: GPU is lost"
+    assert (gpus.joules, gpus.joules_per_token) == (None, None)
+    assert cpus.joules == pytest.approx(500)
+    assert found.measured == (cpus,)
+    assert list(curve.watts) == [RAPL_LABEL]
+
+
+def test_a_meter_that_does_not_answer_is_said() -> None:
+    series = read(GPU[0], *[100.0] * 6)
+    meters = Meters((GPU[0],))
+    found, _ = energy_figures(meters, Recording((series,), hangs=True), SPAN, 10, {})
+    assert found.kinds[0].why.endswith("a meter does not answer")
+
+
+def test_what_is_absent_is_told_beside_what_is_there() -> None:
+    absent = Absent("CPU", RAPL_LABEL, "no RAPL")
+    series = read(GPU[0], *[100.0] * 14)
+    found, _ = energy_figures(Meters((GPU[0],), (absent,)), Recording((series,)), SPAN, 10, {})
+    assert [(one.kind, one.why) for one in found.kinds] == [("CPU", "no RAPL"), ("GPU", "")]
+
+
+def test_idle_power_is_what_is_drawn_once_it_has_settled() -> None:
+    first, second = read(GPU[0], 500.0, 60.0, 60.0, 60.0), read(GPU[1], 400.0, 80.0, 80.0, 80.0)
+    meters = Meters(tuple(GPU))
+    assert idle_watts(meters, Recording((first, second))) == {NVML_LABEL: pytest.approx(140)}
+    still = Series(GPU[1], first.times_s, array("d", [1.0] * len(first.times_s)))
+    assert idle_watts(meters, Recording((first, still))) == {}
+    assert idle_watts(meters, Recording((first, Series(GPU[1])))) == {}
+
+
+def test_idle_power_above_the_runs_leaves_nothing_and_no_less() -> None:
+    found, _ = figures(read(GPU[0], *[50.0] * 14), idle={NVML_LABEL: 90.0})
+    assert found.kinds[0].above_idle_joules == 0
+    assert found.kinds[0].above_idle_joules_per_token == 0
+
+
+def test_no_figure_of_a_simulation_can_pass_for_a_measurement() -> None:
+    found, curve = figures(read(GPU[0], *[50.0] * 14), read(CPU, *[50.0] * 14), simulated=True)
+    assert found.simulated and curve.simulated
+    assert {one.label for one in found.kinds} == {SIMULATED_LABEL}
+    assert all(SIMULATED_LABEL in label for label in curve.watts)
+    assert NVML_LABEL not in json.dumps([*curve.watts])
+
+
+def test_the_curve_is_read_as_it_was_written(tmp_path: Path) -> None:
+    _, curve = figures(read(GPU[0], *[50.0] * 14))
+    write_curve(tmp_path, curve)
+    assert read_curve(tmp_path) == curve
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        "",
+        "[]",
+        "{}",
+        '{"ms": [0, 1], "watts": {}}',
+        '{"ms": [0, 1], "watts": {"a": [1, 2]}}',
+        '{"ms": [1, 0], "watts": {"a": [1]}}',
+        '{"ms": [0, 1], "watts": {"a": [NaN]}}',
+        '{"ms": [0, 1], "watts": ["a"]}',
+        '{"ms": [0, 1], "watts": {"a": [1' + "0" * 400 + "]}}",
+    ],
+)
+def test_a_damaged_curve_is_none(tmp_path: Path, content: str) -> None:
+    (tmp_path / ENERGY_JSON).write_text(content)
+    assert read_curve(tmp_path) is None
+
+
+def test_a_curve_that_does_not_say_is_taken_for_simulated(tmp_path: Path) -> None:
+    (tmp_path / ENERGY_JSON).write_text('{"ms": [0, 1], "watts": {"a": [1]}}')
+    found = read_curve(tmp_path)
+    assert found is not None and found.simulated
+
+
+def test_a_run_without_tokens_has_joules_and_none_a_token() -> None:
+    series = read(GPU[0], *[100.0] * 14)
+    found, _ = energy_figures(Meters((GPU[0],)), Recording((series,)), SPAN, 0, {})
+    (gpus,) = found.kinds
+    assert gpus.joules == pytest.approx(1000)
+    assert (gpus.joules_per_token, gpus.tokens_per_joule) == (None, 0.0)
+
+
+# Cost
+
+
+@pytest.mark.parametrize(
+    ("text", "amount", "currency"),
+    [
+        ("0.30 EUR", 0.3, "EUR"),
+        ("98.32USD", 98.32, "USD"),
+        (" 250 ₩ ", 250, "₩"),
+        (".5 $", 0.5, "$"),
+    ],
+)
+def test_a_price_is_an_amount_and_a_currency(text: str, amount: float, currency: str) -> None:
+    assert Price.parse(text) == Price(amount, currency)
+    assert Price.parse(str(Price.parse(text))) == Price.parse(text)
+
+
+@given(st.text())
+def test_what_is_no_price_is_refused_and_nothing_else_raised(text: str) -> None:
+    try:
+        price = Price.parse(text)
+    except ValueError:
+        return
+    assert price.currency and price.amount >= 0
+
+
+def test_a_million_tokens_cost_their_energy_and_their_time() -> None:
+    energy, _ = figures(read(GPU[0], *[200.0] * 14), read(CPU, *[160.0] * 14))
+    # 0.5 J and 0.4 J a token are 0.25 kWh a million; at 400 tokens/s it takes 2,500 s.
+    found = cost_figures(Price.parse("0.40 EUR"), Price.parse("36 EUR"), energy, 400.0)
+    assert found == CostFigures("EUR", 0.1, ("GPU", "CPU"), 25.0, 0.4, 36.0)
+
+
+def test_a_cost_needs_its_price_and_its_measurement() -> None:
+    energy, _ = figures(read(GPU[0], *[200.0] * 14))
+    kwh, hour = Price(0.4, "EUR"), Price(36, "EUR")
+    assert cost_figures(None, None, energy, 400.0) is None
+    unknown = cost_figures(kwh, hour, not_measured("no meter"), None)
+    assert unknown == CostFigures("EUR", None, (), None, 0.4, 36.0)
+    alone = cost_figures(None, hour, None, 400.0)
+    assert alone is not None and (alone.energy, alone.machine) == (None, 25.0)

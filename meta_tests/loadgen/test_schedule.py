@@ -1,0 +1,105 @@
+"""What the seeds determine, computed again: the same as real LoadGen runs have it."""
+
+from __future__ import annotations
+
+import itertools
+from pathlib import Path
+
+import pytest
+
+from meta_tests.compliance.rules.breaks import AGREEMENT
+from meta_tests.loadgen.test_runner import a_plan, run, shipped_round, stand_in
+from mlperf_suite.benchmarks.llama3_1_8b import LLAMA3_1_8B, LLAMA3_1_8B_EDGE
+from mlperf_suite.compliance.facts import AnswerTokens, RunFacts
+from mlperf_suite.compliance.rules import judge
+from mlperf_suite.loadgen.load_plan import Shortened
+from mlperf_suite.loadgen.releases import RELEASES, fingerprint
+from mlperf_suite.loadgen.schedule import (
+    MOST_QUERIES,
+    Asked,
+    TooLongError,
+    loaded_sets,
+    logging_draws,
+    schedule,
+    shuffled,
+    words,
+)
+
+RUNS = [
+    (scenario, mode)
+    for scenario in ("Offline", "Server", "SingleStream")
+    for mode in ("accuracy", "performance", "test06")
+    # The edge category has no TEST06.
+    if (scenario, mode) != ("SingleStream", "test06")
+]
+
+
+def test_words_are_those_of_the_c_plus_plus_standard():
+    # [rand.predef]: the 10,000th of a std::mt19937 that nobody seeded.
+    assert next(itertools.islice(words(5489), 9_999, None)) == 4_123_659_995
+
+
+@pytest.mark.parametrize(("scenario", "mode"), RUNS)
+def test_a_real_run_agrees_with_itself(tmp_path: Path, scenario: str, mode: str) -> None:
+    """Every rule of agreement passes a real LoadGen's log."""
+    benchmark = LLAMA3_1_8B_EDGE if scenario == "SingleStream" else LLAMA3_1_8B
+    engine = stand_in(rest_s=0.0001)
+    shortened = Shortened(min_duration_ms=250, min_query_count=21)
+    made = run(a_plan(scenario, mode, shortened), engine, tmp_path)
+    engine.close()
+    facts = RunFacts(
+        benchmark,
+        benchmark.scenario(scenario),
+        mode,  # type: ignore[arg-type]
+        shipped_round(),
+        made.logs,
+        smoke=True,
+        departures=(),
+        accuracy_tokens=AnswerTokens(made.tokens / made.samples, made.samples),
+    )
+    verdicts = [v for v in judge(facts) if v.rule in AGREEMENT]
+    assert len(verdicts) > 1
+    assert [v.line for v in verdicts if not v.passed] == []
+
+
+def test_the_installed_loadgen_has_the_sources_of_its_version(tmp_path: Path) -> None:
+    detail = run(a_plan(), stand_in(), tmp_path).logs.detail
+    version = detail["loadgen_version"].partition(" @ ")[0]
+    assert fingerprint(detail["loadgen_file_sha1"]) in RELEASES[version]
+
+
+def test_a_shuffle_has_each_number_once_and_differs_between_libraries():
+    for count in (1, 2, 3, 84, 70_000):
+        assert sorted(shuffled(7, count)) == list(range(count))
+        assert sorted(shuffled(7, count, old=True)) == list(range(count))
+    # Of few numbers both ways seldom differ.
+    assert shuffled(7, 24_576) != shuffled(7, 24_576, old=True)
+
+
+def test_an_accuracy_run_loads_all_samples_in_sets_and_a_performance_run_one():
+    sets = loaded_sets(3, 10, 4, accuracy=True)
+    assert [len(one) for one in sets] == [4, 4, 2]
+    assert sorted(itertools.chain(*sets)) == list(range(10))
+    assert loaded_sets(3, 10, 4, accuracy=False) == sets[:1]
+
+
+def test_answers_are_logged_with_the_probability_that_is_asked_for():
+    draws = logging_draws(720381539243781796, 100_000)
+    assert draws.min() >= 0 and draws.max() < 1
+    assert abs((draws <= 0.001).sum() - 100) < 50
+
+
+@pytest.mark.parametrize(
+    ("changed", "error"),
+    [
+        ({"qps": 0.0}, ValueError),
+        ({"loaded": 0}, ValueError),
+        ({"least": -1}, ValueError),
+        ({"qps": MOST_QUERIES / 60.0}, TooLongError),
+    ],
+)
+def test_what_cannot_be_computed_is_told(changed: dict[str, float], error: type[Exception]) -> None:
+    asked = {"scenario": "Server", "seed": 1, "qps": 10.0, "duration_ms": 600_000, "least": 100}
+    asked |= {"samples": 1, "loaded": 84, "equal": True, "accuracy": False}
+    with pytest.raises(error):
+        schedule(Asked(**(asked | changed)))  # type: ignore[arg-type]

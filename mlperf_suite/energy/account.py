@@ -1,0 +1,125 @@
+"""From readings to joules: pure arithmetic over what was read, and why it does not hold."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from mlperf_suite.energy.recording import Series
+
+RENEWED_S = 0.25
+"""A counter is renewed a few times a second at least, and goes on at once by what was drawn since.
+"""
+STILL_S = 5.0
+"""A counter without a change for so long stands still: every device draws something."""
+GAP_S = 5.0
+"""A power draw that was not read for so long is not known in between."""
+
+
+@dataclass(frozen=True, slots=True)
+class Trace:
+    """The joules of a device since its first reading, by time.
+
+    `times_s` of time.monotonic, rising; in between, power is taken to be constant.
+    """
+
+    times_s: tuple[float, ...]
+    joules: tuple[float, ...]
+
+
+def trace_of(series: Series, begin_s: float, end_s: float) -> tuple[Trace | None, str]:
+    """The trace of a counter over a span of time.monotonic, or None and why there is none.
+
+    The readings must begin before the span and end after it, without a reset and without standing
+    still in it.
+    """
+    times, values = list(series.times_s), list(series.values)
+    if not times or times[0] > begin_s or times[-1] < end_s:
+        return None, _short(series, begin_s, end_s)
+    if any(not math.isfinite(value) for value in values):
+        return None, "it gave what is no number"
+    if series.counter.gives == "power":
+        return _summed(times, values, begin_s, end_s)
+    counted, why = _unwrapped(series)
+    if why:
+        return None, why
+    trace, why = _changes(times, counted, begin_s, end_s)
+    if trace is not None and joules_by([trace], [end_s])[0] <= joules_by([trace], [begin_s])[0]:
+        return None, f"the run, of {end_s - begin_s:.2f} s, is shorter than the counter's step"
+    return trace, why
+
+
+def _short(series: Series, begin_s: float, end_s: float) -> str:
+    why = f": {series.failure}" if series.failure else ""
+    if not series.times_s:
+        return f"it was never read{why}"
+    last = series.times_s[-1] - begin_s
+    if series.times_s[0] > begin_s or last < 0:
+        return f"it was not read while the run went{why}"
+    return f"no reading after {last:.1f} s of {end_s - begin_s:.1f} s{why}"
+
+
+def _summed(
+    times: Sequence[float], watts: Sequence[float], begin_s: float, end_s: float
+) -> tuple[Trace | None, str]:
+    """A power draw's joules, by the trapezoidal rule."""
+    if any(value < 0 for value in watts):
+        return None, "it gave a power below 0"
+    joules = [0.0]
+    for i in range(1, len(times)):
+        step_s = times[i] - times[i - 1]
+        if step_s > GAP_S and times[i] > begin_s and times[i - 1] < end_s:
+            return None, f"its power draw was not read for {step_s:.1f} s"
+        joules.append(joules[-1] + (watts[i] + watts[i - 1]) / 2 * step_s)
+    return Trace(tuple(times), tuple(joules)), ""
+
+
+def _unwrapped(series: Series) -> tuple[list[float], str]:
+    """The joules since the first reading, over every beginning again; or why they are not known.
+
+    A counter went back by beginning again where what it then counted is no more than the device
+    can have drawn; otherwise it was reset.
+    """
+    times, values, counter = series.times_s, series.values, series.counter
+    range_j, most_watts = counter.range_j, counter.most_watts
+    counted = [0.0]
+    for i in range(1, len(values)):
+        step, step_s = values[i] - values[i - 1], times[i] - times[i - 1]
+        if range_j is not None and step_s * most_watts >= range_j:
+            return [], f"it was not read for {step_s:.1f} s, in which it may have begun again"
+        if step < 0:
+            if range_j is None or step + range_j > most_watts * (step_s + RENEWED_S):
+                return [], f"it was reset: {values[i - 1]:,.1f} J, then {values[i]:,.1f}"
+            step += range_j
+        counted.append(counted[-1] + step)
+    return counted, ""
+
+
+def _changes(
+    times: Sequence[float], counted: Sequence[float], begin_s: float, end_s: float
+) -> tuple[Trace | None, str]:
+    """The trace through the readings at which the counter had gone on; or that it stood still.
+
+    One that is renewed more seldom than it is read would seem to draw nothing and then much.
+    """
+    kept = [0, *(i for i in range(1, len(times)) if counted[i] != counted[i - 1])]
+    if len(kept) == 1:
+        return None, "the counter stood still for the whole run"
+    for i, after in zip(kept, [*kept[1:], len(times)], strict=True):
+        still_s = min(times[after - 1], end_s) - max(times[i], begin_s)
+        if still_s >= STILL_S:
+            return None, f"the counter stood still for {still_s:.1f} s of {end_s - begin_s:.1f} s"
+    if kept[-1] != len(times) - 1:
+        kept.append(len(times) - 1)
+    return Trace(tuple(times[i] for i in kept), tuple(counted[i] for i in kept)), ""
+
+
+def joules_by(traces: Sequence[Trace], at_s: Sequence[float]) -> list[float]:
+    """The joules of all traces together by each of these times."""
+    import numpy as np
+
+    total = np.zeros(len(at_s))
+    for trace in traces:
+        total += np.interp(at_s, trace.times_s, trace.joules)
+    return [float(value) for value in total]

@@ -1,0 +1,77 @@
+"""What a million output tokens cost, at a price for electricity and one for the machine."""
+
+from __future__ import annotations
+
+import math
+import re
+from dataclasses import dataclass
+
+from mlperf_suite.energy.figures import EnergyFigures
+
+_PRICE = re.compile(r"(?P<amount>\d+(?:\.\d+)?|\.\d+) ?(?P<currency>[^\W\d_]{1,8}|[$€£¥₩₹])")
+_J_PER_KWH = 3.6e6
+_MILLION = 1e6
+
+
+@dataclass(frozen=True, slots=True)
+class Price:
+    """An amount of a currency, whose name is repeated as it was given."""
+
+    amount: float
+    currency: str
+
+    @classmethod
+    def parse(cls, text: str) -> Price:
+        """ "0.30 EUR" or "98.32 $". Raises ValueError for what is no amount with a currency."""
+        found = _PRICE.fullmatch(text.strip())
+        if found is None or not math.isfinite(amount := float(found["amount"])):
+            raise ValueError(text)
+        return cls(amount, found["currency"])
+
+    def __str__(self) -> str:
+        return f"{self.amount:g} {self.currency}"
+
+
+@dataclass(frozen=True, slots=True)
+class CostFigures:
+    """Of a million output tokens, in `currency`. `energy`: of the energy of `energy_of` alone, None
+    where none was measured or no price given; `machine`: of the time that they take, None where no
+    price was given. `per_kwh` and `per_hour`: the prices."""
+
+    currency: str = ""
+    energy: float | None = None
+    energy_of: tuple[str, ...] = ()
+    machine: float | None = None
+    per_kwh: float | None = None
+    per_hour: float | None = None
+
+
+def cost_figures(
+    per_kwh: Price | None,
+    per_hour: Price | None,
+    energy: EnergyFigures | None,
+    tokens_per_s: float | None,
+) -> CostFigures | None:
+    """The cost of a million tokens; None where no price was given.
+
+    Both prices are of one currency.
+    """
+    price = per_kwh or per_hour
+    if price is None:
+        return None
+    measured = energy.measured if energy else ()
+    each = [one.joules_per_token for one in measured if one.joules_per_token is not None]
+    of_energy = None
+    if per_kwh is not None and each:
+        of_energy = per_kwh.amount * sum(each) * _MILLION / _J_PER_KWH
+    of_machine = None
+    if per_hour is not None and tokens_per_s:
+        of_machine = per_hour.amount / (tokens_per_s * 3600) * _MILLION
+    return CostFigures(
+        price.currency,
+        None if of_energy is None else float(f"{of_energy:.6g}"),
+        tuple(one.kind for one in measured) if of_energy is not None else (),
+        None if of_machine is None else float(f"{of_machine:.6g}"),
+        per_kwh.amount if per_kwh else None,
+        per_hour.amount if per_hour else None,
+    )

@@ -1,0 +1,239 @@
+"""The figures of a run's energy, as summary.json has them, and its curve, as energy.json has it."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from mlperf_suite.energy.account import Trace, joules_by, trace_of
+from mlperf_suite.energy.counters import SIMULATED_LABEL, Meters
+from mlperf_suite.energy.recording import INTERVAL_S, Recording
+
+ENERGY_JSON = "energy.json"
+SCHEMA_VERSION = 1
+PEAK_S = 1.0
+"""The peak is the highest mean over so long: of one reading to the next it would be noise."""
+SETTLED_S = 1.0
+"""An engine that was just loaded draws more at first; idle power is what comes after."""
+_MOST_POINTS = 400
+_LEAST_STEP_S = 2 * INTERVAL_S
+
+
+@dataclass(frozen=True, slots=True)
+class KindFigures:
+    """The energy of one kind of device over the measured span of a run, or `why` it is not known.
+
+    `label` stands wherever the figures do. `devices`: the name of each that was summed.
+    `peak_watts`: the highest mean over a second, of all together. `idle_watts`: with the engine
+    loaded and nothing to do, None where that is not known; `above_idle_joules` is without it.
+    `notes`: a sentence each.
+    """
+
+    kind: str
+    label: str = ""
+    why: str = ""
+    devices: tuple[str, ...] = ()
+    joules: float | None = None
+    mean_watts: float | None = None
+    peak_watts: float | None = None
+    idle_watts: float | None = None
+    above_idle_joules: float | None = None
+    joules_per_token: float | None = None
+    tokens_per_joule: float | None = None
+    above_idle_joules_per_token: float | None = None
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class EnergyFigures:
+    """The energy of a performance run. `span_s`: from the first request's issue to the last answer,
+    the span that is measured. `tokens`: output tokens in it. `simulated`: the counters were made
+    up. `reader_busy_share`: processor time of the reading thread, of one core."""
+
+    span_s: float | None = None
+    tokens: int | None = None
+    simulated: bool = False
+    kinds: tuple[KindFigures, ...] = ()
+    reader_busy_share: float | None = None
+
+    @property
+    def measured(self) -> tuple[KindFigures, ...]:
+        """The kinds whose energy is known."""
+        return tuple(one for one in self.kinds if one.joules is not None)
+
+
+@dataclass(frozen=True, slots=True)
+class Curve:
+    """Power over a run. `ms`: the ends of each step, in ms since the first request was issued, one
+    more than the steps; `watts` by label, the mean of each step."""
+
+    ms: tuple[float, ...] = ()
+    watts: dict[str, tuple[float, ...]] = field(default_factory=dict)
+    simulated: bool = False
+
+
+def not_measured(why: str, kind: str = "energy") -> EnergyFigures:
+    """Where nothing can be metered at all."""
+    return EnergyFigures(kinds=(KindFigures(kind, why=why),))
+
+
+def idle_watts(meters: Meters, recording: Recording) -> dict[str, float]:
+    """By label, the watts of all its counters together, once they have settled.
+
+    A label is left out where one of its counters does not tell.
+    """
+    found: dict[str, float] = {}
+    for label, traces in _by_label(recording, SETTLED_S).items():
+        if None not in traces.values():
+            known = [one for one in traces.values() if one is not None]
+            end = min(one.times_s[-1] for one in known)
+            begin = max(one.times_s[0] for one in known) + SETTLED_S
+            first, last = joules_by(known, [begin, end])
+            found[label] = (last - first) / (end - begin)
+    return {label: watts for label, watts in found.items() if watts > 0}
+
+
+def energy_figures(
+    meters: Meters,
+    recording: Recording,
+    span_s: tuple[float, float],
+    tokens: int,
+    idle: dict[str, float],
+) -> tuple[EnergyFigures, Curve]:
+    """The energy from the first request to the last answer, `span_s` of time.monotonic, and its
+    curve. `idle`: watts by label."""
+    begin, end = span_s
+    kinds = [KindFigures(one.kind, one.label, one.why) for one in meters.absent]
+    edges = _edges(begin, end)
+    curve: dict[str, tuple[float, ...]] = {}
+    for label in dict.fromkeys(one.label for one in meters.counters):
+        series = [one for one in recording.series if one.counter.label == label]
+        kind = KindFigures(
+            series[0].counter.kind,
+            label,
+            devices=tuple(one.counter.name for one in series),
+            notes=tuple(filter(None, (meters.note, *(one.counter.note for one in series)))),
+        )
+        found = [(one.counter.name, *trace_of(one, begin, end)) for one in series]
+        hung = "; a meter does not answer" if recording.hangs else ""
+        wrong = [f"{name}: {why}{hung}" for name, trace, why in found if trace is None]
+        if wrong:
+            kinds.append(replace(kind, why=_some(wrong)))
+            continue
+        traces = [trace for _, trace, _ in found if trace is not None]
+        kinds.append(_figures(kind, traces, begin, end, tokens, idle.get(label)))
+        curve[_shown(label, meters)] = _watts(traces, edges)
+    if meters.simulated:
+        kinds = [replace(one, label=SIMULATED_LABEL) for one in kinds]
+    figures = EnergyFigures(
+        round(end - begin, 3),
+        tokens,
+        meters.simulated,
+        tuple(kinds),
+        round(recording.busy_s / (end - begin), 6),
+    )
+    ms = tuple(round((at - begin) * 1000, 1) for at in edges)
+    return figures, Curve(ms, curve, meters.simulated)
+
+
+def _shown(label: str, meters: Meters) -> str:
+    return f"{label.partition(' ')[0]}, {SIMULATED_LABEL}" if meters.simulated else label
+
+
+def _some(lines: Sequence[str]) -> str:
+    more = f" and {len(lines) - 2:,} more" if len(lines) > 2 else ""
+    return "; ".join(lines[:2]) + more
+
+
+def _by_label(recording: Recording, settled_s: float) -> dict[str, dict[str, Trace | None]]:
+    found: dict[str, dict[str, Trace | None]] = {}
+    for one in recording.series:
+        trace = None
+        if len(one.times_s) > 1 and one.times_s[-1] - one.times_s[0] > settled_s:
+            trace, _ = trace_of(one, one.times_s[0] + settled_s, one.times_s[-1])
+        found.setdefault(one.counter.label, {})[one.counter.name] = trace
+    return found
+
+
+def _figures(
+    kind: KindFigures,
+    traces: Sequence[Trace],
+    begin: float,
+    end: float,
+    tokens: int,
+    idle: float | None,
+) -> KindFigures:
+    first, last = joules_by(traces, [begin, end])
+    joules, length = last - first, end - begin
+    # Rounded, since what is left of a device that drew no more than idle is noise.
+    above = None if idle is None else round(max(joules - idle * length, 0.0), 3)
+    return replace(
+        kind,
+        joules=round(joules, 3),
+        mean_watts=round(joules / length, 3),
+        peak_watts=round(_peak(traces, begin, end), 3),
+        idle_watts=None if idle is None else round(idle, 3),
+        above_idle_joules=above,
+        joules_per_token=_each(joules, tokens),
+        tokens_per_joule=_digits(tokens / joules),
+        above_idle_joules_per_token=None if above is None else _each(above, tokens),
+    )
+
+
+def _each(joules: float, tokens: int) -> float | None:
+    return _digits(joules / tokens) if tokens else None
+
+
+def _digits(value: float) -> float:
+    """Six significant digits: a token may take 0.0001 J or 100."""
+    return float(f"{value:.6g}")
+
+
+def _peak(traces: Sequence[Trace], begin: float, end: float) -> float:
+    width = min(PEAK_S, end - begin)
+    count = max(math.ceil((end - begin - width) / INTERVAL_S), 0)
+    starts = [begin + i * (end - begin - width) / max(count, 1) for i in range(count + 1)]
+    before, after = joules_by(traces, starts), joules_by(traces, [at + width for at in starts])
+    return max(b - a for a, b in zip(before, after, strict=True)) / width
+
+
+def _edges(begin: float, end: float) -> list[float]:
+    steps = max(1, min(_MOST_POINTS, math.floor((end - begin) / _LEAST_STEP_S)))
+    return [begin + (end - begin) * i / steps for i in range(steps + 1)]
+
+
+def _watts(traces: Sequence[Trace], edges: Sequence[float]) -> tuple[float, ...]:
+    joules, step = joules_by(traces, edges), edges[1] - edges[0]
+    return tuple(round((b - a) / step, 2) for a, b in itertools.pairwise(joules))
+
+
+def write_curve(folder: Path, curve: Curve) -> None:
+    """Write energy.json into a run's folder of logs, beside timeline.json, whose zero it has."""
+    content = {
+        "schema_version": SCHEMA_VERSION,
+        "simulated": curve.simulated,
+        "ms": curve.ms,
+        "watts": curve.watts,
+    }
+    (folder / ENERGY_JSON).write_text(json.dumps(content, separators=(",", ":")) + "\n")
+
+
+def read_curve(folder: Path) -> Curve | None:
+    """The curve of a folder of logs; None where there is none that can be read."""
+    try:
+        content: Any = json.loads((folder / ENERGY_JSON).read_text())
+        ms = tuple(float(value) for value in content["ms"])
+        watts = {str(n): tuple(map(float, column)) for n, column in content["watts"].items()}
+        whole = len(ms) > 1 and all(len(column) + 1 == len(ms) for column in watts.values())
+        finite = all(math.isfinite(v) for column in (ms, *watts.values()) for v in column)
+        rising = all(a < b for a, b in itertools.pairwise(ms))
+        if not (watts and whole and finite and rising):
+            return None
+        return Curve(ms, watts, content.get("simulated") is not False)
+    except (OSError, ValueError, TypeError, KeyError, AttributeError, OverflowError):
+        return None

@@ -1,0 +1,99 @@
+"""A thread that reads counters a few times a second, and what it read.
+
+It shares nothing with the run but the clock: it takes no lock of the engine's or LoadGen's, and
+whatever becomes of it the run goes on.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from array import array
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from mlperf_suite.energy.counters import Counter
+
+INTERVAL_S = 0.25
+"""Between readings: NVML renews its counter about ten times a second, RAPL a thousand times."""
+STOP_S = 2.0
+"""How long a counter is waited for at the end; a driver in trouble may never answer."""
+
+
+@dataclass(slots=True)
+class Series:
+    """One counter's readings: `times_s` of time.monotonic, `values` in J or W.
+
+    `failure`: what the counter raised when it was last read, empty where it answered.
+    """
+
+    counter: Counter
+    times_s: array[float] = field(default_factory=lambda: array("d"))
+    values: array[float] = field(default_factory=lambda: array("d"))
+    failure: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Recording:
+    """What was read. `busy_s`: processor time of the reading thread in s. `hangs`: a counter did
+    not answer in the end, and its thread was left behind."""
+
+    series: tuple[Series, ...]
+    busy_s: float = 0.0
+    hangs: bool = False
+
+
+class Recorder:
+    """Reads each counter every `interval_s` from `start` to `stop`, and once at either."""
+
+    def __init__(self, counters: Sequence[Counter], interval_s: float = INTERVAL_S) -> None:
+        self._series = tuple(map(Series, counters))
+        self._interval_s = interval_s
+        self._begun, self._ended = threading.Event(), threading.Event()
+        self._busy_s = 0.0
+        self._thread = threading.Thread(target=self._read_on, name="energy", daemon=True)
+
+    def start(self) -> None:
+        """Come back when each counter was read once, or does not answer."""
+        self._thread.start()
+        self._begun.wait(STOP_S)
+
+    def stop(self) -> Recording:
+        """Read a last time and end. Comes back, whatever the counters do."""
+        self._ended.set()
+        self._thread.join(STOP_S)
+        hangs = self._thread.is_alive()
+        # Of a thread that goes on only what it has read by now.
+        return Recording(tuple(map(_copied, self._series)), self._busy_s, hangs)
+
+    def _read_on(self) -> None:
+        self._read_each()
+        self._begun.set()
+        while not self._ended.wait(self._interval_s):
+            self._read_each()
+        self._read_each()
+
+    def _read_each(self) -> None:
+        for one in self._series:
+            _read(one)
+        self._busy_s = time.thread_time()
+
+
+def _copied(series: Series) -> Series:
+    whole = min(len(series.times_s), len(series.values))
+    times, values = series.times_s[:whole], series.values[:whole]
+    return Series(series.counter, times, values, series.failure)
+
+
+def _read(series: Series) -> None:
+    """Add a reading; a counter that fails is asked again the next time."""
+    asked = time.monotonic()
+    try:
+        value = float(series.counter.read())
+    except Exception as error:
+        series.failure = f"{type(error).__name__}: {error}"
+        return
+    series.failure = ""
+    # In the middle of the question: a slow counter was read at some time within it.
+    series.times_s.append((asked + time.monotonic()) / 2)
+    series.values.append(value)

@@ -1,0 +1,60 @@
+"""python -m perf.energy: what the thread that reads energy counters costs, on simulated ones.
+
+The files of RAPL's counters are real files in a folder, GPUs are functions that return a number at
+once: what a driver takes to answer comes on top, and each run's summary.json has it in whole
+(run.energy.reader_busy_share).
+"""
+
+from __future__ import annotations
+
+import argparse
+import tempfile
+import time
+from pathlib import Path
+
+from mlperf_suite.energy.counters import NVML_LABEL, Counter
+from mlperf_suite.energy.rapl import cpu_counters
+from mlperf_suite.energy.recording import INTERVAL_S, Recorder
+
+
+def zones(root: Path, packages: int) -> None:
+    """RAPL's files of so many packages, each with its memory."""
+    for number in range(packages):
+        for name, said in (
+            (f"intel-rapl:{number}", f"package-{number}"),
+            (f"intel-rapl:{number}:0", "dram"),
+        ):
+            (root / name).mkdir()
+            (root / name / "name").write_text(f"{said}\n")
+            (root / name / "energy_uj").write_text("123456789\n")
+            (root / name / "max_energy_range_uj").write_text("262143328850\n")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
+    parser.add_argument("--seconds", type=float, default=20.0)
+    parser.add_argument("--gpus", type=int, default=8)
+    parser.add_argument("--packages", type=int, default=2)
+    asked = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        zones(Path(folder), asked.packages)
+        gpus = [
+            Counter(f"GPU {index}", "GPU", NVML_LABEL, time.monotonic)
+            for index in range(asked.gpus)
+        ]
+        counters = [*gpus, *cpu_counters(Path(folder)).counters]
+        recorder = Recorder(counters)
+        began = time.monotonic()
+        recorder.start()
+        time.sleep(asked.seconds)
+        found = recorder.stop()
+        took = time.monotonic() - began
+    readings = sum(len(one.values) for one in found.series)
+    print(
+        f"{len(counters)} counters every {INTERVAL_S:g} s for {took:.1f} s: {readings:,} readings, "
+        f"{found.busy_s / readings * 1e6:.1f} us each, {found.busy_s / took:.4%} of a core"
+    )
+
+
+if __name__ == "__main__":
+    main()

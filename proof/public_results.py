@@ -1,0 +1,242 @@
+"""Judge the language results of a public submission repository, and write docs/public-results.md.
+
+    python -m proof.public_results CHECKOUT [--page FILE]
+
+CHECKOUT is a checkout of github.com/mlcommons/inference_results_v5.1, or of the folders of its
+language benchmarks. Each verdict that failed is shown with the file and the line that it is about.
+Exit status: 0, or 2 where the folder has no result.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from mlperf_suite.assets import PROJECT_ROOT
+from mlperf_suite.judging.judge import judge_folder
+from mlperf_suite.judging.judged import Judged, name_of
+from mlperf_suite.judging.tree import Place, find_runs
+
+PAGE = PROJECT_ROOT / "docs" / "public-results.md"
+_NO_ENTRY = 2
+_SHOWN = 60
+_ACCURACY, _DETAIL, _TEXT = "mlperf_log_accuracy.json", "mlperf_log_detail.txt", "accuracy.txt"
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """What of a result a rule's verdict is about.
+
+    `file`: seen from the scenario's folder; of an audit where `audit` names it. `line`: a pattern
+    of the line that shows it, or else of the last of several.
+    """
+
+    file: str
+    line: str
+    audit: str = ""
+
+
+_ANSWERS = Evidence(f"accuracy/{_ACCURACY}", r"^\.\.\.|^\]", "TEST06")
+EVIDENCE = {
+    **dict.fromkeys(
+        (
+            "test06_log_is_whole",
+            "test06_sample_count",
+            "test06_first_token",
+            "test06_eos",
+            "test06_token_count",
+        ),
+        _ANSWERS,
+    ),
+    "accuracy_test_mode": Evidence(f"accuracy/{_DETAIL}", '"effective_test_mode"'),
+    "accuracy_samples_drawn": Evidence(
+        f"accuracy/{_DETAIL}", '"effective_accuracy_log_sampling_target"'
+    ),
+    "accuracy_every_sample": Evidence(f"accuracy/{_TEXT}", "gen_num"),
+    "accuracy_whole_dataset": Evidence(f"accuracy/{_DETAIL}", '"qsl_reported_total_count"'),
+    "accuracy_passed": Evidence(f"accuracy/{_DETAIL}", '"effective_test_mode"'),
+}
+"""By rule, where its verdict shows. A rule that is not named here is shown by its words alone."""
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """Verdicts of one result that failed for one file and line. `what`: the line, or its part."""
+
+    result: str
+    rules: tuple[str, ...]
+    where: str
+    what: str
+    words: str
+
+
+def language_results(root: Path) -> list[tuple[Judged, Place]]:
+    """The results of the benchmarks that the suite knows, judged, and their folders."""
+    places = {
+        name_of(p.division, p.submitter, p.system, p.benchmark, p.scenario): p
+        for benchmark in find_runs(root).benchmarks
+        for p in benchmark.scenarios
+    }
+    return [(one, places[one.name]) for one in judge_folder(root) if one.scenario is not None]
+
+
+def findings(root: Path, judged: Judged, place: Place) -> list[Finding]:
+    """What failed of a result, by the line that shows it."""
+    shown: dict[tuple[str, str], list[tuple[str, str]]] = {}
+    for one in judged.verdicts:
+        if one.status == "failed":
+            where, what = _line(root, place, one.rule)
+            shown.setdefault((where, what), []).append((one.rule, one.found))
+    return [
+        Finding(judged.name, tuple(rule for rule, _ in rules), where, what, rules[0][1])
+        for (where, what), rules in shown.items()
+    ]
+
+
+def _line(root: Path, place: Place, rule: str) -> tuple[str, str]:
+    """The file and the line that show a rule's verdict, and what stands there."""
+    evidence = EVIDENCE.get(rule)
+    if evidence is None:
+        return str(place.folder.relative_to(root)), ""
+    folder = place.audit(evidence.audit) if evidence.audit else place.folder
+    path = folder / evidence.file
+    lines = path.read_text(errors="replace").splitlines()
+    at = next((n for n, text in enumerate(lines, 1) if re.search(evidence.line, text)), len(lines))
+    copied = " (the file equals the accuracy run's)" if _is_copy(path, place) else ""
+    return f"{path.relative_to(root)}:{at}", _shown(lines[at - 1], evidence.line) + copied
+
+
+def _shown(text: str, pattern: str) -> str:
+    """The part of a line that matters: from the pattern on, cut."""
+    found = re.search(pattern, text)
+    part = text[found.start() :] if found else text
+    part = part.replace("|", "\\|").strip()
+    return f"`{part if len(part) <= _SHOWN else part[: _SHOWN - 1] + '…'}`"
+
+
+def _is_copy(path: Path, place: Place) -> bool:
+    other = place.folder / "accuracy" / _ACCURACY
+    return path != other and other.is_file() and path.read_bytes() == other.read_bytes()
+
+
+def page(root: Path, results: Iterable[tuple[Judged, Place]], commit: str) -> str:
+    """The page: how many results and verdicts, and what failed."""
+    results = list(results)
+    counts = Counter(v.status for judged, _ in results for v in judged.verdicts)
+    divisions = Counter(place.division for _, place in results)
+    found = [one for judged, place in results for one in findings(root, judged, place)]
+    touched = len({one.result for one in found})
+    rows = [
+        f"| `{one.where}` | {one.what or one.words} | "
+        f"{', '.join(f'`{rule}`' for rule in one.rules)} |"
+        for one in found
+    ]
+    by_benchmark = Counter(place.benchmark for _, place in results)
+    return "\n".join(
+        [
+            *_INTRODUCTION.format(
+                commit=commit,
+                results=len(results),
+                closed=divisions["closed"],
+                open=divisions["open"],
+                verdicts=f"{sum(counts.values()):,}",
+                passed=f"{counts['passed']:,}",
+                failed=f"{counts['failed']:,}",
+                not_judged=f"{counts['not judged']:,}",
+                touched=touched,
+                clean=len(results) - touched,
+            ).splitlines(),
+            "",
+            "| benchmark, as the tree calls it | results |",
+            "|---|---:|",
+            *(f"| {name} | {count} |" for name, count in sorted(by_benchmark.items())),
+            "",
+            *_KINDS.splitlines(),
+            "",
+            "| file and line | what stands there | rules that fail |",
+            "|---|---|---|",
+            *rows,
+            "",
+        ]
+    )
+
+
+_INTRODUCTION = """\
+# The suite's rules on public results
+
+The language results of MLPerf Inference v5.1, as they lie in
+github.com/mlcommons/inference_results_v5.1 at commit {commit},
+judged by the suite as with `--logs`. `make public-results CHECKOUT=DIR` makes this page again.
+
+These results were reviewed and published by MLCommons by its own rules. What is listed here are
+differences between a file and what one of this suite's rules asks for; many of them ask for more
+than the official ones. How a file came to be as it is, the files do not tell.
+
+| | |
+|---|---:|
+| results (a system, a benchmark, a scenario) | {results} |
+| of the closed division | {closed} |
+| of the open division | {open} |
+| verdicts | {verdicts} |
+| passed | {passed} |
+| not judged, since a submission need not bring the file | {not_judged} |
+| failed | {failed} |
+| results without a failed verdict | {clean} |
+| results with one or more | {touched} |"""
+_KINDS = """\
+## What failed
+
+There are four kinds:
+
+- **TEST06's log of answers is the accuracy run's.** The file is cut, as the official script cuts
+  accuracy logs (`...` in its middle), and is the same, byte by byte, as the cut accuracy log of the
+  same result. TEST06 has no answers to judge then. The official script's own report of TEST06 lies
+  beside it and says that its checks passed.
+- **TEST06's log of answers is empty**: a list without an entry. The official script passes it.
+- **The accuracy run's detail log is a performance run's.** It says so, and `accuracy.txt` was made
+  from 100 answers; the rule `accuracy_passed` of the performance run follows from it.
+- **The accuracy run takes a part of the data set**, in the open division.
+
+Each row is one line of one file, with the rules that fail for it."""
+
+
+def _commit(root: Path) -> str:
+    """The commit of a checkout, "unknown" where git does not say it."""
+    command = ["git", "-C", str(root), "rev-parse", "HEAD"]
+    said = subprocess.run(command, capture_output=True, text=True, check=False)
+    return f"`{said.stdout.strip()}`" if said.returncode == 0 else "(not said by the folder)"
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(
+        prog="python -m proof.public_results",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("checkout", type=Path)
+    parser.add_argument("--page", type=Path, default=PAGE, help="written (%(default)s)")
+    parser.add_argument("--commit", help="of the checkout, where git does not know it")
+    given = parser.parse_args()
+    root = given.checkout.resolve()
+    begun = time.perf_counter()
+    results = language_results(root)
+    if not results:
+        print(f"{root}: no result of a language benchmark", file=sys.stderr)
+        return _NO_ENTRY
+    took = time.perf_counter() - begun
+    commit = f"`{given.commit}`" if given.commit else _commit(root)
+    given.page.write_text(page(root, results, commit), encoding="utf-8")
+    verdicts = sum(len(judged.verdicts) for judged, _ in results)
+    print(f"{len(results)} results, {verdicts:,} verdicts in {took:.1f} s: {given.page}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
