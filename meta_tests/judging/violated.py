@@ -109,6 +109,11 @@ def _tighter(said: Said) -> bool:
     return said.number is not None and p99 <= said.number <= said.old
 
 
+def _own_count(said: Said) -> bool:
+    """Whether it stands for the number of samples that the QSL has, as it did."""
+    return said.number == 0 and said.log["qsl_reported_performance_count"] == said.old
+
+
 def _same_version(said: Said) -> bool:
     new = said.new
     return isinstance(new, str) and new.partition(" @ ")[0] == said.old.partition(" @ ")[0]
@@ -178,6 +183,11 @@ _KEYS: tuple[tuple[str, str, Judge], ...] = (
     ),
     ("PAT", r"requested_server_(coalesce|find_peak|num_issue)\w+", harmless(_CHOICE)),
     ("AT", r"requested_(use_token_latencies|server_t\w+_latency)", harmless(_CHOICE)),
+    (
+        "PAT",
+        r"requested_performance_sample_count_override",
+        unless(_own_count, "0 stands for the same number", "settings_took", "log_agrees"),
+    ),
     ("PA", r"(requested|effective)_\w+", must("settings_took", "seeds", "samples_drawn")),
     ("T", r"(requested|effective)_\w+", must("log_agrees", "settings", "test_mode")),
     ("PA", r"loaded_qsl_set", must("loaded_samples")),
