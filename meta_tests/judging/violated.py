@@ -494,14 +494,14 @@ def _cut_log(file: Path, before: bytes, after: bytes) -> list[Demand]:
     if len(after) > 10 * 1024:
         return [Demand(frozenset({"accuracy_log_is_cut"}))]
     old, new = (_one_line_end(text.decode("utf-8", "replace")) for text in (before, after))
-XX
+    numbers = r'"(seq_id|qsl_idx)" : (\d+)'
     ends = frozenset(
         {"accuracy_log_ends", "accuracy_log_tokens", "accuracy_issue_order", "accuracy_log_order"}
     )
     shape = (old[:40] == new[:40], old.rstrip()[-5:] == new.rstrip()[-5:])
     if re.findall(numbers, old) != re.findall(numbers, new) or not all(shape):
         return [Demand(ends)]
-    return [Demand(harmless="within an answer of a cut accuracy log, of which the rest is not there")]
+    return [Demand(harmless="within an answer that is cut, so that nothing says what it was")]
 
 
 def _one_line_end(text: str) -> str:
