@@ -109,6 +109,11 @@ def _tighter(said: Said) -> bool:
     return said.number is not None and p99 <= said.number <= said.old
 
 
+def _own_count(said: Said) -> bool:
+    """Whether it stands for the number of samples that the QSL has, as it did."""
+    return said.number == 0 and said.log["qsl_reported_performance_count"] == said.old
+
+
 def _same_version(said: Said) -> bool:
     new = said.new
     return isinstance(new, str) and new.partition(" @ ")[0] == said.old.partition(" @ ")[0]
@@ -178,6 +183,11 @@ _KEYS: tuple[tuple[str, str, Judge], ...] = (
     ),
     ("PAT", r"requested_server_(coalesce|find_peak|num_issue)\w+", harmless(_CHOICE)),
     ("AT", r"requested_(use_token_latencies|server_t\w+_latency)", harmless(_CHOICE)),
+    (
+        "PAT",
+        r"requested_performance_sample_count_override",
+        unless(_own_count, "0 stands for the same number", "settings_took", "log_agrees"),
+    ),
     ("PA", r"(requested|effective)_\w+", must("settings_took", "seeds", "samples_drawn")),
     ("T", r"(requested|effective)_\w+", must("log_agrees", "settings", "test_mode")),
     ("PA", r"loaded_qsl_set", must("loaded_samples")),
@@ -440,8 +450,13 @@ def _audit_answers(file: Path, before: bytes, after: bytes) -> list[Demand]:
     same = [row for row in rows if row in old]
     if len(same) == len(rows) == len(old):
         return [Demand(harmless="the same answers, written otherwise")]
-    if len(rows) == len(old) and all(map(_only_other_tokens, old, rows)):
-        return [Demand(harmless="another token within an answer, after its first")]
+    alike = (
+        (_only_placeless, "an answer that does not say its place"),
+        (_only_other_tokens, "another token within an answer, after its first"),
+    )
+    for differs, why in alike:
+        if len(rows) == len(old) and all(map(differs, old, rows)):
+            return [Demand(harmless=why)]
     return [
         Demand(
             frozenset(
@@ -453,6 +468,12 @@ def _audit_answers(file: Path, before: bytes, after: bytes) -> list[Demand]:
             )
         )
     ]
+
+
+def _only_placeless(old: dict[str, Any], new: dict[str, Any]) -> bool:
+    """Whether two answers are the same, but that one does not say when it was issued."""
+    placeless = new.get("seq_id") is None
+    return old == new or (placeless and old | {"seq_id": None} == new | {"seq_id": None})
 
 
 def _only_other_tokens(old: dict[str, Any], new: dict[str, Any]) -> bool:
@@ -473,14 +494,14 @@ def _cut_log(file: Path, before: bytes, after: bytes) -> list[Demand]:
     if len(after) > 10 * 1024:
         return [Demand(frozenset({"accuracy_log_is_cut"}))]
     old, new = (_one_line_end(text.decode("utf-8", "replace")) for text in (before, after))
-    numbers = r'"(seq_id|qsl_idx|token_count)" : (\d+)'
+    numbers = r'"(seq_id|qsl_idx)" : (\d+)'
     ends = frozenset(
         {"accuracy_log_ends", "accuracy_log_tokens", "accuracy_issue_order", "accuracy_log_order"}
     )
-    shape = (old[:40] == new[:40], old.rstrip()[-12:] == new.rstrip()[-12:])
+    shape = (old[:40] == new[:40], old.rstrip()[-5:] == new.rstrip()[-5:])
     if re.findall(numbers, old) != re.findall(numbers, new) or not all(shape):
         return [Demand(ends)]
-    return [Demand(harmless="within an answer of a cut accuracy log, or written otherwise")]
+    return [Demand(harmless="within an answer that is cut, so that nothing says what it was")]
 
 
 def _one_line_end(text: str) -> str:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Iterable
 
 from mlperf_suite.compliance.cut_log import CutEntry, CutLog, parse_cut_log
 from mlperf_suite.compliance.facts import RunFacts
-from mlperf_suite.compliance.rules import checks
 from mlperf_suite.compliance.rules.registry import rule
-from mlperf_suite.compliance.verdict import Verdict, verdict
+from mlperf_suite.compliance.verdict import Verdict, not_judged, verdict
 
 _HEX_OF_A_TOKEN = (8, 16)
 """Answers are int32, or int64 as one submitter of v5.1 has them."""
@@ -25,13 +25,16 @@ def accuracy_log_ends(run: RunFacts) -> Verdict:
     cut = _cut_log(run, required)
     if isinstance(cut, Verdict):
         return cut
-    total = checks.number(run, "qsl_reported_total_count", required)
-    if isinstance(total, Verdict):
-        return total
+    # A log that does not say how many samples there are fails the rule on every sample.
+    total = run.logs.detail.number("qsl_reported_total_count") or math.inf
     problem = (
         ("its beginning is no entry" if not cut.begins else "")
         or ("its end is no entry" if not cut.ends else "")
-        or (f"{len(cut.places)} entries, not cut" if cut.whole and len(cut.places) < total else "")
+        or (
+            f"{len(cut.places)} entries, not cut"
+            if cut.whole and len(cut.places) < total < math.inf
+            else ""
+        )
         or _twice("place", (place for place, _ in cut.places))
         or _twice("sample", (index for _, index in cut.places))
         or _beyond(cut, total)
@@ -58,7 +61,7 @@ def accuracy_log_tokens(run: RunFacts) -> Verdict:
 def _cut_log(run: RunFacts, required: str) -> CutLog | Verdict:
     text = run.submitted.accuracy_log if run.submitted else None
     if text is None:
-        return verdict(False, "no cut accuracy log", required)
+        return not_judged("no cut accuracy log", required, "the rule on its size fails it")
     return parse_cut_log(text)
 
 
