@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 import xml.etree.ElementTree as ET
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -13,12 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
-from meta_tests.conftest import ROOT, SuiteRun, run_suite
-from mlperf_suite.reports.index_page import write_index
-from mlperf_suite.reports.writing import write_reports
-from mlperf_suite.results.run_folder import write_json
+from meta_tests.conftest import SuiteRun, run_suite
 from mlperf_suite.results.schema import PerformanceFigures
 
 
@@ -151,124 +144,3 @@ def test_pytest_benchmark_keeps_the_run(told: Told) -> None:
         assert record["stats"]["ops"] == pytest.approx(told.figures.samples_per_sec)
         assert record["extra_info"]["tokens_per_sec"] == told.figures.tokens_per_sec
         assert record["extra_info"]["latency_ms_p50"] == told.latency_ms["p50"]
-
-
-# The workflow of the GPU runner
-
-GATED = "offline and datacenter"
-FIGURES = {"performance": {"tokens_per_sec": 927.83, "qps": 7.0}}
-DIED: dict[str, Any] = {"status": "failed", "reason": "the engine did not load", "run": {}}
-
-
-@dataclass(frozen=True)
-class Runner:
-    """A folder as the workflow's steps find it. `runner`: what GitHub puts its summary into."""
-
-    folder: Path
-
-    @property
-    def baseline(self) -> Path:
-        return self.folder / "baselines" / "offline"
-
-    def keep(
-        self, folder: Path, run: dict[str, Any], status: str = "complete", reason: str = ""
-    ) -> None:
-        folder.mkdir(parents=True)
-        meta = {"benchmark": "llama3.1-8b", "category": "datacenter", "scenario": "Offline"}
-        failed = {"rule": "result_valid", "status": "failed", "found": "none", "required": "VALID"}
-        content = {"meta": meta | {"status": status, "reason": reason}, "run": run}
-        content["verdicts"] = [failed] if status == "failed" else []
-        write_json(folder / "summary.json", content)
-
-    def result(self, **told: Any) -> None:
-        """A run as the suite leaves it: reports, index, and `latest`."""
-        run = self.folder / "results" / "20261120-065625-datacenter-offline"
-        self.keep(run, **told)
-        write_reports(run)
-        write_index(run.parent)
-        (run.parent / "latest").symlink_to(run.name)
-
-    def step(self, name: str, marker: str = GATED) -> str:
-        """Do a step as GitHub does, `bash -e`, and return its output."""
-        workflow = yaml.safe_load((ROOT / ".github" / "workflows" / "gpu.yml").read_text())
-        steps = workflow["jobs"]["measure"]["steps"]
-        (script,) = [step["run"] for step in steps if step.get("name") == name]
-        known = {"MARKER": marker, "BASELINE": str(self.baseline), "PYTHONPATH": str(ROOT)}
-        known["GITHUB_STEP_SUMMARY"] = str(self.folder / "summary.md")
-        done = subprocess.run(
-            ["bash", "-e", "-c", script],
-            cwd=self.folder,
-            env=os.environ | known,
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        assert done.returncode == 0, done.stderr
-        return done.stdout
-
-    def table(self, marker: str = GATED) -> str:
-        self.step("Table", marker)
-        table = (self.folder / "ci" / "table.md").read_text()
-        assert (self.folder / "summary.md").read_text().endswith(table)
-        assert table.startswith(f"### MLPerf suite: {marker}\n")
-        return table
-
-
-@pytest.fixture
-def runner(tmp_path: Path) -> Runner:
-    binaries = tmp_path / ".venv" / "bin"
-    binaries.mkdir(parents=True)
-    # A link would be a Python without the packages of the environment it leads to.
-    (binaries / "python").write_text(f'#!/bin/sh\nexec "{sys.executable}" "$@"\n')
-    (binaries / "python").chmod(0o755)
-    return Runner(tmp_path)
-
-
-@pytest.mark.parametrize("baseline", [True, False])
-def test_the_table_tells_why_a_run_died(runner: Runner, baseline: bool) -> None:
-    if baseline:
-        runner.keep(runner.baseline, FIGURES)
-    runner.result(**DIED)
-    table = runner.table()
-    assert "the engine did not load" in table
-    assert "result\\_valid: found none, required VALID" in table
-    assert ("927.83" in table) is baseline
-
-
-@pytest.mark.parametrize("baseline", [True, False])
-def test_the_table_says_where_there_is_no_result(runner: Runner, baseline: bool) -> None:
-    if baseline:
-        runner.keep(runner.baseline, FIGURES)
-    assert "No result: the job ended before a run began." in runner.table()
-
-
-def test_the_table_says_why_there_is_no_comparison(runner: Runner) -> None:
-    runner.keep(runner.baseline, {})
-    runner.result(run=FIGURES)
-    table = runner.table()
-    assert "the run has no figures to compare (complete)" in table
-    assert "The comparison failed." in table
-
-
-def test_only_what_the_baseline_is_of_is_compared_with_it(runner: Runner) -> None:
-    runner.keep(runner.baseline, FIGURES)
-    runner.result(run={"performance": {"tokens_per_sec": 1900.0}})
-    assert "1,900.00, +104.8%" in runner.table()
-    other = runner.table("server")
-    assert "1,900.00" in other
-    assert "927.83" not in other and "%" not in other.replace("MMLU, %", "")
-
-
-@pytest.mark.parametrize(("marker", "gated"), [(GATED, True), ("server", False)])
-def test_only_what_the_baseline_is_of_is_gated(runner: Runner, marker: str, gated: bool) -> None:
-    runner.keep(runner.baseline, FIGURES)
-    (runner.folder / ".venv" / "bin" / "python").write_text('#!/bin/sh\necho "$@"\n')
-    assert (f"--baseline {runner.baseline}" in runner.step("Run and gate", marker)) is gated
-
-
-def test_nothing_of_an_earlier_job_is_left(runner: Runner) -> None:
-    runner.result(run=FIGURES)
-    runner.table()
-    runner.step("Clear what an earlier job left")
-    assert (runner.folder / ".venv").exists()
-    assert "No result" in runner.table()
