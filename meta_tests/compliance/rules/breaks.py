@@ -217,6 +217,7 @@ def uncut(run: MadeRun, data: st.DataObject) -> None:
 def other_ends(run: MadeRun, data: st.DataObject) -> None:
     text = run.cut_log
     place, other = (f'"seq_id" : {answer.place},' for answer in run.answers[:2])
+    sample, another = (f'"qsl_idx" : {answer.index},' for answer in run.answers[:2])
     run.cut_log = data.draw(
         st.sampled_from(
             [
@@ -228,8 +229,8 @@ def other_ends(run: MadeRun, data: st.DataObject) -> None:
                 text[: len(text) // 2],
                 text.replace("...", ""),
                 text.replace(other, place),
-                text.replace('"qsl_idx" : 1,', '"qsl_idx" : 0,'),
-                text.replace('"qsl_idx" : 1,', f'"qsl_idx" : {10**9},'),
+                text.replace(another, sample),
+                text.replace(sample, f'"qsl_idx" : {10**9},'),
             ]
         )
     )
