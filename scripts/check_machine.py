@@ -9,6 +9,7 @@ not fit" (exit status 1), not at a note. Only the standard library is at hand he
 from __future__ import annotations
 
 import ctypes
+import math
 import os
 import platform
 import re
@@ -70,16 +71,19 @@ class Machine:
 
 
 def look(folder: Path) -> Machine:
-    """This machine. `cache_free` is None where pip's cache lies on the disk of `folder`."""
+    """This machine. `cache_free` is None where pip's cache lies on the disk of `folder`, infinite
+    where pip keeps none."""
     found, asked = _gpus()
     glibc = platform.libc_ver()
-    cache = _existing(Path(os.environ.get("PIP_CACHE_DIR") or Path.home() / ".cache" / "pip"))
+    caches = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    cache = _existing(Path(os.environ.get("PIP_CACHE_DIR") or caches / "pip"))
     same = cache.stat().st_dev == folder.stat().st_dev
+    unused = os.environ.get("PIP_NO_CACHE_DIR", "").lower() in ("1", "true", "yes", "on")
     return Machine(
         platform.machine(),
         tuple(int(part) for part in glibc[1].split(".")) if glibc[0] == "glibc" else None,
         shutil.disk_usage(folder).free / 1e9,
-        None if same else shutil.disk_usage(cache).free / 1e9,
+        math.inf if unused else None if same else shutil.disk_usage(cache).free / 1e9,
         os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 1e9,
         found,
         asked,

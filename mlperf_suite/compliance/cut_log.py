@@ -12,15 +12,15 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 _ENTRY = re.compile(
-    r'\{ "seq_id" : (\d+), "qsl_idx" : (\d+), "data" : "([0-9A-F]*)"'
-    r'(?:, "token_data" : "([0-9A-F]*)")?(?:, "token_count" : (\d+))? \}'
+    r'\{ "seq_id" : (\d{1,19}), "qsl_idx" : (\d{1,19}), "data" : "([0-9A-F]*)"'
+    r'(?:, "token_data" : "([0-9A-F]*)")?(?:, "token_count" : (\d{1,19}))? \}'
 )
-_BEGINNING = re.compile(r'\s*\[\s*\{ "seq_id" : (\d+), "qsl_idx" : (\d+), "data" : "')
+_BEGINNING = re.compile(r'\s*\[\s*\{ "seq_id" : (\d{1,19}), "qsl_idx" : (\d{1,19}), "data" : "')
 _END = re.compile(
-    r'["0-9A-F\n]"(?:, "token_data" : "[0-9A-F]*")?(?:, "token_count" : \d+)? \}\s*\]\s*\Z'
+    r'["0-9A-F\n]"(?:, "token_data" : "[0-9A-F]*")?(?:, "token_count" : \d{1,19})? \}\s*\]\s*\Z'
 )
 """The tail that is left of a long answer may begin with the quote that ends it."""
-_BEGUN = re.compile(r'\{ "seq_id" : (\d+), "qsl_idx" : (\d+), "data"')
+_BEGUN = re.compile(r'\{ "seq_id" : (\d{1,19}), "qsl_idx" : (\d{1,19}), "data"')
 
 
 @dataclass(frozen=True, slots=True)

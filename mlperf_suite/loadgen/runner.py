@@ -268,6 +268,15 @@ def _take_trace(engine: Engine) -> EngineTrace | None:
 def _start_test(
     sut: Sut, plan: LoadPlan, settings: Any, log_settings: Any, audit: str, ended: threading.Event
 ) -> None:
+    try:
+        _test(sut, plan, settings, log_settings, audit)
+    except Exception as error:
+        sut.fail(f"LoadGen stopped: {type(error).__name__}: {error}")
+    finally:
+        ended.set()
+
+
+def _test(sut: Sut, plan: LoadPlan, settings: Any, log_settings: Any, audit: str) -> None:
     issue, flush, load, unload = sut.issue, sut.flush, _keep, _keep
     phases = ranges.Phases()
     if ranges.are_on():
@@ -282,15 +291,12 @@ def _start_test(
     sys.setswitchinterval(_TURN_S)
     try:
         lg.StartTestWithLogSettings(loadgen_sut, qsl, settings, log_settings, audit)
-    except Exception as error:
-        sut.fail(f"LoadGen stopped: {type(error).__name__}: {error}")
     finally:
         with contextlib.suppress(Exception):
             lg.DestroyQSL(qsl)
             lg.DestroySUT(loadgen_sut)
         sys.setswitchinterval(turn_s)
         phases.end()
-        ended.set()
 
 
 def _keep(indices: list[int]) -> None:

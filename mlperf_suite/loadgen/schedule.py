@@ -10,6 +10,7 @@ bits/random.tcc, bits/uniform_int_dist.h and bits/stl_algo.h of libstdc++.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -259,6 +260,8 @@ def _at_a_rate(asked: Asked) -> Schedule:
 
 def _at_a_period(asked: Asked) -> Schedule:
     """SingleStream and Offline, whose one query has all samples."""
+    if not math.isfinite(1 / asked.qps * _NS):
+        raise ValueError("no such rate")
     period_ns = int(1 / asked.qps * _NS)
     if asked.scenario == "Offline":
         samples = asked.loaded if asked.accuracy else asked.samples

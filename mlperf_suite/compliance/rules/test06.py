@@ -90,6 +90,10 @@ def test06_sample_count(run: RunFacts) -> Verdict:
     )
 
 
+_MOST_ANSWERS = 1e9
+"""Of more answers Poisson's distribution is the same, and the logarithms lose their digits."""
+
+
 def least_logged(answers: float) -> int:
     """The least number of logged answers that is believed: a quantile of Binomial(n, 100 / n).
 
@@ -97,6 +101,8 @@ def least_logged(answers: float) -> int:
     """
     if answers <= _SAMPLES_LOGGED:
         return _SAMPLES_LOGGED
+    if answers > _MOST_ANSWERS:
+        answers = math.inf
     share, below = _SAMPLES_LOGGED / answers, 0.0
     for logged in range(_SAMPLES_LOGGED):
         if math.isinf(answers):

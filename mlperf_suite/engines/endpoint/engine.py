@@ -519,8 +519,10 @@ class EndpointEngine:
                 self._signs[place] = now
                 self.steps_made += count - then
         if beat.tokens:
-            self._steps.ended_s.append(beat.at)
-            self._steps.tokens.append(beat.tokens)
+            # A trace may be taken between the two.
+            steps = self._steps
+            steps.ended_s.append(beat.at)
+            steps.tokens.append(beat.tokens)
         self._client_account.opened(client, beat.connections)
 
     def _look_for_silence(self) -> None:
