@@ -20,7 +20,7 @@ import signal
 import threading
 import time
 from collections.abc import Coroutine, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
@@ -111,6 +111,12 @@ class VllmConfig:
     traced: bool = True
     profiler: Profiler | None = None
     profile_folder: Path | None = None
+
+
+def load_replica(config: VllmConfig, number: int, folder: Path) -> VllmEngine:
+    """The engine of a replica, as `VllmEngine.load` makes it anywhere; its output is in
+    `folder`."""
+    return VllmEngine.load(replace(config, log_file=folder / f"engine-{number}.log"))
 
 
 class VllmEngine:

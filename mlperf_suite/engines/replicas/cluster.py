@@ -1,0 +1,344 @@
+"""The Ray cluster that the replicas are in: the user's, or one of the suite's own on this
+machine."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import secrets
+import shutil
+import signal
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from mlperf_suite.engines.replicas.actor import Replica
+from mlperf_suite.engines.replicas.node_facts import NodeFacts, look_around
+from mlperf_suite.engines.replicas.placement import Node, Seat
+from mlperf_suite.errors import EngineError
+
+_LOOK_S = 0.5
+_START_S = 60.0
+"""For Ray to give a placement group that there is room for, or to answer a call."""
+_CLOSE_S = 30.0
+"""vLLM is given 15 s to end by itself."""
+_OBJECTS = 256 << 20
+"""Bytes for Ray's object store of our own cluster, which holds the prompts; what does not fit it
+Ray puts on the disk."""
+_LONGEST_FOLDER = 24
+"""Ray's sockets lie in its folder, and a socket's path holds 107 bytes."""
+
+
+@dataclass(slots=True)
+class Placed:
+    """A replica's process. `actor` and `group` are Ray's."""
+
+    seat: Seat
+    actor: Any
+    group: Any
+
+
+class Cluster:
+    """A connection to a Ray cluster; make it with `connect` or `start`.
+
+    Ray holds one connection for a process, and so there is one of these at a time.
+    """
+
+    def __init__(self, folder: Path | None = None, variables: Sequence[str] = ()) -> None:
+        """`folder`: of a cluster of our own, with `variables` of the environment that it was
+        given."""
+        self._folder = folder
+        self._variables = variables
+        self._placed: list[Placed] = []
+        self.is_own = folder is not None
+
+    @classmethod
+    def connect(cls, address: str) -> Cluster:
+        """The cluster at an address, or the one that this node is of ("auto").
+
+        Raises EngineError where there is none, or it does not let us in.
+        """
+        ray = _import_ray()
+        with _handlers_kept():
+            try:
+                ray.init(address=address, log_to_driver=False, logging_level="ERROR")
+            # Ray raises a kind of error of its own for each thing that is wrong.
+            except Exception as error:
+                with contextlib.suppress(Exception):
+                    ray.shutdown()
+                raise EngineError(
+                    f"--ray {address}: no Ray cluster can be joined from this machine: "
+                    f"{_one_line(error)}; is this machine a node of it (ray start)?"
+                ) from error
+        return cls()
+
+    @classmethod
+    def start(cls, cpus: int | None = None) -> Cluster:
+        """A cluster on this machine alone, which listens on its loopback address and nowhere else.
+
+        `cpus`: that Ray counts, None those of this process. Raises EngineError.
+        """
+        ray_was_here = "ray" in sys.modules
+        folder = _folder_for_ray()
+        token = folder / "token"
+        token.write_text(secrets.token_hex(32))
+        token.chmod(0o600)
+        variables = {
+            "RAY_AUTH_MODE": "token",
+            "RAY_AUTH_TOKEN_PATH": str(token),
+            "RAY_USAGE_STATS_ENABLED": "0",
+            # Where Ray counts on no other machine it keeps to the loopback address, which it
+            # otherwise replaces by the machine's own (its services.py, get_node_ip_address).
+            "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0",
+            # Python processes that nobody asked for, one for each core.
+            "RAY_prestart_worker_first_driver": "0",
+            # In this process nothing would end an engine that takes much memory.
+            "RAY_memory_monitor_refresh_ms": "0",
+        }
+        variables = {name: value for name, value in variables.items() if name not in os.environ}
+        os.environ |= variables
+        cluster = cls(folder, tuple(variables))
+        try:
+            ray = _import_ray()
+            if ray_was_here:
+                _read_token_again()
+            with _handlers_kept():
+                ray.init(
+                    address="local",
+                    num_cpus=cpus or len(os.sched_getaffinity(0)),
+                    include_dashboard=False,
+                    object_store_memory=_OBJECTS,
+                    log_to_driver=False,
+                    logging_level="ERROR",
+                    _node_ip_address="127.0.0.1",
+                    _temp_dir=str(folder),
+                )
+        except EngineError:
+            cluster.close()
+            raise
+        except Exception as error:
+            cluster.close()
+            raise EngineError(f"--replicas: Ray does not start here: {_one_line(error)}") from error
+        except BaseException:
+            cluster.close()
+            raise
+        return cluster
+
+    # Nodes
+
+    def nodes(self) -> list[Node]:
+        """The nodes that are there, by name; their GPUs' names are not known yet."""
+        import ray
+
+        found = []
+        for one in ray.nodes():
+            if one["Alive"]:
+                has, address = one["Resources"], one["NodeManagerAddress"]
+                name = one.get("NodeName") or address
+                # Ray names a node after its address where nobody named it.
+                name = one.get("NodeManagerHostname") or name if name == address else name
+                counts = int(has.get("GPU", 0)), int(has.get("CPU", 0))
+                found.append(Node(one["NodeID"], name, address, *counts))
+        return sorted(found, key=lambda node: (node.name, node.id))
+
+    def look_around(self, nodes: Sequence[Node], model: str) -> list[NodeFacts]:
+        """What each node tells of itself. Raises EngineError naming the node that cannot tell."""
+        import ray
+        from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+        look = ray.remote(num_cpus=0, max_retries=0)(look_around)
+        asked = []
+        for node in nodes:
+            there = NodeAffinitySchedulingStrategy(node.id, soft=False)
+            asked.append(look.options(scheduling_strategy=there).remote(model))
+        return self.wait(asked, [f"node {node}" for node in nodes], _START_S)
+
+    # Replicas
+
+    def place(self, seat: Seat, silence_s: float) -> Placed:
+        """A process for a replica, with its devices. Raises EngineError."""
+        import ray
+        from ray.util.placement_group import placement_group
+        from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
+
+        cpus = seat.cpus or min(1, seat.node.cpus)
+        bundle = {"GPU": seat.gpus, "CPU": cpus}
+        group = placement_group(
+            [{name: count for name, count in bundle.items() if count}],
+            strategy="STRICT_PACK",
+            bundle_label_selector=[{"ray.io/node-id": seat.node.id}],
+        )
+        placed = Placed(seat, None, group)
+        self._placed.append(placed)
+        if not group.wait(_START_S):
+            raise EngineError(
+                f"{seat}: Ray did not give it {cpus} CPU and {seat.gpus} GPU within "
+                f"{_START_S:.0f} s: something else on that node may hold them (ray status)"
+            )
+        actor = ray.remote(Replica).options(
+            num_cpus=cpus,
+            num_gpus=seat.gpus,
+            max_restarts=0,
+            scheduling_strategy=PlacementGroupSchedulingStrategy(
+                group, placement_group_bundle_index=0
+            ),
+        )
+        placed.actor = actor.remote(silence_s)
+        return placed
+
+    def wait(
+        self,
+        asked: Sequence[Any],
+        of: Sequence[str],
+        patience_s: float,
+        look: Callable[[], None] = lambda: None,
+        take: Callable[[str, Any], None] = lambda who, found: None,
+    ) -> list[Any]:
+        """What Ray's calls return. `of`: of each, who was asked, for an error.
+
+        `look` is called now and then, `take` with who answered and what, in the order in which they
+        come; what either raises ends the waiting. Raises EngineError naming the first that failed,
+        as soon as it did.
+        """
+        import ray
+
+        deadline = time.monotonic() + patience_s
+        left = list(asked)
+        while left:
+            done, left = ray.wait(left, num_returns=1, timeout=_LOOK_S)
+            for one in done:
+                who = of[asked.index(one)]
+                try:
+                    found = ray.get(one)
+                # Each kind of death and failure has a class of its own.
+                except Exception as error:
+                    raise EngineError(f"{who}: {self._why(error)}") from error
+                take(who, found)
+            look()
+            if left and time.monotonic() > deadline:
+                who = of[asked.index(left[0])]
+                raise EngineError(f"{who}: no answer within {patience_s:.0f} s")
+        return list(ray.get(list(asked)))
+
+    def put(self, value: object) -> Any:
+        """Ray's reference to a value, of which each node is sent one copy."""
+        import ray
+
+        return ray.put(value)
+
+    def cause_of_death(self, placed: Placed, patience_s: float) -> str:
+        """Why a replica's process does not answer any more, as far as Ray tells within that
+        time."""
+        import ray
+
+        try:
+            # `open` and its like are never called twice; this does nothing.
+            ray.get(placed.actor.__ray_ready__.remote(), timeout=patience_s)
+        except ray.exceptions.GetTimeoutError:
+            return "its process does not answer"
+        except Exception as error:
+            return self._why(error, placed.seat.node)
+        return "its connection ended"
+
+    def _why(self, error: Exception, node: Node | None = None) -> str:
+        """The reason in Ray's words, in a line."""
+        text = str(error)
+        if "No module named 'mlperf_suite'" in text:
+            return (
+                "the suite is not installed there: install it, or put its folder at the same path"
+            )
+        if "ModuleNotFoundError" in text or "ImportError" in text:
+            return _last_line(text)
+        if node is not None and node.id not in {one.id for one in self.nodes()}:
+            return "its node is not in the Ray cluster any more"
+        if "node has died" in text or "node died" in text.lower():
+            return "its node died"
+        if "worker process has died" in text or "WorkerCrashed" in type(error).__name__:
+            return "its process was killed" + (" (out of memory)" if "OOM" in text else "")
+        return _last_line(text)
+
+    def close(self) -> None:
+        """End the replicas that are left, and leave the cluster; one of our own is stopped."""
+        with contextlib.suppress(ImportError):
+            import ray
+
+            with contextlib.suppress(Exception):
+                self._end_replicas(ray)
+            with _handlers_kept(), contextlib.suppress(Exception):
+                ray.shutdown()
+        for name in self._variables:
+            os.environ.pop(name, None)
+        if self._folder is not None:
+            shutil.rmtree(self._folder, ignore_errors=True)
+
+    def _end_replicas(self, ray: Any) -> None:
+        from ray.util.placement_group import remove_placement_group
+
+        placed, self._placed = self._placed, []
+        if not ray.is_initialized():
+            return
+        alive = [one for one in placed if one.actor is not None]
+        closing = [one.actor.close.remote() for one in alive]
+        if closing:
+            ray.wait(closing, num_returns=len(closing), timeout=_CLOSE_S)
+        for one in alive:
+            ray.kill(one.actor)
+        for one in placed:
+            remove_placement_group(one.group)
+
+
+def _import_ray() -> Any:
+    try:
+        import ray
+    except ImportError as error:
+        raise EngineError(
+            f"--replicas: Ray cannot be imported ({error}): install it with `make ray`, or "
+            "`pip install --require-hashes -r requirements/ray.lock`"
+        ) from error
+    return ray
+
+
+def _read_token_again() -> None:
+    """Have a Ray that was imported earlier take the mode and the token from the environment."""
+    with contextlib.suppress(ImportError, AttributeError):
+        from ray._raylet import AuthenticationTokenLoader, Config
+
+        Config.initialize("")
+        AuthenticationTokenLoader.instance().reset_cache()
+
+
+def _folder_for_ray() -> Path:
+    base = tempfile.gettempdir()
+    short = Path("/tmp")  # noqa: S108 - mkdtemp makes a folder that only this user may enter
+    if len(base) > _LONGEST_FOLDER and os.access(short, os.W_OK):
+        base = str(short)
+    return Path(tempfile.mkdtemp(prefix="mlperf-ray-", dir=base))
+
+
+@contextlib.contextmanager
+def _handlers_kept() -> Iterator[None]:
+    """Ray sets signal handlers of its own, which would take SIGTERM from the session."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    kept: Mapping[int, Any] = {s: signal.getsignal(s) for s in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        for number, handler in kept.items():
+            signal.signal(number, handler)
+
+
+def _one_line(error: BaseException) -> str:
+    return " ".join(str(error).split())[:300] or type(error).__name__
+
+
+def _last_line(text: str) -> str:
+    """The last line that says something, which in a traceback is the error's own."""
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    return lines[-1][:300] if lines else "failed"
