@@ -302,10 +302,11 @@ class TakesPrompts(Protocol):
 class ReplicaFigures:
     """What one of several engines did in a run. `devices`: what it has of its node, in words.
 
-    `samples` answered and `tokens` of their answers. Times from handing a request to the engine, by
-    the percentile's name (p50, p99); TTFT and TPOT are empty where nothing was streamed.
-    `busy_s`: how long it had requests. `ended_s`: when its last answer came, in s since the first
-    request of the run was handed over; None where it had none.
+    `samples` answered and `tokens` of their answers; `tokens_per_sec` over the whole run, `share`
+    of all tokens. Times from handing a request to the engine, by the percentile's name (p50, p99);
+    TTFT and TPOT are empty where nothing was streamed. `busy_s`: how long it had requests.
+    `ended_s`: when its last answer came, in s since the run's first request was handed over; None
+    without one.
     """
 
     number: int
@@ -313,6 +314,8 @@ class ReplicaFigures:
     devices: str = ""
     samples: int = 0
     tokens: int = 0
+    tokens_per_sec: float = 0.0
+    share: float = 0.0
     ttft_ms: dict[str, float] = field(default_factory=dict)
     tpot_ms: dict[str, float] = field(default_factory=dict)
     latency_ms: dict[str, float] = field(default_factory=dict)
@@ -321,24 +324,40 @@ class ReplicaFigures:
 
 
 @dataclass(frozen=True, slots=True)
+class NodeFigures:
+    """The sums of the replicas on a node, as in `ReplicaFigures`."""
+
+    node: str
+    replicas: int = 0
+    samples: int = 0
+    tokens: int = 0
+    tokens_per_sec: float = 0.0
+    share: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
 class ReplicasRun:
     """What several engines tell of one run. `routing`: how requests were spread over them.
 
-    `elapsed_s`: from the first request to the last answer. `driver_busy_share`: the processor time
-    of the thread that hears of answers, as a share of one core.
+    `elapsed_s`: from the first request to the last answer. `tail_s`: from the first replica's last
+    answer to the last one's, None where one had none. `driver_busy_share`: the processor time of
+    the thread that hears of answers, as a share of one core.
     """
 
-    routing: str
+    routing: str = ""
     elapsed_s: float = 0.0
+    tail_s: float | None = None
     driver_busy_share: float = 0.0
     replicas: tuple[ReplicaFigures, ...] = ()
+    nodes: tuple[NodeFigures, ...] = ()
 
     @property
-    def tail_s(self) -> float | None:
-        """From the first replica's last answer to the last one's, None where one had none."""
-        ends = [one.ended_s for one in self.replicas]
-        known = [end for end in ends if end is not None]
-        return round(max(known) - min(known), 3) if known and len(known) == len(ends) else None
+    def slowest(self) -> ReplicaFigures | None:
+        """The replica with the longest latencies, None where one had no answers or all are one."""
+        known = [one for one in self.replicas if one.latency_ms]
+        if len(known) < len(self.replicas) or len(known) < 2:
+            return None
+        return max(known, key=lambda one: one.latency_ms["p99"])
 
 
 @runtime_checkable

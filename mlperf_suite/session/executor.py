@@ -26,6 +26,8 @@ from mlperf_suite.engines.protocol import (
     Engine,
     RemoteEngine,
     RemoteRun,
+    ReplicasRun,
+    ReplicatedEngine,
     RunObserver,
 )
 from mlperf_suite.errors import RunError, SuiteError
@@ -236,6 +238,7 @@ class Executor:
         )
         # What came before, the warm-up first of all, is none of the run's.
         remote_run(engine)
+        replicas_run(engine)
         cached = cached_tokens_since(engine)
         try:
             with (
@@ -259,9 +262,11 @@ class Executor:
                 # What its servers did until then belongs beside the reason, and never in its place.
                 with contextlib.suppress(Exception):
                     record.remote = remote_run(engine)
+                    record.replicas = replicas_run(engine)
             raise
         if number == 1:
             record.rate = run.samples / run.elapsed_s if run.elapsed_s else None
+            record.replicas = replicas_run(engine)
             if key.mode == "performance":
                 record.energy = self._energy.of_run(run, folder)
         # Servers may count cached tokens apart from their answers, which is read here.
@@ -557,6 +562,11 @@ def decoded(
 def remote_run(engine: Engine) -> RemoteRun | None:
     """What an engine behind a network tells since the last call; None of one in this process."""
     return engine.take_remote_run() if isinstance(engine, RemoteEngine) else None
+
+
+def replicas_run(engine: Engine) -> ReplicasRun | None:
+    """What each of several engines did since the last call; None where there is one."""
+    return engine.take_replicas_run() if isinstance(engine, ReplicatedEngine) else None
 
 
 def run_is_client_bound(verdicts: Sequence[Verdict]) -> bool:

@@ -6,7 +6,8 @@ from array import array
 from collections.abc import Sequence
 
 from mlperf_suite.benchmarks.percentile import percentile
-from mlperf_suite.engines.protocol import ReplicaFigures
+from mlperf_suite.engines.protocol import NodeFigures, ReplicaFigures, ReplicasRun
+from mlperf_suite.engines.replicas.placement import Seat, devices
 
 _PERCENTILES = {"p50": 0.5, "p99": 0.99}
 
@@ -46,14 +47,24 @@ class ReplicaAccount:
             if tokens > 1:
                 self._tpot.append((now - first) / (tokens - 1))
 
-    def figures(self, number: int, node: str, devices: str, began: float) -> ReplicaFigures:
-        """What it came to, in a run whose first request was handed over then."""
+    @property
+    def tokens(self) -> int:
+        """Of its answers."""
+        return self._tokens
+
+    def figures(
+        self, seat: Seat, began: float, elapsed_s: float, all_tokens: int
+    ) -> ReplicaFigures:
+        """What it came to, in a run whose first request was handed over at `began`, which took so
+        long, and in which all replicas made so many tokens."""
         return ReplicaFigures(
-            number,
-            node,
-            devices,
+            seat.number,
+            str(seat.node),
+            devices(seat),
             len(self._latency),
             self._tokens,
+            round(self._tokens / elapsed_s, 3) if elapsed_s else 0.0,
+            round(self._tokens / all_tokens, 6) if all_tokens else 0.0,
             _ms(self._ttft),
             _ms(self._tpot),
             _ms(self._latency),
@@ -67,3 +78,44 @@ def _ms(seconds: Sequence[float]) -> dict[str, float]:
     if not ordered:
         return {}
     return {n: round(percentile(ordered, of) * 1000, 3) for n, of in _PERCENTILES.items()}
+
+
+def run_of(
+    routing: str,
+    began: float,
+    elapsed_s: float,
+    cpu_s: float,
+    accounts: Sequence[ReplicaAccount],
+    seats: Sequence[Seat],
+) -> ReplicasRun:
+    """What all came to. `cpu_s`: the processor time of the driver's thread in the run."""
+    tokens = sum(account.tokens for account in accounts)
+    replicas = tuple(
+        account.figures(seat, began, elapsed_s, tokens)
+        for account, seat in zip(accounts, seats, strict=True)
+    )
+    ends = [one.ended_s for one in replicas]
+    known = [end for end in ends if end is not None]
+    tail_s = max(known) - min(known) if known and len(known) == len(ends) else None
+    return ReplicasRun(
+        routing,
+        round(elapsed_s, 3),
+        None if tail_s is None else round(tail_s, 3),
+        round(cpu_s / elapsed_s, 4) if elapsed_s else 0.0,
+        replicas,
+        tuple(
+            _sum(node, [one for one in replicas if one.node == node])
+            for node in dict.fromkeys(one.node for one in replicas)
+        ),
+    )
+
+
+def _sum(node: str, replicas: Sequence[ReplicaFigures]) -> NodeFigures:
+    return NodeFigures(
+        node,
+        len(replicas),
+        sum(one.samples for one in replicas),
+        sum(one.tokens for one in replicas),
+        round(sum(one.tokens_per_sec for one in replicas), 3),
+        round(sum(one.share for one in replicas), 6),
+    )

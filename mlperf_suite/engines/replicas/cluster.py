@@ -4,6 +4,7 @@ machine."""
 from __future__ import annotations
 
 import contextlib
+import importlib
 import os
 import secrets
 import shutil
@@ -75,6 +76,7 @@ class Cluster:
                     f"--ray {address}: no Ray cluster can be joined from this machine: "
                     f"{_one_line(error)}; is this machine a node of it (ray start)?"
                 ) from error
+        _quiet()
         return cls()
 
     @classmethod
@@ -84,23 +86,9 @@ class Cluster:
         `cpus`: that Ray counts, None those of this process. Raises EngineError.
         """
         ray_was_here = "ray" in sys.modules
-        folder = _folder_for_ray()
-        token = folder / "token"
-        token.write_text(secrets.token_hex(32))
-        token.chmod(0o600)
-        variables = {
-            "RAY_AUTH_MODE": "token",
-            "RAY_AUTH_TOKEN_PATH": str(token),
-            "RAY_USAGE_STATS_ENABLED": "0",
-            # Where Ray counts on no other machine it keeps to the loopback address, which it
-            # otherwise replaces by the machine's own (its services.py, get_node_ip_address).
-            "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0",
-            # Python processes that nobody asked for, one for each core.
-            "RAY_prestart_worker_first_driver": "0",
-            # In this process nothing would end an engine that takes much memory.
-            "RAY_memory_monitor_refresh_ms": "0",
-        }
-        variables = {name: value for name, value in variables.items() if name not in os.environ}
+        folder = folder_for_ray()
+        settings = own_cluster_variables(folder)
+        variables = {name: value for name, value in settings.items() if name not in os.environ}
         os.environ |= variables
         cluster = cls(folder, tuple(variables))
         try:
@@ -127,6 +115,7 @@ class Cluster:
         except BaseException:
             cluster.close()
             raise
+        _quiet()
         return cluster
 
     # Nodes
@@ -303,16 +292,44 @@ def _import_ray() -> Any:
     return ray
 
 
+def _quiet() -> None:
+    """Keep Ray from printing what its processes log; what matters is in the errors of the suite."""
+    with contextlib.suppress(ImportError, AttributeError, KeyError):
+        from ray._private.ray_logging import global_worker_stdstream_dispatcher
+
+        global_worker_stdstream_dispatcher.remove_handler("ray_print_logs")
+
+
 def _read_token_again() -> None:
     """Have a Ray that was imported earlier take the mode and the token from the environment."""
     with contextlib.suppress(ImportError, AttributeError):
-        from ray._raylet import AuthenticationTokenLoader, Config
+        inside: Any = importlib.import_module("ray._raylet")
+        inside.Config.initialize("")
+        inside.AuthenticationTokenLoader.instance().reset_cache()
 
-        Config.initialize("")
-        AuthenticationTokenLoader.instance().reset_cache()
+
+def own_cluster_variables(folder: Path) -> dict[str, str]:
+    """The environment of a cluster of our own, and of whoever joins it. Writes its token to
+    `folder`."""
+    token = folder / "token"
+    token.touch(0o600)
+    token.write_text(secrets.token_hex(32))
+    return {
+        "RAY_AUTH_MODE": "token",
+        "RAY_AUTH_TOKEN_PATH": str(token),
+        "RAY_USAGE_STATS_ENABLED": "0",
+        # Where Ray counts on no other machine it keeps to the loopback address, which it otherwise
+        # replaces by the machine's own (its services.py, get_node_ip_address).
+        "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0",
+        # Python processes that nobody asked for, one for each core.
+        "RAY_prestart_worker_first_driver": "0",
+        # In this process nothing would end an engine that takes much memory.
+        "RAY_memory_monitor_refresh_ms": "0",
+    }
 
 
-def _folder_for_ray() -> Path:
+def folder_for_ray() -> Path:
+    """A new folder that only this user may enter, of a short name."""
     base = tempfile.gettempdir()
     short = Path("/tmp")  # noqa: S108 - mkdtemp makes a folder that only this user may enter
     if len(base) > _LONGEST_FOLDER and os.access(short, os.W_OK):

@@ -15,6 +15,7 @@ from array import array
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import TypeVar
 
 from mlperf_suite.benchmarks.definition import Generation
 from mlperf_suite.engines.protocol import (
@@ -24,7 +25,7 @@ from mlperf_suite.engines.protocol import (
     ReplicasRun,
     Request,
 )
-from mlperf_suite.engines.replicas.accounts import ReplicaAccount
+from mlperf_suite.engines.replicas.accounts import ReplicaAccount, run_of
 from mlperf_suite.engines.replicas.actor import Loaded
 from mlperf_suite.engines.replicas.config import ReplicasConfig
 from mlperf_suite.engines.replicas.loading import (
@@ -75,6 +76,10 @@ _SCORED_AT_ONCE = 256
 """More than an engine holds, so that it never waits for the next."""
 _SCORED_IN_A_ROW = 16
 """Requests to score that go to the same replica: neighbours share examples, and so its cache."""
+
+
+_Key = TypeVar("_Key")
+_Told = TypeVar("_Told")
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,6 +137,7 @@ class ReplicaEngine:
         self._traces: dict[tuple[int, int], Trace] = {}
         self._answered = Answered()
         self._gone: str | None = None
+        self._begun: float | None = None
         self._closed = False
         self._begin_accounts()
         self._thread = threading.Thread(target=self._hear, name="replicas", daemon=True)
@@ -477,7 +483,7 @@ class ReplicaEngine:
             self._links[replica].send(Ask(sent))
         return self._await(self._beats, (replica, sent))
 
-    def _await(self, box: dict, key: tuple) -> object:  # type: ignore[type-arg]
+    def _await(self, box: dict[_Key, _Told], key: _Key) -> _Told | None:
         """What comes into the box under this key; None where the engine is lost or it takes too
         long."""
         deadline = time.monotonic() + _ANSWER_S
@@ -515,11 +521,9 @@ class ReplicaEngine:
         for replica, number in asked.items():
             with contextlib.suppress(OSError):
                 self._links[replica].send(TellTrace(number))
-        told = {replica: self._await(self._traces, key) for replica, key in _keys(asked)}
-        return merged(
-            {r: (t, self._offsets.of(r)) for r, t in told.items() if isinstance(t, Trace)},
-            answered,
-        )
+        told = {r: self._await(self._traces, (r, number)) for r, number in asked.items()}
+        known = {r: (trace, self._offsets.of(r)) for r, trace in told.items() if trace is not None}
+        return merged(known, answered)
 
     def _cpu_s(self) -> float:
         """The processor time of the thread that hears of answers."""
@@ -531,7 +535,7 @@ class ReplicaEngine:
     def _begin_accounts(self) -> None:
         self._accounts = [ReplicaAccount() for _ in self._seats]
         self._counted = self._tokens = 0
-        self._begun: float | None = None
+        self._begun = None
         self._last = 0.0
 
     def take_replicas_run(self) -> ReplicasRun:
@@ -542,19 +546,7 @@ class ReplicaEngine:
             busy_s, self._cpu_before = cpu_s - self._cpu_before, cpu_s
             self._begin_accounts()
         elapsed_s = max(0.0, last - begun)
-        return ReplicasRun(
-            self._config.routing,
-            round(elapsed_s, 3),
-            round(busy_s / elapsed_s, 4) if elapsed_s else 0.0,
-            tuple(
-                account.figures(seat.number, str(seat.node), devices(seat), begun)
-                for account, seat in zip(accounts, self._seats, strict=True)
-            ),
-        )
-
-
-def _keys(asked: dict[int, int]) -> list[tuple[int, tuple[int, int]]]:
-    return [(replica, (replica, number)) for replica, number in asked.items()]
+        return run_of(self._config.routing, begun, elapsed_s, busy_s, accounts, self._seats)
 
 
 class OneReplica:
