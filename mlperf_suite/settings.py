@@ -571,6 +571,11 @@ class Settings:
         "auto",
         engine="vllm",
     )
+    scaling: bool = _switch(
+        "scaling",
+        "measure one replica alone beside all of them before the runs, and report the scaling "
+        "efficiency",
+    )
     endpoints: list[Target] = option(
         "endpoint",
         "measure the server at this URL instead of an engine in this process; repeat it to measure "
@@ -914,7 +919,7 @@ def _check_replicas(given: Mapping[OptionSpec, str], value: Mapping[str, Any]) -
     if value["replicas"] is not None:
         return
     for spec, place in given.items():
-        if spec.name.startswith("replica-"):
+        if spec.name.startswith("replica-") or (spec.name == "scaling" and value["scaling"]):
             where = place.removesuffix(" =")
             raise UsageError(f"{where}: can only be used with --replicas or --ray")
 

@@ -78,7 +78,7 @@ def scaling_line(scaling: ScalingFigures) -> str:
     """How all replicas compare with one, in a line."""
     return (
         f"scaling: {scaling.all_tokens_per_sec:,.2f} tokens/s of {scaling.replicas} replicas ÷ "
-        f"{scaling.replicas} × {scaling.one_tokens_per_sec:,.2f} of one = "
+        f"{scaling.replicas} x {scaling.one_tokens_per_sec:,.2f} of one = "
         f"{scaling.efficiency * 100:.1f}% ({scaling.low * 100:.1f}% to {scaling.high * 100:.1f}%)"
     )
 

@@ -25,6 +25,7 @@ from mlperf_suite.results.schema import (
     PlanRow,
     ProfileFigures,
     Run,
+    ScalingFigures,
     ScoreFigures,
     Summary,
     WarmUpFigures,
@@ -125,6 +126,7 @@ class About:
     node_name: str | None = None
     system: Mapping[str, Any] = field(default_factory=dict)
     plan: Sequence[PlanRow] = ()
+    scaling: ScalingFigures | None = None
     profiler: str | None = None
 
 
@@ -161,6 +163,7 @@ def summary_of(result: Result, about: About, planned: set[Mode]) -> Summary:
             caching=caching if isinstance(caching, CachingFigures) else None,
             warm_up={str(mode): run.warm_up for mode, run in runs.items() if run.warm_up},
             remote={str(mode): run.remote for mode, run in runs.items() if run.remote},
+            scaling=about.scaling,
             replicas={str(mode): run.replicas for mode, run in runs.items() if run.replicas},
             energy=runs["performance"].energy if "performance" in runs else None,
             cost=runs["performance"].cost if "performance" in runs else None,

@@ -336,7 +336,7 @@ class ScalingFigures:
     """How several engines compare with one of them: prompts answered all at once, outside LoadGen,
     by one alone and by all in turn, `pairs` times.
 
-    `efficiency`: the tokens/s of all ÷ `replicas` × those of one, with the interval's ends `low`
+    `efficiency`: the tokens/s of all ÷ `replicas` x those of one, with the interval's ends `low`
     and `high` (95%, Student's t over the pairs).
     """
 

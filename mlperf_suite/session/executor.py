@@ -45,7 +45,7 @@ from mlperf_suite.results.record import (
     scorer_json,
 )
 from mlperf_suite.results.run_folder import write_json
-from mlperf_suite.results.schema import PROFILED, RepeatFigures, WarmUpFigures
+from mlperf_suite.results.schema import PROFILED, RepeatFigures, ScalingFigures, WarmUpFigures
 from mlperf_suite.scorers.protocol import Answer, Scores, reads_special_tokens
 from mlperf_suite.session import profiled_run
 from mlperf_suite.session.energy import Energy
@@ -55,6 +55,7 @@ from mlperf_suite.session.pace import Pace
 from mlperf_suite.session.plan import Plan, StepKey, sized_by_rate
 from mlperf_suite.session.rates import earlier_rates
 from mlperf_suite.session.recorder import Recorder
+from mlperf_suite.session.scaling import measure_scaling, prompts_each
 from mlperf_suite.session.warm_up import (
     warm_up,
     warm_up_prompts,
@@ -187,8 +188,26 @@ class Executor:
             )
             self._watch.idle()
             self._pace.measure(engine)
+            if self._settings.scaling:
+                self._recorder.scaling = self._scaling(engine)
             self._prepared = engine
         return engine
+
+    def _scaling(self, engine: Engine) -> ScalingFigures:
+        """How all replicas compare with one."""
+        self._watch.begin("measuring one replica alone, and all")
+        benchmark, settings = self._inputs.benchmarks[0], self._settings
+        most = engine.description.settings.get("max_num_seqs")
+        count = prompts_each(most, smoke=settings.smoke)
+        found = measure_scaling(
+            engine,
+            warm_up_prompts(self._inputs.prompts(benchmark), count),
+            self._inputs.generation(benchmark),
+            settings.engine_silence,
+            self._watch.say,
+        )
+        self._watch.idle()
+        return found
 
     def _modes_of(self, benchmark: Benchmark) -> set[Mode]:
         """The modes that are planned; a search makes performance runs."""

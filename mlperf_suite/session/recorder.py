@@ -18,7 +18,7 @@ from mlperf_suite.profiling import ranges
 from mlperf_suite.results.baseline import BaselineRun
 from mlperf_suite.results.record import About, Result, summary_of
 from mlperf_suite.results.run_folder import CONFIG_JSON, ENDED, SUMMARY_JSON, RunFolder
-from mlperf_suite.results.schema import PlanRow, Summary
+from mlperf_suite.results.schema import PlanRow, ScalingFigures, Summary
 from mlperf_suite.session.inputs import Inputs
 from mlperf_suite.session.plan import Plan
 
@@ -54,6 +54,8 @@ class Recorder:
         self._results: dict[tuple[str, str], Result] = {}
         self.writable = True
         """Whether everything could be written so far."""
+        self.scaling: ScalingFigures | None = None
+        """Of several engines, where it was measured."""
 
     @property
     def results(self) -> list[Result]:
@@ -121,6 +123,7 @@ class Recorder:
             node_name=settings.node_name,
             profiler=settings.profile_run,
             system=describe_system(),
+            scaling=self.scaling,
             plan=tuple(self._rows(result.benchmark, result.scenario.name)),
         )
         summary = summary_of(result, about, self._planned(result))

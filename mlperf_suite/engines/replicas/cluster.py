@@ -9,6 +9,7 @@ import os
 import secrets
 import shutil
 import signal
+import socket
 import sys
 import tempfile
 import threading
@@ -24,6 +25,7 @@ from mlperf_suite.engines.replicas.placement import Node, Seat
 from mlperf_suite.errors import EngineError
 
 _LOOK_S = 0.5
+_REACH_S = 5.0
 _START_S = 60.0
 """For Ray to give a placement group that there is room for, or to answer a call."""
 _CLOSE_S = 30.0
@@ -64,6 +66,18 @@ class Cluster:
 
         Raises EngineError where there is none, or it does not let us in.
         """
+        host, _, port = address.rpartition(":")
+        failed = f"--ray {address}: no Ray cluster can be joined from this machine"
+        if host:
+            try:
+                socket.create_connection((host.strip("[]"), int(port)), _REACH_S).close()
+            except OSError as error:
+                raise EngineError(
+                    f"{failed}: nobody answers there ({error}): `ray start --head` on its head "
+                    "says the address"
+                ) from error
+        # Each takes 40 s, of which Ray makes 20 by default: who listens answers at once.
+        os.environ.setdefault("RAY_NUM_REDIS_GET_RETRIES", "2")
         ray = _import_ray()
         with _handlers_kept():
             try:
@@ -73,8 +87,7 @@ class Cluster:
                 with contextlib.suppress(Exception):
                     ray.shutdown()
                 raise EngineError(
-                    f"--ray {address}: no Ray cluster can be joined from this machine: "
-                    f"{_one_line(error)}; is this machine a node of it (ray start)?"
+                    f"{failed}: {_one_line(error)}; is this machine a node of it (ray start)?"
                 ) from error
         _quiet()
         return cls()
@@ -85,7 +98,6 @@ class Cluster:
 
         `cpus`: that Ray counts, None those of this process. Raises EngineError.
         """
-        ray_was_here = "ray" in sys.modules
         folder = folder_for_ray()
         settings = own_cluster_variables(folder)
         variables = {name: value for name, value in settings.items() if name not in os.environ}
@@ -93,8 +105,6 @@ class Cluster:
         cluster = cls(folder, tuple(variables))
         try:
             ray = _import_ray()
-            if ray_was_here:
-                _read_token_again()
             with _handlers_kept():
                 ray.init(
                     address="local",
@@ -282,6 +292,8 @@ class Cluster:
 
 
 def _import_ray() -> Any:
+    """Ray, which has read the environment as it is now."""
+    was_here = "ray" in sys.modules
     try:
         import ray
     except ImportError as error:
@@ -289,7 +301,21 @@ def _import_ray() -> Any:
             f"--replicas: Ray cannot be imported ({error}): install it with `make ray`, or "
             "`pip install --require-hashes -r requirements/ray.lock`"
         ) from error
+    if was_here:
+        # What it read when it was imported.
+        with contextlib.suppress(ImportError, AttributeError):
+            constants: Any = importlib.import_module("ray._private.ray_constants")
+            inside: Any = importlib.import_module("ray._raylet")
+            on = os.environ.get(_OTHER_MACHINES, "1").lower() in ("1", "true")
+            constants.ENABLE_RAY_CLUSTER = on
+            inside.Config.initialize("")
+            inside.AuthenticationTokenLoader.instance().reset_cache()
     return ray
+
+
+_OTHER_MACHINES = "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"
+"""Where Ray counts on no other machine it keeps to the loopback address, which it otherwise
+replaces by the machine's own (its services.py, get_node_ip_address)."""
 
 
 def _quiet() -> None:
@@ -298,14 +324,6 @@ def _quiet() -> None:
         from ray._private.ray_logging import global_worker_stdstream_dispatcher
 
         global_worker_stdstream_dispatcher.remove_handler("ray_print_logs")
-
-
-def _read_token_again() -> None:
-    """Have a Ray that was imported earlier take the mode and the token from the environment."""
-    with contextlib.suppress(ImportError, AttributeError):
-        inside: Any = importlib.import_module("ray._raylet")
-        inside.Config.initialize("")
-        inside.AuthenticationTokenLoader.instance().reset_cache()
 
 
 def own_cluster_variables(folder: Path) -> dict[str, str]:
@@ -318,9 +336,7 @@ def own_cluster_variables(folder: Path) -> dict[str, str]:
         "RAY_AUTH_MODE": "token",
         "RAY_AUTH_TOKEN_PATH": str(token),
         "RAY_USAGE_STATS_ENABLED": "0",
-        # Where Ray counts on no other machine it keeps to the loopback address, which it otherwise
-        # replaces by the machine's own (its services.py, get_node_ip_address).
-        "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0",
+        _OTHER_MACHINES: "0",
         # Python processes that nobody asked for, one for each core.
         "RAY_prestart_worker_first_driver": "0",
         # In this process nothing would end an engine that takes much memory.
