@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 
+import psutil
 import pytest
 
 from mlperf_suite.engines.protocol import Engine
@@ -44,6 +45,16 @@ class joining:  # noqa: N801 - used as a function
                 os.environ.pop(name, None)
             else:
                 os.environ[name] = value
+
+
+def replica_processes(nodes: LocalNodes, *names: str) -> list[psutil.Process]:
+    """The processes of the replicas on these nodes, by default on all."""
+    found = []
+    for name, raylet in nodes.raylets.items():
+        if psutil.pid_exists(raylet) and name in (names or nodes.raylets):
+            children = psutil.Process(raylet).children(recursive=True)
+            found += [one for one in children if one.name().startswith("ray::Replica")]
+    return found
 
 
 def stand_in(number: int, gpus: int) -> Callable[[Path], Engine]:

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 import psutil
 import pytest
 
+from meta_tests.engines.replicas.conftest import replica_processes, stand_in
 from mlperf_suite.benchmarks.definition import Generation
 from mlperf_suite.engines.batch import generate_all
 from mlperf_suite.engines.protocol import (
@@ -23,8 +24,6 @@ from mlperf_suite.engines.replicas.engine import ReplicaEngine
 from mlperf_suite.engines.replicas.local_nodes import LocalNodes
 from mlperf_suite.engines.scoring import ScoringEngine
 from mlperf_suite.errors import EngineError
-
-from .conftest import stand_in
 
 GENERATION = Generation()
 
@@ -72,7 +71,8 @@ def engine(nodes: LocalNodes) -> Iterator[ReplicaEngine]:
         ["1", "node-b", "(127.0.0.1)", "1", "core"],
     ]
     yield found
-    processes = [p for p in psutil.process_iter() if "ray::Replica" in p.name()]
+    processes = replica_processes(nodes)
+    assert len(processes) == 2
     found.close()
     psutil.wait_procs(processes, 10)
     assert not [p for p in processes if p.is_running()]

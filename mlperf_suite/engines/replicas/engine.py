@@ -115,6 +115,7 @@ class ReplicaEngine:
         self._cluster = prepared.cluster
         self._placed = placed = prepared.placed
         self._links = prepared.links
+        self._machines = list(prepared.machines)
         self._config = config
         self._seats: list[Seat] = [one.seat for one in placed]
         self._description: EngineDescription | None = None
@@ -183,6 +184,7 @@ class ReplicaEngine:
                 "replicas": len(self._seats),
                 "replica_nodes": nodes,
                 "replica_devices": devices(self._seats[0]),
+                "machines": self._machines,
                 "routing": self._config.routing,
             },
         )

@@ -38,7 +38,7 @@ class Prepared:
     """Replicas whose processes are there and connected, in order, and which have no engine yet.
 
     `cores`: of each, those that it keeps to; empty is any. `same_clock`: whether it is on this
-    machine.
+    machine. `machines`: those that they are on, as a submission describes them.
     """
 
     cluster: Cluster
@@ -46,6 +46,7 @@ class Prepared:
     links: Sequence[Link]
     cores: Sequence[tuple[int, ...]]
     same_clock: Sequence[bool]
+    machines: Sequence[Mapping[str, object]]
 
 
 def prepare(config: ReplicasConfig, say: Callable[[str], None]) -> Prepared:
@@ -76,7 +77,31 @@ def prepare(config: ReplicasConfig, say: Callable[[str], None]) -> Prepared:
         cluster.close()
         raise
     same_clock = [facts[seat.node.id].boot == here.boot for seat in seats]
-    return Prepared(cluster, placed, links, cores, same_clock)
+    machines = machines_of(seats, facts, here.boot)
+    return Prepared(cluster, placed, links, cores, same_clock, machines)
+
+
+def machines_of(
+    seats: Sequence[Seat], facts: Mapping[str, NodeFacts], here: str
+) -> list[dict[str, object]]:
+    """The machines that replicas are on, of which several nodes may be one.
+
+    Of each its `host` name, the `replicas` on it, their `gpus` in all, the GPUs' name `gpu` and
+    memory `gpu_memory` in bytes, None without GPUs; `here`: whether it is this one.
+    """
+    found: dict[str, dict[str, object]] = {}
+    for seat in seats:
+        node = facts[seat.node.id]
+        mine = [s for s in seats if facts[s.node.id].boot == node.boot]
+        found[node.boot] = {
+            "host": node.host,
+            "here": node.boot == here,
+            "replicas": len(mine),
+            "gpus": sum(s.gpus for s in mine),
+            "gpu": seat.node.gpu if seat.gpus else None,
+            "gpu_memory": node.gpu_memory if seat.gpus else None,
+        }
+    return list(found.values())
 
 
 def _candidates(nodes: Sequence[Node], config: ReplicasConfig) -> list[Node]:
