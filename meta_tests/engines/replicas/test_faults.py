@@ -60,7 +60,9 @@ def ended(engine: ReplicaEngine) -> EngineError:
 def test_a_replica_that_was_killed_is_named(load: Load, nodes: LocalNodes) -> None:
     engine = load(make=slow)
     process_on(nodes, "node-b").kill()
-    assert f"{ended(engine)}" == ("replica 1 on node node-b (127.0.0.1): its process was killed")
+    assert f"{ended(engine)}" == (
+        "replica 1 on node node-b (127.0.0.1): its process was killed or crashed"
+    )
     # And whatever is asked later.
     with pytest.raises(EngineDiedError, match=NODE_B):
         generate_all(engine, [[1]], GENERATION)
@@ -83,7 +85,9 @@ def gone(processes: list[psutil.Process]) -> bool:
     return not left
 
 
-def test_a_cluster_without_room_is_said_before_anything_is_started(load: Load) -> None:
+def test_a_cluster_without_room_is_said_before_anything_is_started(
+    load: Load, nodes: LocalNodes
+) -> None:
     with pytest.raises(
         EngineError, match=r"3 replicas of 1 core each.*node node-a \(127.0.0.1\) 1"
     ):
@@ -125,8 +129,7 @@ def test_a_node_that_is_lost_is_named() -> None:
         finally:
             engine.close()
         assert said.startswith("replica 1 on node node-b (127.0.0.1): its ")
-        assert "node" in said.removeprefix("replica 1 on node node-b (127.0.0.1): ")
-    assert gone(replica_processes(nodes))
+        assert gone(replica_processes(nodes))
 
 
 @pytest.mark.slow

@@ -268,6 +268,7 @@ class Replica:
         self._connected = threading.Event()
         self._engine: Engine | None = None
         self._closing = threading.Lock()
+        self._closed = threading.Event()
         self._guard = start_guard()
         sys.setswitchinterval(_TURN_S)
 
@@ -333,11 +334,16 @@ class Replica:
         if self._server is not None:
             self._server.take_prompts(number, tokens, begins)
 
+    def stay(self) -> None:
+        """Return when this is closed: Ray fails the call where the process or its node is lost."""
+        self._closed.wait()
+
     def close(self) -> None:
         """Stop the engine and every process it started."""
         with self._closing:
             if self._engine is not None:
                 self._engine.close()
+        self._closed.set()
 
 
 def keep_to(cores: Sequence[int]) -> None:

@@ -28,6 +28,7 @@ _LOOK_S = 0.5
 _REACH_S = 5.0
 _START_S = 60.0
 """For Ray to give a placement group that there is room for, or to answer a call."""
+_WATCH_S = 2.0
 _CLOSE_S = 30.0
 """vLLM is given 15 s to end by itself."""
 _OBJECTS = 256 << 20
@@ -58,6 +59,8 @@ class Cluster:
         self._folder = folder
         self._variables = variables
         self._placed: list[Placed] = []
+        self._closing = False
+        self._watching: threading.Thread | None = None
         self.is_own = folder is not None
 
     @classmethod
@@ -183,6 +186,8 @@ class Cluster:
             num_cpus=cpus,
             num_gpus=seat.gpus,
             max_restarts=0,
+            # `stay` waits to the end, and the others must not wait for it.
+            max_concurrency=4,
             scheduling_strategy=PlacementGroupSchedulingStrategy(
                 group, placement_group_bundle_index=0
             ),
@@ -230,6 +235,27 @@ class Cluster:
 
         return ray.put(value)
 
+    def watch(self, lost: Callable[[Placed, str], None]) -> None:
+        """Have `lost` called, on a thread of its own, with each replica that Ray gives up and why,
+        until this is closed. A replica whose node is lost may still answer."""
+        import ray
+
+        stays = {one.actor.stay.remote(): one for one in self._placed}
+
+        def look() -> None:
+            left = list(stays)
+            while left and not self._closing:
+                done, left = ray.wait(left, timeout=_WATCH_S)
+                for one in done:
+                    try:
+                        ray.get(one)
+                    except Exception as error:
+                        if not self._closing:
+                            lost(stays[one], self._why(error, stays[one].seat.node))
+
+        self._watching = threading.Thread(target=look, name="replicas' deaths", daemon=True)
+        self._watching.start()
+
     def cause_of_death(self, placed: Placed, patience_s: float) -> str:
         """Why a replica's process does not answer any more, as far as Ray tells within that
         time."""
@@ -258,16 +284,20 @@ class Cluster:
         if "node has died" in text or "node died" in text.lower():
             return "its node died"
         if "worker process has died" in text or "WorkerCrashed" in type(error).__name__:
-            return "its process was killed" + (" (out of memory)" if "OOM" in text else "")
+            low = "running low on memory" in text
+            return "its process was killed or crashed" + (", out of memory" if low else "")
         return _last_line(text)
 
     def close(self) -> None:
         """End the replicas that are left, and leave the cluster; one of our own is stopped."""
+        self._closing = True
         with contextlib.suppress(ImportError):
             import ray
 
             with contextlib.suppress(Exception):
                 self._end_replicas(ray)
+            if self._watching not in (None, threading.current_thread()):
+                self._watching.join(2 * _WATCH_S)  # type: ignore[union-attr]
             with _handlers_kept(), contextlib.suppress(Exception):
                 ray.shutdown()
         for name in self._variables:
@@ -319,11 +349,11 @@ replaces by the machine's own (its services.py, get_node_ip_address)."""
 
 
 def _quiet() -> None:
-    """Keep Ray from printing what its processes log; what matters is in the errors of the suite."""
-    with contextlib.suppress(ImportError, AttributeError, KeyError):
-        from ray._private.ray_logging import global_worker_stdstream_dispatcher
-
-        global_worker_stdstream_dispatcher.remove_handler("ray_print_logs")
+    """Keep Ray from printing what its processes log, for which it has no setting: what matters is
+    in the errors of the suite."""
+    with contextlib.suppress(ImportError):
+        inside: Any = importlib.import_module("ray._private.worker")
+        inside.print_to_stdstream = lambda data, ignore_prefix: None
 
 
 def own_cluster_variables(folder: Path) -> dict[str, str]:

@@ -27,6 +27,7 @@ from mlperf_suite.engines.protocol import (
 )
 from mlperf_suite.engines.replicas.accounts import ReplicaAccount, run_of
 from mlperf_suite.engines.replicas.actor import Loaded
+from mlperf_suite.engines.replicas.cluster import Placed
 from mlperf_suite.engines.replicas.config import ReplicasConfig
 from mlperf_suite.engines.replicas.loading import (
     Prepared,
@@ -143,6 +144,7 @@ class ReplicaEngine:
         self._begin_accounts()
         self._thread = threading.Thread(target=self._hear, name="replicas", daemon=True)
         self._thread.start()
+        self._cluster.watch(self._given_up)
         self._cpu_before = self._cpu_s()
 
     @classmethod
@@ -433,6 +435,12 @@ class ReplicaEngine:
         # What is submitted meanwhile waits with the rest, and fails with the same reason.
         why = self._cluster.cause_of_death(self._placed[replica], _RAY_S)
         self._lose_all(f"{self._seats[replica]}: {why}")
+
+    def _given_up(self, placed: Placed, why: str) -> None:
+        """Ray lost a replica, or its node."""
+        # Where its process ended, whoever reads its connection says so.
+        if self._gone is None and not self._closed:
+            self._lose_all(f"{placed.seat}: {why}")
 
     def _lose_all(self, why: str) -> None:
         """Fail everything that waits: no answer will come."""

@@ -12,6 +12,7 @@ import contextlib
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
@@ -80,6 +81,9 @@ def main(arguments: Sequence[str]) -> None:
 
     cluster = Cluster()
     raylets = {}
+    # What was killed is to be gone: Ray's workers take a raylet that nobody waited for as alive.
+    signal.signal(signal.SIGCHLD, lambda number, frame: [p.poll() for p in started])
+    started: list[subprocess.Popen[bytes]] = []
     for one in arguments:
         name, _, cores = one.partition(":")
         node = cluster.add_node(
@@ -89,6 +93,7 @@ def main(arguments: Sequence[str]) -> None:
             include_dashboard=False,
         )
         (raylet,) = node.all_processes["raylet"]
+        started.append(raylet.process)
         raylets[name] = raylet.process.pid
     print(json.dumps({"address": cluster.address, "raylets": raylets}), flush=True)
     sys.stdin.read()
