@@ -86,11 +86,11 @@ class Pace:
         silence_s = self._settings.engine_silence
         if isinstance(engine, ReplicatedEngine):
             speed, rates = probe_replicas(engine, prompts, generation, silence_s)
-            engine.weigh(rates)
+            weighed = engine.weigh(rates)
             if len(set(rates)) > 1:
-                fastest = max(rates)
-                shares = ", ".join(f"{rate / fastest:.2f}" for rate in rates)
-                self._watch.say(f"speed of each replica, of the fastest: {shares}")
+                shares = ", ".join(f"{rate / max(rates):.2f}" for rate in rates)
+                used = "requests are routed by it" if weighed else "their devices are the same"
+                self._watch.say(f"speed of each replica, of the fastest: {shares} ({used})")
         else:
             speed = probe(engine, prompts, generation, silence_s=silence_s)
         self._watch.idle()

@@ -29,6 +29,7 @@ _REACH_S = 5.0
 _START_S = 60.0
 """For Ray to give a placement group that there is room for, or to answer a call."""
 _WATCH_S = 2.0
+_SETTLE_S = 15.0
 _CLOSE_S = 30.0
 """vLLM is given 15 s to end by itself."""
 _OBJECTS = 256 << 20
@@ -249,9 +250,14 @@ class Cluster:
                 for one in done:
                     try:
                         ray.get(one)
+                    except ray.exceptions.ActorUnavailableError:
+                        why = self.cause_of_death(stays[one], _SETTLE_S)
                     except Exception as error:
-                        if not self._closing:
-                            lost(stays[one], self._why(error, stays[one].seat.node))
+                        why = self._why(error, stays[one].seat.node)
+                    else:
+                        why = "it was closed"
+                    if not self._closing:
+                        lost(stays[one], why)
 
         self._watching = threading.Thread(target=look, name="replicas' deaths", daemon=True)
         self._watching.start()
@@ -261,14 +267,20 @@ class Cluster:
         time."""
         import ray
 
-        try:
-            # `open` and its like are never called twice; this does nothing.
-            ray.get(placed.actor.__ray_ready__.remote(), timeout=patience_s)
-        except ray.exceptions.GetTimeoutError:
-            return "its process does not answer"
-        except Exception as error:
-            return self._why(error, placed.seat.node)
-        return "its connection ended"
+        deadline = time.monotonic() + patience_s
+        while (left := deadline - time.monotonic()) > 0:
+            try:
+                ray.get(placed.actor.__ray_ready__.remote(), timeout=left)
+            except ray.exceptions.GetTimeoutError:
+                return "its process does not answer"
+            except ray.exceptions.ActorUnavailableError:
+                # Until Ray knows whether its node is lost, or it alone.
+                time.sleep(_LOOK_S)
+            except Exception as error:
+                return self._why(error, placed.seat.node)
+            else:
+                return "its connection ended"
+        return "its process, or its node, is gone"
 
     def _why(self, error: Exception, node: Node | None = None) -> str:
         """The reason in Ray's words, in a line."""

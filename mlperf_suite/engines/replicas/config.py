@@ -22,8 +22,9 @@ class ReplicasConfig:
     for one of our own on this machine, which counts `own_cpus` cores (None: this process's).
     `replicas`, `tensor_parallel`, `cpus`, `nodes`: see `placement.Wanted`; `tensor_parallel` None
     is what the model needs. `core_variables`: of the environment, set to the cores of a replica
-    without a GPU. `scores`: whether the engines can score. `log_folder`: for the output of engines
-    on this machine. `silence_s`: see `engines.watch.Watch`.
+    without a GPU. `keep_to_cores`: False lets such replicas share cores. `scores`: whether the
+    engines can score. `log_folder`: for the output of engines on this machine. `silence_s`: see
+    `engines.watch.Watch`.
     """
 
     make: Callable[[int, int], Make]
@@ -37,6 +38,7 @@ class ReplicasConfig:
     nodes: tuple[NodeShare, ...] = ()
     routing: Routing = "tokens"
     core_variables: tuple[str, ...] = field(default=("VLLM_CPU_OMP_THREADS_BIND",))
+    keep_to_cores: bool = True
     scores: bool = False
     log_folder: Path | None = None
     load_timeout_s: float = 600.0

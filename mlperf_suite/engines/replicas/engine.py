@@ -69,8 +69,9 @@ _TICK_S = 0.5
 _PIECE = 1 << 20
 _ANSWER_S = 30.0
 """For a replica that is heard of to answer what is asked of it."""
-_RAY_S = 5.0
-"""For Ray to say why a replica is lost; its connection says at once that it is."""
+_RAY_S = 15.0
+"""For Ray to say why a replica is lost, s; its connection says at once that it is. Ray takes as
+long to give up a node that does not say farewell."""
 _KNOWN_ANSWERS = 32
 """From so many answers on their mean is what is expected of the next."""
 _SCORED_AT_ONCE = 256
@@ -215,10 +216,13 @@ class ReplicaEngine:
         """See `ReplicatedEngine`."""
         return [OneReplica(self, number) for number in range(len(self._seats))]
 
-    def weigh(self, speeds: Sequence[float]) -> None:
+    def weigh(self, speeds: Sequence[float]) -> bool:
         """See `ReplicatedEngine`."""
+        if len({devices(seat) for seat in self._seats}) == 1:
+            return False
         with self._lock:
             self._router.weigh(speeds)
+        return True
 
     # Requests
 

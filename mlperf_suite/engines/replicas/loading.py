@@ -68,7 +68,7 @@ def prepare(config: ReplicasConfig, say: Callable[[str], None]) -> Prepared:
         here = look_around("")
         check_alike(nodes, facts, config, here.suite)
         seats, why = _seats(nodes, facts, config)
-        cores = cores_of(seats, facts)
+        cores = cores_of(seats, facts) if config.keep_to_cores else [()] * len(seats)
         for line in table(seats, nodes, why):
             say(line)
         placed = [cluster.place(seat, config.silence_s) for seat in seats]
