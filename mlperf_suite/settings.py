@@ -571,10 +571,15 @@ class Settings:
         "auto",
         engine="vllm",
     )
-    scaling: bool = _switch(
+    scaling: bool = option(
         "scaling",
         "measure one replica alone beside all of them before the runs, and report the scaling "
         "efficiency",
+        _flag,
+        "allowed are true, false",
+        "false",
+        switch=True,
+        engine="vllm",
     )
     endpoints: list[Target] = option(
         "endpoint",
@@ -789,10 +794,11 @@ class Settings:
             "round": self.round.name,
             "results_dir": str(self.results_dir),
             "code_problems": self.code_problems and str(self.code_problems),
-            "replica_nodes": nodes_text(self.replica_nodes) or None,
             "node_name": self.node_name,
             "hub_token": "set" if self.token else "not set",
         }
+        if "replica_nodes" in content:
+            content["replica_nodes"] = nodes_text(self.replica_nodes) or None
         if self.endpoints:
             content |= {
                 "endpoints": [target.url for target in self.endpoints],
@@ -914,12 +920,16 @@ def _check_engine(given: Mapping[OptionSpec, str], targets: Sequence[Target]) ->
         raise UsageError(f"--endpoint {twice[0]}: given twice")
 
 
+_OF_REPLICAS = ("replica-nodes", "replica-routing", "replica-cpus", "scaling")
+
+
 def _check_replicas(given: Mapping[OptionSpec, str], value: Mapping[str, Any]) -> None:
     """Raise UsageError for an option of replicas where there are none."""
     if value["replicas"] is not None:
         return
     for spec, place in given.items():
-        if spec.name.startswith("replica-") or (spec.name == "scaling" and value["scaling"]):
+        # A variable may be there for other runs.
+        if place != spec.variable and spec.name in _OF_REPLICAS:
             where = place.removesuffix(" =")
             raise UsageError(f"{where}: can only be used with --replicas or --ray")
 
