@@ -456,10 +456,17 @@ def _stat_logger(tracer: _Tracer) -> Any:
 
 
 async def _make(arguments: Any, tracer: _Tracer | None) -> Any:
+    from vllm.usage.usage_lib import UsageContext
     from vllm.v1.engine.async_llm import AsyncLLM
 
     loggers = [_stat_logger(tracer)] if tracer is not None else []
-    return AsyncLLM.from_engine_args(arguments, stat_loggers=loggers)
+    return AsyncLLM.from_engine_args(
+        arguments,
+        stat_loggers=loggers,
+        # By it vLLM chooses max_num_seqs and max_num_batched_tokens: as its server does, 1,024 and
+        # 8,192 on an H100, and without one of those it knows 128 and 2,048 on every device.
+        usage_context=UsageContext.OPENAI_API_SERVER,
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
+from mlperf_suite.engines.scoring import Likelihood, Score, ScoreRequest
 from mlperf_suite.engines.stand_in import Delays, StandInEngine
 from mlperf_suite.errors import EngineError
 
@@ -29,6 +30,22 @@ def answering(
 ) -> StandInEngine:
     """An engine of these delays, with no limit of its own."""
     return StandInEngine(Delays(first_token_s, rest_s), answer)
+
+
+class _Scoring(StandInEngine):
+    """Scores each continuation by its length and its prompt's first token."""
+
+    def score(self, requests: Iterable[ScoreRequest]) -> Iterator[tuple[int, Score]]:
+        """See `ScoringEngine`."""
+        for request in requests:
+            first = request.prompt_token_ids[0]
+            found = [Likelihood(-float(len(c)), bool(first % 2)) for c in request.continuations]
+            yield request.tag, Score(tuple(found), 1.5, len(request.prompt_token_ids), first)
+
+
+def scoring(folder: Path) -> StandInEngine:
+    """An engine that can score."""
+    return _Scoring(Delays(), echo)
 
 
 def failing(folder: Path) -> StandInEngine:

@@ -309,7 +309,7 @@ class Cluster:
             with contextlib.suppress(Exception):
                 self._end_replicas(ray)
             if self._watching not in (None, threading.current_thread()):
-                self._watching.join(2 * _WATCH_S)  # type: ignore[union-attr]
+                self._watching.join(2 * _WATCH_S)
             with _handlers_kept(), contextlib.suppress(Exception):
                 ray.shutdown()
         for name in self._variables:
