@@ -617,6 +617,7 @@ BREAKS: dict[str, Break] = {
     "queries_issued": more_queries,
     "query_rate": other_rate,
     "token_rate": other_token_rate,
+    "issued_token_rate": other_number("result_token_throughput_with_loadgen_overhead", 0.1),
     "percentile_order": out_of_order,
     "mean_in_percentiles": other_mean,
     "loadgen_files": other_files,
