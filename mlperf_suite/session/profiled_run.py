@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import math
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -75,15 +75,17 @@ def _recorded(profiler: Profiler, folder: Path) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _profiled(engine: ProfilingEngine, folder: Path) -> Iterator[None]:
-    """Switch the engine's profiler on for the block."""
+def _profiled(
+    engine: ProfilingEngine, is_alive: Callable[[], bool], folder: Path
+) -> Iterator[None]:
+    """Switch the engine's profiler on for the block. `is_alive`: whether the engine is."""
     engine.start_profile()
     try:
         yield
     except Exception:
         # A later run can be profiled only if this one is not; the reason is the run's own.
         with contextlib.suppress(SuiteError, OSError):
-            if engine.alive:
+            if is_alive():
                 engine.stop_profile(folder)
         raise
     engine.stop_profile(folder)
@@ -101,7 +103,7 @@ def taken(profiler: Profiler, engine: Engine, run_folder: Path) -> Iterator[Prof
         raise RunError(f"--profile-run {profiler}: {name} has no profiler")
     folder, profile = run_folder / PROFILE_FOLDER, Profile()
     folder.mkdir(exist_ok=True)
-    with _recorded(profiler, folder), _profiled(engine, folder):
+    with _recorded(profiler, folder), _profiled(engine, lambda: engine.alive, folder):
         started = time.monotonic()
         yield profile
         seconds = time.monotonic() - started
