@@ -101,7 +101,8 @@ def test_no_query_is_issued_before_its_time_or_after_its_answer(name):
     said = run.entries["result_completed_tokens_per_second"]
     due, done = (run.entries[f"result_{one}_samples_per_sec"] for one in ("scheduled", "completed"))
     for rate, status in (
-        (said * due / done, "passed"),
+        # The figures that it is made of are rounded themselves.
+        (said * due / done * (1 - 2e-5), "passed"),
         (said, "passed"),
         (said * due / done * 1.001, "failed"),
         (said * 0.999, "failed"),
