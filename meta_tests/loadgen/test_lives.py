@@ -219,12 +219,17 @@ def test_a_schedule_that_runs_ahead_of_loadgens_is_none(rate: float, late_s: flo
     assert issued_by_loadgen(received, told, said, ahead) is None
 
 
-def test_a_schedule_that_runs_ahead_only_at_its_end_is_none() -> None:
-    """The median of LoadGen's figures is right then, and no query seems to come too early."""
-    received, told = _a_server(30, 20, 0.0)
+@pytest.mark.parametrize(("late_s", "ahead_s", "last"), [(5.0, 3.0, 300), (0.0, 3.0, 1)])
+def test_a_schedule_ahead_that_no_early_query_betrays_is_none(
+    late_s: float, ahead_s: float, last: int
+) -> None:
+    """All queries were late, or so few are ahead that the median of the figures is right."""
+    received, told = (times + late_s for times in _a_server(30, 20, 0.0))
     right = server_schedule(7, 20, len(told))
-    ahead = right - np.where(np.arange(len(right)) > 0.96 * len(right), 3.0, 0.0)
-    assert issued_by_loadgen(received, told, as_reported(told - 100 - right), ahead) is None
+    said = as_reported(told - 100 - right)
+    ahead = right - np.where(np.arange(len(right)) >= len(right) - last, ahead_s, 0.0)
+    assert issued_by_loadgen(received, told, said, right) is not None
+    assert issued_by_loadgen(received, told, said, ahead) is None
 
 
 def test_queries_that_wait_for_the_sut_are_counted_from_their_schedule() -> None:
