@@ -45,7 +45,13 @@ from mlperf_suite.results.record import (
     scorer_json,
 )
 from mlperf_suite.results.run_folder import write_json
-from mlperf_suite.results.schema import PROFILED, RepeatFigures, ScalingFigures, WarmUpFigures
+from mlperf_suite.results.schema import (
+    CLIENT_BOUND,
+    PROFILED,
+    RepeatFigures,
+    ScalingFigures,
+    WarmUpFigures,
+)
 from mlperf_suite.scorers.protocol import Answer, Scores, reads_special_tokens
 from mlperf_suite.session import profiled_run
 from mlperf_suite.session.energy import Energy
@@ -283,6 +289,8 @@ class Executor:
                     record.remote = remote_run(engine)
                     record.replicas = replicas_run(engine)
             raise
+        if run.untimed:
+            self._watch.say(f"{key}: no timeline: {run.untimed}")
         if number == 1:
             record.rate = run.samples / run.elapsed_s if run.elapsed_s else None
             record.replicas = replicas_run(engine)
@@ -295,7 +303,8 @@ class Executor:
     def _is_profiled(self, key: RunKey) -> bool:
         """Whether a run is made under the profiler: each that was asked for. One that only shows
         Server's rate is not, since a profiler takes time."""
-        return self._settings.profile_run is not None and key not in self._plan.unasked
+        asked = key in self._plan.runs and key not in self._plan.unasked
+        return self._settings.profile_run is not None and asked
 
     @contextlib.contextmanager
     def _profiled(
@@ -318,7 +327,8 @@ class Executor:
     def know_rate(self, result: Result) -> None:
         """Make sure that Server's rate is known: given, measured before, or by an Offline run now.
 
-        Raises RunError where that run fails.
+        An Offline run that is profiled itself shows no rate: the rate then comes from a few prompts
+        without the profiler. Raises RunError where the run fails or tells no rate.
         """
         id_, rates = result.benchmark.id, self._pace.offline_rates
         if self._settings.server_target_qps or id_ in rates:
@@ -332,8 +342,15 @@ class Executor:
         outcome = self.made(offline)
         if outcome.failure is not None:
             raise RunError(outcome.failure)
+        if self._is_profiled(offline):
+            scenario = result.benchmark.scenario("Offline")
+            self._pace.measure_rate(result.benchmark, scenario, self.engine_for(result))
+            rates[id_] = self._pace.probed[id_, "Offline"]
         if id_ not in rates:
-            raise RunError(f"{offline}: LoadGen reported no samples/s to take Server's rate from")
+            made = self._recorder.result(result.benchmark, "Offline").runs[offline.mode]
+            limited = run_is_client_bound(made.verdicts)
+            why = CLIENT_BOUND if limited else "LoadGen reported no samples/s"
+            raise RunError(f"{offline} shows no rate for Server ({why}): give --server-target-qps")
 
     def warm_up(
         self, engine: Engine, result: Result, rate_qps: float | int | None
@@ -349,7 +366,13 @@ class Executor:
         generation = self._pace.warm_up_generation(result.benchmark, result.scenario)
         rate = float(rate_qps) if rate_qps and result.scenario.limits else None
         return warm_up(
-            engine, prompts, generation, result.scenario, rate, self._settings.engine_silence
+            engine,
+            prompts,
+            generation,
+            result.scenario,
+            rate,
+            self._settings.engine_silence,
+            self._inputs.stops(result.benchmark, "performance"),
         )
 
     def _seen_rate(self, key: RunKey, result: Result, engine: Engine) -> float | None:
@@ -458,6 +481,7 @@ class Executor:
             figures = performance_figures(
                 result.scenario, run.logs.detail, run.elapsed_s, run.tokens, run.timeline
             )
+            figures = dataclasses.replace(figures, untimed=run.untimed)
             limited = run_is_client_bound(record.verdicts)
             slowed = limited or self._is_profiled(key)
             if result.scenario.name == "Offline" and figures.samples_per_sec and not slowed:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Mapping
+from itertools import cycle
 from typing import Any
 
 from mlperf_suite.benchmarks.audits import Audit, Mode
@@ -53,8 +54,8 @@ class Pace:
         self._estimator = self._estimator_of(None)
         self.offline_rates: dict[str, float] = {}
         """By benchmark id, the samples/s that Offline reached, in this session or earlier."""
-        self._probed: dict[tuple[str, str], float] = {}
-        """By benchmark id and scenario, the samples/s of `measure_rate`."""
+        self.probed: dict[tuple[str, str], float] = {}
+        """By benchmark id and scenario, the samples/s that `measure_rate` found."""
         self.expected: dict[Step, float] = {}
         self.took: dict[Step, float] = {}
 
@@ -168,7 +169,7 @@ class Pace:
             self._inputs.generation(benchmark, key.mode).max_new_tokens,
             self._inputs.workload(benchmark).part(key.mode).mean_tokens,
         )
-        rate = seen or self._probed[key.benchmark, key.scenario]
+        rate = seen or self.probed[key.benchmark, key.scenario]
         return offline_qps(rate, tail=most > _LONG_TAIL * mean)
 
     def server_qps(self, benchmark: str) -> float:
@@ -180,7 +181,7 @@ class Pace:
         scenario = BENCHMARKS[key.benchmark].scenario(key.scenario)
         if scenario.loadgen_scenario != "SingleStream" or key.mode == "accuracy":
             return None
-        return round(1000 / (seen or self._probed[key.benchmark, key.scenario]), 3)
+        return round(1000 / (seen or self.probed[key.benchmark, key.scenario]), 3)
 
     def measure_rate(self, benchmark: Benchmark, scenario: Scenario, engine: Engine) -> None:
         """Find the samples/s to plan for from a few prompts of the benchmark's lengths.
@@ -188,20 +189,23 @@ class Pace:
         Once: repeats are made of one length.
         """
         place = (benchmark.id, scenario.name)
-        if place in self._probed:
+        if place in self.probed:
             return
         self._watch.begin("measuring the rate to plan for")
         count = rate_probe_samples(scenario, smoke=self._settings.smoke)
         own = self._inputs.prompts(benchmark)
         prompts = warm_up_prompts(own, min(count, len(own)))
         alone = scenario.loadgen_scenario == "SingleStream"
+        generation, silence_s = self._inputs.generation(benchmark), self._settings.engine_silence
+        stops = self._inputs.stops(benchmark, "performance") or [""]
+        batches = [(prompts, stops)]
+        if alone:
+            batches = [([one], [stop]) for one, stop in zip(prompts, cycle(stops), strict=False)]
         elapsed_s = sum(
-            generate_all(
-                engine, batch, self._inputs.generation(benchmark), self._settings.engine_silence
-            ).elapsed_s
-            for batch in ([[prompt] for prompt in prompts] if alone else [prompts])
+            generate_all(engine, batch, generation, silence_s, ends).elapsed_s
+            for batch, ends in batches
         )
-        self._probed[place] = len(prompts) / elapsed_s
+        self.probed[place] = len(prompts) / elapsed_s
 
     def rows(self, benchmark: Benchmark, scenario: str) -> list[PlanRow]:
         """The steps of a result with their estimates and times, for its summary."""

@@ -184,6 +184,8 @@ class ReplicaEngine:
             description,
             settings={
                 **description.settings,
+                # Each sees its own alone.
+                "idle_gpus": sum(int(str(one["idle_gpus"])) for one in self._machines),
                 "replicas": len(self._seats),
                 "replica_nodes": nodes,
                 "replica_devices": devices(self._seats[0]),

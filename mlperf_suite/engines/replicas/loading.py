@@ -77,27 +77,31 @@ def prepare(config: ReplicasConfig, say: Callable[[str], None]) -> Prepared:
         cluster.close()
         raise
     same_clock = [facts[seat.node.id].boot == here.boot for seat in seats]
-    machines = machines_of(seats, facts, here.boot)
+    machines = machines_of(seats, nodes, facts, here.boot)
     return Prepared(cluster, placed, links, cores, same_clock, machines)
 
 
 def machines_of(
-    seats: Sequence[Seat], facts: Mapping[str, NodeFacts], here: str
+    seats: Sequence[Seat], nodes: Sequence[Node], facts: Mapping[str, NodeFacts], here: str
 ) -> list[dict[str, object]]:
     """The machines that replicas are on, of which several nodes may be one.
 
-    Of each its `host` name, the `replicas` on it, their `gpus` in all, the GPUs' name `gpu` and
-    memory `gpu_memory` in bytes, None without GPUs; `here`: whether it is this one.
+    Of each its `host` name, the `replicas` on it, their `gpus` in all and its `idle_gpus`, the
+    GPUs' name `gpu` and memory `gpu_memory` in bytes, None without GPUs; `here`: whether it is this
+    one.
     """
     found: dict[str, dict[str, object]] = {}
     for seat in seats:
         node = facts[seat.node.id]
         mine = [s for s in seats if facts[s.node.id].boot == node.boot]
+        there = sum(n.gpus for n in nodes if facts[n.id].boot == node.boot)
+        used = sum(s.gpus for s in mine)
         found[node.boot] = {
             "host": node.host,
             "here": node.boot == here,
             "replicas": len(mine),
-            "gpus": sum(s.gpus for s in mine),
+            "gpus": used,
+            "idle_gpus": there - used,
             "gpu": seat.node.gpu if seat.gpus else None,
             "gpu_memory": node.gpu_memory if seat.gpus else None,
         }
