@@ -456,17 +456,40 @@ def _stat_logger(tracer: _Tracer) -> Any:
 
 
 async def _make(arguments: Any, tracer: _Tracer | None) -> Any:
-    from vllm.usage.usage_lib import UsageContext
     from vllm.v1.engine.async_llm import AsyncLLM
 
     loggers = [_stat_logger(tracer)] if tracer is not None else []
     return AsyncLLM.from_engine_args(
-        arguments,
-        stat_loggers=loggers,
-        # By it vLLM chooses max_num_seqs and max_num_batched_tokens: as its server does, 1,024 and
-        # 8,192 on an H100, and without one of those it knows 128 and 2,048 on every device.
-        usage_context=UsageContext.OPENAI_API_SERVER,
+        arguments, stat_loggers=loggers, usage_context=_usage_context()
     )
+
+
+def _usage_context() -> Any:
+    """By it vLLM chooses max_num_seqs and max_num_batched_tokens: as its server does, 1,024 and
+    8,192 on an H100, where it takes 128 and 2,048 on any device without a context that it knows."""
+    from vllm.usage.usage_lib import UsageContext
+
+    return UsageContext.OPENAI_API_SERVER
+
+
+def settings_of(config: VllmConfig) -> dict[str, object]:
+    """What vLLM chooses for a configuration, as the description of a loaded engine has it.
+
+    Raises EngineError as `choose_arguments`; vLLM raises errors of many kinds.
+    """
+    return _settings_of(choose_arguments(config).arguments.create_engine_config(_usage_context()))
+
+
+def _settings_of(config: Any) -> dict[str, object]:
+    return {
+        "dtype": str(config.model_config.dtype).removeprefix("torch."),
+        "enable_prefix_caching": bool(config.cache_config.enable_prefix_caching),
+        "enforce_eager": bool(config.model_config.enforce_eager),
+        "kv_cache_dtype": str(config.cache_config.cache_dtype),
+        "max_num_seqs": config.scheduler_config.max_num_seqs,
+        "max_num_batched_tokens": config.scheduler_config.max_num_batched_tokens,
+        "speculative": _speculation(config),
+    }
 
 
 @dataclass(frozen=True, slots=True)
@@ -662,19 +685,13 @@ def _describe(llm: Any, chosen: ChosenArguments, load_s: float) -> EngineDescrip
         stand_in=False,
         max_model_len=config.model_config.max_model_len,
         settings={
-            "dtype": str(config.model_config.dtype).removeprefix("torch."),
+            **_settings_of(config),
             "dtype_why": chosen.precision.why,
             "tensor_parallel_size": arguments.tensor_parallel_size,
             "tensor_parallel_why": chosen.tensor_parallel.why,
             "idle_gpus": max(0, chosen.gpus - used),
-            "enable_prefix_caching": bool(config.cache_config.enable_prefix_caching),
-            "enforce_eager": bool(config.model_config.enforce_eager),
-            "kv_cache_dtype": str(config.cache_config.cache_dtype),
             "stream_interval": arguments.stream_interval,
-            "max_num_seqs": config.scheduler_config.max_num_seqs,
-            "max_num_batched_tokens": config.scheduler_config.max_num_batched_tokens,
             "omp_threads_bind": os.environ.get("VLLM_CPU_OMP_THREADS_BIND") or _allowed_cpus(),
-            "speculative": _speculation(config),
             **({"profiler": chosen.profiler} if chosen.profiler else {}),
             "load_s": round(load_s, 1),
         },

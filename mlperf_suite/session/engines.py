@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -182,22 +182,29 @@ def load_replicas(inputs: Inputs, request: EngineRequest) -> Engine:
     from mlperf_suite.engines.replicas.config import ReplicasConfig
     from mlperf_suite.engines.replicas.engine import ReplicaEngine
     from mlperf_suite.engines.vllm_engine import load_replica
+    from mlperf_suite.engines.vllm_settings import settings_in_process
 
     settings, config = inputs.settings, vllm_config(inputs, request)
 
-    def make(number: int, gpus: int) -> Make:
+    def of_gpus(gpus: int) -> VllmConfig:
         extra = config.extra
         if gpus > 1:
             # As in a process of its own: in Ray's placement group vLLM would ask Ray for workers.
             extra = {"distributed_executor_backend": "mp", **extra}
-        own = replace(
+        return replace(
             config,
             tensor_parallel_size=gpus or config.tensor_parallel_size or 1,
             extra=extra,
             log_file=None,
             profile_folder=None,
         )
-        return partial(load_replica, own, number)
+
+    def make(number: int, gpus: int) -> Make:
+        return partial(load_replica, of_gpus(gpus), number)
+
+    def expected(gpus: int) -> Mapping[str, object] | None:
+        # Elsewhere this machine's devices tell nothing.
+        return settings_in_process(of_gpus(gpus)) if settings.ray is None else None
 
     return ReplicaEngine.load(
         ReplicasConfig(
@@ -210,6 +217,7 @@ def load_replicas(inputs: Inputs, request: EngineRequest) -> Engine:
             nodes=settings.replica_nodes,
             routing=settings.replica_routing,
             scores=True,
+            expected=expected,
             log_folder=request.log_file.parent,
             load_timeout_s=config.load_timeout_s,
             silence_s=settings.engine_silence,

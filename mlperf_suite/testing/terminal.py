@@ -32,5 +32,7 @@ def _leave_it(number: int, frame: FrameType | None) -> None:
 
 
 def end(number: int, frame: FrameType | None) -> NoReturn:
-    """End this process as a signal of this number would."""
+    """End this process as a signal of this number would. What is stopped on the way is stopped to
+    the end, though the signal comes again."""
+    signal.signal(number, _leave_it)
     sys.exit(128 + number)

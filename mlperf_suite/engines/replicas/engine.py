@@ -13,7 +13,8 @@ import threading
 import time
 from array import array
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
@@ -160,18 +161,24 @@ class ReplicaEngine:
         kind = ScoringReplicaEngine if config.scores else ReplicaEngine
         prepared = prepare(config, say)
         engine = kind(prepared, config)
+        gpus = prepared.placed[0].seat.gpus
+        thread = ThreadPoolExecutor(1)
         try:
+            expected = thread.submit(config.expected, gpus)
             loaded = load_engines(prepared, config, lambda: engine.lost)
-            engine.ready(loaded)
+            engine.ready(loaded, expected.result())
         except BaseException:
             engine.close()
             raise
+        finally:
+            # Nobody waits for what is not needed any more.
+            thread.shutdown(wait=False)
         return engine
 
-    def ready(self, loaded: Sequence[Loaded]) -> None:
-        """All are loaded, and requests can come. Raises EngineError where one is not as the
-        others."""
-        description = check_descriptions(self._seats, loaded)
+    def ready(self, loaded: Sequence[Loaded], expected: Mapping[str, object] | None = None) -> None:
+        """All are loaded, and requests can come. Raises EngineError where one is not as the others,
+        or not as `expected`."""
+        description = check_descriptions(self._seats, loaded, expected)
         batches = [
             batch_of((one.description or {}).get("settings", {}).get("max_num_seqs"))
             for one in loaded

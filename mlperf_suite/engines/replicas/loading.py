@@ -254,16 +254,30 @@ def _raise_failure(who: str, loaded: Loaded) -> None:
         raise EngineError(f"{who}: {loaded.failure}")
 
 
-def check_descriptions(seats: Sequence[Seat], loaded: Sequence[Loaded]) -> EngineDescription:
-    """What all replicas are. Raises EngineError naming the setting in which one differs."""
+def check_descriptions(
+    seats: Sequence[Seat],
+    loaded: Sequence[Loaded],
+    expected: Mapping[str, object] | None = None,
+) -> EngineDescription:
+    """What all replicas are. Raises EngineError naming the setting in which one differs.
+
+    `expected`: the settings of such an engine in this process, None where they are not known.
+    """
     descriptions = [EngineDescription(**(one.description or {})) for one in loaded]
     first = descriptions[0]
+    for seat, found in zip(seats, descriptions, strict=True):
+        for name, wanted in (expected or {}).items():
+            if found.settings.get(name) != wanted:
+                raise EngineError(
+                    f"{seat}: its engine's {name} is {found.settings.get(name)}, and {wanted} for "
+                    f"an engine in the suite's own process: --engine-arg {name}=VALUE sets it"
+                )
     for seat, other in zip(seats, descriptions, strict=True):
         for name, value in _compared(first).items():
-            found = _compared(other).get(name)
-            if found != value:
+            told = _compared(other).get(name)
+            if told != value:
                 raise EngineError(
-                    f"{seat}: its engine's {name} is {found}, and {value} on {seats[0]}: replicas "
+                    f"{seat}: its engine's {name} is {told}, and {value} on {seats[0]}: replicas "
                     f"of one system must be alike (--engine-arg {name}=VALUE sets it for all)"
                 )
     return first
