@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import asdict, replace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mlperf_suite.engines.protocol import EngineDescription
+from mlperf_suite.engines.replicas.actor import Loaded
 from mlperf_suite.engines.replicas.config import ReplicasConfig
-from mlperf_suite.engines.replicas.loading import check_alike, cores_of
+from mlperf_suite.engines.replicas.loading import (
+    check_alike,
+    check_descriptions,
+    cores_of,
+    machines_of,
+)
 from mlperf_suite.engines.replicas.node_facts import NodeFacts
 from mlperf_suite.engines.replicas.placement import (
     Node,
@@ -182,3 +189,40 @@ def test_a_node_that_is_not_as_the_others_is_named(change: dict[str, str], said:
     check_alike([ONE, OTHER], {"1": FACTS, "2": FACTS}, MODEL, "1 (abc)")
     with pytest.raises(EngineError, match=said):
         check_alike([ONE, OTHER], facts, MODEL, "1 (abc)")
+
+
+def described(**settings: object) -> Loaded:
+    engine = EngineDescription(
+        "vLLM", "0.32.0", "m", False, 4096, {"max_num_seqs": 1024, **settings}
+    )
+    return Loaded(None, asdict(engine))
+
+
+def test_a_setting_in_which_a_replica_differs_is_named() -> None:
+    seats = place([ONE, OTHER], Wanted())
+    same = [described(load_s=1.0), described(load_s=2.0, omp_threads_bind="1")]
+    assert check_descriptions(seats, same).settings["max_num_seqs"] == 1024
+    with pytest.raises(
+        EngineError, match=r"replica 1 on node node-b .*: its engine's dtype is x, "
+    ):
+        check_descriptions(seats, [described(dtype="bfloat16"), described(dtype="x")])
+    with pytest.raises(
+        EngineError, match=r"replica 0 on node node-a .*max_num_seqs is 1024, and 128"
+    ):
+        check_descriptions(seats, same, {"max_num_seqs": 128})
+
+
+def test_two_nodes_of_a_machine_are_one_machine() -> None:
+    seats, facts = place([ONE, OTHER], Wanted()), {"1": FACTS, "2": FACTS}
+    (machine,) = machines_of(seats, [ONE, OTHER], facts, "boot")
+    assert machine["replicas"] == 2
+    assert machine["here"] is True
+    facts["2"] = replace(FACTS, boot="other", host="b")
+    assert [m["here"] for m in machines_of(seats, [ONE, OTHER], facts, "boot")] == [True, False]
+
+
+def test_gpus_that_no_replica_has_are_idle() -> None:
+    seats = place([EIGHT], Wanted(3, 2))
+    facts = {EIGHT.id: replace(FACTS, gpus=("NVIDIA H100",) * 8, gpu_memory=80 * 2**30)}
+    (machine,) = machines_of(seats, [EIGHT], facts, "elsewhere")
+    assert (machine["gpus"], machine["idle_gpus"], machine["gpu"]) == (6, 2, "NVIDIA H100")
