@@ -38,10 +38,13 @@ def test_another_revision_has_another(tmp_path: Path) -> None:
     found = {model_fingerprint(str(model(tmp_path / "same")))[0]}
     found.add(model_fingerprint(str(model(tmp_path / "tuned", b"v" * 5_000_000)))[0])
     found.add(model_fingerprint(str(model(tmp_path / "longer", b"w" * 5_000_001)))[0])
+    # Between the first block that is read and the last.
+    middle = b"w" * 2_500_000 + b"v" * 500_000 + b"w" * 2_000_000
+    found.add(model_fingerprint(str(model(tmp_path / "middle", middle)))[0])
     config = model(tmp_path / "config")
     (config / "config.json").write_text('{"hidden_size": 9}')
     found.add(model_fingerprint(str(config))[0])
-    assert len(found) == 4
+    assert len(found) == 5
 
 
 def test_a_model_that_is_not_there_has_none(tmp_path: Path) -> None:

@@ -80,6 +80,17 @@ def test_where_no_first_token_was_wanted_the_end_counts() -> None:
     assert ends == pytest.approx([100.0, 100.6, 100.8, 101.1, 103.0])
 
 
+def test_no_part_begins_before_the_request_was_handed_over() -> None:
+    answered = Answered()
+    answered.add(7, 70, handed=100.0, first=100.5, done=100.6)
+    # More than there was: its own clock runs faster.
+    told = trace([7], [50.0], [[50.1], [50.3], [50.7], [50.8]])
+    marks = merged({0: (told, 0.0)}, answered).marks
+    assert marks is not None
+    ends = [column[0] for column in marks.times_s]
+    assert ends == pytest.approx([100.0, 100.1, 100.3, 100.5, 100.6])
+
+
 def test_an_engine_that_tells_of_no_request_leaves_two_parts() -> None:
     answered = Answered()
     answered.add(1, 10, 1.0, 2.0, 3.0)
