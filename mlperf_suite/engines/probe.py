@@ -24,6 +24,8 @@ _BATCHES = (64, 32, 16, 8, 4)
 _LEAST_STEPS = 3
 _LEAST_TOKENS, _MOST_TOKENS = 5, 32
 _PREFILL_SHARE, _DECODE_SHARE = 0.4, 0.1
+_USUAL_BATCH = 32
+"""Requests in a step, to say what a token of an answer takes."""
 _ALIKE = 0.9
 """Replicas of which none is slower than so many times the fastest count as alike."""
 
@@ -119,9 +121,9 @@ def probe_replicas(
     prompts: Sequence[Sequence[int]],
     generation: Generation,
     silence_s: float = SILENCE_S,
-) -> tuple[Speed, list[float]]:
-    """Probe all replicas at the same time, as they will work: the speed of all together, and that
-    of each relative to the others.
+) -> tuple[Speed, list[float], float]:
+    """Probe all replicas at the same time, as they will work: the speed of all together, that of
+    each relative to the others, and how many times as long a prompt's token takes as an answer's.
 
     Raises as `probe`.
     """
@@ -145,7 +147,9 @@ def probe_replicas(
         sum(known) if len(known) == len(limits) else None,
         max(speed.probe_s for speed in speeds),
     )
-    return together, rates
+    answer_s = sum(speed.step_s / _USUAL_BATCH + speed.request_s for speed in speeds)
+    prompt_s = sum(speed.prefill_s for speed in speeds)
+    return together, rates, prompt_s / answer_s if answer_s else 0.0
 
 
 def _together(seconds: Sequence[float]) -> float:

@@ -368,9 +368,13 @@ class ReplicatedEngine(Protocol):
     def replicas(self) -> Sequence[Engine]:
         """Each of them, as an engine; closing one does nothing."""
 
-    def weigh(self, speeds: Sequence[float]) -> bool:
-        """Route by these speeds from now on, one for each replica, in any unit above 0. Returns
-        False, and does not, where all have the same devices: what they differ by is then noise."""
+    def weigh(self, speeds: Sequence[float], prompt_cost: float) -> bool:
+        """Route by these speeds from now on, one for each replica, in any unit above 0, where a
+        token of a prompt takes so many times as long as one of an answer.
+
+        Returns False, and leaves the speeds, where all have the same devices: what they differ by
+        is then noise.
+        """
 
     def take_replicas_run(self) -> ReplicasRun:
         """What happened since the last call."""

@@ -86,8 +86,8 @@ class Pace:
         generation = self._inputs.generation(benchmark)
         silence_s = self._settings.engine_silence
         if isinstance(engine, ReplicatedEngine):
-            speed, rates = probe_replicas(engine, prompts, generation, silence_s)
-            weighed = engine.weigh(rates)
+            speed, rates, cost = probe_replicas(engine, prompts, generation, silence_s)
+            weighed = engine.weigh(rates, cost)
             if len(set(rates)) > 1:
                 shares = ", ".join(f"{rate / max(rates):.2f}" for rate in rates)
                 used = "requests are routed by it" if weighed else "their devices are the same"

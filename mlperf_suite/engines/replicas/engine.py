@@ -75,6 +75,9 @@ _RAY_S = 15.0
 long to give up a node that does not say farewell."""
 _KNOWN_ANSWERS = 32
 """From so many answers on their mean is what is expected of the next."""
+_PROMPT_COST = 0.25
+"""A token of a prompt counts for so many of an answer until a probe tells: those of a prompt are
+computed at once."""
 _SCORED_AT_ONCE = 256
 """More than an engine holds, so that it never waits for the next."""
 _SCORED_IN_A_ROW = 16
@@ -99,8 +102,9 @@ class _Job:
 
 @dataclass(slots=True)
 class _Waiting:
-    """A request that is not answered. `tokens`: what it counts for, `handed`: when it was sent to
-    its `replica`, `first`: when its first token came; None before that."""
+    """A request that is not answered. `tokens`: what it counts for, in tokens of an answer,
+    `handed`: when it was sent to its `replica`, `first`: when its first token came; None before
+    that."""
 
     request: Request
     job: _Job
@@ -134,6 +138,7 @@ class ReplicaEngine:
         self._looked = now
         self._steps_made = [0] * len(placed)
         self._cached = [0] * len(placed)
+        self._prompt_cost = _PROMPT_COST
         self._offsets = _Offsets(prepared.same_clock)
         self._answers = threading.Condition()
         """Notified when a beat or a trace that was asked for came."""
@@ -225,8 +230,9 @@ class ReplicaEngine:
         """See `ReplicatedEngine`."""
         return [OneReplica(self, number) for number in range(len(self._seats))]
 
-    def weigh(self, speeds: Sequence[float]) -> bool:
+    def weigh(self, speeds: Sequence[float], prompt_cost: float) -> bool:
         """See `ReplicatedEngine`."""
+        self._prompt_cost = prompt_cost
         if len({devices(seat) for seat in self._seats}) == 1:
             return False
         with self._lock:
@@ -266,10 +272,12 @@ class ReplicaEngine:
         stops = any(request.stop for request in requests)
         now = time.monotonic()
         job = _Job(listener, generation, stream, self._sets.current, now, stops)
-        expected = self._expected(generation)
+        expected, cost = self._expected(generation), self._prompt_cost
         with self._lock:
             self._begun = self._begun or now
-            waiting = [_Waiting(r, job, len(r.prompt_token_ids) + expected) for r in requests]
+            waiting = [
+                _Waiting(r, job, round(cost * len(r.prompt_token_ids)) + expected) for r in requests
+            ]
             if replica is None:
                 self._held.extend(waiting)
                 batches = self._hand_out()

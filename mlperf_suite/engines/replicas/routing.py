@@ -43,8 +43,8 @@ class Router:
         self._pace = [fastest / speed for speed in speeds]
 
     def take(self, tokens: int, waiting: int = 1) -> int | None:
-        """The replica that is given a request of so many tokens, its prompt's and those expected of
-        its answer; None where none has room.
+        """The replica that is given a request that counts for so many tokens, its prompt's and
+        those expected of its answer; None where none has room.
 
         `waiting`: the requests that wait to be given, this one too. Where they are few, none is to
         wait behind others with one replica while another has nothing to do.
