@@ -61,6 +61,7 @@ class Cluster:
         self._variables = variables
         self._placed: list[Placed] = []
         self._closing = False
+        self._asking = threading.Lock()
         self._watching: threading.Thread | None = None
         self.is_own = folder is not None
 
@@ -80,8 +81,6 @@ class Cluster:
                     f"{failed}: nobody answers there ({error}): `ray start --head` on its head "
                     "says the address"
                 ) from error
-        # Each takes 40 s, of which Ray makes 20 by default: who listens answers at once.
-        os.environ.setdefault("RAY_NUM_REDIS_GET_RETRIES", "2")
         ray = _import_ray()
         with _handlers_kept():
             try:
@@ -265,22 +264,28 @@ class Cluster:
     def cause_of_death(self, placed: Placed, patience_s: float) -> str:
         """Why a replica's process does not answer any more, as far as Ray tells within that
         time."""
+        deadline = time.monotonic() + patience_s
+        with self._asking:
+            while time.monotonic() < deadline and not self._closing:
+                if (why := self._cause_of_death(placed)) is not None:
+                    return why
+        return "its process, or its node, is gone"
+
+    def _cause_of_death(self, placed: Placed) -> str | None:
+        """What Ray tells within a moment; None where it does not know yet."""
         import ray
 
-        deadline = time.monotonic() + patience_s
-        while (left := deadline - time.monotonic()) > 0:
-            try:
-                ray.get(placed.actor.__ray_ready__.remote(), timeout=left)
-            except ray.exceptions.GetTimeoutError:
-                return "its process does not answer"
-            except ray.exceptions.ActorUnavailableError:
-                # Until Ray knows whether its node is lost, or it alone.
-                time.sleep(_LOOK_S)
-            except Exception as error:
-                return self._why(error, placed.seat.node)
-            else:
-                return "its connection ended"
-        return "its process, or its node, is gone"
+        try:
+            ray.get(placed.actor.__ray_ready__.remote(), timeout=_LOOK_S)
+        except ray.exceptions.GetTimeoutError:
+            return None
+        except ray.exceptions.ActorUnavailableError:
+            # Until Ray knows whether its node is lost, or it alone.
+            time.sleep(_LOOK_S)
+            return None
+        except Exception as error:
+            return self._why(error, placed.seat.node)
+        return "its connection ended"
 
     def _why(self, error: Exception, node: Node | None = None) -> str:
         """The reason in Ray's words, in a line."""
@@ -308,6 +313,9 @@ class Cluster:
 
             with contextlib.suppress(Exception):
                 self._end_replicas(ray)
+            # Neither may ask a Ray that is not there any more: it would start another.
+            with self._asking:
+                pass
             if self._watching not in (None, threading.current_thread()):
                 self._watching.join(2 * _WATCH_S)
             with _handlers_kept(), contextlib.suppress(Exception):
@@ -336,6 +344,8 @@ class Cluster:
 def _import_ray() -> Any:
     """Ray, which has read the environment as it is now."""
     was_here = "ray" in sys.modules
+    set_here = {n: v for n, v in _READ_ONCE.items() if n not in os.environ}
+    os.environ |= set_here
     try:
         import ray
     except ImportError as error:
@@ -343,6 +353,9 @@ def _import_ray() -> Any:
             f"--replicas: Ray cannot be imported ({error}): install it with `make ray`, or "
             "`pip install --require-hashes -r requirements/ray.lock`"
         ) from error
+    finally:
+        for name in set_here:
+            os.environ.pop(name)
     if was_here:
         # What it read when it was imported.
         with contextlib.suppress(ImportError, AttributeError):
@@ -355,6 +368,13 @@ def _import_ray() -> Any:
     return ray
 
 
+_READ_ONCE = {
+    # Whoever asks a Ray that is not there is told so, and no other is started for that.
+    "RAY_ENABLE_AUTO_CONNECT": "0",
+    # Each try to join takes up to 40 s, of which Ray makes 20: who listens answers at once.
+    "RAY_NUM_REDIS_GET_RETRIES": "3",
+}
+"""What Ray reads of the environment when it is imported."""
 _OTHER_MACHINES = "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"
 """Where Ray counts on no other machine it keeps to the loopback address, which it otherwise
 replaces by the machine's own (its services.py, get_node_ip_address)."""

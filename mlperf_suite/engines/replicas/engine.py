@@ -284,6 +284,7 @@ class ReplicaEngine:
             else:
                 batches = {}
                 for one in waiting:
+                    self._router.give(replica, one.tokens)
                     self._hand(one, replica, now, batches)
         self._send(batches)
 

@@ -55,9 +55,13 @@ class Router:
         else:
             found = self._least(tokens, spared=spared)
         if found is not None:
-            self.requests[found] += 1
-            self.tokens[found] += tokens
+            self.give(found, tokens)
         return found
+
+    def give(self, replica: int, tokens: int) -> None:
+        """Count a request that this replica is given in any case."""
+        self.requests[replica] += 1
+        self.tokens[replica] += tokens
 
     def _has_room(self, place: int, *, spared: bool) -> bool:
         room = self._batches[place] + (self._spares[place] if spared else 0)
