@@ -165,7 +165,7 @@ OF_PLUGINS = {"--junitxml", "--alluredir", "--dist", "--benchmark-autosave", "--
 WITH_A_VALUE = {"-m", "-k", "-n", "-c", "-p", "--dist"}
 OF_THE_SYSTEM = {
     *("export", "set", "cd", "mkdir", "cp", "mv", "printf", "tar", "git", "curl", "nvidia-smi"),
-    *("docker", "podman", "buildah"),
+    *("docker", "podman", "buildah", "kubectl"),
     "power_client",  # mlcommons/power-dev
 }
 """Programs that a page may call and that are not ours to check."""
