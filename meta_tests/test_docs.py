@@ -33,7 +33,7 @@ GUIDES = [ENGLISH, *sorted((ROOT / "docs").glob("*.md")), *sorted((ROOT / "perf"
 WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
 FOLDERS = (
     *("mlperf_suite", "fixtures", "tests", "meta_tests", "perf", "proof", "scripts", "docs"),
-    "requirements",
+    *("requirements", "kubernetes"),
 )
 _PATH = re.compile(r"[\w.-]+(?:/[\w.-]+)*(?:/|\.(?:py|md|yml|csv|jsonl|toml|sh|ini|lock|j2))")
 _IDS = {"ids": lambda path: str(path.relative_to(ROOT)) if isinstance(path, Path) else path}
