@@ -40,7 +40,7 @@ import psutil
 from mlperf_suite.benchmarks.definition import Generation
 from mlperf_suite.benchmarks.llama3_1_8b import LLAMA3_1_8B
 from mlperf_suite.benchmarks.rounds import DEFAULT_ROUND, ROUNDS
-from mlperf_suite.engines.endpoint.messages import Frames, frame
+from mlperf_suite.engines.frames import Frames, frame
 from mlperf_suite.engines.protocol import EngineDescription, Listener, Request
 from mlperf_suite.loadgen import runner
 from mlperf_suite.loadgen.load_plan import LoadPlan, Shortened, plan_run
