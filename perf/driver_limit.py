@@ -292,6 +292,7 @@ def _draw(curves: dict[str, list[tuple[int, Outcome]]], axes: Any, ink: str) -> 
         upper.plot(over, [o.asked for _, o in points], color=colour, linewidth=0.6, alpha=0.6)
         lower.plot(over, [max(o.added_p99_ms, 1e-3) for _, o in points], **look)
     for axis in axes:
+        axis.set_facecolor("none")
         axis.set_xscale("log", base=2)
         axis.set_yscale("log")
     lower.axhline(HELD_MS, color=ink, linewidth=0.8, linestyle="--")
