@@ -9,13 +9,12 @@ from mlperf_suite.engines.endpoint.messages import (
     Drop,
     Failed,
     First,
-    Frames,
     Sampling,
     Submit,
-    frame,
     from_client,
     to_client,
 )
+from mlperf_suite.engines.frames import Frames, frame
 
 told = st.lists(
     st.builds(First, st.integers(0, 2**40), st.lists(st.integers(0, 2**31)), st.floats(0, 1e9))

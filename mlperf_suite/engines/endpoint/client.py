@@ -24,16 +24,15 @@ from mlperf_suite.engines.endpoint.exchanges import Generating, Posting, Shared
 from mlperf_suite.engines.endpoint.messages import (
     Beat,
     Drop,
-    Frames,
     FromClient,
     Hello,
     Post,
     Submit,
-    frame,
     to_client,
 )
 from mlperf_suite.engines.endpoint.pool import Pool
 from mlperf_suite.engines.endpoint.text_codec import TextCodec
+from mlperf_suite.engines.frames import Frames, frame
 
 _BEAT_S = 0.25
 _ASLEEP_S = 4.0

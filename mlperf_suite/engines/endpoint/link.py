@@ -11,7 +11,8 @@ from pathlib import Path
 
 import psutil
 
-from mlperf_suite.engines.endpoint.messages import Frames, Hello, frame
+from mlperf_suite.engines.endpoint.messages import Hello
+from mlperf_suite.engines.frames import Frames, frame
 
 
 class Link:

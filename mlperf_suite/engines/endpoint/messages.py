@@ -1,17 +1,12 @@
-"""What the engine and its client processes tell each other: frames of MessagePack on a socket.
+"""What the engine and its client processes tell each other: frames (`engines/frames.py`) on a
+socket.
 
-A frame is four bytes of length, big-endian, and a message. Times are s of time.monotonic, which is
-one clock for all processes of a machine.
+Times are s of time.monotonic, which is one clock for all processes of a machine.
 """
 
 from __future__ import annotations
 
-import struct
-from collections.abc import Iterator
-
 import msgspec
-
-_LENGTH = struct.Struct(">I")
 
 
 class Place(msgspec.Struct, array_like=True, frozen=True):
@@ -144,33 +139,5 @@ class Beat(msgspec.Struct, array_like=True, tag=True):
 ToClient = Hello | Submit | Post | Drop
 FromClient = First | Done | Reply | Failed | Beat
 
-_encoder = msgspec.msgpack.Encoder()
 to_client = msgspec.msgpack.Decoder(ToClient)
 from_client = msgspec.msgpack.Decoder(list[FromClient])
-
-
-def frame(message: object) -> bytes:
-    """A message, or a list of them, as it is sent."""
-    content = _encoder.encode(message)
-    return _LENGTH.pack(len(content)) + content
-
-
-class Frames:
-    """Cuts a stream of bytes into frames."""
-
-    def __init__(self) -> None:
-        self._buffer = bytearray()
-
-    def feed(self, data: bytes) -> Iterator[bytes]:
-        """The contents of the frames that are whole with this data."""
-        buffer = self._buffer
-        buffer += data
-        start = 0
-        while len(buffer) - start >= _LENGTH.size:
-            (length,) = _LENGTH.unpack_from(buffer, start)
-            end = start + _LENGTH.size + length
-            if len(buffer) < end:
-                break
-            yield bytes(buffer[start + _LENGTH.size : end])
-            start = end
-        del buffer[:start]
