@@ -44,8 +44,8 @@ def test_a_pooled_percentile_is_that_of_all_values_together(times: list[Any]) ->
     if not everything:
         assert found is None
         return
-    assert found == {name: percentile(everything, share) for name, share in SHARES.items()}
-    assert set(found.values()) <= set(everything)
+    expected = {name: percentile(everything, share) for name, share in SHARES.items()}
+    assert found == {name: round(value, 6) for name, value in expected.items()}
 
 
 @given(_TIMES, st.randoms(use_true_random=False))
@@ -63,7 +63,7 @@ def test_nodes_that_are_alike_pool_to_what_each_has(times: Any, nodes: int) -> N
     for name, share in SHARES.items():
         place = int(len(own) * share)
         near = own[max(place - 1, 0) : place + 2]
-        assert near.min() <= found[name] <= near.max()
+        assert near.min() - 1e-6 <= found[name] <= near.max() + 1e-6
 
 
 def test_what_one_node_does_not_report_is_pooled_of_none() -> None:

@@ -19,6 +19,7 @@ from mlperf_suite.results.node_files import (
 )
 from mlperf_suite.results.run_folder import write_json
 from mlperf_suite.results.schema import (
+    AccuracyFigures,
     LifeFigures,
     Meta,
     PerformanceFigures,
@@ -91,6 +92,7 @@ def test_a_node_has_the_files_that_the_node_script_left(tmp_path: Path) -> None:
         "latency_p99": 945.2,
         "throughput_tokens_per_sec": 134.4,
         "accuracy": 1.0,
+        "accuracy_passed": None,
         "run": "a",
     }
     assert list(content["scenarios"]) == ["Server", "Offline"]
@@ -147,6 +149,13 @@ def test_accuracy_is_the_share_of_queries_that_were_answered(
 ) -> None:
     content, _ = written(tmp_path, result(tmp_path / "a", WHOLE, issued=issued))
     assert content["scenarios"]["Server"]["accuracy"] == share
+
+
+@pytest.mark.parametrize("passed", [True, False])
+def test_what_the_accuracy_rules_say_stands_beside_it(tmp_path: Path, passed: bool) -> None:
+    run = Run(performance=FIGURES, accuracy=AccuracyFigures(passed=passed))
+    content, _ = written(tmp_path, result(tmp_path / "a", replace(WHOLE, run=run)))
+    assert content["scenarios"]["Server"]["accuracy_passed"] is passed
 
 
 def test_more_answers_than_queries_are_all_of_them() -> None:

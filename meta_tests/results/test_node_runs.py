@@ -231,3 +231,13 @@ def test_files_of_the_model_that_nobody_compared_are_told(tmp_path: Path) -> Non
     made = (replace(A, engine_settings=known), replace(B, engine_settings=known))
     assert not any("weights" in note for note in taken(*make_nodes(tmp_path / "a", *made)).notes)
     assert any("weights" in note for note in taken(*make_nodes(tmp_path / "b", A, B)).notes)
+
+
+def test_nodes_whose_accuracy_nobody_measured_are_told(tmp_path: Path) -> None:
+    made = (replace(A, accuracy=False), replace(B, accuracy=False))
+    (one,) = taken(*make_nodes(tmp_path / "a", *made)).scenarios
+    assert any("not measured on node-a, node-b" in note for note in one.notes)
+    assert [row.accuracy_passed for row in one.nodes] == [None, None]
+    (one,) = taken(*make_nodes(tmp_path / "b", A, B)).scenarios
+    assert one.notes == ()
+    assert [row.accuracy_passed for row in one.nodes] == [True, True]

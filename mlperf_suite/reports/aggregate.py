@@ -29,6 +29,7 @@ ALL_NOTE = (
     "requests of all nodes together, computed from the requests themselves. Those of a node are "
     "LoadGen's own."
 )
+RUN_HEADER = ("node", "scenario", "run", "started", "accuracy rules", "hardware")
 _MOST_BARS = 16
 
 
@@ -50,7 +51,8 @@ class ScenarioView:
 
 @dataclass(frozen=True, slots=True)
 class AggregateView:
-    """`standing`: bad or open, for colour; an aggregate is never a result, and so never green."""
+    """`standing`: bad or open, for colour; an aggregate is never a result, and so never green.
+    `runs`: rows under RUN_HEADER."""
 
     title: str
     label: str
@@ -60,6 +62,7 @@ class AggregateView:
     valid: str
     run: list[Row]
     scenarios: list[ScenarioView]
+    runs: list[tuple[str, ...]]
     notes: list[str]
 
 
@@ -70,7 +73,10 @@ def view_of_aggregate(found: Aggregate) -> AggregateView:
     if bad:
         valid = f"No: in {', '.join(bad)} not every node's run is a valid result of its own."
     else:
-        valid = f"The run of each of the {number} nodes is a valid result of its own."
+        valid = (
+            f"The run of each of the {number} nodes is a valid result of its own; together they "
+            "are no MLPerf result."
+        )
     rows = {
         "benchmark": found.benchmark,
         "model": found.model,
@@ -92,6 +98,15 @@ def view_of_aggregate(found: Aggregate) -> AggregateView:
         valid,
         [(name, value) for name, value in rows.items() if value],
         [_scenario(one) for one in found.scenarios],
+        [
+            (
+                *(of.node, one.scenario, of.run, of.started or NOT_REPORTED),
+                {True: "passed", False: "failed", None: "not run"}[of.accuracy_passed],
+                of.hardware,
+            )
+            for one in found.scenarios
+            for of in one.nodes
+        ],
         list(found.notes),
     )
 
@@ -136,7 +151,6 @@ def _nodes(one: ScenarioFigures) -> tuple[tuple[str, ...], list[tuple[str, ...]]
 
     def row(of: NodeFigures | ScenarioFigures) -> list[str]:
         return [
-            "yes" if of.valid else "no",
             shown(of.tokens_per_sec),
             percent(of.share if isinstance(of, NodeFigures) else 1.0),
             shown(of.samples_per_sec),
@@ -151,10 +165,10 @@ def _nodes(one: ScenarioFigures) -> tuple[tuple[str, ...], list[tuple[str, ...]]
     header = [
         *("node", "valid", "tokens/s", "share", one.rate_unit, "target, queries/s"),
         *("TTFT p99, ms", "TPOT p99, ms", "latency p99, ms", "requests", "tokens"),
-        *("hardware", "run"),
     ]
-    rows = [[of.node, *row(of), of.hardware, of.run] for of in one.nodes]
-    rows.append([ALL, *row(one), "", ""])
+    rows = [[of.node, "yes" if of.valid else "no", *row(of)] for of in one.nodes]
+    # Whatever its nodes' runs are.
+    rows.append([ALL, "no result", *row(one)])
     kept = [
         place
         for place in range(len(header))
@@ -223,6 +237,7 @@ def aggregate_markdown(found: Aggregate) -> str:
         lines += [line for note in one.notes for line in ("", in_cell(note))]
         lines += _points("Why it is not valid:", one.problems)
     lines += ["", "## What was run?", "", *_table(("", ""), view.run)]
+    lines += ["", *_table(RUN_HEADER, view.runs)]
     lines += _points("Not alike, or not compared:", view.notes)
     return "\n".join(lines) + "\n"
 
@@ -241,11 +256,13 @@ def _points(head: str, points: Sequence[str]) -> list[str]:
 
 def aggregate_html(found: Aggregate) -> str:
     """aggregate.html: one file that needs nothing else."""
-    plots = {
-        one.scenario: drawn([plot]) for one in found.scenarios if (plot := _plot(one)) is not None
-    }
+    plots = [plot for plot in map(_plot, found.scenarios) if plot is not None]
     return render(
-        "aggregate.html.j2", view=view_of_aggregate(found), plots=plots, all_note=ALL_NOTE
+        "aggregate.html.j2",
+        view=view_of_aggregate(found),
+        plots=drawn(plots),
+        all_note=ALL_NOTE,
+        run_header=RUN_HEADER,
     )
 
 
@@ -255,8 +272,11 @@ def _plot(one: ScenarioFigures) -> Plot | None:
     known = [(name, value) for name, value in values if value is not None]
     if len(known) < len(values) or len(values) > _MOST_BARS:
         return None
-    slow = one.slowest.node if one.slowest else None
-    caption = f"Tokens/s of each node in {one.scenario}; their sum is {shown(one.tokens_per_sec)}."
+    slow, caption = None, f"Tokens/s of each node in {one.scenario}"
+    if one.slowest:
+        slow = one.slowest.node
+        caption += f", in orange the slowest by {one.slowest.by}, {slow}"
+    caption += f"; their sum is {shown(one.tokens_per_sec)}."
     return Plot(f"nodes_{one.scenario.lower()}", caption, partial(_draw, known, slow))
 
 

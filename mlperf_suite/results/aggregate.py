@@ -24,6 +24,8 @@ from mlperf_suite.results.node_files import answered_share, issued_samples, scen
 from mlperf_suite.results.node_runs import (
     AggregateRefusedError,
     NodeRun,
+    accuracy_note,
+    hardware_of,
     load_node_runs,
     notes_of,
     overlap_note,
@@ -34,7 +36,7 @@ from mlperf_suite.results.node_runs import (
 from mlperf_suite.results.run_folder import write_json
 from mlperf_suite.results.scaling import Scaling, check_ones, scaling_of, total
 from mlperf_suite.results.schema import Percentiles, PerformanceFigures
-from mlperf_suite.results.standing import label_of, marks_of
+from mlperf_suite.results.standing import accuracy_passed, label_of, marks_of
 from mlperf_suite.results.typed_json import read, written_fields
 
 if TYPE_CHECKING:
@@ -57,7 +59,8 @@ class NodeFigures:
     """One node's run of a scenario; its times are LoadGen's own. Rates are per second, times in ms.
 
     `share`: of the tokens/s of all. `reasons`: why its run is no valid result. `requests` and
-    `tokens`: of its answers. `hardware`: in words.
+    `tokens`: of its answers. `accuracy_passed`: what the accuracy rules say of its accuracy run,
+    None where there is none. `hardware`: in words.
     """
 
     node: str
@@ -76,6 +79,7 @@ class NodeFigures:
     latency_ms: Percentiles | None = None
     ttft_ms: Percentiles | None = None
     tpot_ms: Percentiles | None = None
+    accuracy_passed: bool | None = None
     hardware: str = ""
 
 
@@ -228,7 +232,7 @@ def _scenario(runs: Sequence[NodeRun], alone: Sequence[NodeRun]) -> ScenarioFigu
         nodes=rows,
         slowest=slowest(rows, at_a_rate),
         scaling=scaling_of(runs, [one for one in alone if one.scenario.name == scenario.name]),
-        notes=tuple(filter(None, (rate_note(runs), overlap_note(runs)))),
+        notes=tuple(filter(None, (rate_note(runs), overlap_note(runs), accuracy_note(runs)))),
     )
 
 
@@ -239,7 +243,9 @@ def pooled(of_nodes: Sequence[npt.NDArray[np.float64] | None]) -> Percentiles | 
     arrays = [one for one in of_nodes if one is not None]
     if not arrays or len(arrays) < len(of_nodes):
         return None
-    return percentiles(np.concatenate(arrays)) or None
+    found = percentiles(np.concatenate(arrays))
+    # To the nanosecond, as LoadGen has them: a difference of two times has digits beyond that.
+    return {name: round(value, 6) for name, value in found.items()} or None
 
 
 def _node(
@@ -264,17 +270,9 @@ def _node(
         figures.latency_ms,
         figures.ttft_ms,
         figures.tpot_ms,
-        # With servers elsewhere the summary's hardware is the client's.
-        "not known" if run.summary.run.remote else _hardware(run.summary.system),
+        accuracy_passed(run.summary),
+        hardware_of(run),
     )
-
-
-def _hardware(system: Mapping[str, Any]) -> str:
-    """A node's accelerators, else its processor, in words."""
-    gpus = system.get("gpus")
-    names = list(map(str, gpus)) if isinstance(gpus, list) else []
-    kinds = [f"{names.count(name)} x {name}" for name in dict.fromkeys(names)]
-    return in_words(", ".join(kinds) or system.get("cpu") or "not known")
 
 
 def slowest(rows: Sequence[NodeFigures], at_a_rate: bool) -> SlowestNode | None:
@@ -342,7 +340,8 @@ def _old_node(row: NodeFigures) -> dict[str, Any]:
         target_qps=row.target_qps,
         latency_ms=row.latency_ms,
     )
-    return {**scenario_json(figures, row.reasons, row.answered), "run": row.run}
+    content = scenario_json(figures, row.reasons, row.answered)
+    return {**content, "accuracy_passed": row.accuracy_passed, "run": row.run}
 
 
 def write_aggregate(out: Path, found: Aggregate) -> list[Path]:

@@ -18,7 +18,7 @@ from typing import Any
 from mlperf_suite.loadgen.logs import DETAIL, DetailLog, parse_detail
 from mlperf_suite.results.run_folder import read_config, write_json
 from mlperf_suite.results.schema import Config, PerformanceFigures, Summary
-from mlperf_suite.results.standing import label_of, why_no_result
+from mlperf_suite.results.standing import accuracy_passed, label_of, why_no_result
 
 _TIME = "%Y%m%d_%H%M%S"
 _NOT_IN_A_NAME = re.compile(r"[^A-Za-z0-9._-]+")
@@ -131,7 +131,9 @@ def _scenario(one: NodeResult) -> dict[str, Any]:
     if figures is not None and figures.life is not None:
         issued = issued_samples(read_detail(one.folder), one.summary.meta.scenario)
         answered = answered_share(figures.life.requests, issued)
-    return {**scenario_json(figures, reasons, answered), "run": one.folder.name}
+    content = scenario_json(figures, reasons, answered)
+    passed = accuracy_passed(one.summary)
+    return {**content, "accuracy_passed": passed, "run": one.folder.name}
 
 
 def _text(content: Mapping[str, Any]) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -32,7 +32,7 @@ from mlperf_suite.results.run_folder import (
     read_summary,
 )
 from mlperf_suite.results.schema import Config, PerformanceFigures, Summary
-from mlperf_suite.results.standing import why_no_result
+from mlperf_suite.results.standing import accuracy_passed, why_no_result
 
 OWN_SETTINGS = frozenset(
     {
@@ -60,7 +60,9 @@ SAME_IN_LOG = (
     "effective_performance_sample_count",
 )
 """LoadGen's settings, as its log has them, that a scenario's runs must agree in."""
-_MACHINE = ("cpu", "cpu_count", "gpu_count", "gpus", "torch_version", "vllm_version")
+_MACHINE = ("cpu", "cpu_count", "torch_version")
+_LIMITS = ("tensor_parallel_size", "max_num_seqs", "max_num_batched_tokens")
+"""What nodes may differ in and the report tells, of summary.json's `system` and of the engine."""
 _OFF_BY, _OFF_MS = 0.05, 20.0
 """How far a percentile of the timeline may lie from LoadGen's own: both are of the same requests,
 and are stamped a few instructions apart."""
@@ -320,32 +322,39 @@ def _of_scenario(run: NodeRun) -> dict[str, object]:
 # What may differ, and is told
 
 
+def hardware_of(run: NodeRun) -> str:
+    """A node's accelerators, else its processor, in words; of servers elsewhere it is not known,
+    since the summary has the client's."""
+    system = run.summary.system
+    gpus = system.get("gpus")
+    names = list(map(str, gpus)) if isinstance(gpus, list) else []
+    kinds = [f"{names.count(name)} x {name}" for name in dict.fromkeys(names)]
+    found = ", ".join(kinds) or system.get("cpu") or "not known"
+    return "not known" if run.summary.run.remote else in_words(found)
+
+
 def notes_of(runs: Sequence[NodeRun]) -> list[str]:
     """Where nodes differ in what each may have for itself, and what could not be compared: a
     sentence each."""
     by_node = {run.node: run for run in reversed(runs)}
     ordered = [by_node[node] for node in dict.fromkeys(run.node for run in runs)]
     notes = []
-    tables: list[tuple[str, Mapping[str, Any]]] = [
-        *((name, {run.node: run.summary.system.get(name) for run in ordered}) for name in _MACHINE),
-        *(
-            (
-                f"engine's {name.replace('_', ' ')}",
-                {r.node: r.engine_settings[name] for r in ordered},
-            )
-            for name in sorted(set.intersection(*(set(r.engine_settings) for r in ordered)))
-            if name in ("tensor_parallel_size", "max_num_seqs", "max_num_batched_tokens")
-        ),
-        ("suite", {run.node: run.config.suite_version for run in ordered}),
-    ]
-    for name, values in tables:
-        texts = {node: _shown(value) for node, value in values.items()}
-        if len(set(texts.values())) > 1:
-            said = "; ".join(f"{node}: {text}" for node, text in texts.items())
-            notes.append(f"{name.replace('_', ' ')} differs: {said}")
+    tables: dict[str, dict[str, object]] = {"hardware": {r.node: hardware_of(r) for r in ordered}}
+    for name in _MACHINE:
+        tables[name] = {run.node: run.summary.system.get(name) for run in ordered}
+    for name in _LIMITS:
+        tables[f"the engine's {name}"] = {r.node: r.engine_settings.get(name) for r in ordered}
+    tables["suite"] = {run.node: run.config.suite_version for run in ordered}
+    for name, values in tables.items():
+        nodes_of: dict[str, list[str]] = {}
+        for node, value in values.items():
+            nodes_of.setdefault(_shown(value), []).append(node)
+        if len(nodes_of) > 1:
+            said = "; ".join(f"{text} on {', '.join(of)}" for text, of in nodes_of.items())
+            notes.append(f"Not alike in {name.replace('_', ' ')}: {said}.")
     if any(run.model_files is None for run in ordered):
         notes.append(
-            "The model's files were not compared, since the engines do not tell of them: that the "
+            "The model's files were not compared, since an engine does not tell of them: that the "
             "nodes have the same weights is not proved."
         )
     return notes
@@ -362,6 +371,17 @@ def rate_note(runs: Sequence[NodeRun]) -> str:
         return ""
     said = ", ".join(f"{node} {rate:g}" for node, rate in rates.items() if rate is not None)
     return f"The nodes were sent different rates, in queries/s: {said}."
+
+
+def accuracy_note(runs: Sequence[NodeRun]) -> str:
+    """Where a node's accuracy was not measured; empty where each node's was."""
+    without = [run.node for run in runs if accuracy_passed(run.summary) is None]
+    if not without:
+        return ""
+    return (
+        f"The accuracy was not measured on {', '.join(without)}: a performance run counts only "
+        "beside an accuracy run of the same system that passed."
+    )
 
 
 def overlap_note(runs: Sequence[NodeRun]) -> str:

@@ -47,3 +47,9 @@ def why_no_result(
         if rules:
             reasons.append(f"rules {status}: {', '.join(map(in_words, rules))}")
     return tuple(reasons)
+
+
+def accuracy_passed(summary: Summary) -> bool | None:
+    """What the accuracy rules say of a run's accuracy run; None where there is none."""
+    accuracy = summary.run.accuracy
+    return None if accuracy is None else accuracy.passed
