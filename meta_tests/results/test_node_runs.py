@@ -10,9 +10,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from meta_tests.made_nodes import ROWS, STARTED, MadeNode, make_nodes
-from mlperf_suite.results.aggregate import Aggregate, aggregate_runs
+from mlperf_suite.reports.aggregate import aggregate_markdown
+from mlperf_suite.results.aggregate import LABEL, Aggregate, aggregate_runs
 from mlperf_suite.results.node_runs import OWN_SETTINGS, AggregateRefusedError
 from mlperf_suite.settings import OPTIONS, Settings
 
@@ -241,3 +244,43 @@ def test_nodes_whose_accuracy_nobody_measured_are_told(tmp_path: Path) -> None:
     (one,) = taken(*make_nodes(tmp_path / "b", A, B)).scenarios
     assert one.notes == ()
     assert [row.accuracy_passed for row in one.nodes] == [True, True]
+
+
+def _places(content: object, above: tuple[str, ...] = ()) -> list[tuple[str, ...]]:
+    if not isinstance(content, dict):
+        return []
+    return [
+        x for key, one in content.items() for x in ((*above, key), *_places(one, (*above, key)))
+    ]
+
+
+_ODD = [None, True, 0, -1, 1e308, 2**70, "", "x", [], [1], [None], {}, {"a": 1}, float("inf")]
+
+
+@pytest.fixture(scope="module")
+def two_runs(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
+    made = (replace(A, rows=ROWS[:20]), replace(B, rows=ROWS[:25]))
+    return make_nodes(tmp_path_factory.mktemp("damaged"), *made)
+
+
+@given(st.data())
+def test_a_damaged_summary_is_refused_or_taken_and_raises_nothing(
+    two_runs: list[Path], data: st.DataObject
+) -> None:
+    path = two_runs[1] / "summary.json"
+    whole = path.read_text()
+    content = json.loads(whole)
+    place = data.draw(st.sampled_from(_places(content)))
+    inner = content
+    for key in place[:-1]:
+        inner = inner[key]
+    inner[place[-1]] = data.draw(st.sampled_from(_ODD))
+    path.write_text(json.dumps(content))
+    try:
+        found = aggregate_runs(two_runs, STARTED)
+        assert Aggregate.read(json.loads(json.dumps(found.as_json()))) == found
+        assert LABEL in aggregate_markdown(found)
+    except AggregateRefusedError as error:
+        assert all(error.reasons)
+    finally:
+        path.write_text(whole)
