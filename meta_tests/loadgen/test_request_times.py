@@ -35,6 +35,8 @@ def made(rows: list[tuple[float, float, float, int]], *, streams: bool = True) -
         ended,
         [row[3] for row in rows],
         samples=range(len(rows)),
+        prompt_tokens=[10] * len(rows),
+        preempted=[0] * len(rows),
         parts_ms={"issue": [0.5] * len(rows), "tokens": [1.0] * len(rows)},
         from_loadgen=True,
     )
