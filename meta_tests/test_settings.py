@@ -64,6 +64,7 @@ CASES: dict[str, tuple[str, object, list[str], list[str]]] = {
     "logs": ("old/results", Path("old/results"), [" "], ["folder"]),
     "results-dir": ("out", Path("out"), [" "], ["folder"]),
     "keep-all": ("0", False, ["2", "yes"], ["0, 1"]),
+    "node-name": ("node-7", "node-7", [" ", "a\x1b[2J", "n" * 101], ["at most 100"]),
     "plan": ("true", True, ["maybe"], ["true, false"]),
     "baseline": ("old/run", ["old/run"], [" "], ["folder", "summary.json"]),
     "max-regression": ("2.5%", 0.025, ["-1", "100", "nan", "much"], ["from 0 to below 100"]),
@@ -272,9 +273,8 @@ def test_the_variables_are_those_that_are_documented() -> None:
         "server-target-qps": "SERVER_TARGET_QPS",
         "offline-target-qps": "OFFLINE_TARGET_QPS",
         "endpoint": "ENDPOINT",
+        "node-name": "NODE_NAME",
     }
-    assert resolve({"NODE_NAME": "node-7"}).node_name == "node-7"
-    assert resolve().node_name is None
 
 
 def test_a_variable_with_an_impossible_value_is_named() -> None:

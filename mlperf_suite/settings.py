@@ -58,6 +58,7 @@ _OF_A_MODEL = (
 """What every folder of a model has: one of each."""
 _GATED_OWNERS = ("meta-llama/",)
 _KEY_VARIABLE = "API_KEY"
+_LONGEST_NODE_NAME = 100
 _HEADER_NAME = re.compile(r"[\w!#$%&'*+.^`|~-]+", re.ASCII)
 _HEADER_VALUE = re.compile(r"[!-~](?:[ -~]*[!-~])?")
 _OWN_HEADERS = frozenset(
@@ -96,7 +97,7 @@ class OptionSpec:
     is `allowed`. `variable` is the environment variable with the same meaning. A `switch`
     takes no value on the command line. `engine`: the only kind of engine that has this option,
     None where any has. Of a `secret` no message quotes more than its name. `former`: the flags
-    that mmlu.py had for it.
+    that mmlu.py and the node script had for it.
     """
 
     name: str
@@ -231,6 +232,15 @@ def _folder(text: str) -> Path:
     # Says False for what is missing, and raises for a name too long or a folder it may not enter.
     path.exists()
     return path
+
+
+def _node_name(text: str) -> str:
+    """A name that stands in a line, and for a file's name after `results.node_files` took from it
+    what no file's name may have."""
+    name = text.strip()
+    if not name or not name.isprintable() or len(name) > _LONGEST_NODE_NAME:
+        raise ValueError(text)
+    return name
 
 
 def _existing(text: str) -> Path:
@@ -455,6 +465,15 @@ class Settings:
         "allowed are 0, 1",
         "1",
     )
+    node_name: str | None = option(
+        "node-name",
+        "name of this machine, which its results carry and `aggregate` tells nodes apart by; also "
+        "writes mlperf_datacenter_<node>_<time>.json and summary_<node>_<time>.txt",
+        _node_name,
+        f"allowed is a name of at most {_LONGEST_NODE_NAME} printable characters",
+        variable="NODE_NAME",
+        former=("--node",),
+    )
     plan: bool = _switch(
         "plan", "print the steps of the session with an estimate of their time, then exit"
     )
@@ -658,7 +677,6 @@ class Settings:
     """Whether the user chose the longest answer; otherwise each benchmark has its own."""
     round_given: bool = False
     """Whether the user chose the round; otherwise logs are judged by their own."""
-    node_name: str | None = None
     token: str | None = field(default=None, repr=False)
     api_key: str | None = field(default=None, repr=False)
     """What an endpoint is sent as a bearer token."""
@@ -722,7 +740,6 @@ class Settings:
             "round": self.round.name,
             "results_dir": str(self.results_dir),
             "code_problems": self.code_problems and str(self.code_problems),
-            "node_name": self.node_name,
             "hub_token": "set" if self.token else "not set",
         }
         if self.endpoints:
@@ -810,7 +827,6 @@ def resolve_settings(
         **value,
         max_new_tokens_given=bool(given_longest),
         round_given=options.get("round") is not None or "round" in in_file,
-        node_name=environment.get("NODE_NAME"),
         token=next((str(token) for token in tokens if token), None),
         api_key=_api_key(environment) if targets else None,
     )

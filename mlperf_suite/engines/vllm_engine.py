@@ -28,6 +28,7 @@ import psutil
 
 from mlperf_suite.benchmarks.definition import Generation
 from mlperf_suite.engines.choices import choose_tensor_parallel
+from mlperf_suite.engines.model_files import MODEL_FILES, model_files_sha256
 from mlperf_suite.engines.processes import descendants, end_processes
 from mlperf_suite.engines.protocol import (
     DECODE,
@@ -662,6 +663,7 @@ def _describe(llm: Any, chosen: ChosenArguments, load_s: float) -> EngineDescrip
             "max_num_batched_tokens": config.scheduler_config.max_num_batched_tokens,
             "omp_threads_bind": os.environ.get("VLLM_CPU_OMP_THREADS_BIND") or _allowed_cpus(),
             "speculative": _speculation(config),
+            MODEL_FILES: model_files_sha256(arguments.model),
             **({"profiler": chosen.profiler} if chosen.profiler else {}),
             "load_s": round(load_s, 1),
         },
