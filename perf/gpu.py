@@ -373,7 +373,7 @@ def render(device: str | None, system: dict[str, object], all_found: Sequence[Fo
     else:
         lines += [
             f"{device}, with a model of Llama-3.1-8B's shape and random weights, prompts of "
-            f"{_MEAN_PROMPT} tokens in the mean, answers of {ANSWER}.",
+            f"{_MEAN_PROMPT} tokens on average, answers of {ANSWER}.",
             "",
             ANCHORS,
         ]
