@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mlperf_suite.benchmarks.definition import Generation
+from mlperf_suite.benchmarks.definition import Generation, Scenario
 from mlperf_suite.benchmarks.llama3_1_8b import LLAMA3_1_8B, LLAMA3_1_8B_EDGE
 from mlperf_suite.engines.protocol import Listener, Request
 from mlperf_suite.engines.stand_in import Delays, StandInEngine
@@ -29,6 +29,7 @@ class Recording(StandInEngine):
         super().__init__(Delays(rest_s=0.02), lambda prompt: [7, 7, 7], **named)
         self.asked: list[list[list[int]]] = []
         self.streamed: list[bool] = []
+        self.stops: list[str] = []
         self.unanswered: list[int] = []
         """Of each time that it was asked: the requests that it had not answered by then."""
         self._answered = 0
@@ -43,6 +44,7 @@ class Recording(StandInEngine):
     ) -> None:
         self.asked.append([list(r.prompt_token_ids) for r in requests])
         self.streamed.append(stream)
+        self.stops.extend(r.stop for r in requests)
         self.unanswered.append(sum(map(len, self.asked[:-1])) - self._answered)
         super().submit(requests, generation, self._counting(listener), stream=stream)
 
@@ -80,6 +82,14 @@ def test_offline_is_warmed_up_at_once_and_server_one_query_at_a_time() -> None:
         assert set(engine.streamed) == {scenario is not OFFLINE}
         assert (found.requests, found.tokens) == (3, 9)
         assert found.elapsed_s > 0
+
+
+@pytest.mark.parametrize("scenario", [OFFLINE, SERVER, STREAM], ids=lambda scenario: scenario.name)
+def test_answers_end_after_the_samples_own_text(scenario: Scenario) -> None:
+    engine = Recording()
+    warm_up(engine, PROMPTS, Generation(), scenario, 200.0, stops=["", "```"])
+    engine.close()
+    assert engine.stops == ["", "```", ""]
 
 
 def test_single_stream_waits_for_each_answer() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import threading
 import time
@@ -78,9 +79,13 @@ class BatchResult:
         return sum(map(len, self.token_ids)) / self.elapsed_s
 
 
-def requests_of(prompts: Sequence[Sequence[int]]) -> list[Request]:
-    """A request for each prompt, its tag the prompt's place."""
-    return [Request(tag, prompt) for tag, prompt in enumerate(prompts)]
+def requests_of(prompts: Sequence[Sequence[int]], stops: Sequence[str] = ()) -> list[Request]:
+    """A request for each prompt, its tag the prompt's place.
+
+    `stops`: the text after which each answer ends, begun again after its last; empty for none.
+    """
+    ends = itertools.cycle(stops or [""])
+    return [Request(tag, prompt, next(ends)) for tag, prompt in enumerate(prompts)]
 
 
 def generate_all(
@@ -88,10 +93,14 @@ def generate_all(
     prompts: Sequence[Sequence[int]],
     generation: Generation,
     silence_s: float = SILENCE_S,
+    stops: Sequence[str] = (),
 ) -> BatchResult:
-    """Answer every prompt. Raises EngineError where the engine refuses one, dies or hangs."""
+    """Answer every prompt. `stops`: as of `requests_of`.
+
+    Raises EngineError where the engine refuses one, dies or hangs.
+    """
     answers = Answers(len(prompts))
     started = time.perf_counter()
-    engine.submit(requests_of(prompts), generation, answers, stream=False)
+    engine.submit(requests_of(prompts, stops), generation, answers, stream=False)
     answers.wait(engine, silence_s)
     return BatchResult(answers.token_ids, time.perf_counter() - started)

@@ -325,7 +325,13 @@ class Executor:
         generation = self._pace.warm_up_generation(result.benchmark, result.scenario)
         rate = float(rate_qps) if rate_qps and result.scenario.limits else None
         return warm_up(
-            engine, prompts, generation, result.scenario, rate, self._settings.engine_silence
+            engine,
+            prompts,
+            generation,
+            result.scenario,
+            rate,
+            self._settings.engine_silence,
+            self._inputs.stops(result.benchmark, "performance"),
         )
 
     def _seen_rate(self, key: RunKey, result: Result, engine: Engine) -> float | None:

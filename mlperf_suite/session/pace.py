@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Mapping
+from itertools import cycle
 from typing import Any
 
 from mlperf_suite.benchmarks.audits import Audit, Mode
@@ -190,11 +191,14 @@ class Pace:
         own = self._inputs.prompts(benchmark)
         prompts = warm_up_prompts(own, min(count, len(own)))
         alone = scenario.loadgen_scenario == "SingleStream"
+        generation, silence_s = self._inputs.generation(benchmark), self._settings.engine_silence
+        stops = self._inputs.stops(benchmark, "performance") or [""]
+        batches = [(prompts, stops)]
+        if alone:
+            batches = [([one], [stop]) for one, stop in zip(prompts, cycle(stops), strict=False)]
         elapsed_s = sum(
-            generate_all(
-                engine, batch, self._inputs.generation(benchmark), self._settings.engine_silence
-            ).elapsed_s
-            for batch in ([[prompt] for prompt in prompts] if alone else [prompts])
+            generate_all(engine, batch, generation, silence_s, ends).elapsed_s
+            for batch, ends in batches
         )
         self._probed[place] = len(prompts) / elapsed_s
 

@@ -47,13 +47,15 @@ def warm_up(
     scenario: Scenario,
     rate_qps: float | None = None,
     silence_s: float = SILENCE_S,
+    stops: Sequence[str] = (),
 ) -> WarmUpFigures:
     """Answer the prompts in the way of a scenario: at once, at a rate, or one after another.
 
-    `rate_qps`: queries/s that the run will be sent, where it is sent any. Raises EngineError where
+    `rate_qps`: queries/s that the run will be sent, where it is sent any. `stops`: the text after
+    which each answer ends, begun again after its last. Raises EngineError where
     the engine refuses one, dies or hangs.
     """
-    answers, requests = Answers(len(prompts)), requests_of(prompts)
+    answers, requests = Answers(len(prompts)), requests_of(prompts, stops)
     way = _WAYS.get(scenario.loadgen_scenario) or f"at {rate_qps or math.inf:g} queries/s"
     started = time.monotonic()
     if scenario.loadgen_scenario == "Offline":
