@@ -662,7 +662,9 @@ def _not_begun(config: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("other", ["a replay", "a measurement"])
-@pytest.mark.parametrize("modes", [("performance",), MODES], ids=["part of a scenario", "scenario"])
+@pytest.mark.parametrize(
+    "modes", [(), ("performance",), MODES], ids=["just begun", "part of a scenario", "scenario"]
+)
 def test_a_run_that_goes_on_is_refused_for_that_alone(tmp_path, submit, other, modes):
     change = CONFIGS["a replay"][0] if other == "a replay" else lambda config: None
     first, second = LLAMA3_1_8B_EDGE.scenarios

@@ -181,7 +181,7 @@ def refusals_of_run(
     if gives_text_alone(run.engine.settings):
         audit = "TEST09" if run.benchmark.audit("test09") else "TEST06"
         reasons.append(f"{TEXT_ALONE}, and {audit} cannot be judged")
-    if not run.modes:
+    if not run.modes and status in ENDED:
         reasons.append("no LoadGen logs in it")
     # Of a run that goes on, or was cut off, files are not yet complete.
     changed = [] if status == "running" else changed_since_run(run.folder)
