@@ -27,6 +27,7 @@ def gpu(index: int, **fields: object) -> dict[str, object]:
         "UtilizationRates": SimpleNamespace(gpu=0),
         "TotalEnergyConsumption": 1_000_000,
         "PowerUsage": 70_000,
+        "MigMode": NVMLError("Not Supported"),
     }
     return told | fields
 

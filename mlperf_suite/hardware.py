@@ -99,7 +99,8 @@ class GpuMeter:
     """A GPU that NVML was asked for, and how to ask it on.
 
     `energy_mj`: the energy in mJ since its driver was loaded; `power_mw`: what it draws, in mW.
-    Both raise an Exception of NVML's where the GPU does not tell, or is lost.
+    Both raise an Exception of NVML's where the GPU does not tell, or is lost. `parted`: whether it
+    is divided into instances (MIG).
     """
 
     index: int
@@ -107,6 +108,7 @@ class GpuMeter:
     uuid: str
     energy_mj: Callable[[], int]
     power_mw: Callable[[], int]
+    parted: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,6 +167,7 @@ def _meters_of(nvml: Any) -> GpuMeters:
                     _text(nvml.nvmlDeviceGetUUID(handle)),
                     partial(nvml.nvmlDeviceGetTotalEnergyConsumption, handle),
                     partial(nvml.nvmlDeviceGetPowerUsage, handle),
+                    _is_parted(nvml, handle),
                 )
             )
 
@@ -173,6 +176,14 @@ def _meters_of(nvml: Any) -> GpuMeters:
             nvml.nvmlShutdown()
 
     return GpuMeters(tuple(gpus), "" if gpus else "NVML finds no GPU", close)
+
+
+def _is_parted(nvml: Any, handle: Any) -> bool:
+    """Whether the GPU is in MIG mode; most kinds have none, which NVML says with an error."""
+    with suppress(nvml.NVMLError):
+        current, _ = nvml.nvmlDeviceGetMigMode(handle)
+        return bool(current)
+    return False
 
 
 def _in_time(ask: Callable[[Any], _Value]) -> _Value | None:

@@ -39,6 +39,7 @@ from perf.embedded_engine import embedded_engine
 from perf.server_overhead import SAMPLES, InstantEngine, server_plan, stolen_s
 
 _AIM = 0.005
+_SET_S = 10.0
 Prompts = Sequence[Sequence[int]]
 
 
@@ -82,17 +83,23 @@ def run_once(
 
 @contextmanager
 def told(engine: VllmEngine, on: bool) -> Iterator[None]:
-    """vLLM's front end, which makes statistics of each step and request or none."""
+    """vLLM's front end, which makes statistics of each step and request and tells them, or none."""
     llm = engine.async_llm
-    both = (llm, llm.output_processor)
-    before = [one.log_stats for one in both]
+    before = llm.log_stats, llm.logger_manager
+
+    async def set_to(stats: bool, loggers: object) -> None:
+        llm.log_stats = llm.output_processor.log_stats = stats
+        llm.logger_manager = loggers
+        # It reads both once, when it begins; the next request begins it again.
+        if llm.output_handler is not None:
+            llm.output_handler.cancel()
+            llm.output_handler = None
+
+    engine.call(set_to(on, before[1] if on else None), _SET_S)
     try:
-        for one in both:
-            one.log_stats = on
         yield
     finally:
-        for one, was in zip(both, before, strict=True):
-            one.log_stats = was
+        engine.call(set_to(*before), _SET_S)
 
 
 def instant(rate: float, seconds: float) -> Callable[[bool], Cost]:

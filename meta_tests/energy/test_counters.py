@@ -70,6 +70,46 @@ def test_gpus_that_cannot_be_told_apart_are_not_summed(
     assert reason in why(gpu_counters(idle, environment=environment))
 
 
+@pytest.mark.parametrize(
+    ("environment", "idle", "used"),
+    [
+        ({}, 0, [0, 1, 2]),
+        ({"CUDA_VISIBLE_DEVICES": "2,1,0"}, 0, [2, 1, 0]),
+        ({"CUDA_VISIBLE_DEVICES": "GPU-1,GPU-0"}, 1, [1]),
+        ({"CUDA_VISIBLE_DEVICES": "0", "CUDA_DEVICE_ORDER": "PCI_BUS_ID"}, 0, [0]),
+        ({"CUDA_DEVICE_ORDER": "PCI_BUS_ID"}, 2, [0]),
+        ({"CUDA_VISIBLE_DEVICES": "0"}, 0, None),
+        ({"CUDA_VISIBLE_DEVICES": "0,GPU-1"}, 0, None),
+        ({"CUDA_VISIBLE_DEVICES": "0", "CUDA_DEVICE_ORDER": "FASTEST_FIRST"}, 0, None),
+        ({}, 1, None),
+    ],
+)
+def test_a_number_means_a_gpu_only_where_cuda_counts_as_nvml_does(
+    monkeypatch: pytest.MonkeyPatch, environment: dict[str, str], idle: int, used: list[int] | None
+) -> None:
+    install(monkeypatch, gpu(0, Name="NVIDIA T400"), gpu(1), gpu(2))
+    found = gpu_counters(idle, environment=environment)
+    if used is None:
+        assert why(found) == (
+            "of several kinds of GPU, which one is number 0 is not known: set "
+            "CUDA_DEVICE_ORDER=PCI_BUS_ID"
+        )
+    else:
+        assert [int(one.name.split()[1]) for one in found.counters] == used
+
+
+def test_the_beginning_of_several_uuids_is_none_of_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    install(monkeypatch, *map(gpu, range(2)))
+    found = gpu_counters(environment={"CUDA_VISIBLE_DEVICES": "GPU-"})
+    assert "names a GPU that NVML does not find" in why(found)
+
+
+def test_of_a_gpu_in_parts_the_run_has_one_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    install(monkeypatch, gpu(0, MigMode=[1, 1]), gpu(1, MigMode=[0, 1]))
+    assert "a part of a GPU (MIG)" in why(gpu_counters(environment={"CUDA_VISIBLE_DEVICES": "0"}))
+    assert len(gpu_counters(environment={"CUDA_VISIBLE_DEVICES": "1"}).counters) == 1
+
+
 def test_of_a_run_on_several_machines_no_part_is_the_whole(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -102,6 +102,14 @@ def test_loose_accuracy_may_be_held_to_the_high_gate(tmp_path):
     assert wrong == [["accuracy_rouge1"], ["accuracy_passed"]]
 
 
+@pytest.mark.parametrize("tokens", [10**310, 10**4000])
+def test_answers_longer_than_a_float_holds_are_another_runs(tmp_path, tokens):
+    folder = write_loose(tmp_path, LLAMA3_1_8B, "Offline")
+    log = folder / "acc" / ACCURACY
+    log.write_text(re.sub(r'"token_count" : \d+', f'"token_count" : {tokens}', log.read_text()))
+    assert "tokens_as_in_accuracy" in failed(tmp_path)["somewhere-perf"]
+
+
 def test_loose_logs_of_no_known_benchmark_fail_and_say_so(tmp_path):
     write_run(tmp_path / "x", MadeRun(LLAMA3_1_8B, LLAMA3_1_8B.scenario("Offline"), "performance"))
     log = tmp_path / "x" / DETAIL

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 from pathlib import Path
 
 import pytest
@@ -21,6 +22,7 @@ from meta_tests.judging.trees import (
 from meta_tests.made_runs import MadeRun, write_run, write_submission
 from mlperf_suite.benchmarks.llama2_70b import LLAMA2_70B_99, LLAMA2_70B_99_9
 from mlperf_suite.benchmarks.llama3_1_8b import LLAMA3_1_8B
+from mlperf_suite.benchmarks.llama3_1_405b import LLAMA3_1_405B
 from mlperf_suite.benchmarks.registry import BENCHMARKS
 from mlperf_suite.benchmarks.rounds import ROUNDS
 from mlperf_suite.compliance.submission_rules import BENCHMARK_RULES, RESULT_RULES
@@ -86,6 +88,29 @@ def test_another_round_may_be_asked_for(submission, tmp_path):
         assert rules == ["seeds"], name
     wanted = failed(tmp_path, V5_1)
     assert all(rules == ["layout", "seeds"] for rules in wanted.values())
+
+
+def copies_found(root: Path) -> list[str]:
+    return [one for one in found(root, "logs_of_its_own") if ": failed" in one]
+
+
+def test_a_run_is_of_one_model(tmp_path):
+    """Made-up runs all begin at the same time, as those of copied logs do."""
+    rows = (LLAMA3_1_8B, LLAMA3_1_405B)
+    for row in rows:
+        write_submission(tmp_path, row, V6_0, scenarios=("Offline",))
+    lines = copies_found(tmp_path)
+    assert len(lines) == 2
+    for row in rows:
+        assert f"found the run of box {row.id} Offline" in "".join(lines)
+
+
+def test_two_accuracies_of_one_model_may_share_a_run(tmp_path):
+    for row in (LLAMA2_70B_99, LLAMA2_70B_99_9):
+        submission = write_submission(tmp_path, row, V6_0, scenarios=("Offline", "Server"))
+    assert copies_found(tmp_path) == []
+    shutil.copytree(submission / "results/box", submission / "results/other")
+    assert len(copies_found(tmp_path)) == 8
 
 
 def test_a_submission_belongs_to_the_round_of_most_of_its_results(submission, tmp_path):

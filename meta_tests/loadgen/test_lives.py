@@ -199,6 +199,46 @@ def test_a_start_that_cannot_be_is_none() -> None:
     assert issued_by_loadgen(np.empty(0), np.empty(0), said, None) is None
 
 
+def _a_server(seconds: float, rate: float, late_s: float) -> tuple[np.ndarray, np.ndarray]:
+    """When the SUT received each query of a schedule, and when LoadGen was told of its answer."""
+    schedule = server_schedule(7, rate, int(seconds * rate))
+    behind = np.linspace(0, late_s, len(schedule))
+    received = 100 + schedule + behind + 2e-5
+    return received, received + np.random.default_rng(3).uniform(0.2, 0.9, len(schedule))
+
+
+@pytest.mark.parametrize(("rate", "late_s"), [(20.2, 0.0), (22.0, 0.0), (40.0, 0.0), (20.2, 0.01)])
+def test_a_schedule_that_runs_ahead_of_loadgens_is_none(rate: float, late_s: float) -> None:
+    received, told = _a_server(30, 20, late_s)
+    right = server_schedule(7, 20, len(told))
+    said = as_reported(told - 100 - right)
+    found = issued_by_loadgen(received, told, said, right)
+    assert found == pytest.approx(100 + right, abs=1e-6)
+    ahead = server_schedule(7, rate, len(told))
+    assert (ahead <= right).all()
+    assert issued_by_loadgen(received, told, said, ahead) is None
+
+
+@pytest.mark.parametrize(("late_s", "ahead_s", "last"), [(5.0, 3.0, 300), (0.0, 3.0, 1)])
+def test_a_schedule_ahead_that_no_early_query_betrays_is_none(
+    late_s: float, ahead_s: float, last: int
+) -> None:
+    """All queries were late, or so few are ahead that the median of the figures is right."""
+    received, told = (times + late_s for times in _a_server(30, 20, 0.0))
+    right = server_schedule(7, 20, len(told))
+    said = as_reported(told - 100 - right)
+    ahead = right - np.where(np.arange(len(right)) >= len(right) - last, ahead_s, 0.0)
+    assert issued_by_loadgen(received, told, said, right) is not None
+    assert issued_by_loadgen(received, told, said, ahead) is None
+
+
+def test_queries_that_wait_for_the_sut_are_counted_from_their_schedule() -> None:
+    received, told = _a_server(30, 20, 4.0)
+    right = server_schedule(7, 20, len(told))
+    found = issued_by_loadgen(received, told, as_reported(told - 100 - right), right)
+    assert found == pytest.approx(100 + right, abs=1e-6)
+
+
 def test_a_moment_lost_between_two_clocks_moves_no_other_request() -> None:
     issued = np.arange(100.0)
     told = issued + np.linspace(0.5, 1.5, 100)

@@ -48,7 +48,9 @@ def test_the_trace_lies_in_the_folder(tmp_path: Path, monkeypatch: pytest.Monkey
     folder = tmp_path / "run" / "profile"
     folder.mkdir(parents=True)
     nsight.begin(folder)
-    assert nsight.end(folder) == (folder / nsight.TRACE,)
+    assert nsight.traces(folder) == ()
+    nsight.end()
+    assert nsight.traces(folder) == (folder / nsight.TRACE,)
     told = (tmp_path / "told").read_text().splitlines()
     assert told[0].startswith("start --session=mlperf-suite --output ")
     assert told[1] == "stop --session=mlperf-suite"
@@ -57,4 +59,6 @@ def test_the_trace_lies_in_the_folder(tmp_path: Path, monkeypatch: pytest.Monkey
 def test_an_nsys_that_fails_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     put_nsys(tmp_path, monkeypatch, status=3)
     with pytest.raises(RunError, match="nsys stop --session=mlperf-suite: "):
-        nsight.end(tmp_path)
+        nsight.end()
+    with pytest.raises(UsageError, match="does not work: nsys sessions list: "):
+        nsight.check()

@@ -207,6 +207,50 @@ def test_a_broken_timeline_is_none(tmp_path: Path, text: str) -> None:
     assert read_timeline(tmp_path) is None
 
 
+@pytest.mark.parametrize(
+    "name",
+    [
+        "first_token_ms",
+        "tokens",
+        "samples",
+        "prompt_tokens",
+        "preempted",
+        "made_ms",
+        "made_tokens",
+        "running",
+        "waiting",
+        "kv_share",
+        "queue",
+    ],
+)
+@pytest.mark.parametrize("kept", [0, 7])
+def test_a_timeline_whose_columns_are_not_of_one_length_is_none(
+    tmp_path: Path, name: str, kept: int
+) -> None:
+    rows = [(100.0 + i, 100.5 + i, 102.0 + i, 5) for i in range(60)]
+    write_timeline(
+        tmp_path,
+        made_timeline(rows, made_steps([101.0 + i for i in range(60)], 3), made_marks(rows)),
+    )
+    file = tmp_path / "timeline.json"
+    content = json.loads(file.read_text())
+    content |= {curve: [1] * 60 for curve in ("running", "waiting", "kv_share")}
+    file.write_text(json.dumps(content))
+    assert read_timeline(tmp_path) is not None
+    columns = content if name in content else content["parts_ms"]
+    columns[name] = columns[name][:kept]
+    file.write_text(json.dumps(content))
+    assert read_timeline(tmp_path) is None
+
+
+@pytest.mark.parametrize("load", [{"busy": "much"}, {"steps": None}, {"none": 1}, {"tail": [1]}])
+def test_a_load_that_is_none_leaves_no_timeline(tmp_path: Path, load: dict[str, Any]) -> None:
+    write_timeline(tmp_path, made_timeline([(100.0, 100.5, 102.0, 5)]))
+    file = tmp_path / "timeline.json"
+    file.write_text(json.dumps(json.loads(file.read_text()) | {"load": load}))
+    assert read_timeline(tmp_path) is None
+
+
 # Baselines
 
 

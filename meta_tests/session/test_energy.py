@@ -182,6 +182,42 @@ def test_what_goes_wrong_in_the_block_is_not_hidden(monkeypatch: pytest.MonkeyPa
     assert not [one for one in threading.enumerate() if one.name == "energy"]
 
 
+@pytest.mark.parametrize("at", ["idle", "begun", "run"])
+def test_whatever_interrupts_it_no_counter_is_read_on(
+    monkeypatch: pytest.MonkeyPatch, at: str
+) -> None:
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    def begun(recorder: Any) -> None:
+        recorder._thread.start()
+        raise KeyboardInterrupt
+
+    meter = energy.Energy(resolve_settings({}, {}), lambda *_: Meters((counter(),)))
+    if at == "idle":
+        monkeypatch.setattr(energy.time, "sleep", interrupted)
+    else:
+        monkeypatch.setattr(energy.Energy, "idle_s", 0.0)
+    with pytest.raises(KeyboardInterrupt):
+        meter.engine_loaded(engine(), lambda: None)
+        if at == "begun":
+            monkeypatch.setattr("mlperf_suite.energy.recording.Recorder.start", begun)
+        with meter.read():
+            raise KeyboardInterrupt
+    assert not [one for one in threading.enumerate() if one.name == "energy"]
+
+
+def test_a_thread_that_does_not_start_is_the_reason(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def no_thread(self: object) -> None:
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr("mlperf_suite.energy.recording.Recorder.start", no_thread)
+    found = metered(tmp_path, lambda *_: Meters((counter(),)), monkeypatch)
+    assert found is not None and "can't start new thread" in found.kinds[0].why
+
+
 def test_meters_that_cannot_be_found_are_said(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import html
 import json
 import random
 from collections.abc import Callable, Iterator, Sequence
@@ -23,8 +24,10 @@ from mlperf_suite.engines.stand_in import Delays, StandInEngine
 from mlperf_suite.errors import EngineDiedError, EngineError, RunError
 from mlperf_suite.loadgen.load_plan import Shortened
 from mlperf_suite.loadgen.logs import TokenIds
+from mlperf_suite.reports.writing import refresh_figures
 from mlperf_suite.results.peak import BY_CLIENT, PeakSearch
 from mlperf_suite.results.record import RunKey
+from mlperf_suite.results.run_folder import read_summary
 from mlperf_suite.scorers.protocol import Answer, Scores
 from mlperf_suite.scorers.rouge import RougeScorer
 from mlperf_suite.session.engines import EngineRequest
@@ -120,6 +123,7 @@ def make(tmp_path: Path) -> Iterator[Callable[..., Made]]:
         does_not_load: Role | None = None,
         engine_settings: dict[str, object] | None = None,
         kind: type[ToldEngine] = ToldEngine,
+        rate_known: dict[str, bool] | None = None,
         **options: Any,
     ) -> Made:
         loaded: list[Role] = []
@@ -142,7 +146,7 @@ def make(tmp_path: Path) -> Iterator[Callable[..., Made]]:
             mmlu=MMLU in keys,
             repeat=settings.repeat,
             warm_up=settings.warmup != 0,
-            rate_known={LLAMA: settings.server_target_qps is not None},
+            rate_known=rate_known or {LLAMA: settings.server_target_qps is not None},
         )
         suite = Suite(settings, plan, load, Silent())
         suites.append(suite)
@@ -462,6 +466,50 @@ def test_a_client_that_limited_any_run_of_a_result_marks_it(
     assert summary.client_bound is bool(why)
     assert summary.run.remote == {"performance": told[0]}
     assert summary.meta.label == (f"client-bound: not a result; {LABEL}" if why else LABEL)
+
+
+def test_server_takes_no_rate_of_an_offline_run_that_the_client_limited(
+    make: Callable[..., Made], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    short = {name: Shortened(100, 1) for name in ("Offline", "Server")}
+    monkeypatch.setattr("mlperf_suite.session.executor.SMOKE", short)
+    monkeypatch.setattr(RemoteToldEngine, "told", (BOUND,))
+    key = RunKey(LLAMA, "Server", "performance")
+    made = make(PERFORMANCE, key, kind=RemoteToldEngine, offline_target_qps="100")
+    assert made.suite.made(key).failure == (
+        f"{key}: {PERFORMANCE} shows no rate for Server (client-bound: not a result): give "
+        "--server-target-qps"
+    )
+
+
+def test_a_run_whose_times_cannot_be_read_is_a_run_all_the_same(
+    make: Callable[..., Made], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    said: list[str] = []
+
+    def broken(*arguments: object) -> None:
+        raise IndexError("index 7 is out\nof bounds")
+
+    monkeypatch.setattr("mlperf_suite.session.executor.SMOKE", {"Offline": Shortened(100, 1)})
+    monkeypatch.setattr("mlperf_suite.loadgen.runner.timeline_of", broken)
+    monkeypatch.setattr(Silent, "say", lambda self, line: said.append(line))
+    made = make(PERFORMANCE, offline_target_qps="100")
+    assert made.suite.made(PERFORMANCE).ok
+    why = "the requests' times could not be read: IndexError: index 7 is out of bounds"
+    assert f"{PERFORMANCE}: no timeline: {why}" in said
+    summary = made.summary(PERFORMANCE)
+    assert summary.run.performance.tokens_per_sec > 0
+    assert summary.run.performance.untimed == why
+    folder = made.suite.results[0].folder.path
+    assert not (folder / "Performance" / "timeline.json").exists()
+    refresh_figures(folder)
+    kept = read_summary(folder)
+    assert kept is not None and kept.run.performance is not None
+    assert kept.run.performance.untimed == why
+    for name in ("report.md", "report.html"):
+        text = html.unescape((folder / name).read_text())
+        assert f"Not known of this run: {why}." in text
+        assert "limited the run" not in text
 
 
 def test_a_rate_whose_client_was_the_bottleneck_is_not_valid(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import gzip
 import json
 from collections.abc import Callable
@@ -150,6 +151,31 @@ def test_the_offline_run_of_servers_rate_is_not_slowed_by_the_profiler(
     assert made.suite.pace.offline_rates[LLAMA] > 0
 
 
+def test_server_after_a_profiled_offline_run_takes_its_rate_from_a_few_prompts(
+    make: Callable[..., Made],
+) -> None:
+    made = make(PERFORMANCE, SERVER, kind=ProfilingEngine, offline_target_qps="40", **TORCH)
+    for key in (PERFORMANCE, SERVER):
+        assert made.suite.made(key).ok, made.suite.made(key).failure
+        assert made.summary(key).run.profile is not None
+    pace = made.suite.pace
+    assert pace.offline_rates == {LLAMA: pace.probed[LLAMA, "Offline"]}
+
+
+def test_an_offline_run_that_nobody_planned_is_not_profiled(
+    make: Callable[..., Made], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As where a kept run's rate turns out to be another system's, once the engine is loaded."""
+    short = {name: profiled_run.shortened_to(0.1, name) for name in ("Offline", "Server")}
+    monkeypatch.setattr("mlperf_suite.session.executor.SMOKE", short)
+    known = {"rate_known": {LLAMA: True}, "offline_target_qps": "40"}
+    made = make(SERVER, kind=ProfilingEngine, **known, **TORCH)
+    assert PERFORMANCE not in made.suite.plan.runs
+    assert made.suite.made(SERVER).ok, made.suite.made(SERVER).failure
+    assert made.summary(PERFORMANCE).run.profile is None
+    assert made.summary(SERVER).run.profile is not None
+
+
 def test_without_a_profile_nothing_is_said_of_one(
     make: Callable[..., Made], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -203,6 +229,66 @@ def test_nsight_systems_writes_into_the_runs_folder(
     assert profile.files == ("profile/trace.nsys-rep",)
     assert profile.operations is None and "nsys-ui" in profile.opens
     made.suite.close()
+    assert not ranges.are_on()
+
+
+class DiesInTheRun(LeavesNothing):
+    """Dies when it gets work, and refuses to end its profile."""
+
+    def stop_profile(self, folder: Path) -> None:
+        raise EngineError("no engine")
+
+
+class RefusesAtTheEnd(ProfilingEngine):
+    def stop_profile(self, folder: Path) -> None:
+        raise EngineError("vLLM's stop_profile: no")
+
+
+@pytest.mark.parametrize(
+    ("kind", "ends", "failure"),
+    [
+        (Refuses, None, "vLLM's start_profile: no profiler today"),
+        (RefusesAtTheEnd, None, "vLLM's stop_profile: no"),
+        (DiesInTheRun, EngineError("died of old age"), "died of old age"),
+        (LeavesNothing, KeyboardInterrupt(), "interrupted (KeyboardInterrupt)"),
+    ],
+)
+def test_nsight_systems_stops_recording_however_a_run_ends(
+    make: Callable[..., Made],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    kind: type[ToldEngine],
+    ends: BaseException | None,
+    failure: str,
+) -> None:
+    pytest.importorskip("nvtx")
+    put_nsys(tmp_path, monkeypatch)
+    made = make(PERFORMANCE, kind=kind, offline_target_qps="40", **TORCH | {"profile_run": "cuda"})
+
+    def dies(*arguments: Any, **named: Any) -> None:
+        made.engines[0]._died = isinstance(ends, EngineError)
+        raise ends or AssertionError
+
+    if ends is not None:
+        monkeypatch.setattr("mlperf_suite.session.executor.run_loadgen", dies)
+    with contextlib.suppress(KeyboardInterrupt):
+        assert made.suite.made(PERFORMANCE).failure == f"{PERFORMANCE}: {failure}"
+    assert made.summary(PERFORMANCE).meta.reason.endswith(failure)
+    told = (tmp_path / "told").read_text().split()
+    assert told.count("start") == told.count("stop") == 1
+
+
+def test_a_check_that_fails_leaves_no_ranges_on(
+    make: Callable[..., Made], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(*arguments: object) -> None:
+        raise UsageError("no such thing")
+
+    pytest.importorskip("nvtx")
+    put_nsys(tmp_path, monkeypatch)
+    monkeypatch.setattr("mlperf_suite.session.mmlu_run.MmluRun.check", fails)
+    with pytest.raises(UsageError, match="no such thing"):
+        make(PERFORMANCE, MMLU, kind=ProfilingEngine, profile_run="cuda")
     assert not ranges.are_on()
 
 

@@ -1,9 +1,8 @@
-"""The caching audit's data and its statistic: how much faster one sample over and over is. Pure.
+"""The data and the statistic of the caching audit: how much faster is one repeated sample? Pure.
 
-Blocks come in pairs, one of each kind in an order drawn by chance: `mix` answers samples that the
-system has never seen, `same` answers one sample over and over, of the same length in tokens.
-Without a cache the two do the same work. docs/caching-audit.md has the design, its error rates and
-what was measured.
+Blocks come in pairs, one of each kind in random order. A `mix` block has samples that the system
+has never seen; a `same` block repeats one sample of the same length in tokens. Without a cache both
+do the same work. docs/caching-audit.md describes the design, the error rates and the measurements.
 """
 
 from __future__ import annotations
@@ -19,12 +18,12 @@ from mlperf_suite.loadgen.logs import RunLogs
 Finding = Literal["no caching", "caching", "cannot tell"]
 Kind = Literal["mix", "same"]
 MOST_FASTER = 0.10
-"""TEST04's limit: one sample over and over may be so much faster, as a share."""
+"""TEST04's limit, as a share: one repeated sample may be this much faster."""
 LOOKS = (10, 20, 30)
-"""The numbers of pairs after which the interval is looked at; it is over where that decides."""
+"""The numbers of pairs after which the audit computes the interval; it ends when that decides."""
 RISK = 0.005
-"""How often, at most, chance alone makes a wrong finding of one kind: caching where there is none,
-or none where there is."""
+"""The largest probability of a wrong finding of one kind: caching if there is none, or none if
+there is."""
 ANSWER_TOKENS = 2
 """The tokens of each answer: LoadGen counts fewer as an error, and more would hide the prompt's
 share of the time, on which every cache saves."""
@@ -39,17 +38,17 @@ class Block:
 
     @property
     def seconds(self) -> float | None:
-        """From LoadGen's issue of the query to its last answer; None where the log does not say."""
+        """From LoadGen's issue of the query to its last answer; None if the log does not say."""
         found = self.logs.detail.number("result_max_latency_ns")
         return None if found is None or found <= 0 else found / 1e9
 
 
 @dataclass(frozen=True, slots=True)
 class Caching:
-    """All that was measured: `blocks` in the order in which they were made, two of each pair.
+    """All measurements of an audit: `blocks` in the order in which they ran, two per pair.
 
-    `at_once`: the samples of a block. `cached_tokens`: prompt tokens that the engine counted as
-    taken from a cache meanwhile, None where it does not count them.
+    `at_once`: the samples of a block. `cached_tokens`: the prompt tokens that the engine took from
+    a cache during the audit, None if it does not count them.
     """
 
     blocks: tuple[Block, ...]
@@ -58,7 +57,7 @@ class Caching:
 
     @property
     def pairs(self) -> list[tuple[float, float]]:
-        """Of each whole pair the seconds of its block of the mix and of its other block."""
+        """The seconds of the mix block and of the same block of each complete pair."""
         found = []
         for one, other in zip(self.blocks[::2], self.blocks[1::2], strict=False):
             seconds = {one.kind: one.seconds, other.kind: other.seconds}
@@ -70,8 +69,8 @@ class Caching:
 
 @dataclass(frozen=True, slots=True)
 class Interval:
-    """How much faster the same sample is, as a share (0.1: 10%), and the ends between which that
-    lies with the chance that the looks leave; without ends where there are too few pairs."""
+    """How much faster the repeated sample is, as a share (0.1: 10%), and the ends of its confidence
+    interval at this look; the ends are None if there are too few pairs."""
 
     faster: float
     low: float | None
@@ -79,7 +78,7 @@ class Interval:
 
     @property
     def finding(self) -> Finding:
-        """What it shows of MOST_FASTER."""
+        """What the interval shows about MOST_FASTER."""
         if self.low is not None and self.low > MOST_FASTER:
             return "caching"
         if self.high is not None and self.high < MOST_FASTER:
@@ -98,9 +97,9 @@ class Interval:
 def interval_of(pairs: Sequence[tuple[float, float]]) -> Interval | None:
     """The interval of pairs of (mix, same), in any unit of time; None without a pair.
 
-    Hodges and Lehmann's estimate and the interval of Wilcoxon's signed-rank test, of the logarithm
-    of each pair's ratio. Exact for whatever noise, as long as it is as likely to fall on the one
-    block of a pair as on the other, which their order by chance sees to.
+    The Hodges-Lehmann estimate and the interval of Wilcoxon's signed-rank test for the logarithm of
+    each pair's ratio. Exact for any noise that is as likely to hit one block of a pair as the
+    other, which their random order ensures.
     """
     ratios = [math.log(mix / same) for mix, same in pairs]
     if not ratios:
@@ -115,10 +114,10 @@ def interval_of(pairs: Sequence[tuple[float, float]]) -> Interval | None:
 
 @cache
 def _place(pairs: int, risk: float) -> int:
-    """Which of the sorted means of pairs, from 1 on, ends the interval on each side; 0 is none.
+    """The index, from 1, of the sorted pair means at which the interval ends; 0 if there is none.
 
-    The signed-rank sum is at most k by chance in as many of the 2**n draws of signs as there are
-    sets of 1 to n that sum up to at most k.
+    Of the 2**n sign patterns, the signed-rank sum is at most k in as many as there are subsets of 1
+    to n whose sum is at most k.
     """
     sets = [1]
     for rank in range(1, pairs + 1):

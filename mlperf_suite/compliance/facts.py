@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -35,6 +36,19 @@ class AnswerTokens:
 
     mean: float
     answers: int
+
+    @classmethod
+    def of(cls, counts: Sequence[int]) -> AnswerTokens | None:
+        """Those of answers of so many tokens each; None of no answers.
+
+        A log may say any number: the mean is infinite where it is more than a float holds.
+        """
+        if not counts:
+            return None
+        try:
+            return cls(sum(counts) / len(counts), len(counts))
+        except OverflowError:
+            return cls(math.inf, len(counts))
 
 
 @dataclass(frozen=True, slots=True)

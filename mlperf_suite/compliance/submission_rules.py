@@ -240,9 +240,9 @@ def same_system(result: ResultFacts) -> Verdict:
 
 @result_rule
 def logs_of_its_own(result: ResultFacts) -> Verdict:
-    """No other system or scenario of the submission has the same run in its logs.
+    """No other result of the submission has the same run in its logs.
 
-    Benchmarks of one model at two accuracies may share a run.
+    Benchmarks of one model at two accuracies may share a run, in one scenario of one system.
     """
     found = f"the run of {', '.join(result.copies)}"
     return verdict(not result.copies, found if result.copies else "its own", "a run of its own")

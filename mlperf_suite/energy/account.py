@@ -1,4 +1,4 @@
-"""From readings to joules: pure arithmetic over what was read, and why it does not hold."""
+"""Turns counter readings into joules, or says why it cannot. Pure arithmetic."""
 
 from __future__ import annotations
 
@@ -9,19 +9,18 @@ from dataclasses import dataclass
 from mlperf_suite.energy.recording import Series
 
 RENEWED_S = 0.25
-"""A counter is renewed a few times a second at least, and goes on at once by what was drawn since.
-"""
+"""A counter is updated at least a few times a second, each time by all that was drawn since."""
 STILL_S = 5.0
-"""A counter without a change for so long stands still: every device draws something."""
+"""A counter that does not change for this long stands still: every device draws some power."""
 GAP_S = 5.0
-"""A power draw that was not read for so long is not known in between."""
+"""Across a longer gap between readings, the power draw is not known."""
 
 
 @dataclass(frozen=True, slots=True)
 class Trace:
-    """The joules of a device since its first reading, by time.
+    """The joules of a device since its first reading, over time.
 
-    `times_s` of time.monotonic, rising; in between, power is taken to be constant.
+    `times_s` are of time.monotonic and increase; power is assumed constant between them.
     """
 
     times_s: tuple[float, ...]
@@ -29,10 +28,10 @@ class Trace:
 
 
 def trace_of(series: Series, begin_s: float, end_s: float) -> tuple[Trace | None, str]:
-    """The trace of a counter over a span of time.monotonic, or None and why there is none.
+    """The trace of a counter over a span of time.monotonic, or None and the reason.
 
-    The readings must begin before the span and end after it, without a reset and without standing
-    still in it.
+    The readings must start before the span and end after it; within the span the counter must
+    neither be reset nor stand still.
     """
     times, values = list(series.times_s), list(series.values)
     if not times or times[0] > begin_s or times[-1] < end_s:
@@ -63,7 +62,7 @@ def _short(series: Series, begin_s: float, end_s: float) -> str:
 def _summed(
     times: Sequence[float], watts: Sequence[float], begin_s: float, end_s: float
 ) -> tuple[Trace | None, str]:
-    """A power draw's joules, by the trapezoidal rule."""
+    """Integrates a power draw by the trapezoidal rule."""
     if any(value < 0 for value in watts):
         return None, "it gave a power below 0"
     joules = [0.0]
@@ -76,10 +75,10 @@ def _summed(
 
 
 def _unwrapped(series: Series) -> tuple[list[float], str]:
-    """The joules since the first reading, over every beginning again; or why they are not known.
+    """The joules since the first reading, across wrap-arounds; or why they are not known.
 
-    A counter went back by beginning again where what it then counted is no more than the device
-    can have drawn; otherwise it was reset.
+    A counter that goes back has wrapped around if it then counted no more than the device can have
+    drawn; otherwise it was reset.
     """
     times, values, counter = series.times_s, series.values, series.counter
     range_j, most_watts = counter.range_j, counter.most_watts
@@ -99,9 +98,10 @@ def _unwrapped(series: Series) -> tuple[list[float], str]:
 def _changes(
     times: Sequence[float], counted: Sequence[float], begin_s: float, end_s: float
 ) -> tuple[Trace | None, str]:
-    """The trace through the readings at which the counter had gone on; or that it stood still.
+    """The trace through the readings at which the counter had changed; or that it stood still.
 
-    One that is renewed more seldom than it is read would seem to draw nothing and then much.
+    A counter that is read more often than it is updated would otherwise seem to draw nothing and
+    then a lot.
     """
     kept = [0, *(i for i in range(1, len(times)) if counted[i] != counted[i - 1])]
     if len(kept) == 1:
@@ -116,7 +116,7 @@ def _changes(
 
 
 def joules_by(traces: Sequence[Trace], at_s: Sequence[float]) -> list[float]:
-    """The joules of all traces together by each of these times."""
+    """The sum of all traces' joules at each of these times."""
     import numpy as np
 
     total = np.zeros(len(at_s))

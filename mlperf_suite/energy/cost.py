@@ -15,7 +15,7 @@ _MILLION = 1e6
 
 @dataclass(frozen=True, slots=True)
 class Price:
-    """An amount of a currency, whose name is repeated as it was given."""
+    """An amount in a currency, which is shown as the user wrote it."""
 
     amount: float
     currency: str
@@ -34,9 +34,9 @@ class Price:
 
 @dataclass(frozen=True, slots=True)
 class CostFigures:
-    """Of a million output tokens, in `currency`. `energy`: of the energy of `energy_of` alone, None
-    where none was measured or no price given; `machine`: of the time that they take, None where no
-    price was given. `per_kwh` and `per_hour`: the prices."""
+    """The cost of a million output tokens, in `currency`. `energy`: for the energy of the devices
+    `energy_of` only, None if no energy was measured or no price given; `machine`: for the time that
+    the tokens take, None if no price was given. `per_kwh` and `per_hour`: the prices."""
 
     currency: str = ""
     energy: float | None = None
@@ -52,9 +52,9 @@ def cost_figures(
     energy: EnergyFigures | None,
     tokens_per_s: float | None,
 ) -> CostFigures | None:
-    """The cost of a million tokens; None where no price was given.
+    """The cost of a million tokens; None if no price was given.
 
-    Both prices are of one currency.
+    Both prices must have the same currency.
     """
     price = per_kwh or per_hour
     if price is None:

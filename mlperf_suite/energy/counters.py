@@ -1,4 +1,4 @@
-"""What tells of energy: one counter for each device, whatever it is read with."""
+"""Energy counters: one for each device, however it is read."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ Gives = Literal["energy", "power"]
 NVML_LABEL = "GPU energy by NVML, not MLPerf Power"
 RAPL_LABEL = "CPU energy by RAPL, not MLPerf Power"
 SIMULATED_LABEL = "SIMULATED counters: no measurement of energy"
-"""Stands in the place of a label, wherever one would stand."""
+"""Replaces every label of simulated counters."""
 
 
 @dataclass(frozen=True, slots=True)
 class Counter:
-    """One device's meter. `read` gives joules since some time, or with `gives` "power" the watts
-    of now; it may raise any Exception.
+    """One device's meter. `read` returns the joules since some fixed time or, with `gives` "power",
+    the current watts; it may raise any Exception.
 
-    `kind`: what is metered, in a word for a table (GPU, CPU). `label`: what stands beside every
-    figure made of it; counters of one label are summed. `range_j`: the joules at which it begins
-    again from 0, None where it never does. `most_watts`: more than the device ever draws. `note`:
-    why it is read in another way than most, a few words.
+    `kind`: the kind of device, in one word for a table (GPU, CPU). `label`: shown beside every
+    figure; counters with the same label are summed. `range_j`: the joules at which the counter
+    wraps around to 0, None if it never does. `most_watts`: more than the device ever draws. `note`:
+    why it is read differently from most, in a few words.
     """
 
     name: str
@@ -45,10 +45,10 @@ class Absent:
 
 @dataclass(frozen=True, slots=True)
 class Meters:
-    """All that can be metered, and what cannot; `close` when the run is over.
+    """What can be metered, and what cannot; call `close` when the run is over.
 
-    `simulated`: the counters are made up, to try the suite with. `note`: what they are of, a
-    sentence; empty where that is plain.
+    `simulated`: whether the counters are simulated, to try the suite with. `note`: a sentence on
+    what they measure, empty if that is obvious.
     """
 
     counters: tuple[Counter, ...] = ()

@@ -1,4 +1,4 @@
-"""The figures of a run's energy, as summary.json has them, and its curve, as energy.json has it."""
+"""The energy figures of a run for summary.json, and its power curve for energy.json."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from mlperf_suite.energy.recording import INTERVAL_S, Recording
 ENERGY_JSON = "energy.json"
 SCHEMA_VERSION = 1
 PEAK_S = 1.0
-"""The peak is the highest mean over so long: of one reading to the next it would be noise."""
+"""The peak is the highest mean over this long: between two readings it would be noise."""
 SETTLED_S = 1.0
-"""An engine that was just loaded draws more at first; idle power is what comes after."""
+"""An engine that was just loaded draws more power at first; idle power is measured after this."""
 _MOST_POINTS = 400
 _LEAST_STEP_S = 2 * INTERVAL_S
 
@@ -28,10 +28,9 @@ _LEAST_STEP_S = 2 * INTERVAL_S
 class KindFigures:
     """The energy of one kind of device over the measured span of a run, or `why` it is not known.
 
-    `label` stands wherever the figures do. `devices`: the name of each that was summed.
-    `peak_watts`: the highest mean over a second, of all together. `idle_watts`: with the engine
-    loaded and nothing to do, None where that is not known; `above_idle_joules` is without it.
-    `notes`: a sentence each.
+    `label` is shown with the figures. `devices`: the names of those that were summed. `peak_watts`:
+    the highest mean over a second, of all devices together. `idle_watts`: with the engine loaded
+    and idle, None if not known; `above_idle_joules` excludes it. `notes`: a sentence each.
     """
 
     kind: str
@@ -51,9 +50,9 @@ class KindFigures:
 
 @dataclass(frozen=True, slots=True)
 class EnergyFigures:
-    """The energy of a performance run. `span_s`: from the first request's issue to the last answer,
-    the span that is measured. `tokens`: output tokens in it. `simulated`: the counters were made
-    up. `reader_busy_share`: processor time of the reading thread, of one core."""
+    """The energy of a performance run. `span_s`: the measured span, from the first request's issue
+    to the last answer. `tokens`: the output tokens in it. `simulated`: whether the counters are
+    simulated. `reader_busy_share`: the reading thread's CPU time, as a share of one core."""
 
     span_s: float | None = None
     tokens: int | None = None
@@ -69,8 +68,8 @@ class EnergyFigures:
 
 @dataclass(frozen=True, slots=True)
 class Curve:
-    """Power over a run. `ms`: the ends of each step, in ms since the first request was issued, one
-    more than the steps; `watts` by label, the mean of each step."""
+    """Power over a run. `ms`: the edges of the steps, one more than there are steps, in ms since
+    the first request was issued; `watts`: by label, the mean of each step."""
 
     ms: tuple[float, ...] = ()
     watts: dict[str, tuple[float, ...]] = field(default_factory=dict)
@@ -78,14 +77,14 @@ class Curve:
 
 
 def not_measured(why: str, kind: str = "energy") -> EnergyFigures:
-    """Where nothing can be metered at all."""
+    """The figures of a run that no meter could measure."""
     return EnergyFigures(kinds=(KindFigures(kind, why=why),))
 
 
 def idle_watts(meters: Meters, recording: Recording) -> dict[str, float]:
-    """By label, the watts of all its counters together, once they have settled.
+    """By label, the watts of all its counters together, after they have settled.
 
-    A label is left out where one of its counters does not tell.
+    A label is missing if one of its counters gives nothing.
     """
     found: dict[str, float] = {}
     for label, traces in _by_label(recording, SETTLED_S).items():

@@ -1,4 +1,4 @@
-"""The energy counters of the GPUs that a run is made on, through NVML."""
+"""The energy counters of a run's GPUs, through NVML."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ from mlperf_suite.energy.counters import NVML_LABEL, Absent, Counter, Meters
 from mlperf_suite.hardware import GpuMeter, GpuMeters, open_gpu_meters
 
 GPU = "GPU"
-_VISIBLE = "CUDA_VISIBLE_DEVICES"
+_VISIBLE, _ORDER, _BY_BUS = "CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER", "PCI_BUS_ID"
 _MIG = "MIG-"
+_PARTED = "a part of a GPU (MIG), and NVML counts whole ones"
 
 
 def gpu_counters(
@@ -19,14 +20,17 @@ def gpu_counters(
     environment: Mapping[str, str] = os.environ,
     open_meters: Callable[[], GpuMeters] = open_gpu_meters,
 ) -> Meters:
-    """A counter for each GPU of the run: those that CUDA_VISIBLE_DEVICES leaves, without the last
-    `idle_gpus` of them, which the engine does not use. With fewer than `least_gpus` the run is on
+    """A counter for each GPU of the run: those that CUDA_VISIBLE_DEVICES leaves, except the last
+    `idle_gpus`, which the engine does not use. If there are fewer than `least_gpus`, the run uses
     other machines as well. Raises nothing.
 
-    Where one of them cannot be metered none is: a sum without it would be too small.
+    If one GPU cannot be metered, none is: a sum without it would be too small. CUDA numbers the
+    fastest GPU first unless CUDA_DEVICE_ORDER is PCI_BUS_ID, while NVML numbers GPUs by bus. With
+    several kinds of GPU, nobody knows which one a number means (CUDA C++ Programming Guide, "CUDA
+    environment variables").
     """
     meters = open_meters()
-    counters, why = _of_run(meters, idle_gpus, environment.get(_VISIBLE))
+    counters, why = _of_run(meters, idle_gpus, environment)
     if not why and len(counters) < least_gpus:
         why = f"the engine has {least_gpus} GPUs, {len(counters)} of them on this machine"
     if why:
@@ -35,35 +39,54 @@ def gpu_counters(
     return Meters(tuple(counters), close=meters.close)
 
 
-def _of_run(meters: GpuMeters, idle_gpus: int, visible: str | None) -> tuple[list[Counter], str]:
+def _of_run(
+    meters: GpuMeters, idle_gpus: int, environment: Mapping[str, str]
+) -> tuple[list[Counter], str]:
     """The counters, or why there are none."""
     if meters.problem:
         return [], meters.problem
-    named = None if visible is None else [one.strip() for one in visible.split(",")]
-    if named and any(one.startswith(_MIG) for one in named):
-        return [], f"{_VISIBLE} names a part of a GPU (MIG), and NVML counts whole ones"
-    chosen = list(meters.gpus) if named is None else _named(meters.gpus, named)
-    if named is not None and len(chosen) < len(list(filter(None, named))):
-        return [], f"{_VISIBLE}={visible} names a GPU that NVML does not find"
-    chosen = chosen[: max(len(chosen) - idle_gpus, 0)]
-    if not chosen:
-        return [], "the run has no GPU"
+    chosen, why = _chosen(meters.gpus, idle_gpus, environment)
     counters = []
     for gpu in chosen:
         counter, why = _counter(gpu)
         if counter is None:
             return [], f"{_name(gpu)}: {why}"
         counters.append(counter)
-    return counters, ""
+    return counters, why
+
+
+def _chosen(
+    gpus: Sequence[GpuMeter], idle_gpus: int, environment: Mapping[str, str]
+) -> tuple[list[GpuMeter], str]:
+    """The GPUs of the run, or why nobody knows which they are."""
+    visible = environment.get(_VISIBLE)
+    named = None if visible is None else [one.strip() for one in visible.split(",")]
+    if named and any(one.startswith(_MIG) for one in named):
+        return [], f"{_VISIBLE} names {_PARTED}"
+    found = list(gpus) if named is None else _named(gpus, named)
+    if named is not None and len(found) < len(list(filter(None, named))):
+        return [], f"{_VISIBLE}={visible} names a GPU that NVML does not find"
+    chosen = found[: max(len(found) - idle_gpus, 0)]
+    numbered = named is None or any(one.isdecimal() for one in named)
+    alike = len({gpu.name for gpu in gpus}) == 1
+    why = ""
+    if not chosen:
+        why = "the run has no GPU"
+    elif any(gpu.parted for gpu in chosen):
+        why = f"the run has {_PARTED}"
+    elif numbered and len(chosen) < len(gpus) and not alike and environment.get(_ORDER) != _BY_BUS:
+        why = f"of several kinds of GPU, which one is number 0 is not known: set {_ORDER}={_BY_BUS}"
+    return ([], why) if why else (chosen, "")
 
 
 def _named(gpus: Sequence[GpuMeter], names: Sequence[str]) -> list[GpuMeter]:
-    """The GPUs of these numbers or beginnings of UUIDs, up to the first that there is not, as CUDA
-    takes them."""
+    """The GPUs with these numbers or beginnings of UUIDs, up to the first that does not exist, as
+    CUDA does it."""
     found = []
     for name in names:
         fits = [g for g in gpus if str(g.index) == name or (name and g.uuid.startswith(name))]
-        if not fits:
+        # The beginning of several UUIDs is none of them to CUDA.
+        if len(fits) != 1:
             break
         found.append(fits[0])
     return found
@@ -74,7 +97,7 @@ def _name(gpu: GpuMeter) -> str:
 
 
 def _counter(gpu: GpuMeter) -> tuple[Counter | None, str]:
-    """The GPU's energy counter, else its power draw; None and why where it tells neither."""
+    """The GPU's energy counter, else its power draw; None and the reason if it has neither."""
     try:
         gpu.energy_mj()
     except Exception as error:

@@ -1,7 +1,7 @@
-"""A thread that reads counters a few times a second, and what it read.
+"""A thread that reads counters a few times a second, and its readings.
 
-It shares nothing with the run but the clock: it takes no lock of the engine's or LoadGen's, and
-whatever becomes of it the run goes on.
+The thread shares nothing with the run except the clock: it takes no lock of the engine or of
+LoadGen, and the run goes on whatever happens to it.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from dataclasses import dataclass, field
 from mlperf_suite.energy.counters import Counter
 
 INTERVAL_S = 0.25
-"""Between readings: NVML renews its counter about ten times a second, RAPL a thousand times."""
+"""Between readings: NVML updates its counter about ten times a second, RAPL a thousand times."""
 STOP_S = 2.0
-"""How long a counter is waited for at the end; a driver in trouble may never answer."""
+"""How long to wait for a counter at the end; a driver in trouble may never answer."""
 
 
 @dataclass(slots=True)
@@ -35,8 +35,8 @@ class Series:
 
 @dataclass(frozen=True, slots=True)
 class Recording:
-    """What was read. `busy_s`: processor time of the reading thread in s. `hangs`: a counter did
-    not answer in the end, and its thread was left behind."""
+    """The readings. `busy_s`: CPU time of the reading thread, in s. `hangs`: whether a counter did
+    not answer at the end, so that its thread was left behind."""
 
     series: tuple[Series, ...]
     busy_s: float = 0.0
@@ -44,7 +44,7 @@ class Recording:
 
 
 class Recorder:
-    """Reads each counter every `interval_s` from `start` to `stop`, and once at either."""
+    """Reads each counter every `interval_s` from `start` to `stop`, and once at each of them."""
 
     def __init__(self, counters: Sequence[Counter], interval_s: float = INTERVAL_S) -> None:
         self._series = tuple(map(Series, counters))
@@ -54,14 +54,16 @@ class Recorder:
         self._thread = threading.Thread(target=self._read_on, name="energy", daemon=True)
 
     def start(self) -> None:
-        """Come back when each counter was read once, or does not answer."""
+        """Return once each counter was read, or did not answer."""
         self._thread.start()
         self._begun.wait(STOP_S)
 
     def stop(self) -> Recording:
-        """Read a last time and end. Comes back, whatever the counters do."""
+        """Read a last time and end; do nothing if the thread never started. Returns whatever the
+        counters do."""
         self._ended.set()
-        self._thread.join(STOP_S)
+        if self._thread.ident is not None:
+            self._thread.join(STOP_S)
         hangs = self._thread.is_alive()
         # Of a thread that goes on only what it has read by now.
         return Recording(tuple(map(_copied, self._series)), self._busy_s, hangs)
@@ -86,7 +88,7 @@ def _copied(series: Series) -> Series:
 
 
 def _read(series: Series) -> None:
-    """Add a reading; a counter that fails is asked again the next time."""
+    """Add a reading; if the counter fails, try again next time."""
     asked = time.monotonic()
     try:
         value = float(series.counter.read())

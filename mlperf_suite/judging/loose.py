@@ -94,8 +94,7 @@ def _judge_loose_run(
 
 def _answer_tokens(log: AccuracyLog) -> AnswerTokens | None:
     """How long the answers of an accuracy log are, None where it has none."""
-    counts = [one.token_count or len(one.token_ids) for one in log.samples]
-    return AnswerTokens(sum(counts) / len(counts), len(counts)) if counts else None
+    return AnswerTokens.of([one.token_count or len(one.token_ids) for one in log.samples])
 
 
 def _judge_unknown(name: str, run: _LooseRun, round_: Round | None) -> Judged:

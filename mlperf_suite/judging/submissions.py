@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -104,7 +105,10 @@ _OF_A_RUN = {
 
 
 def _copies(results: Iterable[_Result]) -> dict[Path, tuple[str, ...]]:
-    """By a result's folder, the other systems and scenarios that have a run of it in their logs."""
+    """By a result's folder, the other results that have a run of it in their logs.
+
+    One of the same scenario, system and model at its other accuracy is none of them.
+    """
     runs: dict[tuple[object, ...], list[Place]] = defaultdict(list)
     found: dict[Path, set[str]] = defaultdict(set)
     for result in results:
@@ -116,9 +120,18 @@ def _copies(results: Iterable[_Result]) -> dict[Path, tuple[str, ...]]:
                 runs[mode, *values].append(result.place)
     for places in runs.values():
         for one in places:
-            others = [o for o in places if (o.system, o.scenario) != (one.system, one.scenario)]
+            others = [o for o in places if _run_of(o) != _run_of(one)]
             found[one.folder] |= {f"{o.system} {o.benchmark} {o.scenario}" for o in others}
     return {folder: tuple(sorted(names)) for folder, names in found.items()}
+
+
+_AT_ACCURACY = re.compile(r"-99(?:\.9)?$")
+"""How the name of a benchmark ends that has a model at one of two accuracies."""
+
+
+def _run_of(place: Place) -> tuple[str, str, str]:
+    """What a result's logs are of: results of which this is the same may share them."""
+    return place.system, _AT_ACCURACY.sub("", place.benchmark), place.scenario
 
 
 def _named(name: str, names: dict[str, str]) -> Benchmark | None:
@@ -204,7 +217,7 @@ def _answer_tokens(accuracy: RunFacts) -> AnswerTokens | None:
         return AnswerTokens(mean, benchmark.samples_of("accuracy"))
     text = accuracy.submitted.accuracy_log if accuracy.submitted else None
     counted = [one.tokens for one in parse_cut_log(text or "").entries if one.tokens is not None]
-    return AnswerTokens(sum(counted) / len(counted), len(counted)) if counted else None
+    return AnswerTokens.of(counted)
 
 
 def _of_run(run: str, verdicts: list[Verdict]) -> list[Verdict]:

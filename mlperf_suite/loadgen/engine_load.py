@@ -1,4 +1,4 @@
-"""How full the engine was over a run: shares of its time, from what it tells of each step."""
+"""How busy the engine was during a run: shares of time, computed from its report of each step."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
 KV_FULL = 0.95
-"""A KV cache is full from here on: what is left is less than what the next requests take."""
+"""From this share on a KV cache counts as full: the rest is less than the next requests need."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,9 +47,9 @@ class EngineLoad:
 def load_of(
     steps: Steps, marks: Marks | None, begin_s: float, end_s: float, batch_limit: int | None
 ) -> EngineLoad | None:
-    """What a run's steps come to; None where the engine does not tell of batches.
+    """The load of a run, from its steps; None if the engine does not report batches.
 
-    `begin_s`, `end_s`: the run's, in s of time.monotonic. `batch_limit`: the most requests that a
+    `begin_s`, `end_s`: of the run, in s of time.monotonic. `batch_limit`: the most requests that a
     step can hold.
     """
     import numpy as np
@@ -90,10 +90,10 @@ def load_of(
 
 
 def _durations(steps: Steps, marks: Marks | None, begin_s: float) -> npt.NDArray[np.float64]:
-    """How long each step took, in s: since the one before it of the same replica.
+    """How long each step took, in s, since the previous step of the same replica.
 
-    A step that found nothing left by the one before began when a request was queued, where the
-    engine tells that, and else is taken to have lasted as long.
+    A step that found no work left began when the next request was queued, if the engine reports
+    that; otherwise it is assumed to have begun with the end of the previous step.
     """
     import numpy as np
 

@@ -1,10 +1,10 @@
-"""When LoadGen began to count each request's latency.
+"""Finds when LoadGen started to count each request's latency.
 
-LoadGen does not say it of a single query. In Server it counts from the query's place in a schedule
-that the seed and the rate determine, in Offline from the start of the run, in SingleStream from the
-moment before it calls the SUT (loadgen/issue_query_controller.cc and loadgen.cc of LoadGen 6.0). So
-all that is missing is the start of the run on this process's clock, one number, which the latencies
-that LoadGen reports of the whole run determine.
+LoadGen does not log it for single queries. In Server it counts from the query's scheduled time,
+which the seed and the rate determine, in Offline from the start of the run, and in SingleStream
+from just before it calls the SUT (loadgen/issue_query_controller.cc and loadgen.cc of LoadGen 6.0).
+Only the start of the run on this process's clock is missing: one number, which follows from the
+latencies that LoadGen reports for the whole run.
 """
 
 from __future__ import annotations
@@ -21,8 +21,10 @@ if TYPE_CHECKING:
     Doubles = npt.NDArray[np.float64]
 
 _EARLY_S = 1e-3
-"""How much sooner than scheduled a query may seem to come: the clocks are read at different places,
-and no query comes sooner."""
+"""How much earlier than scheduled a query may seem to arrive, because the clocks are read at
+different places; none really does."""
+_APART_S = 5e-4
+"""By how much the starts that LoadGen's figures give may differ if the schedule is right."""
 _LEAST, _MEAN, _MOST = (f"result_{name}_latency_ns" for name in ("min", "mean", "max"))
 _PERCENTILES = {
     f"result_{100 * share:.2f}_percentile_latency_ns": share
@@ -33,8 +35,8 @@ REPORTED = (_LEAST, _MEAN, _MOST, *_PERCENTILES)
 
 
 def as_reported(latencies: Doubles) -> dict[str, float]:
-    """What LoadGen's detail log would say of these latencies, at least one, under each key of
-    `REPORTED`: the least, the mean, the most and the percentiles, in the latencies' own unit."""
+    """What LoadGen's detail log would report for these latencies (at least one), by the keys of
+    `REPORTED`: minimum, mean, maximum and percentiles, in the latencies' unit."""
     import numpy as np
 
     ordered = np.sort(latencies)
@@ -48,24 +50,42 @@ def issued_by_loadgen(
     said_s: Mapping[str, float],
     schedule_s: Doubles | None,
 ) -> Doubles | None:
-    """When LoadGen began to count each request's latency, in s of time.monotonic.
+    """When LoadGen started to count each request's latency, in s of time.monotonic.
 
-    A row for each request, in the order of issue: when the SUT was `received_s` the query and
-    LoadGen was `told_s` of the answer. `said_s`: LoadGen's own latencies of the whole run, by the
-    keys of `REPORTED`. `schedule_s`: when each was scheduled, since the start of the run; None
-    where LoadGen counts from its call of the SUT, which then took every request as long.
+    One row per request, in the order of issue. `received_s`: when the SUT received the query;
+    `told_s`: when it reported the answer. `said_s`: LoadGen's own latencies of the whole run, by
+    the keys of `REPORTED`. `schedule_s`: the scheduled times since the start of the run; None if
+    LoadGen counts from its call of the SUT, which is then assumed to take equally long each time.
 
-    Each figure of LoadGen's gives the start of the run, but for what came between two reads of a
-    clock: the median of them is taken, which a few requests do not move.
+    Each of LoadGen's figures gives the start of the run, apart from delays between two clock
+    readings. The median of them is taken, which a few requests do not move.
 
-    None where this cannot be: a query would have come before its time, or answers are missing.
+    None if answers are missing, if a query would have arrived before its scheduled time, or if the
+    schedule runs ahead of LoadGen's, so that the SUT's own times fit the figures better.
     """
     import numpy as np
 
     if not len(told_s) or not said_s or not np.isfinite(told_s).all():
         return None
     since = received_s if schedule_s is None else schedule_s
-    of_these = as_reported(told_s - since)
-    starts = [of_these[key] - seconds for key, seconds in said_s.items()]
+    starts = _starts(told_s - since, said_s)
+    # Clock noise widens both; only the right schedule accounts for queries that were issued late.
+    if _spread(starts) > 2 * _spread(_starts(told_s - received_s, said_s)) + _APART_S:
+        return None
     issued: Doubles = since + float(np.median(starts))
     return issued if (received_s - issued).min() >= -_EARLY_S else None
+
+
+def _starts(lasted_s: Doubles, said_s: Mapping[str, float]) -> Doubles:
+    """By how much each figure of these times exceeds LoadGen's."""
+    import numpy as np
+
+    of_these = as_reported(lasted_s)
+    return np.asarray([of_these[key] - seconds for key, seconds in said_s.items()])
+
+
+def _spread(values: Doubles) -> float:
+    """The mean absolute deviation from the median."""
+    import numpy as np
+
+    return float(np.abs(values - np.median(values)).mean())

@@ -1,7 +1,7 @@
 """The life of each request: what it waited for, from LoadGen's issue to its answer.
 
-What the SUT saw of a request (`sut.Requests`) and what the engine tells of it (`Marks`) are one row
-here. The parts of a row follow each other without a gap, so that their sum is LoadGen's latency.
+A row joins what the SUT recorded of a request (`sut.Requests`) and what the engine reports of it
+(`Marks`). The parts of a row follow one another without a gap, so their sum is LoadGen's latency.
 """
 
 from __future__ import annotations
@@ -26,8 +26,9 @@ if TYPE_CHECKING:
     Doubles = npt.NDArray[np.float64]
 
 ISSUE, ENGINE, RETURN = "issue", "engine", "return"
-"""Parts that the suite measures: from LoadGen's issue until the engine is handed the request; in an
-engine that tells nothing; from the engine's last token until LoadGen is told of the answer."""
+"""The parts that the suite measures itself: from LoadGen's issue until the SUT hands the request to
+the engine; in an engine that reports nothing; from the engine's last token until the SUT reports
+the answer to LoadGen."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +52,7 @@ class Lives:
 
 
 def issued_s(requests: Requests, plan: LoadPlan, detail: DetailLog) -> Doubles | None:
-    """When LoadGen began to count each request's latency; None where its log does not tell."""
+    """When LoadGen started to count each request's latency; None if its log does not tell."""
     import numpy as np
 
     said_s = reported_s(detail)
@@ -73,16 +74,16 @@ def issued_s(requests: Requests, plan: LoadPlan, detail: DetailLog) -> Doubles |
 
 
 def reported_s(detail: DetailLog) -> dict[str, float]:
-    """The latencies that a log reports of the whole run, in s, by their keys; an accuracy run's has
-    none."""
+    """The latencies that a log reports of the whole run, in s, by their keys; the log of an
+    accuracy run has none."""
     found = {key: detail.number(key) for key in REPORTED}
     return {key: ns / 1e9 for key, ns in found.items() if ns is not None}
 
 
 def lives_of(requests: Requests, marks: Marks | None, issued: Doubles | None) -> Lives | None:
-    """The lives of what was answered; None where nothing was.
+    """The lives of all answered requests; None if there are none.
 
-    `issued`: when LoadGen issued each request, None where that is not known.
+    `issued`: when LoadGen issued each request, None if not known.
     """
     import numpy as np
 
@@ -133,10 +134,10 @@ def _rows_of(
 
 
 def _lengths(edges: Sequence[Doubles]) -> list[Doubles]:
-    """What lies between the first edge and the last, cut at the others.
+    """The lengths between the first edge and the last, cut at the edges in between.
 
-    An edge that is not known leaves its part empty, and one that lies outside its neighbours is
-    moved to the nearer one: the lengths are never negative, and their sum is that of the whole.
+    An unknown edge leaves its part empty, and an edge outside its neighbours moves to the nearer
+    one. The lengths are never negative, and their sum is the whole length.
     """
     import numpy as np
 

@@ -47,7 +47,7 @@ _ASKED = {
     ),
 }
 _LENGTH = ("min_duration_ms", "max_duration_ms", "min_query_count", "max_query_count")
-_CHOICE = (
+CHOICE = (
     "qsl_rng_seed",
     "sample_index_rng_seed",
     "schedule_rng_seed",
@@ -59,6 +59,7 @@ _CHOICE = (
     "performance_issue_same",
     "performance_issue_same_index",
 )
+"""Settings of what is drawn and logged, in the order of their lines."""
 _LIMITS = ("requested_server_ttft_latency", "requested_server_tpot_latency")
 _EFFECTIVE = (
     "scenario",
@@ -71,7 +72,7 @@ _EFFECTIVE = (
     "target_duration_ms",
     *_LENGTH,
     "min_sample_count",
-    *_CHOICE,
+    *CHOICE,
     "performance_sample_count",
 )
 _ISSUED = (
@@ -132,7 +133,7 @@ def lines_of(scenario: str, accuracy: bool) -> tuple[str, ...]:
     """
     asked = (
         *_ASKED.get(scenario, ()),
-        *(f"requested_{name}" for name in (*_LENGTH, *_CHOICE)),
+        *(f"requested_{name}" for name in (*_LENGTH, *CHOICE)),
         "requested_performance_sample_count_override",
         "requested_accuracy_sample_count_override",
         "requested_sample_concatenate_permutation",

@@ -70,9 +70,10 @@ OnProgress = Callable[[Progress], None]
 class LoadRun:
     """A run that came to its end: LoadGen's logs, and what was counted while it went.
 
-    `elapsed_s`: from LoadGen's start to its end. `timeline`: None where nothing was answered.
-    `span_s`: the times of time.monotonic between which it is measured, the first request's issue
-    and the last answer; None as the timeline.
+    `elapsed_s`: from LoadGen's start to its end. `timeline`: None where nothing was answered, no
+    times were kept, or it could not be made, which `untimed` then says in words. `span_s`: the
+    times of time.monotonic between which it is measured, the first request's issue and the last
+    answer; None as the timeline.
     """
 
     logs: RunLogs
@@ -81,6 +82,7 @@ class LoadRun:
     tokens: int
     timeline: Timeline | None = None
     span_s: tuple[float, float] | None = None
+    untimed: str = ""
 
 
 def loadgen_version() -> str:
@@ -220,10 +222,18 @@ def run_loadgen(
     differing = settings_that_did_not_take(plan, logs)
     if differing:
         raise RunError("LoadGen did not apply the settings: " + "; ".join(differing))
-    timeline, span_s = _timeline(plan, engine, sut, logs, prompts)
+    timeline: Timeline | None = None
+    span_s: tuple[float, float] | None = None
+    untimed = ""
+    try:
+        timeline, span_s = _timeline(plan, engine, sut, logs, prompts)
+    except Exception as error:
+        # LoadGen's figures are whole without it.
+        said = " ".join(f"{type(error).__name__}: {error}".split())
+        untimed = f"the requests' times could not be read: {said}"
     if timeline is not None:
         write_timeline(folder, timeline)
-    return LoadRun(logs, elapsed, sut.samples_done, sut.tokens_done, timeline, span_s)
+    return LoadRun(logs, elapsed, sut.samples_done, sut.tokens_done, timeline, span_s, untimed)
 
 
 def _timeline(

@@ -1,7 +1,7 @@
-"""When each request of a run came, what it waited for and when it was done.
+"""When each request of a run was issued, what it waited for and when it finished.
 
-LoadGen's log has percentiles only; curves over time, the parts of each request's life and the noise
-within a run need every request. The figures that count stay LoadGen's own.
+LoadGen's log has percentiles only. Curves over time, the parts of each request's life and the noise
+within a run need every request. Results still use LoadGen's own figures.
 """
 
 from __future__ import annotations
@@ -24,11 +24,12 @@ TIMELINE_JSON = "timeline.json"
 SCHEMA_VERSION = 2
 """Since 2: samples, prompt_tokens, preempted, parts_ms, from_loadgen, load; no phases_ms."""
 TOKEN_BLOCKS = 20
-"""Parts of equal work that a run is cut into; its noise is how far they lie apart."""
+"""The parts of equal work into which a run is cut; their spread is its noise."""
 _MAX_STEPS = 1200
 _PER_BLOCK = 4
 _NAMES = ("issued_ms", "first_token_ms", "finished_ms", "tokens")
 _COUNTS = ("samples", "prompt_tokens", "preempted")
+_MADE = ("made_ms", "made_tokens")
 _CURVES = ("running", "waiting", "kv_share")
 
 
@@ -185,7 +186,7 @@ def _made(steps: Steps, start: float) -> tuple[Sequence[int], array[float], arra
 
 def write_timeline(folder: Path, timeline: Timeline) -> None:
     """Write timeline.json into a run's folder of logs, each column on a line of its own."""
-    columns = (*_NAMES, *_COUNTS, "made_ms", "made_tokens", *_CURVES)
+    columns = (*_NAMES, *_COUNTS, *_MADE, *_CURVES)
     load = None if timeline.load is None else dataclasses.asdict(timeline.load)
     with (folder / TIMELINE_JSON).open("w") as file:
         file.write(f'{{"schema_version":{SCHEMA_VERSION},\n')
@@ -217,27 +218,45 @@ def read_timeline(folder: Path) -> Timeline | None:
         rows = len(columns[0])
         if not rows or any(len(c) != rows for c in columns if c is not None):
             return None
-        if any(len(c) not in (0, rows) for c in counts) or any(
-            len(c) != rows for c in parts.values()
-        ):
+        made = [content.get(name) or () for name in _MADE]
+        curves = [content.get(name) or () for name in _CURVES]
+        if len(made[1]) != len(made[0]) or any(len(c) != rows for c in parts.values()):
             return None
-        firsts, load = columns[1], content.get("load")
+        if not (_all_or_none(counts, rows) and _all_or_none(curves, len(made[0]))):
+            return None
+        firsts = columns[1]
         return Timeline(
             array("d", columns[0]),
             None if firsts is None else array("d", firsts),
             array("d", columns[2]),
             array("i", columns[3]),
-            array("d", content.get("made_ms") or ()),
-            array("q", content.get("made_tokens") or ()),
-            running=array("i", content.get("running") or ()),
-            waiting=array("i", content.get("waiting") or ()),
-            kv_share=array("d", content.get("kv_share") or ()),
+            array("d", made[0]),
+            array("q", made[1]),
+            running=array("i", curves[0]),
+            waiting=array("i", curves[1]),
+            kv_share=array("d", curves[2]),
             samples=array("i", counts[0]),
             prompt_tokens=array("i", counts[1]),
             preempted=array("i", counts[2]),
             parts_ms={name: array("d", of) for name, of in parts.items()},
             from_loadgen=content.get("from_loadgen") is True,
-            load=None if not isinstance(load, dict) else EngineLoad(**load),
+            load=_load_read(content.get("load")),
         )
     except (OSError, ValueError, TypeError, KeyError, AttributeError, OverflowError):
         return None
+
+
+def _all_or_none(columns: Sequence[Sequence[float]], rows: int) -> bool:
+    """Whether columns that belong together have so many rows each, or none of them has any."""
+    return {len(column) for column in columns} in ({0}, {rows})
+
+
+def _load_read(content: Any) -> EngineLoad | None:
+    """Raises TypeError for what is no load."""
+    if not isinstance(content, dict):
+        return None
+    optional = {"batch_full", "batch_limit"}
+    for name, value in content.items():
+        if not (isinstance(value, int | float) or (value is None and name in optional)):
+            raise TypeError(name)
+    return EngineLoad(**content)

@@ -9,22 +9,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from mlperf_suite.loadgen.log_lines import CHOICE
+
 _KEPT = (
     "scenario",
     "test_mode",
     "min_duration_ms",
     "max_duration_ms",
     "max_query_count",
-    "qsl_rng_seed",
-    "sample_index_rng_seed",
-    "schedule_rng_seed",
-    "accuracy_log_rng_seed",
-    "accuracy_log_probability",
-    "accuracy_log_sampling_target",
-    "print_timestamps",
-    "performance_issue_unique",
-    "performance_issue_same",
-    "performance_issue_same_index",
+    *CHOICE,
     "sample_concatenate_permutation",
 )
 """Settings that are effective as they were requested."""

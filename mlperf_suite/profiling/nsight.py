@@ -1,8 +1,8 @@
-"""Nsight Systems around a part of a run, so that its trace lies where the suite wants it.
+"""Controls Nsight Systems: records a part of a run into the run's folder.
 
-The user starts pytest under `nsys launch`, which prepares the processes and records nothing; the
-suite tells that session when to begin, where to write, and when to end. The commands are those of
-NVIDIA's user guide for Nsight Systems, "interactive CLI command sequences".
+The user starts pytest under `nsys launch`, which prepares the processes and records nothing. The
+suite then tells that session when to start, where to write, and when to stop. Source of the
+commands: NVIDIA's user guide for Nsight Systems, "interactive CLI command sequences".
 """
 
 from __future__ import annotations
@@ -15,20 +15,24 @@ from pathlib import Path
 from mlperf_suite.errors import RunError, UsageError
 
 SESSION = "mlperf-suite"
-"""The name that the session must have."""
+"""The required name of the session."""
 LAUNCH = f"nsys launch --session-new={SESSION} --trace=cuda,nvtx,osrt"
 TRACE = "trace.nsys-rep"
 _TIMEOUT_S = 600.0
 
 
 def check() -> None:
-    """Raise UsageError where there is no session to tell."""
+    """Raise UsageError if there is no such session, or nsys does not work."""
     if shutil.which("nsys") is None:
         raise UsageError(
             "--profile-run cuda: Nsight Systems (nsys) is not on the PATH: install it, and start "
             f"pytest as `{LAUNCH} pytest …`"
         )
-    if SESSION not in _told("sessions", "list"):
+    try:
+        sessions = _told("sessions", "list")
+    except RunError as error:
+        raise UsageError(f"--profile-run cuda: Nsight Systems does not work: {error}") from error
+    if SESSION not in sessions:
         raise UsageError(
             f"--profile-run cuda: there is no Nsight Systems session {SESSION}: start pytest as "
             f"`{LAUNCH} pytest …`"
@@ -41,9 +45,13 @@ def begin(folder: Path) -> None:
     _told("start", f"--session={SESSION}", *where)
 
 
-def end(folder: Path) -> tuple[Path, ...]:
-    """Stop recording; the trace, once nsys has written it. Raises RunError."""
+def end() -> None:
+    """Stop recording, and come back when nsys has written the trace. Raises RunError."""
     _told("stop", f"--session={SESSION}")
+
+
+def traces(folder: Path) -> tuple[Path, ...]:
+    """The traces that nsys left in a folder."""
     return tuple(sorted(folder.glob("*.nsys-rep")))
 
 

@@ -1,7 +1,7 @@
-"""Named ranges on the time line of a profiler that watches this process (NVTX).
+"""Named ranges (NVTX) on the timeline of a profiler that watches this process.
 
-Off unless `turn_on` was called: nothing is imported then, and a range costs a call that does
-nothing. LoadGen's callbacks are not even wrapped.
+They are off until `turn_on` is called: without it nothing is imported, entering a range does
+nothing, and LoadGen's callbacks are not wrapped.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _nvtx: Any = None
 
 
 def turn_on() -> None:
-    """Have ranges drawn from now on. Raises UsageError where the package nvtx is not installed."""
+    """Draw ranges from now on. Raises UsageError if the package nvtx is not installed."""
     global _nvtx
     try:
         import nvtx
@@ -59,9 +59,9 @@ def _drawn(name: str) -> Iterator[None]:
 
 
 class Phases:
-    """Ranges one after the other, which may begin on one thread and end on another.
+    """Consecutive ranges, which may begin on one thread and end on another.
 
-    LoadGen calls what loads samples, issues queries and flushes on threads of its own.
+    LoadGen calls its callbacks (load samples, issue, flush) on its own threads.
     """
 
     def __init__(self) -> None:
@@ -70,7 +70,7 @@ class Phases:
         self._open: Any = None
 
     def begin(self, name: str) -> None:
-        """End the range under way and begin this one; nothing where it is this one already."""
+        """End the current range and begin this one; do nothing if it is the current one."""
         # Without the lock first: it is called for each query.
         if name == self._name:
             return
@@ -91,7 +91,7 @@ class Phases:
         self._open, self._name = None, ""
 
     def around(self, name: str, callback: Callable[..., None]) -> Callable[..., None]:
-        """The callback, with which the phase of this name begins."""
+        """Wrap a callback so that calling it begins the phase of this name."""
 
         def call(*arguments: Any) -> None:
             self.begin(name)

@@ -1,8 +1,8 @@
-"""Which operations a trace of torch's profiler spends its time in.
+"""Finds the operations that take most time in a trace of torch's profiler.
 
-The trace is JSON in Chrome's trace event format: an object whose `traceEvents` is a list of events,
-of which those of phase X have a start `ts` and a length `dur` in microseconds. It is read an event
-at a time: ten seconds of a small model are hundreds of thousands of them.
+The trace is JSON in Chrome's trace event format: an object whose `traceEvents` is a list of events.
+Those of phase X have a start `ts` and a duration `dur` in microseconds. The reader takes one event
+at a time, since ten seconds of a small model make hundreds of thousands.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ TRACE_NAMES = ("*.pt.trace.json", "*.pt.trace.json.gz")
 _BEGINS = re.compile(r'"traceEvents"\s*:\s*\[')
 _CHUNK = 1 << 20
 _LONGEST_EVENT = 1 << 24
-"""Characters; what is longer is no event, and the trace damaged."""
+"""Characters; anything longer is not an event, and the trace is damaged."""
 _LONGEST_NAME = 80
 
 
 @dataclass(frozen=True, slots=True)
 class Operation:
-    """What an operation took in all. `self_ms`: without the operations that it called, in ms;
+    """The total of an operation. `self_ms`: its time in ms without the operations that it called;
     `share`: of the self times of all operations of its kind, from 0 to 1."""
 
     name: str
@@ -38,9 +38,8 @@ class Operation:
 
 @dataclass(frozen=True, slots=True)
 class TopOperations:
-    """The operations that took longest. `where`: on the GPU (its kernels) or on the CPU; `total_ms`
-    of all operations there, over all threads; `damaged`: a trace ended early or could not be read.
-    """
+    """The operations that took longest. `where`: GPU (kernels) or CPU; `total_ms`: of all of these
+    operations, over all threads; `damaged`: whether a trace ended early or could not be read."""
 
     where: Literal["CPU", "GPU"] = "CPU"
     total_ms: float = 0.0
@@ -68,8 +67,8 @@ def trace_files(folder: Path) -> tuple[Path, ...]:
 
 
 def top_operations(traces: Iterable[Path], most: int = 10) -> TopOperations:
-    """The `most` operations that took longest over all traces: a GPU's kernels where there are any,
-    else the CPU's operations, each without the time of those that it called."""
+    """The `most` operations with the highest self time over all traces: a GPU's kernels if there
+    are any, else the CPU's operations."""
     names: dict[str, int] = {}
     lanes: dict[tuple[str, object, object], _Lane] = {}
     damaged = False
@@ -107,11 +106,11 @@ _KINDS: dict[Any, str] = {
     "gpu_memcpy": "GPU",
     "gpu_memset": "GPU",
 }
-"""By an event's category, where its time went; the others are ranges around operations."""
+"""Where the time of an event of this category is spent; other categories are ranges."""
 
 
 def _add_self_times(lane: _Lane, took: list[float], calls: list[int]) -> None:
-    """Add each event's own time, in µs: less what lies within it on the same thread."""
+    """Add each event's self time in µs: its duration less that of nested events of the thread."""
     # Of two that begin at once, the longer one called the other.
     order = sorted(range(len(lane.start)), key=lambda i: (lane.start[i], -lane.length[i]))
     open_until: list[tuple[float, int]] = []
@@ -127,7 +126,7 @@ def _add_self_times(lane: _Lane, took: list[float], calls: list[int]) -> None:
 
 
 def _events_of(path: Path) -> Iterator[dict[str, Any]]:
-    """Each event of a trace. Raises OSError, EOFError and ValueError for a damaged one."""
+    """Yield each event of a trace. Raises OSError, EOFError or ValueError if it is damaged."""
     opened: Any = gzip.open if path.suffix == ".gz" else Path.open
     with opened(path, "rt", encoding="utf-8", errors="replace") as file:
         yield from _events(file)

@@ -127,7 +127,7 @@ def _time(time: WhereTimeGoes | None) -> list[str]:
         return []
     lines = ["", f"### {TIME_HEAD}", ""]
     lines += [f"- {in_cell(said)} To change it: {in_cell(option)}." for said, option in time.limits]
-    lines += [] if time.limits else [NO_LIMIT]
+    lines += [NO_LIMIT] if time.figures and not time.limits else []
     if time.figures:
         lines += ["", "Figures that limited nothing:", "", *_figures(time.figures)]
     if time.parts:

@@ -375,14 +375,15 @@ def _where_time_goes(summary: Summary, config: Config | None) -> WhereTimeGoes |
     engine = config.engine.settings if config and config.engine else None
     found = bottlenecks(performance, summary.run.remote.get("performance"), engine)
     life = performance.life
-    if life is None and not found:
+    if life is None and not found and not performance.untimed:
         return None
+    untimed = [f"Not known of this run: {performance.untimed}."] if performance.untimed else []
     return WhereTimeGoes(
         [(one.sentence, one.option) for one in found if one.limits],
         [(one.name, f"{percent(one.share)} {one.of}") for one in found if not one.limits],
         [_part(one) for one in life.parts] if life else [],
         [_slow(one) for one in life.slowest] if life else [],
-        _life_notes(life) if life else [],
+        _life_notes(life) if life else untimed,
     )
 
 

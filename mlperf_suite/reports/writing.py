@@ -71,7 +71,8 @@ def refresh_figures(folder: Path) -> None:
     elapsed_s, tokens = old.duration_s or 0.0, old.total_new_tokens or 0
     timeline = read_timeline(folder / "Performance")
     figures = performance_figures(scenario, detail, elapsed_s, tokens, timeline)
-    run = replace(summary.run, performance=replace(figures, repeats=old.repeats))
+    kept = replace(figures, repeats=old.repeats, untimed=old.untimed)
+    run = replace(summary.run, performance=kept)
     write_json(folder / SUMMARY_JSON, replace(summary, run=run).as_json())
 
 

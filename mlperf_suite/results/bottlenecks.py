@@ -1,6 +1,7 @@
-"""What limited a run, by arithmetic: each sentence has its figure and the option that changes it.
+"""Finds what limited a run, by arithmetic on summary.json and config.json. Pure functions.
 
-A figure that limits nothing stays a figure. Pure functions of summary.json and config.json.
+Each finding has a figure, a sentence and the option that changes it. A figure below its threshold
+limited nothing.
 """
 
 from __future__ import annotations
@@ -24,17 +25,16 @@ from mlperf_suite.loadgen.lives import ISSUE, RETURN
 from mlperf_suite.results.schema import LifeFigures, PerformanceFigures
 
 LIMITS = 0.05
-"""A share of the run, or of the requests' time, from which on its sentence stands as a limit."""
+"""The share of the run, or of the requests' time, from which a figure counts as a limit."""
 LEADS = 0.5
-"""That of a part which every request needs: prefill and decode."""
+"""The same for the parts that every request needs: prefill and decode."""
 _OFFLINE, _SERVER = "Offline", ("Server", "Interactive")
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One figure of a run. `share`: 0 to 1, of what `of` says. `limits`: whether it is so large
-    that it limited the run. `sentence`: what was found, with its numbers. `option`: what changes
-    it.
+    """One figure of a run. `share`: 0 to 1, of `of`. `limits`: whether it is large enough to have
+    limited the run. `sentence`: the finding with its numbers. `option`: what changes it.
     """
 
     name: str
@@ -50,10 +50,10 @@ def bottlenecks(
     remote: RemoteRun | None = None,
     engine: Mapping[str, object] | None = None,
 ) -> list[Finding]:
-    """Every figure that a run allows: what limited it first, the larger share before the smaller.
+    """All figures of a run: limits first, larger shares before smaller ones.
 
-    `remote`: what a server elsewhere and the client to it told of it. `engine`: the engine's own
-    settings, for what an option is now.
+    `remote`: what a remote server and its client reported of the run. `engine`: the engine's own
+    settings, to show the current values of options.
     """
     scenario, settings = performance.scenario or "", engine or {}
     found: list[Finding] = []

@@ -1,4 +1,4 @@
-"""Where the requests' time went: their lives as figures, and why the slowest were slow."""
+"""Computes where the requests' time went, and why the slowest requests were slow."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ SLOWEST = 10
 
 
 def life_figures(timeline: Timeline, detail: DetailLog) -> LifeFigures | None:
-    """The figures of a run's lives; None where the timeline has none, as an older suite's."""
+    """The figures of a run's lives; None if the timeline has none, like that of an older suite."""
     import numpy as np
 
     parts = {name: np.asarray(of) for name, of in timeline.parts_ms.items()}
@@ -41,8 +41,8 @@ def life_figures(timeline: Timeline, detail: DetailLog) -> LifeFigures | None:
 
 
 def difference_ms(latency_ms: Doubles, detail: DetailLog) -> float | None:
-    """The most by which a latency that LoadGen reports differs from the same of these, in ms; None
-    where it reports none."""
+    """The largest difference in ms between a latency that LoadGen reports and the same figure of
+    these latencies; None if it reports none."""
     of_lives, said = as_reported(latency_ms), reported_s(detail)
     differences = [abs(of_lives[key] - seconds * 1000) for key, seconds in said.items()]
     return round(max(differences), 4) if differences else None
@@ -78,8 +78,7 @@ def _ends(timeline: Timeline, parts: dict[str, Doubles], name: str) -> Doubles:
 
 
 def _drain(timeline: Timeline, parts: dict[str, Doubles]) -> float | None:
-    """The share of the run after the engine began with its last request; None where it does not
-    tell."""
+    """The share of the run after the engine started its last request; None if it does not tell."""
     if QUEUE not in parts:
         return None
     end = max(timeline.finished_ms)
@@ -109,8 +108,8 @@ def _slowest(
 
 
 class _Causes:
-    """Says why a request was slow: the part of its life that is furthest above that of the median
-    request, and what made that part long."""
+    """Explains why a request was slow: names the part of its life that exceeds that part's median
+    by most, and what made it long."""
 
     def __init__(self, timeline: Timeline, parts: dict[str, Doubles]) -> None:
         import numpy as np

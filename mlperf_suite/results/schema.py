@@ -11,8 +11,8 @@ Versions of summary.json, each of which is read as the newest:
 - 3: run.performance.early_stopping and invalid_reason; peak.
 - 4: meta.samples and max_new_tokens; peak.bounded.
 - 5: run.accuracy.scores, of any scorer; run.warm_up; meta.samples_why; plan. Since then, with no
-  new version: run.remote; peak.client_bound; run.performance.life and load; meta.profiler and
-  run.profile; run.caching; run.energy and run.cost.
+  new version: run.remote; peak.client_bound; run.performance.life, load and untimed; meta.profiler
+  and run.profile; run.caching; run.energy and run.cost.
 
 To add a field, add it to its type with a default: a reader of an older file then has that. Where a
 field changes its place or meaning, SCHEMA_VERSION goes up and `_migrated` says how the older one
@@ -237,6 +237,7 @@ class PerformanceFigures(RepeatFigures):
     `invalid_reason`: LoadGen's own recommendation for a run that is INVALID. `target_qps`: the
     rate in queries/s that LoadGen kept to or planned for. `blocks`: the timeline's, by figure.
     `life`: where the requests' time went, `load`: how full the engine was; None is not known.
+    `untimed`: why the requests' times are not known, empty where they are.
     """
 
     scenario: str | None = None
@@ -250,6 +251,7 @@ class PerformanceFigures(RepeatFigures):
     repeats: tuple[RepeatFigures, ...] = ()
     life: LifeFigures | None = None
     load: EngineLoad | None = None
+    untimed: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,7 @@
-"""The caching audit on a session's engine: blocks of LoadGen in pairs until the interval decides.
+"""Runs the caching audit on a session's engine: pairs of LoadGen blocks until the interval decides.
 
-A block is one Offline query. In one block of a pair LoadGen issues the benchmark's own sample of
-median length over and over, in the other prompts of that length which nobody has sent before.
+A block is one Offline query. In one block of a pair LoadGen repeats the benchmark's sample of
+median length; in the other it issues prompts of that length that nobody has sent before.
 """
 
 from __future__ import annotations
@@ -39,14 +39,14 @@ from mlperf_suite.session.watcher import Watcher
 _POOL = 256
 """The prompts of the data that pieces are drawn from."""
 _PIECE = 16
-"""The tokens of a piece: text enough to be the data's own, and no longer than the least that a
+"""The tokens of a piece: enough to read like the data, and no more than the smallest block that a
 prefix cache keeps."""
 
 
 class CachingRun:
-    """Makes the audit; leaves each block's logs in Caching/ and its figures in the summary.
+    """Makes the audit; writes each block's logs to Caching/ and the figures to the summary.
 
-    `settings_of_engine`: the engine's own description of how it is set.
+    `settings_of_engine`: the engine's own description of its settings.
     """
 
     def __init__(
@@ -119,7 +119,7 @@ class CachingRun:
     def _pairs(
         self, make: Callable[[Kind, int], Block], at_once: int, chance: random.Random
     ) -> tuple[list[Block], Interval | None]:
-        """Make pairs of blocks until a look decides, or the last one does not."""
+        """Make pairs of blocks until a look decides, or until the last look."""
         # Not counted: they warm the system up, and fill a cache if there is one.
         make("mix", 0)
         make("same", 0)
@@ -196,11 +196,11 @@ def median_sample(prompts: Sequence[Sequence[int]]) -> int:
 def new_prompts(
     prompts: Sequence[Sequence[int]], length: int, count: int, chance: random.Random
 ) -> list[list[int]]:
-    """Prompts of `length` tokens each that nobody has sent before, of the data's own text.
+    """Prompts of `length` tokens each, made of the data's text, that nobody has sent before.
 
-    They begin and end as all of the data's prompts do (a template around a text), up to a quarter
-    of the length each; between are pieces of the data, drawn by chance. So that no cache of what
-    was sent in this session, or in an earlier one, can answer them.
+    They begin and end like all of the data's prompts (the template), up to a quarter of the length
+    each; in between are random pieces of the data. No cache filled in this or an earlier session
+    can therefore answer them.
     """
     pool = [list(prompt) for prompt in prompts[:_POOL]]
     most = length // 4

@@ -1,6 +1,6 @@
-"""The energy of a session's performance runs: meters opened once, read beside each run.
+"""Measures the energy of a session's performance runs: opens meters once, reads them in each run.
 
-Whatever a meter does, the run goes on: nothing here raises.
+Whatever a meter does, the run goes on: no failure of a meter is raised.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ from mlperf_suite.settings import Settings
 
 ELSEWHERE = "the server runs elsewhere"
 IDLE_S = SETTLED_S + 3.0
-"""How long an engine that was just loaded is watched before it gets work."""
+"""How long to measure idle power of an engine that was just loaded, before it gets work."""
 FindMeters = Callable[[Settings, EngineDescription], Meters]
 
 
 def find_meters(settings: Settings, description: EngineDescription) -> Meters:
-    """What can be metered of a run on this engine: the GPUs that it uses, and the CPUs.
+    """The meters for a run on this engine: the GPUs that it uses, and the CPUs.
 
-    Of a stand-in engine nothing is: its energy is none of a serving stack's.
+    A stand-in engine has none: its energy says nothing about a serving stack.
     """
     if description.stand_in:
         return Meters()
@@ -68,7 +68,7 @@ def _together(gpus: Meters, cpus: Meters, note: str = "") -> Meters:
 
 
 def _is_here(host: str) -> bool:
-    """Whether a host's name is this machine's, as far as the name tells."""
+    """Whether a host is this machine, judging by its name."""
     if host == "localhost":
         return True
     try:
@@ -78,10 +78,7 @@ def _is_here(host: str) -> bool:
 
 
 class Energy:
-    """Reads the meters of the engine of the runs.
-
-    `find`: what can be metered.
-    """
+    """Reads the meters for the engine of the runs. `find` returns the meters."""
 
     idle_s = IDLE_S
 
@@ -99,9 +96,9 @@ class Energy:
         return bool(self._meters.counters)
 
     def engine_loaded(self, description: EngineDescription, on_idle: Callable[[], None]) -> None:
-        """Open the meters of an engine that has had no work yet, and watch it idle for a while.
+        """Open the meters of an engine before its first work, and measure its idle power.
 
-        `on_idle`: called before that, where there is a meter.
+        `on_idle`: called before that, if there is a meter.
         """
         self.close()
         if self._settings.energy == "off":
@@ -111,37 +108,40 @@ class Energy:
             if self.metered:
                 on_idle()
                 recorder = Recorder(self._meters.counters)
-                recorder.start()
-                time.sleep(self.idle_s)
-                self._idle = idle_watts(self._meters, recorder.stop())
+                try:
+                    recorder.start()
+                    time.sleep(self.idle_s)
+                finally:
+                    recording = recorder.stop()
+                self._idle = idle_watts(self._meters, recording)
         except Exception as error:
             self._why = f"its reader failed: {type(error).__name__}: {error}"
 
     @contextlib.contextmanager
     def read(self) -> Iterator[None]:
         """Read the meters while the block runs."""
-        self._recording = recorder = None
-        # A thread may not start; the run does not need it.
-        with contextlib.suppress(Exception):
-            if self.metered:
-                recorder = Recorder(self._meters.counters)
-                recorder.start()
+        self._recording, started = None, False
+        recorder = Recorder(self._meters.counters)
         try:
+            # A thread may not start; the run does not need it.
+            with contextlib.suppress(Exception):
+                if self.metered:
+                    recorder.start()
+                    started = True
             yield
         finally:
-            if recorder is not None:
-                with contextlib.suppress(Exception):
-                    self._recording = recorder.stop()
+            recording = recorder.stop()
+            self._recording = recording if started else None
 
     def of_run(self, run: LoadRun, folder: Path) -> EnergyFigures | None:
-        """The energy of the run that was just read, whose curve is written into `folder`; None
-        where nothing was to be metered. Raises OSError where the folder cannot be written."""
+        """The energy of the run that was just read; None if there was nothing to meter. Writes the
+        power curve into `folder`. Raises OSError if the folder cannot be written."""
         if self._why:
             return not_measured(self._why)
         if not (self._meters.counters or self._meters.absent):
             return None
         if run.span_s is None or run.span_s[0] >= run.span_s[1]:
-            return not_measured("the run has no answer to measure up to")
+            return not_measured(run.untimed or "the run has no answer to measure up to")
         if self._recording is None and self.metered:
             return not_measured("its reader did not start")
         recording = self._recording or Recording(())

@@ -43,7 +43,12 @@ from mlperf_suite.results.record import (
     scorer_json,
 )
 from mlperf_suite.results.run_folder import write_json
-from mlperf_suite.results.schema import PROFILED, RepeatFigures, WarmUpFigures
+from mlperf_suite.results.schema import (
+    CLIENT_BOUND,
+    PROFILED,
+    RepeatFigures,
+    WarmUpFigures,
+)
 from mlperf_suite.scorers.protocol import Answer, Scores, reads_special_tokens
 from mlperf_suite.session import profiled_run
 from mlperf_suite.session.energy import Energy
@@ -260,6 +265,8 @@ class Executor:
                 with contextlib.suppress(Exception):
                     record.remote = remote_run(engine)
             raise
+        if run.untimed:
+            self._watch.say(f"{key}: no timeline: {run.untimed}")
         if number == 1:
             record.rate = run.samples / run.elapsed_s if run.elapsed_s else None
             if key.mode == "performance":
@@ -271,7 +278,8 @@ class Executor:
     def _is_profiled(self, key: RunKey) -> bool:
         """Whether a run is made under the profiler: each that was asked for. One that only shows
         Server's rate is not, since a profiler takes time."""
-        return self._settings.profile_run is not None and key not in self._plan.unasked
+        asked = key in self._plan.runs and key not in self._plan.unasked
+        return self._settings.profile_run is not None and asked
 
     @contextlib.contextmanager
     def _profiled(
@@ -294,7 +302,8 @@ class Executor:
     def know_rate(self, result: Result) -> None:
         """Make sure that Server's rate is known: given, measured before, or by an Offline run now.
 
-        Raises RunError where that run fails.
+        An Offline run that is profiled itself shows no rate: the rate then comes from a few prompts
+        without the profiler. Raises RunError where the run fails or tells no rate.
         """
         id_, rates = result.benchmark.id, self._pace.offline_rates
         if self._settings.server_target_qps or id_ in rates:
@@ -308,8 +317,15 @@ class Executor:
         outcome = self.made(offline)
         if outcome.failure is not None:
             raise RunError(outcome.failure)
+        if self._is_profiled(offline):
+            scenario = result.benchmark.scenario("Offline")
+            self._pace.measure_rate(result.benchmark, scenario, self.engine_for(result))
+            rates[id_] = self._pace.probed[id_, "Offline"]
         if id_ not in rates:
-            raise RunError(f"{offline}: LoadGen reported no samples/s to take Server's rate from")
+            made = self._recorder.result(result.benchmark, "Offline").runs[offline.mode]
+            limited = run_is_client_bound(made.verdicts)
+            why = CLIENT_BOUND if limited else "LoadGen reported no samples/s"
+            raise RunError(f"{offline} shows no rate for Server ({why}): give --server-target-qps")
 
     def warm_up(
         self, engine: Engine, result: Result, rate_qps: float | int | None
@@ -440,6 +456,7 @@ class Executor:
             figures = performance_figures(
                 result.scenario, run.logs.detail, run.elapsed_s, run.tokens, run.timeline
             )
+            figures = dataclasses.replace(figures, untimed=run.untimed)
             limited = run_is_client_bound(record.verdicts)
             slowed = limited or self._is_profiled(key)
             if result.scenario.name == "Offline" and figures.samples_per_sec and not slowed:

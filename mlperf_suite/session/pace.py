@@ -54,8 +54,8 @@ class Pace:
         self._estimator = self._estimator_of(None)
         self.offline_rates: dict[str, float] = {}
         """By benchmark id, the samples/s that Offline reached, in this session or earlier."""
-        self._probed: dict[tuple[str, str], float] = {}
-        """By benchmark id and scenario, the samples/s of `measure_rate`."""
+        self.probed: dict[tuple[str, str], float] = {}
+        """By benchmark id and scenario, the samples/s that `measure_rate` found."""
         self.expected: dict[Step, float] = {}
         self.took: dict[Step, float] = {}
 
@@ -164,7 +164,7 @@ class Pace:
             self._inputs.generation(benchmark, key.mode).max_new_tokens,
             self._inputs.workload(benchmark).part(key.mode).mean_tokens,
         )
-        rate = seen or self._probed[key.benchmark, key.scenario]
+        rate = seen or self.probed[key.benchmark, key.scenario]
         return offline_qps(rate, tail=most > _LONG_TAIL * mean)
 
     def server_qps(self, benchmark: str) -> float:
@@ -176,7 +176,7 @@ class Pace:
         scenario = BENCHMARKS[key.benchmark].scenario(key.scenario)
         if scenario.loadgen_scenario != "SingleStream" or key.mode == "accuracy":
             return None
-        return round(1000 / (seen or self._probed[key.benchmark, key.scenario]), 3)
+        return round(1000 / (seen or self.probed[key.benchmark, key.scenario]), 3)
 
     def measure_rate(self, benchmark: Benchmark, scenario: Scenario, engine: Engine) -> None:
         """Find the samples/s to plan for from a few prompts of the benchmark's lengths.
@@ -184,7 +184,7 @@ class Pace:
         Once: repeats are made of one length.
         """
         place = (benchmark.id, scenario.name)
-        if place in self._probed:
+        if place in self.probed:
             return
         self._watch.begin("measuring the rate to plan for")
         count = rate_probe_samples(scenario, smoke=self._settings.smoke)
@@ -200,7 +200,7 @@ class Pace:
             generate_all(engine, batch, generation, silence_s, ends).elapsed_s
             for batch, ends in batches
         )
-        self._probed[place] = len(prompts) / elapsed_s
+        self.probed[place] = len(prompts) / elapsed_s
 
     def rows(self, benchmark: Benchmark, scenario: str) -> list[PlanRow]:
         """The steps of a result with their estimates and times, for its summary."""

@@ -1,11 +1,11 @@
-"""A performance run under the engine's profiler: how long it is, and what it leaves."""
+"""Makes a performance run under the engine's profiler."""
 
 from __future__ import annotations
 
 import contextlib
 import math
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -26,66 +26,88 @@ _OPENS: dict[Profiler, str] = {
 
 @dataclass(slots=True)
 class Profile:
-    """What comes of a profile: `figures`, None until it was taken."""
+    """The result of profiling: `figures`, None until the profile was taken."""
 
     figures: ProfileFigures | None = None
 
 
 def check(profiler: Profiler) -> None:
-    """Find what a profile lacks before anything is loaded. Raises UsageError."""
+    """Check what a profile needs before anything is loaded. Raises UsageError."""
     if profiler == "cuda":
         nsight.check()
-        ranges.turn_on()
 
 
 def shortened_to(seconds: float, loadgen_scenario: str) -> Shortened:
-    """What LoadGen is asked for, for a run of so many seconds."""
+    """LoadGen's settings for a run of so many seconds."""
     duration_ms = max(1, round(seconds * 1000))
     return replace(SMOKE[loadgen_scenario], min_duration_ms=duration_ms, min_query_count=1)
 
 
 def samples_for(seconds: float, per_second: float | None, available: int) -> int:
-    """How many samples a run of so many seconds takes: LoadGen issues whole multiples of them.
+    """The number of samples for a run of so many seconds; LoadGen issues whole multiples of it.
 
-    `per_second`: those that the engine is expected to answer, or is sent; None where not known.
+    `per_second`: the samples that the engine is expected to answer, or is sent; None if not known.
     """
     if per_second is None:
         return available
     return max(1, min(available, math.ceil(seconds * per_second)))
 
 
-def _stopped(profiler: Profiler, engine: ProfilingEngine, folder: Path) -> tuple[Path, ...]:
-    """End a profile; its files."""
+@contextlib.contextmanager
+def _recorded(profiler: Profiler, folder: Path) -> Iterator[None]:
+    """Record the block with Nsight Systems, if that is the profiler.
+
+    It is not part of the engine, and goes on recording until it is told to stop, however the block
+    ends.
+    """
+    if profiler != "cuda":
+        yield
+        return
+    nsight.begin(folder)
+    try:
+        yield
+    except BaseException:
+        # The reason is the block's own.
+        with contextlib.suppress(RunError):
+            nsight.end()
+        raise
+    nsight.end()
+
+
+@contextlib.contextmanager
+def _profiled(
+    engine: ProfilingEngine, is_alive: Callable[[], bool], folder: Path
+) -> Iterator[None]:
+    """Switch the engine's profiler on for the block. `is_alive`: whether the engine is."""
+    engine.start_profile()
+    try:
+        yield
+    except Exception:
+        # A later run can be profiled only if this one is not; the reason is the run's own.
+        with contextlib.suppress(SuiteError, OSError):
+            if is_alive():
+                engine.stop_profile(folder)
+        raise
     engine.stop_profile(folder)
-    return nsight.end(folder) if profiler == "cuda" else trace_files(folder)
 
 
 @contextlib.contextmanager
 def taken(profiler: Profiler, engine: Engine, run_folder: Path) -> Iterator[Profile]:
-    """Profile what is done inside; the trace lies in the run's folder afterwards.
+    """Profile the block, and leave the trace in the run's folder.
 
-    Raises RunError where the engine has no profiler or it left no trace, EngineError as the engine
-    does, OSError where the folder cannot be written.
+    Raises RunError if the engine has no profiler, Nsight Systems fails or there is no trace,
+    EngineError as the engine does, OSError if the folder cannot be written.
     """
     if not isinstance(engine, ProfilingEngine):
         name = engine.description.name
         raise RunError(f"--profile-run {profiler}: {name} has no profiler")
     folder, profile = run_folder / PROFILE_FOLDER, Profile()
     folder.mkdir(exist_ok=True)
-    if profiler == "cuda":
-        nsight.begin(folder)
-    engine.start_profile()
-    started = time.monotonic()
-    try:
+    with _recorded(profiler, folder), _profiled(engine, lambda: engine.alive, folder):
+        started = time.monotonic()
         yield profile
-    except Exception:
-        # A later run can be profiled only if this one is not; the reason is the run's own.
-        with contextlib.suppress(SuiteError, OSError):
-            if engine.alive:
-                _stopped(profiler, engine, folder)
-        raise
-    seconds = time.monotonic() - started
-    files = _stopped(profiler, engine, folder)
+        seconds = time.monotonic() - started
+    files = nsight.traces(folder) if profiler == "cuda" else trace_files(folder)
     if not files:
         raise RunError(f"--profile-run {profiler}: the profiler left no trace in {folder}")
     with ranges.named("operations of the trace"):

@@ -109,6 +109,9 @@ class Suite:
             from mlperf_suite.engines.endpoint.detect import check_reachable
 
             check_reachable(endpoint_config(self.inputs))
+        if self.settings.profile_run == "cuda":
+            # Last, since `close` turns them off and nobody closes a session that a check stopped.
+            ranges.turn_on()
 
     def _samples_of(self, benchmark: Benchmark, scenario: str) -> tuple[int, str]:
         size = self.pace.size(benchmark, benchmark.scenario(scenario))

@@ -185,6 +185,11 @@ def test_token_rate(interactive_run):
     interactive_run.obeys(figures.token_rate)
 
 
+def test_issued_token_rate(interactive_run):
+    """Tokens per second until the last query was issued put that between due time and answer."""
+    interactive_run.obeys(figures.issued_token_rate)
+
+
 def test_percentile_order(interactive_run):
     """Percentiles rise from minimum to maximum."""
     interactive_run.obeys(figures.percentile_order)

@@ -185,6 +185,11 @@ def test_token_rate(server_run):
     server_run.obeys(figures.token_rate)
 
 
+def test_issued_token_rate(server_run):
+    """Tokens per second until the last query was issued put that between due time and answer."""
+    server_run.obeys(figures.issued_token_rate)
+
+
 def test_percentile_order(server_run):
     """Percentiles rise from minimum to maximum."""
     server_run.obeys(figures.percentile_order)

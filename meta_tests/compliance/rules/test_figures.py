@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -63,8 +64,8 @@ ANSWERS = st.lists(
 )
 
 
-@given(ANSWERS)
-def test_the_figures_of_any_answers_pass(answers):
+@given(ANSWERS, st.floats(0, 1))
+def test_the_figures_of_any_answers_pass(answers, late):
     """A Server run's rules on latencies, of answers of any lengths and paces."""
     run = MadeRun(LLAMA3_1_8B, LLAMA3_1_8B.scenario("Server"), "performance")
     whole = [ttft + tpot * (tokens - 1) for ttft, tpot, tokens in answers]
@@ -80,13 +81,35 @@ def test_the_figures_of_any_answers_pass(answers):
     done_s = 600 + whole[-1] / 1e9
     run.entries |= {
         "result_query_count": count,
+        "result_scheduled_samples_per_sec": six((count - 1) / 600),
+        "result_token_throughput_with_loadgen_overhead": six(
+            tokens / (600 + late * (done_s - 600))
+        ),
         "result_completed_samples_per_sec": six((count - 1) / done_s),
         "result_completed_tokens_per_second": six(tokens / done_s),
         "result_token_throughput": six(tokens / (sum(whole) // count * count)),
     }
     found = not_passed(judge(run.facts()))
     of_latency = {"percentile_order", "mean_in_percentiles", "token_times", "token_rate"}
+    of_latency |= {"issued_token_rate"}
     assert {name: line for name, line in found.items() if name in of_latency} == {}
+
+
+@pytest.mark.parametrize("name", ["Server", "Interactive"])
+def test_no_query_is_issued_before_its_time_or_after_its_answer(name):
+    run = MadeRun(LLAMA3_1_8B, LLAMA3_1_8B.scenario(name), "performance")
+    said = run.entries["result_completed_tokens_per_second"]
+    due, done = (run.entries[f"result_{one}_samples_per_sec"] for one in ("scheduled", "completed"))
+    for rate, status in (
+        # The figures that it is made of are rounded themselves.
+        (said * due / done * (1 - 2e-5), "passed"),
+        (said, "passed"),
+        (said * due / done * 1.001, "failed"),
+        (said * 0.999, "failed"),
+    ):
+        run.entries["result_token_throughput_with_loadgen_overhead"] = six(rate)
+        (found,) = [v for v in judge(run.facts()) if v.rule == "issued_token_rate"]
+        assert found.status == status, found.line
 
 
 def six(value: float) -> float:

@@ -15,7 +15,7 @@ from mlperf_suite.compliance.facts import RunFacts
 from mlperf_suite.compliance.rules.agreement import Log, agrees
 from mlperf_suite.compliance.rules.clock import ROUNDING_S, duration_s
 from mlperf_suite.compliance.rules.printed import Range
-from mlperf_suite.compliance.rules.registry import ONE_BY_ONE, rule
+from mlperf_suite.compliance.rules.registry import ONE_BY_ONE, SERVER, rule
 from mlperf_suite.compliance.verdict import Verdict
 
 PERCENTILES = ("50.00", "90.00", "95.00", "97.00", "99.00", "99.90")
@@ -228,6 +228,30 @@ def token_rate(log: Log) -> Verdict:
     ok = each.high >= 1 and (most is None or each.low <= most)
     found = f"{tokens.middle:,.0f} tokens / {count:,} answers = {each.middle:,.3f} tokens an answer"
     return log.verdict(ok, found, f"1 to {most:,} tokens" if most else "at least 1 token an answer")
+
+
+@rule("performance", SERVER)
+@agrees("the last query issued between its due time and its last token")
+def issued_token_rate(log: Log) -> Verdict:
+    """The tokens per second until the last query was issued put that when it can have been.
+
+    LoadGen divides all tokens by the time at which it issued the last query, which is no sooner
+    than that was due and no later than it was answered (result_token_throughput_with_loadgen_
+    overhead in results.cc; SingleStream's is part of `tokens_reported`).
+    """
+    count = answered(log)
+    if count < 2:
+        return log.not_judged(f"{count} query", "a single query has no rate")
+    key = "result_token_throughput_with_loadgen_overhead"
+    tokens, rate = tokens_reported(log), log.figure(key)
+    issued = Range(tokens.low / rate.high, tokens.high / rate.low)
+    due = log.figure("result_scheduled_samples_per_sec").under(count - 1)
+    done = log.figure("result_completed_samples_per_sec").under(count - 1)
+    return log.verdict(
+        due.low <= issued.high and issued.low <= done.high,
+        f"{tokens.middle:,.0f} tokens / {log.detail[key]:,} tokens/s = {issued.middle:,.3f} s",
+        f"{due.middle:,.3f} to {done.middle:,.3f} s, when the last query was due and answered",
+    )
 
 
 # Latencies
