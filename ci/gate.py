@@ -219,6 +219,8 @@ def _put(made: Path, target: Path) -> None:
     another one looks, there is a whole baseline."""
     target.parent.mkdir(parents=True, exist_ok=True)
     holder = Path(tempfile.mkdtemp(prefix=f".{target.name}.", dir=target.parent))
+    # A runner's other users read the baselines too.
+    holder.chmod(0o755)
     # Tables name a run by its own folder.
     shutil.copytree(made, holder / made.name)
     link = holder / "link"

@@ -195,6 +195,7 @@ def test_a_table_names_a_kept_run_by_its_own_folder(tmp_path: Path) -> None:
     for name in ("20270101-000000-one", "20270102-000000-two"):
         _put(make_run(tmp_path / name), target)
         assert target.resolve().name == name
+        assert target.resolve().parent.stat().st_mode & 0o777 == 0o755
 
 
 def test_what_a_stopped_job_left_is_cleared_away(tmp_path: Path) -> None:
