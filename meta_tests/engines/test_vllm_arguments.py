@@ -127,9 +127,11 @@ def test_vllms_words_for_no_gpu_are_said_as_such(words: str, tmp_path: Path) -> 
     assert vllm_engine._root_cause(RuntimeError(words), None).startswith("no usable GPU: ")
 
 
+@pytest.mark.parametrize("compiler", ["/usr/bin/g++", None])
 def test_a_vllm_that_is_not_there_is_said_in_a_line(
-    config: VllmConfig, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    config: VllmConfig, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, compiler: str | None
 ) -> None:
+    monkeypatch.setattr("shutil.which", lambda name: compiler)
     for name in [one for one in sys.modules if one.partition(".")[0] == "vllm"]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "vllm", None)
