@@ -471,7 +471,7 @@ def test_a_model_that_is_neither_folder_nor_hub_id_is_refused(model: str) -> Non
 
 def test_a_folder_an_open_model_and_the_embedded_one_need_no_token(tmp_path: Path) -> None:
     for name in ("config.json", "tokenizer.json"):
-        with pytest.raises(UsageError, match=f"no model: there is no {name} in this folder"):
+        with pytest.raises(UsageError, match=f"not a model's folder: it has no {name}"):
             check_model_is_reachable(resolve(model=str(tmp_path)))
         (tmp_path / name).touch()
     for model in (str(tmp_path), "owner/open-model", "embedded"):
@@ -707,7 +707,7 @@ def test_benchmarks_of_one_model_share_a_session() -> None:
     settings = resolve(benchmark=both, profile="official")
     assert [b.id for b in settings.benchmarks] == both
     assert settings.model == "meta-llama/Llama-2-70b-chat-hf"
-    with pytest.raises(UsageError, match="--benchmark mixtral-8x7b: of another model than"):
+    with pytest.raises(UsageError, match="--benchmark mixtral-8x7b: uses a different model"):
         resolve(benchmark=["llama2-70b-99", "mixtral-8x7b"], profile="official")
 
 
@@ -722,4 +722,4 @@ def test_each_of_several_benchmarks_has_its_own_longest_answer() -> None:
 
 def test_prices_of_two_currencies_are_refused() -> None:
     message = refusal(price_kwh="0.3 EUR", price_hour="98 USD")
-    assert message == "--price-kwh 0.3 EUR: --price-hour 98 USD is of another currency"
+    assert message == "--price-kwh 0.3 EUR: --price-hour 98 USD has a different currency"

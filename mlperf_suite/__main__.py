@@ -63,7 +63,7 @@ def _compare(arguments: argparse.Namespace) -> int:
     from mlperf_suite.results.baseline import load_baseline
 
     if len(arguments.runs) < 2:
-        raise UsageError("compare: at least two runs")
+        raise UsageError("compare: needs at least two runs")
     allowed: float = arguments.max_regression
     if not 0 <= allowed < 100:
         raise UsageError(f"--max-regression {allowed:g}: allowed is a number from 0 to below 100")
@@ -218,7 +218,7 @@ def _submission(arguments: argparse.Namespace) -> int:
     print(f"{built.root}: {built.system}, {request.round.name}, {request.division}")
     if built.notice:
         print(built.notice)
-    print(f"{built.rules_passed} rules passed; to check it again:")
+    print(f"{built.rules_passed} rules passed; to check the tree again:")
     print(f"  make submission-check TREE={built.root}")
     for path, fields in built.unfilled.items():
         print(f"to be filled in by hand, in {path}:")

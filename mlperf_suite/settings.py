@@ -804,8 +804,8 @@ def resolve_settings(
     for other in others if value["model"] is None else ():
         if _workload(other, profile, None).model != model:
             raise UsageError(
-                f"--benchmark {other.id}: of another model than {first.id}, and a session loads "
-                "one: give each a session of its own"
+                f"--benchmark {other.id}: uses a different model from {first.id}, and a session "
+                "loads one model: run each benchmark in its own session"
             )
     asked = [_workload(one, profile, model).generation.max_new_tokens for one in (first, *others)]
     engine_args = dict(value["engine_args"] or [])
@@ -835,7 +835,7 @@ def resolve_settings(
 def _check_prices(kwh: str | None, hour: str | None) -> None:
     """Raise UsageError for prices of two currencies, which no cost can be made of."""
     if kwh and hour and Price.parse(kwh).currency != Price.parse(hour).currency:
-        raise UsageError(f"--price-kwh {kwh}: --price-hour {hour} is of another currency")
+        raise UsageError(f"--price-kwh {kwh}: --price-hour {hour} has a different currency")
 
 
 def _check_engine(given: Mapping[OptionSpec, str], targets: Sequence[Target]) -> None:
@@ -911,8 +911,7 @@ def _workload(benchmark: Benchmark, profile: Profile, model: str | None) -> Work
         return own
     if smoke is None:
         raise UsageError(
-            f"--benchmark {benchmark.id}: the smoke profile has nothing in its place: "
-            "give --profile official"
+            f"--benchmark {benchmark.id}: cannot run in the smoke profile: add --profile official"
         )
     is_own_model = model is not None and model.casefold() == own.model.casefold()
     return own if is_own_model else smoke
@@ -963,7 +962,7 @@ def check_model_is_reachable(settings: Settings) -> None:
             if not any((Path(model) / name).is_file() for name in names)
         ]
         if missing:
-            raise UsageError(f"--model {model}: no model: there is no {missing[0]} in this folder")
+            raise UsageError(f"--model {model}: not a model's folder: it has no {missing[0]}")
         return
     if model.startswith((".", "/", "~")) or model.count("/") != 1:
         another = "; --served-model-name is the server's own name for it"
@@ -1042,7 +1041,9 @@ def _as_texts(spec: OptionSpec, value: Any) -> Any:
     if spec.repeatable and isinstance(value, list):
         return [str(item) for item in value]
     if isinstance(value, Mapping | list):
-        raise UsageError(f"--suite-config: {spec.dest} = {value}: one value; {spec.allowed}")
+        raise UsageError(
+            f"--suite-config: {spec.dest} = {value}: expected one value, {spec.allowed}"
+        )
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 

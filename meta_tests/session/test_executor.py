@@ -218,6 +218,30 @@ def test_an_interrupt_is_kept_and_goes_on_up(
     assert (meta.status, meta.reason) == ("failed", "interrupted (KeyboardInterrupt)")
 
 
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        (OSError(28, "No space left on device", "/data/log"), "/data/log: No space left on device"),
+        # As NLTK does where it refuses a file of its own.
+        (
+            PermissionError("refusing multiply-linked file\n'punkt'"),
+            "refusing multiply-linked file",
+        ),
+    ],
+)
+def test_an_error_of_the_system_keeps_its_cause(
+    make: Callable[..., Made], monkeypatch: pytest.MonkeyPatch, error: OSError, said: str
+) -> None:
+    made = make(ACCURACY)
+
+    def broken(*arguments: object, **named: object) -> None:
+        raise error
+
+    monkeypatch.setattr("mlperf_suite.session.executor.run_loadgen", broken)
+    failure = str(made.suite.made(ACCURACY).failure)
+    assert said in failure and "None" not in failure and "\n" not in failure
+
+
 def test_a_step_that_an_unforeseen_error_ended_is_not_made_again(
     make: Callable[..., Made], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -13,6 +13,7 @@ from mlperf_suite import __version__
 from mlperf_suite.benchmarks.audits import Mode
 from mlperf_suite.benchmarks.definition import Benchmark
 from mlperf_suite.engines.protocol import EngineDescription
+from mlperf_suite.errors import of_the_system
 from mlperf_suite.hardware import describe_system
 from mlperf_suite.profiling import ranges
 from mlperf_suite.results.baseline import BaselineRun
@@ -189,7 +190,7 @@ class Recorder:
 
 def unwritten(error: OSError, folder: Path) -> str:
     """What could not be written, and why, in a line. `folder`: named where the error names none."""
-    return f"not everything could be written: {error.filename or folder}: {error.strerror}"
+    return f"not everything could be written: {of_the_system(error, folder)}"
 
 
 def label_of(label: str, description: EngineDescription | None) -> str:
