@@ -2,7 +2,7 @@
 SHELL := /bin/bash
 PYTEST := .venv/bin/python -m pytest
 
-.PHONY: help setup stacks offline server interactive singlestream edge compliance peak mmlu submission-check submission-proof public-results endpoint test test-slow test-search lint locks options pictures perf clean
+.PHONY: help setup stacks offline server interactive singlestream edge compliance peak mmlu submission-check submission-proof public-results endpoint ray cluster test test-slow test-search lint locks options pictures perf clean
 
 help:             ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 20
@@ -49,13 +49,19 @@ mmlu: setup       ## the MMLU score, through lm-eval on an engine of its own
 endpoint: setup   ## start vLLM's own server and measure it over HTTP, Offline and Server
 	@.venv/bin/python -m mlperf_suite.testing.endpoint_demo $(ARGS)
 
-test: setup       ## the tests of the suite itself
+ray: setup        ## Ray, for replicas on several GPUs or nodes (docs/replicas.md)
+	@scripts/set_up_ray.sh
+
+cluster: ray      ## start two Ray nodes on this machine and measure replicas on them
+	@.venv/bin/python -m mlperf_suite.testing.cluster_demo $(ARGS)
+
+test: ray         ## the tests of the suite itself
 	$(PYTEST) meta_tests -m "not slow" -n auto --maxprocesses 4 --dist loadfile $(ARGS)
 
-test-slow: setup  ## the long tests of the suite itself
+test-slow: ray    ## the long tests of the suite itself
 	$(PYTEST) meta_tests -m slow --ignore=meta_tests/proof/test_full_size.py $(ARGS)
 
-test-search: setup ## the property tests of the suite itself, a thousand new examples each
+test-search: ray  ## the property tests of the suite itself, a thousand new examples each
 	$(PYTEST) meta_tests -m "hypothesis and not slow" --hypothesis-profile search -n auto --maxprocesses 4 $(ARGS)
 
 perf: setup       ## what the suite itself costs, beside the bare engine

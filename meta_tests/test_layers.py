@@ -20,6 +20,7 @@ ORDER = (
 """Low to high: each imports only what stands before it, and itself."""
 ONE_PLACE = {
     "vllm": "engines",
+    "ray": "engines",
     "mlperf_loadgen": "loadgen",
     "pytest": "plugin",
     "_pytest": "plugin",

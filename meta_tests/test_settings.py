@@ -19,6 +19,7 @@ from mlperf_suite.benchmarks.llama3_1_8b import EDGE, LLAMA3_1_8B, LLAMA3_1_8B_E
 from mlperf_suite.benchmarks.registry import default_benchmarks, runnable
 from mlperf_suite.benchmarks.rounds import ROUNDS
 from mlperf_suite.engines.endpoint.config import Target
+from mlperf_suite.engines.replicas.placement import NodeShare
 from mlperf_suite.errors import UsageError
 from mlperf_suite.settings import (
     MODEL_ALIASES,
@@ -106,7 +107,19 @@ CASES: dict[str, tuple[str, object, list[str], list[str]]] = {
     "high-accuracy": ("true", True, ["maybe"], ["true, false"]),
     "code-problems": (__file__, Path(__file__), [" ", "no/such/file"], ["file", "folder"]),
     "allow-other-model": ("true", True, ["maybe"], ["true, false"]),
+    "replicas": ("4", 4, ["0", "-1", "many"], ["whole number from 1", "auto"]),
+    "ray": ("head:6379", "head:6379", ["head", "ray://head:1", "head:x", ":1"], ["HOST:PORT"]),
+    "replica-nodes": (
+        "node-a:4,node-b",
+        (NodeShare("node-a", 4), NodeShare("node-b")),
+        ["node-a:0", "a,a", ","],
+        ["node-a:4,node-b:2"],
+    ),
+    "replica-routing": ("Round-Robin", "round-robin", ["random"], ["tokens, round-robin"]),
+    "replica-cpus": ("3", 3, ["0", "few"], ["whole number from 1", "auto"]),
+    "scaling": ("true", True, ["maybe"], ["true, false"]),
 }
+OF_REPLICAS = {"replica-nodes", "replica-routing", "replica-cpus", "scaling"}
 ATTRIBUTES = {
     "baseline": "baselines",
     "benchmark": "named_benchmarks",
@@ -133,10 +146,11 @@ def resolve(
 
 
 def given_as(name: str, text: str) -> dict[str, Any]:
-    """An option as pytest's parser gives it, with the endpoint that it may need."""
+    """An option as pytest's parser gives it, with the endpoint or replicas that it may need."""
     spec = SPECS[name]
-    endpoint = {"endpoint": [URL]} if name in OF_ENDPOINT else {}
-    return {**endpoint, spec.dest: [text] if spec.repeatable else text}
+    needed: dict[str, Any] = {"endpoint": [URL]} if name in OF_ENDPOINT else {}
+    needed |= {"replicas": "auto"} if name in OF_REPLICAS else {}
+    return {**needed, spec.dest: [text] if spec.repeatable else text}
 
 
 def attribute(settings: Settings, name: str) -> object:
@@ -175,7 +189,7 @@ def test_an_impossible_value_names_option_value_and_what_is_allowed(name: str, t
 
 @pytest.mark.parametrize("name", [spec.name for spec in OPTIONS if "auto" in spec.allowed])
 def test_auto_is_left_to_the_suite(name: str) -> None:
-    if name != "precision":
+    if name not in ("precision", "replicas", "ray"):
         assert attribute(resolve(**given_as(name, "auto")), name) is None
 
 
@@ -256,15 +270,16 @@ def test_option_beats_variable_beats_file_beats_default(tmp_path: Path, name: st
     spec = SPECS[name]
     assert spec.variable is not None
     texts = [f"http://host-{n}" for n in "123"] if name == "endpoint" else ["1", "2", "3"]
+    own: dict[str, str] = {"replicas": "auto"} if name in OF_REPLICAS else {}
     one, two, three = (attribute(resolve(**given_as(name, text)), name) for text in texts)
     file = tmp_path / "suite.toml"
     file.write_text(f"{name} = '{texts[2]}'")
     variable = {spec.variable: texts[1]}
     assert attribute(resolve(), name) not in (one, two, three)
-    assert attribute(resolve(config_file=file), name) == three
-    assert attribute(resolve(variable, file), name) == two
+    assert attribute(resolve(config_file=file, **own), name) == three
+    assert attribute(resolve(variable, file, **own), name) == two
     assert attribute(resolve(variable, file, **given_as(name, texts[0])), name) == one
-    assert attribute(resolve({spec.variable: ""}, file), name) == three
+    assert attribute(resolve({spec.variable: ""}, file, **own), name) == three
 
 
 def test_the_variables_are_those_that_are_documented() -> None:
@@ -274,6 +289,7 @@ def test_the_variables_are_those_that_are_documented() -> None:
         "offline-target-qps": "OFFLINE_TARGET_QPS",
         "endpoint": "ENDPOINT",
         "node-name": "NODE_NAME",
+        "replica-nodes": "MLPERF_NODES",
     }
 
 
@@ -513,6 +529,7 @@ def test_the_settings_as_json_name_every_setting_as_used(engine: str) -> None:
         "endpoint": [URL],
         "endpoint-ca": __file__,
         "endpoint-header": ["X-Team"],
+        "replica-nodes": "node-a:4,node-b",
     }
     for name in cases.keys() - {"logs", "plan"}:
         wanted = other_words.get(name, cases[name][1])
@@ -532,6 +549,30 @@ def test_the_settings_as_json_say_what_a_benchmark_is_asked() -> None:
     assert "prompt" not in resolve().as_json()
 
 
+# Replicas
+
+
+def test_a_ray_cluster_is_asked_for_as_many_replicas_as_it_holds() -> None:
+    assert not resolve().replicated
+    assert resolve(ray="head:1").replicas == "auto"
+    assert resolve(ray="head:1", replicas="3").replicas == 3
+    assert resolve(replicas="2").ray is None
+
+
+@pytest.mark.parametrize("name", sorted(OF_REPLICAS))
+def test_an_option_of_replicas_is_refused_without_them(name: str) -> None:
+    message = refusal(**{SPECS[name].dest: CASES[name][0]})
+    assert message == f"--{name}: can only be used with --replicas or --ray"
+    # A variable may be there for other runs.
+    assert not resolve({"MLPERF_NODES": "a,b"}).replicated
+
+
+def test_config_json_has_the_nodes_as_they_were_given() -> None:
+    settings = resolve({"MLPERF_NODES": "a:4,b"}, ray="head:1")
+    assert settings.as_json()["replica_nodes"] == "a:4,b"
+    assert resolve().as_json()["replica_nodes"] is None
+
+
 # Endpoints
 
 
@@ -549,6 +590,7 @@ def test_the_options_of_each_kind_of_engine_are_those_that_are_documented() -> N
     assert {
         *("precision", "tensor-parallel-size", "max-model-len", "gpu-memory-utilization"),
         *("engine-arg", "profile-run", "profile-seconds"),
+        *("replicas", "ray", "replica-nodes", "replica-routing", "replica-cpus", "scaling"),
     } == OF_VLLM
     assert {
         *("endpoint-server", "endpoint-routing", "endpoint-ca", "endpoint-clients"),
@@ -564,6 +606,7 @@ def test_the_options_of_each_kind_of_engine_are_those_that_are_documented() -> N
         ({"baseline": ["old"]}, "--baseline"),
         ({"repeat": "2"}, "--repeat"),
         ({"logs": "old"}, "--logs"),
+        ({"replicas": "2"}, "--replicas"),
         ({"engine_arg": ["profiler-config={}"]}, "--engine-arg profiler_config"),
     ],
 )
@@ -583,7 +626,8 @@ def test_an_option_of_vllm_is_refused_with_an_endpoint(tmp_path: Path, name: str
     environment = {"ENDPOINT": URL} if by == "variable" else {}
     options = {} if by == "variable" else {"endpoint": [URL]}
     text = CASES[name][0]
-    message = refusal(environment=environment, **options, **given_as(name, text))
+    own: dict[str, Any] = {SPECS[name].dest: given_as(name, text)[SPECS[name].dest]}
+    message = refusal(environment=environment, **options, **own)
     assert message.startswith(f"--{name}: an option of vLLM")
     assert URL in message
     file = tmp_path / "suite.toml"

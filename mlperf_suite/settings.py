@@ -39,6 +39,9 @@ from mlperf_suite.engines.endpoint.config import (
 )
 from mlperf_suite.engines.endpoint.config import SILENCE_S as ENDPOINT_SILENCE_S
 from mlperf_suite.engines.protocol import PROFILERS, SILENCE_S, Profiler
+from mlperf_suite.engines.replicas.placement import NodeShare, nodes_text, parse_nodes
+from mlperf_suite.engines.replicas.routing import ROUTINGS as REPLICA_ROUTINGS
+from mlperf_suite.engines.replicas.routing import Routing as ReplicaRouting
 from mlperf_suite.errors import UsageError
 from mlperf_suite.loadgen.load_plan import MODES as LOADGEN_MODES
 from mlperf_suite.secrets import remember, remember_named
@@ -211,6 +214,18 @@ def _price(text: str) -> str:
 
 def _flag(text: str) -> bool:
     return {"0": False, "1": True, "false": False, "true": True}[text.lower()]
+
+
+def _ray_address(text: str) -> str:
+    """auto, or HOST:PORT of a Ray cluster's head."""
+    host, _, port = text.rpartition(":")
+    if text != "auto" and not (host and "/" not in host and 0 < int(port) < 1 << 16):
+        raise ValueError(text)
+    return text
+
+
+def _count_or_auto(text: str) -> int | str:
+    return "auto" if text.casefold() == "auto" else _count(text)
 
 
 def _or_auto(parse: Callable[[str], Any]) -> Callable[[str], Any]:
@@ -533,6 +548,58 @@ class Settings:
         _rate,
         "allowed is a number above 0",
     )
+    replicas: int | str | None = option(
+        "replicas",
+        "measure several engines as one system, each with GPUs or cores of its own; auto is as "
+        "many as the GPUs hold, without GPUs one on each node",
+        _count_or_auto,
+        _COUNT_OR_AUTO,
+        engine="vllm",
+    )
+    ray: str | None = option(
+        "ray",
+        "place the replicas on the nodes of the Ray cluster at this address, which this machine "
+        "has joined; auto is the cluster that it is in. By default they are on this machine",
+        _ray_address,
+        "allowed is HOST:PORT, or auto",
+        engine="vllm",
+    )
+    replica_nodes: tuple[NodeShare, ...] = option(
+        "replica-nodes",
+        "the nodes of the Ray cluster to use, in this order, and how many replicas are on each",
+        parse_nodes,
+        "allowed are different nodes, by name or address, as node-a:4,node-b:2 or node-a,node-b",
+        variable="MLPERF_NODES",
+        engine="vllm",
+    )
+    replica_routing: ReplicaRouting = option(
+        "replica-routing",
+        "how requests are distributed over the replicas: to the one with the fewest outstanding "
+        "tokens for its speed, or to each in turn",
+        _one_of(*REPLICA_ROUTINGS),
+        _joined(REPLICA_ROUTINGS),
+        "tokens",
+        engine="vllm",
+    )
+    replica_cpus: int | None = option(
+        "replica-cpus",
+        "number of cores of each replica where there are no GPUs; auto is an equal share of its "
+        "node's",
+        _or_auto(_count),
+        _COUNT_OR_AUTO,
+        "auto",
+        engine="vllm",
+    )
+    scaling: bool = option(
+        "scaling",
+        "measure one replica alone beside all of them before the runs, and report the scaling "
+        "efficiency",
+        _flag,
+        "allowed are true, false",
+        "false",
+        switch=True,
+        engine="vllm",
+    )
     endpoints: list[Target] = option(
         "endpoint",
         "measure the server at this URL instead of an engine in this process; repeat it to measure "
@@ -690,6 +757,11 @@ class Settings:
         return "endpoint" if self.endpoints else "vllm"
 
     @property
+    def replicated(self) -> bool:
+        """Whether several engines are measured as one system."""
+        return self.replicas is not None
+
+    @property
     def label(self) -> str:
         """What stands on every output."""
         if self.smoke:
@@ -742,6 +814,8 @@ class Settings:
             "code_problems": self.code_problems and str(self.code_problems),
             "hub_token": "set" if self.token else "not set",
         }
+        if "replica_nodes" in content:
+            content["replica_nodes"] = nodes_text(self.replica_nodes) or None
         if self.endpoints:
             content |= {
                 "endpoints": [target.url for target in self.endpoints],
@@ -794,7 +868,11 @@ def resolve_settings(
     value = {name: _value(spec, found[spec]) for name, spec in _FIELDS.items()}
     targets = list(value["endpoints"] or [])
     _check_prices(value["price_kwh"], value["price_hour"])
-    _check_engine({spec: given[0] for spec, given in found.items() if given}, targets)
+    places = {spec: given[0] for spec, given in found.items() if given}
+    _check_engine(places, targets)
+    if value["ray"] is not None and value["replicas"] is None:
+        value["replicas"] = "auto"
+    _check_replicas(places, value)
     profile: Profile = value["profile"]
     named = list(dict.fromkeys(value["named_benchmarks"] or []))
     first, *others = _benchmarks(named, profile)
@@ -820,6 +898,7 @@ def resolve_settings(
         "engine_args": engine_args,
         "baselines": list(value["baselines"] or []),
         "endpoints": targets,
+        "replica_nodes": value["replica_nodes"] or (),
         "endpoint_headers": _headers(value["endpoint_headers"] or [], environment),
         "engine_silence": value["engine_silence"] or (ENDPOINT_SILENCE_S if targets else SILENCE_S),
     }
@@ -857,6 +936,20 @@ def _check_engine(given: Mapping[OptionSpec, str], targets: Sequence[Target]) ->
         raise UsageError(f"--endpoint {twice[0]}: given twice")
 
 
+_OF_REPLICAS = ("replica-nodes", "replica-routing", "replica-cpus", "scaling")
+
+
+def _check_replicas(given: Mapping[OptionSpec, str], value: Mapping[str, Any]) -> None:
+    """Raise UsageError for an option of replicas where there are none."""
+    if value["replicas"] is not None:
+        return
+    for spec, place in given.items():
+        # A variable may be there for other runs.
+        if place != spec.variable and spec.name in _OF_REPLICAS:
+            where = place.removesuffix(" =")
+            raise UsageError(f"{where}: can only be used with --replicas or --ray")
+
+
 def check_profile(settings: Settings) -> None:
     """Raise UsageError for what cannot be asked for beside --profile-run."""
     if settings.profile_run is None:
@@ -867,6 +960,7 @@ def check_profile(settings: Settings) -> None:
         "--baseline": bool(settings.baselines),
         "--repeat": settings.repeat != 1,
         "--logs": settings.logs is not None,
+        "--replicas": settings.replicated,
         "--engine-arg profiler_config": "profiler_config" in settings.engine_args,
     }
     if found := [name for name, given in others.items() if given]:

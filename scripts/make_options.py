@@ -27,6 +27,9 @@ SECTIONS: dict[str, tuple[str, ...]] = {
         *("precision", "tensor-parallel-size", "max-model-len", "gpu-memory-utilization"),
         *("engine-arg", "engine-silence"),
     ),
+    "Replicas": (
+        *("replicas", "ray", "replica-nodes", "replica-routing", "replica-cpus", "scaling"),
+    ),
     "Servers": (
         *("endpoint", "endpoint-server", "endpoint-routing", "endpoint-ca", "endpoint-clients"),
         *("served-model-name", "endpoint-header"),
@@ -61,6 +64,9 @@ compiling takes 35 s at every start, gains about 10% and needs a C++ compiler;
 
 An engine whose process stopped or ended, or that uses neither CPU nor GPU, is detected within
 seconds. `--engine-silence` is the limit for every other way of hanging.
+""",
+    "Replicas": """
+See [replicas.md](replicas.md).
 """,
     "Servers": """
 See [endpoints.md](endpoints.md).

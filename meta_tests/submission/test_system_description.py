@@ -83,3 +83,32 @@ def test_another_machine_is_told_by_its_hardware():
     here = describe_system()
     assert different_machine(here, here) == []
     assert different_machine({**here, "gpus": ["H200"]}, here) == ["gpus ['H200'], here []"]
+
+
+MACHINE = {"host": "a", "here": True, "replicas": 8, "gpus": 8, "gpu": "NVIDIA H100"}
+
+
+def test_replicas_on_this_machine_are_one_node() -> None:
+    described = describe_machine({}, machines=[{**MACHINE, "gpus": 4, "gpu_memory": 80 * 2**30}])
+    assert described["number_of_nodes"] == "1"
+    assert described["accelerators_per_node"] == "4"
+    assert described["host_processor_model_name"]
+
+
+def test_replicas_on_other_machines_leave_their_hosts_to_a_person() -> None:
+    machines = [
+        {**MACHINE, "host": name, "here": False, "gpu_memory": 80 * 2**30} for name in ("a", "b")
+    ]
+    described = describe_machine({}, machines=machines)
+    assert described["number_of_nodes"] == "2"
+    assert described["accelerators_per_node"] == "8"
+    assert described["accelerator_model_name"] == "NVIDIA H100"
+    assert described["accelerator_memory_capacity"] == "80 GiB"
+    assert described["system_name"] == "2x 8x NVIDIA H100"
+    assert not any(value for name, value in described.items() if name.startswith("host_"))
+    assert (
+        describe_machine({}, machines=[machines[0], {**machines[1], "gpus": 4}])[
+            "accelerators_per_node"
+        ]
+        == "8, 4"
+    )

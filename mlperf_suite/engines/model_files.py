@@ -37,6 +37,18 @@ def model_files_sha256(model: str) -> str | None:
     return digest.hexdigest() if any_file else None
 
 
+def weights_bytes(model: str) -> int | None:
+    """The size of a model's files of weights; None where no files of it are here. `model`: as
+    above."""
+    folder = _folder_of(model)
+    if folder is None:
+        return None
+    files = [path for path in folder.iterdir() if path.is_file()]
+    if not any(path.suffix in (*_WEIGHTS, *_DESCRIBED) for path in files):
+        return None
+    return sum(path.stat().st_size for path in files if path.suffix in _WEIGHTS)
+
+
 def _read(path: Path, *, whole: bool) -> Iterator[bytes]:
     size = path.stat().st_size
     # The last block is that at the end, where a file that grew differs.
@@ -57,5 +69,9 @@ def _folder_of(model: str) -> Path | None:
         return None
     from huggingface_hub import try_to_load_from_cache
 
-    found = try_to_load_from_cache(model, "config.json")
+    try:
+        found = try_to_load_from_cache(model, "config.json")
+    except ValueError:
+        # Not the name of a repository.
+        return None
     return Path(found).parent if isinstance(found, str) else None

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from statistics import median
 
 from mlperf_suite.benchmarks.definition import Generation
 from mlperf_suite.engines.batch import Answers, requests_of
-from mlperf_suite.engines.protocol import SILENCE_S, Engine, TracingEngine
+from mlperf_suite.engines.protocol import SILENCE_S, Engine, ReplicatedEngine, TracingEngine
 
 PROBE_S = 5.0
 """What a probe may take, in s, unless even the least work takes longer."""
@@ -23,6 +24,8 @@ _BATCHES = (64, 32, 16, 8, 4)
 _LEAST_STEPS = 3
 _LEAST_TOKENS, _MOST_TOKENS = 5, 32
 _PREFILL_SHARE, _DECODE_SHARE = 0.4, 0.1
+_ALIKE = 0.9
+"""Replicas of which none is slower than so many times the fastest count as alike."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,6 +112,46 @@ def probe(
         at_once if isinstance(at_once, int) and at_once > 0 else None,
         time.monotonic() - started,
     )
+
+
+def probe_replicas(
+    engine: ReplicatedEngine,
+    prompts: Sequence[Sequence[int]],
+    generation: Generation,
+    silence_s: float = SILENCE_S,
+) -> tuple[Speed, list[float]]:
+    """Probe all replicas at the same time, as they will work: the speed of all together, and that
+    of each relative to the others.
+
+    Raises as `probe`.
+    """
+    alone = engine.replicas
+    with ThreadPoolExecutor(len(alone)) as threads:
+        asked = [
+            threads.submit(probe, one, prompts, generation, silence_s=silence_s) for one in alone
+        ]
+        speeds = [one.result() for one in asked]
+    lengths = [len(prompt) for prompt in prompts]
+    rates = [1 / max(s.batch_s(lengths, generation.max_new_tokens), 1e-9) for s in speeds]
+    if min(rates) > _ALIKE * max(rates):
+        # What a probe of a few seconds finds between engines that are alike is its own noise.
+        rates = [1.0] * len(rates)
+    limits = [speed.at_once for speed in speeds]
+    known = [limit for limit in limits if limit is not None]
+    together = Speed(
+        _together([speed.prefill_s for speed in speeds]),
+        sum(speed.step_s for speed in speeds) / len(speeds),
+        _together([speed.request_s for speed in speeds]),
+        sum(known) if len(known) == len(limits) else None,
+        max(speed.probe_s for speed in speeds),
+    )
+    return together, rates
+
+
+def _together(seconds: Sequence[float]) -> float:
+    """What something takes that is done by all, a part each, where each takes so long for all of
+    it."""
+    return 1 / sum(1 / one for one in seconds) if all(seconds) else 0.0
 
 
 def fit_step(small: tuple[int, float], large: tuple[int, float]) -> tuple[float, float]:

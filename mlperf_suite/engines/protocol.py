@@ -96,12 +96,14 @@ class EngineTrace:
 class Request:
     """One prompt. `tag` is the caller's own number, given back with every call of the listener.
 
-    `stop`: the text after which the answer ends, with it; "" is none.
+    `stop`: the text after which the answer ends, with it; "" is none. `sample`: the prompt's index
+    in what the engine was last given with `TakesPrompts`; None is none of those.
     """
 
     tag: int
     prompt_token_ids: Sequence[int]
     stop: str = ""
+    sample: int | None = None
 
 
 class Listener(Protocol):
@@ -285,4 +287,90 @@ class RemoteEngine(Protocol):
     """An engine that is a server somewhere, reached through a client of this suite."""
 
     def take_remote_run(self) -> RemoteRun:
+        """What happened since the last call."""
+
+
+@runtime_checkable
+class TakesPrompts(Protocol):
+    """An engine that wants a run's prompts before it, so that requests need not carry theirs."""
+
+    def take_prompts(self, prompts: Sequence[Sequence[int]]) -> None:
+        """Take the prompts that `Request.sample` counts from now on. Raises EngineError."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReplicaFigures:
+    """What one of several engines did in a run. `devices`: what it has of its node, in words.
+
+    `samples` answered and `tokens` of their answers; `tokens_per_sec` over the whole run, `share`
+    of all tokens. Times from handing a request to the engine, by the percentile's name (p50, p99);
+    TTFT and TPOT are empty where nothing was streamed. `busy_s`: how long it had requests.
+    `ended_s`: when its last answer came, in s since the run's first request was handed over; None
+    without one.
+    """
+
+    number: int
+    node: str = ""
+    devices: str = ""
+    samples: int = 0
+    tokens: int = 0
+    tokens_per_sec: float = 0.0
+    share: float = 0.0
+    ttft_ms: dict[str, float] = field(default_factory=dict)
+    tpot_ms: dict[str, float] = field(default_factory=dict)
+    latency_ms: dict[str, float] = field(default_factory=dict)
+    busy_s: float = 0.0
+    ended_s: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class NodeFigures:
+    """The sums of the replicas on a node, as in `ReplicaFigures`."""
+
+    node: str
+    replicas: int = 0
+    samples: int = 0
+    tokens: int = 0
+    tokens_per_sec: float = 0.0
+    share: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class ReplicasRun:
+    """What several engines tell of one run. `routing`: how requests were spread over them.
+
+    `elapsed_s`: from the first request to the last answer. `tail_s`: from the first replica's last
+    answer to the last one's, None where one had none. `driver_busy_share`: the processor time of
+    the thread that hears of answers, as a share of one core.
+    """
+
+    routing: str = ""
+    elapsed_s: float = 0.0
+    tail_s: float | None = None
+    driver_busy_share: float = 0.0
+    replicas: tuple[ReplicaFigures, ...] = ()
+    nodes: tuple[NodeFigures, ...] = ()
+
+    @property
+    def slowest(self) -> ReplicaFigures | None:
+        """The replica with the longest latencies, None where one had no answers or all are one."""
+        known = [one for one in self.replicas if one.latency_ms]
+        if len(known) < len(self.replicas) or len(known) < 2:
+            return None
+        return max(known, key=lambda one: one.latency_ms["p99"])
+
+
+@runtime_checkable
+class ReplicatedEngine(Protocol):
+    """An engine that is several, each of which can be asked alone."""
+
+    @property
+    def replicas(self) -> Sequence[Engine]:
+        """Each of them, as an engine; closing one does nothing."""
+
+    def weigh(self, speeds: Sequence[float]) -> bool:
+        """Route by these speeds from now on, one for each replica, in any unit above 0. Returns
+        False, and does not, where all have the same devices: what they differ by is then noise."""
+
+    def take_replicas_run(self) -> ReplicasRun:
         """What happened since the last call."""

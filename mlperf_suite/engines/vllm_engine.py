@@ -23,7 +23,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Coroutine, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
@@ -115,6 +115,12 @@ class VllmConfig:
     traced: bool = True
     profiler: Profiler | None = None
     profile_folder: Path | None = None
+
+
+def load_replica(config: VllmConfig, number: int, folder: Path) -> VllmEngine:
+    """The engine of a replica, as `VllmEngine.load` makes it anywhere; its output is in
+    `folder`."""
+    return VllmEngine.load(replace(config, log_file=folder / f"engine-{number}.log"))
 
 
 class VllmEngine:
@@ -457,7 +463,37 @@ async def _make(arguments: Any, tracer: _Tracer | None) -> Any:
     from vllm.v1.engine.async_llm import AsyncLLM
 
     loggers = [_stat_logger(tracer)] if tracer is not None else []
-    return AsyncLLM.from_engine_args(arguments, stat_loggers=loggers)
+    return AsyncLLM.from_engine_args(
+        arguments, stat_loggers=loggers, usage_context=_usage_context()
+    )
+
+
+def _usage_context() -> Any:
+    """By it vLLM chooses max_num_seqs and max_num_batched_tokens: as its server does, 1,024 and
+    8,192 on an H100, where it takes 128 and 2,048 on any device without a context that it knows."""
+    from vllm.usage.usage_lib import UsageContext
+
+    return UsageContext.OPENAI_API_SERVER
+
+
+def settings_of(config: VllmConfig) -> dict[str, object]:
+    """What vLLM chooses for a configuration, as the description of a loaded engine has it.
+
+    Raises EngineError as `choose_arguments`; vLLM raises errors of many kinds.
+    """
+    return _settings_of(choose_arguments(config).arguments.create_engine_config(_usage_context()))
+
+
+def _settings_of(config: Any) -> dict[str, object]:
+    return {
+        "dtype": str(config.model_config.dtype).removeprefix("torch."),
+        "enable_prefix_caching": bool(config.cache_config.enable_prefix_caching),
+        "enforce_eager": bool(config.model_config.enforce_eager),
+        "kv_cache_dtype": str(config.cache_config.cache_dtype),
+        "max_num_seqs": config.scheduler_config.max_num_seqs,
+        "max_num_batched_tokens": config.scheduler_config.max_num_batched_tokens,
+        "speculative": _speculation(config),
+    }
 
 
 @dataclass(frozen=True, slots=True)
@@ -657,19 +693,13 @@ def _describe(llm: Any, chosen: ChosenArguments, load_s: float) -> EngineDescrip
         stand_in=False,
         max_model_len=config.model_config.max_model_len,
         settings={
-            "dtype": str(config.model_config.dtype).removeprefix("torch."),
+            **_settings_of(config),
             "dtype_why": chosen.precision.why,
             "tensor_parallel_size": arguments.tensor_parallel_size,
             "tensor_parallel_why": chosen.tensor_parallel.why,
             "idle_gpus": max(0, chosen.gpus - used),
-            "enable_prefix_caching": bool(config.cache_config.enable_prefix_caching),
-            "enforce_eager": bool(config.model_config.enforce_eager),
-            "kv_cache_dtype": str(config.cache_config.cache_dtype),
             "stream_interval": arguments.stream_interval,
-            "max_num_seqs": config.scheduler_config.max_num_seqs,
-            "max_num_batched_tokens": config.scheduler_config.max_num_batched_tokens,
             "omp_threads_bind": os.environ.get("VLLM_CPU_OMP_THREADS_BIND") or _allowed_cpus(),
-            "speculative": _speculation(config),
             MODEL_FILES: model_files_sha256(arguments.model),
             **({"profiler": chosen.profiler} if chosen.profiler else {}),
             "load_s": round(load_s, 1),

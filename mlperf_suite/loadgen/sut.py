@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mlperf_suite.benchmarks.definition import Generation
-from mlperf_suite.engines.protocol import Engine, Request
+from mlperf_suite.engines.protocol import Engine, Request, TakesPrompts
 from mlperf_suite.errors import EngineDiedError, EngineError
 
 _FAILED_QUERY_PAUSE_S = 0.01
@@ -114,6 +114,8 @@ class Sut:
     ) -> None:
         self._engine = engine
         self._prompts = prompts
+        if isinstance(engine, TakesPrompts):
+            engine.take_prompts(prompts)
         self._generation = generation
         self._stream = stream
         self._stops = stops
@@ -146,7 +148,7 @@ class Sut:
         try:
             received, row, timed, stops = time.monotonic(), 0, self._timed, self._stops
             requests = [
-                Request(s.id, self._prompts[s.index], stops[s.index] if stops else "")
+                Request(s.id, self._prompts[s.index], stops[s.index] if stops else "", s.index)
                 for s in samples
             ]
             if timed:

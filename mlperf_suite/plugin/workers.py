@@ -23,8 +23,9 @@ _SHARE = re.compile(r"::test_share\[(\d+)\]")
 
 @pytest.hookimpl(trylast=True)
 def pytest_mlperf_engine_count(settings: Settings) -> int:
-    # The endpoints are one system, whoever asks them.
-    return 1 if settings.engine_kind == "endpoint" else engine_count(settings)
+    # The endpoints are one system, whoever asks them, and so are replicas.
+    one = settings.engine_kind == "endpoint" or settings.replicated
+    return 1 if one else engine_count(settings)
 
 
 def shares_of(config: pytest.Config) -> Shares | None:

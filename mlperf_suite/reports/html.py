@@ -8,6 +8,7 @@ from typing import Any
 
 from mlperf_suite.reports.energy import COST_HEAD, ENERGY_HEADER
 from mlperf_suite.reports.plots import Plot
+from mlperf_suite.reports.replicas import NODE_HEADER, REPLICA_HEADER
 from mlperf_suite.reports.view import (
     CACHING_HEAD,
     CLIENT_HEADER,
@@ -79,6 +80,8 @@ def report_html(
         samples=samples,
         endpoint_header=ENDPOINT_HEADER,
         client_header=CLIENT_HEADER,
+        replica_header=REPLICA_HEADER,
+        node_header=NODE_HEADER,
         profile_header=PROFILE_HEADER,
         caching_head=CACHING_HEAD,
         remote_note=REMOTE_NOTE,

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from urllib.parse import quote
 
 from mlperf_suite.reports.energy import COST_HEAD, ENERGY_HEADER
+from mlperf_suite.reports.replicas import NODE_HEADER, REPLICA_HEADER
 from mlperf_suite.reports.view import (
     CACHING_HEAD,
     CLIENT_HEADER,
@@ -41,6 +42,7 @@ def report_markdown(summary: Summary, config: Config | None = None) -> str:
         *_accuracy(view),
         *_caching(view),
         *_endpoints(view),
+        *_replicas(view),
         "",
         "## What was run?",
         "",
@@ -168,6 +170,19 @@ def _endpoints(view: View) -> list[str]:
         lines += ["", *_table(ENDPOINT_HEADER, view.endpoints, right=True)]
     rows = _table(CLIENT_HEADER, view.clients, right=True)
     return [*lines, *_titled("The client", rows, view.clients)]
+
+
+def _replicas(view: View) -> list[str]:
+    if not view.replicas:
+        return []
+    lines = [
+        "",
+        "## Replicas and nodes",
+        "",
+        *(f"- {in_cell(note)}" for note in view.replica_notes),
+    ]
+    lines += ["", *_table(REPLICA_HEADER, view.replicas, right=True)]
+    return [*lines, "", *_table(NODE_HEADER, view.nodes, right=True)] if view.nodes else lines
 
 
 def _rules(view: View) -> list[str]:

@@ -13,6 +13,7 @@ from mlperf_suite.compliance.verdict import Verdict, in_words
 from mlperf_suite.engines.protocol import RemoteRun
 from mlperf_suite.judging.judge import Judged
 from mlperf_suite.reports.energy import energy_lines
+from mlperf_suite.reports.replicas import replica_lines
 from mlperf_suite.reports.view import (
     early_stopping_estimates,
     early_stopping_lines,
@@ -56,6 +57,7 @@ def closing_table(summary: Summary, folder: Path) -> RenderableType:
     if meta.reason:
         parts.append(Text(f"failed: {meta.reason}", "bold red"))
     parts += [Text(line) for line in (*_figures(summary.run), *_remote(summary.run.remote))]
+    parts += [Text(line) for line in replica_lines(summary.run.replicas, summary.run.scaling)]
     parts += [Text(line) for line in _profile(summary.run.profile)]
     if summary.peak:
         parts.append(Text(peak_line(summary.peak), "bold"))

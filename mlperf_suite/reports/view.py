@@ -16,6 +16,7 @@ from mlperf_suite.benchmarks.registry import BENCHMARKS
 from mlperf_suite.compliance.verdict import Status, Verdict, in_words
 from mlperf_suite.engines.protocol import EndpointFigures, RemoteRun
 from mlperf_suite.reports.energy import EnergyView, energy_view
+from mlperf_suite.reports.replicas import node_rows, replica_notes, replica_rows
 from mlperf_suite.results.bottlenecks import bottlenecks, percent
 from mlperf_suite.results.peak import at_least
 from mlperf_suite.results.schema import (
@@ -76,6 +77,7 @@ class View:
     own audit, under CACHING_HEAD. `plan`: each step, its
     estimate, and the time it took. `remote`: the engine is a server elsewhere; `endpoints` and
     `clients`: rows under ENDPOINT_HEADER and CLIENT_HEADER, of the runs that were made on it.
+    `replicas` and `nodes`: rows under REPLICA_HEADER and NODE_HEADER, with `replica_notes`.
     """
 
     title: str
@@ -99,6 +101,9 @@ class View:
     remote: bool = False
     endpoints: list[tuple[str, ...]] = field(default_factory=list)
     clients: list[tuple[str, ...]] = field(default_factory=list)
+    replicas: list[tuple[str, ...]] = field(default_factory=list)
+    nodes: list[tuple[str, ...]] = field(default_factory=list)
+    replica_notes: list[str] = field(default_factory=list)
     run: list[Row] = field(default_factory=list)
     engine: list[Row] = field(default_factory=list)
     system: list[Row] = field(default_factory=list)
@@ -190,6 +195,9 @@ def view_of(summary: Summary, config: Config | None = None) -> View:
         remote=is_remote(summary.run, config),
         endpoints=_endpoints(summary.run),
         clients=_clients(summary.run.remote),
+        replicas=replica_rows(summary.run.replicas),
+        nodes=node_rows(summary.run.replicas),
+        replica_notes=replica_notes(summary.run.replicas, summary.run.scaling),
         run=[*_run(meta, config or Config()), *_warm_ups(summary.run.warm_up)],
         engine=_engine(config),
         system=_rows(summary.system),

@@ -13,7 +13,7 @@ from mlperf_suite.compliance.facts import AnswerTokens
 from mlperf_suite.compliance.verdict import Verdict
 from mlperf_suite.energy.cost import CostFigures
 from mlperf_suite.energy.figures import EnergyFigures
-from mlperf_suite.engines.protocol import RemoteRun
+from mlperf_suite.engines.protocol import RemoteRun, ReplicasRun
 from mlperf_suite.loadgen.load_plan import CACHING, MODES
 from mlperf_suite.results.run_folder import CACHING_FOLDER, RunFolder
 from mlperf_suite.results.schema import (
@@ -25,6 +25,7 @@ from mlperf_suite.results.schema import (
     PlanRow,
     ProfileFigures,
     Run,
+    ScalingFigures,
     ScoreFigures,
     Summary,
     WarmUpFigures,
@@ -50,7 +51,8 @@ class RunRecord:
 
     `rate`: samples/s of an accuracy run, which Offline is planned by. `warm_up`: what was sent
     before it, None where nothing was. `remote`: what a server elsewhere and the client to it told
-    of it, None where the engine is in this process. `profile`: what its profiler left, None without
+    of it, None where the engine is in this process. `replicas`: what each of several engines did,
+    None where there was one. `profile`: what its profiler left, None without
     one. `energy`, `cost`: of a performance run, None where nothing was metered or priced.
     `answers`: how long an accuracy run's are.
     """
@@ -61,6 +63,7 @@ class RunRecord:
     failure: str | None = None
     warm_up: WarmUpFigures | None = None
     remote: RemoteRun | None = None
+    replicas: ReplicasRun | None = None
     energy: EnergyFigures | None = None
     cost: CostFigures | None = None
     profile: ProfileFigures | None = None
@@ -123,6 +126,7 @@ class About:
     node_name: str | None = None
     system: Mapping[str, Any] = field(default_factory=dict)
     plan: Sequence[PlanRow] = ()
+    scaling: ScalingFigures | None = None
     profiler: str | None = None
 
 
@@ -159,6 +163,8 @@ def summary_of(result: Result, about: About, planned: set[Mode]) -> Summary:
             caching=caching if isinstance(caching, CachingFigures) else None,
             warm_up={str(mode): run.warm_up for mode, run in runs.items() if run.warm_up},
             remote={str(mode): run.remote for mode, run in runs.items() if run.remote},
+            scaling=about.scaling,
+            replicas={str(mode): run.replicas for mode, run in runs.items() if run.replicas},
             energy=runs["performance"].energy if "performance" in runs else None,
             cost=runs["performance"].cost if "performance" in runs else None,
             profile=next((run.profile for run in runs.values() if run.profile), None),

@@ -12,7 +12,7 @@ Versions of summary.json, each of which is read as the newest:
 - 4: meta.samples and max_new_tokens; peak.bounded.
 - 5: run.accuracy.scores, of any scorer; run.warm_up; meta.samples_why; plan. Since then, with no
   new version: run.remote; peak.client_bound; run.performance.life, load and untimed; meta.profiler
-  and run.profile; run.caching; run.energy and run.cost.
+  and run.profile; run.caching; run.energy and run.cost; run.replicas and run.scaling.
 
 To add a field, add it to its type with a default: a reader of an older file then has that. Where a
 field changes its place or meaning, SCHEMA_VERSION goes up and `_migrated` says how the older one
@@ -29,7 +29,7 @@ from mlperf_suite.compliance.caching import Finding
 from mlperf_suite.compliance.verdict import Status, Verdict
 from mlperf_suite.energy.cost import CostFigures
 from mlperf_suite.energy.figures import EnergyFigures
-from mlperf_suite.engines.protocol import RemoteRun
+from mlperf_suite.engines.protocol import RemoteRun, ReplicasRun
 from mlperf_suite.loadgen.engine_load import EngineLoad
 from mlperf_suite.profiling.trace import TopOperations
 from mlperf_suite.results.typed_json import read, written_fields
@@ -334,13 +334,32 @@ class CachingFigures:
 
 
 @dataclass(frozen=True, slots=True)
+class ScalingFigures:
+    """How several engines compare with one of them: prompts answered all at once, outside LoadGen,
+    by one alone and by all in turn, `pairs` times.
+
+    `efficiency`: the tokens/s of all ÷ `replicas` x those of one, with the interval's ends `low`
+    and `high` (95%, Student's t over the pairs).
+    """
+
+    replicas: int = 1
+    pairs: int = 0
+    one_tokens_per_sec: float = 0.0
+    all_tokens_per_sec: float = 0.0
+    efficiency: float = 0.0
+    low: float = 0.0
+    high: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
 class Run:
     """The figures of each run that was made; None where it was not, or has no figures.
 
     `caching`: of the suite's own audit, which is not MLPerf's. `warm_up`: by mode. `remote`: by
     mode, what a server elsewhere and the client to it told of the run; empty where the engine was
-    in the suite's own process. `energy`, `cost`: of the performance run, None where nothing was
-    metered or priced.
+    in the suite's own process. `replicas`: by mode, what each of several engines did; empty where
+    there was one. `scaling`: None where it was not asked for. `energy`, `cost`: of the performance
+    run, None where nothing was metered or priced.
     """
 
     accuracy: AccuracyFigures | None = None
@@ -349,6 +368,8 @@ class Run:
     caching: CachingFigures | None = None
     warm_up: dict[str, WarmUpFigures] = field(default_factory=dict)
     remote: dict[str, RemoteRun] = field(default_factory=dict)
+    replicas: dict[str, ReplicasRun] = field(default_factory=dict)
+    scaling: ScalingFigures | None = None
     energy: EnergyFigures | None = None
     cost: CostFigures | None = None
     profile: ProfileFigures | None = None

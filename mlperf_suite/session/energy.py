@@ -41,6 +41,9 @@ def find_meters(settings: Settings, description: EngineDescription) -> Meters:
     """
     if description.stand_in:
         return Meters()
+    machines = description.settings.get("machines")
+    if isinstance(machines, list) and not all(one.get("here") for one in machines):
+        return Meters(absent=(Absent("energy", "", "replicas run on other machines"),))
     if not all(_is_here(target.host) for target in settings.endpoints):
         return Meters(absent=(Absent("energy", "", ELSEWHERE),))
     if settings.endpoints:

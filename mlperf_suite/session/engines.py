@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from mlperf_suite.engines.endpoint.config import EndpointConfig
 from mlperf_suite.engines.protocol import Engine, EngineDescription
@@ -14,13 +16,19 @@ from mlperf_suite.session.inputs import Inputs
 from mlperf_suite.session.plan import Role
 from mlperf_suite.session.watcher import Watcher
 
+if TYPE_CHECKING:
+    from mlperf_suite.engines.replicas.actor import Make
+    from mlperf_suite.engines.vllm_engine import VllmConfig
+
 
 @dataclass(frozen=True, slots=True)
 class EngineRequest:
-    """What an engine is loaded for, and the file that takes its output."""
+    """What an engine is loaded for, the file that takes its output, and who is told of what is
+    decided on the way."""
 
     role: Role
     log_file: Path
+    say: Callable[[str], None] = lambda line: None
 
 
 LoadEngine = Callable[[Inputs, EngineRequest], Engine]
@@ -54,10 +62,11 @@ class Engines:
             return self._engine
         self.close()
         remote = self._inputs.settings.engine_kind == "endpoint"
-        what = "connecting to the endpoint" if remote else "loading the engine"
+        what = "loading the replicas" if self._inputs.settings.replicated else "loading the engine"
+        what = "connecting to the endpoint" if remote else what
         self._watch.begin(what + (" for MMLU" if role == "scoring" else ""))
         try:
-            self._engine = self._load(self._inputs, EngineRequest(role, log_file))
+            self._engine = self._load(self._inputs, EngineRequest(role, log_file, self._watch.say))
         except SuiteError as error:
             self._failures[role] = error
             raise
@@ -109,6 +118,8 @@ def load_engine(inputs: Inputs, request: EngineRequest) -> Engine:
         return EndpointEngine.load(
             replace(endpoint_config(inputs, request.log_file), end_ids=end_ids)
         )
+    if inputs.settings.replicated:
+        return load_replicas(inputs, request)
     return load_vllm(inputs, request)
 
 
@@ -135,27 +146,81 @@ def endpoint_config(inputs: Inputs, log_file: Path | None = None) -> EndpointCon
 
 def load_vllm(inputs: Inputs, request: EngineRequest) -> Engine:
     """vLLM in this process, as the settings ask for it."""
-    from mlperf_suite.engines.vllm_engine import VllmConfig, VllmEngine
+    from mlperf_suite.engines.vllm_engine import VllmEngine
+
+    return VllmEngine.load(vllm_config(inputs, request))
+
+
+def vllm_config(inputs: Inputs, request: EngineRequest) -> VllmConfig:
+    """How the settings say to load vLLM."""
+    from mlperf_suite.engines.vllm_engine import VllmConfig
 
     settings = inputs.settings
     # Scores are no runs, and nothing of them is profiled.
     profiler = settings.profile_run if request.role == "runs" else None
-    return VllmEngine.load(
-        VllmConfig(
-            inputs.model_path,
-            settings.precision,  # type: ignore[arg-type]
-            settings.tensor_parallel_size,
-            settings.max_model_len,
-            settings.gpu_memory_utilization,
-            settings.max_new_tokens,
-            600.0 if settings.smoke else 3600.0,
-            request.log_file,
-            settings.token,
-            dict(settings.engine_args),
-            role=request.role,
-            context_needed=inputs.context_needed,
-            silence_s=settings.engine_silence,
-            profiler=profiler,
-            profile_folder=(request.log_file.parent / PROFILE_FOLDER).absolute(),
+    return VllmConfig(
+        inputs.model_path,
+        settings.precision,  # type: ignore[arg-type]
+        settings.tensor_parallel_size,
+        settings.max_model_len,
+        settings.gpu_memory_utilization,
+        settings.max_new_tokens,
+        600.0 if settings.smoke else 3600.0,
+        request.log_file,
+        settings.token,
+        dict(settings.engine_args),
+        role=request.role,
+        context_needed=inputs.context_needed,
+        silence_s=settings.engine_silence,
+        profiler=profiler,
+        profile_folder=(request.log_file.parent / PROFILE_FOLDER).absolute(),
+    )
+
+
+def load_replicas(inputs: Inputs, request: EngineRequest) -> Engine:
+    """Several of the engines that `load_vllm` loads, as the settings ask for them."""
+    from mlperf_suite.engines.replicas.config import ReplicasConfig
+    from mlperf_suite.engines.replicas.engine import ReplicaEngine
+    from mlperf_suite.engines.vllm_engine import load_replica
+    from mlperf_suite.engines.vllm_settings import settings_in_process
+
+    settings, config = inputs.settings, vllm_config(inputs, request)
+
+    def of_gpus(gpus: int) -> VllmConfig:
+        extra = config.extra
+        if gpus > 1:
+            # As in a process of its own: in Ray's placement group vLLM would ask Ray for workers.
+            extra = {"distributed_executor_backend": "mp", **extra}
+        return replace(
+            config,
+            tensor_parallel_size=gpus or config.tensor_parallel_size or 1,
+            extra=extra,
+            log_file=None,
+            profile_folder=None,
         )
+
+    def make(number: int, gpus: int) -> Make:
+        return partial(load_replica, of_gpus(gpus), number)
+
+    def expected(gpus: int) -> Mapping[str, object] | None:
+        # Elsewhere this machine's devices tell nothing.
+        return settings_in_process(of_gpus(gpus)) if settings.ray is None else None
+
+    return ReplicaEngine.load(
+        ReplicasConfig(
+            make,
+            inputs.model_path,
+            address=settings.ray,
+            replicas=None if settings.replicas == "auto" else settings.replicas,  # type: ignore[arg-type]
+            tensor_parallel=settings.tensor_parallel_size,
+            cpus=settings.replica_cpus,
+            nodes=settings.replica_nodes,
+            routing=settings.replica_routing,
+            scores=True,
+            expected=expected,
+            log_folder=request.log_file.parent,
+            load_timeout_s=config.load_timeout_s,
+            silence_s=settings.engine_silence,
+        ),
+        request.say,
     )

@@ -26,6 +26,8 @@ from mlperf_suite.engines.protocol import (
     Engine,
     RemoteEngine,
     RemoteRun,
+    ReplicasRun,
+    ReplicatedEngine,
     RunObserver,
 )
 from mlperf_suite.errors import RunError, SuiteError, of_the_system
@@ -47,6 +49,7 @@ from mlperf_suite.results.schema import (
     CLIENT_BOUND,
     PROFILED,
     RepeatFigures,
+    ScalingFigures,
     WarmUpFigures,
 )
 from mlperf_suite.scorers.protocol import Answer, Scores, reads_special_tokens
@@ -58,6 +61,7 @@ from mlperf_suite.session.pace import Pace
 from mlperf_suite.session.plan import Plan, StepKey, sized_by_rate
 from mlperf_suite.session.rates import earlier_rates
 from mlperf_suite.session.recorder import Recorder
+from mlperf_suite.session.scaling import measure_scaling, prompts_each
 from mlperf_suite.session.warm_up import (
     warm_up,
     warm_up_prompts,
@@ -190,8 +194,26 @@ class Executor:
             )
             self._watch.idle()
             self._pace.measure(engine)
+            if self._settings.scaling:
+                self._recorder.scaling = self._scaling(engine)
             self._prepared = engine
         return engine
+
+    def _scaling(self, engine: Engine) -> ScalingFigures:
+        """How all replicas compare with one."""
+        self._watch.begin("measuring one replica alone, and all")
+        benchmark, settings = self._inputs.benchmarks[0], self._settings
+        most = engine.description.settings.get("max_num_seqs")
+        count = prompts_each(most, smoke=settings.smoke)
+        found = measure_scaling(
+            engine,
+            warm_up_prompts(self._inputs.prompts(benchmark), count),
+            self._inputs.generation(benchmark),
+            settings.engine_silence,
+            self._watch.say,
+        )
+        self._watch.idle()
+        return found
 
     def _modes_of(self, benchmark: Benchmark) -> set[Mode]:
         """The modes that are planned; a search makes performance runs."""
@@ -241,6 +263,7 @@ class Executor:
         )
         # What came before, the warm-up first of all, is none of the run's.
         remote_run(engine)
+        replicas_run(engine)
         cached = cached_tokens_since(engine)
         try:
             with (
@@ -264,11 +287,13 @@ class Executor:
                 # What its servers did until then belongs beside the reason, and never in its place.
                 with contextlib.suppress(Exception):
                     record.remote = remote_run(engine)
+                    record.replicas = replicas_run(engine)
             raise
         if run.untimed:
             self._watch.say(f"{key}: no timeline: {run.untimed}")
         if number == 1:
             record.rate = run.samples / run.elapsed_s if run.elapsed_s else None
+            record.replicas = replicas_run(engine)
             if key.mode == "performance":
                 record.energy = self._energy.of_run(run, folder)
         # Servers may count cached tokens apart from their answers, which is read here.
@@ -580,6 +605,11 @@ def decoded(
 def remote_run(engine: Engine) -> RemoteRun | None:
     """What an engine behind a network tells since the last call; None of one in this process."""
     return engine.take_remote_run() if isinstance(engine, RemoteEngine) else None
+
+
+def replicas_run(engine: Engine) -> ReplicasRun | None:
+    """What each of several engines did since the last call; None where there is one."""
+    return engine.take_replicas_run() if isinstance(engine, ReplicatedEngine) else None
 
 
 def run_is_client_bound(verdicts: Sequence[Verdict]) -> bool:

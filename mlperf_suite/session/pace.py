@@ -11,8 +11,8 @@ from mlperf_suite.benchmarks.audits import Audit, Mode
 from mlperf_suite.benchmarks.definition import Benchmark, Generation, Scenario
 from mlperf_suite.benchmarks.registry import BENCHMARKS
 from mlperf_suite.engines.batch import generate_all
-from mlperf_suite.engines.probe import Speed, probe
-from mlperf_suite.engines.protocol import Engine
+from mlperf_suite.engines.probe import Speed, probe, probe_replicas
+from mlperf_suite.engines.protocol import Engine, ReplicatedEngine
 from mlperf_suite.loadgen.load_plan import CACHING
 from mlperf_suite.results.baseline import BaselineRun
 from mlperf_suite.results.record import RunKey
@@ -83,12 +83,17 @@ class Pace:
         benchmark = self._inputs.benchmarks[0]
         self._watch.begin("probing the engine's speed")
         prompts = warm_up_prompts(self._inputs.prompts(benchmark), _PROBE_PROMPTS)
-        speed = probe(
-            engine,
-            prompts,
-            self._inputs.generation(benchmark),
-            silence_s=self._settings.engine_silence,
-        )
+        generation = self._inputs.generation(benchmark)
+        silence_s = self._settings.engine_silence
+        if isinstance(engine, ReplicatedEngine):
+            speed, rates = probe_replicas(engine, prompts, generation, silence_s)
+            weighed = engine.weigh(rates)
+            if len(set(rates)) > 1:
+                shares = ", ".join(f"{rate / max(rates):.2f}" for rate in rates)
+                used = "requests are routed by it" if weighed else "their devices are the same"
+                self._watch.say(f"speed of each replica, of the fastest: {shares} ({used})")
+        else:
+            speed = probe(engine, prompts, generation, silence_s=silence_s)
         self._watch.idle()
         self._estimator = self._estimator_of(speed)
         steps = self._plan.steps

@@ -20,7 +20,7 @@ from mlperf_suite.results.baseline import BaselineRun
 from mlperf_suite.results.node_files import NodeResult, write_node_files
 from mlperf_suite.results.record import About, Result, summary_of
 from mlperf_suite.results.run_folder import CONFIG_JSON, ENDED, SUMMARY_JSON, RunFolder
-from mlperf_suite.results.schema import PlanRow, Summary
+from mlperf_suite.results.schema import PlanRow, ScalingFigures, Summary
 from mlperf_suite.results.standing import STAND_IN_LABEL
 from mlperf_suite.session.inputs import Inputs
 from mlperf_suite.session.plan import Plan
@@ -58,6 +58,8 @@ class Recorder:
         """Whether everything could be written so far."""
         self.node_files: list[Path] = []
         """Those that stand for the session's results in the node script's form."""
+        self.scaling: ScalingFigures | None = None
+        """Of several engines, where it was measured."""
 
     @property
     def results(self) -> list[Result]:
@@ -125,6 +127,7 @@ class Recorder:
             node_name=settings.node_name,
             profiler=settings.profile_run,
             system=describe_system(),
+            scaling=self.scaling,
             plan=tuple(self._rows(result.benchmark, result.scenario.name)),
         )
         summary = summary_of(result, about, self._planned(result))

@@ -227,7 +227,7 @@ def _system(
                 f"--system auto: the runs were made on another machine ({'; '.join(differing)}); "
                 f"pass its description as a file"
             )
-        return describe_machine(runs[0].system) | said
+        return describe_machine(runs[0].system, machines=runs[0].machines) | said
     described = {**said, **_read_option("--system", Path(request.system))}
     if not described.get("system_name"):
         raise UsageError(f"--system {request.system}: system_name is missing, it names the folder")

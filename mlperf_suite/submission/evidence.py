@@ -120,6 +120,13 @@ class SuiteRun:
         return [str(url) for url in named] if isinstance(named, list) else []
 
     @property
+    def machines(self) -> list[Mapping[str, Any]]:
+        """The machines that its engines were on; empty where one engine was in the suite's own
+        process."""
+        named = self.engine.settings.get("machines")
+        return [one for one in named if isinstance(one, dict)] if isinstance(named, list) else []
+
+    @property
     def implementation(self) -> str:
         """What a file of layout v5 is named after: the kind of the engine, in a word."""
         if self.is_replay:

@@ -21,12 +21,18 @@ _ETHERNET, _INFINIBAND = "1", "32"
 """Kinds of network cards, as /sys/class/net/*/type numbers them (linux/if_arp.h)."""
 
 
-def describe_machine(made_on: Mapping[str, Any], root: Path = Path("/")) -> dict[str, Any]:
+def describe_machine(
+    made_on: Mapping[str, Any],
+    root: Path = Path("/"),
+    machines: Sequence[Mapping[str, Any]] = (),
+) -> dict[str, Any]:
     """What this machine tells of itself, in the checker's fields; the others are empty.
 
     `made_on`: what the runs wrote down of their system, whose versions of the software are taken;
     the operating system and the driver are the machine's own, as they are now.
-    `root`: where /proc, /sys and /etc are looked for.
+    `root`: where /proc, /sys and /etc are looked for. `machines`: those that several engines were
+    on, as the engine described them; where one of them is another, its host is for a person to
+    describe.
     """
     described: dict[str, Any] = dict.fromkeys((*SYSTEM_FIELDS_FILLED, *SYSTEM_FIELDS_PRESENT), "")
     found = gpus()
@@ -37,9 +43,33 @@ def describe_machine(made_on: Mapping[str, Any], root: Path = Path("/")) -> dict
     )
     named = processors if described["host_processor_model_name"] else ""
     described["system_name"] = f"{len(found)}x {found[0].name}" if found else named
-    # The suite runs on one machine, and LoadGen in the engine's own process.
     described["number_of_nodes"] = "1"
-    return described
+    return described | _of_machines(machines, described) if machines else described
+
+
+def _of_machines(
+    machines: Sequence[Mapping[str, Any]], described: Mapping[str, Any]
+) -> dict[str, Any]:
+    """What several machines, or one with several engines, change of a description."""
+    gpus = [int(one.get("gpus") or 0) for one in machines]
+    kinds = list(dict.fromkeys(str(one["gpu"]) for one in machines if one.get("gpu")))
+    memories = [int(one["gpu_memory"]) for one in machines if one.get("gpu_memory")]
+    each = list(dict.fromkeys(gpus))
+    changed: dict[str, Any] = {"number_of_nodes": str(len(machines))}
+    if kinds:
+        changed |= {
+            "accelerators_per_node": ", ".join(map(str, each)),
+            "accelerator_model_name": ", ".join(kinds),
+        }
+    if all(one.get("here") for one in machines):
+        return changed
+    # What is known of this machine is not what the engines ran on.
+    changed |= {name: "" for name in described if name.startswith("host_")}
+    changed |= dict.fromkeys(("accelerator_interconnect", "accelerator_frequency"), "")
+    changed |= {"accelerator_host_interconnect": "", "operating_system": ""}
+    memory = f"{min(memories) / 2**30:.0f} GiB" if memories else ""
+    name = f"{len(machines)}x {each[0]}x {kinds[0]}" if kinds and len(each) == 1 else ""
+    return changed | {"accelerator_memory_capacity": memory, "system_name": name}
 
 
 def different_machine(made_on: Mapping[str, Any], here: Mapping[str, Any]) -> list[str]:

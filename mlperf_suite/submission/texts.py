@@ -162,6 +162,7 @@ def readme(run: SuiteRun, notice: str) -> str:
         "engine": f"{engine.name} {engine.version}",
         "precision": in_fact.get("dtype") or settings.get("precision") or "not known",
         "tensor parallel size": tensor_parallel_size or "not known",
+        **({"engines": _engines(run)} if run.machines else {}),
         "longest answer": f"{settings.get('max_new_tokens') or 'not known'} tokens",
         "engine arguments": "the server's own, unknown"
         if run.is_remote
@@ -177,6 +178,13 @@ def readme(run: SuiteRun, notice: str) -> str:
     ).rstrip("\n") + "\n"
 
 
+def _engines(run: SuiteRun) -> str:
+    """How many engines on how many machines, and what each has."""
+    told, machines = run.engine.settings, len(run.machines)
+    where = "1 machine" if machines == 1 else f"{machines} machines"
+    return f"{told.get('replicas')} on {where}, {told.get('replica_devices')} each"
+
+
 def _command(run: SuiteRun) -> str:
     """The suite's command with the settings that the run was given."""
     settings = run.settings
@@ -190,6 +198,11 @@ def _command(run: SuiteRun) -> str:
         if value not in (None, "auto"):
             words += [f"--{name.replace('_', '-')}", str(value)]
     words += ["--high-accuracy"] if settings.get("high_accuracy") else []
+    if run.machines:
+        words += ["--replicas", str(run.engine.settings.get("replicas"))]
+        for name in ("ray", "replica_nodes", "replica_routing", "replica_cpus"):
+            if settings.get(name):
+                words += [f"--{name.replace('_', '-')}", str(settings[name])]
     for url in run.endpoints:
         words += ["--endpoint", url]
     routing = settings.get("endpoint_routing")

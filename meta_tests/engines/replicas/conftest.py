@@ -1,0 +1,78 @@
+"""Two Ray nodes on this machine, started once, and replicas of a stand-in engine on them."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+
+import psutil
+import pytest
+
+from mlperf_suite.engines.protocol import Engine
+from mlperf_suite.engines.replicas.config import ReplicasConfig
+from mlperf_suite.engines.replicas.engine import ReplicaEngine
+from mlperf_suite.engines.replicas.local_nodes import LocalNodes, local_nodes
+from mlperf_suite.testing.replica_stand_in import answering, echo
+
+Load = Callable[..., ReplicaEngine]
+
+
+@pytest.fixture(scope="session")
+def nodes() -> Iterator[LocalNodes]:
+    """A cluster of node-a and node-b, a core each."""
+    if importlib.util.find_spec("ray") is None:
+        pytest.skip("replicas need Ray: make ray")
+    with local_nodes({"node-a": 1, "node-b": 1}) as found, joining(found):
+        yield found
+
+
+class joining:  # noqa: N801 - used as a function
+    """This process with the environment of whoever joins the cluster."""
+
+    def __init__(self, nodes: LocalNodes) -> None:
+        self._variables = nodes.variables
+
+    def __enter__(self) -> None:
+        self._before = {name: os.environ.get(name) for name in self._variables}
+        os.environ.update(self._variables)
+
+    def __exit__(self, *error: object) -> None:
+        for name, value in self._before.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value
+
+
+def replica_processes(nodes: LocalNodes, *names: str) -> list[psutil.Process]:
+    """The processes of the replicas on these nodes, by default on all."""
+    found = []
+    for name, raylet in nodes.raylets.items():
+        if psutil.pid_exists(raylet) and name in (names or nodes.raylets):
+            children = psutil.Process(raylet).children(recursive=True)
+            found += [one for one in children if one.name().startswith("ray::Replica")]
+    return found
+
+
+def stand_in(number: int, gpus: int) -> Callable[[Path], Engine]:
+    """Answers a prompt with itself, its first token after 5 ms."""
+    return partial(answering, echo, 0.005, 0.01)
+
+
+@pytest.fixture
+def load(nodes: LocalNodes) -> Iterator[Load]:
+    """Load replicas on both nodes; closed at the end."""
+    loaded: list[ReplicaEngine] = []
+
+    def make(config: ReplicasConfig | None = None, **changes: object) -> ReplicaEngine:
+        wanted = {"make": stand_in, "needs_vllm": False, "address": nodes.address, **changes}
+        engine = ReplicaEngine.load(config or ReplicasConfig(**wanted))  # type: ignore[arg-type]
+        loaded.append(engine)
+        return engine
+
+    yield make
+    for engine in loaded:
+        engine.close()

@@ -1,0 +1,186 @@
+"""Replicas in real processes of a real Ray cluster, with a stand-in engine."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import queue
+from collections.abc import Iterator, Sequence
+
+import psutil
+import pytest
+
+from meta_tests.engines.replicas.conftest import replica_processes, stand_in
+from mlperf_suite.benchmarks.definition import Generation
+from mlperf_suite.engines.batch import generate_all
+from mlperf_suite.engines.protocol import (
+    CountsCachedTokens,
+    ReplicatedEngine,
+    Request,
+    TakesPrompts,
+    TracingEngine,
+)
+from mlperf_suite.engines.replicas.engine import ReplicaEngine
+from mlperf_suite.engines.replicas.local_nodes import LocalNodes
+from mlperf_suite.engines.scoring import ScoringEngine
+from mlperf_suite.errors import EngineError
+
+GENERATION = Generation()
+
+
+class Heard:
+    """A listener that keeps what it hears, in order."""
+
+    def __init__(self) -> None:
+        self.first: dict[int, list[int]] = {}
+        self.answers: dict[int, list[int]] = {}
+        self.errors: dict[int, EngineError] = {}
+        self._ended: queue.SimpleQueue[int] = queue.SimpleQueue()
+
+    def first_token(self, tag: int, token_ids: Sequence[int]) -> None:
+        assert tag not in self.answers
+        self.first[tag] = list(token_ids)
+
+    def finished(self, tag: int, token_ids: Sequence[int]) -> None:
+        assert tag not in self.answers
+        self.answers[tag] = list(token_ids)
+        self._ended.put(tag)
+
+    def failed(self, tag: int, error: EngineError) -> None:
+        assert tag not in self.errors
+        self.errors[tag] = error
+        self._ended.put(tag)
+
+    def wait(self, count: int) -> None:
+        for _ in range(count):
+            self._ended.get(timeout=30)
+
+
+@pytest.fixture(scope="module")
+def engine(nodes: LocalNodes) -> Iterator[ReplicaEngine]:
+    """Two replicas, one on each node, for tests that leave them as they are."""
+    from mlperf_suite.engines.replicas.config import ReplicasConfig
+
+    said: list[str] = []
+    config = ReplicasConfig(stand_in, needs_vllm=False, address=nodes.address)
+    found = ReplicaEngine.load(config, said.append)
+    assert [line.split() for line in said[:4]] == [
+        ["placement:", "2", "replicas", "on", "2", "nodes"],
+        ["replica", "node", "devices"],
+        ["0", "node-a", "(127.0.0.1)", "1", "core"],
+        ["1", "node-b", "(127.0.0.1)", "1", "core"],
+    ]
+    yield found
+    processes = replica_processes(nodes)
+    assert len(processes) == 2
+    found.close()
+    psutil.wait_procs(processes, 10)
+    assert not [p for p in processes if p.is_running()]
+    # The cluster is the user's, and stays.
+    assert all(psutil.pid_exists(pid) for pid in nodes.raylets.values())
+
+
+def test_it_is_all_that_the_suite_asks_of_an_engine(engine: ReplicaEngine) -> None:
+    assert isinstance(engine, TracingEngine)
+    assert isinstance(engine, CountsCachedTokens)
+    assert isinstance(engine, ReplicatedEngine)
+    assert isinstance(engine, TakesPrompts)
+    assert not isinstance(engine, ScoringEngine)
+    assert engine.alive
+    assert engine.cached_prompt_tokens == 0
+    assert engine.description.stand_in
+    assert engine.description.settings["replica_nodes"] == {
+        "node-a (127.0.0.1)": 1,
+        "node-b (127.0.0.1)": 1,
+    }
+
+
+def test_each_request_is_answered_once_its_first_token_before(engine: ReplicaEngine) -> None:
+    heard, prompts = Heard(), [[i, 7, 9] for i in range(500)]
+    requests = [Request(2**63 + i, prompt) for i, prompt in enumerate(prompts)]
+    engine.submit(requests, GENERATION, heard, stream=True)
+    heard.wait(len(prompts))
+    assert heard.answers == {2**63 + i: prompt for i, prompt in enumerate(prompts)}
+    assert heard.first == {tag: answer[:1] for tag, answer in heard.answers.items()}
+
+
+def test_prompts_that_were_sent_before_are_asked_for_by_their_index(
+    engine: ReplicaEngine,
+) -> None:
+    prompts = [[i, i + 1] for i in range(40)]
+    engine.take_prompts(prompts)
+    heard = Heard()
+    # What is in the request itself must not matter then.
+    asked = [Request(i, [0, 0], sample=39 - i) for i in range(40)]
+    engine.submit([*asked, Request(40, [5])], GENERATION, heard, stream=False)
+    heard.wait(41)
+    assert heard.answers == {i: prompts[39 - i] for i in range(40)} | {40: [5]}
+    # A run of fewer samples takes the first of them, another run others.
+    engine.take_prompts(prompts[:10])
+    engine.submit([Request(1, [0], sample=9)], GENERATION, heard_again := Heard(), stream=False)
+    heard_again.wait(1)
+    engine.take_prompts([[3], [4]])
+    engine.submit([Request(2, [0], sample=1)], GENERATION, heard_again, stream=False)
+    heard_again.wait(1)
+    assert heard_again.answers == {1: prompts[9], 2: [4]}
+
+
+def test_what_each_replica_did_is_counted(engine: ReplicaEngine) -> None:
+    engine.take_replicas_run()
+    engine.take_trace()
+    heard = Heard()
+    requests = [Request(i, [1, 2, 3, 4]) for i in range(300)]
+    engine.submit(requests, GENERATION, heard, stream=True)
+    heard.wait(300)
+    run, trace = engine.take_replicas_run(), engine.take_trace()
+    assert [one.samples for one in run.replicas] == [150, 150]
+    assert [one.tokens for one in run.replicas] == [600, 600]
+    assert [one.node for one in run.replicas] == ["node-a (127.0.0.1)", "node-b (127.0.0.1)"]
+    assert all(one.ttft_ms["p99"] >= 5 and one.tpot_ms["p99"] > 0 for one in run.replicas)
+    assert run.tail_s is not None
+    assert sum(one.samples for one in engine.take_replicas_run().replicas) == 0
+    assert trace.marks is not None
+    assert sorted(trace.marks.tags) == list(range(300))
+    for ends in zip(*trace.marks.times_s, strict=True):
+        assert list(ends) == sorted(ends)
+
+
+def test_one_replica_can_be_asked_alone(engine: ReplicaEngine) -> None:
+    engine.take_replicas_run()
+    generate_all(engine.replicas[1], [[1, 2]] * 50, GENERATION)
+    assert [one.samples for one in engine.take_replicas_run().replicas] == [0, 50]
+
+
+def test_what_was_aborted_is_not_heard_of_again(engine: ReplicaEngine) -> None:
+    heard = Heard()
+    engine.submit([Request(i, [1]) for i in range(100)], GENERATION, heard, stream=False)
+    engine.abort()
+    assert generate_all(engine, [[1, 2]] * 4, GENERATION).token_ids == [[1, 2]] * 4
+    assert len(heard.answers) < 100
+    assert not heard.errors
+
+
+def test_only_the_loopback_address_is_listened_on(engine: ReplicaEngine, nodes: LocalNodes) -> None:
+    parents = [psutil.Process(pid).parent() for pid in nodes.raylets.values()]
+    ray = {p for parent in parents if parent for p in parent.children(recursive=True)}
+    open_ = list(itertools.chain.from_iterable(p.net_connections("inet") for p in ray))
+    listening = {c.laddr.ip for c in open_ if c.status == psutil.CONN_LISTEN}
+    assert listening
+    assert {ip.removeprefix("::ffff:") for ip in listening} == {"127.0.0.1"}
+
+
+def test_whoever_has_no_token_is_not_let_in(engine: ReplicaEngine, nodes: LocalNodes) -> None:
+    import subprocess
+    import sys
+
+    code = f"import ray; ray.init(address={nodes.address!r}, logging_level='ERROR')"
+    without = {n: v for n, v in os.environ.items() if not n.startswith("RAY_AUTH")}
+    found = subprocess.run(
+        [sys.executable, "-c", code],
+        env={**without, "HOME": "/nonexistent"},
+        check=False,
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert found.returncode != 0

@@ -1,0 +1,145 @@
+"""Replicas that are lost, that do not load, and clusters that cannot hold them: each ends in a line
+that names the node and the replica, and leaves nothing behind."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+
+import psutil
+import pytest
+
+from meta_tests.engines.replicas.conftest import Load, joining, replica_processes
+from mlperf_suite.benchmarks.definition import Generation
+from mlperf_suite.engines.batch import generate_all
+from mlperf_suite.engines.protocol import Engine
+from mlperf_suite.engines.replicas.config import ReplicasConfig
+from mlperf_suite.engines.replicas.engine import ReplicaEngine
+from mlperf_suite.engines.replicas.local_nodes import LocalNodes, local_nodes
+from mlperf_suite.engines.replicas.placement import parse_nodes
+from mlperf_suite.errors import EngineDiedError, EngineError
+from mlperf_suite.testing.replica_stand_in import answering, dying, echo, failing
+
+GENERATION = Generation()
+NODE_B = r"replica 1 on node node-b \(127.0.0.1\)"
+
+
+def process_on(nodes: LocalNodes, name: str) -> psutil.Process:
+    """The process of the replica on the node of this name."""
+    (found,) = replica_processes(nodes, name)
+    return found
+
+
+def slow(number: int, gpus: int) -> Callable[[Path], Engine]:
+    """Answers after a minute."""
+    return partial(answering, echo, 60.0, 0.0)
+
+
+def second_fails(number: int, gpus: int) -> Callable[[Path], Engine]:
+    """The engine of replica 1 does not load."""
+    return failing if number == 1 else partial(answering, echo, 0.0, 0.0)
+
+
+def second_dies(number: int, gpus: int) -> Callable[[Path], Engine]:
+    """The engine of replica 1 dies at its fourth request."""
+    return partial(dying, 3 if number == 1 else 10**9)
+
+
+def ended(engine: ReplicaEngine) -> EngineError:
+    """How requests end that would otherwise be answered after a minute."""
+    with pytest.raises(EngineDiedError) as error:
+        generate_all(engine, [[1, 2]] * 8, GENERATION)
+    assert not engine.alive
+    return error.value
+
+
+def test_a_replica_that_was_killed_is_named(load: Load, nodes: LocalNodes) -> None:
+    engine = load(make=slow)
+    process_on(nodes, "node-b").kill()
+    assert f"{ended(engine)}" == (
+        "replica 1 on node node-b (127.0.0.1): its process was killed or crashed"
+    )
+    # And whatever is asked later.
+    with pytest.raises(EngineDiedError, match=NODE_B):
+        generate_all(engine, [[1]], GENERATION)
+
+
+def test_an_engine_that_dies_in_its_replica_is_named(load: Load) -> None:
+    engine = load(make=second_dies)
+    with pytest.raises(EngineDiedError, match=f"{NODE_B}: the stand-in engine died, as it was"):
+        generate_all(engine, [[1, 2]] * 40, GENERATION)
+
+
+def test_a_replica_that_does_not_load_is_named(load: Load, nodes: LocalNodes) -> None:
+    with pytest.raises(EngineError, match=f"{NODE_B}: the stand-in engine does not load"):
+        load(make=second_fails)
+    assert gone(replica_processes(nodes))
+
+
+def gone(processes: list[psutil.Process]) -> bool:
+    _, left = psutil.wait_procs(processes, 20)
+    return not left
+
+
+def test_a_cluster_without_room_is_said_before_anything_is_started(
+    load: Load, nodes: LocalNodes
+) -> None:
+    with pytest.raises(
+        EngineError, match=r"3 replicas of 1 core each.*node node-a \(127.0.0.1\) 1"
+    ):
+        load(replicas=3)
+    with pytest.raises(EngineError, match="no node node-z in the Ray cluster: it has node-a"):
+        load(nodes=parse_nodes("node-z"))
+    assert not replica_processes(nodes)
+
+
+def test_a_node_without_the_model_is_named(load: Load, tmp_path: Path) -> None:
+    with pytest.raises(EngineError, match=rf"node node-a .*: the model is not there: {tmp_path}/x"):
+        load(model=str(tmp_path / "x"))
+
+
+def test_an_address_where_no_cluster_is_ends_at_once() -> None:
+    with pytest.raises(EngineError, match=r"--ray 127.0.0.1:1: no Ray cluster can be joined"):
+        ReplicaEngine.load(ReplicasConfig(slow, address="127.0.0.1:1"))
+
+
+def test_a_run_that_is_interrupted_while_it_loads_leaves_no_process(nodes: LocalNodes) -> None:
+    def interrupt(line: str) -> None:
+        if "idle" in line:
+            raise KeyboardInterrupt
+
+    config = ReplicasConfig(slow, needs_vllm=False, address=nodes.address)
+    with pytest.raises(KeyboardInterrupt):
+        ReplicaEngine.load(config, interrupt)
+    assert gone(replica_processes(nodes))
+
+
+@pytest.mark.slow
+def test_a_node_that_is_lost_is_named() -> None:
+    with local_nodes({"node-a": 1, "node-b": 1}) as nodes, joining(nodes):
+        config = ReplicasConfig(slow, needs_vllm=False, address=nodes.address)
+        engine = ReplicaEngine.load(config)
+        try:
+            os.kill(nodes.raylets["node-b"], signal.SIGKILL)
+            said = str(ended(engine))
+        finally:
+            engine.close()
+        assert said.startswith("replica 1 on node node-b (127.0.0.1): its ")
+        assert gone(replica_processes(nodes))
+
+
+@pytest.mark.slow
+def test_a_cluster_of_our_own_is_stopped() -> None:
+    config = ReplicasConfig(slow, needs_vllm=False, replicas=1)
+    before = set(psutil.process_iter())
+    variables = dict(os.environ)
+    engine = ReplicaEngine.load(replace(config, own_cpus=1))
+    ray = [p for p in psutil.process_iter() if p not in before and "ray" in " ".join(p.cmdline())]
+    assert ray
+    engine.close()
+    assert gone([p for p in ray if p.is_running() and p.status() != psutil.STATUS_ZOMBIE])
+    assert dict(os.environ) == variables

@@ -1,0 +1,93 @@
+"""The socket between driver and replica lets nobody in without the key."""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import threading
+from collections.abc import Iterator
+
+import pytest
+
+from mlperf_suite.engines.replicas.link import Link, accept, connect, listen, new_key
+from mlperf_suite.engines.replicas.messages import Ask, Done, from_replica, to_replica
+
+
+@pytest.fixture
+def waiting() -> Iterator[socket.socket]:
+    found = listen("127.0.0.1")
+    yield found
+    found.close()
+
+
+def accepted(waiting: socket.socket, key: bytes) -> list[socket.socket]:
+    """The driver's connection, in a list that is filled once it is there."""
+    found: list[socket.socket] = []
+
+    def wait() -> None:
+        # Closed where the driver never comes.
+        with contextlib.suppress(OSError):
+            found.append(accept(waiting, key))
+
+    thread = threading.Thread(target=wait, daemon=True)
+    thread.start()
+    found_thread.append(thread)
+    return found
+
+
+found_thread: list[threading.Thread] = []
+
+
+def test_both_ends_hear_each_other(waiting: socket.socket) -> None:
+    key = new_key()
+    theirs = accepted(waiting, key)
+    ours = Link(connect("127.0.0.1", waiting.getsockname()[1], key))
+    found_thread.pop().join(10)
+    replica = Link(theirs[0])
+    ours.send(Ask(1.5))
+    (content,) = replica.frames.feed(replica.socket.recv(1000))
+    assert to_replica.decode(content) == Ask(1.5)
+    replica.send([Done(3, b"1234"), Done(4, b"")])
+    (content,) = ours.frames.feed(ours.socket.recv(1000))
+    assert from_replica.decode(content) == [Done(3, b"1234"), Done(4, b"")]
+    replica.end()
+    assert ours.socket.recv(1) == b""
+    ours.close()
+    replica.close()
+
+
+def test_it_listens_on_its_address_alone(waiting: socket.socket) -> None:
+    assert waiting.getsockname()[0] == "127.0.0.1"
+
+
+def test_whoever_has_another_key_is_turned_away_and_the_driver_still_gets_in(
+    waiting: socket.socket,
+) -> None:
+    key, port = new_key(), waiting.getsockname()[1]
+    theirs = accepted(waiting, key)
+    with pytest.raises(OSError, match=r"closed the connection|does not know the key|reset"):
+        connect("127.0.0.1", port, new_key())
+    # Neither does one that says nothing and goes.
+    socket.create_connection(("127.0.0.1", port)).close()
+    # Nor one that sends back what it is sent.
+    with socket.create_connection(("127.0.0.1", port)) as mirror:
+        mirror.settimeout(10)
+        mirror.sendall(mirror.recv(32))
+        mirror.sendall(mirror.recv(32))
+        assert mirror.recv(1) == b""
+    assert theirs == []
+    ours = connect("127.0.0.1", port, key)
+    found_thread.pop().join(10)
+    assert len(theirs) == 1
+    ours.close()
+    theirs[0].close()
+
+
+def test_a_replica_without_the_key_is_found_out() -> None:
+    waiting, key = listen("127.0.0.1"), new_key()
+    theirs = accepted(waiting, new_key())
+    with pytest.raises(OSError, match=r"closed the connection|does not know the key|reset"):
+        connect("127.0.0.1", waiting.getsockname()[1], key)
+    assert theirs == []
+    waiting.close()
+    found_thread.pop()

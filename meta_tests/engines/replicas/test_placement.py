@@ -1,0 +1,228 @@
+"""Which replica runs where, and what is said of it."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mlperf_suite.engines.protocol import EngineDescription
+from mlperf_suite.engines.replicas.actor import Loaded
+from mlperf_suite.engines.replicas.config import ReplicasConfig
+from mlperf_suite.engines.replicas.loading import (
+    check_alike,
+    check_descriptions,
+    cores_of,
+    machines_of,
+)
+from mlperf_suite.engines.replicas.node_facts import NodeFacts
+from mlperf_suite.engines.replicas.placement import (
+    Node,
+    NodeShare,
+    Wanted,
+    choose_gpus_each,
+    nodes_text,
+    parse_nodes,
+    place,
+    table,
+)
+from mlperf_suite.errors import EngineError
+
+EIGHT = Node("1", "node-a", "10.0.0.1", 8, 64, "NVIDIA H100")
+FOUR = Node("2", "node-b.cluster", "10.0.0.2", 4, 32, "NVIDIA H100")
+HEAD = Node("3", "control", "10.0.0.3", 0, 8)
+
+
+def counts(nodes: list[Node], wanted: Wanted) -> dict[str, int]:
+    seats = place(nodes, wanted)
+    return {n.name: sum(s.node == n for s in seats) for n in nodes}
+
+
+def test_auto_is_an_engine_for_each_group_of_gpus_and_none_on_the_control_node() -> None:
+    assert counts([EIGHT, FOUR, HEAD], Wanted()) == {
+        "node-a": 8,
+        "node-b.cluster": 4,
+        "control": 0,
+    }
+    assert counts([EIGHT, FOUR], Wanted(tensor_parallel=4)) == {"node-a": 2, "node-b.cluster": 1}
+
+
+def test_fewer_replicas_are_spread_over_the_nodes() -> None:
+    assert counts([EIGHT, FOUR], Wanted(3)) == {"node-a": 2, "node-b.cluster": 1}
+    assert counts([EIGHT, FOUR], Wanted(10)) == {"node-a": 6, "node-b.cluster": 4}
+
+
+def test_nodes_that_are_named_are_taken_in_that_order() -> None:
+    seats = place([EIGHT, FOUR], Wanted(nodes=parse_nodes("node-b:2,10.0.0.1:1")))
+    assert [(s.number, s.node.name) for s in seats] == [
+        (0, "node-b.cluster"),
+        (1, "node-b.cluster"),
+        (2, "node-a"),
+    ]
+    assert counts([EIGHT, FOUR], Wanted(nodes=parse_nodes("node-b"))) == {
+        "node-a": 0,
+        "node-b.cluster": 4,
+    }
+    # A number for one node alone: the rest goes to the others.
+    assert counts([EIGHT, FOUR], Wanted(4, nodes=parse_nodes("node-a:1,node-b"))) == {
+        "node-a": 1,
+        "node-b.cluster": 3,
+    }
+
+
+def test_without_gpus_a_node_has_one_replica_with_all_its_cores() -> None:
+    two = [replace(HEAD, id="1", name="x"), replace(HEAD, id="2", name="y")]
+    assert [(s.node.name, s.cpus) for s in place(two, Wanted())] == [("x", 8), ("y", 8)]
+    assert [(s.node.name, s.cpus) for s in place(two, Wanted(3))] == [
+        ("x", 4),
+        ("x", 4),
+        ("y", 8),
+    ]
+    assert [s.cpus for s in place(two, Wanted(cpus=4))] == [4, 4, 4, 4]
+
+
+@pytest.mark.parametrize(
+    ("wanted", "said"),
+    [
+        (Wanted(13), r"13 replicas of 1 GPU each.*node node-a \(10.0.0.1\) 8 \(8 GPUs\)"),
+        (Wanted(1, 16), "1 replica of 16 GPUs each"),
+        (Wanted(tensor_parallel=16), "no room"),
+        (Wanted(nodes=(NodeShare("node-z"),)), "no node node-z in the Ray cluster: it has node-a"),
+        (Wanted(nodes=parse_nodes("node-b:5")), "asked for 5"),
+        (Wanted(4, nodes=parse_nodes("node-b:2")), "replica nodes ask for 2"),
+    ],
+)
+def test_what_does_not_fit_is_said_in_a_line(wanted: Wanted, said: str) -> None:
+    with pytest.raises(EngineError, match=said):
+        place([EIGHT, FOUR], wanted)
+
+
+@given(
+    st.lists(st.integers(0, 8), min_size=1, max_size=6),
+    st.none() | st.integers(1, 40),
+    st.integers(1, 4),
+)
+def test_no_node_has_more_than_its_gpus(gpus: list[int], replicas: int | None, each: int) -> None:
+    nodes = [Node(str(i), f"n{i}", f"10.0.0.{i}", count, 4) for i, count in enumerate(gpus)]
+    on_gpus = any(gpus)
+    room = sum(count // each for count in gpus) if on_gpus else 4 * len(nodes)
+    try:
+        seats = place(nodes, Wanted(replicas, each))
+    except EngineError:
+        assert room < (replicas or 1)
+        return
+    assert [seat.number for seat in seats] == list(range(len(seats)))
+    for node in nodes:
+        mine = [seat for seat in seats if seat.node == node]
+        assert sum(seat.gpus for seat in mine) <= node.gpus
+        assert sum(seat.cpus for seat in mine) <= node.cpus
+        assert [(seat.place, seat.of) for seat in mine] == [
+            (i, len(mine)) for i in range(len(mine))
+        ]
+    assert replicas in (None, len(seats))
+
+
+@given(st.lists(st.tuples(st.text("abc-.0", min_size=1), st.none() | st.integers(1, 99))))
+def test_a_mapping_is_read_as_it_is_written(shares: list[tuple[str, int | None]]) -> None:
+    wanted = tuple(NodeShare(name, count) for name, count in dict(shares).items())
+    assert not wanted or parse_nodes(nodes_text(wanted)) == wanted
+
+
+@pytest.mark.parametrize("text", ["", "a,", "a:0", "a:x", "a:-1", "a,a", ":2", "a:1,a"])
+def test_a_mapping_that_cannot_be_read_is_refused(text: str) -> None:
+    with pytest.raises(ValueError):
+        parse_nodes(text)
+
+
+def test_the_table_fits_a_terminal_and_names_what_is_idle() -> None:
+    long = replace(EIGHT, name="a-very-long-name-of-a-node-in-a-cluster.example.org")
+    seats = place([long, FOUR], Wanted(5, 2))
+    lines = table(seats, [long, FOUR], "auto")
+    assert all(len(line) <= 80 for line in lines)
+    assert lines[0] == "placement: 5 replicas on 2 nodes (auto)"
+    assert " ".join(line.strip() for line in lines).endswith(f"idle: 2 GPUs of {long}")
+    assert sum("2 GPUs NVIDIA H100, TP 2" in line for line in lines) == 5
+
+
+def test_a_model_that_fits_one_gpu_is_not_split() -> None:
+    assert choose_gpus_each(None, 16 * 10**9, 80 * 2**30, 8).value == 1
+    assert choose_gpus_each(None, 141 * 10**9, 80 * 2**30, 8).value == 4
+    assert choose_gpus_each(2, 16 * 10**9, 80 * 2**30, 8).value == 2
+    assert choose_gpus_each(None, None, 80 * 2**30, 8).value == 1
+    with pytest.raises(EngineError, match="do not fit 8 GPUs"):
+        choose_gpus_each(None, 10**12, 80 * 2**30, 8)
+
+
+FACTS = NodeFacts("host", "boot", (0, 1), (), None, "0.32.0", "1 (abc)", "print", 100)
+ONE = Node("1", "node-a", "127.0.0.1", 0, 1)
+OTHER = Node("2", "node-b", "127.0.0.1", 0, 1)
+MODEL = ReplicasConfig(lambda number, gpus: lambda folder: None, model="/model")  # type: ignore[arg-type,return-value]
+
+
+def test_replicas_on_one_machine_share_no_core() -> None:
+    seats = place([ONE, OTHER], Wanted())
+    facts = {"1": FACTS, "2": FACTS}
+    assert cores_of(seats, facts) == [(0,), (1,)]
+    # Two machines whose cores have the same numbers.
+    assert cores_of(seats, {"1": FACTS, "2": replace(FACTS, boot="other")}) == [(0,), (0,)]
+    with pytest.raises(EngineError, match=r"replica 1 on node node-b.*0 free of its machine's 1"):
+        cores_of(seats, {name: replace(FACTS, cores=(0,)) for name in facts})
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"vllm": "0.31.0"}, r"node node-b \(127.0.0.1\): vLLM 0.31.0 there, and 0.32.0 on node"),
+        ({"vllm": None}, r"node node-b \(127.0.0.1\): vLLM is not installed there"),
+        (
+            {"suite": "1 (xyz)"},
+            r"node node-b .*: the suite there is 1 \(xyz\), here it is 1",
+        ),
+        ({"model": None}, r"node node-b .*: the model is not there: /model"),
+        ({"model": "other"}, r"node node-b .*: /model is of revision other there, and print on"),
+    ],
+)
+def test_a_node_that_is_not_as_the_others_is_named(change: dict[str, str], said: str) -> None:
+    facts = {"1": FACTS, "2": replace(FACTS, **change)}
+    check_alike([ONE, OTHER], {"1": FACTS, "2": FACTS}, MODEL, "1 (abc)")
+    with pytest.raises(EngineError, match=said):
+        check_alike([ONE, OTHER], facts, MODEL, "1 (abc)")
+
+
+def described(**settings: object) -> Loaded:
+    engine = EngineDescription(
+        "vLLM", "0.32.0", "m", False, 4096, {"max_num_seqs": 1024, **settings}
+    )
+    return Loaded(None, asdict(engine))
+
+
+def test_a_setting_in_which_a_replica_differs_is_named() -> None:
+    seats = place([ONE, OTHER], Wanted())
+    same = [described(load_s=1.0), described(load_s=2.0, omp_threads_bind="1")]
+    assert check_descriptions(seats, same).settings["max_num_seqs"] == 1024
+    with pytest.raises(
+        EngineError, match=r"replica 1 on node node-b .*: its engine's dtype is x, "
+    ):
+        check_descriptions(seats, [described(dtype="bfloat16"), described(dtype="x")])
+    with pytest.raises(
+        EngineError, match=r"replica 0 on node node-a .*max_num_seqs is 1024, and 128"
+    ):
+        check_descriptions(seats, same, {"max_num_seqs": 128})
+
+
+def test_two_nodes_of_a_machine_are_one_machine() -> None:
+    seats, facts = place([ONE, OTHER], Wanted()), {"1": FACTS, "2": FACTS}
+    (machine,) = machines_of(seats, [ONE, OTHER], facts, "boot")
+    assert machine["replicas"] == 2
+    assert machine["here"] is True
+    facts["2"] = replace(FACTS, boot="other", host="b")
+    assert [m["here"] for m in machines_of(seats, [ONE, OTHER], facts, "boot")] == [True, False]
+
+
+def test_gpus_that_no_replica_has_are_idle() -> None:
+    seats = place([EIGHT], Wanted(3, 2))
+    facts = {EIGHT.id: replace(FACTS, gpus=("NVIDIA H100",) * 8, gpu_memory=80 * 2**30)}
+    (machine,) = machines_of(seats, [EIGHT], facts, "elsewhere")
+    assert (machine["gpus"], machine["idle_gpus"], machine["gpu"]) == (6, 2, "NVIDIA H100")

@@ -1,0 +1,124 @@
+"""Which replica a request goes to, and that all end together."""
+
+from __future__ import annotations
+
+import heapq
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mlperf_suite.engines.replicas.routing import ROUTINGS, Router, Routing, batch_of
+
+lengths = st.lists(st.integers(1, 2000), min_size=1, max_size=200)
+routings = st.sampled_from(ROUTINGS)
+
+
+@given(lengths, st.lists(st.integers(1, 8), min_size=1, max_size=6), routings)
+def test_no_replica_is_given_more_than_it_takes_at_once(
+    tokens: list[int], most: list[int], routing: Routing
+) -> None:
+    router = Router(most, routing)
+    taken = [router.take(one) for one in tokens]
+    given_ = [place for place in taken if place is not None]
+    assert len(given_) == min(len(tokens), sum(most))
+    assert all(given_.count(place) <= limit for place, limit in enumerate(most))
+    assert sum(router.tokens) == sum(tokens[: len(given_)])
+
+
+@given(lengths, st.integers(1, 6), routings)
+def test_what_ends_leaves_nothing_behind(tokens: list[int], count: int, routing: Routing) -> None:
+    router = Router([1000] * count, routing)
+    for place, one in [(router.take(one), one) for one in tokens]:
+        assert place is not None
+        router.give_back(place, one)
+    assert router.requests == router.tokens == [0] * count
+
+
+@given(st.integers(1, 300), st.integers(1, 7), routings)
+def test_requests_that_are_alike_are_spread_evenly(
+    requests: int, count: int, routing: Routing
+) -> None:
+    router = Router([requests] * count, routing)
+    for _ in range(requests):
+        router.take(100)
+    assert max(router.requests) - min(router.requests) <= 1
+
+
+def test_an_idle_system_does_not_always_begin_with_the_same_replica() -> None:
+    router = Router([8] * 3)
+    order = []
+    for _ in range(6):
+        place = router.take(10)
+        assert place is not None
+        order.append(place)
+        router.give_back(place, 10)
+    assert order == [0, 1, 2, 0, 1, 2]
+
+
+def test_a_replica_with_long_requests_is_left_alone() -> None:
+    router = Router([8, 8])
+    assert [router.take(1000), *(router.take(100) for _ in range(5))] == [0, 1, 1, 1, 1, 1]
+
+
+def test_in_turn_goes_by_number_alone() -> None:
+    router = Router([8, 8], "round-robin")
+    assert [router.take(tokens) for tokens in (1000, 10, 10, 10)] == [0, 1, 0, 1]
+
+
+def test_a_replica_that_is_twice_as_fast_has_twice_as_much_to_do() -> None:
+    router = Router([1000, 1000], speeds=[2.0, 1.0])
+    for _ in range(300):
+        router.take(100)
+    assert router.requests == [200, 100]
+
+
+def ends(tokens: list[int], speeds: list[float], batch: int) -> list[float]:
+    """When each of simulated replicas ends, where a request takes its tokens ÷ the replica's speed
+    and each works on `batch` of them at once. Longest first, as the SUT hands them over."""
+    router = Router([batch] * len(speeds), speeds=speeds)
+    held = sorted(tokens, reverse=True)
+    queues: list[list[int]] = [[] for _ in speeds]
+    running = [0] * len(speeds)
+    ended = [0.0] * len(speeds)
+    events: list[tuple[float, int, int]] = []
+
+    def hand_out(now: float) -> None:
+        while held and (place := router.take(held[0], len(held))) is not None:
+            queues[place].append(held.pop(0))
+        for place, queue in enumerate(queues):
+            while queue and running[place] < batch:
+                one = queue.pop(0)
+                running[place] += 1
+                heapq.heappush(events, (now + one / speeds[place], place, one))
+
+    hand_out(0.0)
+    while events:
+        now, place, one = heapq.heappop(events)
+        ended[place] = now
+        running[place] -= 1
+        router.give_back(place, one)
+        hand_out(now)
+    assert not held
+    return ended
+
+
+@given(
+    st.lists(st.integers(1, 1000), min_size=60, max_size=300),
+    st.lists(st.sampled_from([1.0, 1.5, 3.0]), min_size=2, max_size=5),
+    st.integers(1, 8),
+)
+def test_replicas_end_together(tokens: list[int], speeds: list[float], batch: int) -> None:
+    """To within a request or two on the slowest: no better is to be had of requests that cannot be
+    cut, while one may wait where it was given when many were left."""
+    found = ends(tokens, speeds, batch)
+    assert max(found) - min(found) <= 2.0001 * max(tokens) / min(speeds)
+
+
+def test_where_few_wait_none_waits_behind_others() -> None:
+    router = Router([1, 1], speeds=[1.0, 10.0])
+    assert [router.take(10, waiting) for waiting in (3, 2, 1)] == [1, 0, None]
+
+
+def test_an_engine_that_names_no_limit_is_given_much() -> None:
+    assert batch_of(8) == 8
+    assert batch_of(None) == batch_of(0) == batch_of(1024)

@@ -1,0 +1,28 @@
+"""Scores from replicas, in real processes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from meta_tests.engines.replicas.conftest import Load
+from mlperf_suite.engines.protocol import Engine
+from mlperf_suite.engines.scoring import Likelihood, Score, ScoreRequest, ScoringEngine
+from mlperf_suite.testing.replica_stand_in import scoring
+
+
+def engines(number: int, gpus: int) -> Callable[[Path], Engine]:
+    return scoring
+
+
+def test_each_request_is_scored_once_whichever_replica_it_goes_to(load: Load) -> None:
+    engine = load(make=engines, scores=True)
+    assert isinstance(engine, ScoringEngine)
+    # More than the replicas are given at once, and a second time.
+    for count in (1200, 3):
+        asked = [ScoreRequest(i, [i, 5], [[1], [2, 3]]) for i in range(count)]
+        found = dict(engine.score(iter(asked)))
+        assert found == {
+            i: Score((Likelihood(-1.0, bool(i % 2)), Likelihood(-2.0, bool(i % 2))), 1.5, 2, i)
+            for i in range(count)
+        }

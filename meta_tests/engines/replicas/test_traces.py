@@ -1,0 +1,135 @@
+"""One trace of what several replicas tell, in this process's times."""
+
+from __future__ import annotations
+
+import math
+from array import array
+from collections.abc import Sequence
+from dataclasses import fields
+from itertools import pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mlperf_suite.engines.protocol import (
+    DECODE,
+    FIRST_TOKEN,
+    FRONT_END,
+    LATER_TOKENS,
+    NETWORK,
+    PREFILL,
+    QUEUE,
+    Steps,
+)
+from mlperf_suite.engines.replicas.messages import Trace
+from mlperf_suite.engines.replicas.traces import HELD, Answered, merged
+
+PARTS = [FRONT_END, QUEUE, PREFILL, DECODE]
+
+
+def trace(
+    numbers: Sequence[int] = (),
+    received: Sequence[float] = (),
+    times: Sequence[Sequence[float]] = ((), (), (), ()),
+    *,
+    ended_s: Sequence[float] = (),
+    parts: Sequence[str] = PARTS,
+) -> Trace:
+    """What a replica tells: each request's marks, a column for each part, and its steps."""
+    steps = {one.name: b"" for one in fields(Steps)}
+    steps |= {
+        "ended_s": array("d", ended_s).tobytes(),
+        "tokens": array("i", range(len(ended_s))).tobytes(),
+        "replica": array("i", [0] * len(ended_s)).tobytes(),
+    }
+    return Trace(
+        1,
+        steps,
+        array("Q", numbers).tobytes(),
+        array("d", received).tobytes(),
+        list(parts),
+        array("Q", numbers).tobytes(),
+        [array("d", column).tobytes() for column in times],
+        array("i", [2] * len(numbers)).tobytes(),
+    )
+
+
+def test_a_request_s_parts_are_its_replica_s_durations_and_the_rest_is_the_network_s() -> None:
+    answered = Answered()
+    answered.add(7, 70, handed=100.0, first=101.0, done=103.0)
+    # By a clock that is elsewhere: 0.1 s front end, 0.2 queued, 0.3 prefill, 1.9 decode.
+    told = trace([7], [5000.0], [[5000.1], [5000.3], [5000.6], [5002.5]])
+    marks = merged({0: (told, 12.0)}, answered).marks
+    assert marks is not None
+    assert marks.parts == (HELD, NETWORK, QUEUE, PREFILL, DECODE)
+    assert list(marks.tags) == [70]
+    assert list(marks.preempted) == [2]
+    ends = [column[0] for column in marks.times_s]
+    # Before its prefill, which ended with the first token, 0.4 s were the network's or front end.
+    assert ends == pytest.approx([100.0, 100.5, 100.7, 101.0, 103.0])
+
+
+def test_where_no_first_token_was_wanted_the_end_counts() -> None:
+    answered = Answered()
+    answered.add(7, 70, handed=100.0, first=None, done=103.0)
+    told = trace([7], [5000.0], [[5000.1], [5000.3], [5000.6], [5002.5]])
+    marks = merged({0: (told, 0.0)}, answered).marks
+    assert marks is not None
+    ends = [column[0] for column in marks.times_s]
+    assert ends == pytest.approx([100.0, 100.6, 100.8, 101.1, 103.0])
+
+
+def test_an_engine_that_tells_of_no_request_leaves_two_parts() -> None:
+    answered = Answered()
+    answered.add(1, 10, 1.0, 2.0, 3.0)
+    marks = merged({0: (trace(parts=[]), 0.0)}, answered).marks
+    assert marks is not None
+    assert marks.parts == (HELD, FIRST_TOKEN, LATER_TOKENS)
+    assert [column[0] for column in marks.times_s] == [1.0, 2.0, 3.0]
+
+
+def test_steps_are_in_order_of_time_and_carry_their_replica_s_number() -> None:
+    told = {0: (trace(ended_s=[10.0, 12.0]), 0.0), 3: (trace(ended_s=[1.0, 2.0]), 10.0)}
+    steps = merged(told, Answered()).steps
+    assert list(steps.ended_s) == [10.0, 11.0, 12.0, 12.0]
+    assert list(steps.replica) == [0, 3, 0, 3]
+    assert list(steps.tokens) == [0, 0, 1, 1]
+    assert not steps.running
+
+
+durations = st.floats(0, 10)
+
+
+@given(
+    st.lists(
+        st.tuples(durations, durations, durations, durations, durations, st.booleans()),
+        max_size=20,
+    ),
+    st.floats(-1e6, 1e6),
+)
+def test_parts_follow_each_other_and_none_is_negative(
+    requests: list[tuple[float, float, float, float, float, bool]], clock: float
+) -> None:
+    """Whatever clocks and networks do: each request's marks go up, from when it was handed over to
+    when it was done."""
+    answered, numbers, received = Answered(), [], []
+    columns: list[list[float]] = [[], [], [], []]
+    for number, (front, queued, prefill, decode, late, streams) in enumerate(requests):
+        first = 50.0 + late + front + queued + prefill
+        answered.add(number, number, 50.0, first if streams else None, first + decode)
+        numbers.append(number)
+        received.append(clock)
+        for column, end in zip(
+            columns,
+            (front, front + queued, front + queued + prefill, front + queued + prefill + decode),
+            strict=True,
+        ):
+            column.append(clock + end)
+    marks = merged({0: (trace(numbers, received, columns), 0.0)}, answered).marks
+    assert marks is not None
+    for row, ends in enumerate(zip(*marks.times_s, strict=True)):
+        assert ends[0] == 50.0
+        assert ends[-1] == answered.done[row]
+        assert not any(map(math.isnan, ends))
+        assert all(after >= before - 1e-6 for before, after in pairwise(ends))

@@ -1,0 +1,108 @@
+"""What a report says of replicas and nodes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from rich.console import Console
+
+from mlperf_suite.engines.protocol import NodeFigures, ReplicaFigures, ReplicasRun
+from mlperf_suite.reports.html import report_html
+from mlperf_suite.reports.markdown import report_markdown
+from mlperf_suite.reports.replicas import (
+    NODE_HEADER,
+    REPLICA_HEADER,
+    node_rows,
+    replica_notes,
+    replica_rows,
+)
+from mlperf_suite.reports.terminal import closing_table
+from mlperf_suite.results.replica_scaling import scaling_figures
+from mlperf_suite.results.schema import Meta, Run, ScalingFigures, Summary
+
+NODES = ("node-a (10.0.0.1)", "node-b (10.0.0.2)")
+REPLICAS = tuple(
+    ReplicaFigures(
+        number,
+        NODES[number // 2],
+        "1 GPU <H100>, TP 1",
+        1000,
+        128_000,
+        1280.0,
+        0.25,
+        {"p50": 20.0, "p99": 80.0 + number},
+        {"p50": 9.0, "p99": 12.0},
+        {"p50": 1500.0, "p99": 2500.0 + number},
+        99.0,
+        97.5 + number,
+    )
+    for number in range(4)
+)
+RUN = ReplicasRun(
+    "tokens",
+    100.5,
+    3.0,
+    0.12,
+    REPLICAS,
+    tuple(NodeFigures(name, 2, 2000, 256_000, 2560.0, 0.5) for name in NODES),
+)
+SCALING = ScalingFigures(4, 5, 320.0, 1260.0, 0.984375, 0.97, 0.99)
+SUMMARY = Summary(
+    meta=Meta(benchmark="llama3.1-8b", scenario="Server", category="datacenter"),
+    run=Run(replicas={"performance": RUN}, scaling=SCALING),
+)
+
+
+def test_each_replica_and_each_node_has_a_row() -> None:
+    rows = replica_rows({"performance": RUN})
+    assert {len(row) for row in rows} == {len(REPLICA_HEADER)}
+    assert rows[3][:8] == (
+        *("performance", "3", NODES[1], "1 GPU <H100>, TP 1"),
+        *("1,000", "128,000", "1,280.00", "25.0"),
+    )
+    nodes = node_rows({"performance": RUN})
+    assert {len(row) for row in nodes} == {len(NODE_HEADER)}
+    assert [row[1] for row in nodes] == list(NODES)
+    # Of one node the sums are those of the run.
+    assert not node_rows({"performance": ReplicasRun("tokens", nodes=RUN.nodes[:1])})
+
+
+def test_the_slowest_is_named_with_the_tail() -> None:
+    (note,) = replica_notes({"performance": RUN})
+    assert "the last ended 3.00 s after the first (3.0%)" in note
+    assert f"the slowest is replica 3 on node {NODES[1]} (latency p99 2,503 ms)" in note
+    (note,) = replica_notes({"performance": ReplicasRun("tokens", 1.0, None, 0.1, REPLICAS[:1])})
+    assert "slowest" not in note
+    assert "ended" not in note
+
+
+def test_every_report_has_them() -> None:
+    markdown, html = report_markdown(SUMMARY), report_html(SUMMARY)
+    console = Console(width=80, record=True, file=open("/dev/null", "w"))  # noqa: PTH123, SIM115
+    console.print(closing_table(SUMMARY, Path("results/run")))
+    terminal = console.export_text()
+    for text in (markdown, html):
+        assert "Replicas and nodes" in text
+        assert "replica 3 on node node-b (10.0.0.2)" in text
+        assert "98.4% (97.0% to 99.0%)" in text
+    assert "1 GPU &lt;H100&gt;" in html
+    assert "node node-b (10.0.0.2): 2 replicas, 2,000 samples, 2,560.00 tokens/s" in terminal
+    assert "98.4%" in terminal
+
+
+def test_a_run_of_one_engine_says_nothing_of_replicas() -> None:
+    assert "Replicas" not in report_markdown(Summary())
+
+
+def test_they_are_read_as_they_were_written() -> None:
+    assert Summary.read(SUMMARY.as_json()).run == SUMMARY.run
+
+
+def test_efficiency_is_that_of_pairs_with_their_spread() -> None:
+    found = scaling_figures(2, [(100.0, 190.0), (100.0, 200.0), (100.0, 198.0)])
+    assert (found.replicas, found.pairs) == (2, 3)
+    assert found.efficiency == 0.98
+    assert 0.91 < found.low < 0.92
+    assert 1.04 < found.high < 1.05
+    alone = scaling_figures(2, [(100.0, 190.0)])
+    assert alone.low == alone.efficiency == alone.high == 0.95

@@ -1,0 +1,359 @@
+"""A replica: an engine in a process of a Ray cluster, which answers the driver over a socket.
+
+The engine is of the very class that would run in the driver's own process. Ray calls `Replica`'s
+methods; requests and answers do not go that way.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import queue
+import socket
+import sys
+import tempfile
+import threading
+import time
+from array import array
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from mlperf_suite.engines.protocol import (
+    CountsCachedTokens,
+    Engine,
+    Request,
+    Steps,
+    TracingEngine,
+)
+from mlperf_suite.engines.replicas.guard import start_guard
+from mlperf_suite.engines.replicas.link import Link, accept, listen
+from mlperf_suite.engines.replicas.messages import (
+    NOT_SENT,
+    Ask,
+    Beat,
+    Done,
+    Drop,
+    Failed,
+    First,
+    FromReplica,
+    Hangs,
+    Score,
+    Scored,
+    Submit,
+    TellTrace,
+    ToReplica,
+    Trace,
+    to_replica,
+)
+from mlperf_suite.engines.scoring import ScoreRequest, ScoringEngine
+from mlperf_suite.engines.watch import Watch
+from mlperf_suite.errors import EngineDiedError, EngineError, SuiteError
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
+BEAT_S = 1.0
+_TURN_S = 0.0002
+"""As in `loadgen.runner`: how long a thread of Python's may go on while another waits, in s."""
+_PIECE = 1 << 20
+Make = Callable[[Path], Engine]
+"""How a replica's engine is made, with the folder for its output; called in its process, and so
+sent there."""
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """What came of loading. `failure`: why it failed, in a line, and else None. `description`: the
+    fields of the engine's `EngineDescription`. `gpus`: Ray's ids of them."""
+
+    failure: str | None = None
+    description: Mapping[str, Any] | None = None
+    gpus: tuple[str, ...] = ()
+
+
+class Server:
+    """Answers the driver on one connection, with an engine once there is one.
+
+    `gone`: called when the connection ended.
+    """
+
+    def __init__(self, link: Link, gone: Callable[[], None], silence_s: float) -> None:
+        self._link = link
+        self._gone = gone
+        self._silence_s = silence_s
+        self._engine: Engine | None = None
+        self._watch: Watch | None = None
+        self._prompts: dict[int, tuple[npt.NDArray[np.int32], npt.NDArray[np.int64]]] = {}
+        self._out: list[FromReplica] = []
+        self._changed = threading.Condition()
+        self._waiting: set[int] = set()
+        self._answers = 0
+        self._numbers: array[int] = array("Q")
+        self._received: array[float] = array("d")
+        self._to_score: queue.SimpleQueue[ScoreRequest | None] = queue.SimpleQueue()
+        self._scoring: threading.Thread | None = None
+        for what, name in ((self._send_all, "replica's answers"), (self._hear, "replica's link")):
+            threading.Thread(target=what, name=name, daemon=True).start()
+
+    def serve(self, engine: Engine) -> None:
+        """Take requests for this engine from now on."""
+        self._watch = Watch(engine, self._silence_s)
+        self._engine = engine
+
+    def take_prompts(
+        self, number: int, tokens: npt.NDArray[np.int32], begins: npt.NDArray[np.int64]
+    ) -> None:
+        """Keep prompts under this number: all tokens in a row, and where each begins and the last
+        ends."""
+        self._prompts[number] = tokens, begins
+
+    # The engine's thread
+
+    def first_token(self, tag: int, token_ids: Sequence[int]) -> None:
+        self._put(First(tag, list(token_ids)))
+
+    def finished(self, tag: int, token_ids: Sequence[int]) -> None:
+        self._ended(tag)
+        self._put(Done(tag, array("i", token_ids).tobytes()))
+
+    def failed(self, tag: int, error: EngineError) -> None:
+        self._ended(tag)
+        self._put(Failed(tag, str(error), isinstance(error, EngineDiedError)))
+
+    def _ended(self, tag: int) -> None:
+        self._answers += 1
+        self._waiting.discard(tag)
+
+    def _put(self, message: FromReplica) -> None:
+        with self._changed:
+            self._out.append(message)
+            self._changed.notify()
+
+    # The sending thread
+
+    def _send_all(self) -> None:
+        """Send what is ready, all of it at once, and a beat each second."""
+        due = time.monotonic()
+        while True:
+            with self._changed:
+                while not self._out and (left := due - time.monotonic()) > 0:
+                    self._changed.wait(left)
+                ready, self._out = self._out, []
+            if time.monotonic() >= due:
+                due = time.monotonic() + BEAT_S
+                ready.extend((self._beat(None), *self._watched()))
+            try:
+                self._link.send(ready)
+            except OSError:
+                # Whoever reads hears of it as well.
+                return
+
+    def _beat(self, sent: float | None) -> Beat:
+        engine = self._engine
+        steps = engine.steps_made if isinstance(engine, TracingEngine) else 0
+        cached = engine.cached_prompt_tokens if isinstance(engine, CountsCachedTokens) else 0
+        return Beat(sent, time.monotonic(), steps, cached)
+
+    def _watched(self) -> Iterator[FromReplica]:
+        """That the engine hangs, where it does."""
+        watch = self._watch
+        hangs = watch and watch.hangs(self._answers, len(self._waiting), "requests")
+        if watch is not None and hangs:
+            self._watch = None
+            # Ending it takes seconds, and the driver need not wait for that.
+            threading.Thread(target=watch.end, daemon=True).start()
+            yield Hangs(hangs)
+
+    # The reading thread
+
+    def _hear(self) -> None:
+        with contextlib.suppress(OSError):
+            while data := self._link.socket.recv(_PIECE):
+                for content in self._link.frames.feed(data):
+                    self._take(to_replica.decode(content))
+        self._gone()
+
+    def _take(self, message: ToReplica) -> None:
+        engine = self._engine
+        if isinstance(message, Ask):
+            self._put(self._beat(message.sent))
+        elif engine is None:
+            return
+        elif isinstance(message, Submit):
+            self._submit(engine, message)
+        elif isinstance(message, TellTrace):
+            self._put(self._trace(engine, message.number))
+        elif isinstance(message, Score):
+            self._score(engine, message)
+        elif isinstance(message, Drop):
+            engine.abort()
+            self._waiting.clear()
+        else:
+            self._to_score.put(None)
+
+    def _submit(self, engine: Engine, message: Submit) -> None:
+        now = time.monotonic()
+        tokens, begins = self._prompts.get(message.prompts, (None, None))
+        own, stops = iter(message.own), message.stops
+        requests = []
+        for place, (number, index) in enumerate(zip(message.numbers, message.indices, strict=True)):
+            prompt: Sequence[int]
+            if index == NOT_SENT:
+                prompt = array("i", next(own)).tolist()
+            else:
+                assert tokens is not None
+                assert begins is not None
+                prompt = tokens[begins[index] : begins[index + 1]].tolist()
+            requests.append(Request(number, prompt, stops[place] if stops else ""))
+        self._numbers.extend(message.numbers)
+        self._received.extend(array("d", (now,)) * len(requests))
+        self._waiting.update(message.numbers)
+        try:
+            engine.submit(requests, message.generation, self, stream=message.stream)
+        # An engine that cannot take them has an answer to none.
+        except Exception as error:
+            for number in message.numbers:
+                self.failed(number, EngineDiedError(f"{type(error).__name__}: {error}"))
+
+    def _trace(self, engine: Engine, number: int) -> Trace:
+        numbers, received = self._numbers, self._received
+        self._numbers, self._received = array("Q"), array("d")
+        steps: dict[str, bytes] = {}
+        parts: tuple[str, ...] = ()
+        tags, times, preempted = b"", [b""], b""
+        if isinstance(engine, TracingEngine):
+            trace = engine.take_trace()
+            names = [field.name for field in fields(Steps)]
+            steps = {name: getattr(trace.steps, name).tobytes() for name in names}
+            if trace.marks is not None:
+                marks = trace.marks
+                parts, tags = marks.parts, marks.tags.tobytes()
+                times = [column.tobytes() for column in marks.times_s]
+                preempted = marks.preempted.tobytes()
+        return Trace(
+            number, steps, numbers.tobytes(), received.tobytes(), [*parts], tags, times, preempted
+        )
+
+    def _score(self, engine: Engine, message: Score) -> None:
+        if self._scoring is None or not self._scoring.is_alive():
+            self._to_score = queue.SimpleQueue()
+            self._scoring = threading.Thread(
+                target=self._score_all, args=(engine, self._to_score), daemon=True
+            )
+            self._scoring.start()
+        prompt = array("i", message.prompt).tolist()
+        self._to_score.put(ScoreRequest(message.number, prompt, message.continuations))
+
+    def _score_all(self, engine: Engine, asked: queue.SimpleQueue[ScoreRequest | None]) -> None:
+        assert isinstance(engine, ScoringEngine)
+        try:
+            for tag, score in engine.score(iter(asked.get, None)):
+                told = [(one.logprob, one.greedy) for one in score.likelihoods]
+                self._put(Scored(tag, told, score.latency_ms, score.tokens, score.cached_tokens))
+        # Whatever it is, no other score comes.
+        except Exception as error:
+            self._put(Hangs(f"scoring failed: {error}"))
+
+
+class Replica:
+    """What Ray makes an actor of. `silence_s`: see `engines.watch.Watch`."""
+
+    def __init__(self, silence_s: float) -> None:
+        self._silence_s = silence_s
+        self._server: Server | None = None
+        self._listening: socket.socket | None = None
+        self._connected = threading.Event()
+        self._engine: Engine | None = None
+        self._closing = threading.Lock()
+        self._closed = threading.Event()
+        self._guard = start_guard()
+        sys.setswitchinterval(_TURN_S)
+
+    def open(self, address: str, key: bytes) -> int:
+        """Wait for the driver at a port of this address, which is returned. Raises OSError."""
+        self._listening = listen(address)
+        port: int = self._listening.getsockname()[1]
+        threading.Thread(target=self._accept, args=(key,), name="replica", daemon=True).start()
+        return port
+
+    def _accept(self, key: bytes) -> None:
+        assert self._listening is not None
+        with contextlib.suppress(OSError):
+            peer = accept(self._listening, key)
+            self._listening.close()
+            self._server = Server(Link(peer), self._driver_is_gone, self._silence_s)
+        self._connected.set()
+
+    def _driver_is_gone(self) -> None:
+        """Nobody asks any more: leave nothing behind."""
+        self.close()
+        os._exit(0)
+
+    def load(
+        self,
+        make: Make,
+        variables: Mapping[str, str | None],
+        cores: Sequence[int],
+        log_folder: str | None,
+    ) -> Loaded:
+        """Load the engine.
+
+        `variables`: of the environment, None to be without one. `cores`: that this process and all
+        that it starts keep to; empty is any. `log_folder`: None is a new one of this node's own.
+        """
+        for name, value in variables.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value
+        if cores:
+            keep_to(cores)
+        self._connected.wait()
+        try:
+            folder = Path(log_folder or tempfile.mkdtemp(prefix="mlperf-replica-"))
+            folder.mkdir(parents=True, exist_ok=True)
+            self._engine = make(folder)
+        except SuiteError as error:
+            return Loaded(str(error))
+        except OSError as error:
+            return Loaded(f"{error.filename or log_folder}: {error.strerror}")
+        # Whatever an engine's libraries raise, the user needs it in a line.
+        except Exception as error:
+            return Loaded(f"{type(error).__name__}: {' '.join(str(error).split())[:300]}")
+        if self._server is None:
+            return Loaded("the driver did not connect")
+        self._server.serve(self._engine)
+        return Loaded(None, asdict(self._engine.description), _gpus())
+
+    def take_prompts(self, number: int, tokens: Any, begins: Any) -> None:
+        """Keep prompts; see `Server.take_prompts`. Ray maps both arrays from the node's one
+        copy."""
+        if self._server is not None:
+            self._server.take_prompts(number, tokens, begins)
+
+    def stay(self) -> None:
+        """Return when this is closed: Ray fails the call where the process or its node is lost."""
+        self._closed.wait()
+
+    def close(self) -> None:
+        """Stop the engine and every process it started."""
+        with self._closing:
+            if self._engine is not None:
+                self._engine.close()
+        self._closed.set()
+
+
+def keep_to(cores: Sequence[int]) -> None:
+    """Keep every thread of this process, and all that it starts, to these cores."""
+    for task in Path("/proc/self/task").iterdir():
+        # One may have ended since.
+        with contextlib.suppress(OSError):
+            os.sched_setaffinity(int(task.name), cores)
+
+
+def _gpus() -> tuple[str, ...]:
+    visible = os.environ.get("CUDA_VISIBLE_DEVICES", "")
+    return tuple(filter(None, visible.split(",")))

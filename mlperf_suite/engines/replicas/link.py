@@ -1,0 +1,125 @@
+"""The socket between the driver and a replica: opened once, after each showed the other the key.
+
+The key is one run's, random, and never on the wire. It says who is there; it does not encrypt what
+follows, which is as open on the network as Ray's own messages are.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import hmac
+import os
+import socket
+import threading
+
+from mlperf_suite.engines.frames import Frames, frame
+
+_RANDOM, _MAC = 32, 32
+_PATIENCE_S = 5.0
+"""A peer that is the other end answers a challenge at once."""
+_DRIVER, _REPLICA = b"driver", b"replica"
+
+
+class LinkError(OSError):
+    """The other end is not who it should be."""
+
+
+def new_key() -> bytes:
+    """A random key for one run."""
+    return os.urandom(32)
+
+
+def _receive(peer: socket.socket, size: int) -> bytes:
+    data = b""
+    while len(data) < size:
+        piece = peer.recv(size - len(data))
+        if not piece:
+            raise LinkError("the other end closed the connection")
+        data += piece
+    return data
+
+
+def _greet(peer: socket.socket, key: bytes, own: bytes, other: bytes) -> None:
+    """Show the key and see that the other end has it. Raises OSError where it has not.
+
+    `own`, `other`: the roles, so that nobody passes by sending back what it was sent.
+    """
+    peer.settimeout(_PATIENCE_S)
+    ours = os.urandom(_RANDOM)
+    peer.sendall(ours)
+    theirs = _receive(peer, _RANDOM)
+    peer.sendall(_mac(key, own, theirs, ours))
+    shown = _receive(peer, _MAC)
+    if not hmac.compare_digest(shown, _mac(key, other, ours, theirs)):
+        raise LinkError("the other end does not know the key")
+    peer.settimeout(None)
+    peer.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+
+
+def _mac(key: bytes, role: bytes, challenge: bytes, own: bytes) -> bytes:
+    return hmac.new(key, role + challenge + own, hashlib.sha256).digest()
+
+
+def listen(address: str) -> socket.socket:
+    """A socket of a replica that waits for the driver, on this address alone. Raises OSError."""
+    family = socket.AF_INET6 if ":" in address else socket.AF_INET
+    waiting = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        waiting.bind((address, 0))
+        waiting.listen(4)
+    except OSError:
+        waiting.close()
+        raise
+    return waiting
+
+
+def accept(waiting: socket.socket, key: bytes) -> socket.socket:
+    """The connection of the driver; whoever else connects is turned away.
+
+    Raises OSError once `waiting` is closed.
+    """
+    while True:
+        peer, _ = waiting.accept()
+        try:
+            _greet(peer, key, _REPLICA, _DRIVER)
+        except OSError:
+            peer.close()
+        else:
+            return peer
+
+
+def connect(address: str, port: int, key: bytes) -> socket.socket:
+    """The driver's connection to a replica. Raises OSError."""
+    peer = socket.create_connection((address, port), _PATIENCE_S)
+    try:
+        _greet(peer, key, _DRIVER, _REPLICA)
+    except OSError:
+        peer.close()
+        raise
+    return peer
+
+
+class Link:
+    """One end of an open connection; any thread may send."""
+
+    def __init__(self, peer: socket.socket) -> None:
+        self.socket = peer
+        self.frames = Frames()
+        self._sending = threading.Lock()
+
+    def send(self, message: object) -> None:
+        """Send a message or a list of them. Raises OSError where the other end is gone."""
+        data = frame(message)
+        with self._sending:
+            self.socket.sendall(data)
+
+    def end(self) -> None:
+        """End the connection for both; who reads or writes here or there notices."""
+        with contextlib.suppress(OSError):
+            self.socket.shutdown(socket.SHUT_RDWR)
+
+    def close(self) -> None:
+        """End it and give the socket back; nobody may read from it any more."""
+        self.end()
+        self.socket.close()

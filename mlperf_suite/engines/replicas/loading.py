@@ -1,0 +1,292 @@
+"""Loading replicas: nodes looked at, placement, processes, engines, all compared."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from mlperf_suite.engines.protocol import EngineDescription
+from mlperf_suite.engines.replicas.actor import Loaded
+from mlperf_suite.engines.replicas.cluster import Cluster, Placed
+from mlperf_suite.engines.replicas.config import ReplicasConfig
+from mlperf_suite.engines.replicas.link import Link, connect, new_key
+from mlperf_suite.engines.replicas.node_facts import NodeFacts, look_around
+from mlperf_suite.engines.replicas.placement import (
+    Node,
+    Seat,
+    Wanted,
+    choose_gpus_each,
+    place,
+    table,
+)
+from mlperf_suite.errors import EngineError
+
+_OPEN_S = 60.0
+_LATE_S = 60.0
+"""What a replica is given beyond its engine's own time to load."""
+_OWN = frozenset(
+    {
+        *("load_s", "omp_threads_bind", "dtype_why", "tensor_parallel_why", "idle_gpus"),
+    }
+)
+"""Settings in an engine's description that may differ between replicas that are alike."""
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """Replicas whose processes are there and connected, in order, and which have no engine yet.
+
+    `cores`: of each, those that it keeps to; empty is any. `same_clock`: whether it is on this
+    machine. `machines`: those that they are on, as a submission describes them.
+    """
+
+    cluster: Cluster
+    placed: Sequence[Placed]
+    links: Sequence[Link]
+    cores: Sequence[tuple[int, ...]]
+    same_clock: Sequence[bool]
+    machines: Sequence[Mapping[str, object]]
+
+
+def prepare(config: ReplicasConfig, say: Callable[[str], None]) -> Prepared:
+    """Look at the nodes, place the replicas, start and connect their processes.
+
+    `say`: is told the placement, a line each call. Raises EngineError naming the node; then nothing
+    is left.
+    """
+    cluster = (
+        Cluster.start(config.own_cpus)
+        if config.address is None
+        else Cluster.connect(config.address)
+    )
+    try:
+        nodes = _candidates(cluster.nodes(), config)
+        looked = cluster.look_around(nodes, config.model or "")
+        facts = {node.id: found for node, found in zip(nodes, looked, strict=True)}
+        nodes = [replace(node, gpu=next(iter(facts[node.id].gpus), "")) for node in nodes]
+        here = look_around("")
+        check_alike(nodes, facts, config, here.suite)
+        seats, why = _seats(nodes, facts, config)
+        cores = cores_of(seats, facts) if config.keep_to_cores else [()] * len(seats)
+        for line in table(seats, nodes, why):
+            say(line)
+        placed = [cluster.place(seat, config.silence_s) for seat in seats]
+        links = _open(cluster, placed)
+    except BaseException:
+        cluster.close()
+        raise
+    same_clock = [facts[seat.node.id].boot == here.boot for seat in seats]
+    machines = machines_of(seats, nodes, facts, here.boot)
+    return Prepared(cluster, placed, links, cores, same_clock, machines)
+
+
+def machines_of(
+    seats: Sequence[Seat], nodes: Sequence[Node], facts: Mapping[str, NodeFacts], here: str
+) -> list[dict[str, object]]:
+    """The machines that replicas are on, of which several nodes may be one.
+
+    Of each its `host` name, the `replicas` on it, their `gpus` in all and its `idle_gpus`, the
+    GPUs' name `gpu` and memory `gpu_memory` in bytes, None without GPUs; `here`: whether it is this
+    one.
+    """
+    found: dict[str, dict[str, object]] = {}
+    for seat in seats:
+        node = facts[seat.node.id]
+        mine = [s for s in seats if facts[s.node.id].boot == node.boot]
+        there = sum(n.gpus for n in nodes if facts[n.id].boot == node.boot)
+        used = sum(s.gpus for s in mine)
+        found[node.boot] = {
+            "host": node.host,
+            "here": node.boot == here,
+            "replicas": len(mine),
+            "gpus": used,
+            "idle_gpus": there - used,
+            "gpu": seat.node.gpu if seat.gpus else None,
+            "gpu_memory": node.gpu_memory if seat.gpus else None,
+        }
+    return list(found.values())
+
+
+def _candidates(nodes: Sequence[Node], config: ReplicasConfig) -> list[Node]:
+    """The nodes that replicas may be on: those that were named, else all that have devices."""
+    if config.nodes:
+        # Those that are not there are told by the placement.
+        named = [n for n in nodes if any(n.is_called(share.name) for share in config.nodes)]
+        return named or list(nodes)
+    on_gpus = any(node.gpus for node in nodes)
+    return [node for node in nodes if (node.gpus if on_gpus else node.cpus)]
+
+
+def check_alike(
+    nodes: Sequence[Node], facts: Mapping[str, NodeFacts], config: ReplicasConfig, suite: str
+) -> None:
+    """Raise EngineError for a node whose software or model is not that of the others.
+
+    `suite`: this process's version of it.
+    """
+    for node in nodes:
+        found = facts[node.id]
+        if found.suite != suite:
+            raise EngineError(
+                f"node {node}: the suite there is {found.suite}, here it is {suite}: install the "
+                "same there"
+            )
+        if config.needs_vllm and found.vllm is None:
+            raise EngineError(f"node {node}: vLLM is not installed there")
+    _check_same(nodes, {n.id: facts[n.id].vllm for n in nodes}, "vLLM", needed=config.needs_vllm)
+    if config.model is None:
+        return
+    is_folder = config.model.startswith(("/", ".", "~")) or os.path.isdir(config.model)  # noqa: PTH112 - a hub id is no path
+    for node in nodes:
+        if is_folder and facts[node.id].model is None:
+            raise EngineError(f"node {node}: the model is not there: {config.model}")
+    known = [node for node in nodes if facts[node.id].model is not None]
+    _check_same(known, {n.id: facts[n.id].model for n in known}, f"{config.model} is of revision")
+
+
+def _check_same(
+    nodes: Sequence[Node], values: Mapping[str, object], what: str, *, needed: bool = True
+) -> None:
+    """Raise EngineError naming the first node that differs from most others."""
+    found = [values[node.id] for node in nodes]
+    if not needed or len(set(found)) <= 1:
+        return
+    usual = max(found, key=found.count)
+    odd = next(node for node in nodes if values[node.id] != usual)
+    other = next(node for node in nodes if values[node.id] == usual)
+    raise EngineError(
+        f"node {odd}: {what} {values[odd.id]} there, and {usual} on node {other}: "
+        "replicas of one system must be alike"
+    )
+
+
+def _seats(
+    nodes: Sequence[Node], facts: Mapping[str, NodeFacts], config: ReplicasConfig
+) -> tuple[tuple[Seat, ...], str]:
+    """Who sits where, and why with so many GPUs each."""
+    memories = [f.gpu_memory for n in nodes if n.gpus and (f := facts[n.id]).gpu_memory]
+    weights = [found.weights for found in facts.values() if found.weights]
+    gpus_each = choose_gpus_each(
+        config.tensor_parallel,
+        max(weights, default=None),
+        min(memories, default=None),
+        max((node.gpus for node in nodes), default=0),
+    )
+    wanted = Wanted(config.replicas, gpus_each.value, config.cpus, config.nodes)
+    on_gpus = any(node.gpus for node in nodes)
+    return place(nodes, wanted), gpus_each.why if on_gpus else ""
+
+
+def cores_of(seats: Sequence[Seat], facts: Mapping[str, NodeFacts]) -> list[tuple[int, ...]]:
+    """The cores of each replica: none for one with GPUs, which may use any.
+
+    No two replicas on a machine share one, though they may be on several nodes of it. Raises
+    EngineError where there are too few.
+    """
+    taken: dict[str, set[int]] = {}
+    found = []
+    for seat in seats:
+        node = facts[seat.node.id]
+        used = taken.setdefault(node.boot, set())
+        free = [core for core in node.cores if core not in used]
+        if len(free) < seat.cpus:
+            raise EngineError(
+                f"{seat}: it has {len(free)} free of its machine's {len(node.cores)} cores, and "
+                f"{seat.cpus} are wanted for each replica: give fewer replicas, or --replica-cpus"
+            )
+        found.append(tuple(free[: seat.cpus]))
+        used.update(found[-1])
+    return found
+
+
+def _open(cluster: Cluster, placed: Sequence[Placed]) -> list[Link]:
+    """The connection to each replica. Raises EngineError."""
+    key = new_key()
+    names = [str(one.seat) for one in placed]
+    asked = [one.actor.open.remote(one.seat.node.address, key) for one in placed]
+    ports = cluster.wait(asked, names, _OPEN_S)
+    links: list[Link] = []
+    for one, port in zip(placed, ports, strict=True):
+        address = one.seat.node.address
+        try:
+            links.append(Link(connect(address, port, key)))
+        except OSError as error:
+            for link in links:
+                link.close()
+            raise EngineError(
+                f"{one.seat}: no connection to {address} port {port}: {error}: its port must be "
+                "open to this machine, as Ray's own are"
+            ) from error
+    return links
+
+
+def load_engines(
+    prepared: Prepared, config: ReplicasConfig, lost: Callable[[], str | None]
+) -> list[Loaded]:
+    """Load every engine, at the same time. Raises EngineError for the first that does not load.
+
+    `lost`: why the replicas cannot be used any more, None while they can.
+    """
+
+    def look() -> None:
+        if why := lost():
+            raise EngineError(why)
+
+    cluster, folder = prepared.cluster, None
+    if cluster.is_own and config.log_folder is not None:
+        folder = str(config.log_folder.absolute())
+    asked = []
+    for one, own in zip(prepared.placed, prepared.cores, strict=True):
+        # Ray sets it for what it starts, and an engine in this process would have this one's.
+        variables: dict[str, str | None] = {"OMP_NUM_THREADS": os.environ.get("OMP_NUM_THREADS")}
+        if own:
+            variables |= dict.fromkeys(config.core_variables, ",".join(map(str, own)))
+        make = config.make(one.seat.number, one.seat.gpus)
+        asked.append(one.actor.load.remote(make, variables, own, folder))
+    names = [str(one.seat) for one in prepared.placed]
+    patience_s = config.load_timeout_s + _LATE_S
+    return cluster.wait(asked, names, patience_s, look, _raise_failure)
+
+
+def _raise_failure(who: str, loaded: Loaded) -> None:
+    if loaded.failure is not None:
+        raise EngineError(f"{who}: {loaded.failure}")
+
+
+def check_descriptions(
+    seats: Sequence[Seat],
+    loaded: Sequence[Loaded],
+    expected: Mapping[str, object] | None = None,
+) -> EngineDescription:
+    """What all replicas are. Raises EngineError naming the setting in which one differs.
+
+    `expected`: the settings of such an engine in this process, None where they are not known.
+    """
+    descriptions = [EngineDescription(**(one.description or {})) for one in loaded]
+    first = descriptions[0]
+    for seat, found in zip(seats, descriptions, strict=True):
+        for name, wanted in (expected or {}).items():
+            if found.settings.get(name) != wanted:
+                raise EngineError(
+                    f"{seat}: its engine's {name} is {found.settings.get(name)}, and {wanted} for "
+                    f"an engine in the suite's own process: --engine-arg {name}=VALUE sets it"
+                )
+    for seat, other in zip(seats, descriptions, strict=True):
+        for name, value in _compared(first).items():
+            told = _compared(other).get(name)
+            if told != value:
+                raise EngineError(
+                    f"{seat}: its engine's {name} is {told}, and {value} on {seats[0]}: replicas "
+                    f"of one system must be alike (--engine-arg {name}=VALUE sets it for all)"
+                )
+    return first
+
+
+def _compared(description: EngineDescription) -> dict[str, object]:
+    compared: dict[str, object] = {
+        "name": description.name,
+        "version": description.version,
+        "max_model_len": description.max_model_len,
+    }
+    return compared | {n: v for n, v in description.settings.items() if n not in _OWN}

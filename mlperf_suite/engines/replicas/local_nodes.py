@@ -1,0 +1,104 @@
+"""A Ray cluster of several nodes on this machine, to try replicas with, as a program beside it.
+
+    python -m mlperf_suite.engines.replicas.local_nodes NAME:CORES …
+
+Prints its address and processes as a line of JSON once it is there, and stops with the end of its
+standard input. It listens on the loopback address alone.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from mlperf_suite.engines.replicas.cluster import folder_for_ray, own_cluster_variables
+from mlperf_suite.errors import EngineError
+
+_OBJECTS = 100 << 20
+_STOP_S = 30.0
+
+
+@dataclass(frozen=True, slots=True)
+class LocalNodes:
+    """A running cluster. `variables`: of the environment of whoever joins it. `raylets`: by a
+    node's name, the id of the process whose end is the node's."""
+
+    address: str
+    variables: Mapping[str, str]
+    raylets: Mapping[str, int]
+
+
+@contextlib.contextmanager
+def local_nodes(cores: Mapping[str, int]) -> Iterator[LocalNodes]:
+    """Nodes of these names, with as many cores as Ray is to count; stopped at the end.
+
+    The first is the one that drivers join. Raises EngineError where Ray does not start.
+    """
+    folder = folder_for_ray()
+    variables = own_cluster_variables(folder)
+    (folder / "ray").mkdir()
+    process = subprocess.Popen(
+        [
+            *(sys.executable, "-m", "mlperf_suite.engines.replicas.local_nodes"),
+            *(f"{name}:{count}" for name, count in cores.items()),
+        ],
+        # Ray writes the address of the newest cluster of a machine there, which is the user's.
+        env={**os.environ, **variables, "RAY_TMPDIR": str(folder)},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        # Ctrl-C is for whoever measures, and the cluster is there until that is done.
+        start_new_session=True,
+    )
+    try:
+        assert process.stdout is not None
+        told = process.stdout.readline()
+        if not told:
+            raise EngineError("the Ray cluster for the demonstration does not start")
+        content = json.loads(told)
+        yield LocalNodes(content["address"], variables, content["raylets"])
+    finally:
+        assert process.stdin is not None
+        process.stdin.close()
+        try:
+            process.wait(_STOP_S)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def main(arguments: Sequence[str]) -> None:
+    """Start the cluster and hold it until standard input ends."""
+    from ray.cluster_utils import Cluster
+
+    cluster = Cluster()
+    raylets = {}
+    # What was killed is to be gone: Ray's workers take a raylet that nobody waited for as alive.
+    signal.signal(signal.SIGCHLD, lambda number, frame: [p.poll() for p in started])
+    started: list[subprocess.Popen[bytes]] = []
+    for one in arguments:
+        name, _, cores = one.partition(":")
+        node = cluster.add_node(
+            num_cpus=int(cores),
+            node_name=name,
+            object_store_memory=_OBJECTS,
+            include_dashboard=False,
+        )
+        (raylet,) = node.all_processes["raylet"]
+        started.append(raylet.process)
+        raylets[name] = raylet.process.pid
+    print(json.dumps({"address": cluster.address, "raylets": raylets}), flush=True)
+    sys.stdin.read()
+    cluster.shutdown()
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

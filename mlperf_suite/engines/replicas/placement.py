@@ -1,0 +1,270 @@
+"""Which replica runs where: decided from what the nodes have, before anything is loaded. Pure."""
+
+from __future__ import annotations
+
+import itertools
+import textwrap
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from mlperf_suite.errors import EngineError
+from mlperf_suite.hardware import Chosen
+
+
+@dataclass(frozen=True, slots=True)
+class NodeShare:
+    """A node that is to be used, by its name or address; `replicas` None: its share."""
+
+    name: str
+    replicas: int | None = None
+
+
+def parse_nodes(text: str) -> tuple[NodeShare, ...]:
+    """NAME or NAME:REPLICAS, separated by commas. Raises ValueError."""
+    shares = []
+    for part in text.split(","):
+        name, colon, count = part.strip().partition(":")
+        number = int(count) if count.isascii() and count.isdigit() else 0
+        if not name or (colon and not number):
+            raise ValueError(text)
+        shares.append(NodeShare(name, number or None))
+    names = [share.name for share in shares]
+    if len(set(names)) < len(names):
+        raise ValueError(text)
+    return tuple(shares)
+
+
+def nodes_text(shares: Sequence[NodeShare]) -> str:
+    """The text that `parse_nodes` reads as these."""
+    return ",".join(s.name + (f":{s.replicas}" if s.replicas else "") for s in shares)
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """A node of the cluster. `gpus` and `cpus`: what Ray may give of it. `gpu`: the GPUs' name."""
+
+    id: str
+    name: str
+    address: str
+    gpus: int = 0
+    cpus: int = 0
+    gpu: str = ""
+
+    def __str__(self) -> str:
+        return self.name if self.name == self.address else f"{self.name} ({self.address})"
+
+    def is_called(self, name: str) -> bool:
+        """Whether a user means it by this name."""
+        short = self.name.partition(".")[0]
+        return name in (self.name, short, self.address, self.id)
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What was asked for. `replicas` None: as many as there is room for, and on CPUs one a node.
+    `tensor_parallel`: GPUs of each. `cpus`: cores of each where there are no GPUs, None: an equal
+    share of its node's. `nodes`: empty is every one."""
+
+    replicas: int | None = None
+    tensor_parallel: int = 1
+    cpus: int | None = None
+    nodes: tuple[NodeShare, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Seat:
+    """Where a replica is: `gpus` or `cpus` of a node. `place`: which of the `of` on its node."""
+
+    number: int
+    node: Node
+    gpus: int
+    cpus: int
+    place: int = 0
+    of: int = 1
+
+    def __str__(self) -> str:
+        return f"replica {self.number} on node {self.node}"
+
+
+def place(nodes: Sequence[Node], wanted: Wanted) -> tuple[Seat, ...]:
+    """A seat for each replica, numbered node by node.
+
+    Raises EngineError where a node is not there, or has no room.
+    """
+    on_gpus = any(node.gpus for node in nodes)
+    chosen = _chosen(nodes, wanted.nodes)
+    rooms = [_room(node, wanted, on_gpus=on_gpus) for node, _ in chosen]
+    counts = _counts(chosen, rooms, wanted, on_gpus=on_gpus)
+    numbers = itertools.count()
+    seats = []
+    for (node, _), count in zip(chosen, counts, strict=True):
+        cpus = 0 if on_gpus else (wanted.cpus or node.cpus // max(count, 1))
+        gpus = wanted.tensor_parallel if on_gpus else 0
+        seats += [Seat(next(numbers), node, gpus, cpus, at, count) for at in range(count)]
+    return tuple(seats)
+
+
+def _chosen(nodes: Sequence[Node], shares: Sequence[NodeShare]) -> list[tuple[Node, int | None]]:
+    """The nodes to use, in order, and the replicas on each where that was said."""
+    if not shares:
+        return [(node, None) for node in nodes]
+    chosen: list[tuple[Node, int | None]] = []
+    for share in shares:
+        found = [node for node in nodes if node.is_called(share.name)]
+        if not found:
+            known = ", ".join(map(str, nodes))
+            raise EngineError(
+                f"replica nodes: no node {share.name} in the Ray cluster: it has {known}"
+            )
+        if len(found) > 1:
+            raise EngineError(
+                f"replica nodes: {share.name} is the name of {len(found)} nodes: "
+                f"give their ids: {', '.join(node.id for node in found)}"
+            )
+        chosen.append((found[0], share.replicas))
+    return chosen
+
+
+def _room(node: Node, wanted: Wanted, *, on_gpus: bool) -> int:
+    if on_gpus:
+        return node.gpus // wanted.tensor_parallel
+    return node.cpus // (wanted.cpus or 1)
+
+
+def _counts(
+    chosen: Sequence[tuple[Node, int | None]],
+    rooms: Sequence[int],
+    wanted: Wanted,
+    *,
+    on_gpus: bool,
+) -> list[int]:
+    """The replicas on each node. Raises EngineError."""
+    said = [count for _, count in chosen]
+    if all(count is not None for count in said):
+        counts = [count or 0 for count in said]
+        if wanted.replicas not in (None, sum(counts)):
+            raise EngineError(
+                f"--replicas {wanted.replicas}: the replica nodes ask for {sum(counts)}"
+            )
+    else:
+        spread = [room if count is None else 0 for room, count in zip(rooms, said, strict=True)]
+        if wanted.replicas is None and not on_gpus and wanted.cpus is None:
+            spread = [min(room, 1) for room in spread]
+        rest = None
+        if wanted.replicas is not None:
+            rest = wanted.replicas - sum(count or 0 for count in said)
+        shared = spread if rest is None else _spread(spread, rest)
+        counts = [share if n is None else n for n, share in zip(said, shared, strict=True)]
+    asked = sum(counts) if wanted.replicas is None else wanted.replicas
+    fits = all(count <= room for count, room in zip(counts, rooms, strict=True))
+    if not fits or sum(counts) != asked or not asked:
+        raise EngineError(_no_room(chosen, counts, rooms, wanted, asked, on_gpus=on_gpus))
+    return counts
+
+
+def _spread(rooms: Sequence[int], count: int) -> list[int]:
+    """So many replicas over rooms, one each in turn; fewer where there is no more room."""
+    counts = [0] * len(rooms)
+    while count > 0:
+        free = [i for i, room in enumerate(rooms) if counts[i] < room]
+        if not free:
+            break
+        for index in free[:count]:
+            counts[index] += 1
+        count -= len(free[:count])
+    return counts
+
+
+def _no_room(
+    chosen: Sequence[tuple[Node, int | None]],
+    counts: Sequence[int],
+    rooms: Sequence[int],
+    wanted: Wanted,
+    asked: int,
+    *,
+    on_gpus: bool,
+) -> str:
+    each = _many(wanted.tensor_parallel, "GPU") if on_gpus else _many(wanted.cpus or 1, "core")
+    places = []
+    for (node, said), count, room in zip(chosen, counts, rooms, strict=True):
+        has = _many(node.gpus, "GPU") if on_gpus else _many(node.cpus, "core")
+        asks = f", asked for {count}" if said is not None and count > room else ""
+        places.append(f"node {node} {room} ({has}{asks})")
+    many = _many(asked, "replica") if asked else "--replicas auto: any replica"
+    return (
+        f"{many} of {each} each: the Ray cluster has no room: there is room on "
+        f"{', '.join(places) or 'no node'}"
+    )
+
+
+_FREE_SHARE = 0.9 / 1.2
+"""Of a GPU's memory, what weights may take: vLLM uses nine tenths of it by default, and weights
+without room for a KV cache beside them serve nothing."""
+
+
+def choose_gpus_each(
+    asked: int | None, weights: int | None, memory: int | None, most: int
+) -> Chosen[int]:
+    """The GPUs of one replica: `asked`, or the fewest that the weights fit, 1 or twice as many.
+
+    `weights` and `memory`, of one GPU, in bytes, None where not known; `most` GPUs on a node.
+    Raises EngineError where they fit no node.
+    """
+    if asked is not None:
+        return Chosen(asked, "as asked")
+    if not memory:
+        return Chosen(1, "auto: no GPU")
+    if not weights:
+        return Chosen(1, "auto: one engine a GPU; the size of the weights is not known")
+    gpus = 1
+    while weights > gpus * memory * _FREE_SHARE:
+        gpus *= 2
+        if gpus > most:
+            raise EngineError(
+                f"--replicas: weights of {weights / 1e9:,.0f} GB do not fit {_many(most, 'GPU')} "
+                f"of {memory / 1e9:,.0f} GB, which is the most of any node: give a smaller or "
+                "quantized model, or --tensor-parallel-size with --engine-arg for what it needs"
+            )
+    fit = f"weights of {weights / 1e9:,.1f} GB fit {_many(gpus, 'GPU')} of {memory / 1e9:,.0f} GB"
+    return Chosen(gpus, f"auto: {fit}")
+
+
+def table(seats: Sequence[Seat], nodes: Sequence[Node], why: str = "") -> list[str]:
+    """The placement in lines of at most 80 columns. `why`: why so many GPUs each."""
+    used = {seat.node.id for seat in seats}
+    head = f"placement: {_many(len(seats), 'replica')} on {_many(len(used), 'node')}"
+    lines = textwrap.wrap(head + (f" ({why})" if why else ""), 80, subsequent_indent="  ")
+    wide = max(len(_cut(str(seat.node))) for seat in seats)
+    lines.append(f"  replica  {'node':<{wide}}  devices")
+    for seat in seats:
+        said = f"  {seat.number:>7}  {_cut(str(seat.node)):<{wide}}  {devices(seat)}"
+        lines.append(said if len(said) <= 80 else f"{said[:79]}…")
+    idle = []
+    for node in nodes:
+        seated = [seat for seat in seats if seat.node.id == node.id]
+        gpus = node.gpus - sum(seat.gpus for seat in seated)
+        cores = node.cpus - sum(seat.cpus for seat in seated)
+        if gpus:
+            idle.append(f"{_many(gpus, 'GPU')} of {node}")
+        elif cores and not any(seat.gpus for seat in seats):
+            idle.append(f"{_many(cores, 'core')} of {node}")
+    lines += textwrap.wrap(
+        f"idle: {', '.join(idle) or 'none'}", 80, initial_indent="  ", subsequent_indent="    "
+    )
+    return lines
+
+
+def devices(seat: Seat) -> str:
+    """What a replica has, in words."""
+    if seat.gpus:
+        kind = f" {seat.node.gpu}" if seat.node.gpu else ""
+        return f"{_many(seat.gpus, 'GPU')}{kind}, TP {seat.gpus}"
+    return _many(seat.cpus, "core")
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= 32 else f"{text[:31]}…"
+
+
+def _many(count: int, what: str) -> str:
+    return f"{count:,} {what}{'' if count == 1 else 's'}"

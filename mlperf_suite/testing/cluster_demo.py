@@ -1,0 +1,45 @@
+"""Measure replicas on two Ray nodes of this machine: start them, run pytest on them, stop them.
+
+    python -m mlperf_suite.testing.cluster_demo [PYTEST OPTIONS]
+
+Each node has one core and one replica of the real engine with the embedded model. One replica alone
+is measured beside both, and Offline and Server on both. Exits as pytest does. `make cluster` is the
+same.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from collections.abc import Sequence
+
+from mlperf_suite.engines.replicas.local_nodes import local_nodes
+from mlperf_suite.errors import SuiteError
+from mlperf_suite.testing.terminal import CANNOT_START, end, run_pytest
+
+_SELECTED = "(offline or server) and datacenter and performance"
+_NODES = {"node-a": 1, "node-b": 1}
+
+
+def main(options: Sequence[str]) -> int:
+    """Run the demonstration; pytest's exit status, or 128 and more where a signal ended it."""
+    signal.signal(signal.SIGTERM, end)
+    try:
+        print("starting two Ray nodes of one core each on this machine", flush=True)
+        with local_nodes(_NODES) as nodes:
+            print(f"the nodes are ready: --ray {nodes.address}", flush=True)
+            os.environ.update(nodes.variables)
+            given = ["-m", _SELECTED, "--ray", nodes.address, "--replicas", "2", "--scaling"]
+            status = run_pytest([*given, *options])
+        print("the Ray nodes have stopped")
+        return status
+    except KeyboardInterrupt:
+        return 128 + signal.SIGINT
+    except SuiteError as error:
+        print(error, file=sys.stderr)
+        return CANNOT_START
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

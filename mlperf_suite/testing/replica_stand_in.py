@@ -1,0 +1,58 @@
+"""Stand-in engines for replicas: made by name in the processes of a Ray cluster."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
+
+from mlperf_suite.engines.scoring import Likelihood, Score, ScoreRequest
+from mlperf_suite.engines.stand_in import Delays, StandInEngine
+from mlperf_suite.errors import EngineError
+
+_HUNDRED = list(range(100))
+
+
+def echo(prompt: Sequence[int]) -> Sequence[int]:
+    """The prompt as its answer."""
+    return prompt
+
+
+def a_hundred(prompt: Sequence[int]) -> Sequence[int]:
+    """A hundred tokens, whatever was asked."""
+    return _HUNDRED
+
+
+def answering(
+    answer: Callable[[Sequence[int]], Sequence[int]],
+    first_token_s: float,
+    rest_s: float,
+    folder: Path,
+) -> StandInEngine:
+    """An engine of these delays, with no limit of its own."""
+    return StandInEngine(Delays(first_token_s, rest_s), answer)
+
+
+class _Scoring(StandInEngine):
+    """Scores each continuation by its length and its prompt's first token."""
+
+    def score(self, requests: Iterable[ScoreRequest]) -> Iterator[tuple[int, Score]]:
+        """See `ScoringEngine`."""
+        for request in requests:
+            first = request.prompt_token_ids[0]
+            found = [Likelihood(-float(len(c)), bool(first % 2)) for c in request.continuations]
+            yield request.tag, Score(tuple(found), 1.5, len(request.prompt_token_ids), first)
+
+
+def scoring(folder: Path) -> StandInEngine:
+    """An engine that can score."""
+    return _Scoring(Delays(), echo)
+
+
+def failing(folder: Path) -> StandInEngine:
+    """An engine that does not load."""
+    raise EngineError("the stand-in engine does not load, as it was told to")
+
+
+def dying(requests: int, folder: Path) -> StandInEngine:
+    """An engine that dies after so many requests."""
+    return StandInEngine(Delays(), echo, fail_after=requests)
