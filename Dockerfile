@@ -1,7 +1,7 @@
 # The suite with vLLM's GPU build. docs/docker.md has the commands, and says what was tried.
 #
 #   docker build -t mlperf-suite .
-#   mkdir -p results
+#   mkdir -p results ~/.cache/huggingface
 #   docker run --rm --gpus all --ipc=host --user "$(id -u):$(id -g)" --env-file .env \
 #     -v "$PWD/results:/app/results" -v "$HOME/.cache/huggingface:/home/suite/.cache/huggingface" \
 #     mlperf-suite -m offline --profile official

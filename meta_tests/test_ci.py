@@ -11,11 +11,12 @@ from collections.abc import Iterator, Sequence
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from typing import Any, ClassVar
+from urllib.parse import parse_qs, urlsplit
 
 import pytest
 import yaml
 
-from ci.gate import Job, comment, keep, measure, problems_of
+from ci.gate import Job, _put, comment, keep, measure, problems_of
 from meta_tests.conftest import ROOT
 from mlperf_suite.reports.markdown import report_markdown
 from mlperf_suite.results.schema import Meta, Summary
@@ -151,7 +152,57 @@ def test_the_pinned_baseline_stays_until_the_next_is_pinned(tmp_path: Path) -> N
             for kind in ("last-good", "pinned")
         }
         assert found == {"last-good": str(number), "pinned": "2" if pin else "0"}
-    assert sorted(one.name for one in (job.baselines / "pinned").iterdir()) == ["offline"]
+    for kind in ("last-good", "pinned"):
+        link, copy = sorted(one.name for one in (job.baselines / kind).iterdir())[::-1]
+        assert link == "offline" and copy.startswith(".offline.")
+
+
+@pytest.mark.parametrize("earlier", ["a link", "a folder of an earlier version"])
+def test_there_is_a_baseline_at_every_moment(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, earlier: str
+) -> None:
+    """Another job may look between any two steps, and this one may be stopped there."""
+    job, target = make_job(tmp_path), tmp_path / "kept" / "last-good" / "offline"
+    make_run(target if earlier != "a link" else tmp_path / "first", 1.0)
+    if earlier == "a link":
+        _put(tmp_path / "first", target)
+    second, seen = make_run(tmp_path / "second", 2.0), []
+
+    def look(name: str) -> None:
+        step = getattr(Path, name)
+
+        def looked(path: Path, *arguments: Any, **named: Any) -> Any:
+            done = step(path, *arguments, **named)
+            found = job.baseline("last-good", "offline")
+            if found is not None:
+                summary = json.loads((found / "summary.json").read_text())
+                seen.append(summary["run"]["performance"]["target_qps"])
+            else:
+                # No link can be put in a folder's place in one step.
+                assert earlier != "a link" and name == "rename"
+            return done
+
+        monkeypatch.setattr(Path, name, looked)
+
+    for name in ("mkdir", "rename", "replace", "symlink_to", "unlink"):
+        look(name)
+    _put(second, target)
+    assert seen[0] == 1.0 and seen[-1] == 2.0
+
+
+def test_a_table_names_a_kept_run_by_its_own_folder(tmp_path: Path) -> None:
+    target = tmp_path / "kept" / "offline"
+    for name in ("20270101-000000-one", "20270102-000000-two"):
+        _put(make_run(tmp_path / name), target)
+        assert target.resolve().name == name
+        assert target.resolve().parent.stat().st_mode & 0o777 == 0o755
+
+
+def test_what_a_stopped_job_left_is_cleared_away(tmp_path: Path) -> None:
+    target = tmp_path / "kept" / "offline"
+    (tmp_path / "kept" / ".offline.half").mkdir(parents=True)
+    _put(make_run(tmp_path / "run"), target)
+    assert len(list((tmp_path / "kept").iterdir())) == 2
 
 
 def test_the_table_takes_its_lines_from_the_report() -> None:
@@ -176,7 +227,10 @@ class _GitHub(BaseHTTPRequestHandler):
         assert self.headers["Authorization"] == "Bearer of-the-job"
         if self.command == "POST":
             self.comments.append({"id": 11 + len(self.comments), **body})
-        answer = json.dumps(self.comments if self.command == "GET" else body).encode()
+        asked = {key: int(one) for key, (one,) in parse_qs(urlsplit(self.path).query).items()}
+        first = (asked.get("page", 1) - 1) * asked.get("per_page", 30)
+        page = self.comments[first : first + asked.get("per_page", 30)]
+        answer = json.dumps(page if self.command == "GET" else body).encode()
         self.send_response(self.status)
         self.end_headers()
         self.wfile.write(answer)
@@ -209,12 +263,33 @@ def test_a_pull_request_has_one_comment_that_is_edited(job: Job, github: dict[st
         (job.out / "table.md").write_text(text)
         assert comment(job, github) == 0
     assert _GitHub.asked == [
-        "GET /repos/one/fork/issues/5/comments?per_page=100",
+        "GET /repos/one/fork/issues/5/comments?per_page=100&page=1",
         "POST /repos/one/fork/issues/5/comments",
-        "GET /repos/one/fork/issues/5/comments?per_page=100",
+        "GET /repos/one/fork/issues/5/comments?per_page=100&page=1",
         "PATCH /repos/one/fork/issues/comments/12",
     ]
     assert Path(github["GITHUB_STEP_SUMMARY"]).read_text() == "first tablesecond table"
+
+
+@pytest.mark.parametrize("others", [98, 99, 100, 230])
+def test_its_comment_is_found_among_many(job: Job, github: dict[str, str], others: int) -> None:
+    job.out.mkdir()
+    (job.out / "table.md").write_text("table")
+    _GitHub.comments.extend({"id": 1000 + n, "body": "a talk"} for n in range(others))
+    for _ in range(2):
+        assert comment(job, github) == 0
+    assert [one.partition(" ")[0] for one in _GitHub.asked].count("POST") == 1
+    assert _GitHub.asked[-1] == f"PATCH /repos/one/fork/issues/comments/{12 + others}"
+
+
+def test_each_job_has_a_comment_of_its_own(job: Job, github: dict[str, str]) -> None:
+    for name in ("gpu-0", "gpu-1", "gpu-0"):
+        assert comment(job, github | {"MLPERF_NAME": name}) == 0
+    assert [one["body"].splitlines()[0] for one in _GitHub.comments[1:]] == [
+        "<!-- mlperf-suite gpu-0 -->",
+        "<!-- mlperf-suite gpu-1 -->",
+    ]
+    assert _GitHub.asked[-1].startswith("PATCH")
 
 
 def test_a_push_has_a_summary_alone(job: Job, github: dict[str, str]) -> None:
@@ -256,19 +331,27 @@ class Runner:
         (self.checkout / "scripts").mkdir()
         (self.checkout / "mlperf_suite" / "results").mkdir(parents=True)
         (self.checkout / "mlperf_suite" / "results" / "code.py").touch()
-        shutil.copy(ROOT / "ci" / "install.sh", self.checkout / "ci")
+        for script in ("install.sh", "job.sh"):
+            shutil.copy(ROOT / "ci" / script, self.checkout / "ci")
         (self.checkout / "scripts" / "set_up.sh").write_text(_SET_UP)
         (self.checkout / "scripts" / "set_up.sh").chmod(0o755)
 
-    def install(self, vllm: str = "") -> list[str]:
+    def start(self, script: str = "install.sh", **variables: str) -> subprocess.Popen[str]:
+        """A script of ci/ under way."""
+        return subprocess.Popen(
+            [self.checkout / "ci" / script, self.home],
+            env={"PATH": "/usr/bin:/bin", "ASKED": str(self.asked)} | variables,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+
+    def install(self, vllm: str = "", **variables: str) -> list[str]:
         """What was asked for: of the set-up, and of the job's Python."""
         self.asked.write_text("")
-        subprocess.run(
-            [self.checkout / "ci" / "install.sh", self.home],
-            env={"PATH": "/usr/bin:/bin", "ASKED": str(self.asked), "MLPERF_VLLM": vllm},
-            check=True,
-            capture_output=True,
-        )
+        started = self.start(MLPERF_VLLM=vllm, **variables)
+        _, said = started.communicate(timeout=60)
+        assert started.returncode == 0, said
         return [one for one in self.asked.read_text().splitlines() if not one.startswith("-c")]
 
     @property
@@ -317,6 +400,140 @@ def test_somebodys_vllm_is_what_is_measured(tmp_path: Path, asked: str, installe
     ]
 
 
+@pytest.mark.parametrize("asked", ["dist/*.whl", "dist/vllm-1-py3-none-any.whl", "my dist/*.whl"])
+def test_a_wheel_may_lie_in_a_folder_with_a_space(tmp_path: Path, asked: str) -> None:
+    runner = Runner(tmp_path / "a runner")
+    folder = runner.checkout / asked.partition("/")[0]
+    folder.mkdir()
+    (folder / "vllm-1-py3-none-any.whl").touch()
+    assert runner.install(asked)[3] == (
+        f"-m pip --disable-pip-version-check install -qq {folder}/vllm-1-py3-none-any.whl"
+    )
+
+
+def test_the_cpu_build_stays_without_what_its_lock_leaves_out(tmp_path: Path) -> None:
+    """torchvision's CUDA build, beside a torch for the CPU, keeps transformers from loading."""
+    runner = Runner(tmp_path)
+    (runner.checkout / "requirements").mkdir()
+    shutil.copy(ROOT / "requirements" / "cpu.overrides.txt", runner.checkout / "requirements")
+    asked = runner.install("0.31.0", BUILD="cpu")
+    assert asked[-1] == (
+        "-m pip --disable-pip-version-check uninstall -qq -y torchvision torchaudio torchcodec "
+        "triton"
+    )
+    assert not any("torchvision" in line for line in runner.install("0.31.0", BUILD="gpu"))
+
+
+def test_a_build_may_have_wheels_beside_vllms(tmp_path: Path) -> None:
+    runner = Runner(tmp_path)
+    (runner.checkout / "dist").mkdir()
+    names = ["kernels-2-py3-none-any.whl", "vllm-1-py3-none-any.whl", "vllm_flash_attn-3-x.whl"]
+    for name in names:
+        (runner.checkout / "dist" / name).touch()
+    words = " ".join(f"{runner.checkout}/dist/{name}" for name in names)
+    assert runner.install("dist/*.whl")[3].endswith(f"install -qq {words}")
+
+
+@pytest.mark.parametrize(
+    ("asked", "there", "said"),
+    [
+        ("dist/*.whl", [], "MLPERF_VLLM=dist/*.whl: no such file in "),
+        ("dist/vllm.whl", [], "MLPERF_VLLM=dist/vllm.whl: no such file in "),
+        ("dist/*.whl", ["vllm-1-x.whl", "vllm-2-x.whl"], ": 2 builds of vLLM (dist/vllm-1-x.whl "),
+    ],
+)
+def test_a_wheel_that_cannot_be_meant_is_said_at_once(
+    tmp_path: Path, asked: str, there: list[str], said: str
+) -> None:
+    runner = Runner(tmp_path)
+    (runner.checkout / "dist").mkdir()
+    for name in there:
+        (runner.checkout / "dist" / name).touch()
+    started = runner.start(MLPERF_VLLM=asked)
+    _, error = started.communicate(timeout=60)
+    assert started.returncode == 1 and said in error
+    assert len(error.splitlines()) == 1
+    assert not runner.asked.exists()
+
+
+# A job
+
+
+def _job(runner: Runner, folder: Path, **variables: str) -> subprocess.Popen[str]:
+    given = {"MLPERF_LOCK": str(folder / "lock"), "MLPERF_BASELINES": str(folder / "kept")}
+    return runner.start("job.sh", **given | variables)
+
+
+@pytest.mark.parametrize(
+    ("variables", "asked"),
+    [
+        ({}, ["ci/gate.py measure"]),
+        ({"MLPERF_KEEP": "false"}, ["ci/gate.py measure"]),
+        ({"MLPERF_KEEP": "true"}, ["ci/gate.py measure", "ci/gate.py keep"]),
+    ],
+)
+def test_a_job_sets_up_measures_and_keeps(
+    tmp_path: Path, variables: dict[str, str], asked: list[str]
+) -> None:
+    runner = Runner(tmp_path)
+    started = _job(runner, tmp_path, **variables)
+    _, said = started.communicate(timeout=60)
+    assert started.returncode == 0, said
+    lines = [one for one in runner.asked.read_text().splitlines() if not one.startswith("-c")]
+    assert lines == ["set_up BUILD=gpu", "new environment", *asked]
+
+
+def test_a_job_that_loses_keeps_nothing(tmp_path: Path) -> None:
+    runner = Runner(tmp_path)
+    set_up = runner.checkout / "scripts" / "set_up.sh"
+    set_up.write_text(_SET_UP.replace('"$ASKED"\\n', '"$ASKED"; [ "$2" != measure ]\\n'))
+    started = _job(runner, tmp_path, MLPERF_KEEP="true")
+    _, said = started.communicate(timeout=60)
+    assert started.returncode == 1, said
+    assert runner.asked.read_text().splitlines()[-1] == "ci/gate.py measure"
+
+
+@pytest.mark.parametrize("same", ["lock", "baselines"])
+def test_a_second_job_waits_before_it_sets_up(tmp_path: Path, same: str) -> None:
+    """Its set-up would replace the environment that the first one measures."""
+    runner = Runner(tmp_path)
+    own = {"MLPERF_BASELINES": str(tmp_path / "own")} if same == "lock" else {}
+    own |= {"MLPERF_LOCK": str(tmp_path / "another")} if same == "baselines" else {}
+    held = tmp_path / ("lock" if same == "lock" else "kept")
+    held.mkdir()
+    released = tmp_path / "released"
+    install = runner.checkout / "ci" / "install.sh"
+    install.rename(install.with_name("own.sh"))
+    install.write_text(
+        f'#!/bin/sh\n[ -e {released} ] || exit 9\nexec "${{0%install.sh}}own.sh" "$@"\n'
+    )
+    install.chmod(0o755)
+    with subprocess.Popen(
+        ["flock", held, "sh", "-c", f"echo held; read line; touch {released}"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as other:
+        assert other.stdin and other.stdout
+        assert other.stdout.readline() == "held\n"
+        second = _job(runner, tmp_path, **own)
+        assert second.stdout is not None
+        assert "this one waits" in second.stdout.readline()
+        other.stdin.write("\n")
+        other.stdin.flush()
+        _, said = second.communicate(timeout=60)
+        assert second.returncode == 0, said
+    assert runner.asked.read_text().startswith("set_up")
+
+
+def test_baselines_that_cannot_be_made_are_a_line(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    started = _job(Runner(tmp_path), tmp_path, MLPERF_BASELINES=str(tmp_path / "file" / "kept"))
+    _, said = started.communicate(timeout=60)
+    assert started.returncode == 1
+    assert said.splitlines()[-1].startswith(f"ci: {tmp_path}/file/kept cannot be made: ")
+
+
 # The files
 
 
@@ -349,6 +566,20 @@ def test_repeats_are_those_that_the_page_recommends() -> None:
     (recommended,) = set(re.findall(r"--repeat (\d+)` where", (ROOT / "docs/ci.md").read_text()))
     assert _yaml("action.yml")["inputs"]["repeat"]["default"] == recommended
     assert Job.of({}).repeat == recommended
+
+
+def test_several_jobs_of_a_workflow_upload_under_several_names() -> None:
+    action = _yaml("action.yml")
+    assert "strategy.job-index" in action["inputs"]["name"]["default"]
+    (upload,) = [one for one in action["runs"]["steps"] if one["name"] == "Upload"]
+    assert "inputs.name" in upload["with"]["name"]
+
+
+@pytest.mark.parametrize("name", ["action.yml", "ci/gitlab.yml"])
+def test_nothing_is_installed_or_kept_outside_the_lock(name: str) -> None:
+    text = (ROOT / name).read_text()
+    assert text.count("ci/job.sh") == 1
+    assert not re.search(r"install\.sh|gate\.py\"? (measure|keep)|set_up\.sh", text)
 
 
 def test_each_input_of_the_action_is_used() -> None:

@@ -33,7 +33,7 @@ GUIDES = [ENGLISH, *sorted((ROOT / "docs").glob("*.md")), *sorted((ROOT / "perf"
 WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
 FOLDERS = (
     *("mlperf_suite", "fixtures", "tests", "meta_tests", "perf", "proof", "scripts", "docs"),
-    "requirements",
+    *("requirements", "kubernetes"),
 )
 _PATH = re.compile(r"[\w.-]+(?:/[\w.-]+)*(?:/|\.(?:py|md|yml|csv|jsonl|toml|sh|ini|lock|j2))")
 _IDS = {"ids": lambda path: str(path.relative_to(ROOT)) if isinstance(path, Path) else path}
@@ -165,7 +165,7 @@ OF_PLUGINS = {"--junitxml", "--alluredir", "--dist", "--benchmark-autosave", "--
 WITH_A_VALUE = {"-m", "-k", "-n", "-c", "-p", "--dist"}
 OF_THE_SYSTEM = {
     *("export", "set", "cd", "mkdir", "cp", "mv", "printf", "tar", "git", "curl", "nvidia-smi"),
-    *("docker", "podman", "buildah"),
+    *("docker", "podman", "buildah", "kubectl"),
     "power_client",  # mlcommons/power-dev
 }
 """Programs that a page may call and that are not ours to check."""

@@ -6,9 +6,16 @@ import re
 import subprocess
 from pathlib import Path
 
+import pytest
 import yaml
 
 from meta_tests.conftest import ROOT
+
+PAGES = [
+    str(page.relative_to(ROOT))
+    for page in [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+    if re.search(r"^docker run ", page.read_text(), re.MULTILINE)
+]
 
 
 def test_the_image_is_made_of_layers_that_last() -> None:
@@ -33,10 +40,25 @@ def test_services_use_the_image_and_write_where_people_mount() -> None:
     services = yaml.safe_load((ROOT / "compose.yaml").read_text())["services"]
     for service in services.values():
         assert service["image"] == "mlperf-suite"
-        assert "./results:/app/results" in service["volumes"]
+        mounts = {one["source"]: one for one in service["volumes"]}
+        assert mounts["./results"]["target"] == "/app/results"
+        # Docker makes a folder that is missing as root: then nothing can be written there.
+        assert not any(one["bind"]["create_host_path"] for one in mounts.values())
         assert service["env_file"] == [{"path": ".env", "required": False}]
     assert services["check"]["entrypoint"] == ["/app/scripts/health.sh"]
     assert services["client"]["depends_on"] == {"server": {"condition": "service_healthy"}}
+
+
+@pytest.mark.parametrize("page", ["Dockerfile", "compose.yaml", *PAGES])
+def test_what_is_mounted_is_made_before(page: str) -> None:
+    """By the reader, on each page that mounts it, in a line above the first command that does."""
+    text = (ROOT / page).read_text().replace("\\\n", " ")
+    lines = [re.sub(r"^#? +", "", line) for line in text.splitlines()]
+    made = next(n for n, line in enumerate(lines) if line.startswith("mkdir -p results"))
+    runs = [n for n, line in enumerate(lines) if re.match(r"docker (run|compose .*run) ", line)]
+    runs = [n for n in runs if "/app/results" in lines[n] or "compose" in lines[n]]
+    assert "huggingface" in lines[made] or "huggingface" not in text
+    assert page == "compose.yaml" or made < min(runs)
 
 
 def test_the_health_check_disturbs_no_run(tmp_path: Path) -> None:

@@ -128,6 +128,23 @@ def test_what_there_is_no_time_for_is_said(subject: type[_Subject]) -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("seconds", "asked", "left_out"),
+    [
+        (-1.0, 0, "all but the time to load"),
+        (7.0, 1, "the warm-up, Offline and Server"),
+        (14.0, 3, "Offline and Server"),
+    ],
+)
+def test_a_machine_that_is_too_slow_for_the_time_ends_in_it(
+    subject: type[_Subject], seconds: float, asked: int, left_out: str
+) -> None:
+    found = measure(VllmConfig("m"), "bf16", [[1]], ON_GPU, Clock(seconds, subject.time))
+    assert len(subject.asked) == asked
+    assert found.left_out == [f"{left_out}: no time was left"]
+    assert f"- bf16: {left_out}: no time was left" in render(None, SYSTEM, [found])
+
+
 def test_a_precision_that_fails_does_not_end_it(subject: type[_Subject]) -> None:
     configs = [("bf16", VllmConfig("m")), ("fp8", VllmConfig("broken"))]
     clock = Clock(1000.0, subject.time)

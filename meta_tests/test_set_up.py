@@ -74,7 +74,7 @@ def test_the_build_that_is_there_stays(tmp_path: Path) -> None:
     (tmp_path / ".venv" / "of the cpu build").touch()
     installed, said = set_up(tmp_path, BUILD="gpu")
     assert installed == gpu
-    assert "the cpu build in .venv makes room for the gpu build" in said
+    assert "replacing the cpu build in .venv with the gpu build" in said
     assert not (tmp_path / ".venv" / "of the cpu build").exists()
     assert set_up(tmp_path) == ([], "")
     (tmp_path / "requirements" / "gpu.lock").write_text("newer\n")
@@ -113,7 +113,7 @@ def test_a_machine_that_does_not_fit_stops_it(tmp_path: Path) -> None:
     prepare(tmp_path, machine="/bin/false")
     done = run_set_up(tmp_path)
     assert done.returncode == 1
-    assert done.stderr == "set-up: nothing was installed; SET_UP_ANYWAY=1 goes on all the same\n"
+    assert done.stderr == "set-up: nothing was installed; SET_UP_ANYWAY=1 installs anyway\n"
     assert not (tmp_path / ".venv").exists()
     assert set_up(tmp_path, SET_UP_ANYWAY="1")[0] == ["requirements/cpu.lock"]
 
@@ -175,7 +175,7 @@ def test_uv_brings_a_python_where_there_is_none(tmp_path: Path) -> None:
     path = _without_python(tmp_path, "true")
     installed, said = set_up(tmp_path, PATH=path, PYTHON="")
     assert installed == ["requirements/cpu.lock"]
-    assert "no Python 3.11 to 3.13 is here" in said
+    assert "found no Python 3.11 to 3.13" in said
     asked = (tmp_path / "asked").read_text()
     assert f"uv python install --quiet --no-bin 3.12 into {tmp_path}/.python\n" in asked
     (tmp_path / "requirements" / "cpu.lock").write_text("newer\n")
@@ -185,7 +185,10 @@ def test_uv_brings_a_python_where_there_is_none(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("uv", "said"),
-    [(None, "nor uv to bring one: set PYTHON="), ("exit 2", "uv could not bring Python 3.12")],
+    [
+        (None, "and no uv to install one: set PYTHON="),
+        ("exit 2", "uv could not download Python 3.12"),
+    ],
 )
 def test_no_python_and_none_to_be_had(tmp_path: Path, uv: str | None, said: str) -> None:
     prepare(tmp_path)

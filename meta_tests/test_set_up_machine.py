@@ -30,9 +30,9 @@ def test_nothing_is_said_of_a_machine_that_fits(build: str) -> None:
         (replace(GOOD, cache_free=0.5), "set PIP_CACHE_DIR"),
         (
             replace(GOOD, gpus=(replace(H100, driver="550.54.15"),)),
-            "whose driver is 580 or newer, and this machine's is 550.54.15: update",
+            "driver 580 or newer, and this machine has 550.54.15: update",
         ),
-        (replace(GOOD, gpus=(), kernel_driver="535.183.01"), "this machine's is 535.183.01"),
+        (replace(GOOD, gpus=(), kernel_driver="535.183.01"), "this machine has 535.183.01"),
         (
             replace(GOOD, gpus=(Gpu("Tesla V100", "580.1", 32.0, 7.0),)),
             "Tesla V100 has compute capability 7.0",
@@ -65,8 +65,8 @@ def test_the_cpu_build_has_no_need_of_a_driver() -> None:
         (replace(GOOD, memory=8.0), "8 GB of memory"),
         (replace(GOOD, gpus=(), asked="nvidia-smi is not installed"), "(nvidia-smi is not"),
         (replace(GOOD, gpus=(replace(H100, memory_gib=16.0),)), "has 16 GiB"),
-        (replace(GOOD, compiler=False), "no C compiler: Triton"),
-        (replace(GOOD, python_headers=False), "no Python.h: Triton"),
+        (replace(GOOD, compiler=False), "no C compiler, which Triton"),
+        (replace(GOOD, python_headers=False), "no Python.h, which Triton"),
     ],
 )
 def test_what_a_run_will_miss_is_a_note(machine: Machine, said: str) -> None:
@@ -90,7 +90,35 @@ def test_gpus_as_nvidia_smi_lists_them(monkeypatch: pytest.MonkeyPatch) -> None:
     listed = "NVIDIA A30, 550.54.15, 24576, 8.0\nNVIDIA A30, 550.54.15, [N/A], [N/A]\n"
     found, _ = _smi(monkeypatch, (0, listed))
     assert found[0] == Gpu("NVIDIA A30", "550.54.15", 24.0, 8.0)
-    assert found[1].capability is None
+    assert found[1] == Gpu("NVIDIA A30", "550.54.15", None, None)
+
+
+@pytest.mark.parametrize("unknown", ["[N/A]", "[Unknown Error]", "[GPU requires reset]", "N/A", ""])
+@pytest.mark.parametrize("field", ["driver", "memory_gib", "capability"])
+def test_what_nvidia_smi_does_not_know_is_no_problem(
+    monkeypatch: pytest.MonkeyPatch, unknown: str, field: str
+) -> None:
+    """The other fields and the other GPUs count."""
+    fields = ["NVIDIA GB10", "580.95", "24576", "12.1"]
+    fields[["driver", "memory_gib", "capability"].index(field) + 1] = unknown
+    gpus, _ = _smi(monkeypatch, (0, ", ".join(fields) + "\n"))
+    assert gpus == (replace(Gpu("NVIDIA GB10", "580.95", 24.0, 12.1), **{field: None}),)
+    machine = replace(GOOD, gpus=gpus)
+    assert (problems(machine, "gpu"), notes(machine, "gpu")) == ([], [])
+    old = replace(machine, gpus=(*gpus, Gpu("Tesla V100", "535.1", 16.0, 7.0)))
+    assert "Tesla V100 has compute capability 7.0" in problems(old, "gpu")[-1]
+
+
+def test_the_loaded_driver_counts_where_nvidia_smi_does_not_name_it() -> None:
+    machine = replace(GOOD, gpus=(replace(H100, driver=None),), kernel_driver="535.183.01")
+    assert "this machine has 535.183.01" in problems(machine, "gpu")[0]
+
+
+def test_a_gpu_of_unknown_memory_is_not_called_small() -> None:
+    unknown = replace(H100, memory_gib=None)
+    assert notes(replace(GOOD, gpus=(unknown,)), "gpu") == []
+    small = replace(H100, name="A2", memory_gib=16.0)
+    assert "A2 has 16 GiB" in notes(replace(GOOD, gpus=(unknown, small)), "gpu")[0]
 
 
 def test_an_nvidia_smi_that_knows_no_capability_is_asked_without(

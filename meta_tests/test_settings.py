@@ -65,6 +65,7 @@ CASES: dict[str, tuple[str, object, list[str], list[str]]] = {
     "logs": ("old/results", Path("old/results"), [" "], ["folder"]),
     "results-dir": ("out", Path("out"), [" "], ["folder"]),
     "keep-all": ("0", False, ["2", "yes"], ["0, 1"]),
+    "node-name": ("node-7", "node-7", [" ", "a\x1b[2J", "n" * 101], ["at most 100"]),
     "plan": ("true", True, ["maybe"], ["true, false"]),
     "baseline": ("old/run", ["old/run"], [" "], ["folder", "summary.json"]),
     "max-regression": ("2.5%", 0.025, ["-1", "100", "nan", "much"], ["from 0 to below 100"]),
@@ -287,10 +288,9 @@ def test_the_variables_are_those_that_are_documented() -> None:
         "server-target-qps": "SERVER_TARGET_QPS",
         "offline-target-qps": "OFFLINE_TARGET_QPS",
         "endpoint": "ENDPOINT",
+        "node-name": "NODE_NAME",
         "replica-nodes": "MLPERF_NODES",
     }
-    assert resolve({"NODE_NAME": "node-7"}).node_name == "node-7"
-    assert resolve().node_name is None
 
 
 def test_a_variable_with_an_impossible_value_is_named() -> None:
@@ -487,7 +487,7 @@ def test_a_model_that_is_neither_folder_nor_hub_id_is_refused(model: str) -> Non
 
 def test_a_folder_an_open_model_and_the_embedded_one_need_no_token(tmp_path: Path) -> None:
     for name in ("config.json", "tokenizer.json"):
-        with pytest.raises(UsageError, match=f"no model: there is no {name} in this folder"):
+        with pytest.raises(UsageError, match=f"not a model's folder: it has no {name}"):
             check_model_is_reachable(resolve(model=str(tmp_path)))
         (tmp_path / name).touch()
     for model in (str(tmp_path), "owner/open-model", "embedded"):
@@ -751,7 +751,7 @@ def test_benchmarks_of_one_model_share_a_session() -> None:
     settings = resolve(benchmark=both, profile="official")
     assert [b.id for b in settings.benchmarks] == both
     assert settings.model == "meta-llama/Llama-2-70b-chat-hf"
-    with pytest.raises(UsageError, match="--benchmark mixtral-8x7b: of another model than"):
+    with pytest.raises(UsageError, match="--benchmark mixtral-8x7b: uses a different model"):
         resolve(benchmark=["llama2-70b-99", "mixtral-8x7b"], profile="official")
 
 
@@ -766,4 +766,4 @@ def test_each_of_several_benchmarks_has_its_own_longest_answer() -> None:
 
 def test_prices_of_two_currencies_are_refused() -> None:
     message = refusal(price_kwh="0.3 EUR", price_hour="98 USD")
-    assert message == "--price-kwh 0.3 EUR: --price-hour 98 USD is of another currency"
+    assert message == "--price-kwh 0.3 EUR: --price-hour 98 USD has a different currency"

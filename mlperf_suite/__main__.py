@@ -1,10 +1,12 @@
-"""Commands beside the runs: python -m mlperf_suite report, … compare, … submission, … convert."""
+"""Commands beside the runs: python -m mlperf_suite report, … compare, … aggregate, … submission,
+… convert."""
 
 from __future__ import annotations
 
 import argparse
 import sys
 from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 
 from mlperf_suite.benchmarks.rounds import ROUNDS
@@ -61,7 +63,7 @@ def _compare(arguments: argparse.Namespace) -> int:
     from mlperf_suite.results.baseline import load_baseline
 
     if len(arguments.runs) < 2:
-        raise UsageError("compare: at least two runs")
+        raise UsageError("compare: needs at least two runs")
     allowed: float = arguments.max_regression
     if not 0 <= allowed < 100:
         raise UsageError(f"--max-regression {allowed:g}: allowed is a number from 0 to below 100")
@@ -87,6 +89,63 @@ def _compare(arguments: argparse.Namespace) -> int:
     for line in lost:
         print(f"gate: {line}")
     return 1 if lost else 0
+
+
+def _add_aggregate(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    parser = commands.add_parser(
+        "aggregate",
+        help="make one result of several nodes' independent runs: rates summed, percentiles of "
+        "all requests; not an MLPerf result",
+    )
+    parser.add_argument(
+        "runs",
+        nargs="+",
+        type=Path,
+        metavar="RUN",
+        help="folders of runs, of each node the same scenarios",
+    )
+    parser.add_argument(
+        "--one",
+        nargs="+",
+        type=Path,
+        default=[],
+        metavar="RUN",
+        help="folders of runs of one node alone, for the scaling efficiency; several tell its "
+        "interval",
+    )
+    parser.add_argument(
+        "--out",
+        type=Path,
+        metavar="DIR",
+        help="a new folder for the result (aggregate-<time> in the current folder)",
+    )
+    parser.set_defaults(do=_aggregate)
+
+
+def _aggregate(arguments: argparse.Namespace) -> int:
+    from rich.console import Console
+
+    from mlperf_suite.reports.aggregate import aggregate_table, write_reports
+    from mlperf_suite.results.aggregate import aggregate_runs, write_aggregate
+    from mlperf_suite.results.node_runs import AggregateRefusedError
+
+    made = datetime.now(UTC).astimezone()
+    out: Path = arguments.out or Path(f"aggregate-{made:%Y%m%d-%H%M%S}")
+    if out.exists() and not (out.is_dir() and not any(out.iterdir())):
+        raise UsageError.for_option("--out", out, "is there already: choose a new folder")
+    try:
+        found = aggregate_runs(arguments.runs, made, arguments.one)
+    except AggregateRefusedError as refused:
+        for reason in refused.reasons:
+            print(f"refused: {reason}", file=sys.stderr)
+        print("no aggregate was written", file=sys.stderr)
+        return 2
+    out.mkdir(parents=True, exist_ok=True)
+    written = [*write_aggregate(out, found), *write_reports(out, found)]
+    Console(highlight=False).print(aggregate_table(found))
+    for path in written:
+        print(path)
+    return 0
 
 
 def _add_submission(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -159,7 +218,7 @@ def _submission(arguments: argparse.Namespace) -> int:
     print(f"{built.root}: {built.system}, {request.round.name}, {request.division}")
     if built.notice:
         print(built.notice)
-    print(f"{built.rules_passed} rules passed; to check it again:")
+    print(f"{built.rules_passed} rules passed; to check the tree again:")
     print(f"  make submission-check TREE={built.root}")
     for path, fields in built.unfilled.items():
         print(f"to be filled in by hand, in {path}:")
@@ -197,6 +256,7 @@ def _convert(arguments: argparse.Namespace) -> int:
 COMMANDS: tuple[Callable[[argparse._SubParsersAction[argparse.ArgumentParser]], None], ...] = (
     _add_report,
     _add_compare,
+    _add_aggregate,
     _add_submission,
     _add_convert,
 )

@@ -35,3 +35,11 @@ class EngineDiedError(EngineError):
 
 class RunError(SuiteError):
     """A LoadGen run that ended without a result."""
+
+
+def of_the_system(error: OSError, otherwise: object) -> str:
+    """The file and what is wrong with it, in a line. `otherwise`: named where the error names none.
+
+    A library may raise an OSError with words of its own and no number: those are the cause then.
+    """
+    return " ".join(f"{error.filename or otherwise}: {error.strerror or error}".splitlines())

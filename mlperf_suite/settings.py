@@ -61,6 +61,7 @@ _OF_A_MODEL = (
 """What every folder of a model has: one of each."""
 _GATED_OWNERS = ("meta-llama/",)
 _KEY_VARIABLE = "API_KEY"
+_LONGEST_NODE_NAME = 100
 _HEADER_NAME = re.compile(r"[\w!#$%&'*+.^`|~-]+", re.ASCII)
 _HEADER_VALUE = re.compile(r"[!-~](?:[ -~]*[!-~])?")
 _OWN_HEADERS = frozenset(
@@ -99,7 +100,7 @@ class OptionSpec:
     is `allowed`. `variable` is the environment variable with the same meaning. A `switch`
     takes no value on the command line. `engine`: the only kind of engine that has this option,
     None where any has. Of a `secret` no message quotes more than its name. `former`: the flags
-    that mmlu.py had for it.
+    that mmlu.py and the node script had for it.
     """
 
     name: str
@@ -246,6 +247,15 @@ def _folder(text: str) -> Path:
     # Says False for what is missing, and raises for a name too long or a folder it may not enter.
     path.exists()
     return path
+
+
+def _node_name(text: str) -> str:
+    """A name that stands in a line, and for a file's name after `results.node_files` took from it
+    what no file's name may have."""
+    name = text.strip()
+    if not name or not name.isprintable() or len(name) > _LONGEST_NODE_NAME:
+        raise ValueError(text)
+    return name
 
 
 def _existing(text: str) -> Path:
@@ -469,6 +479,15 @@ class Settings:
         _flag,
         "allowed are 0, 1",
         "1",
+    )
+    node_name: str | None = option(
+        "node-name",
+        "name of this machine, which its results carry and `aggregate` tells nodes apart by; also "
+        "writes mlperf_datacenter_<node>_<time>.json and summary_<node>_<time>.txt",
+        _node_name,
+        f"allowed is a name of at most {_LONGEST_NODE_NAME} printable characters",
+        variable="NODE_NAME",
+        former=("--node",),
     )
     plan: bool = _switch(
         "plan", "print the steps of the session with an estimate of their time, then exit"
@@ -725,7 +744,6 @@ class Settings:
     """Whether the user chose the longest answer; otherwise each benchmark has its own."""
     round_given: bool = False
     """Whether the user chose the round; otherwise logs are judged by their own."""
-    node_name: str | None = None
     token: str | None = field(default=None, repr=False)
     api_key: str | None = field(default=None, repr=False)
     """What an endpoint is sent as a bearer token."""
@@ -794,7 +812,6 @@ class Settings:
             "round": self.round.name,
             "results_dir": str(self.results_dir),
             "code_problems": self.code_problems and str(self.code_problems),
-            "node_name": self.node_name,
             "hub_token": "set" if self.token else "not set",
         }
         if "replica_nodes" in content:
@@ -865,8 +882,8 @@ def resolve_settings(
     for other in others if value["model"] is None else ():
         if _workload(other, profile, None).model != model:
             raise UsageError(
-                f"--benchmark {other.id}: of another model than {first.id}, and a session loads "
-                "one: give each a session of its own"
+                f"--benchmark {other.id}: uses a different model from {first.id}, and a session "
+                "loads one model: run each benchmark in its own session"
             )
     asked = [_workload(one, profile, model).generation.max_new_tokens for one in (first, *others)]
     engine_args = dict(value["engine_args"] or [])
@@ -889,7 +906,6 @@ def resolve_settings(
         **value,
         max_new_tokens_given=bool(given_longest),
         round_given=options.get("round") is not None or "round" in in_file,
-        node_name=environment.get("NODE_NAME"),
         token=next((str(token) for token in tokens if token), None),
         api_key=_api_key(environment) if targets else None,
     )
@@ -898,7 +914,7 @@ def resolve_settings(
 def _check_prices(kwh: str | None, hour: str | None) -> None:
     """Raise UsageError for prices of two currencies, which no cost can be made of."""
     if kwh and hour and Price.parse(kwh).currency != Price.parse(hour).currency:
-        raise UsageError(f"--price-kwh {kwh}: --price-hour {hour} is of another currency")
+        raise UsageError(f"--price-kwh {kwh}: --price-hour {hour} has a different currency")
 
 
 def _check_engine(given: Mapping[OptionSpec, str], targets: Sequence[Target]) -> None:
@@ -989,8 +1005,7 @@ def _workload(benchmark: Benchmark, profile: Profile, model: str | None) -> Work
         return own
     if smoke is None:
         raise UsageError(
-            f"--benchmark {benchmark.id}: the smoke profile has nothing in its place: "
-            "give --profile official"
+            f"--benchmark {benchmark.id}: cannot run in the smoke profile: add --profile official"
         )
     is_own_model = model is not None and model.casefold() == own.model.casefold()
     return own if is_own_model else smoke
@@ -1041,7 +1056,7 @@ def check_model_is_reachable(settings: Settings) -> None:
             if not any((Path(model) / name).is_file() for name in names)
         ]
         if missing:
-            raise UsageError(f"--model {model}: no model: there is no {missing[0]} in this folder")
+            raise UsageError(f"--model {model}: not a model's folder: it has no {missing[0]}")
         return
     if model.startswith((".", "/", "~")) or model.count("/") != 1:
         another = "; --served-model-name is the server's own name for it"
@@ -1120,7 +1135,9 @@ def _as_texts(spec: OptionSpec, value: Any) -> Any:
     if spec.repeatable and isinstance(value, list):
         return [str(item) for item in value]
     if isinstance(value, Mapping | list):
-        raise UsageError(f"--suite-config: {spec.dest} = {value}: one value; {spec.allowed}")
+        raise UsageError(
+            f"--suite-config: {spec.dest} = {value}: expected one value, {spec.allowed}"
+        )
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 

@@ -284,11 +284,17 @@ def measure(
     found = Found(precision)
     with loaded(config, found) as engine:
         subject = Subject(engine, prompts)
+        if _is_over(clock, found, "all but the time to load"):
+            return found
         # Before anything else: only a fresh engine is cold. The queries come one by one.
         rate = 4.0 if sizes is ON_GPU else 1.0
         found.cold = subject.suite_server(rate, sizes.cold)[0]
+        if _is_over(clock, found, "the warm-up, Offline and Server"):
+            return found
         subject.warm_up(sizes.warm_up)
         found.warm = subject.suite_server(rate, sizes.cold)[0]
+        if _is_over(clock, found, "Offline and Server"):
+            return found
         speed = subject.bare_offline(sizes.least)
         found.prompts = prompts_for(sizes.offline_s, speed, sizes)
         once_s = found.prompts * ANSWER / speed
@@ -320,6 +326,14 @@ def measure(
             bare_ttft, bare_tpot = subject.bare_server(at_s)
             found.server.append(Latency(words, qps, (bare_ttft, ttft), (bare_tpot, tpot)))
     return found
+
+
+def _is_over(clock: Clock, found: Found, rest: str) -> bool:
+    """Whether no time is left for the rest, which is then said."""
+    if clock.has(0.0):
+        return False
+    found.left_out.append(f"{rest}: no time was left")
+    return True
 
 
 @contextmanager
@@ -373,7 +387,7 @@ def render(device: str | None, system: dict[str, object], all_found: Sequence[Fo
     else:
         lines += [
             f"{device}, with a model of Llama-3.1-8B's shape and random weights, prompts of "
-            f"{_MEAN_PROMPT} tokens in the mean, answers of {ANSWER}.",
+            f"{_MEAN_PROMPT} tokens on average, answers of {ANSWER}.",
             "",
             ANCHORS,
         ]

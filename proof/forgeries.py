@@ -399,6 +399,7 @@ FORGERIES: dict[str, Forgery] = {
     "tokens/s times 1.5 (Server)": _forged(
         "answers half as long again as they were",
         both("Server", {"result_completed_tokens_per_second": times(1.5)}),
+        "issued_token_rate",
         "token_rate",
         "token_times",
         "tokens_as_in_accuracy",
@@ -406,6 +407,7 @@ FORGERIES: dict[str, Forgery] = {
     "tokens/s and samples/s times 1.5 (Server)": _forged(
         "a system half as fast again",
         both("Server", {r"result_completed_(tokens|samples)_per_\w+": times(1.5)}),
+        "issued_token_rate",
         "query_rate",
     ),
     "every rate of queries and of tokens times 1.5 (Server)": _forged(
@@ -459,6 +461,7 @@ FORGERIES: dict[str, Forgery] = {
     "tokens/s and samples/s in the detail log alone (Server)": _forged(
         "a better figure in the file that the checker opens",
         detail("Server", {r"result_completed_(tokens|samples)_per_\w+": times(1.03)}),
+        "issued_token_rate",
         "query_rate",
         "summary_agrees",
     ),
@@ -505,6 +508,7 @@ FORGERIES: dict[str, Forgery] = {
     "mean latency below the minimum (Server)": _forged(
         "a faster answer on average",
         both("Server", {"result_mean_latency_ns": times(0.8)}),
+        "issued_token_rate",
         "mean_in_percentiles",
         "token_rate",
         "token_times",
@@ -527,6 +531,7 @@ FORGERIES: dict[str, Forgery] = {
     "every latency a tenth, TTFT and TPOT kept (Server)": _forged(
         "whole answers in a tenth of the time",
         both("Server", {_LATENCY: times(0.1)}),
+        "issued_token_rate",
         "percentile_order",
         "query_rate",
         "token_rate",
@@ -616,6 +621,7 @@ FORGERIES: dict[str, Forgery] = {
     "more queries than were issued (Server)": _forged(
         "a longer run at the same rate",
         both("Server", {"result_query_count": times(2)}),
+        "issued_token_rate",
         "queries_issued",
         "query_rate",
         "token_rate",
@@ -626,6 +632,7 @@ FORGERIES: dict[str, Forgery] = {
         "a longer run at the same rate",
         both("Server", {"(generated|result|result_overlatency)_query_count": times(2)}),
         "generated_queries",
+        "issued_token_rate",
         "query_rate",
         "token_rate",
         "token_times",

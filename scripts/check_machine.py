@@ -45,11 +45,12 @@ NEEDS = {"cpu": Needs(5.0, 1.0, 4.0), "gpu": Needs(14.0, 4.0, 16.0)}
 
 @dataclass(frozen=True)
 class Gpu:
-    """A GPU as nvidia-smi lists it; `capability` None where its driver is too old to say."""
+    """A GPU as nvidia-smi lists it. None is what it does not tell: of the capability where the
+    driver is too old, of the memory where the GPU shares the machine's, of anything in trouble."""
 
     name: str
-    driver: str
-    memory_gib: float
+    driver: str | None
+    memory_gib: float | None
     capability: float | None
 
 
@@ -128,16 +129,23 @@ def _gpus(
 
 
 def _gpu(line: str) -> Gpu | None:
+    """What a line says. nvidia-smi writes "[N/A]", "[Unknown Error]" and the like for a value that
+    it does not know."""
     name, *others = (part.strip() for part in line.split(","))
     if len(others) < 2:
         return None
     driver, memory, *capability = others
+    memory_mib = _number(r"\d+", memory)
     return Gpu(
         name,
-        driver,
-        float(memory) / 1024 if memory.isdigit() else 0.0,
-        float(capability[0]) if capability and re.fullmatch(r"\d+\.\d+", capability[0]) else None,
+        driver if re.fullmatch(r"\d+(\.\d+)*", driver) else None,
+        memory_mib / 1024 if memory_mib is not None else None,
+        _number(r"\d+\.\d+", capability[0]) if capability else None,
     )
+
+
+def _number(pattern: str, text: str) -> float | None:
+    return float(text) if re.fullmatch(pattern, text) else None
 
 
 def _kernel_driver() -> str | None:
@@ -156,7 +164,7 @@ def problems(machine: Machine, build: str) -> list[str]:
     if machine.architecture != "x86_64":
         found.append(
             f"the locks are for x86-64, and this machine is {machine.architecture}: "
-            "run the suite on another one and measure this one's server with --endpoint"
+            "run the suite on another machine and measure this one's server with --endpoint"
         )
     if machine.glibc is None or machine.glibc < GLIBC:
         has = "another C library" if machine.glibc is None else "glibc " + _dotted(machine.glibc)
@@ -184,17 +192,18 @@ def problems(machine: Machine, build: str) -> list[str]:
 
 def _gpu_problems(machine: Machine) -> list[str]:
     found = []
-    driver = machine.gpus[0].driver if machine.gpus else machine.kernel_driver
+    told = [gpu.driver for gpu in machine.gpus if gpu.driver]
+    driver = told[0] if told else machine.kernel_driver
     if driver and int(driver.split(".")[0]) < DRIVER:
         found.append(
-            f"the gpu build is for CUDA 13, whose driver is {DRIVER} or newer, and this machine's "
-            f"is {driver}: update the driver, or install cuda-compat-13-0 on a data-center GPU"
+            f"the gpu build needs CUDA 13 and with it driver {DRIVER} or newer, and this machine "
+            f"has {driver}: update the driver, or install cuda-compat-13-0 on a data-center GPU"
         )
     for gpu in machine.gpus:
         if gpu.capability is not None and gpu.capability < CAPABILITY:
             found.append(
-                f"{gpu.name} has compute capability {gpu.capability}, and CUDA 13 begins at "
-                f"{CAPABILITY} (Turing): use a newer GPU, or BUILD=cpu"
+                f"{gpu.name} has compute capability {gpu.capability}, and CUDA 13 needs "
+                f"{CAPABILITY} (Turing) or newer: use a newer GPU, or BUILD=cpu"
             )
     return found
 
@@ -204,7 +213,7 @@ def notes(machine: Machine, build: str) -> list[str]:
     found = []
     if machine.memory < NEEDS[build].memory:
         found.append(
-            f"{machine.memory:.0f} GB of memory: a run of the {build} build wants "
+            f"{machine.memory:.0f} GB of memory: a run of the {build} build needs "
             f"{NEEDS[build].memory:.0f} GB"
         )
     if build == "cpu":
@@ -219,16 +228,16 @@ def notes(machine: Machine, build: str) -> list[str]:
             f"no GPU was found ({machine.asked}): the gpu build installs here and runs where there "
             "is one; without one use BUILD=cpu"
         )
-    elif max(gpu.memory_gib for gpu in machine.gpus) < MODEL_GIB:
-        largest = max(machine.gpus, key=lambda gpu: gpu.memory_gib)
+    sizes = {gpu.memory_gib: gpu.name for gpu in machine.gpus if gpu.memory_gib is not None}
+    if sizes and max(sizes) < MODEL_GIB:
         found.append(
-            f"{largest.name} has {largest.memory_gib:.0f} GiB: llama3.1-8b in bf16 needs "
+            f"{sizes[max(sizes)]} has {max(sizes):.0f} GiB: llama3.1-8b in bf16 needs "
             f"{MODEL_GIB} or several GPUs that share it (--tensor-parallel-size)"
         )
     if not (machine.compiler and machine.python_headers):
         what = "C compiler" if not machine.compiler else "Python.h"
         found.append(
-            f"no {what}: Triton and FlashInfer compile when vLLM starts: "
+            f"no {what}, which Triton and FlashInfer need when vLLM starts: "
             f"apt-get install gcc g++ python{sys.version_info[0]}.{sys.version_info[1]}-dev"
         )
     return found

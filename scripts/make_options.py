@@ -41,7 +41,7 @@ SECTIONS: dict[str, tuple[str, ...]] = {
     ),
     "Profiling": ("profile-run", "profile-seconds"),
     "Energy and cost": ("energy", "price-kwh", "price-hour"),
-    "Results": ("results-dir", "keep-all"),
+    "Results": ("results-dir", "keep-all", "node-name"),
 }
 REST = "Others"
 NOTES = {
@@ -85,7 +85,8 @@ See [profiling.md](profiling.md).
 See [energy.md](energy.md).
 """,
     "Results": """
-`--suite-config FILE` reads settings from a TOML file, as described above.
+`--suite-config FILE` reads settings from a TOML file, as described above. For `--node-name` see
+[aggregate.md](aggregate.md).
 """,
 }
 _HEAD = """# Options
@@ -114,8 +115,7 @@ breaks an MLPerf rule is accepted, and that rule fails. A variable with the same
 brackets behind its option.
 
 Besides its own variables, the suite reads `HF_TOKEN` or `HUGGINGFACE_HUB_TOKEN` (the token for
-gated models and data), `API_KEY` (sent to endpoints as a bearer token) and `NODE_NAME` (written to
-config.json).
+gated models and data) and `API_KEY` (sent to endpoints as a bearer token).
 """
 
 

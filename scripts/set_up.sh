@@ -2,7 +2,7 @@
 # Set up everything the suite needs in .venv and .assets, once for each state of the locks.
 # BUILD=cpu or gpu picks the lock; without it the build that is there stays, and a new one is cpu.
 # PYTHON names the interpreter; without it the first of 3.11 to 3.13 that is found, or one that uv
-# brings. SET_UP_ANYWAY=1 goes on where the machine does not fit. Nothing is done where the last
+# brings. SET_UP_ANYWAY=1 installs where the machine does not fit. Nothing is done where the last
 # set-up still holds. `set_up.sh packages` ends after the packages and `set_up.sh assets` after the
 # assets, for layers of an image below the code.
 set -eu
@@ -50,31 +50,31 @@ find_python() {
     bare=${bare:-$one}
   done
   [ -z "$bare" ] || fail "$bare cannot make a virtual environment: apt-get install $bare-venv, or set PYTHON=/path/to/python3.11"
-  local why="no Python 3.11 to 3.13 is here (python3 is $(python3 -V 2>&1 || true))"
+  local why="found no Python 3.11 to 3.13 (python3 is $(python3 -V 2>&1 || true))"
   local uv
   uv=$(command -v uv || true)
   if [ -z "$uv" ]; then
     uv=.uv/bin/uv
     [ -x "$uv" ] || python3 -m pip --disable-pip-version-check install -qq --no-deps \
       --require-hashes -r requirements/uv.lock --target .uv 2>/dev/null ||
-      fail "$why, nor uv to bring one: set PYTHON=/path/to/python3.11, or install uv (https://docs.astral.sh/uv)"
+      fail "$why and no uv to install one: set PYTHON=/path/to/python3.11, or install uv (https://docs.astral.sh/uv)"
   fi
-  say "$why: uv brings 3.12 into .python"
+  say "$why: installing Python 3.12 into .python with uv"
   UV_PYTHON_INSTALL_DIR=$PWD/.python "$uv" python install --quiet --no-bin 3.12 ||
-    fail "uv could not bring Python 3.12 (it comes from GitHub): set PYTHON=/path/to/python3.11"
+    fail "uv could not download Python 3.12 from GitHub: set PYTHON=/path/to/python3.11"
   python=$(ls -d .python/cpython-3.12*/bin/python3.12 | head -n 1)
 }
 
 install_packages() {
   if [ -n "$was" ] && [ "$was" != "$build" ]; then
     # Both builds have a package `vllm`: one installed over the other is neither.
-    say "the $was build in .venv makes room for the $build build"
+    say "replacing the $was build in .venv with the $build build"
     rm -rf .venv
   fi
   find_python
   "$python" scripts/check_machine.py "$build" || [ -n "${SET_UP_ANYWAY:-}" ] ||
-    fail "nothing was installed; SET_UP_ANYWAY=1 goes on all the same"
-  say "virtual environment in .venv ($("$python" -V 2>&1))"
+    fail "nothing was installed; SET_UP_ANYWAY=1 installs anyway"
+  say "making a virtual environment in .venv ($("$python" -V 2>&1))"
   "$python" -m venv .venv || fail "$python cannot make a virtual environment: apt-get install $python-venv"
   printf '%s\n' "$build" >"$known"
   mkdir -p .venv/tmp
@@ -85,7 +85,7 @@ install_packages() {
   # is not there is a warning for every package.
   pip=".venv/bin/python -m pip --disable-pip-version-check install -qq --no-deps"
   locked="$pip --no-build-isolation --require-hashes"
-  say "packages of $lock ($size on disk, a few minutes)"
+  say "installing the packages of $lock ($size on disk, a few minutes)"
   one_of_lock setuptools >.venv/tmp/setuptools.lock
   $locked -r .venv/tmp/setuptools.lock || fail "$refused"
   if grep -q '^torch==.*+cpu' "$lock"; then
@@ -99,7 +99,7 @@ install_packages() {
   unset TMPDIR
   printf '%s\n' "$packages" >.venv/.packages
 }
-refused="pip could not install $lock: the reason stands above; a hash that differs means that the package is not the one that was locked"
+refused="pip could not install $lock for the reason above; if a hash differs, the package is not the one that was locked"
 # The lines of one package of the lock.
 one_of_lock() {
   awk -v name="$1" '$0 ~ "^" name "==" { on = 1 } on { print } on && !/\\$/ { exit }' "$lock"
@@ -115,7 +115,7 @@ if [ "${1:-}" = packages ]; then
   exit 0
 fi
 if ! holds .assets/.set-up "$assets"; then
-  say "the embedded model and NLTK's punkt in .assets (about 400 MB)"
+  say "installing the embedded model and NLTK's punkt in .assets (about 400 MB)"
   .venv/bin/python -m mlperf_suite.assets
   printf '%s\n' "$assets" >.assets/.set-up
 fi

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -122,6 +125,60 @@ def test_vllms_words_for_no_gpu_are_said_as_such(words: str, tmp_path: Path) -> 
     log.write_text(f"RuntimeError: {words}\n")
     assert str(vllm_engine.last_error(log)).startswith("no usable GPU: ")
     assert vllm_engine._root_cause(RuntimeError(words), None).startswith("no usable GPU: ")
+
+
+@pytest.mark.parametrize("compiler", ["/usr/bin/g++", None])
+def test_a_vllm_that_is_not_there_is_said_in_a_line(
+    config: VllmConfig, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, compiler: str | None
+) -> None:
+    monkeypatch.setattr("shutil.which", lambda name: compiler)
+    for name in [one for one in sys.modules if one.partition(".")[0] == "vllm"]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "vllm", None)
+    with pytest.raises(EngineError, match=r"^vLLM cannot be imported \(.*`make setup`$"):
+        VllmEngine.load(replace(config, log_file=tmp_path / "engine.log"))
+
+
+# vLLM's CPU worker asks lscpu for the CPUs.
+
+
+def _program(folder: Path, text: str) -> Path:
+    folder.mkdir()
+    (folder / "lscpu").write_text(f"#!/bin/sh\n{text}\n")
+    (folder / "lscpu").chmod(0o755)
+    return folder
+
+
+@pytest.mark.parametrize("there", ["fails", "is not there"])
+def test_the_worker_learns_of_the_cpus_where_lscpu_cannot_tell(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, there: str
+) -> None:
+    """As on a system without /sys."""
+    from vllm.utils.cpu_resource_utils import get_allowed_cpu_list
+
+    broken = _program(tmp_path / "bin", "echo lscpu: no /sys >&2; exit 1")
+    if there == "is not there":
+        (broken / "lscpu").unlink()
+    (broken / "sh").symlink_to("/bin/sh")
+    monkeypatch.setenv("PATH", str(broken))
+    with pytest.raises(subprocess.CalledProcessError):
+        get_allowed_cpu_list()
+    with vllm_engine.cpus_listed():
+        found = get_allowed_cpu_list()
+    assert [one.id for one in found] == sorted(os.sched_getaffinity(0))
+    assert {one.numa_node for one in found} == {0}
+    assert os.environ["PATH"] == str(broken)
+
+
+@pytest.mark.parametrize("build", ["cpu", "gpu"])
+def test_an_lscpu_that_tells_is_left_alone(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, build: str
+) -> None:
+    monkeypatch.setattr(vllm_engine, "_runs_on_cpu", lambda: build == "cpu")
+    folder = _program(tmp_path / "bin", "exit 0" if build == "cpu" else "exit 1")
+    monkeypatch.setenv("PATH", str(folder))
+    with vllm_engine.cpus_listed():
+        assert os.environ["PATH"] == str(folder)
 
 
 def test_an_argument_that_vllm_does_not_have_is_named(config: VllmConfig) -> None:

@@ -63,7 +63,7 @@ def test_a_marker_picks_from_the_logs(submission, tmp_path):
     [
         ("nowhere", "no such folder"),
         ("empty", "no LoadGen log"),
-        ("searched", "only trial runs of a search"),
+        ("searched", "holds only trial runs of a peak search"),
     ],
 )
 def test_a_folder_without_logs_is_a_usage_error(tmp_path, folder, said):

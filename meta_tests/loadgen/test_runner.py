@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
+import gc
 import json
 import re
 import subprocess
@@ -705,6 +707,47 @@ def test_threads_take_short_turns_while_a_run_goes_on(tmp_path: Path) -> None:
     run_loadgen(a_plan(), engine, PROMPTS, GENERATION, tmp_path)
     engine.close()
     assert max(seen) < before == sys.getswitchinterval()
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_the_garbage_collector_spares_in_a_run_what_was_there(
+    tmp_path: Path, *, fails: bool
+) -> None:
+    there, spared, collected = [[1], [2]], [], []
+
+    class InACircle:
+        def __init__(self) -> None:
+            self.itself = self
+
+        def __del__(self) -> None:
+            collected.append(self)
+
+    def answered(prompt: Sequence[int]) -> list[int]:
+        young = {id(one) for generation in range(3) for one in gc.get_objects(generation)}
+        spared.append(id(there) not in young)
+        if not collected:
+            InACircle()
+            gc.collect()
+        return answer(prompt)
+
+    engine = StandInEngine(Delays(), answered, fail_after=3 if fails else None)
+    with pytest.raises(RunError) if fails else contextlib.nullcontext():
+        run_loadgen(a_plan(), engine, PROMPTS, GENERATION, tmp_path)
+    engine.close()
+    assert spared and all(spared)
+    assert collected, "what the run makes is collected"
+    assert gc.get_freeze_count() == 0
+
+
+def test_what_others_froze_stays_frozen(tmp_path: Path) -> None:
+    gc.freeze()
+    try:
+        engine = stand_in()
+        run_loadgen(a_plan(), engine, PROMPTS, GENERATION, tmp_path)
+        engine.close()
+        assert gc.get_freeze_count()
+    finally:
+        gc.unfreeze()
 
 
 @given(st.lists(st.tuples(st.integers(0, 2**64 - 1), st.integers(0, 2**31 - 1)), max_size=9))

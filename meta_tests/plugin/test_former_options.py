@@ -151,6 +151,32 @@ def test_a_command_line_of_the_suites_own_is_left_alone(arguments: list[str]) ->
     assert done.switched_off == done.dropped == []
 
 
+@given(st.lists(st.sampled_from(["--plan", "1", "--backend", "vllm", "--extra-metrics", "--"])))
+def test_what_follows_two_dashes_are_names_of_tests(arguments: list[str]) -> None:
+    done = rewrite(["-m", "offline", "--", *arguments])
+    assert done.arguments == ["-m", "offline", "--", *arguments]
+    assert done.switched_off == done.dropped == []
+
+
+OTHER = """
+def pytest_addoption(parser):
+    parser.addoption("--backend", default="none")
+
+def pytest_report_header(config):
+    return f"backend: {config.getoption('--backend')}"
+"""
+
+
+def test_another_projects_session_keeps_its_command_line(tmp_path: Path) -> None:
+    """It may be started in the suite's folder, and have options of the same names."""
+    (tmp_path / "other.ini").write_text("[pytest]\naddopts = -p others_options\n")
+    (tmp_path / "others_options.py").write_text(OTHER)
+    command = ["-c", str(tmp_path / "other.ini"), "--co", str(tmp_path)]
+    done = pytest_says(*command, "--backend", "triton", PYTHONPATH=str(tmp_path))
+    assert "backend: triton" in done.stdout, done.stdout + done.stderr
+    assert "backend: triton" not in pytest_says("--backend", "vllm").stdout
+
+
 # The first lines
 
 

@@ -431,7 +431,7 @@ _USAGE_ERRORS: dict[str, tuple[list[str], list[str]]] = {
     ),
     "no model in the folder": (
         ["--model=TMP"],
-        ["--model TMP: no model: there is no config.json in this folder"],
+        ["--model TMP: not a model's folder: it has no config.json"],
     ),
     "nothing to search": (["--find-peak-qps"], ["--find-peak-qps: no search is among"]),
     "nothing to repeat": (

@@ -21,7 +21,7 @@ def test_workers_with_an_engine_each_are_refused_before_they_start(
     run = run_suite(tmp_path / "results", *ARGUMENTS, "-n", "2", *dist, *paths)
     assert run.exit_code == pytest.ExitCode.USAGE_ERROR, run.output
     (said,) = [line for line in run.output.splitlines() if line.startswith("ERROR")]
-    assert "give --dist loadgroup" in said
+    assert "use --dist loadgroup" in said
     assert not run.results_dir.exists()
 
 

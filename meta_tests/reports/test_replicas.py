@@ -17,7 +17,7 @@ from mlperf_suite.reports.replicas import (
     replica_rows,
 )
 from mlperf_suite.reports.terminal import closing_table
-from mlperf_suite.results.scaling import scaling_figures
+from mlperf_suite.results.replica_scaling import scaling_figures
 from mlperf_suite.results.schema import Meta, Run, ScalingFigures, Summary
 
 NODES = ("node-a (10.0.0.1)", "node-b (10.0.0.2)")

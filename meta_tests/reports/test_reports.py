@@ -557,7 +557,7 @@ def test_every_format_that_a_plot_is_allowed_can_be_drawn(tmp_path: Path, ending
     ("arguments", "said"),
     [
         (["report", "TMP/nowhere"], "error: TMP/nowhere: no summary.json that can be read"),
-        (["compare", "TMP/nowhere"], "error: compare: at least two runs"),
+        (["compare", "TMP/nowhere"], "error: compare: needs at least two runs"),
         (["compare", "TMP/nowhere", "TMP/no"], "error: TMP/nowhere: nowhere: No such file"),
     ],
 )

@@ -156,7 +156,7 @@ def test_one_endpoint_behind_the_others_is_named() -> None:
     tail, late = of("one endpoint's tail", run, remote), of("one endpoint's latency", run, remote)
     assert tail is not None
     assert late is not None
-    assert tail.sentence.startswith("http://b went on for 20.0% of the run after http://a")
+    assert tail.sentence.startswith("http://b worked for 20.0% of the run after http://a")
     assert late.share == pytest.approx(0.75)
     assert "http://b has a latency of 400.0 ms at p99" in late.sentence
 

@@ -218,6 +218,30 @@ def test_an_interrupt_is_kept_and_goes_on_up(
     assert (meta.status, meta.reason) == ("failed", "interrupted (KeyboardInterrupt)")
 
 
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        (OSError(28, "No space left on device", "/data/log"), "/data/log: No space left on device"),
+        # As NLTK does where it refuses a file of its own.
+        (
+            PermissionError("refusing multiply-linked file\n'punkt'"),
+            "refusing multiply-linked file",
+        ),
+    ],
+)
+def test_an_error_of_the_system_keeps_its_cause(
+    make: Callable[..., Made], monkeypatch: pytest.MonkeyPatch, error: OSError, said: str
+) -> None:
+    made = make(ACCURACY)
+
+    def broken(*arguments: object, **named: object) -> None:
+        raise error
+
+    monkeypatch.setattr("mlperf_suite.session.executor.run_loadgen", broken)
+    failure = str(made.suite.made(ACCURACY).failure)
+    assert said in failure and "None" not in failure and "\n" not in failure
+
+
 def test_a_step_that_an_unforeseen_error_ended_is_not_made_again(
     make: Callable[..., Made], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -519,3 +543,41 @@ def test_answers_are_decoded_as_each_would_be_alone() -> None:
     assert decoded(tokenizer, as_logged) == alone
     assert decoded(tokenizer, answers[:64]) == alone[:64]
     assert decoded(tokenizer, []) == []
+
+
+# A node's own files
+
+
+def test_a_named_node_leaves_its_files_whatever_became_of_its_runs(
+    make: Callable[..., Made],
+) -> None:
+    made = make(ACCURACY, PERFORMANCE, dies_in=str(ACCURACY), node_name="node-7")
+    assert not made.suite.made(PERFORMANCE).ok
+    assert list(made.suite.node_files) == []
+    for _ in range(2):
+        made.suite.close()
+        content, text = made.suite.node_files
+        results = content.parent
+        assert len(list(results.glob("mlperf_datacenter_node-7_*.json"))) == 1
+        one = json.loads(content.read_text())["scenarios"]["Offline"]
+        assert one["valid"] is False and "died as told" in one["reason"]
+        assert one["achieved_qps"] is None
+        assert text.parent == results and "Offline: NOT VALID" in text.read_text()
+
+
+def test_a_node_without_a_name_leaves_none(make: Callable[..., Made]) -> None:
+    made = make(ACCURACY, dies_in=str(ACCURACY))
+    made.suite.made(ACCURACY)
+    made.suite.close()
+    assert list(made.suite.node_files) == []
+
+
+def test_files_that_cannot_be_written_end_no_session(make: Callable[..., Made]) -> None:
+    made = make(ACCURACY, dies_in=str(ACCURACY), node_name="n" * 100)
+    made.suite.made(ACCURACY)
+    for name in ("json", "txt"):
+        started = made.suite.results[0].started
+        blocked = made.suite.settings.results_dir / f"summary_{'n' * 100}_{started:%Y%m%d_%H%M%S}"
+        blocked.with_name(f"{blocked.name}.{name}").mkdir()
+    made.suite.close()
+    assert list(made.suite.node_files) == []

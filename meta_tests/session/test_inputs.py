@@ -332,7 +332,7 @@ def test_a_context_too_short_for_the_longest_answer_departs() -> None:
 
 def test_an_official_accuracy_run_asks_for_the_problems_of_its_programs() -> None:
     found = inputs(profile="official", benchmark=["deepseek-r1"])
-    with pytest.raises(UsageError, match="--code-problems: deepseek-r1's answers hold programs"):
+    with pytest.raises(UsageError, match="--code-problems: deepseek-r1's answers contain programs"):
         found._check_problems(BENCHMARKS["deepseek-r1"])
     named = inputs(profile="official", benchmark=["deepseek-r1"], code_problems=__file__)
     named._check_problems(BENCHMARKS["deepseek-r1"])
@@ -360,12 +360,12 @@ def test_a_search_is_of_a_round_that_offers_its_scenario(tmp_path: Path) -> None
     """As runs are: an official peak search of what the round does not offer is refused at once."""
     data = official_gpt_oss(tmp_path, "gpqa", answers=True)
     asked = inputs(profile="official", benchmark=["gpt-oss-120b"], round="v5.1", dataset=data)
-    with pytest.raises(UsageError, match=r"--round v5\.1: gpt-oss-120b is of v6\.0, v6\.1"):
+    with pytest.raises(UsageError, match=r"--round v5\.1: gpt-oss-120b is part of v6\.0, v6\.1"):
         asked._check_round(GPT_OSS, [SearchKey(GPT_OSS.id, "Server")])
     r1 = BENCHMARKS["deepseek-r1"]
     found = inputs(profile="official", benchmark=[r1.id], round="v5.1")
     found._check_round(r1, [SearchKey(r1.id, "Server")])
-    with pytest.raises(UsageError, match=r"deepseek-r1 Interactive is of v6\.0, v6\.1"):
+    with pytest.raises(UsageError, match=r"deepseek-r1 Interactive is part of v6\.0, v6\.1"):
         found._check_round(r1, [SearchKey(r1.id, "Interactive")])
 
 

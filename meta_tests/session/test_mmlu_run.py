@@ -187,7 +187,7 @@ def test_its_reports_can_be_made_again(
     assert f"of {QUESTIONS} questions" in (copy / "report.md").read_text()
     (copy / "summary.json").write_text(json.dumps({"meta": {"benchmark": "mmlu"}}))
     assert main(["report", str(copy)]) == 2
-    assert "not as an MMLU run leaves it" in capsys.readouterr().err
+    assert "not the summary of an MMLU run" in capsys.readouterr().err
     assert (copy / "report.md").read_bytes() == (original / "report.md").read_bytes()
 
 

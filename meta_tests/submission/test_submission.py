@@ -399,7 +399,7 @@ CONFIGS: dict[str, tuple[Change, str]] = {
         "the server returns text only: its tokens are counted with the model's tokenizer, and "
         "TEST06 cannot be judged",
     ),
-    "another machine": (_set("system", "cpu", "another"), "another system than that of"),
+    "another machine": (_set("system", "cpu", "another"), "a different system from that of"),
     "another vLLM": (_set("system", "vllm_version", "0.1"), "vllm_version 0.1"),
 }
 
@@ -653,6 +653,40 @@ def test_a_replay_beside_a_measurement_is_refused(tmp_path, submit):
         for scenario, change in zip(LLAMA3_1_8B_EDGE.scenarios, changes, strict=True)
     ]
     assert "replays and measurements cannot be in one tree" in submit(runs, "--allow-replay")[1]
+
+
+def _not_begun(config: dict[str, Any]) -> None:
+    """What stands in config.json before the engine is loaded and the data is read."""
+    for later in ("engine", "dataset", "prompts_sha256"):
+        del config[later]
+
+
+@pytest.mark.parametrize("other", ["a replay", "a measurement"])
+@pytest.mark.parametrize(
+    "modes", [(), ("performance",), MODES], ids=["just begun", "part of a scenario", "scenario"]
+)
+def test_a_run_that_goes_on_is_refused_for_that_alone(tmp_path, submit, other, modes):
+    change = CONFIGS["a replay"][0] if other == "a replay" else lambda config: None
+    first, second = LLAMA3_1_8B_EDGE.scenarios
+    rest = [one for one in MODES if one not in modes]
+    runs = [write_result(tmp_path / "results", LLAMA3_1_8B_EDGE, first, config=change)]
+    going = write_result(
+        tmp_path / "results",
+        LLAMA3_1_8B_EDGE,
+        second,
+        modes=modes,
+        config=_not_begun,
+        meta=lambda meta: meta.update(status="running"),
+    )
+    if rest:
+        more = write_result(tmp_path / "more", LLAMA3_1_8B_EDGE, second, modes=rest, config=change)
+        runs.append(more)
+    status, said = submit([*runs, going], *["--allow-replay"][: other == "a replay"])
+    assert status == 2
+    refused = [line for line in said.splitlines() if line.startswith("refused: ")]
+    assert refused == [
+        f"refused: {going}: running: wait until it has finished, or rerun it if it was killed"
+    ]
 
 
 def test_a_scenario_without_accuracy_is_refused(tmp_path, submit):

@@ -8,6 +8,9 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     import numpy.typing as npt
 
+SHARES = {"p50": 0.5, "p90": 0.9, "p95": 0.95, "p97": 0.97, "p99": 0.99, "p99.9": 0.999}
+"""The percentiles that a summary has of a run's times, by their names."""
+
 
 def place(count: int, share: float) -> int:
     """Where it stands in `count` sorted values: loadgen/results.cc, LoadGen 4.1 to 6.0, takes the
@@ -18,3 +21,11 @@ def place(count: int, share: float) -> int:
 def percentile(ordered: Sequence[float] | npt.NDArray[Any], share: float) -> float:
     """The percentile of sorted values, at least one; `share`: 0.99 is the 99th."""
     return float(ordered[place(len(ordered), share)])
+
+
+def percentiles(values: npt.NDArray[Any]) -> dict[str, float]:
+    """Those of `SHARES` of these values, in any order; empty where there are none."""
+    import numpy as np
+
+    ordered = np.sort(values)
+    return {name: percentile(ordered, share) for name, share in SHARES.items() if len(ordered)}

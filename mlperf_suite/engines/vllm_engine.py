@@ -10,6 +10,7 @@ import asyncio
 import contextlib
 import inspect
 import itertools
+import json
 import logging
 import math
 import os
@@ -17,6 +18,8 @@ import queue
 import re
 import shutil
 import signal
+import subprocess
+import tempfile
 import threading
 import time
 from collections.abc import Coroutine, Iterable, Iterator, Mapping, Sequence
@@ -28,6 +31,7 @@ import psutil
 
 from mlperf_suite.benchmarks.definition import Generation
 from mlperf_suite.engines.choices import choose_tensor_parallel
+from mlperf_suite.engines.model_files import MODEL_FILES, model_files_sha256
 from mlperf_suite.engines.processes import descendants, end_processes
 from mlperf_suite.engines.protocol import (
     DECODE,
@@ -156,7 +160,7 @@ class VllmEngine:
 
     def _load(self) -> None:
         before = set(descendants())
-        with vllm_environment(self._config), _output_to(self._config.log_file):
+        with vllm_environment(self._config), _output_to(self._config.log_file), cpus_listed():
             started = time.monotonic()
             try:
                 chosen = choose_arguments(self._config)
@@ -512,10 +516,7 @@ def choose_arguments(config: VllmConfig) -> ChosenArguments:
     try:
         from vllm.engine.arg_utils import AsyncEngineArgs
     except ImportError as error:
-        raise EngineError(
-            f"vLLM cannot be imported ({_one_line(error)}): "
-            "install requirements/cpu.lock or gpu.lock"
-        ) from error
+        raise _not_imported(error) from error
     known = AsyncEngineArgs.__dataclass_fields__
     for name in config.extra:
         if name not in known:
@@ -574,8 +575,7 @@ def _profiler_config(config: VllmConfig, on_cpu: bool) -> Any:
     if config.profiler == "cuda":
         if on_cpu:
             raise EngineError(
-                "--profile-run cuda: vLLM's CPU build has no CUDA to profile: take "
-                "--profile-run torch"
+                "--profile-run cuda: vLLM's CPU build does not use CUDA: use --profile-run torch"
             )
         return ProfilerConfig(profiler="cuda")
     assert config.profile_folder is not None
@@ -589,9 +589,17 @@ def _profiler_config(config: VllmConfig, on_cpu: bool) -> Any:
     )
 
 
-def _runs_on_cpu() -> bool:
-    from vllm.platforms import current_platform
+def _not_imported(error: ImportError) -> EngineError:
+    return EngineError(
+        f"vLLM cannot be imported ({_one_line(error)}): run `make clean` and `make setup`"
+    )
 
+
+def _runs_on_cpu() -> bool:
+    try:
+        from vllm.platforms import current_platform
+    except ImportError as error:
+        raise _not_imported(error) from error
     return bool(current_platform.is_cpu())
 
 
@@ -692,6 +700,7 @@ def _describe(llm: Any, chosen: ChosenArguments, load_s: float) -> EngineDescrip
             "idle_gpus": max(0, chosen.gpus - used),
             "stream_interval": arguments.stream_interval,
             "omp_threads_bind": os.environ.get("VLLM_CPU_OMP_THREADS_BIND") or _allowed_cpus(),
+            MODEL_FILES: model_files_sha256(arguments.model),
             **({"profiler": chosen.profiler} if chosen.profiler else {}),
             "load_s": round(load_s, 1),
         },
@@ -741,14 +750,52 @@ def vllm_environment(config: VllmConfig) -> Iterator[None]:
                 signal.signal(number, handler)
 
 
+_LSCPU = ("lscpu", "--json", "--extended=CPU,CORE,NODE", "--online")
+"""What vLLM's CPU worker asks when it starts (vllm/utils/cpu_resource_utils.py)."""
+
+
+@contextlib.contextmanager
+def cpus_listed() -> Iterator[None]:
+    """This process with a program `lscpu` that answers vLLM's CPU worker.
+
+    A system without /sys (a sandbox, a chroot) or without util-linux has none, and the worker would
+    end with its error. There each CPU is listed as a core of its own on the first memory node, as
+    vLLM does where lscpu knows no more.
+    """
+    if not _runs_on_cpu() or _lists_cpus():
+        yield
+        return
+    before = os.environ.get("PATH", os.defpath)
+    cpus = [{"cpu": n, "core": n, "node": 0} for n in sorted(os.sched_getaffinity(0))]
+    with tempfile.TemporaryDirectory(prefix="lscpu-") as folder:
+        program = Path(folder) / "lscpu"
+        program.write_text(f"#!/bin/sh\necho '{json.dumps({'cpus': cpus})}'\n")
+        program.chmod(0o755)
+        os.environ["PATH"] = f"{folder}{os.pathsep}{before}"
+        try:
+            yield
+        finally:
+            os.environ["PATH"] = before
+
+
+def _lists_cpus() -> bool:
+    try:
+        subprocess.run(_LSCPU, check=True, capture_output=True, timeout=30)
+    except (OSError, subprocess.SubprocessError):
+        return False
+    return True
+
+
 @contextlib.contextmanager
 def _output_to(log_file: Path | None) -> Iterator[None]:
     """Send vLLM's output to a file: its processes inherit it, and its loggers here keep it."""
     if log_file is None:
         yield
         return
-    import vllm.logger  # noqa: F401 - sets up the loggers that are redirected below
-
+    try:
+        import vllm.logger  # noqa: F401 - sets up the loggers that are redirected below
+    except ImportError as error:
+        raise _not_imported(error) from error
     log_file.parent.mkdir(parents=True, exist_ok=True)
     handler = logging.FileHandler(log_file)
     _log_only_to(handler)

@@ -9,11 +9,12 @@ and this process can start no other run (`abandoned`).
 from __future__ import annotations
 
 import contextlib
+import gc
 import importlib.metadata
 import sys
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -201,18 +202,19 @@ def run_loadgen(
         name="LoadGen",
         daemon=True,
     )
-    started = time.monotonic()
-    thread.start()
-    try:
-        _wait(ended, sut, engine, on_progress or _tell_nobody, silence_s)
-    except BaseException as error:
-        sut.fail(f"interrupted ({type(error).__name__})")
-        raise
-    finally:
-        if sut.failure is not None:
-            engine.abort()
-            if not ended.wait(grace_s):
-                _abandoned = ended
+    with _collector_spares_what_is_there():
+        started = time.monotonic()
+        thread.start()
+        try:
+            _wait(ended, sut, engine, on_progress or _tell_nobody, silence_s)
+        except BaseException as error:
+            sut.fail(f"interrupted ({type(error).__name__})")
+            raise
+        finally:
+            if sut.failure is not None:
+                engine.abort()
+                if not ended.wait(grace_s):
+                    _abandoned = ended
     if sut.failure is not None:
         raise RunError(sut.failure)
     elapsed = time.monotonic() - started
@@ -234,6 +236,23 @@ def run_loadgen(
     if timeline is not None:
         write_timeline(folder, timeline)
     return LoadRun(logs, elapsed, sut.samples_done, sut.tokens_done, timeline, span_s, untimed)
+
+
+@contextlib.contextmanager
+def _collector_spares_what_is_there() -> Iterator[None]:
+    """Python's garbage collector passes over the objects made before, and collects new ones.
+
+    Prompts, model and libraries are millions of objects, and a full collection goes through all of
+    them while no thread is told a token.
+    """
+    frozen_by_others = gc.get_freeze_count()
+    # Without a collection before, which takes as long as what it spares: garbage waits as well.
+    gc.freeze()
+    try:
+        yield
+    finally:
+        if not frozen_by_others:
+            gc.unfreeze()
 
 
 def _timeline(

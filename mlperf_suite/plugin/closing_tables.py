@@ -56,5 +56,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
         from mlperf_suite.reports.terminal import closing_table
 
         console.print(closing_table(summary, path))
+    for file in suite.node_files if suite is not None else ():
+        console.print(f"node: {file}", soft_wrap=True, markup=False)
     if suite is not None and suite.time_line:
         console.print(suite.time_line)

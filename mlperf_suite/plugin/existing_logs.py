@@ -51,8 +51,8 @@ def _judge(settings: Settings, folder: Path) -> list[Judged]:
     )
     if not judged:
         raise pytest.UsageError(
-            f"--logs {folder}: only trial runs of a search ({PEAK_FOLDER}) or blocks of a caching "
-            f"audit ({CACHING_FOLDER}) in it, which are no results"
+            f"--logs {folder}: holds only trial runs of a peak search ({PEAK_FOLDER}) or blocks of "
+            f"a caching audit ({CACHING_FOLDER}), which are not results"
         )
     chosen = [one for one in judged if _chosen(one, settings)]
     if not chosen:

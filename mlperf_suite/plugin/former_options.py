@@ -2,7 +2,8 @@
 
 Most of its options are options of the suite (docs/from-run-py.md has the list). Two things are
 not what pytest expects of an option: a switch there has a value (`--high-accuracy 1`), and some
-options have nothing to set any more. They are rewritten here, before pytest reads the command line.
+options have nothing to set any more. They are rewritten here, before pytest reads the command line,
+in the sessions of this suite alone.
 `--version` is pytest's own, which answers it before any plugin is loaded.
 """
 
@@ -13,6 +14,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
+from mlperf_suite.plugin.own_folder import OWN_FOLDER
 from mlperf_suite.settings import OPTIONS
 
 _SWITCHES = {
@@ -46,6 +48,10 @@ def rewrite(arguments: Sequence[str]) -> Rewritten:
     done, rest = Rewritten(), list(arguments)
     while rest:
         argument = rest.pop(0)
+        if argument == "--":
+            # What follows are names of tests, whatever they look like.
+            done.arguments += [argument, *rest]
+            break
         flag, equals, value = argument.partition("=")
         if not equals:
             value = rest[0] if rest else ""
@@ -84,7 +90,13 @@ def _rewrite_one(done: Rewritten, flag: str, value: str) -> bool:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_load_initial_conftests(early_config: pytest.Config, args: list[str]) -> None:
-    """Called before the command line is read, where the suite is loaded by its entry point."""
+    """Called before the command line is read, where the suite is loaded by its entry point.
+
+    A session with another project's ini file is not the suite's, though it was started here.
+    """
+    ini = early_config.inipath
+    if OWN_FOLDER not in (early_config.rootpath, ini.parent if ini else None):
+        return
     found = rewrite(args)
     args[:] = found.arguments
     for name in found.switched_off:

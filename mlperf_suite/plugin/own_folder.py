@@ -16,19 +16,19 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     import pytest
 
-_OWN_FOLDER = Path(__file__).resolve().parents[2]
-_STARTED_THERE = Path.cwd() == _OWN_FOLDER
+OWN_FOLDER = Path(__file__).resolve().parents[2]
+_STARTED_THERE = Path.cwd() == OWN_FOLDER
 pytest_plugins = ("mlperf_suite.plugin",) if _STARTED_THERE else ()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Start pytest again where it took the value of one of the suite's options for a test path."""
-    found_ini, ini = str(parser.extra_info.get("inifile")), _OWN_FOLDER / "pytest.ini"
+    found_ini, ini = str(parser.extra_info.get("inifile")), OWN_FOLDER / "pytest.ini"
     by_command = Path(sys.argv[0]).name in ("pytest", "py.test", "__main__.py")
     told = any(
         a in ("-c", "--rootdir") or a.startswith(("--config-file", "--rootdir=", "-c"))
         for a in sys.argv[1:]
     )
     if _STARTED_THERE and by_command and not told and found_ini != str(ini):
-        again = ["-m", "pytest", "-c", str(ini), "--rootdir", str(_OWN_FOLDER), *sys.argv[1:]]
+        again = ["-m", "pytest", "-c", str(ini), "--rootdir", str(OWN_FOLDER), *sys.argv[1:]]
         os.execv(sys.executable, [sys.executable, *again])  # noqa: S606 - no shell wanted

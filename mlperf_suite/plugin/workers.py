@@ -60,8 +60,8 @@ def pytest_xdist_setupnodes(config: pytest.Config, specs: Sequence[Any]) -> None
     if len(specs) == 1 or dist == "loadgroup" or runs_nothing or not collects_suite(config):
         return
     raise pytest.UsageError(
-        f"-n with --dist {dist}: each worker would load an engine of its own and they would "
-        "measure each other: give --dist loadgroup"
+        f"-n with --dist {dist}: each worker would load its own engine, and they would "
+        "disturb each other's measurements: use --dist loadgroup"
     )
 
 

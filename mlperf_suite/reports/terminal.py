@@ -52,6 +52,8 @@ def closing_table(summary: Summary, folder: Path) -> RenderableType:
         Text.assemble((meta.label or "", "bold"), ", ", (status, _COLOURS.get(status, ""))),
         Text(f"{meta.benchmark}, model {meta.model}, data {meta.dataset}, round {meta.round}"),
     ]
+    if meta.node_name:
+        parts.append(Text(f"node {in_words(meta.node_name)}"))
     if meta.reason:
         parts.append(Text(f"failed: {meta.reason}", "bold red"))
     parts += [Text(line) for line in (*_figures(summary.run), *_remote(summary.run.remote))]

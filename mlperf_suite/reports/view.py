@@ -323,8 +323,8 @@ def _speed_notes(performance: PerformanceFigures | None) -> list[str]:
         and not early.says.get("latency")
     ):
         notes.append(
-            "LoadGen tells early stopping's estimate of TTFT and TPOT; that of the latency is by "
-            "the same rule, from the requests as the system under test saw them."
+            "LoadGen reports early stopping's estimates of TTFT and TPOT; that of the latency "
+            "follows the same rule, from the requests as the system under test saw them."
         )
     if performance.repeats:
         again = ", ".join(shown(one.tokens_per_sec) for one in performance.repeats)
@@ -454,7 +454,7 @@ def _profile(profile: ProfileFigures | None) -> Profiled | None:
     if top is None:
         return Profiled(notes, [])
     if top.damaged:
-        notes.append("A trace could not be read to its end: the table is of what was read.")
+        notes.append("A trace could not be read completely: the table shows what was read.")
     if top.operations:
         notes.append(
             f"The operations that took longest on the {top.where}, over all threads and processes, "

@@ -110,7 +110,7 @@ def write_reports(folder: Path) -> None:
 
 def _write_mmlu(folder: Path, summary: Summary, config: Config) -> None:
     if summary.run.mmlu is None and summary.meta.status not in ("running", "failed"):
-        raise UsageError(f"{folder / SUMMARY_JSON}: not as an MMLU run leaves it")
+        raise UsageError(f"{folder / SUMMARY_JSON}: not the summary of an MMLU run")
     texts = {
         "report.md": mmlu_markdown(summary, config),
         "report.html": mmlu_html(summary, folder, config),

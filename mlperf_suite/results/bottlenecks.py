@@ -94,7 +94,7 @@ def _of_load(load: EngineLoad, scenario: str, settings: Mapping[str, object]) ->
         _RUN,
         load.kv_full >= LIMITS or load.preemptions > 0,
         f"At least {KV_FULL:.0%} of the KV cache was in use for {percent(load.kv_full)} {_RUN}, "
-        f"{percent(load.kv_most)} at the most, and {put_back} preempted.",
+        f"{percent(load.kv_most)} at most, and {put_back} preempted.",
         "a larger cache: --gpu-memory-utilization, --engine-arg kv_cache_dtype=fp8, more "
         "--tensor-parallel-size; on a CPU the variable VLLM_CPU_KVCACHE_SPACE",
     )
@@ -105,8 +105,8 @@ def _of_load(load: EngineLoad, scenario: str, settings: Mapping[str, object]) ->
             _RUN,
             load.batch_full >= LIMITS and load.waiting >= LIMITS,
             f"The batch was at its limit of {load.batch_limit:,} requests for "
-            f"{percent(load.batch_full)} {_RUN} ({load.batch_mean:,.1f} in the mean), and requests "
-            f"waited for a place for {percent(load.waiting)} of it.",
+            f"{percent(load.batch_full)} {_RUN} ({load.batch_mean:,.1f} on average), and requests "
+            f"waited for a free slot for {percent(load.waiting)} of it.",
             f"--engine-arg max_num_seqs above {load.batch_limit:,}",
         )
     yield Finding(
@@ -126,9 +126,9 @@ def _of_load(load: EngineLoad, scenario: str, settings: Mapping[str, object]) ->
         _RUN,
         idle >= LIMITS,
         f"The engine made no step for {percent(idle)} {_RUN}.",
-        "--server-target-qps, for more of a load"
+        "a higher --server-target-qps"
         if scenario in _SERVER
-        else "nothing of the engine's: what feeds it is too slow, see the front end's share",
+        else "no engine setting: the engine is fed too slowly, see the front end's share",
     )
     if load.replicas > 1:
         yield Finding(
@@ -136,8 +136,8 @@ def _of_load(load: EngineLoad, scenario: str, settings: Mapping[str, object]) ->
             load.tail,
             _RUN,
             load.tail >= LIMITS,
-            f"For the last {percent(load.tail)} {_RUN} one of {load.replicas} replicas or more had "
-            "ended its work and another had not.",
+            f"For the last {percent(load.tail)} {_RUN} at least one of {load.replicas} replicas "
+            "had finished and another had not.",
             "--total-sample-count, for a longer run; --engine-arg data_parallel_size",
         )
 
@@ -153,9 +153,9 @@ def _of_life(
             queue.share,
             _TIME,
             queue.share >= LIMITS,
-            f"Requests were queued for {percent(queue.share)} of their time, "
+            f"Requests spent {percent(queue.share)} of their time in the queue, "
             f"{queue.p50_ms:,.1f} ms at p50 and {queue.p99_ms:,.1f} at p99.",
-            "what the batch and the KV cache have room for, or a lower --server-target-qps"
+            "a larger batch or KV cache, or a lower --server-target-qps"
             if scenario in _SERVER
             else "--engine-arg max_num_batched_tokens",
         )
@@ -172,7 +172,7 @@ def _of_life(
         )
     if DECODE in parts:
         decode = parts[DECODE]
-        batch = f", in batches of {load.batch_mean:,.1f} in the mean" if load else ""
+        batch = f", in batches of {load.batch_mean:,.1f} on average" if load else ""
         yield Finding(
             "decode",
             decode.share,
@@ -191,8 +191,8 @@ def _of_life(
             share,
             _TIME,
             share >= LIMITS,
-            f"What stands around the engine took {percent(share)} {_TIME}: {', '.join(named)}.",
-            "more cores for this process; or the front end in processes of its own: --endpoint",
+            f"The parts around the engine took {percent(share)} {_TIME}: {', '.join(named)}.",
+            "more cores for this process; or the front end in its own processes: --endpoint",
         )
     if NETWORK in parts:
         network = parts[NETWORK]
@@ -203,8 +203,7 @@ def _of_life(
             network.share >= LIMITS,
             f"The network and the server's front end took {percent(network.share)} {_TIME}, "
             f"{network.p99_ms:,.1f} ms at p99.",
-            "the server's own number of API processes (vLLM: --api-server-count), or a client "
-            "nearer to it",
+            "more API processes of the server (vLLM: --api-server-count), or a client nearer to it",
         )
     if life.drain is not None and scenario == _OFFLINE:
         yield Finding(
@@ -212,8 +211,8 @@ def _of_life(
             life.drain,
             _RUN,
             life.drain >= LIMITS,
-            f"The last {percent(life.drain)} {_RUN} came after the engine had begun with its last "
-            "request, in batches that only shrank.",
+            f"For the last {percent(life.drain)} {_RUN} no request was left to begin, and the "
+            "batches only shrank.",
             "--total-sample-count, for a longer run; --engine-arg max_num_seqs, for a smaller last "
             "batch",
         )
@@ -232,7 +231,7 @@ def _of_remote(remote: RemoteRun, scenario: str, duration_s: float | None) -> It
         client.busy_share >= FULL_SHARE or slow,
         f"The busiest of {client.processes} client processes used {percent(client.busy_share)} of "
         f"a core{late}.",
-        "--endpoint-clients, or a machine of its own for the client",
+        "--endpoint-clients, or a separate machine for the client",
     )
     yield from _of_endpoints(remote.endpoints, duration_s)
 
@@ -250,7 +249,7 @@ def _of_endpoints(
             tail,
             _RUN,
             tail >= LIMITS,
-            f"{last} went on for {percent(tail)} {_RUN} after {first} had given its last answer.",
+            f"{last} worked for {percent(tail)} {_RUN} after {first} had finished.",
             "--endpoint-routing fewest-tokens; --total-sample-count, for a longer run",
         )
     late = {one.url: one.latency_ms["p99"] for one in endpoints if "p99" in one.latency_ms}

@@ -1,34 +1,110 @@
-"""How several engines compare with one of them."""
+"""What nodes together reach of what they would if each were as fast as one node alone."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from statistics import mean, stdev
+import math
+import statistics
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 
-from mlperf_suite.results.schema import ScalingFigures
+from mlperf_suite.results.node_runs import NodeRun, differences_of
+from mlperf_suite.results.schema import PerformanceFigures
 
-_LEVEL = 0.95
+CONFIDENCE = 0.95
+"""Of the interval of an efficiency."""
 
 
-def scaling_figures(replicas: int, pairs: Sequence[tuple[float, float]]) -> ScalingFigures:
-    """The figures of pairs of tokens/s, of one engine alone and of all.
+@dataclass(frozen=True, slots=True)
+class Scaling:
+    """The efficiency of a scenario: tokens/s of all / (number of nodes x that of one alone).
 
-    The interval is Student's t over the pairs' efficiencies; of a single pair it is none, and both
-    ends are the efficiency itself.
+    `one_tokens_per_sec`: the geometric mean of `one_runs` and their repeats. `low`, `high`: the
+    ends of the interval at `CONFIDENCE`, None where nothing was repeated. `noise_from`: what told
+    the spread.
     """
-    from scipy.stats import t
 
-    shares = [together / (replicas * one) for one, together in pairs]
-    found, count = mean(shares), len(shares)
-    half = 0.0
-    if count > 1:
-        half = float(t.ppf((1 + _LEVEL) / 2, count - 1)) * stdev(shares) / count**0.5
-    return ScalingFigures(
-        replicas,
-        count,
-        round(mean(one for one, _ in pairs), 3),
-        round(mean(together for _, together in pairs), 3),
-        round(found, 5),
-        round(found - half, 5),
-        round(found + half, 5),
+    one_tokens_per_sec: float
+    efficiency: float
+    low: float | None = None
+    high: float | None = None
+    one_runs: tuple[str, ...] = ()
+    noise_from: str = ""
+
+
+def total(values: Iterable[float | None]) -> float | None:
+    """The sum; None where one of them is not known."""
+    found = list(values)
+    known = [value for value in found if value is not None]
+    return math.fsum(known) if known and len(known) == len(found) else None
+
+
+def check_ones(runs: Sequence[NodeRun], alone: Sequence[NodeRun]) -> list[str]:
+    """Why runs of one node alone are nothing to compare these with, a line for each."""
+    lines: list[str] = []
+    for number, one in enumerate(alone):
+        same = [r for r in (*runs, *alone[:number]) if r.log_sha256 == one.log_sha256]
+        of = next((run for run in runs if run.scenario.name == one.scenario.name), None)
+        if same:
+            lines.append(f"--one {one.named}: the same run as {same[0].named}: run a node alone")
+        elif of is None:
+            lines.append(f"--one {one.named}: no node ran {one.scenario.name}")
+        else:
+            lines += [f"--one {line}" for line in differences_of(of, one)]
+    return lines
+
+
+def scaling_of(runs: Sequence[NodeRun], alone: Sequence[NodeRun]) -> Scaling | None:
+    """Of one scenario: the nodes' runs, and runs of one node alone. None where there is none of
+    these, or a run reports no tokens/s."""
+    repeats, nodes = [_repeats(run) for run in alone], [_repeats(run) for run in runs]
+    ones = [value for of in repeats for value in of]
+    if not ones or not all(repeats) or not all(nodes):
+        return None
+    together = [math.fsum(of[number] for of in nodes) for number in range(min(map(len, nodes)))]
+    mean = statistics.geometric_mean(ones)
+    low, high, noise = interval(together, ones, len(runs))
+    return Scaling(
+        mean,
+        statistics.geometric_mean(together) / (len(runs) * mean),
+        low,
+        high,
+        tuple(run.folder.name for run in alone),
+        noise,
     )
+
+
+def _repeats(run: NodeRun) -> list[float]:
+    """Tokens/s of a run and of those that --repeat made of it; empty where one has none."""
+    own = run.summary.run.performance or PerformanceFigures()
+    values = [run.figures.tokens_per_sec, *(one.tokens_per_sec for one in own.repeats)]
+    known = [value for value in values if value is not None and value > 0]
+    return known if len(known) == len(values) else []
+
+
+def interval(
+    together: Sequence[float], ones: Sequence[float], nodes: int
+) -> tuple[float | None, float | None, str]:
+    """The ends of the interval of the efficiency, and what told the spread.
+
+    Welch's, on logarithms, of the tokens/s of all in repeated runs and of those of one node. A side
+    that was not repeated is taken to vary as the other does; None where neither was.
+    """
+    logs = [[math.log(value) for value in side] for side in (together, ones)]
+    known = [(statistics.variance(side), len(side) - 1) for side in logs if len(side) > 1]
+    if not known:
+        return None, None, "not measured: one run each"
+    errors, weights = [], []
+    for side in logs:
+        several = len(side) > 1
+        spread, degrees = (statistics.variance(side), len(side) - 1) if several else known[0]
+        errors.append(spread / len(side))
+        weights.append(errors[-1] ** 2 / degrees)
+    said = f"{len(together)} runs of all and {len(ones)} of one node"
+    middle = statistics.fmean(logs[0]) - statistics.fmean(logs[1]) - math.log(nodes)
+    if not math.fsum(weights):
+        return math.exp(middle), math.exp(middle), said
+    from scipy.special import stdtrit
+
+    degrees_of_both = math.fsum(errors) ** 2 / math.fsum(weights)
+    reach = float(stdtrit(degrees_of_both, 0.5 + CONFIDENCE / 2)) * math.sqrt(math.fsum(errors))
+    return math.exp(middle - reach), math.exp(min(middle + reach, 50.0)), said

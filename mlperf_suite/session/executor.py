@@ -30,7 +30,7 @@ from mlperf_suite.engines.protocol import (
     ReplicatedEngine,
     RunObserver,
 )
-from mlperf_suite.errors import RunError, SuiteError
+from mlperf_suite.errors import RunError, SuiteError, of_the_system
 from mlperf_suite.loadgen.load_plan import AUDIT_MODES, SMOKE, LoadPlan, plan_run
 from mlperf_suite.loadgen.logs import RunLogs
 from mlperf_suite.loadgen.runner import LoadRun, abandoned, run_loadgen
@@ -155,7 +155,7 @@ class Executor:
         try:
             made.do()
         except OSError as error:
-            failure = f"{error.filename or made.folder}: {error.strerror}"
+            failure = of_the_system(error, made.folder)
         except SuiteError as error:
             failure = str(error)
         except BaseException as error:
@@ -171,7 +171,7 @@ class Executor:
             failure = failure or str(error)
         except OSError as error:
             self._recorder.writable = False
-            failure = failure or f"{error.filename or made.folder}: {error.strerror}"
+            failure = failure or of_the_system(error, made.folder)
         return failure
 
     @property

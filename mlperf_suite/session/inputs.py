@@ -69,8 +69,8 @@ class Inputs:
         settings, needs = self.settings, self.workload(benchmark).with_problems is not None
         if needs and settings.code_problems is None and not settings.smoke:
             raise UsageError(
-                f"--code-problems: {benchmark.id}'s answers hold programs; name the file or folder "
-                "of LiveCodeBench's problems, or select no accuracy run (-m performance)"
+                f"--code-problems: {benchmark.id}'s answers contain programs; name the file or "
+                "folder of LiveCodeBench's problems, or select no accuracy run (-m performance)"
             )
 
     def not_judged(self, runs: Sequence[RunKey]) -> list[str]:
@@ -117,7 +117,7 @@ class Inputs:
         for what, rounds in offers:
             if not self.settings.smoke and rounds and round_ not in rounds:
                 raise UsageError(
-                    f"--round {round_}: {what} is of {', '.join(rounds)}; choose one of them"
+                    f"--round {round_}: {what} is part of {', '.join(rounds)}; choose one of them"
                 )
 
     @cached_property

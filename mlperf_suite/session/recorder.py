@@ -13,16 +13,18 @@ from mlperf_suite import __version__
 from mlperf_suite.benchmarks.audits import Mode
 from mlperf_suite.benchmarks.definition import Benchmark
 from mlperf_suite.engines.protocol import EngineDescription
+from mlperf_suite.errors import of_the_system
 from mlperf_suite.hardware import describe_system
 from mlperf_suite.profiling import ranges
 from mlperf_suite.results.baseline import BaselineRun
+from mlperf_suite.results.node_files import NodeResult, write_node_files
 from mlperf_suite.results.record import About, Result, summary_of
 from mlperf_suite.results.run_folder import CONFIG_JSON, ENDED, SUMMARY_JSON, RunFolder
 from mlperf_suite.results.schema import PlanRow, ScalingFigures, Summary
+from mlperf_suite.results.standing import STAND_IN_LABEL
 from mlperf_suite.session.inputs import Inputs
 from mlperf_suite.session.plan import Plan
 
-STAND_IN_LABEL = "made with a stand-in engine: not a measurement of any system"
 Baselines = Mapping[tuple[str, str], BaselineRun]
 
 
@@ -54,6 +56,8 @@ class Recorder:
         self._results: dict[tuple[str, str], Result] = {}
         self.writable = True
         """Whether everything could be written so far."""
+        self.node_files: list[Path] = []
+        """Those that stand for the session's results in the node script's form."""
         self.scaling: ScalingFigures | None = None
         """Of several engines, where it was measured."""
 
@@ -174,11 +178,22 @@ class Recorder:
                 with contextlib.suppress(OSError):
                     self.write(result)
             result.folder.give_up_room()
+        self._write_node_files()
+
+    def _write_node_files(self) -> None:
+        """Write what users of the node script parse, where the node has a name."""
+        node = self._settings.node_name
+        if node is None or not self.results:
+            return
+        made = [NodeResult(self.summary(r), r.folder.path, r.started) for r in self.results]
+        # On a full disk each result says so itself.
+        with contextlib.suppress(OSError):
+            self.node_files = write_node_files(self._settings.results_dir, node, made)
 
 
 def unwritten(error: OSError, folder: Path) -> str:
     """What could not be written, and why, in a line. `folder`: named where the error names none."""
-    return f"not everything could be written: {error.filename or folder}: {error.strerror}"
+    return f"not everything could be written: {of_the_system(error, folder)}"
 
 
 def label_of(label: str, description: EngineDescription | None) -> str:

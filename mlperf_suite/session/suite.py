@@ -6,7 +6,8 @@ asked for, and every later question is about the same run.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 
 from mlperf_suite.benchmarks.definition import Benchmark
 from mlperf_suite.benchmarks.registry import BENCHMARKS
@@ -150,6 +151,11 @@ class Suite:
     def result(self, benchmark: str, scenario: str) -> Result:
         """The result of a scenario, its folder made at the first call."""
         return self.recorder.result(BENCHMARKS[benchmark], scenario)
+
+    @property
+    def node_files(self) -> Sequence[Path]:
+        """What was written of this session in the node script's form, once it is closed."""
+        return self.recorder.node_files
 
     def summary(self, result: Result) -> Summary:
         """The summary of a result as it stands."""

@@ -25,7 +25,7 @@ from mlperf_suite.judging.judge import judge_folder
 from mlperf_suite.judging.submissions import ACCURACY_TXT
 from mlperf_suite.loadgen.load_plan import AUDIT_MODES
 from mlperf_suite.loadgen.logs import ACCURACY, DETAIL, SUMMARY
-from mlperf_suite.results.run_folder import file_sha256, write_json
+from mlperf_suite.results.run_folder import ENDED, file_sha256, write_json
 from mlperf_suite.submission.evidence import (
     SuiteRun,
     read_run,
@@ -58,7 +58,8 @@ class RefusedError(SuiteError):
 
     def __init__(self, reasons: Sequence[str]) -> None:
         self.reasons = tuple(reasons)
-        super().__init__(f"refused, for {len(self.reasons)} reasons: {'; '.join(self.reasons)}")
+        count = f", for {len(self.reasons)} reasons" if len(self.reasons) > 1 else ""
+        super().__init__(f"refused{count}: {'; '.join(self.reasons)}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +113,8 @@ def build_submission(request: SubmissionRequest, here: Mapping[str, Any]) -> Sub
     """
     if not _SUBMITTER.fullmatch(request.submitter):
         raise UsageError(
-            f"--submitter {request.submitter}: letters, digits and . _ + - (it names a folder)"
+            f"--submitter {request.submitter}: allowed are letters, digits and . _ + - "
+            "(it names a folder)"
         )
     out = request.out.absolute()
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
@@ -126,9 +128,11 @@ def build_submission(request: SubmissionRequest, here: Mapping[str, Any]) -> Sub
             run, request.round, allow_replay=request.allow_replay, division=request.division
         )
     ]
-    if len({run.is_replay for run in runs}) > 1:
+    # What a run that goes on or failed was made with is not all written; why it is refused is said.
+    ended = [run for run in runs if run.meta.status in ENDED]
+    if len({run.is_replay for run in ended}) > 1:
         reasons.append("replays and measurements cannot be in one tree")
-    reasons += refusals_of_systems(runs)
+    reasons += refusals_of_systems(ended)
     results, of_results = _results(runs)
     reasons += of_results
     if not reasons:
@@ -174,6 +178,8 @@ def _results(runs: Sequence[SuiteRun]) -> tuple[list[_Result], list[str]]:
                 reasons.append(f"{run}: {of} is in {modes[mode]} too; choose one of them")
             modes.setdefault(mode, run)
     for (benchmark, scenario), modes in chosen.items():
+        if not all(run.meta.status in ENDED for run in modes.values()):
+            continue
         for mode in ("accuracy", "performance"):
             if modes and mode not in modes:
                 reasons.append(f"{benchmark} {scenario}: no {mode} run among the results")

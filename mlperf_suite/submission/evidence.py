@@ -43,6 +43,8 @@ _SAME_SETTINGS = (
     "generation",
 )
 """Settings of a system under test: what accuracy was shown with is what must be measured."""
+_NO_END = {"running": "wait until it has finished, or rerun it if it was killed"}
+"""What to do about a run that did not end, by its status, where it gives no reason itself."""
 _NOT_OF_ANSWERS = ("load_s", "dtype_why", "tensor_parallel_why")
 """Settings in an engine's description that no answer depends on."""
 
@@ -168,7 +170,7 @@ def refusals_of_run(
         reasons.append(f"a run of round {of_round}, not of {round_.name}")
     status = run.meta.status
     if status not in ENDED:
-        reasons.append(f"{status}: {run.meta.reason or 'it has no result'}")
+        reasons.append(f"{status}: {run.meta.reason or _NO_END.get(status, 'it has no result')}")
     if run.engine.stand_in:
         if not run.is_replay:
             reasons.append("made with a stand-in engine: not a measurement of any system")
@@ -186,7 +188,7 @@ def refusals_of_run(
     if gives_text_alone(run.engine.settings):
         audit = "TEST09" if run.benchmark.audit("test09") else "TEST06"
         reasons.append(f"{TEXT_ALONE}, and {audit} cannot be judged")
-    if not run.modes:
+    if not run.modes and status in ENDED:
         reasons.append("no LoadGen logs in it")
     # Of a run that goes on, or was cut off, files are not yet complete.
     changed = [] if status == "running" else changed_since_run(run.folder)
@@ -255,13 +257,14 @@ def refusals_of_pair(other_mode: SuiteRun, performance: SuiteRun) -> list[str]:
 
 def refusals_of_systems(runs: Sequence[SuiteRun]) -> list[str]:
     """What tells the machines or the software of the runs apart; a tree describes one system."""
-    first, reasons = runs[0], []
+    reasons = []
     for run in runs[1:]:
+        first = runs[0]
         names = sorted({*first.system, *run.system})
         differing = [n for n in names if first.system.get(n) != run.system.get(n)]
         if differing:
             said = "; ".join(_differ(n, first.system.get(n), run.system.get(n)) for n in differing)
-            reasons.append(f"{run}: another system than that of {first}: {said}")
+            reasons.append(f"{run}: a different system from that of {first}: {said}")
     return reasons
 
 

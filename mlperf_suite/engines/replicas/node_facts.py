@@ -6,18 +6,13 @@ import hashlib
 import importlib.metadata
 import os
 import platform
-from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 import mlperf_suite
+from mlperf_suite.engines.model_files import model_files_sha256, weights_bytes
 from mlperf_suite.hardware import gpus
-
-_WEIGHTS = (".safetensors", ".bin", ".gguf", ".pt", ".pth")
-_BLOCKS, _BLOCK = 32, 1 << 16
-"""Of each file of weights, so many blocks of so many bytes are read: another revision differs all
-over, and reading hundreds of GB takes minutes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +37,6 @@ def look_around(model: str) -> NodeFacts:
     """The facts of the node that this runs on. `model`: a folder or a hub id."""
     found = gpus()
     memories = [gpu.memory_bytes for gpu in found if gpu.memory_bytes]
-    print_, weights = model_fingerprint(model)
     return NodeFacts(
         platform.node(),
         _boot_id(),
@@ -51,8 +45,8 @@ def look_around(model: str) -> NodeFacts:
         min(memories, default=None),
         _vllm_version(),
         suite_version(),
-        print_,
-        weights,
+        model_files_sha256(model),
+        weights_bytes(model),
     )
 
 
@@ -76,55 +70,3 @@ def suite_version() -> str:
     for path in sorted(root.rglob("*.py")):
         digest.update(str(path.relative_to(root)).encode() + b"\0" + path.read_bytes())
     return f"{mlperf_suite.__version__} ({digest.hexdigest()[:10]})"
-
-
-def model_fingerprint(model: str) -> tuple[str | None, int | None]:
-    """A fingerprint of a model's files and the size of its weights in bytes; None where it is not
-    here, or is an empty folder.
-
-    Whole are read its JSON files, of its weights some blocks.
-    """
-    folder = _folder_of(model)
-    if folder is None:
-        return None, None
-    # One folder deep alone: others hold the same weights in other formats.
-    files = sorted(path for path in folder.iterdir() if path.is_file())
-    weights = [path for path in files if path.suffix in _WEIGHTS]
-    described = [path for path in files if path.suffix == ".json"]
-    if not described and not weights:
-        return None, None
-    digest = hashlib.sha256()
-    for path in described:
-        digest.update(path.name.encode() + b"\0" + path.read_bytes())
-    size = 0
-    for path in weights:
-        bytes_ = path.stat().st_size
-        size += bytes_
-        digest.update(f"{path.name}\0{bytes_}\0".encode())
-        for block in _some_of(path, bytes_):
-            digest.update(block)
-    return digest.hexdigest()[:16], size
-
-
-def _some_of(path: Path, size: int) -> Iterator[bytes]:
-    step = max(_BLOCK, size // _BLOCKS)
-    with path.open("rb") as file:
-        for start in range(0, size, step):
-            file.seek(start)
-            yield file.read(_BLOCK)
-
-
-def _folder_of(model: str) -> Path | None:
-    """The folder, or that of a hub id in the hub's cache; None where it is not there."""
-    if Path(model).is_dir():
-        return Path(model)
-    if model.startswith((".", "/", "~")):
-        return None
-    from huggingface_hub import try_to_load_from_cache
-
-    try:
-        found = try_to_load_from_cache(model, "config.json")
-    except ValueError:
-        # Not the name of a repository.
-        return None
-    return Path(found).parent if isinstance(found, str) else None

@@ -1,0 +1,130 @@
+"""The times of a run's requests, read as arrays: the same as those of the whole timeline."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import tempfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mlperf_suite.loadgen.request_times import RequestTimes, read_request_times
+from mlperf_suite.loadgen.timeline import (
+    TIMELINE_JSON,
+    Timeline,
+    read_timeline,
+    write_timeline,
+)
+
+_MS = st.integers(0, 10**9).map(lambda micro: micro / 1000)
+_ROWS = st.lists(st.tuples(_MS, _MS, _MS, st.integers(0, 3000)), min_size=1, max_size=40)
+
+
+def made(rows: list[tuple[float, float, float, int]], *, streams: bool = True) -> Timeline:
+    """Of each row when it was issued, how long to its first token and to its last, its tokens."""
+    issued = [row[0] for row in rows]
+    first = [row[0] + row[1] for row in rows]
+    ended = [row[0] + row[1] + row[2] for row in rows]
+    return Timeline(
+        issued,
+        first if streams else None,
+        ended,
+        [row[3] for row in rows],
+        samples=range(len(rows)),
+        prompt_tokens=[10] * len(rows),
+        preempted=[0] * len(rows),
+        parts_ms={"issue": [0.5] * len(rows), "tokens": [1.0] * len(rows)},
+        from_loadgen=True,
+    )
+
+
+def same(times: RequestTimes, timeline: Timeline) -> None:
+    assert times.latency_ms.tolist() == timeline.latency_ms
+    for found, expected in ((times.ttft_ms, timeline.ttft_ms), (times.tpot_ms, timeline.tpot_ms)):
+        assert (None if found is None else found.tolist()) == expected
+    assert times.tokens == sum(timeline.tokens)
+    assert len(times) == len(timeline.tokens)
+    assert times.from_loadgen is timeline.from_loadgen
+    assert times.latency_ms.dtype == np.float64
+
+
+@given(_ROWS, st.booleans())
+def test_the_times_are_those_of_the_timeline(
+    rows: list[tuple[float, float, float, int]], streams: bool
+) -> None:
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        write_timeline(folder, made(rows, streams=streams))
+        times, timeline = read_request_times(folder), read_timeline(folder)
+        assert times is not None and timeline is not None
+        same(times, timeline)
+
+
+ROWS = [(0.0, 50.0, 500.0, 11), (100.0, 60.0, 0.0, 1), (200.5, 70.25, 10.0, 2)]
+
+
+@pytest.mark.parametrize("indent", [None, 1])
+def test_a_file_that_another_program_wrote_again_is_read(
+    tmp_path: Path, indent: int | None
+) -> None:
+    write_timeline(tmp_path, made(ROWS))
+    timeline = read_timeline(tmp_path)
+    content = json.loads((tmp_path / TIMELINE_JSON).read_text())
+    (tmp_path / TIMELINE_JSON).write_text(json.dumps(content, indent=indent))
+    times = read_request_times(tmp_path)
+    assert times is not None and timeline is not None
+    same(times, timeline)
+
+
+def test_an_older_suite_does_not_say_from_where_it_counts(tmp_path: Path) -> None:
+    write_timeline(tmp_path, made(ROWS))
+    path = tmp_path / TIMELINE_JSON
+    path.write_text("".join(x for x in path.open() if not x.startswith('"from_loadgen"')))
+    times = read_request_times(tmp_path)
+    assert times is not None and not times.from_loadgen
+
+
+@pytest.mark.parametrize(
+    ("column", "text"),
+    [
+        ("finished_ms", "[1.0,2.0]"),
+        ("finished_ms", "[1.0,2.0,x]"),
+        ("finished_ms", "[1.0,2.0,NaN]"),
+        ("finished_ms", "[1.0,2.0,1e999]"),
+        ("finished_ms", "[1.0,2.0,[3.0]]"),
+        ("finished_ms", "null"),
+        ("finished_ms", "[-90000,0,0]"),
+        ("issued_ms", "[]"),
+        ("issued_ms", '"0,1,2"'),
+        ("first_token_ms", "[1,2,3000000]"),
+        ("tokens", "[11,1,-2]"),
+        ("tokens", "[11,1,2"),
+        ("from_loadgen", "tru"),
+    ],
+)
+def test_what_cannot_be_is_no_timeline(tmp_path: Path, column: str, text: str) -> None:
+    write_timeline(tmp_path, made(ROWS))
+    path = tmp_path / TIMELINE_JSON
+    lines = [
+        f'"{column}":{text},\n' if line.startswith(f'"{column}"') else line for line in path.open()
+    ]
+    assert lines != list(path.open())
+    path.write_text("".join(lines))
+    assert read_request_times(tmp_path) is None
+
+
+def test_no_timeline_is_none(tmp_path: Path) -> None:
+    assert read_request_times(tmp_path) is None
+    (tmp_path / TIMELINE_JSON).write_bytes(b"\xff\x00")
+    assert read_request_times(tmp_path) is None
+
+
+def test_a_first_token_a_hair_before_its_issue_is_kept(tmp_path: Path) -> None:
+    """LoadGen's instants are found to a millisecond."""
+    timeline = dataclasses.replace(made(ROWS), first_token_ms=[-0.5, 160.0, 270.75])
+    write_timeline(tmp_path, timeline)
+    assert read_request_times(tmp_path) is not None

@@ -1,0 +1,199 @@
+"""python -m mlperf_suite aggregate: what it writes, and what nobody can misread."""
+
+from __future__ import annotations
+
+import html
+import json
+import re
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from meta_tests.made_nodes import ROWS, MadeNode, make_nodes
+from meta_tests.reports.test_reports import HOSTILE, _Cells, _markdown_rows
+from mlperf_suite.__main__ import main
+from mlperf_suite.reports.aggregate import ALL, aggregate_html, aggregate_markdown
+from mlperf_suite.results.aggregate import LABEL, Aggregate
+
+A = MadeNode(tokens_per_sec=900.25)
+B = MadeNode("node-b", rows=ROWS[:60], tokens_per_sec=1100.5)
+OFFLINE = [replace(A, scenario="Offline"), replace(B, scenario="Offline", rows=ROWS[:80])]
+FILES = {"aggregate.json", "aggregated_datacenter_results.json", "aggregate.md", "aggregate.html"}
+
+
+@pytest.fixture
+def aggregate(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> Any:
+    """Aggregate runs; what the terminal, the text and the page say."""
+    monkeypatch.setenv("COLUMNS", "80")
+
+    def run(*made: MadeNode, one: list[MadeNode] | None = None) -> tuple[str, str, str]:
+        paths, out = make_nodes(tmp_path / "runs", *made), tmp_path / "out"
+        alone = make_nodes(tmp_path / "ones", *(one or []))
+        ones = ["--one", *map(str, alone)] if alone else []
+        assert main(["aggregate", *map(str, paths), "--out", str(out), *ones]) == 0
+        assert {path.name for path in out.iterdir()} == FILES
+        said = capsys.readouterr().out
+        return said, (out / "aggregate.md").read_text(), (out / "aggregate.html").read_text()
+
+    return run
+
+
+def unescaped(markdown: str) -> str:
+    return re.sub(r"\\(.)", r"\1", markdown)
+
+
+def test_every_output_says_first_that_it_is_no_mlperf_result(
+    aggregate: Any, tmp_path: Path
+) -> None:
+    said, text, page = aggregate(A, B, *OFFLINE)
+    assert said.startswith(LABEL)
+    assert text.index(LABEL) < text.index("tokens/s")
+    assert page.index(LABEL) < page.index("<body") < page.index(LABEL, page.index("<body"))
+    for written in (text, page):
+        assert "Each node ran a LoadGen of its own." in written
+    for name in ("aggregate.json", "aggregated_datacenter_results.json"):
+        assert LABEL in (tmp_path / "out" / name).read_text()
+
+
+def test_text_and_page_have_the_same_tables(aggregate: Any) -> None:
+    _, text, page = aggregate(A, B, *OFFLINE)
+    cells, rows = _Cells(page).rows, _markdown_rows(text)
+    server = next(row for row in rows if row[0] == "node-a")
+    assert server[:4] == ["node-a", "yes", "900.25", "45.0%"]
+    all_ = next(row for row in rows if row[0] == ALL)
+    assert all_[1:4] == ["no result", "2,000.75", "100.0%"]
+    pages = [row for row in cells if row]
+    for row in rows:
+        if row[0] not in ("", "pooled, ms", "ms") and len(row) > 2:
+            assert row in pages, row
+    for name, value in [row for row in rows if len(row) == 2 and row[0]]:
+        assert [name, value] in pages or f"<dt>{name}</dt><dd>{value}</dd>" in page
+
+
+def test_offlines_table_has_no_column_that_is_empty(aggregate: Any) -> None:
+    _, _, page = aggregate(*OFFLINE)
+    header = next(row for row in _Cells(page).rows if row and row[0] == "node")
+    assert header == [
+        *("node", "valid", "tokens/s", "share", "samples/s", "latency p99, ms", "requests"),
+        "tokens",
+    ]
+
+
+def test_the_terminal_fits_80_columns_and_names_the_slowest(aggregate: Any) -> None:
+    said, text, _ = aggregate(A, B, *OFFLINE, one=[replace(OFFLINE[0], rows=ROWS[:70])])
+    table = said[: said.index("aggregate.json")].splitlines()[:-1]
+    assert max(map(len, table)) <= 80
+    slow = "Slowest node: node-a, tokens/s 900.25 against the other's 1,100.50."
+    assert slow in said and slow in unescaped(text)
+    assert "Slowest node: node-a, TTFT p99 149.00 ms against the other's 109.00." in said
+    joined = " ".join(said.split())
+    assert "Scaling efficiency 111.1% (no interval, since no run was repeated)" in joined
+    assert joined.count("Scaling efficiency") == 1
+
+
+def test_what_is_not_valid_says_why(aggregate: Any) -> None:
+    smoke = {"profile": "smoke", "label": "smoke: not an MLPerf result"}
+    shortened = ({"rule": "min_duration", "status": "shortened"},)
+    made = [replace(one, meta=smoke, verdicts=shortened) for one in (A, B)]
+    said, text, page = aggregate(*made)
+    for written in (said, unescaped(text), html.unescape(page)):
+        joined = " ".join(written.split())
+        assert "smoke: not an MLPerf result" in joined
+        assert "No: in Server not every node's run is a valid result of its own." in joined
+        assert "node-b: rules shortened: min_duration" in joined
+    assert 'class="answer ok"' not in page
+
+
+def test_nothing_of_an_aggregate_is_green(aggregate: Any) -> None:
+    _, _, page = aggregate(A, B)
+    assert "each of the 2 nodes is a valid result of its own; together they are no" in page
+    assert 'class="answer ok"' not in page
+
+
+def test_the_page_is_one_file_without_script(aggregate: Any) -> None:
+    _, _, page = aggregate(A, B, *OFFLINE)
+    assert set(_Cells(page).tags) & {"script", "link", "iframe", "img", "object"} == set()
+    assert re.findall(r"""(?:src|url\()=?["']?https?:""", page) == []
+    assert "prefers-color-scheme: dark" in page and "@media print" in page
+    assert page.count("<svg") == 2
+
+
+def test_what_a_run_says_of_itself_is_text(aggregate: Any) -> None:
+    names = {"label": HOSTILE, "model": HOSTILE, "dataset": HOSTILE}
+    late = {"result_validity": "INVALID", "result_invalid_reason": HOSTILE}
+    rules = ({"rule": HOSTILE, "status": "failed"},)
+    made = [
+        replace(one, node=f"{n}{HOSTILE}$", meta=names, said=late, verdicts=rules)
+        for n, one in enumerate((A, B))
+    ]
+    machines = [{"cpu": HOSTILE, "gpus": [HOSTILE]}, {"gpus": [f"other {HOSTILE}"]}]
+    made = [replace(one, system=of) for one, of in zip(made, machines, strict=True)]
+    _, text, page = aggregate(*made)
+    assert set(_Cells(page).tags) & {"script", "img", "link"} == set()
+    assert "<script" not in page
+    assert re.search(r"(?<!\\)<", text) is None
+    assert html.escape("<script>alert(1)</script>") in page
+
+
+def test_control_characters_reach_no_terminal(aggregate: Any) -> None:
+    names = {"label": "a\x1b[2Jb", "model": "m\x1b[2J"}
+    engine = {"version": "1\x1b[2J"}
+    made = [
+        replace(one, meta=names, engine=engine) for one in (A, replace(B, node="b\x07\x1b]0;x"))
+    ]
+    said, text, page = aggregate(*made)
+    for written in (said, text, page):
+        assert not set("\x1b\x07") & set(written)
+
+
+@pytest.mark.parametrize("content", [{}, {"scenarios": [{"scenario": "Server"}], "nodes": ["a"]}])
+def test_a_file_that_lacks_most_is_shown(content: dict[str, Any]) -> None:
+    found = Aggregate.read(content)
+    assert LABEL in aggregate_markdown(found)
+    assert LABEL in aggregate_html(found)
+
+
+# The command
+
+
+def test_what_is_refused_writes_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    one, other = make_nodes(tmp_path / "runs", A, replace(B, meta={"round": "v6.0"}))
+    out = tmp_path / "out"
+    assert main(["aggregate", str(one), str(other), "--out", str(out)]) == 2
+    told = capsys.readouterr()
+    assert f"refused: {other}: round v6.0; {one}: v6.1\n" in told.err
+    assert told.err.endswith("no aggregate was written\n")
+    assert told.out == "" and not out.exists()
+
+
+def test_a_folder_that_is_there_is_not_written_over(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    paths = [str(path) for path in make_nodes(tmp_path / "runs", A, B)]
+    out = tmp_path / "out"
+    out.mkdir()
+    assert main(["aggregate", *paths, "--out", str(out)]) == 0
+    before = {path: path.read_bytes() for path in out.iterdir()}
+    capsys.readouterr()
+    assert main(["aggregate", *paths, "--out", str(out)]) == 2
+    assert capsys.readouterr().err == f"error: --out {out}: is there already: choose a new folder\n"
+    assert {path: path.read_bytes() for path in out.iterdir()} == before
+    file = tmp_path / "file"
+    file.touch()
+    assert main(["aggregate", *paths, "--out", str(file)]) == 2
+
+
+def test_without_out_the_folder_has_the_time_in_its_name(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    paths = [str(path) for path in make_nodes(tmp_path / "runs", A, B)]
+    monkeypatch.chdir(tmp_path)
+    assert main(["aggregate", *paths]) == 0
+    (out,) = tmp_path.glob("aggregate-*")
+    found = json.loads((out / "aggregate.json").read_text())
+    assert re.fullmatch(r"aggregate-\d{8}-\d{6}", out.name)
+    assert found["made"][:4] == out.name[10:14]

@@ -1,0 +1,197 @@
+"""What the node script's users parse: the files of a session, and when they call it valid."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mlperf_suite.compliance.verdict import Status, Verdict
+from mlperf_suite.results.node_files import (
+    NodeResult,
+    answered_share,
+    file_part,
+    write_node_files,
+)
+from mlperf_suite.results.run_folder import write_json
+from mlperf_suite.results.schema import (
+    AccuracyFigures,
+    LifeFigures,
+    Meta,
+    PerformanceFigures,
+    Run,
+    Summary,
+)
+from mlperf_suite.results.standing import STAND_IN_LABEL
+
+STARTED = datetime(2026, 11, 20, 10, 15, tzinfo=UTC)
+FIGURES = PerformanceFigures(
+    valid=True,
+    samples_per_sec=1.05,
+    tokens_per_sec=134.4,
+    target_qps=1.0,
+    latency_ms={"p50": 700.0, "p99": 945.2},
+    life=LifeFigures(requests=84),
+)
+META = Meta(
+    category="datacenter",
+    scenario="Server",
+    benchmark="llama3.1-8b",
+    model="m",
+    round="v6.1",
+    profile="official",
+    label="official rules of round v6.1",
+    status="complete",
+)
+WHOLE = Summary(meta=META, run=Run(performance=FIGURES))
+
+
+def result(
+    folder: Path, summary: Summary, *, stand_in: bool = False, issued: int | None = 84
+) -> NodeResult:
+    (folder / "Performance").mkdir(parents=True)
+    engine = {"name": "vLLM", "version": "1", "stand_in": stand_in}
+    write_json(folder / "config.json", {"engine": engine})
+    if issued is not None:
+        lines = [
+            f':::MLLOG {{"key": "{key}", "value": {value}, "metadata": {{"is_error": false}}}}'
+            for key, value in (("result_query_count", issued), ("generated_samples_per_query", 1))
+        ]
+        (folder / "Performance/mlperf_log_detail.txt").write_text("\n".join(lines))
+    return NodeResult(summary, folder, STARTED)
+
+
+def written(tmp_path: Path, *results: NodeResult, node: str = "node-7") -> tuple[Any, str]:
+    content, text = write_node_files(tmp_path, node, results)
+    return json.loads(content.read_text()), text.read_text()
+
+
+def test_a_node_has_the_files_that_the_node_script_left(tmp_path: Path) -> None:
+    offline = replace(WHOLE, meta=replace(META, scenario="Offline"))
+    found = [result(tmp_path / "a", WHOLE), result(tmp_path / "b", offline)]
+    content, text = written(tmp_path, *found)
+    assert (tmp_path / "mlperf_datacenter_node-7_20261120_101500.json").is_file()
+    assert (tmp_path / "summary_node-7_20261120_101500.txt").is_file()
+    assert content["benchmark_info"] == {
+        "benchmark": "llama3.1-8b",
+        "model": "m",
+        "timestamp": "20261120_101500",
+        "node": "node-7",
+        "round": "v6.1",
+        "profile": "official",
+        "label": "official rules of round v6.1",
+    }
+    assert content["scenarios"]["Server"] == {
+        "valid": True,
+        "achieved_qps": 1.05,
+        "target_qps": 1.0,
+        "latency_p99": 945.2,
+        "throughput_tokens_per_sec": 134.4,
+        "accuracy": 1.0,
+        "accuracy_passed": None,
+        "run": "a",
+    }
+    assert list(content["scenarios"]) == ["Server", "Offline"]
+    for words in ("llama3.1-8b on node-7", "Server: VALID", "Latency p99: 945.20 ms", "1.05 quer"):
+        assert words in text
+
+
+def _verdict(status: Status) -> Summary:
+    return replace(WHOLE, verdicts=(Verdict("min_duration", status, "10 s", "600 s"),))
+
+
+BROKEN = {
+    "failed": (replace(WHOLE, meta=replace(META, status="failed", reason="it died")), "it died"),
+    "running": (replace(WHOLE, meta=replace(META, status="running")), "did not end"),
+    "smoke": (replace(WHOLE, meta=replace(META, profile="smoke")), "smoke: not an MLPerf result"),
+    "no profile": (replace(WHOLE, meta=replace(META, profile=None)), "unknown profile"),
+    "shortened": (_verdict("shortened"), "rules shortened: min_duration"),
+    "a rule": (_verdict("failed"), "rules failed: min_duration"),
+    "profiled": (replace(WHOLE, meta=replace(META, profiler="torch")), "profiled: not a result"),
+    "client": (
+        replace(WHOLE, verdicts=(Verdict("client_bound", "failed", "a", "b"),)),
+        "client-bound: not a result",
+    ),
+    "INVALID": (
+        replace(WHOLE, run=Run(performance=replace(FIGURES, valid=False, invalid_reason="late"))),
+        "LoadGen: INVALID: late",
+    ),
+    "not said": (replace(WHOLE, run=Run(performance=replace(FIGURES, valid=None))), "INVALID"),
+    "none": (replace(WHOLE, run=Run()), "no performance run"),
+}
+
+
+@pytest.mark.parametrize("what", BROKEN)
+def test_what_is_no_result_is_not_valid_and_says_why(tmp_path: Path, what: str) -> None:
+    summary, reason = BROKEN[what]
+    content, text = written(tmp_path, result(tmp_path / "a", summary))
+    one = content["scenarios"]["Server"]
+    assert one["valid"] is False
+    assert reason in one["reason"]
+    assert "Server: NOT VALID" in text and reason in text
+    assert "Server: VALID" not in text
+
+
+def test_a_stand_in_is_never_valid(tmp_path: Path) -> None:
+    content, text = written(tmp_path, result(tmp_path / "a", WHOLE, stand_in=True))
+    assert content["scenarios"]["Server"]["valid"] is False
+    assert content["scenarios"]["Server"]["reason"] == STAND_IN_LABEL
+    assert STAND_IN_LABEL in text
+
+
+@pytest.mark.parametrize(("issued", "share"), [(84, 1.0), (168, 0.5), (None, None), (0, None)])
+def test_accuracy_is_the_share_of_queries_that_were_answered(
+    tmp_path: Path, issued: int | None, share: float | None
+) -> None:
+    content, _ = written(tmp_path, result(tmp_path / "a", WHOLE, issued=issued))
+    assert content["scenarios"]["Server"]["accuracy"] == share
+
+
+@pytest.mark.parametrize("passed", [True, False])
+def test_what_the_accuracy_rules_say_stands_beside_it(tmp_path: Path, passed: bool) -> None:
+    run = Run(performance=FIGURES, accuracy=AccuracyFigures(passed=passed))
+    content, _ = written(tmp_path, result(tmp_path / "a", replace(WHOLE, run=run)))
+    assert content["scenarios"]["Server"]["accuracy_passed"] is passed
+
+
+def test_more_answers_than_queries_are_all_of_them() -> None:
+    assert answered_share(3, 2) == 1.0
+    assert answered_share(None, 2) is None
+
+
+def test_each_benchmark_has_its_files_and_other_categories_none(tmp_path: Path) -> None:
+    edge = replace(WHOLE, meta=replace(META, category="edge"))
+    other = replace(WHOLE, meta=replace(META, benchmark="llama2-70b-99"))
+    found = [
+        result(tmp_path / name, one) for name, one in (("e", edge), ("a", WHOLE), ("b", other))
+    ]
+    paths = write_node_files(tmp_path, "n", found)
+    assert [path.name for path in paths] == [
+        "mlperf_datacenter_n_20261120_101500.json",
+        "summary_n_20261120_101500.txt",
+        "mlperf_datacenter_n_20261120_101500-2.json",
+        "summary_n_20261120_101500-2.txt",
+    ]
+    assert write_node_files(tmp_path, "n", found[:1]) == []
+
+
+@pytest.mark.parametrize(
+    ("node", "part"),
+    [("gpu-1.rack_2", "gpu-1.rack_2"), ("../a b", "_a_b"), ("..", "_"), ("é", "_")],
+)
+def test_a_nodes_name_is_a_part_of_a_files_name(tmp_path: Path, node: str, part: str) -> None:
+    assert file_part(node) == part
+    content, text = written(tmp_path, result(tmp_path / "a", WHOLE), node=node)
+    assert content["benchmark_info"]["node"] == node
+    assert text.startswith(f"llama3.1-8b on {node}\n")
+
+
+def test_what_a_run_says_breaks_no_line(tmp_path: Path) -> None:
+    hostile = replace(META, status="failed", reason="a\nServer: VALID\x1b[2J", model="m\nn\x07")
+    _, text = written(tmp_path, result(tmp_path / "a", replace(WHOLE, meta=hostile)))
+    assert "Server: VALID" not in [line.strip() for line in text.splitlines()]
+    assert not set("\x1b\x07") & set(text)

@@ -1,0 +1,286 @@
+"""Which runs of several nodes are one aggregate, and what is said of those that are not."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from meta_tests.made_nodes import ROWS, STARTED, MadeNode, make_nodes
+from mlperf_suite.reports.aggregate import aggregate_markdown
+from mlperf_suite.results.aggregate import LABEL, Aggregate, aggregate_runs
+from mlperf_suite.results.node_runs import OWN_SETTINGS, AggregateRefusedError
+from mlperf_suite.settings import OPTIONS, Settings
+
+A, B = MadeNode(), MadeNode(node="node-b", rows=ROWS[:50])
+
+
+def refused(*paths: Path, ones: tuple[Path, ...] = ()) -> list[str]:
+    with pytest.raises(AggregateRefusedError) as error:
+        aggregate_runs(paths, STARTED, ones)
+    for reason in error.value.reasons:
+        assert "\n" not in reason
+    return list(error.value.reasons)
+
+
+def taken(*paths: Path) -> Aggregate:
+    return aggregate_runs(paths, STARTED)
+
+
+def test_runs_of_two_nodes_are_taken(tmp_path: Path) -> None:
+    assert taken(*make_nodes(tmp_path, A, B)).nodes == ("node-a", "node-b")
+
+
+DIFFERENT: dict[str, tuple[dict[str, Any], str]] = {
+    "model": ({"meta": {"model": "other"}}, "model other"),
+    "benchmark": ({"meta": {"benchmark": "llama2-70b-99"}}, "benchmark llama2-70b-99"),
+    "round": ({"meta": {"round": "v6.0"}}, "round v6.0"),
+    "profile": ({"meta": {"profile": "smoke"}}, "profile smoke"),
+    "length": ({"meta": {"max_new_tokens": 64}}, "maximum answer length 64"),
+    "samples": ({"meta": {"samples": 84}}, "samples (--total-sample-count) 84"),
+    "data": ({"data": "d2"}, "data d2"),
+    "prompts": ({"prompts": "p2"}, "prompts p2"),
+    "precision": ({"engine_settings": {"dtype": "float16"}}, "engine's dtype float16"),
+    "kv": ({"engine_settings": {"kv_cache_dtype": "fp8"}}, "engine's kv_cache_dtype fp8"),
+    "files": ({"engine_settings": {"model_files_sha256": "f2"}}, "model files f2"),
+    "engine": ({"engine": {"name": "other"}}, "engine other"),
+    "version": ({"engine": {"version": "0.31.0"}}, "engine version 0.31.0"),
+    "stand-in": ({"engine": {"stand_in": True}}, "stand-in engine True"),
+    "mode": ({"settings": {"mode": "performance"}}, "setting mode performance"),
+    "warm-up": ({"settings": {"warmup": 0}}, "setting warmup 0"),
+    "arguments": ({"settings": {"engine_args": {"x": 1}}}, 'setting engine_args {"x": 1}'),
+    "generation": ({"settings": {"generation": {"top_k": 2}}}, "setting generation "),
+    "another": ({"settings": {"of_tomorrow": 1}}, "setting of_tomorrow 1"),
+    "runs made": ({"accuracy": False}, "runs made performance"),
+    "seed": ({"said": {"effective_qsl_rng_seed": 2}}, "qsl_rng_seed 2"),
+    "length of run": ({"said": {"effective_min_duration_ms": 10000}}, "min_duration_ms 10000"),
+}
+
+
+@pytest.mark.parametrize("what", DIFFERENT)
+def test_another_measurement_is_refused_in_a_line_that_names_it(tmp_path: Path, what: str) -> None:
+    changes, said = DIFFERENT[what]
+    one, other = make_nodes(tmp_path, A, replace(B, **changes))
+    lines = refused(one, other)
+    assert any(line.startswith(f"{other}: {said}") and f"; {one}: " in line for line in lines), (
+        lines
+    )
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"target_qps": 5.0},
+        {"settings": {"server_target_qps": 5.0, "results_dir": "elsewhere"}},
+        {"engine_settings": {"max_num_seqs": 64}},
+        {"system": {"cpu": "another cpu", "gpus": ["H200"]}},
+    ],
+)
+def test_what_a_node_may_have_for_itself_is_told(tmp_path: Path, changes: dict[str, Any]) -> None:
+    found = taken(*make_nodes(tmp_path, A, replace(B, **changes)))
+    told = [*found.notes, *found.scenarios[0].notes]
+    for words in ("5", "64", "H200"):
+        if words in str({k: v for k, v in changes.items() if k != "settings"}):
+            assert any(words in note for note in told), told
+    assert not any("elsewhere" in note for note in told)
+
+
+def test_the_settings_that_nodes_may_have_for_themselves_are_there() -> None:
+    known = {spec.dest for spec in OPTIONS} | set(Settings.__dataclass_fields__)
+    assert OWN_SETTINGS - known - {"hub_token"} == set()
+
+
+NO_PART: dict[str, tuple[dict[str, Any], str]] = {
+    "failed": ({"meta": {"status": "failed", "reason": "it died"}}, "status failed: it died"),
+    "running": ({"meta": {"status": "running"}}, "status running: it did not end"),
+    "unknown": ({"meta": {"status": None}}, "status unknown"),
+    "profiled": ({"meta": {"profiler": "torch"}}, "profiled: not a result, and of no aggregate"),
+    "client": (
+        {"verdicts": [{"rule": "client_bound", "status": "failed"}]},
+        "client-bound: not a result, and of no aggregate",
+    ),
+    "no name": ({"node": None}, "no node name: run it with NODE_NAME=NAME"),
+    "blank": ({"node": " "}, "no node name"),
+    "mmlu": ({"meta": {"scenario": None}}, "llama3.1-8b: no scenario of a benchmark"),
+    "no log": ({"said": {"result_validity": None}}, "mlperf_log_detail.txt has no result"),
+    "not LoadGen's": ({"from_loadgen": False}, "do not count from LoadGen's issue"),
+    "another count": ({"said": {"result_query_count": 51}}, "50 requests, and LoadGen issued 51"),
+    "another run": (
+        {"said": {"result_first_token_99.00_percentile_latency_ns": 400_000_000}},
+        "TTFT p99 99.00 ms, and LoadGen's log has 400.00 ms",
+    ),
+}
+
+
+@pytest.mark.parametrize("what", NO_PART)
+def test_what_is_no_part_of_a_result_is_refused(tmp_path: Path, what: str) -> None:
+    changes, said = NO_PART[what]
+    one, other = make_nodes(tmp_path, A, replace(B, **changes))
+    (line,) = refused(one, other)
+    assert line.startswith(f"{other}: ") and said in line
+
+
+def test_each_run_that_is_no_part_is_named(tmp_path: Path) -> None:
+    failed = replace(A, meta={"status": "failed", "reason": "it died"})
+    one, other = make_nodes(tmp_path, failed, replace(B, node=None))
+    lines = refused(one, other, tmp_path / "nowhere", tmp_path)
+    assert [line.split(": ")[0] for line in lines] == [
+        *map(str, (one, other, tmp_path / "nowhere", tmp_path))
+    ]
+    assert "no such folder" in lines[2] and "no summary.json" in lines[3]
+
+
+def test_a_run_without_performance_is_no_part(tmp_path: Path) -> None:
+    one, other = make_nodes(tmp_path, A, B)
+    path = other / "summary.json"
+    content = json.loads(path.read_text())
+    del content["run"]["performance"]
+    path.write_text(json.dumps(content))
+    assert refused(one, other) == [
+        f"{other}: no performance run: an aggregate is of performance runs"
+    ]
+
+
+def test_a_log_that_was_changed_is_refused(tmp_path: Path) -> None:
+    one, other = make_nodes(tmp_path, A, B)
+    log = other / "Performance/mlperf_log_detail.txt"
+    log.write_text(log.read_text().replace("1000.0", "2000.0"))
+    said = f"{other}: not as the run left it: Performance/mlperf_log_detail.txt was changed"
+    assert refused(one, other) == [f"{said} after the run"]
+
+
+@pytest.mark.parametrize("missing", ["timeline.json", "mlperf_log_detail.txt"])
+def test_a_run_without_its_requests_is_refused(tmp_path: Path, missing: str) -> None:
+    one, other = make_nodes(tmp_path, A, B)
+    (other / "Performance" / missing).unlink()
+    (line,) = refused(one, other)
+    assert line.startswith(f"{other}: ") and missing in line
+
+
+def test_one_run_is_not_two(tmp_path: Path) -> None:
+    one, other = make_nodes(tmp_path, A, B)
+    copy = tmp_path / "copy" / one.name
+    shutil.copytree(one, copy)
+    (tmp_path / "link").symlink_to(one)
+    for again in (one, copy, tmp_path / "link"):
+        assert f"{again}: the same run as {one}" in refused(one, other, again)
+
+
+def test_a_copy_under_another_name_is_the_same_run(tmp_path: Path) -> None:
+    one, other = make_nodes(tmp_path, A, replace(A, node="node-b"))
+    assert refused(one, other) == [f"{other}: the same run as {one}"]
+
+
+def test_a_node_is_there_once(tmp_path: Path) -> None:
+    paths = make_nodes(tmp_path, A, B, replace(B, rows=ROWS[:60]))
+    (line,) = refused(*paths)
+    assert line.startswith(f"{paths[2]}: node node-b is there twice in Server, also as {paths[1]}")
+    one, other = make_nodes(tmp_path / "again", A, replace(A, rows=ROWS[:60]))
+    assert "an aggregate is of two nodes or more" in refused(one, other)
+
+
+def test_one_run_alone_is_no_aggregate(tmp_path: Path) -> None:
+    assert refused(*make_nodes(tmp_path, A)) == ["an aggregate is of two nodes or more"]
+
+
+def test_every_node_ran_the_same_scenarios(tmp_path: Path) -> None:
+    offline = replace(A, scenario="Offline")
+    paths = make_nodes(tmp_path, A, B, offline)
+    assert refused(*paths) == [
+        "node node-b: scenarios Server; node node-a: Offline, Server",
+    ]
+    whole = make_nodes(tmp_path / "b", A, B, offline, replace(B, scenario="Offline"))
+    assert [one.scenario for one in taken(*whole).scenarios] == ["Server", "Offline"]
+
+
+def test_a_scenario_of_other_settings_is_refused_too(tmp_path: Path) -> None:
+    """Each scenario's runs agree among each other, and all with the first."""
+    off = {"scenario": "Offline", "settings": {"warmup": 0}}
+    paths = make_nodes(tmp_path, A, B, replace(A, **off), replace(B, **off))
+    assert len([x for x in refused(*paths) if ": setting warmup 0; " in x]) == 2
+
+
+def test_smoke_runs_may_differ_in_nothing_but_their_machines(tmp_path: Path) -> None:
+    smoke = {"profile": "smoke", "label": "smoke: not an MLPerf result"}
+    made = (replace(A, meta=smoke), replace(B, meta=smoke))
+    found = taken(*make_nodes(tmp_path, *made))
+    assert found.marks == ("smoke: not an MLPerf result",)
+    assert not found.scenarios[0].valid
+    assert "node-b: smoke: not an MLPerf result" in found.scenarios[0].reasons
+
+
+@pytest.mark.parametrize(("later_s", "told"), [(0, False), (4, False), (9, True), (3600, True)])
+def test_nodes_that_did_not_run_together_say_so(tmp_path: Path, later_s: int, told: bool) -> None:
+    later = replace(B, rows=ROWS, target_qps=10.5, began=STARTED + timedelta(seconds=later_s))
+    (one,) = taken(*make_nodes(tmp_path, A, later)).scenarios
+    said = [note for note in one.notes if "did not all run at the same time" in note]
+    assert bool(said) is told
+
+
+def test_when_a_node_ran_may_not_be_known(tmp_path: Path) -> None:
+    found = taken(*make_nodes(tmp_path, A, replace(B, said={"power_begin": "yesterday"})))
+    assert "Whether the nodes ran at the same time is not known." in found.scenarios[0].notes
+
+
+def test_files_of_the_model_that_nobody_compared_are_told(tmp_path: Path) -> None:
+    known = {"model_files_sha256": "f1"}
+    made = (replace(A, engine_settings=known), replace(B, engine_settings=known))
+    assert not any("weights" in note for note in taken(*make_nodes(tmp_path / "a", *made)).notes)
+    assert any("weights" in note for note in taken(*make_nodes(tmp_path / "b", A, B)).notes)
+
+
+def test_nodes_whose_accuracy_nobody_measured_are_told(tmp_path: Path) -> None:
+    made = (replace(A, accuracy=False), replace(B, accuracy=False))
+    (one,) = taken(*make_nodes(tmp_path / "a", *made)).scenarios
+    assert any("not measured on node-a, node-b" in note for note in one.notes)
+    assert [row.accuracy_passed for row in one.nodes] == [None, None]
+    (one,) = taken(*make_nodes(tmp_path / "b", A, B)).scenarios
+    assert one.notes == ()
+    assert [row.accuracy_passed for row in one.nodes] == [True, True]
+
+
+def _places(content: object, above: tuple[str, ...] = ()) -> list[tuple[str, ...]]:
+    if not isinstance(content, dict):
+        return []
+    return [
+        x for key, one in content.items() for x in ((*above, key), *_places(one, (*above, key)))
+    ]
+
+
+_ODD = [None, True, 0, -1, 1e308, 2**70, "", "x", [], [1], [None], {}, {"a": 1}, float("inf")]
+
+
+@pytest.fixture(scope="module")
+def two_runs(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
+    made = (replace(A, rows=ROWS[:20]), replace(B, rows=ROWS[:25]))
+    return make_nodes(tmp_path_factory.mktemp("damaged"), *made)
+
+
+@given(st.data())
+def test_a_damaged_summary_is_refused_or_taken_and_raises_nothing(
+    two_runs: list[Path], data: st.DataObject
+) -> None:
+    path = two_runs[1] / "summary.json"
+    whole = path.read_text()
+    content = json.loads(whole)
+    place = data.draw(st.sampled_from(_places(content)))
+    inner = content
+    for key in place[:-1]:
+        inner = inner[key]
+    inner[place[-1]] = data.draw(st.sampled_from(_ODD))
+    path.write_text(json.dumps(content))
+    try:
+        found = aggregate_runs(two_runs, STARTED)
+        assert Aggregate.read(json.loads(json.dumps(found.as_json()))) == found
+        assert LABEL in aggregate_markdown(found)
+    except AggregateRefusedError as error:
+        assert all(error.reasons)
+    finally:
+        path.write_text(whole)

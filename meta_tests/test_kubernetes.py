@@ -1,0 +1,308 @@
+"""The manifests in kubernetes/: what can be seen of them without a cluster."""
+
+from __future__ import annotations
+
+import copy
+import os
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from meta_tests import kubernetes_schemas
+from meta_tests.conftest import ROOT
+from mlperf_suite.settings import OPTIONS, Settings, resolve_settings
+
+FOLDER = ROOT / "kubernetes"
+SCHEMAS = os.environ.get("MLPERF_KUBERNETES_SCHEMAS")
+_OF_REPLICAS = {"--ray", "--replicas"}
+"""Options that only an installation with Ray has."""
+_SECRET = re.compile(r"TOKEN|KEY|PASSWORD|SECRET")
+IN_A_RUN = {"HF_TOKEN": "hf_x", "API_KEY": "x"}
+
+
+def objects() -> dict[str, dict[str, Any]]:
+    """Every object, by its kind and name."""
+    found = [
+        made for path in sorted(FOLDER.glob("*.yaml")) for made in yaml.safe_load_all(path.open())
+    ]
+    named = {f"{made['kind']}/{made['metadata']['name']}": made for made in found}
+    assert len(named) == len(found)
+    return named
+
+
+OBJECTS = objects()
+BY_NAME = pytest.mark.parametrize("name", OBJECTS)
+
+
+def pods(node: Any) -> Iterator[dict[str, Any]]:
+    """Every pod's template (metadata and spec) within an object."""
+    if isinstance(node, dict):
+        if "containers" in node.get("spec", {}):
+            yield node
+        for value in node.values():
+            yield from pods(value)
+    elif isinstance(node, list):
+        for value in node:
+            yield from pods(value)
+
+
+PODS = [pod for made in OBJECTS.values() for pod in pods(made)]
+CONTAINERS = [container for pod in PODS for container in pod["spec"]["containers"]]
+SUITES = [one for one in CONTAINERS if one["name"] == "suite"]
+
+
+def values(container: dict[str, Any]) -> dict[str, str]:
+    """The variables that a container is given as they are."""
+    return {one["name"]: one["value"] for one in container["env"] if "value" in one}
+
+
+def test_there_are_pods() -> None:
+    assert len(PODS) == 5 and len(SUITES) == 2
+
+
+# What they start
+
+
+def options(container: dict[str, Any]) -> dict[str, Any]:
+    """What a suite's container gives pytest, as `resolve_settings` takes it."""
+    specs = {spec.flag: spec for spec in OPTIONS}
+    given: dict[str, Any] = {}
+    words = list(container["args"])
+    while words:
+        flag, equals, value = words.pop(0).partition("=")
+        if flag == "-m":
+            named = set(re.findall(r"\w+", words.pop(0))) - {"and", "or", "not"}
+            ini = (ROOT / "pytest.ini").read_text()
+            assert named <= set(re.findall(r"^    (\w+):", ini, re.MULTILINE))
+            continue
+        if flag not in specs:
+            assert flag in _OF_REPLICAS, flag
+            continue
+        assert equals, "an option and its value are one word"
+        for name, text in values(container).items():
+            value = value.replace(f"$({name})", text)
+        assert "$(" not in value
+        spec = specs[flag]
+        if spec.repeatable:
+            given.setdefault(spec.dest, []).append(value)
+        else:
+            given[spec.dest] = value
+    return given
+
+
+def settings_of(container: dict[str, Any]) -> Settings:
+    return resolve_settings(options(container), IN_A_RUN)
+
+
+@pytest.mark.parametrize("container", SUITES, ids=["JobSet", "Job"])
+def test_the_suite_takes_its_options(container: dict[str, Any]) -> None:
+    assert settings_of(container).profile == "official"
+
+
+def test_every_program_is_in_the_image() -> None:
+    dockerfile = (ROOT / "Dockerfile").read_text()
+    assert "WORKDIR /app\n" in dockerfile and "/app/.venv/bin/python" in dockerfile
+    for container in CONTAINERS:
+        assert container["image"].partition(":")[0] in ("mlperf-suite", "mlperf-suite-ray")
+        program = container.get("command", ["ray"])[0]
+        assert program.startswith("/app/.venv/bin/") or values(container)["PATH"].startswith(
+            "/app/.venv/bin:"
+        )
+
+
+def test_the_suite_writes_where_results_stay() -> None:
+    for container in SUITES:
+        mounts = {one["mountPath"]: one["name"] for one in container["volumeMounts"]}
+        assert mounts["/app/results"] == "results"
+
+
+def test_volumes_and_claims_are_there() -> None:
+    claims = {made["metadata"]["name"] for made in OBJECTS.values() if "Claim" in made["kind"]}
+    for pod in PODS:
+        volumes = {one["name"]: one for one in pod["spec"].get("volumes", ())}
+        mounted = {
+            one["name"]
+            for container in pod["spec"]["containers"]
+            for one in container.get("volumeMounts", ())
+        }
+        assert mounted == set(volumes)
+        claimed = {
+            one["persistentVolumeClaim"]["claimName"]
+            for one in volumes.values()
+            if "persistentVolumeClaim" in one
+        }
+        assert claimed <= claims
+
+
+# Security
+
+
+@pytest.mark.parametrize("pod", PODS, ids=lambda pod: pod["spec"]["containers"][0]["name"])
+def test_a_pod_has_no_more_rights_than_it_needs(pod: dict[str, Any]) -> None:
+    """Kubernetes' Pod Security Standard `restricted`, and no access to its API."""
+    spec = pod["spec"]
+    assert spec["automountServiceAccountToken"] is False
+    assert spec["securityContext"]["runAsNonRoot"] is True
+    assert spec["securityContext"]["runAsUser"] > 0
+    assert spec["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
+    for name in ("hostNetwork", "hostPID", "hostIPC"):
+        assert name not in spec
+    for container in spec["containers"]:
+        own = container["securityContext"]
+        assert own == {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}}
+        assert set(container["resources"]["limits"]) >= {"cpu", "memory"}
+        assert container["resources"]["requests"] == container["resources"]["limits"]
+        assert all("hostPath" not in volume for volume in spec.get("volumes", ()))
+
+
+def test_no_secret_is_written_down() -> None:
+    assert not [made for made in OBJECTS.values() if made["kind"] in ("Secret", "ConfigMap")]
+    seen = set()
+    for container in CONTAINERS:
+        for one in container["env"]:
+            if _SECRET.search(one["name"]):
+                assert set(one) == {"name", "valueFrom"}, one["name"]
+                seen.add(one["name"])
+    assert seen == {"HF_TOKEN", "API_KEY", "VLLM_API_KEY", "RAY_AUTH_TOKEN"}
+
+
+def test_every_pod_hears_its_own_kind_alone() -> None:
+    policies = [made["spec"] for made in OBJECTS.values() if made["kind"] == "NetworkPolicy"]
+    for pod in PODS:
+        labels = pod["metadata"]["labels"].items()
+        (policy,) = [one for one in policies if one["podSelector"]["matchLabels"].items() <= labels]
+        assert policy["policyTypes"] == ["Ingress"]
+        (rule,) = policy["ingress"]
+        assert rule["from"] == [{"podSelector": policy["podSelector"]}]
+
+
+# What belongs together
+
+
+def test_ray_and_its_driver_agree() -> None:
+    cluster, job = OBJECTS["RayCluster/mlperf"], OBJECTS["Job/mlperf-ray-run"]
+    (driver,) = [pod["spec"]["containers"][0] for pod in pods(job)]
+    known = values(driver)
+    assert known["RAY_HEAD"] == f"{cluster['metadata']['name']}-head-svc:6379"
+    auth = cluster["spec"]["authOptions"]
+    assert auth["mode"] == known["RAY_AUTH_MODE"] == "token"
+    (token,) = [one for one in driver["env"] if one["name"] == "RAY_AUTH_TOKEN"]
+    # KubeRay takes the token from this key of that Secret.
+    assert token["valueFrom"]["secretKeyRef"] == {"name": auth["secretName"], "key": "auth_token"}
+    assert "--ray=$(RAY_HEAD)" in driver["args"]
+    start = driver["command"][2]
+    assert '--address="$RAY_HEAD" --num-cpus=0 --num-gpus=0' in start
+    assert 'exec python -m pytest "$@"' in start
+
+
+def test_rays_version_is_the_one_that_is_installed() -> None:
+    lock = ROOT / "requirements" / "ray.lock"
+    if not lock.exists():
+        pytest.skip("no requirements/ray.lock")
+    (locked,) = re.findall(r"^ray==(\S+)", lock.read_text(), re.MULTILINE)
+    assert OBJECTS["RayCluster/mlperf"]["spec"]["rayVersion"] == locked
+
+
+def test_nothing_runs_on_rays_head_and_each_probe_has_its_port() -> None:
+    spec = OBJECTS["RayCluster/mlperf"]["spec"]
+    head, (workers,) = spec["headGroupSpec"], spec["workerGroupSpecs"]
+    assert head["rayStartParams"]["num-cpus"] == head["rayStartParams"]["num-gpus"] == "0"
+    for group, port in (
+        (head, 6379),
+        (workers, int(workers["rayStartParams"]["node-manager-port"])),
+    ):
+        (container,) = group["template"]["spec"]["containers"]
+        for probe in ("readinessProbe", "livenessProbe"):
+            assert container[probe]["tcpSocket"]["port"] == port
+    gpus = workers["template"]["spec"]["containers"][0]["resources"]["limits"]["nvidia.com/gpu"]
+    assert int(gpus) >= 1
+    assert workers["replicas"] == workers["minReplicas"] == workers["maxReplicas"]
+
+
+def test_the_driver_starts_after_the_servers_and_ends_the_set() -> None:
+    made = OBJECTS["JobSet/mlperf-endpoint"]
+    spec = made["spec"]
+    server, driver = spec["replicatedJobs"]
+    assert driver["dependsOn"] == [{"name": server["name"], "status": "Ready"}]
+    assert spec["successPolicy"] == {
+        "operator": "All",
+        "targetReplicatedJobs": [driver["name"]],
+    }
+    (serving,) = [pod["spec"]["containers"][0] for pod in pods(server)]
+    (suite,) = [pod["spec"]["containers"][0] for pod in pods(driver)]
+    (port,) = [one["containerPort"] for one in serving["ports"]]
+    assert serving["readinessProbe"]["httpGet"] == {"path": "/health", "port": "http"}
+    # As JobSet names pods: set, job, its index, the pod's index; then the set's service.
+    names = [
+        f"http://{made['metadata']['name']}-{server['name']}-{n}-0.{spec['network']['subdomain']}"
+        f":{port}"
+        for n in range(server["replicas"])
+    ]
+    assert [target.url for target in settings_of(suite).endpoints] == names
+    assert values(serving)["MODEL"] == values(suite)["MODEL"]
+    assert f"--port={port}" in serving["args"] and "--no-enable-prefix-caching" in serving["args"]
+
+
+# Published schemas
+
+
+needs_schemas = pytest.mark.skipif(
+    not SCHEMAS,
+    reason="MLPERF_KUBERNETES_SCHEMAS names no folder of schemas (docs/kubernetes.md)",
+)
+
+
+@needs_schemas
+@BY_NAME
+def test_the_published_schemas_take_it(name: str) -> None:
+    assert kubernetes_schemas.errors(Path(str(SCHEMAS)), OBJECTS[name]) == []
+
+
+def spoiled(made: dict[str, Any], name: str) -> Iterator[dict[str, Any]]:
+    """The object with an unknown field, or a value of another type, in one place after another."""
+    broken = copy.deepcopy(made)
+    broken["spec"]["colour"] = "blue"
+    yield broken
+    broken = copy.deepcopy(made)
+    broken["metadata"]["labels"] = ["blue"]
+    yield broken
+    for count in range(len([*pods(made)])):
+        broken = copy.deepcopy(made)
+        [*pods(broken)][count]["spec"]["containers"][0]["resource"] = {}
+        yield broken
+        broken = copy.deepcopy(made)
+        [*pods(broken)][count]["spec"]["containers"][0]["image"] = 7
+        yield broken
+
+
+@needs_schemas
+@BY_NAME
+def test_the_published_schemas_would_refuse_it_otherwise(name: str) -> None:
+    for broken in spoiled(OBJECTS[name], name):
+        assert kubernetes_schemas.errors(Path(str(SCHEMAS)), broken)
+
+
+def test_a_schema_is_made_strict() -> None:
+    schema = {
+        "type": "object",
+        "properties": {
+            "port": {"x-kubernetes-int-or-string": True, "anyOf": [{"type": "integer"}]},
+            "free": {
+                "type": "object",
+                "properties": {},
+                "x-kubernetes-preserve-unknown-fields": True,
+            },
+            "labels": {"type": "object", "additionalProperties": {"type": "string"}},
+            "format": {"type": "string", "nullable": True, "format": "date"},
+        },
+    }
+    made = kubernetes_schemas.strict(schema)
+    assert made["additionalProperties"] is False
+    assert made["properties"]["port"] == {"type": ["string", "integer"]}
+    assert "additionalProperties" not in made["properties"]["free"]
+    assert made["properties"]["labels"]["additionalProperties"] == {"type": "string"}
+    assert made["properties"]["format"] == {"type": ["string", "null"]}

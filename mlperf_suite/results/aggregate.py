@@ -1,0 +1,355 @@
+"""One result of several nodes' independent runs: what is summed, what is pooled, and its file.
+
+Rates, samples and tokens are summed. A percentile of all requests cannot be had from percentiles of
+some, so it is taken from the requests themselves, as LoadGen takes one of its own
+(`benchmarks.percentile`); a node weighs by the number of its requests.
+
+It is no MLPerf result: that is of one LoadGen and one SUT (MLPerf Inference rules, "LoadGen
+Operation"), and each of these runs has its own of both. The words of `LABEL` stand on every output.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from mlperf_suite.benchmarks.percentile import percentiles
+from mlperf_suite.compliance.verdict import in_words
+from mlperf_suite.loadgen.request_times import RequestTimes
+from mlperf_suite.results.node_files import answered_share, issued_samples, scenario_json
+from mlperf_suite.results.node_runs import (
+    AggregateRefusedError,
+    NodeRun,
+    accuracy_note,
+    hardware_of,
+    load_node_runs,
+    notes_of,
+    overlap_note,
+    rate_note,
+    read_times,
+    refusals,
+)
+from mlperf_suite.results.run_folder import write_json
+from mlperf_suite.results.scaling import Scaling, check_ones, scaling_of, total
+from mlperf_suite.results.schema import Percentiles, PerformanceFigures
+from mlperf_suite.results.standing import accuracy_passed, label_of, marks_of
+from mlperf_suite.results.typed_json import read, written_fields
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
+LABEL = "aggregate of independent runs: not an MLPerf result"
+"""What stands on every output."""
+WHY = (
+    "Each node ran a LoadGen of its own. An MLPerf result is of one LoadGen with one system under "
+    "test, so this is none, and no part of a submission."
+)
+SCHEMA_VERSION = 1
+AGGREGATE_JSON = "aggregate.json"
+OLD_JSON = "aggregated_datacenter_results.json"
+
+
+@dataclass(frozen=True, slots=True)
+class NodeFigures:
+    """One node's run of a scenario; its times are LoadGen's own. Rates are per second, times in ms.
+
+    `share`: of the tokens/s of all. `reasons`: why its run is no valid result. `requests` and
+    `tokens`: of its answers. `accuracy_passed`: what the accuracy rules say of its accuracy run,
+    None where there is none. `hardware`: in words.
+    """
+
+    node: str
+    run: str = ""
+    started: str | None = None
+    valid: bool = False
+    reasons: tuple[str, ...] = ()
+    tokens_per_sec: float | None = None
+    samples_per_sec: float | None = None
+    share: float | None = None
+    requests: int = 0
+    tokens: int = 0
+    answered: float | None = None
+    duration_s: float | None = None
+    target_qps: float | None = None
+    latency_ms: Percentiles | None = None
+    ttft_ms: Percentiles | None = None
+    tpot_ms: Percentiles | None = None
+    accuracy_passed: bool | None = None
+    hardware: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class SlowestNode:
+    """The node that holds the others up. `by`: in which figure, `value` and `unit` its own, `rest`
+    the median of the other nodes'."""
+
+    node: str
+    by: str = ""
+    unit: str = ""
+    value: float = 0.0
+    rest: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class ScenarioFigures:
+    """A scenario on all nodes. Sums: `tokens_per_sec`, `samples_per_sec`, `requests`, `tokens`, and
+    `target_qps` where a rate was sent; None where a node does not report one. Pooled, of the
+    requests of all nodes: `latency_ms`, `ttft_ms`, `tpot_ms`, None where LoadGen reports none.
+
+    `valid`: whether each node's own run is a valid result; `reasons`: why not. `notes`: sentences.
+    """
+
+    scenario: str
+    rate_unit: str = ""
+    valid: bool = False
+    reasons: tuple[str, ...] = ()
+    tokens_per_sec: float | None = None
+    samples_per_sec: float | None = None
+    target_qps: float | None = None
+    requests: int = 0
+    tokens: int = 0
+    answered: float | None = None
+    latency_ms: Percentiles | None = None
+    ttft_ms: Percentiles | None = None
+    tpot_ms: Percentiles | None = None
+    nodes: tuple[NodeFigures, ...] = ()
+    slowest: SlowestNode | None = None
+    scaling: Scaling | None = None
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Aggregate:
+    """aggregate.json. `marks`: what stands on the runs themselves, as that they are of a stand-in
+    engine. `nodes`: names, in the order in which they were given. `notes`: sentences on where the
+    nodes differ and what could not be compared."""
+
+    schema_version: int = SCHEMA_VERSION
+    label: str = LABEL
+    why: str = WHY
+    marks: tuple[str, ...] = ()
+    rules: str = ""
+    benchmark: str = ""
+    category: str | None = None
+    model: str = ""
+    dataset: str = ""
+    data_sha256: str | None = None
+    round: str | None = None
+    profile: str | None = None
+    engine: str = ""
+    made: str | None = None
+    nodes: tuple[str, ...] = ()
+    scenarios: tuple[ScenarioFigures, ...] = ()
+    notes: tuple[str, ...] = field(default=())
+
+    @classmethod
+    def read(cls, content: object) -> Aggregate:
+        """An aggregate.json's content; never raises."""
+        return read(cls, content) or cls()
+
+    def as_json(self) -> dict[str, Any]:
+        """What is written to aggregate.json."""
+        return written_fields(self)
+
+
+def aggregate_runs(paths: Sequence[Path], made: datetime, ones: Sequence[Path] = ()) -> Aggregate:
+    """One result of the runs in these folders. `made`: when. `ones`: runs of one node alone.
+
+    Raises AggregateRefusedError, with a line for each reason, for runs that are not one aggregate.
+    """
+    runs = load_node_runs(paths)
+    if not runs:
+        raise AggregateRefusedError(["no run was named"])
+    alone = load_node_runs(ones)
+    reasons = [*refusals(runs), *check_ones(runs, alone)]
+    if reasons:
+        raise AggregateRefusedError(reasons)
+    by_scenario: dict[str, list[NodeRun]] = {}
+    for run in runs:
+        by_scenario.setdefault(run.scenario.name, []).append(run)
+    nodes = tuple(dict.fromkeys(run.node for run in runs))
+    first = runs[0]
+    meta, engine = first.summary.meta, first.config.engine
+    return Aggregate(
+        marks=tuple(
+            dict.fromkeys(mark for run in runs for mark in marks_of(run.summary, run.config))
+        ),
+        rules=label_of(meta),
+        benchmark=in_words(meta.benchmark or ""),
+        category=_words(meta.category),
+        model=in_words(meta.model or ""),
+        dataset=in_words(meta.dataset or ""),
+        data_sha256=_words(first.config.dataset.sha256),
+        round=_words(meta.round),
+        profile=_words(meta.profile),
+        engine=in_words(f"{engine.name} {engine.version}") if engine else "",
+        made=made.isoformat(timespec="seconds"),
+        nodes=nodes,
+        scenarios=tuple(
+            _scenario(sorted(of, key=lambda run: nodes.index(run.node)), alone)
+            for of in by_scenario.values()
+        ),
+        notes=tuple(notes_of(runs)),
+    )
+
+
+def _words(value: str | None) -> str | None:
+    return None if value is None else in_words(value)
+
+
+def _scenario(runs: Sequence[NodeRun], alone: Sequence[NodeRun]) -> ScenarioFigures:
+    """Runs of one scenario, each of another node."""
+    times = [read_times(run) for run in runs]
+    scenario = runs[0].scenario
+    reported = [run.figures for run in runs]
+    tokens_per_sec = total([one.tokens_per_sec for one in reported])
+    issued = [issued_samples(run.detail, scenario.name) or 0 for run in runs]
+    rows = tuple(
+        _node(run, of, number, tokens_per_sec)
+        for run, of, number in zip(runs, times, issued, strict=True)
+    )
+    requests = sum(map(len, times))
+    at_a_rate = scenario.loadgen_scenario == "Server"
+    return ScenarioFigures(
+        scenario.name,
+        "samples/s" if scenario.name == "Offline" else "queries/s",
+        valid=all(row.valid for row in rows),
+        reasons=tuple(f"{row.node}: {reason}" for row in rows for reason in row.reasons),
+        tokens_per_sec=tokens_per_sec,
+        samples_per_sec=total([one.samples_per_sec for one in reported]),
+        target_qps=total([one.target_qps for one in reported]) if at_a_rate else None,
+        requests=requests,
+        tokens=sum(one.tokens for one in times),
+        answered=answered_share(requests, sum(issued)),
+        latency_ms=pooled([one.latency_ms for one in times]),
+        ttft_ms=pooled([one.ttft_ms for one in times]),
+        tpot_ms=pooled([one.tpot_ms for one in times]),
+        nodes=rows,
+        slowest=slowest(rows, at_a_rate),
+        scaling=scaling_of(runs, [one for one in alone if one.scenario.name == scenario.name]),
+        notes=tuple(filter(None, (rate_note(runs), overlap_note(runs), accuracy_note(runs)))),
+    )
+
+
+def pooled(of_nodes: Sequence[npt.NDArray[np.float64] | None]) -> Percentiles | None:
+    """The percentiles of all nodes' requests together; None where a node has none of the kind."""
+    import numpy as np
+
+    arrays = [one for one in of_nodes if one is not None]
+    if not arrays or len(arrays) < len(of_nodes):
+        return None
+    found = percentiles(np.concatenate(arrays))
+    # To the nanosecond, as LoadGen has them: a difference of two times has digits beyond that.
+    return {name: round(value, 6) for name, value in found.items()} or None
+
+
+def _node(
+    run: NodeRun, times: RequestTimes, issued: int, all_tokens_per_sec: float | None
+) -> NodeFigures:
+    figures = run.figures
+    own = figures.tokens_per_sec
+    return NodeFigures(
+        run.node,
+        in_words(run.folder.name),
+        _words(run.summary.meta.started),
+        not run.reasons,
+        run.reasons,
+        own,
+        figures.samples_per_sec,
+        own / all_tokens_per_sec if own and all_tokens_per_sec else None,
+        len(times),
+        times.tokens,
+        answered_share(len(times), issued),
+        figures.duration_s,
+        figures.target_qps if run.scenario.loadgen_scenario == "Server" else None,
+        figures.latency_ms,
+        figures.ttft_ms,
+        figures.tpot_ms,
+        accuracy_passed(run.summary),
+        hardware_of(run),
+    )
+
+
+def slowest(rows: Sequence[NodeFigures], at_a_rate: bool) -> SlowestNode | None:
+    """The node with the highest TTFT p99 where a rate is sent, which bounds tokens/s there, and
+    with the fewest tokens/s elsewhere; None where a node does not report it."""
+    sign = -1 if at_a_rate else 1
+    found: list[tuple[float, str]] = []
+    for row in rows:
+        value = (row.ttft_ms or {}).get("p99") if at_a_rate else row.tokens_per_sec
+        if value is None:
+            return None
+        found.append((value, row.node))
+    if len(found) < 2:
+        return None
+    (value, node), *others = sorted(found, key=lambda one: sign * one[0])
+    by, unit = ("TTFT p99", "ms") if at_a_rate else ("tokens/s", "tokens/s")
+    return SlowestNode(node, by, unit, value, statistics.median(one for one, _ in others))
+
+
+# Files
+
+
+def old_json(found: Aggregate) -> dict[str, Any]:
+    """aggregated_datacenter_results.json: `nodes` has of each node what its own file has."""
+    timestamp = datetime.fromisoformat(found.made) if found.made else None
+    return {
+        "benchmark_info": {
+            "benchmark": found.benchmark,
+            "model": found.model,
+            "timestamp": f"{timestamp:%Y%m%d_%H%M%S}" if timestamp else None,
+            "round": found.round,
+            "profile": found.profile,
+            "label": "; ".join((found.label, *found.marks)),
+            "total_nodes": len(found.nodes),
+        },
+        "scenarios": {one.scenario: _old_scenario(one, found) for one in found.scenarios},
+        "nodes": {
+            node: {
+                "scenarios": {
+                    one.scenario: _old_node(row)
+                    for one in found.scenarios
+                    for row in one.nodes
+                    if row.node == node
+                }
+            }
+            for node in found.nodes
+        },
+    }
+
+
+def _old_scenario(one: ScenarioFigures, found: Aggregate) -> dict[str, Any]:
+    figures = PerformanceFigures(
+        samples_per_sec=one.samples_per_sec,
+        tokens_per_sec=one.tokens_per_sec,
+        target_qps=one.target_qps,
+        latency_ms=one.latency_ms,
+    )
+    return {**scenario_json(figures, one.reasons, one.answered), "label": found.label}
+
+
+def _old_node(row: NodeFigures) -> dict[str, Any]:
+    figures = PerformanceFigures(
+        samples_per_sec=row.samples_per_sec,
+        tokens_per_sec=row.tokens_per_sec,
+        target_qps=row.target_qps,
+        latency_ms=row.latency_ms,
+    )
+    content = scenario_json(figures, row.reasons, row.answered)
+    return {**content, "accuracy_passed": row.accuracy_passed, "run": row.run}
+
+
+def write_aggregate(out: Path, found: Aggregate) -> list[Path]:
+    """Write both JSON files into a folder that is there; their paths. Raises OSError."""
+    contents: Mapping[str, dict[str, Any]] = {
+        AGGREGATE_JSON: found.as_json(),
+        OLD_JSON: old_json(found),
+    }
+    for name, content in contents.items():
+        write_json(out / name, content)
+    return [out / name for name in contents]

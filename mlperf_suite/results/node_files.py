@@ -1,0 +1,171 @@
+"""The files that users of the node script parse, of one session and of several nodes.
+
+Names and fields are those of mlperf_datacenter_benchmark.py and its coordinator
+(github.com/jshim0978/MLPerf_local_test): latency_p99 in ms, achieved_qps in queries/s or samples/s,
+accuracy from 0 to 1. There it was always 1; here it is the share of the queries that were answered.
+What is no valid result has `valid` false and says why in `reason`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from mlperf_suite.loadgen.logs import DETAIL, DetailLog, parse_detail
+from mlperf_suite.results.run_folder import read_config, write_json
+from mlperf_suite.results.schema import Config, PerformanceFigures, Summary
+from mlperf_suite.results.standing import accuracy_passed, label_of, why_no_result
+
+_TIME = "%Y%m%d_%H%M%S"
+_NOT_IN_A_NAME = re.compile(r"[^A-Za-z0-9._-]+")
+CATEGORY = "datacenter"
+"""The benchmarks that these files are of."""
+
+
+@dataclass(frozen=True, slots=True)
+class NodeResult:
+    """A result of the session: its summary as it ended, its folder, and when it was begun."""
+
+    summary: Summary
+    folder: Path
+    started: datetime
+
+
+def file_part(node: str) -> str:
+    """A node's name as a part of a file's name."""
+    return _NOT_IN_A_NAME.sub("_", node).lstrip(".") or "_"
+
+
+def read_detail(folder: Path) -> DetailLog:
+    """The detail log of a run's performance run; an empty one where there is none."""
+    try:
+        return parse_detail((folder / "Performance" / DETAIL).read_text("utf-8", "replace"))
+    except OSError:
+        return DetailLog({})
+
+
+def issued_samples(detail: DetailLog, scenario: str | None) -> int | None:
+    """How many samples LoadGen issued, None where its log does not say."""
+    offline = scenario == "Offline"
+    count = detail.number("generated_samples_per_query" if offline else "result_query_count")
+    return None if count is None or count < 1 else int(count)
+
+
+def answered_share(answered: int | None, issued: int | None) -> float | None:
+    """The share of the queries that were answered; None where that is not known."""
+    return None if answered is None or not issued else min(answered / issued, 1.0)
+
+
+def scenario_json(
+    figures: PerformanceFigures | None, reasons: Sequence[str], answered: float | None
+) -> dict[str, Any]:
+    """One entry of `scenarios`. `reasons`: why it is no valid result. `answered`: a share."""
+    of = figures or PerformanceFigures()
+    return {
+        "valid": not reasons,
+        **({"reason": "; ".join(reasons)} if reasons else {}),
+        "achieved_qps": of.samples_per_sec,
+        "target_qps": of.target_qps,
+        "latency_p99": (of.latency_ms or {}).get("p99"),
+        "throughput_tokens_per_sec": of.tokens_per_sec,
+        "accuracy": answered,
+    }
+
+
+def write_node_files(results_dir: Path, node: str, results: Iterable[NodeResult]) -> list[Path]:
+    """Write the files of a session's datacenter results, a pair for each benchmark; their paths.
+
+    The time in a name is that at which the benchmark's first result was begun. Raises OSError.
+    """
+    by_benchmark: dict[str, list[NodeResult]] = {}
+    for one in results:
+        if one.summary.meta.category == CATEGORY:
+            by_benchmark.setdefault(one.summary.meta.benchmark or "", []).append(one)
+    written: list[Path] = []
+    for found in by_benchmark.values():
+        content = _session_json(node, found)
+        name = f"{file_part(node)}_{content['benchmark_info']['timestamp']}"
+        paths = _free(results_dir, name, written)
+        write_json(paths[0], content)
+        paths[1].write_text(_text(content), encoding="utf-8")
+        written += paths
+    return written
+
+
+def _free(results_dir: Path, name: str, taken: Sequence[Path]) -> tuple[Path, Path]:
+    """The two files of that name; of a second benchmark that was begun in the same second, with its
+    number."""
+    number = 1
+    while True:
+        end = name if number == 1 else f"{name}-{number}"
+        found = results_dir / f"mlperf_datacenter_{end}.json", results_dir / f"summary_{end}.txt"
+        if found[0] not in taken:
+            return found
+        number += 1
+
+
+def _session_json(node: str, results: Sequence[NodeResult]) -> dict[str, Any]:
+    meta, first = results[0].summary.meta, min(one.started for one in results)
+    return {
+        "benchmark_info": {
+            "benchmark": meta.benchmark,
+            "model": meta.model,
+            "timestamp": f"{first:{_TIME}}",
+            "node": node,
+            "round": meta.round,
+            "profile": meta.profile,
+            "label": label_of(meta),
+        },
+        "scenarios": {str(one.summary.meta.scenario): _scenario(one) for one in results},
+    }
+
+
+def _scenario(one: NodeResult) -> dict[str, Any]:
+    figures = one.summary.run.performance
+    reasons = why_no_result(one.summary, Config.read(read_config(one.folder)), figures)
+    answered = None
+    if figures is not None and figures.life is not None:
+        issued = issued_samples(read_detail(one.folder), one.summary.meta.scenario)
+        answered = answered_share(figures.life.requests, issued)
+    content = scenario_json(figures, reasons, answered)
+    passed = accuracy_passed(one.summary)
+    return {**content, "accuracy_passed": passed, "run": one.folder.name}
+
+
+def _text(content: Mapping[str, Any]) -> str:
+    """summary_<node>_<time>.txt."""
+    info = content["benchmark_info"]
+    head = f"{info['benchmark']} on {info['node']}"
+    lines = [
+        head,
+        "=" * len(head),
+        str(info["label"]),
+        "",
+        f"Model: {info['model']}",
+        f"Round: {info['round']}, profile {info['profile']}",
+        f"Timestamp: {info['timestamp']}",
+    ]
+    for name, one in content["scenarios"].items():
+        lines += ["", f"{name}: {'VALID' if one['valid'] else 'NOT VALID'}"]
+        lines += [f"  Reason: {one['reason']}"] if not one["valid"] else []
+        rate = "samples/s" if name == "Offline" else "queries/s"
+        lines += [
+            f"  Achieved: {_shown(one['achieved_qps'])} {rate}, target {_shown(one['target_qps'])}",
+            f"  Latency p99: {_shown(one['latency_p99'])} ms",
+            f"  Throughput: {_shown(one['throughput_tokens_per_sec'])} tokens/s",
+            f"  Accuracy (share of queries answered): {_shown(one['accuracy'], 4)}",
+        ]
+    return "\n".join(map(_in_line, lines)) + "\n"
+
+
+def _in_line(text: str) -> str:
+    """A line of a text file; what comes from a run breaks none and holds nothing unprintable."""
+    return "".join(c if c.isprintable() else "?" for c in text)
+
+
+def _shown(value: float | None, digits: int = 2) -> str:
+    return "not reported" if value is None else f"{value:,.{digits}f}"

@@ -1,0 +1,400 @@
+"""Runs of several nodes, read and compared: which of them may be one aggregate, and why not.
+
+A run's figures are taken from LoadGen's own log, and its log must be as the run left it. What makes
+runs another measurement is refused; what a node may have for itself (hardware, the rate that it is
+sent) is told.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+from mlperf_suite.benchmarks.definition import Scenario
+from mlperf_suite.benchmarks.percentile import percentiles
+from mlperf_suite.benchmarks.registry import BENCHMARKS
+from mlperf_suite.compliance.verdict import in_words
+from mlperf_suite.engines.model_files import MODEL_FILES
+from mlperf_suite.errors import SuiteError
+from mlperf_suite.loadgen.logs import DetailLog
+from mlperf_suite.loadgen.request_times import RequestTimes, read_request_times
+from mlperf_suite.results.metrics import performance_figures
+from mlperf_suite.results.node_files import issued_samples, read_detail
+from mlperf_suite.results.run_folder import (
+    changed_since_run,
+    file_sha256,
+    read_config,
+    read_summary,
+)
+from mlperf_suite.results.schema import Config, PerformanceFigures, Summary
+from mlperf_suite.results.standing import accuracy_passed, why_no_result
+
+OWN_SETTINGS = frozenset(
+    {
+        *("node_name", "results_dir", "keep_all", "plan", "logs", "hub_token", "api_key"),
+        "code_problems",
+        *("named_benchmarks", "category", "scenario", "repeat", "find_peak_qps"),
+        *("server_target_qps", "offline_target_qps"),
+        *("baselines", "max_regression", "baseline_allow_different"),
+        *("energy", "price_kwh", "price_hour", "engine_silence"),
+        *("endpoints", "endpoint_ca", "endpoint_clients", "endpoint_headers"),
+        *("mmlu_data", "mmlu_limit", "mmlu_shots", "mmlu_min_accuracy", "mmlu_details"),
+        *("mmlu_resume", "profile_run", "profile_seconds"),
+        # Compared as the run has them, with defaults and names resolved.
+        *("model", "dataset", "round", "profile", "precision", "max_new_tokens"),
+    }
+)
+"""Settings in config.json that nodes may have for themselves: where and what else a session ran,
+and how fast the node is said to be. Any other that differs makes another measurement, a setting
+that is added later among them."""
+SAME_ENGINE = ("dtype", "kv_cache_dtype", "quantization", "enable_prefix_caching", "speculative")
+"""What the engine says of itself that decides what is computed, its name and version besides."""
+SAME_IN_LOG = (
+    *("effective_min_duration_ms", "effective_min_query_count", "effective_sample_index_rng_seed"),
+    *("effective_qsl_rng_seed", "effective_schedule_rng_seed"),
+    "effective_performance_sample_count",
+)
+"""LoadGen's settings, as its log has them, that a scenario's runs must agree in."""
+_MACHINE = ("cpu", "cpu_count", "torch_version")
+_LIMITS = ("tensor_parallel_size", "max_num_seqs", "max_num_batched_tokens")
+"""What nodes may differ in and the report tells, of summary.json's `system` and of the engine."""
+_OFF_BY, _OFF_MS = 0.05, 20.0
+"""How far a percentile of the timeline may lie from LoadGen's own: both are of the same requests,
+and are stamped a few instructions apart."""
+
+
+class AggregateRefusedError(SuiteError):
+    """Runs that are no aggregate; `reasons` has one line each."""
+
+    def __init__(self, reasons: Sequence[str]) -> None:
+        self.reasons = tuple(reasons)
+        super().__init__(f"refused, for {len(self.reasons)} reasons: {'; '.join(self.reasons)}")
+
+
+@dataclass(frozen=True, slots=True)
+class NodeRun:
+    """One node's run of a scenario. `named`: as the user named it. `figures`: LoadGen's own.
+    `reasons`: why it is no valid result, empty where it is one. `span`: when LoadGen's run began
+    and ended by the node's own clock, None where its log does not tell.
+    """
+
+    named: str
+    folder: Path
+    node: str
+    summary: Summary
+    config: Config
+    scenario: Scenario
+    detail: DetailLog
+    figures: PerformanceFigures
+    reasons: tuple[str, ...]
+    log_sha256: str
+    span: tuple[datetime, datetime] | None
+
+    @property
+    def engine_settings(self) -> dict[str, Any]:
+        return self.config.engine.settings if self.config.engine else {}
+
+    @property
+    def model_files(self) -> str | None:
+        """A fingerprint of the model's files; None where nobody made one."""
+        found = self.engine_settings.get(MODEL_FILES)
+        return found if isinstance(found, str) else None
+
+
+def load_node_runs(paths: Iterable[Path]) -> list[NodeRun]:
+    """The runs in these folders. Raises AggregateRefusedError with a line for each that cannot be
+    part of an aggregate, whatever the others are."""
+    found, refused = [], []
+    for path in paths:
+        try:
+            found.append(_load(path))
+        except _NotPartError as error:
+            refused.append(f"{in_words(path)}: {error}")
+    if refused:
+        raise AggregateRefusedError(refused)
+    return found
+
+
+class _NotPartError(Exception):
+    """Why a run is no part of an aggregate, in a few words."""
+
+
+def _load(path: Path) -> NodeRun:
+    folder = Path(os.path.realpath(path.expanduser()))
+    if not folder.is_dir():
+        raise _NotPartError("no such folder: name the folder of a run, results/<time>-<kind>")
+    summary = read_summary(folder)
+    if summary is None:
+        raise _NotPartError("no summary.json that can be read: name the folder of a run")
+    meta, config = summary.meta, Config.read(read_config(folder))
+    benchmark = BENCHMARKS.get(meta.benchmark or "")
+    known = benchmark.scenarios if benchmark else ()
+    scenario = next((one for one in known if one.name == meta.scenario), None)
+    if scenario is None:
+        raise _NotPartError(f"{in_words(meta.title) or 'nothing'}: no scenario of a benchmark")
+    if meta.status not in ("complete", "invalid"):
+        why = in_words(meta.reason or "it did not end")
+        raise _NotPartError(f"status {in_words(meta.status)}: {why}; make the run again")
+    if summary.no_result:
+        raise _NotPartError(f"{summary.no_result}, and of no aggregate")
+    if summary.run.performance is None:
+        raise _NotPartError("no performance run: an aggregate is of performance runs")
+    if not meta.node_name or not meta.node_name.strip():
+        raise _NotPartError("no node name: run it with NODE_NAME=NAME or --node-name NAME")
+    if changed := changed_since_run(folder):
+        raise _NotPartError(f"not as the run left it: {changed[0]}")
+    detail = read_detail(folder)
+    if detail["result_validity"] is None:
+        raise _NotPartError("Performance/mlperf_log_detail.txt has no result")
+    old = summary.run.performance
+    figures = performance_figures(
+        scenario, detail, old.duration_s or 0.0, old.total_new_tokens or 0
+    )
+    return NodeRun(
+        str(path),
+        folder,
+        in_words(meta.node_name),
+        summary,
+        config,
+        scenario,
+        detail,
+        figures,
+        why_no_result(summary, config, figures),
+        file_sha256(folder / "Performance" / "mlperf_log_detail.txt"),
+        _span(detail),
+    )
+
+
+def _span(detail: DetailLog) -> tuple[datetime, datetime] | None:
+    """When a run began and ended. LoadGen says test_datetime in UTC, power_begin and power_end in
+    the machine's time zone; only their difference is taken of the latter."""
+    try:
+        opened = datetime.strptime(str(detail["test_datetime"]), "%Y-%m-%dT%H:%M:%SZ")
+        began, ended = (
+            datetime.strptime(str(detail[key]), "%m-%d-%Y %H:%M:%S.%f")
+            for key in ("power_begin", "power_end")
+        )
+        start = opened + timedelta(milliseconds=detail.stamp("generated_query_count") or 0.0)
+        return start.replace(tzinfo=UTC), (start + (ended - began)).replace(tzinfo=UTC)
+    except (ValueError, OverflowError):
+        return None
+
+
+def read_times(run: NodeRun) -> RequestTimes:
+    """The times of a run's requests. Raises AggregateRefusedError where there are none, or they are
+    not those that LoadGen's log is of."""
+    times = read_request_times(run.folder / "Performance")
+    why = "there is none that can be read" if times is None else _not_of_log(times, run)
+    if times is None or why:
+        raise AggregateRefusedError([f"{run.named}: Performance/timeline.json: {why}"])
+    return times
+
+
+def _not_of_log(times: RequestTimes, run: NodeRun) -> str:
+    """Why these are not the requests of LoadGen's log; empty where they are."""
+    if not times.from_loadgen:
+        return "its times do not count from LoadGen's issue: make the run again"
+    issued = issued_samples(run.detail, run.scenario.name)
+    if issued != len(times):
+        return f"{len(times):,} requests, and LoadGen issued {issued or 0:,}"
+    for name, values, said in (
+        ("latency", times.latency_ms, run.figures.latency_ms),
+        ("TTFT", times.ttft_ms, run.figures.ttft_ms),
+        ("TPOT", times.tpot_ms, run.figures.tpot_ms),
+    ):
+        found = {} if values is None else percentiles(values)
+        for place, own in (said or {}).items():
+            if abs(found.get(place, 0.0) - own) > max(_OFF_MS, _OFF_BY * own):
+                there = found.get(place, 0.0)
+                return f"{name} {place} {there:,.2f} ms, and LoadGen's log has {own:,.2f} ms"
+    return ""
+
+
+# What must be the same
+
+
+def refusals(runs: Sequence[NodeRun]) -> list[str]:
+    """Why these runs are not one aggregate, a line for each: what differs, and in which run."""
+    lines = [*_twice(runs), *_scenario_sets(runs)]
+    firsts: dict[str, NodeRun] = {}
+    for run in runs:
+        first = firsts.setdefault(run.scenario.name, run)
+        lines += differences_of(runs[0], run) if runs[0] is not first else []
+        lines += differences_of(first, run)
+    if len({run.node for run in runs}) < 2:
+        lines.append("an aggregate is of two nodes or more")
+    return list(dict.fromkeys(lines))
+
+
+def _twice(runs: Sequence[NodeRun]) -> list[str]:
+    lines = []
+    for number, run in enumerate(runs):
+        for earlier in runs[:number]:
+            if earlier.folder == run.folder or earlier.log_sha256 == run.log_sha256:
+                lines.append(f"{run.named}: the same run as {earlier.named}")
+                break
+            if (earlier.node, earlier.scenario.name) == (run.node, run.scenario.name):
+                lines.append(
+                    f"{run.named}: node {run.node} is there twice in {run.scenario.name}, "
+                    f"also as {earlier.named}: give each node a name of its own"
+                )
+                break
+    return lines
+
+
+def _scenario_sets(runs: Sequence[NodeRun]) -> list[str]:
+    by_node: dict[str, list[str]] = {}
+    for run in runs:
+        by_node.setdefault(run.node, []).append(run.scenario.name)
+    first, *others = by_node
+    return [
+        f"node {node}: scenarios {_listed(by_node[node])}; node {first}: {_listed(by_node[first])}"
+        for node in others
+        if set(by_node[node]) != set(by_node[first])
+    ]
+
+
+def _listed(names: Iterable[str]) -> str:
+    return ", ".join(sorted(set(names)))
+
+
+def differences_of(first: NodeRun, run: NodeRun) -> list[str]:
+    """What makes a run another measurement than the first, a line for each."""
+    mine, theirs = _general(run), _general(first)
+    if run.scenario.name == first.scenario.name:
+        mine, theirs = mine | _of_scenario(run), theirs | _of_scenario(first)
+    names = [*theirs, *(name for name in mine if name not in theirs)]
+    return [
+        f"{run.named}: {name} {_shown(mine.get(name))}; {first.named}: {_shown(theirs.get(name))}"
+        for name in names
+        if mine.get(name) != theirs.get(name)
+    ]
+
+
+def _shown(value: object) -> str:
+    if isinstance(value, dict | list):
+        return in_words(json.dumps(value, sort_keys=True))
+    return "not said" if value is None else in_words(value)
+
+
+def _general(run: NodeRun) -> dict[str, object]:
+    """What all runs of an aggregate agree in, by what a line calls it."""
+    meta, engine = run.summary.meta, run.config.engine
+    facts: dict[str, object] = {
+        "benchmark": meta.benchmark,
+        "model": meta.model,
+        "model files": run.model_files,
+        "round": meta.round,
+        "profile": meta.profile,
+        "label": meta.label,
+        "engine": engine and engine.name,
+        "engine version": engine and engine.version,
+        "stand-in engine": engine is not None and engine.stand_in,
+        "maximum answer length": meta.max_new_tokens,
+    }
+    # The same data may lie elsewhere on another node.
+    facts["data"] = run.config.dataset.sha256 or meta.dataset
+    facts["prompts"] = run.config.prompts_sha256
+    facts |= {f"engine's {name}": run.engine_settings.get(name) for name in SAME_ENGINE}
+    facts["where the engine is"] = "servers elsewhere" if run.summary.run.remote else "in process"
+    asked = run.config.settings
+    return facts | {
+        f"setting {name}": value for name, value in asked.items() if name not in OWN_SETTINGS
+    }
+
+
+def _of_scenario(run: NodeRun) -> dict[str, object]:
+    """What the runs of one scenario agree in besides."""
+    run_ = run.summary.run
+    made = [mode for mode in ("accuracy", "performance") if run_.has(mode)]
+    facts: dict[str, object] = {
+        "samples (--total-sample-count)": run.summary.meta.samples,
+        "runs made": ", ".join(made),
+    }
+    return facts | {name.removeprefix("effective_"): run.detail[name] for name in SAME_IN_LOG}
+
+
+# What may differ, and is told
+
+
+def hardware_of(run: NodeRun) -> str:
+    """A node's accelerators, else its processor, in words; of servers elsewhere it is not known,
+    since the summary has the client's."""
+    system = run.summary.system
+    gpus = system.get("gpus")
+    names = list(map(str, gpus)) if isinstance(gpus, list) else []
+    kinds = [f"{names.count(name)} x {name}" for name in dict.fromkeys(names)]
+    found = ", ".join(kinds) or system.get("cpu") or "not known"
+    return "not known" if run.summary.run.remote else in_words(found)
+
+
+def notes_of(runs: Sequence[NodeRun]) -> list[str]:
+    """Where nodes differ in what each may have for itself, and what could not be compared: a
+    sentence each."""
+    by_node = {run.node: run for run in reversed(runs)}
+    ordered = [by_node[node] for node in dict.fromkeys(run.node for run in runs)]
+    notes = []
+    tables: dict[str, dict[str, object]] = {"hardware": {r.node: hardware_of(r) for r in ordered}}
+    for name in _MACHINE:
+        tables[name] = {run.node: run.summary.system.get(name) for run in ordered}
+    for name in _LIMITS:
+        tables[f"the engine's {name}"] = {r.node: r.engine_settings.get(name) for r in ordered}
+    tables["suite"] = {run.node: run.config.suite_version for run in ordered}
+    for name, values in tables.items():
+        nodes_of: dict[str, list[str]] = {}
+        for node, value in values.items():
+            nodes_of.setdefault(_shown(value), []).append(node)
+        if len(nodes_of) > 1:
+            said = "; ".join(f"{text} on {', '.join(of)}" for text, of in nodes_of.items())
+            notes.append(f"Not alike in {name.replace('_', ' ')}: {said}.")
+    if any(run.model_files is None for run in ordered):
+        notes.append(
+            "The model's files were not compared, since an engine does not tell of them: that the "
+            "nodes have the same weights is not proved."
+        )
+    return notes
+
+
+def rate_note(runs: Sequence[NodeRun]) -> str:
+    """Where the nodes of a scenario were sent different rates; empty where they were not."""
+    rates = {
+        run.node: run.figures.target_qps
+        for run in runs
+        if run.scenario.loadgen_scenario == "Server"
+    }
+    if len(set(rates.values())) < 2:
+        return ""
+    said = ", ".join(f"{node} {rate:g}" for node, rate in rates.items() if rate is not None)
+    return f"The nodes were sent different rates, in queries/s: {said}."
+
+
+def accuracy_note(runs: Sequence[NodeRun]) -> str:
+    """Where a node's accuracy was not measured; empty where each node's was."""
+    without = [run.node for run in runs if accuracy_passed(run.summary) is None]
+    if not without:
+        return ""
+    return (
+        f"The accuracy was not measured on {', '.join(without)}: a performance run counts only "
+        "beside an accuracy run of the same system that passed."
+    )
+
+
+def overlap_note(runs: Sequence[NodeRun]) -> str:
+    """Where the nodes of a scenario did not run at the same time; empty where they did."""
+    spans = [run.span for run in runs if run.span is not None]
+    if len(spans) < len(runs):
+        return "Whether the nodes ran at the same time is not known."
+    both = (min(end for _, end in spans) - max(start for start, _ in spans)).total_seconds()
+    shortest = min((end - start).total_seconds() for start, end in spans)
+    if both >= shortest / 2:
+        return ""
+    return (
+        f"The nodes did not all run at the same time (together for {max(both, 0.0):,.0f} s of the "
+        f"shortest run's {shortest:,.0f}, by their clocks), so that nothing they share was loaded "
+        "by all of them."
+    )
