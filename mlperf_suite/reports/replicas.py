@@ -87,7 +87,8 @@ def replica_lines(
         return []
     run = runs[mode]
     lines = [
-        f"node {node.node}: {node.replicas} replicas, {node.samples:,} samples, "
+        f"node {node.node}: {node.replicas} replica{'' if node.replicas == 1 else 's'}, "
+        f"{node.samples:,} samples, "
         f"{node.tokens_per_sec:,.2f} tokens/s ({node.share * 100:.1f}%)"
         for node in run.nodes
     ]
