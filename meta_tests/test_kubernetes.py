@@ -18,8 +18,6 @@ from mlperf_suite.settings import OPTIONS, Settings, resolve_settings
 
 FOLDER = ROOT / "kubernetes"
 SCHEMAS = os.environ.get("MLPERF_KUBERNETES_SCHEMAS")
-_OF_REPLICAS = {"--ray", "--replicas"}
-"""Options that only an installation with Ray has."""
 _SECRET = re.compile(r"TOKEN|KEY|PASSWORD|SECRET")
 IN_A_RUN = {"HF_TOKEN": "hf_x", "API_KEY": "x"}
 
@@ -79,9 +77,7 @@ def options(container: dict[str, Any]) -> dict[str, Any]:
             ini = (ROOT / "pytest.ini").read_text()
             assert named <= set(re.findall(r"^    (\w+):", ini, re.MULTILINE))
             continue
-        if flag not in specs:
-            assert flag in _OF_REPLICAS, flag
-            continue
+        assert flag in specs, flag
         assert equals, "an option and its value are one word"
         for name, text in values(container).items():
             value = value.replace(f"$({name})", text)
