@@ -94,11 +94,16 @@ def copies_found(root: Path) -> list[str]:
     return [one for one in found(root, "logs_of_its_own") if ": failed" in one]
 
 
-def test_a_run_is_of_one_model(tmp_path):
-    """Made-up runs all begin at the same time, as those of copied logs do."""
+@pytest.mark.parametrize("copied", ["accuracy", "performance"])
+def test_a_run_is_of_one_model(tmp_path, copied):
     rows = (LLAMA3_1_8B, LLAMA3_1_405B)
     for row in rows:
         write_submission(tmp_path, row, V6_0, scenarios=("Offline",))
+    assert copies_found(tmp_path) == []
+    one, other = (
+        tmp_path / "closed/Someone/results/box" / row.id / "Offline" / copied for row in rows
+    )
+    shutil.copytree(one, other, dirs_exist_ok=True)
     lines = copies_found(tmp_path)
     assert len(lines) == 2
     for row in rows:
