@@ -5,12 +5,16 @@ A frame is four bytes of length, big-endian, and a message or a list of them.
 
 from __future__ import annotations
 
+import selectors
 import struct
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
+from socket import socket
 
 import msgspec
 
 _LENGTH = struct.Struct(">I")
+_PIECE = 1 << 20
+"""The most bytes that are read from a socket at once."""
 _encoder = msgspec.msgpack.Encoder()
 
 
@@ -39,3 +43,35 @@ class Frames:
             yield bytes(buffer[start + _LENGTH.size : end])
             start = end
         del buffer[:start]
+
+
+def hear(
+    sockets: Sequence[socket],
+    tick_s: float,
+    *,
+    until: Callable[[], bool],
+    heard: Callable[[int, bytes], None],
+    lost: Callable[[int], None],
+    looked: Callable[[], None],
+) -> None:
+    """Read several sockets on this thread.
+
+    `heard` gets a socket's place and what it sent, `lost` the place of one that ended, once.
+    `looked` is called after each look, at the latest every `tick_s` seconds, and then `until` is
+    asked whether that was the last one. What these raise is raised.
+    """
+    with selectors.DefaultSelector() as selector:
+        for place, one in enumerate(sockets):
+            selector.register(one, selectors.EVENT_READ, place)
+        while not until():
+            for key, _ in selector.select(tick_s):
+                try:
+                    data = sockets[key.data].recv(_PIECE)
+                except OSError:
+                    data = b""
+                if data:
+                    heard(key.data, data)
+                else:
+                    selector.unregister(key.fileobj)
+                    lost(key.data)
+            looked()

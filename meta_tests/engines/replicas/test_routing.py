@@ -25,6 +25,47 @@ def test_no_replica_is_given_more_than_it_takes_at_once(
     assert sum(router.tokens) == sum(tokens[: len(given_)])
 
 
+changes = st.lists(
+    st.tuples(st.sampled_from(["take", "give", "end"]), st.integers(0, 9), st.integers(1, 50)),
+    max_size=120,
+)
+
+
+@given(changes, st.lists(st.integers(1, 3), min_size=1, max_size=6))
+def test_the_one_with_the_fewest_outstanding_tokens_is_found_whatever_came_before(
+    changes_: list[tuple[str, int, int]], batches: list[int]
+) -> None:
+    """Also once there are far more changes than replicas; a look at each replica says the same."""
+    router = Router(batches)
+    out: list[tuple[int, int]] = []
+    for kind, which, tokens in changes_ * 3:
+        if kind == "take":
+            before = list(router.tokens)
+            with_room = [n for n, most in enumerate(batches) if router.requests[n] < most]
+            if which > 7:
+                with_room = [n for n in range(len(batches)) if router.has_room(n, spared=True)]
+            found = router.take(tokens, 10_000 if which > 7 else 1)
+            assert (found is None) == (not with_room)
+            if found is not None:
+                assert before[found] == min(before[n] for n in with_room)
+                out.append((found, tokens))
+        elif kind == "give":
+            router.give(which % len(batches), tokens)
+            out.append((which % len(batches), tokens))
+        elif out:
+            router.give_back(*out.pop(which % len(out)))
+
+
+def test_a_replica_that_nothing_happens_to_is_not_forgotten() -> None:
+    router = Router([8, 8])
+    router.give(1, 1)
+    for _ in range(1000):
+        router.give(0, 100)
+        router.give_back(0, 100)
+    router.give(0, 100)
+    assert router.take(10) == 1
+
+
 @given(lengths, st.integers(1, 6), routings)
 def test_what_ends_leaves_nothing_behind(tokens: list[int], count: int, routing: Routing) -> None:
     router = Router([1000] * count, routing)

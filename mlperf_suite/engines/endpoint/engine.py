@@ -10,7 +10,6 @@ import contextlib
 import itertools
 import math
 import queue
-import selectors
 import threading
 import time
 from array import array
@@ -52,6 +51,7 @@ from mlperf_suite.engines.endpoint.messages import (
     from_client,
 )
 from mlperf_suite.engines.endpoint.scoring import OnReply, score_all
+from mlperf_suite.engines.frames import hear
 from mlperf_suite.engines.protocol import (
     DECODE,
     FIRST_TOKEN,
@@ -386,28 +386,22 @@ class EndpointEngine:
 
     def _hear(self) -> None:
         try:
-            self._hear_all()
+            hear(
+                [link.socket for link in self._links],
+                _TICK_S,
+                until=lambda: self._closed,
+                heard=self._take,
+                lost=self._lost,
+                looked=self._look_for_silence,
+            )
         # Whatever it is would leave every request without an answer.
         except Exception as error:
             self._lose_all(f"the endpoint client failed: {type(error).__name__}: {error}")
 
-    def _hear_all(self) -> None:
-        with selectors.DefaultSelector() as selector:
-            for index, link in enumerate(self._links):
-                selector.register(link.socket, selectors.EVENT_READ, index)
-            while not self._closed:
-                for key, _ in selector.select(_TICK_S):
-                    try:
-                        data = self._links[key.data].socket.recv(1 << 20)
-                    except OSError:
-                        data = b""
-                    if not data:
-                        selector.unregister(key.fileobj)
-                        if not self._closed:
-                            self._lose_all("a client process of the suite ended")
-                        continue
-                    self._take(key.data, data)
-                self._look_for_silence()
+    def _lost(self, client: int) -> None:
+        """The connection to a client ended."""
+        if not self._closed:
+            self._lose_all("a client process of the suite ended")
 
     def _take(self, client: int, data: bytes) -> None:
         ended = False

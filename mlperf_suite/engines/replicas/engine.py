@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import itertools
-import selectors
 import threading
 import time
 from array import array
@@ -19,6 +18,7 @@ from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from mlperf_suite.benchmarks.definition import Generation
+from mlperf_suite.engines.frames import hear
 from mlperf_suite.engines.protocol import (
     EngineDescription,
     EngineTrace,
@@ -67,7 +67,6 @@ DEAD_S = 20.0
 _ASLEEP_S = 4.0
 """Looks further apart mean that this process did not run: Ctrl-Z, or a machine that slept."""
 _TICK_S = 0.5
-_PIECE = 1 << 20
 _ANSWER_S = 30.0
 """For a replica that is heard of to answer what is asked of it."""
 _RAY_S = 15.0
@@ -338,30 +337,20 @@ class ReplicaEngine:
 
     def _hear(self) -> None:
         try:
-            self._hear_all()
+            hear(
+                [link.socket for link in self._links],
+                _TICK_S,
+                until=lambda: self._closed,
+                heard=self._take,
+                lost=self._lost,
+                looked=self._look_for_silence,
+            )
         # Whatever it is would leave every request without an answer.
         except Exception as error:
             self._lose_all(f"the driver of the replicas failed: {type(error).__name__}: {error}")
 
-    def _hear_all(self) -> None:
-        with selectors.DefaultSelector() as selector:
-            for index, link in enumerate(self._links):
-                selector.register(link.socket, selectors.EVENT_READ, index)
-            while not self._closed:
-                for key, _ in selector.select(_TICK_S):
-                    try:
-                        data = self._links[key.data].socket.recv(_PIECE)
-                    except OSError:
-                        data = b""
-                    if not data:
-                        selector.unregister(key.fileobj)
-                        self._lost(key.data)
-                        continue
-                    self._heard[key.data] = time.monotonic()
-                    self._take(key.data, data)
-                self._look_for_silence()
-
     def _take(self, replica: int, data: bytes) -> None:
+        self._heard[replica] = time.monotonic()
         ended = False
         for content in self._links[replica].frames.feed(data):
             for message in from_replica.decode(content):
