@@ -114,6 +114,23 @@ def test_what_fails_the_job(job: Job, suite: Suite, status: int) -> None:
     assert measure(job, suite) == status
 
 
+def test_a_loss_is_accepted_where_the_run_is_to_be_pinned(tmp_path: Path) -> None:
+    job = make_job(tmp_path, PIN="true")
+    for gate in ("offline", "server"):
+        for kind in ("last-good", "pinned"):
+            make_run(job.baselines / kind / gate)
+    suite = Suite(lost="pinned/offline")
+    assert measure(job, suite) == 0
+    assert not any("--baseline" in run for run in suite.runs())
+    compared = [one for one in suite.asked if "compare" in one]
+    assert len(compared) == 4
+    assert not any("--gate" in one for one in compared)
+    table = (job.out / "table.md").read_text()
+    assert "Against the pinned baseline:" in table
+    assert "offline is to be pinned: a loss against its baselines fails nothing" in table
+    assert measure(job, Suite(pytest_status=1)) == 1
+
+
 def test_the_folder_is_there_where_nothing_ran(job: Job) -> None:
     job.out.mkdir()
     (job.out / "of an earlier job").touch()
@@ -563,7 +580,7 @@ def test_no_waiting_pull_request_is_cancelled_by_another() -> None:
 
 
 def test_repeats_are_those_that_the_page_recommends() -> None:
-    (recommended,) = set(re.findall(r"--repeat (\d+)` where", (ROOT / "docs/ci.md").read_text()))
+    (recommended,) = set(re.findall(r"default of (\d+) repeats", (ROOT / "docs/ci.md").read_text()))
     assert _yaml("action.yml")["inputs"]["repeat"]["default"] == recommended
     assert Job.of({}).repeat == recommended
 

@@ -132,7 +132,7 @@ def _aggregate(arguments: argparse.Namespace) -> int:
     made = datetime.now(UTC).astimezone()
     out: Path = arguments.out or Path(f"aggregate-{made:%Y%m%d-%H%M%S}")
     if out.exists() and not (out.is_dir() and not any(out.iterdir())):
-        raise UsageError.for_option("--out", out, "is there already: choose a new folder")
+        raise UsageError.for_option("--out", out, "already exists; choose a new folder")
     try:
         found = aggregate_runs(arguments.runs, made, arguments.one)
     except AggregateRefusedError as refused:

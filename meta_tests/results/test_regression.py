@@ -449,6 +449,28 @@ def test_an_engine_that_was_set_otherwise_is_refused(
     assert alone.judge(_read(other), other, 0.05).refused is None
 
 
+@pytest.mark.parametrize(
+    ("then", "now", "said"),
+    [
+        ({}, {"replicas": 8}, "replicas: baseline 1, this run 8"),
+        ({"replicas": 4}, {"replicas": 8}, "replicas: baseline 4, this run 8"),
+        (
+            {"replicas": 2, "replica_devices": ["1 GPU A"]},
+            {"replicas": 2, "replica_devices": ["1 GPU B"]},
+            "engine replica_devices: ",
+        ),
+    ],
+)
+def test_another_number_of_replicas_or_other_devices_are_refused(
+    tmp_path: Path, then: dict[str, Any], now: dict[str, Any], said: str
+) -> None:
+    baseline = load_baseline(_engine(_summary(tmp_path / "a"), **then))
+    other = _engine(_summary(tmp_path / "b"), **now)
+    assert said in (baseline.judge(_read(other), other, 0.05).refused or "")
+    same = _engine(_summary(tmp_path / "c"), **then)
+    assert baseline.judge(_read(same), same, 0.05).refused is None
+
+
 def test_another_engine_is_refused(tmp_path: Path) -> None:
     baseline = load_baseline(_engine(_summary(tmp_path / "a")))
     other = _engine(_summary(tmp_path / "b"), "another")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import random
+import statistics
 from dataclasses import replace
 from pathlib import Path
 
@@ -94,6 +95,26 @@ def test_the_interval_has_no_unit(together: list[float], ones: list[float], unit
         assert scaled[0] is None
     else:
         assert scaled[:2] == pytest.approx(found[:2], rel=1e-4)
+
+
+def test_of_a_server_there_is_no_efficiency(tmp_path: Path) -> None:
+    """Its tokens/s are what was sent."""
+    nodes = [replace(one, scenario="Server") for one in (A, B)]
+    assert scaling(tmp_path, nodes, [replace(ALONE, scenario="Server")]) is None
+
+
+@pytest.mark.parametrize("several", [2, 5])
+def test_one_run_on_a_side_adds_no_degree_of_freedom(several: int) -> None:
+    from scipy.stats import t
+
+    together, ones = [1900.0 * 1.02**n for n in range(several)], [1000.0]
+    logs = [math.log(value) for value in together]
+    half = t.ppf(0.975, several - 1) * statistics.stdev(logs) * math.sqrt(1 / several + 1)
+    middle = math.fsum(logs) / several - math.log(2000)
+    found = interval(together, ones, 2)
+    assert found[:2] == pytest.approx((math.exp(middle - half), math.exp(middle + half)))
+    turned = interval(ones, together, 1)
+    assert turned[0] == pytest.approx(1 / (found[1] * 2))
 
 
 def test_intervals_hold_the_truth_as_often_as_they_say() -> None:

@@ -267,7 +267,22 @@ def test_the_gpus_that_the_engine_uses_and_the_cpus(
     found = find_meters(resolve_settings({}, {}), engine(idle_gpus=6, tensor_parallel_size=2))
     on_gpus = distribution == "vllm"
     assert names(found) == (["GPU 0", "CPU"] if on_gpus else ["CPU"])
-    assert opened == ([(6, 2, "the session's")] if on_gpus else [])
+    assert [one[:2] for one in opened] == ([(6, 2)] if on_gpus else [])
+
+
+def test_of_replicas_the_gpus_that_ray_gave_them_are_metered(
+    opened: list[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A GPU that is idle here may be at work for somebody else."""
+    system = {**describe_system(), "vllm_distribution": "vllm"}
+    monkeypatch.setattr(energy, "describe_system", lambda: system)
+    machines = [{"host": "a", "here": True, "gpus": 2, "idle_gpus": 6}]
+    told = engine(machines=machines, replica_gpus=["2", "3"], idle_gpus=6, tensor_parallel_size=1)
+    find_meters(resolve_settings({}, {}), told)
+    ((idle, least, environment),) = opened
+    assert (idle, least, environment["CUDA_VISIBLE_DEVICES"]) == (0, 1, "2,3")
+    machines[0]["here"] = False
+    assert find_meters(resolve_settings({}, {}), told).counters == ()
 
 
 def test_a_stand_in_has_no_energy(opened: list[Any]) -> None:

@@ -27,6 +27,9 @@ OTHERS: list[dict[str, Any]] = [
     {"endpoint": [ONE], "endpoint_server": "vllm"},
     {"endpoint": [ONE], "endpoint_routing": "round-robin"},
     {"endpoint": [ONE], "served_model_name": "small"},
+    {"replicas": "2"},
+    {"ray": "10.0.0.1:6379", "replicas": "8"},
+    {"ray": "10.0.0.1:6379", "replica_nodes": "a:4,b:4"},
 ]
 """Options of systems that are not the one at ONE."""
 
@@ -75,6 +78,13 @@ def test_an_endpoint_takes_the_rate_of_its_own_kept_run(tmp_path: Path) -> None:
     # Neither says anything of the system.
     same = settings_of(tmp_path, endpoint=[ONE], endpoint_clients="2", engine_silence="9")
     assert takes_a_kept_rate(same)
+
+
+def test_several_replicas_take_no_rate_of_others_or_of_one(tmp_path: Path) -> None:
+    keep_offline_run(tmp_path, replicas="2")
+    assert takes_a_kept_rate(settings_of(tmp_path, replicas="2"))
+    for options in ({}, {"replicas": "4"}, {"replicas": "2", "replica_cpus": "1"}):
+        assert not takes_a_kept_rate(settings_of(tmp_path, **options))
 
 
 @pytest.mark.parametrize("options", OTHERS)

@@ -122,3 +122,11 @@ def test_the_user_says_how_many_and_0_is_none() -> None:
         OFFLINE, None, smoke=False
     )
     assert warm_up_requests(STREAM, None, smoke=False) == 2
+
+
+def test_each_of_several_engines_is_as_warm_as_one_alone() -> None:
+    for scenario in (OFFLINE, SERVER, STREAM):
+        for smoke in (True, False):
+            one = warm_up_requests(scenario, None, smoke=smoke)
+            assert warm_up_requests(scenario, None, smoke=smoke, engines=8) == 8 * one
+    assert warm_up_requests(OFFLINE, 7, smoke=False, engines=8) == 7

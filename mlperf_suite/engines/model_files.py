@@ -63,7 +63,7 @@ def _read(path: Path, *, whole: bool) -> Iterator[bytes]:
 
 
 def _folder_of(model: str) -> Path | None:
-    if Path(model).is_dir():
+    if model and Path(model).is_dir():
         return Path(model)
     if model.startswith((".", "/", "~")) or model.count("/") != 1:
         return None

@@ -368,12 +368,15 @@ class ReplicatedEngine(Protocol):
     def replicas(self) -> Sequence[Engine]:
         """Each of them, as an engine; closing one does nothing."""
 
+    @property
+    def alike(self) -> bool:
+        """Whether all have the same devices: what they differ by is then noise."""
+
     def weigh(self, speeds: Sequence[float], prompt_cost: float) -> bool:
         """Route by these speeds from now on, one for each replica, in any unit above 0, where a
         token of a prompt takes so many times as long as one of an answer.
 
-        Returns False, and leaves the speeds, where all have the same devices: what they differ by
-        is then noise.
+        Returns False, and leaves the speeds, where they are alike.
         """
 
     def take_replicas_run(self) -> ReplicasRun:

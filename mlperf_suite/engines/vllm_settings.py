@@ -10,31 +10,48 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import tempfile
+import time
 from collections.abc import Mapping
 from dataclasses import asdict, replace
+from threading import Event
 
 from mlperf_suite.engines.vllm_engine import VllmConfig, settings_of, vllm_environment
 
 _PATIENCE_S = 300.0
+_LOOK_S = 0.1
 
 
-def settings_in_process(config: VllmConfig) -> Mapping[str, object] | None:
+def settings_in_process(config: VllmConfig, stop: Event) -> Mapping[str, object] | None:
     """The settings that an engine of this configuration has where it is loaded in the suite's own
-    process; None where they cannot be told, as without a device that it could use."""
+    process; None where they cannot be told, as without a device that it could use, and where
+    `stop` is set before they are."""
     plain = replace(config, log_file=None, profiler=None, profile_folder=None)
     try:
-        done = subprocess.run(
-            [sys.executable, "-m", "mlperf_suite.engines.vllm_settings"],
-            input=json.dumps(asdict(plain)),
-            capture_output=True,
-            text=True,
-            timeout=_PATIENCE_S,
-            check=True,
-        )
-        found = json.loads(done.stdout.splitlines()[-1])
-    except (OSError, subprocess.SubprocessError, ValueError, IndexError):
+        with tempfile.TemporaryFile("w+") as asked, tempfile.TemporaryFile("w+") as told:
+            json.dump(asdict(plain), asked)
+            asked.seek(0)
+            command = [sys.executable, "-m", "mlperf_suite.engines.vllm_settings"]
+            with subprocess.Popen(
+                command, stdin=asked, stdout=told, stderr=subprocess.DEVNULL
+            ) as process:
+                if not _has_ended(process, stop):
+                    process.kill()
+                    return None
+            told.seek(0)
+            found = json.loads(told.read().splitlines()[-1]) if not process.returncode else None
+    except (OSError, ValueError, IndexError):
         return None
     return found if isinstance(found, dict) else None
+
+
+def _has_ended(process: subprocess.Popen[bytes], stop: Event) -> bool:
+    """Wait for its end, but no longer than it may take or until `stop` is set."""
+    deadline = time.monotonic() + _PATIENCE_S
+    while process.poll() is None:
+        if stop.wait(_LOOK_S) or time.monotonic() > deadline:
+            return False
+    return True
 
 
 def main() -> None:

@@ -27,7 +27,7 @@ def turn_on() -> None:
     except ImportError as error:
         raise UsageError(
             "--profile-run cuda: the package nvtx, which names the suite's own steps, is not "
-            "installed: pip install 'mlperf-suite[profile]'"
+            "installed: run '.venv/bin/python -m pip install nvtx'"
         ) from error
     _nvtx = nvtx
 

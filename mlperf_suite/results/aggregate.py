@@ -231,7 +231,10 @@ def _scenario(runs: Sequence[NodeRun], alone: Sequence[NodeRun]) -> ScenarioFigu
         tpot_ms=pooled([one.tpot_ms for one in times]),
         nodes=rows,
         slowest=slowest(rows, at_a_rate),
-        scaling=scaling_of(runs, [one for one in alone if one.scenario.name == scenario.name]),
+        # At a rate, tokens/s are what was sent, whatever the hardware could do.
+        scaling=None
+        if at_a_rate
+        else scaling_of(runs, [one for one in alone if one.scenario.name == scenario.name]),
         notes=tuple(filter(None, (rate_note(runs), overlap_note(runs), accuracy_note(runs)))),
     )
 

@@ -137,7 +137,10 @@ SAME_META = (
     "shots",
 )
 SAME_SYSTEM = ("cpu", "cpu_count", "gpus")
-SAME_ENGINE = ("enable_prefix_caching", "dtype", "tensor_parallel_size", "max_num_seqs", "tokens")
+SAME_ENGINE = (
+    *("enable_prefix_caching", "dtype", "tensor_parallel_size", "max_num_seqs", "tokens"),
+    "replica_devices",
+)
 """Entries of summary.json's `meta` and `system`, and of the engine's own settings in config.json,
 where two runs must agree for their figures to be comparable; the engine's name is one as well.
 Its version is none: a new one is what the gate is there to judge."""
@@ -358,6 +361,8 @@ def differences(
             (f"engine {name}", then.settings.get(name), now.settings.get(name))
             for name in SAME_ENGINE
         ]
+        # An engine that is not several says nothing of it.
+        pairs += [("replicas", then.settings.get("replicas", 1), now.settings.get("replicas", 1))]
     return [
         f"{name}: baseline {_words(one)}, this run {_words(other)}"
         for name, one, other in pairs

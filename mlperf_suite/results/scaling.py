@@ -86,25 +86,26 @@ def interval(
 ) -> tuple[float | None, float | None, str]:
     """The ends of the interval of the efficiency, and what told the spread.
 
-    Welch's, on logarithms, of the tokens/s of all in repeated runs and of those of one node. A side
-    that was not repeated is taken to vary as the other does; None where neither was.
+    On logarithms, of the tokens/s of all in repeated runs and of those of one node: Welch's where
+    both sides were repeated. Where one was, the other is taken to vary as it does, and the interval
+    is Student's with that side's degrees of freedom; None where neither was.
     """
     logs = [[math.log(value) for value in side] for side in (together, ones)]
     known = [(statistics.variance(side), len(side) - 1) for side in logs if len(side) > 1]
     if not known:
         return None, None, "not measured: one run each"
-    errors, weights = [], []
-    for side in logs:
-        several = len(side) > 1
-        spread, degrees = (statistics.variance(side), len(side) - 1) if several else known[0]
-        errors.append(spread / len(side))
-        weights.append(errors[-1] ** 2 / degrees)
+    # Of a side that was not repeated, the other's.
+    spreads = [known[0], known[-1]]
+    errors = [spread / len(side) for (spread, _), side in zip(spreads, logs, strict=True)]
     said = f"{len(together)} runs of all and {len(ones)} of one node"
     middle = statistics.fmean(logs[0]) - statistics.fmean(logs[1]) - math.log(nodes)
-    if not math.fsum(weights):
+    if not any(errors):
         return math.exp(middle), math.exp(middle), said
     from scipy.special import stdtrit
 
-    degrees_of_both = math.fsum(errors) ** 2 / math.fsum(weights)
-    reach = float(stdtrit(degrees_of_both, 0.5 + CONFIDENCE / 2)) * math.sqrt(math.fsum(errors))
+    degrees = float(known[0][1])
+    if len(known) == 2:
+        weights = [error**2 / of for error, (_, of) in zip(errors, known, strict=True)]
+        degrees = math.fsum(errors) ** 2 / math.fsum(weights)
+    reach = float(stdtrit(degrees, 0.5 + CONFIDENCE / 2)) * math.sqrt(math.fsum(errors))
     return math.exp(middle - reach), math.exp(min(middle + reach, 50.0)), said

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import ipaddress
+import os
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -57,7 +58,11 @@ def find_meters(settings: Settings, description: EngineDescription) -> Meters:
         value if isinstance(value, int) else 0
         for value in map(description.settings.get, ("idle_gpus", "tensor_parallel_size"))
     )
-    return _together(gpu_counters(idle, least), cpu_counters())
+    environment = dict(os.environ)
+    if isinstance(used := description.settings.get("replica_gpus"), list):
+        # A cluster's other GPUs may work for somebody else.
+        environment["CUDA_VISIBLE_DEVICES"], idle = ",".join(map(str, used)), 0
+    return _together(gpu_counters(idle, least, environment), cpu_counters())
 
 
 def _together(gpus: Meters, cpus: Meters, note: str = "") -> Meters:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
+from threading import Event
 from typing import TYPE_CHECKING
 
 from mlperf_suite.engines.endpoint.config import EndpointConfig
@@ -202,9 +203,8 @@ def load_replicas(inputs: Inputs, request: EngineRequest) -> Engine:
     def make(number: int, gpus: int) -> Make:
         return partial(load_replica, of_gpus(gpus), number)
 
-    def expected(gpus: int) -> Mapping[str, object] | None:
-        # Elsewhere this machine's devices tell nothing.
-        return settings_in_process(of_gpus(gpus)) if settings.ray is None else None
+    def expected(gpus: int, stop: Event) -> Mapping[str, object] | None:
+        return settings_in_process(of_gpus(gpus), stop)
 
     return ReplicaEngine.load(
         ReplicasConfig(
@@ -217,7 +217,8 @@ def load_replicas(inputs: Inputs, request: EngineRequest) -> Engine:
             nodes=settings.replica_nodes,
             routing=settings.replica_routing,
             scores=True,
-            expected=expected,
+            # Elsewhere this machine's devices tell nothing.
+            expected=expected if settings.ray is None else None,
             log_folder=request.log_file.parent,
             load_timeout_s=config.load_timeout_s,
             silence_s=settings.engine_silence,

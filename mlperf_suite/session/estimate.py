@@ -303,7 +303,9 @@ class Estimator:
         asked, smoke = self.settings.warmup, self.settings.smoke
         lengths = self.lengths(benchmark, "performance")
         answer = min(lengths.answer, generation.max_new_tokens)
-        requests = warm_up_requests(scenario, asked, smoke=smoke)
+        replicas = self.settings.replicas
+        engines = replicas if isinstance(replicas, int) else 1
+        requests = warm_up_requests(scenario, asked, smoke=smoke, engines=engines)
         rate = None
         if scenario.loadgen_scenario == "Server":
             samples = self.size(benchmark, scenario).samples

@@ -357,7 +357,10 @@ class Executor:
     ) -> WarmUpFigures | None:
         """Warm the engine up for a run of this result; None where that is switched off."""
         requests = warm_up_requests(
-            result.scenario, self._settings.warmup, smoke=self._settings.smoke
+            result.scenario,
+            self._settings.warmup,
+            smoke=self._settings.smoke,
+            engines=len(engine.replicas) if isinstance(engine, ReplicatedEngine) else 1,
         )
         if not requests:
             return None

@@ -87,12 +87,16 @@ _OF_THE_SYSTEM = (
     "max_model_len",
     "gpu_memory_utilization",
     "engine_args",
+    "replicas",
+    "ray",
+    "replica_nodes",
+    "replica_cpus",
     *OF_ENDPOINTS,
 )
 """Settings that tell one system under test from another."""
-_NOT_OF_SPEED = ("load_s", "clients", "tokens_why")
+_NOT_OF_SPEED = ("load_s", "clients", "tokens_why", "replica_gpus")
 """Settings in an engine's description that are none of the system's: how many client processes an
-endpoint has is this side's business."""
+endpoint has is this side's business, and which GPUs Ray chose of several that are alike its own."""
 
 
 def _comparable(config: Mapping[str, Any]) -> object:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from statistics import mean
 
 from mlperf_suite.benchmarks.definition import Generation
 from mlperf_suite.engines.batch import generate_all
@@ -31,22 +32,27 @@ def measure_scaling(
 ) -> ScalingFigures:
     """The tokens/s of one replica with these prompts, and of all with as many copies of them.
 
-    Which comes first changes from pair to pair, and so does the replica. Raises EngineError.
+    Which comes first changes from pair to pair, and so does the replica. Where replicas have
+    different devices, each is measured alone in every pair, one after another, and their mean is
+    what one makes. Raises EngineError.
     """
     assert isinstance(engine, ReplicatedEngine)
     replicas = engine.replicas
     # Longest first, as in a run.
     once = sorted(prompts, key=len, reverse=True)
     copies = [prompt for prompt in once for _ in replicas]
+
+    def rate(of: Engine, some: Sequence[Sequence[int]]) -> float:
+        return generate_all(of, some, generation, silence_s).tokens_per_s
+
     pairs = []
     for pair in range(PAIRS):
-        alone = replicas[pair % len(replicas)]
-        sides: list[tuple[Engine, Sequence[Sequence[int]]]] = [(alone, once), (engine, copies)]
-        rates = [
-            generate_all(one, some, generation, silence_s).tokens_per_s
-            for one, some in (sides if pair % 2 else reversed(sides))
-        ]
-        one, together = rates if pair % 2 else reversed(rates)
+        # No replica of an even number has one of the two orders to itself.
+        turn = pair + pair // 2 if len(replicas) % 2 == 0 else pair
+        alone = [replicas[turn % len(replicas)]] if engine.alike else replicas
+        together = 0.0 if pair % 2 else rate(engine, copies)
+        one = mean(rate(replica, once) for replica in alone)
+        together = together or rate(engine, copies)
         pairs.append((one, together))
         share = together / (len(replicas) * one)
         say(f"pair {pair + 1}: {one:,.1f} tokens/s of one, {together:,.1f} of all ({share:.1%})")

@@ -31,13 +31,19 @@ def warm_up_prompts(prompts: Sequence[Sequence[int]], count: int) -> list[list[i
     return [list(reversed(prompts[i % len(prompts)])) for i in range(count)]
 
 
-def warm_up_requests(scenario: Scenario, asked: int | None, *, smoke: bool) -> int:
-    """How many requests warm up a run of this scenario. `asked`: what the user gave, or None."""
+def warm_up_requests(
+    scenario: Scenario, asked: int | None, *, smoke: bool, engines: int = 1
+) -> int:
+    """How many requests warm up a run of this scenario.
+
+    `asked`: what the user gave, or None. `engines`: how many share them, each of which is to be as
+    warm as one alone.
+    """
     if asked is not None:
         return asked
     if scenario.loadgen_scenario == "SingleStream":
-        return _ONE_BY_ONE
-    return SMOKE_REQUESTS if smoke else OFFICIAL_REQUESTS
+        return _ONE_BY_ONE * engines
+    return (SMOKE_REQUESTS if smoke else OFFICIAL_REQUESTS) * engines
 
 
 def warm_up(

@@ -7,6 +7,7 @@ methods; requests and answers do not go that way.
 from __future__ import annotations
 
 import contextlib
+import gc
 import os
 import queue
 import socket
@@ -102,6 +103,8 @@ class Server:
         """Take requests for this engine from now on."""
         self._watch = Watch(engine, self._silence_s)
         self._engine = engine
+        # As in `loadgen.runner`: what is there by now is not looked at again in a run.
+        gc.freeze()
 
     def take_prompts(
         self, number: int, tokens: npt.NDArray[np.int32], begins: npt.NDArray[np.int64]
@@ -173,8 +176,15 @@ class Server:
         with contextlib.suppress(OSError):
             while data := self._link.socket.recv(_PIECE):
                 for content in self._link.frames.feed(data):
-                    self._take(to_replica.decode(content))
+                    self._take_safely(content)
         self._gone()
+
+    def _take_safely(self, content: bytes) -> None:
+        try:
+            self._take(to_replica.decode(content))
+        # Whatever it is, what was asked for is never answered.
+        except Exception as error:
+            self._put(Hangs(f"a message of the driver's failed: {type(error).__name__}: {error}"))
 
     def _take(self, message: ToReplica) -> None:
         engine = self._engine
@@ -193,6 +203,8 @@ class Server:
             self._waiting.clear()
         else:
             self._to_score.put(None)
+            # What comes later is of another call, and needs a thread of its own.
+            self._scoring = None
 
     def _submit(self, engine: Engine, message: Submit) -> None:
         now = time.monotonic()

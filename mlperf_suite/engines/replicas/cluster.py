@@ -296,7 +296,7 @@ class Cluster:
             )
         if "ModuleNotFoundError" in text or "ImportError" in text:
             return _last_line(text)
-        if node is not None and node.id not in {one.id for one in self.nodes()}:
+        if node is not None and not self._may_have(node):
             return "its node is not in the Ray cluster any more"
         if "node has died" in text or "node died" in text.lower():
             return "its node died"
@@ -305,25 +305,41 @@ class Cluster:
             return "its process was killed or crashed" + (", out of memory" if low else "")
         return _last_line(text)
 
+    def _may_have(self, node: Node) -> bool:
+        """Whether a node is in the cluster, as far as its head tells."""
+        try:
+            return node.id in {one.id for one in self.nodes()}
+        # A cluster whose head is lost tells nothing.
+        except Exception:
+            return True
+
     def close(self) -> None:
         """End the replicas that are left, and leave the cluster; one of our own is stopped."""
         self._closing = True
+        try:
+            self._leave()
+        finally:
+            # Also where Ctrl-C comes again while replicas are ended.
+            for name in self._variables:
+                os.environ.pop(name, None)
+            if self._folder is not None:
+                shutil.rmtree(self._folder, ignore_errors=True)
+
+    def _leave(self) -> None:
         with contextlib.suppress(ImportError):
             import ray
 
-            with contextlib.suppress(Exception):
-                self._end_replicas(ray)
-            # Neither may ask a Ray that is not there any more: it would start another.
-            with self._asking:
-                pass
-            if self._watching not in (None, threading.current_thread()):
-                self._watching.join(2 * _WATCH_S)
-            with _handlers_kept(), contextlib.suppress(Exception):
-                ray.shutdown()
-        for name in self._variables:
-            os.environ.pop(name, None)
-        if self._folder is not None:
-            shutil.rmtree(self._folder, ignore_errors=True)
+            try:
+                with contextlib.suppress(Exception):
+                    self._end_replicas(ray)
+                # Neither may ask a Ray that is not there any more: it would start another.
+                with self._asking:
+                    pass
+                if self._watching not in (None, threading.current_thread()):
+                    self._watching.join(2 * _WATCH_S)
+            finally:
+                with _handlers_kept(), contextlib.suppress(Exception):
+                    ray.shutdown()
 
     def _end_replicas(self, ray: Any) -> None:
         from ray.util.placement_group import remove_placement_group
@@ -351,7 +367,7 @@ def _import_ray() -> Any:
     except ImportError as error:
         raise EngineError(
             f"--replicas: Ray cannot be imported ({error}): install it with `make ray`, or "
-            "`pip install --require-hashes -r requirements/ray.lock`"
+            "`pip install --no-deps --require-hashes -r requirements/ray.lock`"
         ) from error
     finally:
         for name in set_here:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from threading import Event
 
 from mlperf_suite.engines.protocol import SILENCE_S
 from mlperf_suite.engines.replicas.actor import Make
@@ -24,7 +25,8 @@ class ReplicasConfig:
     is what the model needs. `core_variables`: of the environment, set to the cores of a replica
     without a GPU. `keep_to_cores`: False lets such replicas share cores. `scores`: whether the
     engines can score. `expected`: asked, while the replicas load, for the settings that such an
-    engine of so many GPUs has in this process, None where nobody can tell. `log_folder`: for the
+    engine of so many GPUs has in this process, None where nobody can tell; it returns soon after
+    the event is set. None asks nobody. `log_folder`: for the
     output of engines on this machine. `silence_s`: see `engines.watch.Watch`.
     """
 
@@ -41,7 +43,7 @@ class ReplicasConfig:
     core_variables: tuple[str, ...] = field(default=("VLLM_CPU_OMP_THREADS_BIND",))
     keep_to_cores: bool = True
     scores: bool = False
-    expected: Callable[[int], Mapping[str, object] | None] = lambda gpus: None
+    expected: Callable[[int, Event], Mapping[str, object] | None] | None = None
     log_folder: Path | None = None
     load_timeout_s: float = 600.0
     silence_s: float = SILENCE_S

@@ -13,7 +13,6 @@ import time
 from array import array
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
@@ -113,6 +112,40 @@ class _Waiting:
     first: float | None = None
 
 
+class _Expected:
+    """The settings of an engine in this process, found out while the replicas load."""
+
+    def __init__(self, config: ReplicasConfig, gpus: int) -> None:
+        self._ask = config.expected
+        self._gpus = gpus
+        self._settings: Mapping[str, object] | None = None
+        self._stop = threading.Event()
+        self._done = threading.Event()
+        # At its end this process would wait for a thread that is no daemon.
+        self._thread = threading.Thread(target=self._find, name="settings", daemon=True)
+        self._thread.start()
+
+    def _find(self) -> None:
+        try:
+            if self._ask is not None:
+                self._settings = self._ask(self._gpus, self._stop)
+        finally:
+            self._done.set()
+
+    def found(self, lost: Callable[[], str | None]) -> Mapping[str, object] | None:
+        """The settings; None where nobody can tell. Raises EngineError where an engine is lost
+        meanwhile."""
+        while not self._done.wait(_TICK_S):
+            if (why := lost()) is not None:
+                raise EngineError(why)
+        return self._settings
+
+    def end(self) -> None:
+        """Nobody needs them any more."""
+        self._stop.set()
+        self._thread.join(_RAY_S)
+
+
 class ReplicaEngine:
     """Replicas on the nodes of a Ray cluster. Make it with `ReplicaEngine.load`."""
 
@@ -164,19 +197,23 @@ class ReplicaEngine:
         """
         kind = ScoringReplicaEngine if config.scores else ReplicaEngine
         prepared = prepare(config, say)
-        engine = kind(prepared, config)
-        gpus = prepared.placed[0].seat.gpus
-        thread = ThreadPoolExecutor(1)
         try:
-            expected = thread.submit(config.expected, gpus)
+            engine = kind(prepared, config)
+        except BaseException:
+            prepared.cluster.close()
+            raise
+        expected = _Expected(config, prepared.placed[0].seat.gpus)
+        try:
             loaded = load_engines(prepared, config, lambda: engine.lost)
-            engine.ready(loaded, expected.result())
+            settings = expected.found(lambda: engine.lost)
+            engine.ready(loaded, settings)
         except BaseException:
             engine.close()
             raise
         finally:
-            # Nobody waits for what is not needed any more.
-            thread.shutdown(wait=False)
+            expected.end()
+        if config.expected is not None and settings is None:
+            say("the replicas' settings were not compared with those of an engine in this process")
         return engine
 
     def ready(self, loaded: Sequence[Loaded], expected: Mapping[str, object] | None = None) -> None:
@@ -201,6 +238,7 @@ class ReplicaEngine:
                 "replica_nodes": nodes,
                 "replica_devices": devices(self._seats[0]),
                 "machines": self._machines,
+                "replica_gpus": [gpu for one in loaded for gpu in one.gpus],
                 "routing": self._config.routing,
             },
         )
@@ -232,11 +270,16 @@ class ReplicaEngine:
     def weigh(self, speeds: Sequence[float], prompt_cost: float) -> bool:
         """See `ReplicatedEngine`."""
         self._prompt_cost = prompt_cost
-        if len({devices(seat) for seat in self._seats}) == 1:
+        if self.alike:
             return False
         with self._lock:
             self._router.weigh(speeds)
         return True
+
+    @property
+    def alike(self) -> bool:
+        """See `ReplicatedEngine`."""
+        return len({devices(seat) for seat in self._seats}) == 1
 
     # Requests
 
@@ -264,27 +307,29 @@ class ReplicaEngine:
         stream: bool,
     ) -> None:
         """As `submit`; to this replica alone, all at once, where one is named."""
-        if self._gone is not None:
-            for request in requests:
-                listener.failed(request.tag, EngineDiedError(self._gone))
-            return
         stops = any(request.stop for request in requests)
         now = time.monotonic()
         job = _Job(listener, generation, stream, self._sets.current, now, stops)
         expected, cost = self._expected(generation), self._prompt_cost
+        waiting = [
+            _Waiting(r, job, round(cost * len(r.prompt_token_ids)) + expected) for r in requests
+        ]
+        batches: dict[tuple[int, int], Submit] = {}
         with self._lock:
-            self._begun = self._begun or now
-            waiting = [
-                _Waiting(r, job, round(cost * len(r.prompt_token_ids)) + expected) for r in requests
-            ]
-            if replica is None:
-                self._held.extend(waiting)
-                batches = self._hand_out()
-            else:
-                batches = {}
-                for one in waiting:
-                    self._router.give(replica, one.tokens)
-                    self._hand(one, replica, now, batches)
+            # Whoever loses the engine fails what waits by then, and nothing later.
+            gone = self._gone
+            if gone is None:
+                self._begun = self._begun or now
+                if replica is None:
+                    self._held.extend(waiting)
+                    batches = self._hand_out()
+                else:
+                    for one in waiting:
+                        self._router.give(replica, one.tokens)
+                        self._hand(one, replica, now, batches)
+        if gone is not None:
+            for request in requests:
+                listener.failed(request.tag, EngineDiedError(gone))
         self._send(batches)
 
     def _expected(self, generation: Generation) -> int:
@@ -463,6 +508,9 @@ class ReplicaEngine:
             self._held.clear()
             self._to_score.clear()
             self._router.clear()
+        for link in self._links:
+            # Whoever waits for one of them to take a message waits no longer.
+            link.end()
         error = EngineDiedError(self._gone)
         for one in lost:
             one.job.listener.failed(one.request.tag, error)
@@ -480,6 +528,15 @@ class ReplicaEngine:
         for link in self._links:
             with contextlib.suppress(OSError):
                 link.send(Drop())
+
+    def abort_of(self, replica: int) -> None:
+        """Drop the requests that this replica was given; those of the others stay."""
+        with self._lock:
+            given = [number for number, one in self._waiting.items() if one.replica == replica]
+        for number in given:
+            self._end(number)
+        with contextlib.suppress(OSError):
+            self._links[replica].send(Drop())
 
     def close(self) -> None:
         with self._lock:
@@ -609,7 +666,7 @@ class OneReplica:
         return self._engine.trace_of([self._number], Answered())
 
     def abort(self) -> None:
-        self._engine.abort()
+        self._engine.abort_of(self._number)
 
     def close(self) -> None:
         """Nothing: it is closed with all the others."""

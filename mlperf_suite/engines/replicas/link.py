@@ -11,11 +11,13 @@ import hashlib
 import hmac
 import os
 import socket
+import struct
 import threading
 
 from mlperf_suite.engines.frames import Frames, frame
 
 _RANDOM, _MAC = 32, 32
+STUCK_S = 20.0
 _PATIENCE_S = 5.0
 """A peer that is the other end answers a challenge at once."""
 _DRIVER, _REPLICA = b"driver", b"replica"
@@ -90,10 +92,16 @@ def accept(waiting: socket.socket, key: bytes) -> socket.socket:
 
 
 def connect(address: str, port: int, key: bytes) -> socket.socket:
-    """The driver's connection to a replica. Raises OSError."""
+    """The driver's connection to a replica. Raises OSError.
+
+    A replica that takes no byte of a message for `STUCK_S` is given up by whoever sends it.
+    """
     peer = socket.create_connection((address, port), _PATIENCE_S)
     try:
         _greet(peer, key, _DRIVER, _REPLICA)
+        # A timeout of Python's own would be one for reading as well.
+        limit = struct.pack("ll", int(STUCK_S), 0)
+        peer.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, limit)
     except OSError:
         peer.close()
         raise
@@ -112,7 +120,12 @@ class Link:
         """Send a message or a list of them. Raises OSError where the other end is gone."""
         data = frame(message)
         with self._sending:
-            self.socket.sendall(data)
+            try:
+                self.socket.sendall(data)
+            except OSError:
+                # A part of a frame may have gone out: nothing after it could be read.
+                self.end()
+                raise
 
     def end(self) -> None:
         """End the connection for both; who reads or writes here or there notices."""

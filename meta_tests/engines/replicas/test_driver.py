@@ -1,0 +1,270 @@
+"""The driver and a replica's end of a link, on plain sockets: what Ray has no part in."""
+
+from __future__ import annotations
+
+import socket
+import threading
+import time
+from array import array
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from mlperf_suite.benchmarks.definition import Generation
+from mlperf_suite.engines.protocol import EngineDescription, Request
+from mlperf_suite.engines.replicas import actor, link
+from mlperf_suite.engines.replicas.actor import Loaded, Server
+from mlperf_suite.engines.replicas.cluster import Placed
+from mlperf_suite.engines.replicas.config import ReplicasConfig
+from mlperf_suite.engines.replicas.engine import ReplicaEngine
+from mlperf_suite.engines.replicas.link import Link
+from mlperf_suite.engines.replicas.loading import Prepared
+from mlperf_suite.engines.replicas.messages import (
+    Drop,
+    EndScores,
+    Failed,
+    Hangs,
+    Score,
+    Scored,
+    Submit,
+    from_replica,
+    to_replica,
+)
+from mlperf_suite.engines.replicas.placement import Node, Seat
+from mlperf_suite.engines.scoring import Likelihood, ScoreRequest
+from mlperf_suite.engines.scoring import Score as ScoreOf
+from mlperf_suite.errors import EngineDiedError, EngineError
+
+GENERATION = Generation()
+
+
+class NoCluster:
+    """In place of Ray's: it places nothing, and loses nothing of its own."""
+
+    def watch(self, lost: Callable[[Placed, str], None]) -> None:
+        """Keep whom to tell."""
+        self.lost = lost
+
+    def cause_of_death(self, placed: Placed, patience_s: float) -> str:
+        """As where nothing is known."""
+        return "its connection ended"
+
+    def close(self) -> None:
+        """Nothing was started."""
+
+
+class Driver:
+    """A driver of two replicas, whose ends of the links are the test's."""
+
+    def __init__(self) -> None:
+        pairs = [socket.socketpair() for _ in range(2)]
+        self.ends = [Link(theirs) for _, theirs in pairs]
+        nodes = [Node(f"id-{n}", f"node-{n}", "127.0.0.1", cpus=1) for n in range(2)]
+        self.placed = [Placed(Seat(n, node, 0, 1), None, None) for n, node in enumerate(nodes)]
+        self.cluster = NoCluster()
+        machine = {"host": "here", "here": True, "replicas": 2, "gpus": 0, "idle_gpus": 0}
+        prepared = Prepared(
+            self.cluster,  # type: ignore[arg-type]
+            self.placed,
+            [Link(ours) for ours, _ in pairs],
+            [(), ()],
+            [True, True],
+            [machine],
+        )
+        self.engine = ReplicaEngine(prepared, ReplicasConfig(lambda number, gpus: None))  # type: ignore[arg-type,return-value]
+        described = EngineDescription("vLLM", "1", "model", True, 2048, {"max_num_seqs": 8})
+        fields = {name: getattr(described, name) for name in EngineDescription.__slots__}
+        gpus = ("4",), ("6",)
+        self.engine.ready([Loaded(None, fields, of) for of in gpus])
+
+    def heard(self, replica: int, kind: type) -> list[Any]:
+        """What the replica is sent, up to the first message of this kind."""
+        found: list[Any] = []
+        end = self.ends[replica]
+        end.socket.settimeout(10)
+        while not found or not isinstance(found[-1], kind):
+            for content in end.frames.feed(end.socket.recv(1 << 20)):
+                found.append(to_replica.decode(content))
+        return found
+
+
+@pytest.fixture
+def driver() -> Iterator[Driver]:
+    found = Driver()
+    yield found
+    found.engine.close()
+    for end in found.ends:
+        end.close()
+
+
+class Told:
+    """A listener that counts what it is told of each tag."""
+
+    def __init__(self) -> None:
+        self.errors: list[tuple[int, str]] = []
+        self.came = threading.Condition()
+
+    def first_token(self, tag: int, token_ids: Sequence[int]) -> None:
+        """Not asked for."""
+
+    def finished(self, tag: int, token_ids: Sequence[int]) -> None:
+        """Nothing is answered here."""
+
+    def failed(self, tag: int, error: EngineError) -> None:
+        with self.came:
+            self.errors.append((tag, str(error)))
+            self.came.notify_all()
+
+    def wait(self, count: int) -> None:
+        with self.came:
+            assert self.came.wait_for(lambda: len(self.errors) >= count, 10), self.errors
+
+
+def test_what_one_replica_drops_is_its_own(driver: Driver) -> None:
+    """The refusal of one must not make the others' answers be waited for in vain."""
+    told = Told()
+    one, other = driver.engine.replicas
+    one.submit([Request(1, [5]), Request(2, [5])], GENERATION, told, stream=False)
+    other.submit([Request(3, [5])], GENERATION, told, stream=False)
+    one.abort()
+    assert [type(m) for m in driver.heard(0, Drop)] == [Submit, Drop]
+    (sent,) = driver.heard(1, Submit)
+    driver.ends[1].send([Failed(sent.numbers[0], "refused", False)])
+    told.wait(1)
+    assert told.errors == [(3, "replica 1 on node node-1 (127.0.0.1): refused")]
+    # Nothing of it is counted as outstanding.
+    one.submit([Request(4, [5])] * 8, GENERATION, told, stream=False)
+    assert len(driver.heard(0, Submit)[-1].numbers) == 8
+
+
+def test_whoever_hands_a_request_to_a_replica_that_takes_nothing_is_let_go(
+    driver: Driver,
+) -> None:
+    told = Told()
+    long = [Request(tag, array("i", [7]) * 4_000_000) for tag in range(4)]
+    engine = driver.engine
+    thread = threading.Thread(
+        target=lambda: engine.submit(long, GENERATION, told, stream=False), daemon=True
+    )
+    thread.start()
+    time.sleep(0.3)
+    assert thread.is_alive()
+    driver.cluster.lost(driver.placed[0], "its node died")
+    thread.join(10)
+    assert not thread.is_alive()
+    told.wait(4)
+    assert set(told.errors) == {
+        (tag, "replica 0 on node node-0 (127.0.0.1): its node died") for tag in range(4)
+    }
+
+
+class Losing(list[Request]):
+    """Requests that are looked at while a replica is lost."""
+
+    def __init__(self, requests: Iterable[Request], lose: Callable[[], None]) -> None:
+        super().__init__(requests)
+        self._lose = lose
+
+    def __iter__(self) -> Iterator[Request]:
+        self._lose()
+        return super().__iter__()
+
+
+@pytest.mark.parametrize("alone", [False, True])
+def test_what_is_submitted_while_a_replica_is_lost_fails_too(driver: Driver, alone: bool) -> None:
+    told = Told()
+    lose = lambda: driver.cluster.lost(driver.placed[1], "its node died")  # noqa: E731
+    engine = driver.engine.replicas[0] if alone else driver.engine
+    engine.submit(Losing([Request(1, [5])], lose), GENERATION, told, stream=False)
+    told.wait(1)
+    assert told.errors == [(1, "replica 1 on node node-1 (127.0.0.1): its node died")]
+
+
+def test_the_gpus_of_all_replicas_are_told(driver: Driver) -> None:
+    assert driver.engine.description.settings["replica_gpus"] == ["4", "6"]
+
+
+def test_a_replica_that_takes_no_byte_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(link, "STUCK_S", 1.0)
+    waiting, key = link.listen("127.0.0.1"), link.new_key()
+    theirs: list[socket.socket] = []
+    thread = threading.Thread(target=lambda: theirs.append(link.accept(waiting, key)))
+    thread.start()
+    ours = Link(link.connect("127.0.0.1", waiting.getsockname()[1], key))
+    thread.join(10)
+    with pytest.raises(OSError):
+        ours.send(b"x" * 50_000_000)
+    # The part that went out is no message: whoever reads here hears that the link ended.
+    assert ours.socket.recv(1) == b""
+    for one in (ours, *map(Link, theirs)):
+        one.close()
+    waiting.close()
+
+
+# A replica's end
+
+
+class Served:
+    """A replica's server, and the driver's end of its link."""
+
+    def __init__(self, engine: object) -> None:
+        ours, theirs = socket.socketpair()
+        self.link = Link(ours)
+        ours.settimeout(10)
+        self.server = Server(Link(theirs), lambda: None, 60.0)
+        self.server.serve(engine)  # type: ignore[arg-type]
+        self._heard: list[Any] = []
+
+    def heard(self, kind: type) -> Any:
+        """The next message of this kind."""
+        while True:
+            for n, message in enumerate(self._heard):
+                if isinstance(message, kind):
+                    return self._heard.pop(n)
+            for content in self.link.frames.feed(self.link.socket.recv(1 << 20)):
+                self._heard += from_replica.decode(content)
+
+
+def test_a_message_that_cannot_be_taken_is_no_silence() -> None:
+    served = Served(SimpleNamespace(alive=True, steps_made=0))
+    # There are no prompts of that number.
+    served.link.send(Submit([1], [0], 3, [], [], GENERATION, stream=False))
+    assert served.heard(Hangs).why.startswith("a message of the driver's failed: ")
+    served.link.close()
+
+
+class Scorer:
+    """Scores at once, and takes its time to end."""
+
+    alive = True
+    steps_made = 0
+
+    def score(self, requests: Iterable[ScoreRequest]) -> Iterator[tuple[int, ScoreOf]]:
+        for request in requests:
+            yield request.tag, ScoreOf((Likelihood(-1.0, True),), 1.0, 1, 0)
+        time.sleep(1.0)
+
+
+def test_a_score_that_is_asked_for_right_after_the_last_ones_is_answered(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(actor, "ScoringEngine", Scorer)
+    served = Served(Scorer())
+    prompt = array("i", [1]).tobytes()
+    for number in (1, 2, 3):
+        served.link.send([Score(number, prompt, [[2]])][0])
+        assert served.heard(Scored).number == number
+        served.link.send(EndScores())
+    served.link.close()
+
+
+def test_an_error_of_a_lost_engine_says_that_it_died(driver: Driver) -> None:
+    driver.cluster.lost(driver.placed[0], "its node died")
+    errors: list[EngineError] = []
+    told = Told()
+    told.failed = lambda tag, error: errors.append(error)  # type: ignore[method-assign]
+    driver.engine.submit([Request(1, [5])], GENERATION, told, stream=False)
+    assert [type(one) for one in errors] == [EngineDiedError]
+    assert not driver.engine.alive

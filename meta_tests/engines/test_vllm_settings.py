@@ -1,0 +1,32 @@
+"""The settings of an engine in a process of its own: nobody waits for it who need not."""
+
+from __future__ import annotations
+
+import time
+from threading import Event, Timer
+
+import psutil
+import pytest
+
+from mlperf_suite.engines import vllm_settings
+from mlperf_suite.engines.vllm_engine import VllmConfig
+from mlperf_suite.engines.vllm_settings import settings_in_process
+
+CONFIG = VllmConfig("model")
+
+
+def test_it_ends_with_whoever_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    stop = Event()
+    Timer(0.5, stop.set).start()
+    began = time.monotonic()
+    assert settings_in_process(CONFIG, stop) is None
+    assert time.monotonic() - began < 60
+    left = [one.cmdline() for one in psutil.Process().children()]
+    assert not [one for one in left if "mlperf_suite.engines.vllm_settings" in one]
+
+
+def test_one_that_cannot_tell_says_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(vllm_settings.sys, "executable", "/bin/false")
+    assert settings_in_process(CONFIG, Event()) is None
+    monkeypatch.setattr(vllm_settings.sys, "executable", "/no/such/program")
+    assert settings_in_process(CONFIG, Event()) is None
