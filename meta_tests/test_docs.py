@@ -166,6 +166,7 @@ WITH_A_VALUE = {"-m", "-k", "-n", "-c", "-p", "--dist"}
 OF_THE_SYSTEM = {
     *("export", "set", "cd", "mkdir", "cp", "mv", "printf", "tar", "git", "curl", "nvidia-smi"),
     *("docker", "podman", "buildah", "kubectl"),
+    ".venv/bin/ray",  # make ray
     "power_client",  # mlcommons/power-dev
 }
 """Programs that a page may call and that are not ours to check."""
