@@ -132,14 +132,24 @@ def test_a_node_that_is_lost_is_named() -> None:
         assert gone(replica_processes(nodes))
 
 
+def of_ray(process: psutil.Process) -> bool:
+    try:
+        return "ray" in " ".join(process.cmdline())
+    # One that ended meanwhile.
+    except psutil.Error:
+        return False
+
+
 @pytest.mark.slow
 def test_a_cluster_of_our_own_is_stopped() -> None:
     config = ReplicasConfig(slow, needs_vllm=False, replicas=1)
     before = set(psutil.process_iter())
     variables = dict(os.environ)
     engine = ReplicaEngine.load(replace(config, own_cpus=1))
-    ray = [p for p in psutil.process_iter() if p not in before and "ray" in " ".join(p.cmdline())]
-    assert ray
-    engine.close()
+    try:
+        ray = [p for p in psutil.process_iter() if p not in before and of_ray(p)]
+        assert ray
+    finally:
+        engine.close()
     assert gone([p for p in ray if p.is_running() and p.status() != psutil.STATUS_ZOMBIE])
     assert dict(os.environ) == variables
