@@ -34,7 +34,7 @@ def accuracy_loadgen_files(log: Log) -> Verdict:
     return _files(log)
 
 
-@rule("performance")
+@rule("performance", same_samples=True)
 @agrees("answers as long as in the accuracy run")
 def tokens_as_in_accuracy(log: Log) -> Verdict:
     """Answers of the performance run have as many tokens as those of the accuracy run."""

@@ -31,7 +31,9 @@ class Rule:
 
     `shortens`: smoke asks for less of it. `metric`: the accuracy figure that it gates, so that it
     holds for benchmarks judged by that figure. `submitted_only`: it reads what only a submission
-    has. `session_only`: it looks at what only the session that makes the run knows.
+    has. `session_only`: it looks at what only the session that makes the run knows. `same_samples`:
+    it compares answers with those of the accuracy run, so that it holds for benchmarks whose
+    accuracy run is on the samples of the others.
     """
 
     name: str
@@ -43,6 +45,7 @@ class Rule:
     metric: str | None
     submitted_only: bool
     session_only: bool
+    same_samples: bool
 
     @property
     def says(self) -> str:
@@ -62,6 +65,7 @@ class Rule:
             and division in self.divisions
             and (submitted or not self.submitted_only)
             and (in_session or not self.session_only)
+            and (not self.same_samples or benchmark.accuracy_samples is None)
             and (self.metric is None or self.metric in benchmark.metrics)
             # Logs that lie in a folder TEST06 are judged as that, whatever they are of.
             and (self.mode not in AUDIT_MODES[1:] or benchmark.audit(self.mode) is not None)
@@ -89,6 +93,7 @@ def rule(
     metric: str | None = None,
     submitted_only: bool = False,
     session_only: bool = False,
+    same_samples: bool = False,
 ) -> Callable[[Check], Check]:
     """Register a function as the rule of its name."""
 
@@ -104,6 +109,7 @@ def rule(
                 metric,
                 submitted_only,
                 session_only,
+                same_samples,
             )
         )
         return check
