@@ -153,3 +153,14 @@ def test_a_cluster_of_our_own_is_stopped() -> None:
         engine.close()
     assert gone([p for p in ray if p.is_running() and p.status() != psutil.STATUS_ZOMBIE])
     assert dict(os.environ) == variables
+
+
+@pytest.mark.slow
+def test_gpus_are_given_out_where_ray_counts_fewer_cores() -> None:
+    with local_nodes({"node-g": 1}, {"node-g": 2}) as nodes, joining(nodes):
+        config = ReplicasConfig(slow, needs_vllm=False, address=nodes.address, tensor_parallel=1)
+        engine = ReplicaEngine.load(config)
+        try:
+            assert engine.description.settings["replica_gpus"] == ["0", "1"]
+        finally:
+            engine.close()

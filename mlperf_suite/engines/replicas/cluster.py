@@ -168,10 +168,11 @@ class Cluster:
         from ray.util.placement_group import placement_group
         from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 
-        cpus = seat.cpus or min(1, seat.node.cpus)
-        bundle = {"GPU": seat.gpus, "CPU": cpus}
+        # Ray may count fewer cores than GPUs on a node, as in a pod.
+        cpus = 0 if seat.gpus else seat.cpus or 1
+        bundle = {"GPU": seat.gpus} if seat.gpus else {"CPU": cpus}
         group = placement_group(
-            [{name: count for name, count in bundle.items() if count}],
+            [bundle],
             strategy="STRICT_PACK",
             bundle_label_selector=[{"ray.io/node-id": seat.node.id}],
         )
@@ -179,8 +180,8 @@ class Cluster:
         self._placed.append(placed)
         if not group.wait(_START_S):
             raise EngineError(
-                f"{seat}: Ray did not give it {cpus} CPU and {seat.gpus} GPU within "
-                f"{_START_S:.0f} s: something else on that node may hold them (ray status)"
+                f"{seat}: Ray did not give it {seat.gpus or cpus} {'GPU' if seat.gpus else 'CPU'} "
+                f"within {_START_S:.0f} s: something else on that node may hold it (ray status)"
             )
         actor = ray.remote(Replica).options(
             num_cpus=cpus,

@@ -1,6 +1,6 @@
 """A Ray cluster of several nodes on this machine, to try replicas with, as a program beside it.
 
-    python -m mlperf_suite.engines.replicas.local_nodes NAME:CORES …
+    python -m mlperf_suite.engines.replicas.local_nodes NAME:CORES[:GPUS] …
 
 Prints its address and processes as a line of JSON once it is there, and stops with the end of its
 standard input. It listens on the loopback address alone.
@@ -36,10 +36,13 @@ class LocalNodes:
 
 
 @contextlib.contextmanager
-def local_nodes(cores: Mapping[str, int]) -> Iterator[LocalNodes]:
+def local_nodes(
+    cores: Mapping[str, int], gpus: Mapping[str, int] | None = None
+) -> Iterator[LocalNodes]:
     """Nodes of these names, with as many cores as Ray is to count; stopped at the end.
 
-    The first is the one that drivers join. Raises EngineError where Ray does not start.
+    `gpus`: that Ray is to count on these nodes, whether there are any or not. The first node is the
+    one that drivers join. Raises EngineError where Ray does not start.
     """
     folder = folder_for_ray()
     variables = own_cluster_variables(folder)
@@ -47,7 +50,7 @@ def local_nodes(cores: Mapping[str, int]) -> Iterator[LocalNodes]:
     process = subprocess.Popen(
         [
             *(sys.executable, "-m", "mlperf_suite.engines.replicas.local_nodes"),
-            *(f"{name}:{count}" for name, count in cores.items()),
+            *(f"{name}:{count}:{(gpus or {}).get(name, 0)}" for name, count in cores.items()),
         ],
         # Ray writes the address of the newest cluster of a machine there, which is the user's.
         env={**os.environ, **variables, "RAY_TMPDIR": str(folder)},
@@ -85,9 +88,10 @@ def main(arguments: Sequence[str]) -> None:
     signal.signal(signal.SIGCHLD, lambda number, frame: [p.poll() for p in started])
     started: list[subprocess.Popen[bytes]] = []
     for one in arguments:
-        name, _, cores = one.partition(":")
+        name, cores, *gpus = one.split(":")
         node = cluster.add_node(
             num_cpus=int(cores),
+            num_gpus=int(gpus[0]) if gpus else 0,
             node_name=name,
             object_store_memory=_OBJECTS,
             include_dashboard=False,
