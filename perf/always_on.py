@@ -6,9 +6,10 @@ The same run with that part and without it, alternating, which of the two goes f
 pair to pair. "instant": Server at a rate, on an engine that answers at once; the processor time of
 the suite's process for each query, LoadGen's own among it. "vllm": Offline on one loaded engine;
 tokens/s, and the processor time of the suite and of vLLM's processes for each token, which other
-work on the machine changes less. Processor time is taken until LoadGen's end: what is made of the
-times afterwards is no part of a run. Without: the SUT keeps no times, and vLLM's front end makes
-and tells no statistics. Beside each pair, the time that other guests took from the machine.
+work on the machine changes less, and least that of the suite's own process. Processor time is taken
+until LoadGen's end: what is made of the times afterwards is no part of a run. Without: the SUT
+keeps no times, and vLLM's front end makes and tells no statistics. Beside each pair, the time that
+other guests took from the machine.
 """
 
 from __future__ import annotations
@@ -45,27 +46,29 @@ Prompts = Sequence[Sequence[int]]
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """Of one run: processor time of all processes in µs for each query or token, and tokens/s."""
+    """Of one run: processor time of all processes in µs for each query or token, `own_us` of it the
+    suite's own process's, and tokens/s."""
 
     cpu_us: float
+    own_us: float
     tokens_per_s: float
 
 
-def cpu_s() -> float:
-    """The processor time of this process and all that it started, in s."""
+def cpu_s() -> tuple[float, float]:
+    """The processor time of this process, and with that of all that it started, in s."""
     # Of its own a process knows it to the microsecond, of others to 10 ms.
-    total = time.process_time()
+    total = own = time.process_time()
     for one in psutil.Process().children(recursive=True):
         times = one.cpu_times()
         total += times.user + times.system
-    return total
+    return own, total
 
 
 def run_once(
     plan: LoadPlan, engine: Engine, prompts: Prompts, generation: Generation, *, timed: bool
-) -> tuple[LoadRun, float]:
-    """A run, and the processor time that it took, in s."""
-    ended: list[float] = []
+) -> tuple[LoadRun, float, float]:
+    """A run, and the processor time that it took in this process and in all, in s."""
+    ended: list[tuple[float, float]] = []
 
     def read(folder: Path) -> RunLogs:
         # The first thing that is done after LoadGen's end.
@@ -78,7 +81,8 @@ def run_once(
     ):
         began = cpu_s()
         run = run_loadgen(plan, engine, prompts, generation, Path(folder), timed=timed)
-    return run, ended[0] - began
+    own, total = (end - start for start, end in zip(began, ended[0], strict=True))
+    return run, own, total
 
 
 @contextmanager
@@ -108,8 +112,9 @@ def instant(rate: float, seconds: float) -> Callable[[bool], Cost]:
     prompts = [(1, 2, 3)] * SAMPLES
 
     def make(on: bool) -> Cost:
-        run, used = run_once(plan, engine, prompts, Generation(), timed=on)
-        return Cost(used / run.samples * 1e6, run.tokens / run.elapsed_s)
+        run, own, used = run_once(plan, engine, prompts, Generation(), timed=on)
+        each = 1e6 / run.samples
+        return Cost(used * each, own * each, run.tokens / run.elapsed_s)
 
     return make
 
@@ -128,9 +133,9 @@ def vllm(engine: VllmEngine, prompts: Prompts) -> Callable[[bool], Cost]:
 
     def make(on: bool) -> Cost:
         with told(engine, on):
-            run, used = run_once(plan, engine, prompts, EMBEDDED.generation, timed=on)
+            run, own, used = run_once(plan, engine, prompts, EMBEDDED.generation, timed=on)
         rate = run.logs.detail.number("result_tokens_per_second") or math.nan
-        return Cost(used / run.tokens * 1e6, rate)
+        return Cost(used / run.tokens * 1e6, own / run.tokens * 1e6, rate)
 
     return make
 
@@ -138,10 +143,11 @@ def vllm(engine: VllmEngine, prompts: Prompts) -> Callable[[bool], Cost]:
 def compare(make: Callable[[bool], Cost], pairs: int, of: str) -> None:
     """Make the pairs and print them. `of`: what the processor time is for each of."""
     make(True)  # the first run also pays for what later ones find done
-    columns = f"pair | µs a {of}, with | without | ratio | tokens/s, with | without | ratio"
-    print(f"| {columns} | stolen |")
-    print("|---|---:|---:|---:|---:|---:|---:|---:|", flush=True)
+    columns = f"pair | µs a {of}, with | without | ratio | the suite's process, with | without"
+    print(f"| {columns} | tokens/s, with | without | ratio | stolen |")
+    print("|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|", flush=True)
     spent: list[float] = []
+    more: list[float] = []
     reached: list[float] = []
     for pair in range(1, pairs + 1):
         stolen = stolen_s()
@@ -149,14 +155,21 @@ def compare(make: Callable[[bool], Cost], pairs: int, of: str) -> None:
         found = {on: make(on) for on in order}
         on, off = found[True], found[False]
         spent.append(on.cpu_us / off.cpu_us)
+        more.append((on.own_us - off.own_us) / off.cpu_us)
         reached.append(on.tokens_per_s / off.tokens_per_s)
         print(
             f"| {pair} | {on.cpu_us:,.2f} | {off.cpu_us:,.2f} | {spent[-1]:.4f} "
+            f"| {on.own_us:,.2f} | {off.own_us:,.2f} "
             f"| {on.tokens_per_s:,.1f} | {off.tokens_per_s:,.1f} | {reached[-1]:.4f} "
             f"| {stolen_s() - stolen:.2f} s |",
             flush=True,
         )
     print(f"\nprocessor time, with / without: {_interval(spent)}")
+    mean, error = statistics.fmean(more), math.nan
+    if len(more) > 1:
+        error = 2 * statistics.stdev(more) / math.sqrt(len(more))
+    low, high = mean - error, mean + error
+    print(f"of the whole, more in the suite's process: {mean:.3%} ({low:.3%} to {high:.3%})")
     print(f"tokens/s, with / without: {_interval(reached)} (aim: within {_AIM:.1%})")
 
 
