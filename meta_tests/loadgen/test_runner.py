@@ -33,6 +33,7 @@ from mlperf_suite.engines.protocol import (
 )
 from mlperf_suite.engines.stand_in import Delays, StandInEngine
 from mlperf_suite.errors import EngineError, RunError, UsageError
+from mlperf_suite.loadgen import runner
 from mlperf_suite.loadgen.load_plan import (
     PERFORMANCE_SAMPLES_KEY,
     SMOKE,
@@ -456,6 +457,28 @@ def test_an_engine_that_dies_fails_the_run_and_not_the_process(
     assert (tmp_path / "dies" / "user.conf").exists()
     assert not abandoned()
     assert run(a_plan(scenario), stand_in(), tmp_path / "next").samples == SAMPLES
+
+
+def test_a_second_interrupt_does_not_forget_that_loadgen_goes_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever ends the process must know, since LoadGen calls into it."""
+    monkeypatch.setattr(runner, "_abandoned", None)
+    known: list[bool] = []
+
+    class Interrupted(StandInEngine):
+        def abort(self) -> None:
+            known.append(abandoned())
+            super().abort()
+
+    def interrupt(progress: Progress) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        run(a_plan(), Interrupted(Delays(0.5), answer), tmp_path, interrupt)
+    # By the time that anybody can interrupt again; and LoadGen ended by itself here.
+    assert known == [True]
+    assert not abandoned()
 
 
 def test_the_sample_that_the_engine_refused_is_named(tmp_path: Path) -> None:

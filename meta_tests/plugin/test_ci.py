@@ -6,12 +6,19 @@ import json
 import xml.etree.ElementTree as ET
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
+from unittest.mock import MagicMock
 
 import pytest
 
 from meta_tests.conftest import SuiteRun, run_suite
+from mlperf_suite.loadgen.load_plan import AUDIT_MODES
+from mlperf_suite.plugin import ci_reports
+from mlperf_suite.results.record import RunKey
+from mlperf_suite.results.run_folder import RunFolder
 from mlperf_suite.results.schema import PerformanceFigures
 
 
@@ -107,6 +114,27 @@ def test_allure_has_the_logs_the_report_and_the_plots_once(told: Told) -> None:
     for attachment in attached:
         made = (told.run.folder / attachment["name"]).read_bytes()
         assert (told.folder / "allure" / attachment["source"]).read_bytes() == made
+
+
+@pytest.mark.parametrize("mode", ["accuracy", "performance", "caching", *AUDIT_MODES])
+def test_allure_has_the_logs_of_each_mode(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mode: str
+) -> None:
+    allure = pytest.importorskip("allure")
+    monkeypatch.setattr(allure, "dynamic", MagicMock())
+    attached: list[str] = []
+    monkeypatch.setattr(ci_reports, "_attach", lambda item, folder, names: attached.extend(names))
+    monkeypatch.setattr(ci_reports, "settings_of", lambda config: SimpleNamespace(profile="smoke"))
+    item = SimpleNamespace(config=SimpleNamespace(stash={ci_reports._LAST: {}}), nodeid="test")
+    folder = RunFolder(tmp_path, "gpt-oss-120b", "Offline", datetime(2026, 1, 1))
+    paths = {
+        one: folder.of_mode(one).relative_to(folder.path) / "mlperf_log_summary.txt"
+        for one in ("accuracy", "performance", *AUDIT_MODES)
+    }
+    summary = SimpleNamespace(logs=tuple(map(str, paths.values())))
+    key = RunKey("gpt-oss-120b", "Offline", mode)
+    ci_reports._tell_allure(item, key, None, (summary, folder.path))  # type: ignore[arg-type]
+    assert attached == ([str(paths[mode])] if mode in paths else [])
 
 
 def _benchmark_table(output: str) -> list[str]:

@@ -532,6 +532,58 @@ def test_a_rate_whose_client_was_the_bottleneck_is_not_valid(
     assert made.suite.summary(made.suite.results[0]).peak == search.figures
 
 
+@pytest.mark.parametrize(
+    ("engine_settings", "options", "why"),
+    [
+        ({}, {}, ""),
+        ({"enable_prefix_caching": True}, {}, "a prefix cache"),
+        ({"speculative": "ngram"}, {}, "speculative decoding (ngram)"),
+        # A smoke run may have shorter answers.
+        ({}, {"max_new_tokens": "16"}, ""),
+    ],
+)
+def test_a_rate_that_is_not_generated_as_the_benchmark_says_is_not_valid(
+    make: Callable[..., Made],
+    monkeypatch: pytest.MonkeyPatch,
+    engine_settings: dict[str, object],
+    options: dict[str, str],
+    why: str,
+) -> None:
+    def one_rate(attempt: Callable[..., Any], start_qps: float) -> PeakSearch:
+        return PeakSearch((attempt(start_qps, False),), start_qps)
+
+    short = {True: Shortened(100, 64, latency_percent=90)}
+    monkeypatch.setattr("mlperf_suite.session.peak_run.SEARCH", short)
+    monkeypatch.setattr("mlperf_suite.session.peak_run.find_peak", one_rate)
+    key = SearchKey(LLAMA, "Server")
+    made = make(key, engine_settings=engine_settings, server_target_qps="200", **options)
+    assert made.suite.made(key).ok
+    (trial,) = made.suite.search(key).trials
+    assert (trial.valid, trial.why) == (not why, why)
+
+
+class DiesAgain(ToldEngine):
+    """Dies as its third run begins."""
+
+    def run_begins(self, name: str, mode: str) -> None:
+        if len(self.runs) == 2:
+            self._died = True
+            raise EngineDiedError("died as told")
+        super().run_begins(name, mode)
+
+
+def test_a_repeat_that_dies_leaves_what_was_measured_before_it(
+    make: Callable[..., Made], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("mlperf_suite.session.executor.SMOKE", {"Offline": Shortened(100, 1)})
+    made = make(PERFORMANCE, kind=DiesAgain, repeat="4", offline_target_qps="100")
+    assert made.suite.made(PERFORMANCE).failure == f"{PERFORMANCE}: died as told"
+    summary = made.summary(PERFORMANCE)
+    assert summary.meta.status == "failed"
+    assert summary.run.performance.tokens_per_sec > 0
+    assert len(summary.run.performance.repeats) == 1
+
+
 def test_answers_are_decoded_as_each_would_be_alone() -> None:
     tokenizer = Inputs(resolve_settings({}), []).tokenizer
     eos = tokenizer.eos_token_id

@@ -349,8 +349,12 @@ def test_shares_are_disjoint_whole_and_even(sizes: dict[str, int], count: int) -
 
 
 def test_an_engine_that_gives_no_log_probabilities_is_not_judged(tmp_path: Path) -> None:
-    run = run_suite(tmp_path, "-m", "mmlu", "--mmlu-limit=57", "-p", "meta_tests.stand_in_plugin")
+    given = ("-m", "mmlu", "--mmlu-limit=57", "--keep-all=0", "-p", "meta_tests.stand_in_plugin")
+    earlier = run_suite(tmp_path, *given).folder
+    run = run_suite(tmp_path, *given)
     assert run.exit_code == 0, run.output
+    # What scored nothing replaces nothing.
+    assert earlier.is_dir() and run.folder != earlier
     assert {v.status for v in run.summary.verdicts} == {"not judged"}
     assert {v.why for v in run.summary.verdicts} == {
         "stand-in engine gives no log-probabilities to score with"

@@ -54,6 +54,7 @@ from mlperf_suite.errors import EngineDiedError, EngineError
 from mlperf_suite.hardware import Chosen, Precision, choose_precision
 from mlperf_suite.hardware import gpus as listed_gpus
 from mlperf_suite.profiling.trace import trace_files
+from mlperf_suite.secrets import scrub
 
 VLLM_DTYPES: dict[Precision, str] = {
     "bf16": "bfloat16",
@@ -840,7 +841,8 @@ def last_error(log_file: Path) -> str | None:
             found = " ".join([match[0], *map(str.strip, rest)])
     if _NO_DEVICE.search(found):
         return no_usable_gpu()
-    return found[:300] or None
+    # Before it is cut: a part of a key is not known any more for what it is.
+    return scrub(found)[:300] or None
 
 
 def _only_points(text: str) -> bool:
@@ -859,5 +861,5 @@ def _root_cause(error: BaseException, log_file: Path | None) -> str:
 
 
 def _one_line(error: BaseException) -> str:
-    text = " ".join(str(error).split())
+    text = " ".join(scrub(str(error)).split())
     return text[:300] or type(error).__name__

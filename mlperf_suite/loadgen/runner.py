@@ -212,9 +212,10 @@ def run_loadgen(
             raise
         finally:
             if sut.failure is not None:
+                # Before the wait, which another Ctrl-C ends: LoadGen still calls into this process.
+                _abandoned = ended
                 engine.abort()
-                if not ended.wait(grace_s):
-                    _abandoned = ended
+                ended.wait(grace_s)
     if sut.failure is not None:
         raise RunError(sut.failure)
     elapsed = time.monotonic() - started

@@ -131,8 +131,10 @@ def _tell_allure(
     if made_of is None:
         return
     summary, folder = made_of
-    part_of = {"performance": "Performance/", "accuracy": "Accuracy/", "test06": "Compliance/"}
-    logs = [name for name in summary.logs if name.startswith(part_of[key.mode])]
+    part = {"performance": "Performance", "accuracy": "Accuracy"}.get(key.mode)
+    # A caching audit's logs are not among a result's.
+    part = part or f"Compliance/{key.mode.upper()}"
+    logs = [name for name in summary.logs if name.startswith(f"{part}/")]
     _attach(item, folder, [name for name in logs if name.endswith(".txt")])
     if item.config.stash[_LAST].get((key.benchmark, key.scenario)) == item.nodeid:
         plots = sorted(f"plots/{path.name}" for path in (folder / "plots").glob("*.png"))

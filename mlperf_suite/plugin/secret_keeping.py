@@ -11,6 +11,7 @@ import pytest
 from mlperf_suite.plugin.closing_tables import mmlu_folders
 from mlperf_suite.plugin.lifecycle import SUITE
 from mlperf_suite.plugin.workers import shares_folder
+from mlperf_suite.results.run_folder import ENGINE_LOG
 from mlperf_suite.secrets import scrub, sweep
 
 
@@ -33,6 +34,7 @@ def pytest_unconfigure(config: pytest.Config) -> None:
     paths = [Path(path) for path in written if path]
     if suite is not None:
         paths += [result.folder.path for result in suite.results]
+        paths.append(suite.settings.results_dir / ENGINE_LOG)
     # Those of pytest-xdist's workers too, and an engine's log that no run took over.
     paths += [*mmlu_folders(config), *shares_folder(config)]
     sweep(paths)

@@ -28,6 +28,7 @@ PEAK_FOLDER = "PeakQps"
 PROFILE_FOLDER = "profile"
 """Where a run under a profiler has its trace."""
 CACHING_FOLDER = "Caching"
+ENGINE_LOG = "engine.log"
 """Where the caching audit has the logs of its blocks, which are no results and in no submission."""
 TRIAL_FOLDERS = (PEAK_FOLDER, CACHING_FOLDER)
 _VERDICTS = "Compliance/verdicts.json"

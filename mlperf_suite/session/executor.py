@@ -44,7 +44,7 @@ from mlperf_suite.results.record import (
     accuracy_figures,
     scorer_json,
 )
-from mlperf_suite.results.run_folder import write_json
+from mlperf_suite.results.run_folder import ENGINE_LOG, write_json
 from mlperf_suite.results.schema import (
     CLIENT_BOUND,
     PROFILED,
@@ -184,7 +184,7 @@ class Executor:
     def engine_for(self, result: Result) -> Engine:
         """The engine of the runs, loaded and probed; every prompt fits its context."""
         with self.timed("load", None):
-            engine = self._engines.get("runs", result.folder.path / "engine.log")
+            engine = self._engines.get("runs", result.folder.path / ENGINE_LOG)
         if engine is not self._prepared:
             for benchmark in self._inputs.benchmarks:
                 for mode in self._modes_of(benchmark):
@@ -494,9 +494,12 @@ class Executor:
                 for text in (self._settings.price_kwh, self._settings.price_hour)
             )
             record.cost = cost_figures(kwh, hour, record.energy, figures.tokens_per_sec)
-            record.figures = dataclasses.replace(
-                figures, repeats=tuple(self._repeats(key, result, record, facts))
-            )
+            record.figures = figures
+            repeats: tuple[RepeatFigures, ...] = ()
+            for again in self._repeats(key, result, record, facts):
+                # One that dies leaves what was measured before it.
+                repeats = (*repeats, again)
+                record.figures = dataclasses.replace(figures, repeats=repeats)
         elif scores is not None:
             self._keep_scores(result, record, facts, scores)
 

@@ -32,6 +32,7 @@ from mlperf_suite.results.baseline import MMLU_KIND
 from mlperf_suite.results.run_folder import (
     CONFIG_JSON,
     ENDED,
+    ENGINE_LOG,
     SUMMARY_JSON,
     RunFolder,
     read_summary,
@@ -128,7 +129,7 @@ class MmluRun:
     def _make(self, journals: list[Journal]) -> None:
         assert self.folder is not None
         self._write()
-        engine = self._load_engine(0, self.folder.path / "engine.log")
+        engine = self._load_engine(0, self.folder.path / ENGINE_LOG)
         if not isinstance(engine, ScoringEngine):
             self.verdicts = unscored(self.planned, _no_scores(engine))
             return
@@ -294,7 +295,9 @@ class MmluRun:
         self.folder.write(SUMMARY_JSON, summary.as_json())
         self.folder.write_text("report.md", mmlu_markdown(summary, config))
         self.folder.write_text("report.html", mmlu_html(summary, path, config))
-        publish(self.folder, self.status, self._settings.keep_all, self._baselines)
+        # Where nothing was scored nothing is replaced.
+        keep_all = self._settings.keep_all or self.scores is None
+        publish(self.folder, self.status, keep_all, self._baselines)
 
     def _about(self) -> dict[str, Any]:
         return {

@@ -20,6 +20,7 @@ from mlperf_suite.profiling import ranges
 from mlperf_suite.results.baseline import BaselineRun
 from mlperf_suite.results.peak import PeakSearch
 from mlperf_suite.results.record import Result, RunKey
+from mlperf_suite.results.run_folder import ENGINE_LOG
 from mlperf_suite.results.schema import Summary
 from mlperf_suite.session import profiled_run
 from mlperf_suite.session.caching_run import CachingRun
@@ -137,7 +138,7 @@ class Suite:
     @property
     def engine(self) -> Engine:
         """The engine of the runs, loaded now if it is not there. Raises SuiteError."""
-        return self._engines.get("runs", self.settings.results_dir / "engine.log")
+        return self._engines.get("runs", self.settings.results_dir / ENGINE_LOG)
 
     def search(self, key: SearchKey) -> PeakSearch:
         """What a search found. Raises KeyError where it was not made."""

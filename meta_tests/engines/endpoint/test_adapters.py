@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mlperf_suite import secrets
 from mlperf_suite.engines.endpoint.adapters import (
     ADAPTERS,
     STRICT_TEXT,
@@ -16,6 +17,7 @@ from mlperf_suite.engines.endpoint.adapters import (
     Adapter,
     Answer,
     AnswerError,
+    error_words,
     words_of,
 )
 from mlperf_suite.engines.endpoint.messages import Sampling
@@ -210,3 +212,17 @@ def test_a_server_may_tell_how_long_a_request_waited() -> None:
     assert read(ADAPTERS["vllm"], usage | {"metrics": times}).told_s == (0.25, 0.04)
     for other in (None, [], {}, {"queue_time_ms": 3}, times | {"queue_time_ms": -1}, "4 ms"):
         assert read(ADAPTERS["vllm"], usage | {"metrics": other}).told_s == ()
+
+
+def test_no_part_of_a_key_that_a_server_sends_back_is_said(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    key = "sk-" + "0123456789abcdefghij" * 5
+    monkeypatch.setattr(secrets, "_known", set())
+    secrets.remember(key)
+    for before in range(0, 110, 7):
+        words = "x" * before + f" Bearer {key} was refused"
+        bodies = (words, {"error": {"message": words}}, json.dumps({"detail": words}).encode())
+        for body in bodies:
+            assert "0123" not in error_words(body)
+            assert "0123" not in words_of(words.encode())

@@ -89,6 +89,37 @@ def test_another_model_is_told_and_a_revision_of_the_same_is_none(
     assert done.other_model == other
 
 
+def test_an_answer_without_an_end_is_given_up() -> None:
+    events = [piece(token_ids=[5])] * 200
+    *_, failed = answered("vllm", *events)
+    assert isinstance(failed, Failed)
+    assert failed.why == "sent 113 pieces of an answer of at most 12 tokens"
+    *_, failed = answered("text", *[piece(text="a")] * 200)
+    assert isinstance(failed, Failed) and "113 pieces" in failed.why
+    # A little too long is told of with the answer.
+    *_, done = answered("vllm", *events[:20], piece(token_ids=[6], finish_reason="stop"))
+    assert isinstance(done, Done) and len(done.token_ids) == 21
+
+
+def test_events_that_bring_nothing_are_as_good_as_silence() -> None:
+    hello = Hello([], "text", "m", None, {}, None, None, 49_152, None, 1, 25.0)
+    told: list[Any] = []
+    text = TextCodec(str(embedded_model_dir()))
+    shared = Shared(hello, ADAPTERS["text"], text, [cast(Pool, None)], told.append, [0])
+    request = Generating(shared, 7, 0, array("i", [1]).tobytes(), STREAMED)
+    shared.under_way.add(request)
+    request._began = 1.0
+    request.event(json.dumps(piece(text="a word")).encode(), 10.0)
+    assert shared.pieces == [1]
+    for second in range(11, 50):
+        request.event(json.dumps(piece(text="")).encode(), float(second))
+        request.event(json.dumps({"model": "m", "choices": []}).encode(), float(second))
+    assert shared.pieces == [1]
+    request.look(50.0, SILENCE_S, 0.0)
+    (_, failed) = told
+    assert "sent nothing for 25 s in the middle of an answer" in failed.why
+
+
 SILENCE_S = 25.0
 
 

@@ -16,9 +16,12 @@ from typing import Any, Protocol
 import msgspec
 
 from mlperf_suite.engines.endpoint.messages import Sampling
+from mlperf_suite.secrets import scrub
 
 COMPLETIONS = "/v1/completions"
 _MOST_TOLD_MS = 1e9
+_MOST_SAID = 4096
+"""Of what a server said, in bytes or characters, before it is made a line."""
 _SPARSE_PIECES = 16
 """Tokens between two pieces of an answer that nobody waits for; vLLM takes it from 0.32 on."""
 
@@ -410,12 +413,13 @@ def _decoded(decoder: msgspec.json.Decoder[Any], event: bytes) -> Any:
 
 
 def words_of(said: object) -> str:
-    """What a server said, as one line of a hundred characters at most."""
+    """What a server said, as one line of a hundred characters at most, without a known secret."""
     if isinstance(said, dict):
         said = said.get("message") or said
     if isinstance(said, bytes | bytearray):
-        said = bytes(said[:400]).decode(errors="replace")
-    line = " ".join(str(said)[:400].split())
+        said = bytes(said[:_MOST_SAID]).decode(errors="replace")
+    # Before anything is cut: a part of a key is not known any more for what it is.
+    line = " ".join(scrub(str(said)[:_MOST_SAID])[:400].split())
     line = "".join(c if c.isprintable() else "?" for c in line)
     return line if len(line) <= 100 else f"{line[:99]}…"
 

@@ -33,6 +33,7 @@ from mlperf_suite.engines.endpoint.messages import (
 from mlperf_suite.engines.endpoint.pool import Pool
 from mlperf_suite.engines.endpoint.text_codec import TextCodec
 from mlperf_suite.engines.frames import Frames, frame
+from mlperf_suite.secrets import remember
 
 _BEAT_S = 0.25
 _ASLEEP_S = 4.0
@@ -46,6 +47,9 @@ class Client:
 
     def __init__(self, hello: Hello, link: asyncio.Transport) -> None:
         self._link = link
+        # A server may send back what it was sent.
+        remember(hello.key or "")
+        remember(hello.headers)
         self._out: list[FromClient] = []
         adapter = ADAPTERS[hello.kind]
         text: TextCodec | None = None

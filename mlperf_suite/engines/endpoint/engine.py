@@ -550,6 +550,8 @@ class EndpointEngine:
             answered(EngineDiedError(why))
 
     def abort(self) -> None:
+        # Whoever interrupts does not wait for a server's counters.
+        self._lost_any = True
         # Under the lock to the end, so that nothing is handed out between.
         with self._lock:
             self._waiting.clear()
@@ -594,9 +596,10 @@ class EndpointEngine:
         self._endpoint_accounts = [EndpointAccount(t.url) for t in self._config.targets]
         self._departures = DepartureAccount()
         self._client_account = ClientAccount()
-        self._began = self._ended = time.monotonic()
         self._hits = [self._cache_hits(place) for place in range(len(self._servers))]
         self._lost_any = False
+        # Last: what the servers were asked just now is no part of the run to come.
+        self._began = self._ended = time.monotonic()
 
     def _cache_hits(self, place: int) -> int | None:
         """What the server's own counter says, where its answers do not."""
@@ -615,8 +618,8 @@ class EndpointEngine:
         used = {n: max(0.0, cpu - began[n]) for n, cpu in cpu_s.items() if n in began}
         accounts, client = self._endpoint_accounts, self._client_account
         departures, hits = self._departures, self._hits
-        self._began_cpu = cpu_s
         self._begin_accounts()
+        self._began_cpu = self._cpu_s()
         for account, before, now in zip(accounts, hits, self._hits, strict=True):
             if account.cached is None and before is not None and now is not None:
                 account.cached = max(0, now - before)

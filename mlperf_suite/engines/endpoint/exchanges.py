@@ -43,6 +43,10 @@ _STALE, _STALE_S = 5, 0.5
 """How often a request may meet a connection that its server closed while it was idle, and how soon
 that shows, in s: what is lost later was lost by a server that had it."""
 
+_MOST_PIECES, _FEW_PIECES = 4, 64
+"""An answer in so many times more pieces than it may have tokens, and in these besides, has no end.
+One that is a little too long is taken and told of."""
+
 _LONGEST_WAITS = 3.0
 """How many times the longest wait for a first token so far one that was overtaken may wait."""
 
@@ -260,8 +264,7 @@ class Generating(Request):
         if self._over:
             return
         shared, answer = self.shared, self._answer
-        shared.pieces[self.place] += 1
-        self._last = arrived
+        before = _signs(answer)
         connection = self.connection
         if self._sampling.wants_first and connection is not None and not connection.streams:
             self._refuse("answered in one piece although a stream was requested", unfit=True)
@@ -275,6 +278,15 @@ class Generating(Request):
                 self._counted = made
         except AnswerError as error:
             self._refuse(str(error))
+            return
+        signs = _signs(answer)
+        if signs != before:
+            # An event that brings nothing is as good as silence.
+            shared.pieces[self.place] += 1
+            self._last = arrived
+        if max(signs[:2]) > _MOST_PIECES * self._sampling.max_tokens + _FEW_PIECES:
+            most = self._sampling.max_tokens
+            self._refuse(f"sent {max(signs[:2]):,} pieces of an answer of at most {most:,} tokens")
             return
         if not self._first and (answer.token_ids or answer.text):
             self._first = arrived
@@ -379,6 +391,16 @@ class Posting(Request):
         if not self._over:
             self.over()
             self.shared.tell(Reply(self.number, self._body))
+
+
+def _signs(answer: Answer) -> tuple[int, int, str | None, int | None]:
+    """What differs once a server sent anything of an answer: its tokens first, pieces of text."""
+    return (
+        len(answer.token_ids),
+        len(answer.text),
+        answer.finish_reason,
+        answer.completion_tokens,
+    )
 
 
 def _check_tokens(token_ids: list[int], vocabulary: int) -> None:
