@@ -88,10 +88,7 @@ def issue_order(log: Log, entries: Sequence[tuple[int, int]]) -> Verdict:
     `entries`: place in the order of issue, and sample. Raises UnreadableError.
     """
     total, size = (log.whole(key, 1) for key in _SIZES)
-    counted = total
-    # LoadGen 5.1 does not say it.
-    if log.detail["effective_accuracy_sample_count"] is not None:
-        counted = log.whole("effective_accuracy_sample_count", 1)
+    counted = log.whole(log.detail.accuracy_count_key, 1)
     accuracy = log.of_accuracy
     wrong = []
     for shuffled in _shuffled(total, counted if accuracy else size):
@@ -144,10 +141,7 @@ def _loaded(log: Log) -> Verdict:
     """loaded_qsl_set has the samples as std::shuffle leaves them."""
     seed = log.whole("effective_qsl_rng_seed")
     total, size = (log.whole(key, 1) for key in _SIZES)
-    counted = total
-    # LoadGen 5.1 does not say it.
-    if log.detail["effective_accuracy_sample_count"] is not None:
-        counted = log.whole("effective_accuracy_sample_count", 1)
+    counted = log.whole(log.detail.accuracy_count_key, 1)
     if max(total, size, counted) > _MOST_SAMPLES:
         raise log.wrong(f"{max(total, size, counted):,} samples")
     found = log.detail.every("loaded_qsl_set")
