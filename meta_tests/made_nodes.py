@@ -13,6 +13,7 @@ import numpy as np
 
 from meta_tests.made_runs import line
 from mlperf_suite.benchmarks.percentile import percentiles
+from mlperf_suite.compliance.rules.clock import DATE_FORMAT, POWER_FORMAT
 from mlperf_suite.loadgen.logs import DETAIL
 from mlperf_suite.loadgen.timeline import Timeline, write_timeline
 from mlperf_suite.results.run_folder import RunFolder
@@ -56,7 +57,8 @@ ENGINE: dict[str, Any] = {
 @dataclass
 class MadeNode:
     """What a node's run is made of. `said`: keys of its detail log in place of those of its rows.
-    `began`: when LoadGen began to issue. `repeats`: tokens/s of further runs."""
+    `began`: when LoadGen began to issue. `zone`: the machine's time zone, from UTC. `repeats`:
+    tokens/s of further runs."""
 
     node: str | None = "node-a"
     scenario: str = "Server"
@@ -74,6 +76,7 @@ class MadeNode:
     verdicts: Sequence[Mapping[str, str]] = ()
     said: Mapping[str, Any] = field(default_factory=dict)
     began: datetime = STARTED
+    zone: timedelta = timedelta(hours=9)
     repeats: Sequence[float] = ()
     from_loadgen: bool = True
     accuracy: bool = True
@@ -88,16 +91,15 @@ class MadeNode:
             np.asarray(column) for column in zip(*self.rows, strict=True)
         )
         ends = self.began + timedelta(milliseconds=float(ended.max()))
-        power = "%m-%d-%Y %H:%M:%S.%f"
         offline = self.scenario == "Offline"
         completed = "result_completed_{}" if not offline else "result_{}"
         several = tokens > 1
         tpot = (ended - first)[several] / (tokens[several] - 1)
         found: dict[str, Any] = {
-            # The machine's own zone is some hours off.
-            "test_datetime": f"{self.began:%Y-%m-%dT%H:%M:%SZ}",
-            "power_begin": f"{self.began + timedelta(hours=9):{power}}"[:-3],
-            "power_end": f"{ends + timedelta(hours=9):{power}}"[:-3],
+            # The time in the machine's own zone, whatever its Z says.
+            "test_datetime": f"{self.began + self.zone:{DATE_FORMAT}}",
+            "power_begin": f"{self.began:{POWER_FORMAT}}"[:-3],
+            "power_end": f"{ends:{POWER_FORMAT}}"[:-3],
             "effective_target_qps": self.target_qps,
             "effective_min_duration_ms": 600000,
             "effective_qsl_rng_seed": 1,

@@ -401,7 +401,11 @@ DAMAGES: dict[str, Damage] = {
     "system: the open division": seen_by(system_field("division", "open"), "system_description"),
     "system: cooling empty": seen_by(system_field("cooling", ""), "system_fields"),
     "system: no field hw_notes": seen_by(system_field("hw_notes", None), "system_fields"),
-    "system: behind a network": seen_by(system_field("is_network", "true"), "system_description"),
+    "system: behind a network": seen_by(
+        system_field("is_network", "true"), "system_description", "system_fields"
+    ),
+    'system: is_network "false"': seen_by(system_field("is_network", "false"), "system_fields"),
+    "system: is_network false": seen_by(system_field("is_network", False), "system_fields"),
     "no system description": seen_by(
         gone(lambda home: home.system_json), "required_files", "system_description", "system_fields"
     ),

@@ -129,6 +129,14 @@ def test_a_power_draw_is_summed_up_by_the_trapezoidal_rule() -> None:
     assert "below 0" in why_not(series([-1.0] * 50, gives="power"))
 
 
+def test_a_power_draw_of_0_for_the_whole_run_is_no_measurement() -> None:
+    nothing = "its power draw was 0 for the whole run"
+    assert why_not(series([0.0] * 50, gives="power")) == nothing
+    # What was drawn before the run and after it is not the run's.
+    assert why_not(series([5.0] * 3 + [0.0] * 43 + [5.0] * 4, gives="power")) == nothing
+    assert joules(series([0.0] * 20 + [8.0] + [0.0] * 29, gives="power")) == pytest.approx(2)
+
+
 def test_readings_must_cover_the_run() -> None:
     short = series(STEADY[:30])
     short.failure = "NVMLError: GPU is lost"

@@ -27,6 +27,7 @@ from mlperf_suite.benchmarks.embedded import EMBEDDED
 from mlperf_suite.benchmarks.llama2_70b import LLAMA2_70B_99
 from mlperf_suite.benchmarks.llama3_1_8b import LLAMA3_1_8B, LLAMA3_1_8B_EDGE
 from mlperf_suite.benchmarks.registry import BENCHMARKS
+from mlperf_suite.benchmarks.rounds import ROUNDS
 from mlperf_suite.judging.judge import Judged, judge_folder
 from mlperf_suite.judging.tree import find_runs, holds_logs
 from mlperf_suite.loadgen.logs import ACCURACY, DETAIL
@@ -71,6 +72,19 @@ def test_loose_logs_of_each_mode_are_known_by_the_size_of_its_data(tmp_path):
         "test": {"test07"},
     }
     assert failed(tmp_path / "logs") == {}
+
+
+@pytest.mark.parametrize(("round_", "mode"), [("v6.0", "test09"), ("v6.1", "test06")])
+def test_a_loose_audit_that_draws_its_samples_is_known_where_its_round_has_it_draw(
+    tmp_path, round_, mode
+):
+    row = BENCHMARKS["gpt-oss-120b"]
+    run = MadeRun(row, row.scenario("Offline"), "test09", ROUNDS[round_])
+    run.entries["effective_performance_issue_unique"] = False
+    write_run(tmp_path / "logs", run)
+    (tmp_path / "logs" / ACCURACY).write_text(run.accuracy_json)
+    (judged,) = by_name(tmp_path / "logs").values()
+    assert set(judged.modes) == {mode}
 
 
 def test_loose_accuracy_without_figures_is_not_judged_by_them(tmp_path):

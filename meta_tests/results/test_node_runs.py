@@ -224,6 +224,17 @@ def test_nodes_that_did_not_run_together_say_so(tmp_path: Path, later_s: int, to
     assert bool(said) is told
 
 
+@pytest.mark.parametrize(("later_s", "told"), [(0, False), (3600, True)])
+def test_a_node_in_another_time_zone_is_compared_by_the_same_clock(
+    tmp_path: Path, later_s: int, told: bool
+) -> None:
+    """An hour later in a zone that is an hour behind, LoadGen's own dates are alike."""
+    at = STARTED + timedelta(seconds=later_s)
+    west = replace(B, rows=ROWS, target_qps=10.5, began=at, zone=timedelta(hours=-1))
+    (one,) = taken(*make_nodes(tmp_path, replace(A, zone=timedelta(0)), west)).scenarios
+    assert any("did not all run at the same time" in note for note in one.notes) == told
+
+
 def test_when_a_node_ran_may_not_be_known(tmp_path: Path) -> None:
     found = taken(*make_nodes(tmp_path, A, replace(B, said={"power_begin": "yesterday"})))
     assert "Whether the nodes ran at the same time is not known." in found.scenarios[0].notes

@@ -1,9 +1,10 @@
 """Compliance tests: the settings under which LoadGen makes an audit run.
 
 Sources: compliance/TEST06/audit.config, compliance/TEST07/gpt-oss-120b/audit.config and
-compliance/TEST09/gpt-oss-120b/audit.config of github.com/mlcommons/inference. The caching audit is
-this suite's own, after the intent of compliance/TEST04 there, which MLPerf asks of no language
-model; docs/caching-audit.md says how it differs.
+compliance/TEST09/gpt-oss-120b/audit.config of github.com/mlcommons/inference. The last two issue
+each sample once since July 2026 (pull request 2619), for v6.1: v6.0's draw with replacement. The
+caching audit is this suite's own, after the intent of compliance/TEST04 there, which MLPerf asks of
+no language model; docs/caching-audit.md says how it differs.
 """
 
 from __future__ import annotations
@@ -12,6 +13,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Literal
 
+ISSUED_ONCE = "effective_performance_issue_unique"
+"""The detail log's key of whether each sample is issued once."""
 AuditMode = Literal["test06", "test07", "test09", "caching"]
 Mode = Literal["accuracy", "performance"] | AuditMode
 """What a LoadGen run is made for."""
@@ -23,7 +26,9 @@ class Audit:
 
     `mode`: what a run of it is called. `queries`: the least that LoadGen issues. `logged`: about
     how many answers it logs. `unique`: whether each sample is issued once, in place of a draw
-    (performance_issue_unique). `samples`: of the audit's own data set; None is the benchmark's.
+    (performance_issue_unique). `drawn_in`: the rounds whose official audit.config has no such
+    setting, so that logs of others may have either; the suite's own runs issue each sample once in
+    every round. `samples`: of the audit's own data set; None is the benchmark's.
     `least_score`: a metric and what the answers must score in it. `mean_tokens`: the least and the
     most of an answer's mean length. `verified_in`: the file in which the official script says what
     it found.
@@ -33,6 +38,7 @@ class Audit:
     queries: int
     logged: int
     unique: bool = False
+    drawn_in: tuple[str, ...] = ()
     same: bool = False
     samples: int | None = None
     least_score: tuple[str, float] | None = None
@@ -68,7 +74,7 @@ class Audit:
     @property
     def took(self) -> Mapping[str, object]:
         """What the detail log says, by its keys, when LoadGen found that audit.config."""
-        issued = {"effective_performance_issue_unique": True} if self.unique else {}
+        issued = {ISSUED_ONCE: True} if self.unique else {}
         if self.same:
             issued = {"effective_performance_issue_same": True}
         return {
@@ -80,6 +86,19 @@ class Audit:
             **issued,
             "effective_sample_concatenate_permutation": False,
         }
+
+    def differing(self, log: Mapping[str, object], round_name: str | None) -> list[str]:
+        """The keys of a detail log whose values are not those of the round's audit.config.
+
+        `round_name`: None is a round that is not known.
+        """
+        either = {ISSUED_ONCE} if round_name in self.drawn_in else set()
+        return [
+            key
+            for key, wanted in self.took.items()
+            if type(log.get(key)) is not type(wanted)
+            or (log.get(key) != wanted and key not in either)
+        ]
 
     def of(self, queries: int) -> Audit:
         """The same audit of fewer queries, whose answers are all logged."""

@@ -111,6 +111,7 @@ TEST07 = Audit(
     queries=_GPQA_SAMPLES,
     logged=_GPQA_SAMPLES,
     unique=True,
+    drawn_in=("v6.0",),
     samples=_GPQA_SAMPLES,
     least_score=("exact_match", 60.698),
 )
@@ -119,6 +120,7 @@ TEST09 = Audit(
     queries=_SAMPLES,
     logged=10_000,
     unique=True,
+    drawn_in=("v6.0",),
     mean_tokens=(1150.38, 1406.02),
     verified_in="verify_output_len.txt",
 )

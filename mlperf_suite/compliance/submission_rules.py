@@ -13,7 +13,7 @@ from typing import Any
 from mlperf_suite.benchmarks.definition import Benchmark, Category
 from mlperf_suite.benchmarks.registry import BENCHMARKS
 from mlperf_suite.benchmarks.rounds import Layout, Round
-from mlperf_suite.compliance.verdict import Verdict, not_judged, verdict
+from mlperf_suite.compliance.verdict import Verdict, in_words, not_judged, verdict
 from mlperf_suite.loadgen.logs import RunLogs
 
 MEASUREMENT_FIELDS = (
@@ -65,6 +65,22 @@ SYSTEM_FIELDS_PRESENT = (
     "system_type_detail",
 )
 """What it must have besides, empty or not (SYSTEM_DESC_REQUIRED_FIELDS of the checker)."""
+SYSTEM_FIELDS_OF_A_NETWORK = (
+    "network_type",
+    "network_media",
+    "network_rate",
+    "nic_loadgen",
+    "number_nic_loadgen",
+    "net_software_stack_loadgen",
+    "network_protocol",
+    "number_connections",
+    "nic_sut",
+    "number_nic_sut",
+    "net_software_stack_sut",
+    "network_topology",
+)
+"""What it must have besides where is_network says anything, "false" too
+(SYSTEM_DESC_REQUIRED_FIELDS_NETWORK_MODE of the checker, whose test takes any text for true)."""
 STATUSES = ("available", "preview", "rdi")
 _NETWORK = "is_network"
 SYSTEM_TYPES = ("datacenter", "edge", "datacenter,edge", "edge,datacenter")
@@ -201,7 +217,23 @@ def missing_system_fields(says: Mapping[str, Any]) -> list[str]:
     """The fields that a system's JSON file must still get, each with what is wrong with it."""
     absent = [name for name in SYSTEM_FIELDS_PRESENT if name not in says]
     empty = [name for name in SYSTEM_FIELDS_FILLED if not says.get(name)]
-    return [f"{name} empty" for name in empty] + [f"{name} missing" for name in absent]
+    wrong = [f"{name} empty" for name in empty] + [f"{name} missing" for name in absent]
+    return [*wrong, *_wrong_network(says)]
+
+
+def _wrong_network(says: Mapping[str, Any]) -> list[str]:
+    """What is wrong with is_network, which only a system of the network division needs.
+
+    The checker fails, by an exception, where it is no text: JSON's own false too.
+    """
+    said = says.get(_NETWORK)
+    if said is None or said == "":
+        return []
+    shown = f"{_NETWORK} {in_words(said)}"
+    if not isinstance(said, str):
+        return [f"{shown} is no text: leave it out"]
+    absent = [name for name in SYSTEM_FIELDS_OF_A_NETWORK if name not in says]
+    return [f"{shown} without {', '.join(absent)}: leave it out"] if absent else []
 
 
 def _same(found: object, name: str) -> bool:

@@ -62,7 +62,8 @@ def _short(series: Series, begin_s: float, end_s: float) -> str:
 def _summed(
     times: Sequence[float], watts: Sequence[float], begin_s: float, end_s: float
 ) -> tuple[Trace | None, str]:
-    """Integrates a power draw by the trapezoidal rule."""
+    """Integrates a power draw by the trapezoidal rule. Every device draws some power: over a run
+    of 0 W the meter measured nothing."""
     if any(value < 0 for value in watts):
         return None, "it gave a power below 0"
     joules = [0.0]
@@ -71,7 +72,11 @@ def _summed(
         if step_s > GAP_S and times[i] > begin_s and times[i - 1] < end_s:
             return None, f"its power draw was not read for {step_s:.1f} s"
         joules.append(joules[-1] + (watts[i] + watts[i - 1]) / 2 * step_s)
-    return Trace(tuple(times), tuple(joules)), ""
+    trace = Trace(tuple(times), tuple(joules))
+    first, last = joules_by([trace], [begin_s, end_s])
+    if last <= first:
+        return None, "its power draw was 0 for the whole run"
+    return trace, ""
 
 
 def _unwrapped(series: Series) -> tuple[list[float], str]:

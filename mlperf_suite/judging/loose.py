@@ -150,7 +150,9 @@ def _loose_mode(names: tuple[str, ...], detail: DetailLog) -> Mode:
 def _has_settings_of(mode: Mode, detail: DetailLog) -> bool:
     """Whether the log shows the settings of an audit of that name, whoever's it is."""
     audits = (audit for b in BENCHMARKS.values() if (audit := b.audit(mode)))
-    return any(all(detail[key] == v for key, v in audit.took.items()) for audit in audits)
+    of_log = round_of(detail)
+    name = of_log.name if of_log else None
+    return any(not audit.differing(detail.values, name) for audit in audits)
 
 
 def _loose_benchmark(names: tuple[str, ...], detail: DetailLog, meta: Meta) -> Benchmark | None:

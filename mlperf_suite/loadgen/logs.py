@@ -70,6 +70,15 @@ class DetailLog:
         """The value as a number of at most 64 bits, or None where it is absent or is none."""
         return _number(self.values.get(key))
 
+    @property
+    def accuracy_count_key(self) -> str:
+        """The key of how many samples an accuracy run issues: the first so many of the QSL's.
+
+        LoadGen 5.1 does not say it, and issues all that the QSL has.
+        """
+        newer = "effective_accuracy_sample_count"
+        return "qsl_reported_total_count" if self[newer] is None else newer
+
     def every(self, key: str) -> list[Any]:
         """Each value of the key, in the log's order."""
         return [entry.value for entry in self.entries if entry.key == key]

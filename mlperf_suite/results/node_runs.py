@@ -11,13 +11,14 @@ import json
 import os
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from mlperf_suite.benchmarks.definition import Scenario
 from mlperf_suite.benchmarks.percentile import percentiles
 from mlperf_suite.benchmarks.registry import BENCHMARKS
+from mlperf_suite.compliance.rules.clock import POWER_FORMAT
 from mlperf_suite.compliance.verdict import in_words
 from mlperf_suite.engines.model_files import MODEL_FILES
 from mlperf_suite.errors import SuiteError
@@ -171,18 +172,19 @@ def _load(path: Path) -> NodeRun:
 
 
 def _span(detail: DetailLog) -> tuple[datetime, datetime] | None:
-    """When a run began and ended. LoadGen says test_datetime in UTC, power_begin and power_end in
-    the machine's time zone; only their difference is taken of the latter."""
+    """When a run began and ended; None where its log has no such dates.
+
+    LoadGen writes power_begin and power_end in UTC. Its test_datetime is in the machine's own time
+    zone, though it ends with a Z (utils.cc of LoadGen), so that it tells nothing of another node.
+    """
     try:
-        opened = datetime.strptime(str(detail["test_datetime"]), "%Y-%m-%dT%H:%M:%SZ")
         began, ended = (
-            datetime.strptime(str(detail[key]), "%m-%d-%Y %H:%M:%S.%f")
+            datetime.strptime(str(detail[key]), POWER_FORMAT).replace(tzinfo=UTC)
             for key in ("power_begin", "power_end")
         )
-        start = opened + timedelta(milliseconds=detail.stamp("generated_query_count") or 0.0)
-        return start.replace(tzinfo=UTC), (start + (ended - began)).replace(tzinfo=UTC)
-    except (ValueError, OverflowError):
+    except ValueError:
         return None
+    return began, ended
 
 
 def read_times(run: NodeRun) -> RequestTimes:

@@ -512,7 +512,7 @@ class Executor:
             scores,
             facts.reference,
             strict,
-            facts.logs.detail["qsl_reported_total_count"],
+            facts.logs.detail[facts.logs.detail.accuracy_count_key],
             accuracy_verdict(record.verdicts),
         )
         write_json(folder / f"{scorer.name}.json", scorer_json(scores, facts.reference, strict))

@@ -49,6 +49,8 @@ AGREEMENT = frozenset(r.name for r in RULES if hasattr(r.check, "__wrapped__")) 
 
 What breaks another rule may be seen by one of them as well: a figure does not change alone.
 """
+FOLLOWING = {"accuracy_whole_dataset": {"accuracy_every_sample"}}
+"""Rules that a break of another one breaks as well: they judge by the same entry of the log."""
 NOT_TRUE = st.sampled_from([False, None, 1, "true", []])
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from mlperf_suite.benchmarks.audits import TEST06, Audit
+from mlperf_suite.benchmarks.audits import ISSUED_ONCE, TEST06, Audit
 from mlperf_suite.benchmarks.rounds import round_of_seeds
 from mlperf_suite.compliance.facts import RunFacts
 from mlperf_suite.compliance.verdict import Verdict, not_judged, verdict
@@ -173,12 +173,7 @@ def audit_log_is_whole(run: RunFacts) -> Verdict:
 
 def _differing(run: RunFacts) -> list[str]:
     """The keys of the detail log whose values are not audit.config's."""
-    detail = run.logs.detail
-    return [
-        key
-        for key, wanted in audit_of(run).took.items()
-        if type(detail[key]) is not type(wanted) or detail[key] != wanted
-    ]
+    return audit_of(run).differing(run.logs.detail.values, run.round.name)
 
 
 def audit_is_shortened(run: RunFacts) -> bool:
@@ -217,11 +212,31 @@ def audit_every_sample(run: RunFacts) -> Verdict:
     """The answer of each sample of the audit's data set was logged.
 
     The official scripts count no samples: an audit that issued some of them twice and others never
-    passes them (mlcommons/inference pull request 2619).
+    passes them (mlcommons/inference pull request 2619). Where the round's own audit.config draws
+    with replacement, samples that were not drawn decide nothing; each query's answer is logged.
     """
     wanted = run.benchmark.samples_of(run.mode)
     found = set(run.logs.accuracy.first_of_each())
-    return verdict(found == set(range(wanted)), f"{len(found):,} samples", f"{wanted:,} samples")
+    whole, shown, required = (
+        found == set(range(wanted)),
+        f"{len(found):,} samples",
+        f"{wanted:,} samples",
+    )
+    each_logged = len(run.logs.accuracy.samples) >= audit_of(run).queries
+    if not whole and each_logged and found <= set(range(wanted)) and _may_be_drawn(run):
+        why = f"the audit.config of {run.round.name} draws samples with replacement"
+        return not_judged(shown, required, why)
+    return verdict(whole, shown, required)
+
+
+def _may_be_drawn(run: RunFacts) -> bool:
+    """Whether the audit drew its samples with replacement, or no log says that it did not.
+
+    Offline's one query has them in turn, drawn or not.
+    """
+    drawn = no_detail_log(run) or run.logs.detail[ISSUED_ONCE] is False
+    offline = run.scenario.loadgen_scenario == "Offline"
+    return drawn and not offline and run.round.name in audit_of(run).drawn_in
 
 
 def audit_shortened_and_whole(run: RunFacts) -> bool:

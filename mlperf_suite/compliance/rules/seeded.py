@@ -16,6 +16,8 @@ from mlperf_suite.loadgen.schedule import Asked, Schedule, TooLongError, loaded_
 _MOST_SAMPLES = 10_000_000
 LOG_NS = 16
 """By which a schedule's end may be off: the logarithms of two machines differ in the last bit."""
+_NEAR = 1e-13
+"""By which share a rate is found: less than 1 ns of a run of two hours."""
 _SIZES = ("qsl_reported_total_count", "effective_performance_sample_count")
 _SAMPLES = "the samples in the seed's order"
 _ORDER = "the samples of the seed's draws"
@@ -55,6 +57,9 @@ def accuracy_generated_queries(log: Log) -> Verdict:
 def scheduled_rate(log: Log) -> Verdict:
     """The rate at which queries were due is the one that seed, rate and durations give."""
     made = _schedules(log)
+    queries = log.whole("generated_query_count")
+    # Another number of them fails generated_queries.
+    made = [one for one in made if one.queries == queries] or made
     first = made[0]
     reported = log.figure("result_scheduled_samples_per_sec")
     if first.queries < 2 or first.last_ns <= 0:
@@ -88,10 +93,7 @@ def issue_order(log: Log, entries: Sequence[tuple[int, int]]) -> Verdict:
     `entries`: place in the order of issue, and sample. Raises UnreadableError.
     """
     total, size = (log.whole(key, 1) for key in _SIZES)
-    counted = total
-    # LoadGen 5.1 does not say it.
-    if log.detail["effective_accuracy_sample_count"] is not None:
-        counted = log.whole("effective_accuracy_sample_count", 1)
+    counted = log.whole(log.detail.accuracy_count_key, 1)
     accuracy = log.of_accuracy
     wrong = []
     for shuffled in _shuffled(total, counted if accuracy else size):
@@ -144,10 +146,7 @@ def _loaded(log: Log) -> Verdict:
     """loaded_qsl_set has the samples as std::shuffle leaves them."""
     seed = log.whole("effective_qsl_rng_seed")
     total, size = (log.whole(key, 1) for key in _SIZES)
-    counted = total
-    # LoadGen 5.1 does not say it.
-    if log.detail["effective_accuracy_sample_count"] is not None:
-        counted = log.whole("effective_accuracy_sample_count", 1)
+    counted = log.whole(log.detail.accuracy_count_key, 1)
     if max(total, size, counted) > _MOST_SAMPLES:
         raise log.wrong(f"{max(total, size, counted):,} samples")
     found = log.detail.every("loaded_qsl_set")
@@ -185,22 +184,16 @@ def _generated(log: Log) -> Verdict:
     queries = log.whole("generated_query_count")
     samples = log.whole("generated_samples_per_query")
     duration = log.whole("generated_query_duration")
-    ends = [one.duration_ns for one in made]
-    ok = (
-        _within(queries, [one.queries for one in made])
-        and _within(samples, [one.samples for one in made])
-        and min(ends) - LOG_NS <= duration <= max(ends) + LOG_NS
-    )
-    first = made[0]
+    # Between rates that give as many queries, the duration takes each value between theirs.
+    alike = [one for one in made if (one.queries, one.samples) == (queries, samples)]
+    ends = [one.duration_ns for one in alike]
+    ok = bool(ends) and min(ends) - LOG_NS <= duration <= max(ends) + LOG_NS
+    first = (alike or made)[0]
     return log.verdict(
         ok,
         _in_words(queries, samples, duration),
         _in_words(first.queries, first.samples, first.duration_ns),
     )
-
-
-def _within(found: int, made: Sequence[int]) -> bool:
-    return min(made) <= found <= max(made)
 
 
 def _in_words(queries: int, samples: int, duration_ns: int) -> str:
@@ -211,6 +204,8 @@ def _schedules(log: Log) -> list[Schedule]:
     """The schedules that the log's settings may give: of its rate as printed, and as rounded.
 
     A rate of fewer digits than the log prints is what user.conf says; of as many it may be rounded.
+    Where that leaves several numbers of queries (of whole data sets, where each sample is issued
+    equally often), those at the lowest and at the highest rate that give the log's are among them.
     Raises UnreadableError.
     """
     sets = log.detail.every("loaded_qsl_set")
@@ -227,12 +222,33 @@ def _schedules(log: Log) -> list[Schedule]:
         log.of_accuracy,
         log.flag("effective_performance_issue_unique"),
     )
+    queries = log.whole("generated_query_count")
     try:
-        return [schedule(asked.at(rate)) for rate in _rates(log, asked)]
+        rates = _rates(log, asked)
+        made = [schedule(asked.at(rate)) for rate in rates]
+        fewest, most = min(one.queries for one in made), max(one.queries for one in made)
+        for least in (queries, queries + 1):
+            if fewest < least <= most:
+                made += _around(asked, min(rates), max(rates), least)
+        return made
     except TooLongError as error:
         raise log.cannot(f"{asked.qps:,} queries/s", str(error)) from None
     except ValueError as error:
         raise log.wrong(f"{asked.qps:,} queries/s of {loaded:,} samples", str(error)) from None
+
+
+def _around(asked: Asked, below: float, above: float, least: int) -> list[Schedule]:
+    """The schedules right below the rate from which on there are `least` queries, and from it on.
+
+    A higher rate never gives fewer. `below` and `above`, in queries/s, lie on its two sides.
+    """
+    while above - below > _NEAR * above:
+        rate = (below + above) / 2
+        if schedule(asked.at(rate)).queries < least:
+            below = rate
+        else:
+            above = rate
+    return [schedule(asked.at(below)), schedule(asked.at(above))]
 
 
 def _rates(log: Log, asked: Asked) -> list[float]:
