@@ -138,7 +138,7 @@ def _of_load(load: EngineLoad, scenario: str, settings: Mapping[str, object]) ->
             load.tail >= LIMITS,
             f"For the last {percent(load.tail)} {_RUN} at least one of {load.replicas} replicas "
             "had finished and another had not.",
-            "--total-sample-count, for a longer run; --replicas in place of data_parallel_size",
+            "--total-sample-count, for a longer run",
         )
 
 
