@@ -180,7 +180,7 @@ def test_a_folder_that_is_there_is_not_written_over(
     before = {path: path.read_bytes() for path in out.iterdir()}
     capsys.readouterr()
     assert main(["aggregate", *paths, "--out", str(out)]) == 2
-    assert capsys.readouterr().err == f"error: --out {out}: is there already: choose a new folder\n"
+    assert capsys.readouterr().err == f"error: --out {out}: already exists; choose a new folder\n"
     assert {path: path.read_bytes() for path in out.iterdir()} == before
     file = tmp_path / "file"
     file.touch()
