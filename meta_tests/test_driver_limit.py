@@ -25,7 +25,6 @@ from perf.driver_limit import (
     offline_rate,
     searching,
     simulate,
-    told_at_once,
 )
 from perf.server_overhead import served
 
@@ -38,10 +37,10 @@ COSTS = Costs(
     send_more=10e-6,
     receive=60e-6,
     receive_more=40e-6,
-    first=80e-6,
-    done=100e-6,
-    done_list=140e-6,
-    done_batched=70e-6,
+    tell=30e-6,
+    first=50e-6,
+    done=70e-6,
+    done_list=110e-6,
 )
 FREE = Costs(**{field.name: 0.0 for field in fields(Costs)})
 SHORT = Service("short", 50.0, (0.01,) * 8, (0.0001,) * 8, 0.002)
@@ -55,7 +54,7 @@ def test_a_driver_that_costs_nothing_adds_nothing() -> None:
 
 def test_a_driver_without_a_queue_adds_what_its_parts_take() -> None:
     one = simulate(1, replace(SHORT, rate=1.0), COSTS, rate=2.0, seconds=60, warm_s=1)
-    alone = COSTS.issue + COSTS.route + COSTS.send + COSTS.receive + COSTS.first
+    alone = COSTS.issue + COSTS.route + COSTS.send + COSTS.receive + COSTS.tell + COSTS.first
     assert one.added_p50_ms == pytest.approx(alone * 1e3, rel=1e-6)
 
 
@@ -103,13 +102,13 @@ def test_what_the_driver_does_for_a_query_decides_its_limit() -> None:
     waits = replace(COSTS, handover=200e-6)
     slowed = highest_rate(64, SOON, waits)
     assert slowed < 0.8 * rate
-    assert highest_rate(64, SOON, told_at_once(waits), one_call=True) > 1.2 * slowed
+    assert highest_rate(64, SOON, replace(COSTS, tell=10 * COSTS.tell)) < 0.9 * rate
 
 
 def test_the_handover_is_that_with_which_the_rate_is_just_held() -> None:
     costs = replace(COSTS, handover=150e-6)
     rate = highest_rate(8, INSTANT, costs)
-    assert fitted(COSTS, rate, 8).handover == pytest.approx(costs.handover, rel=0.15)
+    assert fitted(COSTS, rate, 8).handover == pytest.approx(costs.handover, rel=0.25)
 
 
 def test_offline_costs_the_driver_less_than_server() -> None:

@@ -3,11 +3,11 @@
     python -m perf.driver_costs [--queries 20000] [--check] [--runs 3]
 
 Processor time of the thread that does it, in us, measured where nothing else competes for it: real
-LoadGen issues all queries before any is answered, and the answers are then told one after the
-other. Frames are MessagePack with the tokens as int32, as replicas send them. With --check the
-highest rate that the whole holds, real LoadGen and real sockets to a process that answers at once,
-stands beside what the model of perf/driver_limit.py makes of these costs. None of this measures
-an engine.
+LoadGen issues all queries before any is answered, and the answers are then told, 64 in a call.
+Frames are MessagePack with the tokens as int32, as replicas send them. With --check the highest
+rate that the whole holds, real LoadGen and real sockets to a process that answers at once, stands
+beside what the model of perf/driver_limit.py makes of these costs, and beside the same driver with
+a call of LoadGen for each message. None of this measures an engine.
 """
 
 from __future__ import annotations
@@ -25,14 +25,13 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, fields
 from functools import partial
 from pathlib import Path
 from statistics import median
 from typing import Any
 
-import mlperf_loadgen as lg
 import msgspec
 import numpy as np
 import psutil
@@ -42,6 +41,7 @@ from mlperf_suite.benchmarks.llama3_1_8b import LLAMA3_1_8B
 from mlperf_suite.benchmarks.rounds import DEFAULT_ROUND, ROUNDS
 from mlperf_suite.engines.frames import Frames, frame
 from mlperf_suite.engines.protocol import EngineDescription, Listener, Request
+from mlperf_suite.engines.telling import by_listener
 from mlperf_suite.loadgen import runner
 from mlperf_suite.loadgen.load_plan import LoadPlan, Shortened, plan_run
 from perf.server_overhead import SAMPLES, highest_held, served, stolen_s
@@ -63,11 +63,10 @@ class Costs:
     of all. `route`: choosing a replica by a heap of outstanding tokens, and taking them off again;
     `route_each`: what each further replica adds to a search through all. `send`: a frame with one
     request, `send_more` each further request in it. `receive`: a wake-up with one frame,
-    `receive_more` each further frame of the same wake-up, both without the messages in it. `first`,
-    `done`: a message decoded and told to LoadGen. `done_list`: with its tokens as a list of
-    numbers. `done_batched`: LoadGen told of 64 answers by one call. `handover`: what is lost each
-    time that the thread which hears of answers and LoadGen's take Python's lock from each other,
-    found by what the whole holds.
+    `receive_more` each further frame of the same wake-up, both without the messages in it. `tell`:
+    a call of LoadGen, and `first`, `done` each message in it, decoded and told. `done_list`: with
+    its tokens as a list of numbers. `handover`: what is lost each time that the thread which hears
+    of answers and LoadGen's take Python's lock from each other, found by what the whole holds.
     """
 
     issue: float = 0.0
@@ -78,16 +77,17 @@ class Costs:
     send_more: float = 0.0
     receive: float = 0.0
     receive_more: float = 0.0
+    tell: float = 0.0
     first: float = 0.0
     done: float = 0.0
     done_list: float = 0.0
-    done_batched: float = 0.0
     handover: float = 0.0
 
     @property
     def query(self) -> float:
         """Of one query of Server, in frames of its own, where no thread waits for another."""
-        return self.issue + self.route + self.send + 2 * self.receive + self.first + self.done
+        told = 2 * self.tell + self.first + self.done
+        return self.issue + self.route + self.send + 2 * self.receive + told
 
 
 class Work(msgspec.Struct, array_like=True, tag=True):
@@ -144,6 +144,12 @@ def _timed(each: Callable[[Any], object], of: Sequence[Any]) -> float:
     for one in of:
         each(one)
     return (time.thread_time() - began) / len(of)
+
+
+def _timed_together(all_of: Callable[[Any], object], of: Sequence[Any]) -> float:
+    """The same, where a call takes 64 of them."""
+    batches = [of[begin : begin + _BATCH] for begin in range(0, len(of), _BATCH)]
+    return _timed(all_of, batches) * len(batches) / len(of)
 
 
 # LoadGen and the SUT
@@ -219,20 +225,22 @@ def _sut_costs(queries: int) -> dict[str, float]:
     found: dict[str, float] = {}
 
     def answer(listener: Listener, tags: list[int]) -> None:
-        def first(message: First) -> None:
-            listener.first_token(message.number, message.token_ids)
+        def first(messages: Sequence[First]) -> None:
+            listener.first_tokens([(one.number, one.token_ids) for one in messages])
 
-        def done(message: Done) -> None:
-            listener.finished(message.number, ids_of(message.token_ids))
+        def done(messages: Sequence[Done]) -> None:
+            listener.finished([(one.number, ids_of(one.token_ids)) for one in messages])
 
-        def done_list(message: DoneList) -> None:
-            listener.finished(message.number, message.token_ids)
+        def done_list(messages: Sequence[DoneList]) -> None:
+            listener.finished([(one.number, one.token_ids) for one in messages])
 
-        half = len(tags) // 2
-        found["first"] = _timed(first, [first_of(tag) for tag in tags])
-        found["done"] = _timed(done, [done_of(tag) for tag in tags[:half]])
-        as_lists = [DoneList(tag, _TOKEN_IDS) for tag in tags[half:]]
-        found["done_list"] = _timed(done_list, as_lists)
+        found["first"] = _timed_together(first, [first_of(tag) for tag in tags])
+        third = len(tags) // 3
+        together, alone, lists = tags[:third], tags[third : 2 * third], tags[2 * third :]
+        found["done"] = _timed_together(done, [done_of(tag) for tag in together])
+        found["tell"] = _timed(done, [[done_of(tag)] for tag in alone]) - found["done"]
+        as_lists = [DoneList(tag, _TOKEN_IDS) for tag in lists]
+        found["done_list"] = _timed_together(done_list, as_lists)
 
     found["issue"] = _ran("Server", queries, answer)
     return found
@@ -243,8 +251,7 @@ def _offline_issue(queries: int) -> float:
     took = [0.0]
 
     def answer(listener: Listener, tags: list[int]) -> None:
-        for tag in tags:
-            listener.finished(tag, ids_of(_BYTES))
+        listener.finished([(tag, ids_of(_BYTES)) for tag in tags])
 
     from mlperf_suite.loadgen.sut import Sut
 
@@ -261,47 +268,6 @@ def _offline_issue(queries: int) -> float:
     finally:
         Sut.issue = whole  # type: ignore[method-assign]
     return took[0]
-
-
-def _loadgen_calls(queries: int) -> tuple[float, float]:
-    """LoadGen told of an answer alone, and as one of 64 in a call, s an answer."""
-    tags: list[int] = []
-    told: list[float] = []
-    answer = np.frombuffer(_BYTES, np.int32)
-
-    def respond(some: Sequence[int]) -> None:
-        lg.QuerySamplesComplete(
-            [lg.QuerySampleResponse(tag, answer.ctypes.data, answer.nbytes, TOKENS) for tag in some]
-        )
-
-    def work() -> None:
-        known = -1
-        while known != len(tags) or not known:
-            known = len(tags)
-            time.sleep(_QUIET_S)
-        for tag in tags:
-            lg.FirstTokenComplete([lg.QuerySampleResponse(tag, answer.ctypes.data, 4)])
-        half = len(tags) // 2
-        told.append(_timed(respond, [[tag] for tag in tags[:half]]))
-        batches = [tags[n : n + _BATCH] for n in range(half, len(tags), _BATCH)]
-        told.append(_timed(respond, batches) * len(batches) / (len(tags) - half))
-
-    plan = _plan("Server", queries)
-    thread = threading.Thread(target=work, daemon=True)
-    thread.start()
-    with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        conf = folder / runner.USER_CONF
-        conf.write_text(plan.user_conf_text())
-        sut = lg.ConstructSUT(lambda samples: tags.extend(s.id for s in samples), lambda: None)
-        qsl = lg.ConstructQSL(plan.samples, plan.samples, lambda _: None, lambda _: None)
-        settings, log = runner.loadgen_settings(plan, conf), runner.log_settings(folder)
-        lg.StartTestWithLogSettings(sut, qsl, settings, log, str(folder / runner.AUDIT_CONF))
-        thread.join(60)
-        lg.DestroyQSL(qsl)
-        lg.DestroySUT(sut)
-    alone, batched = told
-    return alone, batched
 
 
 # Frames and sockets
@@ -434,10 +400,8 @@ def _route_costs(rounds: int) -> dict[int, tuple[float, float]]:
 def measure(queries: int) -> tuple[Costs, dict[int, tuple[float, float]]]:
     """All of them, and what routing takes by search and by heap for each number of replicas."""
     told, frames = _sut_costs(queries), _frame_costs(4096)
-    alone, batched = _loadgen_calls(queries)
     routes = _route_costs(20_000)
     fewest, most = routes[_ROUTED[0]], routes[_ROUTED[-1]]
-    done = told["done"] + frames["done"]
     return Costs(
         issue=told["issue"],
         offline_issue=_offline_issue(queries),
@@ -447,10 +411,10 @@ def measure(queries: int) -> tuple[Costs, dict[int, tuple[float, float]]]:
         send_more=frames["send_more"],
         receive=frames["receive"],
         receive_more=frames["receive_more"],
+        tell=told["tell"],
         first=told["first"] + frames["first"],
-        done=done,
+        done=told["done"] + frames["done"],
         done_list=told["done_list"] + frames["done_list"],
-        done_batched=done - (alone - batched),
     ), routes
 
 
@@ -458,12 +422,16 @@ def measure(queries: int) -> tuple[Costs, dict[int, tuple[float, float]]]:
 
 
 class LinkedEngine:
-    """Replicas in one process that answers each frame at once, with a socket to each."""
+    """Replicas in one process that answers each frame at once, with a socket to each.
+
+    `each_alone`: LoadGen is told of each message in a call of its own, for comparison.
+    """
 
     description = EngineDescription("linked replicas", "1", "linked", True, 131_072)
     alive = True
 
-    def __init__(self, replicas: int) -> None:
+    def __init__(self, replicas: int, *, each_alone: bool = False) -> None:
+        self._each_alone = each_alone
         pairs = [connected() for _ in range(replicas)]
         self._sockets = [ours for ours, _ in pairs]
         numbers = [theirs.fileno() for _, theirs in pairs]
@@ -500,25 +468,35 @@ class LinkedEngine:
             for ours in self._sockets:
                 selector.register(ours, selectors.EVENT_READ, Frames())
             while selector.get_map():
+                came: list[First | Done | DoneList] = []
                 for key, _ in selector.select():
                     with contextlib.suppress(OSError):
                         data = key.fileobj.recv(1 << 20)  # type: ignore[union-attr]
                         if data:
-                            self._take(key.data.feed(data))
+                            for content in key.data.feed(data):
+                                came += _answers.decode(content)
                             continue
                     selector.unregister(key.fileobj)
+                self._tell(came)
 
-    def _take(self, contents: Iterator[bytes]) -> None:
-        for content in contents:
-            for message in _answers.decode(content):
-                number, tokens = message.number, message.token_ids
-                if isinstance(tokens, list):
-                    self._waiting[number][0].first_token(number, tokens)
-                    continue
-                listener, place, load = self._waiting.pop(number)
-                with self._lock:
-                    self._routes.give(place, load)
-                listener.finished(number, ids_of(tokens))
+    def _tell(self, came: Sequence[First | Done | DoneList]) -> None:
+        for some in [[one] for one in came] if self._each_alone else [came]:
+            firsts = [
+                (self._waiting[one.number][0], one.number, one.token_ids)
+                for one in some
+                if isinstance(one, First)
+            ]
+            for listener, told in by_listener(firsts):
+                listener.first_tokens(told)
+            answers = []
+            for one in some:
+                if isinstance(one, Done):
+                    listener, place, load = self._waiting.pop(one.number)
+                    with self._lock:
+                        self._routes.give(place, load)
+                    answers.append((listener, one.number, ids_of(one.token_ids)))
+            for listener, told in by_listener(answers):
+                listener.finished(told)
 
     def abort(self) -> None:
         self._waiting.clear()
@@ -556,25 +534,42 @@ def check(costs: Costs, runs: int, replicas: int = 8) -> None:
 
     said = highest_rate(replicas, INSTANT, costs)
     print(f"\nhighest rate held over {replicas} links, queries/s; the model says {said:,.0f}:\n")
-    print("| run | real driver | its processor time, us a query | the replicas' | stolen, s |")
-    print("|---|---:|---:|---:|---:|", flush=True)
-    rates = []
+    print("| run | calls of LoadGen | held | processor time, us a query | the links' | stolen, s |")
+    print("|---|---|---:|---:|---:|---:|", flush=True)
+    held: dict[bool, list[float]] = {False: [], True: []}
     for number in range(1, runs + 1):
-        stolen = stolen_s()
-        with contextlib.closing(LinkedEngine(replicas)) as engine:
-            rates.append(highest_held(partial(served, engine), 2.0, said / 2))
-            mine, other = (_cpu_s(one) for one in (os.getpid(), engine.pid))
-            detail = served(engine, rates[-1], 2000)
-            queries = (detail.number("result_completed_samples_per_sec") or math.nan) * 2
-            took = [
-                (_cpu_s(one) - cpu) / queries
-                for one, cpu in ((os.getpid(), mine), (engine.pid, other))
-            ]
-        told = " | ".join(f"{one * 1e6:.1f}" for one in took)
-        print(f"| {number} | {rates[-1]:,.0f} | {told} | {stolen_s() - stolen:.2f} |", flush=True)
-    held = median(rates)
-    handover = fitted(costs, held, replicas).handover
-    print(f"| median | {held:,.0f} | | | |\n\nhandover: {handover * 1e6:.2f} us")
+        for each_alone in (False, True) if number % 2 else (True, False):
+            stolen = stolen_s()
+            rate, mine, theirs = _held(replicas, said, each_alone=each_alone)
+            held[each_alone].append(rate)
+            calls = "one a message" if each_alone else "one for all that came"
+            print(
+                f"| {number} | {calls} | {rate:,.0f} | {mine * 1e6:.1f} | {theirs * 1e6:.1f} "
+                f"| {stolen_s() - stolen:.2f} |",
+                flush=True,
+            )
+    together, alone = median(held[False]), median(held[True])
+    ratios = [one / other for one, other in zip(held[False], held[True], strict=True)]
+    print(
+        f"\nmedian: {together:,.0f}, and {alone:,.0f} with a call for each message; of each pair "
+        f"{median(ratios):.2f} ({min(ratios):.2f} to {max(ratios):.2f})"
+    )
+    print(f"handover: {fitted(costs, together, replicas).handover * 1e6:.2f} us")
+
+
+def _held(replicas: int, said: float, *, each_alone: bool) -> tuple[float, float, float]:
+    """The highest rate held, and at it the processor time of this process and of the links' other
+    end, s a query."""
+    with contextlib.closing(LinkedEngine(replicas, each_alone=each_alone)) as engine:
+        rate = highest_held(partial(served, engine), 2.0, said / 2)
+        mine, theirs = (_cpu_s(one) for one in (os.getpid(), engine.pid))
+        detail = served(engine, rate, 2000)
+        queries = (detail.number("result_completed_samples_per_sec") or math.nan) * 2
+        return (
+            rate,
+            (_cpu_s(os.getpid()) - mine) / queries,
+            (_cpu_s(engine.pid) - theirs) / queries,
+        )
 
 
 def _cpu_s(pid: int) -> float:

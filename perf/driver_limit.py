@@ -13,7 +13,6 @@ from __future__ import annotations
 import argparse
 import heapq
 import math
-from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -31,10 +30,10 @@ MEASURED = Costs(
     send_more=0.02e-6,
     receive=4.05e-6,
     receive_more=2.23e-6,
-    first=3.18e-6,
-    done=3.90e-6,
-    done_list=8.43e-6,
-    done_batched=3.12e-6,
+    tell=0.80e-6,
+    first=2.38e-6,
+    done=3.12e-6,
+    done_list=7.65e-6,
     handover=12.4e-6,
 )
 """By `python -m perf.driver_costs`: docs/driver-limit.md says where and when."""
@@ -112,8 +111,6 @@ class _Simulation:
     ) -> None:
         import numpy as np
 
-        self.one_call = False
-
         dice = np.random.default_rng(seed)
         count = int(asked * seconds)
         self.due: list[float] = np.cumsum(dice.exponential(1 / asked, count)).tolist()
@@ -125,7 +122,6 @@ class _Simulation:
         self._frames: list[tuple[float, int]] = []
         """When and from which replica, a heap."""
         self._content: dict[tuple[float, int], list[tuple[int, bool]]] = {}
-        self._received: deque[tuple[int, bool, float]] = deque()
         self.now = self.busy = 0.0
         self.issued, self._issued_last = 0, False
         self.added = [0.0] * count
@@ -138,10 +134,8 @@ class _Simulation:
         while len(self.told) < count and self.now < until:
             began = self.now
             is_due = self.issued < count and due[self.issued] <= began
-            came = bool(self._received) or bool(self._frames and self._frames[0][0] <= began)
+            came = bool(self._frames and self._frames[0][0] <= began)
             issues = is_due and (issuing_next or not came)
-            if self.one_call and self._received:
-                issues = False
             if issues or came:
                 if issues is not self._issued_last and was_busy:
                     self.now += self._costs.handover
@@ -176,24 +170,27 @@ class _Simulation:
         self._content[at, place].append((query, last))
 
     def _hear(self) -> None:
-        costs = self._costs
-        if not self._received:
-            # A wake-up of the thread that reads: every frame that came by now.
-            woke = self.now
-            self.now += costs.receive - costs.receive_more
-            while self._frames and self._frames[0][0] <= woke:
-                key = heapq.heappop(self._frames)
-                self._received.append((-1, False, 0.0))
-                self._received.extend((n, last, key[0]) for n, last in self._content.pop(key))
-        query, last, came = self._received.popleft()
-        if query < 0:
+        """A wake-up of the thread that reads: every frame that came by now, told in one call of
+        LoadGen for first tokens and one for answers."""
+        costs, woke = self._costs, self.now
+        self.now += costs.receive - costs.receive_more
+        firsts: list[tuple[int, float]] = []
+        answers = 0
+        while self._frames and self._frames[0][0] <= woke:
+            key = heapq.heappop(self._frames)
             self.now += costs.receive_more
-        elif last:
-            self.now += costs.done
-            self.told.append(self.now)
-        else:
-            self.now += costs.first
-            self.added[query] += self.now - came
+            for query, last in self._content.pop(key):
+                if last:
+                    answers += 1
+                else:
+                    firsts.append((query, key[0]))
+        if firsts:
+            self.now += costs.tell + len(firsts) * costs.first
+            for query, came in firsts:
+                self.added[query] += self.now - came
+        if answers:
+            self.now += costs.tell + answers * costs.done
+            self.told.extend([self.now] * answers)
 
 
 def simulate(
@@ -205,11 +202,9 @@ def simulate(
     seconds: float = _SECONDS,
     warm_s: float = _WARM_S,
     seed: int = 1,
-    one_call: bool = False,
 ) -> Outcome:
     """Server at a rate in queries/s, by default that of so many replicas, for so many s, of which
-    the first `warm_s` are not counted. `one_call`: what came in one wake-up is told without a query
-    in between.
+    the first `warm_s` are not counted.
 
     Queries come by a Poisson process and go to the replicas in turn; first tokens and answers leave
     a replica at the end of its steps, in one frame.
@@ -218,7 +213,6 @@ def simulate(
 
     asked = service.rate * replicas if rate is None else rate
     run = _Simulation(replicas, service, costs, asked, seconds, seed)
-    run.one_call = one_call
     run.run(2 * seconds, warm_s, seconds)
     counted = sum(warm_s <= at < seconds for at in run.told)
     # Of the same queries, so that a Poisson process's own ups and downs are not the driver's.
@@ -231,7 +225,7 @@ def simulate(
     return Outcome(asked, answered, float(p50), float(p99), share)
 
 
-def highest_rate(replicas: int, service: Service, costs: Costs, *, one_call: bool = False) -> float:
+def highest_rate(replicas: int, service: Service, costs: Costs) -> float:
     """The highest rate that the driver holds over so many replicas, whatever they make, queries/s.
 
     `service`: one that answers soon, since each trial is of two seconds.
@@ -239,9 +233,7 @@ def highest_rate(replicas: int, service: Service, costs: Costs, *, one_call: boo
     held, not_held = 0.0, 4 / costs.query
     while not_held - held > 0.01 * not_held:
         middle = (held + not_held) / 2
-        outcome = simulate(
-            replicas, service, costs, rate=middle, seconds=2.0, warm_s=0.5, one_call=one_call
-        )
+        outcome = simulate(replicas, service, costs, rate=middle, seconds=2.0, warm_s=0.5)
         held, not_held = (middle, not_held) if outcome.held else (held, middle)
     return held
 
@@ -261,12 +253,6 @@ def searching(costs: Costs, replicas: int) -> Costs:
     return replace(costs, route=costs.route_each * replicas)
 
 
-def told_at_once(costs: Costs) -> Costs:
-    """The same where one call tells LoadGen of all that came: with `one_call`."""
-    saved = costs.done - costs.done_batched
-    return replace(costs, done=costs.done_batched, first=costs.first - saved)
-
-
 def search_limit(service: Service, costs: Costs) -> int:
     """The most replicas of a driver that looks at all of them for each query."""
     replicas = 512
@@ -279,7 +265,8 @@ def search_limit(service: Service, costs: Costs) -> int:
 
 def offline_rate(costs: Costs) -> float:
     """Samples/s that one driver hands out and tells of: no simulation, the costs' sum."""
-    return 1 / (costs.offline_issue + costs.route + costs.send_more + costs.receive + costs.done)
+    alone = costs.receive + costs.tell + costs.done
+    return 1 / (costs.offline_issue + costs.route + costs.send_more + alone)
 
 
 def _draw(curves: dict[str, list[tuple[int, Outcome]]], axes: Any, ink: str) -> None:
@@ -316,13 +303,9 @@ def draw(curves: dict[str, list[tuple[int, Outcome]]], folder: Path) -> None:
 
 def _limits() -> None:
     print("\n| driver | queries/s held | H100 replicas | B200 replicas |\n|---|---:|---:|---:|")
-    batched, lists = told_at_once(MEASURED), replace(MEASURED, done=MEASURED.done_list)
-    for name, costs, one_call in (
-        ("as measured", MEASURED, False),
-        ("one call of LoadGen for all that came", batched, True),
-        ("tokens as lists of numbers", lists, False),
-    ):
-        rate = highest_rate(512, SOON, costs, one_call=one_call)
+    lists = replace(MEASURED, done=MEASURED.done_list)
+    for name, costs in (("as measured", MEASURED), ("tokens as lists of numbers", lists)):
+        rate = highest_rate(512, SOON, costs)
         print(f"| {name} | {rate:,.0f} | {rate / H100.rate:,.0f} | {rate / B200.rate:,.0f} |")
     found = [search_limit(service, MEASURED) for service in (H100, B200)]
     print(f"| a search through all replicas | | {found[0]:,} | {found[1]:,} |")

@@ -77,12 +77,12 @@ class PlainAiohttpEngine:
                         continue
                     for choice in json.loads(line[6:])["choices"]:
                         if not tokens:
-                            listener.first_token(request.tag, choice["token_ids"])
+                            listener.first_tokens([(request.tag, choice["token_ids"])])
                         tokens += choice["token_ids"]
         except (aiohttp.ClientError, TimeoutError, ValueError) as error:
             listener.failed(request.tag, EngineDiedError(f"{type(error).__name__}: {error}"))
         else:
-            listener.finished(request.tag, tokens)
+            listener.finished([(request.tag, tokens)])
 
     def abort(self) -> None:
         self._loop.call_soon_threadsafe(self._cancel)

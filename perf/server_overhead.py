@@ -154,10 +154,9 @@ class InstantEngine:
 
 
 def _answer(listener: Listener, requests: Sequence[Request], stream: bool) -> None:
-    for request in requests:
-        if stream:
-            listener.first_token(request.tag, ANSWER[:1])
-        listener.finished(request.tag, ANSWER)
+    if stream:
+        listener.first_tokens([(request.tag, ANSWER[:1]) for request in requests])
+    listener.finished([(request.tag, ANSWER) for request in requests])
 
 
 def stolen_s() -> float:

@@ -59,11 +59,11 @@ class Clocked:
             for one in new:
                 running[one.tag] = tokens - 1
                 if stream:
-                    listener.first_token(one.tag, [1])
+                    listener.first_tokens([(one.tag, [1])])
             self.stepped(len(running))
             for tag in [tag for tag, left in running.items() if left <= 0]:
                 del running[tag]
-                listener.finished(tag, [1] * tokens)
+                listener.finished([(tag, [1] * tokens)])
 
     def stepped(self, tokens: int) -> None:
         """Called at the end of a step, with the number of tokens made."""

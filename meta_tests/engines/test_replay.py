@@ -13,7 +13,7 @@ from meta_tests.conftest import run_suite
 from mlperf_suite.benchmarks.definition import Generation
 from mlperf_suite.benchmarks.llama3_1_8b import LLAMA3_1_8B, OFFICIAL
 from mlperf_suite.engines.batch import generate_all
-from mlperf_suite.engines.protocol import Request, RunObserver
+from mlperf_suite.engines.protocol import Request, RunObserver, Tokens
 from mlperf_suite.engines.replay import REPLAY, Pace, ReplayEngine, Turns
 from mlperf_suite.errors import EngineError
 from mlperf_suite.loadgen.logs import read_logs
@@ -32,12 +32,12 @@ class Heard:
         self.all_ended = threading.Event()
         self._wanted = wanted
 
-    def first_token(self, tag: int, token_ids: Sequence[int]) -> None:
-        self.events.append(("first", tag, list(token_ids)))
+    def first_tokens(self, told: Sequence[Tokens]) -> None:
+        self.events.extend(("first", tag, list(token_ids)) for tag, token_ids in told)
 
-    def finished(self, tag: int, token_ids: Sequence[int]) -> None:
-        self.events.append(("end", tag, list(token_ids)))
-        self._wanted -= 1
+    def finished(self, answers: Sequence[Tokens]) -> None:
+        self.events.extend(("end", tag, list(token_ids)) for tag, token_ids in answers)
+        self._wanted -= len(answers)
         if not self._wanted:
             self.all_ended.set()
 

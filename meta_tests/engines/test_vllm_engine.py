@@ -22,7 +22,7 @@ from mlperf_suite.benchmarks.rounds import ROUNDS
 from mlperf_suite.datasets.news import load_news
 from mlperf_suite.engines.batch import generate_all
 from mlperf_suite.engines.probe import probe
-from mlperf_suite.engines.protocol import CountsCachedTokens, ProcessEngine, Request
+from mlperf_suite.engines.protocol import CountsCachedTokens, ProcessEngine, Request, Tokens
 from mlperf_suite.engines.vllm_engine import VllmConfig, VllmEngine
 from mlperf_suite.errors import EngineError, RunError
 from mlperf_suite.loadgen.load_plan import Shortened, plan_run
@@ -113,11 +113,13 @@ class _Heard:
             if not self.missing:
                 self.done.set()
 
-    def first_token(self, tag: int, token_ids: Sequence[int]) -> None:
-        self._hear("first", tag, token_ids)
+    def first_tokens(self, told: Sequence[Tokens]) -> None:
+        for tag, token_ids in told:
+            self._hear("first", tag, token_ids)
 
-    def finished(self, tag: int, token_ids: Sequence[int]) -> None:
-        self._hear("finished", tag, token_ids)
+    def finished(self, answers: Sequence[Tokens]) -> None:
+        for tag, token_ids in answers:
+            self._hear("finished", tag, token_ids)
 
     def failed(self, tag: int, error: EngineError) -> None:
         self._hear("failed", tag, [])

@@ -392,11 +392,16 @@ def test_any_order_and_any_tokens_reach_the_log_unchanged(
     order = data.draw(st.permutations(range(SAMPLES)))
     tokens = st.lists(st.integers(0, 2**31 - 1), min_size=1, max_size=6)
     outputs = data.draw(st.lists(tokens, min_size=SAMPLES, max_size=SAMPLES))
+    ends = sorted(data.draw(st.sets(st.integers(1, SAMPLES - 1))) | {SAMPLES})
+    groups = [end - begin for begin, end in zip([0, *ends], ends, strict=False)]
 
     def script(requests: list[Request], listener: Listener) -> None:
         by_sample = {request.prompt_token_ids[0]: request.tag for request in requests}
-        for index in order:
-            listener.finished(by_sample[index], outputs[index])
+        begin = 0
+        for count in groups:
+            group = order[begin : begin + count]
+            listener.finished([(by_sample[index], outputs[index]) for index in group])
+            begin += count
 
     made = run(a_plan(), ScriptedEngine(script), tmp_path)
     assert [s.index for s in made.logs.accuracy.samples] == list(order)
@@ -412,8 +417,9 @@ def test_any_order_and_any_tokens_reach_the_log_unchanged(
 def test_an_engine_that_answers_twice_is_heard_once(tmp_path: Path) -> None:
     def script(requests: list[Request], listener: Listener) -> None:
         for request in requests:
-            listener.finished(request.tag, answer(request.prompt_token_ids))
-            listener.finished(request.tag, [1, 2, 3])
+            right = request.tag, answer(request.prompt_token_ids)
+            listener.finished([right, (request.tag, [7])])
+            listener.finished([(request.tag, [1, 2, 3])])
 
     made = run(a_plan(), ScriptedEngine(script), tmp_path)
     assert made.samples == SAMPLES
@@ -427,7 +433,7 @@ def test_the_longest_prompts_are_submitted_first(tmp_path: Path) -> None:
     def script(requests: list[Request], listener: Listener) -> None:
         for request in requests:
             lengths.append(len(request.prompt_token_ids))
-            listener.finished(request.tag, [1])
+            listener.finished([(request.tag, [1])])
 
     run(a_plan(), ScriptedEngine(script), tmp_path)
     assert lengths == sorted(map(len, PROMPTS), reverse=True)
@@ -704,7 +710,7 @@ def test_each_sample_is_asked_with_its_own_stop(tmp_path: Path) -> None:
     def script(requests: list[Request], listener: Listener) -> None:
         for request in requests:
             seen[request.prompt_token_ids[0]] = request.stop
-            listener.finished(request.tag, [1])
+            listener.finished([(request.tag, [1])])
 
     stops = ["" if index % 3 else "\n```\n" for index in range(SAMPLES)]
     plan = plan_run(

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from mlperf_suite.benchmarks.definition import Generation, Scenario
 from mlperf_suite.benchmarks.llama3_1_8b import LLAMA3_1_8B, LLAMA3_1_8B_EDGE
-from mlperf_suite.engines.protocol import Listener, Request
+from mlperf_suite.engines.protocol import Listener, Request, Tokens
 from mlperf_suite.engines.stand_in import Delays, StandInEngine
 from mlperf_suite.errors import EngineError
 from mlperf_suite.session.warm_up import warm_up, warm_up_prompts, warm_up_requests
@@ -51,11 +51,11 @@ class Recording(StandInEngine):
     def _counting(self, listener: Listener) -> Listener:
         finished = listener.finished
 
-        def counted(tag: int, token_ids: Sequence[int]) -> None:
-            self._answered += 1
-            finished(tag, token_ids)
+        def counted(answers: Sequence[Tokens]) -> None:
+            self._answered += len(answers)
+            finished(answers)
 
-        heard = SimpleNamespace(first_token=listener.first_token, failed=listener.failed)
+        heard = SimpleNamespace(first_tokens=listener.first_tokens, failed=listener.failed)
         heard.finished = counted
         return heard  # type: ignore[return-value]
 

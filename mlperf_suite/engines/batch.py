@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from mlperf_suite.benchmarks.definition import Generation
-from mlperf_suite.engines.protocol import SILENCE_S, Engine, Request
+from mlperf_suite.engines.protocol import SILENCE_S, Engine, Request, Tokens
 from mlperf_suite.engines.watch import LOOK_S, Watch
 from mlperf_suite.errors import EngineDiedError, EngineError
 
@@ -25,13 +25,14 @@ class Answers:
         self._error: EngineError | None = None
         self._changed = threading.Condition()
 
-    def first_token(self, tag: int, token_ids: Sequence[int]) -> None:
-        self.heard += 1
+    def first_tokens(self, told: Sequence[Tokens]) -> None:
+        self.heard += len(told)
 
-    def finished(self, tag: int, token_ids: Sequence[int]) -> None:
+    def finished(self, answers: Sequence[Tokens]) -> None:
         with self._changed:
-            self.token_ids[tag] = list(token_ids)
-            self.waiting -= 1
+            for tag, token_ids in answers:
+                self.token_ids[tag] = list(token_ids)
+            self.waiting -= len(answers)
             self._changed.notify_all()
 
     def failed(self, tag: int, error: EngineError) -> None:

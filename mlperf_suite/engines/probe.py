@@ -15,7 +15,13 @@ from statistics import median
 
 from mlperf_suite.benchmarks.definition import Generation
 from mlperf_suite.engines.batch import Answers, requests_of
-from mlperf_suite.engines.protocol import SILENCE_S, Engine, ReplicatedEngine, TracingEngine
+from mlperf_suite.engines.protocol import (
+    SILENCE_S,
+    Engine,
+    ReplicatedEngine,
+    Tokens,
+    TracingEngine,
+)
 
 PROBE_S = 5.0
 """What a probe may take, in s, unless even the least work takes longer."""
@@ -185,13 +191,13 @@ class _Clock(Answers):
 
     first_s = end_s = 0.0
 
-    def first_token(self, tag: int, token_ids: Sequence[int]) -> None:
+    def first_tokens(self, told: Sequence[Tokens]) -> None:
         self.first_s = time.perf_counter()
-        super().first_token(tag, token_ids)
+        super().first_tokens(told)
 
-    def finished(self, tag: int, token_ids: Sequence[int]) -> None:
+    def finished(self, answers: Sequence[Tokens]) -> None:
         self.end_s = time.perf_counter()
-        super().finished(tag, token_ids)
+        super().finished(answers)
 
 
 def _time_batch(

@@ -106,18 +106,24 @@ class Request:
     sample: int | None = None
 
 
+Tokens = tuple[int, Sequence[int]]
+"""A request's tag, and token ids of its answer."""
+
+
 class Listener(Protocol):
     """Who hears of tokens. Called on the engine's thread: return at once, raise nothing.
 
-    For each request: `first_token` at most once and only when streaming, then either `finished`
-    or `failed`, exactly once.
+    An engine tells in one call what it has to tell at that moment, and does not wait for more: each
+    call takes Python's lock from LoadGen's thread, and gives it away. For each request: once in a
+    `first_tokens` at most, and only when streaming, then either in a `finished` or a `failed`,
+    exactly once.
     """
 
-    def first_token(self, tag: int, token_ids: Sequence[int]) -> None:
-        """The first token or tokens, as soon as the engine made them."""
+    def first_tokens(self, told: Sequence[Tokens]) -> None:
+        """Of each of these its first token or tokens, as soon as the engine made them."""
 
-    def finished(self, tag: int, token_ids: Sequence[int]) -> None:
-        """All output tokens, the first included."""
+    def finished(self, answers: Sequence[Tokens]) -> None:
+        """Of each of these all output tokens, the first included."""
 
     def failed(self, tag: int, error: EngineError) -> None:
         """The engine refused the prompt or died."""

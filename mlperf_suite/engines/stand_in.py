@@ -87,8 +87,8 @@ class StandInEngine:
                 tokens = self._answer(request.prompt_token_ids)[: generation.max_new_tokens]
                 first_at, last_at = self._times(now, len(tokens))
                 if stream:
-                    self._at(first_at, partial(listener.first_token, tag, tokens[:1]))
-                self._at(last_at, partial(listener.finished, tag, tokens))
+                    self._at(first_at, partial(listener.first_tokens, [(tag, tokens[:1])]))
+                self._at(last_at, partial(listener.finished, [(tag, tokens)]))
             self._changed.notify()
 
     def _times(self, now: float, tokens: int) -> tuple[float, float]:

@@ -231,7 +231,7 @@ class VllmEngine:
                 cached = output.num_cached_tokens or cached
                 made = output.outputs[0].token_ids
                 if streams and made and not token_ids:
-                    listener.first_token(request.tag, made)
+                    listener.first_tokens([(request.tag, made)])
                 token_ids.extend(made)
         # A refused prompt is a ValueError, a dead engine an EngineDeadError, a bug anything else;
         # each ends the run with its own words.
@@ -242,7 +242,7 @@ class VllmEngine:
             if self._config.traced:
                 # Before the run can end with it.
                 self._tracer.ended(request.tag, getattr(output, "metrics", None))
-            listener.finished(request.tag, token_ids)
+            listener.finished([(request.tag, token_ids)])
 
     def score(self, requests: Iterable[ScoreRequest]) -> Iterator[tuple[int, Score]]:
         """Yield each request's tag and score, as they come; see `ScoringEngine`."""

@@ -1,8 +1,8 @@
 """The system under test: LoadGen's queries go to the engine as they come, and its tokens back.
 
 LoadGen calls `issue` on its thread and gets it back at once; the engine calls the listener's
-methods on its own. There is no queue, no poll and no batch between the two: batching is the
-engine's.
+methods on its own, with all that it has to tell. There is no queue, no poll and no wait for more
+between the two: batching is the engine's.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mlperf_suite.benchmarks.definition import Generation
-from mlperf_suite.engines.protocol import Engine, Request, TakesPrompts
+from mlperf_suite.engines.protocol import Engine, Request, TakesPrompts, Tokens
 from mlperf_suite.errors import EngineDiedError, EngineError
 
 _FAILED_QUERY_PAUSE_S = 0.01
@@ -171,38 +171,52 @@ class Sut:
     def flush(self) -> None:
         """LoadGen's callback: no more queries follow. Nothing waits here, so nothing to do."""
 
-    def first_token(self, tag: int, token_ids: Sequence[int]) -> None:
-        waiting = self._outstanding.get(tag)
-        if waiting is None:
+    def first_tokens(self, told: Sequence[Tokens]) -> None:
+        responses, rows, held = [], [], []
+        for tag, token_ids in told:
+            waiting = self._outstanding.get(tag)
+            if waiting is None:
+                continue
+            # A piece that holds the end of its answer as well would tell of what is dropped there.
+            data = self._int32(token_ids[:1] if self._dropped else token_ids)
+            if data is None:
+                # The run has failed, and with that all were answered.
+                return
+            responses.append(lg.QuerySampleResponse(tag, data.ctypes.data, data.nbytes))
+            rows.append(waiting[1])
+            held.append(data)
+        if not responses:
             return
-        # A piece that holds the end of its answer as well would tell of what is dropped there.
-        data = self._int32(token_ids[:1] if self._dropped else token_ids)
-        if data is not None:
-            responses = [lg.QuerySampleResponse(tag, data.ctypes.data, data.nbytes)]
-            # The moment before is nearest to that from which LoadGen reads its clock.
-            told = time.monotonic() if self._timed else 0.0
-            lg.FirstTokenComplete(responses)
-            self._begun.add(tag)
-            if self._timed:
-                self.requests.first[waiting[1]] = told
+        # The moment before is nearest to that from which LoadGen reads its clock.
+        now = time.monotonic() if self._timed else 0.0
+        lg.FirstTokenComplete(responses)
+        self._begun.update(response.id for response in responses)
+        if self._timed:
+            for row in rows:
+                self.requests.first[row] = now
 
-    def finished(self, tag: int, token_ids: Sequence[int]) -> None:
-        if self._dropped:
-            token_ids = self._without_end(token_ids)
-        data = self._int32(token_ids)
-        waiting = None if data is None else self._outstanding.pop(tag, None)
-        if data is None or waiting is None:
+    def finished(self, answers: Sequence[Tokens]) -> None:
+        responses, rows, held = [], [], []
+        for tag, token_ids in answers:
+            data = self._int32(self._without_end(token_ids) if self._dropped else token_ids)
+            waiting = None if data is None else self._outstanding.pop(tag, None)
+            if data is None or waiting is None:
+                continue
+            self._begun.discard(tag)
+            responses.append(lg.QuerySampleResponse(tag, data.ctypes.data, data.nbytes, len(data)))
+            rows.append(waiting[1])
+            held.append(data)
+        if not responses:
             return
-        self._begun.discard(tag)
-        responses = [lg.QuerySampleResponse(tag, data.ctypes.data, data.nbytes, len(data))]
         if self._timed:
             # Before LoadGen is told, since the run can end with it.
-            row = waiting[1]
-            self.requests.tokens[row] = len(data)
-            self.requests.told[row] = time.monotonic()
+            now = time.monotonic()
+            for row, data in zip(rows, held, strict=True):
+                self.requests.tokens[row] = len(data)
+                self.requests.told[row] = now
         lg.QuerySamplesComplete(responses)
-        self.samples_done += 1
-        self.tokens_done += len(data)
+        self.samples_done += len(held)
+        self.tokens_done += sum(map(len, held))
 
     def _without_end(self, token_ids: Sequence[int]) -> Sequence[int]:
         """An answer without the ids that end it; its first token stays, which was told."""

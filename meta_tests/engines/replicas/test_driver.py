@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from mlperf_suite.benchmarks.definition import Generation
-from mlperf_suite.engines.protocol import EngineDescription, Request
+from mlperf_suite.engines.protocol import EngineDescription, Request, Tokens
 from mlperf_suite.engines.replicas import actor, link
 from mlperf_suite.engines.replicas.actor import Loaded, Server
 from mlperf_suite.engines.replicas.cluster import Placed
@@ -22,9 +22,11 @@ from mlperf_suite.engines.replicas.engine import ReplicaEngine
 from mlperf_suite.engines.replicas.link import Link
 from mlperf_suite.engines.replicas.loading import Prepared
 from mlperf_suite.engines.replicas.messages import (
+    Done,
     Drop,
     EndScores,
     Failed,
+    First,
     Hangs,
     Score,
     Scored,
@@ -100,17 +102,23 @@ def driver() -> Iterator[Driver]:
 
 
 class Told:
-    """A listener that counts what it is told of each tag."""
+    """A listener that keeps what it is told, call by call."""
 
     def __init__(self) -> None:
+        self.calls: list[tuple[str, list[tuple[int, list[int]]]]] = []
         self.errors: list[tuple[int, str]] = []
         self.came = threading.Condition()
 
-    def first_token(self, tag: int, token_ids: Sequence[int]) -> None:
-        """Not asked for."""
+    def first_tokens(self, told: Sequence[Tokens]) -> None:
+        self._keep("first", told)
 
-    def finished(self, tag: int, token_ids: Sequence[int]) -> None:
-        """Nothing is answered here."""
+    def finished(self, answers: Sequence[Tokens]) -> None:
+        self._keep("answers", answers)
+
+    def _keep(self, what: str, told: Sequence[Tokens]) -> None:
+        with self.came:
+            self.calls.append((what, [(tag, list(ids)) for tag, ids in told]))
+            self.came.notify_all()
 
     def failed(self, tag: int, error: EngineError) -> None:
         with self.came:
@@ -120,6 +128,54 @@ class Told:
     def wait(self, count: int) -> None:
         with self.came:
             assert self.came.wait_for(lambda: len(self.errors) >= count, 10), self.errors
+
+    def answers(self, count: int) -> list[tuple[str, list[tuple[int, list[int]]]]]:
+        """The calls, once so many are answered."""
+
+        def answered() -> int:
+            return sum(len(told) for what, told in self.calls if what == "answers")
+
+        with self.came:
+            assert self.came.wait_for(lambda: answered() >= count, 10), self.calls
+            return list(self.calls)
+
+
+def done(number: int, *token_ids: int) -> Done:
+    return Done(number, array("i", token_ids).tobytes())
+
+
+def test_what_came_in_a_frame_is_told_in_one_call_first_tokens_before_answers(
+    driver: Driver,
+) -> None:
+    one, other = Told(), Told()
+    engine = driver.engine.replicas[0]
+    engine.submit([Request(tag, [5]) for tag in (1, 2, 3)], GENERATION, one, stream=True)
+    engine.submit([Request(1, [5])], GENERATION, other, stream=True)
+    numbers: list[int] = []
+    while len(numbers) < 4:
+        numbers += [number for sent in driver.heard(0, Submit) for number in sent.numbers]
+    a, b, c, d = numbers
+    unknown = max(numbers) + 100
+    firsts = First(b, [9]), First(d, [6]), First(unknown, [1]), First(c, [4])
+    answers = done(b, 9), done(d, 6, 5), done(a, 1), done(unknown, 2)
+    driver.ends[0].send([done(a, 7, 8), *firsts, *answers])
+    assert other.answers(1) == [("first", [(1, [6])]), ("answers", [(1, [6, 5])])]
+    assert one.answers(2) == [("first", [(2, [9]), (3, [4])]), ("answers", [(1, [7, 8]), (2, [9])])]
+    driver.ends[0].send([done(c, 4, 4)])
+    assert one.answers(3)[2:] == [("answers", [(3, [4, 4])])]
+    told = driver.engine.take_replicas_run().replicas[0]
+    assert (told.samples, told.tokens) == (4, 7)
+
+
+def test_what_came_before_a_replica_was_lost_is_told(driver: Driver) -> None:
+    told = Told()
+    requests = [Request(tag, [5]) for tag in (1, 2, 3)]
+    driver.engine.replicas[0].submit(requests, GENERATION, told, stream=False)
+    a, b, c = driver.heard(0, Submit)[-1].numbers
+    driver.ends[0].send([done(b, 7), Failed(a, "the engine died", True), done(c, 8)])
+    told.wait(2)
+    assert told.calls == [("answers", [(2, [7])])]
+    assert [tag for tag, _ in told.errors] == [1, 3]
 
 
 def test_what_one_replica_drops_is_its_own(driver: Driver) -> None:

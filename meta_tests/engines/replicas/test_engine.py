@@ -20,6 +20,7 @@ from mlperf_suite.engines.protocol import (
     ReplicatedEngine,
     Request,
     TakesPrompts,
+    Tokens,
     TracingEngine,
 )
 from mlperf_suite.engines.replicas.engine import ReplicaEngine
@@ -39,14 +40,16 @@ class Heard:
         self.errors: dict[int, EngineError] = {}
         self._ended: queue.SimpleQueue[int] = queue.SimpleQueue()
 
-    def first_token(self, tag: int, token_ids: Sequence[int]) -> None:
-        assert tag not in self.answers
-        self.first[tag] = list(token_ids)
+    def first_tokens(self, told: Sequence[Tokens]) -> None:
+        for tag, token_ids in told:
+            assert tag not in self.answers
+            self.first[tag] = list(token_ids)
 
-    def finished(self, tag: int, token_ids: Sequence[int]) -> None:
-        assert tag not in self.answers
-        self.answers[tag] = list(token_ids)
-        self._ended.put(tag)
+    def finished(self, answers: Sequence[Tokens]) -> None:
+        for tag, token_ids in answers:
+            assert tag not in self.answers
+            self.answers[tag] = list(token_ids)
+            self._ended.put(tag)
 
     def failed(self, tag: int, error: EngineError) -> None:
         assert tag not in self.errors

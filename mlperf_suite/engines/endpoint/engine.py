@@ -66,8 +66,10 @@ from mlperf_suite.engines.protocol import (
     RemoteRun,
     Request,
     Steps,
+    Tokens,
 )
 from mlperf_suite.engines.scoring import Score, ScoreRequest
+from mlperf_suite.engines.telling import by_listener
 from mlperf_suite.errors import EngineDiedError, EngineError, UsageError
 
 AT_ONCE, TEXT_AT_ONCE = 2048, 256
@@ -141,6 +143,9 @@ class EndpointEngine:
         self._lost_any = False
         self._gone: str | None = None
         self._closed = False
+        self._firsts: list[First] = []
+        self._dones: list[Done] = []
+        """What came in this look at the clients, and nobody was told yet."""
         self._begin_accounts()
         self._links = self._start_clients()
         self._thread = threading.Thread(target=self._hear, name="endpoints", daemon=True)
@@ -231,11 +236,12 @@ class EndpointEngine:
         heard: queue.SimpleQueue[EngineError | None] = queue.SimpleQueue()
 
         class Trial:
-            def first_token(self, tag: int, token_ids: Sequence[int]) -> None:
+            def first_tokens(self, told: Sequence[Tokens]) -> None:
                 """Nothing to time here."""
 
-            def finished(self, tag: int, token_ids: Sequence[int]) -> None:
-                heard.put(None)
+            def finished(self, answers: Sequence[Tokens]) -> None:
+                for _ in answers:
+                    heard.put(None)
 
             def failed(self, tag: int, error: EngineError) -> None:
                 heard.put(error)
@@ -392,7 +398,7 @@ class EndpointEngine:
                 until=lambda: self._closed,
                 heard=self._take,
                 lost=self._lost,
-                looked=self._look_for_silence,
+                looked=self._look,
             )
         # Whatever it is would leave every request without an answer.
         except Exception as error:
@@ -401,38 +407,72 @@ class EndpointEngine:
     def _lost(self, client: int) -> None:
         """The connection to a client ended."""
         if not self._closed:
+            self._tell()
             self._lose_all("a client process of the suite ended")
 
     def _take(self, client: int, data: bytes) -> None:
-        ended = False
         for content in self._links[client].frames.feed(data):
             for message in from_client.decode(content):
-                ended |= self._take_one(client, message)
-        if ended and self._held:
+                self._take_one(client, message)
+
+    def _take_one(self, client: int, message: FromClient) -> None:
+        if isinstance(message, First):
+            self._firsts.append(message)
+        elif isinstance(message, Done):
+            self._dones.append(message)
+        elif isinstance(message, Beat):
+            self._beat(client, message)
+        else:
+            if isinstance(message, Reply):
+                self._replied(message.number, message.body)
+            else:
+                self._failed(message)
+            self._hand_out_held()
+
+    def _look(self) -> None:
+        self._tell()
+        self._look_for_silence()
+
+    def _tell(self) -> None:
+        """Tell of all that came in this look, in one call: each hands Python's lock over."""
+        firsts, self._firsts = self._firsts, []
+        if firsts:
+            self._tell_firsts(firsts)
+        dones, self._dones = self._dones, []
+        if dones:
+            self._tell_answers(dones)
+            self._hand_out_held()
+
+    def _tell_firsts(self, firsts: Sequence[First]) -> None:
+        told = []
+        now = time.monotonic()
+        for first in firsts:
+            one = self._waiting.get(first.number)
+            if one is not None:
+                self._client_account.told(now - first.arrived)
+                told.append((one.listener, one.tag, first.token_ids))
+        for listener, tokens in by_listener(told):
+            listener.first_tokens(tokens)
+
+    def _tell_answers(self, dones: Sequence[Done]) -> None:
+        told, arrived = [], []
+        # Before the listener hears of them, since the run can end with that.
+        for done in dones:
+            one = self._end(done.number)
+            if one is not None:
+                self._count(one, done)
+                told.append((one.listener, one.tag, done.token_ids))
+                arrived.append(done.arrived)
+        self._ended = now = time.monotonic()
+        for at in arrived:
+            self._client_account.told(now - at)
+        for listener, answers in by_listener(told):
+            listener.finished(answers)
+
+    def _hand_out_held(self) -> None:
+        if self._held:
             with self._lock:
                 self._send(self._hand_out(time.monotonic()))
-
-    def _take_one(self, client: int, message: FromClient) -> bool:
-        """Whether a request ended with it."""
-        if isinstance(message, First):
-            one = self._waiting.get(message.number)
-            if one is not None:
-                one.listener.first_token(one.tag, message.token_ids)
-                self._client_account.told(time.monotonic() - message.arrived)
-            return False
-        if isinstance(message, Beat):
-            self._beat(client, message)
-            return False
-        if isinstance(message, Reply):
-            self._replied(message.number, message.body)
-            return True
-        one = self._end(message.number)
-        if isinstance(message, Done):
-            if one is not None:
-                self._done(one, message)
-            return True
-        self._failed(message, one)
-        return True
 
     def _replied(self, number: int, reply: bytes | EngineError) -> None:
         with self._lock:
@@ -451,10 +491,8 @@ class EndpointEngine:
                 self._tokens_out[one.place] -= _expected(one)
         return one
 
-    def _done(self, one: _Waiting, done: Done) -> None:
+    def _count(self, one: _Waiting, done: Done) -> None:
         self._mark(one, done)
-        one.listener.finished(one.tag, done.token_ids)
-        self._client_account.told(time.monotonic() - done.arrived)
         self._client_account.sent(done, one.handed)
         streamed = one.sampling.wants_first
         self._endpoint_accounts[one.place].add(done, one.submitted, streamed=streamed)
@@ -466,8 +504,7 @@ class EndpointEngine:
             one.sampling.min_tokens,
             ids=self._adapter.token_ids,
         )
-        self._ended = time.monotonic()
-        self._signs[one.place] = self._ended
+        self._signs[one.place] = time.monotonic()
 
     def _mark(self, one: _Waiting, done: Done) -> None:
         """Keep the parts of an answered request's time, before the run can end with it.
@@ -489,7 +526,10 @@ class EndpointEngine:
             return
         self._marks.keep(one.tag, 0, done.sent, *times)
 
-    def _failed(self, message: Failed, one: _Waiting | None) -> None:
+    def _failed(self, message: Failed) -> None:
+        # What came before it.
+        self._tell()
+        one = self._end(message.number)
         with self._lock:
             place = one.place if one else self._posted.get(message.number, (None,))[0]
         if place is None:

@@ -26,6 +26,7 @@ from mlperf_suite.engines.protocol import (
     Engine,
     Request,
     Steps,
+    Tokens,
     TracingEngine,
 )
 from mlperf_suite.engines.replicas.guard import start_guard
@@ -115,12 +116,13 @@ class Server:
 
     # The engine's thread
 
-    def first_token(self, tag: int, token_ids: Sequence[int]) -> None:
-        self._put(First(tag, list(token_ids)))
+    def first_tokens(self, told: Sequence[Tokens]) -> None:
+        self._put(*[First(tag, list(token_ids)) for tag, token_ids in told])
 
-    def finished(self, tag: int, token_ids: Sequence[int]) -> None:
-        self._ended(tag)
-        self._put(Done(tag, array("i", token_ids).tobytes()))
+    def finished(self, answers: Sequence[Tokens]) -> None:
+        for tag, _ in answers:
+            self._ended(tag)
+        self._put(*[Done(tag, array("i", token_ids).tobytes()) for tag, token_ids in answers])
 
     def failed(self, tag: int, error: EngineError) -> None:
         self._ended(tag)
@@ -130,9 +132,9 @@ class Server:
         self._answers += 1
         self._waiting.discard(tag)
 
-    def _put(self, message: FromReplica) -> None:
+    def _put(self, *messages: FromReplica) -> None:
         with self._changed:
-            self._out.append(message)
+            self._out.extend(messages)
             self._changed.notify()
 
     # The sending thread

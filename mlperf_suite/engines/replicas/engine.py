@@ -59,6 +59,7 @@ from mlperf_suite.engines.replicas.routing import Router, batch_of
 from mlperf_suite.engines.replicas.traces import Answered, merged
 from mlperf_suite.engines.scoring import Likelihood, ScoreRequest
 from mlperf_suite.engines.scoring import Score as ScoreOf
+from mlperf_suite.engines.telling import by_listener
 from mlperf_suite.errors import EngineDiedError, EngineError
 
 DEAD_S = 20.0
@@ -177,6 +178,9 @@ class ReplicaEngine:
         self._beats: dict[tuple[int, float], Beat] = {}
         self._traces: dict[tuple[int, int], Trace] = {}
         self._answered = Answered()
+        self._firsts: list[First] = []
+        self._dones: list[Done] = []
+        """What came in this look at the links, and nobody was told yet."""
         self._gone: str | None = None
         self._begun: float | None = None
         self._closed = False
@@ -388,7 +392,7 @@ class ReplicaEngine:
                 until=lambda: self._closed,
                 heard=self._take,
                 lost=self._lost,
-                looked=self._look_for_silence,
+                looked=self._look,
             )
         # Whatever it is would leave every request without an answer.
         except Exception as error:
@@ -396,27 +400,16 @@ class ReplicaEngine:
 
     def _take(self, replica: int, data: bytes) -> None:
         self._heard[replica] = time.monotonic()
-        ended = False
         for content in self._links[replica].frames.feed(data):
             for message in from_replica.decode(content):
-                ended |= self._take_one(replica, message)
-        if ended and self._held:
-            with self._lock:
-                batches = self._hand_out()
-            self._send(batches)
+                self._take_one(replica, message)
 
-    def _take_one(self, replica: int, message: FromReplica) -> bool:
-        """Whether a request ended with it."""
+    def _take_one(self, replica: int, message: FromReplica) -> None:
         if isinstance(message, First):
-            one = self._waiting.get(message.number)
-            if one is not None:
-                one.first = time.monotonic()
-                one.job.listener.first_token(one.request.tag, message.token_ids)
-            return False
-        if isinstance(message, Done):
-            self._done(message)
-            return True
-        if isinstance(message, Beat):
+            self._firsts.append(message)
+        elif isinstance(message, Done):
+            self._dones.append(message)
+        elif isinstance(message, Beat):
             self._beat(replica, message)
         elif isinstance(message, Trace):
             with self._answers:
@@ -428,10 +421,61 @@ class ReplicaEngine:
             if tell is not None:
                 tell(message)
         elif isinstance(message, Hangs):
-            self._lose_all(f"{self._seats[replica]}: {message.why}")
+            self._lose(replica, message.why)
         elif isinstance(message, Failed):
-            return self._failed(replica, message)
-        return False
+            self._failed(replica, message)
+
+    def _look(self) -> None:
+        self._tell()
+        self._look_for_silence()
+
+    def _tell(self) -> None:
+        """Tell of all that came in this look, in one call: with many replicas each call, in which
+        Python's lock changes hands, costs more than all else (docs/driver-limit.md)."""
+        firsts, self._firsts = self._firsts, []
+        if firsts:
+            self._tell_firsts(firsts)
+        dones, self._dones = self._dones, []
+        if dones:
+            self._tell_answers(dones)
+            self._hand_out_held()
+
+    def _tell_firsts(self, firsts: Sequence[First]) -> None:
+        now = time.monotonic()
+        told = []
+        for first in firsts:
+            one = self._waiting.get(first.number)
+            if one is not None:
+                one.first = now
+                told.append((one.job.listener, one.request.tag, first.token_ids))
+        for listener, tokens in by_listener(told):
+            listener.first_tokens(tokens)
+
+    def _tell_answers(self, dones: Sequence[Done]) -> None:
+        told = []
+        # Before the listener hears of them, since the run can end with that.
+        with self._lock:
+            now = time.monotonic()
+            for done in dones:
+                one = self._end(done.number, now)
+                if one is None:
+                    continue
+                tokens, job = array("i", done.tokens), one.job
+                self._answered.add(done.number, one.request.tag, one.handed, one.first, now)
+                account = self._accounts[one.replica]
+                account.answered(now, job.submitted, one.first, len(tokens))
+                self._counted += 1
+                self._tokens += len(tokens)
+                self._last = now
+                told.append((job.listener, one.request.tag, tokens))
+        for listener, answers in by_listener(told):
+            listener.finished(answers)
+
+    def _hand_out_held(self) -> None:
+        if self._held:
+            with self._lock:
+                batches = self._hand_out()
+            self._send(batches)
 
     def _beat(self, replica: int, beat: Beat) -> None:
         self._steps_made[replica] = beat.steps_made
@@ -442,42 +486,34 @@ class ReplicaEngine:
                 self._beats[replica, beat.sent] = beat
                 self._answers.notify_all()
 
-    def _end(self, number: int) -> _Waiting | None:
-        with self._lock:
-            one = self._waiting.pop(number, None)
-            if one is not None:
-                self._router.give_back(one.replica, one.tokens)
-                self._accounts[one.replica].ended(time.monotonic())
+    def _end(self, number: int, now: float) -> _Waiting | None:
+        """Under the lock."""
+        one = self._waiting.pop(number, None)
+        if one is not None:
+            self._router.give_back(one.replica, one.tokens)
+            self._accounts[one.replica].ended(now)
         return one
 
-    def _done(self, done: Done) -> None:
-        one = self._end(done.number)
-        if one is None:
-            return
-        now, tokens, job = time.monotonic(), array("i", done.tokens), one.job
-        # Before the listener hears of it, since the run can end with that.
-        self._answered.add(done.number, one.request.tag, one.handed, one.first, now)
-        self._accounts[one.replica].answered(now, job.submitted, one.first, len(tokens))
-        self._counted += 1
-        self._tokens += len(tokens)
-        self._last = now
-        job.listener.finished(one.request.tag, tokens)
-
-    def _failed(self, replica: int, message: Failed) -> bool:
-        why = f"{self._seats[replica]}: {message.why}"
+    def _failed(self, replica: int, message: Failed) -> None:
         if message.died:
-            self._lose_all(why)
-            return False
-        one = self._end(message.number)
+            self._lose(replica, message.why)
+            return
+        with self._lock:
+            one = self._end(message.number, time.monotonic())
         if one is not None:
+            why = f"{self._seats[replica]}: {message.why}"
             one.job.listener.failed(one.request.tag, EngineError(why))
-        return True
+        self._hand_out_held()
 
     # When something dies
 
     def _look_for_silence(self) -> None:
         now = time.monotonic()
-        gap, self._looked = now - self._looked, now
+        gap = now - self._looked
+        if gap < _TICK_S / 2:
+            # Frames come far more often, and there may be hundreds of replicas.
+            return
+        self._looked = now
         if gap > _ASLEEP_S:
             self._heard = [now] * len(self._heard)
         for replica, heard in enumerate(self._heard):
@@ -488,8 +524,14 @@ class ReplicaEngine:
         """The connection to a replica ended."""
         if self._closed or self._gone is not None:
             return
+        # Ray may take seconds to say why.
+        self._tell()
         # What is submitted meanwhile waits with the rest, and fails with the same reason.
-        why = self._cluster.cause_of_death(self._placed[replica], _RAY_S)
+        self._lose(replica, self._cluster.cause_of_death(self._placed[replica], _RAY_S))
+
+    def _lose(self, replica: int, why: str) -> None:
+        """A replica can answer no more; what came before that is told."""
+        self._tell()
         self._lose_all(f"{self._seats[replica]}: {why}")
 
     def _given_up(self, placed: Placed, why: str) -> None:
@@ -532,9 +574,10 @@ class ReplicaEngine:
     def abort_of(self, replica: int) -> None:
         """Drop the requests that this replica was given; those of the others stay."""
         with self._lock:
+            now = time.monotonic()
             given = [number for number, one in self._waiting.items() if one.replica == replica]
-        for number in given:
-            self._end(number)
+            for number in given:
+                self._end(number, now)
         with contextlib.suppress(OSError):
             self._links[replica].send(Drop())
 
