@@ -6,7 +6,7 @@ import importlib.metadata
 import os
 import platform
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import cache, partial
@@ -100,7 +100,8 @@ class GpuMeter:
 
     `energy_mj`: the energy in mJ since its driver was loaded; `power_mw`: what it draws, in mW.
     Both raise an Exception of NVML's where the GPU does not tell, or is lost. `parted`: whether it
-    is divided into instances (MIG).
+    is divided into instances (MIG). `bus`: where it is on the PCI bus, as Linux names it; "" is
+    not known.
     """
 
     index: int
@@ -109,6 +110,7 @@ class GpuMeter:
     energy_mj: Callable[[], int]
     power_mw: Callable[[], int]
     parted: bool = False
+    bus: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,6 +170,7 @@ def _meters_of(nvml: Any) -> GpuMeters:
                     partial(nvml.nvmlDeviceGetTotalEnergyConsumption, handle),
                     partial(nvml.nvmlDeviceGetPowerUsage, handle),
                     _is_parted(nvml, handle),
+                    _bus(nvml, handle),
                 )
             )
 
@@ -184,6 +187,80 @@ def _is_parted(nvml: Any, handle: Any) -> bool:
         current, _ = nvml.nvmlDeviceGetMigMode(handle)
         return bool(current)
     return False
+
+
+def _bus(nvml: Any, handle: Any) -> str:
+    """NVML has eight digits of the domain, Linux as many as it needs and at least four."""
+    with suppress(nvml.NVMLError, ValueError):
+        domain, _, place = _text(nvml.nvmlDeviceGetPciInfo(handle).busId).lower().partition(":")
+        return f"{int(domain, 16):04x}:{place}"
+    return ""
+
+
+def gpus_named(gpus: Sequence[GpuMeter], names: Sequence[str]) -> list[GpuMeter]:
+    """The GPUs with these numbers or beginnings of UUIDs, up to the first that does not exist, as
+    CUDA takes CUDA_VISIBLE_DEVICES."""
+    found = []
+    for name in names:
+        fits = [g for g in gpus if str(g.index) == name or (name and g.uuid.startswith(name))]
+        # The beginning of several UUIDs is none of them to CUDA.
+        if len(fits) != 1:
+            break
+        found.append(fits[0])
+    return found
+
+
+def are_numbered_by_bus(gpus: Sequence[GpuMeter], environment: Mapping[str, str]) -> bool:
+    """Whether CUDA's numbers of GPUs are NVML's.
+
+    CUDA numbers the fastest GPU first unless CUDA_DEVICE_ORDER is PCI_BUS_ID, while NVML numbers
+    GPUs by bus. With several kinds of GPU, nobody knows which one a number means (CUDA C++
+    Programming Guide, "CUDA environment variables").
+    """
+    alike = len({gpu.name for gpu in gpus}) == 1
+    return alike or environment.get("CUDA_DEVICE_ORDER") == "PCI_BUS_ID"
+
+
+def cores_near(
+    names: Sequence[str],
+    environment: Mapping[str, str] = os.environ,
+    pci: Path = Path("/sys/bus/pci/devices"),
+) -> tuple[int, ...]:
+    """The cores of the NUMA nodes of these GPUs, of those that this process may use.
+
+    `names`: of the GPUs, as in CUDA_VISIBLE_DEVICES. None where the nodes are not known, where
+    they have none of this process's cores, or where they have all of them. Raises nothing, and
+    gives up on a driver that does not answer.
+
+    Source: `local_cpulist` of a device in the Linux kernel's documentation of sysfs
+    (Documentation/ABI/testing/sysfs-bus-pci).
+    """
+    if not names:
+        return ()
+    meters = open_gpu_meters()
+    try:
+        found = gpus_named(meters.gpus, names)
+        numbered = any(name.isdecimal() for name in names)
+        if numbered and not are_numbered_by_bus(meters.gpus, environment):
+            return ()
+        if len(found) < len(names) or not all(gpu.bus for gpu in found):
+            return ()
+        near = {core for gpu in found for core in _cpu_list(pci / gpu.bus / "local_cpulist")}
+    except (OSError, ValueError):
+        return ()
+    finally:
+        meters.close()
+    ours = os.sched_getaffinity(0)
+    return tuple(sorted(near & ours)) if not near >= ours else ()
+
+
+def _cpu_list(path: Path) -> set[int]:
+    """Linux's list of cores, such as 0-3,8. Raises OSError, and ValueError where it is none."""
+    cores: set[int] = set()
+    for part in filter(None, path.read_text().strip().split(",")):
+        first, _, last = part.partition("-")
+        cores.update(range(int(first), int(last or first) + 1))
+    return cores
 
 
 def _in_time(ask: Callable[[Any], _Value]) -> _Value | None:

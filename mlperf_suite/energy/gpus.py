@@ -6,10 +6,16 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 
 from mlperf_suite.energy.counters import NVML_LABEL, Absent, Counter, Meters
-from mlperf_suite.hardware import GpuMeter, GpuMeters, open_gpu_meters
+from mlperf_suite.hardware import (
+    GpuMeter,
+    GpuMeters,
+    are_numbered_by_bus,
+    gpus_named,
+    open_gpu_meters,
+)
 
 GPU = "GPU"
-_VISIBLE, _ORDER, _BY_BUS = "CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER", "PCI_BUS_ID"
+_VISIBLE = "CUDA_VISIBLE_DEVICES"
 _MIG = "MIG-"
 _PARTED = "a part of a GPU (MIG), and NVML counts whole ones"
 
@@ -24,10 +30,8 @@ def gpu_counters(
     `idle_gpus`, which the engine does not use. If there are fewer than `least_gpus`, the run uses
     other machines as well. Raises nothing.
 
-    If one GPU cannot be metered, none is: a sum without it would be too small. CUDA numbers the
-    fastest GPU first unless CUDA_DEVICE_ORDER is PCI_BUS_ID, while NVML numbers GPUs by bus. With
-    several kinds of GPU, nobody knows which one a number means (CUDA C++ Programming Guide, "CUDA
-    environment variables").
+    If one GPU cannot be metered, none is: a sum without it would be too small. So it is where
+    nobody knows which GPUs the numbers mean (`are_numbered_by_bus`).
     """
     meters = open_meters()
     counters, why = _of_run(meters, idle_gpus, environment)
@@ -63,33 +67,22 @@ def _chosen(
     named = None if visible is None else [one.strip() for one in visible.split(",")]
     if named and any(one.startswith(_MIG) for one in named):
         return [], f"{_VISIBLE} names {_PARTED}"
-    found = list(gpus) if named is None else _named(gpus, named)
+    found = list(gpus) if named is None else gpus_named(gpus, named)
     if named is not None and len(found) < len(list(filter(None, named))):
         return [], f"{_VISIBLE}={visible} names a GPU that NVML does not find"
     chosen = found[: max(len(found) - idle_gpus, 0)]
     numbered = named is None or any(one.isdecimal() for one in named)
-    alike = len({gpu.name for gpu in gpus}) == 1
     why = ""
     if not chosen:
         why = "the run has no GPU"
     elif any(gpu.parted for gpu in chosen):
         why = f"the run has {_PARTED}"
-    elif numbered and len(chosen) < len(gpus) and not alike and environment.get(_ORDER) != _BY_BUS:
-        why = f"of several kinds of GPU, which one is number 0 is not known: set {_ORDER}={_BY_BUS}"
+    elif numbered and len(chosen) < len(gpus) and not are_numbered_by_bus(gpus, environment):
+        why = (
+            "of several kinds of GPU, which one is number 0 is not known: "
+            "set CUDA_DEVICE_ORDER=PCI_BUS_ID"
+        )
     return ([], why) if why else (chosen, "")
-
-
-def _named(gpus: Sequence[GpuMeter], names: Sequence[str]) -> list[GpuMeter]:
-    """The GPUs with these numbers or beginnings of UUIDs, up to the first that does not exist, as
-    CUDA does it."""
-    found = []
-    for name in names:
-        fits = [g for g in gpus if str(g.index) == name or (name and g.uuid.startswith(name))]
-        # The beginning of several UUIDs is none of them to CUDA.
-        if len(fits) != 1:
-            break
-        found.append(fits[0])
-    return found
 
 
 def _name(gpu: GpuMeter) -> str:

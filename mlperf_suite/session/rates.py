@@ -94,9 +94,10 @@ _OF_THE_SYSTEM = (
     *OF_ENDPOINTS,
 )
 """Settings that tell one system under test from another."""
-_NOT_OF_SPEED = ("load_s", "clients", "tokens_why", "replica_gpus")
+_NOT_OF_SPEED = ("load_s", "clients", "tokens_why", "replica_gpus", "replica_cores")
 """Settings in an engine's description that are none of the system's: how many client processes an
-endpoint has is this side's business, and which GPUs Ray chose of several that are alike its own."""
+endpoint has is this side's business, and which GPUs Ray chose of several that are alike, with the
+cores near them, its own."""
 
 
 def _comparable(config: Mapping[str, Any]) -> object:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import socket
+import subprocess
+import sys
 import threading
 import time
 from array import array
@@ -78,8 +81,8 @@ class Driver:
         self.engine = ReplicaEngine(prepared, ReplicasConfig(lambda number, gpus: None))  # type: ignore[arg-type,return-value]
         described = EngineDescription("vLLM", "1", "model", True, 2048, {"max_num_seqs": 8})
         fields = {name: getattr(described, name) for name in EngineDescription.__slots__}
-        gpus = ("4",), ("6",)
-        self.engine.ready([Loaded(None, fields, of) for of in gpus])
+        cores = 0, 1, 2, 3, 8, 12, 13
+        self.engine.ready([Loaded(None, fields, ("4",), cores), Loaded(None, fields, ("6",))])
 
     def heard(self, replica: int, kind: type) -> list[Any]:
         """What the replica is sent, up to the first message of this kind."""
@@ -338,3 +341,42 @@ def test_an_error_of_a_lost_engine_says_that_it_died(driver: Driver) -> None:
     driver.engine.submit([Request(1, [5])], GENERATION, told, stream=False)
     assert [type(one) for one in errors] == [EngineDiedError]
     assert not driver.engine.alive
+
+
+_KEPT = """
+import os, subprocess, sys, threading
+from mlperf_suite.engines.replicas import actor
+from mlperf_suite.engines.replicas.link import connect, new_key
+from mlperf_suite.engines.stand_in import Delays, StandInEngine
+
+some = sorted(os.sched_getaffinity(0))[:1]
+actor.cores_near = lambda names: tuple(some) if names == ("3", "4") else ()
+
+def make(folder):
+    ask = "import os; print(*os.sched_getaffinity(0))"
+    told = subprocess.run([sys.executable, "-c", ask], capture_output=True, text=True, check=True)
+    return StandInEngine(Delays(), list, model=told.stdout.strip())
+
+replica, key = actor.Replica(60.0), new_key()
+port = replica.open("127.0.0.1", key)
+driver = connect("127.0.0.1", port, key)
+loaded = replica.load(make, {"CUDA_VISIBLE_DEVICES": sys.argv[1]}, (), None)
+threads = {tuple(os.sched_getaffinity(int(task))) for task in os.listdir("/proc/self/task")}
+print(loaded.failure, loaded.cores == tuple(some), loaded.description["model"] == str(some[0]))
+print(threads == {tuple(some)})
+replica.close()
+"""
+
+
+@pytest.mark.parametrize(("gpus", "near"), [("3,4", True), ("3", False)])
+def test_a_replica_keeps_to_the_cores_near_its_gpus(gpus: str, near: bool) -> None:
+    if len(os.sched_getaffinity(0)) < 2:
+        pytest.skip("needs two cores")
+    done = subprocess.run(
+        [sys.executable, "-c", _KEPT, gpus], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert done.stdout.split() == ["None", str(near), str(near), str(near)], done.stderr
+
+
+def test_the_cores_of_all_replicas_are_told(driver: Driver) -> None:
+    assert driver.engine.description.settings["replica_cores"] == ["0-3,8,12-13", "any"]

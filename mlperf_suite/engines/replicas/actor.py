@@ -52,6 +52,7 @@ from mlperf_suite.engines.replicas.messages import (
 from mlperf_suite.engines.scoring import ScoreRequest, ScoringEngine
 from mlperf_suite.engines.watch import Watch
 from mlperf_suite.errors import EngineDiedError, EngineError, SuiteError
+from mlperf_suite.hardware import cores_near
 
 if TYPE_CHECKING:
     import numpy as np
@@ -69,11 +70,13 @@ sent there."""
 @dataclass(frozen=True, slots=True)
 class Loaded:
     """What came of loading. `failure`: why it failed, in a line, and else None. `description`: the
-    fields of the engine's `EngineDescription`. `gpus`: Ray's ids of them."""
+    fields of the engine's `EngineDescription`. `gpus`: Ray's ids of them. `cores`: those that it
+    keeps to, since they are of its GPUs' NUMA nodes; empty is any."""
 
     failure: str | None = None
     description: Mapping[str, Any] | None = None
     gpus: tuple[str, ...] = ()
+    cores: tuple[int, ...] = ()
 
 
 class Server:
@@ -316,15 +319,18 @@ class Replica:
         """Load the engine.
 
         `variables`: of the environment, None to be without one. `cores`: that this process and all
-        that it starts keep to; empty is any. `log_folder`: None is a new one of this node's own.
+        that it starts keep to; empty is those of its GPUs' NUMA nodes, and any without GPUs.
+        `log_folder`: None is a new one of this node's own.
         """
         for name, value in variables.items():
             if value is None:
                 os.environ.pop(name, None)
             else:
                 os.environ[name] = value
-        if cores:
-            keep_to(cores)
+        # A process on another socket reaches its GPU, and its memory, through the other's.
+        near = () if cores else cores_near(_gpus())
+        if cores or near:
+            keep_to(cores or near)
         self._connected.wait()
         try:
             folder = Path(log_folder or tempfile.mkdtemp(prefix="mlperf-replica-"))
@@ -340,7 +346,7 @@ class Replica:
         if self._server is None:
             return Loaded("the driver did not connect")
         self._server.serve(self._engine)
-        return Loaded(None, asdict(self._engine.description), _gpus())
+        return Loaded(None, asdict(self._engine.description), _gpus(), near)
 
     def take_prompts(self, number: int, tokens: Any, begins: Any) -> None:
         """Keep prompts; see `Server.take_prompts`. Ray maps both arrays from the node's one

@@ -243,6 +243,7 @@ class ReplicaEngine:
                 "replica_devices": devices(self._seats[0]),
                 "machines": self._machines,
                 "replica_gpus": [gpu for one in loaded for gpu in one.gpus],
+                "replica_cores": [_ranges(one.cores) for one in loaded],
                 "routing": self._config.routing,
             },
         )
@@ -773,6 +774,17 @@ class ScoringReplicaEngine(ReplicaEngine):
         continuations = [list(one) for one in request.continuations]
         with contextlib.suppress(OSError):
             self._links[replica].send(Score(number, prompt, continuations))
+
+
+def _ranges(cores: Sequence[int]) -> str:
+    """Cores in order as Linux writes them, such as 0-3,8; "any" without one."""
+    runs: list[list[int]] = []
+    for core in cores:
+        if runs and core == runs[-1][1] + 1:
+            runs[-1][1] = core
+        else:
+            runs.append([core, core])
+    return ",".join(f"{a}" if a == b else f"{a}-{b}" for a, b in runs) or "any"
 
 
 class _Offsets:
