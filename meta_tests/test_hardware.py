@@ -167,7 +167,8 @@ def two_sockets(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     ("names", "cores"),
     [
         (["0"], (0, 1, 4, 5)),
-        (["2", "3"], (2, 3, 6)),
+        (["2"], (2, 3, 6)),
+        (["2", "3"], ()),  # four processes, three cores
         (["GPU-1"], (0, 1, 4, 5)),
         (["1", "2"], ()),  # both nodes: any
         (["4"], ()),
@@ -187,8 +188,8 @@ def test_a_gpu_on_a_bus_of_a_large_domain_is_found(
 ) -> None:
     install(monkeypatch, gpu(0, PciInfo=SimpleNamespace(busId="00010000:C1:00.0")))
     (two_sockets / "10000:c1:00.0").mkdir()
-    (two_sockets / "10000:c1:00.0" / "local_cpulist").write_text("3")
-    assert cores_near(["0"], {}, two_sockets) == (3,)
+    (two_sockets / "10000:c1:00.0" / "local_cpulist").write_text("3-5")
+    assert cores_near(["0"], {}, two_sockets) == (3, 4, 5)
 
 
 def test_numbers_of_unlike_gpus_mean_nothing_unless_they_go_by_bus(

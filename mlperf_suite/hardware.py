@@ -229,7 +229,8 @@ def cores_near(
     """The cores of the NUMA nodes of these GPUs, of those that this process may use.
 
     `names`: of the GPUs, as in CUDA_VISIBLE_DEVICES. None where the nodes are not known, where
-    they have none of this process's cores, or where they have all of them. Raises nothing, and
+    they have all of this process's cores, or so few of them that an engine's processes (the one
+    that it is in, its core's and one for each GPU) would not have one each. Raises nothing, and
     gives up on a driver that does not answer.
 
     Source: `local_cpulist` of a device in the Linux kernel's documentation of sysfs
@@ -251,7 +252,7 @@ def cores_near(
     finally:
         meters.close()
     ours = os.sched_getaffinity(0)
-    return tuple(sorted(near & ours)) if not near >= ours else ()
+    return tuple(sorted(near & ours)) if 2 + len(names) <= len(near & ours) < len(ours) else ()
 
 
 def _cpu_list(path: Path) -> set[int]:

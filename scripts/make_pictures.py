@@ -50,7 +50,7 @@ _PALETTES = {
     "dark": {None: "#e6edf3", 1: "#ff7b72", 2: "#3fb950", 3: "#d29922", 4: "#58a6ff", 6: "#39c5cf"},
 }
 _PAPER = {"light": "#ffffff", "dark": "#0d1117"}
-_REPORT_SIZE = (920, 1180)
+_TERMINAL_PX, _REPORT_PX = 720, 920
 _LINE_PX, _FONT_PX, _MARGIN_PX = 19, 14, 20
 _PATIENCE_S = 900.0
 _CONSOLE = Console()
@@ -89,8 +89,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
             page = folder / f"terminal-{scheme}.html"
             page.write_text(terminal_page(shown, scheme), encoding="utf-8")
             height = _LINE_PX * len(shown.splitlines()) + 2 * _MARGIN_PX
-            take(chromium, page, out / f"terminal-{scheme}.png", (720, height), scheme)
-            take(chromium, report, out / f"report-{scheme}.png", _REPORT_SIZE, scheme)
+            take(chromium, page, out / f"terminal-{scheme}.png", (_TERMINAL_PX, height), scheme)
+            # As high as the other one, beside which it stands with the same width.
+            size = _REPORT_PX, height * _REPORT_PX // _TERMINAL_PX
+            take(chromium, report, out / f"report-{scheme}.png", size, scheme)
     print("\n".join(str(path) for path in sorted(out.glob("*.png"))))
     return 0
 

@@ -216,6 +216,8 @@ def load_replicas(inputs: Inputs, request: EngineRequest) -> Engine:
             cpus=settings.replica_cpus,
             nodes=settings.replica_nodes,
             routing=settings.replica_routing,
+            # vLLM finds the node by the cores that it may use, which must then be all of them.
+            near_gpus=not config.extra.get("numa_bind"),
             scores=True,
             # Elsewhere this machine's devices tell nothing.
             expected=expected if settings.ray is None else None,

@@ -50,7 +50,10 @@ OnProgress = Callable[[int, int, str], None]
 """Called with the questions scored, the questions in all, and the subject of the last one."""
 
 
-_NOT_OF_SCORES = ("load_s", "omp_threads_bind", "clients", "tokens_why")
+_NOT_OF_SCORES = (
+    *("load_s", "omp_threads_bind", "clients", "tokens_why"),
+    *("replica_gpus", "replica_cores"),
+)
 """Settings in an engine's description that no score depends on."""
 
 

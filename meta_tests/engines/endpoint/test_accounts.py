@@ -104,8 +104,8 @@ def test_a_servers_words_are_kept_as_one_printable_line() -> None:
 def test_the_clients_delay_leaves_out_what_the_network_took() -> None:
     account = ClientAccount()
     account.sent(done(sent=10.25, connecting=0.2), 10.0)
-    account.told(0.003)
+    account.told(8.5, [8.25, 8.0])
     found = account.figures({0: 0.4, 1: 0.1}, 2.0)
     assert (found.processes, found.busy_share) == (2, 0.2)
-    assert (found.out_ms, found.back_ms) == (50.0, 3.0)
+    assert (found.out_ms, found.back_ms) == (50.0, 500.0)
     assert ClientAccount().figures({0: 0.0}, 1.0).out_ms is None

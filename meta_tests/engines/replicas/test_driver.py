@@ -170,6 +170,19 @@ def test_what_came_in_a_frame_is_told_in_one_call_first_tokens_before_answers(
     assert (told.samples, told.tokens) == (4, 7)
 
 
+def test_a_broken_answer_leaves_no_other_without_an_end(driver: Driver) -> None:
+    told = Told()
+    requests = [Request(tag, [5]) for tag in (1, 2, 3)]
+    driver.engine.replicas[0].submit(requests, GENERATION, told, stream=False)
+    a, b, c = driver.heard(0, Submit)[-1].numbers
+    # No whole number of tokens.
+    driver.ends[0].send([done(a, 7), Done(b, b"123"), done(c, 8)])
+    told.wait(2)
+    assert told.calls == [("answers", [(1, [7])])]
+    assert [tag for tag, _ in told.errors] == [2, 3]
+    assert told.errors[0][1].startswith("the driver of the replicas failed: ValueError: ")
+
+
 def test_what_came_before_a_replica_was_lost_is_told(driver: Driver) -> None:
     told = Told()
     requests = [Request(tag, [5]) for tag in (1, 2, 3)]
@@ -360,7 +373,8 @@ def make(folder):
 replica, key = actor.Replica(60.0), new_key()
 port = replica.open("127.0.0.1", key)
 driver = connect("127.0.0.1", port, key)
-loaded = replica.load(make, {"CUDA_VISIBLE_DEVICES": sys.argv[1]}, (), None)
+variables, near = {"CUDA_VISIBLE_DEVICES": sys.argv[1]}, sys.argv[2] == "near"
+loaded = replica.load(make, variables, (), None, near_gpus=near)
 threads = {tuple(os.sched_getaffinity(int(task))) for task in os.listdir("/proc/self/task")}
 print(loaded.failure, loaded.cores == tuple(some), loaded.description["model"] == str(some[0]))
 print(threads == {tuple(some)})
@@ -368,12 +382,18 @@ replica.close()
 """
 
 
-@pytest.mark.parametrize(("gpus", "near"), [("3,4", True), ("3", False)])
-def test_a_replica_keeps_to_the_cores_near_its_gpus(gpus: str, near: bool) -> None:
+@pytest.mark.parametrize(
+    ("gpus", "asked", "near"), [("3,4", "near", True), ("3", "near", False), ("3,4", "any", False)]
+)
+def test_a_replica_keeps_to_the_cores_near_its_gpus(gpus: str, asked: str, near: bool) -> None:
     if len(os.sched_getaffinity(0)) < 2:
         pytest.skip("needs two cores")
     done = subprocess.run(
-        [sys.executable, "-c", _KEPT, gpus], capture_output=True, text=True, timeout=60, check=False
+        [sys.executable, "-c", _KEPT, gpus, asked],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
     )
     assert done.stdout.split() == ["None", str(near), str(near), str(near)], done.stderr
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from mlperf_suite.benchmarks.percentile import percentile
@@ -137,9 +137,9 @@ class ClientAccount:
         self._out.append(max(0.0, done.sent - handed - done.connecting))
         self._resent += done.resent
 
-    def told(self, delay_s: float) -> None:
-        """Count the time between an arrival and LoadGen being told of it."""
-        self._back.append(delay_s)
+    def told(self, now: float, arrived: Iterable[float]) -> None:
+        """Count the time between these arrivals and LoadGen being told of them, in one call."""
+        self._back.extend(now - at for at in arrived)
 
     def figures(self, cpu_s: Mapping[int, float], elapsed_s: float) -> ClientFigures:
         """`cpu_s`: of each process, what it used in these `elapsed_s`; below 0 stands the thread of

@@ -125,6 +125,7 @@ class EndpointEngine:
         self._adapter = ADAPTERS[form]
         self._at_once = AT_ONCE if self._adapter.token_ids else TEXT_AT_ONCE
         self._lock = threading.RLock()
+        self._telling = threading.RLock()
         self._numbers = itertools.count()
         self._turns = itertools.count()
         self._waiting: dict[int, _Waiting] = {}
@@ -422,15 +423,16 @@ class EndpointEngine:
             self._dones.append(message)
         elif isinstance(message, Beat):
             self._beat(client, message)
+        elif isinstance(message, Reply):
+            self._replied(message.number, message.body)
         else:
-            if isinstance(message, Reply):
-                self._replied(message.number, message.body)
-            else:
-                self._failed(message)
-            self._hand_out_held()
+            self._failed(message)
 
     def _look(self) -> None:
         self._tell()
+        if self._held:
+            with self._lock:
+                self._send(self._hand_out(time.monotonic()))
         self._look_for_silence()
 
     def _tell(self) -> None:
@@ -441,38 +443,37 @@ class EndpointEngine:
         dones, self._dones = self._dones, []
         if dones:
             self._tell_answers(dones)
-            self._hand_out_held()
 
     def _tell_firsts(self, firsts: Sequence[First]) -> None:
-        told = []
-        now = time.monotonic()
+        told, arrived = [], []
         for first in firsts:
             one = self._waiting.get(first.number)
             if one is not None:
-                self._client_account.told(now - first.arrived)
                 told.append((one.listener, one.tag, first.token_ids))
+                arrived.append(first.arrived)
         for listener, tokens in by_listener(told):
             listener.first_tokens(tokens)
+        self._client_account.told(time.monotonic(), arrived)
 
     def _tell_answers(self, dones: Sequence[Done]) -> None:
-        told, arrived = [], []
-        # Before the listener hears of them, since the run can end with that.
-        for done in dones:
-            one = self._end(done.number)
-            if one is not None:
-                self._count(one, done)
-                told.append((one.listener, one.tag, done.token_ids))
-                arrived.append(done.arrived)
-        self._ended = now = time.monotonic()
-        for at in arrived:
-            self._client_account.told(now - at)
-        for listener, answers in by_listener(told):
-            listener.finished(answers)
-
-    def _hand_out_held(self) -> None:
-        if self._held:
-            with self._lock:
-                self._send(self._hand_out(time.monotonic()))
+        told: list[tuple[Listener, int, Sequence[int]]] = []
+        arrived: list[float] = []
+        # Whoever takes the figures of a run that ended with these waits until all are counted.
+        with self._telling:
+            try:
+                for done in dones:
+                    one = self._end(done.number)
+                    if one is not None:
+                        told.append((one.listener, one.tag, done.token_ids))
+                        arrived.append(done.arrived)
+                        self._count(one, done)
+            finally:
+                # Who waits no longer, whatever went wrong with another's answer, hears of it here.
+                for listener, answers in by_listener(told):
+                    listener.finished(answers)
+            if told:
+                self._ended = time.monotonic()
+                self._client_account.told(self._ended, arrived)
 
     def _replied(self, number: int, reply: bytes | EngineError) -> None:
         with self._lock:
@@ -652,12 +653,13 @@ class EndpointEngine:
     def take_remote_run(self) -> RemoteRun:
         """What happened since the last call."""
         run_began = self._began
-        elapsed_s, cpu_s = max(self._ended, run_began) - run_began, self._cpu_s()
+        with self._telling:
+            accounts, client = self._endpoint_accounts, self._client_account
+            departures, hits = self._departures, self._hits
+            elapsed_s, cpu_s = max(self._ended, run_began) - run_began, self._cpu_s()
         began = self._began_cpu
         # A process that ended has used nothing, as far as it can be asked.
         used = {n: max(0.0, cpu - began[n]) for n, cpu in cpu_s.items() if n in began}
-        accounts, client = self._endpoint_accounts, self._client_account
-        departures, hits = self._departures, self._hits
         self._begin_accounts()
         self._began_cpu = self._cpu_s()
         for account, before, now in zip(accounts, hits, self._hits, strict=True):

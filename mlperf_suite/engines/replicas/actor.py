@@ -71,7 +71,7 @@ sent there."""
 class Loaded:
     """What came of loading. `failure`: why it failed, in a line, and else None. `description`: the
     fields of the engine's `EngineDescription`. `gpus`: Ray's ids of them. `cores`: those that it
-    keeps to, since they are of its GPUs' NUMA nodes; empty is any."""
+    keeps to; empty is any."""
 
     failure: str | None = None
     description: Mapping[str, Any] | None = None
@@ -315,11 +315,13 @@ class Replica:
         variables: Mapping[str, str | None],
         cores: Sequence[int],
         log_folder: str | None,
+        *,
+        near_gpus: bool,
     ) -> Loaded:
         """Load the engine.
 
         `variables`: of the environment, None to be without one. `cores`: that this process and all
-        that it starts keep to; empty is those of its GPUs' NUMA nodes, and any without GPUs.
+        that it starts keep to; empty is any, or with `near_gpus` those of its GPUs' NUMA nodes.
         `log_folder`: None is a new one of this node's own.
         """
         for name, value in variables.items():
@@ -328,9 +330,11 @@ class Replica:
             else:
                 os.environ[name] = value
         # A process on another socket reaches its GPU, and its memory, through the other's.
-        near = () if cores else cores_near(_gpus())
-        if cores or near:
-            keep_to(cores or near)
+        kept = tuple(cores) or (cores_near(_gpus()) if near_gpus else ())
+        if kept:
+            keep_to(kept)
+            # It may not be allowed to.
+            kept = tuple(sorted(os.sched_getaffinity(0)))
         self._connected.wait()
         try:
             folder = Path(log_folder or tempfile.mkdtemp(prefix="mlperf-replica-"))
@@ -346,7 +350,7 @@ class Replica:
         if self._server is None:
             return Loaded("the driver did not connect")
         self._server.serve(self._engine)
-        return Loaded(None, asdict(self._engine.description), _gpus(), near)
+        return Loaded(None, asdict(self._engine.description), _gpus(), kept)
 
     def take_prompts(self, number: int, tokens: Any, begins: Any) -> None:
         """Keep prompts; see `Server.take_prompts`. Ray maps both arrays from the node's one

@@ -23,11 +23,12 @@ class ReplicasConfig:
     for one of our own on this machine, which counts `own_cpus` cores (None: this process's).
     `replicas`, `tensor_parallel`, `cpus`, `nodes`: see `placement.Wanted`; `tensor_parallel` None
     is what the model needs. `core_variables`: of the environment, set to the cores of a replica
-    without a GPU. `keep_to_cores`: False lets such replicas share cores. `scores`: whether the
-    engines can score. `expected`: asked, while the replicas load, for the settings that such an
-    engine of so many GPUs has in this process, None where nobody can tell; it returns soon after
-    the event is set. None asks nobody. `log_folder`: for the
-    output of engines on this machine. `silence_s`: see `engines.watch.Watch`.
+    without a GPU. `keep_to_cores`: False lets such replicas share cores. `near_gpus`: whether one
+    with GPUs keeps to the cores of their NUMA nodes. `scores`: whether the engines can score.
+    `expected`: asked, while the replicas load, for the settings that such an engine of so many GPUs
+    has in this process, None where nobody can tell; it returns soon after the event is set. None
+    asks nobody. `log_folder`: for the output of engines on this machine. `silence_s`: see
+    `engines.watch.Watch`.
     """
 
     make: Callable[[int, int], Make]
@@ -42,6 +43,7 @@ class ReplicasConfig:
     routing: Routing = "tokens"
     core_variables: tuple[str, ...] = field(default=("VLLM_CPU_OMP_THREADS_BIND",))
     keep_to_cores: bool = True
+    near_gpus: bool = True
     scores: bool = False
     expected: Callable[[int, Event], Mapping[str, object] | None] | None = None
     log_folder: Path | None = None

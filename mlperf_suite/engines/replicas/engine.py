@@ -232,10 +232,11 @@ class ReplicaEngine:
         nodes: dict[str, int] = {}
         for seat in self._seats:
             nodes[str(seat.node)] = nodes.get(str(seat.node), 0) + 1
+        alike = {k: v for k, v in description.settings.items() if k != "omp_threads_bind"}
         self._description = replace(
             description,
             settings={
-                **description.settings,
+                **alike,
                 # Each sees its own alone.
                 "idle_gpus": sum(int(str(one["idle_gpus"])) for one in self._machines),
                 "replicas": len(self._seats),
@@ -428,6 +429,10 @@ class ReplicaEngine:
 
     def _look(self) -> None:
         self._tell()
+        if self._held:
+            with self._lock:
+                batches = self._hand_out()
+            self._send(batches)
         self._look_for_silence()
 
     def _tell(self) -> None:
@@ -439,7 +444,6 @@ class ReplicaEngine:
         dones, self._dones = self._dones, []
         if dones:
             self._tell_answers(dones)
-            self._hand_out_held()
 
     def _tell_firsts(self, firsts: Sequence[First]) -> None:
         now = time.monotonic()
@@ -453,30 +457,27 @@ class ReplicaEngine:
             listener.first_tokens(tokens)
 
     def _tell_answers(self, dones: Sequence[Done]) -> None:
-        told = []
-        # Before the listener hears of them, since the run can end with that.
-        with self._lock:
-            now = time.monotonic()
-            for done in dones:
-                one = self._end(done.number, now)
-                if one is None:
-                    continue
-                tokens, job = array("i", done.tokens), one.job
-                self._answered.add(done.number, one.request.tag, one.handed, one.first, now)
-                account = self._accounts[one.replica]
-                account.answered(now, job.submitted, one.first, len(tokens))
-                self._counted += 1
-                self._tokens += len(tokens)
-                self._last = now
-                told.append((job.listener, one.request.tag, tokens))
-        for listener, answers in by_listener(told):
-            listener.finished(answers)
-
-    def _hand_out_held(self) -> None:
-        if self._held:
+        told: list[tuple[Listener, int, Sequence[int]]] = []
+        try:
+            # Before the listener hears of them, since the run can end with that.
             with self._lock:
-                batches = self._hand_out()
-            self._send(batches)
+                now = time.monotonic()
+                for done in dones:
+                    tokens = array("i", done.tokens)
+                    one = self._end(done.number, now)
+                    if one is None:
+                        continue
+                    told.append((one.job.listener, one.request.tag, tokens))
+                    self._answered.add(done.number, one.request.tag, one.handed, one.first, now)
+                    account = self._accounts[one.replica]
+                    account.answered(now, one.job.submitted, one.first, len(tokens))
+                    self._counted += 1
+                    self._tokens += len(tokens)
+                    self._last = now
+        finally:
+            # Who waits no longer, whatever went wrong with another's answer, hears of it here.
+            for listener, answers in by_listener(told):
+                listener.finished(answers)
 
     def _beat(self, replica: int, beat: Beat) -> None:
         self._steps_made[replica] = beat.steps_made
@@ -504,7 +505,6 @@ class ReplicaEngine:
         if one is not None:
             why = f"{self._seats[replica]}: {message.why}"
             one.job.listener.failed(one.request.tag, EngineError(why))
-        self._hand_out_held()
 
     # When something dies
 

@@ -179,7 +179,7 @@ def _seats(
 
 
 def cores_of(seats: Sequence[Seat], facts: Mapping[str, NodeFacts]) -> list[tuple[int, ...]]:
-    """The cores of each replica: none for one with GPUs, which may use any.
+    """The cores of each replica: none for one with GPUs, which finds those near them itself.
 
     No two replicas on a machine share one, though they may be on several nodes of it. Raises
     EngineError where there are too few.
@@ -243,7 +243,8 @@ def load_engines(
         if own:
             variables |= dict.fromkeys(config.core_variables, ",".join(map(str, own)))
         make = config.make(one.seat.number, one.seat.gpus)
-        asked.append(one.actor.load.remote(make, variables, own, folder))
+        load = one.actor.load.remote
+        asked.append(load(make, variables, own, folder, near_gpus=config.near_gpus))
     names = [str(one.seat) for one in prepared.placed]
     patience_s = config.load_timeout_s + _LATE_S
     return cluster.wait(asked, names, patience_s, look, _raise_failure)
