@@ -329,13 +329,14 @@ class Replica:
                 os.environ.pop(name, None)
             else:
                 os.environ[name] = value
+        # Its threads must be there, to be kept to the cores as well.
+        self._connected.wait()
         # A process on another socket reaches its GPU, and its memory, through the other's.
         kept = tuple(cores) or (cores_near(_gpus()) if near_gpus else ())
         if kept:
             keep_to(kept)
             # It may not be allowed to.
             kept = tuple(sorted(os.sched_getaffinity(0)))
-        self._connected.wait()
         try:
             folder = Path(log_folder or tempfile.mkdtemp(prefix="mlperf-replica-"))
             folder.mkdir(parents=True, exist_ok=True)
