@@ -22,19 +22,19 @@ from typing import Any
 from perf.driver_costs import TOKENS, Costs
 
 MEASURED = Costs(
-    issue=5.04e-6,
-    offline_issue=1.71e-6,
-    route=1.38e-6,
+    issue=5.29e-6,
+    offline_issue=2.02e-6,
+    route=1.35e-6,
     route_each=0.11e-6,
-    send=2.49e-6,
+    send=2.43e-6,
     send_more=0.02e-6,
-    receive=4.05e-6,
-    receive_more=2.23e-6,
-    tell=0.80e-6,
-    first=2.38e-6,
-    done=3.12e-6,
-    done_list=7.65e-6,
-    handover=12.4e-6,
+    receive=3.79e-6,
+    receive_more=2.16e-6,
+    tell=1.56e-6,
+    first=2.80e-6,
+    done=3.22e-6,
+    done_list=7.53e-6,
+    handover=1.29e-6,
 )
 """By `python -m perf.driver_costs`: docs/driver-limit.md says where and when."""
 _SHARES = (0.0, 0.5, 0.9, 0.95, 0.97, 0.99, 0.999, 1.0)

@@ -85,6 +85,17 @@ def test_requests_that_are_alike_are_spread_evenly(
     assert max(router.requests) - min(router.requests) <= 1
 
 
+def test_what_is_kept_of_the_past_is_bounded_however_many_requests_end_in_a_row() -> None:
+    """Else each answer of Offline costs more the more were given out before it."""
+    router = Router([2000] * 8)
+    given = [router.take(100) for _ in range(16_000)]
+    for replica in given:
+        assert replica is not None
+        router.give_back(replica, 100)
+        kept = [len(heap) for heap in (router._order._working, router._order._sparing)]
+        assert max(kept) <= 80
+
+
 def test_an_idle_system_does_not_always_begin_with_the_same_replica() -> None:
     router = Router([8] * 3)
     order = []

@@ -144,9 +144,11 @@ class _Order:
         heap = self._heap(place)
         if heap is None:
             return
-        heapq.heappush(heap, (self._router.tokens[place], self._given[place], place))
+        heapq.heappush(heap, self._newest(place))
         if len(heap) > _STALE * len(self._given) + _STALE:
-            heap[:] = sorted({entry for entry in heap if self._is_true(entry)})
+            # Of what ended since a place was given something, each left an entry that is true.
+            heap[:] = [self._newest(p) for p in range(len(self._given)) if self._heap(p) is heap]
+            heapq.heapify(heap)
 
     def least(self, *, spared: bool) -> int | None:
         """The place with the fewest outstanding tokens, None where none has room."""
@@ -159,6 +161,9 @@ class _Order:
         while heap and not self._is_true(heap[0]):
             heapq.heappop(heap)
         return bool(heap)
+
+    def _newest(self, place: int) -> tuple[int, int, int]:
+        return self._router.tokens[place], self._given[place], place
 
     def _is_true(self, entry: tuple[int, int, int]) -> bool:
         return entry[1] == self._given[entry[2]]
@@ -179,4 +184,4 @@ _UNTOLD = 1024
 """An engine that names no limit is given about what the largest batches hold."""
 _LEAST_SPARE = 4
 _STALE = 8
-"""Entries for each replica, most of them no longer true, beyond which a heap is made anew."""
+"""Entries for each replica, of which only the newest matters, beyond which a heap is made anew."""
