@@ -16,11 +16,13 @@ MLPERF_MAX_REGRESSION the loss that passes, in percent (5), against the last goo
 MLPERF_SERVER_QPS     Server's rate in queries/s; without it that of the baseline
 MLPERF_ARGS           more options of pytest, as in a shell
 MLPERF_PIN            true: keep also as the pinned baseline; a loss is accepted then, and shown
+MLPERF_KEEP           whether a run that passes is kept (ci/job.sh); here for what the warnings say
 MLPERF_NAME           tells the comments of several jobs apart
 """
 
 from __future__ import annotations
 
+import importlib.metadata
 import json
 import os
 import re
@@ -56,6 +58,7 @@ class Job:
     server_qps: str
     arguments: tuple[str, ...]
     pin: bool
+    kept: bool
 
     @classmethod
     def of(cls, environment: Mapping[str, str]) -> Job:
@@ -72,6 +75,7 @@ class Job:
             told("SERVER_QPS"),
             tuple(shlex.split(told("ARGS"))),
             told("PIN") == "true",
+            told("KEEP") == "true",
         )
 
     def baseline(self, kind: str, gate: str) -> Path | None:
@@ -128,7 +132,9 @@ def _index(job: Job, name: str) -> str:
     folder = job.out / "results" / name
     if not (folder / "index.md").is_file():
         return "No result: the job's log says why."
-    lines = (folder / "index.md").read_text().splitlines()
+    # A link to a report leads nowhere from a comment or a job's summary.
+    index = re.sub(r"\[([^]]*)\]\([^)]*/report\.md\)", r"\1", (folder / "index.md").read_text())
+    lines = index.splitlines()
     first = next((n for n, line in enumerate(lines) if line.startswith("| run")), 0)
     reports = [report.read_text() for report in sorted(folder.glob("2*/report.md"))]
     return "\n\n".join(["\n".join(lines[first:]), *map(problems_of, reports)])
@@ -158,52 +164,129 @@ def _gate(job: Job, gate: str, run: Run) -> tuple[int, str]:
         if found is None
     ]
     command = [*_pytest(job, gate), "-m", f"{gate} and datacenter", "--repeat", job.repeat]
-    if gate == "server":
-        rate, note = _server_rate(job, pinned or last)
-        command += ["--server-target-qps", rate] if rate else []
-        notes += [note] if note else []
+    rate = _server_rate(job, pinned or last) if gate == "server" else ""
+    command += ["--server-target-qps", rate] if rate else []
     if job.pin and (last or pinned):
-        notes.append(f"{gate} is to be pinned: a loss against its baselines fails nothing")
+        what = "is to be pinned" if job.kept else "is neither kept nor pinned by this job"
+        notes.append(f"{gate} {what}: a loss against its baselines fails nothing")
     if last is not None and not job.pin:
         command += ["--baseline", str(last), "--max-regression", job.max_regression]
     status = run([*command, *job.arguments], None)
-    for note in notes:
-        # GitHub shows this line at the run's top; elsewhere it is a line of the log.
-        print(f"::warning title=MLPerf suite::{note}", flush=True)
-    parts = [f"### MLPerf suite: {gate}", *(f"> **Warning:** {note}" for note in notes)]
     latest = job.out / "results" / gate / "latest"
+    if gate == "server" and not rate:
+        chosen = _rate_of(latest)
+        notes.append(
+            f"no fixed rate for server: this run chose {chosen} queries/s itself"
+            if chosen
+            else "no fixed rate for server: this run was to choose its own"
+        )
+        notes[-1] += "; a run that becomes the baseline fixes the rate of later ones"
+    for note in notes:
+        _warn(note)
+    warnings = [f"> **Warning:** {note}" for note in notes]
     if not (latest / "summary.json").is_file():
-        return status or 1, "\n\n".join([*parts, "No result: the job's log says why.\n"])
+        title = f"### MLPerf suite: {gate}: failed"
+        return status or 1, "\n\n".join([title, *warnings, "No result: the job's log says why.\n"])
+    tables, lost = [], []
     for kind, found in (("last-good", last), ("pinned", pinned)):
         if found is None:
             continue
-        text = job.out / f"{gate}-{kind}.md"
+        text, plot = job.out / f"{gate}-{kind}.md", job.out / f"{gate}-{kind}.png"
         compared = run(
             [
                 *(sys.executable, "-m", "mlperf_suite", "compare", str(found), str(latest)),
-                *("--max-regression", job.max_regression),
-                *(() if job.pin else ("--gate",)),
-                *("--plot", str(job.out / f"{gate}-{kind}.png")),
+                *("--max-regression", job.max_regression, "--gate"),
+                *("--plot", str(plot)),
             ],
             text,
         )
-        parts += [f"Against the {kind} baseline:", text.read_text().strip()]
+        said = text.read_text().replace(f"plot: {plot}", f"Plot: `{plot.name}` of the results.")
+        lines = said.splitlines()
+        tables += [
+            f"Against the {kind} baseline:",
+            "\n".join(one for one in lines if not one.startswith(_LOST)).strip(),
+        ]
+        lost += [
+            f"- Against the {kind} baseline: {_loss(one, latest.resolve().name)}"
+            for one in lines
+            if one.startswith(_LOST)
+        ]
+        if unseen := _unseen(lines):
+            lost.append(
+                f"- Against the {kind} baseline: cannot tell of {', '.join(unseen)}. The noise "
+                f"hides a loss of {job.max_regression}%: repeat more often, or measure again on "
+                "a machine that does nothing else."
+            )
         status = status or (0 if job.pin else compared)
-    if status or (last is None and pinned is None):
+    if status:
+        verdict = "failed"
+    elif job.pin or not tables:
+        verdict = "passed the rules, gated against no baseline"
+    else:
+        verdict = "passed"
+    # What failed comes before the wide tables.
+    parts = [f"### MLPerf suite: {gate}: {verdict}", *_measured(), *warnings]
+    parts += ["\n".join(lost)] if lost else []
+    if status or not tables:
         parts.append(_index(job, gate))
-    return status, "\n\n".join([*parts, ""])
+    return status, "\n\n".join([*parts, *tables, ""])
 
 
-def _server_rate(job: Job, baseline: Path | None) -> tuple[str, str]:
-    """Server's rate, and a note where it is not fixed. Two rates cannot be compared."""
-    if job.server_qps:
-        return job.server_qps, ""
-    if baseline is not None:
-        summary = json.loads((baseline / "summary.json").read_text())
-        rate = ((summary.get("run") or {}).get("performance") or {}).get("target_qps")
-        if rate:
-            return f"{rate:g}", ""
-    return "", "no fixed rate for server: this run chooses its own, and later ones keep to it"
+def _measured() -> list[str]:
+    """A line with the wheel's own version: vLLM, which the tables ask, need not know it."""
+    found = importlib.metadata.packages_distributions().get("vllm", [])
+    named = (f"{name} {importlib.metadata.version(name)}" for name in sorted(set(found)))
+    return [f"Measured: {', '.join(named)}."] if found else []
+
+
+_LOST = "gate: "
+"""What `compare --gate` begins a line with that says why a run does not stand beside a baseline."""
+
+
+def _loss(line: str, run: str) -> str:
+    """Such a line without the run's name, and with what CI can do about it."""
+    return (
+        line.removeprefix(_LOST)
+        .removeprefix(f"{run}: ")
+        .replace(
+            "--baseline-allow-different compares anyway",
+            "a run on the default branch with pin replaces the baseline",
+        )
+    )
+
+
+def _unseen(lines: Sequence[str]) -> list[str]:
+    """The metrics of which a comparison cannot tell: its first table has a header, the baseline's
+    row and the run's."""
+    rows = [line.strip("| ").split(" | ") for line in lines if line.startswith("| ")]
+    if len(rows) < 3:
+        return []
+    cells = zip(rows[0], rows[2], strict=False)
+    return [label.split(",")[0] for label, cell in cells if cell.endswith("cannot tell")]
+
+
+def _warn(note: str) -> None:
+    # GitHub shows such a line at the run's top; elsewhere it is a line of the log.
+    github = os.environ.get("GITHUB_ACTIONS")
+    start = "::warning title=MLPerf suite::" if github else "ci: warning: "
+    print(f"{start}{note}", flush=True)
+
+
+def _server_rate(job: Job, baseline: Path | None) -> str:
+    """Server's rate, empty where it is not fixed. Two rates cannot be compared."""
+    return job.server_qps or (_rate_of(baseline) if baseline is not None else "")
+
+
+def _rate_of(run: Path) -> str:
+    """The rate of a Server run, empty where it has none: a run that ended early may have left only
+    the Offline run that its rate was to come from."""
+    if not (run / "summary.json").is_file():
+        return ""
+    summary = json.loads((run / "summary.json").read_text())
+    if (summary.get("meta") or {}).get("scenario", "Server") != "Server":
+        return ""
+    rate = ((summary.get("run") or {}).get("performance") or {}).get("target_qps")
+    return f"{rate:g}" if rate else ""
 
 
 def keep(job: Job) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.metadata
 import json
 import re
 import shutil
@@ -25,30 +26,41 @@ from mlperf_suite.results.schema import Meta, Summary
 class Suite:
     """In place of pytest and of compare: keeps what it is asked, and leaves results as told."""
 
-    def __init__(self, *, result: bool = True, pytest_status: int = 0, lost: str = "") -> None:
+    def __init__(
+        self,
+        *,
+        result: bool = True,
+        pytest_status: int = 0,
+        lost: str = "",
+        said: str = "| run | tokens/s |\n",
+        scenario: str = "Server",
+    ) -> None:
         self.asked: list[list[str]] = []
         self._result, self._status, self._lost = result, pytest_status, lost
+        self._said, self._scenario = said, scenario
 
     def __call__(self, command: Sequence[str], into: Path | None) -> int:
         words = list(command)
         self.asked.append(words)
         if into is not None:
-            into.write_text("| run | tokens/s |\n")
+            into.write_text(self._said)
             return 1 if self._lost and self._lost in " ".join(words) else 0
         results = Path(words[words.index("--results-dir") + 1])
         if self._result:
-            make_run(results / "20270101-000000-run")
+            make_run(results / "20270101-000000-run", scenario=self._scenario)
             (results / "latest").symlink_to("20270101-000000-run")
-            (results / "index.md").write_text("# Runs\n\n| run | status |\n|---|---|\n| r | ok |\n")
+            (results / "index.md").write_text(
+                "# Runs\n\n| run | status |\n|---|---|\n| [r](r/report.md) | ok |\n"
+            )
         return self._status
 
     def runs(self) -> list[str]:
         return [" ".join(one) for one in self.asked if "pytest" in one]
 
 
-def make_run(folder: Path, qps: float | None = 7.5) -> Path:
+def make_run(folder: Path, qps: float | None = 7.5, scenario: str = "Server") -> Path:
     folder.mkdir(parents=True)
-    summary = {"run": {"performance": {"target_qps": qps}}}
+    summary = {"meta": {"scenario": scenario}, "run": {"performance": {"target_qps": qps}}}
     (folder / "summary.json").write_text(json.dumps(summary))
     return folder
 
@@ -63,12 +75,14 @@ def make_job(folder: Path, **variables: str) -> Job:
     return Job.of(out | {f"MLPERF_{name}": value for name, value in variables.items()})
 
 
+@pytest.mark.parametrize("start", ["::warning title=MLPerf suite::", "ci: warning: "])
 def test_a_missing_baseline_is_a_warning_and_no_silent_pass(
-    job: Job, capsys: pytest.CaptureFixture[str]
+    job: Job, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, start: str
 ) -> None:
+    monkeypatch.setenv("GITHUB_ACTIONS", "true" if "::" in start else "")
     suite = Suite()
     assert measure(job, suite) == 0
-    warnings = [w for w in capsys.readouterr().out.splitlines() if w.startswith("::warning ")]
+    warnings = [w for w in capsys.readouterr().out.splitlines() if w.startswith(start)]
     table = (job.out / "table.md").read_text()
     for gate in ("offline", "server"):
         for kind in ("last-good", "pinned"):
@@ -76,8 +90,10 @@ def test_a_missing_baseline_is_a_warning_and_no_silent_pass(
             assert f"**Warning:** no {kind} baseline of {gate}" in table
     assert len(suite.runs()) == 2
     assert not any("--baseline" in run for run in suite.runs())
-    assert "no fixed rate for server" in table
-    assert "| r | ok |" in table
+    assert "no fixed rate for server: this run chose 7.5 queries/s itself" in table
+    assert "offline: passed the rules, gated against no baseline" in table
+    # A link leads nowhere from a comment.
+    assert "| r | ok |" in table and "report.md" not in table
 
 
 def test_both_baselines_are_gates_and_server_keeps_their_rate(job: Job) -> None:
@@ -95,7 +111,54 @@ def test_both_baselines_are_gates_and_server_keeps_their_rate(job: Job) -> None:
     compared = [" ".join(one) for one in suite.asked if "compare" in one]
     assert sum(f"compare {kept}/pinned/" in one and "--gate" in one for one in compared) == 2
     assert "Against the pinned baseline:" in (job.out / "table.md").read_text()
-    assert "Warning" not in (job.out / "table.md").read_text()
+    table = (job.out / "table.md").read_text()
+    assert "Warning" not in table
+    assert "offline: passed\n" in table and "server: passed\n" in table
+
+
+def test_the_table_begins_with_what_was_measured_and_lost(
+    job: Job, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(
+        importlib.metadata, "packages_distributions", lambda: {"vllm": ["fork"] * 2}
+    )
+    monkeypatch.setattr(importlib.metadata, "version", lambda _: "1+slow")
+    run = "20270101-000000-run"
+    lines = [
+        "| run | tokens/s | QPS, queries/s | TTFT p99, ms |",
+        "|---|---:|---:|---:|",
+        "| one | 100 | 2 | 900 |",
+        f"| {run} | 91, -9.0% regressed | 2, -1.0% cannot tell | 950, +5.6% cannot tell |",
+        "",
+        f"plot: {job.out / 'offline-pinned.png'}",
+        f"gate: {run}: tokens_per_sec: -9.0%, 100 then and 91 tokens/s now",
+        f"gate: {run}: --baseline X: not comparable: model: A, B "
+        "(--baseline-allow-different compares anyway)",
+    ]
+    make_run(job.baselines / "pinned" / "offline")
+    assert measure(job, Suite(lost="pinned/offline", said="\n".join(lines))) == 1
+    title, *rest = (job.out / "table.md").read_text().split("### ")[1].split("\n\n")
+    assert title == "MLPerf suite: offline: failed"
+    assert rest[0] == "Measured: fork 1+slow."
+    lost = next(n for n, part in enumerate(rest) if part.startswith("- "))
+    assert rest[lost].splitlines() == [
+        "- Against the pinned baseline: tokens_per_sec: -9.0%, 100 then and 91 tokens/s now",
+        "- Against the pinned baseline: --baseline X: not comparable: model: A, B "
+        "(a run on the default branch with pin replaces the baseline)",
+        "- Against the pinned baseline: cannot tell of QPS, TTFT p99. The noise hides a "
+        "loss of 5%: repeat more often, or measure again on a machine that does nothing else.",
+    ]
+    assert lost < rest.index("Against the pinned baseline:")
+    assert "Plot: `offline-pinned.png` of the results." in rest[-2]
+    assert str(job.out) not in "".join(rest) and "gate: " not in "".join(rest)
+
+
+def test_a_rate_that_is_only_planned_is_not_said(job: Job) -> None:
+    """A Server job that ended early has left only the Offline run that its rate comes from."""
+    suite = Suite(pytest_status=1, scenario="Offline")
+    assert measure(job, suite) == 1
+    table = (job.out / "table.md").read_text()
+    assert "no fixed rate for server: this run was to choose its own" in table
 
 
 @pytest.mark.parametrize(
@@ -115,20 +178,24 @@ def test_what_fails_the_job(job: Job, suite: Suite, status: int) -> None:
 
 
 def test_a_loss_is_accepted_where_the_run_is_to_be_pinned(tmp_path: Path) -> None:
-    job = make_job(tmp_path, PIN="true")
+    job = make_job(tmp_path, PIN="true", KEEP="true")
     for gate in ("offline", "server"):
         for kind in ("last-good", "pinned"):
             make_run(job.baselines / kind / gate)
-    suite = Suite(lost="pinned/offline")
+    suite = Suite(lost="pinned/offline", said="gate: 20270101-000000-run: qps: -9.0%\n")
     assert measure(job, suite) == 0
     assert not any("--baseline" in run for run in suite.runs())
     compared = [one for one in suite.asked if "compare" in one]
     assert len(compared) == 4
-    assert not any("--gate" in one for one in compared)
+    assert all("--gate" in one for one in compared)
+    assert "- Against the pinned baseline: qps: -9.0%" in (job.out / "table.md").read_text()
     table = (job.out / "table.md").read_text()
     assert "Against the pinned baseline:" in table
     assert "offline is to be pinned: a loss against its baselines fails nothing" in table
+    assert "offline: passed the rules, gated against no baseline" in table
     assert measure(job, Suite(pytest_status=1)) == 1
+    assert measure(make_job(tmp_path, PIN="true"), suite) == 0
+    assert "offline is neither kept nor pinned by this job" in (job.out / "table.md").read_text()
 
 
 def test_the_folder_is_there_where_nothing_ran(job: Job) -> None:
