@@ -188,7 +188,7 @@ def _is_parted(nvml: Any, handle: Any) -> bool:
 
 
 def _bus(nvml: Any, handle: Any) -> str:
-    """The PCI address as Linux writes it, with four or more digits of the domain; NVML has
+    """The PCI address as Linux writes it, with at least four digits of the domain; NVML has
     eight."""
     with suppress(nvml.NVMLError, ValueError):
         domain, _, place = _text(nvml.nvmlDeviceGetPciInfo(handle).busId).lower().partition(":")

@@ -43,8 +43,7 @@ class Answers:
     def wait(self, engine: Engine, silence_s: float = SILENCE_S, *, until_waiting: int = 0) -> None:
         """Wait until at most `until_waiting` requests are unanswered.
 
-        Raises EngineError if the engine refuses a request, dies or hangs; a hanging engine is
-        stopped.
+        Raises EngineError if the engine refuses a request, dies or hangs, and stops one that hangs.
         """
         self._wait(engine, silence_s, until_waiting, math.inf)
 
@@ -71,8 +70,7 @@ class Answers:
 
 @dataclass(frozen=True, slots=True)
 class BatchResult:
-    """The output tokens of each prompt, in order, and the seconds from submission to last
-    answer."""
+    """The output tokens of each prompt, in order, and the seconds from start to last answer."""
 
     token_ids: list[list[int]]
     elapsed_s: float

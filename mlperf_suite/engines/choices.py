@@ -10,7 +10,7 @@ def choose_tensor_parallel(gpus: int, heads: int, kv_heads: int, asked: int | No
 
     vLLM gives each GPU the same number of attention heads, and either the same number of KV heads
     or a copy of one (QKVParallelLinear). `gpus`: the available GPUs, 0 on a CPU. The reason names
-    each idle GPU.
+    idle GPUs.
     """
     if asked is not None:
         return Chosen(asked, "as asked" + _idle(gpus, asked))

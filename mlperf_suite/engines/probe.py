@@ -1,7 +1,7 @@
 """Probes an engine's speed on this machine with a few seconds of work, to plan a run's length.
 
-It works outside LoadGen. The result is a prediction, accurate to a few tens of percent, not a
-measurement.
+It works outside LoadGen. The result is no measurement but a prediction, accurate to a few tens of
+percent.
 """
 
 from __future__ import annotations

@@ -19,8 +19,7 @@ from mlperf_suite.errors import EngineError
 
 @dataclass(frozen=True, slots=True)
 class EngineDescription:
-    """What a report says about an engine. `stand_in`: it measures the suite, not a serving
-    stack."""
+    """What a report says about an engine. `stand_in`: it measures only the suite itself."""
 
     name: str
     version: str
@@ -117,8 +116,7 @@ class Listener(Protocol):
 
     An engine reports in one call everything it has at that moment and does not wait for more: each
     call takes Python's lock from LoadGen's thread and hands it back. Each request appears at most
-    once in `first_tokens`, only when streaming, and then exactly once in either `finished` or
-    `failed`.
+    once in `first_tokens`, only when streaming, and then once in either `finished` or `failed`.
     """
 
     def first_tokens(self, told: Sequence[Tokens]) -> None:
@@ -198,8 +196,7 @@ class CountsCachedTokens(Protocol):
 
     @property
     def cached_prompt_tokens(self) -> int:
-        """Tokens of submitted prompts that came from a prefix cache, since the engine was
-        loaded."""
+        """Tokens of submitted prompts that came from a prefix cache, since loading."""
 
 
 Profiler = Literal["torch", "cuda"]
@@ -237,8 +234,7 @@ class ClientFigures:
     issuing a sample until the request's bytes were handed to the operating system; `back_ms`: the
     same for the time from the arrival of an answer's bytes until LoadGen was told; both None if
     nothing was answered. `connections`: the most that were open at once. `resent`: requests that
-    were sent again because the server closed an idle connection or, in an accuracy run, refused
-    them.
+    were sent again because the server closed an idle connection or, in accuracy runs, refused them.
     """
 
     processes: int
@@ -363,8 +359,7 @@ class ReplicasRun:
 
     @property
     def slowest(self) -> ReplicaFigures | None:
-        """The replica with the longest latencies; None if there is only one, or one had no
-        answers."""
+        """The replica with the longest latencies; None if there is one, or one had no answers."""
         known = [one for one in self.replicas if one.latency_ms]
         if len(known) < len(self.replicas) or len(known) < 2:
             return None
@@ -384,10 +379,10 @@ class ReplicatedEngine(Protocol):
         """Whether all have the same devices, so that differences between them are noise."""
 
     def weigh(self, speeds: Sequence[float], prompt_cost: float) -> bool:
-        """Route by these speeds from now on: one per replica, in any unit above 0. `prompt_cost`:
-        how many times as long a prompt token takes as an answer token.
+        """Route by these speeds from now on: one per replica, in any unit above 0.
 
-        Returns False, and keeps the current speeds, if the replicas are alike.
+        `prompt_cost`: how many times as long a prompt token takes as an answer token. Returns
+        False, and keeps the current speeds, if the replicas are alike.
         """
 
     def take_replicas_run(self) -> ReplicasRun:

@@ -1,7 +1,6 @@
 """vLLM in this process: AsyncLLM on an event loop in its own thread.
 
-Supports vLLM 0.22 and later. Only this module and `vllm_scoring` import vllm, once an engine is
-made.
+Supports vLLM 0.22 and later. Only this module and `vllm_scoring` import vllm, once needed.
 """
 
 from __future__ import annotations

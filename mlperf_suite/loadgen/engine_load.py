@@ -50,8 +50,8 @@ def load_of(
 ) -> EngineLoad | None:
     """The load of a run, from its steps; None if the engine does not report batches.
 
-    `begin_s`, `end_s`: of the run, in s of time.monotonic. `batch_limit`: the most requests per
-    step.
+    `begin_s`, `end_s`: of the run, in s of time.monotonic. `batch_limit`: the most requests that
+    fit into a step of the engine.
     """
     import numpy as np
 

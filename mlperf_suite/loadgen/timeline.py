@@ -43,8 +43,7 @@ class Timeline:
     `preempted` are empty in the timeline of an older suite. `parts_ms`: how long each part of a
     request took, by name and in order; their sum is its latency. `made_ms` and `made_tokens`:
     times, and the output tokens that the engine had made by then over all requests; `running`,
-    `waiting` and `kv_share` are at the same times. `load`: None if the engine does not report
-    steps.
+    `waiting` and `kv_share` are at the same times. `load`: None without a report of steps.
     """
 
     issued_ms: Sequence[float]

@@ -1,4 +1,4 @@
-"""What an accuracy run must fulfil in every scenario: all samples answered, scores at their gates."""
+"""What an accuracy run must fulfil in every scenario: all samples answered, scores at the gates."""
 
 import pytest
 

@@ -130,8 +130,7 @@ class ClientAccount:
         self._connections[client] = max(connections, self._connections.get(client, 0))
 
     def sent(self, done: Done, handed: float) -> None:
-        """Count a request that was handed to the client process at `handed`, in s of
-        time.monotonic.
+        """Count a request. `handed`: when the client process got it, in s of time.monotonic.
 
         The time to open a connection belongs to the network, not to the client.
         """

@@ -21,8 +21,7 @@ Routing = Literal["fewest-tokens", "round-robin"]
 ROUTINGS: tuple[Routing, ...] = ("fewest-tokens", "round-robin")
 """fewest-tokens: the endpoint with the fewest outstanding prompt and expected answer tokens."""
 SILENCE_S = 22.0
-"""A server that has requests but sends nothing for this long, in s, counts as hung; see
---engine-silence.
+"""A server with requests that sends nothing for this long, in s, hangs; see --engine-silence.
 
 Every fault should end its run within 30 s, and LoadGen gets up to 5 s more to finish.
 """
@@ -90,7 +89,7 @@ class EndpointConfig:
     sent as a bearer token and never written anywhere, nor are the values of `headers`. `ca_file`:
     certificates used in place of the system's. `clients`: the number of processes; None chooses by
     the machine's cores. `context_needed`: the longest sequence needed, in tokens. `vocabulary`: all
-    token ids are below it. `end_ids`: the ids that end the model's answers, for a server that must
+    token ids are below it. `end_ids`: the ids that end the model's answers, for servers that must
     be told.
     """
 

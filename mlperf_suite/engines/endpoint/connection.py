@@ -53,8 +53,8 @@ class Connection(asyncio.Protocol):
         self.idle_since = time.monotonic()
         self._used = False
         self.rested = False
-        """Whether the server may have closed it before the exchange began: it was used before, or
-        was idle."""
+        """Whether the server may have closed it before the exchange began: it was reused or
+        idle."""
         self._closed = False
 
     # The exchange

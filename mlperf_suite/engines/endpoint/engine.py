@@ -342,10 +342,9 @@ class EndpointEngine:
         )
 
     def _hand_out(self, now: float) -> dict[int, Submit]:
-        """Hand held requests to endpoints with room; the lock must be held. Returns what to send to
-        each client.
+        """Hand held requests to endpoints with room. Returns what to send, by client.
 
-        `now`: requests submitted at this time did not wait for room.
+        The lock must be held. `now`: requests submitted at this time did not wait for room.
         """
         batches: dict[int, Submit] = {}
         while self._held:

@@ -83,8 +83,7 @@ class Queue:
         self.longest_s = max(self.longest_s, arrived - sent)
 
     def has_forgotten(self, sent: float, waited_s: float, silence_s: float) -> bool:
-        """Whether a request sent then, having waited this long, should have a first token by
-        now."""
+        """Whether a request sent then, having waited this long, should have a first token."""
         longest_s = max(silence_s, _LONGEST_WAITS * self.longest_s)
         return sent < self.newest and waited_s > longest_s
 
@@ -303,11 +302,10 @@ class Generating(Request):
         return self.shared.text.tokens("".join(self._answer.text))[:1]
 
     def look(self, now: float, silence_s: float, asleep_s: float) -> None:
-        """Give up an answer that began and stopped, whatever other requests do, or one that never
-        began although others did: see `Queue`.
+        """Give up an answer that stopped, or that never began although others did: see `Queue`.
 
-        The former only if each token is wanted at once: otherwise a server may preempt a request
-        for as long as it likes.
+        An answer counts as stopped only if each token is wanted at once: otherwise a server may
+        preempt a request for as long as it likes.
         """
         if self._over or not self._began:
             return

@@ -19,7 +19,7 @@ _FRESH_S = 2.0
 servers run on, closes one after 5 s, and a request sent at that moment is lost."""
 _SPARE = 4
 """Idle connections kept open per place while there is work, so that a new query need not wait for
-one to open."""
+one."""
 _OPENING = 64
 """Connections to a place that may be opening at once: a server's listen queue is finite."""
 

@@ -44,7 +44,7 @@ def score_all(
     """Yield each request's tag and score as they come; see `ScoringEngine`.
 
     `post` sends a request's JSON and passes its reply to the callback once, from any thread. Raises
-    EngineError.
+    EngineError if a request fails.
     """
     answered: queue.SimpleQueue[tuple[int, Score | EngineError]] = queue.SimpleQueue()
     waiting = 0

@@ -22,8 +22,8 @@ _LOOK_S = 0.1
 def start_guard() -> int:
     """Make this process the leader of its own group, and start a guard that ends the group with it.
 
-    Returns a file descriptor that must stay open. Children belong to the group unless they leave
-    it.
+    Returns a file descriptor that must stay open. Children belong to the group, unless they leave
+    it, and end with it.
     """
     group = os.getpid()
     if os.getpgid(0) != group:

@@ -1,4 +1,4 @@
-"""The prompts that the nodes have: each list is sent once, even if several runs use it."""
+"""The prompts that the nodes have: a node gets each list once, even for several runs."""
 
 from __future__ import annotations
 

@@ -16,8 +16,7 @@ class Router:
 
     `batches`: the requests that each replica's engine works on at once. A replica gets a quarter
     more, so that the next request waits there when one ends; the rest stays with the driver, which
-    knows better where to send it. `speeds`: the speed of each in any common unit; all alike by
-    default.
+    knows better where to send it. `speeds`: of each, in any common unit; all alike by default.
     """
 
     def __init__(
