@@ -1,7 +1,6 @@
 """Probes an engine's speed on this machine with a few seconds of work, to plan a run's length.
 
-It works outside LoadGen. The result is no measurement but a prediction, accurate to a few tens of
-percent.
+It works outside LoadGen. Its result is a prediction, accurate to a few tens of percent.
 """
 
 from __future__ import annotations

@@ -200,8 +200,8 @@ class CountsCachedTokens(Protocol):
 
 
 Profiler = Literal["torch", "cuda"]
-"""torch: torch's profiler, whose trace opens in any browser; cuda: the CUDA profiler range that
-Nsight Systems captures."""
+"""torch: torch's profiler, whose trace opens in any browser; cuda: the CUDA profiler range, which
+Nsight Systems recognizes."""
 PROFILERS: tuple[Profiler, ...] = ("torch", "cuda")
 
 
@@ -359,7 +359,8 @@ class ReplicasRun:
 
     @property
     def slowest(self) -> ReplicaFigures | None:
-        """The replica with the longest latencies; None if there is one, or one had no answers."""
+        """The replica with the longest latencies; None unless there are several, all with
+        answers."""
         known = [one for one in self.replicas if one.latency_ms]
         if len(known) < len(self.replicas) or len(known) < 2:
             return None

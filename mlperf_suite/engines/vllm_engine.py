@@ -1,6 +1,6 @@
 """vLLM in this process: AsyncLLM on an event loop in its own thread.
 
-Supports vLLM 0.22 and later. Only this module and `vllm_scoring` import vllm, once needed.
+Supports vLLM 0.22 and later. Only this module and `vllm_scoring` import vllm, inside functions.
 """
 
 from __future__ import annotations

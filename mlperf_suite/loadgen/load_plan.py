@@ -101,7 +101,7 @@ def plan_run(
 
     An audit is a performance run under its audit.config. `target_qps`: the samples/s expected of
     Offline, or the queries/s that Server issues. `expected_latency_ms`: of one SingleStream query.
-    `shortened` None keeps MLPerf's own rules; user.conf then sets only the target rate and what
+    `shortened` None keeps MLPerf's own rules; user.conf then sets the target rate and what
     mlperf.conf leaves out. `audit_queries`: how many queries a shortened audit issues and logs;
     None keeps its own number. `audit`: replaces the benchmark's own audit of this mode.
     """

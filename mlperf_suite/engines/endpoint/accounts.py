@@ -77,8 +77,8 @@ class DepartureAccount:
     found: dict[str, _Departure] = field(default_factory=dict)
 
     def add(self, done: Done, prompt_tokens: int, most: int, least: int, *, ids: bool) -> None:
-        """Check an answer to `prompt_tokens`, of which `least` to `most` tokens were requested.
-        `ids`: the server gives token ids, so that counts can be compared exactly."""
+        """Check an answer. `prompt_tokens` were sent; `least` to `most` answer tokens were
+        requested. `ids`: the server gives token ids, so that counts can be compared exactly."""
         self.answers += 1
         made = len(done.token_ids)
         # Text is counted with another tokenizer than the server's: use the server's own count if it

@@ -21,9 +21,10 @@ Routing = Literal["fewest-tokens", "round-robin"]
 ROUTINGS: tuple[Routing, ...] = ("fewest-tokens", "round-robin")
 """fewest-tokens: the endpoint with the fewest outstanding prompt and expected answer tokens."""
 SILENCE_S = 22.0
-"""A server with requests that sends nothing for this long, in s, hangs; see --engine-silence.
+"""A server that sends nothing for this long, in s, counts as hung; see --engine-silence.
 
-Every fault should end its run within 30 s, and LoadGen gets up to 5 s more to finish.
+Only while it has requests. Every fault should end its run within 30 s, and LoadGen gets up to 5 s
+more to finish.
 """
 
 

@@ -137,7 +137,7 @@ def check_alike(
     _check_same(nodes, {n.id: facts[n.id].vllm for n in nodes}, "vLLM", needed=config.needs_vllm)
     if config.model is None:
         return
-    is_folder = config.model.startswith(("/", ".", "~")) or os.path.isdir(config.model)  # noqa: PTH112 - a hub id is no path
+    is_folder = config.model.startswith(("/", ".", "~")) or os.path.isdir(config.model)  # noqa: PTH112 - a hub id is not a path
     for node in nodes:
         if is_folder and facts[node.id].model is None:
             raise EngineError(f"node {node}: the model is not there: {config.model}")
