@@ -398,7 +398,7 @@ class _Tracer:
         self._marks = _marks()
 
     def keep(self, scheduler: Any, stats: Any, replica: int) -> None:
-        """Take vLLM's SchedulerStats, or None, and IterationStats; missing ones are 0."""
+        """Take vLLM's SchedulerStats, or None, and IterationStats; missing fields count as 0."""
         steps = self._steps
         steps.ended_s.append(time.monotonic())
         steps.tokens.append(getattr(stats, "num_generation_tokens", 0))

@@ -32,8 +32,8 @@ _SETTLE_S = 15.0
 _CLOSE_S = 30.0
 """How long closing replicas may take, in s; vLLM gets 15 s to end by itself."""
 _OBJECTS = 256 << 20
-"""Bytes for the object store of the suite's own cluster, which holds the prompts; Ray puts what
-does not fit on disk."""
+"""Bytes for the object store of the suite's own cluster, which holds the prompts; what does not fit
+there, Ray writes to disk."""
 _LONGEST_FOLDER = 24
 """The longest path for Ray's folder: it holds sockets, whose paths have 107 bytes at most."""
 
