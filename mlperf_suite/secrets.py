@@ -1,7 +1,7 @@
-"""Tokens and keys, kept out of everything that is written or said.
+"""Keeps tokens and keys out of everything that is written or printed.
 
-What is secret is known by its name: a variable or an engine argument whose name ends in token,
-api_key, secret, password or access_key. Its value is then redacted wherever it would appear.
+A secret is recognized by its name: a variable or an engine argument whose name ends in token,
+api_key, secret, password or access_key. Its value is redacted wherever it would appear.
 """
 
 from __future__ import annotations
@@ -15,20 +15,20 @@ from pathlib import Path
 BLOT = "***"
 _NAME = re.compile(r"(token|api_?key|secret|password|access_?key)$", re.IGNORECASE)
 _SHORTEST = 6
-"""Characters. What is shorter is no secret, and blotting it out would spoil other words."""
+"""Characters. Shorter values are not secrets, and redacting them would spoil other words."""
 
 _known: set[str] = set()
 
 
 def is_secret_name(name: str) -> bool:
-    """Whether what has this name is to be kept out of sight."""
+    """Whether a value with this name is a secret."""
     return bool(_NAME.search(name.strip().replace("-", "_").replace(" ", "_")))
 
 
 def remember(value: object) -> None:
-    """Blot this value out from now on, also where it stands escaped in JSON, HTML or XML.
+    """Redact this value from now on, also if it is escaped in JSON, HTML or XML.
 
-    Of a list or a mapping, each value in it.
+    For a list or a mapping, redact each value in it.
     """
     if isinstance(value, Mapping | list):
         for one in value.values() if isinstance(value, Mapping) else value:
@@ -41,7 +41,7 @@ def remember(value: object) -> None:
 
 
 def remember_named(values: Mapping[str, object]) -> None:
-    """Remember each value whose name says that it is secret."""
+    """Remember each value whose name marks it as a secret."""
     for name, value in values.items():
         if is_secret_name(name) and value:
             remember(value)
@@ -50,7 +50,7 @@ def remember_named(values: Mapping[str, object]) -> None:
 
 
 def scrub(text: str) -> str:
-    """The text with every known secret redacted; what was JSON is JSON still."""
+    """The text with every known secret redacted; JSON stays valid JSON."""
     found = _replaced(text)
     return found if found == text else _still_json(text, found)
 
@@ -62,7 +62,7 @@ def _replaced(text: str) -> str:
 
 
 def _still_json(before: str, after: str) -> str:
-    """`after`, or where that is no JSON and `before` was, `before` with its values redacted."""
+    """`after`; if it is not JSON although `before` was, `before` with its values redacted."""
     try:
         content = json.loads(before)
     except (ValueError, RecursionError):
@@ -81,14 +81,14 @@ def _redacted(content: object) -> object:
         return [_redacted(value) for value in content]
     if isinstance(content, str):
         return _replaced(content)
-    # A secret within the digits of a measured figure is there by chance.
+    # A secret that appears within the digits of a measured figure is there by chance.
     return BLOT if str(content) in _known else content
 
 
 def sweep(paths: Iterable[Path]) -> list[Path]:
-    """Blot secrets out of these files, and of all files in these folders; returns those changed.
+    """Redact secrets in these files, and in all files of these folders; returns the changed files.
 
-    For files that others write: an engine's log, JUnit's XML, Allure's results.
+    For files that other programs write: an engine's log, JUnit's XML, Allure's results.
     """
     if not _known:
         return []

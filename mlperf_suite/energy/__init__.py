@@ -1,4 +1,4 @@
-"""Energy of a run: counters of GPUs and CPUs, read beside it; joules a token; cost.
+"""Energy of a run: counters of GPUs and CPUs, read alongside it; joules per token; cost.
 
 None of it is MLPerf Power, which is the wall power of the whole system, and every figure says so.
 """

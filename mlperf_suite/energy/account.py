@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from mlperf_suite.energy.recording import Series
 
 RENEWED_S = 0.25
-"""A counter is updated at least a few times a second, each time by all that was drawn since."""
+"""A counter is updated at least a few times a second, each time with all energy drawn since."""
 STILL_S = 5.0
 """A counter that does not change for this long stands still: every device draws some power."""
 GAP_S = 5.0
@@ -62,8 +62,8 @@ def _short(series: Series, begin_s: float, end_s: float) -> str:
 def _summed(
     times: Sequence[float], watts: Sequence[float], begin_s: float, end_s: float
 ) -> tuple[Trace | None, str]:
-    """Integrates a power draw by the trapezoidal rule. Every device draws some power: over a run
-    of 0 W the meter measured nothing."""
+    """Integrate a power draw by the trapezoidal rule. Every device draws some power: a meter that
+    gives 0 W for a whole run measured nothing."""
     if any(value < 0 for value in watts):
         return None, "it gave a power below 0"
     joules = [0.0]
@@ -80,7 +80,7 @@ def _summed(
 
 
 def _unwrapped(series: Series) -> tuple[list[float], str]:
-    """The joules since the first reading, across wrap-arounds; or why they are not known.
+    """The joules since the first reading, across wrap-arounds; or the reason they are not known.
 
     A counter that goes back has wrapped around if it then counted no more than the device can have
     drawn; otherwise it was reset.
@@ -103,10 +103,9 @@ def _unwrapped(series: Series) -> tuple[list[float], str]:
 def _changes(
     times: Sequence[float], counted: Sequence[float], begin_s: float, end_s: float
 ) -> tuple[Trace | None, str]:
-    """The trace through the readings at which the counter had changed; or that it stood still.
+    """The trace through the readings at which the counter changed; or the reason there is none.
 
-    A counter that is read more often than it is updated would otherwise seem to draw nothing and
-    then a lot.
+    A counter that is read more often than updated would otherwise seem to draw nothing, then a lot.
     """
     kept = [0, *(i for i in range(1, len(times)) if counted[i] != counted[i - 1])]
     if len(kept) == 1:

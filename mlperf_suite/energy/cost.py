@@ -1,4 +1,4 @@
-"""What a million output tokens cost, at a price for electricity and one for the machine."""
+"""The cost of a million output tokens, from prices for electricity and for the machine."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Price:
 
     @classmethod
     def parse(cls, text: str) -> Price:
-        """ "0.30 EUR" or "98.32 $". Raises ValueError for what is no amount with a currency."""
+        """ "0.30 EUR" or "98.32 $". Raises ValueError if it is not an amount with a currency."""
         found = _PRICE.fullmatch(text.strip())
         if found is None or not math.isfinite(amount := float(found["amount"])):
             raise ValueError(text)

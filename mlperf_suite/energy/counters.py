@@ -1,4 +1,4 @@
-"""Energy counters: one for each device, however it is read."""
+"""Energy counters: one per device, however it is read."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ Gives = Literal["energy", "power"]
 NVML_LABEL = "GPU energy by NVML, not MLPerf Power"
 RAPL_LABEL = "CPU energy by RAPL, not MLPerf Power"
 SIMULATED_LABEL = "SIMULATED counters: no measurement of energy"
-"""Replaces every label of simulated counters."""
+"""Replaces all labels of simulated counters."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,9 +28,9 @@ _LEAST_STEP_S = 2 * INTERVAL_S
 class KindFigures:
     """The energy of one kind of device over the measured span of a run, or `why` it is not known.
 
-    `label` is shown with the figures. `devices`: the names of those that were summed. `peak_watts`:
+    `label` is shown with the figures. `devices`: the names of the devices in the sum. `peak_watts`:
     the highest mean over a second, of all devices together. `idle_watts`: with the engine loaded
-    and idle, None if not known; `above_idle_joules` excludes it. `notes`: a sentence each.
+    and idle, None if not known; `above_idle_joules` excludes it. `notes`: one sentence each.
     """
 
     kind: str
@@ -82,7 +82,7 @@ def not_measured(why: str, kind: str = "energy") -> EnergyFigures:
 
 
 def idle_watts(meters: Meters, recording: Recording) -> dict[str, float]:
-    """By label, the watts of all its counters together, after they have settled.
+    """The watts of all counters of each label together, after they have settled.
 
     A label is missing if one of its counters gives nothing.
     """
@@ -169,7 +169,7 @@ def _figures(
 ) -> KindFigures:
     first, last = joules_by(traces, [begin, end])
     joules, length = last - first, end - begin
-    # Rounded, since what is left of a device that drew no more than idle is noise.
+    # Rounded, since the remainder of a device that drew no more than idle is noise.
     above = None if idle is None else round(max(joules - idle * length, 0.0), 3)
     return replace(
         kind,
@@ -212,7 +212,7 @@ def _watts(traces: Sequence[Trace], edges: Sequence[float]) -> tuple[float, ...]
 
 
 def write_curve(folder: Path, curve: Curve) -> None:
-    """Write energy.json into a run's folder of logs, beside timeline.json, whose zero it has."""
+    """Write energy.json into a run's folder of logs; its times start with timeline.json's."""
     content = {
         "schema_version": SCHEMA_VERSION,
         "simulated": curve.simulated,
@@ -223,7 +223,7 @@ def write_curve(folder: Path, curve: Curve) -> None:
 
 
 def read_curve(folder: Path) -> Curve | None:
-    """The curve of a folder of logs; None where there is none that can be read."""
+    """The curve of a folder of logs; None if there is none, or it cannot be read."""
     try:
         content: Any = json.loads((folder / ENERGY_JSON).read_text())
         ms = tuple(float(value) for value in content["ms"])

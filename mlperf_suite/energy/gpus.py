@@ -26,12 +26,13 @@ def gpu_counters(
     environment: Mapping[str, str] = os.environ,
     open_meters: Callable[[], GpuMeters] = open_gpu_meters,
 ) -> Meters:
-    """A counter for each GPU of the run: those that CUDA_VISIBLE_DEVICES leaves, except the last
-    `idle_gpus`, which the engine does not use. If there are fewer than `least_gpus`, the run uses
-    other machines as well. Raises nothing.
+    """A counter for each GPU of the run. Raises nothing.
 
-    If one GPU cannot be metered, none is: a sum without it would be too small. So it is where
-    nobody knows which GPUs the numbers mean (`are_numbered_by_bus`).
+    The run has the GPUs that CUDA_VISIBLE_DEVICES leaves, except the last `idle_gpus`, which the
+    engine does not use. If there are fewer than `least_gpus`, it uses other machines as well.
+
+    If one GPU cannot be metered, none is: a sum without it would be too small. The same applies if
+    GPU numbers are ambiguous (`are_numbered_by_bus`).
     """
     meters = open_meters()
     counters, why = _of_run(meters, idle_gpus, environment)
@@ -62,7 +63,7 @@ def _of_run(
 def _chosen(
     gpus: Sequence[GpuMeter], idle_gpus: int, environment: Mapping[str, str]
 ) -> tuple[list[GpuMeter], str]:
-    """The GPUs of the run, or why nobody knows which they are."""
+    """The GPUs of the run, or why they are not known."""
     visible = environment.get(_VISIBLE)
     named = None if visible is None else [one.strip() for one in visible.split(",")]
     if named and any(one.startswith(_MIG) for one in named):

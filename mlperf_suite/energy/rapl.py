@@ -1,7 +1,7 @@
-"""The energy counters of CPUs and their memory: RAPL, as Linux shows it under powercap.
+"""The energy counters of CPUs and their memory: RAPL, as Linux provides it under powercap.
 
-Source: the kernel's Documentation/power/powercap/powercap.rst. `energy_uj` counts µJ, begins again
-from 0 after `max_energy_range_uj`, and since Linux 5.10 is root's to read (CVE-2020-8694).
+Source: the kernel's Documentation/power/powercap/powercap.rst. `energy_uj` counts µJ, wraps around
+to 0 after `max_energy_range_uj`, and since Linux 5.10 only root may read it (CVE-2020-8694).
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ from mlperf_suite.energy.counters import RAPL_LABEL, Absent, Counter, Meters
 CPU = "CPU"
 POWERCAP = Path("/sys/class/powercap")
 _ZONE = re.compile(r"intel-rapl:\d+(?::\d+)?")
-"""A package (intel-rapl:0) or a part of one (intel-rapl:0:1), of AMD's CPUs too. The zones of
-intel-rapl-mmio are the same packages once more."""
+"""A package (intel-rapl:0) or a part of one (intel-rapl:0:1), also on AMD's CPUs. The zones of
+intel-rapl-mmio are the same packages again."""
 
 
 def cpu_counters(root: Path = POWERCAP) -> Meters:
-    """A counter for each package and each package's memory (dram), where it is counted apart.
+    """A counter for each package, and for each package's memory (dram) if it is counted apart.
 
-    Their sum counts nothing twice: a core or uncore is a part of its package, and psys is of
-    the whole platform. Raises nothing; where one cannot be read none is.
+    Their sum counts nothing twice: core and uncore are parts of their package, and psys covers the
+    whole platform. Raises nothing; if one counter cannot be read, none is returned.
     """
     if not root.is_dir():
         return _absent(f"this machine has no {root} (RAPL)")

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from mlperf_suite.energy.counters import Counter
 
 INTERVAL_S = 0.25
-"""Between readings: NVML updates its counter about ten times a second, RAPL a thousand times."""
+"""Time between readings: NVML updates its counter about ten times a second, RAPL a thousand."""
 STOP_S = 2.0
 """How long to wait for a counter at the end; a driver in trouble may never answer."""
 
@@ -24,7 +24,7 @@ STOP_S = 2.0
 class Series:
     """One counter's readings: `times_s` of time.monotonic, `values` in J or W.
 
-    `failure`: what the counter raised when it was last read, empty where it answered.
+    `failure`: what the counter raised at its last reading; empty if it answered.
     """
 
     counter: Counter
@@ -54,7 +54,7 @@ class Recorder:
         self._thread = threading.Thread(target=self._read_on, name="energy", daemon=True)
 
     def start(self) -> None:
-        """Return once each counter was read, or did not answer."""
+        """Return once each counter was read, or did not answer in time."""
         self._thread.start()
         self._begun.wait(STOP_S)
 
@@ -65,7 +65,7 @@ class Recorder:
         if self._thread.ident is not None:
             self._thread.join(STOP_S)
         hangs = self._thread.is_alive()
-        # Of a thread that goes on only what it has read by now.
+        # If the thread goes on, only what it has read by now.
         return Recording(tuple(map(_copied, self._series)), self._busy_s, hangs)
 
     def _read_on(self) -> None:
@@ -96,6 +96,6 @@ def _read(series: Series) -> None:
         series.failure = f"{type(error).__name__}: {error}"
         return
     series.failure = ""
-    # In the middle of the question: a slow counter was read at some time within it.
+    # The middle of the call: a slow counter was read at some time within it.
     series.times_s.append((asked + time.monotonic()) / 2)
     series.values.append(value)

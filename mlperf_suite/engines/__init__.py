@@ -1,1 +1,1 @@
-"""What answers prompts. `protocol` says what an engine is; beside engines, what works with any."""
+"""Engines answer prompts. `protocol` defines the interface; other modules work with any engine."""

@@ -1,4 +1,4 @@
-"""Prompts through an engine outside LoadGen: for probes, warm-ups and comparisons."""
+"""Runs prompts through an engine outside LoadGen, for probes, warm-ups and comparisons."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from mlperf_suite.errors import EngineDiedError, EngineError
 
 
 class Answers:
-    """The listener of a known number of requests, whose tags count from 0."""
+    """The listener for a known number of requests, whose tags count from 0."""
 
     def __init__(self, count: int) -> None:
         self.token_ids: list[list[int]] = [[] for _ in range(count)]
@@ -41,14 +41,14 @@ class Answers:
             self._changed.notify_all()
 
     def wait(self, engine: Engine, silence_s: float = SILENCE_S, *, until_waiting: int = 0) -> None:
-        """Wait until no more than `until_waiting` requests are unanswered.
+        """Wait until at most `until_waiting` requests are unanswered.
 
-        Raises EngineError where the engine refused one, died, or hangs: it is stopped then.
+        Raises EngineError if the engine refuses a request, dies or hangs, and stops one that hangs.
         """
         self._wait(engine, silence_s, until_waiting, math.inf)
 
     def watch_for(self, seconds: float, engine: Engine, silence_s: float = SILENCE_S) -> None:
-        """Let so many seconds pass, whatever is answered; raises as `wait` does."""
+        """Wait this many seconds, whatever is answered; raises as `wait` does."""
         self._wait(engine, silence_s, -1, time.monotonic() + seconds)
 
     def _wait(self, engine: Engine, silence_s: float, until_waiting: int, until_s: float) -> None:
@@ -70,7 +70,7 @@ class Answers:
 
 @dataclass(frozen=True, slots=True)
 class BatchResult:
-    """The output tokens of each prompt, in order, and the seconds from first in to last out."""
+    """The output tokens of each prompt, in order, and the seconds from start to last answer."""
 
     token_ids: list[list[int]]
     elapsed_s: float
@@ -81,9 +81,9 @@ class BatchResult:
 
 
 def requests_of(prompts: Sequence[Sequence[int]], stops: Sequence[str] = ()) -> list[Request]:
-    """A request for each prompt, its tag the prompt's place.
+    """One request per prompt; its tag is the prompt's index.
 
-    `stops`: the text after which each answer ends, begun again after its last; empty for none.
+    `stops`: the text after which each answer ends, repeated in a cycle; empty for none.
     """
     ends = itertools.cycle(stops or [""])
     return [Request(tag, prompt, next(ends)) for tag, prompt in enumerate(prompts)]
@@ -96,9 +96,9 @@ def generate_all(
     silence_s: float = SILENCE_S,
     stops: Sequence[str] = (),
 ) -> BatchResult:
-    """Answer every prompt. `stops`: as of `requests_of`.
+    """Answer every prompt. `stops`: as for `requests_of`.
 
-    Raises EngineError where the engine refuses one, dies or hangs.
+    Raises EngineError if the engine refuses a prompt, dies or hangs.
     """
     answers = Answers(len(prompts))
     started = time.perf_counter()

@@ -1,4 +1,4 @@
-"""What an engine is loaded with where the user did not choose."""
+"""Chooses engine settings that the user left open."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from mlperf_suite.hardware import Chosen
 
 
 def choose_tensor_parallel(gpus: int, heads: int, kv_heads: int, asked: int | None) -> Chosen[int]:
-    """The number of GPUs to split a model over: `asked`, or the most that it can be split over.
+    """The number of GPUs to split a model over: `asked`, or the largest number possible.
 
-    vLLM gives each GPU the same number of attention heads, and of KV heads either the same number
-    or a copy of one (QKVParallelLinear). `gpus`: those there are, 0 on a CPU. The reason names
-    each GPU that stays idle.
+    vLLM gives each GPU the same number of attention heads, and either the same number of KV heads
+    or a copy of one (QKVParallelLinear). `gpus`: the available GPUs, 0 on a CPU. The reason names
+    idle GPUs.
     """
     if asked is not None:
         return Chosen(asked, "as asked" + _idle(gpus, asked))
@@ -29,6 +29,6 @@ def _fits(gpus: int, heads: int, kv_heads: int) -> bool:
 
 
 def _idle(gpus: int, taken: int) -> str:
-    """The GPUs that vLLM leaves alone: it takes the first ones."""
+    """Names the GPUs that vLLM does not use: it takes the first ones."""
     idle = [str(index) for index in range(taken, gpus)]
     return f"; idle GPUs: {len(idle)} ({', '.join(idle)})" if idle else ""

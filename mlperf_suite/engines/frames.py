@@ -1,6 +1,6 @@
 """Messages on a socket: frames of MessagePack.
 
-A frame is four bytes of length, big-endian, and a message or a list of them.
+A frame is a length of four bytes, big-endian, followed by a message or a list of messages.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ import msgspec
 
 _LENGTH = struct.Struct(">I")
 _PIECE = 1 << 20
-"""The most bytes that are read from a socket at once."""
+"""The most bytes read from a socket at once."""
 _encoder = msgspec.msgpack.Encoder()
 
 
 def frame(message: object) -> bytes:
-    """A message, or a list of them, as it is sent."""
+    """Encode a message, or a list of them, for sending."""
     content = _encoder.encode(message)
     return _LENGTH.pack(len(content)) + content
 
@@ -31,7 +31,7 @@ class Frames:
         self._buffer = bytearray()
 
     def feed(self, data: bytes) -> Iterator[bytes]:
-        """The contents of the frames that are whole with this data."""
+        """The contents of the frames that this data completes."""
         buffer = self._buffer
         buffer += data
         start = 0
@@ -56,9 +56,9 @@ def hear(
 ) -> None:
     """Read several sockets on this thread.
 
-    `heard` gets a socket's place and what it sent, `lost` the place of one that ended, once.
-    `looked` is called after each look, at the latest every `tick_s` seconds, and then `until` is
-    asked whether that was the last one. What these raise is raised.
+    `heard` gets a socket's index and the data it sent, `lost` the index of a socket that ended,
+    once. `looked` is called after each look, at least every `tick_s` seconds; then `until` says
+    whether to stop. Exceptions of these callbacks are passed on.
     """
     with selectors.DefaultSelector() as selector:
         for place, one in enumerate(sockets):

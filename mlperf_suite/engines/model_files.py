@@ -1,4 +1,4 @@
-"""A fingerprint of a model's files, to tell whether two machines have the same weights."""
+"""A fingerprint of a model's files, which shows whether two machines have the same weights."""
 
 from __future__ import annotations
 
@@ -7,25 +7,25 @@ from collections.abc import Iterator
 from pathlib import Path
 
 MODEL_FILES = "model_files_sha256"
-"""What an engine's description calls it among its settings."""
+"""Its key among the settings of an engine's description."""
 _WEIGHTS = (".safetensors", ".bin", ".pt", ".pth", ".gguf")
 _DESCRIBED = (".json", ".model", ".jinja")
 _BLOCKS, _BLOCK = 64, 64 * 1024
 
 
 def model_files_sha256(model: str) -> str | None:
-    """The SHA-256 of a model's settings and tokenizer, which are read whole, and of 64 blocks of
-    64 KiB of each file of weights, with its name and size; None where no files of it are here.
+    """The SHA-256 of a model's settings and tokenizer, read whole, and of 64 blocks of 64 KiB of
+    each file of weights, with its name and size; None if its files are not on this machine.
 
-    Of hundreds of gigabytes that takes a second, and weights that were trained further differ in
-    every block. `model`: a folder, or a hub id, whose files are those in the hub's cache.
+    It takes a second for hundreds of gigabytes, and weights that were trained further differ in
+    every block. `model`: a folder, or a hub id, whose files are in the hub's cache.
     """
     folder = _folder_of(model)
     if folder is None:
         return None
     digest, any_file = hashlib.sha256(), False
     try:
-        # The folder alone: some repositories have the same weights again in another format below.
+        # Only the folder itself: some repositories repeat the weights in another format below it.
         for path in sorted(path for path in folder.iterdir() if path.is_file()):
             if path.suffix in (*_WEIGHTS, *_DESCRIBED):
                 any_file = True
@@ -38,8 +38,8 @@ def model_files_sha256(model: str) -> str | None:
 
 
 def weights_bytes(model: str) -> int | None:
-    """The size of a model's files of weights; None where no files of it are here. `model`: as
-    above."""
+    """The size of a model's files of weights in bytes; None if its files are not on this machine.
+    `model`: as above."""
     folder = _folder_of(model)
     if folder is None:
         return None
@@ -51,7 +51,7 @@ def weights_bytes(model: str) -> int | None:
 
 def _read(path: Path, *, whole: bool) -> Iterator[bytes]:
     size = path.stat().st_size
-    # The last block is that at the end, where a file that grew differs.
+    # The last block is at the end of the file, where a file that grew differs.
     last = max(size - _BLOCK, 0)
     with path.open("rb") as file:
         if whole or size <= _BLOCKS * _BLOCK:

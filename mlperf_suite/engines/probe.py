@@ -1,7 +1,6 @@
-"""How fast an engine is on this machine, from a few seconds of work, to plan a run's length by.
+"""Probes an engine's speed on this machine with a few seconds of work, to plan a run's length.
 
-Outside LoadGen, and not a measurement: a prediction for the plan, right to within a few tens of
-percent.
+It works outside LoadGen. Its result is a prediction, accurate to a few tens of percent.
 """
 
 from __future__ import annotations
@@ -24,25 +23,25 @@ from mlperf_suite.engines.protocol import (
 )
 
 PROBE_S = 5.0
-"""What a probe may take, in s, unless even the least work takes longer."""
+"""How long a probe may take, in s, unless even the least work takes longer."""
 _FIRST_TOKENS = 4
 _BATCHES = (64, 32, 16, 8, 4)
 _LEAST_STEPS = 3
 _LEAST_TOKENS, _MOST_TOKENS = 5, 32
 _PREFILL_SHARE, _DECODE_SHARE = 0.4, 0.1
 _USUAL_BATCH = 32
-"""Requests in a step, to say what a token of an answer takes."""
+"""Requests in a step, used to estimate how long a token of an answer takes."""
 _ALIKE = 0.9
-"""Replicas of which none is slower than so many times the fastest count as alike."""
+"""Replicas count as alike if the slowest has more than this share of the fastest one's speed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Speed:
-    """How long an engine takes.
+    """An engine's speed.
 
-    `prefill_s` for each token of a prompt. A decode step of B requests, which makes one token of
-    each, takes `step_s` + B x `request_s`. `at_once`: the most requests in a step, None where no
-    limit is known. `probe_s`: how long finding this out took.
+    `prefill_s`: seconds per prompt token. A decode step of B requests, which makes one token for
+    each, takes `step_s` + B x `request_s`. `at_once`: the most requests in a step, None if no limit
+    is known. `probe_s`: how long the probe took.
     """
 
     prefill_s: float
@@ -52,11 +51,11 @@ class Speed:
     probe_s: float = 0.0
 
     def batch_s(self, prompt_tokens: Sequence[int], answer_tokens: float) -> float:
-        """Seconds for requests that are given all at once, as in Offline.
+        """Seconds for requests that are submitted all at once, as in Offline.
 
-        `prompt_tokens`: the length of each prompt. `answer_tokens`: the mean of their answers.
-        Each token of each answer has its share of a step; the steps are as many as one answer
-        has tokens, times the rounds that it takes where not all fit into a step.
+        `prompt_tokens`: the length of each prompt. `answer_tokens`: the mean length of their
+        answers. Each token of each answer has its share of a step. The number of steps is the
+        length of one answer times the rounds needed if not all requests fit into a step.
         """
         count = len(prompt_tokens)
         rounds = max(1.0, count / self.at_once) if self.at_once else 1.0
@@ -65,7 +64,7 @@ class Speed:
         return self.prefill_s * sum(prompt_tokens) + steps_s + self.request_s * decoded
 
     def one_s(self, prompt_tokens: int, answer_tokens: float) -> float:
-        """Seconds for one request alone, as in SingleStream."""
+        """Seconds for a single request, as in SingleStream."""
         return self.batch_s([prompt_tokens], answer_tokens)
 
 
@@ -76,18 +75,18 @@ def probe(
     budget_s: float = PROBE_S,
     silence_s: float = SILENCE_S,
 ) -> Speed:
-    """Time a prefill and a decode of two batches, on an engine that is loaded and has no work.
+    """Time the prefill and decode of two batches, on a loaded engine that has no work.
 
-    `prompts`: at least 16 that differ from each other, of the lengths that are to be planned for.
-    The slower the engine, the smaller the batches and the fewer the tokens. Raises ValueError
-    where there are fewer prompts, EngineError where the engine refuses one, dies or hangs.
+    `prompts`: at least 16 different ones, with the lengths to plan for. The slower the engine, the
+    smaller the batches and the fewer the tokens. Raises ValueError if there are fewer prompts,
+    EngineError if the engine refuses one, dies or hangs.
     """
     if len(prompts) < 16:
         raise ValueError(f"a probe takes at least 16 prompts, not {len(prompts)}")
     started = time.monotonic()
 
     def timed(first: int, count: int, tokens: int) -> _Timing:
-        # One length for all, so that no answer ends before the others.
+        # The same length for all, so that no answer ends before the others.
         fixed = replace(generation, max_new_tokens=tokens, min_new_tokens=tokens)
         return _time_batch(engine, prompts[first : first + count], fixed, silence_s)
 
@@ -111,7 +110,7 @@ def probe(
         many = replace(many, prefill_s=prefill_s, step_s=step)
     step_s, request_s = fit_step((small, few.step_s), (large, many.step_s))
     at_once = engine.description.settings.get("max_num_seqs")
-    # A prefill includes a step, whose own cost is subtracted; at least half is the prompts'.
+    # A prefill includes a step, whose own cost is subtracted; at least half stays the prompts'.
     prefill_s = max(many.prefill_s - step_s, many.prefill_s / 2)
     return Speed(
         prefill_s / many.prompt_tokens,
@@ -128,10 +127,10 @@ def probe_replicas(
     generation: Generation,
     silence_s: float = SILENCE_S,
 ) -> tuple[Speed, list[float], float]:
-    """Probe all replicas at the same time, as they will work: the speed of all together, that of
-    each relative to the others, and how many times as long a prompt's token takes as an answer's.
+    """Probe all replicas at the same time, as they will work in a run.
 
-    Raises as `probe`.
+    Returns the speed of all together, the speed of each relative to the others, and how many times
+    as long a prompt token takes as an answer token. Raises as `probe` does.
     """
     alone = engine.replicas
     with ThreadPoolExecutor(len(alone)) as threads:
@@ -142,7 +141,7 @@ def probe_replicas(
     lengths = [len(prompt) for prompt in prompts]
     rates = [1 / max(s.batch_s(lengths, generation.max_new_tokens), 1e-9) for s in speeds]
     if min(rates) > _ALIKE * max(rates):
-        # What a probe of a few seconds finds between engines that are alike is its own noise.
+        # Between engines that are alike, the differences of a short probe are noise.
         rates = [1.0] * len(rates)
     limits = [speed.at_once for speed in speeds]
     known = [limit for limit in limits if limit is not None]
@@ -159,15 +158,14 @@ def probe_replicas(
 
 
 def _together(seconds: Sequence[float]) -> float:
-    """What something takes that is done by all, a part each, where each takes so long for all of
-    it."""
+    """The time for work shared by all, if each alone would take the given time for all of it."""
     return 1 / sum(1 / one for one in seconds) if all(seconds) else 0.0
 
 
 def fit_step(small: tuple[int, float], large: tuple[int, float]) -> tuple[float, float]:
     """a and b of a step that takes a + b x requests, neither below 0.
 
-    `small`, `large`: requests in a step and what it took, in s.
+    `small`, `large`: the requests in a step and how long it took, in s.
     """
     (few, few_s), (many, many_s) = small, large
     slope = max(0.0, (many_s - few_s) / (many - few))
@@ -179,7 +177,7 @@ def fit_step(small: tuple[int, float], large: tuple[int, float]) -> tuple[float,
 
 @dataclass(frozen=True, slots=True)
 class _Timing:
-    """`prefill_s` until every request had its first token, `step_s` of each step after that."""
+    """`prefill_s`: until every request had its first token; `step_s`: each step after that."""
 
     prompt_tokens: int
     prefill_s: float
@@ -187,7 +185,7 @@ class _Timing:
 
 
 class _Clock(Answers):
-    """Keeps when the last request had its first token, and when it ended."""
+    """Records when the last request had its first token, and when it ended."""
 
     first_s = end_s = 0.0
 
@@ -204,7 +202,7 @@ def _time_batch(
     engine: Engine, prompts: Sequence[Sequence[int]], generation: Generation, silence_s: float
 ) -> _Timing:
     clock = _Clock(len(prompts))
-    # The order in which a run hands them over.
+    # The order in which a run submits them.
     requests = requests_of(sorted(prompts, key=len, reverse=True))
     if isinstance(engine, TracingEngine):
         engine.take_trace()  # what came before
@@ -221,9 +219,9 @@ def _time_batch(
 
 
 def _usual_step_s(engine: Engine, requests: int) -> float | None:
-    """The median of the steps that made a token of every request; None where it is not known.
+    """The median time of the steps that made a token for every request; None if not known.
 
-    Other work on the machine lengthens a step or two, and the mean with them.
+    Other work on the machine lengthens a step or two, and so the mean.
     """
     if not isinstance(engine, TracingEngine):
         return None

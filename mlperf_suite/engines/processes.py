@@ -1,4 +1,4 @@
-"""The processes that an engine starts, and their sure end."""
+"""Finds the processes that an engine started, and ends them reliably."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ import psutil
 
 
 def descendants() -> list[psutil.Process]:
-    """This process's children, their children included.
+    """This process's children and their children.
 
-    Process objects, since the id of one that ended may be given to another. Without the resource
+    Returns Process objects, since the id of an ended process may be reused. Leaves out the resource
     trackers of multiprocessing, which ignore a request to end and end with their owner.
     """
     children = psutil.Process().children(recursive=True)
@@ -26,7 +26,7 @@ def _is_tracker(process: psutil.Process) -> bool:
 
 
 def end_processes(processes: Sequence[psutil.Process], patience_s: float = 5.0) -> None:
-    """End these processes: ask first, kill those that are still there after `patience_s`."""
+    """End these processes: ask first, then kill those still alive after `patience_s`."""
     alive = [process for process in processes if process.is_running()]
     for process in alive:
         with contextlib.suppress(psutil.NoSuchProcess):

@@ -1,6 +1,6 @@
-"""What an engine is, as far as the suite is concerned: it takes prompts and calls back with tokens.
+"""The interface between the suite and an engine, which takes prompts and calls back with tokens.
 
-Small on purpose, so that an engine behind HTTP or Ray fits it without a change to the SUT.
+It is small on purpose: an engine behind HTTP or Ray fits it without a change to the SUT.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from mlperf_suite.errors import EngineError
 
 @dataclass(frozen=True, slots=True)
 class EngineDescription:
-    """What a report says of an engine. `stand_in`: it measures the suite, not a serving stack."""
+    """What a report says about an engine. `stand_in`: it measures only the suite itself."""
 
     name: str
     version: str
@@ -30,23 +30,24 @@ class EngineDescription:
 
 
 FRONT_END, QUEUE, PREFILL, DECODE = "front end", "queue", "prefill", "decode"
-"""Parts of a request's time in an engine: until its scheduler has the request, until it is in a
-batch for the first time, until its first token, until its last."""
+"""Parts of a request's time in an engine. They end when its scheduler has the request, when the
+request is in a batch for the first time, at its first token, and at its last token."""
 FIRST_TOKEN, LATER_TOKENS = "until first token", "later tokens"
-"""Parts where no more is known of an engine than when its tokens came."""
+"""Parts for an engine that reveals only when its tokens came."""
 NETWORK = "network and front end"
-"""What is left of a server's time besides what it tells."""
+"""The time of a server's request that the server does not report itself."""
 
 
 @dataclass(frozen=True, slots=True)
 class Steps:
-    """The steps of an engine, a column for each figure: a few bytes a step.
+    """The steps of an engine, one column for each figure: a few bytes per step.
 
-    `ended_s`: when each ended, in s of time.monotonic. `tokens`: the output tokens it made.
-    The rest is empty where the engine does not tell: `prompt_tokens`, of the prompts that were
-    finished in it; the requests that were `running` in it, that were `finished` by it, that were
-    left `waiting`, and that were `preempted`; `kv_share`, of the KV cache in use after it, 0 to 1;
-    `replica`, by number, which of several engines made it.
+    `ended_s`: when each step ended, in s of time.monotonic. `tokens`: the output tokens it made.
+    The other columns are empty if the engine does not report them. `prompt_tokens`: tokens of the
+    prompts whose prefill finished in the step. `running`, `finished`, `waiting`, `preempted`: the
+    requests that ran in it, finished in it, still waited after it, and were preempted in it.
+    `kv_share`: the share of the KV cache in use after it, 0 to 1. `replica`: the number of the
+    replica that made it.
     """
 
     ended_s: array[float] = field(default_factory=lambda: array("d"))
@@ -61,11 +62,11 @@ class Steps:
 
 
 class Marks:
-    """When each part of a request's time ended, as the engine tells it: 8 bytes a mark.
+    """When each part of a request's time ended, as reported by the engine: 8 bytes per mark.
 
-    `parts`: the names of the parts, in order; the first begins when the engine is handed the
-    request. `tags`: the requests', as `Request.tag`. `times_s`: a column for each part, in s of
-    time.monotonic; nan is not known. `preempted`: how often each was put back.
+    `parts`: the names of the parts, in order; the first begins when the engine receives the
+    request. `tags`: the requests' `Request.tag`. `times_s`: one column per part, in s of
+    time.monotonic; nan if unknown. `preempted`: how often each request was preempted.
     """
 
     __slots__ = ("parts", "preempted", "tags", "times_s")
@@ -77,7 +78,7 @@ class Marks:
         self.preempted: array[int] = array("i")
 
     def keep(self, tag: int, preempted: int, *times_s: float) -> None:
-        """Add a request that was answered, a time for each part."""
+        """Add an answered request, with one time per part."""
         self.tags.append(tag)
         self.preempted.append(preempted)
         for column, time_s in zip(self.times_s, times_s, strict=True):
@@ -86,7 +87,7 @@ class Marks:
 
 @dataclass(frozen=True, slots=True)
 class EngineTrace:
-    """What an engine tells of its work. `marks`: None where it tells of no single request."""
+    """What an engine reports about its work. `marks`: None if it reports nothing per request."""
 
     steps: Steps
     marks: Marks | None = None
@@ -94,10 +95,10 @@ class EngineTrace:
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """One prompt. `tag` is the caller's own number, given back with every call of the listener.
+    """One prompt. `tag` is the caller's own number, passed back in every call of the listener.
 
-    `stop`: the text after which the answer ends, with it; "" is none. `sample`: the prompt's index
-    in what the engine was last given with `TakesPrompts`; None is none of those.
+    `stop`: the answer ends after this text, which it includes; "" means no stop. `sample`: the
+    prompt's index in the latest list passed to `TakesPrompts`; None if it is not from that list.
     """
 
     tag: int
@@ -107,31 +108,30 @@ class Request:
 
 
 Tokens = tuple[int, Sequence[int]]
-"""A request's tag, and token ids of its answer."""
+"""A request's tag and token ids of its answer."""
 
 
 class Listener(Protocol):
-    """Who hears of tokens. Called on the engine's thread: return at once, raise nothing.
+    """Receives tokens. Called on the engine's thread: return at once, raise nothing.
 
-    An engine tells in one call what it has to tell at that moment, and does not wait for more: each
-    call takes Python's lock from LoadGen's thread, and gives it away. The thread goes on for a
-    moment after its last call, which LoadGen's log needs. For each request: once in a
-    `first_tokens` at most, and only when streaming, then either in a `finished` or a `failed`,
-    exactly once.
+    An engine reports in one call everything it has at that moment and does not wait for more: each
+    call takes Python's lock from LoadGen's thread and hands it back. The thread goes on for a moment
+    after its last call, because LoadGen's log needs it. Each request appears at most once in
+    `first_tokens`, only when streaming, and then once in either `finished` or `failed`.
     """
 
     def first_tokens(self, told: Sequence[Tokens]) -> None:
-        """Of each of these its first token or tokens, as soon as the engine made them."""
+        """The first token or tokens of each of these requests, as soon as the engine made them."""
 
     def finished(self, answers: Sequence[Tokens]) -> None:
-        """Of each of these all output tokens, the first included."""
+        """All output tokens of each of these requests, including the first."""
 
     def failed(self, tag: int, error: EngineError) -> None:
         """The engine refused the prompt or died."""
 
 
 class Engine(Protocol):
-    """An engine that is loaded and ready."""
+    """A loaded engine, ready for requests."""
 
     @property
     def description(self) -> EngineDescription:
@@ -151,28 +151,28 @@ class Engine(Protocol):
     ) -> None:
         """Queue requests and return at once; may be called from any thread.
 
-        `stream`: whether the listener wants the first token early.
+        `stream`: whether the listener wants the first token as soon as it is made.
         """
 
     def abort(self) -> None:
-        """Drop every request that is not finished; their listeners hear nothing more."""
+        """Drop all unfinished requests; their listeners are not called again."""
 
     def close(self) -> None:
         """Stop the engine and every process it started. A second call does nothing."""
 
 
 SILENCE_S = 1800.0
-"""An engine that has work and gives no sign for so long, in s, hangs, whatever else is seen of it.
-A step of a large model on a CPU can take minutes."""
+"""An engine that has work but gives no sign of progress for this long, in s, counts as hung. A step
+of a large model on a CPU can take minutes."""
 
 
 @runtime_checkable
 class TracingEngine(Protocol):
-    """An engine that can tell more of its work than its answers."""
+    """An engine that can report more about its work than its answers."""
 
     @property
     def steps_made(self) -> int:
-        """The steps since it was loaded: one that works on makes more of them."""
+        """Steps since the engine was loaded; the number grows as long as it works."""
 
     def take_trace(self) -> EngineTrace:
         """What happened since the last call."""
@@ -180,29 +180,29 @@ class TracingEngine(Protocol):
 
 @runtime_checkable
 class ProcessEngine(Protocol):
-    """An engine whose work is done in processes that can be watched."""
+    """An engine that works in processes that can be watched."""
 
     @property
     def processes(self) -> Sequence[psutil.Process]:
-        """Those that it cannot answer without; none where they are not known."""
+        """The processes it cannot answer without; empty if they are not known."""
 
     @property
     def uses_gpu(self) -> bool:
-        """Whether they may wait for a GPU, using no CPU time meanwhile."""
+        """Whether the processes may wait for a GPU without using CPU time."""
 
 
 @runtime_checkable
 class CountsCachedTokens(Protocol):
-    """An engine that knows how much of its prompts it did not have to compute."""
+    """An engine that knows how many prompt tokens it did not have to compute."""
 
     @property
     def cached_prompt_tokens(self) -> int:
-        """Tokens of submitted prompts that came from a prefix cache, since it was loaded."""
+        """Tokens of submitted prompts that came from a prefix cache, since loading."""
 
 
 Profiler = Literal["torch", "cuda"]
-"""torch: torch's own, whose trace any browser shows; cuda: the mark that Nsight Systems looks
-for."""
+"""torch: torch's profiler, whose trace opens in any browser; cuda: the CUDA profiler range, which
+Nsight Systems recognizes."""
 PROFILERS: tuple[Profiler, ...] = ("torch", "cuda")
 
 
@@ -211,11 +211,11 @@ class ProfilingEngine(Protocol):
     """An engine that was loaded with a profiler."""
 
     def start_profile(self) -> None:
-        """Profile from now on. Raises EngineError."""
+        """Start profiling. Raises EngineError."""
 
     def stop_profile(self, folder: Path) -> None:
-        """Stop, and put the trace's files into `folder`; Nsight Systems writes its own. It may take
-        minutes. Raises EngineError, and OSError where the folder cannot be written."""
+        """Stop profiling and put the trace files into `folder`; Nsight Systems writes its own. May
+        take minutes. Raises EngineError, and OSError if the folder cannot be written."""
 
 
 @runtime_checkable
@@ -228,14 +228,14 @@ class RunObserver(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class ClientFigures:
-    """What this side of a network cost one run.
+    """What this side of a network cost in one run.
 
-    `processes`: the client processes. `busy_share`: the processor time of the busiest of them, as
-    a share of one core (1.0 is all of it). `out_ms`: the 99th percentile of the time between
-    LoadGen's issue and the moment when the request's bytes were handed to the system, `back_ms`
-    that between the arrival of an answer's bytes and LoadGen being told; None where nothing was
-    answered. `connections`: the most that were open at once. `resent`: requests that were sent
-    again, since the server closed an idle connection or, in an accuracy run, refused them.
+    `processes`: the number of client processes. `busy_share`: the CPU time of the busiest one, as a
+    share of one core (1.0 is a full core). `out_ms`: the 99th percentile of the time from LoadGen
+    issuing a sample until the request's bytes were handed to the operating system; `back_ms`: the
+    same for the time from the arrival of an answer's bytes until LoadGen was told; both None if
+    nothing was answered. `connections`: the most that were open at once. `resent`: requests that
+    were sent again because the server closed an idle connection or, in accuracy runs, refused them.
     """
 
     processes: int
@@ -250,11 +250,11 @@ class ClientFigures:
 class EndpointFigures:
     """What one endpoint did in a run, as the client saw it.
 
-    `requests` answered and `tokens` of their answers. `ttft_ms` and `latency_ms`, from handing a
-    request to the client, by the percentile's name (p50, p90, p99); empty where nothing was
-    answered, and TTFT also where nothing was streamed. `cached_tokens`: prompt tokens from the
-    server's cache, None where it does not say. `ended_s`: when its last answer came, in s since the
-    run began.
+    `requests`: answered requests; `tokens`: tokens of their answers. `ttft_ms` and `latency_ms`
+    count from handing a request to the client, keyed by percentile (p50, p90, p99); both are empty
+    if nothing was answered, TTFT also if nothing was streamed. `cached_tokens`: prompt tokens from
+    the server's cache, None if it does not report them. `ended_s`: when its last answer came, in s
+    since the run began.
     """
 
     url: str
@@ -268,10 +268,10 @@ class EndpointFigures:
 
 @dataclass(frozen=True, slots=True)
 class RemoteRun:
-    """What an engine behind a network tells of one run.
+    """What an engine behind a network reports about one run.
 
-    `departures`: where answers were not made as asked, a few words each with its number: cut by the
-    server's own limit, another model, tokens miscounted.
+    `departures`: ways in which answers differ from the request, a few words and a count each: cut
+    by the server's own limit, another model, tokens miscounted.
     """
 
     client: ClientFigures
@@ -280,12 +280,12 @@ class RemoteRun:
 
     @property
     def cached_tokens(self) -> int:
-        """Prompt tokens that came from the servers' caches, as far as they say."""
+        """Prompt tokens from the servers' caches, as far as the servers report them."""
         return sum(one.cached_tokens or 0 for one in self.endpoints)
 
     @property
     def cached_untold(self) -> bool:
-        """Whether an endpoint answered and did not say how much of it came from a cache."""
+        """Whether an endpoint answered without reporting how many tokens came from a cache."""
         return any(one.requests and one.cached_tokens is None for one in self.endpoints)
 
 
@@ -299,21 +299,21 @@ class RemoteEngine(Protocol):
 
 @runtime_checkable
 class TakesPrompts(Protocol):
-    """An engine that wants a run's prompts before it, so that requests need not carry theirs."""
+    """An engine that takes a run's prompts in advance, so that requests need not carry them."""
 
     def take_prompts(self, prompts: Sequence[Sequence[int]]) -> None:
-        """Take the prompts that `Request.sample` counts from now on. Raises EngineError."""
+        """Take the prompts that `Request.sample` refers to from now on. Raises EngineError."""
 
 
 @dataclass(frozen=True, slots=True)
 class ReplicaFigures:
-    """What one of several engines did in a run. `devices`: what it has of its node, in words.
+    """What one of several engines did in a run. `devices`: its share of the node, in words.
 
-    `samples` answered and `tokens` of their answers; `tokens_per_sec` over the whole run, `share`
-    of all tokens. Times from handing a request to the engine, by the percentile's name (p50, p99);
-    TTFT and TPOT are empty where nothing was streamed. `busy_s`: how long it had requests.
-    `ended_s`: when its last answer came, in s since the run's first request was handed over; None
-    without one.
+    `samples`: answered samples; `tokens`: tokens of their answers. `tokens_per_sec` is over the
+    whole run, `share` is of all tokens. Latencies count from handing a request to the engine, keyed
+    by percentile (p50, p99); TTFT and TPOT are empty if nothing was streamed. `busy_s`: how long it
+    had requests. `ended_s`: when its last answer came, in s since the run's first request was
+    handed over; None if it had no answer.
     """
 
     number: int
@@ -344,11 +344,11 @@ class NodeFigures:
 
 @dataclass(frozen=True, slots=True)
 class ReplicasRun:
-    """What several engines tell of one run. `routing`: how requests were spread over them.
+    """What several engines report about one run. `routing`: how requests were spread over them.
 
-    `elapsed_s`: from the first request to the last answer. `tail_s`: from the first replica's last
-    answer to the last one's, None where one had none. `driver_busy_share`: the processor time of
-    the thread that hears of answers, as a share of one core.
+    `elapsed_s`: from the first request to the last answer. `tail_s`: from the earliest last answer
+    of a replica to the latest; None if a replica had no answer. `driver_busy_share`: the CPU time
+    of the thread that receives answers, as a share of one core.
     """
 
     routing: str = ""
@@ -360,7 +360,8 @@ class ReplicasRun:
 
     @property
     def slowest(self) -> ReplicaFigures | None:
-        """The replica with the longest latencies, None where one had no answers or all are one."""
+        """The replica with the longest latencies; None unless there are several, all with
+        answers."""
         known = [one for one in self.replicas if one.latency_ms]
         if len(known) < len(self.replicas) or len(known) < 2:
             return None
@@ -369,21 +370,21 @@ class ReplicasRun:
 
 @runtime_checkable
 class ReplicatedEngine(Protocol):
-    """An engine that is several, each of which can be asked alone."""
+    """An engine made of several replicas, each of which also takes requests alone."""
 
     @property
     def replicas(self) -> Sequence[Engine]:
-        """Each of them, as an engine; closing one does nothing."""
+        """Each replica as an engine; closing one does nothing."""
 
     @property
     def alike(self) -> bool:
-        """Whether all have the same devices: what they differ by is then noise."""
+        """Whether all have the same devices, so that differences between them are noise."""
 
     def weigh(self, speeds: Sequence[float], prompt_cost: float) -> bool:
-        """Route by these speeds from now on, one for each replica, in any unit above 0, where a
-        token of a prompt takes so many times as long as one of an answer.
+        """Route by these speeds from now on: one per replica, in any unit above 0.
 
-        Returns False, and leaves the speeds, where they are alike.
+        `prompt_cost`: how many times as long a prompt token takes as an answer token. Returns
+        False, and keeps the current speeds, if the replicas are alike.
         """
 
     def take_replicas_run(self) -> ReplicasRun:

@@ -1,8 +1,8 @@
-"""An engine that plays back prepared answers at a set pace, to prove what follows a run.
+"""An engine that plays back prepared answers at a set pace, to test what follows a run.
 
-A submission tree can be made and checked at full size only from full-size runs. This engine makes
-them on any machine, in MLPerf's own time; no result made with it is a measurement of anything,
-and its description says so.
+A submission tree can be built and checked at full size only from full-size runs. This engine
+produces them on any machine, in MLPerf's own time. Results made with it measure nothing, and its
+description says so.
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ from mlperf_suite.engines.stand_in import Delays, StandInEngine
 from mlperf_suite.errors import EngineError
 
 REPLAY = "replay of prepared answers"
-"""The engine's name in every description of it."""
+"""The engine's name in every description."""
 
 
 @dataclass(frozen=True, slots=True)
 class Pace:
     """How fast answers are played back.
 
-    `samples_per_s`: how many answers end in a second, over all requests and in the order in which
-    they came. `first_token_s`: from a request to its first token at the soonest. `token_s`:
-    between one of its tokens and the next at the soonest.
+    `samples_per_s`: how many answers end per second, over all requests, in order of arrival.
+    `first_token_s`: the shortest time from a request to its first token. `token_s`: the shortest
+    time between two of its tokens.
     """
 
     samples_per_s: float
@@ -34,13 +34,13 @@ class Pace:
 
 
 class Turns:
-    """When answers are due: one after another, each no sooner than its request allows."""
+    """When answers are due: one after another, none sooner than its request allows."""
 
     def __init__(self) -> None:
         self._last_end = 0.0
 
     def take(self, pace: Pace, now: float, tokens: int) -> tuple[float, float]:
-        """The next request's first and last token, both in the seconds that `now` counts.
+        """When the next request's first and last token are due, in the seconds that `now` counts.
 
         `now`: when the request came. `tokens`: the length of its answer.
         """
@@ -53,9 +53,9 @@ class Turns:
 class ReplayEngine(StandInEngine):
     """Answers each prompt with the tokens prepared for it.
 
-    `answers`: by a prompt's token ids, the output's; any other prompt, such as a warm-up's, is
-    answered with one token. `paces`: by mode, how fast a run is played back; what comes before the
-    first run is answered at once.
+    `answers`: output token ids by prompt token ids; any other prompt, such as a warm-up's, is
+    answered with one token. `paces`: how fast a run is played back, by mode; requests before the
+    first run are answered at once.
     """
 
     def __init__(
@@ -76,7 +76,7 @@ class ReplayEngine(StandInEngine):
         return EngineDescription(REPLAY, "1", self._model, True, room)
 
     def run_begins(self, name: str, mode: str) -> None:
-        """Play back at this mode's pace from now on. Raises EngineError where it has none."""
+        """Play back at this mode's pace from now on. Raises EngineError if it has none."""
         if mode not in self._paces:
             raise EngineError(f"{name}: the replay has no pace for {mode} runs")
         self._pace = self._paces[mode]

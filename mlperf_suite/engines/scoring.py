@@ -1,4 +1,4 @@
-"""What scoring asks of an engine: how likely are these continuations of this prompt?"""
+"""Scoring: how likely an engine finds given continuations of a prompt."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class ScoreRequest:
 
     @property
     def tokens(self) -> int:
-        """The longest sequence that the engine is given, in tokens."""
+        """The longest sequence that the engine receives, in tokens."""
         longest = max(map(len, self.continuations))
         return len(self.prompt_token_ids) + (longest if longest > 1 else 0)
 
@@ -32,11 +32,11 @@ class Likelihood:
 
 @dataclass(frozen=True, slots=True)
 class Score:
-    """What the engine says of one request.
+    """The engine's answer to one request.
 
-    `latency_ms` from handing it to the engine to its last answer, waiting in the engine's queue
-    included. `tokens`: prompt tokens that the engine was given, over all requests that it took;
-    `cached_tokens` of them came from its prefix cache.
+    `latency_ms`: from handing the request to the engine to its last answer, including time in the
+    engine's queue. `tokens`: prompt tokens given to the engine, summed over all requests the score
+    took; `cached_tokens` of them came from its prefix cache.
     """
 
     likelihoods: tuple[Likelihood, ...]
@@ -50,8 +50,8 @@ class ScoringEngine(Protocol):
     """An engine that can score."""
 
     def score(self, requests: Iterable[ScoreRequest]) -> Iterator[tuple[int, Score]]:
-        """Yield each request's tag and score, as they come.
+        """Yield each request's tag and score as they come.
 
-        Takes from `requests` only as fast as it answers. Raises EngineError where the engine
+        Takes from `requests` only as fast as the engine answers. Raises EngineError if the engine
         refuses a request or dies.
         """

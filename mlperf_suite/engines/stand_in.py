@@ -1,7 +1,7 @@
 """An engine with known delays, for measuring and testing the suite itself.
 
-It answers every prompt with made-up tokens. No result made with it is a measurement of anything
-but the suite, and its description says so.
+It answers every prompt with made-up tokens. Results made with it measure nothing but the suite, and
+its description says so.
 """
 
 from __future__ import annotations
@@ -23,20 +23,20 @@ Answer = Callable[[Sequence[int]], Sequence[int]]
 
 @dataclass(frozen=True, slots=True)
 class Delays:
-    """From a request to its first token, and from there to its end, in seconds."""
+    """Seconds from a request to its first token, and from there to its end."""
 
     first_token_s: float = 0.0
     rest_s: float = 0.0
 
 
 class StandInEngine:
-    """Answers after known delays, on one thread. `answer` makes the output from the prompt.
+    """Answers after known delays, on one thread. `answer` maps a prompt to the output.
 
-    `fail_after`: from that many requests on, every request fails as on a dead engine; None never.
+    `fail_after`: after this many requests, every request fails as on a dead engine; None: never.
     """
 
     cached_prompt_tokens = 0
-    """It has no cache, unless a class made of it does."""
+    """There is no cache, unless a subclass adds one."""
 
     def __init__(
         self,
@@ -92,9 +92,9 @@ class StandInEngine:
             self._changed.notify()
 
     def _times(self, now: float, tokens: int) -> tuple[float, float]:
-        """When a request that came `now` has its first token and its last (time.monotonic, s).
+        """When a request that came at `now` has its first and its last token (time.monotonic, s).
 
-        Called for each request in the order in which they come, `tokens` long its answer.
+        Called for each request in order of arrival. `tokens`: the length of its answer.
         """
         first_at = now + self.delays.first_token_s
         return first_at, first_at + self.delays.rest_s

@@ -1,4 +1,4 @@
-"""What came for listeners at one moment, in one call for each of them."""
+"""Groups what came for listeners at one moment, so that each listener is called once."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from mlperf_suite.engines.protocol import Listener, Tokens
 def by_listener(
     told: Iterable[tuple[Listener, int, Sequence[int]]],
 ) -> list[tuple[Listener, list[Tokens]]]:
-    """Each listener with what it is to be told, in order, from triples of listener, tag and ids."""
+    """Each listener with its (tag, ids) pairs in order, from (listener, tag, ids) triples."""
     found: dict[int, tuple[Listener, list[Tokens]]] = {}
     for listener, tag, token_ids in told:
         one = found.get(id(listener))

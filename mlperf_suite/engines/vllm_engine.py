@@ -1,7 +1,6 @@
-"""vLLM in this process: AsyncLLM on an event loop of its own thread.
+"""vLLM in this process: AsyncLLM on an event loop in its own thread.
 
-Works from vLLM 0.22 on. This module and `vllm_scoring` are the only ones that import vllm, and
-only when an engine is made.
+Supports vLLM 0.22 and later. Only this module and `vllm_scoring` import vllm, inside functions.
 """
 
 from __future__ import annotations
@@ -64,7 +63,7 @@ VLLM_DTYPES: dict[Precision, str] = {
 }
 
 _CPU_KV_CACHE_GIB = "2"
-"""The CPU build's KV cache: 93,000 tokens of the embedded model, and it fits a laptop."""
+"""The CPU build's KV cache holds 93,000 tokens of the embedded model and fits a laptop."""
 
 _SHUTDOWN_S = 15.0
 
@@ -72,14 +71,14 @@ _PROFILE_S = 1800.0
 """Writing the trace of a long run takes minutes."""
 
 _SCORED_AT_ONCE = 128
-"""Requests to score that the engine holds: enough for it to fill every step."""
+"""Requests to score that the engine holds at once: enough to fill every step."""
 
 _ERROR_LINE = re.compile(r"\b[A-Za-z_.]*(?:Error|Exception): \S.*")
 
 _COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 
 _NO_DEVICE = re.compile(r"Device string must not be empty|Failed to infer device type")
-"""How vLLM's GPU build says that there is no GPU."""
+"""The words in which vLLM's GPU build reports that there is no GPU."""
 
 _Result = TypeVar("_Result")
 
@@ -88,16 +87,16 @@ _Result = TypeVar("_Result")
 class VllmConfig:
     """How to load the engine.
 
-    `precision` auto is what the hardware computes (`choose_precision`). `tensor_parallel_size`
-    None is every GPU that the model can be split over. `context_needed` is the longest sequence
-    that is needed, in tokens: where `max_model_len` is None, that or the model's own longest,
-    whichever is less. `extra` is anything vLLM's AsyncEngineArgs takes, and beats every other
-    setting. `token` is for the hub. All that vLLM says goes to `log_file`, or to this process's
-    output where that is None. `role`: an engine of runs has no prefix cache, from which repeated
-    samples would be answered; one for scoring has, since few-shot prompts begin alike.
-    `silence_s`: see `Watch`. `traced`: False has the engine tell nothing of its steps and requests,
-    so that what telling costs can be measured. `profiler`: see `ProfilingEngine`; torch's writes
-    its traces to `profile_folder`, absolute, from which `stop_profile` takes them.
+    `precision`: auto means what the hardware computes (`choose_precision`). `tensor_parallel_size`:
+    None means every GPU that the model can be split over. `context_needed`: the longest sequence
+    needed, in tokens; if `max_model_len` is None, the smaller of that and the model's own maximum
+    is used. `extra`: any of vLLM's AsyncEngineArgs, overriding all other settings. `token`: for the
+    hub. `log_file`: where all of vLLM's output goes; None means this process's output. `role`: an
+    engine for runs has no prefix cache, which would answer repeated samples; one for scoring has
+    one, since few-shot prompts begin alike. `silence_s`: see `Watch`. `traced`: False makes the
+    engine report nothing about its steps and requests, to measure what reporting costs. `profiler`:
+    see `ProfilingEngine`; torch's writes its traces to `profile_folder`, an absolute path, from
+    which `stop_profile` takes them.
     """
 
     model: str
@@ -119,20 +118,19 @@ class VllmConfig:
 
 
 def load_replica(config: VllmConfig, number: int, folder: Path) -> VllmEngine:
-    """The engine of a replica, as `VllmEngine.load` makes it anywhere; its output is in
-    `folder`."""
+    """Load the engine of a replica with `VllmEngine.load`; its output goes to `folder`."""
     return VllmEngine.load(replace(config, log_file=folder / f"engine-{number}.log"))
 
 
 class VllmEngine:
-    """A loaded vLLM engine. Make it with `VllmEngine.load`."""
+    """A loaded vLLM engine. Create it with `VllmEngine.load`."""
 
     def __init__(self, config: VllmConfig) -> None:
         self._config = config
         self._ids = itertools.count()
         self._tasks: set[asyncio.Task[None]] = set()
         self.cached_prompt_tokens = 0
-        """Tokens of submitted prompts that came from the prefix cache: none, unless asked for."""
+        """Tokens of submitted prompts that came from the prefix cache, which is off by default."""
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="vllm", daemon=True)
         self._thread.start()
@@ -148,7 +146,7 @@ class VllmEngine:
     def load(cls, config: VllmConfig) -> VllmEngine:
         """Load the model and return when it can answer.
 
-        Raises EngineError where vLLM is not installed, an argument is unknown, the model does not
+        Raises EngineError if vLLM is not installed, an argument is unknown, the model does not
         load, or loading takes longer than `load_timeout_s`.
         """
         engine = cls(config)
@@ -174,7 +172,7 @@ class VllmEngine:
                     f"vLLM did not load {self._config.model} within "
                     f"{self._config.load_timeout_s:.0f} s ({self._see_log})"
                 ) from error
-            # vLLM raises every kind of error while it loads; the user needs the reason, in a line.
+            # vLLM raises many kinds of errors while it loads; the user needs the reason in a line.
             except Exception as error:
                 raise EngineError(
                     f"vLLM could not load {self._config.model}: "
@@ -227,32 +225,32 @@ class VllmEngine:
         cached, output = 0, None
         try:
             async for output in self._llm.generate(prompt, params, name):
-                # Each output of a streamed answer says it again.
+                # Each output of a streamed answer repeats the number.
                 cached = output.num_cached_tokens or cached
                 made = output.outputs[0].token_ids
                 if streams and made and not token_ids:
                     listener.first_tokens([(request.tag, made)])
                 token_ids.extend(made)
-        # A refused prompt is a ValueError, a dead engine an EngineDeadError, a bug anything else;
-        # each ends the run with its own words.
+        # A refused prompt raises ValueError, a dead engine EngineDeadError, a bug anything else.
+        # Each ends the run with its own message.
         except Exception as error:
             listener.failed(request.tag, self._explained(error))
         else:
             self.cached_prompt_tokens += cached
             if self._config.traced:
-                # Before the run can end with it.
+                # Before the listener is called, which can end the run.
                 self._tracer.ended(request.tag, getattr(output, "metrics", None))
             listener.finished([(request.tag, token_ids)])
 
     def score(self, requests: Iterable[ScoreRequest]) -> Iterator[tuple[int, Score]]:
-        """Yield each request's tag and score, as they come; see `ScoringEngine`."""
+        """Yield each request's tag and score as they come; see `ScoringEngine`."""
         answered: queue.SimpleQueue[tuple[int, Score | Exception]] = queue.SimpleQueue()
         futures = set()
 
         async def answer(request: ScoreRequest) -> None:
             try:
                 found = await score_one(self._llm, lambda: str(next(self._ids)), request)
-            # As in `_answer`: whatever it is ends the run with its own words.
+            # As in `_answer`: any error ends the run with its own message.
             except Exception as error:
                 answered.put((request.tag, error))
             else:
@@ -326,7 +324,7 @@ class VllmEngine:
         end_processes(self._processes)
 
     async def _shut_down(self) -> None:
-        """On the engine's own loop: elsewhere vLLM leaves a task behind that complains at exit."""
+        """Runs on the engine's own loop: elsewhere vLLM leaves a task that complains at exit."""
         for task in list(self._tasks):
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -349,11 +347,11 @@ class VllmEngine:
 
     @property
     def steps_made(self) -> int:
-        """The steps that vLLM told of since it was loaded."""
+        """The steps that vLLM reported since it was loaded."""
         return self._tracer.steps_made
 
     def take_trace(self) -> EngineTrace:
-        """What vLLM told of its steps and finished requests since the last call."""
+        """What vLLM reported about its steps and finished requests since the last call."""
         return self._tracer.take()
 
     def start_profile(self) -> None:
@@ -383,16 +381,16 @@ class VllmEngine:
 
     @property
     def async_llm(self) -> Any:
-        """vLLM's AsyncLLM itself, for what the protocol does not cover; use it through `call`."""
+        """vLLM's AsyncLLM, for what the protocol does not cover; use it through `call`."""
         return self._llm
 
     def call(self, coroutine: Coroutine[Any, Any, _Result], timeout_s: float) -> _Result:
-        """Run a coroutine on the engine's own loop and wait for it. Raises TimeoutError."""
+        """Run a coroutine on the engine's own loop and wait for its result. Raises TimeoutError."""
         return asyncio.run_coroutine_threadsafe(coroutine, self._loop).result(timeout_s)
 
 
 class _Tracer:
-    """Keeps what vLLM says of each step and of each finished request, a few bytes for each."""
+    """Stores what vLLM reports about each step and each finished request, a few bytes for each."""
 
     def __init__(self) -> None:
         self.steps_made = 0
@@ -400,13 +398,13 @@ class _Tracer:
         self._marks = _marks()
 
     def keep(self, scheduler: Any, stats: Any, replica: int) -> None:
-        """Take vLLM's SchedulerStats, or None, and IterationStats; what a version lacks is 0."""
+        """Take vLLM's SchedulerStats, or None, and IterationStats; missing fields count as 0."""
         steps = self._steps
         steps.ended_s.append(time.monotonic())
         steps.tokens.append(getattr(stats, "num_generation_tokens", 0))
         steps.prompt_tokens.append(getattr(stats, "num_prompt_tokens", 0))
         steps.preempted.append(getattr(stats, "num_preempted_reqs", 0))
-        # What finished in the step is counted out of it already.
+        # The running requests no longer include those that finished in the step.
         finished = len(getattr(stats, "finished_requests", ()))
         steps.finished.append(finished)
         steps.running.append(getattr(scheduler, "num_running_reqs", 0) + finished)
@@ -415,10 +413,10 @@ class _Tracer:
         steps.replica.append(replica)
 
     def ended(self, tag: int, stats: Any) -> None:
-        """Take vLLM's RequestStateStats of an answer, None where it keeps none.
+        """Take vLLM's RequestStateStats of an answer, None if it keeps none.
 
-        Its times are 0 until they are known. They are of the engine core's process, whose
-        monotonic clock is this one's.
+        Its times are 0 until they are known. They come from the engine core's process, which has
+        the same monotonic clock.
         """
         self._marks.keep(
             tag,
@@ -455,7 +453,7 @@ def _stat_logger(tracer: _Tracer) -> Any:
                 tracer.keep(scheduler_stats, iteration_stats, self._replica)
 
         def log_engine_initialized(self) -> None:
-            """Nothing to say."""
+            """Nothing to log."""
 
     return Logger
 
@@ -470,17 +468,17 @@ async def _make(arguments: Any, tracer: _Tracer | None) -> Any:
 
 
 def _usage_context() -> Any:
-    """By it vLLM chooses max_num_seqs and max_num_batched_tokens: as its server does, 1,024 and
-    8,192 on an H100, where it takes 128 and 2,048 on any device without a context that it knows."""
+    """vLLM uses it to choose max_num_seqs and max_num_batched_tokens: as for its server, 1,024 and
+    8,192 on an H100; without a context it knows, it takes 128 and 2,048 on any device."""
     from vllm.usage.usage_lib import UsageContext
 
     return UsageContext.OPENAI_API_SERVER
 
 
 def settings_of(config: VllmConfig) -> dict[str, object]:
-    """What vLLM chooses for a configuration, as the description of a loaded engine has it.
+    """What vLLM chooses for a configuration, as in the description of a loaded engine.
 
-    Raises EngineError as `choose_arguments`; vLLM raises errors of many kinds.
+    Raises EngineError as `choose_arguments` does; vLLM itself raises many kinds of errors.
     """
     return _settings_of(choose_arguments(config).arguments.create_engine_config(_usage_context()))
 
@@ -499,7 +497,7 @@ def _settings_of(config: Any) -> dict[str, object]:
 
 @dataclass(frozen=True, slots=True)
 class ChosenArguments:
-    """vLLM's arguments, and what was chosen for them. `gpus`: those that vLLM sees."""
+    """vLLM's arguments and the choices made for them. `gpus`: the GPUs that vLLM sees."""
 
     arguments: Any
     precision: Chosen[Precision]
@@ -511,8 +509,8 @@ class ChosenArguments:
 def choose_arguments(config: VllmConfig) -> ChosenArguments:
     """vLLM's arguments for a configuration.
 
-    Raises EngineError where vLLM is not installed, an argument is unknown, or there is no device
-    that this build of vLLM can use.
+    Raises EngineError if vLLM is not installed, an argument is unknown, or there is no device that
+    this build of vLLM can use.
     """
     try:
         from vllm.engine.arg_utils import AsyncEngineArgs
@@ -531,12 +529,12 @@ def choose_arguments(config: VllmConfig) -> ChosenArguments:
         "dtype": VLLM_DTYPES[precision.value],
         "max_model_len": config.max_model_len,
         "trust_remote_code": False,
-        # Repeated samples would be answered from the cache and inflate throughput.
+        # Repeated samples would be answered from the cache, which would inflate throughput.
         "enable_prefix_caching": config.role == "scoring",
         "disable_log_stats": True,
         # A streamed request wakes this process twice: at its first token and at its end.
         "stream_interval": config.max_new_tokens,
-        # On the CPU, compiling costs 35 s of every start for 10% of speed, and needs a compiler.
+        # On the CPU, compiling adds 35 s to every start for 10% of speed, and needs a compiler.
         "enforce_eager": on_cpu,
     }
     if config.gpu_memory_utilization is not None:
@@ -570,7 +568,7 @@ def choose_arguments(config: VllmConfig) -> ChosenArguments:
 
 
 def _profiler_config(config: VllmConfig, on_cpu: bool) -> Any:
-    """vLLM's own ProfilerConfig, which it has since 0.13 in place of VLLM_TORCH_PROFILER_DIR."""
+    """vLLM's ProfilerConfig, which replaced VLLM_TORCH_PROFILER_DIR in 0.13."""
     from vllm.config import ProfilerConfig
 
     if config.profiler == "cuda":
@@ -585,7 +583,7 @@ def _profiler_config(config: VllmConfig, on_cpu: bool) -> Any:
         torch_profiler_dir=str(config.profile_folder),
         # Python's stacks make the trace several times as large and the run slower.
         torch_profiler_with_stack=False,
-        # Else it also profiles this process, on whose threads LoadGen and the SUT work.
+        # Otherwise it also profiles this process, on whose threads LoadGen and the SUT work.
         ignore_frontend=True,
     )
 
@@ -605,7 +603,7 @@ def _runs_on_cpu() -> bool:
 
 
 def _visible_gpus() -> int:
-    """The GPUs that vLLM can use. Raises EngineError where there are none."""
+    """The GPUs that vLLM can use. Raises EngineError if there are none."""
     import torch
     from vllm.platforms import current_platform
 
@@ -616,7 +614,7 @@ def _visible_gpus() -> int:
 
 
 def no_usable_gpu() -> str:
-    """That the GPU build of vLLM finds no GPU, what was looked for and what to do, in a line."""
+    """One line saying that the GPU build of vLLM finds no GPU, what was checked and what to do."""
     import torch
 
     cuda = f"CUDA {torch.version.cuda}" if torch.version.cuda else "its runtime"
@@ -637,7 +635,7 @@ def no_usable_gpu() -> str:
 
 
 def _gpus_per_rank(config: VllmConfig) -> int:
-    """How many copies of the tensor-parallel GPUs pipeline and data parallelism take."""
+    """How many sets of tensor-parallel GPUs pipeline and data parallelism need."""
     ranks = 1
     for name in ("pipeline_parallel_size", "data_parallel_size"):
         ranks *= max(1, int(str(config.extra.get(name, 1))))
@@ -645,7 +643,7 @@ def _gpus_per_rank(config: VllmConfig) -> int:
 
 
 def _workers(processes: Sequence[psutil.Process]) -> list[psutil.Process]:
-    """Those that vLLM's answers come from, by the title that they give themselves."""
+    """The processes that produce vLLM's answers, recognized by their process titles."""
     title = os.environ.get("VLLM_PROCESS_NAME_PREFIX", "VLLM") + "::"
     found = []
     for process in processes:
@@ -666,8 +664,8 @@ def _sampling_params(generation: Generation, stream: bool, stop: str) -> Any:
         seed=generation.seed,
         max_tokens=generation.max_new_tokens,
         min_tokens=generation.min_new_tokens,
-        # LoadGen and TEST06 take token ids; text is made once, after the run, but where a text
-        # ends the answer.
+        # LoadGen and TEST06 take token ids; text is made once, after the run, unless a text ends
+        # the answer.
         detokenize=bool(stop),
         stop=[stop] if stop else None,
         include_stop_str_in_output=bool(stop),
@@ -676,7 +674,7 @@ def _sampling_params(generation: Generation, stream: bool, stop: str) -> Any:
 
 
 def _speculation(config: Any) -> str | None:
-    """What proposes tokens ahead of the model, in vLLM's word for it; None where nothing does."""
+    """What proposes tokens ahead of the model, in vLLM's terms; None if nothing does."""
     speculative = getattr(config, "speculative_config", None)
     return None if speculative is None else str(getattr(speculative, "method", "") or "on")
 
@@ -709,34 +707,35 @@ def _describe(llm: Any, chosen: ChosenArguments, load_s: float) -> EngineDescrip
 
 
 def vllm_variables(model: str, profiler: Profiler | None = None) -> dict[str, str]:
-    """The environment variables that vLLM reads while it loads, each only where the user set none.
+    """The environment variables that vLLM reads while it loads, without those the user has set.
 
     `model`: a hub id or a folder.
     """
     defaults = {
-        # With its own default, vLLM leaves every second core of this kind of machine idle.
+        # By default, vLLM leaves every second core of this kind of machine idle.
         "VLLM_CPU_OMP_THREADS_BIND": _allowed_cpus(),
         "VLLM_CPU_KVCACHE_SPACE": _CPU_KV_CACHE_GIB,
         "VLLM_LOGGING_LEVEL": "WARNING",
         "VLLM_NO_USAGE_STATS": "1",
-        # This process has threads, so its children must not be forks of it.
+        # This process has threads, so its children must not be forked.
         "VLLM_WORKER_MULTIPROC_METHOD": "spawn",
         "TOKENIZERS_PARALLELISM": "false",
     }
     if Path(model).is_dir():
         defaults["HF_HUB_OFFLINE"] = "1"
     if profiler == "cuda":
-        # Ranges of its own beside the suite's.
+        # vLLM's own ranges, in addition to the suite's.
         defaults["VLLM_NVTX_SCOPES_FOR_PROFILING"] = "1"
     if not shutil.which("g++") and _runs_on_cpu():
-        # Eager or not, vLLM compiles what counts log-probabilities, which takes a compiler here.
+        # Even in eager mode, vLLM compiles the code that counts log-probabilities, which needs a
+        # compiler here.
         defaults["TORCHDYNAMO_DISABLE"] = "1"
     return {name: value for name, value in defaults.items() if name not in os.environ}
 
 
 @contextlib.contextmanager
 def vllm_environment(config: VllmConfig) -> Iterator[None]:
-    """This process with the variables that vLLM reads while it loads, and its signal handlers."""
+    """Set the variables that vLLM reads while it loads; restore them and the signal handlers."""
     missing = vllm_variables(config.model, config.profiler)
     handlers = {s: signal.getsignal(s) for s in (signal.SIGINT, signal.SIGTERM)}
     logging.getLogger("vllm").setLevel(os.environ.get("VLLM_LOGGING_LEVEL", "WARNING"))
@@ -752,16 +751,16 @@ def vllm_environment(config: VllmConfig) -> Iterator[None]:
 
 
 _LSCPU = ("lscpu", "--json", "--extended=CPU,CORE,NODE", "--online")
-"""What vLLM's CPU worker asks when it starts (vllm/utils/cpu_resource_utils.py)."""
+"""The query that vLLM's CPU worker makes when it starts (vllm/utils/cpu_resource_utils.py)."""
 
 
 @contextlib.contextmanager
 def cpus_listed() -> Iterator[None]:
-    """This process with a program `lscpu` that answers vLLM's CPU worker.
+    """Provide a program `lscpu` that answers vLLM's CPU worker, if the system has none.
 
-    A system without /sys (a sandbox, a chroot) or without util-linux has none, and the worker would
-    end with its error. There each CPU is listed as a core of its own on the first memory node, as
-    vLLM does where lscpu knows no more.
+    It is missing on a system without util-linux and fails without /sys (a sandbox, a chroot); the
+    worker would end with its error. The replacement lists each CPU as a core of its own on the
+    first memory node, as vLLM does if lscpu knows no more.
     """
     if not _runs_on_cpu() or _lists_cpus():
         yield
@@ -811,7 +810,7 @@ def _output_to(log_file: Path | None) -> Iterator[None]:
             os.dup2(copy, number)
             os.close(copy)
         file.close()
-        # vLLM sets its loggers up again while it loads.
+        # vLLM sets up its loggers again while it loads.
         _log_only_to(handler)
 
 
@@ -826,7 +825,7 @@ def _allowed_cpus() -> str:
 
 
 def last_error(log_file: Path) -> str | None:
-    """The last error that a log of vLLM names, in a line; None where it names none."""
+    """The last error in a log of vLLM, as one line; None if there is none."""
     try:
         lines = log_file.read_text(errors="replace").splitlines()
     except OSError:
@@ -836,22 +835,22 @@ def last_error(log_file: Path) -> str | None:
         match = _ERROR_LINE.search(_COLOURS.sub("", line))
         # vLLM's last error often only points to the first one.
         if match and not _only_points(line):
-            # pydantic's are a line of their own, and the reason is on the indented one after it.
+            # pydantic puts the error on its own line, and the reason on the indented line after it.
             rest = itertools.takewhile(lambda one: one[:1].isspace(), lines[number + 1 :])
             found = " ".join([match[0], *map(str.strip, rest)])
     if _NO_DEVICE.search(found):
         return no_usable_gpu()
-    # Before it is cut: a part of a key is not known any more for what it is.
+    # Redact before cutting: part of a key would no longer be recognized.
     return scrub(found)[:300] or None
 
 
 def _only_points(text: str) -> bool:
-    """Whether an error of vLLM says no more than that another one was written before it."""
+    """Whether an error of vLLM only refers to another one written before it."""
     return "root cause" in text or "EngineCore encountered an issue" in text
 
 
 def _root_cause(error: BaseException, log_file: Path | None) -> str:
-    """The error in one line; the last one of the log where vLLM only points to what it said."""
+    """The error in one line; the log's last one if vLLM only refers to an earlier error."""
     text = _one_line(error)
     if _NO_DEVICE.search(text):
         return no_usable_gpu()

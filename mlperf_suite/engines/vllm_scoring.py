@@ -1,8 +1,8 @@
-"""Scoring with vLLM: one request for all continuations of a prompt where each is one token.
+"""Scoring with vLLM: one request for all continuations of a prompt if each is one token.
 
-The next token's log-probabilities are all that such a question needs, and the prompt's beginning
-can come from the prefix cache. Log-probabilities of prompt tokens, which longer continuations
-need, cannot: vLLM computes the whole prompt for them, once for each continuation.
+Such a question needs only the log-probabilities of the next token, and the beginning of the prompt
+can come from the prefix cache. Longer continuations need log-probabilities of prompt tokens, which
+cannot come from the cache: vLLM computes the whole prompt once for each continuation.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from typing import Any
 from mlperf_suite.engines.scoring import Likelihood, Score, ScoreRequest
 
 _TOP_K = 20
-"""The most likely tokens that every vLLM reports, where it cannot report chosen ones."""
+"""The most likely tokens that every vLLM reports, if it cannot report chosen ones."""
 
 
 async def score_one(llm: Any, new_id: Callable[[], str], request: ScoreRequest) -> Score:
-    """One request's score, from vLLM's AsyncLLM. Raises what vLLM raises."""
+    """Score one request with vLLM's AsyncLLM. Raises what vLLM raises."""
     started = time.perf_counter()
     outputs = []
     likelihoods: list[Likelihood] | None = None
@@ -81,7 +81,7 @@ def _params(**wanted: Any) -> Any:
 
 
 def _of_next_token(made: Any, choices: Sequence[int]) -> list[Likelihood] | None:
-    """Each choice's likelihood; None where vLLM did not report one of them."""
+    """Each choice's likelihood; None if vLLM did not report one of them."""
     (logprobs,) = made.logprobs
     if any(choice not in logprobs for choice in choices):
         return None
@@ -90,7 +90,7 @@ def _of_next_token(made: Any, choices: Sequence[int]) -> list[Likelihood] | None
 
 
 def _of_prompt(logprobs: Sequence[Any], continuation: Sequence[int]) -> Likelihood:
-    """The likelihood of the prompt's last tokens. vLLM reports each token beside the likeliest."""
+    """The likelihood of the prompt's last tokens. vLLM reports each token next to the likeliest."""
     total, greedy = 0.0, True
     for token, reported in zip(continuation, logprobs[-len(continuation) :], strict=True):
         total += reported[token].logprob

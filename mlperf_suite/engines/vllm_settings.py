@@ -1,4 +1,4 @@
-"""How vLLM would be set in a process of its own, without loading it: to compare replicas with.
+"""Finds vLLM's settings in a separate process, without loading a model, to compare replicas with.
 
     python -m mlperf_suite.engines.vllm_settings < CONFIGURATION
 
@@ -23,9 +23,8 @@ _LOOK_S = 0.1
 
 
 def settings_in_process(config: VllmConfig, stop: Event) -> Mapping[str, object] | None:
-    """The settings that an engine of this configuration has where it is loaded in the suite's own
-    process; None where they cannot be told, as without a device that it could use, and where
-    `stop` is set before they are."""
+    """The settings of an engine of this configuration if loaded in the suite's own process. None if
+    they cannot be determined, for example without a usable device, or if `stop` is set first."""
     plain = replace(config, log_file=None, profiler=None, profile_folder=None)
     try:
         with tempfile.TemporaryFile("w+") as asked, tempfile.TemporaryFile("w+") as told:
@@ -46,7 +45,7 @@ def settings_in_process(config: VllmConfig, stop: Event) -> Mapping[str, object]
 
 
 def _has_ended(process: subprocess.Popen[bytes], stop: Event) -> bool:
-    """Wait for its end, but no longer than it may take or until `stop` is set."""
+    """Wait for the process to end, until the time limit or until `stop` is set."""
     deadline = time.monotonic() + _PATIENCE_S
     while process.poll() is None:
         if stop.wait(_LOOK_S) or time.monotonic() > deadline:

@@ -1,7 +1,7 @@
-"""Whether an engine that has work still does it.
+"""Decides whether an engine that has work still does it.
 
-An answer, a first token and a step are signs of life. Where none comes, its processes are looked
-at: one that was stopped or has ended never answers, and neither do processes that use no CPU time
+An answer, a first token and a step are signs of life. If none comes, the engine's processes are
+checked: a stopped or ended process never answers, and neither do processes that use no CPU time
 while no GPU computes. A time limit catches the rest.
 """
 
@@ -25,16 +25,16 @@ from mlperf_suite.engines.protocol import (
 from mlperf_suite.hardware import gpu_busy
 
 LOOK_S = 0.5
-"""Between two looks at the processes, in s: each costs well below a millisecond."""
+"""Time between two looks at the processes, in s: each costs well below a millisecond."""
 STOPPED_S = 1.5
-"""How long a process must be seen stopped or ended, in s: vLLM has its own words for an end."""
+"""How long a process must be seen stopped or ended, in s: vLLM reports an end itself."""
 IDLE_S = 10.0
-"""How long processes that have work may use neither CPU nor GPU, in s."""
+"""How long processes with work may use neither CPU nor GPU, in s."""
 _GAP_S = 4.0
-"""Looks further apart tell nothing of the time between them: Ctrl-Z stops the watcher as well."""
+"""Looks further apart say nothing about the time between them: Ctrl-Z also stops the watcher."""
 _BUSY_SHARE = 0.002
-"""Of one core's time. Threads of a process that hangs wake up now and then; one that computes, or
-waits for a device in the usual ways, uses hundreds of times as much."""
+"""A share of one core's time. Threads of a hanging process wake up now and then; a process that
+computes, or waits for a device in the usual ways, uses hundreds of times as much."""
 _NONE_YET = object()
 _ENDED = ("gone", psutil.STATUS_ZOMBIE, psutil.STATUS_DEAD)
 
@@ -50,11 +50,10 @@ class ProcessLook:
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """What is seen of an engine at one moment.
+    """The state of an engine at one moment.
 
-    `now_s` on any monotonic clock. `signs`: what changes whenever the engine makes progress.
-    `waiting`: requests that it was sent and has not answered. `gpu`: whether a GPU computes, None
-    where that cannot be told.
+    `now_s`: on any monotonic clock. `signs`: changes whenever the engine makes progress. `waiting`:
+    requests that it was sent and has not answered. `gpu`: whether a GPU computes, None if unknown.
     """
 
     now_s: float
@@ -65,7 +64,7 @@ class Look:
 
 
 class Judgement:
-    """Decides look by look whether the engine hangs. Pure: it looks at nothing itself."""
+    """Decides look by look whether the engine hangs. Pure: it inspects nothing itself."""
 
     def __init__(self, silence_s: float = SILENCE_S) -> None:
         self._silence_s = silence_s
@@ -76,7 +75,7 @@ class Judgement:
         self._cpu_s = 0.0
 
     def hangs(self, look: Look) -> str | None:
-        """What was seen of an engine that hangs, for a message; None where it may go on."""
+        """Why the engine counts as hanging, for a message; None if it does not."""
         if look.signs != self._signs or not look.waiting:
             self._signs, self._sign_s = look.signs, look.now_s
             self._begin_idle(look)
@@ -107,7 +106,7 @@ class Judgement:
     def _idle(self, look: Look) -> str | None:
         cpu_s = sum(one.cpu_s for one in look.processes)
         used, elapsed = cpu_s - self._cpu_s, look.now_s - self._busy_s
-        # A process that waits for a disk uses no CPU time, and works.
+        # A process that waits for a disk is working, although it uses no CPU time.
         waits = any(one.status == psutil.STATUS_DISK_SLEEP for one in look.processes)
         working = abs(used) > _BUSY_SHARE * max(elapsed, IDLE_S) or waits or look.gpu is not False
         if working or not look.processes:
@@ -124,11 +123,11 @@ class Judgement:
 
 
 class Watch:
-    """Looks at an engine at work whenever its caller asks."""
+    """Checks on a working engine whenever its caller asks."""
 
     def __init__(self, engine: Engine, silence_s: float = SILENCE_S) -> None:
         self._engine = engine
-        # Servers elsewhere are watched one by one, by the engine that asks them.
+        # The engine that talks to remote servers watches each of them itself.
         self._judgement = Judgement(math.inf if isinstance(engine, RemoteEngine) else silence_s)
         self._watched = engine if isinstance(engine, ProcessEngine) else None
         self._tracing = engine if isinstance(engine, TracingEngine) else None
@@ -136,10 +135,10 @@ class Watch:
         self._last: tuple[Hashable, float] = (None, 0.0)
 
     def hangs(self, signs: Hashable, waiting: int, what: str) -> str | None:
-        """Why the engine counts as hanging, in one line; None where it may go on.
+        """Why the engine counts as hanging, in one line; None if it does not.
 
-        `signs`: what changes whenever the caller hears of the engine. `waiting`: how much it was
-        sent and has not answered, and `what` that is.
+        `signs`: changes whenever the caller hears from the engine. `waiting`: how many `what` it
+        was sent and has not answered.
         """
         now = time.monotonic()
         if self._watched is not None and now - self._looked_s < LOOK_S:
@@ -153,7 +152,7 @@ class Watch:
         return f"{seen} while {waiting:,} {what} waited" if seen else None
 
     def _gpu(self, processes: Sequence[ProcessLook], told: Hashable, waiting: int) -> bool | None:
-        """Whether a GPU computes. Asked of the driver only where nothing else shows work."""
+        """Whether a GPU computes. Asks the driver only if nothing else shows work."""
         if self._watched is None or not self._watched.uses_gpu:
             return False
         (told_before, cpu_before), cpu_s = self._last, sum(one.cpu_s for one in processes)
@@ -162,7 +161,7 @@ class Watch:
         return True if moves or not waiting else gpu_busy()
 
     def end(self) -> None:
-        """End the processes of an engine that hangs: closing it would wait for their answers."""
+        """End the processes of a hanging engine first: closing it would wait for their answers."""
         if self._watched is not None:
             end_processes(self._watched.processes, patience_s=1.0)
         self._engine.close()

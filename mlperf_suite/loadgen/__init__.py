@@ -1,1 +1,1 @@
-"""Everything between LoadGen and the engine. The only place that imports mlperf_loadgen."""
+"""Everything between LoadGen and the engine. Only this package imports mlperf_loadgen."""

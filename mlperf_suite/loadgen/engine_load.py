@@ -1,4 +1,4 @@
-"""How busy the engine was during a run: shares of time, computed from its report of each step."""
+"""How busy the engine was during a run, as shares of time computed from its report of each step."""
 
 from __future__ import annotations
 
@@ -12,19 +12,20 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
 KV_FULL = 0.95
-"""From this share on a KV cache counts as full: the rest is less than the next requests need."""
+"""A KV cache counts as full from this share on: the rest is less than the next requests need."""
 
 
 @dataclass(frozen=True, slots=True)
 class EngineLoad:
-    """Shares are of the run's time, 0 to 1; of several replicas their mean.
+    """Shares of the run's time, 0 to 1; for several replicas, their mean.
 
-    `busy`: in steps. `prefill`: in steps in which a prompt was finished. `waiting`: in steps that
-    left requests waiting. `kv_full`: in steps after which at least `KV_FULL` of the KV cache was in
-    use, and `kv_most` the most of it. `batch_full`: in steps of `batch_limit` requests or more,
-    None where no limit is known; `batch_mean` (over the busy time) and `batch_most` requests.
-    `preemptions`: how often a request was put back. `steps` in all. `replicas`, and `tail`: the
-    share of the run for which at least one of them had ended its last step and another had not.
+    `busy`: in steps. `prefill`: in steps that finished a prompt. `waiting`: in steps that left
+    requests waiting. `kv_full`: in steps after which at least `KV_FULL` of the KV cache was in use;
+    `kv_most`: the highest share of it in use. `batch_full`: in steps of `batch_limit` requests or
+    more, None if no limit is known; `batch_mean` (over the busy time) and `batch_most`: requests in
+    a step. `preemptions`: how often a request was preempted. `steps`: their total number.
+    `replicas`: their number; `tail`: the share of the run in which at least one of them had ended
+    its last step and another had not.
     """
 
     steps: int = 0
@@ -49,8 +50,8 @@ def load_of(
 ) -> EngineLoad | None:
     """The load of a run, from its steps; None if the engine does not report batches.
 
-    `begin_s`, `end_s`: of the run, in s of time.monotonic. `batch_limit`: the most requests that a
-    step can hold.
+    `begin_s`, `end_s`: of the run, in s of time.monotonic. `batch_limit`: the most requests that
+    fit into a step of the engine.
     """
     import numpy as np
 
@@ -114,7 +115,7 @@ def _durations(steps: Steps, marks: Marks | None, begin_s: float) -> npt.NDArray
 
 
 def _queued(marks: Marks | None) -> npt.NDArray[np.float64]:
-    """When each request was queued; empty where the engine does not tell."""
+    """When each request was queued; empty if the engine does not report it."""
     import numpy as np
 
     if marks is None or not len(marks.tags):

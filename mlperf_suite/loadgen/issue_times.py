@@ -22,21 +22,21 @@ if TYPE_CHECKING:
 
 _EARLY_S = 1e-3
 """How much earlier than scheduled a query may seem to arrive, because the clocks are read at
-different places; none really does."""
+different places; in fact none is early."""
 _APART_S = 5e-4
-"""By how much the starts that LoadGen's figures give may differ if the schedule is right."""
+"""How far the start times derived from LoadGen's figures may differ if the schedule is right."""
 _LEAST, _MEAN, _MOST = (f"result_{name}_latency_ns" for name in ("min", "mean", "max"))
 _PERCENTILES = {
     f"result_{100 * share:.2f}_percentile_latency_ns": share
     for share in (0.5, 0.8, 0.9, 0.95, 0.97, 0.99, 0.999)
 }
 REPORTED = (_LEAST, _MEAN, _MOST, *_PERCENTILES)
-"""The detail log's keys of a run's latencies."""
+"""The keys of a run's latencies in the detail log."""
 
 
 def as_reported(latencies: Doubles) -> dict[str, float]:
     """What LoadGen's detail log would report for these latencies (at least one), by the keys of
-    `REPORTED`: minimum, mean, maximum and percentiles, in the latencies' unit."""
+    `REPORTED`: minimum, mean, maximum and percentiles, in the unit of the latencies."""
     import numpy as np
 
     ordered = np.sort(latencies)
@@ -58,7 +58,7 @@ def issued_by_loadgen(
     LoadGen counts from its call of the SUT, which is then assumed to take equally long each time.
 
     Each of LoadGen's figures gives the start of the run, apart from delays between two clock
-    readings. The median of them is taken, which a few requests do not move.
+    readings. The result uses their median, which a few requests do not move.
 
     None if answers are missing, if a query would have arrived before its scheduled time, or if the
     schedule runs ahead of LoadGen's, so that the SUT's own times fit the figures better.
@@ -77,7 +77,7 @@ def issued_by_loadgen(
 
 
 def _starts(lasted_s: Doubles, said_s: Mapping[str, float]) -> Doubles:
-    """By how much each figure of these times exceeds LoadGen's."""
+    """How far each figure of these times exceeds LoadGen's."""
     import numpy as np
 
     of_these = as_reported(lasted_s)

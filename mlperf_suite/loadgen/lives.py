@@ -26,19 +26,18 @@ if TYPE_CHECKING:
     Doubles = npt.NDArray[np.float64]
 
 ISSUE, ENGINE, RETURN = "issue", "engine", "return"
-"""The parts that the suite measures itself: from LoadGen's issue until the SUT hands the request to
-the engine; in an engine that reports nothing; from the engine's last token until the SUT reports
-the answer to LoadGen."""
+"""The parts that the suite measures itself. `ISSUE`: from LoadGen's issue until the SUT hands the
+request to the engine. `ENGINE`: the time in an engine that reports nothing. `RETURN`: from the
+engine's last token until the SUT reports the answer to LoadGen."""
 
 
 @dataclass(frozen=True, slots=True)
 class Lives:
-    """A row for each request that was answered, in the order of issue; times in s of
-    time.monotonic.
+    """One row per answered request, in the order of issue; times in s of time.monotonic.
 
-    `from_loadgen`: `issued_s` is the instant from which LoadGen counts, else that of its call of
-    the SUT. `first_s`: when LoadGen was told the first token; None where the run does not stream.
-    `parts_s`: by name and in order, how long each took.
+    `from_loadgen`: whether `issued_s` is the instant from which LoadGen counts, rather than its
+    call of the SUT. `first_s`: when LoadGen was told the first token; None if the run does not
+    stream. `parts_s`: how long each part took, by name and in order.
     """
 
     from_loadgen: bool
@@ -52,7 +51,7 @@ class Lives:
 
 
 def issued_s(requests: Requests, plan: LoadPlan, detail: DetailLog) -> Doubles | None:
-    """When LoadGen started to count each request's latency; None if its log does not tell."""
+    """When LoadGen started to count each request's latency; None if its log does not say."""
     import numpy as np
 
     said_s = reported_s(detail)
@@ -74,8 +73,7 @@ def issued_s(requests: Requests, plan: LoadPlan, detail: DetailLog) -> Doubles |
 
 
 def reported_s(detail: DetailLog) -> dict[str, float]:
-    """The latencies that a log reports of the whole run, in s, by their keys; the log of an
-    accuracy run has none."""
+    """The latencies of a whole run, in s, by key; the log of an accuracy run has none."""
     found = {key: detail.number(key) for key in REPORTED}
     return {key: ns / 1e9 for key, ns in found.items() if ns is not None}
 
@@ -123,7 +121,7 @@ def lives_of(requests: Requests, marks: Marks | None, issued: Doubles | None) ->
 def _rows_of(
     marks: Marks, tags: npt.NDArray[np.uint64]
 ) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.intp]]:
-    """Whether there are marks of each request, and their rows."""
+    """Whether each request has marks, and the rows of its marks."""
     import numpy as np
 
     known = np.asarray(marks.tags)

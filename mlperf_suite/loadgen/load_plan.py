@@ -1,4 +1,4 @@
-"""What one LoadGen run is asked to do, and what its log must say afterwards."""
+"""What one LoadGen run is asked to do, and what its log must contain afterwards."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ TEST_MODES: dict[Mode, str] = {
     "caching": "PerformanceOnly",
 }
 AUDIT_MODES: tuple[Mode, ...] = ("test06", "test07", "test09")
-"""MLPerf's own audits, which a submission holds."""
+"""MLPerf's own audits, which are part of a submission."""
 CACHING: Mode = "caching"
-"""The suite's own audit, which is no part of a submission."""
+"""The suite's own audit, which is not part of a submission."""
 MODES: tuple[Mode, ...] = ("accuracy", "performance", *AUDIT_MODES, CACHING)
 PERFORMANCE_SAMPLES_KEY = "performance_sample_count_override"
 ACCURACY_SAMPLES_KEY = "accuracy_sample_count_override"
@@ -28,11 +28,11 @@ ACCURACY_SAMPLES_KEY = "accuracy_sample_count_override"
 
 @dataclass(frozen=True, slots=True)
 class Shortened:
-    """What a smoke run asks for in place of MLPerf's durations (ms) and query counts.
+    """What a smoke run uses in place of MLPerf's durations (ms) and query counts.
 
-    `latency_percent` is the percentile that Server's early stopping decides, `latency_factor` how
-    many times the limits on TTFT and TPOT it allows. `samples` is how many of the data set it
-    takes, None all.
+    `latency_percent`: the percentile that Server's early stopping decides. `latency_factor`: by how
+    much the limits on TTFT and TPOT are multiplied. `samples`: how many samples of the data set it
+    uses, None for all.
     """
 
     min_duration_ms: int
@@ -44,27 +44,27 @@ class Shortened:
 
 SMOKE: dict[str, Shortened] = {
     "Offline": Shortened(10_000, 1),
-    # The 99th percentile would take 459 queries, and the limits are those of a GPU.
+    # The 99th percentile would take 459 queries, and the limits are set for GPUs.
     "Server": Shortened(20_000, 64, latency_percent=90, latency_factor=10),
-    # One by one, 84 samples would take minutes; of 22, equal issue mode makes 66 queries.
+    # One by one, 84 samples would take minutes; with 22, equal issue mode makes 66 queries.
     "SingleStream": Shortened(10_000, 64, samples=22),
 }
-"""By LoadGen's scenario. Early stopping needs 64 queries at least, shortened or not."""
+"""By LoadGen's scenario. Early stopping needs at least 64 queries, shortened or not."""
 SEARCH: dict[bool, Shortened] = {
     True: Shortened(10_000, 64, latency_percent=90),
     False: Shortened(60_000, 1),
 }
-"""A short run of the search for the peak rate, by whether the profile is smoke."""
+"""A trial run of the peak search, by whether the profile is smoke."""
 SEARCH_SAMPLES = 1024
-"""Equal issue mode sends whole multiples of the samples, so that a short run needs fewer."""
+"""Equal issue mode sends whole multiples of the samples, so a trial run needs fewer of them."""
 
 
 @dataclass(frozen=True, slots=True)
 class LoadPlan:
-    """One run's settings.
+    """The settings of one run.
 
-    `user_conf` is written to user.conf, `audit_conf` to audit.config, both in LoadGen's own keys.
-    `expected` maps keys of the detail log to the values that show that the settings took.
+    `user_conf` is written to user.conf and `audit_conf` to audit.config, both with LoadGen's own
+    keys. `expected` maps keys of the detail log to the values that show that they took effect.
     """
 
     scenario: Scenario
@@ -75,12 +75,12 @@ class LoadPlan:
     audit_conf: Mapping[str, float | int] = field(default_factory=dict)
 
     def user_conf_text(self) -> str:
-        """The text of user.conf; LoadGen ignores a line whose `=` has no space on each side."""
+        """The text of user.conf; LoadGen ignores lines whose `=` is not surrounded by spaces."""
         prefix = f"{self.scenario.loadgen_model}.{self.scenario.loadgen_scenario}"
         return "".join(f"{prefix}.{key} = {value}\n" for key, value in self.user_conf.items())
 
     def audit_conf_text(self) -> str:
-        """The text of audit.config, in the form that the official audit files have."""
+        """The text of audit.config, in the format of the official audit files."""
         return "".join(f"*.*.{key} = {value}\n" for key, value in self.audit_conf.items())
 
 
@@ -99,12 +99,11 @@ def plan_run(
 ) -> LoadPlan:
     """Plan a run over `samples` samples.
 
-    An audit is a performance run under its audit.config.
-    `target_qps`: samples/s that Offline is expected to reach, or queries/s that Server is sent.
-    `expected_latency_ms`: one SingleStream query's. `shortened` None keeps MLPerf's own rules, and
-    user.conf then sets the target rate, and what mlperf.conf leaves out.
-    `audit_queries`: how many a shortened audit issues and logs, None its own number. `audit`: in
-    place of the benchmark's own of this mode.
+    An audit is a performance run under its audit.config. `target_qps`: the samples/s expected of
+    Offline, or the queries/s that Server issues. `expected_latency_ms`: of one SingleStream query.
+    `shortened` None keeps MLPerf's own rules; user.conf then sets the target rate and what
+    mlperf.conf leaves out. `audit_queries`: how many queries a shortened audit issues and logs;
+    None keeps its own number. `audit`: replaces the benchmark's own audit of this mode.
     """
     conf: dict[str, float | int] = {}
     if target_qps is not None and scenario.loadgen_scenario != "SingleStream":
@@ -158,14 +157,14 @@ def plan_run(
 
 _SAID_AGAIN = {
     "target_qps": "effective_target_qps",
-    # Offline turns the effective count into one query of as many samples.
+    # Offline turns the effective count into one query with that many samples.
     "min_query_count": "requested_min_query_count",
 }
-"""Keys of user.conf, and those under which the detail log has the same value."""
+"""Keys of user.conf, and the keys under which the detail log repeats their values."""
 
 
 def _sizes(benchmark: Benchmark, mode: Mode, samples: int) -> dict[str, int]:
-    """The keys of user.conf for data of another size than mlperf.conf says."""
+    """The keys of user.conf for data whose size differs from mlperf.conf's."""
     own_samples, sizes = benchmark.samples_of(mode), {}
     if samples != own_samples or own_samples != benchmark.samples:
         sizes[PERFORMANCE_SAMPLES_KEY] = samples

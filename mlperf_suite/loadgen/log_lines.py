@@ -1,8 +1,8 @@
-"""Which entries LoadGen writes into the detail log of a run, in their order.
+"""The entries that LoadGen writes into a run's detail log, in their order.
 
-A run of one scenario and mode always has the same, but for messages. Sources: version.cc,
-loadgen.cc, test_settings_internal.cc, logging.cc and results.cc of LoadGen 5.0 to 6.0, and the
-logs of 862 runs of the public v5.1 results, of which each that ended has them in this order.
+They are always the same for a scenario and mode, except for messages. Sources: version.cc,
+loadgen.cc, test_settings_internal.cc, logging.cc and results.cc of LoadGen 5.0 to 6.0, and the logs
+of 862 runs of the public v5.1 results; each run that ended has them in this order.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ CHOICE = (
     "performance_issue_same",
     "performance_issue_same_index",
 )
-"""Settings of what is drawn and logged, in the order of their lines."""
+"""Settings for drawing and logging samples, in the order of their lines."""
 _LIMITS = ("requested_server_ttft_latency", "requested_server_tpot_latency")
 _EFFECTIVE = (
     "scenario",
@@ -110,26 +110,26 @@ _VERSION = re.compile(r"(\d+)\.(\d+)(?:\.(\d+))?\b")
 _OLDEST, _NEWEST = (5, 0), (6, 0)
 _COUNTS_ERRORS, _COUNTS_ACCURACY = (5, 0, 16), (6, 0)
 _LAST_WITHOUT = (5, 0, 15)
-"""Some builds of this one count errors, others do not: the change came between two releases."""
+"""Some builds of this version count errors, others do not: the change came between two releases."""
 
 
 def is_known(version: str) -> bool:
-    """Whether the entries of that LoadGen are known."""
+    """Whether the entries of this LoadGen version are known."""
     found = version_numbers(version)
     return found is not None and _OLDEST <= found[:2] <= _NEWEST
 
 
 def version_numbers(version: str) -> tuple[int, int, int] | None:
-    """The numbers of a `loadgen_version`, None where it has none."""
+    """The numbers in a `loadgen_version`, None if it has none."""
     found = _VERSION.match(version)
     return (int(found[1]), int(found[2]), int(found[3] or 0)) if found else None
 
 
 @lru_cache(maxsize=32)
 def lines_of(scenario: str, accuracy: bool) -> tuple[str, ...]:
-    """The keys of a log's entries in their order, those that not every LoadGen writes too.
+    """The keys of a log's entries in their order, including those that not every LoadGen writes.
 
-    `scenario`: LoadGen's name. A run of several loaded sets repeats `ISSUED` for each.
+    `scenario`: LoadGen's name. A run with several loaded sets repeats `ISSUED` for each.
     """
     asked = (
         *_ASKED.get(scenario, ()),
@@ -193,10 +193,10 @@ def _every_line() -> frozenset[str]:
 def out_of_place(
     keys: Sequence[str], scenario: str, version: str, *, accuracy: bool, valid: bool
 ) -> str:
-    """The first entry that is missing, foreign or not where LoadGen writes it, in words, or "".
+    """Describe the first entry that is missing, unexpected or out of order; "" if there is none.
 
-    `keys`: of the log's entries, in its order; messages among them and keys that no known LoadGen
-    writes count nothing. `valid`: whether the log says that the result is.
+    `keys`: of the log's entries, in order; messages and keys that no known LoadGen writes are
+    ignored. `valid`: whether the log calls the result valid.
     """
     wanted = _repeated(lines_of(scenario, accuracy), keys.count("loaded_qsl_set"))
     absent = _not_written(keys, version, valid=valid)
@@ -217,7 +217,7 @@ def _repeated(keys: Sequence[str], sets: int) -> list[str]:
 
 
 def _not_written(keys: Collection[str], version: str, *, valid: bool) -> set[str]:
-    """The keys that a LoadGen of that version does not write, or not into such a log."""
+    """The keys that a LoadGen of this version does not write, or not into such a log."""
     numbers = version_numbers(version) or (0, 0, 0)
     absent = {_REASON} if valid else set()
     if numbers[:2] < _COUNTS_ACCURACY:

@@ -1,7 +1,6 @@
-"""Reading LoadGen's logs, whoever made them.
+"""Reads LoadGen's logs, from any source.
 
-Nothing here raises for what is in a log: a damaged line is kept as a fact about the log, and a
-key that is absent is None.
+The content of a log never raises: a damaged line is recorded as damage, and an absent key is None.
 """
 
 from __future__ import annotations
@@ -33,12 +32,12 @@ _SAID_ONCE = (
     "sut_name",
     "test_datetime",
 )
-"""LoadGen writes a key that begins like this once in a run."""
+"""LoadGen writes each key with one of these beginnings once per run."""
 
 
 class Entry(NamedTuple):
     """One entry of a detail log. `line`: its number in the file, from 1. `ms`: its time stamp, in
-    ms since the log began, None where it has none. `process`, `thread`: the ids of who wrote it."""
+    ms since the log began, None if it has none. `process`, `thread`: the ids of its writer."""
 
     line: int
     key: str
@@ -52,9 +51,9 @@ class Entry(NamedTuple):
 class DetailLog:
     """A parsed mlperf_log_detail.txt.
 
-    `values`: the last value of each key. `errors`: the text of each entry that LoadGen marked as
-    an error. `damage`: one line for each thing that is wrong with the file itself. `entries`: all
-    that could be read, in the file's order.
+    `values`: the last value of each key. `errors`: the text of each entry that LoadGen marked as an
+    error. `damage`: one line for each defect of the file itself. `entries`: all readable entries,
+    in the file's order.
     """
 
     values: Mapping[str, Any]
@@ -67,14 +66,14 @@ class DetailLog:
         return self.values.get(key)
 
     def number(self, key: str) -> float | int | None:
-        """The value as a number of at most 64 bits, or None where it is absent or is none."""
+        """The value as a number of at most 64 bits, or None if it is absent or not one."""
         return _number(self.values.get(key))
 
     @property
     def accuracy_count_key(self) -> str:
-        """The key of how many samples an accuracy run issues: the first so many of the QSL's.
+        """The key for how many samples an accuracy run issues: the first ones of the QSL.
 
-        LoadGen 5.1 does not say it, and issues all that the QSL has.
+        LoadGen 5.1 does not log it, and issues all samples of the QSL.
         """
         newer = "effective_accuracy_sample_count"
         return "qsl_reported_total_count" if self[newer] is None else newer
@@ -84,11 +83,11 @@ class DetailLog:
         return [entry.value for entry in self.entries if entry.key == key]
 
     def stamp(self, key: str) -> float | None:
-        """When the last entry of the key was made, in ms since the log began."""
+        """The time stamp of the key's last entry, in ms since the log began."""
         return next((e.ms for e in reversed(self.entries) if e.key == key), None)
 
     def milliseconds(self, key: str) -> float | None:
-        """The value of a key in ns, in ms."""
+        """The value of a key that is in ns, converted to ms."""
         value = self.number(key)
         return None if value is None else value / 1e6
 
@@ -96,7 +95,7 @@ class DetailLog:
 def _number(value: object) -> float | int | None:
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
-    # No figure of LoadGen is beyond 64 bits, and larger integers cannot become a float.
+    # No figure of LoadGen exceeds 64 bits, and larger integers cannot become floats.
     return value if -_LARGEST <= value <= _LARGEST else None
 
 
@@ -138,16 +137,16 @@ def parse_detail(text: str) -> DetailLog:
 
 
 class TokenIds(Sequence[int]):
-    """Token ids of four bytes each, equal to any tuple or list of the same.
+    """Token ids of four bytes each, equal to any tuple or list of the same ids.
 
-    A tuple takes up to 40 bytes for each, which for a run's long answers is gigabytes.
-    `little_endian`: int32, a multiple of four bytes. Raises ValueError for another length.
+    A tuple takes up to 40 bytes per id, which is gigabytes for a run's long answers.
+    `little_endian`: int32 values. Raises ValueError if its length is not a multiple of four bytes.
     """
 
     __slots__ = ("_ids",)
 
     def __init__(self, little_endian: bytes) -> None:
-        # As in the logs' own maker, the machine's byte order is taken to be the log's.
+        # The machine's byte order is assumed to be the log's, as in LoadGen itself.
         self._ids = array("i", little_endian)
 
     def __len__(self) -> int:
@@ -179,8 +178,8 @@ class TokenIds(Sequence[int]):
 class LoggedSample:
     """One entry of mlperf_log_accuracy.json: the sample's index and its int32 output tokens.
 
-    `first_token_ids` and `token_count` are there in runs that stream, as LoadGen was told them.
-    `place`: the sample's number in the order in which LoadGen issued them (seq_id).
+    `first_token_ids` and `token_count`: as reported to LoadGen, in runs that stream. `place`: the
+    sample's number in the order in which LoadGen issued them (seq_id).
     """
 
     index: int
@@ -199,11 +198,11 @@ class AccuracyLog:
 
     @property
     def places(self) -> tuple[tuple[int, int], ...]:
-        """Of each entry that says it, the place in the order of issue and the sample's index."""
+        """The place in the order of issue and the sample index of each entry that has a place."""
         return tuple((one.place, one.index) for one in self.samples if one.place is not None)
 
     def first_of_each(self) -> dict[int, LoggedSample]:
-        """The first entry of each sample index, as the official script takes it."""
+        """The first entry of each sample index, which is the one the official script uses."""
         first: dict[int, LoggedSample] = {}
         for sample in self.samples:
             first.setdefault(sample.index, sample)
@@ -211,7 +210,7 @@ class AccuracyLog:
 
 
 def _whole(value: object) -> int:
-    """The value as a count or an index. Raises ValueError."""
+    """The value as a count or an index. Raises ValueError if it is neither."""
     if isinstance(value, bool) or not isinstance(value, int) or value < 0:
         raise ValueError("not a whole number")
     return value
@@ -239,18 +238,18 @@ def parse_accuracy(text: str) -> AccuracyLog:
 
 
 def _read_accuracy(path: Path) -> AccuracyLog:
-    """Read an accuracy log, entry by entry where each has a line, as LoadGen writes them: a log of
-    long answers takes hundreds of megabytes. Raises OSError."""
+    """Read an accuracy log, entry by entry if each has its own line, as LoadGen writes them: a log
+    of long answers takes hundreds of megabytes. Raises OSError."""
     with path.open("rb") as file:
         with contextlib.suppress(ValueError, RecursionError):
             return _logged(_by_line(line.decode("utf-8", errors="replace") for line in file))
-        # Written otherwise or damaged; what is wrong with it shows as a whole.
+        # In another format or damaged: parsing the whole text shows what is wrong.
         file.seek(0)
         return parse_accuracy(file.read().decode("utf-8", errors="replace"))
 
 
 def _by_line(lines: Iterable[str]) -> Iterator[object]:
-    """The entries of a JSON list that opens, has each entry and closes on a line of its own.
+    """The entries of a JSON list whose brackets and entries each have their own line.
 
     Raises ValueError or RecursionError for any other text.
     """
@@ -298,16 +297,16 @@ def _logged(entries: Iterable[Any]) -> AccuracyLog:
 
 
 def _is_wide(sample: LoggedSample) -> bool:
-    """Whether an answer's tokens are int64, which the official scripts read as well (--dtype).
+    """Whether an answer's tokens are int64, which the official scripts also read (--dtype).
 
-    As int32 every second one is 0 then, which no model's whole answers are.
+    Read as int32, every second token is then 0, which is never so in a model's whole answers.
     """
     ids = sample.token_ids
     return len(ids) > 0 and len(ids) % 2 == 0 and not any(ids[1::2])
 
 
 def _narrowed(sample: LoggedSample) -> LoggedSample:
-    """The answer with tokens of int64 as such."""
+    """The answer with its tokens read as int64."""
     first = sample.first_token_ids
     return replace(
         sample,
@@ -318,9 +317,9 @@ def _narrowed(sample: LoggedSample) -> LoggedSample:
 
 @dataclass(frozen=True, slots=True)
 class RunLogs:
-    """The logs of one LoadGen run. A file that is missing or cannot be read is a line of damage.
+    """The logs of one LoadGen run. A missing or unreadable file is reported as damage.
 
-    `sizes`: each file's in bytes, by its name.
+    `sizes`: each file's size in bytes, by name.
     """
 
     folder: Path
@@ -332,7 +331,7 @@ class RunLogs:
 
 
 def read_logs(folder: Path) -> RunLogs:
-    """Read the logs in a folder; never raises for their content or absence."""
+    """Read the logs in a folder; their content or absence never raises."""
     texts: dict[str, str] = {}
     files: dict[str, Path] = {}
     sizes: dict[str, int] = {}

@@ -1,8 +1,8 @@
-"""The sources of released LoadGens, by which a log's own list of file hashes is known.
+"""Fingerprints of the sources of released LoadGens, to compare a log's list of file hashes with.
 
-A log says the SHA-1 of each file of LoadGen's folder when it was built (loadgen_file_sha1). Of a
-version there may be several kinds: its number is raised some commits after its sources change, and
-one commit of 5.1.0 (3cebd5ee48, which 32 public logs are by) has the sources of 5.0.21. Source:
+A log lists the SHA-1 of each file of LoadGen's folder when it was built (loadgen_file_sha1). One
+version may have several fingerprints: its number is raised some commits after its sources change,
+and one commit of 5.1.0 (3cebd5ee48, which made 32 public logs) has the sources of 5.0.21. Source:
 the history of loadgen/ in github.com/mlcommons/inference, from 5.0.15 (round v5.1) on; 854 of the
 862 public v5.1 logs have the files of the very commit that they name, 8 those of another one.
 """
@@ -13,7 +13,7 @@ import hashlib
 from collections.abc import Mapping
 
 _GENERATED = "/mlperf_conf.h"
-"""Made from mlperf.conf when LoadGen is built."""
+"""Generated from mlperf.conf when LoadGen is built."""
 _DIGITS = 16
 RELEASES: dict[str, tuple[str, ...]] = {
     "5.0.15": ("ca508ceae78f1332", "78ce91a58d39f6fb"),
@@ -49,7 +49,7 @@ RELEASES: dict[str, tuple[str, ...]] = {
     "6.0.16": ("1eca247858099861", "ad0710685080c77f"),
     "6.0.17": ("ad0710685080c77f",),
 }
-"""By version, the fingerprints of its sources; see `fingerprint`."""
+"""The fingerprints of each version's sources; see `fingerprint`."""
 
 
 def fingerprint(files: Mapping[str, str]) -> str:

@@ -1,7 +1,7 @@
-"""The times of a run's requests as arrays, for what is computed of many runs together.
+"""The times of a run's requests as arrays, for computations over many runs.
 
-A timeline's whole content takes a hundred bytes a request as Python's objects; of the few columns
-that are needed here each takes eight.
+The whole content of a timeline takes a hundred bytes per request as Python objects; each of the few
+columns needed here takes eight.
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ _ISSUED, _FIRST, _ENDED, _TOKENS = "issued_ms", "first_token_ms", "finished_ms",
 _COLUMNS = (_ISSUED, _FIRST, _ENDED, _TOKENS)
 _FROM_LOADGEN = "from_loadgen"
 _EARLIEST_MS = -1.0
-"""A time may seem that much less than nothing, since LoadGen's instants are found to that."""
+"""How far below zero a time may appear: LoadGen's instants are derived with that accuracy."""
 
 
 @dataclass(frozen=True, slots=True)
 class RequestTimes:
-    """A row for each request that was answered, in the order of their ends; times in ms.
+    """One row per answered request, in the order of their ends; times in ms.
 
-    `from_loadgen`: whether they count from LoadGen's own issue, as its log does; else from its call
-    of the SUT. `ttft_ms` and `tpot_ms` as `Timeline` has them: None where the run does not stream,
-    and TPOT of answers of two tokens and more. `tokens`: of all answers.
+    `from_loadgen`: whether times count from LoadGen's own issue, as in its log, rather than from
+    its call of the SUT. `ttft_ms` and `tpot_ms`: as in `Timeline`; None if the run does not stream,
+    and TPOT only for answers of two or more tokens. `tokens`: of all answers.
     """
 
     from_loadgen: bool
@@ -48,21 +48,21 @@ class RequestTimes:
 
 
 def read_request_times(folder: Path) -> RequestTimes | None:
-    """The requests of a folder of logs; None where its timeline is missing or damaged."""
+    """The requests of a folder of logs; None if its timeline is missing or damaged."""
     try:
         return _times(_by_line(folder / TIMELINE_JSON))
     except OSError:
         return None
     except ValueError:
-        # Of an older suite, or written again by another program; or damaged, which shows there.
+        # Written by an older suite or by another program, or damaged, which shows here.
         timeline = read_timeline(folder)
         return None if timeline is None else _times(_of_timeline(timeline))
 
 
 def _by_line(path: Path) -> dict[str, Any]:
-    """The columns by name, of a file that has each on a line of its own.
+    """The columns by name, from a file that has each column on its own line.
 
-    Raises OSError, and ValueError where it has not, or one holds anything but numbers.
+    Raises OSError, and ValueError for another format or a column that holds anything but numbers.
     """
     found: dict[str, Any] = {}
     with path.open("rb") as file:
@@ -78,7 +78,7 @@ def _by_line(path: Path) -> dict[str, Any]:
 
 
 def _column(text: bytes) -> Doubles | None:
-    """A JSON list of numbers; None of null. Raises ValueError for anything else."""
+    """A JSON list of numbers; None for null. Raises ValueError for anything else."""
     import numpy as np
 
     if text == b"null":
@@ -86,7 +86,7 @@ def _column(text: bytes) -> Doubles | None:
     if not (text.startswith(b"[") and text.endswith(b"]")):
         raise ValueError("no list")
     with warnings.catch_warnings():
-        # That of text which ends before its numbers do.
+        # numpy's warning about text left after the last number.
         warnings.simplefilter("error", DeprecationWarning)
         try:
             return np.fromstring(text[1:-1].decode("ascii"), dtype=np.float64, sep=",")
@@ -105,7 +105,7 @@ def _of_timeline(timeline: Timeline) -> dict[str, Any]:
 
 
 def _times(found: Mapping[str, Any]) -> RequestTimes | None:
-    """None for columns of unequal lengths, without rows, or with times that cannot be."""
+    """None if columns have unequal lengths or no rows, or if their times are impossible."""
     import numpy as np
 
     issued, first, ended, tokens = (found[name] for name in _COLUMNS)

@@ -1,8 +1,8 @@
-"""Runs LoadGen, and comes back whatever happens to the engine.
+"""Runs LoadGen, and returns whatever happens to the engine.
 
-LoadGen has no abort: a run ends when it has had its answers and its minimum duration. So it runs
-on a thread of its own; when the engine fails or the user interrupts, the SUT answers everything
-with nothing, and a run that still does not end within a grace is abandoned: its thread goes on,
+LoadGen cannot be aborted: a run ends once it has its answers and its minimum duration. It therefore
+runs on its own thread. When the engine fails or the user interrupts, the SUT gives every query an
+empty answer. A run that still does not end within a grace period is abandoned: its thread goes on,
 and this process can start no other run (`abandoned`).
 """
 
@@ -39,24 +39,24 @@ if TYPE_CHECKING:
 USER_CONF, AUDIT_CONF = "user.conf", "audit.config"
 _GRACE_S = 5.0
 _TURN_S = 0.0002
-"""How long a thread of Python's may go on while another waits, in s, during a run. LoadGen's call
-waits so long for the engine's thread, and 5 ms by Python's own default: with that 18,000 queries/s
-were held where this holds 40,000."""
+"""How long a Python thread may run while another waits, in s, during a run. LoadGen's call waits
+this long for the engine's thread; Python's default is 5 ms, at which 18,000 queries/s were held,
+and 40,000 at this value."""
 _TICK_S = 0.25
 
 _abandoned: threading.Event | None = None
-"""Set when the run that was given up has finished after all."""
+"""Set when the abandoned run has finished after all."""
 _documented_call_spent = False
 
 
 def abandoned() -> bool:
-    """Whether a LoadGen run of this process was given up and still goes on."""
+    """Whether an abandoned LoadGen run is still going on in this process."""
     return _abandoned is not None and not _abandoned.is_set()
 
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """How far a run is: samples issued and done, output tokens done, seconds since its start."""
+    """The progress of a run: samples issued and done, output tokens, seconds since its start."""
 
     issued: int
     done: int
@@ -69,12 +69,11 @@ OnProgress = Callable[[Progress], None]
 
 @dataclass(frozen=True, slots=True)
 class LoadRun:
-    """A run that came to its end: LoadGen's logs, and what was counted while it went.
+    """A completed run: LoadGen's logs, and what was counted during it.
 
-    `elapsed_s`: from LoadGen's start to its end. `timeline`: None where nothing was answered, no
-    times were kept, or it could not be made, which `untimed` then says in words. `span_s`: the
-    times of time.monotonic between which it is measured, the first request's issue and the last
-    answer; None as the timeline.
+    `elapsed_s`: from LoadGen's start to its end. `timeline`: None if nothing was answered, no times
+    were kept, or it could not be made; `untimed` then gives the reason. `span_s`: the measured span
+    in s of time.monotonic, from the first request's issue to the last answer; None as `timeline`.
     """
 
     logs: RunLogs
@@ -92,7 +91,7 @@ def loadgen_version() -> str:
 
 
 def check_round(wanted: Round) -> None:
-    """Raise UsageError where the installed LoadGen ships the seeds of another round."""
+    """Raise UsageError if the installed LoadGen ships the seeds of another round."""
     settings = _official_settings(LLAMA3_1_8B.scenarios[0].loadgen_model, "Offline")
     seeds = {name: getattr(settings, name) for name in wanted.seeds}
     if seeds == wanted.seeds:
@@ -109,16 +108,16 @@ def check_round(wanted: Round) -> None:
 def _official_settings(model: str, scenario: str) -> Any:
     settings = lg.TestSettings()
     # Type 0 is the built-in mlperf.conf. The documented single call with user.conf loads it only
-    # the first time in a process; every later run would silently lack seeds and limits.
+    # the first time in a process; later runs would silently lack seeds and limits.
     settings.FromConfig("", model, scenario, 0)
     return settings
 
 
 def _spend_the_documented_call(user_conf: Path) -> None:
-    """Make the process's first documented FromConfig call, on settings that nobody uses.
+    """Make the process's first documented FromConfig call on unused settings.
 
-    LoadGen itself makes that call for an audit.config. Were it the first, it would load mlperf.conf
-    once more, for no model, over the target rate and the limits that were set.
+    LoadGen itself makes that call for an audit.config. If it were the first, it would load
+    mlperf.conf again, for no model, and overwrite the target rate and the limits.
     """
     global _documented_call_spent
     if not _documented_call_spent:
@@ -127,7 +126,7 @@ def _spend_the_documented_call(user_conf: Path) -> None:
 
 
 def loadgen_settings(plan: LoadPlan, user_conf: Path) -> Any:
-    """LoadGen's settings for a plan: the official ones, and over them those of user.conf."""
+    """LoadGen's settings for a plan: the official ones, overridden by those of user.conf."""
     scenario = plan.scenario
     _spend_the_documented_call(user_conf)
     settings = _official_settings(scenario.loadgen_model, scenario.loadgen_scenario)
@@ -138,13 +137,13 @@ def loadgen_settings(plan: LoadPlan, user_conf: Path) -> Any:
 
 
 def log_settings(folder: Path) -> Any:
-    """Where LoadGen writes, and what: its three logs, no trace."""
+    """What LoadGen writes, and where: its three logs, no trace."""
     output = lg.LogOutputSettings()
     output.outdir = str(folder)
     output.copy_summary_to_stdout = False
     settings = lg.LogSettings()
     settings.log_output = output
-    # The trace is tens of megabytes that nothing reads.
+    # Nothing reads the trace, which is tens of megabytes.
     settings.enable_trace = False
     return settings
 
@@ -163,13 +162,13 @@ def run_loadgen(
     dropped: Sequence[int] = (),
     timed: bool = True,
 ) -> LoadRun:
-    """Run LoadGen once; its logs lie in `folder` beside user.conf and timeline.json.
+    """Run LoadGen once; its logs are in `folder`, together with user.conf and timeline.json.
 
     `stops`, `dropped`, `timed`: as in `Sut`; without times there is no timeline.
 
-    Raises RunError where the engine failed, hangs (see `Watch`; at the latest after `silence_s`
-    without progress, when it is ended), or LoadGen did not apply the settings, and lets
-    KeyboardInterrupt through; LoadGen's logs are kept in every case.
+    Raises RunError if the engine failed or hangs (see `Watch`; after `silence_s` without progress
+    at the latest, it is ended), or if LoadGen did not apply the settings. Lets KeyboardInterrupt
+    through. LoadGen's logs are kept in every case.
     """
     global _abandoned
     if abandoned():
@@ -186,10 +185,10 @@ def run_loadgen(
         engine, prompts, generation, stream=streams, stops=stops, dropped=dropped, timed=timed
     )
     _take_trace(engine)  # what came before this run
-    # Not Thread.join: interrupted by Ctrl-C, Python 3.11's takes a running thread for ended.
+    # Not Thread.join: after Ctrl-C, Python 3.11's takes a running thread for ended.
     ended = threading.Event()
     thread = threading.Thread(
-        # Without a name LoadGen takes any audit.config that lies in the current folder.
+        # Without a name, LoadGen uses any audit.config in the current folder.
         target=_start_test,
         args=(
             sut,
@@ -231,7 +230,7 @@ def run_loadgen(
     try:
         timeline, span_s = _timeline(plan, engine, sut, logs, prompts)
     except Exception as error:
-        # LoadGen's figures are whole without it.
+        # LoadGen's figures are complete without it.
         said = " ".join(f"{type(error).__name__}: {error}".split())
         untimed = f"the requests' times could not be read: {said}"
     if timeline is not None:
@@ -241,13 +240,13 @@ def run_loadgen(
 
 @contextlib.contextmanager
 def _collector_spares_what_is_there() -> Iterator[None]:
-    """Python's garbage collector passes over the objects made before, and collects new ones.
+    """Keep Python's garbage collector from scanning the existing objects; it collects new ones.
 
-    Prompts, model and libraries are millions of objects, and a full collection goes through all of
-    them while no thread is told a token.
+    Prompts, model and libraries are millions of objects; while a full collection scans them all, no
+    thread receives tokens.
     """
     frozen_by_others = gc.get_freeze_count()
-    # Without a collection before, which takes as long as what it spares: garbage waits as well.
+    # Without a collection first, which takes as long as what it saves: garbage can wait, too.
     gc.freeze()
     try:
         yield
@@ -259,8 +258,8 @@ def _collector_spares_what_is_there() -> Iterator[None]:
 def _timeline(
     plan: LoadPlan, engine: Engine, sut: Sut, logs: RunLogs, prompts: Sequence[Sequence[int]]
 ) -> tuple[Timeline | None, tuple[float, float] | None]:
-    """The lives of a run's requests, and the first issue and last end of them in s of
-    time.monotonic; None where there is none, or no times were kept."""
+    """The timeline of a run, and its first issue and last end in s of time.monotonic; None if
+    nothing was answered, or no times were kept."""
     trace = _take_trace(engine)
     issued = issued_s(sut.requests, plan, logs.detail)
     lives = lives_of(sut.requests, trace.marks if trace else None, issued)
@@ -274,13 +273,13 @@ def _timeline(
 
 
 def _tell_nobody(progress: Progress) -> None:
-    """The callback where nobody asked for progress."""
+    """The default callback, if progress is not reported."""
 
 
 def _wait(
     ended: threading.Event, sut: Sut, engine: Engine, on_progress: OnProgress, silence_s: float
 ) -> None:
-    """Wait for LoadGen's end or for a failure, which an engine that hangs is as well."""
+    """Wait until LoadGen ends or the run fails; an engine that hangs fails the run."""
     started, watch = time.monotonic(), Watch(engine, silence_s)
     while not ended.wait(_TICK_S) and not sut.broken.is_set():
         elapsed = time.monotonic() - started
@@ -330,11 +329,11 @@ def _test(sut: Sut, plan: LoadPlan, settings: Any, log_settings: Any, audit: str
 
 
 def _keep(indices: list[int]) -> None:
-    """LoadGen's load and unload callbacks: every prompt is in memory already."""
+    """LoadGen's load and unload callbacks, with nothing to do: all prompts are in memory."""
 
 
 def settings_that_did_not_take(plan: LoadPlan, logs: RunLogs) -> list[str]:
-    """Each setting whose value in the log is not the one asked for, as `key: asked x, found y`."""
+    """Each setting whose value in the log differs from the plan, as `key: asked x, found y`."""
     differing = [
         f"{key}: asked {wanted}, found {logs.detail[key]}"
         for key, wanted in plan.expected.items()

@@ -1,7 +1,7 @@
-"""Which sample LoadGen issues in which place: its log of answers has both numbers.
+"""Computes which sample LoadGen issues in which place; its accuracy log has both numbers.
 
 A sample's place in the order of issue is its seq_id, its number in the data its qsl_idx. Source:
-GenerateQueries and SampleDistribution in loadgen.cc of LoadGen. Tried on the cut accuracy logs of
+GenerateQueries and SampleDistribution in loadgen.cc of LoadGen. Tested on the cut accuracy logs of
 416 public v5.1 results.
 """
 
@@ -16,11 +16,11 @@ from mlperf_suite.loadgen.schedule import below, below_old, loaded_sets, shuffle
 
 @dataclass(frozen=True, slots=True)
 class Issue:
-    """What the order of samples is made from, by the detail log's effective settings.
+    """What determines the order of samples, from the detail log's effective settings.
 
     `scenario`: LoadGen's name. `total`: the samples that are shuffled, of which `size` are loaded.
-    `least`: effective_min_query_count. `samples`: of each query. `equal`: whether each sample is
-    issued equally often. `unique`: each once, performance_issue_unique.
+    `least`: effective_min_query_count. `equal`: whether each sample is issued equally often.
+    `unique`: whether each is issued once, performance_issue_unique.
     """
 
     scenario: str
@@ -38,7 +38,7 @@ class Issue:
 def first_samples(issue: Issue, count: int, *, old: bool = False) -> tuple[int, ...] | None:
     """The samples in the first `count` places, or all there are; None for several loaded sets.
 
-    `old`: as LoadGen built with libstdc++ before GCC 11 draws them.
+    `old`: as drawn by a LoadGen built with libstdc++ before GCC 11.
     """
     sets = loaded_sets(issue.qsl_seed, issue.total, issue.size, accuracy=issue.accuracy, old=old)
     if len(sets) != 1:

@@ -1,9 +1,9 @@
-"""What LoadGen's seeds determine, computed again: samples, their order, and when each is issued.
+"""Recomputes what LoadGen's seeds determine: samples, their order, and when each is issued.
 
 LoadGen draws from std::mt19937 through std::shuffle, std::uniform_int_distribution,
-std::uniform_real_distribution and std::exponential_distribution, which a compiler's library may
-write as it likes. This is what libstdc++ does since GCC 11, which every LoadGen on a package index
-and every one of the public v5.1 results is built with; `old` shuffles as libstdc++ did before.
+std::uniform_real_distribution and std::exponential_distribution, which each standard library may
+implement differently. This module follows libstdc++ since GCC 11, with which every LoadGen on a
+package index and in the public v5.1 results is built; `old` shuffles as libstdc++ did before.
 Sources: loadgen.cc, issue_query_controller.cc and test_settings_internal.cc of LoadGen, and
 bits/random.tcc, bits/uniform_int_dist.h and bits/stl_algo.h of libstdc++.
 """
@@ -24,15 +24,15 @@ _WORDS = 2**32
 _NS = 1e9
 _BLOCK = 2**16
 _DEFAULT_SEED = 5489
-"""std::mt19937's own."""
+"""std::mt19937's default."""
 MOST_QUERIES = 2**23
-"""No schedule longer than this is computed: nine times the longest of the public results."""
+"""No longer schedule is computed: this is nine times the longest of the public results."""
 
 Below = Callable[[Iterator[int], int], int]
 
 
 class TooLongError(Exception):
-    """A schedule has more queries than are computed."""
+    """A schedule has more queries than `MOST_QUERIES`."""
 
     def __init__(self) -> None:
         super().__init__("too many queries to compute")
@@ -40,10 +40,10 @@ class TooLongError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Schedule:
-    """The queries that LoadGen makes before a run.
+    """The queries that LoadGen generates before a run.
 
-    `samples`: of each query. `duration_ns`: from the first query to one after the last, in ns
-    (generated_query_duration). `last_ns`: from the first to the last.
+    `samples`: per query. `duration_ns`: from the first query to the one after the last, in ns
+    (generated_query_duration). `last_ns`: from the first query to the last, in ns.
     """
 
     queries: int
@@ -54,9 +54,9 @@ class Schedule:
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """What a schedule is made from, by the detail log's effective settings.
+    """What determines a schedule, from the detail log's effective settings.
 
-    `qps`: queries/s, of Offline samples/s. `least`: effective_min_query_count. `samples`:
+    `qps`: queries/s; for Offline, samples/s. `least`: effective_min_query_count. `samples`:
     effective_samples_per_query. `loaded`: the number of samples that LoadGen draws from. `equal`:
     whether each is issued equally often. `accuracy`: whether each is issued once. `unique`:
     performance_issue_unique.
@@ -74,7 +74,7 @@ class Asked:
     unique: bool = False
 
     def at(self, qps: float) -> Asked:
-        """The same at another rate."""
+        """The same settings at another rate."""
         return replace(self, qps=qps)
 
 
@@ -90,7 +90,7 @@ def _bits(seed: int) -> Any:
 
 
 def words(seed: int) -> Iterator[int]:
-    """What std::mt19937(seed) gives, one word of 32 bits after another."""
+    """The output of std::mt19937(seed), word by word of 32 bits."""
     bits = _bits(seed)
     while True:
         yield from bits.random_raw(_BLOCK).tolist()
@@ -117,7 +117,7 @@ def below(draw: Iterator[int], count: int) -> int:
 
 
 def below_old(draw: Iterator[int], count: int) -> int:
-    """The same as libstdc++ drew it until GCC 10."""
+    """A number from 0 to below `count`, as libstdc++ drew it until GCC 10."""
     scale = (_WORDS - 1) // count
     while True:
         word = next(draw)
@@ -126,7 +126,7 @@ def below_old(draw: Iterator[int], count: int) -> int:
 
 
 def shuffle(items: list[int], draw: Iterator[int], below: Below) -> None:
-    """std::shuffle, which draws two places at once where both fit one word."""
+    """std::shuffle, which draws two places at once if both fit one word."""
     count = len(items)
     if count and (_WORDS - 1) // count >= count:
         if count % 2 == 0:
@@ -144,7 +144,7 @@ def shuffle(items: list[int], draw: Iterator[int], below: Below) -> None:
 
 @lru_cache(maxsize=64)
 def shuffled(seed: int, count: int, *, old: bool = False) -> tuple[int, ...]:
-    """The numbers below `count` as std::shuffle leaves them with std::mt19937(seed)."""
+    """The numbers below `count` as std::shuffle orders them with std::mt19937(seed)."""
     items = list(range(count))
     shuffle(items, words(seed), below_old if old else below)
     return tuple(items)
@@ -155,8 +155,8 @@ def loaded_sets(
 ) -> list[list[int]]:
     """The sets of samples that LoadGen loads: one of `size` for performance, all for accuracy.
 
-    `total`: the samples that are shuffled. From LoadGen 6.0.16 on a performance run shuffles no
-    more than `size`, before that all that the QSL has.
+    `total`: the samples that are shuffled. From LoadGen 6.0.16 on, a performance run shuffles only
+    `size` samples; older ones shuffle the whole QSL.
     """
     order = list(shuffled(seed, total, old=old))
     if not accuracy:
@@ -165,10 +165,10 @@ def loaded_sets(
 
 
 def logging_draws(seed: int, count: int) -> npt.NDArray[np.float64]:
-    """By which LoadGen decides whether it logs each of the first samples' answers, (count,).
+    """The draws by which LoadGen decides whether it logs each of the first answers, (count,).
 
-    Those that are at most accuracy_log_sampling_target / expected queries are logged. `seed`:
-    accuracy_log_rng_seed. It shifts what an unseeded std::mt19937 gives for each sample.
+    An answer is logged if its draw is at most accuracy_log_sampling_target / expected queries.
+    `seed`: accuracy_log_rng_seed. It shifts the output of an unseeded std::mt19937 for each sample.
     """
     import numpy as np
 
@@ -183,7 +183,7 @@ def logging_draws(seed: int, count: int) -> npt.NDArray[np.float64]:
 def server_schedule(seed: int, rate_qps: float, queries: int) -> npt.NDArray[np.float64]:
     """When each query of a Server run is scheduled, in s since its start.
 
-    The gaps are exponential, each cut to whole ns.
+    The gaps are exponential, each truncated to whole ns.
     """
     import numpy as np
 
@@ -194,7 +194,7 @@ def server_schedule(seed: int, rate_qps: float, queries: int) -> npt.NDArray[np.
 
 @lru_cache(maxsize=2)
 def _gaps(seed: int, count: int) -> npt.NDArray[np.float64]:
-    """The first draws of std::exponential_distribution(1), as floats of 64 bits, (count,)."""
+    """The first draws of std::exponential_distribution(1), as 64-bit floats, (count,)."""
     import numpy as np
 
     bits = _bits(seed)
@@ -209,7 +209,7 @@ def _gaps(seed: int, count: int) -> npt.NDArray[np.float64]:
 def schedule(asked: Asked) -> Schedule:
     """The queries of a run.
 
-    Raises ValueError for settings that LoadGen makes no queries of, TooLongError for too many.
+    Raises ValueError for settings that give no queries, TooLongError for too many queries.
     """
     if min(asked.qps, asked.loaded, asked.samples) <= 0 or min(asked.least, asked.duration_ms) < 0:
         raise ValueError("no rate, no samples or a negative count")
@@ -219,7 +219,7 @@ def schedule(asked: Asked) -> Schedule:
 
 
 def _least(asked: Asked) -> int:
-    """The least number of queries, filled up to whole data sets where each is issued equally."""
+    """The minimum number of queries, rounded up to whole data sets if each is issued equally."""
     if asked.accuracy or asked.unique:
         return asked.loaded
     return _whole_sets(asked.least, asked.loaded) if asked.equal else asked.least
@@ -230,7 +230,7 @@ def _whole_sets(count: int, size: int) -> int:
 
 
 def _grown(asked: Asked, needed: int) -> int:
-    """The number of queries where the duration needs so many of them."""
+    """The number of queries if the duration needs `needed` of them."""
     least = _least(asked)
     if needed <= least or asked.accuracy or asked.unique:
         return least
@@ -238,19 +238,19 @@ def _grown(asked: Asked, needed: int) -> int:
 
 
 def _at_a_rate(asked: Asked) -> Schedule:
-    """Server: queries come as a Poisson process does."""
+    """Server: queries arrive as a Poisson process."""
     import numpy as np
 
     target_ns = 0.0 if asked.accuracy or asked.unique else asked.duration_ms * 1e6
     expected = target_ns / _NS * asked.qps
-    # Ten standard deviations more than are expected, and room to fill up a data set.
+    # Ten standard deviations more than expected, and room to complete a data set.
     room = expected + 10 * expected**0.5 + 1000 + _least(asked) + asked.loaded
     if room > MOST_QUERIES:
         raise TooLongError
-    # A power of two, so that runs of about one length share their draws.
+    # A power of two, so that runs of similar lengths share their draws.
     gaps = _gaps(asked.seed % _WORDS, 1 << int(room).bit_length())[: int(room) + 1]
     at = np.cumsum((gaps / asked.qps * _NS).astype(np.int64))
-    # The first query is at 0, and the last is the first that is due at the end or after it.
+    # The first query is at 0, and the last is the first one due at or after the end.
     needed = int(np.searchsorted(at, target_ns)) + 2 if target_ns > 0 else 1
     count = _grown(asked, needed)
     if count > len(at):
@@ -259,7 +259,7 @@ def _at_a_rate(asked: Asked) -> Schedule:
 
 
 def _at_a_period(asked: Asked) -> Schedule:
-    """SingleStream and Offline, whose one query has all samples."""
+    """SingleStream, and Offline with all samples in one query."""
     if not math.isfinite(1 / asked.qps * _NS):
         raise ValueError("no such rate")
     period_ns = int(1 / asked.qps * _NS)
@@ -268,7 +268,7 @@ def _at_a_period(asked: Asked) -> Schedule:
         if asked.equal:
             samples = _whole_sets(samples, asked.loaded)
         return Schedule(1, samples, period_ns, 0)
-    # LoadGen makes twice the queries that it expects to need, in case answers come sooner.
+    # LoadGen generates twice the queries that it expects to need, in case answers come sooner.
     target_ns = 2 * asked.duration_ms * 1e6
     if period_ns == 0 or target_ns / period_ns > MOST_QUERIES:
         raise TooLongError

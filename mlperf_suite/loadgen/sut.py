@@ -1,8 +1,8 @@
-"""The system under test: LoadGen's queries go to the engine as they come, and its tokens back.
+"""The system under test (SUT): passes LoadGen's queries to the engine, and its tokens back.
 
-LoadGen calls `issue` on its thread and gets it back at once; the engine calls the listener's
-methods on its own, with all that it has to tell. There is no queue, no poll and no wait for more
-between the two: batching is the engine's.
+LoadGen calls `issue` on its thread, which returns at once; the engine calls the listener's methods
+on its own thread with all that it has to report. There is no queue, no polling and no waiting for
+more in between: batching is up to the engine.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from mlperf_suite.engines.protocol import Engine, Request, TakesPrompts, Tokens
 from mlperf_suite.errors import EngineDiedError, EngineError
 
 _FAILED_QUERY_PAUSE_S = 0.01
-"""After a failure every query is answered at once; without a pause SingleStream would spin."""
+"""After a failure, every query is answered at once; without a pause, SingleStream would spin."""
 
 _LOGGED_AT_ONCE, _LOG_TURNS_S = 1000, 0.25
 """LoadGen's log takes what a thread has logged every 10 ms. It uses freed memory, and the process
@@ -32,19 +32,19 @@ ends, where a thread ended within the turn in which it first logged more than 1,
 
 
 class _QuerySample(Protocol):
-    """What LoadGen hands to `issue`: `id` names the response, `index` the sample."""
+    """What LoadGen passes to `issue`: `id` names the response, `index` the sample."""
 
     id: int
     index: int
 
 
 class Requests:
-    """What was seen of each request, in the order of issue: 48 bytes for each, and no objects.
+    """What was recorded of each request, in the order of issue: 48 bytes each, and no objects.
 
-    Times in s of time.monotonic, nan until they are known: `received`, the query came from LoadGen;
-    `handed`, it was given to the engine; `first` and `told`, LoadGen was told the first token and
-    the answer. `tags` name them to the engine, `samples` are indices of the QSL, `tokens` those of
-    the answers.
+    Times in s of time.monotonic, nan until they are known: `received`, when the query came from
+    LoadGen; `handed`, when the engine was given it; `first` and `told`, when LoadGen was told the
+    first token and the answer. `tags` name the requests to the engine, `samples` are indices of the
+    QSL, `tokens` counts the tokens of each answer.
     """
 
     __slots__ = ("first", "handed", "received", "samples", "tags", "tokens", "told")
@@ -62,10 +62,10 @@ class Requests:
         return len(self.told)
 
     def add(self, samples: Sequence[_QuerySample], received: float) -> int:
-        """Make a row for each sample of a query; returns the first one's number."""
+        """Add a row for each sample of a query; returns the first row's number."""
         begin, count = len(self.told), len(samples)
         if count == 1:
-            # Server's queries and SingleStream's, of which there are many.
+            # Queries of Server and SingleStream, of which there are many.
             (sample,) = samples
             self.tags.append(sample.id)
             self.samples.append(sample.index)
@@ -85,7 +85,7 @@ class Requests:
         return begin
 
     def hand(self, row: int, count: int, at: float) -> None:
-        """Note when the engine was given the requests of so many rows."""
+        """Note when the engine was given the requests of `count` rows, beginning at `row`."""
         if count == 1:
             self.handed[row] = at
         else:
@@ -98,12 +98,12 @@ _UNKNOWN, _NONE = array("d", (math.nan,)), array("i", (0,))
 class Sut:
     """Answers LoadGen's queries with an engine.
 
-    `prompts`: the token ids of each sample, by its index. `stream`: whether LoadGen is told the
-    first token. `stops`: by a sample's index, the text after which its answer ends; empty where
-    none has one. `dropped`: token ids that LoadGen is not given at an answer's end. `timed`: False
-    keeps no times, so that what keeping them costs can be measured. After a failure everything
-    outstanding and everything later is answered with nothing, since LoadGen cannot be stopped from
-    outside; `failure` says why, `broken` is set.
+    `prompts`: the token ids of each sample, by index. `stream`: whether LoadGen is told the first
+    token. `stops`: the text after which each sample's answer ends, by index; empty if none has one.
+    `dropped`: token ids that are removed from the end of an answer before LoadGen gets it. `timed`:
+    False keeps no times, to measure what keeping them costs. After a failure, all outstanding and
+    later queries get empty answers, since LoadGen cannot be stopped from outside; `failure` then
+    holds the reason, and `broken` is set.
     """
 
     def __init__(
@@ -125,10 +125,10 @@ class Sut:
         self._stream = stream
         self._stops = stops
         self._dropped = frozenset(dropped)
-        # Response id to sample index and row. Popping decides who answers, and so each once.
+        # Response id to sample index and row. Only the caller that pops an entry may answer it.
         self._outstanding: dict[int, tuple[int, int]] = {}
         self._begun: set[int] = set()
-        """The ids of those of them whose first token LoadGen was told."""
+        """The ids of outstanding requests whose first token LoadGen was told."""
         self._timed = timed
         self.requests = Requests()
         self._failing = threading.Lock()
@@ -140,16 +140,16 @@ class Sut:
 
     @property
     def samples_waiting(self) -> int:
-        """The samples that the engine was sent and has not answered."""
+        """The samples that the engine was given and has not answered."""
         return len(self._outstanding)
 
     @property
     def told(self) -> tuple[int, int]:
-        """What changes whenever the engine goes on: first tokens of what waits, and answers."""
+        """Changes whenever the engine makes progress: outstanding first tokens, and answers."""
         return len(self._begun), self.samples_done
 
     def issue(self, samples: Sequence[_QuerySample]) -> None:
-        """LoadGen's callback: a query to answer. An exception out of here would end the process."""
+        """LoadGen's callback: a query to answer. An exception leaving it would end the process."""
         try:
             received, row, timed, stops = time.monotonic(), 0, self._timed, self._stops
             requests = [
@@ -174,7 +174,7 @@ class Sut:
             self._answer_with_nothing()
 
     def flush(self) -> None:
-        """LoadGen's callback: no more queries follow. Nothing waits here, so nothing to do."""
+        """LoadGen's callback: no more queries follow. Nothing is queued here, so nothing to do."""
 
     def first_tokens(self, told: Sequence[Tokens]) -> None:
         responses, rows, held = [], [], []
@@ -182,17 +182,17 @@ class Sut:
             waiting = self._outstanding.get(tag)
             if waiting is None:
                 continue
-            # A piece that holds the end of its answer as well would tell of what is dropped there.
+            # A piece may also hold the end of its answer, with ids that are to be dropped.
             data = self._int32(token_ids[:1] if self._dropped else token_ids)
             if data is None:
-                # The run has failed, and with that all were answered.
+                # The run has failed, and all requests were answered with that.
                 return
             responses.append(lg.QuerySampleResponse(tag, data.ctypes.data, data.nbytes))
             rows.append(waiting[1])
             held.append(data)
         if not responses:
             return
-        # The moment before is nearest to that from which LoadGen reads its clock.
+        # As close as possible to the moment at which LoadGen reads its clock.
         now = time.monotonic() if self._timed else 0.0
         lg.FirstTokenComplete(responses)
         self._begun.update(response.id for response in responses)
@@ -214,7 +214,7 @@ class Sut:
         if not responses:
             return
         if self._timed:
-            # Before LoadGen is told, since the run can end with it.
+            # Before LoadGen is told, which can end the run.
             now = time.monotonic()
             for row, data in zip(rows, held, strict=True):
                 self.requests.tokens[row] = len(data)
@@ -224,14 +224,14 @@ class Sut:
         self.tokens_done += sum(map(len, held))
 
     def _without_end(self, token_ids: Sequence[int]) -> Sequence[int]:
-        """An answer without the ids that end it; its first token stays, which was told."""
+        """An answer without the ids that end it; keeps its first token, which was reported."""
         length = len(token_ids)
         while length > 1 and token_ids[length - 1] in self._dropped:
             length -= 1
         return token_ids[:length]
 
     def _int32(self, token_ids: Sequence[int]) -> npt.NDArray[np.int32] | None:
-        """The tokens as LoadGen takes them; None, and a failed run, where they are no tokens."""
+        """The tokens in LoadGen's format; None, and a failed run, if they are not token ids."""
         try:
             return np.asarray(token_ids, dtype=np.int32)
         except (OverflowError, ValueError, TypeError) as error:
@@ -246,7 +246,7 @@ class Sut:
             self.fail(f"sample {waiting[0]}: {error}")
 
     def fail(self, reason: str) -> None:
-        """Mark the run as failed, for the first reason given, and let LoadGen finish."""
+        """Mark the run as failed, with the first reason given, and let LoadGen finish."""
         with self._failing:
             if self.failure is None:
                 self.failure = reason
@@ -262,8 +262,8 @@ class Sut:
             if self._outstanding.pop(tag, None) is not None:
                 answered += 1
                 if self._stream and tag not in self._begun:
-                    # LoadGen reads the first token's time of each answer, and where it was told
-                    # none at all, as at the start of a run, it reads memory that it does not have.
+                    # LoadGen reads each answer's first-token time. If it was never told one, as at
+                    # the start of a run, it reads memory out of bounds.
                     lg.FirstTokenComplete([lg.QuerySampleResponse(tag, 0, 0)])
                 lg.QuerySamplesComplete([lg.QuerySampleResponse(tag, 0, 0, 0)])
         return answered

@@ -1,6 +1,6 @@
 """When each request of a run was issued, what it waited for and when it finished.
 
-LoadGen's log has percentiles only. Curves over time, the parts of each request's life and the noise
+LoadGen's log has only percentiles. Curves over time, the parts of each request's life and the noise
 within a run need every request. Results still use LoadGen's own figures.
 """
 
@@ -24,7 +24,7 @@ TIMELINE_JSON = "timeline.json"
 SCHEMA_VERSION = 2
 """Since 2: samples, prompt_tokens, preempted, parts_ms, from_loadgen, load; no phases_ms."""
 TOKEN_BLOCKS = 20
-"""The parts of equal work into which a run is cut; their spread is its noise."""
+"""The number of blocks of equal work into which a run is cut; their spread is its noise."""
 _MAX_STEPS = 1200
 _PER_BLOCK = 4
 _NAMES = ("issued_ms", "first_token_ms", "finished_ms", "tokens")
@@ -35,15 +35,15 @@ _CURVES = ("running", "waiting", "kv_share")
 
 @dataclass(frozen=True, slots=True)
 class Timeline:
-    """One row for each request, in the order of their ends; times in ms since the first was issued.
+    """One row per request, in the order of their ends; times in ms since the first was issued.
 
-    `from_loadgen`: whether `issued_ms` is the instant from which LoadGen counts its latency; else
-    it is that of its call of the SUT. `first_token_ms` is None where the run does not stream.
-    `samples`: indices of the QSL; `prompt_tokens`; `preempted`: how often each was put back; these
-    are empty in the timeline of an older suite. `parts_ms`: by name and in order, how long each
-    part of a request took; their sum is its latency. `made_ms` and `made_tokens`: the output tokens
-    that the engine had made by then, all requests together; `running`, `waiting` and `kv_share` at
-    the same times. `load`: None where the engine does not tell of its steps.
+    `from_loadgen`: whether `issued_ms` is the instant from which LoadGen counts its latency, rather
+    than its call of the SUT. `first_token_ms`: None if the run does not stream. `samples`: indices
+    of the QSL. `preempted`: how often each request was preempted. `samples`, `prompt_tokens` and
+    `preempted` are empty in the timeline of an older suite. `parts_ms`: how long each part of a
+    request took, by name and in order; their sum is its latency. `made_ms` and `made_tokens`:
+    times, and the output tokens that the engine had made by then over all requests; `running`,
+    `waiting` and `kv_share` are at the same times. `load`: None without a report of steps.
     """
 
     issued_ms: Sequence[float]
@@ -69,14 +69,14 @@ class Timeline:
 
     @property
     def ttft_ms(self) -> list[float] | None:
-        """From issue to the first token, where the run streams."""
+        """From issue to the first token; None if the run does not stream."""
         if self.first_token_ms is None:
             return None
         return [f - start for start, f in zip(self.issued_ms, self.first_token_ms, strict=True)]
 
     @property
     def tpot_ms(self) -> list[float] | None:
-        """From the first token to the end, for each token after the first; streaming runs only."""
+        """From the first token to the end, per later token; None if the run does not stream."""
         if self.first_token_ms is None:
             return None
         rows = zip(self.first_token_ms, self.finished_ms, self.tokens, strict=True)
@@ -89,11 +89,11 @@ class Timeline:
         return list(self.finished_ms), list(itertools.accumulate(self.tokens))
 
     def blocks(self) -> dict[str, list[float]]:
-        """The run cut into blocks: by metric, its value in each, in order.
+        """The run cut into blocks: for each metric, its value in each block, in order.
 
         `tokens_per_sec`: TOKEN_BLOCKS blocks of equal tokens. `ttft_ms` and `tpot_ms`: the 99th
-        percentile of blocks of consecutive requests. Two runs of the same seeds do the same work in
-        the same block. A metric that the run is too short to be cut for is left out.
+        percentile of blocks of consecutive requests. Two runs with the same seeds do the same work
+        in the same block. Metrics for which the run is too short are left out.
         """
         import numpy as np
 
@@ -122,8 +122,8 @@ def timeline_of(
     prompt_lengths: Sequence[int],
     batch_limit: int | None = None,
 ) -> Timeline:
-    """The timeline of a run's lives. `prompt_lengths`: in tokens, by the sample's index.
-    `batch_limit`: the most requests that a step of the engine can hold.
+    """The timeline of a run's lives. `prompt_lengths`: in tokens, by sample index. `batch_limit`:
+    the most requests that a step of the engine can hold.
     """
     import numpy as np
 
@@ -131,7 +131,7 @@ def timeline_of(
     order = np.argsort(lives.told_s, kind="stable")
     ends = itertools.accumulate(lives.parts_s.values())
     edges = [lives.issued_s, *(lives.issued_s + end for end in ends)]
-    # Rounded first and subtracted then, so that the parts' sum is the latency to the last digit.
+    # Round first and subtract then, so that the parts add up to the latency to the last digit.
     edges_ms = [np.round((edge[order] - start) * 1000, 3) for edge in edges]
     parts = {
         name: _floats(after - before)
@@ -170,12 +170,12 @@ def _column(values: Any, kept: Sequence[int]) -> Any:
 
 
 def _made(steps: Steps, start: float) -> tuple[Sequence[int], array[float], array[int]]:
-    """The rows of the steps that are kept, and when how many tokens were made by then."""
+    """The rows of the steps that are kept, their times and the tokens made by then."""
     import numpy as np
 
     if not steps.ended_s:
         return (), array("d"), array("q")
-    # Enough points for any plot and block; a ten minute run has tens of thousands of steps.
+    # Enough points for any plot and block; a ten-minute run has tens of thousands of steps.
     count = len(steps.ended_s)
     kept = np.unique(np.linspace(0, count - 1, _MAX_STEPS).astype(int))
     times = (np.asarray(steps.ended_s)[kept] - start) * 1000
@@ -185,7 +185,7 @@ def _made(steps: Steps, start: float) -> tuple[Sequence[int], array[float], arra
 
 
 def write_timeline(folder: Path, timeline: Timeline) -> None:
-    """Write timeline.json into a run's folder of logs, each column on a line of its own."""
+    """Write timeline.json into a run's folder of logs, each column on its own line."""
     columns = (*_NAMES, *_COUNTS, *_MADE, *_CURVES)
     load = None if timeline.load is None else dataclasses.asdict(timeline.load)
     with (folder / TIMELINE_JSON).open("w") as file:
@@ -203,13 +203,13 @@ def write_timeline(folder: Path, timeline: Timeline) -> None:
 
 
 def _write(file: TextIO, name: str, values: Sequence[float] | None) -> None:
-    """One column: a million rows are a hundred megabytes of text, so one at a time."""
+    """Write one column at a time: a million rows are a hundred megabytes of text."""
     said = "null" if values is None else json.dumps(list(values), separators=(",", ":"))
     file.write(f"{json.dumps(name)}:{said}")
 
 
 def read_timeline(folder: Path) -> Timeline | None:
-    """The timeline of a folder of logs; None where there is none that can be read."""
+    """The timeline of a folder of logs; None if there is none, or it cannot be read."""
     try:
         content: Any = json.loads((folder / TIMELINE_JSON).read_text())
         columns = [content[name] for name in _NAMES]
@@ -247,12 +247,12 @@ def read_timeline(folder: Path) -> Timeline | None:
 
 
 def _all_or_none(columns: Sequence[Sequence[float]], rows: int) -> bool:
-    """Whether columns that belong together have so many rows each, or none of them has any."""
+    """Whether columns that belong together all have this many rows, or all have none."""
     return {len(column) for column in columns} in ({0}, {rows})
 
 
 def _load_read(content: Any) -> EngineLoad | None:
-    """Raises TypeError for what is no load."""
+    """The load, or None. Raises TypeError if a value is not a number."""
     if not isinstance(content, dict):
         return None
     optional = {"batch_full", "batch_limit"}

@@ -1,7 +1,7 @@
-"""What LoadGen makes of the settings that it is asked for: its log has both.
+"""Computes the effective settings that LoadGen derives from the requested ones; its log has both.
 
 Source: test_settings_internal.cc of LoadGen. On each of 900 logs tried (862 public ones of v5.1, 38
-of 6.0) the effective settings are those that these functions give.
+of 6.0), the effective settings are those that these functions give.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _KEPT = (
     *CHOICE,
     "sample_concatenate_permutation",
 )
-"""Settings that are effective as they were requested."""
+"""Settings whose effective value is the requested one."""
 _OF_SERVER = {
     "target_qps": "server_target_qps",
     "target_latency_ns": "server_target_latency_ns",
@@ -30,13 +30,13 @@ _OF_SERVER = {
 }
 _SLACK_OF_OFFLINE, _SLACK_OF_SINGLE_STREAM = 1.1, 2.0
 _HALF_A_DIGIT = 6e-6
-"""By which a rate that the log prints with six digits may differ from the one that was set."""
+"""How far a rate that the log prints with six digits may differ from the one set, as a share."""
 
 
 def not_taken(log: Mapping[str, Any]) -> str:
-    """The first effective setting that is not what follows from those requested, in words, or "".
+    """Describe the first effective setting that does not follow from those requested; "" if none.
 
-    `log`: the detail log's values by their keys.
+    `log`: the detail log's values by key.
     """
     try:
         return next(_differences(log), "")
@@ -57,7 +57,7 @@ def _get(log: Mapping[str, Any], key: str) -> Any:
 
 
 def _count(log: Mapping[str, Any], key: str) -> int:
-    """A count. Raises TypeError for what is none."""
+    """A count. Raises TypeError if the value is not one."""
     found = _get(log, key)
     if type(found) is not int:
         raise TypeError(key)
@@ -65,7 +65,7 @@ def _count(log: Mapping[str, Any], key: str) -> int:
 
 
 def _differences(log: Mapping[str, Any]) -> Any:
-    """What differs, in words, one after another. Raises for what is absent or of another type."""
+    """Yield each difference, in words. Raises if a setting is absent or of another type."""
     pairs = [(name, f"requested_{name}") for name in _KEPT]
     scenario = _get(log, "effective_scenario")
     if scenario == "Server":
@@ -89,7 +89,7 @@ def _differences(log: Mapping[str, Any]) -> Any:
 
 
 def _computed(log: Mapping[str, Any], scenario: str) -> Any:
-    """The settings that LoadGen computes: each with the least and the most that it may be."""
+    """The settings that LoadGen computes, each with the lowest and highest value it may have."""
     duration_ms = _get(log, "requested_min_duration_ms")
     yield "target_duration_ms", *_same(0 if scenario == "Offline" else duration_ms)
     loaded = _count(log, "requested_performance_sample_count_override")
@@ -122,7 +122,7 @@ def _same(value: Any) -> tuple[Any, Any]:
 def _in_one_query(
     log: Mapping[str, Any], least: int, duration_ms: float, loaded: int
 ) -> tuple[int, int]:
-    """Offline's one query has what is expected of the duration, and a tenth more."""
+    """Offline's one query has the samples expected for the duration, and a tenth more."""
     if _get(log, "requested_performance_issue_unique"):
         return loaded, loaded
     qps = _get(log, "requested_offline_expected_qps")
@@ -134,7 +134,7 @@ def _in_one_query(
 
 
 def _of_whole_sets(log: Mapping[str, Any], least: int, duration_ms: float) -> tuple[int, int]:
-    """SingleStream asks for whole data sets, where each sample is issued equally often."""
+    """SingleStream asks for whole data sets if each sample is issued equally often."""
     if not _get(log, "requested_sample_concatenate_permutation"):
         return least, least
     qps = 1e9 / _get(log, "requested_single_stream_expected_latency_ns")

@@ -1,1 +1,1 @@
-"""What a profiler says of a run: named ranges, Nsight Systems, the operations of a trace."""
+"""Profiling of a run: named ranges, Nsight Systems, the operations of a trace."""

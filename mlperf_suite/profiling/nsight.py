@@ -1,4 +1,4 @@
-"""Controls Nsight Systems: records a part of a run into the run's folder.
+"""Controls Nsight Systems: records part of a run into the run's folder.
 
 The user starts pytest under `nsys launch`, which prepares the processes and records nothing. The
 suite then tells that session when to start, where to write, and when to stop. Source of the
@@ -46,7 +46,7 @@ def begin(folder: Path) -> None:
 
 
 def end() -> None:
-    """Stop recording, and come back when nsys has written the trace. Raises RunError."""
+    """Stop recording, and return when nsys has written the trace. Raises RunError."""
     _told("stop", f"--session={SESSION}")
 
 

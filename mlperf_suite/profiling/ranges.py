@@ -71,7 +71,7 @@ class Phases:
 
     def begin(self, name: str) -> None:
         """End the current range and begin this one; do nothing if it is the current one."""
-        # Without the lock first: it is called for each query.
+        # Checked without the lock first, as this is called for each query.
         if name == self._name:
             return
         with self._lock:
@@ -81,7 +81,7 @@ class Phases:
                 self._open = _nvtx.start_range(message=name, domain=DOMAIN)
 
     def end(self) -> None:
-        """End the range under way, if there is one."""
+        """End the current range, if there is one."""
         with self._lock:
             self._end()
 

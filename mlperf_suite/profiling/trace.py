@@ -1,8 +1,8 @@
-"""Finds the operations that take most time in a trace of torch's profiler.
+"""Finds the operations that take the most time in a trace of torch's profiler.
 
 The trace is JSON in Chrome's trace event format: an object whose `traceEvents` is a list of events.
-Those of phase X have a start `ts` and a duration `dur` in microseconds. The reader takes one event
-at a time, since ten seconds of a small model make hundreds of thousands.
+Events of phase X have a start `ts` and a duration `dur` in microseconds. The reader takes one event
+at a time, since ten seconds of a small model produce hundreds of thousands.
 """
 
 from __future__ import annotations
@@ -111,7 +111,7 @@ _KINDS: dict[Any, str] = {
 
 def _add_self_times(lane: _Lane, took: list[float], calls: list[int]) -> None:
     """Add each event's self time in µs: its duration less that of nested events of the thread."""
-    # Of two that begin at once, the longer one called the other.
+    # Of two events that begin at the same time, the longer one called the other.
     order = sorted(range(len(lane.start)), key=lambda i: (lane.start[i], -lane.length[i]))
     open_until: list[tuple[float, int]] = []
     for i in order:

@@ -1,4 +1,4 @@
-"""What an accuracy run must show in every scenario: all answered, each score at its gate."""
+"""What an accuracy run must fulfil in every scenario: all samples answered, scores at the gates."""
 
 import pytest
 
@@ -7,7 +7,7 @@ from mlperf_suite.compliance.rules import accuracy, clock, lines, origin, scores
 pytestmark = pytest.mark.accuracy
 
 
-# What is answered
+# The answers
 
 
 def test_accuracy_every_sample(accuracy_run):
@@ -21,23 +21,23 @@ def test_accuracy_whole_dataset(accuracy_run):
 
 
 def test_accuracy_generation(accuracy_run):
-    """Answers are generated as the benchmark says, and none comes from a cache."""
+    """Answers are generated with the benchmark's settings, and none comes from a cache."""
     accuracy_run.obeys(accuracy.accuracy_generation)
 
 
-# How good the answers are
+# The scores
 
 
 def test_score(accuracy_run, metric):
-    """Each figure that the benchmark is judged by reaches its share of the reference accuracy."""
+    """Each accuracy metric of the benchmark reaches its share of the reference accuracy."""
     accuracy_run.obeys(scores.rule_name(metric))
 
 
-# Its log
+# The log
 
 
 def test_accuracy_log_is_whole(accuracy_run):
-    """The detail log and the accuracy log can be read in whole."""
+    """The detail log and the accuracy log can be read completely."""
     accuracy_run.obeys(accuracy.accuracy_log_is_whole)
 
 
@@ -56,51 +56,51 @@ def test_accuracy_loadgen_unmodified(accuracy_run):
     accuracy_run.obeys(accuracy.accuracy_loadgen_unmodified)
 
 
-# Whether its log agrees with itself
+# Consistency of the log
 
 
 def test_accuracy_time_stamps(accuracy_run):
-    """The log's time stamps never go back, and one process wrote it."""
+    """The time stamps of each thread never go back, and one process wrote the log."""
     accuracy_run.obeys(clock.accuracy_time_stamps)
 
 
 def test_accuracy_time_span(accuracy_run):
-    """Its time stamps span the run's duration."""
+    """The time stamps span the run's duration."""
     accuracy_run.obeys(clock.accuracy_time_span)
 
 
 def test_accuracy_clock_dates(accuracy_run):
-    """The run began when its date and its time stamps say, after LoadGen was built."""
+    """The run's date agrees with its time stamps, and is after LoadGen was built."""
     accuracy_run.obeys(clock.accuracy_clock_dates)
 
 
 def test_accuracy_loaded_samples(accuracy_run):
-    """Samples are loaded in the order that the seed gives."""
+    """Samples are loaded in the order that follows from the seed."""
     accuracy_run.obeys(seeded.accuracy_loaded_samples)
 
 
 def test_accuracy_generated_queries(accuracy_run):
-    """As many queries are made, to last as long, as the seed and the rate give."""
+    """The number of queries and their duration follow from the seed and the rate."""
     accuracy_run.obeys(seeded.accuracy_generated_queries)
 
 
 def test_accuracy_issue_order(accuracy_run):
-    """Each logged answer is of the sample that the seed gives its place in the order of issue."""
+    """Each logged answer belongs to the sample that the seed puts in its place in the order."""
     accuracy_run.obeys(seeded.accuracy_issue_order)
 
 
 def test_accuracy_log_lines(accuracy_run):
-    """The log has each line that LoadGen writes of such a run, in its order."""
+    """The log has every line that LoadGen writes for such a run, in order."""
     accuracy_run.obeys(lines.accuracy_log_lines)
 
 
 def test_accuracy_settings_took(accuracy_run):
-    """The effective settings follow from what was requested."""
+    """The effective settings follow from the requested ones."""
     accuracy_run.obeys(lines.accuracy_settings_took)
 
 
 def test_accuracy_samples_drawn(accuracy_run):
-    """Every sample is issued, none over and over."""
+    """Every sample is issued, and none is issued again and again."""
     accuracy_run.obeys(lines.accuracy_samples_drawn)
 
 

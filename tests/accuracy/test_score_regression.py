@@ -1,4 +1,4 @@
-"""What an accuracy run must not have lost since an earlier one: pytest --baseline RUN."""
+"""The accuracy must not have regressed since an earlier run: pytest --baseline RUN."""
 
 import pytest
 
@@ -6,5 +6,5 @@ pytestmark = pytest.mark.accuracy
 
 
 def test_score(score_change):
-    """Each score lost no more than --max-regression or the noise."""
+    """No score lost more than --max-regression or the noise."""
     score_change.is_no_regression()

@@ -1,4 +1,4 @@
-"""The caching audit, the suite's own and not MLPerf's: no answer is made from an earlier one."""
+"""The suite's own caching audit, not MLPerf's: no answer is made from an earlier one."""
 
 import pytest
 
@@ -7,24 +7,24 @@ from mlperf_suite.compliance.rules import caching
 pytestmark = pytest.mark.compliance
 
 
-# The finding
+# The result
 
 
 def test_caching_speed(caching_run):
-    """One sample over and over is at most 10% faster than samples never seen."""
+    """One repeated sample is at most 10% faster than new samples."""
     caching_run.obeys(caching.caching_speed)
 
 
 def test_caching_prompt_tokens(caching_run):
-    """The engine counts no prompt token that came from a cache."""
+    """The engine reports no prompt token from a cache."""
     caching_run.obeys(caching.caching_prompt_tokens)
 
 
-# What it is based on
+# The work behind it
 
 
 def test_caching_samples(caching_run):
-    """One sample over and over, and each sample once, by turns."""
+    """Blocks of one repeated sample alternate with blocks of samples issued once."""
     caching_run.obeys(caching.caching_samples)
 
 
@@ -38,14 +38,14 @@ def test_caching_settings(caching_run):
     caching_run.obeys(caching.caching_settings)
 
 
-# Its logs
+# The logs
 
 
 def test_caching_log_is_whole(caching_run):
-    """The logs of every block can be read in whole."""
+    """The logs of every block can be read completely."""
     caching_run.obeys(caching.caching_log_is_whole)
 
 
 def test_caching_no_loadgen_errors(caching_run):
-    """LoadGen logged no error, apart from the audit.config that the test wants."""
+    """LoadGen logged no error, except about the audit.config that the test requires."""
     caching_run.obeys(caching.caching_no_loadgen_errors)

@@ -1,4 +1,4 @@
-"""What logs that already exist must show: pytest -m compliance --logs FOLDER."""
+"""The rules for existing logs: pytest -m compliance --logs FOLDER."""
 
 import pytest
 
@@ -6,5 +6,5 @@ pytestmark = pytest.mark.compliance
 
 
 def test_rule(log_verdict, expect):
-    """Each rule that holds for a run in the folder."""
+    """Each rule that applies to a run in the folder."""
     expect(log_verdict)

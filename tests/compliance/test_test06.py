@@ -1,4 +1,4 @@
-"""TEST06: the tokens that LoadGen is told of are the answer's own, under the audit's settings."""
+"""TEST06: the tokens reported to LoadGen are those of the answer, under the audit's settings."""
 
 import pytest
 
@@ -26,12 +26,12 @@ def test_test06_token_count(test06_run):
 
 
 def test_test06_sample_count(test06_run):
-    """As many answers are logged as the audit asks for."""
+    """The log has as many answers as the audit asks for."""
     test06_run.obeys(test06.test06_sample_count)
 
 
 def test_test06_issue_order(test06_run):
-    """Each logged answer is of the sample that the seeds give its place, and none is left out."""
+    """Each logged answer belongs to the sample that the seeds put in its place; none is missing."""
     test06_run.obeys(test06.test06_issue_order)
 
 
@@ -48,19 +48,19 @@ def test_test06_test_mode(test06_run):
     test06_run.obeys(test06.test06_test_mode)
 
 
-# Its log
+# The log
 
 
 def test_test06_log_is_whole(test06_run):
-    """The logs can be read in whole."""
+    """The logs can be read completely."""
     test06_run.obeys(test06.test06_log_is_whole)
 
 
 def test_test06_no_loadgen_errors(test06_run):
-    """LoadGen logged no error, apart from the audit.config that the test wants."""
+    """LoadGen logged no error, except about the audit.config that the test requires."""
     test06_run.obeys(test06.test06_no_loadgen_errors)
 
 
 def test_test06_log_agrees(test06_run):
-    """The log agrees with itself and with the answers that it has."""
+    """The detail log is consistent with itself and with the logged answers."""
     test06_run.obeys(lines.test06_log_agrees)

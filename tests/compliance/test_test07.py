@@ -1,4 +1,4 @@
-"""TEST07: a performance run answers as well as an accuracy run has to."""
+"""TEST07: a performance run answers as accurately as an accuracy run must."""
 
 import pytest
 
@@ -24,7 +24,7 @@ def test_test07_score(test07_run):
 
 
 def test_test07_settings(test07_run):
-    """Every answer is logged, each sample is issued once."""
+    """Every answer is logged, and each sample is issued once."""
     test07_run.obeys(test07.test07_settings)
 
 
@@ -33,19 +33,19 @@ def test_test07_test_mode(test07_run):
     test07_run.obeys(test07.test07_test_mode)
 
 
-# Its log
+# The log
 
 
 def test_test07_log_is_whole(test07_run):
-    """The logs can be read in whole."""
+    """The logs can be read completely."""
     test07_run.obeys(test07.test07_log_is_whole)
 
 
 def test_test07_no_loadgen_errors(test07_run):
-    """LoadGen logged no error, but for the audit.config that the test wants."""
+    """LoadGen logged no error, except about the audit.config that the test requires."""
     test07_run.obeys(test07.test07_no_loadgen_errors)
 
 
 def test_test07_log_agrees(test07_run):
-    """The log agrees with itself and with the answers that it has."""
+    """The detail log is consistent with itself and with the logged answers."""
     test07_run.obeys(lines.test07_log_agrees)

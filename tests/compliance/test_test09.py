@@ -24,7 +24,7 @@ def test_test09_mean_tokens(test09_run):
 
 
 def test_test09_settings(test09_run):
-    """Every answer is logged, each sample is issued once."""
+    """Every answer is logged, and each sample is issued once."""
     test09_run.obeys(test09.test09_settings)
 
 
@@ -33,19 +33,19 @@ def test_test09_test_mode(test09_run):
     test09_run.obeys(test09.test09_test_mode)
 
 
-# Its log
+# The log
 
 
 def test_test09_log_is_whole(test09_run):
-    """The logs can be read in whole."""
+    """The logs can be read completely."""
     test09_run.obeys(test09.test09_log_is_whole)
 
 
 def test_test09_no_loadgen_errors(test09_run):
-    """LoadGen logged no error, but for the audit.config that the test wants."""
+    """LoadGen logged no error, except about the audit.config that the test requires."""
     test09_run.obeys(test09.test09_no_loadgen_errors)
 
 
 def test_test09_log_agrees(test09_run):
-    """The log agrees with itself and with the answers that it has."""
+    """The detail log is consistent with itself and with the logged answers."""
     test09_run.obeys(lines.test09_log_agrees)

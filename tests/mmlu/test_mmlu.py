@@ -1,4 +1,4 @@
-"""What MMLU must show: every question answered and scored, and a score that is high enough."""
+"""What MMLU must fulfil: every question answered and scored, and a sufficient score."""
 
 import pytest
 
@@ -6,12 +6,12 @@ pytestmark = pytest.mark.mmlu
 
 
 def test_mmlu_all_scored(mmlu_run):
-    """Every question that was to be scored was scored."""
+    """Every planned question was scored."""
     mmlu_run.obeys("mmlu_all_scored")
 
 
 def test_mmlu_score(mmlu_run):
-    """The score is above what guessing reaches, or at least --mmlu-min-accuracy."""
+    """The score is above the level of guessing, or at least --mmlu-min-accuracy."""
     mmlu_run.obeys("mmlu_score")
 
 

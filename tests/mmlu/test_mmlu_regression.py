@@ -1,4 +1,4 @@
-"""What an MMLU run must not have lost since an earlier one: pytest -m mmlu --baseline RUN."""
+"""The MMLU score must not have regressed since an earlier run: pytest -m mmlu --baseline RUN."""
 
 import pytest
 

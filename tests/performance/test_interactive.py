@@ -1,4 +1,4 @@
-"""What an Interactive run must show: Server's demands, with tighter limits on TTFT and TPOT."""
+"""What an Interactive run must fulfil: as Server, with tighter limits on TTFT and TPOT."""
 
 import pytest
 
@@ -17,7 +17,7 @@ from mlperf_suite.compliance.rules import (
 pytestmark = [pytest.mark.performance, pytest.mark.interactive]
 
 
-# What it is measured by
+# The result
 
 
 def test_result_valid(interactive_run):
@@ -26,31 +26,31 @@ def test_result_valid(interactive_run):
 
 
 def test_result_reported(interactive_run):
-    """The completed tokens/s that Interactive is compared by are in the log."""
+    """The log has the completed tokens/s by which Interactive is compared."""
     interactive_run.obeys(validity.result_reported)
 
 
 def test_accuracy_passed(interactive_run):
-    """The accuracy run of the same system passed; a performance counts nothing without it."""
+    """The accuracy run of the same system passed; without it, performance does not count."""
     interactive_run.obeys(validity.accuracy_passed)
 
 
 def test_generation(interactive_run):
-    """Answers are generated as the benchmark says, and none comes from a cache."""
+    """Answers are generated with the benchmark's settings, and none comes from a cache."""
     interactive_run.obeys(validity.generation)
 
 
 def test_cached_prompt_tokens(interactive_run):
-    """The engine counts no prompt token that came from a cache."""
+    """The engine reports no prompt token from a cache."""
     interactive_run.obeys(validity.cached_prompt_tokens)
 
 
 def test_client_bound(interactive_run):
-    """Nothing between LoadGen and a server elsewhere limited the run."""
+    """Nothing between LoadGen and a remote server limited the run."""
     interactive_run.obeys(client.client_bound)
 
 
-# Its latencies
+# The latencies
 
 
 def test_ttft_limit(interactive_run):
@@ -73,7 +73,7 @@ def test_target_percentile(interactive_run):
     interactive_run.obeys(latency.target_percentile)
 
 
-# Long enough to be believed
+# Length of the run
 
 
 def test_min_duration(interactive_run):
@@ -87,16 +87,16 @@ def test_performance_sample_count(interactive_run):
 
 
 def test_early_stopping(interactive_run):
-    """Early stopping was met: the run is long enough for its percentile to be believed."""
+    """Early stopping was met: the run is long enough for its percentile to be trusted."""
     interactive_run.obeys(length.early_stopping)
 
 
 def test_min_queries(interactive_run):
-    """At least 64 queries: early stopping needs so many for its percentile."""
+    """At least 64 queries, the minimum of early stopping for its percentile."""
     interactive_run.obeys(length.min_queries)
 
 
-# As the round has it
+# Settings of the round
 
 
 def test_seeds(interactive_run):
@@ -124,7 +124,7 @@ def test_loadgen_unmodified(interactive_run):
     interactive_run.obeys(validity.loadgen_unmodified)
 
 
-# Its log
+# The log
 
 
 def test_log_is_whole(interactive_run):
@@ -137,56 +137,56 @@ def test_no_loadgen_errors(interactive_run):
     interactive_run.obeys(validity.no_loadgen_errors)
 
 
-# Whether its log agrees with itself
+# Consistency of the log
 
 
 def test_time_stamps(interactive_run):
-    """The log's time stamps never go back, and one process wrote it."""
+    """The time stamps of each thread never go back, and one process wrote the log."""
     interactive_run.obeys(clock.time_stamps)
 
 
 def test_time_span(interactive_run):
-    """Its time stamps span the run's duration, which is as long as was asked for."""
+    """The time stamps span the run's duration, which is as long as requested."""
     interactive_run.obeys(clock.time_span)
 
 
 def test_clock_dates(interactive_run):
-    """The run began when its date and its time stamps say, after LoadGen was built."""
+    """The run's date agrees with its time stamps, and is after LoadGen was built."""
     interactive_run.obeys(clock.clock_dates)
 
 
 def test_loaded_samples(interactive_run):
-    """Samples are loaded in the order that the seed gives."""
+    """Samples are loaded in the order that follows from the seed."""
     interactive_run.obeys(seeded.loaded_samples)
 
 
 def test_generated_queries(interactive_run):
-    """As many queries are made, to last as long, as seed, rate and duration give."""
+    """The number of queries and their duration follow from seed, rate and requested duration."""
     interactive_run.obeys(seeded.generated_queries)
 
 
 def test_scheduled_rate(interactive_run):
-    """The rate at which queries were due is the one that the seed gives."""
+    """The scheduled rate of queries is the one that follows from the seed."""
     interactive_run.obeys(seeded.scheduled_rate)
 
 
 def test_queries_issued(interactive_run):
-    """Every query that was made was issued."""
+    """Every generated query was issued."""
     interactive_run.obeys(figures.queries_issued)
 
 
 def test_query_rate(interactive_run):
-    """Queries divided by their time are the rate that is reported."""
+    """The reported rate is the number of queries divided by their time."""
     interactive_run.obeys(figures.query_rate)
 
 
 def test_token_rate(interactive_run):
-    """Tokens per second times the duration is one number of tokens."""
+    """Tokens per second times the duration give one token count, a possible one for the answers."""
     interactive_run.obeys(figures.token_rate)
 
 
 def test_issued_token_rate(interactive_run):
-    """Tokens per second until the last query was issued put that between due time and answer."""
+    """The tokens/s up to the last issue put that issue between its due time and its answer."""
     interactive_run.obeys(figures.issued_token_rate)
 
 
@@ -196,27 +196,27 @@ def test_percentile_order(interactive_run):
 
 
 def test_mean_in_percentiles(interactive_run):
-    """Each mean lies between what its percentiles allow."""
+    """Each mean is within the bounds that its percentiles allow."""
     interactive_run.obeys(figures.mean_in_percentiles)
 
 
 def test_token_times(interactive_run):
-    """The mean latency is TTFT and TPOT for each further token."""
+    """The mean latency is the TTFT plus the TPOT of each further token."""
     interactive_run.obeys(figures.token_times)
 
 
 def test_validity_agrees(interactive_run):
-    """LoadGen's verdict is what its constraints and their figures give."""
+    """LoadGen's verdict follows from its constraints and their figures."""
     interactive_run.obeys(figures.validity_agrees)
 
 
 def test_log_lines(interactive_run):
-    """The log has each line that LoadGen writes of such a run, in its order."""
+    """The log has every line that LoadGen writes for such a run, in order."""
     interactive_run.obeys(lines.log_lines)
 
 
 def test_settings_took(interactive_run):
-    """The effective settings follow from what was requested."""
+    """The effective settings follow from the requested ones."""
     interactive_run.obeys(lines.settings_took)
 
 

@@ -1,4 +1,4 @@
-"""What an Offline performance run must show: one query with every sample, ten minutes, tokens/s."""
+"""What an Offline run must fulfil: one query with every sample, ten minutes, tokens/s."""
 
 import pytest
 
@@ -16,7 +16,7 @@ from mlperf_suite.compliance.rules import (
 pytestmark = [pytest.mark.performance, pytest.mark.offline]
 
 
-# What it is measured by
+# The result
 
 
 def test_result_valid(offline_run):
@@ -25,31 +25,31 @@ def test_result_valid(offline_run):
 
 
 def test_result_reported(offline_run):
-    """The tokens/s that Offline is compared by are in the log."""
+    """The log has the tokens/s by which Offline is compared."""
     offline_run.obeys(validity.result_reported)
 
 
 def test_accuracy_passed(offline_run):
-    """The accuracy run of the same system passed; a performance counts nothing without it."""
+    """The accuracy run of the same system passed; without it, performance does not count."""
     offline_run.obeys(validity.accuracy_passed)
 
 
 def test_generation(offline_run):
-    """Answers are generated as the benchmark says, and none comes from a cache."""
+    """Answers are generated with the benchmark's settings, and none comes from a cache."""
     offline_run.obeys(validity.generation)
 
 
 def test_cached_prompt_tokens(offline_run):
-    """The engine counts no prompt token that came from a cache."""
+    """The engine reports no prompt token from a cache."""
     offline_run.obeys(validity.cached_prompt_tokens)
 
 
 def test_client_bound(offline_run):
-    """Nothing between LoadGen and a server elsewhere limited the run."""
+    """Nothing between LoadGen and a remote server limited the run."""
     offline_run.obeys(client.client_bound)
 
 
-# Long enough to be believed
+# Length of the run
 
 
 def test_min_duration(offline_run):
@@ -67,7 +67,7 @@ def test_offline_samples_per_query(offline_run):
     offline_run.obeys(length.offline_samples_per_query)
 
 
-# As the round has it
+# Settings of the round
 
 
 def test_seeds(offline_run):
@@ -95,7 +95,7 @@ def test_loadgen_unmodified(offline_run):
     offline_run.obeys(validity.loadgen_unmodified)
 
 
-# Its log
+# The log
 
 
 def test_log_is_whole(offline_run):
@@ -108,46 +108,46 @@ def test_no_loadgen_errors(offline_run):
     offline_run.obeys(validity.no_loadgen_errors)
 
 
-# Whether its log agrees with itself
+# Consistency of the log
 
 
 def test_time_stamps(offline_run):
-    """The log's time stamps never go back, and one process wrote it."""
+    """The time stamps of each thread never go back, and one process wrote the log."""
     offline_run.obeys(clock.time_stamps)
 
 
 def test_time_span(offline_run):
-    """Its time stamps span the run's duration, which is as long as was asked for."""
+    """The time stamps span the run's duration, which is as long as requested."""
     offline_run.obeys(clock.time_span)
 
 
 def test_clock_dates(offline_run):
-    """The run began when its date and its time stamps say, after LoadGen was built."""
+    """The run's date agrees with its time stamps, and is after LoadGen was built."""
     offline_run.obeys(clock.clock_dates)
 
 
 def test_loaded_samples(offline_run):
-    """Samples are loaded in the order that the seed gives."""
+    """Samples are loaded in the order that follows from the seed."""
     offline_run.obeys(seeded.loaded_samples)
 
 
 def test_generated_queries(offline_run):
-    """As many queries are made, to last as long, as seed, rate and duration give."""
+    """The number of queries and their duration follow from seed, rate and requested duration."""
     offline_run.obeys(seeded.generated_queries)
 
 
 def test_queries_issued(offline_run):
-    """Every query that was made was issued."""
+    """Every generated query was issued."""
     offline_run.obeys(figures.queries_issued)
 
 
 def test_query_rate(offline_run):
-    """Queries divided by their time are the rate that is reported."""
+    """The reported rate is the number of queries divided by their time."""
     offline_run.obeys(figures.query_rate)
 
 
 def test_token_rate(offline_run):
-    """Tokens per second times the duration is one number of tokens."""
+    """Tokens per second times the duration give one token count, a possible one for the answers."""
     offline_run.obeys(figures.token_rate)
 
 
@@ -157,22 +157,22 @@ def test_percentile_order(offline_run):
 
 
 def test_mean_in_percentiles(offline_run):
-    """Each mean lies between what its percentiles allow."""
+    """Each mean is within the bounds that its percentiles allow."""
     offline_run.obeys(figures.mean_in_percentiles)
 
 
 def test_validity_agrees(offline_run):
-    """LoadGen's verdict is what its constraints and their figures give."""
+    """LoadGen's verdict follows from its constraints and their figures."""
     offline_run.obeys(figures.validity_agrees)
 
 
 def test_log_lines(offline_run):
-    """The log has each line that LoadGen writes of such a run, in its order."""
+    """The log has every line that LoadGen writes for such a run, in order."""
     offline_run.obeys(lines.log_lines)
 
 
 def test_settings_took(offline_run):
-    """The effective settings follow from what was requested."""
+    """The effective settings follow from the requested ones."""
     offline_run.obeys(lines.settings_took)
 
 

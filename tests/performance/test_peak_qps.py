@@ -8,7 +8,7 @@ pytestmark = pytest.mark.performance
 
 
 def test_a_rate_is_confirmed_at_full_length(peak_search):
-    """The highest rate was VALID in a run of full length; a lower bound is a warning."""
+    """The highest rate was VALID in a full-length run; a lower bound gives a warning."""
     assert peak_search.peak_qps is not None, peak_search.words
     if not peak_search.bounded:
         warnings.warn(peak_search.words, stacklevel=1)

@@ -1,4 +1,4 @@
-"""What a performance run must not have lost since an earlier one: pytest --baseline RUN."""
+"""Performance must not have regressed since an earlier run: pytest --baseline RUN."""
 
 import pytest
 
@@ -6,5 +6,5 @@ pytestmark = pytest.mark.performance
 
 
 def test_metric(performance_change):
-    """Speed and latency lost no more than --max-regression or the noise."""
+    """No metric got worse by more than --max-regression or the noise."""
     performance_change.is_no_regression()

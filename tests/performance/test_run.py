@@ -1,4 +1,4 @@
-"""Each performance run as pytest-benchmark keeps and compares it: pytest --benchmark-autosave."""
+"""Each performance run for pytest-benchmark to save and compare: pytest --benchmark-autosave."""
 
 import pytest
 
@@ -6,5 +6,5 @@ pytestmark = pytest.mark.performance
 
 
 def test_run(benchmarked_run):
-    """LoadGen reported a rate, which pytest-benchmark keeps as rounds of one sample each."""
+    """LoadGen reported a rate, which pytest-benchmark saves as rounds of one sample each."""
     assert benchmarked_run > 0

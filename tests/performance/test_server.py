@@ -1,4 +1,4 @@
-"""What a Server run must show: TTFT and TPOT at p99 within limits, and enough queries to say so."""
+"""What a Server run must fulfil: TTFT and TPOT at p99 within limits, over enough queries."""
 
 import pytest
 
@@ -17,7 +17,7 @@ from mlperf_suite.compliance.rules import (
 pytestmark = [pytest.mark.performance, pytest.mark.server]
 
 
-# What it is measured by
+# The result
 
 
 def test_result_valid(server_run):
@@ -26,31 +26,31 @@ def test_result_valid(server_run):
 
 
 def test_result_reported(server_run):
-    """The completed tokens/s that Server is compared by are in the log."""
+    """The log has the completed tokens/s by which Server is compared."""
     server_run.obeys(validity.result_reported)
 
 
 def test_accuracy_passed(server_run):
-    """The accuracy run of the same system passed; a performance counts nothing without it."""
+    """The accuracy run of the same system passed; without it, performance does not count."""
     server_run.obeys(validity.accuracy_passed)
 
 
 def test_generation(server_run):
-    """Answers are generated as the benchmark says, and none comes from a cache."""
+    """Answers are generated with the benchmark's settings, and none comes from a cache."""
     server_run.obeys(validity.generation)
 
 
 def test_cached_prompt_tokens(server_run):
-    """The engine counts no prompt token that came from a cache."""
+    """The engine reports no prompt token from a cache."""
     server_run.obeys(validity.cached_prompt_tokens)
 
 
 def test_client_bound(server_run):
-    """Nothing between LoadGen and a server elsewhere limited the run."""
+    """Nothing between LoadGen and a remote server limited the run."""
     server_run.obeys(client.client_bound)
 
 
-# Its latencies
+# The latencies
 
 
 def test_ttft_limit(server_run):
@@ -73,7 +73,7 @@ def test_target_percentile(server_run):
     server_run.obeys(latency.target_percentile)
 
 
-# Long enough to be believed
+# Length of the run
 
 
 def test_min_duration(server_run):
@@ -87,16 +87,16 @@ def test_performance_sample_count(server_run):
 
 
 def test_early_stopping(server_run):
-    """Early stopping was met: the run is long enough for its percentile to be believed."""
+    """Early stopping was met: the run is long enough for its percentile to be trusted."""
     server_run.obeys(length.early_stopping)
 
 
 def test_min_queries(server_run):
-    """At least 64 queries: early stopping needs so many for its percentile."""
+    """At least 64 queries, the minimum of early stopping for its percentile."""
     server_run.obeys(length.min_queries)
 
 
-# As the round has it
+# Settings of the round
 
 
 def test_seeds(server_run):
@@ -124,7 +124,7 @@ def test_loadgen_unmodified(server_run):
     server_run.obeys(validity.loadgen_unmodified)
 
 
-# Its log
+# The log
 
 
 def test_log_is_whole(server_run):
@@ -137,56 +137,56 @@ def test_no_loadgen_errors(server_run):
     server_run.obeys(validity.no_loadgen_errors)
 
 
-# Whether its log agrees with itself
+# Consistency of the log
 
 
 def test_time_stamps(server_run):
-    """The log's time stamps never go back, and one process wrote it."""
+    """The time stamps of each thread never go back, and one process wrote the log."""
     server_run.obeys(clock.time_stamps)
 
 
 def test_time_span(server_run):
-    """Its time stamps span the run's duration, which is as long as was asked for."""
+    """The time stamps span the run's duration, which is as long as requested."""
     server_run.obeys(clock.time_span)
 
 
 def test_clock_dates(server_run):
-    """The run began when its date and its time stamps say, after LoadGen was built."""
+    """The run's date agrees with its time stamps, and is after LoadGen was built."""
     server_run.obeys(clock.clock_dates)
 
 
 def test_loaded_samples(server_run):
-    """Samples are loaded in the order that the seed gives."""
+    """Samples are loaded in the order that follows from the seed."""
     server_run.obeys(seeded.loaded_samples)
 
 
 def test_generated_queries(server_run):
-    """As many queries are made, to last as long, as seed, rate and duration give."""
+    """The number of queries and their duration follow from seed, rate and requested duration."""
     server_run.obeys(seeded.generated_queries)
 
 
 def test_scheduled_rate(server_run):
-    """The rate at which queries were due is the one that the seed gives."""
+    """The scheduled rate of queries is the one that follows from the seed."""
     server_run.obeys(seeded.scheduled_rate)
 
 
 def test_queries_issued(server_run):
-    """Every query that was made was issued."""
+    """Every generated query was issued."""
     server_run.obeys(figures.queries_issued)
 
 
 def test_query_rate(server_run):
-    """Queries divided by their time are the rate that is reported."""
+    """The reported rate is the number of queries divided by their time."""
     server_run.obeys(figures.query_rate)
 
 
 def test_token_rate(server_run):
-    """Tokens per second times the duration is one number of tokens."""
+    """Tokens per second times the duration give one token count, a possible one for the answers."""
     server_run.obeys(figures.token_rate)
 
 
 def test_issued_token_rate(server_run):
-    """Tokens per second until the last query was issued put that between due time and answer."""
+    """The tokens/s up to the last issue put that issue between its due time and its answer."""
     server_run.obeys(figures.issued_token_rate)
 
 
@@ -196,27 +196,27 @@ def test_percentile_order(server_run):
 
 
 def test_mean_in_percentiles(server_run):
-    """Each mean lies between what its percentiles allow."""
+    """Each mean is within the bounds that its percentiles allow."""
     server_run.obeys(figures.mean_in_percentiles)
 
 
 def test_token_times(server_run):
-    """The mean latency is TTFT and TPOT for each further token."""
+    """The mean latency is the TTFT plus the TPOT of each further token."""
     server_run.obeys(figures.token_times)
 
 
 def test_validity_agrees(server_run):
-    """LoadGen's verdict is what its constraints and their figures give."""
+    """LoadGen's verdict follows from its constraints and their figures."""
     server_run.obeys(figures.validity_agrees)
 
 
 def test_log_lines(server_run):
-    """The log has each line that LoadGen writes of such a run, in its order."""
+    """The log has every line that LoadGen writes for such a run, in order."""
     server_run.obeys(lines.log_lines)
 
 
 def test_settings_took(server_run):
-    """The effective settings follow from what was requested."""
+    """The effective settings follow from the requested ones."""
     server_run.obeys(lines.settings_took)
 
 

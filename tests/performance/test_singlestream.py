@@ -1,4 +1,4 @@
-"""What a SingleStream run must show: one query after another, the latency's 90th percentile."""
+"""What a SingleStream run must fulfil: one query after another, latency at p90."""
 
 import pytest
 
@@ -17,7 +17,7 @@ from mlperf_suite.compliance.rules import (
 pytestmark = [pytest.mark.performance, pytest.mark.singlestream]
 
 
-# What it is measured by
+# The result
 
 
 def test_result_valid(singlestream_run):
@@ -26,31 +26,31 @@ def test_result_valid(singlestream_run):
 
 
 def test_result_reported(singlestream_run):
-    """The 90th percentile of the latency is in the log."""
+    """The log has the 90th percentile of the latency."""
     singlestream_run.obeys(validity.result_reported)
 
 
 def test_accuracy_passed(singlestream_run):
-    """The accuracy run of the same system passed; a performance counts nothing without it."""
+    """The accuracy run of the same system passed; without it, performance does not count."""
     singlestream_run.obeys(validity.accuracy_passed)
 
 
 def test_generation(singlestream_run):
-    """Answers are generated as the benchmark says, and none comes from a cache."""
+    """Answers are generated with the benchmark's settings, and none comes from a cache."""
     singlestream_run.obeys(validity.generation)
 
 
 def test_cached_prompt_tokens(singlestream_run):
-    """The engine counts no prompt token that came from a cache."""
+    """The engine reports no prompt token from a cache."""
     singlestream_run.obeys(validity.cached_prompt_tokens)
 
 
 def test_client_bound(singlestream_run):
-    """Nothing between LoadGen and a server elsewhere limited the run."""
+    """Nothing between LoadGen and a remote server limited the run."""
     singlestream_run.obeys(client.client_bound)
 
 
-# Its latencies
+# The latencies
 
 
 def test_target_percentile(singlestream_run):
@@ -58,7 +58,7 @@ def test_target_percentile(singlestream_run):
     singlestream_run.obeys(latency.target_percentile)
 
 
-# Long enough to be believed
+# Length of the run
 
 
 def test_min_duration(singlestream_run):
@@ -72,7 +72,7 @@ def test_performance_sample_count(singlestream_run):
 
 
 def test_early_stopping(singlestream_run):
-    """Early stopping was met: the run is long enough for its percentile to be believed."""
+    """Early stopping was met: the run is long enough for its percentile to be trusted."""
     singlestream_run.obeys(length.early_stopping)
 
 
@@ -81,7 +81,7 @@ def test_min_queries(singlestream_run):
     singlestream_run.obeys(length.min_queries)
 
 
-# As the round has it
+# Settings of the round
 
 
 def test_seeds(singlestream_run):
@@ -109,7 +109,7 @@ def test_loadgen_unmodified(singlestream_run):
     singlestream_run.obeys(validity.loadgen_unmodified)
 
 
-# Its log
+# The log
 
 
 def test_log_is_whole(singlestream_run):
@@ -122,46 +122,46 @@ def test_no_loadgen_errors(singlestream_run):
     singlestream_run.obeys(validity.no_loadgen_errors)
 
 
-# Whether its log agrees with itself
+# Consistency of the log
 
 
 def test_time_stamps(singlestream_run):
-    """The log's time stamps never go back, and one process wrote it."""
+    """The time stamps of each thread never go back, and one process wrote the log."""
     singlestream_run.obeys(clock.time_stamps)
 
 
 def test_time_span(singlestream_run):
-    """Its time stamps span the run's duration, which is as long as was asked for."""
+    """The time stamps span the run's duration, which is as long as requested."""
     singlestream_run.obeys(clock.time_span)
 
 
 def test_clock_dates(singlestream_run):
-    """The run began when its date and its time stamps say, after LoadGen was built."""
+    """The run's date agrees with its time stamps, and is after LoadGen was built."""
     singlestream_run.obeys(clock.clock_dates)
 
 
 def test_loaded_samples(singlestream_run):
-    """Samples are loaded in the order that the seed gives."""
+    """Samples are loaded in the order that follows from the seed."""
     singlestream_run.obeys(seeded.loaded_samples)
 
 
 def test_generated_queries(singlestream_run):
-    """As many queries are made, to last as long, as seed, rate and duration give."""
+    """The number of queries and their duration follow from seed, rate and requested duration."""
     singlestream_run.obeys(seeded.generated_queries)
 
 
 def test_queries_issued(singlestream_run):
-    """No more queries were issued than were made."""
+    """No more queries were issued than generated."""
     singlestream_run.obeys(figures.queries_issued)
 
 
 def test_query_rate(singlestream_run):
-    """Queries divided by their time are the rate that is reported."""
+    """The reported rate is the number of queries divided by their time."""
     singlestream_run.obeys(figures.query_rate)
 
 
 def test_token_rate(singlestream_run):
-    """Tokens per second times the duration is one number of tokens."""
+    """Tokens per second times the duration give one token count, a possible one for the answers."""
     singlestream_run.obeys(figures.token_rate)
 
 
@@ -171,27 +171,27 @@ def test_percentile_order(singlestream_run):
 
 
 def test_mean_in_percentiles(singlestream_run):
-    """Each mean lies between what its percentiles allow."""
+    """Each mean is within the bounds that its percentiles allow."""
     singlestream_run.obeys(figures.mean_in_percentiles)
 
 
 def test_token_times(singlestream_run):
-    """The mean latency is TTFT and TPOT for each further token."""
+    """The mean latency is the TTFT plus the TPOT of each further token."""
     singlestream_run.obeys(figures.token_times)
 
 
 def test_validity_agrees(singlestream_run):
-    """LoadGen's verdict is what its constraints and their figures give."""
+    """LoadGen's verdict follows from its constraints and their figures."""
     singlestream_run.obeys(figures.validity_agrees)
 
 
 def test_log_lines(singlestream_run):
-    """The log has each line that LoadGen writes of such a run, in its order."""
+    """The log has every line that LoadGen writes for such a run, in order."""
     singlestream_run.obeys(lines.log_lines)
 
 
 def test_settings_took(singlestream_run):
-    """The effective settings follow from what was requested."""
+    """The effective settings follow from the requested ones."""
     singlestream_run.obeys(lines.settings_took)
 
 

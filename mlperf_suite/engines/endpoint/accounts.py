@@ -1,4 +1,4 @@
-"""What is counted of each run: by endpoint, of the client, and of what the servers say they did."""
+"""Counters of each run: per endpoint, of the client, and of how servers departed from requests."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def _p99_ms(seconds: Sequence[float]) -> float | None:
 
 
 class EndpointAccount:
-    """One endpoint's requests of a run; times in s, 8 bytes for each."""
+    """One endpoint's requests in a run; times in s, 8 bytes each."""
 
     def __init__(self, url: str) -> None:
         self._url = url
@@ -47,7 +47,7 @@ class EndpointAccount:
             self.cached = (self.cached or 0) + done.cached_tokens
 
     def figures(self, began: float) -> EndpointFigures:
-        """What it came to, in a run that began then (time.monotonic, s)."""
+        """The totals, for a run that began at `began` (time.monotonic, s)."""
         return EndpointFigures(
             self._url,
             len(self._latency),
@@ -71,18 +71,18 @@ class _Departure:
 
 @dataclass(slots=True)
 class DepartureAccount:
-    """Where servers did not do what they were asked."""
+    """Counts the ways in which servers did not do what they were asked."""
 
     answers: int = 0
     found: dict[str, _Departure] = field(default_factory=dict)
 
     def add(self, done: Done, prompt_tokens: int, most: int, least: int, *, ids: bool) -> None:
-        """Look at an answer. `prompt_tokens` were sent, and asked for were `least` to `most` tokens
-        of an answer. `ids`: the server gives token ids, so that its count can be compared."""
+        """Check an answer. `prompt_tokens` were sent; `least` to `most` answer tokens were
+        requested. `ids`: the server gives token ids, so that counts can be compared exactly."""
         self.answers += 1
         made = len(done.token_ids)
-        # Text is counted by another tokenizer than the server's: its own count, where it tells one,
-        # and that to within a tenth.
+        # Text is counted with another tokenizer than the server's: use the server's own count if it
+        # reports one, and allow a tenth more or less.
         told = made if ids else (done.completion_tokens or made)
         slack = 0 if ids else max(8, most // 10)
         if done.finish_reason == "length" and told < most - slack:
@@ -109,7 +109,7 @@ class DepartureAccount:
         self.found.setdefault(what, _Departure()).add(words_of(example))
 
     def words(self) -> tuple[str, ...]:
-        """Each kind with its number and the first example."""
+        """Each kind of departure with its count and first example."""
         return tuple(
             f"{one.count:,} of {self.answers:,} answers {what} ({one.example})"
             for what, one in self.found.items()
@@ -117,7 +117,7 @@ class DepartureAccount:
 
 
 class ClientAccount:
-    """What the client's side of a run took; times in s, 8 bytes for each."""
+    """What the client side of a run cost; times in s, 8 bytes each."""
 
     def __init__(self) -> None:
         self._out = array("d")
@@ -130,20 +130,20 @@ class ClientAccount:
         self._connections[client] = max(connections, self._connections.get(client, 0))
 
     def sent(self, done: Done, handed: float) -> None:
-        """Count a request that was handed to the client process then, in s of time.monotonic.
+        """Count a request. `handed`: when the client process got it, in s of time.monotonic.
 
-        Opening a connection is the network's time and not the client's.
+        The time to open a connection belongs to the network, not to the client.
         """
         self._out.append(max(0.0, done.sent - handed - done.connecting))
         self._resent += done.resent
 
     def told(self, now: float, arrived: Iterable[float]) -> None:
-        """Count the time between these arrivals and LoadGen being told of them, in one call."""
+        """Count the time from these arrivals until LoadGen was told of them, in one call."""
         self._back.extend(now - at for at in arrived)
 
     def figures(self, cpu_s: Mapping[int, float], elapsed_s: float) -> ClientFigures:
-        """`cpu_s`: of each process, what it used in these `elapsed_s`; below 0 stands the thread of
-        the suite's own process that hears of answers."""
+        """`cpu_s`: the CPU time each process used in these `elapsed_s`; a negative key stands for
+        the thread of the suite's own process that receives answers."""
         return ClientFigures(
             sum(number >= 0 for number in cpu_s),
             round(max(cpu_s.values(), default=0.0) / elapsed_s, 4) if elapsed_s > 0 else 0.0,

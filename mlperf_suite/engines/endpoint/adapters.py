@@ -1,4 +1,4 @@
-"""What each kind of server takes and gives: a few lines for each.
+"""The request and answer formats of each kind of server.
 
 Sources: vllm/entrypoints/openai/completion/protocol.py of vLLM 0.22 to 0.32 and
 vllm/entrypoints/scale_out/token_in_token_out/protocol.py of 0.32;
@@ -21,17 +21,17 @@ from mlperf_suite.secrets import scrub
 COMPLETIONS = "/v1/completions"
 _MOST_TOLD_MS = 1e9
 _MOST_SAID = 4096
-"""Of what a server said, in bytes or characters, before it is made a line."""
+"""How much of a server's message is read, in bytes or characters, before it becomes one line."""
 _SPARSE_PIECES = 16
-"""Tokens between two pieces of an answer that nobody waits for; vLLM takes it from 0.32 on."""
+"""Tokens per piece of an answer that is not timed; vLLM supports this from 0.32 on."""
 
 
 class AnswerError(Exception):
-    """What came is no answer; its message says why, in a few words."""
+    """The response is not an answer; the message says why, in a few words."""
 
 
 class Answer:
-    """An answer as far as it came. `token_ids` where the server gives them, else `text`."""
+    """An answer as received so far. `token_ids` if the server gives them, else `text`."""
 
     __slots__ = (
         "cached_tokens",
@@ -56,8 +56,8 @@ class Answer:
 
 
 class Adapter(Protocol):
-    """One kind of server. `path`: where prompts go. `token_ids`: it gives them; `text_prompts`: it
-    takes a prompt as text alone."""
+    """One kind of server. `path`: where prompts go. `token_ids`: it returns them. `text_prompts`:
+    it takes prompts as text only."""
 
     path: str
     token_ids: bool
@@ -66,8 +66,8 @@ class Adapter(Protocol):
     def body(
         self, prompt: Sequence[int] | str, sampling: Sampling, model: str, salt: str
     ) -> dict[str, Any]:
-        """The JSON of a request. Every sampling value is in it, since servers fill what is not
-        sent from the model's own generation config. `salt`: keeps a prefix cache from answering."""
+        """The JSON of a request. It holds every sampling value, since servers fill in missing ones
+        from the model's own generation config. `salt`: keeps a prefix cache from answering."""
 
     def read(self, event: bytes, answer: Answer) -> None:
         """Add one event of a stream, or a whole answer. Raises AnswerError."""
@@ -101,7 +101,7 @@ _completion = msgspec.json.Decoder(_Completion)
 
 
 class Completions:
-    """`/v1/completions`, as OpenAI has it."""
+    """`/v1/completions`, as OpenAI defines it."""
 
     path = COMPLETIONS
     token_ids = True
@@ -146,8 +146,8 @@ class Completions:
 
 
 def _told_s(metrics: Any) -> tuple[float, ...]:
-    """How long a request was queued and how long its first token took then, in s, as vLLM 0.32 adds
-    them to the usage with `--enable-per-request-metrics`; empty for anything else."""
+    """How long a request was queued and how long its first token took after that, in s, as vLLM
+    0.32 adds them to the usage with `--enable-per-request-metrics`; empty for anything else."""
     if not isinstance(metrics, dict):
         return ()
     told = [metrics.get(name) for name in ("queue_time_ms", "time_to_first_token_ms")]
@@ -156,7 +156,7 @@ def _told_s(metrics: Any) -> tuple[float, ...]:
 
 
 def _with_stop(sampling: Sampling) -> dict[str, Any]:
-    """The field that keeps the stop in an answer, as vLLM and TensorRT-LLM call it."""
+    """The field that keeps the stop text in an answer, as vLLM and TensorRT-LLM name it."""
     return {"include_stop_str_in_output": True} if sampling.stop else {}
 
 
@@ -181,10 +181,10 @@ class Vllm(Completions):
 
 
 class VllmGenerate(Completions):
-    """vLLM's `/inference/v1/generate`: token ids both ways, and none of them made into text.
+    """vLLM's `/inference/v1/generate`: token ids both ways, without detokenization.
 
-    0.32 mounts it with `--enable-scale-out` or `--tokens-only`, and streams as completions do. What
-    is not sent takes the defaults of vLLM's SamplingParams, never the model's.
+    vLLM 0.32 mounts it with `--enable-scale-out` or `--tokens-only`, and it streams as completions
+    do. Missing fields take the defaults of vLLM's SamplingParams, never the model's.
     """
 
     path = "/inference/v1/generate"
@@ -221,8 +221,8 @@ class VllmGenerate(Completions):
 
 
 class SglangCompletions(Completions):
-    """SGLang's `/v1/completions`, as versions that take `return_token_ids` have it: token ids both
-    ways, those of an answer as deltas."""
+    """SGLang's `/v1/completions` in versions that take `return_token_ids`: token ids both ways,
+    those of an answer as deltas."""
 
     def body(
         self, prompt: Sequence[int] | str, sampling: Sampling, model: str, salt: str
@@ -240,7 +240,7 @@ class SglangCompletions(Completions):
 
 
 class TensorRtLlm(Completions):
-    """TensorRT-LLM: token ids in place of text where it need not detokenize."""
+    """TensorRT-LLM: token ids in place of text, as it is asked not to detokenize."""
 
     def body(
         self, prompt: Sequence[int] | str, sampling: Sampling, model: str, salt: str
@@ -250,14 +250,14 @@ class TensorRtLlm(Completions):
             "min_p": 0.0,
             "repetition_penalty": 1.0,
             "min_tokens": sampling.min_tokens,
-            # Its stops are turned into token ids, so that they need no text.
+            # It turns stops into token ids, so that they need no text.
             "detokenize": False,
             **_with_stop(sampling),
         }
 
 
 class Text(Completions):
-    """Any other server: text in, text out. Beyond OpenAI's fields: vLLM's and llama.cpp's."""
+    """Any other server: text in, text out. Adds vLLM's and llama.cpp's fields to OpenAI's."""
 
     token_ids = False
     text_prompts = True
@@ -276,7 +276,7 @@ class Text(Completions):
 
 
 class StrictText(Completions):
-    """A server that takes OpenAI's own fields and refuses every other."""
+    """A server that takes only OpenAI's own fields and refuses all others."""
 
     token_ids = False
     text_prompts = True
@@ -285,9 +285,9 @@ class StrictText(Completions):
 class Transformers(StrictText):
     """transformers serve: OpenAI's own fields and `generation_config`, a JSON text.
 
-    The server makes a GenerationConfig of that text alone. Without continuous batching, generate()
-    fills what is missing from the model's own; with it nothing does, so that the ids that end an
-    answer must be there, and the shortest answer is not kept to.
+    The server builds a GenerationConfig from that text alone. Without continuous batching,
+    generate() fills in what is missing from the model's own config. With continuous batching
+    nothing does: the ids that end an answer must be sent, and the minimum answer length is ignored.
     """
 
     def body(
@@ -336,8 +336,9 @@ _generated = msgspec.json.Decoder(_Generated)
 class Sglang:
     """SGLang's native `/generate`: token ids both ways.
 
-    Each event holds the whole answer so far, with fewer tokens than before at times, or the tokens
-    since the last one, as its server is set; `meta_info.completion_tokens` is the count to believe.
+    Each event holds either the whole answer so far, at times with fewer tokens than before, or the
+    tokens since the last event, depending on the server's settings; `meta_info.completion_tokens`
+    is the count to trust.
     """
 
     path = "/generate"
@@ -400,7 +401,7 @@ ADAPTERS: dict[str, Adapter] = {
     TRANSFORMERS: Transformers(),
     STRICT_TEXT: StrictText(),
 }
-"""By `ServerKind`, and the forms of `text` that a server's refusal of the others leads to."""
+"""By `ServerKind`, plus the forms of `text` that are tried after a server refuses the others."""
 
 
 def _decoded(decoder: msgspec.json.Decoder[Any], event: bytes) -> Any:
@@ -413,19 +414,19 @@ def _decoded(decoder: msgspec.json.Decoder[Any], event: bytes) -> Any:
 
 
 def words_of(said: object) -> str:
-    """What a server said, as one line of a hundred characters at most, without a known secret."""
+    """A server's message as one line of at most 100 characters, with known secrets redacted."""
     if isinstance(said, dict):
         said = said.get("message") or said
     if isinstance(said, bytes | bytearray):
         said = bytes(said[:_MOST_SAID]).decode(errors="replace")
-    # Before anything is cut: a part of a key is not known any more for what it is.
+    # Redact before cutting: part of a key would no longer be recognized.
     line = " ".join(scrub(str(said)[:_MOST_SAID])[:400].split())
     line = "".join(c if c.isprintable() else "?" for c in line)
     return line if len(line) <= 100 else f"{line[:99]}…"
 
 
 def error_words(content: object) -> str:
-    """The message of an error's JSON, as these servers write it, or what there is in its place."""
+    """The message in an error's JSON, as these servers write it, or the whole content instead."""
     if isinstance(content, bytes):
         with contextlib.suppress(msgspec.DecodeError, UnicodeDecodeError):
             content = msgspec.json.decode(content)

@@ -1,7 +1,7 @@
 """A client process: `python -m mlperf_suite.engines.endpoint.client FD`.
 
-One event loop sends the requests that come over the socket FD and tells of the answers. It ends
-when the other end of the socket is closed, however that came about.
+One event loop sends the requests that arrive over the socket FD and reports the answers. The
+process ends when the other end of the socket closes, for whatever reason.
 """
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ from mlperf_suite.secrets import remember
 
 _BEAT_S = 0.25
 _ASLEEP_S = 4.0
-"""Beats further apart mean that this process did not run: Ctrl-Z, or a machine that slept."""
+"""Beats further apart mean that this process was stopped: Ctrl-Z, or the machine slept."""
 _FILES_LEFT = 64
-"""Open files that the process needs besides its connections."""
+"""Open files that the process needs in addition to its connections."""
 
 
 class Client:
@@ -47,7 +47,7 @@ class Client:
 
     def __init__(self, hello: Hello, link: asyncio.Transport) -> None:
         self._link = link
-        # A server may send back what it was sent.
+        # A server may echo what it was sent.
         remember(hello.key or "")
         remember(hello.headers)
         self._out: list[FromClient] = []
@@ -65,7 +65,7 @@ class Client:
         asyncio.get_running_loop().call_later(_BEAT_S, self._beat)
 
     def tell(self, message: FromClient) -> None:
-        """Send a message to the engine, together with all of this turn of the loop."""
+        """Send a message to the engine, together with all others of this turn of the loop."""
         if not self._out:
             asyncio.get_running_loop().call_soon(self._flush)
         self._out.append(message)
@@ -96,7 +96,7 @@ class Client:
         return Beat(time.monotonic(), self._told, tokens, most)
 
     def submit(self, message: Submit) -> None:
-        """Send these requests."""
+        """Send these prompts to their servers."""
         for number, place, prompt in zip(
             message.numbers, message.places, message.prompts, strict=True
         ):
@@ -107,7 +107,7 @@ class Client:
         Posting(self._shared, message).start()
 
     def drop(self) -> None:
-        """Forget every request."""
+        """Drop all requests."""
         for exchange in list(self._shared.under_way):
             exchange.forget()
         for pool in self._shared.pools:
@@ -119,7 +119,7 @@ def _tls_context(ca_file: str | None) -> ssl.SSLContext:
 
 
 def _file_limit() -> int:
-    """The connections that the process may have open, its limit raised as far as it goes."""
+    """How many connections the process may have open, after raising its limit as far as allowed."""
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     most = min(hard, 65_536) if hard != resource.RLIM_INFINITY else 65_536
     with contextlib.suppress(ValueError, OSError):
@@ -137,7 +137,7 @@ class _Link(asyncio.Protocol):
         self._client: Client | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        # uvloop's transports are none of asyncio's classes.
+        # uvloop's transports are not subclasses of asyncio's.
         self._transport = cast(asyncio.Transport, transport)
 
     def data_received(self, data: bytes) -> None:
@@ -167,7 +167,7 @@ async def _serve(descriptor: int) -> None:
     def crashed(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
         loop.default_exception_handler(context)
         if context.get("exception") is not None:
-            # An error of our own: the engine sees the process end, and says so.
+            # A bug of ours: the engine sees the process end, and reports it.
             os._exit(1)
 
     loop.set_exception_handler(crashed)
@@ -177,7 +177,7 @@ async def _serve(descriptor: int) -> None:
 
 def main() -> None:
     """Serve the engine at the other end until it closes the socket."""
-    # Ctrl-C is the engine's to handle; the end of the socket ends this process.
+    # The engine handles Ctrl-C; this process ends when the socket closes.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     uvloop.run(_serve(int(sys.argv[1])))
 

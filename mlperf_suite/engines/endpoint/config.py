@@ -1,4 +1,4 @@
-"""Where an endpoint is, and how to talk to it."""
+"""The address of an endpoint, and how to talk to it."""
 
 from __future__ import annotations
 
@@ -15,21 +15,22 @@ ServerKind = Literal[
     "vllm", "vllm-generate", "sglang", "sglang-completions", "tensorrt-llm", "text"
 ]
 SERVER_KINDS: tuple[ServerKind, ...] = get_args(ServerKind)
-"""`vllm-generate` and `sglang-completions` name the second route to the same servers; `text` is any
-OpenAI-compatible server that takes and gives text alone."""
+"""`vllm-generate` and `sglang-completions` name the second route of the same servers; `text` is any
+OpenAI-compatible server that takes and returns only text."""
 Routing = Literal["fewest-tokens", "round-robin"]
 ROUTINGS: tuple[Routing, ...] = ("fewest-tokens", "round-robin")
-"""fewest-tokens: the endpoint with the fewest prompt and expected answer tokens outstanding."""
+"""fewest-tokens: the endpoint with the fewest outstanding prompt and expected answer tokens."""
 SILENCE_S = 22.0
-"""A server that has requests and sends nothing for so long, in s, hangs; --engine-silence.
+"""A server that sends nothing for this long, in s, counts as hung; see --engine-silence.
 
-Every fault is to end its run within 30 s: LoadGen is given up to 5 s more to finish.
+Only while it has requests. Every fault should end its run within 30 s, and LoadGen gets up to 5 s
+more to finish.
 """
 
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """One server. `prefix`: the path before /v1, without a slash at its end."""
+    """One server. `prefix`: the path before /v1, without a trailing slash."""
 
     url: str
     tls: bool
@@ -39,18 +40,18 @@ class Target:
 
     @property
     def authority(self) -> str:
-        """What the header Host says."""
+        """The value of the Host header."""
         host = f"[{self.host}]" if ":" in self.host else self.host
         return host if self.port == (443 if self.tls else 80) else f"{host}:{self.port}"
 
 
 def parse_endpoint(text: str) -> Target:
-    """A URL like http://host:8000, with or without /v1 at its end.
+    """Parse a URL like http://host:8000, with or without a trailing /v1.
 
-    Raises UsageError for what is no such URL, or has a user, a query or a fragment.
+    Raises UsageError if the text is not such a URL, or has a user, a query or a fragment.
     """
     allowed = "allowed is a URL like http://host:8000"
-    # Before anything else, since every other message quotes the URL.
+    # Checked first, since every other message quotes the URL.
     if "@" in text:
         raise UsageError("--endpoint: no user or password in the URL: set API_KEY")
     if "?" in text or "#" in text:
@@ -84,13 +85,13 @@ def _is_host(host: str) -> bool:
 class EndpointConfig:
     """How to reach the servers of one SUT.
 
-    `model`: what the session measures, a folder or hub id, whose tokenizer is in the folder
-    `tokenizer`. `served_model`: its name on the servers, None to find it by asking. `kind` None is
-    found by asking as well. `key` is sent as a bearer token and never written anywhere, nor are the
-    values of `headers`. `ca_file`: certificates in place of the system's. `clients`: processes,
-    None is by the machine's cores. `context_needed`: the longest sequence needed, in tokens.
-    `vocabulary`: token ids are below it. `end_ids`: those with which the model ends an answer, for
-    a server that has to be told.
+    `model`: the measured model, a folder or hub id, whose tokenizer is in the folder `tokenizer`.
+    `served_model`: its name on the servers; None asks the server, as does `kind` None. `key` is
+    sent as a bearer token and never written anywhere, nor are the values of `headers`. `ca_file`:
+    certificates used in place of the system's. `clients`: the number of processes; None chooses by
+    the machine's cores. `context_needed`: the longest sequence needed, in tokens. `vocabulary`: all
+    token ids are below it. `end_ids`: the ids that end the model's answers, for servers that must
+    be told.
     """
 
     targets: tuple[Target, ...]

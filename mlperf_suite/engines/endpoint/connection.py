@@ -1,7 +1,7 @@
 """One HTTP/1.1 connection on httptools and the event loop, one exchange at a time.
 
-No redirect is followed, no proxy is used, nothing is sent twice here. What a server may send is
-bounded: the head, a line of a stream, a whole answer.
+It follows no redirects, uses no proxy and resends nothing. The sizes of a response's head, a line
+of a stream and a whole answer are limited.
 """
 
 from __future__ import annotations
@@ -15,34 +15,34 @@ import httptools
 
 MOST_HEAD = 64 * 1024
 MOST_LINE = 1_000_000
-"""Bytes of a response's head and of one line of a stream that a server may send."""
+"""The most bytes a server may send as a response's head, and as one line of a stream."""
 MOST_WHOLE = 32_000_000
-"""Bytes of an answer that comes in one piece."""
+"""The most bytes of an answer that comes in one piece."""
 _MOST_OF_AN_ERROR = 4096
 _OK = 200
 _RESTED_S = 0.001
-"""A connection that was idle for so long, in s, may have been closed before it was used again."""
+"""A server may have closed a connection that was idle for this long, in s, before it is reused."""
 
 
 class Exchange(Protocol):
-    """A request that was sent, as its connection tells of it. Exactly one of the last three ends
-    it; the connection may be used again after `ended` alone."""
+    """A request that was sent; its connection calls these methods. Exactly one of the last three
+    ends it; only after `ended` may the connection be used again."""
 
     def event(self, data: bytes, arrived: float) -> None:
-        """One event of a stream, or the whole of an answer that is no stream."""
+        """One event of a stream, or the whole answer if it is not a stream."""
 
     def ended(self, arrived: float) -> None:
-        """The response is over, and its status was 200."""
+        """The response is complete, with status 200."""
 
     def refused(self, status: int, headers: dict[bytes, bytes], body: bytes) -> None:
-        """The response is over, and its status was another."""
+        """The response is complete, with another status."""
 
     def lost(self, why: str, heard: bool) -> None:
-        """The connection is gone, or what came is no HTTP. `heard`: whether anything came."""
+        """The connection was lost, or the response is not HTTP. `heard`: whether anything came."""
 
 
 class Connection(asyncio.Protocol):
-    """`on_free` is called when it can be used again, `on_lost` when it cannot, ever."""
+    """`on_free` is called when the connection can be reused, `on_lost` when it never can."""
 
     def __init__(
         self, on_free: Callable[[Connection], None], on_lost: Callable[[Connection], None]
@@ -53,8 +53,8 @@ class Connection(asyncio.Protocol):
         self.idle_since = time.monotonic()
         self._used = False
         self.rested = False
-        """Whether its server may have closed it before its exchange began: it was used before, or
-        was idle."""
+        """Whether the server may have closed it before the exchange began: it was reused or
+        idle."""
         self._closed = False
 
     # The exchange
@@ -66,7 +66,7 @@ class Connection(asyncio.Protocol):
 
     @property
     def streams(self) -> bool:
-        """Whether what comes is a stream of events and not one whole answer."""
+        """Whether the response is a stream of events rather than one whole answer."""
         return self._streams
 
     def send(self, data: bytes, exchange: Exchange) -> None:
@@ -85,7 +85,7 @@ class Connection(asyncio.Protocol):
         self._transport.write(data)
 
     def close(self) -> None:
-        """Close it; its exchange hears nothing more."""
+        """Close it; its exchange is not called again."""
         self._exchange = None
         self._close()
 
@@ -104,12 +104,12 @@ class Connection(asyncio.Protocol):
     # asyncio's callbacks
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        # uvloop's transports are none of asyncio's classes.
+        # uvloop's transports are not subclasses of asyncio's.
         self._transport = cast(asyncio.Transport, transport)
 
     def data_received(self, data: bytes) -> None:
         if self._exchange is None:
-            # Nothing was asked: a farewell, or a server that is out of step.
+            # There is no request: a late message, or a server out of step.
             self._close()
             return
         self._heard = True
@@ -124,7 +124,7 @@ class Connection(asyncio.Protocol):
             cause = error.__context__
             self._fail("sent a response that is not HTTP" if cause is None else str(cause))
         if not self._status and self._head_size > MOST_HEAD:
-            # The parser tells of a header only once it is whole.
+            # The parser reports a header only once it is complete.
             self._fail(f"sent a head of more than {MOST_HEAD:,} bytes")
         if self._whole:
             self._finish()
@@ -136,7 +136,7 @@ class Connection(asyncio.Protocol):
         self._closed = True
         if self._exchange is not None:
             if self._heard and self._status and not self._framed:
-                # Without a length, the end of the connection is the end of the answer.
+                # Without a length, the end of the connection ends the answer.
                 self._finish()
             else:
                 when = "in the middle of an answer" if self._heard else "without an answer"
@@ -149,7 +149,7 @@ class Connection(asyncio.Protocol):
         chunked = b"chunked" in self._headers.get(b"transfer-encoding", b"").lower()
         return chunked or b"content-length" in self._headers
 
-    # httptools' callbacks; an exception in one ends the parsing
+    # httptools' callbacks; an exception in one stops the parser
 
     def on_message_begin(self) -> None:
         if self._whole:
@@ -174,7 +174,7 @@ class Connection(asyncio.Protocol):
             self._read_lines(data)
 
     def _read_lines(self, data: bytes) -> None:
-        """Tell of each event that is whole; an event of these servers is one line."""
+        """Report each complete event; an event of these servers is one line."""
         if self._buffer:
             self._buffer += data
             if b"\n" not in data:
@@ -216,10 +216,10 @@ class Connection(asyncio.Protocol):
         if not self._streams:
             exchange.event(bytes(self._buffer), self._arrived)
         elif self._buffer.startswith(b"data:") and (rest := self._buffer[5:].strip()) != b"[DONE]":
-            # A last line without its end.
+            # A last line without a line break.
             exchange.event(bytes(rest), self._arrived)
         exchange.ended(self._arrived)
 
 
 class _TooMuchError(Exception):
-    """The server sent more than it may."""
+    """The server sent more than allowed."""

@@ -1,4 +1,4 @@
-"""What a server is, found by asking it once."""
+"""Finds out what a server is by asking it once."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _ASK_S = 10.0
 _MOST = 4_000_000
 _OK = 200
 STAND_IN = "mlperf-suite-stand-in"
-"""What the header Server of this suite's own stand-in says."""
+"""The Server header of this suite's own stand-in."""
 _OWNERS: dict[str, ServerKind] = {
     "vllm": "vllm",
     "sglang": "sglang",
@@ -38,17 +38,17 @@ _SECOND_ROUTES: dict[ServerKind, ServerKind] = {
     "sglang-completions": "sglang",
 }
 _NOT_A_REQUEST = (400, 422)
-"""What a route answers to a request that lacks everything; one that is not there, or is switched
-off, answers with another status."""
+"""The statuses with which a route answers an empty request; a missing or disabled route answers
+with another status."""
 _CACHE_HITS = "vllm:prefix_cache_hits_total"
 
 
 @dataclass(frozen=True, slots=True)
 class ServerFacts:
-    """What a server says of itself. `kind`: of those that name a server and not its second route.
-    `address` of its host that answered; `max_model_len` None and `version` empty where it does not
-    say; `model`: the name that it serves it under. `generates`: it has vLLM's route for token ids
-    alone, which is asked for only where no kind was given."""
+    """What a server says about itself. `kind` names the server, never its second route. `address`:
+    the address of its host that answered. `max_model_len` is None and `version` empty if it does
+    not report them. `model`: the name it serves the model under. `generates`: it has vLLM's route
+    for token ids only, which is checked only if no kind was given."""
 
     kind: ServerKind
     version: str
@@ -72,15 +72,15 @@ class _Response:
 
 
 def check_reachable(config: EndpointConfig) -> None:
-    """Ask each server for its models. Raises UsageError, in one line, for one that refuses the
-    connection or the key, redirects, or whose TLS certificate does not verify."""
+    """Ask each server for its models. Raises UsageError, in one line, if one refuses the connection
+    or the key, redirects, or has a TLS certificate that does not verify."""
     for target in config.targets:
         _models(config, target)
 
 
 def find_out(config: EndpointConfig, target: Target) -> ServerFacts:
-    """What the server is and serves. Raises UsageError as `check_reachable`, and for a server that
-    does not serve the model."""
+    """Find out what the server is and serves. Raises UsageError as `check_reachable` does, and if
+    the server does not serve the model."""
     listed, response = _models(config, target)
     served = _served(config, target, listed)
     given = config.kind
@@ -103,8 +103,8 @@ def find_out(config: EndpointConfig, target: Target) -> ServerFacts:
 
 
 def cache_hits(config: EndpointConfig, target: Target) -> int | None:
-    """The prompt tokens that vLLM's prefix cache answered since its start, as it counts them in
-    /metrics; None where it does not say."""
+    """The prompt tokens that vLLM's prefix cache answered since the server started, as counted in
+    /metrics; None if it does not report them."""
     try:
         response = _get(config, target, "/metrics")
     except UsageError:
@@ -124,7 +124,7 @@ def cache_hits(config: EndpointConfig, target: Target) -> int | None:
 def _models(config: EndpointConfig, target: Target) -> tuple[list[dict[str, Any]], _Response]:
     response = _get(config, target, "/v1/models")
     if response.status != _OK and config.served_model is not None:
-        # transformers' server fails where there is no hub cache to list.
+        # transformers' server fails if there is no hub cache to list.
         return [], response
     if response.status != _OK:
         raise UsageError(
@@ -143,7 +143,7 @@ def _models(config: EndpointConfig, target: Target) -> tuple[list[dict[str, Any]
 
 
 def _served(config: EndpointConfig, target: Target, listed: list[dict[str, Any]]) -> dict[str, Any]:
-    """The listed model that the session measures; what it cannot be sure of, it refuses."""
+    """The listed model that matches the configured one. Raises UsageError if none clearly does."""
     if config.served_model is not None:
         named = [one for one in listed if one["id"] == config.served_model]
         return named[0] if named else {"id": config.served_model}
@@ -158,7 +158,7 @@ def _served(config: EndpointConfig, target: Target, listed: list[dict[str, Any]]
 
 
 def _same_model(asked: str, served: object) -> bool:
-    """Whether both are one hub id, or one folder."""
+    """Whether both are the same hub id or folder."""
     if not isinstance(served, str) or not served:
         return False
     if asked.casefold() == served.casefold():
@@ -178,7 +178,7 @@ def _kind(config: EndpointConfig, target: Target, served: Mapping[str, Any]) -> 
 
 
 def _info(config: EndpointConfig, target: Target, *paths: str) -> dict[str, Any]:
-    """The first of these that answers with a JSON object; else an empty one."""
+    """The first JSON object that one of these paths returns; an empty one if none does."""
     for path in paths:
         with contextlib.suppress(UsageError):
             response = _get(config, target, path)
@@ -188,7 +188,7 @@ def _info(config: EndpointConfig, target: Target, *paths: str) -> dict[str, Any]
 
 
 def _takes(config: EndpointConfig, target: Target, path: str) -> bool:
-    """Whether the server has a route there that takes requests."""
+    """Whether the server has a route at this path that takes requests."""
     with contextlib.suppress(UsageError):
         return _ask(config, target, path, b"{}").status in _NOT_A_REQUEST
     return False
@@ -199,8 +199,8 @@ def _get(config: EndpointConfig, target: Target, path: str) -> _Response:
 
 
 def _ask(config: EndpointConfig, target: Target, path: str, body: bytes | None = None) -> _Response:
-    """GET a path of the server, or POST this JSON to it. Raises UsageError where there is no
-    answer, or one that no other request would get around."""
+    """GET a path of the server, or POST this JSON to it. Raises UsageError if there is no answer,
+    or if it redirects or refuses the key."""
     headers = {"Accept": "application/json", "User-Agent": "mlperf-suite", **config.headers}
     if config.key:
         headers["Authorization"] = f"Bearer {config.key}"

@@ -1,7 +1,8 @@
 """The servers at one or several URLs as one engine.
 
-This process hands requests to client processes and hears of their answers on one thread; the
-clients talk HTTP, one event loop each. Whatever dies, each request is answered or failed once.
+This process hands requests to client processes and receives their answers on one thread; the
+clients speak HTTP, with one event loop each. Whatever dies, each request is answered or failed
+exactly once.
 """
 
 from __future__ import annotations
@@ -73,28 +74,28 @@ from mlperf_suite.engines.telling import by_listener
 from mlperf_suite.errors import EngineDiedError, EngineError, UsageError
 
 AT_ONCE, TEXT_AT_ONCE = 2048, 256
-"""Requests that one endpoint is given at once: more than a server batches, so that it never waits
-for the client, and bounded, as its connections are. Servers that know no token ids are made for
-fewer: most run under the usual limit of 1,024 open files."""
+"""The most requests one endpoint holds at once: more than a server batches, so that it never waits
+for the client, but limited, as its connections are. Servers without token ids expect fewer: most
+run under the usual limit of 1,024 open files."""
 RETRIES = 3
-"""In an accuracy run, whose figure does not depend on when an answer comes."""
+"""For accuracy runs, whose score does not depend on when an answer comes."""
 _TICK_S = 0.5
 _ASLEEP_S = 4.0
-"""Looks further apart mean that this process did not run: Ctrl-Z, or a machine that slept."""
+"""Looks further apart mean that this process was stopped: Ctrl-Z, or the machine slept."""
 _UNTOLD_CONTEXT = 131_072
-"""Tokens that a server is taken to hold where neither it nor the benchmark says."""
+"""The context length assumed, in tokens, if neither the server nor the benchmark gives one."""
 _CORES_PER_CLIENT = 4
 _MOST_CLIENTS = 8
 _TRIAL_TOKENS, _TRIAL_S = 2, 60.0
 _SCORING = ("vllm", "vllm-generate")
-"""The forms of servers whose completions tell log-probabilities of chosen tokens."""
+"""The forms of servers whose completions return log-probabilities of chosen tokens."""
 
 
 @dataclass(slots=True)
 class _Waiting:
-    """A request that is not answered: who asked, for what, and when.
+    """An unanswered request: who asked, for what, and when.
 
-    `handed`: when an endpoint had room for it and it was handed to a client process.
+    `handed`: when an endpoint had room and the request was handed to a client process.
     """
 
     tag: int
@@ -108,16 +109,16 @@ class _Waiting:
 
 
 class _UnfitError(EngineError):
-    """A server does not take requests of this form, or gives no such answers."""
+    """A server does not take requests of this form, or returns no usable answers."""
 
 
 class EndpointEngine:
-    """Servers behind URLs. Make it with `EndpointEngine.load`."""
+    """Servers behind URLs. Create it with `EndpointEngine.load`."""
 
     def __init__(
         self, config: EndpointConfig, servers: Sequence[ServerFacts], form: str, why: str
     ) -> None:
-        """`form`: the key of `ADAPTERS` by which all servers are spoken to, and `why` that one."""
+        """`form`: the key of `ADAPTERS` used for all servers; `why`: the reason for that one."""
         self._config = config
         self._servers = servers
         self._form = form
@@ -130,7 +131,7 @@ class EndpointEngine:
         self._turns = itertools.count()
         self._waiting: dict[int, _Waiting] = {}
         self._posted: dict[int, tuple[int, OnReply]] = {}
-        """By number, the endpoint that was asked and who hears of the reply."""
+        """By number: the endpoint that was asked, and the callback for its reply."""
         self._held: deque[_Waiting] = deque()
         self._in_flight = [0] * len(servers)
         self._tokens_out = [0] * len(servers)
@@ -146,7 +147,7 @@ class EndpointEngine:
         self._closed = False
         self._firsts: list[First] = []
         self._dones: list[Done] = []
-        """What came in this look at the clients, and nobody was told yet."""
+        """What came in this look at the clients and was not yet passed on."""
         self._begin_accounts()
         self._links = self._start_clients()
         self._thread = threading.Thread(target=self._hear, name="endpoints", daemon=True)
@@ -155,10 +156,10 @@ class EndpointEngine:
 
     @classmethod
     def load(cls, config: EndpointConfig) -> EndpointEngine:
-        """Ask the servers what they are, start the clients, and have a short prompt answered.
+        """Ask the servers what they are, start the clients, and try a short prompt.
 
-        Raises EngineError where a server cannot be reached, serves another model, or answers that
-        prompt with what cannot be used.
+        Raises EngineError if a server cannot be reached, serves another model, or gives an unusable
+        answer to that prompt.
         """
         try:
             servers = [find_out(config, target) for target in config.targets]
@@ -188,7 +189,7 @@ class EndpointEngine:
             try:
                 engine._try_out()
             except _UnfitError as error:
-                # Of several ways to ask, the first that it should take tells what is wrong.
+                # If several forms fail, the error of the first one that should work explains most.
                 first_error = first_error or error
                 engine.close()
             except BaseException:
@@ -232,13 +233,13 @@ class EndpointEngine:
         return links
 
     def _try_out(self) -> None:
-        """A short prompt, so that what a server cannot do is found before any run."""
+        """Send each server a short prompt, to find what it cannot do before any run."""
         prompt = self._trial_prompt()
         heard: queue.SimpleQueue[EngineError | None] = queue.SimpleQueue()
 
         class Trial:
             def first_tokens(self, told: Sequence[Tokens]) -> None:
-                """Nothing to time here."""
+                """Nothing is timed here."""
 
             def finished(self, answers: Sequence[Tokens]) -> None:
                 for _ in answers:
@@ -249,7 +250,7 @@ class EndpointEngine:
 
         generation = Generation(max_new_tokens=_TRIAL_TOKENS)
         for _ in self._servers:
-            # Each goes to another server, since those before it are outstanding.
+            # Each goes to another server, since the earlier ones are outstanding.
             self.submit([Request(0, prompt)], generation, Trial(), stream=True)
         for _ in self._servers:
             try:
@@ -304,7 +305,7 @@ class EndpointEngine:
     # Requests
 
     def run_begins(self, name: str, mode: str) -> None:
-        """Only an accuracy run is sent again what a server refuses for now."""
+        """Only in an accuracy run are requests that a server refuses for now sent again."""
         self._retries = RETRIES if mode == "accuracy" else 0
 
     def submit(
@@ -341,9 +342,9 @@ class EndpointEngine:
         )
 
     def _hand_out(self, now: float) -> dict[int, Submit]:
-        """Under the lock: give what is held to endpoints with room. By client, what to send.
+        """Hand held requests to endpoints with room. Returns what to send, by client.
 
-        `now`: what was submitted then need not wait for room.
+        The lock must be held. `now`: requests submitted at this time did not wait for room.
         """
         batches: dict[int, Submit] = {}
         while self._held:
@@ -362,7 +363,7 @@ class EndpointEngine:
             batch = batches.get(one.client)
             if batch is None or batch.sampling != one.sampling:
                 if batch is not None:
-                    # Another sampling: within a run only where some answers have a stop.
+                    # Another sampling: within a run only if some answers have a stop.
                     self._send({one.client: batch})
                 batch = batches[one.client] = Submit([], [], [], one.sampling)
             batch.numbers.append(number)
@@ -371,14 +372,14 @@ class EndpointEngine:
         return batches
 
     def _choose(self) -> int | None:
-        """The endpoint for the next request; None where none has room."""
+        """The endpoint for the next request; None if none has room."""
         with_room = [p for p, count in enumerate(self._in_flight) if count < self._at_once]
         if not with_room:
             return None
         turn = next(self._turns)
         if self._config.routing == "round-robin":
             return with_room[turn % len(with_room)]
-        # Among equals in turn, so that an idle SUT does not always begin with the same one.
+        # Take turns among equals, so that an idle SUT does not always begin with the same one.
         count = len(self._in_flight)
         return min(with_room, key=lambda place: (self._tokens_out[place], (place - turn) % count))
 
@@ -401,7 +402,7 @@ class EndpointEngine:
                 lost=self._lost,
                 looked=self._look,
             )
-        # Whatever it is would leave every request without an answer.
+        # Any exception here would leave every request without an answer.
         except Exception as error:
             self._lose_all(f"the endpoint client failed: {type(error).__name__}: {error}")
 
@@ -436,7 +437,7 @@ class EndpointEngine:
         self._look_for_silence()
 
     def _tell(self) -> None:
-        """Tell of all that came in this look, in one call: each hands Python's lock over."""
+        """Pass on all that came in this look in one call: each call hands Python's lock over."""
         firsts, self._firsts = self._firsts, []
         if firsts:
             self._tell_firsts(firsts)
@@ -458,7 +459,7 @@ class EndpointEngine:
     def _tell_answers(self, dones: Sequence[Done]) -> None:
         told: list[tuple[Listener, int, Sequence[int]]] = []
         arrived: list[float] = []
-        # Whoever takes the figures of a run that ended with these waits until all are counted.
+        # Taking the figures of a run that ends with these answers waits until all are counted.
         with self._telling:
             try:
                 for done in dones:
@@ -468,7 +469,7 @@ class EndpointEngine:
                         arrived.append(done.arrived)
                         self._count(one, done)
             finally:
-                # Who waits no longer, whatever went wrong with another's answer, hears of it here.
+                # Listeners hear of the answers that ended, whatever went wrong with another one.
                 for listener, answers in by_listener(told):
                     listener.finished(answers)
             if told:
@@ -508,10 +509,10 @@ class EndpointEngine:
         self._signs[one.place] = time.monotonic()
 
     def _mark(self, one: _Waiting, done: Done) -> None:
-        """Keep the parts of an answered request's time, before the run can end with it.
+        """Keep the parts of an answered request's time, before its run can end.
 
-        What a server tells is how long parts took, not when: the rest of the time until its first
-        token stands before them, that of the time after it goes to the part after it.
+        A server reports how long parts took, not when. The unreported time before the first token
+        is placed in front of the reported parts; the time after it goes to the last part.
         """
         told, first = done.told_s, done.first
         if len(told) and not len(self._marks.tags):
@@ -528,7 +529,7 @@ class EndpointEngine:
         self._marks.keep(one.tag, 0, done.sent, *times)
 
     def _failed(self, message: Failed) -> None:
-        # What came before it.
+        # Pass on what came before it first.
         self._tell()
         one = self._end(message.number)
         with self._lock:
@@ -554,7 +555,7 @@ class EndpointEngine:
                 self._signs[place] = now
                 self.steps_made += count - then
         if beat.tokens:
-            # A trace may be taken between the two.
+            # A trace may be taken between these two lines.
             steps = self._steps
             steps.ended_s.append(beat.at)
             steps.tokens.append(beat.tokens)
@@ -575,7 +576,7 @@ class EndpointEngine:
                 )
 
     def _lose_all(self, why: str) -> None:
-        """Fail everything that waits: no answer will come."""
+        """Fail all waiting requests: no answer will come."""
         self._gone = self._gone or why
         with self._lock:
             lost = [*self._waiting.values(), *self._held]
@@ -591,9 +592,9 @@ class EndpointEngine:
             answered(EngineDiedError(why))
 
     def abort(self) -> None:
-        # Whoever interrupts does not wait for a server's counters.
+        # An interrupted run does not wait for a server's counters.
         self._lost_any = True
-        # Under the lock to the end, so that nothing is handed out between.
+        # Hold the lock to the end, so that nothing is handed out in between.
         with self._lock:
             self._waiting.clear()
             self._held.clear()
@@ -615,7 +616,7 @@ class EndpointEngine:
         for link in self._links:
             link.socket.close()
 
-    # What it tells of its work
+    # Traces and figures
 
     def take_trace(self) -> EngineTrace:
         """The tokens that came in each quarter of a second, and when each answer came."""
@@ -624,7 +625,7 @@ class EndpointEngine:
         return trace
 
     def _cpu_s(self) -> dict[int, float]:
-        """Of each client process, and as -1 of the thread that hears of answers."""
+        """The CPU time of each client process, and under -1 of the thread that receives answers."""
         used = {number: link.cpu_s() for number, link in enumerate(self._links)}
         if not self._thread.is_alive():
             return used
@@ -639,13 +640,12 @@ class EndpointEngine:
         self._client_account = ClientAccount()
         self._hits = [self._cache_hits(place) for place in range(len(self._servers))]
         self._lost_any = False
-        # Last: what the servers were asked just now is no part of the run to come.
+        # Last: the requests to the servers above do not belong to the next run.
         self._began = self._ended = time.monotonic()
 
     def _cache_hits(self, place: int) -> int | None:
-        """What the server's own counter says, where its answers do not."""
-        # A server that failed may leave this without an answer as well, and whoever is told of the
-        # failure would wait for it.
+        """The server's own counter of cache hits, for servers whose answers do not report them."""
+        # A failed server may not answer this either, and reporting the failure would wait for it.
         if self._servers[place].kind != "vllm" or self._lost_any or not self.alive:
             return None
         return cache_hits(self._config, self._config.targets[place])
@@ -658,7 +658,7 @@ class EndpointEngine:
             departures, hits = self._departures, self._hits
             elapsed_s, cpu_s = max(self._ended, run_began) - run_began, self._cpu_s()
         began = self._began_cpu
-        # A process that ended has used nothing, as far as it can be asked.
+        # A process that ended counts as having used nothing.
         used = {n: max(0.0, cpu - began[n]) for n, cpu in cpu_s.items() if n in began}
         self._begin_accounts()
         self._began_cpu = self._cpu_s()
@@ -689,26 +689,26 @@ class EndpointEngine:
 
 
 class ScoringEndpointEngine(EndpointEngine):
-    """Servers that can be asked for the log-probabilities of chosen tokens: vLLM's."""
+    """Servers that return log-probabilities of chosen tokens: vLLM's."""
 
     def score(self, requests: Iterable[ScoreRequest]) -> Iterator[tuple[int, Score]]:
-        """Yield each request's tag and score, as they come; see `ScoringEngine`."""
+        """Yield each request's tag and score as they come; see `ScoringEngine`."""
         return score_all(requests, self._post, self._servers[0].model)
 
 
 CLIENT = "client"
-"""The part of a request's time until its bytes are handed to the system."""
+"""The part of a request's time until its bytes are handed to the operating system."""
 _UNTOLD = (CLIENT, FIRST_TOKEN, LATER_TOKENS)
 _TOLD = (CLIENT, NETWORK, QUEUE, PREFILL, DECODE)
 
 
 def _marks(*, told: bool) -> Marks:
-    """For servers that tell how long a request was queued and computed, and for others."""
+    """`told`: whether the servers report how long a request was queued and computed."""
     return Marks(*(_TOLD if told else _UNTOLD))
 
 
 def _forms(config: EndpointConfig, servers: Sequence[ServerFacts]) -> list[str]:
-    """The keys of `ADAPTERS` to try, in order: of the kind that was given only its own."""
+    """The keys of `ADAPTERS` to try, in order; if a kind was given, only its own."""
     texts = ["text", TRANSFORMERS, STRICT_TEXT]
     kind = servers[0].kind
     if kind == "text":
@@ -724,5 +724,5 @@ def _forms(config: EndpointConfig, servers: Sequence[ServerFacts]) -> list[str]:
 
 
 def _expected(one: _Waiting) -> int:
-    """The tokens that a request means for an endpoint: its prompt's and its answer's, at most."""
+    """The tokens that a request can mean for an endpoint: its prompt's and at most its answer's."""
     return len(one.request.prompt_token_ids) + one.sampling.max_tokens

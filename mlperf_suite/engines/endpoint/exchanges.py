@@ -1,4 +1,4 @@
-"""Requests of a client process: sent, heard of, sent again where that does no harm."""
+"""Requests of a client process: sent, received, and sent again if that does no harm."""
 
 from __future__ import annotations
 
@@ -34,54 +34,56 @@ from mlperf_suite.engines.endpoint.text_codec import TextCodec
 
 _BACKOFF_S = (0.5, 1.0, 2.0)
 _PASSING = (429, 500, 502, 503, 504)
-"""The statuses of a server that may answer the same request a moment later."""
+"""Statuses of a server that may answer the same request a moment later."""
 _UNFIT = (400, 404, 405, 415, 422, 501)
-"""The statuses of a server that was asked in a way it does not know."""
+"""Statuses of a server that does not know this form of request."""
 _REDIRECTS = (301, 302, 303, 307, 308)
 
 _STALE, _STALE_S = 5, 0.5
-"""How often a request may meet a connection that its server closed while it was idle, and how soon
-that shows, in s: what is lost later was lost by a server that had it."""
+"""How often a request may meet a connection that the server closed while it was idle, and how soon
+that shows, in s. A request lost later had reached the server."""
 
 _MOST_PIECES, _FEW_PIECES = 4, 64
-"""An answer in so many times more pieces than it may have tokens, and in these besides, has no end.
-One that is a little too long is taken and told of."""
+"""An answer has no end if it comes in more than `_MOST_PIECES` times as many pieces as it may have
+tokens, plus `_FEW_PIECES`. One that is only a little too long is accepted and reported."""
 
 _LONGEST_WAITS = 3.0
-"""How many times the longest wait for a first token so far one that was overtaken may wait."""
+"""How many times the longest wait for a first token so far an overtaken request may wait."""
 
 _json = msgspec.json.Encoder()
 
 
 @dataclass(slots=True)
 class Queue:
-    """What the first tokens that came from one place tell of the requests that still wait there.
+    """What the first tokens from one place say about the requests still waiting there.
 
     A server may queue: Offline sends it everything at once, and the last first token comes minutes
-    later. So a wait says nothing by itself, however long. A request counts as forgotten only where
-    it waited longer than `silence_s`, and a request that was sent after it got its first token, and
-    it waited `_LONGEST_WAITS` times as long as any that got one since the place was last idle. A
-    server that answers in turn overtakes nobody by more than a batch; one that deals requests out
-    to several engines, whose queues are never of one length, or takes short prompts first, lets
-    those that came together wait alike to within that factor, since the longest wait of those that
-    it answered grows as long as it works its queue off. One request that is lost is found after
-    `silence_s` where first tokens otherwise come within a third of that. All that is missed is
+    later. So a wait alone says nothing, however long. A request counts as forgotten only if all of
+    these hold: it waited longer than `silence_s`; a request sent after it got its first token; and
+    it waited more than `_LONGEST_WAITS` times as long as any request that got one since the place
+    was last idle.
+
+    A server that answers in order lets requests overtake by at most a batch. A server that spreads
+    requests over several engines with queues of different lengths, or takes short prompts first,
+    keeps the waits of requests that arrived together within that factor, since the longest wait of
+    the answered ones grows as long as it works off its queue. A single lost request is found after
+    `silence_s` if first tokens otherwise come within a third of that. Everything missed here is
     found by silence once the others are answered.
 
-    `newest`: when the last sent of the requests with a first token was sent; `longest_s`: the
-    longest wait; in s.
+    `newest`: the latest sending time among the requests with a first token; `longest_s`: the
+    longest wait; both in s.
     """
 
     newest: float = 0.0
     longest_s: float = 0.0
 
     def came(self, sent: float, arrived: float) -> None:
-        """A first token came of a request that was sent then."""
+        """Note the first token of a request that was sent at `sent`."""
         self.newest = max(self.newest, sent)
         self.longest_s = max(self.longest_s, arrived - sent)
 
     def has_forgotten(self, sent: float, waited_s: float, silence_s: float) -> bool:
-        """Whether a request that was sent then, and waited so long, should have a first token."""
+        """Whether a request sent then, having waited this long, should have a first token."""
         longest_s = max(silence_s, _LONGEST_WAITS * self.longest_s)
         return sent < self.newest and waited_s > longest_s
 
@@ -90,9 +92,9 @@ class Queue:
 class Shared:
     """What the requests of a client process share.
 
-    `tell` sends a message to the engine. `text` is None where the servers give token ids. By place:
-    `pools` of connections and `pieces` of answers that came. `tokens`: that came since the last
-    beat. `under_way`: the requests that are not over. `queues`: by place.
+    `tell` sends a message to the engine. `text` is None if the servers give token ids. By place:
+    `pools` of connections, the number of `pieces` of answers that came, and `queues`. `tokens`:
+    those that came since the last beat. `under_way`: the requests that are not over.
     """
 
     hello: Hello
@@ -110,7 +112,7 @@ class Shared:
 
 
 class Request:
-    """One request, from its first sending to its end; sent again where that does no harm."""
+    """One request, from its first sending to its end; sent again if that does no harm."""
 
     def __init__(self, shared: Shared, number: int, place: int) -> None:
         self.shared = shared
@@ -128,7 +130,7 @@ class Request:
     def start(self) -> None:
         shared = self.shared
         if not shared.under_way:
-            # Another run, whose waits may be others.
+            # A new run, whose waits may differ.
             shared.queues = [Queue() for _ in shared.pools]
         shared.under_way.add(self)
         self.pool.acquire(self)
@@ -138,7 +140,7 @@ class Request:
         raise NotImplementedError
 
     def begin(self, connection: Connection) -> None:
-        """A connection is free for it."""
+        """Send the request on this connection, which is free."""
         self.connection = connection
         try:
             data = self.request()
@@ -172,8 +174,8 @@ class Request:
         stale = self.connection is not None and self.connection.rested and not heard and at_once
         self.connection = None
         if stale and self._stale < _STALE:
-            # The server closed an idle connection just when it was used again, and with it, it may
-            # be, every other one.
+            # The server closed an idle connection just as it was reused, and may have closed every
+            # other idle one too.
             self._stale += 1
             self.resent += 1
             self.pool.close_idle()
@@ -182,11 +184,11 @@ class Request:
         self.fail(why, gone=True)
 
     def retries(self) -> int:
-        """How often it may be sent again where the server refuses it for now."""
+        """How often it may be sent again if the server refuses it for now."""
         return 0
 
     def _again(self) -> bool:
-        """Send it again after a while, unless it was sent too often."""
+        """Send it again after a pause, unless it was sent too often."""
         if self._refusals >= self.retries():
             return False
         after_s = _BACKOFF_S[min(self._refusals, len(_BACKOFF_S) - 1)]
@@ -201,21 +203,21 @@ class Request:
         """Forget what came so far."""
 
     def fail(self, why: str, *, gone: bool, unfit: bool = False) -> None:
-        """`gone`: the server cannot be reached any more. `unfit`: it takes no such requests."""
+        """`gone`: the server can no longer be reached. `unfit`: it does not take such requests."""
         if not self._over:
             self.over()
             self.shared.tell(Failed(self.number, why, gone, unfit))
 
     def look(self, now: float, silence_s: float, asleep_s: float) -> None:
-        """A chance to end where the server fell silent. `asleep_s`: what of the time since the last
-        look this process was stopped, as by Ctrl-Z."""
+        """Called regularly, to end a request whose server fell silent. `asleep_s`: how long this
+        process was stopped since the last look, for example by Ctrl-Z."""
 
     def over(self) -> None:
         self._over = True
         self.shared.under_way.discard(self)
 
     def forget(self) -> None:
-        """The engine wants no answer any more."""
+        """Drop the request: the engine no longer wants its answer."""
         self.over()
         if self._timer is not None:
             self._timer.cancel()
@@ -228,7 +230,7 @@ class Request:
 
 
 class Generating(Request):
-    """A prompt's answer."""
+    """A request for a prompt's answer."""
 
     def __init__(
         self, shared: Shared, number: int, place: int, prompt: bytes, sampling: Sampling
@@ -251,7 +253,7 @@ class Generating(Request):
         ids = array("i", self._prompt).tolist()
         sampling = self._sampling
         if hello.context is not None and len(ids) + sampling.max_tokens > hello.context:
-            # A server refuses what its context cannot hold, and an engine in process cuts it.
+            # A server refuses what exceeds its context; an in-process engine cuts it.
             room = max(1, hello.context - len(ids))
             sampling = msgspec.structs.replace(sampling, max_tokens=room)
         adapter = shared.adapter
@@ -281,7 +283,7 @@ class Generating(Request):
             return
         signs = _signs(answer)
         if signs != before:
-            # An event that brings nothing is as good as silence.
+            # An event that brings nothing new counts as silence.
             shared.pieces[self.place] += 1
             self._last = arrived
         if max(signs[:2]) > _MOST_PIECES * self._sampling.max_tokens + _FEW_PIECES:
@@ -300,11 +302,10 @@ class Generating(Request):
         return self.shared.text.tokens("".join(self._answer.text))[:1]
 
     def look(self, now: float, silence_s: float, asleep_s: float) -> None:
-        """Give the answer up where it began and stopped, whatever others do, or never began though
-        others did: see `Queue`.
+        """Give up an answer that stopped, or that never began although others did: see `Queue`.
 
-        The first only where somebody waits for each token: elsewhere a server may put a request
-        back for as long as it likes.
+        An answer counts as stopped only if each token is wanted at once: otherwise a server may
+        preempt a request for as long as it likes.
         """
         if self._over or not self._began:
             return
@@ -341,12 +342,12 @@ class Generating(Request):
             self.fail("ended an answer without a finish_reason", gone=False)
             return
         if not self._first and self._sampling.wants_first:
-            # LoadGen must be told a first token of every answer.
+            # LoadGen must be told the first token of every answer.
             self._first = arrived
             shared.tell(First(self.number, list(token_ids[:1]), arrived))
         self.over()
         own = shared.hello.model
-        # Some servers add a revision.
+        # Some servers append a revision.
         is_own = answer.model in (None, "", own) or answer.model.startswith(f"{own}@")
         model = None if is_own else answer.model
         shared.tell(
@@ -394,7 +395,7 @@ class Posting(Request):
 
 
 def _signs(answer: Answer) -> tuple[int, int, str | None, int | None]:
-    """What differs once a server sent anything of an answer: its tokens first, pieces of text."""
+    """Changes whenever the server sent any part of an answer: its tokens first, pieces of text."""
     return (
         len(answer.token_ids),
         len(answer.text),

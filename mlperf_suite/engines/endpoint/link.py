@@ -1,4 +1,4 @@
-"""A client process and the socket to it, as the engine has them."""
+"""The engine's end of a client process and its socket."""
 
 from __future__ import annotations
 
@@ -43,19 +43,19 @@ class Link:
         self.send(hello)
 
     def send(self, message: object) -> None:
-        """Raises OSError where the process is gone."""
+        """Raises OSError if the process is gone."""
         with self._sending:
             self.socket.sendall(frame(message))
 
     def cpu_s(self) -> float:
-        """The processor time that it used so far."""
+        """The CPU time that the process used so far, in s."""
         with contextlib.suppress(psutil.Error):
             times = psutil.Process(self.process.pid).cpu_times()
             return float(times.user + times.system)
         return 0.0
 
     def close(self) -> None:
-        """The process ends when its socket does."""
+        """Close the socket, which ends the process."""
         with contextlib.suppress(OSError):
             self.socket.shutdown(socket.SHUT_RDWR)
         try:

@@ -1,7 +1,6 @@
-"""What the engine and its client processes tell each other: frames (`engines/frames.py`) on a
-socket.
+"""Messages between the engine and its client processes: frames (`engines/frames.py`) on a socket.
 
-Times are s of time.monotonic, which is one clock for all processes of a machine.
+Times are in s of time.monotonic, which is one clock for all processes of a machine.
 """
 
 from __future__ import annotations
@@ -10,8 +9,8 @@ import msgspec
 
 
 class Place(msgspec.Struct, array_like=True, frozen=True):
-    """A server's address: of its `host`, the one that answered when it was asked first.
-    `authority`: what the header Host says; `prefix`: its path before /v1."""
+    """A server's address. `address`: the address of its `host` that answered the first request.
+    `authority`: the Host header; `prefix`: its path before /v1."""
 
     host: str
     address: str
@@ -22,8 +21,8 @@ class Place(msgspec.Struct, array_like=True, frozen=True):
 
 
 class Hello(msgspec.Struct, array_like=True, tag=True):
-    """The first message to a client. `connections`: the most to each place. `silence_s`: how long
-    an answer that began may pause, and a first token may be overdue."""
+    """The first message to a client. `connections`: the most per place. `silence_s`: how long an
+    answer that began may pause, and how long a first token may be overdue."""
 
     places: list[Place]
     kind: str
@@ -39,10 +38,10 @@ class Hello(msgspec.Struct, array_like=True, tag=True):
 
 
 class Sampling(msgspec.Struct, array_like=True, frozen=True):
-    """How tokens are chosen; as `Generation`. `wants_first`: whether the first token is wanted
-    early. `retries`: how often a request that a server refuses for now is sent again. `end_ids`:
-    those with which the model ends an answer, where they are known. `stop`: a text after which the
-    answer ends, with it; "" is none."""
+    """How tokens are chosen; as `Generation`. `wants_first`: whether the first token is wanted as
+    soon as it is made. `retries`: how often a request that a server refuses for now is sent again.
+    `end_ids`: the ids that end the model's answers, if known. `stop`: the answer ends after this
+    text, which it includes; "" means no stop."""
 
     max_tokens: int
     min_tokens: int
@@ -57,7 +56,7 @@ class Sampling(msgspec.Struct, array_like=True, frozen=True):
 
 
 class Submit(msgspec.Struct, array_like=True, tag=True):
-    """Requests: of each its number, its place's index and its prompt's tokens as int32."""
+    """Requests: for each its number, its place's index and its prompt's tokens as int32."""
 
     numbers: list[int]
     places: list[int]
@@ -66,7 +65,7 @@ class Submit(msgspec.Struct, array_like=True, tag=True):
 
 
 class Post(msgspec.Struct, array_like=True, tag=True):
-    """Any request with a JSON body, whose answer is wanted as it is."""
+    """Any request with a JSON body, whose answer is passed on unchanged."""
 
     number: int
     place: int
@@ -75,7 +74,7 @@ class Post(msgspec.Struct, array_like=True, tag=True):
 
 
 class Drop(msgspec.Struct, array_like=True, tag=True):
-    """Forget every request that is not answered, and close its connection."""
+    """Drop all unanswered requests and close their connections."""
 
 
 class First(msgspec.Struct, array_like=True, tag=True):
@@ -87,11 +86,12 @@ class First(msgspec.Struct, array_like=True, tag=True):
 
 
 class Done(msgspec.Struct, array_like=True, tag=True):
-    """An answer. `sent`: when its request's bytes were handed to the system, `connecting` the s
-    that opening its connection took; `first` and `arrived`: when its first and last bytes came.
-    What the server says of it: the tokens of the prompt and of the answer, the cached ones, why it
-    ended, and its model where that is another one; None is what it does not say. `told_s`: how long
-    it says that the request was queued and that its first token took then; empty where it does not.
+    """An answer. `sent`: when its request's bytes were handed to the operating system;
+    `connecting`: how long opening its connection took, in s; `first` and `arrived`: when its first
+    and last bytes came. What the server reports about it: the tokens of the prompt and of the
+    answer, the cached ones, why it ended, and its model if that is another one; None if it does not
+    report it. `told_s`: how long the request was queued and how long its first token took after
+    that, as the server reports; empty if it does not.
     """
 
     number: int
@@ -117,8 +117,8 @@ class Reply(msgspec.Struct, array_like=True, tag=True):
 
 
 class Failed(msgspec.Struct, array_like=True, tag=True):
-    """A request without an answer. `gone`: the server cannot be reached any more. `unfit`: it does
-    not take such requests, or gives no such answers."""
+    """A request without an answer. `gone`: the server can no longer be reached. `unfit`: it does
+    not take such requests, or returns no usable answers."""
 
     number: int
     why: str
@@ -127,8 +127,8 @@ class Failed(msgspec.Struct, array_like=True, tag=True):
 
 
 class Beat(msgspec.Struct, array_like=True, tag=True):
-    """Four times a second, and only where something came: of each place the pieces of answers that
-    came, the answer tokens in all, and the most connections that were open at once."""
+    """Sent four times a second if something came. `pieces`: the pieces of answers that came, per
+    place; `tokens`: the answer tokens in total; `connections`: the most that were open at once."""
 
     at: float
     pieces: list[int]

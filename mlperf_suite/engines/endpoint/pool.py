@@ -1,4 +1,4 @@
-"""The connections of a client process to one server: reused, bounded, some kept in reserve."""
+"""The connections of a client process to one server: reused, limited, some kept in reserve."""
 
 from __future__ import annotations
 
@@ -13,31 +13,31 @@ from mlperf_suite.engines.endpoint.messages import Hello, Place
 from mlperf_suite.engines.endpoint.unreachable import why_unreachable
 
 CONNECT_S = 10.0
-"""What opening a connection may take, in s."""
+"""How long opening a connection may take, in s."""
 _FRESH_S = 2.0
-"""How long a connection may have been idle to be used again: uvicorn, which most of these servers
-run on, closes one after 5 s, and what is sent just then is lost."""
+"""How long a connection may have been idle and still be reused, in s: uvicorn, which most of these
+servers run on, closes one after 5 s, and a request sent at that moment is lost."""
 _SPARE = 4
-"""Idle connections that are kept to each place while there is work, so that a new query need not
-wait for one to open."""
+"""Idle connections kept open per place while there is work, so that a new query need not wait for
+one."""
 _OPENING = 64
-"""Connections to a place that are opened at once: its queue of new ones is finite."""
+"""Connections to a place that may be opening at once: a server's listen queue is finite."""
 
 
 class Seeker(Protocol):
-    """Who wants a connection. `opened_s`: what opening one for it took, in s."""
+    """A request that wants a connection. `opened_s`: how long opening one for it took, in s."""
 
     opened_s: float
 
     @property
     def is_over(self) -> bool:
-        """Whether it wants none any more."""
+        """Whether it no longer wants a connection."""
 
     def begin(self, connection: Connection) -> None:
-        """Here is one, to send on now."""
+        """Send on this connection now."""
 
     def fail(self, why: str, *, gone: bool) -> None:
-        """There will be none."""
+        """No connection can be opened."""
 
 
 class Pool:
@@ -66,7 +66,7 @@ class Pool:
         self._lines = "".join(f"{name}: {value}\r\n" for name, value in lines.items()).encode()
 
     def head(self, path: str, length: int) -> bytes:
-        """A request's head, for a body of so many bytes."""
+        """A request's head, for a body of `length` bytes."""
         line = f"POST {self._place.prefix}{path} HTTP/1.1\r\n".encode()
         return b"%s%sContent-Length: %d\r\n\r\n" % (line, self._lines, length)
 
@@ -96,7 +96,7 @@ class Pool:
         return None
 
     def release(self, connection: Connection) -> None:
-        """It can be used again."""
+        """Take back a connection that can be used again."""
         while self.waiting:
             exchange = self.waiting.popleft()
             if not exchange.is_over:
@@ -145,7 +145,7 @@ class Pool:
             self._open_more()
 
     def _cannot_open(self, why: str) -> None:
-        """Every request that waits would meet the same."""
+        """Fail all waiting requests, which would meet the same error."""
         waiting = list(self.waiting)
         self.waiting.clear()
         for exchange in waiting:

@@ -1,7 +1,7 @@
-"""Log-probabilities of chosen continuations, as vLLM's `/v1/completions` gives them.
+"""Log-probabilities of chosen continuations from vLLM's `/v1/completions`.
 
-Where each continuation is one token, the next token's log-probabilities are all that is needed.
-Longer ones take the log-probabilities of a prompt that ends with them.
+If each continuation is one token, the log-probabilities of the next token are enough. Longer ones
+need the log-probabilities of a prompt that ends with them.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from mlperf_suite.engines.scoring import Likelihood, Score, ScoreRequest
 from mlperf_suite.errors import EngineError
 
 _TOP_K = 20
-"""The most likely tokens that a server reports by default, where it cannot report chosen ones."""
+"""The most likely tokens that a server reports by default, if it cannot report chosen ones."""
 _TOKEN = "token_id:"  # noqa: S105 - how vLLM writes a token's id
 
 
@@ -32,18 +32,19 @@ _NEUTRAL = {
     "presence_penalty": 0.0,
     "frequency_penalty": 0.0,
 }
-"""Sent all of it: a server fills what is not sent from the model's own generation config."""
+"""All of these are sent: a server fills in missing ones from the model's own generation config."""
 OnReply = Callable[[bytes | EngineError], None]
 _AT_ONCE = 128
-"""Requests to score that the servers hold: enough to fill every step."""
+"""Requests to score that the servers hold at once: enough to fill every step."""
 
 
 def score_all(
     requests: Iterable[ScoreRequest], post: Callable[[bytes, OnReply], None], model: str
 ) -> Iterator[tuple[int, Score]]:
-    """Yield each request's tag and score, as they come; see `ScoringEngine`.
+    """Yield each request's tag and score as they come; see `ScoringEngine`.
 
-    `post` sends a request's JSON and has its reply told once, from any thread. Raises EngineError.
+    `post` sends a request's JSON and passes its reply to the callback once, from any thread. Raises
+    EngineError if a request fails.
     """
     answered: queue.SimpleQueue[tuple[int, Score | EngineError]] = queue.SimpleQueue()
     waiting = 0
@@ -107,7 +108,7 @@ def _one_token_each(request: ScoreRequest) -> bool:
 
 
 def score_bodies(request: ScoreRequest, model: str) -> list[bytes]:
-    """The JSON of each request that scoring takes."""
+    """The JSON of each completion request needed to score `request`."""
     common = {"model": model, "max_tokens": 1, "return_token_ids": True} | _NEUTRAL
     if _one_token_each(request):
         chosen = [continuation[0] for continuation in request.continuations]
@@ -129,7 +130,7 @@ def score_bodies(request: ScoreRequest, model: str) -> list[bytes]:
 
 def score_of(request: ScoreRequest, replies: Sequence[bytes], latency_ms: float) -> Score:
     """The score from the replies to `score_bodies`, in order. Raises ValueError, KeyError,
-    TypeError or IndexError where a reply lacks what was asked for."""
+    TypeError or IndexError if a reply lacks something that was asked for."""
     answers = [msgspec.json.decode(reply) for reply in replies]
     if _one_token_each(request):
         likelihoods = _of_next_token(answers[0], request.continuations)

@@ -1,4 +1,4 @@
-"""Text for servers that know no token ids, and tokens of the text that they give."""
+"""Converts between token ids and text, for servers that handle only text."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ import msgspec
 
 
 class TextCodec:
-    """A model's tokenizer, of which `folder` holds tokenizer.json."""
+    """A model's tokenizer; `folder` holds its tokenizer.json."""
 
     def __init__(self, folder: str) -> None:
         from tokenizers import Tokenizer
 
         self._tokenizer = Tokenizer.from_file(str(Path(folder) / "tokenizer.json"))
-        # What the server's own tokenizer puts before every text.
+        # The server's own tokenizer puts this in front of every text.
         before = self._tokenizer.encode("").ids
         self._before = before[:1]
         self._end = self._end_id(Path(folder))
@@ -35,6 +35,6 @@ class TextCodec:
         return text
 
     def tokens(self, text: str) -> list[int]:
-        """Counted over the whole text; an answer that ended at once is its end alone."""
+        """The tokens of the whole text; an answer that ended at once has only its end token."""
         ids: list[int] = self._tokenizer.encode(text, add_special_tokens=False).ids
         return ids or ([] if self._end is None else [self._end])

@@ -8,7 +8,7 @@ import ssl
 
 
 def why_unreachable(error: BaseException, patience_s: float) -> str:
-    """In words that follow the server's URL. `patience_s`: how long it was waited for."""
+    """The reason, in words that follow the server's URL. `patience_s`: the timeout used, in s."""
     match error:
         case ssl.SSLCertVerificationError():
             words = (

@@ -1,4 +1,4 @@
-"""What is counted of each replica in a run; times in s of time.monotonic, 8 bytes for each."""
+"""Counters of each replica in a run; times in s of time.monotonic, 8 bytes each."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _PERCENTILES = {"p50": 0.5, "p99": 0.99}
 
 
 class ReplicaAccount:
-    """One replica's requests of a run."""
+    """One replica's requests in a run."""
 
     def __init__(self) -> None:
         self._ttft = array("d")
@@ -25,20 +25,19 @@ class ReplicaAccount:
         self._busy = 0.0
 
     def handed(self, now: float) -> None:
-        """Count a request that it was given."""
+        """Count a request handed to the replica."""
         if not self._outstanding:
             self._began = now
         self._outstanding += 1
 
     def ended(self, now: float) -> None:
-        """Count a request that it has no more, answered or not."""
+        """Count a request that ended, answered or not."""
         self._outstanding -= 1
         if not self._outstanding:
             self._busy += now - self._began
 
     def answered(self, now: float, submitted: float, first: float | None, tokens: int) -> None:
-        """Count an answer of so many tokens. `first`: when its first token came, None where it was
-        not streamed."""
+        """Count an answer. `first`: when its first token came, None if it was not streamed."""
         self._latency.append(now - submitted)
         self._tokens += tokens
         self._last = now
@@ -49,14 +48,14 @@ class ReplicaAccount:
 
     @property
     def tokens(self) -> int:
-        """Of its answers."""
+        """The tokens of its answers."""
         return self._tokens
 
     def figures(
         self, seat: Seat, began: float, elapsed_s: float, all_tokens: int
     ) -> ReplicaFigures:
-        """What it came to, in a run whose first request was handed over at `began`, which took so
-        long, and in which all replicas made so many tokens."""
+        """The totals of a run. `began`: when its first request was handed over; `elapsed_s`: how
+        long it took; `all_tokens`: the tokens of all replicas."""
         return ReplicaFigures(
             seat.number,
             str(seat.node),
@@ -88,7 +87,7 @@ def run_of(
     accounts: Sequence[ReplicaAccount],
     seats: Sequence[Seat],
 ) -> ReplicasRun:
-    """What all came to. `cpu_s`: the processor time of the driver's thread in the run."""
+    """The figures of all replicas. `cpu_s`: the CPU time of the driver's thread in the run."""
     tokens = sum(account.tokens for account in accounts)
     replicas = tuple(
         account.figures(seat, began, elapsed_s, tokens)

@@ -1,7 +1,7 @@
-"""A replica: an engine in a process of a Ray cluster, which answers the driver over a socket.
+"""A replica: an engine in a process of a Ray cluster that answers the driver over a socket.
 
-The engine is of the very class that would run in the driver's own process. Ray calls `Replica`'s
-methods; requests and answers do not go that way.
+The engine is of the same class that would run in the driver's own process. Ray calls the methods of
+`Replica`; requests and answers go over the socket.
 """
 
 from __future__ import annotations
@@ -60,18 +60,18 @@ if TYPE_CHECKING:
 
 BEAT_S = 1.0
 _TURN_S = 0.0002
-"""As in `loadgen.runner`: how long a thread of Python's may go on while another waits, in s."""
+"""As in `loadgen.runner`: how long a Python thread may run while another waits, in s."""
 _PIECE = 1 << 20
 Make = Callable[[Path], Engine]
-"""How a replica's engine is made, with the folder for its output; called in its process, and so
-sent there."""
+"""Makes a replica's engine, given the folder for its output. It is sent to the replica's process
+and called there."""
 
 
 @dataclass(frozen=True, slots=True)
 class Loaded:
-    """What came of loading. `failure`: why it failed, in a line, and else None. `description`: the
-    fields of the engine's `EngineDescription`. `gpus`: Ray's ids of them. `cores`: those that it
-    keeps to; empty is any."""
+    """The outcome of loading. `failure`: why it failed, in one line, or None. `description`: the
+    fields of the engine's `EngineDescription`. `gpus`: Ray's ids of its GPUs. `cores`: the cores it
+    is bound to; empty means any."""
 
     failure: str | None = None
     description: Mapping[str, Any] | None = None
@@ -80,7 +80,7 @@ class Loaded:
 
 
 class Server:
-    """Answers the driver on one connection, with an engine once there is one.
+    """Answers the driver on one connection, once it has an engine.
 
     `gone`: called when the connection ended.
     """
@@ -104,17 +104,17 @@ class Server:
             threading.Thread(target=what, name=name, daemon=True).start()
 
     def serve(self, engine: Engine) -> None:
-        """Take requests for this engine from now on."""
+        """Accept requests for this engine from now on."""
         self._watch = Watch(engine, self._silence_s)
         self._engine = engine
-        # As in `loadgen.runner`: what is there by now is not looked at again in a run.
+        # As in `loadgen.runner`: the garbage collector ignores existing objects during runs.
         gc.freeze()
 
     def take_prompts(
         self, number: int, tokens: npt.NDArray[np.int32], begins: npt.NDArray[np.int64]
     ) -> None:
-        """Keep prompts under this number: all tokens in a row, and where each begins and the last
-        ends."""
+        """Keep prompts under this number. `tokens`: all their tokens in a row; `begins`: where each
+        begins and the last ends."""
         self._prompts[number] = tokens, begins
 
     # The engine's thread
@@ -143,7 +143,7 @@ class Server:
     # The sending thread
 
     def _send_all(self) -> None:
-        """Send what is ready, all of it at once, and a beat each second."""
+        """Send everything that is ready in one message, and a beat each second."""
         due = time.monotonic()
         while True:
             with self._changed:
@@ -156,7 +156,7 @@ class Server:
             try:
                 self._link.send(ready)
             except OSError:
-                # Whoever reads hears of it as well.
+                # The reading thread notices as well.
                 return
 
     def _beat(self, sent: float | None) -> Beat:
@@ -166,12 +166,12 @@ class Server:
         return Beat(sent, time.monotonic(), steps, cached)
 
     def _watched(self) -> Iterator[FromReplica]:
-        """That the engine hangs, where it does."""
+        """Yields `Hangs` if the engine hangs."""
         watch = self._watch
         hangs = watch and watch.hangs(self._answers, len(self._waiting), "requests")
         if watch is not None and hangs:
             self._watch = None
-            # Ending it takes seconds, and the driver need not wait for that.
+            # Ending it takes seconds; the driver need not wait.
             threading.Thread(target=watch.end, daemon=True).start()
             yield Hangs(hangs)
 
@@ -187,7 +187,7 @@ class Server:
     def _take_safely(self, content: bytes) -> None:
         try:
             self._take(to_replica.decode(content))
-        # Whatever it is, what was asked for is never answered.
+        # After any error, what was asked for is never answered.
         except Exception as error:
             self._put(Hangs(f"a message of the driver's failed: {type(error).__name__}: {error}"))
 
@@ -208,7 +208,7 @@ class Server:
             self._waiting.clear()
         else:
             self._to_score.put(None)
-            # What comes later is of another call, and needs a thread of its own.
+            # Later requests belong to another call and need another thread.
             self._scoring = None
 
     def _submit(self, engine: Engine, message: Submit) -> None:
@@ -230,7 +230,7 @@ class Server:
         self._waiting.update(message.numbers)
         try:
             engine.submit(requests, message.generation, self, stream=message.stream)
-        # An engine that cannot take them has an answer to none.
+        # If the engine cannot take them, it answers none of them.
         except Exception as error:
             for number in message.numbers:
                 self.failed(number, EngineDiedError(f"{type(error).__name__}: {error}"))
@@ -270,13 +270,13 @@ class Server:
             for tag, score in engine.score(iter(asked.get, None)):
                 told = [(one.logprob, one.greedy) for one in score.likelihoods]
                 self._put(Scored(tag, told, score.latency_ms, score.tokens, score.cached_tokens))
-        # Whatever it is, no other score comes.
+        # After any error, no other score comes.
         except Exception as error:
             self._put(Hangs(f"scoring failed: {error}"))
 
 
 class Replica:
-    """What Ray makes an actor of. `silence_s`: see `engines.watch.Watch`."""
+    """The class of the Ray actor. `silence_s`: see `engines.watch.Watch`."""
 
     def __init__(self, silence_s: float) -> None:
         self._silence_s = silence_s
@@ -290,7 +290,7 @@ class Replica:
         sys.setswitchinterval(_TURN_S)
 
     def open(self, address: str, key: bytes) -> int:
-        """Wait for the driver at a port of this address, which is returned. Raises OSError."""
+        """Listen for the driver on this address. Returns the port. Raises OSError."""
         self._listening = listen(address)
         port: int = self._listening.getsockname()[1]
         threading.Thread(target=self._accept, args=(key,), name="replica", daemon=True).start()
@@ -305,7 +305,7 @@ class Replica:
         self._connected.set()
 
     def _driver_is_gone(self) -> None:
-        """Nobody asks any more: leave nothing behind."""
+        """Close the engine and exit: nobody asks any more."""
         self.close()
         os._exit(0)
 
@@ -320,22 +320,22 @@ class Replica:
     ) -> Loaded:
         """Load the engine.
 
-        `variables`: of the environment, None to be without one. `cores`: that this process and all
-        that it starts keep to; empty is any, or with `near_gpus` those of its GPUs' NUMA nodes.
-        `log_folder`: None is a new one of this node's own.
+        `variables`: environment variables to set; None unsets one. `cores`: the cores to which this
+        process and all that it starts are bound; empty means any, or with `near_gpus` those of its
+        GPUs' NUMA nodes. `log_folder`: None means a new folder on this node.
         """
         for name, value in variables.items():
             if value is None:
                 os.environ.pop(name, None)
             else:
                 os.environ[name] = value
-        # Its threads must be there, to be kept to the cores as well.
+        # Bind to the cores only once the connection's threads exist, to bind them too.
         self._connected.wait()
-        # A process on another socket reaches its GPU, and its memory, through the other's.
+        # A process on another socket reaches its GPU and its memory through the other socket.
         kept = tuple(cores) or (cores_near(_gpus()) if near_gpus else ())
         if kept:
             keep_to(kept)
-            # It may not be allowed to.
+            # The system may not allow all of them.
             kept = tuple(sorted(os.sched_getaffinity(0)))
         try:
             folder = Path(log_folder or tempfile.mkdtemp(prefix="mlperf-replica-"))
@@ -345,7 +345,7 @@ class Replica:
             return Loaded(str(error))
         except OSError as error:
             return Loaded(f"{error.filename or log_folder}: {error.strerror}")
-        # Whatever an engine's libraries raise, the user needs it in a line.
+        # Whatever an engine's libraries raise, the user needs the reason in one line.
         except Exception as error:
             return Loaded(f"{type(error).__name__}: {' '.join(str(error).split())[:300]}")
         if self._server is None:
@@ -354,13 +354,12 @@ class Replica:
         return Loaded(None, asdict(self._engine.description), _gpus(), kept)
 
     def take_prompts(self, number: int, tokens: Any, begins: Any) -> None:
-        """Keep prompts; see `Server.take_prompts`. Ray maps both arrays from the node's one
-        copy."""
+        """Keep prompts; see `Server.take_prompts`. Ray maps the arrays from the node's copy."""
         if self._server is not None:
             self._server.take_prompts(number, tokens, begins)
 
     def stay(self) -> None:
-        """Return when this is closed: Ray fails the call where the process or its node is lost."""
+        """Return when the replica is closed; the call fails if its process or node is lost."""
         self._closed.wait()
 
     def close(self) -> None:
@@ -372,9 +371,9 @@ class Replica:
 
 
 def keep_to(cores: Sequence[int]) -> None:
-    """Keep every thread of this process, and all that it starts, to these cores."""
+    """Bind every thread of this process, and all that it starts, to these cores."""
     for task in Path("/proc/self/task").iterdir():
-        # One may have ended since.
+        # A thread may have ended in the meantime.
         with contextlib.suppress(OSError):
             os.sched_setaffinity(int(task.name), cores)
 

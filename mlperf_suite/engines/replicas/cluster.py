@@ -1,5 +1,4 @@
-"""The Ray cluster that the replicas are in: the user's, or one of the suite's own on this
-machine."""
+"""The Ray cluster that holds the replicas: the user's, or the suite's own on this machine."""
 
 from __future__ import annotations
 
@@ -27,21 +26,21 @@ from mlperf_suite.errors import EngineError
 _LOOK_S = 0.5
 _REACH_S = 5.0
 _START_S = 60.0
-"""For Ray to give a placement group that there is room for, or to answer a call."""
+"""How long Ray may take to provide a placement group that fits, or to answer a call, in s."""
 _WATCH_S = 2.0
 _SETTLE_S = 15.0
 _CLOSE_S = 30.0
-"""vLLM is given 15 s to end by itself."""
+"""How long closing replicas may take, in s; vLLM gets 15 s to end by itself."""
 _OBJECTS = 256 << 20
-"""Bytes for Ray's object store of our own cluster, which holds the prompts; what does not fit it
-Ray puts on the disk."""
+"""Bytes for the object store of the suite's own cluster, which holds the prompts; what does not fit
+there, Ray writes to disk."""
 _LONGEST_FOLDER = 24
-"""Ray's sockets lie in its folder, and a socket's path holds 107 bytes."""
+"""The longest path for Ray's folder: it holds sockets, whose paths have 107 bytes at most."""
 
 
 @dataclass(slots=True)
 class Placed:
-    """A replica's process. `actor` and `group` are Ray's."""
+    """A replica's process. `actor` and `group` are Ray objects."""
 
     seat: Seat
     actor: Any
@@ -49,14 +48,13 @@ class Placed:
 
 
 class Cluster:
-    """A connection to a Ray cluster; make it with `connect` or `start`.
+    """A connection to a Ray cluster; create it with `connect` or `start`.
 
-    Ray holds one connection for a process, and so there is one of these at a time.
+    Ray allows one connection per process, so only one of these can exist at a time.
     """
 
     def __init__(self, folder: Path | None = None, variables: Sequence[str] = ()) -> None:
-        """`folder`: of a cluster of our own, with `variables` of the environment that it was
-        given."""
+        """`folder`: the suite's own cluster's; `variables`: environment variables set for it."""
         self._folder = folder
         self._variables = variables
         self._placed: list[Placed] = []
@@ -67,9 +65,9 @@ class Cluster:
 
     @classmethod
     def connect(cls, address: str) -> Cluster:
-        """The cluster at an address, or the one that this node is of ("auto").
+        """Join the cluster at an address, or the one that this node belongs to ("auto").
 
-        Raises EngineError where there is none, or it does not let us in.
+        Raises EngineError if there is none, or it refuses the connection.
         """
         host, _, port = address.rpartition(":")
         failed = f"--ray {address}: no Ray cluster can be joined from this machine"
@@ -85,7 +83,7 @@ class Cluster:
         with _handlers_kept():
             try:
                 ray.init(address=address, log_to_driver=False, logging_level="ERROR")
-            # Ray raises a kind of error of its own for each thing that is wrong.
+            # Ray raises a different error class for each problem.
             except Exception as error:
                 with contextlib.suppress(Exception):
                     ray.shutdown()
@@ -97,9 +95,9 @@ class Cluster:
 
     @classmethod
     def start(cls, cpus: int | None = None) -> Cluster:
-        """A cluster on this machine alone, which listens on its loopback address and nowhere else.
+        """Start a cluster on this machine that listens only on its loopback address.
 
-        `cpus`: that Ray counts, None those of this process. Raises EngineError.
+        `cpus`: the cores that Ray counts; None means those of this process. Raises EngineError.
         """
         folder = folder_for_ray()
         settings = own_cluster_variables(folder)
@@ -134,7 +132,7 @@ class Cluster:
     # Nodes
 
     def nodes(self) -> list[Node]:
-        """The nodes that are there, by name; their GPUs' names are not known yet."""
+        """The live nodes, sorted by name; the names of their GPUs are not known yet."""
         import ray
 
         found = []
@@ -142,14 +140,14 @@ class Cluster:
             if one["Alive"]:
                 has, address = one["Resources"], one["NodeManagerAddress"]
                 name = one.get("NodeName") or address
-                # Ray names a node after its address where nobody named it.
+                # Ray uses a node's address as its name if it has no other.
                 name = one.get("NodeManagerHostname") or name if name == address else name
                 counts = int(has.get("GPU", 0)), int(has.get("CPU", 0))
                 found.append(Node(one["NodeID"], name, address, *counts))
         return sorted(found, key=lambda node: (node.name, node.id))
 
     def look_around(self, nodes: Sequence[Node], model: str) -> list[NodeFacts]:
-        """What each node tells of itself. Raises EngineError naming the node that cannot tell."""
+        """Each node's facts. Raises EngineError naming the node that cannot give them."""
         import ray
         from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
@@ -163,12 +161,12 @@ class Cluster:
     # Replicas
 
     def place(self, seat: Seat, silence_s: float) -> Placed:
-        """A process for a replica, with its devices. Raises EngineError."""
+        """Start a replica's process with its devices. Raises EngineError."""
         import ray
         from ray.util.placement_group import placement_group
         from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 
-        # Ray may count fewer cores than GPUs on a node, as in a pod.
+        # Ray may count fewer cores than GPUs on a node, for example in a pod.
         cpus = 0 if seat.gpus else seat.cpus or 1
         bundle = {"GPU": seat.gpus} if seat.gpus else {"CPU": cpus}
         group = placement_group(
@@ -187,7 +185,7 @@ class Cluster:
             num_cpus=cpus,
             num_gpus=seat.gpus,
             max_restarts=0,
-            # `stay` waits to the end, and the others must not wait for it.
+            # `stay` waits to the end, and the other calls must not wait for it.
             max_concurrency=4,
             scheduling_strategy=PlacementGroupSchedulingStrategy(
                 group, placement_group_bundle_index=0
@@ -204,11 +202,11 @@ class Cluster:
         look: Callable[[], None] = lambda: None,
         take: Callable[[str, Any], None] = lambda who, found: None,
     ) -> list[Any]:
-        """What Ray's calls return. `of`: of each, who was asked, for an error.
+        """Wait for Ray calls and return their results. `of`: who was asked, for error messages.
 
-        `look` is called now and then, `take` with who answered and what, in the order in which they
-        come; what either raises ends the waiting. Raises EngineError naming the first that failed,
-        as soon as it did.
+        `look` is called regularly; `take` is called with who answered and the result, in the order
+        in which results come. An exception in either ends the wait. Raises EngineError naming the
+        first call that failed, as soon as it did.
         """
         import ray
 
@@ -220,7 +218,7 @@ class Cluster:
                 who = of[asked.index(one)]
                 try:
                     found = ray.get(one)
-                # Each kind of death and failure has a class of its own.
+                # Ray has a different error class for each kind of failure.
                 except Exception as error:
                     raise EngineError(f"{who}: {self._why(error)}") from error
                 take(who, found)
@@ -231,14 +229,14 @@ class Cluster:
         return list(ray.get(list(asked)))
 
     def put(self, value: object) -> Any:
-        """Ray's reference to a value, of which each node is sent one copy."""
+        """Ray's reference to a value; each node gets one copy of it."""
         import ray
 
         return ray.put(value)
 
     def watch(self, lost: Callable[[Placed, str], None]) -> None:
-        """Have `lost` called, on a thread of its own, with each replica that Ray gives up and why,
-        until this is closed. A replica whose node is lost may still answer."""
+        """Call `lost` from another thread with each replica that Ray gives up, and why, until the
+        cluster is closed. A replica whose node is lost may still answer."""
         import ray
 
         stays = {one.actor.stay.remote(): one for one in self._placed}
@@ -263,8 +261,7 @@ class Cluster:
         self._watching.start()
 
     def cause_of_death(self, placed: Placed, patience_s: float) -> str:
-        """Why a replica's process does not answer any more, as far as Ray tells within that
-        time."""
+        """Why a replica's process no longer answers, as far as Ray can tell within that time."""
         deadline = time.monotonic() + patience_s
         with self._asking:
             while time.monotonic() < deadline and not self._closing:
@@ -273,7 +270,7 @@ class Cluster:
         return "its process, or its node, is gone"
 
     def _cause_of_death(self, placed: Placed) -> str | None:
-        """What Ray tells within a moment; None where it does not know yet."""
+        """The cause if Ray knows it already; None if it does not know yet."""
         import ray
 
         try:
@@ -281,7 +278,7 @@ class Cluster:
         except ray.exceptions.GetTimeoutError:
             return None
         except ray.exceptions.ActorUnavailableError:
-            # Until Ray knows whether its node is lost, or it alone.
+            # Ray does not know yet whether the node is lost, or only this process.
             time.sleep(_LOOK_S)
             return None
         except Exception as error:
@@ -289,7 +286,7 @@ class Cluster:
         return "its connection ended"
 
     def _why(self, error: Exception, node: Node | None = None) -> str:
-        """The reason in Ray's words, in a line."""
+        """The reason in Ray's words, in one line."""
         text = str(error)
         if "No module named 'mlperf_suite'" in text:
             return (
@@ -307,20 +304,20 @@ class Cluster:
         return _last_line(text)
 
     def _may_have(self, node: Node) -> bool:
-        """Whether a node is in the cluster, as far as its head tells."""
+        """Whether a node may still be in the cluster, as far as its head can tell."""
         try:
             return node.id in {one.id for one in self.nodes()}
-        # A cluster whose head is lost tells nothing.
+        # A cluster that lost its head cannot tell.
         except Exception:
             return True
 
     def close(self) -> None:
-        """End the replicas that are left, and leave the cluster; one of our own is stopped."""
+        """End the remaining replicas and leave the cluster; the suite's own is stopped."""
         self._closing = True
         try:
             self._leave()
         finally:
-            # Also where Ctrl-C comes again while replicas are ended.
+            # Runs even if Ctrl-C comes again while replicas end.
             for name in self._variables:
                 os.environ.pop(name, None)
             if self._folder is not None:
@@ -333,7 +330,7 @@ class Cluster:
             try:
                 with contextlib.suppress(Exception):
                     self._end_replicas(ray)
-                # Neither may ask a Ray that is not there any more: it would start another.
+                # No thread may ask Ray after its shutdown: it would start another one.
                 with self._asking:
                     pass
                 if self._watching not in (None, threading.current_thread()):
@@ -359,7 +356,7 @@ class Cluster:
 
 
 def _import_ray() -> Any:
-    """Ray, which has read the environment as it is now."""
+    """Import Ray, which has then read the current environment."""
     was_here = "ray" in sys.modules
     set_here = {n: v for n, v in _READ_ONCE.items() if n not in os.environ}
     os.environ |= set_here
@@ -374,7 +371,7 @@ def _import_ray() -> Any:
         for name in set_here:
             os.environ.pop(name)
     if was_here:
-        # What it read when it was imported.
+        # Renew what Ray read from the environment when it was imported.
         with contextlib.suppress(ImportError, AttributeError):
             constants: Any = importlib.import_module("ray._private.ray_constants")
             inside: Any = importlib.import_module("ray._raylet")
@@ -386,28 +383,28 @@ def _import_ray() -> Any:
 
 
 _READ_ONCE = {
-    # Whoever asks a Ray that is not there is told so, and no other is started for that.
+    # A call without a running Ray fails instead of starting one.
     "RAY_ENABLE_AUTO_CONNECT": "0",
-    # Each try to join takes up to 40 s, of which Ray makes 20: who listens answers at once.
+    # Each attempt to join takes up to 40 s, and Ray makes 20; a listening head answers at once.
     "RAY_NUM_REDIS_GET_RETRIES": "3",
 }
-"""What Ray reads of the environment when it is imported."""
+"""Environment variables that Ray reads when it is imported."""
 _OTHER_MACHINES = "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"
-"""Where Ray counts on no other machine it keeps to the loopback address, which it otherwise
-replaces by the machine's own (its services.py, get_node_ip_address)."""
+"""If this is off, Ray keeps to the loopback address; otherwise it replaces it with the machine's
+own address (its services.py, get_node_ip_address)."""
 
 
 def _quiet() -> None:
-    """Keep Ray from printing what its processes log, for which it has no setting: what matters is
-    in the errors of the suite."""
+    """Keep Ray from printing the logs of its processes, for which it has no setting: errors of the
+    suite hold what matters."""
     with contextlib.suppress(ImportError):
         inside: Any = importlib.import_module("ray._private.worker")
         inside.print_to_stdstream = lambda data, ignore_prefix: None
 
 
 def own_cluster_variables(folder: Path) -> dict[str, str]:
-    """The environment of a cluster of our own, and of whoever joins it. Writes its token to
-    `folder`."""
+    """The environment of the suite's own cluster and of processes that join it. Writes the
+    cluster's token to `folder`."""
     token = folder / "token"
     token.touch(0o600)
     token.write_text(secrets.token_hex(32))
@@ -416,15 +413,15 @@ def own_cluster_variables(folder: Path) -> dict[str, str]:
         "RAY_AUTH_TOKEN_PATH": str(token),
         "RAY_USAGE_STATS_ENABLED": "0",
         _OTHER_MACHINES: "0",
-        # Python processes that nobody asked for, one for each core.
+        # Idle Python processes, one per core.
         "RAY_prestart_worker_first_driver": "0",
-        # In this process nothing would end an engine that takes much memory.
+        # An engine that takes much memory would not be ended in this process either.
         "RAY_memory_monitor_refresh_ms": "0",
     }
 
 
 def folder_for_ray() -> Path:
-    """A new folder that only this user may enter, of a short name."""
+    """Create a folder with a short name that only this user may enter."""
     base = tempfile.gettempdir()
     short = Path("/tmp")  # noqa: S108 - mkdtemp makes a folder that only this user may enter
     if len(base) > _LONGEST_FOLDER and os.access(short, os.W_OK):
@@ -434,7 +431,7 @@ def folder_for_ray() -> Path:
 
 @contextlib.contextmanager
 def _handlers_kept() -> Iterator[None]:
-    """Ray sets signal handlers of its own, which would take SIGTERM from the session."""
+    """Restore the signal handlers: Ray sets its own, which would take SIGTERM from the session."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -451,6 +448,6 @@ def _one_line(error: BaseException) -> str:
 
 
 def _last_line(text: str) -> str:
-    """The last line that says something, which in a traceback is the error's own."""
+    """The last line with text, which in a traceback is the error itself."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     return lines[-1][:300] if lines else "failed"

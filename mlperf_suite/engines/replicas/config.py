@@ -1,4 +1,4 @@
-"""What replicas are wanted, and of what engine."""
+"""The configuration of replicas and their engine."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ from mlperf_suite.engines.replicas.routing import Routing
 class ReplicasConfig:
     """How to load replicas.
 
-    `make`: how the engine of a replica of this number, with so many GPUs, is made in its process.
-    `model`: a folder or hub id, which every node must have the same of; None is not looked at.
-    `needs_vllm`: whether every node must have the same vLLM. `address`: of the Ray cluster, None
-    for one of our own on this machine, which counts `own_cpus` cores (None: this process's).
-    `replicas`, `tensor_parallel`, `cpus`, `nodes`: see `placement.Wanted`; `tensor_parallel` None
-    is what the model needs. `core_variables`: of the environment, set to the cores of a replica
-    without a GPU. `keep_to_cores`: False lets such replicas share cores. `near_gpus`: whether one
-    with GPUs keeps to the cores of their NUMA nodes. `scores`: whether the engines can score.
-    `expected`: asked, while the replicas load, for the settings that such an engine of so many GPUs
-    has in this process, None where nobody can tell; it returns soon after the event is set. None
-    asks nobody. `log_folder`: for the output of engines on this machine. `silence_s`: see
-    `engines.watch.Watch`.
+    `make`: returns how to make the engine of a replica, given its number and its number of GPUs;
+    the result is called in the replica's process. `model`: a folder or hub id that must be the same
+    on every node; None skips the check. `needs_vllm`: whether every node must have the same vLLM.
+    `address`: of the Ray cluster; None starts one on this machine, which counts `own_cpus` cores
+    (None: this process's). `replicas`, `tensor_parallel`, `cpus`, `nodes`: see `placement.Wanted`;
+    `tensor_parallel` None means what the model needs. `core_variables`: environment variables set
+    to the cores of a replica without a GPU. `keep_to_cores`: False lets such replicas share cores.
+    `near_gpus`: whether a replica with GPUs is bound to the cores of their NUMA nodes. `scores`:
+    whether the engines can score. `expected`: called, while the replicas load, with the GPUs of a
+    replica and an event; returns the settings that such an engine has in this process, None if
+    unknown, and returns soon after the event is set. None skips the comparison. `log_folder`: for
+    the output of engines on this machine. `silence_s`: see `engines.watch.Watch`.
     """
 
     make: Callable[[int, int], Make]

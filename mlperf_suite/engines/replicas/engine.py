@@ -1,7 +1,7 @@
-"""The replicas as one engine: this process hands requests to them and hears of their answers.
+"""The replicas as one engine: this process hands out requests and receives the answers.
 
-Each request is answered or failed once, whatever dies. Where one replica is lost, so is the engine:
-what the others did alone is no measurement of all.
+Whatever dies, each request is answered or failed exactly once. If one replica is lost, the engine
+is lost: the work of the others alone does not measure the whole system.
 """
 
 from __future__ import annotations
@@ -63,24 +63,24 @@ from mlperf_suite.engines.telling import by_listener
 from mlperf_suite.errors import EngineDiedError, EngineError
 
 DEAD_S = 20.0
-"""A replica that was not heard of for so long, in s, is lost: it says something each second."""
+"""A replica that sent nothing for this long, in s, is lost: it sends a beat each second."""
 _ASLEEP_S = 4.0
-"""Looks further apart mean that this process did not run: Ctrl-Z, or a machine that slept."""
+"""Looks further apart mean that this process was stopped: Ctrl-Z, or the machine slept."""
 _TICK_S = 0.5
 _ANSWER_S = 30.0
-"""For a replica that is heard of to answer what is asked of it."""
+"""How long a live replica may take to answer a question, in s."""
 _RAY_S = 15.0
-"""For Ray to say why a replica is lost, s; its connection says at once that it is. Ray takes as
-long to give up a node that does not say farewell."""
+"""How long Ray may take to say why a replica is lost, in s; that it is lost shows at once in its
+connection. Ray takes as long to give up a node that leaves without notice."""
 _KNOWN_ANSWERS = 32
-"""From so many answers on their mean is what is expected of the next."""
+"""The number of answers from which their mean predicts the length of the next."""
 _PROMPT_COST = 0.25
-"""A token of a prompt counts for so many of an answer until a probe tells: those of a prompt are
-computed at once."""
+"""How many answer tokens a prompt token counts as until a probe measures it: prompt tokens are
+computed all at once."""
 _SCORED_AT_ONCE = 256
-"""More than an engine holds, so that it never waits for the next."""
+"""More than an engine holds at once, so that it never waits for the next."""
 _SCORED_IN_A_ROW = 16
-"""Requests to score that go to the same replica: neighbours share examples, and so its cache."""
+"""Consecutive requests to score for the same replica: neighbours share examples, so its cache."""
 
 
 _Key = TypeVar("_Key")
@@ -89,7 +89,7 @@ _Told = TypeVar("_Told")
 
 @dataclass(frozen=True, slots=True)
 class _Job:
-    """What the requests of one call have in common."""
+    """The common properties of one call's requests."""
 
     listener: Listener
     generation: Generation
@@ -101,9 +101,8 @@ class _Job:
 
 @dataclass(slots=True)
 class _Waiting:
-    """A request that is not answered. `tokens`: what it counts for, in tokens of an answer,
-    `handed`: when it was sent to its `replica`, `first`: when its first token came; None before
-    that."""
+    """An unanswered request. `tokens`: its weight in answer tokens; `handed`: when it was sent to
+    its `replica`; `first`: when its first token came, None before that."""
 
     request: Request
     job: _Job
@@ -114,7 +113,7 @@ class _Waiting:
 
 
 class _Expected:
-    """The settings of an engine in this process, found out while the replicas load."""
+    """Finds the settings of an engine in this process while the replicas load."""
 
     def __init__(self, config: ReplicasConfig, gpus: int) -> None:
         self._ask = config.expected
@@ -122,7 +121,7 @@ class _Expected:
         self._settings: Mapping[str, object] | None = None
         self._stop = threading.Event()
         self._done = threading.Event()
-        # At its end this process would wait for a thread that is no daemon.
+        # At exit, Python waits for threads that are not daemons.
         self._thread = threading.Thread(target=self._find, name="settings", daemon=True)
         self._thread.start()
 
@@ -134,21 +133,20 @@ class _Expected:
             self._done.set()
 
     def found(self, lost: Callable[[], str | None]) -> Mapping[str, object] | None:
-        """The settings; None where nobody can tell. Raises EngineError where an engine is lost
-        meanwhile."""
+        """The settings; None if unknown. Raises EngineError if an engine is lost meanwhile."""
         while not self._done.wait(_TICK_S):
             if (why := lost()) is not None:
                 raise EngineError(why)
         return self._settings
 
     def end(self) -> None:
-        """Nobody needs them any more."""
+        """Stop the search: the settings are no longer needed."""
         self._stop.set()
         self._thread.join(_RAY_S)
 
 
 class ReplicaEngine:
-    """Replicas on the nodes of a Ray cluster. Make it with `ReplicaEngine.load`."""
+    """Replicas on the nodes of a Ray cluster. Create it with `ReplicaEngine.load`."""
 
     def __init__(self, prepared: Prepared, config: ReplicasConfig) -> None:
         """No request may be submitted before `ready`."""
@@ -174,13 +172,13 @@ class ReplicaEngine:
         self._prompt_cost = _PROMPT_COST
         self._offsets = _Offsets(prepared.same_clock)
         self._answers = threading.Condition()
-        """Notified when a beat or a trace that was asked for came."""
+        """Notified when a requested beat or trace came."""
         self._beats: dict[tuple[int, float], Beat] = {}
         self._traces: dict[tuple[int, int], Trace] = {}
         self._answered = Answered()
         self._firsts: list[First] = []
         self._dones: list[Done] = []
-        """What came in this look at the links, and nobody was told yet."""
+        """What came in this look at the links and was not yet passed on."""
         self._gone: str | None = None
         self._begun: float | None = None
         self._closed = False
@@ -194,10 +192,10 @@ class ReplicaEngine:
     def load(
         cls, config: ReplicasConfig, say: Callable[[str], None] = lambda line: None
     ) -> ReplicaEngine:
-        """Place the replicas, load them all at once, and return when they can answer.
+        """Place the replicas, load them all at the same time, and return when they can answer.
 
-        `say`: is told the placement before anything is loaded, a line each call. Raises EngineError
-        naming the node, and the replica where there is one already.
+        `say`: called with the placement before anything is loaded, line by line. Raises EngineError
+        naming the node, and the replica if it exists already.
         """
         kind = ScoringReplicaEngine if config.scores else ReplicaEngine
         prepared = prepare(config, say)
@@ -221,8 +219,8 @@ class ReplicaEngine:
         return engine
 
     def ready(self, loaded: Sequence[Loaded], expected: Mapping[str, object] | None = None) -> None:
-        """All are loaded, and requests can come. Raises EngineError where one is not as the others,
-        or not as `expected`."""
+        """Accept requests, as all replicas are loaded. Raises EngineError if one differs from the
+        others, or from `expected`."""
         description = check_descriptions(self._seats, loaded, expected)
         batches = [
             batch_of((one.description or {}).get("settings", {}).get("max_num_seqs"))
@@ -237,7 +235,7 @@ class ReplicaEngine:
             description,
             settings={
                 **alike,
-                # Each sees its own alone.
+                # Each replica sees only its own GPUs.
                 "idle_gpus": sum(int(str(one["idle_gpus"])) for one in self._machines),
                 "replicas": len(self._seats),
                 "replica_nodes": nodes,
@@ -265,7 +263,7 @@ class ReplicaEngine:
 
     @property
     def lost(self) -> str | None:
-        """Which replica was lost, and why, in a line; None while all are there."""
+        """Which replica was lost, and why, in one line; None while all are alive."""
         return self._gone
 
     @property
@@ -290,7 +288,7 @@ class ReplicaEngine:
     # Requests
 
     def take_prompts(self, prompts: Sequence[Sequence[int]]) -> None:
-        """See `TakesPrompts`: each node is sent what it does not have."""
+        """See `TakesPrompts`: each node is sent only what it lacks."""
         self._sets.take(prompts)
 
     def submit(
@@ -312,7 +310,7 @@ class ReplicaEngine:
         *,
         stream: bool,
     ) -> None:
-        """As `submit`; to this replica alone, all at once, where one is named."""
+        """As `submit`; if a replica is named, to it alone and all at once."""
         stops = any(request.stop for request in requests)
         now = time.monotonic()
         job = _Job(listener, generation, stream, self._sets.current, now, stops)
@@ -322,7 +320,7 @@ class ReplicaEngine:
         ]
         batches: dict[tuple[int, int], Submit] = {}
         with self._lock:
-            # Whoever loses the engine fails what waits by then, and nothing later.
+            # Losing the engine fails what waits by then, and nothing later.
             gone = self._gone
             if gone is None:
                 self._begun = self._begun or now
@@ -339,13 +337,13 @@ class ReplicaEngine:
         self._send(batches)
 
     def _expected(self, generation: Generation) -> int:
-        """The tokens of the next answer, as far as those before it tell."""
+        """The expected tokens of the next answer, from the answers so far."""
         if self._counted < _KNOWN_ANSWERS:
             return generation.max_new_tokens
         return min(generation.max_new_tokens, self._tokens // self._counted)
 
     def _hand_out(self) -> dict[tuple[int, int], Submit]:
-        """Under the lock: give what is held to replicas with room. What to send, by replica."""
+        """Hand held requests to replicas with room; the lock must be held. Returns what to send."""
         batches: dict[tuple[int, int], Submit] = {}
         now = time.monotonic()
         while self._held:
@@ -377,10 +375,10 @@ class ReplicaEngine:
             batch.stops.append(request.stop)
 
     def _send(self, batches: dict[tuple[int, int], Submit]) -> None:
-        # Not under the lock: a replica whose machine is gone takes nothing, and whoever hears of
-        # that needs the lock.
+        # Not under the lock: sending to a lost machine blocks, and the thread that notices the
+        # loss needs the lock.
         for (replica, _), batch in batches.items():
-            # Where it is gone, whoever reads its end of file fails these requests.
+            # If the replica is gone, the thread that reads its end of file fails these requests.
             with contextlib.suppress(OSError):
                 self._links[replica].send(batch)
 
@@ -396,7 +394,7 @@ class ReplicaEngine:
                 lost=self._lost,
                 looked=self._look,
             )
-        # Whatever it is would leave every request without an answer.
+        # Any exception here would leave every request without an answer.
         except Exception as error:
             self._lose_all(f"the driver of the replicas failed: {type(error).__name__}: {error}")
 
@@ -436,8 +434,8 @@ class ReplicaEngine:
         self._look_for_silence()
 
     def _tell(self) -> None:
-        """Tell of all that came in this look, in one call: with many replicas each call, in which
-        Python's lock changes hands, costs more than all else (docs/driver-limit.md)."""
+        """Pass on all that came in this look in one call: with many replicas, each call, in which
+        Python's lock changes hands, costs more than everything else (docs/driver-limit.md)."""
         firsts, self._firsts = self._firsts, []
         if firsts:
             self._tell_firsts(firsts)
@@ -459,7 +457,7 @@ class ReplicaEngine:
     def _tell_answers(self, dones: Sequence[Done]) -> None:
         told: list[tuple[Listener, int, Sequence[int]]] = []
         try:
-            # Before the listener hears of them, since the run can end with that.
+            # Count before the listener is called, which can end the run.
             with self._lock:
                 now = time.monotonic()
                 for done in dones:
@@ -475,7 +473,7 @@ class ReplicaEngine:
                     self._tokens += len(tokens)
                     self._last = now
         finally:
-            # Who waits no longer, whatever went wrong with another's answer, hears of it here.
+            # Listeners hear of the answers that ended, whatever went wrong with another one.
             for listener, answers in by_listener(told):
                 listener.finished(answers)
 
@@ -489,7 +487,7 @@ class ReplicaEngine:
                 self._answers.notify_all()
 
     def _end(self, number: int, now: float) -> _Waiting | None:
-        """Under the lock."""
+        """Remove a request; the lock must be held."""
         one = self._waiting.pop(number, None)
         if one is not None:
             self._router.give_back(one.replica, one.tokens)
@@ -525,24 +523,24 @@ class ReplicaEngine:
         """The connection to a replica ended."""
         if self._closed or self._gone is not None:
             return
-        # Ray may take seconds to say why.
+        # Pass on what came first: Ray may take seconds to say why.
         self._tell()
-        # What is submitted meanwhile waits with the rest, and fails with the same reason.
+        # Requests submitted meanwhile wait with the rest, and fail for the same reason.
         self._lose(replica, self._cluster.cause_of_death(self._placed[replica], _RAY_S))
 
     def _lose(self, replica: int, why: str) -> None:
-        """A replica can answer no more; what came before that is told."""
+        """Fail the engine, as a replica can answer no more; what came before is passed on."""
         self._tell()
         self._lose_all(f"{self._seats[replica]}: {why}")
 
     def _given_up(self, placed: Placed, why: str) -> None:
-        """Ray lost a replica, or its node."""
-        # Where its process ended, whoever reads its connection says so.
+        """Called when Ray loses a replica, or its node."""
+        # If its process ended, the thread that reads its connection says so.
         if self._gone is None and not self._closed:
             self._lose_all(f"{placed.seat}: {why}")
 
     def _lose_all(self, why: str) -> None:
-        """Fail everything that waits: no answer will come."""
+        """Fail all waiting requests: no answer will come."""
         with self._lock:
             self._gone = self._gone or why
             lost = [*self._waiting.values(), *self._held]
@@ -552,7 +550,7 @@ class ReplicaEngine:
             self._to_score.clear()
             self._router.clear()
         for link in self._links:
-            # Whoever waits for one of them to take a message waits no longer.
+            # Nobody keeps waiting for one of them to take a message.
             link.end()
         error = EngineDiedError(self._gone)
         for one in lost:
@@ -573,7 +571,7 @@ class ReplicaEngine:
                 link.send(Drop())
 
     def abort_of(self, replica: int) -> None:
-        """Drop the requests that this replica was given; those of the others stay."""
+        """Drop the requests that this replica was given; the others' stay."""
         with self._lock:
             now = time.monotonic()
             given = [number for number, one in self._waiting.items() if one.replica == replica]
@@ -596,18 +594,17 @@ class ReplicaEngine:
         for link in self._links:
             link.close()
 
-    # What it tells of its work
+    # Traces and figures
 
     def _ask(self, replica: int) -> Beat | None:
-        """A fresh beat of a replica; None where it does not come."""
+        """A fresh beat of a replica; None if it does not come."""
         sent = time.monotonic()
         with contextlib.suppress(OSError):
             self._links[replica].send(Ask(sent))
         return self._await(self._beats, (replica, sent))
 
     def _await(self, box: dict[_Key, _Told], key: _Key) -> _Told | None:
-        """What comes into the box under this key; None where the engine is lost or it takes too
-        long."""
+        """The box's entry under this key; None if the engine is lost or the wait is too long."""
         deadline = time.monotonic() + _ANSWER_S
         with self._answers:
             while key not in box and self.alive:
@@ -618,11 +615,11 @@ class ReplicaEngine:
 
     @property
     def steps_made(self) -> int:
-        """The steps of all replicas since they were loaded, as they last said."""
+        """The steps of all replicas since they were loaded, as last reported."""
         return sum(self._steps_made)
 
     def steps_made_by(self, replica: int) -> int:
-        """Those of one."""
+        """The steps of one replica."""
         return self._steps_made[replica]
 
     @property
@@ -648,7 +645,7 @@ class ReplicaEngine:
         return merged(known, answered)
 
     def _cpu_s(self) -> float:
-        """The processor time of the thread that hears of answers."""
+        """The CPU time of the thread that receives answers, in s."""
         with contextlib.suppress(OSError):
             clock = time.pthread_getcpuclockid(self._thread.ident or 0)
             return time.clock_gettime(clock)
@@ -672,7 +669,7 @@ class ReplicaEngine:
 
 
 class OneReplica:
-    """One of the replicas as an engine: what is submitted here goes nowhere else."""
+    """One of the replicas as an engine: it alone gets the requests submitted here."""
 
     def __init__(self, engine: ReplicaEngine, number: int) -> None:
         self._engine = engine
@@ -706,21 +703,21 @@ class OneReplica:
         return self._engine.steps_made_by(self._number)
 
     def take_trace(self) -> EngineTrace:
-        """Its steps; which requests it answered only the engine of all tells."""
+        """Its steps; only the engine of all replicas reports which requests it answered."""
         return self._engine.trace_of([self._number], Answered())
 
     def abort(self) -> None:
         self._engine.abort_of(self._number)
 
     def close(self) -> None:
-        """Nothing: it is closed with all the others."""
+        """Does nothing: the replica is closed with all the others."""
 
 
 class ScoringReplicaEngine(ReplicaEngine):
     """Replicas whose engines can score."""
 
     def score(self, requests: Iterable[ScoreRequest]) -> Iterator[tuple[int, ScoreOf]]:
-        """Yield each request's tag and score, as they come; see `ScoringEngine`."""
+        """Yield each request's tag and score as they come; see `ScoringEngine`."""
         ready: deque[tuple[int, int, Scored | EngineError]] = deque()
         came = threading.Condition()
         outstanding = [0] * len(self._seats)
@@ -777,7 +774,7 @@ class ScoringReplicaEngine(ReplicaEngine):
 
 
 def _ranges(cores: Sequence[int]) -> str:
-    """Cores in order as Linux writes them, such as 0-3,8; "any" without one."""
+    """Sorted cores in Linux's notation, such as 0-3,8; "any" if there are none."""
     runs: list[list[int]] = []
     for core in cores:
         if runs and core == runs[-1][1] + 1:
@@ -788,24 +785,24 @@ def _ranges(cores: Sequence[int]) -> str:
 
 
 class _Offsets:
-    """By how much each replica's clock differs from this process's, in s."""
+    """The offset of each replica's clock from this process's, in s."""
 
     def __init__(self, same_clock: Sequence[bool]) -> None:
         self._same = same_clock
         self._best: list[tuple[float, float]] = [(float("inf"), 0.0)] * len(same_clock)
 
     def learn(self, replica: int, ask: Callable[[], object]) -> None:
-        """Ask a few times where it is another machine's: the quickest answer tells best."""
+        """Ask another machine several times: the quickest answer is the most exact."""
         if not self._same[replica]:
             for _ in range(8):
                 ask()
 
     def heard(self, replica: int, sent: float, theirs: float, now: float) -> None:
-        """Take a beat that was asked for."""
+        """Take a requested beat."""
         took = now - sent
         if not self._same[replica] and took < self._best[replica][0]:
             self._best[replica] = took, (sent + now) / 2 - theirs
 
     def of(self, replica: int) -> float:
-        """What to add to its times."""
+        """The seconds to add to a replica's times."""
         return self._best[replica][1]

@@ -1,9 +1,9 @@
-"""Ends what a process leaves behind, however it ends: run as a program beside it.
+"""Ends what a process leaves behind, however it ends; runs as a separate program.
 
     python guard.py GROUP
 
-Waits for the end of its standard input, which comes with that of the process that holds the other
-side, and then ends every process of the group. Imports nothing of the suite.
+Waits for the end of its standard input, which comes when the process that holds the other side
+ends, and then ends every process of the group. Imports nothing from the suite.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ _LOOK_S = 0.1
 
 
 def start_guard() -> int:
-    """Make this process's group its own, and have a guard end it when this process ends.
+    """Make this process the leader of its own group, and start a guard that ends the group with it.
 
-    Returns the file descriptor that must stay open until then. Children belong to the group, unless
-    they leave it.
+    Returns a file descriptor that must stay open. Children belong to the group, unless they leave
+    it, and end with it.
     """
     group = os.getpid()
     if os.getpgid(0) != group:
@@ -31,7 +31,7 @@ def start_guard() -> int:
     theirs, ours = os.pipe()
     try:
         subprocess.Popen(
-            # -S -E: started once for each replica, and it needs nothing.
+            # -S: it is started once for each replica and needs no site packages.
             [sys.executable, "-I", "-S", __file__, str(group)],
             stdin=theirs,
             stdout=subprocess.DEVNULL,
@@ -44,7 +44,7 @@ def start_guard() -> int:
 
 
 def _end(group: int) -> None:
-    # A signal to nobody raises: then nothing is left.
+    # Signalling an empty group raises OSError: nothing is left.
     with contextlib.suppress(OSError):
         os.killpg(group, signal.SIGTERM)
         deadline = time.monotonic() + _PATIENCE_S

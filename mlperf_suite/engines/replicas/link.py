@@ -1,7 +1,7 @@
-"""The socket between the driver and a replica: opened once, after each showed the other the key.
+"""The socket between the driver and a replica, opened once both have proved that they have the key.
 
-The key is one run's, random, and never on the wire. It says who is there; it does not encrypt what
-follows, which is as open on the network as Ray's own messages are.
+The key is random, made for one run, and never sent. It authenticates both ends but does not
+encrypt: what follows is as open on the network as Ray's own messages are.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ from mlperf_suite.engines.frames import Frames, frame
 _RANDOM, _MAC = 32, 32
 STUCK_S = 20.0
 _PATIENCE_S = 5.0
-"""A peer that is the other end answers a challenge at once."""
+"""How long the other end may take to answer a challenge, in s: it answers at once."""
 _DRIVER, _REPLICA = b"driver", b"replica"
 
 
 class LinkError(OSError):
-    """The other end is not who it should be."""
+    """The other end failed to authenticate."""
 
 
 def new_key() -> bytes:
-    """A random key for one run."""
+    """Make a random key for one run."""
     return os.urandom(32)
 
 
@@ -43,9 +43,9 @@ def _receive(peer: socket.socket, size: int) -> bytes:
 
 
 def _greet(peer: socket.socket, key: bytes, own: bytes, other: bytes) -> None:
-    """Show the key and see that the other end has it. Raises OSError where it has not.
+    """Prove that this end has the key and check that the other has it. Raises OSError if not.
 
-    `own`, `other`: the roles, so that nobody passes by sending back what it was sent.
+    `own`, `other`: the roles, so that nobody passes by echoing what it was sent.
     """
     peer.settimeout(_PATIENCE_S)
     ours = os.urandom(_RANDOM)
@@ -64,7 +64,7 @@ def _mac(key: bytes, role: bytes, challenge: bytes, own: bytes) -> bytes:
 
 
 def listen(address: str) -> socket.socket:
-    """A socket of a replica that waits for the driver, on this address alone. Raises OSError."""
+    """A replica's socket that waits for the driver, on this address only. Raises OSError."""
     family = socket.AF_INET6 if ":" in address else socket.AF_INET
     waiting = socket.socket(family, socket.SOCK_STREAM)
     try:
@@ -77,7 +77,7 @@ def listen(address: str) -> socket.socket:
 
 
 def accept(waiting: socket.socket, key: bytes) -> socket.socket:
-    """The connection of the driver; whoever else connects is turned away.
+    """Return the driver's connection; any other peer is turned away.
 
     Raises OSError once `waiting` is closed.
     """
@@ -92,14 +92,14 @@ def accept(waiting: socket.socket, key: bytes) -> socket.socket:
 
 
 def connect(address: str, port: int, key: bytes) -> socket.socket:
-    """The driver's connection to a replica. Raises OSError.
+    """Open the driver's connection to a replica. Raises OSError.
 
-    A replica that takes no byte of a message for `STUCK_S` is given up by whoever sends it.
+    Sending fails if the replica takes no byte of a message for `STUCK_S`.
     """
     peer = socket.create_connection((address, port), _PATIENCE_S)
     try:
         _greet(peer, key, _DRIVER, _REPLICA)
-        # A timeout of Python's own would be one for reading as well.
+        # Python's own timeout would also apply to reading.
         limit = struct.pack("ll", int(STUCK_S), 0)
         peer.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, limit)
     except OSError:
@@ -117,22 +117,22 @@ class Link:
         self._sending = threading.Lock()
 
     def send(self, message: object) -> None:
-        """Send a message or a list of them. Raises OSError where the other end is gone."""
+        """Send a message or a list of messages. Raises OSError if the other end is gone."""
         data = frame(message)
         with self._sending:
             try:
                 self.socket.sendall(data)
             except OSError:
-                # A part of a frame may have gone out: nothing after it could be read.
+                # Part of a frame may have been sent: nothing after it could be read.
                 self.end()
                 raise
 
     def end(self) -> None:
-        """End the connection for both; who reads or writes here or there notices."""
+        """Shut the connection down, so that both ends notice when they read or write."""
         with contextlib.suppress(OSError):
             self.socket.shutdown(socket.SHUT_RDWR)
 
     def close(self) -> None:
-        """End it and give the socket back; nobody may read from it any more."""
+        """Shut it down and close the socket; nobody may read from it any more."""
         self.end()
         self.socket.close()

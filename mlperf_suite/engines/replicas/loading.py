@@ -1,4 +1,4 @@
-"""Loading replicas: nodes looked at, placement, processes, engines, all compared."""
+"""Loads replicas: inspects nodes, places and starts the replicas, and compares their engines."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from mlperf_suite.errors import EngineError
 
 _OPEN_S = 60.0
 _LATE_S = 60.0
-"""What a replica is given beyond its engine's own time to load."""
+"""How long a replica may take in addition to its engine's load timeout, in s."""
 _OWN = frozenset(
     {
         *("load_s", "omp_threads_bind", "dtype_why", "tensor_parallel_why", "idle_gpus"),
@@ -35,10 +35,10 @@ _OWN = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """Replicas whose processes are there and connected, in order, and which have no engine yet.
+    """Replicas whose processes run and are connected, in order, but have no engine yet.
 
-    `cores`: of each, those that it keeps to; empty is any. `same_clock`: whether it is on this
-    machine. `machines`: those that they are on, as a submission describes them.
+    `cores`: the cores that each is bound to; empty means any. `same_clock`: whether each is on this
+    machine. `machines`: the machines they are on, as a submission describes them.
     """
 
     cluster: Cluster
@@ -50,10 +50,10 @@ class Prepared:
 
 
 def prepare(config: ReplicasConfig, say: Callable[[str], None]) -> Prepared:
-    """Look at the nodes, place the replicas, start and connect their processes.
+    """Inspect the nodes, place the replicas, start their processes and connect to them.
 
-    `say`: is told the placement, a line each call. Raises EngineError naming the node; then nothing
-    is left.
+    `say`: called with the placement, line by line. Raises EngineError naming the node, after ending
+    everything that was started.
     """
     cluster = (
         Cluster.start(config.own_cpus)
@@ -84,11 +84,11 @@ def prepare(config: ReplicasConfig, say: Callable[[str], None]) -> Prepared:
 def machines_of(
     seats: Sequence[Seat], nodes: Sequence[Node], facts: Mapping[str, NodeFacts], here: str
 ) -> list[dict[str, object]]:
-    """The machines that replicas are on, of which several nodes may be one.
+    """The machines that replicas are on; several nodes may be one machine.
 
-    Of each its `host` name, the `replicas` on it, their `gpus` in all and its `idle_gpus`, the
-    GPUs' name `gpu` and memory `gpu_memory` in bytes, None without GPUs; `here`: whether it is this
-    one.
+    Each has its `host` name, the number of `replicas` on it, the `gpus` they use, its `idle_gpus`,
+    and the GPUs' name `gpu` and memory `gpu_memory` in bytes, None if no GPUs are used; `here`:
+    whether it is this machine.
     """
     found: dict[str, dict[str, object]] = {}
     for seat in seats:
@@ -109,9 +109,9 @@ def machines_of(
 
 
 def _candidates(nodes: Sequence[Node], config: ReplicasConfig) -> list[Node]:
-    """The nodes that replicas may be on: those that were named, else all that have devices."""
+    """The nodes that replicas may be on: the named ones, or all that have devices."""
     if config.nodes:
-        # Those that are not there are told by the placement.
+        # The placement reports named nodes that do not exist.
         named = [n for n in nodes if any(n.is_called(share.name) for share in config.nodes)]
         return named or list(nodes)
     on_gpus = any(node.gpus for node in nodes)
@@ -121,9 +121,9 @@ def _candidates(nodes: Sequence[Node], config: ReplicasConfig) -> list[Node]:
 def check_alike(
     nodes: Sequence[Node], facts: Mapping[str, NodeFacts], config: ReplicasConfig, suite: str
 ) -> None:
-    """Raise EngineError for a node whose software or model is not that of the others.
+    """Raise EngineError if a node's software or model differs from the others'.
 
-    `suite`: this process's version of it.
+    `suite`: this process's version of the suite.
     """
     for node in nodes:
         found = facts[node.id]
@@ -137,7 +137,7 @@ def check_alike(
     _check_same(nodes, {n.id: facts[n.id].vllm for n in nodes}, "vLLM", needed=config.needs_vllm)
     if config.model is None:
         return
-    is_folder = config.model.startswith(("/", ".", "~")) or os.path.isdir(config.model)  # noqa: PTH112 - a hub id is no path
+    is_folder = config.model.startswith(("/", ".", "~")) or os.path.isdir(config.model)  # noqa: PTH112 - a hub id is not a path
     for node in nodes:
         if is_folder and facts[node.id].model is None:
             raise EngineError(f"node {node}: the model is not there: {config.model}")
@@ -164,7 +164,7 @@ def _check_same(
 def _seats(
     nodes: Sequence[Node], facts: Mapping[str, NodeFacts], config: ReplicasConfig
 ) -> tuple[tuple[Seat, ...], str]:
-    """Who sits where, and why with so many GPUs each."""
+    """The seat of each replica, and the reason for the number of GPUs each."""
     memories = [f.gpu_memory for n in nodes if n.gpus and (f := facts[n.id]).gpu_memory]
     weights = [found.weights for found in facts.values() if found.weights]
     gpus_each = choose_gpus_each(
@@ -179,10 +179,10 @@ def _seats(
 
 
 def cores_of(seats: Sequence[Seat], facts: Mapping[str, NodeFacts]) -> list[tuple[int, ...]]:
-    """The cores of each replica: none for one with GPUs, which finds those near them itself.
+    """The cores of each replica; none if it has GPUs, as it finds the cores near them itself.
 
-    No two replicas on a machine share one, though they may be on several nodes of it. Raises
-    EngineError where there are too few.
+    No two replicas on a machine share a core, even on several nodes of it. Raises EngineError if
+    there are too few.
     """
     taken: dict[str, set[int]] = {}
     found = []
@@ -201,7 +201,7 @@ def cores_of(seats: Sequence[Seat], facts: Mapping[str, NodeFacts]) -> list[tupl
 
 
 def _open(cluster: Cluster, placed: Sequence[Placed]) -> list[Link]:
-    """The connection to each replica. Raises EngineError."""
+    """Connect to each replica. Raises EngineError."""
     key = new_key()
     names = [str(one.seat) for one in placed]
     asked = [one.actor.open.remote(one.seat.node.address, key) for one in placed]
@@ -224,9 +224,9 @@ def _open(cluster: Cluster, placed: Sequence[Placed]) -> list[Link]:
 def load_engines(
     prepared: Prepared, config: ReplicasConfig, lost: Callable[[], str | None]
 ) -> list[Loaded]:
-    """Load every engine, at the same time. Raises EngineError for the first that does not load.
+    """Load all engines at the same time. Raises EngineError for the first that does not load.
 
-    `lost`: why the replicas cannot be used any more, None while they can.
+    `lost`: why the replicas can no longer be used, None while they can.
     """
 
     def look() -> None:
@@ -238,7 +238,7 @@ def load_engines(
         folder = str(config.log_folder.absolute())
     asked = []
     for one, own in zip(prepared.placed, prepared.cores, strict=True):
-        # Ray sets it for what it starts, and an engine in this process would have this one's.
+        # Ray sets it for what it starts; an engine in this process would have this process's value.
         variables: dict[str, str | None] = {"OMP_NUM_THREADS": os.environ.get("OMP_NUM_THREADS")}
         if own:
             variables |= dict.fromkeys(config.core_variables, ",".join(map(str, own)))
@@ -260,9 +260,9 @@ def check_descriptions(
     loaded: Sequence[Loaded],
     expected: Mapping[str, object] | None = None,
 ) -> EngineDescription:
-    """What all replicas are. Raises EngineError naming the setting in which one differs.
+    """The description of all replicas. Raises EngineError naming a setting in which one differs.
 
-    `expected`: the settings of such an engine in this process, None where they are not known.
+    `expected`: the settings of such an engine in this process, None if they are not known.
     """
     descriptions = [EngineDescription(**(one.description or {})) for one in loaded]
     first = descriptions[0]

@@ -1,9 +1,9 @@
-"""A Ray cluster of several nodes on this machine, to try replicas with, as a program beside it.
+"""A Ray cluster of several nodes on this machine, to try replicas with, run as a separate program.
 
     python -m mlperf_suite.engines.replicas.local_nodes NAME:CORES[:GPUS] …
 
-Prints its address and processes as a line of JSON once it is there, and stops with the end of its
-standard input. It listens on the loopback address alone.
+Prints its address and processes as one line of JSON when it is ready, and stops when its standard
+input ends. It listens only on the loopback address.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ _STOP_S = 30.0
 
 @dataclass(frozen=True, slots=True)
 class LocalNodes:
-    """A running cluster. `variables`: of the environment of whoever joins it. `raylets`: by a
-    node's name, the id of the process whose end is the node's."""
+    """A running cluster. `variables`: the environment of processes that join it. `raylets`: by node
+    name, the id of the process whose end is the node's end."""
 
     address: str
     variables: Mapping[str, str]
@@ -39,10 +39,10 @@ class LocalNodes:
 def local_nodes(
     cores: Mapping[str, int], gpus: Mapping[str, int] | None = None
 ) -> Iterator[LocalNodes]:
-    """Nodes of these names, with as many cores as Ray is to count; stopped at the end.
+    """Start nodes with these names and numbers of cores that Ray counts; stop them at the end.
 
-    `gpus`: that Ray is to count on these nodes, whether there are any or not. The first node is the
-    one that drivers join. Raises EngineError where Ray does not start.
+    `gpus`: the GPUs that Ray counts on these nodes, whether they exist or not. Drivers join the
+    first node. Raises EngineError if Ray does not start.
     """
     folder = folder_for_ray()
     variables = own_cluster_variables(folder)
@@ -52,12 +52,12 @@ def local_nodes(
             *(sys.executable, "-m", "mlperf_suite.engines.replicas.local_nodes"),
             *(f"{name}:{count}:{(gpus or {}).get(name, 0)}" for name, count in cores.items()),
         ],
-        # Ray writes the address of the newest cluster of a machine there, which is the user's.
+        # Ray writes the address of a machine's newest cluster there; by default that is the user's.
         env={**os.environ, **variables, "RAY_TMPDIR": str(folder)},
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
-        # Ctrl-C is for whoever measures, and the cluster is there until that is done.
+        # Ctrl-C is for the measuring process; the cluster stays until it is done.
         start_new_session=True,
     )
     try:
@@ -84,7 +84,7 @@ def main(arguments: Sequence[str]) -> None:
 
     cluster = Cluster()
     raylets = {}
-    # What was killed is to be gone: Ray's workers take a raylet that nobody waited for as alive.
+    # Reap killed processes: Ray's workers take a raylet that is not reaped for a live one.
     signal.signal(signal.SIGCHLD, lambda number, frame: [p.poll() for p in started])
     started: list[subprocess.Popen[bytes]] = []
     for one in arguments:

@@ -1,7 +1,7 @@
-"""What the driver and the replicas tell each other, in frames (`engines/frames.py`) on a socket.
+"""Messages between the driver and the replicas, in frames (`engines/frames.py`) on a socket.
 
-Numbers are the driver's own for a request. Times are s of the sender's time.monotonic; that of
-another machine is another clock.
+The driver assigns the numbers of requests. Times are in s of the sender's time.monotonic; another
+machine has another clock.
 """
 
 from __future__ import annotations
@@ -11,13 +11,13 @@ import msgspec
 from mlperf_suite.benchmarks.definition import Generation
 
 NOT_SENT = -1
-"""In place of a prompt's index: the prompt goes with the request."""
+"""Used as a prompt's index if the prompt is sent with the request."""
 
 
 class Submit(msgspec.Struct, array_like=True, tag=True):
-    """Requests: of each its number and its prompt's index in the prompts that were sent before as
-    number `prompts`; where that is `NOT_SENT`, the next of `own`, its tokens as int32. `stops`: as
-    `Request.stop`, empty where none has one."""
+    """Requests. For each: its number, and its prompt's index in the prompts sent earlier as number
+    `prompts`; if the index is `NOT_SENT`, the prompt is the next of `own`, its tokens as int32.
+    `stops`: as `Request.stop`; empty if no request has one."""
 
     numbers: list[int]
     indices: list[int]
@@ -29,7 +29,7 @@ class Submit(msgspec.Struct, array_like=True, tag=True):
 
 
 class Score(msgspec.Struct, array_like=True, tag=True):
-    """A prompt, as int32, and its continuations, whose likelihood is wanted."""
+    """A prompt, as int32, and continuations to score."""
 
     number: int
     prompt: bytes
@@ -37,21 +37,21 @@ class Score(msgspec.Struct, array_like=True, tag=True):
 
 
 class EndScores(msgspec.Struct, array_like=True, tag=True):
-    """No `Score` follows: give those that are left."""
+    """No `Score` follows: send the remaining scores."""
 
 
 class Drop(msgspec.Struct, array_like=True, tag=True):
-    """Forget every request that is not answered."""
+    """Drop all unanswered requests."""
 
 
 class Ask(msgspec.Struct, array_like=True, tag=True):
-    """Send a beat. `sent`: when this was sent, by the driver's clock."""
+    """Ask for a beat. `sent`: when this was sent, by the driver's clock."""
 
     sent: float
 
 
 class TellTrace(msgspec.Struct, array_like=True, tag=True):
-    """Send the trace since the last one, with this number."""
+    """Ask for the trace since the last one, under this number."""
 
     number: int
 
@@ -64,15 +64,15 @@ class First(msgspec.Struct, array_like=True, tag=True):
 
 
 class Done(msgspec.Struct, array_like=True, tag=True):
-    """An answer, its tokens as int32."""
+    """An answer; its tokens as int32."""
 
     number: int
     tokens: bytes
 
 
 class Scored(msgspec.Struct, array_like=True, tag=True):
-    """The answer to a `Score`: of each continuation its log-probability and whether it is greedy;
-    the rest as `engines.scoring.Score`."""
+    """The answer to a `Score`: each continuation's log-probability and whether it is greedy; the
+    rest as in `engines.scoring.Score`."""
 
     number: int
     likelihoods: list[tuple[float, bool]]
@@ -82,7 +82,7 @@ class Scored(msgspec.Struct, array_like=True, tag=True):
 
 
 class Failed(msgspec.Struct, array_like=True, tag=True):
-    """A request without an answer. `died`: the engine is gone, and no other will be answered."""
+    """A request without an answer. `died`: the engine is gone and will answer no other."""
 
     number: int
     why: str
@@ -90,7 +90,7 @@ class Failed(msgspec.Struct, array_like=True, tag=True):
 
 
 class Beat(msgspec.Struct, array_like=True, tag=True):
-    """Once a second, and in answer to `Ask`, whose `sent` it then has: what time it is here, and
+    """Sent once a second, and in answer to `Ask`, whose `sent` it then repeats: the time here, and
     the engine's steps and cached prompt tokens since it was loaded."""
 
     sent: float | None
@@ -100,15 +100,15 @@ class Beat(msgspec.Struct, array_like=True, tag=True):
 
 
 class Hangs(msgspec.Struct, array_like=True, tag=True):
-    """The engine hangs, and was ended."""
+    """The engine hung and was ended."""
 
     why: str
 
 
 class Trace(msgspec.Struct, array_like=True, tag=True):
-    """The engine's trace. `steps`: the columns of `Steps`, as bytes, by name. `received`: when each
-    of `numbers` came (both 8 bytes each). `parts`, `tags`, `times`, `preempted`: those of `Marks`,
-    the tags being numbers; no parts where the engine tells of no request."""
+    """The engine's trace. `steps`: the columns of `Steps` as bytes, by name. `received`: when each
+    of `numbers` came (both 8 bytes each). `parts`, `tags`, `times`, `preempted`: as in `Marks`,
+    with request numbers as tags; `parts` is empty if the engine reports nothing per request."""
 
     number: int
     steps: dict[str, bytes]

@@ -1,4 +1,4 @@
-"""What a node tells of itself: its devices, its software, and the model that lies on it."""
+"""Facts about a node: its devices, its software and its copy of the model."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from mlperf_suite.hardware import gpus
 
 @dataclass(frozen=True, slots=True)
 class NodeFacts:
-    """One node. `boot`: the same on two nodes of one machine. `cores`: those that Ray's processes
+    """One node. `boot`: equal for two nodes of one machine. `cores`: the cores that Ray's processes
     may use. `gpu_memory`: of the smallest GPU, in bytes. `vllm`, `suite`: versions, the suite's
-    with a fingerprint of its source. `model`: a fingerprint of the model's files, `weights` their
-    size in bytes; None where the model is not here (a hub id that was not fetched yet, say)."""
+    with a fingerprint of its source. `model`: a fingerprint of the model's files; `weights`: their
+    size in bytes; both None if the model is not here (for example a hub id not fetched yet)."""
 
     host: str
     boot: str
@@ -64,7 +64,7 @@ def _vllm_version() -> str | None:
 
 
 def suite_version() -> str:
-    """The suite's version and a fingerprint of its source, which may lie there as a checkout."""
+    """The suite's version and a fingerprint of its source, which may be a checkout."""
     root = Path(mlperf_suite.__file__).parent
     digest = hashlib.sha256()
     for path in sorted(root.rglob("*.py")):

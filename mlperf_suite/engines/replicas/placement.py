@@ -1,4 +1,4 @@
-"""Which replica runs where: decided from what the nodes have, before anything is loaded. Pure."""
+"""Decides which replica runs where, from the nodes' devices, before anything is loaded. Pure."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from mlperf_suite.hardware import Chosen
 
 @dataclass(frozen=True, slots=True)
 class NodeShare:
-    """A node that is to be used, by its name or address; `replicas` None: its share."""
+    """A node to use, by its name or address; `replicas` None means its share."""
 
     name: str
     replicas: int | None = None
 
 
 def parse_nodes(text: str) -> tuple[NodeShare, ...]:
-    """NAME or NAME:REPLICAS, separated by commas. Raises ValueError."""
+    """Parse NAME or NAME:REPLICAS, separated by commas. Raises ValueError."""
     shares = []
     for part in text.split(","):
         name, colon, count = part.strip().partition(":")
@@ -35,13 +35,13 @@ def parse_nodes(text: str) -> tuple[NodeShare, ...]:
 
 
 def nodes_text(shares: Sequence[NodeShare]) -> str:
-    """The text that `parse_nodes` reads as these."""
+    """The text that `parse_nodes` reads as these shares."""
     return ",".join(s.name + (f":{s.replicas}" if s.replicas else "") for s in shares)
 
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """A node of the cluster. `gpus` and `cpus`: what Ray may give of it. `gpu`: the GPUs' name."""
+    """A node of the cluster. `gpus` and `cpus`: what Ray counts there. `gpu`: the GPUs' name."""
 
     id: str
     name: str
@@ -54,16 +54,16 @@ class Node:
         return self.name if self.name == self.address else f"{self.name} ({self.address})"
 
     def is_called(self, name: str) -> bool:
-        """Whether a user means it by this name."""
+        """Whether this name means the node."""
         short = self.name.partition(".")[0]
         return name in (self.name, short, self.address, self.id)
 
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What was asked for. `replicas` None: as many as there is room for, and on CPUs one a node.
-    `tensor_parallel`: GPUs of each. `cpus`: cores of each where there are no GPUs, None: an equal
-    share of its node's. `nodes`: empty is every one."""
+    """What the user asked for. `replicas` None: as many as fit; on CPUs, one per node unless `cpus`
+    is set. `tensor_parallel`: GPUs of each. `cpus`: cores of each without GPUs; None means an equal
+    share of its node's. `nodes`: empty means all."""
 
     replicas: int | None = None
     tensor_parallel: int = 1
@@ -73,7 +73,7 @@ class Wanted:
 
 @dataclass(frozen=True, slots=True)
 class Seat:
-    """Where a replica is: `gpus` or `cpus` of a node. `place`: which of the `of` on its node."""
+    """Where a replica runs: `gpus` or `cpus` of a node. `place`: its index of `of` on its node."""
 
     number: int
     node: Node
@@ -89,7 +89,7 @@ class Seat:
 def place(nodes: Sequence[Node], wanted: Wanted) -> tuple[Seat, ...]:
     """A seat for each replica, numbered node by node.
 
-    Raises EngineError where a node is not there, or has no room.
+    Raises EngineError if a node does not exist or has no room.
     """
     on_gpus = any(node.gpus for node in nodes)
     chosen = _chosen(nodes, wanted.nodes)
@@ -105,7 +105,7 @@ def place(nodes: Sequence[Node], wanted: Wanted) -> tuple[Seat, ...]:
 
 
 def _chosen(nodes: Sequence[Node], shares: Sequence[NodeShare]) -> list[tuple[Node, int | None]]:
-    """The nodes to use, in order, and the replicas on each where that was said."""
+    """The nodes to use, in order, and the number of replicas on each if it was given."""
     if not shares:
         return [(node, None) for node in nodes]
     chosen: list[tuple[Node, int | None]] = []
@@ -163,7 +163,7 @@ def _counts(
 
 
 def _spread(rooms: Sequence[int], count: int) -> list[int]:
-    """So many replicas over rooms, one each in turn; fewer where there is no more room."""
+    """Spread replicas over rooms, one each in turn; fewer if there is no more room."""
     counts = [0] * len(rooms)
     while count > 0:
         free = [i for i, room in enumerate(rooms) if counts[i] < room]
@@ -198,17 +198,17 @@ def _no_room(
 
 
 _FREE_SHARE = 0.9 / 1.2
-"""Of a GPU's memory, what weights may take: vLLM uses nine tenths of it by default, and weights
-without room for a KV cache beside them serve nothing."""
+"""The share of a GPU's memory that weights may take: vLLM uses nine tenths of it by default, and
+without room for a KV cache it can serve nothing."""
 
 
 def choose_gpus_each(
     asked: int | None, weights: int | None, memory: int | None, most: int
 ) -> Chosen[int]:
-    """The GPUs of one replica: `asked`, or the fewest that the weights fit, 1 or twice as many.
+    """The GPUs of one replica: `asked`, or the smallest power of two that holds the weights.
 
-    `weights` and `memory`, of one GPU, in bytes, None where not known; `most` GPUs on a node.
-    Raises EngineError where they fit no node.
+    `weights` and `memory` (of one GPU) in bytes, None if not known; `most`: the GPUs of a node.
+    Raises EngineError if the weights fit no node.
     """
     if asked is not None:
         return Chosen(asked, "as asked")
@@ -230,7 +230,7 @@ def choose_gpus_each(
 
 
 def table(seats: Sequence[Seat], nodes: Sequence[Node], why: str = "") -> list[str]:
-    """The placement in lines of at most 80 columns. `why`: why so many GPUs each."""
+    """The placement in lines of at most 80 columns. `why`: the reason for the GPUs of each."""
     used = {seat.node.id for seat in seats}
     head = f"placement: {_many(len(seats), 'replica')} on {_many(len(used), 'node')}"
     lines = textwrap.wrap(head + (f" ({why})" if why else ""), 80, subsequent_indent="  ")
@@ -255,7 +255,7 @@ def table(seats: Sequence[Seat], nodes: Sequence[Node], why: str = "") -> list[s
 
 
 def devices(seat: Seat) -> str:
-    """What a replica has, in words."""
+    """A replica's devices, in words."""
     if seat.gpus:
         kind = f" {seat.node.gpu}" if seat.node.gpu else ""
         return f"{_many(seat.gpus, 'GPU')}{kind}, TP {seat.gpus}"

@@ -1,5 +1,4 @@
-"""The prompts that the nodes have: each list is sent to a node once, however many runs it is
-for."""
+"""The prompts that the nodes have: a node gets each list once, even for several runs."""
 
 from __future__ import annotations
 
@@ -13,7 +12,7 @@ _PATIENCE_S = 300.0
 
 
 class PromptSets:
-    """Lists of prompts by number. `current`: the one that samples are counted in."""
+    """Lists of prompts by number. `current`: the list that sample indices refer to."""
 
     def __init__(self, cluster: Cluster, placed: Sequence[Placed]) -> None:
         self._cluster = cluster
@@ -22,9 +21,9 @@ class PromptSets:
         self.current = -1
 
     def take(self, prompts: Sequence[Sequence[int]]) -> None:
-        """Make these the current ones; they are sent unless they begin a list that was sent.
+        """Make these prompts current; they are sent unless they begin a list sent before.
 
-        Raises EngineError where a replica does not take them.
+        Raises EngineError if a replica does not take them.
         """
         for number, known in enumerate(self._known):
             if len(prompts) <= len(known) and all(map(_same, prompts, known)):
@@ -43,7 +42,7 @@ class PromptSets:
         tokens = np.empty(int(begins[-1]), np.int32)
         for prompt, begin in zip(prompts, begins, strict=False):
             tokens[begin : begin + len(prompt)] = prompt
-        # Ray sends a node one copy, which each of its replicas maps.
+        # Ray sends each node one copy, which all its replicas map.
         sent = self._cluster.put(tokens), self._cluster.put(begins)
         asked = [one.actor.take_prompts.remote(number, *sent) for one in self._placed]
         self._cluster.wait(asked, [str(one.seat) for one in self._placed], _PATIENCE_S)

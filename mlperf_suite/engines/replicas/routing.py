@@ -1,4 +1,4 @@
-"""Which replica the next request goes to. Pure: it knows what is outstanding, and nothing else."""
+"""Chooses the replica for the next request. Pure: it knows only what is outstanding."""
 
 from __future__ import annotations
 
@@ -8,16 +8,15 @@ from typing import Literal, get_args
 
 Routing = Literal["tokens", "round-robin"]
 ROUTINGS: tuple[Routing, ...] = get_args(Routing)
-"""tokens: the replica that would be done with its outstanding tokens first, by its own speed."""
+"""tokens: the replica that would finish its outstanding tokens first, at its own speed."""
 
 
 class Router:
-    """Keeps what each replica has to do.
+    """Tracks the outstanding work of each replica.
 
-    `batches`: of each, the requests that its engine works on at once; it is given a quarter more,
-    so that what ends is followed by what waits there already, while the rest stays with the driver,
-    who knows better where to send it. `speeds`: how fast each is, in any unit that all share; by
-    default all alike.
+    `batches`: the requests that each replica's engine works on at once. A replica gets a quarter
+    more, so that the next request waits there when one ends; the rest stays with the driver, which
+    knows better where to send it. `speeds`: of each, in any common unit; all alike by default.
     """
 
     def __init__(
@@ -32,7 +31,7 @@ class Router:
         self._routing = routing
         self._turn = 0
         self.requests = [0] * len(self._batches)
-        """Outstanding, of each replica; `tokens` likewise."""
+        """The outstanding requests of each replica; `tokens` likewise."""
         self.tokens = [0] * len(self._batches)
         self._pace = [1.0] * len(self._batches)
         self._alike = True
@@ -41,17 +40,17 @@ class Router:
             self.weigh(speeds)
 
     def weigh(self, speeds: Sequence[float]) -> None:
-        """Take these speeds, one above 0 for each replica, from now on."""
+        """Use these speeds, one above 0 for each replica, from now on."""
         fastest = max(speeds)
         self._pace = [fastest / speed for speed in speeds]
         self._alike = min(speeds) == fastest
 
     def take(self, tokens: int, waiting: int = 1) -> int | None:
-        """The replica that is given a request that counts for so many tokens, its prompt's and
-        those expected of its answer; None where none has room.
+        """Choose the replica for the next request; None if none has room.
 
-        `waiting`: the requests that wait to be given, this one too. Where they are few, none is to
-        wait behind others with one replica while another has nothing to do.
+        `tokens`: the request's weight, its prompt tokens and those expected of its answer.
+        `waiting`: the number of requests still to be handed out, including this one. If they are
+        few, no request queues at one replica while another is idle.
         """
         spared = waiting > self._spare
         if self._routing == "round-robin":
@@ -65,13 +64,13 @@ class Router:
         return found
 
     def give(self, replica: int, tokens: int) -> None:
-        """Count a request that this replica is given in any case."""
+        """Count a request given to this replica, whether it has room or not."""
         self.requests[replica] += 1
         self.tokens[replica] += tokens
         self._order.given(replica)
 
     def has_room(self, place: int, *, spared: bool) -> bool:
-        """Whether this replica's engine takes one more; `spared`: or one that waits there."""
+        """Whether this replica's engine can work on one more; `spared`: or one may wait there."""
         room = self._batches[place] + (self._spares[place] if spared else 0)
         return self.requests[place] < room
 
@@ -85,11 +84,10 @@ class Router:
         return None
 
     def _soonest(self, tokens: int, *, spared: bool) -> int | None:
-        # Of replicas that are not alike, each is looked at: which would be done first depends on
-        # the request as well.
+        # If replicas differ, check each: which would finish first also depends on the request.
         found, least = None, 0.0
         count, turn = len(self._batches), self._turn
-        # Among equals in turn, so that an idle system does not always begin with the same one.
+        # Take turns among equals, so that an idle system does not always begin with the same one.
         for step in range(count):
             place = (turn + step) % count
             if not self.has_room(place, spared=spared):
@@ -102,25 +100,25 @@ class Router:
         return found
 
     def give_back(self, replica: int, tokens: int) -> None:
-        """A request that was taken ended."""
+        """Count the end of a request."""
         self.requests[replica] -= 1
         self.tokens[replica] -= tokens
         self._order.changed(replica)
 
     def clear(self) -> None:
-        """Nothing is outstanding any more."""
+        """Forget all outstanding requests."""
         self.requests = [0] * len(self._batches)
         self.tokens = [0] * len(self._batches)
         self._order = _Order(self)
 
 
 class _Order:
-    """The replicas of a router that have room, by their outstanding tokens, in heaps.
+    """The replicas of a router that have room, ordered by outstanding tokens, in heaps.
 
-    With hundreds of replicas a look at each takes longer than all else that is done for a request.
-    An entry (tokens, when last given, place) is pushed at each change, and true until that place is
-    given something: what ends only makes the tokens fewer, so that the newest entry comes first.
-    Among equals the one that was given longest ago does.
+    With hundreds of replicas, checking each would take longer than all other work for a request.
+    Each change pushes an entry (tokens, when last given, place), which is valid until the place is
+    given another request. Requests that end only reduce the tokens, so the newest entry comes
+    first. Among equals, the place that was given a request longest ago comes first.
     """
 
     def __init__(self, router: Router) -> None:
@@ -129,18 +127,18 @@ class _Order:
         self._given = [0] * len(router.requests)
         self._working: list[tuple[int, int, int]] = []
         self._sparing: list[tuple[int, int, int]] = []
-        """Of those whose engine takes one more, and of those where one more would wait."""
+        """Places whose engine can work on one more, and places where one more would wait."""
         for place in range(len(self._given)):
             self.changed(place)
 
     def given(self, place: int) -> None:
-        """It was given a request."""
+        """Note that the place was given a request."""
         self._turn += 1
         self._given[place] = self._turn
         self.changed(place)
 
     def changed(self, place: int) -> None:
-        """What it has to do is more or less than it was."""
+        """Note that the place's outstanding work changed."""
         heap = self._heap(place)
         if heap is None:
             return
@@ -151,13 +149,13 @@ class _Order:
             heapq.heapify(heap)
 
     def least(self, *, spared: bool) -> int | None:
-        """The place with the fewest outstanding tokens, None where none has room."""
+        """The place with the fewest outstanding tokens, None if none has room."""
         heaps = [self._working, self._sparing] if spared else [self._working]
         tops = [heap[0] for heap in heaps if self._clean(heap)]
         return min(tops)[2] if tops else None
 
     def _clean(self, heap: list[tuple[int, int, int]]) -> bool:
-        """Drop what is no longer true from the top; whether anything is left."""
+        """Drop invalid entries from the top; returns whether any entry is left."""
         while heap and not self._is_true(heap[0]):
             heapq.heappop(heap)
         return bool(heap)
@@ -175,13 +173,13 @@ class _Order:
 
 
 def batch_of(max_num_seqs: object) -> int:
-    """The requests that an engine works on at once, by what it says of itself."""
+    """The requests that an engine works on at once, from its own description."""
     told = isinstance(max_num_seqs, int) and max_num_seqs > 0
     return max_num_seqs if told else _UNTOLD  # type: ignore[return-value]
 
 
 _UNTOLD = 1024
-"""An engine that names no limit is given about what the largest batches hold."""
+"""Used for an engine that names no limit: about the size of the largest batches."""
 _LEAST_SPARE = 4
 _STALE = 8
-"""Entries for each replica, of which only the newest matters, beyond which a heap is made anew."""
+"""Entries per replica, of which only the newest matters, beyond which a heap is rebuilt."""

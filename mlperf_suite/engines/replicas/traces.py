@@ -1,4 +1,4 @@
-"""What the replicas tell of their work, put together in this process's times."""
+"""Merges the traces of the replicas, in this process's times."""
 
 from __future__ import annotations
 
@@ -31,16 +31,16 @@ if TYPE_CHECKING:
 HELD = "held for a replica"
 """The part of a request's time until a replica has room for it."""
 _ENGINE = (FRONT_END, QUEUE, PREFILL, DECODE)
-"""The parts that vLLM tells, in order."""
+"""The parts that vLLM reports, in order."""
 _TOLD = (HELD, NETWORK, QUEUE, PREFILL, DECODE)
 _UNTOLD = (HELD, FIRST_TOKEN, LATER_TOKENS)
 
 
 class Answered:
-    """The answers that came, 40 bytes for each; times in s of time.monotonic.
+    """The answers that came, 40 bytes each; times in s of time.monotonic.
 
-    `handed`: when the request was sent to its replica. `first`: when its first token came, nan
-    where it was not streamed.
+    `handed`: when the request was sent to its replica. `first`: when its first token came, nan if
+    it was not streamed.
     """
 
     def __init__(self) -> None:
@@ -51,7 +51,7 @@ class Answered:
         self.done: array[float] = array("d")
 
     def add(self, number: int, tag: int, handed: float, first: float | None, done: float) -> None:
-        """Keep an answer."""
+        """Add an answer."""
         self.numbers.append(number)
         self.tags.append(tag)
         self.handed.append(handed)
@@ -60,11 +60,11 @@ class Answered:
 
 
 def merged(traces: Mapping[int, tuple[Trace, float]], answered: Answered) -> EngineTrace:
-    """One trace of all.
+    """Merge the traces of all replicas.
 
-    `traces`: by the replica's number, what it told, and what to add to its times to have this
-    process's. Of each request a replica tells how long its parts took, not when: where it is
-    another machine, its clock is not this one's. The rest of the request's time is the network's.
+    `traces`: by replica number, its trace and the seconds to add to its times to get this
+    process's. A replica reports how long the parts of a request took, not when: another machine's
+    clock differs. The rest of the request's time counts as the network's.
     """
     steps = _steps({number: told for number, told in traces.items() if told[0].steps})
     return EngineTrace(steps, _marks([trace for trace, _ in traces.values()], answered))
@@ -120,8 +120,8 @@ def _marks(traces: list[Trace], answered: Answered) -> Marks:
 def _durations(
     traces: list[Trace], numbers: npt.NDArray[np.uint64]
 ) -> tuple[list[Doubles], npt.NDArray[np.int32]] | None:
-    """Of each number how long each of `_ENGINE` took, nan where nobody told, and how often it was
-    preempted; None where no replica tells of requests."""
+    """How long each part in `_ENGINE` took for each number, nan if not reported, and how often it
+    was preempted; None if no replica reports on requests."""
     import numpy as np
 
     traces = [trace for trace in traces if tuple(trace.parts) == _ENGINE and trace.tags]
@@ -144,14 +144,14 @@ def _durations(
 
 
 def _received(trace: Trace, tags: npt.NDArray[np.uint64]) -> Doubles:
-    """When the replica received each of its requests, nan where it does not tell."""
+    """When the replica received each of its requests, nan if it does not report it."""
     import numpy as np
 
     numbers = np.frombuffer(trace.numbers, np.uint64)
     times = np.frombuffer(trace.received, np.float64)
     if not len(numbers):
         return np.full(len(tags), np.nan)
-    # Numbers go up, and so they come in order but for what two threads sent at once.
+    # Numbers increase, so they are in order except for what two threads sent at once.
     order = np.argsort(numbers, kind="stable")
     places = np.minimum(np.searchsorted(numbers, tags, sorter=order), len(numbers) - 1)
     rows = order[places]
