@@ -289,7 +289,7 @@ class _Reader:
             raise LookupError("arguments that are not a tuple")
         return Made(function, arguments)
 
-    # What each opcode does; the names are those of pickletools.
+    # One method per opcode, named as in pickletools.
 
     def proto(self) -> None:
         if self._take(1)[0] not in _PROTOCOLS:

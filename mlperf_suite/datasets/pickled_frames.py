@@ -481,7 +481,8 @@ def _column(where: str, name: str, values: object, most: int) -> _Column:
     cells: list[object] = []
     kinds: set[str] = set()
     size = 0
-    # A list that stands in many rows is made once. `values` keeps it, and so its id, till the end.
+    # A list that several rows share is converted once. `values` keeps it alive, and so its id
+    # valid.
     known: dict[int, object] = {}
     for row, value in enumerate(values, 1):
         try:
