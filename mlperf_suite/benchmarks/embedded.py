@@ -26,9 +26,8 @@ _SCATTER = {
     **{"rouge1": 0.14, "rouge2": 0.26, "rougeL": 0.16, "rougeLsum": 0.15},
     GEN_LEN: 0.12,
 }
-"""The standard deviation of one answer's score relative to the reference in a correct engine, as a
-share of the mean: bf16 changes the wording of three in four answers (measured in
-docs/smoke-gate.md)."""
+"""The standard deviation of one answer's score from the reference's in a correct engine, as a share
+of the mean: bf16 changes the wording of three in four answers (measured in docs/smoke-gate.md)."""
 _SIGMAS, _STRICT_SIGMAS = 4.0, 3.0
 """Standard errors from the mean to the gate; the mean of n answers scatters by _SCATTER/sqrt(n). By
 chance a score then fails less than once in 10,000 runs, with --high-accuracy once in 700."""

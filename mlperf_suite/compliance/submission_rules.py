@@ -166,7 +166,7 @@ def judge_benchmark(facts: BenchmarkFacts) -> list[Verdict]:
 
 @result_rule
 def layout(result: ResultFacts) -> Verdict:
-    """Files follow the round's layout: beside results/ in v5.x, all under results/ from v6.0."""
+    """Files follow the round's layout: v5.x beside results/, from v6.0 all under results/."""
     said = {
         "v5": "measurements/ and compliance/ beside results/ (v5.x)",
         "v6": "everything under results/ (v6)",

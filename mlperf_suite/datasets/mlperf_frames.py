@@ -218,7 +218,7 @@ def _sample(form: FrameFormat, chosen: _Chosen, row: Mapping[str, Any], ids: _Id
         column = chosen.tokens
         tokens = ids.of(row[column]) if column else None
         column = chosen.input
-        # A text beside the tokens may be anything, even empty.
+        # A text beside the tokens may be empty or missing.
         text = _text(row[column], bool(chosen.tokens)) if column else ""
         column = chosen.reference
         reference = _reference(row[column], form.needs_reference) if column else ""

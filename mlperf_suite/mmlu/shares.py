@@ -104,7 +104,7 @@ def _gpus() -> list[str]:
 
 
 def split(chosen: Mapping[str, _Numbers], count: int) -> list[dict[str, _Numbers]]:
-    """Distribute whole subjects among the shares, with about as many questions in each."""
+    """Distribute whole subjects among the shares, with about equally many questions in each."""
     parts: list[dict[str, _Numbers]] = [{} for _ in range(count)]
     sizes = [0] * count
     for subject in sorted(chosen, key=lambda s: (-len(chosen[s]), s)):

@@ -239,7 +239,7 @@ def _of_remote(remote: RemoteRun, scenario: str, duration_s: float | None) -> It
 def _of_endpoints(
     endpoints: tuple[EndpointFigures, ...], duration_s: float | None
 ) -> Iterator[Finding]:
-    """Whether one of several endpoints lags behind the others."""
+    """Findings on an endpoint that lags behind the others."""
     ends = {one.url: one.ended_s for one in endpoints if one.ended_s is not None}
     if len(ends) > 1 and duration_s:
         last, first = max(ends, key=lambda url: ends[url]), min(ends, key=lambda url: ends[url])

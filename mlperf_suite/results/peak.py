@@ -9,7 +9,7 @@ from mlperf_suite.results.schema import PeakFigures
 UNBOUNDED = "no rate above it failed; start higher with --server-target-qps"
 """The note on a peak that is only a lower bound."""
 BY_CLIENT = "above it the client was the bottleneck, not the server"
-"""The note on a peak above which only the client limited the rates that failed."""
+"""The note on a peak above which rates failed only because of the client."""
 
 
 def at_least(peak: PeakFigures) -> str:

@@ -86,7 +86,7 @@ def aime_integer(text: str) -> int | None:
         return None
     try:
         value = int(found[-1])
-    except ValueError:  # Python does not parse integers of more than some thousands of digits.
+    except ValueError:  # Python parses no integers of more than a few thousand digits.
         return None
     return value if value <= _HIGHEST_OF_AIME else None
 
