@@ -166,6 +166,7 @@ class _Collector:
         self._tags: list[int] = []
         self._listener: Listener | None = None
         self._times: list[float] = []
+        self._closed = threading.Event()
         self.issue_s = 0.0
         self._thread = threading.Thread(target=self._work, name="collector", daemon=True)
         self._thread.start()
@@ -192,11 +193,13 @@ class _Collector:
         if len(times) > 1:
             self.issue_s = (times[-1] - times[0]) / (len(times) - 1)
         self._answer(listener, self._tags)
+        self._closed.wait()
 
     def abort(self) -> None:
         """Nothing waits here for long."""
 
     def close(self) -> None:
+        self._closed.set()
         self._thread.join(60)
 
 

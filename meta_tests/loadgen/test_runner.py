@@ -640,6 +640,53 @@ def test_an_interrupt_before_the_first_token_does_not_kill_the_process(
     assert (done.stdout, done.returncode) == ("interrupted\n" * 2, 0), done.stderr
 
 
+_LOST = """
+import sys, threading
+from pathlib import Path
+from meta_tests.loadgen.test_runner import GENERATION, plan_run, shipped_round
+from mlperf_suite.benchmarks.llama3_1_8b import LLAMA3_1_8B
+from mlperf_suite.engines.protocol import EngineDescription
+from mlperf_suite.errors import EngineDiedError, RunError
+from mlperf_suite.loadgen.load_plan import Shortened
+from mlperf_suite.loadgen.runner import run_loadgen
+
+class Lost:
+    description, alive = EngineDescription("lost", "1", "lost", True, 4096), True
+
+    def submit(self, requests, generation, listener, *, stream):
+        # The thread that says so ends with that.
+        error = EngineDiedError("it is gone")
+        threading.Thread(target=listener.failed, args=(requests[0].tag, error)).start()
+
+    def abort(self):
+        pass
+
+count = 1500
+plan = plan_run(
+    LLAMA3_1_8B, LLAMA3_1_8B.scenario("Offline"), "performance", shipped_round(), count,
+    target_qps=float(count), shortened=Shortened(1, count, latency_percent=99),
+)
+for number in range(5):
+    try:
+        run_loadgen(plan, Lost(), [[1]] * count, GENERATION, Path(sys.argv[1]) / str(number))
+    except RunError as error:
+        print(error, flush=True)
+"""
+
+
+def test_a_thread_may_end_after_it_lost_an_engine_with_much_to_do(tmp_path: Path) -> None:
+    """In a process of its own: LoadGen's log used to end it with a segmentation fault."""
+    done = subprocess.run(
+        [sys.executable, "-c", _LOST, str(tmp_path)],
+        cwd=PROJECT_ROOT,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert (done.stdout, done.returncode) == ("it is gone\n" * 5, 0), done.stderr
+
+
 _ABANDONED = """
 import os, sys
 from pathlib import Path

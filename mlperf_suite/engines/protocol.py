@@ -114,7 +114,8 @@ class Listener(Protocol):
     """Who hears of tokens. Called on the engine's thread: return at once, raise nothing.
 
     An engine tells in one call what it has to tell at that moment, and does not wait for more: each
-    call takes Python's lock from LoadGen's thread, and gives it away. For each request: once in a
+    call takes Python's lock from LoadGen's thread, and gives it away. The thread goes on for a
+    moment after its last call, which LoadGen's log needs. For each request: once in a
     `first_tokens` at most, and only when streaming, then either in a `finished` or a `failed`,
     exactly once.
     """

@@ -25,6 +25,11 @@ from mlperf_suite.errors import EngineDiedError, EngineError
 _FAILED_QUERY_PAUSE_S = 0.01
 """After a failure every query is answered at once; without a pause SingleStream would spin."""
 
+_LOGGED_AT_ONCE, _LOG_TURNS_S = 1000, 0.25
+"""LoadGen's log takes what a thread has logged every 10 ms. It uses freed memory, and the process
+ends, where a thread ended within the turn in which it first logged more than 1,024 entries
+(`TlsLogger::FinishReadingEntries` and `Logger::IOThread` in LoadGen's logging.cc)."""
+
 
 class _QuerySample(Protocol):
     """What LoadGen hands to `issue`: `id` names the response, `index` the sample."""
@@ -246,13 +251,19 @@ class Sut:
             if self.failure is None:
                 self.failure = reason
         self.broken.set()
-        self._answer_with_nothing()
+        if self._answer_with_nothing() > _LOGGED_AT_ONCE:
+            # Whatever thread this is, it may end now that all is lost.
+            time.sleep(_LOG_TURNS_S)
 
-    def _answer_with_nothing(self) -> None:
+    def _answer_with_nothing(self) -> int:
+        """Answer what waits; returns how many that were."""
+        answered = 0
         for tag in list(self._outstanding):
             if self._outstanding.pop(tag, None) is not None:
+                answered += 1
                 if self._stream and tag not in self._begun:
                     # LoadGen reads the first token's time of each answer, and where it was told
                     # none at all, as at the start of a run, it reads memory that it does not have.
                     lg.FirstTokenComplete([lg.QuerySampleResponse(tag, 0, 0)])
                 lg.QuerySamplesComplete([lg.QuerySampleResponse(tag, 0, 0, 0)])
+        return answered
