@@ -1,7 +1,7 @@
-"""Every setting of the suite: from options, environment and a TOML file to one checked `Settings`.
+"""Every setting of the suite: options, environment and a TOML file become one checked `Settings`.
 
-An option beats its environment variable, which beats the file, which beats the profile's default.
-To add one, declare a field of `Settings`; nothing else changes.
+An option overrides its environment variable, which overrides the file, which overrides the
+profile's default. To add a setting, declare a field of `Settings`; nothing else changes.
 """
 
 from __future__ import annotations
@@ -49,16 +49,16 @@ from mlperf_suite.secrets import remember, remember_named
 Profile = Literal["smoke", "official"]
 PROFILES: tuple[Profile, ...] = ("smoke", "official")
 EngineKind = Literal["vllm", "endpoint"]
-"""What answers: vLLM in this process, or servers at URLs."""
+"""The kind of SUT: vLLM in this process, or servers at URLs."""
 PRECISIONS = ("bf16", "fp16", "fp32", "auto")
 TOKEN_VARIABLES = ("HF_TOKEN", "HUGGINGFACE_HUB_TOKEN")
 _OPTION = "option"
-"""The key in a field's metadata that holds its option."""
+"""The metadata key that holds a field's option."""
 _OF_A_MODEL = (
     ("config.json",),
     ("tokenizer.json", "tokenizer.model", "tokenizer_config.json"),
 )
-"""What every folder of a model has: one of each."""
+"""A model folder has one file of each group."""
 _GATED_OWNERS = ("meta-llama/",)
 _KEY_VARIABLE = "API_KEY"
 _LONGEST_NODE_NAME = 100
@@ -70,11 +70,11 @@ _OWN_HEADERS = frozenset(
         *("expect", "content-type", "content-encoding", "accept-encoding"),
     }
 )
-"""Headers that say how a message is framed, which is the client's own business."""
+"""Headers that frame a message; the client sets them itself."""
 
 
 def _alias(model: str) -> str:
-    """A model's name without its owner, as MLPerf writes it: Llama-3.1-8B is llama3.1-8b."""
+    """A model's name without its owner, in MLPerf's spelling: Llama-3.1-8B is llama3.1-8b."""
     return re.sub(r"^llama-(?=\d)", "llama", model.rpartition("/")[2].lower())
 
 
@@ -87,19 +87,19 @@ MODEL_ALIASES: dict[str, str] = {
 _FORMER_MODELS = dict.fromkeys(
     ("llama-3.1-8b-instruct", "llama31-8b", "llama3.1"), MODEL_ALIASES["llama3.1-8b-instruct"]
 )
-"""Further aliases that run.py took (docs/from-run-py.md)."""
+"""Other aliases that run.py accepted (docs/from-run-py.md)."""
 _DATASETS = {"embedded": "embedded", "cnn_dailymail": "cnn_dailymail", "cnndm": "cnn_dailymail"}
-"""Names of data sets, in any case; run.py called CNN/DailyMail cnndm."""
+"""Data set names, in any case; run.py called CNN/DailyMail cnndm."""
 
 
 @dataclass(frozen=True, slots=True)
 class OptionSpec:
-    """One option: its name without dashes, its help, how a text becomes its value.
+    """One option: its name without dashes, its help, and how its text is parsed.
 
-    `parse` takes the text and returns the value, or raises ValueError; the user is then told what
-    is `allowed`. `variable` is the environment variable with the same meaning. A `switch`
-    takes no value on the command line. `engine`: the only kind of engine that has this option,
-    None where any has. Of a `secret` no message quotes more than its name. `former`: the flags
+    `parse` takes the text and returns the value, or raises ValueError; the error message then shows
+    what is `allowed`. `variable` is the environment variable with the same meaning. A `switch`
+    takes no value on the command line. `engine`: the only kind of engine that has this option; None
+    if all have it. Messages quote only the name of a `secret`, never its value. `former`: the flags
     that mmlu.py and the node script had for it.
     """
 
@@ -138,7 +138,7 @@ def option(
     secret: bool = False,
     former: tuple[str, ...] = (),
 ) -> Any:
-    """A field of `Settings` that the user sets, with everything about its option."""
+    """A field of `Settings` that the user sets, with the details of its option."""
     spec = OptionSpec(
         *(name, help_text, parse, allowed, default, variable, repeatable, switch, engine, secret),
         former,
@@ -153,7 +153,7 @@ def _switch(name: str, help_text: str, *, former: tuple[str, ...] = ()) -> Any:
 
 
 def _one_of(*choices: str) -> Callable[[str], str]:
-    """One of these, in any case."""
+    """A parser for these choices, in any case."""
     by_name = {choice.casefold(): choice for choice in choices}
     return lambda text: by_name[text.casefold()]
 
@@ -208,7 +208,7 @@ def _percent(text: str) -> float:
 
 
 def _price(text: str) -> str:
-    """A price in one way of writing it."""
+    """A price in its normalized spelling."""
     return str(Price.parse(text))
 
 
@@ -217,7 +217,7 @@ def _flag(text: str) -> bool:
 
 
 def _ray_address(text: str) -> str:
-    """auto, or HOST:PORT of a Ray cluster's head."""
+    """Either auto, or HOST:PORT of a Ray cluster's head."""
     host, _, port = text.rpartition(":")
     if text != "auto" and not (host and "/" not in host and 0 < int(port) < 1 << 16):
         raise ValueError(text)
@@ -239,19 +239,20 @@ def _text(text: str) -> str:
 
 
 def _folder(text: str) -> Path:
-    """A path, there or not. Raises ValueError for a user, OSError for a path that cannot be."""
+    """A path, which need not exist. Raises ValueError for an unknown user, OSError for an invalid
+    path."""
     try:
         path = Path(_text(text)).expanduser()
     except RuntimeError as error:
         raise ValueError(text) from error
-    # Says False for what is missing, and raises for a name too long or a folder it may not enter.
+    # Returns False for a missing path, and raises if the name is too long or access is denied.
     path.exists()
     return path
 
 
 def _node_name(text: str) -> str:
-    """A name that stands in a line, and for a file's name after `results.node_files` took from it
-    what no file's name may have."""
+    """A printable name of one line; `results.node_files` removes what a file name may not
+    contain."""
     name = text.strip()
     if not name or not name.isprintable() or len(name) > _LONGEST_NODE_NAME:
         raise ValueError(text)
@@ -278,7 +279,7 @@ def _file(text: str) -> Path:
 
 
 def _header(text: str) -> tuple[str, str]:
-    """NAME=VALUE of an HTTP header."""
+    """The name and value in NAME=VALUE, for an HTTP header."""
     name, _, value = text.partition("=")
     name, value = name.strip(" "), value.strip(" ")
     usable = _HEADER_NAME.fullmatch(name) and _HEADER_VALUE.fullmatch(value)
@@ -292,7 +293,8 @@ def _round(text: str) -> Round:
 
 
 def _engine_arg(text: str) -> tuple[str, object]:
-    """KEY=VALUE, where VALUE is TOML (true, 8, 0.5, "text") or, failing that, plain text."""
+    """The key and value in KEY=VALUE, where VALUE is TOML (true, 8, 0.5, "text") or else plain
+    text."""
     key, equals, value = text.partition("=")
     key = key.strip().replace("-", "_")
     if not equals or not key.isidentifier():
@@ -311,18 +313,18 @@ def _engine_value(value: str) -> object:
 
 
 def engine_arg_text(key: str, value: object) -> str:
-    """KEY=VALUE, from which --engine-arg takes this value again."""
+    """KEY=VALUE text that --engine-arg parses back to this value."""
     plain = f"{key}={value}"
     return plain if _engine_arg(plain)[1] == value else f"{key}={_as_toml(value)}"
 
 
 def _as_toml(value: object) -> str:
-    """A value of TOML that JSON holds too, in one line."""
+    """A JSON value as TOML, in one line."""
     if isinstance(value, Mapping):
         return f"{{{', '.join(f'{_as_toml(k)} = {_as_toml(v)}' for k, v in value.items())}}}"
     if isinstance(value, list):
         return f"[{', '.join(map(_as_toml, value))}]"
-    # The one control character that JSON takes as it is and TOML does not.
+    # The one control character that JSON allows unescaped and TOML does not.
     return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
@@ -339,10 +341,10 @@ _MODES = ("accuracy", "performance", "both")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """Every setting as used. Rates in samples/s or queries/s; None is auto, or not given.
+    """All settings in effect. Rates are in samples/s or queries/s; None means auto, or not given.
 
-    A session has one model, one data set and one length of answers: where they are not given,
-    those of its benchmarks. `max_regression`: a share of the baseline's figure (0.05 is 5%).
+    A session has one model, one data set and one answer length: those of its benchmarks unless
+    given. `max_regression`: a share of the baseline's figure (0.05 is 5%).
     """
 
     profile: Profile = option(
@@ -741,12 +743,12 @@ class Settings:
     )
     mmlu_resume: bool = _switch("mmlu-resume", "continue the most recent interrupted MMLU run")
     max_new_tokens_given: bool = False
-    """Whether the user chose the longest answer; otherwise each benchmark has its own."""
+    """Whether the user set the answer length limit; otherwise each benchmark has its own."""
     round_given: bool = False
     """Whether the user chose the round; otherwise logs are judged by their own."""
     token: str | None = field(default=None, repr=False)
     api_key: str | None = field(default=None, repr=False)
-    """What an endpoint is sent as a bearer token."""
+    """The bearer token sent to an endpoint."""
 
     @property
     def smoke(self) -> bool:
@@ -763,35 +765,36 @@ class Settings:
 
     @property
     def label(self) -> str:
-        """What stands on every output."""
+        """The label on every output."""
         if self.smoke:
             return "smoke: not an MLPerf result"
         return f"official rules of round {self.round.name}"
 
     @property
     def benchmarks(self) -> list[Benchmark]:
-        """The benchmarks that a session may run: the one named, else the default ones."""
+        """The benchmarks that a session may run: the named ones, or else the default ones."""
         return _benchmarks(self.named_benchmarks, self.profile)
 
     def workload(self, benchmark: Benchmark) -> Workload:
-        """What is run of a benchmark: its own workload, or what the smoke profile has in its place.
+        """What runs for a benchmark: its own workload, or the smoke profile's substitute.
 
-        The official model keeps its own prompt, whatever the profile. Raises UsageError for a
-        benchmark that the profile has nothing of.
+        The official model keeps its own prompt under every profile. Raises UsageError if the
+        profile has no form of the benchmark.
         """
         return _workload(benchmark, self.profile, self.model)
 
     def generation(self, benchmark: Benchmark, mode: str = "performance") -> Generation:
-        """How a benchmark's answers are generated in a mode."""
+        """The generation settings of a benchmark in a mode."""
         own = self.workload(benchmark).part(mode).generation
         if not self.max_new_tokens_given:
             return own
         return dataclasses.replace(own, max_new_tokens=self.max_new_tokens)
 
     def context_needed(self, benchmarks: Iterable[Benchmark]) -> int | None:
-        """The longest sequence that these need, in tokens; None is the model's own context.
+        """The longest sequence that these benchmarks need, in tokens; None for the model's own
+        limit.
 
-        MMLU alone takes what the benchmarks of the session need.
+        Without benchmarks (MMLU alone), it is what the session's benchmarks need.
         """
         chosen = list(benchmarks) or self.benchmarks
         lengths = [self.workload(benchmark).context for benchmark in chosen]
@@ -799,9 +802,9 @@ class Settings:
         return max(known) if known and len(known) == len(lengths) else None
 
     def as_json(self, benchmark: Benchmark | None = None) -> dict[str, object]:
-        """The settings for config.json, with what a benchmark is asked.
+        """The settings for config.json, with the prompt and generation of a benchmark.
 
-        Options of the other kind of engine are left out, and so is every secret.
+        Options of the other kind of engine and all secrets are left out.
         """
         content = {
             name: getattr(self, name)
@@ -850,11 +853,10 @@ def resolve_settings(
     environment: Mapping[str, str] | None = None,
     config_file: str | None = None,
 ) -> Settings:
-    """Check every setting and put the profile's defaults under it.
+    """Check every setting and fill in the profile's defaults.
 
-    `options`: by option name, the texts given on the command line; None or absent is not given.
-    Raises UsageError that names the option (or the variable or file), the value and what is
-    allowed.
+    `options`: the command line texts by option name; None or absent means not given. Raises
+    UsageError that names the option (or the variable or file), the value and what is allowed.
     """
     environment = os.environ if environment is None else environment
     remember_named(environment)
@@ -912,7 +914,7 @@ def resolve_settings(
 
 
 def _check_prices(kwh: str | None, hour: str | None) -> None:
-    """Raise UsageError for prices of two currencies, which no cost can be made of."""
+    """Raise UsageError for prices in two currencies, which cannot be added up."""
     if kwh and hour and Price.parse(kwh).currency != Price.parse(hour).currency:
         raise UsageError(f"--price-kwh {kwh}: --price-hour {hour} has a different currency")
 
@@ -920,7 +922,7 @@ def _check_prices(kwh: str | None, hour: str | None) -> None:
 def _check_engine(given: Mapping[OptionSpec, str], targets: Sequence[Target]) -> None:
     """Raise UsageError for an option of the other kind of engine, or an endpoint given twice.
 
-    `given`: where each option was given that was.
+    `given`: for each option that was given, where.
     """
     for spec, place in given.items():
         where = place.removesuffix(" =")
@@ -940,18 +942,18 @@ _OF_REPLICAS = ("replica-nodes", "replica-routing", "replica-cpus", "scaling")
 
 
 def _check_replicas(given: Mapping[OptionSpec, str], value: Mapping[str, Any]) -> None:
-    """Raise UsageError for an option of replicas where there are none."""
+    """Raise UsageError for an option of replicas if there are none."""
     if value["replicas"] is not None:
         return
     for spec, place in given.items():
-        # A variable may be there for other runs.
+        # A variable may be set for other runs.
         if place != spec.variable and spec.name in _OF_REPLICAS:
             where = place.removesuffix(" =")
             raise UsageError(f"{where}: can only be used with --replicas or --ray")
 
 
 def check_profile(settings: Settings) -> None:
-    """Raise UsageError for what cannot be asked for beside --profile-run."""
+    """Raise UsageError for options that cannot be combined with --profile-run."""
     if settings.profile_run is None:
         return
     others = {
@@ -991,16 +993,16 @@ def _api_key(environment: Mapping[str, str]) -> str | None:
 
 
 def _benchmarks(named: Sequence[str], profile: Profile) -> list[Benchmark]:
-    """The benchmarks of these names, else the default ones that the profile has something of."""
+    """The named benchmarks, or else the default ones that the profile can run."""
     if named:
         return [BENCHMARKS[name] for name in named]
     return [b for b in default_benchmarks() if profile != "smoke" or b.smoke is not None]
 
 
 def _workload(benchmark: Benchmark, profile: Profile, model: str | None) -> Workload:
-    """`model`: None is the profile's own."""
+    """What runs for a benchmark under a profile; `model` None means the profile's own."""
     own, smoke = benchmark.workload, benchmark.smoke
-    assert own is not None  # --benchmark takes none but those that can be run
+    assert own is not None  # --benchmark accepts only those that can be run
     if profile == "official":
         return own
     if smoke is None:
@@ -1012,25 +1014,25 @@ def _workload(benchmark: Benchmark, profile: Profile, model: str | None) -> Work
 
 
 def _remember_engine_args(given: Any) -> None:
-    """Remember secrets among the arguments, as written and as parsed.
+    """Remember the secrets among the engine arguments, as written and as parsed.
 
-    Called before anything is checked, since an error message could quote them.
+    Called before any check, since an error message could quote them.
     """
     if isinstance(given, Mapping):
         remember_named(given)
         given = [f"{key}={value}" for key, value in given.items()]
     for text in [given] if isinstance(given, str) else given or []:
         key, _, value = str(text).partition("=")
-        # Without its quotes: the secret may appear elsewhere unquoted.
+        # Without quotes: the secret may appear elsewhere unquoted.
         remember_named({key: value.strip().strip("\"'")})
         remember_named({key: _engine_value(value)})
 
 
 def _remember_headers(given: Any, models: set[str]) -> None:
-    """Remember the values of headers, whole and without the name of a scheme before them.
+    """Remember the values of headers, whole and without a leading scheme name.
 
-    Called before anything is checked, since an error message could quote them. A value that is one
-    of these models, or a word of every result, is no secret: a gateway may route by it.
+    Called before any check, since an error message could quote them. A value that is one of these
+    models, or a word that every result contains, is not a secret: a gateway may route by it.
     """
     if isinstance(given, Mapping):
         given = [f"={value}" for value in given.values()]
@@ -1044,7 +1046,7 @@ def _remember_headers(given: Any, models: set[str]) -> None:
 def check_model_is_reachable(settings: Settings) -> None:
     """Raise UsageError for a model that cannot be loaded.
 
-    The folder does not exist or holds no model, or the model is gated and there is no token.
+    Either the folder does not exist or holds no model, or the model is gated and there is no token.
     """
     model = settings.model
     if model == EMBEDDED.model:
@@ -1086,7 +1088,7 @@ def _read_config_file(config_file: str | None) -> dict[str, Any]:
             in_file = tomllib.load(file)
     except OSError as error:
         raise UsageError(f"--suite-config {config_file}: {error.strerror}") from error
-    # ValueError: not TOML, not UTF-8, or a number of more digits than Python takes.
+    # ValueError: not TOML, not UTF-8, or a number with more digits than Python accepts.
     except (ValueError, RecursionError) as error:
         raise UsageError(f"--suite-config {config_file}: not TOML: {error}") from error
     known = {spec.dest for spec in OPTIONS}
@@ -1106,7 +1108,7 @@ def _found(
     environment: Mapping[str, str],
     in_file: Mapping[str, Any],
 ) -> tuple[str, Any] | None:
-    """Where a setting was given, in words, and its text or texts; None where it was not."""
+    """Where a setting was given, in words, and its text or texts; None if it was not given."""
     if options.get(spec.dest) not in (None, []):
         return spec.flag, options[spec.dest]
     if spec.variable and environment.get(spec.variable):
@@ -1125,7 +1127,7 @@ def _value(spec: OptionSpec, found: tuple[str, Any] | None) -> Any:
 
 
 def _as_texts(spec: OptionSpec, value: Any) -> Any:
-    """A TOML value as the text that the command line would have."""
+    """A TOML value as command line text."""
     if spec.secret and isinstance(value, Mapping):
         for name, item in value.items():
             if isinstance(item, Mapping | list):
@@ -1148,7 +1150,7 @@ def _parsed(spec: OptionSpec, where: str, text: str) -> Any:
         raise UsageError(f"{where} {text}: {error.strerror}") from error
     except (ValueError, KeyError) as error:
         said = _name_of_header(text) if spec.secret else f" {text}"
-        # Of a secret no chain of exceptions either, which would quote it.
+        # For a secret, no exception chain either: it would quote the value.
         raise UsageError(f"{where}{said}: {spec.allowed}") from (None if spec.secret else error)
 
 

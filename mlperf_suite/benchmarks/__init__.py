@@ -1,1 +1,1 @@
-"""What MLPerf says: a file for each benchmark, the rounds, the audits."""
+"""MLPerf's definitions: one file per benchmark, the rounds, the audits."""

@@ -1,7 +1,7 @@
-"""DeepSeek-R1 on choices, mathematics and code.
+"""DeepSeek-R1 on multiple choice, mathematics and code.
 
-Source of the generation: language/deepseek-r1/utils/backend_registry.py (its vLLM entry) of
-github.com/mlcommons/inference.
+Source of the generation settings: language/deepseek-r1/utils/backend_registry.py (its vLLM entry)
+of github.com/mlcommons/inference.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""What a benchmark is: scenarios and limits, data, prompt, generation, scorer, reference accuracy.
+"""The definition of a benchmark: scenarios, limits, data, prompt, generation, scorer, reference.
 
-Each benchmark is a file of this package with a tuple `BENCHMARKS` of what it defines; `registry`
-finds them. Sources of the figures: mlperf.conf (sample counts, durations, latency limits) and
-constants.py of the official submission checker (rounds, scenarios, audits, reference accuracy),
-both of github.com/mlcommons/inference. EOS ids: each model's own generation_config.json.
+Each benchmark is a file of this package with a tuple `BENCHMARKS`; `registry` finds them. Sources
+of the figures: mlperf.conf (sample counts, durations, latency limits) and constants.py of the
+official submission checker (rounds, scenarios, audits, reference accuracy), both of
+github.com/mlcommons/inference. EOS ids: each model's generation_config.json.
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ CATEGORIES: tuple[Category, ...] = ("datacenter", "edge")
 SCENARIOS: tuple[str, ...] = ("Offline", "Server", "Interactive", "SingleStream")
 
 MIN_DURATION_MS = 600_000
-"""Every scenario of a submission runs ten minutes (mlperf.conf; the checker's TEST_DURATION_MS)."""
+"""Every scenario of a submission runs 10 minutes (mlperf.conf; the checker's TEST_DURATION_MS)."""
 ALL_ROUNDS = ("v5.1", "v6.0", "v6.1")
 UNTIL_V6_0 = ("v5.1", "v6.0")
 OFFICIAL_SOURCE = "MLPerf Inference reference, fp16/bf16, mlcommons/inference"
 OFFLINE_AND_ONLINE = (("Offline",), ("Server", "Interactive"))
-"""Scenarios of a closed datacenter submission: Offline, and one of those with queries at a rate."""
+"""Scenarios of a closed datacenter submission: Offline, and one that issues queries at a rate."""
 
 
 @dataclass(frozen=True, slots=True)
 class TokenLimits:
-    """The limits on the 99th percentile of the time to first token and per output token, in ms."""
+    """Limits on the 99th percentile of TTFT and TPOT, in ms."""
 
     ttft_ms: float
     tpot_ms: float
@@ -42,10 +42,10 @@ class TokenLimits:
 class Scenario:
     """One scenario of a benchmark.
 
-    `name` is what people and submissions say; `loadgen_scenario` and `loadgen_model` are what
-    LoadGen's configuration calls it. `metric` is the key of the detail log that decides.
-    `rounds`: those that offer it, where they are fewer than the benchmark's. `min_queries`: the
-    least of a performance run, where mlperf.conf does not say it and user.conf has to.
+    `name` is the name in submissions; `loadgen_scenario` and `loadgen_model` are the names in
+    LoadGen's configuration. `metric` is the detail log key of the deciding figure. `rounds`: the
+    rounds that offer the scenario, if fewer than the benchmark's. `min_queries`: the minimum for a
+    performance run, if user.conf has to set it because mlperf.conf does not.
     """
 
     name: str
@@ -63,25 +63,25 @@ class Scenario:
 
     @property
     def streams(self) -> bool:
-        """Whether LoadGen is told the first token: everywhere but in Offline."""
+        """Whether LoadGen is told the first token: in every scenario except Offline."""
         return self.loadgen_scenario != "Offline"
 
 
 def offline(model: str, min_queries: int | None = None) -> Scenario:
-    """Offline, under LoadGen's name of the model."""
+    """Offline, under LoadGen's name for the model."""
     metric, unit = "result_tokens_per_second", "tokens/s"
     return Scenario("Offline", model, "Offline", metric, unit, min_queries=min_queries)
 
 
 def server(model: str, ttft_ms: float, tpot_ms: float) -> Scenario:
-    """Server with its limits in ms, under LoadGen's name of the model."""
+    """Server with its limits in ms, under LoadGen's name for the model."""
     return _at_a_rate("Server", model, ttft_ms, tpot_ms)
 
 
 def interactive(
     model: str, ttft_ms: float, tpot_ms: float, rounds: tuple[str, ...] = ()
 ) -> Scenario:
-    """Interactive, which LoadGen runs as Server under a model name of its own."""
+    """Interactive, which LoadGen runs as Server under a separate model name."""
     return _at_a_rate("Interactive", model, ttft_ms, tpot_ms, rounds)
 
 
@@ -93,18 +93,18 @@ def _at_a_rate(
 
 
 def single_stream(model: str) -> Scenario:
-    """SingleStream, under LoadGen's name of the model."""
+    """SingleStream, under LoadGen's name for the model."""
     metric = "result_90.00_percentile_latency_ns"
     return Scenario("SingleStream", model, "SingleStream", metric, "ns")
 
 
 @dataclass(frozen=True, slots=True)
 class Generation:
-    """How tokens are chosen: by default greedy, `min_new_tokens` to `max_new_tokens` of them.
+    """Sampling settings: greedy by default, `min_new_tokens` to `max_new_tokens` tokens.
 
-    `top_k`: 0 is all of the vocabulary. `seed`: of each request; None sets none. `stops`: by a
-    sample's kind, a text after which its answer ends. `keeps_eos`: whether LoadGen is given the EOS
-    at an answer's end.
+    `top_k`: 0 means the whole vocabulary. `seed`: set on each request; None sets none. `stops`: by
+    sample kind, a text that ends the answer. `keeps_eos`: whether the answer given to LoadGen
+    includes its final EOS.
     """
 
     max_new_tokens: int = 128
@@ -117,7 +117,7 @@ class Generation:
     keeps_eos: bool = True
 
     def as_json(self) -> dict[str, object]:
-        """What config.json says of it; what only some benchmarks have is left out elsewhere."""
+        """The settings for config.json; those that only some benchmarks use appear only there."""
         content: dict[str, object] = {
             name: getattr(self, name)
             for name in (
@@ -138,10 +138,11 @@ class Generation:
 
 @dataclass(frozen=True, slots=True)
 class ExpectedScore:
-    """What a correct system scores in one metric, and which scores of another pass.
+    """What a correct system scores in one metric, and which scores pass.
 
-    `value` and `high` are in `unit`. `share` is the share of the value that is the least to pass,
-    `strict_share` the same with --high-accuracy. `high` None: nothing but a percentage's 100.
+    `value` and `high` are in `unit`. The minimum score is `share` times the value, or
+    `strict_share` times the value with --high-accuracy. `high` None: no upper limit besides 100 for
+    a percentage.
     """
 
     name: str
@@ -152,7 +153,7 @@ class ExpectedScore:
     high: float | None = None
 
     def low(self, *, strict: bool = False) -> float:
-        """The least score that passes, in the unit."""
+        """The minimum passing score, in the unit."""
         return self.value * (self.strict_share if strict else self.share)
 
 
@@ -164,47 +165,45 @@ def at_least(
 
 
 def within(name: str, unit: str, value: float, tolerance: float = 0.1) -> ExpectedScore:
-    """A length that may be so much shorter or longer than its reference."""
+    """A length that may deviate from its reference by the tolerance."""
     share = 1 - tolerance
     return ExpectedScore(name, unit, value, share, share, value * (1 + tolerance))
 
 
 @dataclass(frozen=True, slots=True)
 class ReferenceAccuracy:
-    """What a correct system scores on a data set. `answers` is the number it was measured over."""
+    """What a correct system scores on a data set. `answers` is the number of answers measured."""
 
     expected: tuple[ExpectedScore, ...]
     answers: int
     source: str
 
     def of(self, name: str) -> ExpectedScore | None:
-        """What is expected of the metric of that name, None where nothing is."""
+        """The expectation for the named metric, or None if there is none."""
         return next((one for one in self.expected if one.name == name), None)
 
 
 class Prompt(Protocol):
-    """How a sample becomes the tokens that the engine is given."""
+    """Turns a sample into the prompt tokens for the engine."""
 
     def encode(self, samples: Sequence[Sample], tokenizer: Any) -> Sequence[Sequence[int]]:
         """The token ids of each sample's prompt, in order."""
 
     def check(self, samples: Sequence[Sample]) -> None:
-        """Raise DatasetError for a sample that no prompt can be made of."""
+        """Raise DatasetError for a sample that cannot be turned into a prompt."""
 
     def as_json(self) -> dict[str, object]:
-        """What config.json says of it."""
+        """The prompt's entries in config.json."""
 
 
 Load = Callable[[str, str | None], Samples]
-"""Reads a data set by its name or path; the second is the hub's token."""
+"""Reads a data set by name or path; the second argument is the hub token."""
 
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """What one mode of a workload (accuracy, performance, an audit) runs on, and how it answers.
-
-    `load`, `generation`, `mean_tokens`: as in `Workload`.
-    """
+    """What one mode of a workload (accuracy, performance, an audit) runs on, and how it
+    generates."""
 
     load: Load
     generation: Generation
@@ -213,18 +212,18 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Workload:
-    """One model on one data set: what it is asked, how it answers, what it must score.
+    """One model on one data set: prompts, generation and required scores.
 
-    `model`: a hub id, or "embedded". `shape`: entries of the model's config.json by which a copy
-    of it under another name is known. `dataset`: what --dataset is by default; `load` reads it, or
-    another that a user names, and `select` takes the benchmark's samples of it. `context`: the
-    longest sequence that it needs, in tokens; None is the model's own. `reference`: of the whole
-    data set; `reference_of` gives that of the first n samples, where each sample's own is known.
-    `mean_tokens` and `prompt_tokens`: the mean length of an answer and of a prompt, in tokens, to
-    plan time by. `parts`: by mode, what differs in it. `ungated`: why the scores are compared with
-    nothing; empty where they are. `own_samples`: the samples of `dataset`, where they are fewer
-    than the benchmark's. `with_problems`: the scorer with another file of the problems that its
-    programs are tested with, where it has such.
+    `model`: a hub id, or "embedded". `shape`: entries of the model's config.json that identify a
+    copy under another name. `dataset`: the default of --dataset; `load` reads it, or another that
+    the user names, and `select` takes the benchmark's samples from it. `context`: the longest
+    sequence that the workload needs, in tokens; None for the model's own limit. `reference`: for
+    the whole data set; `reference_of` gives that of the first n samples, if each sample's own is
+    known. `mean_tokens` and `prompt_tokens`: the mean length of an answer and of a prompt, in
+    tokens, for time estimates. `parts`: by mode, what differs in it. `ungated`: why the scores are
+    not compared with a reference; empty if they are. `own_samples`: the number of samples in
+    `dataset`, if fewer than the benchmark's. `with_problems`: makes the scorer with another file of
+    test problems for its programs, if it takes one.
     """
 
     model: str
@@ -246,11 +245,11 @@ class Workload:
     with_problems: Callable[[Path], Scorer] | None = None
 
     def part(self, mode: str) -> Part:
-        """What a mode runs on: the workload's own data and generation, unless it has others."""
+        """What a mode runs on: its own part, or else the workload's data and generation."""
         return self.parts.get(mode) or Part(self.load, self.generation, self.mean_tokens)
 
     def reference_for(self, samples: int) -> ReferenceAccuracy | None:
-        """The reference of a run over the first `samples` samples; None where nobody knows it."""
+        """The reference for a run over the first `samples` samples, or None if it is unknown."""
         if samples == self.reference.answers:
             return self.reference
         if self.reference_of is None or samples > self.reference.answers:
@@ -258,9 +257,10 @@ class Workload:
         return self.reference_of(samples)
 
     def is_model(self, name: str, config: Mapping[str, object] | None) -> bool:
-        """Whether a model is this workload's: by its name, or by the shape its config.json tells.
+        """Whether a model is this workload's: by its name, or by the shape in its config.json.
 
-        `config`: that of a model of another name or in a folder; None where it cannot be read.
+        `config`: the config.json of a model with another name or in a folder; None if it cannot be
+        read.
         """
         if name.casefold() == self.model.casefold():
             return True
@@ -269,23 +269,23 @@ class Workload:
 
 GEN_NUM = "gen_num"
 COUNTED_IN_A_SENTENCE = "Total samples evaluated"
-"""What most official scripts call the number of answers that they scored, and what the one does
-that says it in a sentence, apart from the figures: such a sentence need not be in accuracy.txt."""
+"""How official scripts name the number of scored answers: `gen_num` in most, and in one a sentence
+apart from the figures, which need not be in accuracy.txt."""
 
 
 @dataclass(frozen=True, slots=True)
 class Benchmark:
-    """One benchmark: `samples` is the size of its data and performance set.
+    """One benchmark. `samples` is the size of its data set and performance set.
 
-    `required`: groups of scenarios; a closed submission has at least one of each group.
-    `rounds`: those that offer it. `eos_token_ids`: the ids with which the model ends an answer.
-    `reference`: the accuracy that a submission's logs are judged by. `workload`: what the suite
-    runs under the official profile, None where it only judges logs; `smoke`: what it runs under
-    the smoke profile. `aliases`: names that submissions use besides. `by_default`: whether it is
-    run where no benchmark is named. `accuracy_samples`: of its accuracy data set, where that is
-    another. `counted_as`: what accuracy.txt calls the number of answers that were scored.
-    `audits`: those of a closed submission. `speculation`: the scenarios in which a draft
-    model, or the model's own heads, may propose tokens.
+    `required`: groups of scenarios; a closed submission has at least one of each group. `rounds`:
+    the rounds that offer the benchmark. `eos_token_ids`: the ids with which the model ends an
+    answer. `reference`: the accuracy that a submission's logs are judged by. `workload`: what the
+    suite runs under the official profile, None if it only judges logs; `smoke`: what it runs under
+    the smoke profile. `aliases`: other names in submissions. `by_default`: whether it runs if no
+    benchmark is named. `accuracy_samples`: the size of its accuracy data set, if that is a
+    different one. `counted_as`: the name of the number of scored answers in accuracy.txt. `audits`:
+    those required of a closed submission. `speculation`: the scenarios in which a draft model, or
+    the model's own heads, may propose tokens.
     """
 
     id: str
@@ -306,29 +306,29 @@ class Benchmark:
     speculation: tuple[str, ...] = ()
 
     def audit(self, mode: str) -> Audit | None:
-        """The audit that a mode is a run of; None where the benchmark has no such audit."""
+        """The audit that a mode runs, or None if the benchmark has no such audit."""
         return next((audit for audit in self.audits if audit.mode == mode), None)
 
     def samples_of(self, mode: str) -> int:
-        """The samples of the official data set that a mode runs over."""
+        """The number of samples of the official data set that a mode runs over."""
         audit = self.audit(mode)
         if audit is not None and audit.samples is not None:
             return audit.samples
         return (self.accuracy_samples if mode == "accuracy" else None) or self.samples
 
     def own_samples_of(self, mode: str) -> int | None:
-        """As `samples_of`, of a mode that runs over other data than accuracy; else None."""
+        """Like `samples_of`, or None if the mode runs over as many samples as accuracy."""
         found = self.samples_of(mode)
         return None if found == self.samples_of("accuracy") else found
 
     def offered_in(self, round_: str) -> tuple[Scenario, ...]:
-        """The scenarios that a round offers; none where it does not offer the benchmark."""
+        """The scenarios that a round offers; empty if it does not offer the benchmark."""
         if round_ not in self.rounds:
             return ()
         return tuple(s for s in self.scenarios if not s.rounds or round_ in s.rounds)
 
     def scenario(self, name: str) -> Scenario:
-        """The scenario of that name; raises KeyError where the benchmark has none."""
+        """The scenario of that name. Raises KeyError if the benchmark has none."""
         for scenario in self.scenarios:
             if scenario.name == name:
                 return scenario
@@ -336,5 +336,5 @@ class Benchmark:
 
     @property
     def metrics(self) -> tuple[str, ...]:
-        """The names of the figures that its accuracy is judged by."""
+        """The names of the accuracy metrics."""
         return tuple(one.name for one in self.reference.expected)

@@ -1,4 +1,5 @@
-"""What the smoke profile runs in a benchmark's place: a small real model on data of our own."""
+"""What the smoke profile runs instead of a benchmark: a small real model on the project's own
+data."""
 
 from __future__ import annotations
 
@@ -25,17 +26,17 @@ _SCATTER = {
     **{"rouge1": 0.14, "rouge2": 0.26, "rougeL": 0.16, "rougeLsum": 0.15},
     GEN_LEN: 0.12,
 }
-"""How far one answer's score lies from the reference's in an unbroken engine, as a share of the
-mean: bf16 rounds three of four answers to other words (docs/smoke-gate.md has the measurement)."""
+"""The standard deviation of one answer's score from the reference's in a correct engine, as a share
+of the mean: bf16 changes the wording of three in four answers (measured in docs/smoke-gate.md)."""
 _SIGMAS, _STRICT_SIGMAS = 4.0, 3.0
-"""Standard errors from the mean to the gate; the mean of n scatters by _SCATTER/sqrt(n).
-Chance then fails a score less than once in 10,000 runs, with --high-accuracy once in 700."""
+"""Standard errors from the mean to the gate; the mean of n answers scatters by _SCATTER/sqrt(n). By
+chance a score then fails less than once in 10,000 runs, with --high-accuracy once in 700."""
 _LENGTH_TOLERANCE = 0.1
-"""MLPerf's own, unless the scatter asks for more."""
+"""MLPerf's tolerance, unless the scatter requires more."""
 
 
 def _reference(means: dict[str, float], characters: int, answers: int) -> ReferenceAccuracy:
-    """A reference whose gates allow for the scatter of so many answers."""
+    """A reference whose gates allow for the scatter of that many answers."""
 
     def share(name: str, sigmas: float) -> float:
         return 1 - sigmas * _SCATTER[name] / math.sqrt(answers)
@@ -50,7 +51,7 @@ def _reference(means: dict[str, float], characters: int, answers: int) -> Refere
 
 
 def reference_of_first(answers: int) -> ReferenceAccuracy:
-    """The reference of the first `answers` samples, from the scores of each."""
+    """The reference for the first `answers` samples, from the scores of each."""
     with EMBEDDED_REFERENCE_TABLE.open(newline="") as file:
         rows = list(csv.DictReader(file))[:answers]
     means = {
@@ -64,7 +65,7 @@ EMBEDDED = Workload(
     model="embedded",
     dataset="embedded",
     load=load_news,
-    # With the official raw prompt this model loops.
+    # This model loops on the official raw prompt.
     prompt=TextPrompt(SUMMARIZE, chat=True),
     generation=Generation(),
     scorer=RougeScorer(),

@@ -1,8 +1,8 @@
-"""gpt-oss-120b on mathematics, science and code; its performance has a data set of its own.
+"""gpt-oss-120b on mathematics, science and code; performance runs use a separate data set.
 
 Sources: language/gpt-oss-120b/README.md of github.com/mlcommons/inference ("Generation
-Configuration", "Compliance Testing") and the audit.config of each audit. The reasoning effort, low
-in performance and high in accuracy, is part of the published tokens.
+Configuration", "Compliance Testing") and the audit.config of each audit. The published tokens set
+the reasoning effort: low for performance, high for accuracy.
 """
 
 from __future__ import annotations
@@ -45,18 +45,18 @@ from mlperf_suite.scorers.gpt_oss_120b import GptOssScorer
 _SAMPLES, _ACCURACY_SAMPLES, _GPQA_SAMPLES = 6_396, 4_395, 990
 _ROUNDS = ("v6.0", "v6.1")
 _REFERENCE = ReferenceAccuracy(
-    # The checker's upper limit on tokens, 1.1 times 9,999, is a placeholder: nobody measured it.
+    # The checker's upper limit on tokens, 1.1 times 9,999, is a placeholder, not a measurement.
     (at_least("exact_match", 83.13),),
     _ACCURACY_SAMPLES,
     OFFICIAL_SOURCE,
 )
-# The reference sends no seed: with one, the repeats of a question would be one draw.
+# The reference sends no seed: with one, all repeats of a question would give the same answer.
 _PERFORMANCE = Generation(max_new_tokens=10_240, temperature=1.0, top_k=0, seed=None)
 _ACCURACY = replace(_PERFORMANCE, max_new_tokens=32_768)
 
 
 def _load(file: str, load_file: Load) -> Load:
-    """The loader of one of the three files, of a folder that holds them, or of a file as it is."""
+    """A loader for one of the three files, given a folder that holds them or a single file."""
 
     def load(source: str, token: str | None = None) -> Samples:
         folder = Path(source).expanduser()
@@ -92,7 +92,7 @@ _OFFICIAL = Workload(
     mean_tokens=1278.2,
     prompt_tokens=1000,
     parts={
-        # The mean length at high effort is nowhere published.
+        # The mean length at high effort is not published.
         "accuracy": Part(
             _load("acc_eval_inputs.parquet", load_gpt_oss_120b_graded),
             _ACCURACY,
@@ -129,8 +129,8 @@ GPT_OSS_120B = Benchmark(
     "datacenter",
     _SAMPLES,
     (
-        # mlperf.conf has no Offline.min_query_count for it, and LoadGen's own is 1: the query of a
-        # slow system would have fewer samples than the data set.
+        # mlperf.conf does not set Offline.min_query_count for it, and LoadGen's default is 1: on a
+        # slow system the query would have fewer samples than the data set.
         offline("gpt-oss-120b", min_queries=_SAMPLES),
         server("gpt-oss-120b", 3000, 80),
         interactive("gpt-oss-120b-interactive", 2000, 15),

@@ -1,6 +1,6 @@
-"""Llama 2 70B on OpenOrca, in its two accuracy grades.
+"""Llama 2 70B on OpenOrca, at both accuracy targets.
 
-Source of the generation: language/llama2-70b/SUT.py of github.com/mlcommons/inference.
+Source of the generation settings: language/llama2-70b/SUT.py of github.com/mlcommons/inference.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """Llama 3.1 405B on long contexts.
 
-Source of the generation: language/llama3.1-405b/SUT_VLLM.py of github.com/mlcommons/inference.
+Source of the generation settings: language/llama3.1-405b/SUT_VLLM.py of
+github.com/mlcommons/inference.
 """
 
 from __future__ import annotations
@@ -59,7 +60,7 @@ _OFFICIAL = Workload(
     reference=_REFERENCE,
     mean_tokens=684.68,
     prompt_tokens=9400,
-    # The reference's own limit on a sequence (model_max_length).
+    # The reference's limit on a sequence (model_max_length).
     context=22_000,
 )
 LLAMA3_1_405B = Benchmark(

@@ -1,6 +1,6 @@
-"""Llama 3.1 8B: summaries of news articles, in the data center and at the edge.
+"""Llama 3.1 8B: summaries of news articles, datacenter and edge.
 
-The edge form differs in its category, scenarios, samples and reference accuracy alone.
+The edge form differs only in category, scenarios, samples and reference accuracy.
 """
 
 from __future__ import annotations
@@ -61,15 +61,15 @@ OFFICIAL = Workload(
     },
     dataset="cnn_dailymail",
     load=load_news,
-    # Raw text with the tokenizer's BOS, no chat template, as the official preparation has it.
+    # Raw text with the tokenizer's BOS and no chat template, as in the official preparation.
     prompt=TextPrompt(SUMMARIZE, chat=False, truncate_tokens=8000),
     generation=Generation(),
     scorer=RougeScorer(),
     reference=_REFERENCE,
     mean_tokens=128,
-    # About: the mean of 50 articles with the prompt around them.
+    # Approximate: the mean over 50 articles, including the text around them.
     prompt_tokens=705,
-    # The longest official prompt, 8,000 tokens, and its 128 new ones fit.
+    # Fits the longest official prompt, 8,000 tokens, and its 128 new tokens.
     context=8192,
 )
 EDGE = Workload(

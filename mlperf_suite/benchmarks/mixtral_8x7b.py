@@ -1,6 +1,6 @@
 """Mixtral 8x7B on OpenOrca, GSM8K and MBXP.
 
-Source of the generation: language/mixtral-8x7b/SUT.py of github.com/mlcommons/inference.
+Source of the generation settings: language/mixtral-8x7b/SUT.py of github.com/mlcommons/inference.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _REFERENCE = ReferenceAccuracy(
         at_least("rougeL", 30.4608),
         at_least("gsm8k", 73.66),
         at_least("mbxp", 60.16),
-        # The checker takes its two limits from two references: 144.84 below, 145.9 above.
+        # The checker uses different references for its two limits: 144.84 below, 145.9 above.
         ExpectedScore("tokens_per_sample", "tokens", 144.84, 0.9, 0.9, 145.9 * 1.1),
     ),
     _SAMPLES,

@@ -1,4 +1,4 @@
-"""A percentile as LoadGen takes it: one of the values, never one between two of them."""
+"""Percentiles as LoadGen takes them: always one of the values, without interpolation."""
 
 from __future__ import annotations
 
@@ -9,22 +9,22 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
 SHARES = {"p50": 0.5, "p90": 0.9, "p95": 0.95, "p97": 0.97, "p99": 0.99, "p99.9": 0.999}
-"""The percentiles that a summary has of a run's times, by their names."""
+"""The percentiles in a summary of a run's times, by name."""
 
 
 def place(count: int, share: float) -> int:
-    """Where it stands in `count` sorted values: loadgen/results.cc, LoadGen 4.1 to 6.0, takes the
-    value at `count * share`, a product of doubles, cut to a whole number."""
+    """The index of a percentile in `count` sorted values: loadgen/results.cc, LoadGen 4.1 to 6.0,
+    takes the value at `count * share`, a product of doubles, truncated to an integer."""
     return min(int(count * share), count - 1)
 
 
 def percentile(ordered: Sequence[float] | npt.NDArray[Any], share: float) -> float:
-    """The percentile of sorted values, at least one; `share`: 0.99 is the 99th."""
+    """The percentile of sorted values, at least one; a `share` of 0.99 is the 99th."""
     return float(ordered[place(len(ordered), share)])
 
 
 def percentiles(values: npt.NDArray[Any]) -> dict[str, float]:
-    """Those of `SHARES` of these values, in any order; empty where there are none."""
+    """The percentiles in `SHARES` of these values, in any order; empty if there are no values."""
     import numpy as np
 
     ordered = np.sort(values)

@@ -1,4 +1,4 @@
-"""From a sample to the tokens that the engine is given."""
+"""Turns samples into the tokens that the engine is given."""
 
 from __future__ import annotations
 
@@ -19,10 +19,11 @@ SUMMARIZE = (
 
 @dataclass(frozen=True, slots=True)
 class TextPrompt:
-    """A text around the sample's input.
+    """A template around the sample's input.
 
-    `chat`: whether it is wrapped in the model's chat template, as one user message; else it is raw
-    text with the tokenizer's BOS. `truncate_tokens`: its longest length, cut on the right.
+    `chat`: whether the text is wrapped in the model's chat template, as one user message; otherwise
+    it is raw text with the tokenizer's BOS. `truncate_tokens`: the maximum length; longer prompts
+    are cut on the right.
     """
 
     template: str
@@ -30,7 +31,7 @@ class TextPrompt:
     truncate_tokens: int | None = None
 
     def check(self, samples: Sequence[Sample]) -> None:
-        """Any text can be put into it."""
+        """Accept any text."""
 
     def encode(self, samples: Sequence[Sample], tokenizer: Any) -> list[list[int]]:
         """Each sample's prompt as token ids, in order."""
@@ -42,7 +43,7 @@ class TextPrompt:
             )
         encoded = tokenizer(
             texts,
-            # A chat template writes its own special tokens.
+            # A chat template adds its own special tokens.
             add_special_tokens=not self.chat,
             truncation=self.truncate_tokens is not None,
             max_length=self.truncate_tokens,
@@ -55,12 +56,12 @@ class TextPrompt:
 
 
 def load_tokenizer(model: str, token: str | None = None) -> Any:
-    """The tokenizer of a folder or hub id. Raises UsageError where there is none."""
+    """The tokenizer of a folder or hub id. Raises UsageError if there is none."""
     from transformers import AutoTokenizer
 
     try:
         return AutoTokenizer.from_pretrained(model, token=token, trust_remote_code=False)
-    # transformers and the hub's client raise many kinds of error; all mean the same here.
+    # transformers and the hub client raise many kinds of error; all mean the same here.
     except Exception as error:
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__
         kind = "folder" if Path(model).is_dir() else "hub id"
@@ -68,7 +69,7 @@ def load_tokenizer(model: str, token: str | None = None) -> Any:
 
 
 def end_of_text_ids(model: str, tokenizer: Any, token: str | None = None) -> tuple[int, ...]:
-    """The model's EOS ids: its generation config's, which may be several, or its tokenizer's."""
+    """The model's EOS ids: those of its generation config, or else its tokenizer's."""
     from transformers import GenerationConfig
 
     try:

@@ -1,4 +1,4 @@
-"""What the benchmarks on published, tokenized data share: their prompts, and the smoke form."""
+"""Shared by the benchmarks on published, tokenized data: their prompts, and the smoke form."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from mlperf_suite.datasets.samples import Sample, Samples
 from mlperf_suite.errors import DatasetError
 
 OFFICIAL_DATA = "official"
-"""--dataset by default: data that the suite cannot fetch, so that a file must be named."""
+"""The default of --dataset: data that the suite cannot fetch, so the user must name a file."""
 _SMOKE_TOKENS = 48
-"""The most tokens of an answer of the smoke form: it shows the path, not what the model knows."""
+"""Maximum answer length of the smoke form: it tests the pipeline, not the model's knowledge."""
 _UNGATED = "a small model on samples of this project has no accuracy requirement"
 
 
 @dataclass(frozen=True, slots=True)
 class PublishedTokens:
-    """Prompts that are published as token ids: they are used as they are."""
+    """Prompts published as token ids, used unchanged."""
 
     def check(self, samples: Sequence[Sample]) -> None:
         """Raise DatasetError for a sample without tokens."""
@@ -41,7 +41,7 @@ class PublishedTokens:
 
 
 def from_a_file(file: str, load: Load) -> Load:
-    """A loader that asks for the official file, by its name, where no data was named."""
+    """A loader that asks for the official file by name if no data was named."""
 
     def load_named(source: str, token: str | None = None) -> Samples:
         if source == OFFICIAL_DATA:
@@ -58,7 +58,7 @@ def smoke_form(official: Workload, samples: int) -> Workload:
     """What the smoke profile runs: the embedded model on a few samples in the benchmark's format.
 
     `samples`: how many the package has. Prompts are text, since the embedded model has another
-    tokenizer; scorer, audits and the kind of generation are the benchmark's, answers are cut short.
+    tokenizer; scorer, audits and sampling settings are the benchmark's; answers are shorter.
     """
 
     def cut(generation: Generation) -> Generation:

@@ -1,4 +1,4 @@
-"""Finds the benchmarks: every file of this package that has a tuple `BENCHMARKS`."""
+"""Finds the benchmarks: every file of this package with a tuple `BENCHMARKS`."""
 
 from __future__ import annotations
 
@@ -20,7 +20,8 @@ def _defined() -> Iterator[Benchmark]:
 
 
 BENCHMARKS: dict[str, Benchmark] = {benchmark.id: benchmark for benchmark in _defined()}
-"""What the suite knows, by id: what it runs, and what it judges from logs alone."""
+"""All known benchmarks by id: those that the suite runs, and those that it only judges from
+logs."""
 
 
 def runnable() -> list[Benchmark]:
@@ -29,11 +30,11 @@ def runnable() -> list[Benchmark]:
 
 
 def default_benchmarks() -> list[Benchmark]:
-    """The benchmarks that are run where no other is named."""
+    """The benchmarks that run if none is named."""
     return [b for b in runnable() if b.by_default]
 
 
 def find_benchmark(name: str) -> Benchmark | None:
-    """The benchmark that a submission calls so, or None where nobody here knows it."""
+    """The benchmark that a submission calls by this name, or None if it is unknown."""
     found = BENCHMARKS.get(name)
     return found or next((b for b in BENCHMARKS.values() if name in b.aliases), None)

@@ -1,4 +1,4 @@
-"""The rounds of MLPerf Inference: their seeds, and the LoadGen that ships them."""
+"""The rounds of MLPerf Inference: their seeds, and the LoadGen versions that ship them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ Layout = Literal["v5", "v6"]
 
 @dataclass(frozen=True, slots=True)
 class Round:
-    """One round. The seeds are those of its mlperf.conf; `loadgen` names the versions that fit.
+    """One round, with the seeds of its mlperf.conf; `loadgen` names the matching versions.
 
     `layout`: "v5" keeps measurements/ and compliance/ beside results/, "v6" has all under results/.
     """
@@ -24,7 +24,7 @@ class Round:
 
     @property
     def seeds(self) -> dict[str, int]:
-        """Seed by the name that LoadGen gives it."""
+        """The seeds by LoadGen's names."""
         return {
             "qsl_rng_seed": self.qsl_rng_seed,
             "sample_index_rng_seed": self.sample_index_rng_seed,

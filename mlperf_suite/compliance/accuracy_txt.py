@@ -1,4 +1,4 @@
-"""The accuracy.txt of a submission: what its accuracy script printed, and the log's hash."""
+"""The accuracy.txt of a submission: the output of its accuracy script, and the log's hash."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from mlperf_suite.benchmarks.definition import COUNTED_IN_A_SENTENCE
 
-# As the official checker reads it: a name in quotes, its figure in quotes or not.
+# As in the official checker: a name in quotes, its figure with or without quotes.
 _FIGURE = re.compile(r"'([\w-]+)':\s+'?(\d+(?:\.\d+)?)'?(?=[,}\s]|$)")
 _SENTENCE = re.compile(rf"^({COUNTED_IN_A_SENTENCE}): (\d+)\s*$", re.MULTILINE)
 _HASH = re.compile(r"^hash=([0-9a-f]{64})\s*$", re.MULTILINE)
@@ -16,9 +16,9 @@ _HASH = re.compile(r"^hash=([0-9a-f]{64})\s*$", re.MULTILINE)
 
 @dataclass(frozen=True, slots=True)
 class AccuracyTxt:
-    """A parsed accuracy.txt: figures by name, shares in percent; the log's SHA-256, if it is there.
+    """A parsed accuracy.txt: figures by name, shares in percent; the log's SHA-256, if present.
 
-    A figure that stands twice with different values is not among `scores` but in `ambiguous`.
+    A figure that appears twice with different values is not in `scores` but in `ambiguous`.
     """
 
     scores: Mapping[str, float]
@@ -27,7 +27,7 @@ class AccuracyTxt:
 
 
 def parse_accuracy_txt(text: str) -> AccuracyTxt:
-    """Parse the text of an accuracy.txt; never raises for what is in it."""
+    """Parse the text of an accuracy.txt; never raises because of its content."""
     values: dict[str, set[float]] = {}
     for name, figure in (*_FIGURE.findall(text), *_SENTENCE.findall(text)):
         values.setdefault(name, set()).add(float(figure))

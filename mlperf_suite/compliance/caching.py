@@ -20,7 +20,7 @@ Kind = Literal["mix", "same"]
 MOST_FASTER = 0.10
 """TEST04's limit, as a share: one repeated sample may be this much faster."""
 LOOKS = (10, 20, 30)
-"""The numbers of pairs after which the audit computes the interval; it ends when that decides."""
+"""The numbers of pairs after which the audit computes the interval; it ends if that decides."""
 RISK = 0.005
 """The largest probability of a wrong finding of one kind: caching if there is none, or none if
 there is."""
@@ -86,7 +86,7 @@ class Interval:
         return "cannot tell"
 
     def in_words(self, pairs: int) -> str:
-        """The interval of so many pairs: "2.1% faster (99%: -0.4% to 4.8%), 10 pairs"."""
+        """The interval for `pairs` pairs: "2.1% faster (99%: -0.4% to 4.8%), 10 pairs"."""
         ends = ""
         if self.low is not None and self.high is not None:
             ends = f" ({1 - 2 * RISK:.0%}: {self.low:.1%} to {self.high:.1%})"
@@ -95,10 +95,10 @@ class Interval:
 
 
 def interval_of(pairs: Sequence[tuple[float, float]]) -> Interval | None:
-    """The interval of pairs of (mix, same), in any unit of time; None without a pair.
+    """The interval of pairs of (mix, same), in any unit of time; None if there are no pairs.
 
     The Hodges-Lehmann estimate and the interval of Wilcoxon's signed-rank test for the logarithm of
-    each pair's ratio. Exact for any noise that is as likely to hit one block of a pair as the
+    each pair's ratio. Exact for any noise that is as likely to affect one block of a pair as the
     other, which their random order ensures.
     """
     ratios = [math.log(mix / same) for mix, same in pairs]

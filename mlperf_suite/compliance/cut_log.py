@@ -1,8 +1,8 @@
-"""A submission's accuracy log, which is cut: the entries that its two ends still have.
+"""A submission's truncated accuracy log: the entries left at its two ends.
 
 Source: truncate_accuracy_log.py of github.com/mlcommons/inference, which keeps 4,096 bytes of each
 end and "..." between them, and the 416 accuracy logs of language models in the v5.1 results, some
-of which were written with other line ends. What LoadGen writes: logging.cc.
+of which have other line ends. LoadGen's format: logging.cc.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ _BEGINNING = re.compile(r'\s*\[\s*\{ "seq_id" : (\d{1,19}), "qsl_idx" : (\d{1,19
 _END = re.compile(
     r'["0-9A-F\n]"(?:, "token_data" : "[0-9A-F]*")?(?:, "token_count" : \d{1,19})? \}\s*\]\s*\Z'
 )
-"""The tail that is left of a long answer may begin with the quote that ends it."""
+"""The remaining tail of a long answer may begin with its closing quote."""
 _BEGUN = re.compile(r'\{ "seq_id" : (\d{1,19}), "qsl_idx" : (\d{1,19}), "data"')
 
 
 @dataclass(frozen=True, slots=True)
 class CutEntry:
-    """An entry that lies whole in one of the ends. Answers are hex digits, as LoadGen dumps them.
+    """A complete entry in one of the ends. Answers are hex digits, as LoadGen dumps them.
 
-    `place`: the sample's number in the order of issue (seq_id). `first`: what was reported as its
-    first tokens, None where nothing was. `tokens`: as many as were reported.
+    `place`: the sample's number in the order of issue (seq_id). `first`: the reported first tokens,
+    None if none were reported. `tokens`: the reported number of tokens.
     """
 
     place: int
@@ -40,10 +40,10 @@ class CutEntry:
 
 @dataclass(frozen=True, slots=True)
 class CutLog:
-    """The ends of a cut accuracy log.
+    """The ends of a truncated accuracy log.
 
-    `entries`: those that are whole. `places`: number in the order of issue and sample of each entry
-    whose beginning is there. `whole`: whether the log was not cut, since it is short.
+    `entries`: the complete ones. `places`: number in the order of issue and sample of each entry
+    whose beginning is present. `whole`: whether the log is short and was not truncated.
     """
 
     begins: bool
@@ -55,7 +55,7 @@ class CutLog:
 
 @lru_cache(maxsize=8)
 def parse_cut_log(text: str) -> CutLog:
-    """Read the ends of a cut accuracy log; never raises for what is in it."""
+    """Parse the ends of a truncated accuracy log; never raises because of its content."""
     entries = tuple(
         CutEntry(int(m[1]), int(m[2]), m[3], m[4], None if m[5] is None else int(m[5]))
         for m in _ENTRY.finditer(text)

@@ -1,4 +1,4 @@
-"""All that a rule may look at: one run's logs, and what is known of it besides."""
+"""The facts that a rule may use: one run's logs, and what else is known about the run."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ Division = Literal["closed", "open"]
 
 @dataclass(frozen=True, slots=True)
 class SubmittedTexts:
-    """The texts that a submission has beside its logs; None is a file that is not there.
+    """The texts that a submission has beside its logs; None for a missing file.
 
-    `verify_txt`: in which an audit's official script says what it found. `accuracy_log`: the
-    accuracy log, where it was cut to what may be submitted.
+    `verify_txt`: the verdict of an audit's official script. `accuracy_log`: the accuracy log, if it
+    was truncated for submission.
     """
 
     accuracy_txt: str | None = None
@@ -32,16 +32,16 @@ class SubmittedTexts:
 
 @dataclass(frozen=True, slots=True)
 class AnswerTokens:
-    """How many tokens an accuracy run's answers have: their mean, over so many of them."""
+    """The mean number of tokens of an accuracy run's answers, and the number of answers."""
 
     mean: float
     answers: int
 
     @classmethod
     def of(cls, counts: Sequence[int]) -> AnswerTokens | None:
-        """Those of answers of so many tokens each; None of no answers.
+        """The mean of these token counts; None if there are no answers.
 
-        A log may say any number: the mean is infinite where it is more than a float holds.
+        A log may contain any number: the mean is infinite if it exceeds the range of a float.
         """
         if not counts:
             return None
@@ -53,21 +53,20 @@ class AnswerTokens:
 
 @dataclass(frozen=True, slots=True)
 class RunFacts:
-    """All that a rule may look at.
+    """All facts that a rule may use.
 
-    `scores`: an accuracy run's figures by the names of accuracy.txt, shares in percent; None where
-    there are none, and `unscored` says why where that is nobody's fault. `reference`: what to
-    compare them with; None where nothing is known, and `unreferenced` says why.
-    `figures_not_judged`: by figure, why it could not be had.
-    `accuracy_passed`: of the same system, None where no accuracy run was made. `smoke`: rules may
-    be shortened. `submitted`: from a submission, whose accuracy log is cut and whose TEST06 need
-    not bring a detail log. `eos_token_ids`: the model's own, None where unknown. `departures`: how
-    the session's generation differs from the benchmark's; None where only logs are known, which do
-    not tell. `remote`: what a server elsewhere and the client to it told of the run; None where the
-    engine is in this process. `accuracy_tokens`: those of the accuracy run of the same system, None
-    where nothing says them. `text_alone`: see `gives_text_alone`. `cached_tokens`: prompt tokens
-    that the engine took from a cache in this run, as it counts them; None where it does not, or
-    where only logs are known. `caching`: what the caching audit measured; `logs` are then those of
+    `scores`: an accuracy run's figures by the names of accuracy.txt, shares in percent; None if
+    there are none, and `unscored` says why if that is not a failure. `reference`: what to compare
+    them with; None if unknown, and `unreferenced` says why. `figures_not_judged`: by figure, why it
+    could not be computed. `accuracy_passed`: for the same system, None if there was no accuracy
+    run. `smoke`: rules may be shortened. `submitted`: the run is from a submission, whose accuracy
+    log is truncated and whose TEST06 may lack a detail log. `eos_token_ids`: the model's own, None
+    if unknown. `departures`: how the session's generation deviates from the benchmark's; None if
+    only logs are available, which do not show it. `remote`: what a remote server and its client
+    reported; None if the engine is in this process. `accuracy_tokens`: those of the accuracy run of
+    the same system, None if unknown. `text_alone`: see `gives_text_alone`. `cached_tokens`: prompt
+    tokens that the engine took from a cache in this run; None if it does not count them, or if only
+    logs are available. `caching`: the measurements of the caching audit; `logs` are then those of
     its last block.
     """
 
@@ -105,19 +104,19 @@ def find_reference(
     available: int | None = None,
     whole: int | None = None,
 ) -> tuple[ReferenceAccuracy | None, str]:
-    """What a run over the first `answers` samples must score, or None and why nobody knows it.
+    """What a run over the first `answers` samples must score, or None and why that is unknown.
 
-    `model_config`: the model's config.json, by which a copy under another name is known; None where
-    it cannot be read. `available`: the samples that the data has in all, where that is known.
-    `whole`: the size of the official data of a mode that has other data than accuracy; the
-    reference then says no more than that model and data are the benchmark's.
+    `model_config`: the model's config.json, which identifies a copy under another name; None if it
+    cannot be read. `available`: the total number of samples in the data, if known. `whole`: the
+    size of the official data of a mode that has other data than accuracy; the reference then only
+    confirms that model and data are the benchmark's.
     """
     whole = whole or workload.reference.answers
     if workload.ungated:
         return None, workload.ungated
     if not workload.is_model(model, model_config):
         return None, f"no reference accuracy is known for the model {model}"
-    # A local copy of the official data is known by its size, as far as that tells.
+    # A local copy of the official data is identified only by its size.
     a_copy = workload.reference_of is None and available in (None, whole)
     if dataset != workload.dataset and not a_copy:
         return None, f"no reference accuracy is known for the data {dataset}"
@@ -138,10 +137,10 @@ def find_departures(
     *,
     room: int | None = None,
 ) -> tuple[str, ...]:
-    """How the generation of answers differs from the workload's in a mode, a few words each.
+    """How the generation of answers deviates from the workload's in a mode, a few words each.
 
-    `engine_settings`: the engine's own description of how it is set. `room`: the tokens that its
-    context leaves to the answer of the longest prompt, where that is known.
+    `engine_settings`: the engine's own description of its settings. `room`: the tokens that its
+    context leaves for the answer to the longest prompt, if known.
     """
     said, found = workload.part(mode).generation.max_new_tokens, []
     if max_new_tokens != said:
@@ -156,7 +155,7 @@ def find_departures(
 def find_speculation(
     benchmark: Benchmark, scenario: Scenario, engine_settings: Mapping[str, object]
 ) -> tuple[str, ...]:
-    """That tokens were proposed by a draft model, where the benchmark does not allow it there."""
+    """A deviation if a draft model proposed tokens in a scenario where the benchmark forbids it."""
     said = engine_settings.get("speculative")
     if not said or scenario.name in benchmark.speculation:
         return ()
@@ -164,12 +163,13 @@ def find_speculation(
 
 
 TEXT_ALONE = "the server returns text only: its tokens are counted with the model's tokenizer"
-"""Why nothing can be said of the tokens of such a server."""
+"""Why nothing can be said about the tokens of such a server."""
 
 
 def gives_text_alone(engine_settings: Mapping[str, object]) -> bool:
-    """Whether the tokens that LoadGen was given are not the engine's own, but made from its text.
+    """Whether the tokens given to LoadGen were made from the engine's text instead of being its
+    own.
 
-    `engine_settings`: the engine's own description of how it is set.
+    `engine_settings`: the engine's own description of its settings.
     """
     return engine_settings.get("tokens") == "text"

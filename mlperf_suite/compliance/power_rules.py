@@ -1,10 +1,10 @@
-"""The rules of a power measurement: what PTDaemon and its client left beside a performance run.
+"""The rules of a power measurement: the files of PTDaemon and its client beside a performance run.
 
 Sources: the Power submission rules of MLPerf Inference; `checks/power_check.py` and
 `checks/power/power_checker.py` of the official submission checker, the latter of which is
-`compliance/check.py` of github.com/mlcommons/power-dev. Each rule passes and fails as the check of
-its subject there, also where that is not what its messages say (docs/energy.md has the list). To
-add a rule, write one function here under its decorator.
+`compliance/check.py` of github.com/mlcommons/power-dev. Each rule passes and fails like the
+corresponding check there, even where that contradicts the check's messages (docs/energy.md lists
+the cases). To add a rule, write one function here under its decorator.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ SPL = "spl.txt"
 CLIENT_JSON, SERVER_JSON, PTD_LOG = "client.json", "server.json", "ptd_logs.txt"
 POWER_FILES = frozenset({CLIENT_JSON, "client.log", PTD_LOG, SERVER_JSON, "server.log"})
 RUN_FILES = frozenset({DETAIL, SUMMARY, SPL})
-"""What ranging/ and run_1/ must hold."""
+"""The required files of ranging/ and run_1/."""
 MAY_BE_THERE = frozenset({ACCURACY, "mlperf_log_trace.json", "results.json", ".gitkeep"})
 _FREE_IN_POWER = MAY_BE_THERE - {ACCURACY}
 HASHED = tuple(
@@ -38,13 +38,13 @@ HASHED = tuple(
         | {f"{mode}/{name}" for mode in (RANGING, TESTING) for name in RUN_FILES}
     )
 )
-"""The files whose SHA-1 client and server wrote down."""
+"""The files whose SHA-1 client and server recorded."""
 _FIELDS = (
     *("version", "timezone", "modules", "sources", "messages", "uuid", "session_name"),
     *("results", "phases"),
 )
 _SOURCES_SHA256 = frozenset({"a6b42148e7374e6b36be9b2ac930bdd5ba3ffede3ac23b67d3fc3d80c8e17c17"})
-"""Of each released client and server: the SHA-256 of the JSON of the SHA-1 of its files."""
+"""For each released client and server: the SHA-256 of the JSON of the SHA-1 of its files."""
 PTD_VERSIONS = ("1.11.1",)
 ANALYZERS = {
     "YokogawaWT210": 8,
@@ -59,14 +59,14 @@ ANALYZERS = {
     "YokogawaWT310_DC": 549,
     "YokogawaWT330_DC": 586,
 }
-"""By the name that PTDaemon gives an analyzer, the number of its type."""
+"""PTDaemon's type number of each analyzer, by name."""
 _TWO_CHANNELS = ANALYZERS["YokogawaWT330_multichannel"]
 MOST_APART_S = 0.8
-"""Between a phase's time on the client and on the server."""
+"""Maximum difference between a phase's time on the client and on the server."""
 LEAST_DELTA = -5.0
-"""Testing may draw less than ranging by less than so many percent."""
+"""Testing may draw less power than ranging, but by less than 5 percent."""
 _AT_EDGES_S = 800.0
-"""A warning counts where it is so far from both ends of the load. The checker takes its tolerance
+"""A warning counts if it is this far from both ends of the load. The checker treats its tolerance
 of 800 ms as seconds here."""
 _ALLOWED_IN_TESTING = ("USB.",)
 _USUAL_IN_RANGING = (
@@ -85,22 +85,22 @@ _LOADGEN_TIME = re.compile(r"\d*-\d*-\d* \d*:\d*:\d*\.\d*")
 _PTD_TIME = re.compile(r"\d\d-\d\d-\d\d\d\d \d\d:\d\d:\d\d.\d\d\d")
 _TIME_FORMAT = "%m-%d-%Y %H:%M:%S.%f"
 _SUMMER_S = 3600
-"""The checker takes a log that is an hour ahead of the session too: one in summer time."""
+"""The checker also accepts a log that is an hour ahead of the session, for daylight saving time."""
 _MALFORMED = (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, RecursionError)
 
 
 class _BrokenError(Exception):
-    """A rule does not hold; the words say what was found."""
+    """A rule does not hold; the message says what was found."""
 
 
 @dataclass(frozen=True, slots=True)
 class PowerFacts:
     """A performance run's power measurement.
 
-    `listed`: by folder (power, ranging, run_1) the names of its files. `texts`: the text of each
-    file below performance/, by its path from there; absent where it cannot be read as UTF-8.
-    `sha1`: of each of HASHED that is there. `detail`: run_1's. `client`, `server`: the content of
-    their JSON files, None where they are no JSON.
+    `listed`: the file names by folder (power, ranging, run_1). `texts`: the text of each file below
+    performance/, by its path from there; absent if it cannot be read as UTF-8. `sha1`: those of the
+    existing HASHED files. `detail`: run_1's. `client`, `server`: the content of their JSON files,
+    None if they are not JSON.
     """
 
     scenario: Scenario
@@ -112,7 +112,7 @@ class PowerFacts:
     server: Any = None
 
     def lines(self, path: str) -> io.StringIO:
-        """A text's lines, whatever ends them. Raises _BrokenError where there is none."""
+        """A text's lines, with any line ends. Raises _BrokenError if the text is missing."""
         text = self.texts.get(path)
         if text is None:
             raise _BrokenError(f"{path} cannot be read")
@@ -126,8 +126,8 @@ POWER_RULES: dict[str, Callable[[PowerFacts], Verdict]] = {}
 def power_rule(required: str) -> Callable[[Check], Check]:
     """Register a function as the rule of its name.
 
-    It returns what was found and a remark, empty where there is none; where the rule does not hold
-    it raises _BrokenError, or what damaged content raises.
+    It returns what was found and a remark, which may be empty; if the rule does not hold it raises
+    _BrokenError, or whatever error damaged content causes.
     """
 
     def register(check: Check) -> Check:
@@ -153,7 +153,7 @@ def judge_power(facts: PowerFacts) -> list[Verdict]:
 
 @power_rule("each file of the measurement, and no other")
 def power_files(facts: PowerFacts) -> tuple[str, str]:
-    """power/, ranging/ and run_1/ hold what they must and nothing else."""
+    """power/, ranging/ and run_1/ hold the required files and no others."""
     wanted = {
         TESTING: (RUN_FILES, MAY_BE_THERE),
         RANGING: (RUN_FILES, MAY_BE_THERE),
@@ -174,7 +174,7 @@ def power_files(facts: PowerFacts) -> tuple[str, str]:
 
 @power_rule("client.json and server.json with every field")
 def power_descriptors(facts: PowerFacts) -> tuple[str, str]:
-    """What client and server wrote down can be read, with each field."""
+    """The records of client and server can be read, with each field."""
     for name, content in ((CLIENT_JSON, facts.client), (SERVER_JSON, facts.server)):
         if content is None:
             raise _BrokenError(f"{name} is not there, or is no JSON")
@@ -195,7 +195,7 @@ def power_sources(facts: PowerFacts) -> tuple[str, str]:
 
 @power_rule(f"PTDaemon {' or '.join(PTD_VERSIONS)}, a known analyzer, its ranges set and set back")
 def power_commands(facts: PowerFacts) -> tuple[str, str]:
-    """PTDaemon answered each command as it does when all is well, and its ranges were set back."""
+    """PTDaemon gave the expected reply to each command, and its ranges were set back."""
     messages = facts.server["ptd_messages"]
     identity = next((m["reply"] for m in messages if m["cmd"] == "Identify"), "")
     model = identity.split(",")[0]
@@ -210,7 +210,7 @@ def power_commands(facts: PowerFacts) -> tuple[str, str]:
     started = "Starting untimed measurement, maximum 500000 samples at 1000ms with 0 rampup samples"
     _check_replies(messages, "Go,1000,", started)
     _check_replies(messages, "Stop", "Stopping untimed measurement")
-    # The third message asks for the ranges before the first one is set.
+    # The third message queries the ranges before the first one is set.
     ranges = messages[2]["reply"].split(",")
     amps, volts = (_initial_range(ranges, place) for place in (1, 3))
     set_a = [m["cmd"] for m in messages if m["cmd"].startswith("SR,A")]
@@ -229,14 +229,14 @@ def _check_replies(messages: Any, command: str, reply: str) -> None:
             continue
         if message["cmd"] == "Stop":
             stops += 1
-            # The session's end stops once more what is stopped already.
+            # The end of the session sends one more stop, when nothing is running.
             reply = "Error: no measurement to stop" if stops == 3 else reply
         if message["reply"] != reply:
             raise _BrokenError(f"{message['cmd']} was answered {message['reply']}")
 
 
 def _initial_range(ranges: list[str], place: int) -> str:
-    """The range that was set before: a number, or Auto."""
+    """The range before the session: a number, or Auto."""
     fixed = ranges[place] == "0" and float(ranges[place + 1]) > 0
     return ranges[place + 1] if fixed else "Auto"
 
@@ -267,7 +267,7 @@ def power_session_name(facts: PowerFacts) -> tuple[str, str]:
 def power_phases(facts: PowerFacts) -> tuple[str, str]:
     """The clocks agree, LoadGen ran within the phases, and testing drew what ranging did.
 
-    A testing run of less than half of ranging's time is remarked, and its power not compared.
+    If testing took less than half of ranging's time, that is remarked, and the power not compared.
     """
     phases = facts.client["phases"]
     for mode in ("ranging", "testing"):
@@ -290,7 +290,7 @@ def power_phases(facts: PowerFacts) -> tuple[str, str]:
         return "in order", f"testing {shorter:.0%} shorter than ranging; power not compared"
     watts = {}
     for mode, folder in (("ranging", RANGING), ("testing", TESTING)):
-        # The checker reads the power factor here as well: a line without one breaks the rule.
+        # The checker also reads the power factor here: a line without one breaks the rule.
         found = _watts(facts, folder, spans[mode], factors=True)
         watts[mode] = round(sum(found) / len(found) if found else -1.0, 5)
     delta = round((watts["testing"] / watts["ranging"] - 1) * 100, 2)
@@ -301,8 +301,8 @@ def power_phases(facts: PowerFacts) -> tuple[str, str]:
 
 
 def load_span(facts: PowerFacts, folder: str) -> tuple[datetime, datetime]:
-    """When LoadGen's load began and ended (power_begin, power_end), in UTC. Raises ValueError where
-    its log does not say."""
+    """The start and end of LoadGen's load (power_begin, power_end), in UTC. Raises ValueError if
+    its log has none."""
     found: dict[str, datetime] = {}
     for line in facts.lines(f"{folder}/{DETAIL}"):
         lower = line.lower()
@@ -324,7 +324,8 @@ def _time(found: re.Match[str] | None, line: str) -> datetime:
 def _watts(
     facts: PowerFacts, folder: str, span: tuple[datetime, datetime], *, factors: bool = False
 ) -> list[float]:
-    """The analyzer's watts above 0 within a span. `factors`: each line has a power factor too."""
+    """The analyzer's watts above 0 within a span. `factors`: require a power factor in each
+    line."""
     watts = []
     for line in facts.lines(f"{folder}/{SPL}"):
         if not line.startswith("Time"):
@@ -342,7 +343,7 @@ def _watts(
 
 @power_rule("the same commands and answers in client.json and server.json, of one version")
 def power_messages(facts: PowerFacts) -> tuple[str, str]:
-    """Client and server tell of the same conversation, and are of one version."""
+    """Client and server recorded the same conversation, and have the same version."""
     ours, theirs = facts.client["messages"], facts.server["messages"]
     if len(ours) != len(theirs):
         raise _BrokenError(f"{len(ours)} and {len(theirs)} messages")
@@ -360,7 +361,7 @@ def power_messages(facts: PowerFacts) -> tuple[str, str]:
 
 @power_rule("each file as client and server wrote it down")
 def power_checksums(facts: PowerFacts) -> tuple[str, str]:
-    """The files are those that were measured, by the SHA-1 that client and server wrote down."""
+    """The files are the measured ones, by the SHA-1 that client and server recorded."""
     ours, theirs = facts.client["results"], facts.server["results"]
     if not {CLIENT_JSON, SERVER_JSON} <= facts.listed.get(POWER, frozenset()):
         raise _BrokenError("no client.json and server.json")
@@ -376,10 +377,10 @@ def power_checksums(facts: PowerFacts) -> tuple[str, str]:
 
 @power_rule("PTDaemon's uncertainty check on, no error outside of ranging")
 def power_ptd_log(facts: PowerFacts) -> tuple[str, str]:
-    """PTDaemon's log tells of no error while the run was measured.
+    """PTDaemon's log has no error while the run was measured.
 
-    The first warning within the load, or odd error within ranging, is remarked; what comes after it
-    is not looked at.
+    The first warning within the load, or unusual error within ranging, is remarked; later lines are
+    not examined.
     """
     path = f"{POWER}/{PTD_LOG}"
     load = load_span(facts, TESTING)
@@ -406,7 +407,7 @@ def power_ptd_log(facts: PowerFacts) -> tuple[str, str]:
 
 
 def _ranging(lines: list[str], mark: str) -> tuple[datetime, datetime]:
-    """When ranging began and ended, by PTDaemon's log. Raises _BrokenError where it says not."""
+    """The start and end of ranging, by PTDaemon's log. Raises _BrokenError if it has none."""
     begun: datetime | None = None
     for line in lines:
         found = _PTD_TIME.match(line)
@@ -427,7 +428,7 @@ def _remark(
     load: tuple[datetime, datetime],
     ranging: tuple[datetime, datetime],
 ) -> str:
-    """What a warning or an error comes to: empty, "error", or where it is remarked."""
+    """How a warning or an error counts: "" to ignore it, "error", or where it is remarked."""
     if kind == "WARNING:":
         after, before = ((at - load[0]).total_seconds(), (load[1] - at).total_seconds())
         if not (after > _AT_EDGES_S and before > _AT_EDGES_S):
@@ -442,7 +443,7 @@ def _remark(
 
 @power_rule("analyzers that are supported, a two-channel one with two channels")
 def power_ptd_config(facts: PowerFacts) -> tuple[str, str]:
-    """PTDaemon was set for supported analyzers."""
+    """PTDaemon was configured for supported analyzers."""
     numbers = []
     for analyzer in facts.server["ptd_config"]:
         number = analyzer["device_type"]
@@ -467,15 +468,15 @@ def power_debug(facts: PowerFacts) -> tuple[str, str]:
 
 @power_rule("samples from power_begin to power_end")
 def power_samples(facts: PowerFacts) -> tuple[str, str]:
-    """spl.txt has samples from power_begin to power_end; the efficiency is what they come to."""
+    """spl.txt has samples from power_begin to power_end; the efficiency is computed from them."""
     found = power_figures(facts)
     return f"{found.metric:,.5g} {found.unit}, {found.efficiency:,.4g} {found.efficiency_unit}", ""
 
 
 @dataclass(frozen=True, slots=True)
 class PowerFigures:
-    """The official figures of a power measurement. `metric`: the mean in W, in SingleStream mJ a
-    query; `efficiency`: the performance figure a W, in SingleStream queries a J."""
+    """The official figures of a power measurement. `metric`: the mean in W, in SingleStream mJ per
+    query; `efficiency`: the performance figure per W, in SingleStream queries per J."""
 
     watts: float
     metric: float
@@ -485,8 +486,8 @@ class PowerFigures:
 
 
 def power_figures(facts: PowerFacts) -> PowerFigures:
-    """The figures as the checker computes them. Raises an error of _MALFORMED, or one of this
-    module, where there are none."""
+    """The figures as the checker computes them. Raises an error of _MALFORMED, or _BrokenError, if
+    there are none."""
     begin, end = (
         datetime.strptime(facts.detail[key], _TIME_FORMAT).replace(tzinfo=UTC)
         for key in ("power_begin", "power_end")

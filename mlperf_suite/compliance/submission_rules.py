@@ -23,7 +23,7 @@ MEASUREMENT_FIELDS = (
     "weight_data_types",
     "weight_transformations",
 )
-"""What the measurements' JSON file must say (SYSTEM_IMP_REQUIRED_FILES of the checker)."""
+"""The required fields of the measurements' JSON file (SYSTEM_IMP_REQUIRED_FILES of the checker)."""
 SYSTEM_FIELDS_FILLED = (
     "division",
     "submitter",
@@ -52,7 +52,8 @@ SYSTEM_FIELDS_FILLED = (
     "operating_system",
     "other_software_stack",
 )
-"""What a system's JSON file must say (SYSTEM_DESC_MEANINGFUL_RESPONSE_REQUIRED_FIELDS)."""
+"""The fields of a system's JSON file that must be filled in
+(SYSTEM_DESC_MEANINGFUL_RESPONSE_REQUIRED_FIELDS)."""
 SYSTEM_FIELDS_PRESENT = (
     "host_processor_frequency",
     "host_processor_caches",
@@ -64,7 +65,8 @@ SYSTEM_FIELDS_PRESENT = (
     "sw_notes",
     "system_type_detail",
 )
-"""What it must have besides, empty or not (SYSTEM_DESC_REQUIRED_FIELDS of the checker)."""
+"""The fields that must also be present, even if empty (SYSTEM_DESC_REQUIRED_FIELDS of the
+checker)."""
 SYSTEM_FIELDS_OF_A_NETWORK = (
     "network_type",
     "network_media",
@@ -79,8 +81,8 @@ SYSTEM_FIELDS_OF_A_NETWORK = (
     "net_software_stack_sut",
     "network_topology",
 )
-"""What it must have besides where is_network says anything, "false" too
-(SYSTEM_DESC_REQUIRED_FIELDS_NETWORK_MODE of the checker, whose test takes any text for true)."""
+"""The fields that must also be present if is_network has any value, even "false"
+(SYSTEM_DESC_REQUIRED_FIELDS_NETWORK_MODE of the checker, which treats any text as true)."""
 STATUSES = ("available", "preview", "rdi")
 _NETWORK = "is_network"
 SYSTEM_TYPES = ("datacenter", "edge", "datacenter,edge", "edge,datacenter")
@@ -98,7 +100,7 @@ class JsonFile:
 class ResultFacts:
     """One scenario's result in a submission, apart from what its runs' own rules judge.
 
-    `layouts`: those that its files are laid out in. `missing`: required files that are not there.
+    `layouts`: the layouts that its files follow. `missing`: required files that are absent.
     `copies`: other results of the submission that have the same logs.
     """
 
@@ -117,7 +119,8 @@ class ResultFacts:
 
 @dataclass(frozen=True, slots=True)
 class BenchmarkFacts:
-    """One benchmark of one system. `name`: as the tree calls it. `whole`: all scenarios in sight.
+    """One benchmark of one system. `name`: its name in the tree. `whole`: all scenarios are
+    visible.
 
     `division`, `scenarios`: the names of folders.
     """
@@ -163,7 +166,7 @@ def judge_benchmark(facts: BenchmarkFacts) -> list[Verdict]:
 
 @result_rule
 def layout(result: ResultFacts) -> Verdict:
-    """Files lie as the round has them: v5.x beside results/, from v6.0 all under results/."""
+    """Files follow the round's layout: v5.x beside results/, from v6.0 all under results/."""
     said = {
         "v5": "measurements/ and compliance/ beside results/ (v5.x)",
         "v6": "everything under results/ (v6)",
@@ -176,7 +179,7 @@ def layout(result: ResultFacts) -> Verdict:
 
 @result_rule
 def required_files(result: ResultFacts) -> Verdict:
-    """Every file that a result must have is there and not empty."""
+    """Every required file of a result exists and is not empty."""
     missing = result.missing
     return verdict(not missing, ", ".join(missing) + " missing" if missing else "all", "all")
 
@@ -205,7 +208,8 @@ def system_description(result: ResultFacts) -> Verdict:
 
 @result_rule
 def system_fields(result: ResultFacts) -> Verdict:
-    """The system's JSON file has every field that the checker asks for, filled in where it must."""
+    """The system's JSON file has every field that the checker requires, filled in where
+    necessary."""
     required = "every field, filled in"
     if result.system.problem:
         return verdict(False, result.system.problem, required)
@@ -214,7 +218,7 @@ def system_fields(result: ResultFacts) -> Verdict:
 
 
 def missing_system_fields(says: Mapping[str, Any]) -> list[str]:
-    """The fields that a system's JSON file must still get, each with what is wrong with it."""
+    """The fields that a system's JSON file still needs, each with its fault."""
     absent = [name for name in SYSTEM_FIELDS_PRESENT if name not in says]
     empty = [name for name in SYSTEM_FIELDS_FILLED if not says.get(name)]
     wrong = [f"{name} empty" for name in empty] + [f"{name} missing" for name in absent]
@@ -222,9 +226,9 @@ def missing_system_fields(says: Mapping[str, Any]) -> list[str]:
 
 
 def _wrong_network(says: Mapping[str, Any]) -> list[str]:
-    """What is wrong with is_network, which only a system of the network division needs.
+    """The faults of is_network, which only a system of the network division needs.
 
-    The checker fails, by an exception, where it is no text: JSON's own false too.
+    If it is not text, even for JSON's false, the checker fails with an exception.
     """
     said = says.get(_NETWORK)
     if said is None or said == "":
@@ -246,7 +250,7 @@ def _covers(system_type: object, category: Category) -> bool:
 
 @result_rule
 def measurements(result: ResultFacts) -> Verdict:
-    """The measurements' JSON file says what the weights are and what was done to them."""
+    """The measurements' JSON file describes the weights and their transformations."""
     required = "every field filled in"
     if result.measurements.problem:
         return verdict(False, result.measurements.problem, required)
@@ -256,7 +260,7 @@ def measurements(result: ResultFacts) -> Verdict:
 
 @result_rule
 def same_system(result: ResultFacts) -> Verdict:
-    """Accuracy and performance were run on the same system under test and the same data."""
+    """Accuracy and performance were run on the same SUT and the same data."""
     keys = ["sut_name", "qsl_name"]
     if result.benchmark.samples_of("accuracy") == result.benchmark.samples:
         keys.append("qsl_reported_total_count")
@@ -274,7 +278,7 @@ def same_system(result: ResultFacts) -> Verdict:
 def logs_of_its_own(result: ResultFacts) -> Verdict:
     """No other result of the submission has the same run in its logs.
 
-    Benchmarks of one model at two accuracies may share a run, in one scenario of one system.
+    Benchmarks of one model at two accuracy targets may share a run, in one scenario of one system.
     """
     found = f"the run of {', '.join(result.copies)}"
     return verdict(not result.copies, found if result.copies else "its own", "a run of its own")
@@ -285,7 +289,7 @@ def logs_of_its_own(result: ResultFacts) -> Verdict:
 
 @benchmark_rule
 def benchmark_known(facts: BenchmarkFacts) -> Verdict:
-    """The benchmark is one that the suite judges; any other is named and never passed."""
+    """The suite knows the benchmark; an unknown one is reported and never passes."""
     known = facts.benchmark is not None
     return verdict(
         known,
@@ -306,7 +310,7 @@ def benchmark_of_round(facts: BenchmarkFacts) -> Verdict:
 
 @benchmark_rule
 def division_known(facts: BenchmarkFacts) -> Verdict:
-    """The division is closed or open; network is named and never passed."""
+    """The division is closed or open; network is reported and never passes."""
     return verdict(facts.division in ("closed", "open"), facts.division, "closed or open")
 
 
@@ -325,7 +329,7 @@ def scenarios_known(facts: BenchmarkFacts) -> Verdict:
 
 @benchmark_rule
 def required_scenarios(facts: BenchmarkFacts) -> Verdict:
-    """A closed submission has every scenario that the benchmark requires; open need not."""
+    """A closed submission has every scenario that the benchmark requires; an open one need not."""
     if facts.benchmark is None:
         return not_judged(facts.name, "required scenarios", "the benchmark is not known")
     groups = facts.benchmark.required

@@ -1,4 +1,4 @@
-"""What a rule says of a run."""
+"""The verdict of a rule on a run."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from typing import Literal
 
 Status = Literal["passed", "failed", "shortened", "not judged"]
 _LONGEST = 300
-"""Characters of a log's own words that a verdict repeats."""
+"""The maximum number of characters of a log's own text that a verdict repeats."""
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """One rule applied to one run. `found`, `required` and `why` are words for a person.
+    """One rule applied to one run. `found`, `required` and `why` are words for the reader.
 
-    "shortened": a smoke run that meets its own, smaller demand. "not judged": nothing to compare
-    with, `why` says what is missing. Neither is a pass.
+    "shortened": a smoke run that fails the full requirement, which smoke relaxes. "not judged":
+    nothing to compare with; `why` says what is missing. Neither is a pass.
     """
 
     rule: str
@@ -47,7 +47,7 @@ class Verdict:
 
 
 def in_words(value: object) -> str:
-    """A value from a log or a file, as one line that any terminal or file can take."""
+    """A value from a log or a file, as one printable line."""
     if isinstance(value, list | dict):
         return "a list" if isinstance(value, list) else "an object"
     text = " ".join(str(value).split())
@@ -62,10 +62,10 @@ def verdict(ok: bool, found: object, required: object, why: object = "") -> Verd
 
 
 def set_aside(verdicts: Sequence[Verdict], why: str) -> list[Verdict]:
-    """Verdicts on what is no result: none of them counts, whatever was found."""
+    """Set the verdicts on figures that are not a result to "not judged", whatever was found."""
     return [replace(one, status="not judged", why=why) for one in verdicts]
 
 
 def not_judged(found: object, required: object, why: str) -> Verdict:
-    """Nothing to compare with, for the rule that returns it."""
+    """A verdict of "not judged", for the rule that returns it."""
     return Verdict("", "not judged", in_words(found), in_words(required), in_words(why))

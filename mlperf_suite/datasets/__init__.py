@@ -1,1 +1,1 @@
-"""Where samples come from."""
+"""Loaders for the data sets that samples come from."""

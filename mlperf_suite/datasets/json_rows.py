@@ -1,4 +1,4 @@
-"""JSON and JSONL files of data, with errors that say where in the file the fault is."""
+"""JSON and JSONL data files, with errors that give the position of the fault in the file."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from mlperf_suite.errors import DatasetError
 
 
 def jsonl_rows(path: Path) -> Iterator[tuple[str, object]]:
-    """Each line of a JSONL file that is not empty, with the words that name its place.
+    """Each non-empty line of a JSONL file, with a description of its place.
 
-    Raises DatasetError that names file and line; OSError where the file cannot be read.
+    Raises DatasetError that names file and line; OSError if the file cannot be read.
     """
     with path.open("rb") as lines:
         for number, line in enumerate(lines, 1):
@@ -22,7 +22,7 @@ def jsonl_rows(path: Path) -> Iterator[tuple[str, object]]:
 
 
 def decode_utf8(path: Path, place: str, raw: bytes) -> str:
-    """The text of `raw`. Raises DatasetError with `place`, the words before what is wrong."""
+    """The text of `raw`. Raises DatasetError with `place` before the description of the fault."""
     try:
         return raw.decode("utf-8")
     except UnicodeDecodeError as error:
@@ -30,7 +30,7 @@ def decode_utf8(path: Path, place: str, raw: bytes) -> str:
 
 
 def parse_json(path: Path, place: str, text: str) -> object:
-    """JSON as Python has it. Raises DatasetError with `place`, or the line where that is empty."""
+    """Parse JSON. Raises DatasetError with `place`, or with the line if that is empty."""
     try:
         return json.loads(text)
     except json.JSONDecodeError as error:
@@ -39,7 +39,7 @@ def parse_json(path: Path, place: str, text: str) -> object:
         where = place or f"line {error.lineno}: "
         raise DatasetError(f"--dataset {path}: {where}not JSON: {error.msg}") from error
     except ValueError as error:
-        # A number of more digits than Python takes.
+        # A number with more digits than Python accepts.
         raise DatasetError(f"--dataset {path}: {place}not JSON to be used: {error}") from error
     except RecursionError as error:
         raise DatasetError(f"--dataset {path}: {place}JSON nested too deeply") from error

@@ -1,8 +1,9 @@
-"""The published data of MLPerf's language benchmarks beside Llama 3.1 8B: one table row each.
+"""The published data of MLPerf's language benchmarks except Llama 3.1 8B: one sample per row.
 
 Names and columns are those that the official scripts read (mlcommons/inference at b66003e,
 `language/*/dataset.py`, `evaluate-accuracy.py` and `eval_accuracy.py`, gpt-oss-120b's
-`utils/tokenization.py`). A published pickle is converted first: `python -m mlperf_suite convert`.
+`utils/tokenization.py`). A published pickle must be converted first: `python -m mlperf_suite
+convert`.
 """
 
 from __future__ import annotations
@@ -25,20 +26,19 @@ _PICKLES = (".pkl", ".pickle")
 _ROWS_AT_ONCE = 1024
 # A token id goes to LoadGen's log as a 32-bit number.
 _TOO_LARGE = 2**31
-# As many ids as any of the models' vocabularies has are held as one object each, however often they
-# occur: 8 bytes a token, not 40.
+# More ids than any of the models' vocabularies has. Each is stored as one object however often it
+# occurs: 8 bytes a token, not 40.
 _SHARED_IDS = 2**18
 
 
 @dataclass(frozen=True, slots=True)
 class FrameFormat:
-    """Which columns of a benchmark's file a sample is made of.
+    """The columns of a benchmark's file that make up a sample.
 
-    Each is a tuple of names, of which the first that the file has counts: the newest stands first.
-    A file without a column of `tokens` must have one of `input`; where it has both, the text is
-    kept if `keeps_input`. `kinds` are the values that `kind` may have, compared as the official
-    grader does: as they are, or (`loose_kinds`) within the value, in any case; empty admits every
-    value.
+    Each is a tuple of names, newest first; the first one in the file is used. A file without a
+    column of `tokens` must have one of `input`; if it has both, the text is kept if `keeps_input`.
+    `kinds` are the values that `kind` may have, compared as the official grader does: exactly, or
+    (`loose_kinds`) as a part of the value, in any case; empty allows every value.
     """
 
     name: str
@@ -75,7 +75,7 @@ FORMATS = {
             ("metric",),
             kinds=("rouge", "niah_em", "qa_em"),
         ),
-        # The prompt is made of the text by the model's chat template.
+        # The model's chat template turns the text into the prompt.
         FrameFormat(
             "deepseek_r1",
             ("text_input",),
@@ -85,7 +85,7 @@ FORMATS = {
             kinds=("gpqa", "mmlu_pro", "math500", "aime", "livecodebench"),
             loose_kinds=True,
         ),
-        # The performance file, which no grader reads, may have no references, and other kinds.
+        # The performance file, which no grader reads, may lack references and have other kinds.
         FrameFormat(
             "gpt_oss_120b",
             ("input",),
@@ -110,7 +110,7 @@ def load_gpt_oss_120b_graded(source: str, token: str | None = None) -> Samples:
 
 
 def load_llama2_70b(source: str, token: str | None = None) -> Samples:
-    """Llama 2 70B's data. See `load_frame`; `token` is not used, the file is local."""
+    """Llama 2 70B's data. See `load_frame`; `token` is unused because the file is local."""
     return load_frame(FORMATS["llama2_70b"], source)
 
 
@@ -125,20 +125,20 @@ def load_llama3_1_405b(source: str, token: str | None = None) -> Samples:
 
 
 def load_deepseek_r1(source: str, token: str | None = None) -> Samples:
-    """DeepSeek-R1's data, text alone; `kind` is the data set it is from. See `load_frame`."""
+    """DeepSeek-R1's data, text only; `kind` is the data set of the sample. See `load_frame`."""
     return load_frame(FORMATS["deepseek_r1"], source)
 
 
 def load_gpt_oss_120b(source: str, token: str | None = None) -> Samples:
     """gpt-oss-120b's data: its performance, accuracy or compliance file. See `load_frame`.
 
-    A sample's reference is empty where the file has none.
+    A sample's reference is empty if the file has none.
     """
     return load_frame(FORMATS["gpt_oss_120b"], source)
 
 
 def load_frame(form: FrameFormat, source: str) -> Samples:
-    """Read a parquet or JSONL file of a benchmark's columns, or (`embedded`) the package's own.
+    """Read a parquet or JSONL file with a benchmark's columns, or (`embedded`) the package's own.
 
     Raises DatasetError that names the file, the row and the column.
     """
@@ -170,12 +170,12 @@ def load_frame(form: FrameFormat, source: str) -> Samples:
 
 
 class _FaultyError(Exception):
-    """What is wrong with a cell; the reader adds file, row and column."""
+    """The fault in a cell; the reader adds file, row and column."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Chosen:
-    """The file's own name for each part of a sample; empty where it has none."""
+    """The file's column for each part of a sample; empty if it has none."""
 
     input: str
     tokens: str
@@ -190,7 +190,7 @@ class _Chosen:
 
 
 def _choose(form: FrameFormat, has: Callable[[str], bool]) -> _Chosen:
-    """The columns to read. Raises KeyError with the name of the one that is missing."""
+    """The columns to read. Raises KeyError with the name of a missing one."""
 
     def one_of(names: tuple[str, ...], needed: bool) -> str:
         found = next((name for name in names if has(name)), "")
@@ -199,7 +199,8 @@ def _choose(form: FrameFormat, has: Callable[[str], bool]) -> _Chosen:
         return found
 
     tokens = one_of(form.tokens, False)
-    # Published data has tokens: their lack is named first. A text does for data of one's own.
+    # Published data has tokens, so the error names that column first. A user's own data may have
+    # text.
     if form.tokens and not tokens and not one_of(form.input, False):
         raise KeyError(form.tokens[0])
     return _Chosen(
@@ -217,7 +218,7 @@ def _sample(form: FrameFormat, chosen: _Chosen, row: Mapping[str, Any], ids: _Id
         column = chosen.tokens
         tokens = ids.of(row[column]) if column else None
         column = chosen.input
-        # A text beside the tokens is not asked for anything.
+        # A text beside the tokens may be empty or missing.
         text = _text(row[column], bool(chosen.tokens)) if column else ""
         column = chosen.reference
         reference = _reference(row[column], form.needs_reference) if column else ""
@@ -251,20 +252,21 @@ def _text(value: object, may_be_empty: bool) -> str:
 
 
 def _reference(value: object, needed: bool) -> str:
-    # Where every reference is a number, a file may have it as one.
+    # If every reference is a number, a file may store it as one.
     if isinstance(value, (int, float)) and not isinstance(value, bool):
         return str(value)
     return _text(value, not needed)
 
 
 class _Ids:
-    """Makes tuples of token ids, with one object for each id of a vocabulary."""
+    """Makes tuples of token ids, with one shared object per id of a vocabulary."""
 
     def __init__(self) -> None:
         self._shared: Sequence[int] = range(0)
 
     def of(self, values: object) -> tuple[int, ...]:
-        """The ids as a tuple. Raises _FaultyError for what is not a list of ids, or empty."""
+        """The ids as a tuple. Raises _FaultyError for a value that is not a list of ids, or is
+        empty."""
         if values is None:
             raise _FaultyError("is missing")
         if not isinstance(values, list):
@@ -342,7 +344,8 @@ def _samples(where: str, form: FrameFormat, chosen: _Chosen, file: Any) -> Itera
 
 
 def _cells(column: pa.Array) -> Iterator[object]:
-    """The cells as Python has them; lists of numbers through numpy, which is many times faster."""
+    """The cells as Python objects; lists of numbers go through numpy, which is many times
+    faster."""
     import pyarrow as pa
 
     lists = pa.types.is_list(column.type) or pa.types.is_large_list(column.type)

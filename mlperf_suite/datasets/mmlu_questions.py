@@ -1,8 +1,8 @@
-"""MMLU's questions, from wherever they are kept.
+"""MMLU's questions, from several sources.
 
 One loader, `load_mmlu`, reads the questions embedded in the package, cais/mmlu from the Hugging
-Face hub, and a local folder in one of the published shapes: CSV files named SUBJECT_dev.csv and
-SUBJECT_test.csv, or parquet files named for their split, in a folder for each subject or with a
+Face hub, and a local folder in one of the published layouts: CSV files named SUBJECT_dev.csv and
+SUBJECT_test.csv, or parquet files named after their split, in a folder for each subject or with a
 `subject` column.
 """
 
@@ -38,7 +38,8 @@ class Question:
 
 @dataclass(frozen=True, slots=True)
 class Mmlu:
-    """By subject: `dev` holds the worked examples, `test` the questions that are scored."""
+    """The questions by subject: `dev` holds the worked examples, `test` the questions that are
+    scored."""
 
     name: str
     dev: Mapping[str, tuple[Question, ...]]
@@ -46,7 +47,7 @@ class Mmlu:
 
     @property
     def sha256(self) -> str:
-        """A fingerprint of the content, to tell whether two runs used the same data."""
+        """A fingerprint of the content that shows whether two runs used the same data."""
         content = [
             [[subject, [[q.question, q.choices, q.answer] for q in questions]]]
             for split in (self.dev, self.test)
@@ -55,9 +56,9 @@ class Mmlu:
         return hashlib.sha256(json.dumps(content).encode()).hexdigest()
 
     def shots(self, wanted: int | None) -> int:
-        """The worked examples to show: MMLU's five unless told; the embedded data has one.
+        """The number of worked examples to show: MMLU's five by default, one for the embedded data.
 
-        Raises UsageError where a subject has fewer than are wanted.
+        Raises UsageError if a subject has fewer than requested.
         """
         count = (1 if self.name == "embedded" else STANDARD_SHOTS) if wanted is None else wanted
         fewest = min(self.test, key=lambda subject: len(self.dev.get(subject, ())))
@@ -70,10 +71,10 @@ class Mmlu:
         return count
 
     def chosen(self, limit: int | None) -> dict[str, range]:
-        """The numbers of the questions to score, by subject; None is all.
+        """The numbers of the questions to score, by subject; None means all.
 
-        `limit` is a total, spread evenly: no subject has more than one question more than
-        another that still had some left. Each subject's first questions are taken.
+        `limit` is a total, spread evenly: no subject has more than one question more than another
+        that still has some left. The first questions of each subject are taken.
         """
         sizes = {subject: len(self.test[subject]) for subject in sorted(self.test)}
         if limit is None or limit >= sum(sizes.values()):
@@ -91,9 +92,9 @@ class Mmlu:
 
 
 def load_mmlu(source: str, token: str | None = None) -> Mmlu:
-    """Load the questions: `embedded`, `cais/mmlu` (the hub's), or a folder.
+    """Load the questions: `embedded`, `cais/mmlu` (from the hub), or a folder.
 
-    Raises DatasetError that names the file, the line and what is wrong with it.
+    Raises DatasetError that names the file, the line and the fault.
     """
     if source == "embedded":
         return _collected("embedded", _embedded_rows())
@@ -122,7 +123,7 @@ def _collected(name: str, rows: Iterable[_Row]) -> Mmlu:
 
 
 def _known(subject: object, place: str) -> str:
-    """The subject, if there is one of this name. Raises DatasetError that names the nearest."""
+    """The subject, if it is an MMLU subject. Raises DatasetError that names the closest match."""
     if subject in SUBJECTS:
         return str(subject)
     near = difflib.get_close_matches(str(subject), SUBJECTS, 1, 0.0)[0]
@@ -160,7 +161,7 @@ def _folder_rows(folder: Path) -> Iterator[_Row]:
 
 
 def _csv_questions(path: Path) -> Iterator[Question]:
-    """The rows of a published CSV file, with or without a header; a row may span lines."""
+    """The rows of a published CSV file, with or without a header; a row may span several lines."""
     try:
         with path.open(encoding="utf-8-sig", newline="") as file:
             rows = csv.reader(file, strict=True)
@@ -215,7 +216,7 @@ def _question(question: object, choices: Sequence[object], answer: object, place
 
 def _parquet_folder_rows(paths: Sequence[Path]) -> Iterator[_Row]:
     of_split = [(s, p) for p in paths for s in _SPLITS if p.name.startswith(s)]
-    # A copy of the hub's repository holds every question twice: by subject, and in `all`.
+    # A copy of the hub repository has every question twice: by subject, and in `all`.
     by_subject = [(s, p) for s, p in of_split if p.parent.name != "all"]
     if of_split and not any(split == "test" for split, _ in by_subject):
         by_subject = of_split
@@ -230,7 +231,7 @@ def _parquet_rows(path: Path) -> Iterator[Mapping[str, object]]:
     from datasets import load_dataset
 
     try:
-        # `datasets` takes the name for a pattern.
+        # `datasets` treats the name as a pattern.
         name = glob.escape(str(path))
         yield from load_dataset("parquet", data_files=name, split="train", streaming=True)
     # pyarrow and datasets raise many kinds of error for a damaged file; all mean the same here.
@@ -245,7 +246,8 @@ def _hub_rows(token: str | None) -> Iterator[_Row]:
     for split in _SPLITS:
         try:
             table = load_dataset(HUB_REPOSITORY, "all", split=split, token=token)
-        # The hub's client raises its own, requests', httpx' and OS errors; none matters here.
+        # The hub client raises its own errors, those of requests and httpx, and OS errors; all mean
+        # the same here.
         except Exception as error:
             reason = str(error).splitlines()[0] if str(error) else type(error).__name__
             raise DatasetError(

@@ -1,4 +1,4 @@
-"""MMLU as data: its subjects, the domain of each, and what models are known to score."""
+"""MMLU's subjects, the domain of each, and published scores of models."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Mapping
 HUB_REPOSITORY = "cais/mmlu"
 LETTERS = ("A", "B", "C", "D")
 CHANCE = 25.0
-"""Percent that guessing scores."""
+"""The score of random guessing, in percent."""
 STANDARD_SHOTS = 5
 
 DOMAINS: Mapping[str, tuple[str, ...]] = {
@@ -77,7 +77,7 @@ DOMAINS: Mapping[str, tuple[str, ...]] = {
         "virology",
     ),
 }
-"""lm-eval's grouping (tasks/mmlu/default), under the names that the results use."""
+"""lm-eval's grouping (tasks/mmlu/default), under the names used in the results."""
 
 DOMAIN_OF: Mapping[str, str] = {
     subject: domain for domain, subjects in DOMAINS.items() for subject in subjects
@@ -88,4 +88,4 @@ PUBLISHED_SCORES: Mapping[str, tuple[float, str]] = {
     "meta-llama/Llama-3.1-8B-Instruct": (69.4, "Meta's model card, 5 shots, macro average"),
     "meta-llama/Llama-3.1-8B": (66.7, "Meta's model card, 5 shots, macro average"),
 }
-"""Percent, and who measured it, by model: those that score far above chance when served well."""
+"""By model, the score in percent and its source, for models that score far above chance."""

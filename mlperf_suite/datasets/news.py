@@ -1,8 +1,8 @@
-"""Articles and their reference summaries, from wherever they are kept.
+"""Articles and their reference summaries, from several sources.
 
 One loader, `load_news`, reads the items embedded in the package, CNN/DailyMail 3.0.0 from the
-Hugging Face hub, the official `cnn_eval.json`, and any local JSON, JSONL or parquet file, or
-folder of them, of that shape.
+Hugging Face hub, the official `cnn_eval.json`, and any local JSON, JSONL or parquet file of that
+shape, or a folder of them.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ _SUFFIXES = (".json", ".jsonl", ".parquet")
 
 
 def edge_draw(news: Samples) -> Samples:
-    """The edge benchmark's 5,000 samples of the full validation split; other data as it is.
+    """The edge benchmark's 5,000 samples of the full validation split; other data is unchanged.
 
-    Drawn in the way of the official preparation:
-    `datasets.Dataset.shuffle(seed=42)`, which is NumPy's permutation.
+    Drawn like the official preparation: `datasets.Dataset.shuffle(seed=42)`, which is NumPy's
+    permutation.
     """
     if len(news.items) != _FULL_SPLIT:
         return news
@@ -42,7 +42,7 @@ def edge_draw(news: Samples) -> Samples:
 
 
 def load_news(source: str, token: str | None = None) -> Samples:
-    """Load a data set: `embedded`, `cnn_dailymail` (the hub's), or a file or folder.
+    """Load a data set: `embedded`, `cnn_dailymail` (from the hub), or a file or folder.
 
     Raises DatasetError that names the file, the row and the field.
     """
@@ -68,7 +68,7 @@ def _data_files(path: Path) -> list[Path]:
             raise DatasetError(f"--dataset {path}: unknown kind of file, allowed are {allowed}")
         return [path]
     found = sorted(p for p in path.rglob("*") if p.suffix in _SUFFIXES and p.is_file())
-    # A copy of the hub's repository also holds the other splits, and versions 1.0.0 and 2.0.0.
+    # A copy of the hub repository also has the other splits, and versions 1.0.0 and 2.0.0.
     chosen = [p for p in found if p.name.startswith(_HUB_SPLIT)] or found
     chosen = [p for p in chosen if _HUB_CONFIG in p.relative_to(path).parts] or chosen
     if not chosen:
@@ -77,7 +77,7 @@ def _data_files(path: Path) -> list[Path]:
 
 
 def _rows(path: Path) -> Iterator[tuple[str, object]]:
-    """Each row of a file with the words that name its place."""
+    """Each row of a file with a description of its place."""
     try:
         if path.suffix == ".parquet":
             yield from _parquet_rows(path)
@@ -103,7 +103,7 @@ def _parquet_rows(path: Path) -> Iterator[tuple[str, object]]:
     from datasets import load_dataset
 
     try:
-        # `datasets` takes the name for a pattern.
+        # `datasets` treats the name as a pattern.
         name = glob.escape(str(path))
         table = load_dataset("parquet", data_files=name, split="train", streaming=True)
         for number, row in enumerate(table, 1):
@@ -150,7 +150,8 @@ def _from_hub(repository: str, token: str | None) -> Samples:
 
     try:
         table = load_dataset(repository, _HUB_CONFIG, split=_HUB_SPLIT, token=token)
-    # The hub's client raises its own, requests', httpx' and OS errors; none of them matters here.
+    # The hub client raises its own errors, those of requests and httpx, and OS errors; all mean the
+    # same here.
     except Exception as error:
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__
         raise DatasetError(

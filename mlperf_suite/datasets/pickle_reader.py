@@ -1,10 +1,9 @@
-"""A pickle read as data: nothing that it names is imported, called or made.
+"""Reads a pickle as data: nothing that it names is imported, called or created.
 
-`pickle.load` runs what a file tells it to. This reader follows the same opcodes (Python's
-`Lib/pickletools.py` describes them) over the bytes alone, and where the file would have a function
-called or an object made, it notes that as a `Made`: what was named, with which arguments, with
-which state. A name that is not in `NAMES` ends the reading, and so does an opcode that pandas and
-numpy do not use. What the notes mean is for `pickled_frames.py` to say.
+`pickle.load` executes what a file tells it to. This reader only interprets the opcodes (described
+in Python's `Lib/pickletools.py`). Instead of calling a function or creating an object, it records a
+`Made`: the name, the arguments and the state. A name that is not in `NAMES` is an error, and so is
+an opcode that pandas and numpy do not use. `pickled_frames.py` interprets the records.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ Bytes = bytes | mmap.mmap
 _PANDAS_NAMES: Final[dict[str, tuple[tuple[str, str], ...]]] = {
     "DataFrame": (("pandas.core.frame", "DataFrame"), ("pandas", "DataFrame")),
     "Index": (("pandas.core.indexes.base", "Index"), ("pandas", "Index")),
-    # pandas 1 has classes of their own for an index of numbers.
+    # pandas 1 has separate classes for an index of numbers.
     "NumericIndex": (
         ("pandas.core.indexes.numeric", "Int64Index"),
         ("pandas.core.indexes.numeric", "UInt64Index"),
@@ -77,7 +76,7 @@ _OTHER_NAMES: Final[dict[str, tuple[tuple[str, str], ...]]] = {
     "arrow_chunks": (("pyarrow.lib", "chunked_array"),),
     "arrow_buffer": (("pyarrow.lib", "py_buffer"),),
     "arrow_type": (("pyarrow.lib", "type_for_alias"),),
-    # The names that protocol 2 has for Python's own are those of Python 2.
+    # Protocol 2 uses Python 2's names for builtins.
     "slice": (("builtins", "slice"), ("__builtin__", "slice")),
     "bytes": (("builtins", "bytes"), ("__builtin__", "bytes")),
     "bytearray": (("builtins", "bytearray"), ("__builtin__", "bytearray")),
@@ -90,19 +89,20 @@ NAMES: Final[dict[tuple[str, str], str]] = {
     for kind, names in table.items()
     for name in names
 }
-"""Every name that a pickle may have, by module and name, and what it is called in a `Made`.
+"""Every name that a pickle may contain, by module and name, and its kind in a `Made`.
 
-Those of pandas 1.0 to 3 and numpy 1 and 2. No prefix admits anything: a name is here or refused.
+Those of pandas 1.0 to 3 and numpy 1 and 2. Nothing matches by prefix: a name is listed or refused.
 """
 
 _PROTOCOLS = range(2, 6)
-# pandas writes lists by the thousand and no tuple of many: more is a file made to fill the memory.
+# pandas writes lists in chunks of a thousand and no large tuples: a deeper stack means a file made
+# to exhaust memory.
 _MOST_ON_STACK = 4_000_000
 _LONGEST_NAME_SHOWN = 120
 
 
 class Name:
-    """A name of `NAMES` that stood in the file; `kind` is what the table calls it."""
+    """A name of `NAMES` found in the file; `kind` is its kind in that table."""
 
     __slots__ = ("full", "kind")
 
@@ -112,7 +112,7 @@ class Name:
 
 
 class Made:
-    """What the file would have made: a call or an object of `name`, and the state put into it."""
+    """A call or object of `name` that the file asks for, and the state to set on it."""
 
     __slots__ = ("arguments", "name", "state")
 
@@ -127,7 +127,8 @@ class Made:
 
 
 class Listed:
-    """A list of the file. Whole numbers alone are held as an array of 64 bits, eight bytes each."""
+    """A list in the file. If it has only integers, they are stored as a 64-bit array, eight bytes
+    each."""
 
     __slots__ = ("items",)
 
@@ -152,21 +153,21 @@ class Listed:
 
 
 class _RefusedError(Exception):
-    """Why the reading ends; `read_pickle` adds the file and the place."""
+    """Why reading stops; `read_pickle` adds the file and the position."""
 
 
 def shown(name: object) -> str:
-    """A text out of a file for a message: on one line, in ASCII, not longer than a line."""
+    """A text from a file for a message: one line, ASCII, truncated to line length."""
     text = ascii(name)
     return text if len(text) <= _LONGEST_NAME_SHOWN else f"{text[:_LONGEST_NAME_SHOWN]}…"
 
 
 def read_pickle(data: Bytes, where: str) -> object:
-    """What the pickle in `data` holds: numbers, texts, bytes, tuples, dicts, `Listed`, `Made`.
+    """The content of the pickle in `data`: numbers, texts, bytes, tuples, dicts, `Listed`, `Made`.
 
-    Memory grows with the file, to some sixty times its size where it was made to do so. `where`
+    Memory grows with the file, up to about sixty times its size for a malicious file. `where`
     begins each message. Raises DatasetError for a name that is not in `NAMES`, an opcode that no
-    table needs, and a file that is damaged.
+    table needs, and a damaged file.
     """
     if len(data) < 2 or data[0] != 0x80 or data[1] not in _PROTOCOLS:
         packed = ", but of gzip: unpack it first" if data[:2] == b"\x1f\x8b" else ""
@@ -178,7 +179,7 @@ def read_pickle(data: Bytes, where: str) -> object:
         raise DatasetError(
             f"{where}: at byte {reader.began}: {error}; nothing in the file was run"
         ) from None
-    # What a file that is cut off or wrong inside leads to: too few bytes, too few values.
+    # The errors of a truncated or corrupt file: too few bytes, too few values.
     except (LookupError, ValueError) as error:
         raise DatasetError(f"{where}: damaged at byte {reader.began}") from error
 
@@ -188,7 +189,7 @@ _FLOAT = Struct(">d")
 
 
 class _Reader:
-    """The machine that a pickle is a program for, less everything that makes or calls."""
+    """The pickle virtual machine, without anything that creates or calls."""
 
     def __init__(self, data: Bytes) -> None:
         self.data = data
@@ -204,7 +205,8 @@ class _Reader:
         while self.at < end:
             at = self.began = self.at
             code = data[at]
-            # Token ids are nearly all of a large file: these three are not worth a call each.
+            # A large file is nearly all token ids: these three opcodes are inlined to save a call
+            # each.
             if code == _BININT2 and at + 3 <= end:
                 stack.append(data[at + 1] | data[at + 2] << 8)
                 self.at = at + 3
@@ -259,7 +261,7 @@ class _Reader:
         return taken
 
     def _line(self) -> str:
-        # Names are short: a longer line is shown cut off.
+        # Names are short: a longer line is truncated.
         line = self.data[self.at : self.at + 4 * _LONGEST_NAME_SHOWN].partition(b"\n")[0]
         self.at += len(line) + 1
         return line.decode("utf-8", "replace")
@@ -287,7 +289,7 @@ class _Reader:
             raise LookupError("arguments that are not a tuple")
         return Made(function, arguments)
 
-    # What each opcode does; the names are those of pickletools.
+    # One method per opcode, named as in pickletools.
 
     def proto(self) -> None:
         if self._take(1)[0] not in _PROTOCOLS:
@@ -444,4 +446,4 @@ _STEPS: Final[dict[int, Callable[[_Reader], None]]] = {
         ("LONG_BINGET", lambda r: r.get(_UINT4)),
     )
 }
-"""Every opcode that may stand in a file beside the ones that `_Reader.read` takes itself."""
+"""Every opcode that may occur in a file, besides those that `_Reader.read` handles itself."""

@@ -1,8 +1,8 @@
-"""A pandas DataFrame out of a pickle, without pandas: its columns, and a parquet file of them.
+"""Converts a pickled pandas DataFrame to parquet without pandas.
 
-`pickle_reader.py` gives what the pickle says; this module knows what pandas 1 to 3 and numpy 1
-and 2 mean by it. The arrays are made anew from their bytes. Nothing here depends on which pandas is
-installed, or whether one is.
+`pickle_reader.py` returns the content of the pickle; this module knows how pandas 1 to 3 and numpy
+1 and 2 lay out a table in it. The arrays are rebuilt from their bytes. Nothing here depends on an
+installed pandas.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ if TYPE_CHECKING:
 
     Numbers = npt.NDArray[Any]
 
-# One object may stand in many places of a file: a small file could stand for values without end.
+# One object may be referenced many times in a file, so a small file could stand for endless values.
 # A list that is there once takes two bytes a token; gpt-oss has each prompt up to eight times. The
-# largest official data, Llama 3.1 405B's, has below 2^27 tokens.
+# largest official data, that of Llama 3.1 405B, has fewer than 2^27 tokens.
 _MOST_VALUES = 2**30
 _MOST_VALUES_PER_BYTE = 16
 _ROWS_AT_ONCE = 1024
@@ -36,7 +36,8 @@ _PLAIN_DTYPE = re.compile(r"(b1|[iu][1248]|f[248]|[US][1-9]\d{0,5})\Z")
 
 @dataclass(frozen=True, slots=True)
 class Converted:
-    """What `convert_pickle` wrote. `notes` has a line for each column that is not as it was."""
+    """The result of `convert_pickle`. `notes` has a line for each column whose values were
+    changed."""
 
     rows: int
     columns: dict[str, str]
@@ -45,7 +46,8 @@ class Converted:
 
 
 class _UnknownError(Exception):
-    """The pickle is well-formed, but not a table that this module knows; says what it met."""
+    """The pickle is well-formed, but not a table that this module knows; the message says what it
+    found."""
 
 
 class _Objects:
@@ -59,14 +61,14 @@ class _Objects:
 
 
 def convert_pickle(source: Path, out: Path) -> Converted:
-    """Write the DataFrame of a pickle file to parquet, with the same columns in the same order.
+    """Write the DataFrame in a pickle file to parquet, with the same columns in the same order.
 
-    Lists of whole numbers become list<int64>, missing values null. The index is left out: MLPerf's
-    samples go by their position. The file is mapped, not read; what is in memory at once is the
-    table, a token eight bytes, and `_ROWS_AT_ONCE` rows of parquet.
+    Lists of integers become list<int64>, missing values become null. The index is left out: MLPerf
+    identifies samples by position. The file is mapped, not read; memory holds the table, with eight
+    bytes per token, and `_ROWS_AT_ONCE` rows of parquet.
 
-    Raises DatasetError for a pickle that names anything else than a table (nothing of it is run)
-    and for a column that parquet cannot hold; UsageError where `out` exists: it is not overwritten.
+    Raises DatasetError for a pickle that names anything but a table (nothing in it is executed) and
+    for a column that parquet cannot store; UsageError if `out` exists: it is not overwritten.
     """
     import hashlib
 
@@ -105,7 +107,7 @@ def convert_pickle(source: Path, out: Path) -> Converted:
                 for start in range(0, rows, _ROWS_AT_ONCE):
                     parts = [column.part(start, start + _ROWS_AT_ONCE) for column in columns]
                     writer.write_batch(pa.record_batch(parts, schema=schema))
-        # Whatever ended it, Ctrl-C too: half a file must not be taken for a whole one.
+        # On any exception, even Ctrl-C: half a file must not be mistaken for a whole one.
         except BaseException:
             out.unlink()
             raise
@@ -117,13 +119,13 @@ def convert_pickle(source: Path, out: Path) -> Converted:
     )
 
 
-# What the pickle means: pandas' and numpy's own layouts.
+# The content of the pickle: pandas' and numpy's own layouts.
 
 
 def _columns(held: object, size: int) -> list[tuple[str, object]]:
-    """The columns by name: each a numpy array, an arrow array, or a list of cells as pickled.
+    """The columns by name: each a numpy array, an arrow array, or a list of pickled cells.
 
-    `size` is that of the file in bytes, of which each cell takes one at least.
+    `size` is the file size in bytes; each cell takes at least one byte.
     """
     match held:
         case Made(kind="DataFrame", state={"_mgr": manager} | {"_data": manager}):
@@ -156,7 +158,7 @@ def _columns(held: object, size: int) -> list[tuple[str, object]]:
 
 
 def _manager(manager: object) -> tuple[Sequence[object], list[tuple[object, object]]]:
-    """Axes, and the blocks as pairs of values and places."""
+    """The axes, and the blocks as pairs of values and places."""
     match manager:
         case Made(kind="BlockManager", arguments=(tuple(blocks), Listed(items=axes)), state=None):
             pairs = []
@@ -167,7 +169,7 @@ def _manager(manager: object) -> tuple[Sequence[object], list[tuple[object, obje
                     case _:
                         raise _UnknownError("a block of columns of an unknown form")
             return axes, pairs
-        # As pandas before 1.3 wrote it.
+        # Written by pandas before 1.3.
         case Made(kind="BlockManager", state=(*_, {"0.14.1": {"axes": a, "blocks": b}})):
             match a, b:
                 case Listed(items=axes), Listed(items=listed):
@@ -228,7 +230,7 @@ def _rows_of_block(values: object) -> Iterator[object]:
 
 
 def _values(made: object) -> Any:
-    """An array that the pickle describes: a numpy array, `_Objects` or an array of arrow's."""
+    """The array that the pickle describes: a numpy array, `_Objects` or an arrow array."""
     match made:
         case Made(kind="empty_array", state=(_, tuple(shape), dtype, bool(fortran), data)):
             return _array(shape, dtype, data, fortran)
@@ -271,7 +273,7 @@ def _array(shape: tuple[object, ...], dtype: object, data: object, fortran: bool
         return _Objects(sizes, data.items)
     raw = _raw(data)
     try:
-        # None that the regular expression admits has no size: its shape would need no bytes.
+        # The regular expression allows no type of size zero, whose shape would need no bytes.
         kind = np.dtype(order + code) if _PLAIN_DTYPE.match(code) else None
     except TypeError:
         kind = None
@@ -280,7 +282,7 @@ def _array(shape: tuple[object, ...], dtype: object, data: object, fortran: bool
     if len(raw) != math.prod(sizes) * kind.itemsize:
         raise _UnknownError("an array whose bytes do not fit its shape")
     if kind.kind == "b":
-        # Any other byte than 0 or 1 is no truth value that numpy could have written.
+        # numpy writes only 0 and 1 for truth values; any other byte counts as true.
         return (np.frombuffer(raw, np.uint8) != 0).reshape(sizes, order="F" if fortran else "C")
     return np.frombuffer(raw, kind).reshape(sizes, order="F" if fortran else "C")
 
@@ -346,7 +348,7 @@ def _arrow(made: object) -> pa.ChunkedArray:
             type_ = pa.large_string() if name == "large_string" else pa.string()
             try:
                 part = pa.Array.from_buffers(type_, length, held, -1, offset)
-                # The lengths and offsets are the file's word: nothing may be read beyond a buffer.
+                # The file sets the lengths and offsets: nothing may be read beyond a buffer.
                 part.validate(full=True)
             except pa.ArrowException as error:
                 raise _UnknownError(f"an array of texts that arrow refuses: {error}") from error
@@ -374,9 +376,9 @@ def _as_cells(values: Any) -> Sequence[object]:
 
 
 def _cell(value: object) -> object:
-    """A cell of a column of objects, or what is in it, in Python's or numpy's own types.
+    """A cell of a column of objects, or of a list in it, as a Python or numpy type.
 
-    None is a missing value, as `nan` is and pandas' own NA.
+    None is a missing value, like `nan` and pandas' NA.
     """
     problem = f"of the type {type(value).__name__}"
     match value:
@@ -412,7 +414,8 @@ def _array_cell(made: Made) -> object:
 
 
 def _flat(items: Sequence[object]) -> Sequence[object]:
-    """`items`, none of which is a list: no column needs that, and a list may hold itself."""
+    """`items`, none of which may be a list: no column needs that, and a list could contain
+    itself."""
     for one in items:
         if isinstance(one, (Listed, tuple)) or (
             isinstance(one, Made) and one.kind in ("empty_array", "array_of_buffer")
@@ -426,7 +429,7 @@ _TEXTS = {"text", "int", "float"}
 
 @dataclass(slots=True)
 class _Column:
-    """A column on its way into parquet: `values` counts what is in its cells."""
+    """A column on its way to parquet; `values` counts the values in its cells."""
 
     name: str
     cells: Any
@@ -478,7 +481,8 @@ def _column(where: str, name: str, values: object, most: int) -> _Column:
     cells: list[object] = []
     kinds: set[str] = set()
     size = 0
-    # A list that stands in many rows is made once. `values` keeps it, and so its id, till the end.
+    # A list that several rows share is converted once. `values` keeps it alive, and so its id
+    # valid.
     known: dict[int, object] = {}
     for row, value in enumerate(values, 1):
         try:
@@ -505,7 +509,7 @@ def _column(where: str, name: str, values: object, most: int) -> _Column:
 
 
 def _kinds(cell: Any) -> set[str]:
-    """What a cell is: "text", "list of int" and so on; nothing for a missing value."""
+    """The kind of a cell: "text", "list of int" and so on; empty for a missing value."""
     problem, kind = "", {bool: "bool", int: "int", float: "float", str: "text"}.get(type(cell), "")
     if kind == "int" and not -(2**63) <= cell < 2**63:
         problem = "a whole number of more than 64 bits"

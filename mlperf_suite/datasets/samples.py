@@ -1,4 +1,4 @@
-"""A data set as runs see it: samples in their order, whatever they are about."""
+"""A data set as runs use it: samples in their order, independent of the task."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from mlperf_suite.errors import DatasetError
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """One sample: `input` is put into the prompt, `reference` is what the scorer compares with.
+    """One sample: `input` goes into the prompt, `reference` is what the scorer compares with.
 
     `token_ids` is the whole prompt of data that is published tokenized; the tokenizer is then not
-    asked. `kind` names the part of a mixed data set that the sample is from, `id` the sample where
-    its data set names each.
+    used. `kind` names the part of a mixed data set that the sample is from, `id` is the sample's
+    own id, if its data set has one.
     """
 
     input: str
@@ -34,7 +34,7 @@ class Samples:
 
     @property
     def sha256(self) -> str:
-        """A fingerprint of the content, to tell whether two runs used the same data."""
+        """A fingerprint of the content that shows whether two runs used the same data."""
         digest = hashlib.sha256()
         for item in self.items:
             told: list[object] = [item.input, item.reference]
@@ -46,7 +46,7 @@ class Samples:
         return digest.hexdigest()
 
     def first(self, count: int | None) -> Samples:
-        """The first `count` samples; None is all. Raises DatasetError where there are fewer."""
+        """The first `count` samples; None means all. Raises DatasetError if there are fewer."""
         if count is None:
             return self
         if not 1 <= count <= len(self.items):

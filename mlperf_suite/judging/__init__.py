@@ -1,1 +1,1 @@
-"""Judging logs that exist already, whoever made them."""
+"""Judges existing logs, whoever made them."""

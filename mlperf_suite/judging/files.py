@@ -1,4 +1,4 @@
-"""Reading the files beside logs; none of it raises for what is in them."""
+"""Reads the files beside logs; no content makes these functions raise."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from mlperf_suite.scorers.protocol import Scorer
 def read_text(path: Path) -> str | None:
     try:
         return path.read_bytes().decode("utf-8", errors="replace")
-    # ValueError: no name of a file, as one that was read from a file may be.
+    # ValueError: not a valid file name, since the name may itself come from a file.
     except (OSError, ValueError):
         return None
 
@@ -33,7 +33,7 @@ def read_json(path: Path) -> JsonFile:
 
 
 def size_of(path: Path) -> int:
-    """The file's size in bytes; 0 where there is none."""
+    """The file's size in bytes; 0 if there is no file."""
     try:
         return path.stat().st_size if path.is_file() else 0
     except OSError:
@@ -41,14 +41,14 @@ def size_of(path: Path) -> int:
 
 
 def read_not_judged(folder: Path, scorer: Scorer) -> dict[str, str]:
-    """The figures that the suite could not have of an accuracy run, and why; see `scorer_json`."""
+    """The figures of an accuracy run that the suite could not judge, and why; see `scorer_json`."""
     found = read_json(folder / f"{scorer.name}.json").content.get("not_judged")
     return {str(n): str(why) for n, why in found.items()} if isinstance(found, dict) else {}
 
 
 def read_scores(folder: Path, scorer: Scorer) -> dict[str, float]:
-    """The figures that the suite wrote beside an accuracy run's logs, by name; none is empty."""
+    """The figures that the suite wrote beside an accuracy run's logs, by name; may be empty."""
     content = read_json(folder / f"{scorer.name}.json").content
-    # Only percentages stand there under their bare names.
+    # Only percentages are stored under their bare names.
     named = {name.removeprefix("run_"): value for name, value in content.items()}
     return {n: float(v) for n, v in named.items() if type(v) in (int, float) and abs(v) < 1e15}

@@ -1,7 +1,7 @@
-"""Judging runs that somebody else made: from a folder to verdicts, for the round they belong to.
+"""Judges runs made by others: from a folder to verdicts, for the round they belong to.
 
-A folder is a submission tree (either layout, closed and open), LoadGen logs by themselves, or
-results of this suite. What is missing or damaged is a verdict; nothing here raises for it.
+A folder is a submission tree (either layout, closed and open), loose LoadGen logs, or results of
+this suite. Missing or damaged files become verdicts; nothing here raises for them.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ __all__ = ["Judged", "judge_folder"]
 def judge_folder(
     root: Path, round_: Round | None = None, *, high_accuracy: bool = False
 ) -> list[Judged]:
-    """Judge every run under a folder, for `round_` or else for the round that its seeds are of.
+    """Judge every run under a folder, for `round_` or else for the round that its seeds belong to.
 
-    A submission belongs to one round: the one that most of its results have the seeds of.
-    `high_accuracy`: gate accuracy at the reference's high gate (99.9%); a benchmark that is gated
-    there anyway needs no asking.
+    A submission belongs to one round: the one whose seeds most of its results have.
+    `high_accuracy`: gate accuracy at the reference's high target (99.9%); benchmarks that are
+    always gated there do not need it.
     """
     tree = find_runs(root)
     judged: list[Judged] = []

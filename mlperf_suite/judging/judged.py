@@ -1,4 +1,4 @@
-"""What judging makes of runs: verdicts under a name, for a round."""
+"""The result of judging: named verdicts, for a round."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from mlperf_suite.loadgen.logs import DetailLog
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """What was judged together.
+    """Verdicts that belong together.
 
-    `benchmark` and `scenario` are None where they are not known, or the verdicts are of no single
-    one. `modes` names the run that each verdict is about, "" for none.
+    `benchmark` and `scenario` are None if they are unknown or the verdicts span several. `modes`
+    names the run that each verdict is about, "" for none.
     """
 
     name: str
@@ -45,7 +45,7 @@ def judged_together(
     scenario: Scenario,
     groups: Iterable[tuple[str, list[Verdict]]],
 ) -> Judged:
-    """`groups`: verdicts by the mode of their run."""
+    """Collect verdicts; `groups` has them by the mode of their run."""
     flat = [(mode, verdict) for mode, verdicts in groups for verdict in verdicts]
     verdicts, modes = tuple(v for _, v in flat), tuple(mode for mode, _ in flat)
     return Judged(name, round_, benchmark, scenario.name, verdicts, modes)
@@ -58,12 +58,12 @@ def round_of(detail: DetailLog) -> Round | None:
 
 
 def scenario_of(benchmark: Benchmark | None, name: str) -> Scenario | None:
-    """The benchmark's scenario of that name in any case, as the official checker takes it."""
+    """The benchmark's scenario of that name, in any case as in the official checker."""
     scenarios = benchmark.scenarios if benchmark else ()
     return next((s for s in scenarios if s.name.lower() == name.lower()), None)
 
 
 def name_of(division: str, *parts: str) -> str:
-    """What a run is called in a test's id; closed is the division that is not named."""
+    """The name of a run in a test id; the closed division is left out."""
     shown = parts if division in ("", "closed") else (division, *parts)
     return "-".join("".join(c if c.isprintable() else "?" for c in part) for part in shown)

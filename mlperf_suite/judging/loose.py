@@ -1,7 +1,7 @@
-"""Judging logs by themselves, results of this suite among them.
+"""Judges loose logs, including results of this suite.
 
-Benchmark and scenario are those that the suite's own summary beside the logs says, then what the
-logs say, then what the names of their folders say; the mode is the log's own before all else.
+Benchmark and scenario come from the suite's own summary beside the logs, or else from the logs, or
+else from the folder names. The mode comes from the log or from a folder named after an audit.
 """
 
 from __future__ import annotations
@@ -39,10 +39,10 @@ _UNSCORED = "no accuracy.txt beside the log"
 
 @dataclass(frozen=True, slots=True)
 class _LooseRun:
-    """A folder of logs outside any submission, and what it is by its logs and its names.
+    """A folder of logs outside any submission, with what its logs and names identify.
 
-    `names`: of its folders up to the one that was asked about, the logs' own first. What lies above
-    that one says where somebody keeps logs, and nothing about them.
+    `names`: the names of its folders up to the requested one, the logs' own first. Folders above
+    that one only show where the logs are kept.
     """
 
     folder: Path
@@ -93,18 +93,18 @@ def _judge_loose_run(
 
 
 def _answer_tokens(log: AccuracyLog) -> AnswerTokens | None:
-    """How long the answers of an accuracy log are, None where it has none."""
+    """The answer lengths in an accuracy log; None if it has no answers."""
     return AnswerTokens.of([one.token_count or len(one.token_ids) for one in log.samples])
 
 
 def _judge_unknown(name: str, run: _LooseRun, round_: Round | None) -> Judged:
-    """Logs that nothing tells the benchmark or the scenario of."""
+    """Judge logs whose benchmark or scenario cannot be identified."""
     detail = run.logs.detail
     samples, scenario = detail["qsl_reported_total_count"], detail["effective_scenario"]
     described = f"logs of {in_words(samples)} samples, scenario {in_words(scenario)}"
     of_run = round_ or round_of(detail) or ROUNDS[DEFAULT_ROUND]
     known = run.benchmark.id if run.benchmark else described
-    # LoadGen has no scenario Interactive: its bare name would be taken for the benchmark's.
+    # LoadGen has no Interactive scenario: its bare name would be mistaken for the benchmark's.
     scenarios = (f"{in_words(scenario)} in the log",)
     facts = BenchmarkFacts(known, run.benchmark, "closed", of_run, scenarios, False)
     verdicts = tuple(v for v in judge_benchmark(facts) if v.status == "failed")
@@ -122,9 +122,9 @@ def _loose_run(root: Path, folder: Path) -> _LooseRun:
 
 
 def _suites_meta(root: Path, folder: Path) -> Meta:
-    """What this suite says of the run in the summary.json above it; empty where it says nothing.
+    """The run's metadata in this suite's summary.json above it; empty if there is none.
 
-    Logs lie in a result's folder in Performance, and in Performance/repeat_2 or Compliance/TEST06.
+    In a result folder, logs are in Performance, or in Performance/repeat_2 or Compliance/TEST06.
     """
     near = [path for path in folder.parents[:2] if path.is_relative_to(root.parent)]
     found = (summary for path in near if (summary := read_summary(path)))
@@ -132,9 +132,10 @@ def _suites_meta(root: Path, folder: Path) -> Meta:
 
 
 def _loose_mode(names: tuple[str, ...], detail: DetailLog) -> Mode:
-    """What the log says it is, else what the folder's name says.
+    """The mode of a run: an audit by folder name or settings, else the log's, else the folder's.
 
-    A folder TEST06 holds an audit even where its settings did not take: a rule says so.
+    A folder named TEST06 holds an audit even if its settings did not take effect: a rule reports
+    that.
     """
     for mode in AUDIT_MODES:
         if mode.upper() in names or _has_settings_of(mode, detail):
@@ -148,7 +149,7 @@ def _loose_mode(names: tuple[str, ...], detail: DetailLog) -> Mode:
 
 
 def _has_settings_of(mode: Mode, detail: DetailLog) -> bool:
-    """Whether the log shows the settings of an audit of that name, whoever's it is."""
+    """Whether the log shows the settings of an audit of that name, of any benchmark."""
     audits = (audit for b in BENCHMARKS.values() if (audit := b.audit(mode)))
     of_log = round_of(detail)
     name = of_log.name if of_log else None
@@ -156,9 +157,9 @@ def _has_settings_of(mode: Mode, detail: DetailLog) -> bool:
 
 
 def _loose_benchmark(names: tuple[str, ...], detail: DetailLog, meta: Meta) -> Benchmark | None:
-    """The benchmark that a summary says, else the one of so many samples as the log has.
+    """The benchmark in the summary, else the one with the log's number of samples.
 
-    A folder's name decides where several benchmarks have as many, and where none has.
+    A folder's name decides if several benchmarks have that number, or none.
     """
     if ours := find_benchmark(meta.benchmark or ""):
         return ours
@@ -172,9 +173,9 @@ def _loose_benchmark(names: tuple[str, ...], detail: DetailLog, meta: Meta) -> B
 def _loose_scenario(
     names: tuple[str, ...], detail: DetailLog, meta: Meta, benchmark: Benchmark | None
 ) -> Scenario | None:
-    """The scenario that a summary says, else LoadGen's own; a folder's where the log says none.
+    """The scenario in the summary, else LoadGen's; a folder's name if the log has none.
 
-    LoadGen has one scenario for Server and Interactive: their limits tell them apart, else a
+    LoadGen has one scenario for Server and Interactive: their limits tell them apart, or else a
     folder's name.
     """
     if benchmark is None:
@@ -224,7 +225,7 @@ def _loose_facts(
 
 
 def _loose_scores(folder: Path, benchmark: Benchmark) -> dict[str, float] | None:
-    """The figures of accuracy.txt, or of this suite's own file; None where neither is there."""
+    """The figures in accuracy.txt, or in this suite's own file; None if neither exists."""
     text = read_text(folder / ACCURACY_TXT)
     if text is not None:
         return dict(parse_accuracy_txt(text).scores)
@@ -235,7 +236,7 @@ def _loose_scores(folder: Path, benchmark: Benchmark) -> dict[str, float] | None
 
 
 def _not_judged(folder: Path, benchmark: Benchmark) -> dict[str, str]:
-    """The figures that this suite could not have, and why; none where the logs are another's."""
+    """The figures that this suite could not judge, and why; empty for logs of others."""
     found = (read_not_judged(folder, one.scorer) for one in _workloads(benchmark))
     return next(filter(None, found), {})
 
@@ -247,7 +248,7 @@ def _workloads(benchmark: Benchmark) -> list[Workload]:
 def _loose_reference(
     run: _LooseRun, benchmark: Benchmark, scores: Mapping[str, float]
 ) -> tuple[ReferenceAccuracy | None, str]:
-    """The benchmark's own; of a run of this suite that of its model, its data and its answers."""
+    """The benchmark's reference; for a run of this suite, that of its model, data and answers."""
     if run.meta.model is None:
         return benchmark.reference, ""
     model, dataset = run.meta.model, run.meta.dataset or ""

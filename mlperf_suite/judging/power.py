@@ -1,4 +1,4 @@
-"""Reading a power measurement beside a performance run; none of it raises for what is in it."""
+"""Reads a power measurement beside a performance run; no content makes it raise."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ _READ = (
 
 
 def read_power(performance: Path, scenario: Scenario, detail: DetailLog) -> PowerFacts | None:
-    """The measurement in a scenario's folder `performance`; None where it has no folder power.
+    """The measurement in a scenario's folder `performance`; None if it has no folder power.
 
-    `detail`: of the run that was measured.
+    `detail`: the detail log of the measured run.
     """
     if not (performance / POWER).exists():
         return None
@@ -46,7 +46,7 @@ def read_power(performance: Path, scenario: Scenario, detail: DetailLog) -> Powe
         },
         texts,
         {
-            # What client and server wrote down, by no choice of ours.
+            # The hash that client and server recorded; the suite does not choose it.
             path: hashlib.sha1(content, usedforsecurity=False).hexdigest()
             for path in HASHED
             if (content := raw[path]) is not None
@@ -78,7 +78,7 @@ def _json(text: str | None) -> Any:
 
 
 def _files(folder: Path) -> frozenset[str] | None:
-    """The names of the files in a folder; None where it cannot be looked into."""
+    """The names of the files in a folder; None if it cannot be read."""
     try:
         return frozenset(path.name for path in folder.iterdir() if path.is_file())
     except OSError:

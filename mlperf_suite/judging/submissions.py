@@ -1,4 +1,4 @@
-"""Judging a submission: each scenario's result by its runs, its files and its system."""
+"""Judges a submission: each scenario's result by its runs, its files and its system."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ ACCURACY_TXT = "accuracy.txt"
 
 @dataclass(frozen=True, slots=True)
 class _Result:
-    """A scenario's folder, known for what it is, and the logs of its runs."""
+    """A scenario's folder, identified, and the logs of its runs."""
 
     place: Place
     benchmark: Benchmark
@@ -82,7 +82,7 @@ def judge_submission(
 
 
 def judge_idle(system: Path, round_: Round) -> Judged:
-    """A system that is described and has no result."""
+    """Judge a system that has a description and no result."""
     submission = system.parents[1]
     name = name_of(submission.parent.name, submission.name, system.stem)
     found = verdict(False, f"no results/{system.stem}", "results of every system described")
@@ -90,7 +90,7 @@ def judge_idle(system: Path, round_: Round) -> Judged:
 
 
 def _model_mapping(submission: Path) -> dict[str, str]:
-    """What an open submission calls the benchmarks, by its own names (model_mapping.json)."""
+    """An open submission's own names for benchmarks (model_mapping.json)."""
     if submission.parent.name != "open":
         return {}
     content = read_json(submission / "model_mapping.json").content
@@ -101,13 +101,13 @@ _OF_A_RUN = {
     "accuracy": ("power_begin", "power_end"),
     "performance": tuple(f"result_{one}_latency_ns" for one in ("min", "max", "mean")),
 }
-"""Values of a detail log, to the ms and the ns, that no other run has."""
+"""Detail log values, to the ms and the ns, that identify a run."""
 
 
 def _copies(results: Iterable[_Result]) -> dict[Path, tuple[str, ...]]:
-    """By a result's folder, the other results that have a run of it in their logs.
+    """By a result's folder, the other results that share a run's logs with it.
 
-    One of the same scenario, system and model at its other accuracy is none of them.
+    A result of the same scenario, system and model at its other accuracy target does not count.
     """
     runs: dict[tuple[object, ...], list[Place]] = defaultdict(list)
     found: dict[Path, set[str]] = defaultdict(set)
@@ -126,11 +126,11 @@ def _copies(results: Iterable[_Result]) -> dict[Path, tuple[str, ...]]:
 
 
 _AT_ACCURACY = re.compile(r"-99(?:\.9)?$")
-"""How the name of a benchmark ends that has a model at one of two accuracies."""
+"""The end of the name of a benchmark whose model has two accuracy targets."""
 
 
 def _run_of(place: Place) -> tuple[str, str, str]:
-    """What a result's logs are of: results of which this is the same may share them."""
+    """The run behind a result's logs: results for which it is equal may share logs."""
     return place.system, _AT_ACCURACY.sub("", place.benchmark), place.scenario
 
 
@@ -205,13 +205,13 @@ def _judge_result(
 
 
 def _cut_log(place: Place) -> str | None:
-    """The accuracy log, where it is as short as a cut one."""
+    """The accuracy log, if it is as short as a truncated one."""
     path = place.folder / "accuracy" / ACCURACY
     return read_text(path) if size_of(path) <= MAX_ACCURACY_LOG_BYTES else None
 
 
 def _answer_tokens(accuracy: RunFacts) -> AnswerTokens | None:
-    """How long the accuracy run's answers are: by accuracy.txt, else those its cut log has left."""
+    """The answer lengths of the accuracy run: from accuracy.txt, else from its truncated log."""
     scores, benchmark = accuracy.scores or {}, accuracy.benchmark
     if (mean := scores.get("tokens_per_sample")) is not None:
         return AnswerTokens(mean, benchmark.samples_of("accuracy"))
@@ -221,7 +221,7 @@ def _answer_tokens(accuracy: RunFacts) -> AnswerTokens | None:
 
 
 def _of_run(run: str, verdicts: list[Verdict]) -> list[Verdict]:
-    """Verdicts of a run after the first carry its name; a submission needs the first only."""
+    """Verdicts of a run after the first carry its name; a submission needs only the first."""
     return verdicts if run == "run_1" else [replace(v, rule=f"{run}-{v.rule}") for v in verdicts]
 
 
@@ -256,7 +256,7 @@ def _result_facts(result: _Result, round_: Round, copies: tuple[str, ...]) -> Re
 
 
 def _missing_files(result: _Result, measurements: Path) -> list[str]:
-    """The files that a result must have and that are absent or empty, as people look for them."""
+    """The required files that are missing or empty, as paths for the user."""
     place = result.place
     performance, accuracy = place.folder / "performance" / "run_1", place.folder / "accuracy"
     wanted = [performance / name for name in (SUMMARY, DETAIL)]
@@ -266,19 +266,19 @@ def _missing_files(result: _Result, measurements: Path) -> list[str]:
         folder = place.audit(audit.name)
         wanted += [folder / audit.verified_in, folder / "accuracy" / ACCURACY]
     missing = [_from(place, path) for path in wanted if size_of(path) == 0]
-    # Layout v5 calls it code/, v6 src/; which of the two is no business of this rule.
+    # Layout v5 uses code/, v6 src/; this rule accepts either.
     code = any((place.submission / name).is_dir() for name in ("src", "code"))
     return missing if code else [*missing, "src/"]
 
 
 def _from(place: Place, path: Path) -> str:
-    """The path as seen from the scenario's folder, or from the submitter's where it is outside."""
+    """The path relative to the scenario's folder, or to the submitter's if it is outside that."""
     root = place.folder if place.folder in path.parents else place.submission
     return str(path.relative_to(root))
 
 
 def _most_common(rounds: Iterable[Round | None]) -> Round:
-    """The round of most results, the newest of several; the default where no result has any."""
+    """The round of most results, the newest if several tie; the default if no result has one."""
     counted = Counter(found.name for found in rounds if found is not None)
     if not counted:
         return ROUNDS[DEFAULT_ROUND]

@@ -1,6 +1,6 @@
-"""Finding runs under a folder: a submission tree in either layout, or LoadGen logs by themselves.
+"""Finds runs under a folder: a submission tree in either layout, or loose LoadGen logs.
 
-Only names of folders and files are looked at here. What is in them is read by the other modules.
+Only names of folders and files are examined here; the other modules read the contents.
 """
 
 from __future__ import annotations
@@ -56,17 +56,17 @@ class Place:
 
     @property
     def performance_runs(self) -> list[Path]:
-        """Each run_<n>; run_1 always, because it has to be there."""
+        """Each run_<n>; always includes run_1, which is required."""
         runs = self.folder / "performance"
         numbered = {path for path in _folders(runs) if path.name.startswith("run_")}
         return sorted(numbered | {runs / "run_1"})
 
     def beside(self, branch: str) -> Path:
-        """The folder that layout v5 has for this scenario under measurements/ or compliance/."""
+        """The folder of this scenario under layout v5's measurements/ or compliance/."""
         return self.submission / branch / self.system / self.benchmark / self.scenario
 
     def audit(self, name: str) -> Path:
-        """An audit's folder, wherever it is; where v6 has it if it is nowhere."""
+        """An audit's folder in either layout; if it does not exist, its place in v6."""
         here, there = self.folder / name, self.beside("compliance") / name
         return there if there.is_dir() and not here.is_dir() else here
 
@@ -86,7 +86,7 @@ class Place:
         return next((path for path in named if path.name.startswith(self.system)), None)
 
     def layouts(self) -> set[Layout]:
-        """The layouts that something of this scenario is laid out in."""
+        """The layouts that this scenario's files follow."""
         found: set[Layout] = set()
         if any(path.name.startswith(_AUDITS) for path in _folders(self.folder)):
             found.add("v6")
@@ -99,7 +99,7 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class BenchmarkPlace:
-    """One benchmark of one system. `whole`: all of its scenarios are in sight."""
+    """One benchmark of one system. `whole`: whether all of its scenarios are visible."""
 
     folder: Path
     scenarios: tuple[Place, ...]
@@ -128,11 +128,11 @@ class BenchmarkPlace:
 
 @dataclass(frozen=True, slots=True)
 class Tree:
-    """What there is under a folder.
+    """The runs under a folder.
 
-    `loose`: folders of LoadGen logs outside any submission; trial runs of this suite's search for
-    the highest rate, and the blocks of its caching audit, are among them only where their own
-    folder was asked about. `idle_systems`: system descriptions without any result.
+    `loose`: folders of LoadGen logs outside any submission. Trial runs of a peak search and blocks
+    of a caching audit are included only if their own folder was requested. `idle_systems`: system
+    descriptions without any result.
     """
 
     root: Path
@@ -185,7 +185,7 @@ def _is_benchmark(folder: Path) -> bool:
 
 
 def _is_trial(root: Path, folder: Path) -> bool:
-    """Whether it lies below the root in the PeakQps/ or Caching/ of one of this suite's results."""
+    """Whether it is below the root in PeakQps/ or Caching/ of one of this suite's results."""
     below = (folder, *folder.parents)[: len(folder.relative_to(root).parts)]
     return any(p.name in TRIAL_FOLDERS and (p.parent / SUMMARY_JSON).is_file() for p in below)
 
@@ -197,7 +197,7 @@ def _walk(root: Path) -> Iterator[tuple[Path, list[str]]]:
 
 
 def _folders(folder: Path) -> list[Path]:
-    """The visible folders in a folder; none where it cannot be read."""
+    """The visible folders in a folder; empty if it cannot be read."""
     try:
         return [p for p in folder.iterdir() if p.is_dir() and not p.name.startswith(".")]
     except OSError:

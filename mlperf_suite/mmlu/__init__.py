@@ -1,4 +1,5 @@
-"""MMLU on an engine of ours: lm-eval's tasks, prompts and aggregation, and nothing of our own.
+"""MMLU on the suite's engines, with lm-eval's own tasks, prompts and aggregation.
 
-`lm_eval_tasks` and `engine_lm` import lm_eval, and so torch; they are imported when MMLU runs.
+`lm_eval_tasks` and `engine_lm` import lm_eval, and therefore torch; they are imported when MMLU
+runs.
 """

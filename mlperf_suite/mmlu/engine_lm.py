@@ -1,4 +1,4 @@
-"""The session's engine as a model of lm-eval's."""
+"""The session's engine as an lm-eval model."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ OnScored = Callable[[Key], None]
 
 
 class EngineLM(TemplateLM):  # type: ignore[misc]
-    """Answers lm-eval's loglikelihood requests with an engine, and keeps each score in a journal.
+    """Answers lm-eval's loglikelihood requests with an engine, and records each score in a journal.
 
     A question's choices share their context, so each question is one request to the engine.
-    What the journal holds is not asked again; where it holds everything, no engine is needed.
+    Questions in the journal are not asked again; if it has all of them, no engine is needed.
     """
 
     def __init__(
@@ -44,13 +44,13 @@ class EngineLM(TemplateLM):  # type: ignore[misc]
         return token_id
 
     def tok_encode(self, string: Any, add_special_tokens: Any = None, **kwargs: Any) -> Any:
-        """Token ids of a text, or of each of several; with BOS where the tokenizer adds one."""
+        """The token ids of a text, or of each of several; with BOS if the tokenizer adds one."""
         return self.tokenizer(string, add_special_tokens=add_special_tokens is not False)[
             "input_ids"
         ]
 
     def check_room(self, tasks: Iterable[Any], shots: int) -> None:
-        """Raise UsageError where a subject's longest question does not fit with its examples."""
+        """Raise UsageError if a subject's longest question does not fit with its examples."""
         for task in tasks:
             for fitting in range(shots, -1, -1):
                 tokens = len(self.tok_encode(longest_prompt(task, fitting)))
@@ -78,7 +78,7 @@ class EngineLM(TemplateLM):  # type: ignore[misc]
     def loglikelihood(
         self, requests: list[Instance], disable_tqdm: bool = False
     ) -> list[tuple[float, bool]]:
-        """Each request's log-probability, and whether greedy decoding would make it."""
+        """Each request's log-probability, and whether greedy decoding would produce it."""
         by_question: dict[Key, list[Instance]] = {}
         for request in requests:
             by_question.setdefault(_key(request), []).append(request)
@@ -93,7 +93,7 @@ class EngineLM(TemplateLM):  # type: ignore[misc]
     def _encoded(
         self, keys: list[Key], by_question: dict[Key, list[Instance]]
     ) -> Iterator[ScoreRequest]:
-        """A request for each question, encoded a subject at a time while the engine works."""
+        """A request for each question, encoded one subject at a time while the engine works."""
         start = 0
         while start < len(keys):
             end = start
@@ -115,9 +115,10 @@ class EngineLM(TemplateLM):  # type: ignore[misc]
     def _encode_questions(
         self, questions: list[list[tuple[str, str]]]
     ) -> Iterator[tuple[list[int], list[list[int]]]]:
-        """Context and continuations of each question, split as TemplateLM splits them.
+        """The context and continuations of each question, split as TemplateLM splits them.
 
-        lm-eval encodes every pair alone; here a whole subject goes through the tokenizer at once.
+        lm-eval encodes every pair separately; here a whole subject goes through the tokenizer at
+        once.
         """
         contexts = [pairs[0][0] for pairs in questions]
         if any(context != context.rstrip() or not context for context in contexts):
@@ -130,15 +131,15 @@ class EngineLM(TemplateLM):  # type: ignore[misc]
             yield context_ids, [next(wholes)[len(context_ids) :] for _ in pairs]
 
     def _loglikelihood_tokens(self, requests: Any, **kwargs: Any) -> NoReturn:
-        """`loglikelihood` does without it."""
+        """Unused: `loglikelihood` does not need it."""
         raise NotImplementedError
 
     def loglikelihood_rolling(self, requests: Any, disable_tqdm: bool = False) -> NoReturn:
-        """MMLU asks for none."""
+        """Unused by MMLU."""
         raise NotImplementedError
 
     def generate_until(self, requests: Any, disable_tqdm: bool = False) -> NoReturn:
-        """MMLU asks for none."""
+        """Unused by MMLU."""
         raise NotImplementedError
 
 

@@ -1,4 +1,4 @@
-"""From questions to a score: lm-eval's evaluation, over what the engine answers."""
+"""Scores the engine's answers with lm-eval's evaluation."""
 
 from __future__ import annotations
 
@@ -14,9 +14,10 @@ _ACC, _STDERR = "acc,none", "acc_stderr,none"
 
 @dataclass(frozen=True, slots=True)
 class Accuracy:
-    """A share of right answers, in percent, with its standard error; None where lm-eval has none.
+    """A share of right answers, in percent, with its standard error; None if lm-eval has none.
 
-    The standard error of a group pools its subjects', so one subject with one question has none.
+    The standard error of a group pools those of its subjects, so one subject with a single question
+    leaves it without one.
     """
 
     accuracy: float
@@ -34,7 +35,8 @@ class Accuracy:
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """One scored question. `answer` and `pred` are letters; `logprobs` natural, by choice."""
+    """One scored question. `answer` and `pred` are letters; `logprobs` are natural, one per
+    choice."""
 
     key: Key
     answer: str
@@ -48,7 +50,7 @@ class Sample:
 
 @dataclass(frozen=True, slots=True)
 class Scores:
-    """What lm-eval makes of the answers: overall, by domain, by subject, by question."""
+    """lm-eval's scores: overall, by domain, by subject, by question."""
 
     overall: Accuracy
     by_domain: Mapping[str, Accuracy]
@@ -57,7 +59,7 @@ class Scores:
 
 
 def evaluate(lm: Any, tasks: dict[str, Any], journal: Journal) -> Scores:
-    """Score every question of the tasks. Raises what the model raises."""
+    """Score every question of the tasks. Raises whatever the model raises."""
     import lm_eval
 
     from mlperf_suite.mmlu.lm_eval_tasks import GROUP_OF_DOMAIN, TASK_PREFIX, quiet_lm_eval
@@ -104,7 +106,7 @@ def _sample(logged: Mapping[str, Any], journal: Journal) -> Sample:
 
 
 def _argmax(values: Sequence[float]) -> int:
-    """The first of the largest, as lm-eval's own choice of an answer is (numpy.argmax)."""
+    """The index of the first maximum, as lm-eval chooses an answer (numpy.argmax)."""
     return max(range(len(values)), key=values.__getitem__)
 
 

@@ -1,4 +1,4 @@
-"""What is scored so far, on disk: an interrupted run loses nothing, and another can go on."""
+"""Scores on disk: an interrupted run loses nothing, and another run can continue it."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ JOURNAL_NAME = "scored.jsonl"
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """Which question: its subject and its number among the subject's test questions."""
+    """Identifies a question: its subject and its number among the subject's test questions."""
 
     subject: str
     id: int
 
 
 class Journal:
-    """One line for each scored question, written as soon as it is known.
+    """One line for each scored question, written as soon as it is scored.
 
-    `of` says what the scores are of (model, data, shots): scores of anything else are not mixed.
+    `of` describes the scored system (model, data, shots); scores of different ones are never mixed.
     """
 
     def __init__(self, path: Path, of: Mapping[str, object]) -> None:
@@ -46,17 +46,16 @@ class Journal:
         return len(self._scores)
 
     def add(self, key: Key, score: Score) -> None:
-        """Keep a score. The first one of a question counts."""
+        """Add a score. The first score of a question counts."""
         if key not in self._scores:
             self._scores[key] = score
             self._write({**dataclasses.asdict(key), **dataclasses.asdict(score)})
 
     def add_from(self, path: Path, wanted: Container[Key]) -> int:
-        """Take over what another journal holds of the wanted questions, and say how much.
+        """Copy the wanted questions' scores from another journal; returns how many.
 
-        Nothing is taken where it is of another model, other data or other shots.
-
-        A last line that was cut off in the middle is left out.
+        Nothing is copied if the other journal has another model, data or shots. An incomplete last
+        line is ignored.
         """
         before = len(self)
         for key, score in read_journal(path, self._of):
@@ -73,7 +72,7 @@ class Journal:
 
 
 def read_journal(path: Path, of: Mapping[str, object]) -> list[tuple[Key, Score]]:
-    """The scores that a file holds, or none where it is of something else or cannot be read."""
+    """The scores in a file; empty if they are for something else or cannot be read."""
     try:
         lines = path.read_text(encoding="utf-8").splitlines()
         if not lines or json.loads(lines[0]) != dict(of):

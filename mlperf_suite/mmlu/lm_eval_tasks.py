@@ -1,4 +1,4 @@
-"""lm-eval's own MMLU tasks, fed with questions that are already here."""
+"""lm-eval's own MMLU tasks, fed with questions that are already loaded."""
 
 from __future__ import annotations
 
@@ -20,17 +20,18 @@ TASK_PREFIX = "mmlu_"
 GROUP_OF_DOMAIN: Mapping[str, str] = {
     domain: TASK_PREFIX + domain.lower().replace(" ", "_") for domain in DOMAINS
 }
-"""The names that lm-eval gives the domains."""
+"""lm-eval's names for the domains."""
 _TASKS = Path(lm_eval.__file__).parent / "tasks" / "mmlu" / "default"
 _WRAPPER = "suite"
 _PLACEHOLDER = Question("?", ("a", "b", "c", "d"), 0)
 
 
 def load_tasks(data: Mmlu, chosen: Mapping[str, Sequence[int]], shots: int) -> dict[str, Any]:
-    """lm-eval's tasks and groups for the chosen questions, as `lm_eval.evaluate` takes them.
+    """lm-eval's tasks and groups for the chosen questions, in the form that `lm_eval.evaluate`
+    takes.
 
     `chosen`: by subject, the numbers of the test questions. Each document of a task has its
-    question's number as `id`, and the tasks hold no other questions than the chosen ones.
+    question's number as `id`, and the tasks contain only the chosen questions.
     """
 
     def documents(config_source: str, **_: object) -> DatasetDict:
@@ -42,8 +43,8 @@ def load_tasks(data: Mmlu, chosen: Mapping[str, Sequence[int]], shots: int) -> d
             test=_dataset(subject, [(n, test[n]) for n in numbers] or [(0, _PLACEHOLDER)]),
         )
 
-    # A group that names lm-eval's is how its loader takes settings for all tasks of a group; it
-    # must be in the index, as a group given to `load` gives its own members to its tasks.
+    # lm-eval's loader takes settings for all tasks of a group from a group that names it. The group
+    # must be in the index: one passed to `load` adds its own members to its tasks.
     ours = {
         "group": _WRAPPER,
         "task": [{"group": "mmlu", "custom_dataset": documents, "num_fewshot": shots}],
@@ -73,7 +74,7 @@ def _dataset(subject: str, questions: Any) -> Dataset:
 
 
 def _drop_unchosen(loaded: dict[str, Any], chosen: Mapping[str, Sequence[int]]) -> None:
-    """Take out the tasks without a question, and the groups without a task."""
+    """Remove the tasks without a question, and the groups without a task."""
     tasks, groups = loaded["tasks"], loaded["groups"]
     for name in [n for n in tasks if not chosen.get(subject_of(n))]:
         del tasks[name]
@@ -91,7 +92,7 @@ def subject_of(task_name: str) -> str:
 
 
 def longest_prompt(task: Any, shots: int) -> str:
-    """The prompt of the task's longest question, with so many worked examples."""
+    """The prompt of the task's longest question, with `shots` worked examples."""
     longest = max(task.eval_docs, key=lambda doc: len(task.doc_to_text(doc)))
     prompt: str = task.fewshot_context(longest, num_fewshot=shots)
     return prompt
@@ -99,7 +100,7 @@ def longest_prompt(task: Any, shots: int) -> str:
 
 @contextlib.contextmanager
 def quiet_lm_eval() -> Iterator[None]:
-    """lm-eval without its log, which says for every task that its data was given to it."""
+    """Silence lm-eval's log, which reports for every task that its data was passed in."""
     logger = logging.getLogger("lm_eval")
     before = logger.level
     logger.setLevel(logging.ERROR)

@@ -1,4 +1,4 @@
-"""What an MMLU run must show."""
+"""The rules for an MMLU run."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _SIGMAS = 3
 def judge_mmlu(
     scores: Scores, planned: int, model: str, min_accuracy: float | None
 ) -> list[Verdict]:
-    """A verdict for each of MMLU_RULES. `planned`: the questions that were to be scored."""
+    """A verdict for each of MMLU_RULES. `planned`: how many questions were to be scored."""
     found = (
         verdict(len(scores.samples) == planned, f"{len(scores.samples):,}", f"{planned:,}"),
         _score(scores, model, min_accuracy),
@@ -25,7 +25,7 @@ def judge_mmlu(
 
 
 def unscored(planned: int, why: str) -> list[Verdict]:
-    """The verdicts of a run that cannot be made. `why`: what the engine lacks."""
+    """The verdicts if the run is not possible. `why`: what the engine lacks."""
     found = not_judged("no scores", f"{planned:,} questions scored", why)
     return [dataclasses.replace(found, rule=rule) for rule in MMLU_RULES]
 
@@ -44,6 +44,6 @@ def _score(scores: Scores, model: str, min_accuracy: float | None) -> Verdict:
 
 
 def above_chance(questions: int) -> float:
-    """The percent that guessing so many questions exceeds about once in a thousand times."""
+    """The percentage that guessing that many questions exceeds about once in a thousand times."""
     chance = CHANCE / 100
     return min(100.0, 100 * (chance + _SIGMAS * sqrt(chance * (1 - chance) / questions)))

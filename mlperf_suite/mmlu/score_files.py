@@ -1,4 +1,4 @@
-"""The files of an MMLU result. Every score is in percent, every latency in ms."""
+"""The files of an MMLU result. Scores are in percent, latencies in ms."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ _COLUMNS = ("subject", "domain", "question_id", "answer", "pred", "correct", "la
 def write_scores(folder: Path, scores: Scores, about: Mapping[str, object], title: str) -> None:
     """Write overall.json, by_domain.json, by_subject.json, samples.csv and the plot.
 
-    `about`: what overall.json says besides the score. Its `overall_accuracy` is a fraction, as
-    mmlu.py wrote it (docs/from-run-py.md).
+    `about`: further entries of overall.json. Its `overall_accuracy` is a fraction, as mmlu.py wrote
+    it (docs/from-run-py.md).
     """
     fraction = {"overall_accuracy": scores.overall.accuracy / 100}
     write_json(folder / "overall.json", {**scores.overall.as_json(), **fraction, **about})
@@ -57,7 +57,8 @@ def _write_samples(path: Path, scores: Scores) -> None:
 
 
 def write_details(path: Path, scores: Scores, data: Mmlu) -> None:
-    """Write each question with its choices and their log-probabilities, one JSON object a line."""
+    """Write each question with its choices and their log-probabilities, one JSON object per
+    line."""
     with path.open("w", encoding="utf-8") as file:
         for sample in scores.samples:
             question = data.test[sample.key.subject][sample.key.id]

@@ -1,4 +1,4 @@
-"""MMLU over several engines: who scores which subjects, and how the shares come together.
+"""MMLU over several engines: splits the subjects into shares and merges the scores.
 
 The workers of a session share a folder. Each share has a journal there, and a file that says that
 it is done, or why it failed; the first share's worker waits for the others and merges.
@@ -25,7 +25,8 @@ _Numbers = TypeVar("_Numbers", bound=Sequence[int])
 
 @dataclass(frozen=True, slots=True)
 class Shares:
-    """`count` shares, in `folder`. A share that shows no progress for `patience_s` is given up."""
+    """`count` shares, in `folder`. A share without progress for `patience_s` seconds is given
+    up."""
 
     folder: Path
     count: int
@@ -33,7 +34,7 @@ class Shares:
     patience_s: float
 
     def journal(self, index: int) -> Path:
-        """Where a share's scores are; its folder exists."""
+        """The path of a share's scores; creates its folder."""
         self.folder.mkdir(parents=True, exist_ok=True)
         return self.folder / f"share-{index}.jsonl"
 
@@ -44,14 +45,14 @@ class Shares:
         return self.folder / f"share-{index}.ended"
 
     def end(self, index: int, failure: str | None = None) -> None:
-        """Say that a share is over; nobody hears it where the run that merges is over already."""
+        """Mark a share as finished; has no effect if the merging run has already ended."""
         part = self._ended(index).with_suffix(".part")
         with contextlib.suppress(FileNotFoundError):
             part.write_text(failure or "", encoding="utf-8")
             part.replace(self._ended(index))
 
     def wait(self) -> None:
-        """Wait for all shares but the first. Raises RunError where one failed or hangs."""
+        """Wait for all shares but the first. Raises RunError if one failed or hangs."""
         for index in range(1, self.count):
             last_size, last_change = -1, time.monotonic()
             while not self._ended(index).exists():
@@ -66,34 +67,34 @@ class Shares:
                 raise RunError(f"share {index}: {failure}")
 
     def journals(self) -> list[Path]:
-        """Those of all shares but the first, as far as they exist."""
+        """The existing journals of all shares but the first."""
         return [p for i in range(1, self.count) if (p := self.journal(i)).exists()]
 
     def clear(self, into: Path) -> None:
-        """Keep the engines' logs in a run's folder and drop the rest."""
+        """Move the engines' logs to a run's folder and delete the rest."""
         for log in self.folder.glob("engine-*.log"):
             shutil.move(log, into / log.name)
         shutil.rmtree(self.folder, ignore_errors=True)
 
     def use_gpus(self, index: int) -> None:
-        """Let the engine that this process will load see its share's GPUs alone."""
+        """Restrict the engine that this process will load to its share's GPUs."""
         first = index * self.gpus_per_engine
         if gpus := _gpus()[first : first + self.gpus_per_engine]:
             os.environ["CUDA_VISIBLE_DEVICES"] = ",".join(gpus)
 
 
 def engine_count(settings: Settings) -> int:
-    """The engines that this machine can hold at once: one for each group of GPUs, else one."""
+    """How many engines fit on this machine at once: one for each group of GPUs, else one."""
     return max(1, len(_gpus()) // gpus_per_engine(settings))
 
 
 def gpus_per_engine(settings: Settings) -> int:
-    """All of them where the user did not say, as for every other run."""
+    """The tensor parallel size, by default all GPUs, as in every other run."""
     return settings.tensor_parallel_size or max(1, len(_gpus()))
 
 
 def _gpus() -> list[str]:
-    """The GPUs that this process may use, as CUDA_VISIBLE_DEVICES names them."""
+    """The GPUs that this process may use, named as in CUDA_VISIBLE_DEVICES."""
     visible = os.environ.get("CUDA_VISIBLE_DEVICES")
     if visible is not None:
         return [name for name in visible.split(",") if name]
@@ -103,7 +104,7 @@ def _gpus() -> list[str]:
 
 
 def split(chosen: Mapping[str, _Numbers], count: int) -> list[dict[str, _Numbers]]:
-    """Whole subjects for each share, with about as many questions in each."""
+    """Distribute whole subjects among the shares, with about equally many questions in each."""
     parts: list[dict[str, _Numbers]] = [{} for _ in range(count)]
     sizes = [0] * count
     for subject in sorted(chosen, key=lambda s: (-len(chosen[s]), s)):

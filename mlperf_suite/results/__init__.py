@@ -1,1 +1,2 @@
-"""What a run leaves behind: its folder and its summary; the regression gate over two of them."""
+"""The results of a run: its folder and summary, and the regression gate that compares two of
+them."""

@@ -1,11 +1,12 @@
-"""One result of several nodes' independent runs: what is summed, what is pooled, and its file.
+"""Aggregates the independent runs of several nodes: what is summed, what is pooled, and its file.
 
-Rates, samples and tokens are summed. A percentile of all requests cannot be had from percentiles of
-some, so it is taken from the requests themselves, as LoadGen takes one of its own
-(`benchmarks.percentile`); a node weighs by the number of its requests.
+Rates, samples and tokens are summed. Percentiles cannot be combined, so they are computed from all
+nodes' requests, the way LoadGen computes its own (`benchmarks.percentile`); each node is weighted
+by its number of requests.
 
-It is no MLPerf result: that is of one LoadGen and one SUT (MLPerf Inference rules, "LoadGen
-Operation"), and each of these runs has its own of both. The words of `LABEL` stand on every output.
+The aggregate is not an MLPerf result: that comes from one LoadGen and one SUT (MLPerf Inference
+rules, "LoadGen Operation"), and each of these runs has its own of both. Every output carries
+`LABEL`.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
 LABEL = "aggregate of independent runs: not an MLPerf result"
-"""What stands on every output."""
+"""The label on every output."""
 WHY = (
     "Each node ran a LoadGen of its own. An MLPerf result is of one LoadGen with one system under "
     "test, so this is none, and no part of a submission."
@@ -58,9 +59,9 @@ OLD_JSON = "aggregated_datacenter_results.json"
 class NodeFigures:
     """One node's run of a scenario; its times are LoadGen's own. Rates are per second, times in ms.
 
-    `share`: of the tokens/s of all. `reasons`: why its run is no valid result. `requests` and
-    `tokens`: of its answers. `accuracy_passed`: what the accuracy rules say of its accuracy run,
-    None where there is none. `hardware`: in words.
+    `share`: of the total tokens/s. `reasons`: why its run is not a valid result. `requests` and
+    `tokens`: counts of its answers. `accuracy_passed`: the verdict of the accuracy rules on its
+    accuracy run, None if there is none. `hardware`: in words.
     """
 
     node: str
@@ -85,8 +86,8 @@ class NodeFigures:
 
 @dataclass(frozen=True, slots=True)
 class SlowestNode:
-    """The node that holds the others up. `by`: in which figure, `value` and `unit` its own, `rest`
-    the median of the other nodes'."""
+    """The slowest node. `by`: the figure that shows it, `value` and `unit` are the node's, `rest`
+    is the median of the other nodes."""
 
     node: str
     by: str = ""
@@ -98,8 +99,8 @@ class SlowestNode:
 @dataclass(frozen=True, slots=True)
 class ScenarioFigures:
     """A scenario on all nodes. Sums: `tokens_per_sec`, `samples_per_sec`, `requests`, `tokens`, and
-    `target_qps` where a rate was sent; None where a node does not report one. Pooled, of the
-    requests of all nodes: `latency_ms`, `ttft_ms`, `tpot_ms`, None where LoadGen reports none.
+    `target_qps` if queries were sent at a rate; None if a node does not report one. Pooled over the
+    requests of all nodes: `latency_ms`, `ttft_ms`, `tpot_ms`; None if LoadGen reports none.
 
     `valid`: whether each node's own run is a valid result; `reasons`: why not. `notes`: sentences.
     """
@@ -125,9 +126,9 @@ class ScenarioFigures:
 
 @dataclass(frozen=True, slots=True)
 class Aggregate:
-    """aggregate.json. `marks`: what stands on the runs themselves, as that they are of a stand-in
-    engine. `nodes`: names, in the order in which they were given. `notes`: sentences on where the
-    nodes differ and what could not be compared."""
+    """The content of aggregate.json. `marks`: marks of the runs themselves, such as a stand-in
+    engine. `nodes`: names, in the given order. `notes`: sentences on differences between nodes and
+    on what could not be compared."""
 
     schema_version: int = SCHEMA_VERSION
     label: str = LABEL
@@ -149,18 +150,18 @@ class Aggregate:
 
     @classmethod
     def read(cls, content: object) -> Aggregate:
-        """An aggregate.json's content; never raises."""
+        """Parse the content of an aggregate.json; never raises."""
         return read(cls, content) or cls()
 
     def as_json(self) -> dict[str, Any]:
-        """What is written to aggregate.json."""
+        """The content for aggregate.json."""
         return written_fields(self)
 
 
 def aggregate_runs(paths: Sequence[Path], made: datetime, ones: Sequence[Path] = ()) -> Aggregate:
-    """One result of the runs in these folders. `made`: when. `ones`: runs of one node alone.
+    """Aggregate the runs in these folders. `made`: the time. `ones`: runs of one node alone.
 
-    Raises AggregateRefusedError, with a line for each reason, for runs that are not one aggregate.
+    Raises AggregateRefusedError, with a line for each reason, for runs that cannot be aggregated.
     """
     runs = load_node_runs(paths)
     if not runs:
@@ -203,7 +204,7 @@ def _words(value: str | None) -> str | None:
 
 
 def _scenario(runs: Sequence[NodeRun], alone: Sequence[NodeRun]) -> ScenarioFigures:
-    """Runs of one scenario, each of another node."""
+    """Runs of one scenario, each on another node."""
     times = [read_times(run) for run in runs]
     scenario = runs[0].scenario
     reported = [run.figures for run in runs]
@@ -231,7 +232,7 @@ def _scenario(runs: Sequence[NodeRun], alone: Sequence[NodeRun]) -> ScenarioFigu
         tpot_ms=pooled([one.tpot_ms for one in times]),
         nodes=rows,
         slowest=slowest(rows, at_a_rate),
-        # At a rate, tokens/s are what was sent, whatever the hardware could do.
+        # At a fixed rate, tokens/s show the load that was sent, not what the hardware can do.
         scaling=None
         if at_a_rate
         else scaling_of(runs, [one for one in alone if one.scenario.name == scenario.name]),
@@ -240,14 +241,14 @@ def _scenario(runs: Sequence[NodeRun], alone: Sequence[NodeRun]) -> ScenarioFigu
 
 
 def pooled(of_nodes: Sequence[npt.NDArray[np.float64] | None]) -> Percentiles | None:
-    """The percentiles of all nodes' requests together; None where a node has none of the kind."""
+    """The percentiles of all nodes' requests together; None if a node has no such times."""
     import numpy as np
 
     arrays = [one for one in of_nodes if one is not None]
     if not arrays or len(arrays) < len(of_nodes):
         return None
     found = percentiles(np.concatenate(arrays))
-    # To the nanosecond, as LoadGen has them: a difference of two times has digits beyond that.
+    # To the nanosecond, as in LoadGen: a difference of two times has digits beyond that.
     return {name: round(value, 6) for name, value in found.items()} or None
 
 
@@ -279,8 +280,8 @@ def _node(
 
 
 def slowest(rows: Sequence[NodeFigures], at_a_rate: bool) -> SlowestNode | None:
-    """The node with the highest TTFT p99 where a rate is sent, which bounds tokens/s there, and
-    with the fewest tokens/s elsewhere; None where a node does not report it."""
+    """The node with the highest TTFT p99 if queries are sent at a rate, which bounds tokens/s,
+    otherwise the one with the fewest tokens/s; None if a node does not report the figure."""
     sign = -1 if at_a_rate else 1
     found: list[tuple[float, str]] = []
     for row in rows:
@@ -299,7 +300,8 @@ def slowest(rows: Sequence[NodeFigures], at_a_rate: bool) -> SlowestNode | None:
 
 
 def old_json(found: Aggregate) -> dict[str, Any]:
-    """aggregated_datacenter_results.json: `nodes` has of each node what its own file has."""
+    """The content of aggregated_datacenter_results.json; `nodes` has each node's own file's
+    content."""
     timestamp = datetime.fromisoformat(found.made) if found.made else None
     return {
         "benchmark_info": {
@@ -348,7 +350,7 @@ def _old_node(row: NodeFigures) -> dict[str, Any]:
 
 
 def write_aggregate(out: Path, found: Aggregate) -> list[Path]:
-    """Write both JSON files into a folder that is there; their paths. Raises OSError."""
+    """Write both JSON files into an existing folder; returns their paths. Raises OSError."""
     contents: Mapping[str, dict[str, Any]] = {
         AGGREGATE_JSON: found.as_json(),
         OLD_JSON: old_json(found),

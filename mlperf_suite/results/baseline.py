@@ -1,7 +1,7 @@
-"""The earlier run that the regression gate compares with: read once, compared at each write.
+"""The baseline that the regression gate compares with: read once, compared at each write.
 
---baseline names a run's folder or a summary.json alone; a folder also tells each answer's score,
-and so how far two runs' scores lie apart by chance, and how the engine described itself.
+--baseline names a run's folder or only a summary.json. A folder also has each answer's score, which
+shows how far two runs' scores differ by chance, and the engine's description of itself.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _AT_A_RATE = ("Server", "Interactive")
 
 @dataclass(frozen=True, slots=True)
 class BaselineRun:
-    """A baseline: as the user named it, its summary, and its folder where it has one."""
+    """A baseline: its name as the user gave it, its summary, and its folder, if any."""
 
     named: str
     summary: Summary
@@ -54,18 +54,19 @@ class BaselineRun:
 
     @property
     def config(self) -> Config | None:
-        """The run's config.json, None where the baseline is a summary alone."""
+        """The run's config.json, None if the baseline is only a summary."""
         return Config.read(read_config(self.folder)) if self.folder else None
 
     def metrics(self, mode: str) -> tuple[Metric, ...]:
-        """What it has figures of, of one mode: performance, accuracy or mmlu."""
+        """The metrics of one mode (performance, accuracy or mmlu) that the baseline has figures
+        for."""
         known = metrics_of([self.summary])
         return tuple(m for m in known if m.mode == mode and samples_of(m, self.summary))
 
     def check(self, current: Summary, config: Config | None = None) -> None:
-        """Raise UsageError that names what differs between this baseline and a run.
+        """Raise UsageError that names the differences between this baseline and a run.
 
-        `current` and `config`: of the run, as far as they are known.
+        `current` and `config`: those of the run, as far as they are known.
         """
         refused = self._refused(current, config)
         if refused:
@@ -91,9 +92,9 @@ class BaselineRun:
         *,
         allow_different: bool = False,
     ) -> RegressionFigures:
-        """What became of each metric, or why nothing was compared.
+        """Compare each metric, or say why nothing was compared.
 
-        `folder`: the run's own, where its config.json and its answers' scores are.
+        `folder`: the run's own, with its config.json and its answers' scores.
         """
         config = Config.read(read_config(folder))
         refused = None if allow_different else self._refused(current, config)
@@ -116,7 +117,7 @@ class BaselineRun:
 
 
 def _target_note(baseline: Summary, current: Summary) -> str | None:
-    """Where queries come at a rate, the rate bounds tokens/s and makes the latency."""
+    """If queries come at a rate, the rate bounds tokens/s and determines latency."""
     if current.meta.scenario not in _AT_A_RATE:
         return None
     runs = (baseline.run.performance, current.run.performance)
@@ -132,13 +133,13 @@ def _target_note(baseline: Summary, current: Summary) -> str | None:
 def load_baseline(
     path: Path, option: str = "--baseline ", *, needs_figures: bool = True
 ) -> BaselineRun:
-    """Read a baseline. Raises UsageError where there is none or it lacks the figures it needs.
+    """Read a baseline. Raises UsageError if there is none or it lacks the required figures.
 
-    `option`: what an error names before the path.
+    `option`: the text that errors put before the path.
     """
     path = path.expanduser()
     if path.is_symlink():
-        # results/latest: what it points to now, not what it will point to when this run is there.
+        # For results/latest: resolve it now, since it will point to this run later.
         beside = path.parent / Path(os.path.realpath(path)).name
         path = beside if beside.exists() and beside.samefile(path) else Path(os.path.realpath(path))
     file = path / SUMMARY_JSON if path.is_dir() else path
@@ -189,8 +190,8 @@ def write_answer_scores(
 ) -> None:
     """Write each answer's scores, in the scores' units and in the data's order.
 
-    `scorer`: its name; the file is <scorer>_samples.json. Nothing is written where no score is of
-    single answers; null is written for an answer that a score is not of.
+    `scorer`: its name; the file is <scorer>_samples.json. Nothing is written if no score applies to
+    single answers; null is written for an answer that a score does not apply to.
     """
     if per_answer:
         scores = {name: list(values) for name, values in per_answer.items()}
@@ -215,9 +216,9 @@ def _paired_errors(baseline: Path, current: Path) -> dict[str, float]:
 
 
 def answer_scores(folder: Path) -> tuple[object, _AnswerScores]:
-    """A fingerprint of the data and, by metric in small letters, each answer's score in percent.
+    """A fingerprint of the data and, by metric in lower case, each answer's score in percent.
 
-    An answer's key is its place in the data's order, in MMLU its subject and question.
+    An answer's key is its index in the data; in MMLU, its subject and question.
     """
     found: _AnswerScores = {}
     fingerprint: object = None

@@ -1,7 +1,7 @@
-"""Finds what limited a run, by arithmetic on summary.json and config.json. Pure functions.
+"""Finds what limited a run, computed from summary.json and config.json. Pure functions.
 
 Each finding has a figure, a sentence and the option that changes it. A figure below its threshold
-limited nothing.
+did not limit the run.
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ from mlperf_suite.loadgen.lives import ISSUE, RETURN
 from mlperf_suite.results.schema import LifeFigures, PerformanceFigures
 
 LIMITS = 0.05
-"""The share of the run, or of the requests' time, from which a figure counts as a limit."""
+"""The minimum share of the run, or of the requests' time, for a figure to count as a limit."""
 LEADS = 0.5
-"""The same for the parts that every request needs: prefill and decode."""
+"""The minimum share for the parts that every request needs: prefill and decode."""
 _OFFLINE, _SERVER = "Offline", ("Server", "Interactive")
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
     """One figure of a run. `share`: 0 to 1, of `of`. `limits`: whether it is large enough to have
-    limited the run. `sentence`: the finding with its numbers. `option`: what changes it.
+    limited the run. `sentence`: the finding with its numbers. `option`: the option that changes it.
     """
 
     name: str
@@ -50,9 +50,9 @@ def bottlenecks(
     remote: RemoteRun | None = None,
     engine: Mapping[str, object] | None = None,
 ) -> list[Finding]:
-    """All figures of a run: limits first, larger shares before smaller ones.
+    """All figures of a run: limits first, then by decreasing share.
 
-    `remote`: what a remote server and its client reported of the run. `engine`: the engine's own
+    `remote`: what a remote server and its client reported about the run. `engine`: the engine's own
     settings, to show the current values of options.
     """
     scenario, settings = performance.scenario or "", engine or {}
@@ -67,7 +67,7 @@ def bottlenecks(
 
 
 def percent(share: float) -> str:
-    """A share as sentences have it."""
+    """A share as formatted in sentences."""
     return f"{share * 100:.1f}%"
 
 
@@ -239,7 +239,7 @@ def _of_remote(remote: RemoteRun, scenario: str, duration_s: float | None) -> It
 def _of_endpoints(
     endpoints: tuple[EndpointFigures, ...], duration_s: float | None
 ) -> Iterator[Finding]:
-    """Where one of several endpoints is behind the others."""
+    """Findings on an endpoint that lags behind the others."""
     ends = {one.url: one.ended_s for one in endpoints if one.ended_s is not None}
     if len(ends) > 1 and duration_s:
         last, first = max(ends, key=lambda url: ends[url]), min(ends, key=lambda url: ends[url])

@@ -1,12 +1,12 @@
-"""What LoadGen's early stopping says of a performance run (EarlyStopping in LoadGen's results.cc).
+"""Parses LoadGen's early stopping report of a performance run (EarlyStopping in results.cc).
 
-SingleStream: a percentile is estimated from so few queries that it holds with a confidence of 99%:
-the n highest values are thrown away, and the highest that is left is the estimate. Where LoadGen
-counts tokens it does so for TTFT and TPOT only, and its key early_stopping_latency_ss is TTFT's. n
-depends on the number of queries alone, so the same estimate of the latency, the figure that
-SingleStream is compared by, follows from the requests themselves.
+SingleStream: LoadGen estimates a percentile that holds with a confidence of 99% for the number of
+queries: it discards the n highest values, and the highest remaining one is the estimate. If LoadGen
+counts tokens, it does so only for TTFT and TPOT, and its key early_stopping_latency_ss is that of
+TTFT. n depends only on the number of queries, so the estimate of the latency, the figure that
+decides in SingleStream, is computed here from the requests themselves.
 
-Server: no estimate, but whether enough queries were under the limit, and how many more it takes.
+Server: no estimate, only whether enough queries met the limit, and how many more are needed.
 """
 
 from __future__ import annotations
@@ -25,23 +25,22 @@ _SAYS = {
     "ttft": "early_stopping_ttft_result",
     "tpot": "early_stopping_tpot_result",
 }
-"""By figure, the key of LoadGen's words on it: the latency's, or where tokens are counted both
-others."""
-# SingleStream's words have a second estimate, for inferring MultiStream; the first one decides.
+"""By figure, the key of LoadGen's text on it: that of the latency, or if tokens are counted, those
+of the other two."""
+# SingleStream's text has a second estimate, to infer MultiStream; the first one decides.
 _ESTIMATE = re.compile(r"percentile estimate: (\d+)")
 _DISCARDED = re.compile(r"Would discard (\d+) highest latency queries")
 _MORE = re.compile(r"at least (\d+) more queries")
 _MOST_DIGITS = 19
-"""LoadGen's integers have 64 bits; a longer one is not its own."""
+"""LoadGen's integers have 64 bits; a longer one is not LoadGen's."""
 
 
 def early_stopping(
     scenario: Scenario, detail: DetailLog, timeline: Timeline | None
 ) -> EarlyStopping | None:
-    """What the log says of early stopping; None where the scenario has none.
+    """The log's early stopping report; None if the scenario has none.
 
-    A figure that the log does not speak of is None; LoadGen is silent on TTFT where TPOT already
-    failed.
+    A figure that the log does not mention is None; LoadGen omits TTFT if TPOT already failed.
     """
     if scenario.loadgen_scenario == "Offline":
         return None
@@ -58,7 +57,7 @@ def early_stopping(
 
 
 def _words(value: object) -> str | None:
-    """LoadGen's words as sentences on one line; it writes them as points, each after ` * `."""
+    """LoadGen's text as sentences on one line; it writes points, each after ` * `."""
     if not isinstance(value, str):
         return None
     sentences = [point.strip(" .") for point in in_words(value).split("* ")]
@@ -73,7 +72,7 @@ def _found(pattern: re.Pattern[str], words: str | None) -> int | None:
 def _estimates(
     says: Mapping[str, str | None], detail: DetailLog, timeline: Timeline | None
 ) -> dict[str, float | None]:
-    """LoadGen's own; that of the latency by the same rule where LoadGen makes none."""
+    """LoadGen's estimates; if it has none of the latency, one by the same rule."""
     found: dict[str, float | None] = {}
     for name, words in says.items():
         nanoseconds = _found(_ESTIMATE, words)
@@ -86,7 +85,8 @@ def _estimates(
 def _of_latency(
     discarded: int | None, detail: DetailLog, timeline: Timeline | None
 ) -> float | None:
-    """The highest latency after the highest `discarded`, in ms, as the SUT saw the requests."""
+    """The highest latency below the `discarded` highest ones, in ms, as the SUT saw the
+    requests."""
     if discarded is None or timeline is None:
         return None
     latencies = sorted(timeline.latency_ms, reverse=True)

@@ -13,11 +13,11 @@ from mlperf_suite.results.schema import UNKNOWN, RepeatFigures, ScoreFigures, Su
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One run. A folder without a summary that can be read has `status` "no summary".
+    """One run. A folder without a readable summary has `status` "no summary".
 
-    `kind`: benchmark and scenario. `started`: in ISO's form, empty where it is not known. Rates are
-    per second, times in ms, mmlu in percent; None is not there. `score`: the first that its scorer
-    gives. `no_result`: its figures are none, and stand in no trend.
+    `kind`: benchmark and scenario. `started`: in ISO format, empty if unknown. Rates are per
+    second, times in ms, mmlu in percent; None if absent. `score`: the scorer's first score.
+    `no_result`: why its figures are not a result and not part of a trend.
     """
 
     name: str
@@ -39,7 +39,7 @@ class Entry:
 
     @property
     def line(self) -> tuple[str, str]:
-        """What runs of one trend have in common: where and what."""
+        """What the runs of a trend have in common: system and workload."""
         return self.system, f"{self.kind}, {self.model}, {self.label}"
 
 
@@ -54,7 +54,7 @@ class Trend:
 
 
 def read_entries(results_dir: Path) -> list[Entry]:
-    """Every kept run, newest first; never raises for what is in a folder."""
+    """Every kept run, newest first; never raises because of a folder's content."""
     return [
         _entry(folder.name, read_summary(folder) or Summary())
         for folder in run_folders(results_dir)
@@ -87,7 +87,7 @@ def _entry(name: str, summary: Summary) -> Entry:
 
 
 def _where(summary: Summary) -> str:
-    """The hardware; of a server elsewhere, where it is: its hardware is not known."""
+    """The hardware; for a remote server its URL, since its hardware is unknown."""
     urls = {one.url for run in summary.run.remote.values() for one in run.endpoints}
     return ", ".join(sorted(urls)) if urls else _hardware(summary.system)
 
@@ -100,7 +100,7 @@ def _hardware(system: Mapping[str, object]) -> str:
 
 
 def trends_of(entries: list[Entry]) -> list[Trend]:
-    """The main metric of each system and scenario that has two runs or more."""
+    """The main metric of each system and scenario with at least two runs."""
     trends = []
     for line in dict.fromkeys(entry.line for entry in entries):
         single = " SingleStream," in line[1]

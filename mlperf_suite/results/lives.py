@@ -78,7 +78,7 @@ def _ends(timeline: Timeline, parts: dict[str, Doubles], name: str) -> Doubles:
 
 
 def _drain(timeline: Timeline, parts: dict[str, Doubles]) -> float | None:
-    """The share of the run after the engine started its last request; None if it does not tell."""
+    """The share of the run after the engine started its last request; None if that is unknown."""
     if QUEUE not in parts:
         return None
     end = max(timeline.finished_ms)
@@ -108,8 +108,8 @@ def _slowest(
 
 
 class _Causes:
-    """Explains why a request was slow: names the part of its life that exceeds that part's median
-    by most, and what made it long."""
+    """Explains why a request was slow: names the part that exceeds its median by the most, and the
+    cause."""
 
     def __init__(self, timeline: Timeline, parts: dict[str, Doubles]) -> None:
         import numpy as np
@@ -154,7 +154,7 @@ class _Causes:
         return ""
 
     def _behind(self, row: int) -> str:
-        """What was before it when it was queued."""
+        """What was ahead of it when it was queued."""
         at = self._queued[row]
         ahead = (self._queued < at) & (self._begun > at)
         running = (self._begun <= at) & (self._told > at)
@@ -172,6 +172,6 @@ def _times(number: int) -> str:
 
 
 def _rank(values: npt.NDArray[np.int64], row: int) -> str:
-    """Where it stands among all, the longest first."""
+    """Its rank by length, longest first."""
     longer = int((values > values[row]).sum())
     return "the longest" if not longer else f"number {longer + 1:,} of {len(values):,} by length"

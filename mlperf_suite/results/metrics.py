@@ -1,4 +1,4 @@
-"""A performance run's figures, each LoadGen's own wherever its log has one."""
+"""A performance run's figures, taken from LoadGen's log if it has them."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ _RATES = {
 
 
 def percentile_name(percentile: str) -> str:
-    """ "99.00" is p99, "99.90" is p99.9."""
+    """Turn "99.00" into p99, "99.90" into p99.9."""
     return "p" + percentile.rstrip("0").rstrip(".")
 
 
 def _percentiles(detail: DetailLog, key: str) -> Percentiles | None:
-    """The percentiles in ms, or None where LoadGen reports none of them in this scenario."""
+    """The percentiles in ms, or None if LoadGen reports none in this scenario."""
     found = {percentile_name(p): detail.milliseconds(key.format(p)) for p in PERCENTILES}
     values = {name: value for name, value in found.items() if value is not None}
     return values or None
@@ -48,11 +48,11 @@ def performance_figures(
     tokens: int,
     timeline: Timeline | None = None,
 ) -> PerformanceFigures:
-    """What summary.json's run.performance says of a run.
+    """The content of run.performance in summary.json.
 
-    LoadGen reports no TTFT and TPOT in Offline; they are None there. `elapsed_s` is the time that
-    LoadGen ran and `tokens` what the SUT counted: its log has neither. An INVALID run's reason is
-    empty where only early stopping was not met, which `early_stopping` tells.
+    LoadGen reports no TTFT and TPOT in Offline; they are None there. `elapsed_s` is how long
+    LoadGen ran and `tokens` the SUT's count: the log has neither. The reason of an INVALID run is
+    empty if only early stopping was not met, which `early_stopping` shows.
     """
     tokens_key, samples_key = _RATES[scenario.loadgen_scenario]
     samples_per_s = detail.number(samples_key)
@@ -79,5 +79,5 @@ def performance_figures(
 
 
 def repeated_figures(figures: PerformanceFigures) -> RepeatFigures:
-    """What is kept of a run that was made again."""
+    """The figures kept of a repeated run."""
     return RepeatFigures(**{one.name: getattr(figures, one.name) for one in fields(RepeatFigures)})

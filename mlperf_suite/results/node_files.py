@@ -1,9 +1,9 @@
-"""The files that users of the node script parse, of one session and of several nodes.
+"""The files that users of the node script parse, for one session and for several nodes.
 
 Names and fields are those of mlperf_datacenter_benchmark.py and its coordinator
 (github.com/jshim0978/MLPerf_local_test): latency_p99 in ms, achieved_qps in queries/s or samples/s,
-accuracy from 0 to 1. There it was always 1; here it is the share of the queries that were answered.
-What is no valid result has `valid` false and says why in `reason`.
+accuracy from 0 to 1. There it was always 1; here it is the share of queries that were answered. An
+entry that is not a valid result has `valid` false and the cause in `reason`.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from mlperf_suite.results.standing import accuracy_passed, label_of, why_no_resu
 _TIME = "%Y%m%d_%H%M%S"
 _NOT_IN_A_NAME = re.compile(r"[^A-Za-z0-9._-]+")
 CATEGORY = "datacenter"
-"""The benchmarks that these files are of."""
+"""The category of benchmarks that these files cover."""
 
 
 @dataclass(frozen=True, slots=True)
 class NodeResult:
-    """A result of the session: its summary as it ended, its folder, and when it was begun."""
+    """A result of the session: its final summary, its folder, and its start time."""
 
     summary: Summary
     folder: Path
@@ -36,12 +36,12 @@ class NodeResult:
 
 
 def file_part(node: str) -> str:
-    """A node's name as a part of a file's name."""
+    """A node's name, made valid as a part of a file name."""
     return _NOT_IN_A_NAME.sub("_", node).lstrip(".") or "_"
 
 
 def read_detail(folder: Path) -> DetailLog:
-    """The detail log of a run's performance run; an empty one where there is none."""
+    """The detail log of a run's performance run; empty if there is none."""
     try:
         return parse_detail((folder / "Performance" / DETAIL).read_text("utf-8", "replace"))
     except OSError:
@@ -49,21 +49,21 @@ def read_detail(folder: Path) -> DetailLog:
 
 
 def issued_samples(detail: DetailLog, scenario: str | None) -> int | None:
-    """How many samples LoadGen issued, None where its log does not say."""
+    """How many samples LoadGen issued; None if its log does not say."""
     offline = scenario == "Offline"
     count = detail.number("generated_samples_per_query" if offline else "result_query_count")
     return None if count is None or count < 1 else int(count)
 
 
 def answered_share(answered: int | None, issued: int | None) -> float | None:
-    """The share of the queries that were answered; None where that is not known."""
+    """The share of queries that were answered; None if unknown."""
     return None if answered is None or not issued else min(answered / issued, 1.0)
 
 
 def scenario_json(
     figures: PerformanceFigures | None, reasons: Sequence[str], answered: float | None
 ) -> dict[str, Any]:
-    """One entry of `scenarios`. `reasons`: why it is no valid result. `answered`: a share."""
+    """One entry of `scenarios`. `reasons`: why it is not a valid result. `answered`: a share."""
     of = figures or PerformanceFigures()
     return {
         "valid": not reasons,
@@ -77,9 +77,9 @@ def scenario_json(
 
 
 def write_node_files(results_dir: Path, node: str, results: Iterable[NodeResult]) -> list[Path]:
-    """Write the files of a session's datacenter results, a pair for each benchmark; their paths.
+    """Write the files of a session's datacenter results, a pair per benchmark; returns their paths.
 
-    The time in a name is that at which the benchmark's first result was begun. Raises OSError.
+    The time in a name is the start of the benchmark's first result. Raises OSError.
     """
     by_benchmark: dict[str, list[NodeResult]] = {}
     for one in results:
@@ -97,8 +97,7 @@ def write_node_files(results_dir: Path, node: str, results: Iterable[NodeResult]
 
 
 def _free(results_dir: Path, name: str, taken: Sequence[Path]) -> tuple[Path, Path]:
-    """The two files of that name; of a second benchmark that was begun in the same second, with its
-    number."""
+    """The two files of that name; a second benchmark started in the same second gets a number."""
     number = 1
     while True:
         end = name if number == 1 else f"{name}-{number}"
@@ -137,7 +136,7 @@ def _scenario(one: NodeResult) -> dict[str, Any]:
 
 
 def _text(content: Mapping[str, Any]) -> str:
-    """summary_<node>_<time>.txt."""
+    """The content of summary_<node>_<time>.txt."""
     info = content["benchmark_info"]
     head = f"{info['benchmark']} on {info['node']}"
     lines = [
@@ -163,7 +162,7 @@ def _text(content: Mapping[str, Any]) -> str:
 
 
 def _in_line(text: str) -> str:
-    """A line of a text file; what comes from a run breaks none and holds nothing unprintable."""
+    """A line of a text file, with line breaks and unprintable characters of the run replaced."""
     return "".join(c if c.isprintable() else "?" for c in text)
 
 

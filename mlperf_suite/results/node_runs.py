@@ -1,8 +1,8 @@
-"""Runs of several nodes, read and compared: which of them may be one aggregate, and why not.
+"""Reads and compares the runs of several nodes: which may be aggregated, and why not.
 
-A run's figures are taken from LoadGen's own log, and its log must be as the run left it. What makes
-runs another measurement is refused; what a node may have for itself (hardware, the rate that it is
-sent) is told.
+A run's figures are taken from LoadGen's log, which must be unchanged since the run. Runs that are
+different measurements are refused; allowed differences between nodes (hardware, the target QPS) are
+reported.
 """
 
 from __future__ import annotations
@@ -46,31 +46,32 @@ OWN_SETTINGS = frozenset(
         *("endpoints", "endpoint_ca", "endpoint_clients", "endpoint_headers"),
         *("mmlu_data", "mmlu_limit", "mmlu_shots", "mmlu_min_accuracy", "mmlu_details"),
         *("mmlu_resume", "profile_run", "profile_seconds"),
-        # Compared as the run has them, with defaults and names resolved.
+        # Compared as the run resolved them, with defaults and names.
         *("model", "dataset", "round", "profile", "precision", "max_new_tokens"),
     }
 )
-"""Settings in config.json that nodes may have for themselves: where and what else a session ran,
-and how fast the node is said to be. Any other that differs makes another measurement, a setting
-that is added later among them."""
+"""Settings in config.json that may differ between nodes: where and what else a session ran, and how
+fast the node is expected to be. A difference in any other setting, including future ones, makes
+another measurement."""
 SAME_ENGINE = ("dtype", "kv_cache_dtype", "quantization", "enable_prefix_caching", "speculative")
-"""What the engine says of itself that decides what is computed, its name and version besides."""
+"""Engine settings that affect the computation, besides the engine's name and version."""
 SAME_IN_LOG = (
     *("effective_min_duration_ms", "effective_min_query_count", "effective_sample_index_rng_seed"),
     *("effective_qsl_rng_seed", "effective_schedule_rng_seed"),
     "effective_performance_sample_count",
 )
-"""LoadGen's settings, as its log has them, that a scenario's runs must agree in."""
+"""LoadGen's settings in the detail log that must be equal for a scenario's runs."""
 _MACHINE = ("cpu", "cpu_count", "torch_version")
 _LIMITS = ("tensor_parallel_size", "max_num_seqs", "max_num_batched_tokens")
-"""What nodes may differ in and the report tells, of summary.json's `system` and of the engine."""
+"""Allowed differences that the report lists, from summary.json's `system` and the engine's
+settings."""
 _OFF_BY, _OFF_MS = 0.05, 20.0
-"""How far a percentile of the timeline may lie from LoadGen's own: both are of the same requests,
-and are stamped a few instructions apart."""
+"""How far a percentile of the timeline may be from LoadGen's: both describe the same requests, but
+are timestamped a few instructions apart."""
 
 
 class AggregateRefusedError(SuiteError):
-    """Runs that are no aggregate; `reasons` has one line each."""
+    """Runs that cannot be aggregated; `reasons` has one line each."""
 
     def __init__(self, reasons: Sequence[str]) -> None:
         self.reasons = tuple(reasons)
@@ -79,9 +80,9 @@ class AggregateRefusedError(SuiteError):
 
 @dataclass(frozen=True, slots=True)
 class NodeRun:
-    """One node's run of a scenario. `named`: as the user named it. `figures`: LoadGen's own.
-    `reasons`: why it is no valid result, empty where it is one. `span`: when LoadGen's run began
-    and ended by the node's own clock, None where its log does not tell.
+    """One node's run of a scenario. `named`: its name as the user gave it. `figures`: LoadGen's
+    own. `reasons`: why it is not a valid result, empty if it is one. `span`: the start and end of
+    LoadGen's run by the node's clock, None if its log does not say.
     """
 
     named: str
@@ -102,14 +103,14 @@ class NodeRun:
 
     @property
     def model_files(self) -> str | None:
-        """A fingerprint of the model's files; None where nobody made one."""
+        """A fingerprint of the model's files; None if there is none."""
         found = self.engine_settings.get(MODEL_FILES)
         return found if isinstance(found, str) else None
 
 
 def load_node_runs(paths: Iterable[Path]) -> list[NodeRun]:
-    """The runs in these folders. Raises AggregateRefusedError with a line for each that cannot be
-    part of an aggregate, whatever the others are."""
+    """The runs in these folders. Raises AggregateRefusedError with a line for each run that cannot
+    be part of any aggregate."""
     found, refused = [], []
     for path in paths:
         try:
@@ -122,7 +123,7 @@ def load_node_runs(paths: Iterable[Path]) -> list[NodeRun]:
 
 
 class _NotPartError(Exception):
-    """Why a run is no part of an aggregate, in a few words."""
+    """Why a run cannot be part of an aggregate, in a few words."""
 
 
 def _load(path: Path) -> NodeRun:
@@ -172,10 +173,11 @@ def _load(path: Path) -> NodeRun:
 
 
 def _span(detail: DetailLog) -> tuple[datetime, datetime] | None:
-    """When a run began and ended; None where its log has no such dates.
+    """The start and end of a run; None if its log has no such dates.
 
-    LoadGen writes power_begin and power_end in UTC. Its test_datetime is in the machine's own time
-    zone, though it ends with a Z (utils.cc of LoadGen), so that it tells nothing of another node.
+    LoadGen writes power_begin and power_end in UTC. Its test_datetime is in the machine's local
+    time zone, although it ends with a Z (utils.cc of LoadGen), so it cannot be compared between
+    nodes.
     """
     try:
         began, ended = (
@@ -188,8 +190,8 @@ def _span(detail: DetailLog) -> tuple[datetime, datetime] | None:
 
 
 def read_times(run: NodeRun) -> RequestTimes:
-    """The times of a run's requests. Raises AggregateRefusedError where there are none, or they are
-    not those that LoadGen's log is of."""
+    """The times of a run's requests. Raises AggregateRefusedError if there are none, or if they do
+    not match LoadGen's log."""
     times = read_request_times(run.folder / "Performance")
     why = "there is none that can be read" if times is None else _not_of_log(times, run)
     if times is None or why:
@@ -198,7 +200,7 @@ def read_times(run: NodeRun) -> RequestTimes:
 
 
 def _not_of_log(times: RequestTimes, run: NodeRun) -> str:
-    """Why these are not the requests of LoadGen's log; empty where they are."""
+    """Why these requests do not match LoadGen's log; empty if they do."""
     if not times.from_loadgen:
         return "its times do not count from LoadGen's issue: make the run again"
     issued = issued_samples(run.detail, run.scenario.name)
@@ -217,11 +219,11 @@ def _not_of_log(times: RequestTimes, run: NodeRun) -> str:
     return ""
 
 
-# What must be the same
+# What must be equal
 
 
 def refusals(runs: Sequence[NodeRun]) -> list[str]:
-    """Why these runs are not one aggregate, a line for each: what differs, and in which run."""
+    """Why these runs cannot be aggregated, a line for each difference and its run."""
     lines = [*_twice(runs), *_scenario_sets(runs)]
     firsts: dict[str, NodeRun] = {}
     for run in runs:
@@ -266,7 +268,7 @@ def _listed(names: Iterable[str]) -> str:
 
 
 def differences_of(first: NodeRun, run: NodeRun) -> list[str]:
-    """What makes a run another measurement than the first, a line for each."""
+    """The differences that make a run another measurement than the first, a line for each."""
     mine, theirs = _general(run), _general(first)
     if run.scenario.name == first.scenario.name:
         mine, theirs = mine | _of_scenario(run), theirs | _of_scenario(first)
@@ -285,7 +287,7 @@ def _shown(value: object) -> str:
 
 
 def _general(run: NodeRun) -> dict[str, object]:
-    """What all runs of an aggregate agree in, by what a line calls it."""
+    """What must be equal in all runs of an aggregate, by its name in messages."""
     meta, engine = run.summary.meta, run.config.engine
     facts: dict[str, object] = {
         "benchmark": meta.benchmark,
@@ -299,7 +301,7 @@ def _general(run: NodeRun) -> dict[str, object]:
         "stand-in engine": engine is not None and engine.stand_in,
         "maximum answer length": meta.max_new_tokens,
     }
-    # The same data may lie elsewhere on another node.
+    # Another node may keep the same data elsewhere.
     facts["data"] = run.config.dataset.sha256 or meta.dataset
     facts["prompts"] = run.config.prompts_sha256
     facts |= {f"engine's {name}": run.engine_settings.get(name) for name in SAME_ENGINE}
@@ -311,7 +313,7 @@ def _general(run: NodeRun) -> dict[str, object]:
 
 
 def _of_scenario(run: NodeRun) -> dict[str, object]:
-    """What the runs of one scenario agree in besides."""
+    """What must also be equal in the runs of one scenario."""
     run_ = run.summary.run
     made = [mode for mode in ("accuracy", "performance") if run_.has(mode)]
     facts: dict[str, object] = {
@@ -321,12 +323,12 @@ def _of_scenario(run: NodeRun) -> dict[str, object]:
     return facts | {name.removeprefix("effective_"): run.detail[name] for name in SAME_IN_LOG}
 
 
-# What may differ, and is told
+# What may differ, and is reported
 
 
 def hardware_of(run: NodeRun) -> str:
-    """A node's accelerators, else its processor, in words; of servers elsewhere it is not known,
-    since the summary has the client's."""
+    """A node's accelerators, or else its processor, in words; unknown for remote servers, since the
+    summary describes the client."""
     system = run.summary.system
     gpus = system.get("gpus")
     names = list(map(str, gpus)) if isinstance(gpus, list) else []
@@ -336,8 +338,7 @@ def hardware_of(run: NodeRun) -> str:
 
 
 def notes_of(runs: Sequence[NodeRun]) -> list[str]:
-    """Where nodes differ in what each may have for itself, and what could not be compared: a
-    sentence each."""
+    """The allowed differences between nodes, and what could not be compared: a sentence each."""
     by_node = {run.node: run for run in reversed(runs)}
     ordered = [by_node[node] for node in dict.fromkeys(run.node for run in runs)]
     notes = []
@@ -363,7 +364,7 @@ def notes_of(runs: Sequence[NodeRun]) -> list[str]:
 
 
 def rate_note(runs: Sequence[NodeRun]) -> str:
-    """Where the nodes of a scenario were sent different rates; empty where they were not."""
+    """A note if the nodes of a scenario were sent different rates; else empty."""
     rates = {
         run.node: run.figures.target_qps
         for run in runs
@@ -376,7 +377,7 @@ def rate_note(runs: Sequence[NodeRun]) -> str:
 
 
 def accuracy_note(runs: Sequence[NodeRun]) -> str:
-    """Where a node's accuracy was not measured; empty where each node's was."""
+    """A note if a node's accuracy was not measured; else empty."""
     without = [run.node for run in runs if accuracy_passed(run.summary) is None]
     if not without:
         return ""
@@ -387,7 +388,7 @@ def accuracy_note(runs: Sequence[NodeRun]) -> str:
 
 
 def overlap_note(runs: Sequence[NodeRun]) -> str:
-    """Where the nodes of a scenario did not run at the same time; empty where they did."""
+    """A note if the nodes of a scenario did not run at the same time; else empty."""
     spans = [run.span for run in runs if run.span is not None]
     if len(spans) < len(runs):
         return "Whether the nodes ran at the same time is not known."

@@ -1,4 +1,4 @@
-"""What a search for the highest valid rate tried and found."""
+"""The trials and the result of a peak search."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from mlperf_suite.results.schema import PeakFigures
 
 UNBOUNDED = "no rate above it failed; start higher with --server-target-qps"
-"""What is said of a rate that is only a lower bound of the highest valid one."""
+"""The note on a peak that is only a lower bound."""
 BY_CLIENT = "above it the client was the bottleneck, not the server"
-"""What is said of one where higher rates failed for the client alone."""
+"""The note on a peak above which rates failed only because of the client."""
 
 
 def at_least(peak: PeakFigures) -> str:
-    """Why a peak is only a lower bound; empty where it is none, or an older file does not say."""
+    """Why a peak is only a lower bound; empty if it is not one, or an older file does not say."""
     if peak.bounded is not False:
         return ""
     return BY_CLIENT if peak.client_bound else UNBOUNDED
@@ -21,10 +21,10 @@ def at_least(peak: PeakFigures) -> str:
 
 @dataclass(frozen=True, slots=True)
 class RateTrial:
-    """One run at one rate. Rates in queries/s, times in ms, None where LoadGen reported none.
+    """One run at one rate. Rates in queries/s, times in ms, None if LoadGen reported none.
 
-    `full_length`: under the profile's own rules rather than the search's short ones.
-    `client_bound`: the client limited the run, which is not valid then and says nothing of the
+    `full_length`: under the profile's own rules rather than the search's shorter ones.
+    `client_bound`: the client limited the run, which is then invalid and shows nothing about the
     server.
     """
 
@@ -40,15 +40,15 @@ class RateTrial:
 
 @dataclass(frozen=True, slots=True)
 class PeakSearch:
-    """Every trial in its order. `peak_qps`: the highest rate confirmed at full length, or None."""
+    """Every trial in order. `peak_qps`: the highest rate confirmed at full length, or None."""
 
     trials: tuple[RateTrial, ...]
     peak_qps: float | None
 
     @property
     def bounded(self) -> bool:
-        """Whether a rate above the peak failed, and not for the client alone; else the highest
-        valid rate may be any above it."""
+        """Whether a rate above the peak failed for another reason than the client; otherwise the
+        peak is only a lower bound."""
         return any(not trial.client_bound for trial in self._failed_above)
 
     @property
@@ -60,7 +60,7 @@ class PeakSearch:
 
     @property
     def words(self) -> str:
-        """What was found, in a line."""
+        """The result, in one line."""
         if self.peak_qps is None:
             return "no rate was VALID: see peak_qps.json"
         rate, why = f"{self.peak_qps:g} queries/s", at_least(self.figures)
@@ -68,6 +68,6 @@ class PeakSearch:
 
     @property
     def figures(self) -> PeakFigures:
-        """What summary.json keeps of it."""
+        """The figures for summary.json."""
         by_client = any(trial.client_bound for trial in self._failed_above)
         return PeakFigures(self.peak_qps, self.bounded, len(self.trials), by_client)

@@ -1,4 +1,4 @@
-"""What is known of a result while it is made, and the summary and score files written from it."""
+"""The record of a result while it runs, and the summary and score files written from it."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from mlperf_suite.scorers.protocol import Scores
 
 @dataclass(frozen=True, slots=True)
 class RunKey:
-    """Which run: a benchmark's scenario in one mode. `benchmark`: its id."""
+    """Identifies a run: a benchmark's scenario in one mode. `benchmark`: its id."""
 
     benchmark: str
     scenario: str
@@ -49,12 +49,11 @@ class RunKey:
 class RunRecord:
     """One LoadGen run of a result: its verdicts and figures, or why there are none.
 
-    `rate`: samples/s of an accuracy run, which Offline is planned by. `warm_up`: what was sent
-    before it, None where nothing was. `remote`: what a server elsewhere and the client to it told
-    of it, None where the engine is in this process. `replicas`: what each of several engines did,
-    None where there was one. `profile`: what its profiler left, None without
-    one. `energy`, `cost`: of a performance run, None where nothing was metered or priced.
-    `answers`: how long an accuracy run's are.
+    `rate`: samples/s of an accuracy run, used to plan Offline. `warm_up`: what was sent before it,
+    None if nothing. `remote`: what a remote server and its client reported, None if the engine is
+    in this process. `replicas`: what each of several engines did, None if there was one. `profile`:
+    the profiler's output, None without one. `energy`, `cost`: those of a performance run, None if
+    nothing was metered or priced. `answers`: the answer lengths of an accuracy run.
     """
 
     verdicts: list[Verdict] = field(default_factory=list)
@@ -72,8 +71,7 @@ class RunRecord:
 
 @dataclass(slots=True)
 class Search:
-    """The search for the highest valid rate: what it found, or why it died; neither while it goes
-    on."""
+    """A peak search: its result, or why it failed; neither while it runs."""
 
     found: PeakFigures | None = None
     failure: str | None = None
@@ -81,9 +79,9 @@ class Search:
 
 @dataclass(slots=True)
 class Result:
-    """One benchmark's scenario: its folder, and what was made so far. `search`: None where no rate
-    was searched for. `cut_short`: why its session ended before all that was planned was made.
-    `unwritten`: why its files could not all be written."""
+    """One benchmark's scenario: its folder, and its runs so far. `search`: None without a peak
+    search. `cut_short`: why its session ended before everything planned was done. `unwritten`: why
+    its files could not all be written."""
 
     benchmark: Benchmark
     scenario: Scenario
@@ -96,7 +94,7 @@ class Result:
 
     @property
     def failure(self) -> str | None:
-        """Why a run of this result, or its search, died or was never made or written, or None."""
+        """Why a run of this result, or its search, failed or was not made or written, or None."""
         made = (*self.runs.values(), *([self.search] if self.search else ()))
         died = next((one.failure for one in made if one.failure), None)
         return died or self.cut_short or self.unwritten
@@ -108,11 +106,11 @@ class Result:
 
 @dataclass(frozen=True, slots=True)
 class About:
-    """What a summary says of a result besides its runs: settings as used, system, plan.
+    """What a summary has besides the runs: settings as used, system, plan.
 
-    `samples`: how many each run takes, `samples_why` a sentence on why so many. `plan`: the steps
-    of the session, with their estimates and, so far, their times. `profiler`: with which its engine
-    is loaded, None without one.
+    `samples`: how many each run takes, with the reason in the sentence `samples_why`. `plan`: the
+    steps of the session, with their estimates and, so far, their times. `profiler`: the one that
+    the engine is loaded with, None without one.
     """
 
     model: str
@@ -131,7 +129,7 @@ class About:
 
 
 def summary_of(result: Result, about: About, planned: set[Mode]) -> Summary:
-    """The summary of a result as it stands. `planned`: the runs that the user selected of it."""
+    """The current summary of a result. `planned`: the runs of it that the user selected."""
     finished = {mode for mode, run in result.runs.items() if run.verdicts}
     runs = result.runs
     figures = {mode: run.figures for mode, run in runs.items()}
@@ -182,7 +180,8 @@ def summary_of(result: Result, about: About, planned: set[Mode]) -> Summary:
 
 
 def _status(result: Result, unfinished: set[Mode]) -> str:
-    """failed (it died), running (not over), invalid (a rule failed, no rate held), or complete."""
+    """The status: failed (a run died), running, invalid (a rule failed, or no rate was valid), or
+    complete."""
     if result.failure is not None:
         return "failed"
     search = result.search
@@ -197,7 +196,7 @@ def _status(result: Result, unfinished: set[Mode]) -> str:
 def _files(result: Result, pattern: str) -> tuple[str, ...]:
     root = result.folder.path
     found = (p.relative_to(root) for p in root.rglob(pattern) if p.is_file())
-    # Those of the caching audit are dozens, a folder for each block.
+    # The caching audit has dozens of logs, with a folder for each block.
     return tuple(sorted(str(path) for path in found if path.parts[0] != CACHING_FOLDER))
 
 
@@ -208,10 +207,10 @@ def accuracy_figures(
     total_samples: int | None,
     passed: bool | None,
 ) -> AccuracyFigures:
-    """An accuracy run's figures, each score with the range that passes, in the score's unit.
+    """An accuracy run's figures, each score with its passing range, in the score's unit.
 
-    `reference`: what these samples must score, None where nobody measured it. `total_samples`: of
-    the data. `passed`: what the accuracy rules say.
+    `reference`: what these samples must score, None if unknown. `total_samples`: the size of the
+    data. `passed`: the verdict of the accuracy rules.
     """
     errors = scores.standard_errors
     figures: list[ScoreFigures] = []
@@ -238,12 +237,12 @@ def _rounded(value: float | None) -> float | None:
 def scorer_json(
     scores: Scores, reference: ReferenceAccuracy | None, high_accuracy: bool
 ) -> dict[str, object]:
-    """What Accuracy/<scorer>.json says: percentages by their names, the rest as run_<name>.
+    """The content of Accuracy/<scorer>.json: percentages by name, other figures as run_<name>.
 
-    `baseline`: the percentages' reference accuracy, `baseline_<name>` that of the rest.
-    `gate_multiplier`: the share of it that is the least to pass; by name where the shares differ.
-    `threshold_<name>`: that least. Without a reference these are None. `not_judged`: by figure, why
-    it could not be had; absent where each was.
+    `baseline`: the percentages' reference accuracy, `baseline_<name>` that of the others.
+    `gate_multiplier`: the share of the reference needed to pass; by name if the shares differ.
+    `threshold_<name>`: the minimum score. Without a reference these are None. `not_judged`: by
+    figure, why it could not be computed; absent if all were.
     """
     percentages = [score for score in scores.scores if score.unit == "%"]
     others = [score for score in scores.scores if score.unit != "%"]

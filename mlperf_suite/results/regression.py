@@ -1,23 +1,23 @@
-"""Whether a run is worse than an earlier one: by more than is allowed, and by more than noise.
+"""Decides whether a run is worse than a baseline: by more than is allowed, and more than noise.
 
 Noise is measured, in this order of preference:
 
-- repeats: runs made again in the same session, on either side or both; the spread between them;
+- repeats: runs repeated in the same session, on either side or both; the spread between them;
 - blocks: a run is cut into blocks of equal work, and two runs of the same seeds do the same work in
-  the same block. The spread of the blocks' ratios is taken as the spread of the runs' ratio. It is
-  not divided by the root of the number of blocks, as a bootstrap of the blocks' mean would: that
-  sees nothing of what differs from one run to the next, and on a machine whose runs vary by 8% it
+  the same block. The spread of the blocks' ratios is used as the spread of the runs' ratio. It is
+  not divided by the root of the number of blocks, as a bootstrap of the blocks' mean would do:
+  that misses what differs from one run to the next, and on a machine whose runs vary by 8% it
   raises a false alarm every third time (perf/regression_gate.py prints it).
 
 So a run that was disturbed for half of its time is not called regressed however much it lost: its
 other half shows that nothing changed. The verdict is then "cannot tell" and says how many blocks
 lost no more than is allowed.
 
-Everything is computed on logarithms, so that a loss of 10% and the gain that undoes it are as far
-from 0. Speed, TTFT, TPOT and scores are judged together, so that a comparison in which nothing
+Everything is computed on logarithms, so that a loss of 10% and the gain that undoes it are equally
+far from 0. Speed, TTFT, TPOT and scores are judged together, so that a comparison in which nothing
 changed is called regressed at most once in twenty times: by Hochberg's procedure (Biometrika 75,
-1988), which asks less of each where several are worse at once. What regressed has its interval at
-the confidence at which it was judged; the others' hold all at once with 91.5%.
+1988), which requires less of each if several are worse at once. The interval of a regressed metric
+has the confidence at which it was judged; those of the others hold simultaneously with 91.5%.
 """
 
 from __future__ import annotations
@@ -36,20 +36,20 @@ from mlperf_suite.results.schema import (
 )
 
 FALSE_ALARMS = 0.0425
-"""How often a comparison in which nothing changed may be called regressed: 5% is promised, and no
-machine's noise is quite what the intervals assume."""
+"""How often a comparison in which nothing changed may be called regressed: the promise is 5%, and
+no machine's noise is exactly what the intervals assume."""
 _MANY = 1e6
-"""Degrees of freedom of an error that is as good as known."""
+"""Degrees of freedom of an error that is practically known."""
 DEFAULT_MAX_REGRESSION = 0.05
 
 
 @dataclass(frozen=True, slots=True)
 class Metric:
-    """What the gate compares.
+    """A metric that the gate compares.
 
-    `mode`: the run that it is of: performance, accuracy or mmlu. `group`: metrics of one group rise
-    and fall together and count once among those that are judged. `blocks`: the blocks that tell its
-    noise. `of_run`: a performance run's figure.
+    `mode`: the run it belongs to: performance, accuracy or mmlu. `group`: metrics of one group rise
+    and fall together and count once among the judged ones. `blocks`: the blocks that show its
+    noise. `of_run`: gets the figure of a performance run.
     """
 
     name: str
@@ -105,18 +105,18 @@ METRICS: tuple[Metric, ...] = (
     ),
     Metric("mmlu", "MMLU", "%", "mmlu", True, "mmlu"),
 )
-"""What every benchmark has; the scores that are percentages come beside, by their names."""
+"""The metrics of every benchmark; scores in percent are added by name."""
 
 
 def score_metric(name: str) -> Metric:
-    """The metric of a score in percent, whatever scorer made it."""
+    """The metric of a score in percent, from any scorer."""
     return Metric(name.lower(), name, "%", "accuracy", True, "scores")
 
 
 def metrics_of(summaries: Iterable[Summary]) -> tuple[Metric, ...]:
-    """What can be compared of these runs: METRICS, and each score in percent that any of them has.
+    """The metrics that can be compared for these runs: METRICS, and each score in percent.
 
-    A score that is a length or a count is no quality: the accuracy rules have its range.
+    A score that is a length or a count is not a quality: the accuracy rules have its range.
     """
     scores = [s for one in summaries if one.run.accuracy for s in one.run.accuracy.scores]
     named = dict.fromkeys(score.name for score in scores if score.is_percentage)
@@ -142,15 +142,15 @@ SAME_ENGINE = (
     "replica_devices",
 )
 """Entries of summary.json's `meta` and `system`, and of the engine's own settings in config.json,
-where two runs must agree for their figures to be comparable; the engine's name is one as well.
-Its version is none: a new one is what the gate is there to judge."""
+that must be equal for two runs to be comparable; so must the engine's name. Its version need not
+be: the gate is there to judge new versions."""
 
 
 @dataclass(frozen=True, slots=True)
 class Samples:
     """One side's figures of one metric: a value for each repeat, and the blocks of the first.
 
-    `standard_error`: the value's own, in its unit, where a single run tells it (scores).
+    `standard_error`: that of the value, in its unit, if a single run shows it (scores).
     """
 
     values: tuple[float, ...]
@@ -165,9 +165,9 @@ class Samples:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """What became of one metric. Changes are relative (0.05 is 5%), and above 0 is better.
+    """The change of one metric, relative (0.05 is 5%); above 0 is better.
 
-    `low` and `high`: the interval; None where the noise could not be measured.
+    `low` and `high`: the interval; None if the noise could not be measured.
     """
 
     metric: Metric
@@ -181,7 +181,7 @@ class Change:
 
     @property
     def figures(self) -> ChangeFigures:
-        """What summary.json says of it."""
+        """The figures for summary.json."""
         return ChangeFigures(
             self.metric.name,
             self.metric.label,
@@ -199,7 +199,7 @@ class Change:
 
     @property
     def words(self) -> str:
-        """The change and its interval, as a metric's own rise or fall."""
+        """The change and its interval, as a rise or fall of the metric itself."""
         if not self.current:
             return "lost altogether"
         sign = 1 if self.metric.higher_is_better else -1
@@ -220,7 +220,7 @@ def _percent(change: float) -> str:
 
 
 def confidence(groups: int) -> float:
-    """The confidence of each interval, such that all those of the groups keep to FALSE_ALARMS."""
+    """The confidence of each interval, such that all groups together keep to FALSE_ALARMS."""
     return 1 - 2 * FALSE_ALARMS / max(groups, 1)
 
 
@@ -234,9 +234,9 @@ def compare(
 ) -> Change:
     """Judge one metric.
 
-    `max_regression`: the loss that is allowed, relative. `groups`: among how many groups of metrics
-    the false alarms that are allowed are shared. `paired_error`: the standard error of the
-    difference, in the metric's unit, where both sides answered the same samples.
+    `max_regression`: the allowed loss, relative. `groups`: the number of metric groups that share
+    the allowed false alarms. `paired_error`: the standard error of the difference, in the metric's
+    unit, if both sides answered the same samples.
     """
     noise = _noise(baseline, current, paired_error)
     return _judged(metric, baseline, current, noise, max_regression, groups)
@@ -314,7 +314,7 @@ def _noise(baseline: Samples, current: Samples, paired_error: float | None) -> N
 
 
 def _block_ratios(baseline: Samples, current: Samples) -> list[float]:
-    """The logarithm of each block's ratio; empty where the two were not cut alike."""
+    """The logarithm of each block's ratio; empty if the two have different blocks."""
     if len(baseline.blocks) != len(current.blocks) or len(current.blocks) < 2:
         return []
     pairs = zip(current.blocks, baseline.blocks, strict=True)
@@ -322,7 +322,7 @@ def _block_ratios(baseline: Samples, current: Samples) -> list[float]:
 
 
 def _undisturbed(baseline: Samples, current: Samples, sign: int, max_regression: float) -> str:
-    """What to say of the blocks that lost no more than is allowed, where the run as a whole did."""
+    """How many blocks lost no more than is allowed, for a run that lost more as a whole."""
     ratios = _block_ratios(baseline, current)
     held = sum(sign * ratio >= math.log1p(-max_regression) for ratio in ratios)
     words = f"; {held} of {len(ratios)} blocks lost no more than {max_regression * 100:g}%"
@@ -330,7 +330,7 @@ def _undisturbed(baseline: Samples, current: Samples, sign: int, max_regression:
 
 
 def _of_blocks(values: Sequence[float]) -> float:
-    """The spread between runs: the blocks' own, and their mean's own on top."""
+    """The spread between runs: that of the blocks, and that of their mean on top."""
     return statistics.stdev(values) * math.sqrt(1 + 1 / len(values))
 
 
@@ -343,10 +343,10 @@ def differences(
     baseline_config: Config | None = None,
     current_config: Config | None = None,
 ) -> list[str]:
-    """What makes two runs incomparable, each as `name: baseline x, this run y`.
+    """The differences that make two runs incomparable, each as `name: baseline x, this run y`.
 
-    What this run does not say yet, and what an older suite did not write, is passed over. The
-    engines are compared as each described itself, whatever it was asked for.
+    Entries that this run lacks so far, or that an older suite did not write, are ignored. The
+    engines are compared by their own descriptions, not by the requested settings.
     """
     pairs: list[tuple[str, object, object]] = [
         (name, getattr(baseline.meta, name), getattr(current.meta, name)) for name in SAME_META
@@ -361,7 +361,7 @@ def differences(
             (f"engine {name}", then.settings.get(name), now.settings.get(name))
             for name in SAME_ENGINE
         ]
-        # An engine that is not several says nothing of it.
+        # A single engine does not report its number.
         pairs += [("replicas", then.settings.get("replicas", 1), now.settings.get("replicas", 1))]
     return [
         f"{name}: baseline {_words(one)}, this run {_words(other)}"
@@ -371,7 +371,7 @@ def differences(
 
 
 def _place(summary: Summary) -> str | None:
-    """Where the engine was; None of a run that was not made yet."""
+    """Where the engine was; None for a run that has not been made yet."""
     if summary.run.is_empty:
         return None
     return "on servers elsewhere" if summary.run.remote else "in the suite's process"
@@ -384,7 +384,7 @@ def _words(value: object) -> str:
 
 
 def samples_of(metric: Metric, summary: Summary) -> Samples | None:
-    """A summary's figures of a metric; None where it has none."""
+    """A summary's figures of a metric; None if it has none."""
     run = summary.run
     if metric.mode == "performance":
         return _of_performance(metric, summary)
@@ -426,10 +426,11 @@ def compare_summaries(
 ) -> list[Change]:
     """Judge every metric that both summaries have, together.
 
-    Hochberg's procedure: where all but `n` groups of metrics are worse at a confidence that shares
-    the false alarms among `n + 1`, those are regressed. It keeps to them for metrics that are
-    independent or rise and fall together. A figure that the baseline has and a run that was made
-    has not, or has as 0, is regressed. `paired_errors`: by metric name, as `compare` takes them.
+    Hochberg's procedure: if all but `n` groups of metrics are worse at a confidence that shares the
+    false alarms among `n + 1`, they are regressed. This keeps the false alarm rate for metrics that
+    are independent or rise and fall together. If the baseline has a figure that is missing or 0
+    although the run was made, the metric is regressed. `paired_errors`: by metric name, as
+    `compare` takes them.
     """
     both, lost = [], []
     for metric in metrics_of((baseline, current)):
@@ -460,5 +461,6 @@ def compare_summaries(
 
 
 def _lost(metric: Metric, baseline: Samples) -> Change:
-    """A metric whose figure is 0 or gone, though its run was made: no noise explains that."""
+    """A metric whose figure is 0 or missing although its run was made: noise cannot explain
+    that."""
     return Change(metric, baseline.value, 0.0, -1.0, None, None, "regressed", "no figure now")

@@ -1,4 +1,4 @@
-"""How several engines compare with one of them."""
+"""Compares several engines with a single one."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ _LEVEL = 0.95
 
 
 def scaling_figures(replicas: int, pairs: Sequence[tuple[float, float]]) -> ScalingFigures:
-    """The figures of pairs of tokens/s, of one engine alone (where they are not alike, the mean of
-    each alone) and of all.
+    """The scaling figures of pairs of tokens/s: one engine alone (the mean over the engines if they
+    differ) and all together.
 
-    The interval is Student's t over the pairs' efficiencies; of a single pair it is none, and both
-    ends are the efficiency itself.
+    The interval is Student's t over the pairs' efficiencies; a single pair has none, and both ends
+    are the efficiency itself.
     """
     from scipy.stats import t
 

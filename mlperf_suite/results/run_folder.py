@@ -24,12 +24,12 @@ from mlperf_suite.secrets import scrub
 SUMMARY_JSON, CONFIG_JSON = "summary.json", "config.json"
 CHECKSUMS_JSON = "checksums.json"
 PEAK_FOLDER = "PeakQps"
-"""Where a search for the highest rate has its trial runs: short ones, which are no results."""
+"""The folder for the trial runs of a peak search: short ones, which are not results."""
 PROFILE_FOLDER = "profile"
-"""Where a run under a profiler has its trace."""
+"""The folder for the trace of a profiled run."""
 CACHING_FOLDER = "Caching"
+"""The folder for the logs of the caching audit's blocks: not results, never submitted."""
 ENGINE_LOG = "engine.log"
-"""Where the caching audit has the logs of its blocks, which are no results and in no submission."""
 TRIAL_FOLDERS = (PEAK_FOLDER, CACHING_FOLDER)
 _VERDICTS = "Compliance/verdicts.json"
 _EVIDENCE = (
@@ -41,7 +41,7 @@ _EVIDENCE = (
             for benchmark in BENCHMARKS.values()
             for workload in (benchmark.workload, benchmark.smoke)
             if workload is not None
-            # An audit that is scored has its scores beside its logs.
+            # A scored audit has its scores beside its logs.
             for place in ("*", "*/*")
         }
     ),
@@ -50,14 +50,15 @@ _EVIDENCE = (
     "*/*/user.conf",
     "*/*/audit.config",
 )
-"""What a run is judged by, and what no report made later writes again."""
+"""The evidence that a run is judged by; later reports never rewrite it."""
 LAST_WORD = ".last-word"
-"""Of a run that goes on: holds room for its last summary.json on a disk that fills up."""
+"""In a running run's folder: reserves space for its last summary.json in case the disk fills up."""
 _LAST_WORD_BYTES = 16 * 1024
-"""A summary of a failed run without verdicts and figures has about 1 kB, a file system's block 4.
+"""The summary of a failed run without verdicts and figures takes about 1 kB, a file system block 4
+kB.
 """
 ENDED = ("complete", "invalid")
-"""The statuses of a run that came to its end: whatever it shows, it is a result."""
+"""The statuses of a run that ended normally: whatever it shows, it is a result."""
 _RUN_NAME = re.compile(
     r"\d{8}-\d{6}-"
     rf"(?P<kind>{MMLU}|[A-Za-z0-9][\w.-]*-(?:{'|'.join(name.lower() for name in SCENARIOS)}))"
@@ -66,7 +67,7 @@ _RUN_NAME = re.compile(
 
 
 def check_writable(results_dir: Path) -> None:
-    """Make the results folder and write to it. Raises UsageError where either cannot be done."""
+    """Create the results folder and write to it. Raises UsageError if either fails."""
     try:
         results_dir.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=results_dir):
@@ -78,13 +79,13 @@ def check_writable(results_dir: Path) -> None:
 
 
 def write_json(path: Path, content: object) -> None:
-    """Write a JSON file in one step, so that a reader never sees half of it."""
+    """Write a JSON file atomically, so that a reader never sees half of it."""
     made = path.with_name(path.name + ".part")
     try:
         made.write_text(_json_text(content), encoding="utf-8")
         made.replace(path)
     except OSError:
-        # Half a file that nobody reads, on what may be a full disk.
+        # A partial file is useless, and the disk may be full.
         with contextlib.suppress(OSError):
             made.unlink()
         raise
@@ -95,15 +96,15 @@ def _json_text(content: object) -> str:
 
 
 def write_json_list(path: Path, name: str, entries: Iterable[object]) -> None:
-    """Write what write_json would of {name: [entries]}, an entry at a time: of long texts the
-    whole would be held several times."""
+    """Write the same as write_json does for {name: [entries]}, one entry at a time, since long
+    texts would otherwise be held in memory several times."""
     made = path.with_name(path.name + ".part")
     with made.open("w", encoding="utf-8") as file:
         file.write(f"{{\n  {json.dumps(name)}: [")
         between = ""
         for entry in entries:
             text = scrub(json.dumps(entry, indent=2, ensure_ascii=False)).rstrip("\n")
-            # Not textwrap.indent, which takes more than JSON's line breaks for such.
+            # Not textwrap.indent, which also splits at line breaks that JSON does not escape.
             file.write(f"{between}\n{text}".replace("\n", "\n    "))
             between = ","
         file.write("\n  ]\n}\n" if between else "]\n}\n")
@@ -132,7 +133,7 @@ class RunFolder:
         self.compliance = self.path / "Compliance"
 
     def of_mode(self, mode: str) -> Path:
-        """Where a run of this mode has its LoadGen logs."""
+        """The folder of a mode's LoadGen logs."""
         folders = {
             "accuracy": self.accuracy,
             "performance": self.performance,
@@ -148,26 +149,26 @@ class RunFolder:
         (self.path / name).write_text(text, encoding="utf-8")
 
     def _keep_room(self) -> None:
-        """Take the room of a last word. Where even that is not there, the first file written says
-        so."""
+        """Reserve the space for the last summary. If that already fails, writing the first file
+        reports it."""
         room = self.path / LAST_WORD
         try:
-            # Not zeros, which a file system may keep without room.
+            # Not zeros, for which a file system may not allocate space.
             room.write_bytes(os.urandom(_LAST_WORD_BYTES))
         except OSError:
             with contextlib.suppress(OSError):
                 room.unlink()
 
     def give_up_room(self) -> None:
-        """The run is written, and needs no last word. A second call does nothing."""
+        """Release the reserved space once the run is written. A second call does nothing."""
         with contextlib.suppress(OSError):
             (self.path / LAST_WORD).unlink()
 
     def last_word(self, summary: Summary) -> None:
-        """Write summary.json where other files could not be written, in the room kept for it.
+        """Write summary.json in the reserved space, after other files could not be written.
 
-        Without figures and verdicts where there is no room for them. Raises OSError where even that
-        cannot be written.
+        Leaves out figures and verdicts if there is no space for them. Raises OSError if even that
+        fails.
         """
         self.give_up_room()
         with contextlib.suppress(OSError):
@@ -175,23 +176,24 @@ class RunFolder:
             return
         brief = Summary(meta=summary.meta)
         with (self.path / SUMMARY_JSON).open("a+b") as file:
-            # Over the earlier one, whose room it takes as well.
+            # Over the earlier one, to reuse its space.
             file.truncate(0)
             file.write(_json_text(brief.as_json()).encode())
 
     def record_checksums(self) -> None:
-        """Write down the SHA-256 of what the runs wrote: of each log once, when it is complete."""
+        """Record the SHA-256 of the files that the runs wrote: of each log once, when it is
+        complete."""
         known = read_checksums(self.path)
         new = [path for path in _evidence(self.path) if _named(self.path, path) not in known]
         known |= {_named(self.path, path): file_sha256(path) for path in new}
-        # Each write of a result renews its settings, each of several audits their verdicts.
+        # Each write of a result renews its settings, and each of several audits their verdicts.
         for name in (CONFIG_JSON, _VERDICTS):
             if (self.path / name).is_file():
                 known[name] = file_sha256(self.path / name)
         self.write(CHECKSUMS_JSON, {"algorithm": "sha256", "files": known})
 
     def drop_older(self, keep: Iterable[Path] = ()) -> None:
-        """Remove the older runs of this kind, but for those to `keep` and those still going on."""
+        """Remove the older runs of this kind, except those to `keep` and those still running."""
         kept = {Path(os.path.realpath(path)) for path in keep}
         for older in run_folders(self.path.parent):
             other_kind = _kind(older) != self.kind
@@ -202,7 +204,7 @@ class RunFolder:
                 shutil.rmtree(older)
 
     def publish(self) -> None:
-        """Point `latest` here."""
+        """Point `latest` to this folder."""
         results_dir = self.path.parent
         link = results_dir / ".latest"
         with contextlib.suppress(FileNotFoundError):
@@ -226,13 +228,13 @@ def _named(folder: Path, path: Path) -> str:
 
 
 def read_checksums(folder: Path) -> dict[str, str]:
-    """SHA-256 by the path in a run's folder, as the run wrote it down; empty where it did not."""
+    """The SHA-256 by path within a run's folder, as the run recorded it; empty if it did not."""
     files = (read_object(folder / CHECKSUMS_JSON) or {}).get("files")
     return {str(k): str(v) for k, v in files.items()} if isinstance(files, dict) else {}
 
 
 def changed_since_run(folder: Path) -> list[str]:
-    """One line for each file that is not as the run left it: changed, missing, or new."""
+    """One line for each file that differs from the run's record: changed, missing, or new."""
     known = read_checksums(folder)
     found = {_named(folder, path) for path in _evidence(folder)} | {CONFIG_JSON}
     if not known:
@@ -262,7 +264,7 @@ def run_folders(results_dir: Path) -> list[Path]:
 
 
 def _kind(folder: Path) -> str | None:
-    """What a run's folder is called besides its time: a benchmark's scenario, or MMLU."""
+    """A run folder's name without its time: a benchmark's scenario, or MMLU."""
     found = _RUN_NAME.fullmatch(folder.name)
     if found is None:
         return None
@@ -272,18 +274,18 @@ def _kind(folder: Path) -> str | None:
 
 
 def read_summary(folder: Path) -> Summary | None:
-    """A run's summary.json, or None where there is none that can be read."""
+    """A run's summary.json, or None if there is no readable one."""
     content = read_object(folder / SUMMARY_JSON)
     return None if content is None else Summary.read(content)
 
 
 def read_config(folder: Path) -> dict[str, Any] | None:
-    """A run's config.json as it is, or None where there is none that can be read."""
+    """A run's raw config.json, or None if there is no readable one."""
     return read_object(folder / CONFIG_JSON)
 
 
 def read_object(path: Path) -> dict[str, Any] | None:
-    """A JSON file's object as it is, or None where there is none that can be read."""
+    """The raw object in a JSON file, or None if there is no readable one."""
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError):

@@ -1,4 +1,4 @@
-"""What nodes together reach of what they would if each were as fast as one node alone."""
+"""Scaling efficiency: what nodes reach together, compared with one node alone."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from mlperf_suite.results.node_runs import NodeRun, differences_of
 from mlperf_suite.results.schema import PerformanceFigures
 
 CONFIDENCE = 0.95
-"""Of the interval of an efficiency."""
+"""The confidence of an efficiency's interval."""
 
 
 @dataclass(frozen=True, slots=True)
 class Scaling:
-    """The efficiency of a scenario: tokens/s of all / (number of nodes x that of one alone).
+    """The efficiency of a scenario: total tokens/s / (number of nodes x that of one alone).
 
     `one_tokens_per_sec`: the geometric mean of `one_runs` and their repeats. `low`, `high`: the
-    ends of the interval at `CONFIDENCE`, None where nothing was repeated. `noise_from`: what told
+    ends of the interval at `CONFIDENCE`, None if nothing was repeated. `noise_from`: the source of
     the spread.
     """
 
@@ -32,14 +32,14 @@ class Scaling:
 
 
 def total(values: Iterable[float | None]) -> float | None:
-    """The sum; None where one of them is not known."""
+    """The sum; None if one of the values is unknown."""
     found = list(values)
     known = [value for value in found if value is not None]
     return math.fsum(known) if known and len(known) == len(found) else None
 
 
 def check_ones(runs: Sequence[NodeRun], alone: Sequence[NodeRun]) -> list[str]:
-    """Why runs of one node alone are nothing to compare these with, a line for each."""
+    """Why runs of one node alone cannot be compared with these, a line for each."""
     lines: list[str] = []
     for number, one in enumerate(alone):
         same = [r for r in (*runs, *alone[:number]) if r.log_sha256 == one.log_sha256]
@@ -54,8 +54,8 @@ def check_ones(runs: Sequence[NodeRun], alone: Sequence[NodeRun]) -> list[str]:
 
 
 def scaling_of(runs: Sequence[NodeRun], alone: Sequence[NodeRun]) -> Scaling | None:
-    """Of one scenario: the nodes' runs, and runs of one node alone. None where there is none of
-    these, or a run reports no tokens/s."""
+    """The scaling of one scenario, from the nodes' runs and the runs of one node alone. None if
+    there are none of the latter, or a run reports no tokens/s."""
     repeats, nodes = [_repeats(run) for run in alone], [_repeats(run) for run in runs]
     ones = [value for of in repeats for value in of]
     if not ones or not all(repeats) or not all(nodes):
@@ -74,7 +74,7 @@ def scaling_of(runs: Sequence[NodeRun], alone: Sequence[NodeRun]) -> Scaling | N
 
 
 def _repeats(run: NodeRun) -> list[float]:
-    """Tokens/s of a run and of those that --repeat made of it; empty where one has none."""
+    """The tokens/s of a run and of its --repeat runs; empty if one of them has none."""
     own = run.summary.run.performance or PerformanceFigures()
     values = [run.figures.tokens_per_sec, *(one.tokens_per_sec for one in own.repeats)]
     known = [value for value in values if value is not None and value > 0]
@@ -84,17 +84,17 @@ def _repeats(run: NodeRun) -> list[float]:
 def interval(
     together: Sequence[float], ones: Sequence[float], nodes: int
 ) -> tuple[float | None, float | None, str]:
-    """The ends of the interval of the efficiency, and what told the spread.
+    """The ends of the efficiency's interval, and the source of the spread.
 
-    On logarithms, of the tokens/s of all in repeated runs and of those of one node: Welch's where
-    both sides were repeated. Where one was, the other is taken to vary as it does, and the interval
-    is Student's with that side's degrees of freedom; None where neither was.
+    Computed on logarithms, from the total tokens/s of repeated runs and from those of one node:
+    Welch's interval if both sides were repeated. If only one was, the other is assumed to vary
+    equally, and the interval is Student's with that side's degrees of freedom; None if neither was.
     """
     logs = [[math.log(value) for value in side] for side in (together, ones)]
     known = [(statistics.variance(side), len(side) - 1) for side in logs if len(side) > 1]
     if not known:
         return None, None, "not measured: one run each"
-    # Of a side that was not repeated, the other's.
+    # A side that was not repeated takes the other's.
     spreads = [known[0], known[-1]]
     errors = [spread / len(side) for (spread, _), side in zip(spreads, logs, strict=True)]
     said = f"{len(together)} runs of all and {len(ones)} of one node"

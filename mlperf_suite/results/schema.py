@@ -1,22 +1,21 @@
-"""summary.json and config.json, typed: read here alone, and written from the same types.
+"""Typed summary.json and config.json: read only here, and written from the same types.
 
-What a file lacks, or has as another type, is None or empty: a summary may be an older suite's,
-somebody else's, or damaged. Rates are per second, times in ms where the name says so and else in
-s, shares and changes relative (0.05 is 5%), scores in their own unit.
+A field that a file lacks, or has with another type, is None or empty: a summary may be from an
+older suite or another program, or damaged. Rates are per second, times in ms if the name says so
+and otherwise in s, shares and changes relative (0.05 is 5%), scores in their own unit.
 
-Versions of summary.json, each of which is read as the newest:
+Versions of summary.json, all of which are read as the newest:
 
 - 1: the first.
 - 2: run.performance.blocks, repeats and target_qps; run.accuracy.standard_error; regression.
 - 3: run.performance.early_stopping and invalid_reason; peak.
 - 4: meta.samples and max_new_tokens; peak.bounded.
-- 5: run.accuracy.scores, of any scorer; run.warm_up; meta.samples_why; plan. Since then, with no
+- 5: run.accuracy.scores, of any scorer; run.warm_up; meta.samples_why; plan. Since then, without a
   new version: run.remote; peak.client_bound; run.performance.life, load and untimed; meta.profiler
   and run.profile; run.caching; run.energy and run.cost; run.replicas and run.scaling.
 
-To add a field, add it to its type with a default: a reader of an older file then has that. Where a
-field changes its place or meaning, SCHEMA_VERSION goes up and `_migrated` says how the older one
-becomes the newer.
+To add a field, add it to its type with a default, which applies to older files. If a field moves or
+changes its meaning, increase SCHEMA_VERSION and convert the older form in `_migrated`.
 """
 
 from __future__ import annotations
@@ -36,26 +35,26 @@ from mlperf_suite.results.typed_json import read, written_fields
 
 SCHEMA_VERSION = 5
 MMLU = "mmlu"
-"""meta.benchmark of an MMLU run, which has neither category nor scenario."""
+"""The meta.benchmark of an MMLU run, which has neither category nor scenario."""
 CATEGORY_BENCHMARKS = {"datacenter": "llama3.1-8b", "edge": "llama3.1-8b-edge"}
-"""The benchmark that a category stood for, when each had one."""
+"""The benchmark that a category stood for, when each category had one."""
 CLIENT_BOUND = "client-bound: not a result"
-"""What stands on a run whose client, not its server, may have made the figures."""
+"""The mark of a run whose client, not its server, may have determined the figures."""
 PROFILED = "profiled: not a result"
-"""What stands on every run of a session whose engine was loaded with a profiler."""
+"""The mark of every run of a session whose engine was loaded with a profiler."""
 UNKNOWN = "unknown"
-"""The status of a run that does not say."""
+"""The status of a run that does not have one."""
 Outcome = Literal["regressed", "improved", "unchanged", "cannot tell"]
 Percentiles = dict[str, float]
-"""By the percentile's name (p50, p99.9), a time in ms."""
+"""Times in ms by percentile name (p50, p99.9)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Meta:
     """What was run. `status`: running, complete, invalid (a rule failed) or failed (it died).
 
-    `samples`: how many each run takes, and `samples_why` a sentence on why so many. `questions`
-    and `shots` are MMLU's. `profiler`: with which the engine was loaded, None without one.
+    `samples`: how many each run takes, with the reason in the sentence `samples_why`. `questions`
+    and `shots` are MMLU's. `profiler`: the one that the engine was loaded with, None without one.
     `reason`: why a failed run failed.
     """
 
@@ -80,7 +79,7 @@ class Meta:
 
     @property
     def kind(self) -> tuple[str, str]:
-        """Benchmark and scenario: runs that differ in it are never compared."""
+        """Benchmark and scenario: runs of different kinds are never compared."""
         return self.benchmark or "", self.scenario or ""
 
     @property
@@ -91,9 +90,9 @@ class Meta:
 
 @dataclass(frozen=True, slots=True)
 class ScoreFigures:
-    """One score of the answers. `low` and `high`: the range that passes, None where it is open.
+    """One score of the answers. `low` and `high`: the passing range, None if it is open.
 
-    `reference`: what a correct system scores. `standard_error`: of a score that is a mean.
+    `reference`: what a correct system scores. `standard_error`: only for a score that is a mean.
     """
 
     name: str
@@ -106,24 +105,25 @@ class ScoreFigures:
 
     @property
     def is_percentage(self) -> bool:
-        """Whether it is a quality, of which more is better; else it is a length or a count."""
+        """Whether it is a quality, where more is better, rather than a length or a count."""
         return self.unit == "%"
 
 
 @dataclass(frozen=True, slots=True)
 class AccuracyFigures:
-    """An accuracy run. `total_samples`: of the data; `passed`: what the accuracy rules say."""
+    """An accuracy run. `total_samples`: the size of the data; `passed`: the accuracy rules'
+    verdict."""
 
     total_samples: int | None = None
     passed: bool | None = None
     scores: tuple[ScoreFigures, ...] = ()
 
     def score(self, name: str) -> ScoreFigures | None:
-        """The score of that name, None where there is none."""
+        """The score of that name, or None if there is none."""
         return next((one for one in self.scores if one.name == name), None)
 
     def as_json(self) -> dict[str, Any]:
-        """The fields, and ROUGE under the names that it had before version 5."""
+        """The fields, and ROUGE under its names before version 5."""
         rouge = {s.name: s.value for s in self.scores if s.name.startswith("rouge")}
         lengths = {f"run_{name}": self.score(name) for name in ("gen_len", "gen_num")}
         errors = {s.name: s.standard_error for s in self.scores if s.standard_error is not None}
@@ -141,11 +141,11 @@ def _whole(value: float) -> float | int:
 
 @dataclass(frozen=True, slots=True)
 class EarlyStopping:
-    """What LoadGen's early stopping says; by figure: latency, ttft, tpot.
+    """LoadGen's early stopping report; by figure: latency, ttft, tpot.
 
-    `met`: its verdict. `percentile`: what it is decided at, in percent. `estimates_ms` of that
-    percentile, `more_queries` that a Server run would have needed, each under its limit, and
-    `says`, LoadGen's own words.
+    `met`: its verdict. `percentile`: the percentile it is decided at, in percent. `estimates_ms`:
+    of that percentile. `more_queries`: how many more a Server run would have needed under its
+    limit. `says`: LoadGen's own text.
     """
 
     met: bool | None = None
@@ -157,7 +157,7 @@ class EarlyStopping:
 
 @dataclass(frozen=True, slots=True)
 class MetricFigure:
-    """The figure that decides in the scenario, under its key in the detail log."""
+    """The deciding figure of the scenario, under its key in the detail log."""
 
     name: str | None = None
     value: float | None = None
@@ -166,9 +166,9 @@ class MetricFigure:
 
 @dataclass(frozen=True, slots=True)
 class RepeatFigures:
-    """What is kept of a performance run that was made again, to measure the noise.
+    """The figures kept of a performance run that was repeated to measure the noise.
 
-    Times in ms by percentile, None where LoadGen reports none in the scenario.
+    Times in ms by percentile, None if LoadGen reports none in the scenario.
     """
 
     valid: bool | None = None
@@ -182,7 +182,7 @@ class RepeatFigures:
 
 @dataclass(frozen=True, slots=True)
 class PartFigures:
-    """One part of the requests' lives, over all of them, in ms. `share`: of all their time."""
+    """One part of the requests' lives, over all requests, in ms. `share`: of their total time."""
 
     name: str
     share: float = 0.0
@@ -195,8 +195,8 @@ class PartFigures:
 
 @dataclass(frozen=True, slots=True)
 class SlowRequest:
-    """One of the slowest requests. `sample`: its index in the QSL. `issued_s`: since the first was
-    issued. `parts_ms`: by name. `cause`: what made it slow, in words with its figures."""
+    """One of the slowest requests. `sample`: its index in the QSL. `issued_s`: time since the first
+    request was issued. `parts_ms`: by name. `cause`: what made it slow, in words with figures."""
 
     sample: int
     issued_s: float = 0.0
@@ -212,10 +212,10 @@ class SlowRequest:
 class LifeFigures:
     """Where the requests' time went.
 
-    `from_loadgen`: whether a life begins where LoadGen begins to count. `differs_ms`: the most by
-    which a latency that LoadGen reports (least, mean, percentiles, most) differs from the same of
-    the lives; None where it reports none. `drain`: the share of the run after its last request was
-    begun with. `slowest`: slowest first.
+    `from_loadgen`: whether a life begins where LoadGen starts its clock. `differs_ms`: the largest
+    difference between a latency that LoadGen reports (minimum, mean, percentiles, maximum) and the
+    same figure of the lives; None if it reports none. `drain`: the share of the run after the
+    engine started its last request. `slowest`: slowest first.
     """
 
     requests: int = 0
@@ -226,7 +226,7 @@ class LifeFigures:
     slowest: tuple[SlowRequest, ...] = ()
 
     def part(self, *names: str) -> float:
-        """The share of all time that these parts took."""
+        """The share of total time that these parts took."""
         return sum(one.share for one in self.parts if one.name in names)
 
 
@@ -234,10 +234,10 @@ class LifeFigures:
 class PerformanceFigures(RepeatFigures):
     """A performance run. `duration_s`: how long LoadGen ran; `total_new_tokens`: the SUT's count.
 
-    `invalid_reason`: LoadGen's own recommendation for a run that is INVALID. `target_qps`: the
-    rate in queries/s that LoadGen kept to or planned for. `blocks`: the timeline's, by figure.
-    `life`: where the requests' time went, `load`: how full the engine was; None is not known.
-    `untimed`: why the requests' times are not known, empty where they are.
+    `invalid_reason`: LoadGen's own recommendation for an INVALID run. `target_qps`: the rate in
+    queries/s that LoadGen kept to or planned for. `blocks`: the timeline's, by figure. `life`:
+    where the requests' time went, `load`: how full the engine was; None if unknown. `untimed`: why
+    the requests' times are unknown, empty if they are known.
     """
 
     scenario: str | None = None
@@ -266,8 +266,8 @@ class MmluScore:
 
 @dataclass(frozen=True, slots=True)
 class MmluFigures(MmluScore):
-    """An MMLU run. `planned`: the questions that it was to score; `resumed`: those of them that an
-    earlier run scored. Rates only where all was scored now."""
+    """An MMLU run. `planned`: how many questions it was to score; `resumed`: how many of them an
+    earlier run scored. Rates only if all were scored in this run."""
 
     shots: int | None = None
     subjects: int | None = None
@@ -286,8 +286,8 @@ class MmluFigures(MmluScore):
 
 @dataclass(frozen=True, slots=True)
 class WarmUpFigures:
-    """What was sent before a run, untimed. `tokens`: of the answers; `what`: what was sent and in
-    which way, in words."""
+    """What was sent before a run, untimed. `tokens`: those of the answers; `what`: what was sent
+    and how, in words."""
 
     requests: int = 0
     tokens: int = 0
@@ -297,9 +297,9 @@ class WarmUpFigures:
 
 @dataclass(frozen=True, slots=True)
 class ProfileFigures:
-    """The profile of a performance run. `seconds`: from its start until the profiler was told to
-    stop. `files`: the traces, as paths in the run's folder. `opens`: how to look at them, in a
-    sentence. `operations`: those that took longest, torch's traces only."""
+    """The profile of a performance run. `seconds`: from its start until the profiler was stopped.
+    `files`: the traces, as paths in the run's folder. `opens`: how to view them, in a sentence.
+    `operations`: the longest ones, only for torch's traces."""
 
     profiler: str = ""
     seconds: float = 0.0
@@ -310,13 +310,13 @@ class ProfileFigures:
 
 @dataclass(frozen=True, slots=True)
 class CachingFigures:
-    """The caching audit: `faster` is how much faster one sample over and over is than others, with
-    the interval's ends `low` and `high`, as shares; None where there are too few pairs for one.
+    """The caching audit: `faster` is how much faster one repeated sample is than different ones,
+    with the interval's ends `low` and `high`, as shares; None if there are too few pairs.
 
-    `sample`: the index of the one, `prompt_tokens` its length and that of the others' prompts.
-    `at_once`: the samples of a block. `mix_ms` and `same_ms`: of each pair the times of its blocks.
-    `seed`: of the others' prompts and the order of the blocks. `cached_tokens`: prompt tokens that
-    the engine counted as taken from a cache, None where it does not count them.
+    `sample`: the index of the repeated one, `prompt_tokens` the prompt length of all samples.
+    `at_once`: the samples of a block. `mix_ms` and `same_ms`: the block times of each pair. `seed`:
+    of the other samples' prompts and the order of the blocks. `cached_tokens`: prompt tokens that
+    the engine took from a cache, None if it does not count them.
     """
 
     finding: Finding = "cannot tell"
@@ -353,13 +353,13 @@ class ScalingFigures:
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """The figures of each run that was made; None where it was not, or has no figures.
+    """The figures of each run; None if it was not made, or has no figures.
 
-    `caching`: of the suite's own audit, which is not MLPerf's. `warm_up`: by mode. `remote`: by
-    mode, what a server elsewhere and the client to it told of the run; empty where the engine was
-    in the suite's own process. `replicas`: by mode, what each of several engines did; empty where
-    there was one. `scaling`: None where it was not asked for. `energy`, `cost`: of the performance
-    run, None where nothing was metered or priced.
+    `caching`: the suite's own audit, which is not MLPerf's. `warm_up`: by mode. `remote`: by mode,
+    what a remote server and its client reported; empty if the engine was in the suite's own
+    process. `replicas`: by mode, what each of several engines did; empty if there was one.
+    `scaling`: None if not requested. `energy`, `cost`: of the performance run, None if nothing was
+    metered or priced.
     """
 
     accuracy: AccuracyFigures | None = None
@@ -390,10 +390,10 @@ class Run:
 
 @dataclass(frozen=True, slots=True)
 class PeakFigures:
-    """A search: the highest valid rate in queries/s, None where no rate was valid.
+    """A peak search: the highest valid rate in queries/s, None if no rate was valid.
 
-    `bounded`: whether a rate above it failed, None where an older suite does not say. `runs`: how
-    many runs it took. `client_bound`: whether a run above it failed for its client alone.
+    `bounded`: whether a rate above it failed, None if an older suite does not say. `runs`: how many
+    runs it took. `client_bound`: whether a run above it failed only because of its client.
     """
 
     peak_qps: float | None = None
@@ -404,7 +404,7 @@ class PeakFigures:
 
 @dataclass(frozen=True, slots=True)
 class PlanRow:
-    """A step of the session: its estimate and the time it took; None where not known."""
+    """A step of the session: its estimate and the time it took; None if unknown."""
 
     what: str
     estimated_s: float | None = None
@@ -413,9 +413,9 @@ class PlanRow:
 
 @dataclass(frozen=True, slots=True)
 class ChangeFigures:
-    """What became of one metric since the baseline: `change`, and the ends of its interval.
+    """The change of one metric since the baseline: `change`, and the ends of its interval.
 
-    Above 0 is better. `words` say it as the metric's own rise or fall.
+    Above 0 is better. `words` state it as a rise or fall of the metric itself.
     """
 
     metric: str
@@ -434,9 +434,10 @@ class ChangeFigures:
 
 @dataclass(frozen=True, slots=True)
 class RegressionFigures:
-    """The gate's verdict. `baseline`: as the user named it. `refused`: why nothing was compared.
+    """The gate's verdict. `baseline`: its name as the user gave it. `refused`: why nothing was
+    compared.
 
-    `different`: what is not alike and was compared all the same.
+    `different`: the differences that were compared regardless.
     """
 
     baseline: str | None = None
@@ -448,13 +449,14 @@ class RegressionFigures:
     metrics: tuple[ChangeFigures, ...] = ()
 
     def of(self, metric: str) -> ChangeFigures | None:
-        """What became of the metric of that name."""
+        """The change of the named metric."""
         return next((one for one in self.metrics if one.metric == metric), None)
 
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """summary.json. `system`: as `describe_system` has it. `logs` and `plots`: paths in the folder.
+    """The content of summary.json. `system`: from `describe_system`. `logs` and `plots`: paths in
+    the folder.
 
     `plan`: the session's steps, with their estimates and times.
     """
@@ -472,24 +474,24 @@ class Summary:
 
     @property
     def client_bound(self) -> bool:
-        """Whether the rule of that name failed: the figures are no result."""
+        """Whether the client_bound rule failed: the figures are not a result."""
         return any(
             v.rule == "client_bound" and v.status in ("failed", "shortened") for v in self.verdicts
         )
 
     @property
     def no_result(self) -> str:
-        """Why its figures are no result, in words; empty where nothing says so."""
+        """Why its figures are not a result, in words; empty if there is no reason."""
         reasons = {CLIENT_BOUND: self.client_bound, PROFILED: self.meta.profiler is not None}
         return "; ".join(words for words, holds in reasons.items() if holds)
 
     @classmethod
     def read(cls, content: object) -> Summary:
-        """A summary.json's content as the newest version has it; never raises."""
+        """Parse the content of a summary.json as the newest version; never raises."""
         return read(cls, _migrated(content)) or cls()
 
     def as_json(self) -> dict[str, Any]:
-        """What is written to summary.json."""
+        """The content for summary.json."""
         return written_fields(self)
 
 
@@ -497,7 +499,7 @@ class Summary:
 
 
 def _migrated(content: object) -> dict[str, Any]:
-    """Older content with what it says in the newest version's places."""
+    """Convert older content to the newest version's layout."""
     if not isinstance(content, dict):
         return {}
     newest = {**content, "schema_version": SCHEMA_VERSION}
@@ -516,7 +518,7 @@ def _migrated(content: object) -> dict[str, Any]:
 
 
 def _migrated_meta(meta: object) -> object:
-    """Where a run does not name its benchmark, its category did."""
+    """If a run does not name its benchmark, its category implies it."""
     if not isinstance(meta, dict) or isinstance(meta.get("benchmark"), str):
         return meta
     category = meta.get("category")
@@ -525,7 +527,7 @@ def _migrated_meta(meta: object) -> object:
 
 
 def _migrated_accuracy(accuracy: object) -> object:
-    """Until version 4 the scores were ROUGE's, each under a name of its own."""
+    """Until version 4 the scores were only ROUGE's, each under a separate name."""
     if not isinstance(accuracy, dict) or "scores" in accuracy:
         return accuracy
     rouge, errors = accuracy.get("rouge"), accuracy.get("standard_error")
@@ -540,7 +542,7 @@ def _migrated_accuracy(accuracy: object) -> object:
 
 
 def _whole_verdict(verdict: Mapping[str, Any]) -> dict[str, Any]:
-    """A verdict is kept whatever it lacks; one without a known status was not judged."""
+    """Keep a verdict whatever it lacks; without a known status it counts as not judged."""
     names = ("rule", "found", "required", "why")
     texts = {name: "" if verdict.get(name) is None else str(verdict[name]) for name in names}
     status = verdict.get("status")
@@ -553,7 +555,7 @@ def _whole_verdict(verdict: Mapping[str, Any]) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True)
 class EngineFacts:
-    """The engine as it described itself; `settings`: how it was set in fact, in its own words."""
+    """The engine's description of itself; `settings`: the actual settings, in its own words."""
 
     name: str | None = None
     version: str | None = None
@@ -567,7 +569,7 @@ class EngineFacts:
 class DataFacts:
     """The data: its name, its size in samples, and a fingerprint of its content.
 
-    `parts`: by mode, the same of data that this mode has for itself, where they were read.
+    `parts`: by mode, the same for separate data of that mode, if it was read.
     """
 
     name: str | None = None
@@ -578,7 +580,8 @@ class DataFacts:
 
 @dataclass(frozen=True, slots=True)
 class Config:
-    """What is read of config.json: the settings as used, the engine, the data, the system."""
+    """The parts of config.json that are read: the settings as used, the engine, the data, the
+    system."""
 
     suite_version: str | None = None
     settings: dict[str, Any] = field(default_factory=dict)
@@ -589,5 +592,5 @@ class Config:
 
     @classmethod
     def read(cls, content: object) -> Config:
-        """A config.json's content; never raises."""
+        """Parse the content of a config.json; never raises."""
         return read(cls, content) or cls()

@@ -1,4 +1,4 @@
-"""Whether a run's figures may stand as a result, and why not where they may not."""
+"""Decides whether a run's figures may count as a result, and why not."""
 
 from __future__ import annotations
 
@@ -6,19 +6,19 @@ from mlperf_suite.compliance.verdict import in_words
 from mlperf_suite.results.schema import Config, Meta, PerformanceFigures, Summary
 
 STAND_IN_LABEL = "made with a stand-in engine: not a measurement of any system"
-"""What stands on every output of a run on a stand-in engine."""
+"""The mark on every output of a run with a stand-in engine."""
 OFFICIAL = "official"
-"""The profile that applies MLPerf's own rules; every other shortens them."""
+"""The profile that applies MLPerf's own rules; every other one shortens them."""
 
 
 def label_of(meta: Meta) -> str:
-    """What stands on every output of a run; of a run that does not say it, that it does not."""
+    """The label on every output of a run, or a statement that it has none."""
     return in_words(meta.label) if meta.label else "not said under which rules"
 
 
 def marks_of(summary: Summary, config: Config) -> tuple[str, ...]:
-    """What a reader must see beside a run's figures wherever they stand, valid or not: that they
-    are of a stand-in engine, of shortened rules, or of a client or a profiler."""
+    """The marks that must be shown with a run's figures, valid or not: a stand-in engine, shortened
+    rules, a limiting client or a profiler."""
     meta, marks = summary.meta, [summary.no_result]
     if config.engine is not None and config.engine.stand_in:
         marks.append(STAND_IN_LABEL)
@@ -30,9 +30,9 @@ def marks_of(summary: Summary, config: Config) -> tuple[str, ...]:
 def why_no_result(
     summary: Summary, config: Config, performance: PerformanceFigures | None
 ) -> tuple[str, ...]:
-    """Why a performance run is no valid result, a few words for each reason; empty where it is one.
+    """Why a performance run is not a valid result, a few words for each reason; empty if it is one.
 
-    `performance`: its figures, None where it has none.
+    `performance`: its figures, None if it has none.
     """
     meta, reasons = summary.meta, list(marks_of(summary, config))
     if meta.status not in ("complete", "invalid"):
@@ -50,6 +50,6 @@ def why_no_result(
 
 
 def accuracy_passed(summary: Summary) -> bool | None:
-    """What the accuracy rules say of a run's accuracy run; None where there is none."""
+    """The accuracy rules' verdict on a run's accuracy run; None if there is none."""
     accuracy = summary.run.accuracy
     return None if accuracy is None else accuracy.passed

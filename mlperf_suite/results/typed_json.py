@@ -1,8 +1,8 @@
-"""Dataclasses from JSON that anybody may have written, and JSON from them.
+"""Reads dataclasses from untrusted JSON, and writes them.
 
-Reading never raises for what is in the JSON: a value that is absent or of another type is left out,
+Reading never raises because of the JSON: a value that is missing or has another type is ignored,
 and the field keeps its default. A field without a default is required: an object that lacks it is
-left out as a whole.
+ignored as a whole.
 """
 
 from __future__ import annotations
@@ -20,10 +20,11 @@ _Reader = Callable[[object], Any]
 
 
 def read(kind: type[T], content: object) -> T | None:
-    """A dataclass from a JSON value; None where it is no object, empty, or lacks what it needs.
+    """A dataclass from a JSON value; None if it is not an object, is empty, or lacks required
+    fields.
 
-    Fields may be of str, bool, int, float (finite ones), Any, Literal, a dataclass, a tuple of
-    any length or a dict of strings of these, or one of them or None.
+    Supported field types: str, bool, int, float (finite), Any, Literal, a dataclass, a tuple of any
+    length or a dict from strings of these, or one of them or None.
     """
     target: Any = kind
     found = _reader(target)(content)
@@ -31,7 +32,7 @@ def read(kind: type[T], content: object) -> T | None:
 
 
 def written(value: object) -> Any:
-    """The JSON of a dataclass: what its `as_json` says where it has one, else its fields."""
+    """The JSON of a dataclass: from its `as_json` if it has one, else from its fields."""
     if is_dataclass(value) and not isinstance(value, type):
         as_json = getattr(value, "as_json", None)
         return as_json() if as_json else written_fields(value)

@@ -1,1 +1,1 @@
-"""Are the answers still right: one scorer a file, each behind the same small protocol."""
+"""Scores answers for accuracy: one scorer per file, all behind the same small protocol."""

@@ -1,4 +1,4 @@
-"""The graders that benchmarks name, which import what runs programs once there is one to run."""
+"""The code graders that benchmarks name; they import the sandbox code only when used."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from mlperf_suite.scorers.protocol import Answer
 
 @dataclass(frozen=True, slots=True)
 class LiveCodeBench:
-    """Tests programs with the problems of LiveCodeBench, a file or folder; None is none at hand."""
+    """Tests programs against LiveCodeBench problems in a file or folder; None if there are none."""
 
     problems: Path | None
 
@@ -23,7 +23,7 @@ class LiveCodeBench:
         return grade_live_code_bench(answers, problems=self.problems)
 
     def obstacle(self, samples: Sequence[Sample], /) -> str:
-        """What these samples' programs lack here: a sandbox, or their problems."""
+        """Why these samples' programs cannot be graded here: no sandbox, or missing problems."""
         from mlperf_suite.scorers.live_code_bench import obstacle_to
 
         return obstacle_to(samples, problems=self.problems)
@@ -31,7 +31,7 @@ class LiveCodeBench:
 
 @dataclass(frozen=True, slots=True)
 class Mbxp:
-    """Runs the programs of MBXP with their own tests."""
+    """Runs MBXP programs with their own tests."""
 
     def __call__(self, answers: Sequence[Answer], /) -> CodeGrades:
         from mlperf_suite.scorers.mbxp import grade_mbxp
@@ -39,7 +39,7 @@ class Mbxp:
         return grade_mbxp(answers)
 
     def obstacle(self, samples: Sequence[Sample], /) -> str:
-        """What these samples' programs lack here: a sandbox, or their languages."""
+        """Why these samples' programs cannot be graded here: no sandbox, or missing languages."""
         from mlperf_suite.scorers.mbxp import obstacle_to
 
         return obstacle_to(samples)

@@ -1,6 +1,6 @@
-"""What a grader of programs is: it runs what answers hold, and says which of them pass.
+"""The protocol of a code grader, which runs the programs in answers and reports which pass.
 
-A scorer is given one as a field, so that it says nothing about languages, sandboxes or tests.
+A scorer gets its grader as a field, so that it is independent of languages, sandboxes and tests.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from mlperf_suite.scorers.protocol import Answer
 
 @dataclass(frozen=True, slots=True)
 class CodeGrades:
-    """`passed`: of each answer in the order given, None where that one could not be judged.
+    """`passed`: per answer, in the order given; None if that answer could not be judged.
 
-    `not_judged`: why the figure as a whole is not ("no sandbox"), in a few words.
+    `not_judged`: why the figure as a whole could not be judged ("no sandbox"), in a few words.
     """
 
     passed: tuple[bool | None, ...]
@@ -25,34 +25,35 @@ class CodeGrades:
 
 
 class CodeGrader(Protocol):
-    """Runs the programs of answers.
+    """Runs the programs in answers.
 
-    An answer's text is what the scorer says that it is: a model's whole answer (MBXP), or the
-    program alone (LiveCodeBench).
+    The scorer defines the text of an answer: the model's whole answer (MBXP), or the program alone
+    (LiveCodeBench).
     """
 
     def __call__(self, answers: Sequence[Answer], /) -> CodeGrades:
-        """Grade the answers, at least one. Model output is never a reason to raise."""
+        """Grade the answers, at least one. Must not raise because of model output."""
 
 
 @runtime_checkable
 class LooksAhead(Protocol):
-    """A grader that says before anything is run what it lacks."""
+    """A grader that can report before a run what it lacks."""
 
     def obstacle(self, samples: Sequence[Sample], /) -> str:
-        """Why answers to these samples cannot be judged here, in a few words; "" where they can."""
+        """Why answers to these samples cannot be judged here, in a few words; "" if they can."""
 
 
 def obstacle(code: CodeGrader, samples: Sequence[Sample]) -> str:
-    """What the grader lacks for answers to these samples, in a few words; "" for nothing known."""
+    """What the grader lacks for answers to these samples, in a few words; "" if nothing is
+    known."""
     return code.obstacle(samples) if samples and isinstance(code, LooksAhead) else ""
 
 
 def run_programs(code: CodeGrader, answers: Sequence[Answer]) -> CodeGrades:
-    """The grades of these answers: all of them known, or the reason why the figure is not had.
+    """The grades of these answers, or the reason why the figure cannot be computed.
 
-    A figure over those alone that could be judged would be another figure, so that one unknown
-    grade leaves it out. Raises ValueError where the grader returns a wrong number of grades.
+    A figure over only the answers that could be judged would not be comparable, so one unknown
+    grade leaves it out. Raises ValueError if the grader returns a wrong number of grades.
     """
     if not answers:
         return CodeGrades(())

@@ -1,7 +1,7 @@
-"""DeepSeek-R1 on GPQA, MMLU-Pro, MATH-500, AIME and LiveCodeBench: right answers of all.
+"""DeepSeek-R1 on GPQA, MMLU-Pro, MATH-500, AIME and LiveCodeBench: the share of right answers.
 
 Source: language/deepseek-r1/eval_accuracy.py, whose exact_match is the mean over all samples and
-whose tokens_per_sample is not rounded. The figures of each exam are not official.
+whose tokens_per_sample is not rounded. The figures per exam are not official.
 """
 
 from __future__ import annotations
@@ -30,20 +30,20 @@ from mlperf_suite.scorers.rouge import GEN_NUM
 
 @dataclass(frozen=True, slots=True)
 class DeepseekR1Scorer:
-    """exact_match of all in percent, that of each exam under its name, and lengths.
+    """exact_match over all answers in percent, that of each exam under its name, and lengths.
 
-    `code` runs the programs of LiveCodeBench and is given the programs alone: an answer's first
-    block of Python.
+    `code` runs the programs of LiveCodeBench; it gets only the program, the answer's first Python
+    block.
     """
 
     code: CodeGrader
     name: str = "deepseek_r1"
 
     def check(self) -> None:
-        """Nothing is missing: what this scorer needs is installed with the suite."""
+        """Do nothing: all that this scorer needs is installed with the suite."""
 
     def obstacle(self, samples: Sequence[Sample]) -> str:
-        """What judging the programs lacks on this machine; "" for nothing."""
+        """What this machine lacks to judge the programs; "" if nothing."""
         return programs_lack(self.code, samples)
 
     def score(self, answers: Sequence[Answer]) -> Scores:
@@ -76,7 +76,7 @@ class DeepseekR1Scorer:
 
 
 def choice(text: str, last: str) -> str | None:
-    """The letter that an answer without spaces around it chooses, of A to `last` (D or J)."""
+    """The letter from A to `last` (D or J) that an answer, already stripped, chooses."""
     text = unescaped(unquoted(text))
     letter = letter_after_answer(text, last)
     return last_letter(text) if letter is None and last == "J" else letter

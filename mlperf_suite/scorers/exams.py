@@ -1,4 +1,4 @@
-"""A data set of several exams: each answer is right or wrong by the rules of its own."""
+"""A data set of several exams: each answer is right or wrong by its own exam's rules."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from mlperf_suite.scorers.figures import among_all, percentages
 from mlperf_suite.scorers.protocol import Answer, Score
 
 LIVE_CODE_BENCH = "livecodebench"
-"""What the lower-case kind of a sample of LiveCodeBench contains, in each data set that has any."""
+"""Part of the lower-case kind of every LiveCodeBench sample, in each data set that has them."""
 Grader = Callable[[Sequence[Answer]], CodeGrades]
-"""From the answers of an exam, at least one, to whether each is right."""
+"""Takes the answers of an exam, at least one; says whether each is right."""
 
 
 def by_text(is_right: Callable[[str, str], bool]) -> Grader:
-    """A grader that looks at one answer's text, without spaces around it, and its reference."""
+    """A grader that compares each answer's stripped text with its reference."""
 
     def grade(answers: Sequence[Answer]) -> CodeGrades:
         return CodeGrades(tuple(is_right(a.text.strip(), a.sample.reference) for a in answers))
@@ -28,8 +28,8 @@ def by_text(is_right: Callable[[str, str], bool]) -> Grader:
 def by_program(code: CodeGrader, program_of: Callable[[str], str | None]) -> Grader:
     """A grader that runs each answer's program; an answer without one is wrong.
 
-    `code` is given answers whose text is the program alone. `program_of` finds it in an answer's
-    text without spaces around it.
+    `code` gets answers whose text is the program alone. `program_of` finds it in an answer's
+    stripped text.
     """
 
     def grade(answers: Sequence[Answer]) -> CodeGrades:
@@ -49,16 +49,16 @@ def by_program(code: CodeGrader, program_of: Callable[[str], str | None]) -> Gra
 
 
 def programs_lack(code: CodeGrader, samples: Sequence[Sample]) -> str:
-    """What judging the samples' programs lacks on this machine; "" for nothing."""
+    """What this machine lacks to judge the samples' programs; "" if nothing."""
     return obstacle(code, [s for s in samples if LIVE_CODE_BENCH in s.kind.lower()])
 
 
 class Results:
-    """Answers of several exams, graded.
+    """Graded answers of several exams.
 
-    `graders`: by what the lower-case kind of an exam's samples contains; the first that fits is
-    taken. `places` and `grades` of each exam that has answers, in that order. Raises DatasetError
-    for a kind that fits none.
+    `graders`: by a part of the lower-case kind of an exam's samples; the first match is used.
+    `places` and `grades` cover each exam that has answers, in that order. Raises DatasetError for a
+    kind that matches none.
     """
 
     def __init__(self, answers: Sequence[Answer], graders: Mapping[str, Grader]) -> None:
@@ -81,12 +81,12 @@ class Results:
 
     @property
     def not_judged(self) -> dict[str, str]:
-        """By exam, why it was not judged."""
+        """By exam, the reason why it was not judged."""
         return {name: one.not_judged for name, one in self.grades.items() if one.not_judged}
 
     @property
     def shares(self) -> tuple[Score, ...]:
-        """Of each exam that was judged, the share of right answers in percent."""
+        """The share of right answers in percent, for each exam that was judged."""
         return tuple(
             Score(name, sum(map(bool, one.passed)) / len(one.passed) * 100, "%")
             for name, one in self.grades.items()
@@ -95,7 +95,8 @@ class Results:
 
     @property
     def per_answer(self) -> dict[str, tuple[float | None, ...]]:
-        """By exam that was judged, 100 for each right answer, None for those of other exams."""
+        """By judged exam: 100 for a right answer, 0 for a wrong one, None for other exams'
+        answers."""
         return {
             name: among_all(
                 self.places[name], percentages(bool(right) for right in one.passed), self._count
@@ -106,7 +107,7 @@ class Results:
 
     @property
     def right(self) -> list[bool]:
-        """Whether each answer is right, in the order given, where every exam was judged."""
+        """Whether each answer is right, in the order given; only valid if every exam was judged."""
         of_place = {
             place: bool(right)
             for name, one in self.grades.items()

@@ -1,4 +1,4 @@
-"""Figures that several scorers have: lengths, and shares of right answers."""
+"""Figures shared by several scorers: lengths, and shares of right answers."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ GEN_TOK_LEN = "gen_tok_len"
 
 
 def token_figures(answers: Sequence[Answer], digits: int | None) -> tuple[Score, Score]:
-    """The answers' tokens as logged, together and in the mean, rounded to so many decimals."""
+    """Total and mean number of tokens as logged; the mean is rounded to `digits` decimals, if
+    any."""
     tokens = sum(len(answer.token_ids) for answer in answers)
     mean = tokens / len(answers)
     return (
@@ -21,16 +22,16 @@ def token_figures(answers: Sequence[Answer], digits: int | None) -> tuple[Score,
 
 
 def percentages(right: Iterable[bool]) -> tuple[float, ...]:
-    """100 for each right answer, 0 for each other."""
+    """100 for each right answer, 0 for each wrong one."""
     return tuple(100.0 if one else 0.0 for one in right)
 
 
 def among_all(
     places: Iterable[int], values: Iterable[float], answers: int
 ) -> tuple[float | None, ...]:
-    """Figures of some answers in the order of all of them; None for the others.
+    """Figures of some answers, placed in the order of all answers; None for the others.
 
-    `places`: which answers the values are of. `answers`: how many there are.
+    `places`: the indices of the values' answers. `answers`: how many there are in all.
     """
     known = dict(zip(places, values, strict=True))
     return tuple(known.get(place) for place in range(answers))

@@ -1,9 +1,9 @@
-"""gpt-oss-120b on AIME 2025, GPQA and LiveCodeBench: right answers, each exam by its repeats.
+"""gpt-oss-120b on AIME 2025, GPQA and LiveCodeBench: right answers, weighted by exam repeats.
 
-Source: language/gpt-oss-120b/eval_mlperf_accuracy.py and eval_accuracy.py. An answer is text of
-OpenAI's Harmony format with its special tokens: what counts is the message of the final channel,
-found by text as the official script finds it, so that this scorer must be given texts with special
-tokens. The figures of each exam are not official, but that of gpqa is what TEST07 asks for.
+Source: language/gpt-oss-120b/eval_mlperf_accuracy.py and eval_accuracy.py. An answer is text in
+OpenAI's Harmony format with its special tokens. Its final channel's message counts; like the
+official script, this scorer finds it by text, so it needs texts with special tokens. The figures
+per exam are not official, but TEST07 uses that of gpqa.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ from mlperf_suite.scorers.protocol import Answer, Score, Scores
 from mlperf_suite.scorers.rouge import GEN_NUM
 
 REPEATS: Mapping[str, int] = {"aime25": 8, "gpqa_diamond": 5, "livecodebench_v6": 3}
-"""How often each exam's questions are in the accuracy data, by the kind of its samples."""
+"""How often the accuracy data repeats each exam's questions, by sample kind."""
 _FINAL = re.compile(r"<\|channel\|>final[^<]*<\|message\|>(.*?)(?:<\|return\|>|\Z)", re.S)
-"""Something that is no mark may stand after "final": the official script lets it pass too."""
+"""Allows plain text after "final", as the official script does."""
 _BOLD = re.compile(r"\*\*([^*]+)\*\*")
 _FIRST_LETTER = re.compile(r"[^a-z]*([A-D])(?![a-z])", re.I)
 _ANSWERED_LETTER = re.compile(r"\bAnswer\s*+(?:[:.]\s*+)?+([A-D])\b", re.I)
@@ -41,9 +41,9 @@ _ANSWERED_LETTER = re.compile(r"\bAnswer\s*+(?:[:.]\s*+)?+([A-D])\b", re.I)
 
 @dataclass(frozen=True, slots=True)
 class GptOssScorer:
-    """exact_match in percent, the share of right answers of each exam, and lengths.
+    """exact_match in percent, each exam's share of right answers, and lengths.
 
-    `code` runs the programs of LiveCodeBench and is given the programs alone.
+    `code` runs the programs of LiveCodeBench; it gets only the program.
     """
 
     code: CodeGrader
@@ -51,10 +51,10 @@ class GptOssScorer:
     reads_special_tokens: bool = True
 
     def check(self) -> None:
-        """Nothing is missing: what this scorer needs is installed with the suite."""
+        """Do nothing: all that this scorer needs is installed with the suite."""
 
     def obstacle(self, samples: Sequence[Sample]) -> str:
-        """What judging the programs lacks on this machine; "" for nothing."""
+        """What this machine lacks to judge the programs; "" if nothing."""
         return programs_lack(self.code, samples)
 
     def score(self, answers: Sequence[Answer]) -> Scores:
@@ -83,12 +83,12 @@ class GptOssScorer:
 def final_score(kinds: Sequence[str], right: Sequence[bool]) -> float:
     """The score in percent, to three decimals as the official script prints it.
 
-    Each exam counts for its questions: right answers and answers are both divided by its repeats
-    before they are added. `kinds`: of each answer, in small letters.
+    Each exam is weighted by its questions: right answers and answers are both divided by its
+    repeats before they are added. `kinds`: each answer's kind, in lower case.
     """
     answers = Counter(kinds)
     found = Counter(kind for kind, one in zip(kinds, right, strict=True) if one)
-    # In this order, as the official script adds them: the last digit depends on it.
+    # In this order, as in the official script: the last digit depends on it.
     exams = [(kind, REPEATS.get(kind, 1)) for kind in sorted(answers)]
     score = sum(found[kind] / repeats for kind, repeats in exams)
     most = sum(answers[kind] / repeats for kind, repeats in exams)
@@ -96,16 +96,16 @@ def final_score(kinds: Sequence[str], right: Sequence[bool]) -> float:
 
 
 def final_message(text: str) -> str:
-    """The final channel's message of a whole answer; the answer itself where it has none."""
+    """The message in an answer's final channel, or the whole answer if it has none."""
     match = _FINAL.search(text)
     return match[1].strip() if match else text
 
 
 def choice(text: str) -> str | None:
-    """The letter that an answer without spaces around it chooses, of A to D.
+    """The letter from A to D that an answer, already stripped, chooses.
 
-    The first that holds of: the final message begins with it, it stands after the first "answer"
-    of the final message, or after the last "answer" of the whole text.
+    The first match of: the start of the final message, after the first "answer" in the final
+    message, after the last "answer" in the whole text.
     """
     final = unescaped(unquoted(_BOLD.sub(r"\1", final_message(text)))).strip()
     if match := _FIRST_LETTER.match(final) or _ANSWERED_LETTER.search(final):
@@ -114,9 +114,9 @@ def choice(text: str) -> str | None:
 
 
 def program(text: str) -> str | None:
-    """The program of an answer: the last block of Python, else the last block.
+    """The program in an answer: the last Python block, or else the last block.
 
-    Both are looked for in the final message first, then in the whole text.
+    Searches the final message first, then the whole text.
     """
     for part in dict.fromkeys((final_message(text), text)):
         if found := programs(part) or blocks(part):

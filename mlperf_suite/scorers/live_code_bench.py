@@ -1,13 +1,13 @@
 """LiveCodeBench: runs programs that a model wrote against the tests of their problems.
 
-What counts as passed is that of LiveCodeBench's lcb_runner/evaluation (testing_util.py,
+A program passes by the rules of LiveCodeBench's lcb_runner/evaluation (testing_util.py,
 compute_code_generation_metrics.py) as MLPerf calls it for DeepSeek-R1 and gpt-oss-120b
 (mlcommons/inference, language/deepseek-r1 and language/gpt-oss-120b, eval_accuracy.py): release_v1
-and release_v6, a minute a test, every public and private test to be passed. A program whose output
-is compared never sees what is expected of it, so it cannot forge a verdict.
+and release_v6, one minute per test, and it must pass every public and private test. A program never
+sees the output expected of it, so it cannot forge a verdict.
 
 The problems are files of the data set livecodebench/code_generation_lite (test.jsonl for
-release_v1, test.jsonl to test6.jsonl for release_v6), which a user has fetched.
+release_v1, test.jsonl to test6.jsonl for release_v6), which the user fetches.
 """
 
 from __future__ import annotations
@@ -37,7 +37,8 @@ from mlperf_suite.scorers.sandbox.parallel import grade_each
 TEST_S = 60
 """The `timeout` of both eval_accuracy.py, for each test of a problem."""
 PROBLEM_S = 1200.0
-"""The time that both eval_accuracy.py give the whole data set, and so the most for one problem."""
+"""The time that both eval_accuracy.py give the whole data set, used as the limit for one
+problem."""
 BUDGET_S = 4 * 3600.0
 _MEMORY_BYTES = 4 * GIBIBYTE
 _LARGEST_TESTS = GIBIBYTE
@@ -49,7 +50,7 @@ _QUESTION_ID = re.compile(rb'"question_id"\s*:\s*"([^"\\]+)"')
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """The tests of a problem: `function` is None where a program reads standard input."""
+    """The tests of a problem. `function` is None if the program reads standard input."""
 
     question_id: str
     function: str | None
@@ -58,13 +59,14 @@ class Problem:
 
 
 class Problems:
-    """The problems of files of JSON lines. Reads each problem when it is asked for.
+    """The problems in JSON lines files. Reads each problem when it is looked up.
 
-    A release has gigabytes of tests; what is kept is where each problem stands.
+    A release has gigabytes of tests; only the position of each problem is kept in memory.
     """
 
     def __init__(self, path: Path) -> None:
-        """`path` is a file, or a folder of *.jsonl. Raises DatasetError where there is none."""
+        """`path` is a file, or a folder of *.jsonl. Raises DatasetError if there are no
+        problems."""
         files = sorted(path.glob("*.jsonl")) if path.is_dir() else [path]
         self._places: dict[str, tuple[Path, int]] = {}
         try:
@@ -83,7 +85,7 @@ class Problems:
         return len(self._places)
 
     def __getitem__(self, question_id: str) -> Problem:
-        """Raises KeyError for an unknown problem, DatasetError for one that cannot be read."""
+        """Raises KeyError for an unknown problem, DatasetError for an unreadable one."""
         file, offset = self._places[question_id]
         with file.open("rb") as opened:
             opened.seek(offset)
@@ -102,7 +104,7 @@ class Problems:
 
 
 def _lines(file: Path) -> Iterator[tuple[str, int]]:
-    """The question id of each line of a file, and where the line begins."""
+    """The question id of each line of a file, and the line's offset."""
     offset = 0
     with file.open("rb") as opened:
         for line in opened:
@@ -113,7 +115,7 @@ def _lines(file: Path) -> Iterator[tuple[str, int]]:
 
 
 def _tests(text: str) -> list[Mapping[str, Any]]:
-    """Test cases: JSON, or JSON in a pickled string in zlib in base64."""
+    """Test cases as JSON, or as JSON in a pickled string, compressed with zlib, in base64."""
     try:
         cases = json.loads(text)
     except ValueError:
@@ -134,7 +136,7 @@ def _tests(text: str) -> list[Mapping[str, Any]]:
 
 
 def pickled_string(data: bytes) -> str:
-    """The one string that a pickle holds, read without pickle: it can hold nothing else.
+    """The one string in a pickle, read without unpickling; other content is rejected.
 
     Takes protocols 2 to 5 (the opcodes are those of Lib/pickletools.py). Raises ValueError for a
     pickle of anything but a string.
@@ -172,8 +174,8 @@ def obstacle_to(
     problems: Path | None,
     find_sandbox: Callable[[], Sandbox | NoSandbox] = Sandbox.find,
 ) -> str:
-    """Why no program of these samples can be judged here: no sandbox, or no problems; "" where they
-    can be."""
+    """Why no program of these samples can be judged here: no sandbox, or no problems; "" if they
+    can."""
     found = _sandbox_and_problems(samples, problems, find_sandbox)
     return found if isinstance(found, str) else ""
 
@@ -183,7 +185,7 @@ def _sandbox_and_problems(
     problems: Path | None,
     find_sandbox: Callable[[], Sandbox | NoSandbox],
 ) -> tuple[Sandbox, Problems] | str:
-    """What judges programs of these samples; a reason where something of it is missing."""
+    """The sandbox and problems for these samples, or the reason why one is missing."""
     if problems is None:
         return "no LiveCodeBench problems: no file was named"
     sandbox = find_sandbox()
@@ -212,9 +214,9 @@ def grade_live_code_bench(
 ) -> CodeGrades:
     """Whether each answer's program passes all tests of the problem `sample.reference`.
 
-    `problems` is a file or a folder of the data set. Without it, without a sandbox, or where a
-    problem is not among them, nothing is judged. `test_s` is what one test may take, `budget_s` how
-    long programs are started at all, in seconds. An answer without code has not passed.
+    `problems` is a file or folder of the data set. If it is None, lacks a problem, or there is no
+    sandbox, nothing is judged. `test_s` limits one test, `budget_s` the time during which programs
+    are started, both in seconds. An answer without code does not pass.
     """
     found = _sandbox_and_problems([answer.sample for answer in answers], problems, find_sandbox)
     if isinstance(found, str):
@@ -244,7 +246,7 @@ def passes(
     test_s: int = TEST_S,
     stop: threading.Event | None = None,
 ) -> bool:
-    """Whether a program passes all tests. Raises SandboxError where it could not be run."""
+    """Whether a program passes all tests. Raises SandboxError if it could not be run."""
     order = {
         "kind": "live_code_bench",
         "function": problem.function,
@@ -263,7 +265,7 @@ def passes(
         memory_bytes=_MEMORY_BYTES,
         address_space_bytes=_MEMORY_BYTES,
         disk_bytes=2 * size + 64 * MEBIBYTE,
-        # The outputs go to `judge` as they come; what is kept of them is not looked at.
+        # The outputs go to `judge` as they arrive; the stored copy is not used.
         output_bytes=0,
     )
     run_python(sandbox, program, order, limits, word=word, watch=judge.take, stop=stop)
@@ -271,10 +273,10 @@ def passes(
 
 
 class _Judge:
-    """Compares the results of tests as they come, and has the program stopped at a wrong one."""
+    """Compares test results as they arrive, and stops the program at the first wrong one."""
 
     def __init__(self, problem: Problem, word: bytes) -> None:
-        """`word` is the line that follows the results of a program that came to its end."""
+        """`word` is the line after the results of a program that ran to completion."""
         self._problem = problem
         self._word = word.rstrip(b"\n")
         self._ended = False
@@ -288,7 +290,7 @@ class _Judge:
         return not self._wrong and self._ended
 
     def take(self, data: bytes) -> bool:
-        """Standard output as it comes; False once a result is wrong."""
+        """Take a part of standard output; returns False once a result is wrong."""
         *ends, rest = data.split(b"\n")
         for end in ends:
             self._line += end
@@ -314,14 +316,14 @@ class _Judge:
 
 
 def _longest(problem: Problem) -> int:
-    """The bytes of a result that may still be right: JSON's escapes, and numbers written longer."""
+    """The maximum bytes of a correct result: JSON escapes and longer spellings of numbers count."""
     return 16 * max((len(output) for output in problem.outputs), default=0) + 16 * MEBIBYTE
 
 
 def agrees_printed(printed: object, expected: str) -> bool:
-    """Whether two outputs agree: line by line without outer blanks, as text or as decimal numbers.
+    """Whether two outputs agree: line by line, stripped, as text or as decimal numbers.
 
-    Raises decimal.InvalidOperation where a number is a signalling NaN.
+    Raises decimal.InvalidOperation if a number is a signalling NaN.
     """
     if not isinstance(printed, str):
         return False
@@ -354,7 +356,7 @@ def agrees_returned(returned: object, expected: str) -> bool:
 
 
 def _value(plain: Any) -> Any:  # noqa: PLR0911
-    """The value that stands here; an object equal to nothing for what is no value of JSON."""
+    """The decoded value; an object that equals nothing if it is not a JSON value."""
     if isinstance(plain, list):
         return [_value(item) for item in plain]
     match plain:

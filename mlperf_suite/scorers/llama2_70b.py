@@ -1,4 +1,4 @@
-"""Llama 2 70B on OpenOrca: ROUGE and the answers' lengths.
+"""Llama 2 70B on OpenOrca: ROUGE and answer lengths.
 
 Source: language/llama2-70b/evaluate-accuracy.py. Its ROUGE is that of Llama 3.1 8B.
 """
@@ -19,7 +19,7 @@ class OpenOrcaScorer:
     name = "open_orca"
 
     def check(self) -> None:
-        """Raise UsageError where NLTK's sentence splitter is missing."""
+        """Raise UsageError if NLTK's sentence splitter is missing."""
         check_punkt()
 
     def score(self, answers: Sequence[Answer]) -> Scores:

@@ -1,12 +1,12 @@
 """Llama 3.1 405B on long contexts: rougeL, and exact match of needles and of questions.
 
 Source: language/llama3.1-405b/evaluate-accuracy.py. A sample's kind is the metric it is scored by.
-Of the official rules, these are easily taken for mistakes here:
+These official rules look like mistakes but are intended:
 
-- an answer of niah_em is compared with the reference's identifiers character by character: what
-  counts is how many of the reference's characters occur in the answer's identifier anywhere;
-- an answer of qa_em that is a part of the reference is right, so that an empty one is;
-- answers and references are split into sentences, one a line, before anything is compared.
+- a niah_em answer is compared with the reference's identifiers character by character: it counts
+  how many of the reference's characters occur anywhere in the answer's identifier;
+- a qa_em answer that is a part of the reference is right, even an empty one;
+- answers and references are split into sentences, one per line, before any comparison.
 """
 
 from __future__ import annotations
@@ -25,19 +25,19 @@ from mlperf_suite.scorers.rouge import GEN_LEN, GEN_NUM, check_punkt, score_pair
 ROUGE, NIAH, QA = "rouge", "niah_em", "qa_em"
 ROUGE_L = "rougeL"
 _PER_TASK = 256
-"""Below this many answers a pool of processes costs more than it saves."""
+"""For fewer answers, a process pool costs more than it saves."""
 _UUID = re.compile(r"\w{8}-\w{4}-\w{4}-\w{4}-\w{12}")
 _ANSWER = "Answer: "
 _SPACE = re.compile(r"\s+")
 
 
 class LongContextScorer:
-    """rougeL and exact_match in percent, each over the samples of its kinds; lengths."""
+    """rougeL and exact_match in percent, each over the samples of its kinds; and lengths."""
 
     name = "long_context"
 
     def check(self) -> None:
-        """Raise UsageError where NLTK's sentence splitter is missing."""
+        """Raise UsageError if NLTK's sentence splitter is missing."""
         check_punkt()
 
     def score(self, answers: Sequence[Answer]) -> Scores:
@@ -67,11 +67,11 @@ class LongContextScorer:
 
 
 _KINDS: Mapping[str, str] = {ROUGE: ROUGE_L, NIAH: EXACT_MATCH, QA: EXACT_MATCH}
-"""Which figure a sample of each kind counts for."""
+"""The figure that each kind of sample counts towards."""
 
 
 def score_needle(text: str, reference: str) -> float:
-    """niah_em of an answer, 0 to 100, rounded to two decimals. Both texts are split already."""
+    """The niah_em of an answer, 0 to 100, rounded to two decimals. Both texts are already split."""
     wanted, found = _UUID.findall(reference), _UUID.findall(text)
     if not found:
         return 0.0
@@ -83,7 +83,7 @@ def score_needle(text: str, reference: str) -> float:
 
 
 def score_question(text: str, reference: str) -> float:
-    """qa_em of an answer, 0 or 100. Both texts are split already."""
+    """The qa_em of an answer, 0 or 100. Both texts are already split."""
     answer = text.rpartition(_ANSWER)[2]
     if answer in reference:
         return 100.0
@@ -111,7 +111,8 @@ def _in_processes(rows: Sequence[_Row]) -> list[tuple[float, int]]:
 
 
 def score_rows(rows: Sequence[_Row]) -> list[tuple[float, int]]:
-    """Each row's figure in percent and its answer's characters once split, on one core."""
+    """Each row's figure in percent and the length of its split answer in characters, on one
+    core."""
     check_punkt()
     pairs = [(text, reference) for text, reference, kind in rows if kind == ROUGE]
     rouge = iter(score_pairs(pairs, [ROUGE_L]))
@@ -136,6 +137,6 @@ def _by_sentences(text: str) -> str:
 def _mean(values: Sequence[float | None]) -> float:
     import numpy as np
 
-    # The official mean is pandas' over a column with gaps, which adds a zero for each: numpy's sum
-    # depends in its last digit on what stands where.
+    # The official mean is that of pandas over a column with gaps, which adds a zero for each gap:
+    # the last digit of numpy's sum depends on the positions.
     return float(np.sum([value or 0.0 for value in values])) / (len(values) - values.count(None))

@@ -1,19 +1,19 @@
-r"""Whether two answers of MATH are equal, by the rules of PRM800K's grader.
+r"""Whether two MATH answers are equal, by the rules of PRM800K's grader.
 
 Source of the rules: grading/ of github.com/openai/prm800k, which DeepSeek-R1's evaluation calls.
 Two answers are equal if
 
-- both are the same once written plainly as the authors of MATH do it (`as_in_math`), or
-- both are the same once units, LaTeX and commas are out of them (`plain`), or
-- they have as many elements, in the same brackets where they have several, and sympy simplifies
-  the difference of each two elements to 0. Where both are fractions of integers or one alone is an
-  integer, they must be the same instead: an answer is to be reduced.
+- both are the same in the notation of the authors of MATH (`as_in_math`), or
+- both are the same without units, LaTeX and commas (`plain`), or
+- they have the same number of elements, in the same brackets if there are several, and sympy
+  simplifies the difference of each pair of elements to 0. If both are fractions of integers or
+  only one is an integer, they must be identical instead: an answer must be in lowest terms.
 
-An answer is a model's, so that nothing of it is evaluated as Python: sympy's parser only turns it
-into an expression's text, and `_Evaluator` takes numbers, symbols, sympy's functions and
-arithmetic out of that and refuses the rest. LaTeX and sympy work in processes of their own, each
-comparison within TIME_LIMIT_S; the original has no limit, and an answer can keep sympy busy for
-ever. What takes longer, or more than MEMORY_LIMIT bytes, is not equal.
+Answers come from a model, so nothing in them is evaluated as Python: sympy's parser only turns an
+answer into the text of an expression, from which `_Evaluator` accepts numbers, symbols, sympy's
+functions and arithmetic and rejects everything else. LaTeX and sympy run in separate processes,
+each comparison within TIME_LIMIT_S; the original has no limit, and an answer can keep sympy busy
+forever. A comparison that takes longer, or more than MEMORY_LIMIT bytes, counts as not equal.
 """
 
 from __future__ import annotations
@@ -41,13 +41,13 @@ from mlperf_suite.errors import SuiteError
 TIME_LIMIT_S = 20.0
 MEMORY_LIMIT = 4 * 2**30
 LONGEST = 4_000
-"""An answer of more characters is equal only if it is so by `as_in_math`; of MATH's own answers
-none has more than some hundred."""
+"""A longer answer, in characters, is compared by `as_in_math` only; MATH's own answers have at most
+a few hundred."""
 _START_LIMIT_S = 600.0
 _PAIRS_PER_PROCESS = 24
 _MOST_BITS = 100_000
 _MOST_FACTORIAL = 8_000
-"""What a power or a factorial may become: integers of so many bits, about the same for both."""
+"""Limits on powers and factorials: integers of that many bits, about the same for both."""
 
 _WHOLE_TEXT = re.compile(r"\\text\{(.+?)\}$")
 _INTEGER_RATIO = re.compile(r"(0|-?[1-9][0-9]*)/(0|-?[1-9][0-9]*)")
@@ -81,7 +81,7 @@ _UNITS = tuple(
         *("week", "month", "year", "foot", "feet", "inch", "yard"),
     )
 )
-"""In this order: "centimeter" is taken before "meter" leaves "centi" of it."""
+"""In this order: "centimeter" must go before "meter", which would leave "centi" behind."""
 _FROM_LATEX = (
     ("\N{SQUARE ROOT}", "sqrt"),
     ("\N{GREEK SMALL LETTER PI}", "pi"),
@@ -98,9 +98,9 @@ _MOST_LETTERS = 2
 
 
 def grade_math(pairs: Sequence[tuple[str, str]]) -> list[bool]:
-    """Whether each answer is its reference, which stands second in its pair.
+    """Whether each answer equals its reference, the second item of its pair.
 
-    An empty text is equal to nothing. Raises SuiteError where no process can be started.
+    An empty text equals nothing. Raises SuiteError if no process can be started.
     """
     equal = [_same_in_math(answer, reference) for answer, reference in pairs]
     open_ = [
@@ -130,9 +130,9 @@ def _same_in_math(answer: str, reference: str) -> bool:
 
 
 def is_equal(answer: str, reference: str) -> bool:
-    """Whether an answer is its reference. There is no limit to the time: for short texts of ours.
+    """Whether an answer equals its reference. Has no time limit: only for short, trusted texts.
 
-    An empty text is equal to nothing.
+    An empty text equals nothing.
     """
     if _same_in_math(answer, reference):
         return True
@@ -140,7 +140,7 @@ def is_equal(answer: str, reference: str) -> bool:
 
 
 def as_in_math(answer: str) -> str:
-    """An answer as the authors of MATH write it, to be compared as it stands."""
+    """An answer in the notation of the authors of MATH, for literal comparison."""
     answer = answer.strip()
     if text := _WHOLE_TEXT.match(answer):
         answer = text[1].strip()
@@ -151,7 +151,7 @@ def as_in_math(answer: str) -> str:
 
 
 def _rewritten(text: str) -> str:
-    """Raises ValueError for what these rules cannot rewrite."""
+    """Raises ValueError for a text that these rules cannot rewrite."""
     for old, new in _MATH_REWRITES:
         text = text.replace(old, new)
     text, *more = text.split("\\text{ ")
@@ -197,7 +197,7 @@ def _braced_fractions(text: str) -> str:
 
 
 def plain(answer: str) -> str:
-    """An answer without units, LaTeX, spaces, braces and capitals; an integer as an integer."""
+    """An answer without units, LaTeX, spaces, braces and capitals; integers in plain form."""
     if text := _WHOLE_TEXT.match(answer):
         answer = text[1]
     for old, new in _PLAIN_REWRITES:
@@ -217,7 +217,7 @@ def plain(answer: str) -> str:
     answer = re.sub("([0-9]) +([0-9])", r"\1+\2", answer)  # 7 3/4 is 7 + 3/4
     answer = re.sub("[ {}]", "", answer).lower()
     if _near_integer(_without_thousands(answer)) is not None:
-        # Cut, not rounded, unlike above: the original has it so.
+        # Truncated, not rounded as above: the original does the same.
         return str(int(float(answer.replace(",", ""))))
     return answer
 
@@ -229,7 +229,7 @@ def _without_latex(text: str) -> str:
     try:
         # The space keeps the two parts of a mixed number apart.
         read = LatexNodes2Text().latex_to_text(latex.replace("\\frac", " \\frac"))
-    except Exception:  # Any text may come, and the parser has no error of its own for each.
+    except Exception:  # Any text may come, and the parser has no common error class.
         return text
     for old, new in _FROM_LATEX:
         read = read.replace(old, new)
@@ -237,7 +237,7 @@ def _without_latex(text: str) -> str:
 
 
 def _near_integer(text: str) -> float | None:
-    """The number that a text is, if it is an integer but for rounding; None else."""
+    """The number in a text if it is within rounding of an integer, else None."""
     try:
         number = float(text)
         return number if abs(number - round(number)) <= 1e-7 else None
@@ -246,7 +246,7 @@ def _near_integer(text: str) -> float | None:
 
 
 def _without_thousands(text: str) -> str:
-    """Without the commas between thousands; those between elements stay."""
+    """The text without commas between thousands; commas between elements stay."""
     while True:
         without = _THOUSANDS.sub(r"\1\2\3", text)
         if without == text:
@@ -255,7 +255,7 @@ def _without_thousands(text: str) -> str:
 
 
 def _elements(text: str) -> list[str]:
-    """The elements of a tuple or interval, or the text alone."""
+    """The elements of a tuple or interval, or else the text alone."""
     text = _without_thousands(text)
     inner = text[1:-1]
     if (
@@ -292,7 +292,7 @@ def _equal_elements(mine: str, theirs: str) -> bool:
 
 
 def _vanishes(difference: str) -> bool:
-    """Whether sympy finds that a difference is 0; False for what it is not asked to read."""
+    """Whether sympy simplifies a difference to 0; False if it is too complex to try."""
     unknown = difference.replace("sqrt", "").replace("frac", "")
     letters = {character for character in unknown if character.isalpha()}
     if len(letters) > _MOST_LETTERS or _HARD_POWER.search(difference):
@@ -301,12 +301,13 @@ def _vanishes(difference: str) -> bool:
 
     try:
         return bool(sympy.simplify(_read(difference)) == 0)
-    except Exception:  # sympy has no error of its own for each text that means nothing.
+    except Exception:  # sympy has no common error class for texts without meaning.
         return False
 
 
 def _read(text: str) -> Any:
-    """The expression that sympy's parser sees in a text; raises one of many errors for others."""
+    """The expression that sympy's parser finds in a text; raises various errors if there is
+    none."""
     from sympy.parsing import sympy_parser
 
     transformations = (
@@ -320,15 +321,15 @@ def _read(text: str) -> Any:
 
 @functools.cache
 def _names() -> Mapping[str, object]:
-    """What sympy's parser knows by name."""
+    """The names that sympy's parser knows."""
     import sympy
 
     return {name: getattr(sympy, name) for name in sympy.__all__}
 
 
 class _Evaluator:
-    """Makes expressions of the code that sympy's parser writes: no name but sympy's, no attribute,
-    no power or factorial of more than about a hundred thousand bits."""
+    """Evaluates the code that sympy's parser writes: no names but sympy's, no attributes, no power
+    or factorial of more than about 100,000 bits."""
 
     _MAKERS = ("Integer", "Float", "Rational", "Number", "Symbol", "Function")
     _FUNCTIONS = ("sqrt", "factorial", "factorial2")
@@ -338,7 +339,7 @@ class _Evaluator:
         self._names = names
 
     def value(self, node: ast.expr) -> Any:
-        """The value of a node; raises ValueError for one that is none of an expression's."""
+        """The value of a node. Raises ValueError if the node cannot be part of an expression."""
         match node:
             case ast.Constant(value=int() | float() | str() as literal):
                 return literal
@@ -410,7 +411,7 @@ def _power(base: Any, exponent: Any) -> Any:
 
 
 class _Comparer:
-    """A process that compares; a new one after each that took too long or died."""
+    """A process that compares; it is replaced after each comparison that took too long or died."""
 
     def __init__(self) -> None:
         self._process: Any = None
@@ -423,7 +424,7 @@ class _Comparer:
         self._stop()
 
     def equal(self, answer: str, reference: str) -> bool:
-        """Whether the answer is its reference; False where that is not found in time."""
+        """Whether the answer equals its reference; False if that is not found in time."""
         connection = self._connection or self._start()
         try:
             connection.send((answer, reference))
@@ -463,11 +464,11 @@ class _Comparer:
 
 def _serve(connection: Connection) -> None:
     """Compare pairs until the other end closes."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's to act on.
-    # Beyond what the parent's main module, imported anew by spawn, has mapped already.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # The parent handles Ctrl-C.
+    # On top of what the parent's main module, which spawn imports again, has already mapped.
     limit = psutil.Process().memory_info().vms + MEMORY_LIMIT
     resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
-    # What a parser thinks of an answer is of no use to anybody.
+    # Nobody needs a parser's warnings about an answer.
     logging.disable(logging.CRITICAL)
     warnings.simplefilter("ignore")
     _names()

@@ -1,10 +1,10 @@
 """MBXP: runs the programs that a model completed, in six languages, against their tests.
 
-What counts as passed is that of MLPerf's evaluate_mbxp.py for Mixtral (mlcommons/inference,
-language/mixtral-8x7b) with amazon-science/mxeval's execution.py. A Python program passes if it
-comes to its end, with its tests, within 20 s. One in another language passes if it ends with exit
-code 0 by then: one that leaves early with exit code 0 passes there without its tests, and so it
-does here; that is the official figure's weakness, kept so that figures compare.
+A program passes by the rules of MLPerf's evaluate_mbxp.py for Mixtral (mlcommons/inference,
+language/mixtral-8x7b) with amazon-science/mxeval's execution.py. A Python program passes if it runs
+to completion, with its tests, within 20 s. A program in another language passes if it exits with
+code 0 within 20 s, even if it exits before its tests: this weakness of the official figure is kept
+so that figures stay comparable.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from mlperf_suite.scorers.sandbox.box import Limits, NoSandbox, Outcome, Sandbox
 from mlperf_suite.scorers.sandbox.parallel import grade_each
 
 RUN_S = 20.0
-"""The time that evaluate_mbxp.py gives a program."""
+"""The time limit that evaluate_mbxp.py gives a program."""
 COMPILE_S = 100.0
-"""The time that mxeval gives a compiler."""
+"""The time limit that mxeval gives a compiler."""
 BUDGET_S = 4 * 3600.0
 _PYTHON = "python"
 
@@ -35,7 +35,7 @@ _PYTHON = "python"
 class _Language:
     """How a program is compiled and run. The sandbox's own Python is not looked up.
 
-    `compiles` is the exit code of a compiler that succeeded, `made` what it leaves to run.
+    `compiles` is the exit code of a successful compiler run, `made` the file that it writes.
     """
 
     source: str
@@ -61,9 +61,9 @@ LANGUAGES = {
     "php": _Language("program.php", ("php", "program.php")),
     _PYTHON: _Language("answer.py", ()),
     "ruby": _Language("program.rb", ("ruby", "program.rb")),
-    # mxeval takes exit code 2 of the compiler, and that alone, for success: the tests call
-    # `require`, which has no declared type, so there is an error in each, and JavaScript is
-    # written all the same.
+    # mxeval takes exit code 2 of the compiler, and only that, for success: the tests call
+    # `require`, which has no declared type, so each gives an error, but JavaScript is written all
+    # the same.
     "typescript": _Language(
         "program.ts",
         ("node", "program.js"),
@@ -72,7 +72,7 @@ LANGUAGES = {
         made="program.js",
     ),
 }
-"""The languages that evaluate_mbxp.py grades; it leaves out answers in any other."""
+"""The languages that evaluate_mbxp.py grades; it ignores answers in any other."""
 
 
 def language_of(sample: Sample) -> str:
@@ -83,8 +83,8 @@ def language_of(sample: Sample) -> str:
 def obstacle_to(
     samples: Sequence[Sample], find_sandbox: Callable[[], Sandbox | NoSandbox] = Sandbox.find
 ) -> str:
-    """Why no program of these samples can be judged here: no sandbox, or languages that lack their
-    compiler or interpreter; "" where they can be."""
+    """Why no program of these samples can be judged here: no sandbox, or languages without a
+    compiler or interpreter; "" if they can."""
     sandbox = find_sandbox()
     if isinstance(sandbox, NoSandbox):
         return f"no sandbox: {sandbox.reason}"
@@ -93,7 +93,7 @@ def obstacle_to(
 
 
 def missing_languages(samples: Sequence[Sample], sandbox: Sandbox) -> tuple[str, ...]:
-    """The languages of the samples that cannot be run here, in the order of the alphabet."""
+    """The languages of the samples that cannot be run here, in alphabetical order."""
     wanted = {language_of(sample) for sample in samples} & LANGUAGES.keys()
     return tuple(
         name
@@ -111,9 +111,9 @@ def grade_mbxp(
 ) -> CodeGrades:
     """Whether each answer's program passes its tests, `sample.reference`.
 
-    An answer in a language that MLPerf does not grade has None and does not count. Without a
-    sandbox, or where a language's compiler or interpreter is absent, nothing is judged. `run_s` is
-    what one program may take, `budget_s` how long programs are started at all, in seconds.
+    The grade is None for an answer in a language that MLPerf does not grade. Without a sandbox, or
+    if a language's compiler or interpreter is missing, nothing is judged. `run_s` limits one
+    program, `budget_s` the time during which programs are started, both in seconds.
     """
     sandbox = find_sandbox()
     lacking = obstacle_to([answer.sample for answer in answers], lambda: sandbox)
@@ -137,10 +137,10 @@ def grade_mbxp(
 
 
 def program_of(answer: Answer) -> str:
-    """The program that is run: the answer up to the end of its code block, then the tests.
+    """The program to run: the answer up to the end of its code block, then the tests.
 
-    The prompt is left out, since Mixtral repeats it; so are the backslashes that it puts before
-    underscores.
+    The prompt is left out, since Mixtral repeats it; so are the backslashes that Mixtral puts
+    before underscores.
     """
     solution = answer.text.partition("```")[0]
     if language_of(answer.sample) == _PYTHON:
@@ -175,7 +175,7 @@ def _passes(
 def _python_passes(sandbox: Sandbox, program: bytes, limits: Limits, stop: threading.Event) -> bool:
     word = secrets.token_bytes(32)
     order = {"kind": "mbxp", "timeout_s": limits.wall_s}
-    # A second more than the program is interrupted after, as mxeval waits for it.
+    # One second more than the program's own timeout, as mxeval waits for it.
     limits = dataclasses.replace(limits, wall_s=limits.wall_s + 1)
     return run_python(sandbox, program, order, limits, word=word, stop=stop).stdout == word
 
@@ -185,10 +185,10 @@ def _command(sandbox: Sandbox, words: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _is_text(outcome: Outcome) -> bool:
-    """Whether both outputs are UTF-8: mxeval decodes them, and an error there is a failure."""
+    """Whether both outputs are UTF-8: mxeval decodes them, and a decoding error is a failure."""
     try:
         for output in (outcome.stdout, outcome.stderr):
-            # A character that a truncated output ends within is no error.
+            # A truncated output may end within a character.
             codecs.getincrementaldecoder("utf-8")().decode(output, final=not outcome.truncated)
     except UnicodeDecodeError:
         return False

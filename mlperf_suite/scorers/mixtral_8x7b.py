@@ -1,10 +1,10 @@
-"""Mixtral 8x7B on OpenOrca, GSM8K and MBXP: ROUGE, right numbers, programs that pass.
+"""Mixtral 8x7B on OpenOrca, GSM8K and MBXP: ROUGE, right numbers, passing programs.
 
-Source: language/mixtral-8x7b/evaluate-accuracy.py and evaluate_mbxp.py. What differs, on purpose:
-the official script divides by zero where a run holds no GSM8K, and calls mbxp 0 where it holds no
-MBXP; here a figure without samples is not judged. It takes a kind that it does not know for MBXP;
-here that is an error. It counts an answer that is logged twice twice in gen_num; whoever gives
-answers to a scorer gives each sample's once.
+Source: language/mixtral-8x7b/evaluate-accuracy.py and evaluate_mbxp.py. Intended differences: if a
+run has no GSM8K samples, the official script divides by zero, and if it has no MBXP samples, it
+reports an mbxp of 0; here a figure without samples is not judged. The official script treats an
+unknown kind as MBXP; here that is an error. It counts an answer that is logged twice as two in
+gen_num; here the caller passes each sample's answer once.
 """
 
 from __future__ import annotations
@@ -22,33 +22,33 @@ from mlperf_suite.scorers.rouge import GEN_LEN, GEN_NUM, ROUGE_NAMES, check_punk
 
 OPEN_ORCA, GSM8K, MBXP = "OpenOrca", "GSM8K", "MBXP"
 MBXP_LANGUAGES = ("cpp", "python", "php", "javascript", "ruby", "typescript")
-"""The official script leaves programs of other languages out of the figure."""
+"""The official script leaves programs in other languages out of the figure."""
 _ANSWER = "The answer is"
 _NEXT_QUESTION = "\nQ:"
 _NUMBER = re.compile(r"(-?(?:[\d,]*+\.\d+|(?:,*+\d++)++))|,++")
-"""A number, maybe negative, with commas for thousands and decimals; or commas without one.
+"""A number, possibly negative, with commas for thousands and decimals; or commas without one.
 
-The official pattern, -?[\\d,]*\\.?\\d+, takes a time that is quadratic in the length of a run of
-commas. This one finds the same numbers: such a run is read once and skipped.
+The official pattern, -?[\\d,]*\\.?\\d+, takes time quadratic in the length of a run of commas. This
+one finds the same numbers: it reads such a run once and skips it.
 """
 
 
 @dataclass(frozen=True, slots=True)
 class MixtralScorer:
-    """ROUGE of OpenOrca, gsm8k and mbxp in percent; lengths. `code` runs the programs of MBXP.
+    """ROUGE of OpenOrca, gsm8k and mbxp in percent; lengths. `code` runs the MBXP programs.
 
-    `code` is given whole answers, of MBXP_LANGUAGES only.
+    `code` gets whole answers, only in MBXP_LANGUAGES.
     """
 
     code: CodeGrader
     name: str = "mixtral"
 
     def check(self) -> None:
-        """Raise UsageError where NLTK's sentence splitter is missing."""
+        """Raise UsageError if NLTK's sentence splitter is missing."""
         check_punkt()
 
     def obstacle(self, samples: Sequence[Sample]) -> str:
-        """What judging the programs lacks on this machine; "" for nothing."""
+        """What this machine lacks to judge the programs; "" if nothing."""
         of = [s for s in samples if s.kind == MBXP and _language(s) in MBXP_LANGUAGES]
         return obstacle(self.code, of)
 
@@ -98,9 +98,9 @@ class MixtralScorer:
 
 
 def is_right_number(text: str, reference: str) -> bool:
-    """Whether the number that an answer of GSM8K ends with is the reference's, as floats.
+    """Whether the final number of a GSM8K answer equals the reference, as floats.
 
-    What follows a next question of the model's own making is left out.
+    Ignores text after a next question that the model made up.
     """
     found = final_number(text.split(_NEXT_QUESTION, maxsplit=1)[0]).replace(",", "")
     try:
@@ -110,7 +110,8 @@ def is_right_number(text: str, reference: str) -> bool:
 
 
 def final_number(text: str) -> str:
-    """The first number after the last "The answer is", else the last one; empty without any."""
+    """The first number after the last "The answer is", or else the last number; "" if there is
+    none."""
     if _ANSWER in text and (after := _numbers(text.rsplit(_ANSWER, maxsplit=1)[-1])):
         return after[0]
     numbers = _numbers(text)

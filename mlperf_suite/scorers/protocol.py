@@ -1,6 +1,6 @@
-"""What a scorer is: it takes answers, and says how good they are in figures that have names.
+"""The scorer protocol: a scorer takes answers and returns named figures.
 
-To add one, write a class with these members in a file of its own and name it in the workload.
+To add one, write a class with these members in its own file and name it in the workload.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from mlperf_suite.datasets.samples import Sample
 class Answer:
     """A model's answer: its tokens as LoadGen logged them, and their text.
 
-    The text is without special tokens, unless the scorer reads them (`reads_special_tokens`).
+    The text has no special tokens unless the scorer reads them (`reads_special_tokens`).
     """
 
     sample: Sample
@@ -27,7 +27,7 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class Score:
-    """One figure: its name as rules and files use it, and its unit."""
+    """One figure: its name as used in rules and files, and its unit."""
 
     name: str
     value: float
@@ -36,12 +36,12 @@ class Score:
 
 @dataclass(frozen=True, slots=True)
 class Scores:
-    """What a scorer makes of answers.
+    """The figures that a scorer computes from answers.
 
     `per_answer`: by the score's name, the figure of each answer in the order given, in the score's
-    unit, None where the score is not of that answer (one part of a mixed data set); a score that
-    is no mean over answers has none. `not_judged`: by the name of a figure that
-    could not be had here, the reason in a few words ("no sandbox"); it is in no other field.
+    unit; None if the score does not apply to that answer (one part of a mixed data set). A score
+    that is not a mean over answers has no entry. `not_judged`: by the name of a figure that could
+    not be computed here, the reason in a few words ("no sandbox"); it is in no other field.
     """
 
     scores: tuple[Score, ...]
@@ -72,20 +72,20 @@ class Scorer(Protocol):
 
     @property
     def name(self) -> str:
-        """What the scorer is called; its results are in Accuracy/<name>.json."""
+        """The scorer's name; its results are in Accuracy/<name>.json."""
 
     def check(self) -> None:
-        """Raise UsageError where something that scoring needs is missing."""
+        """Raise UsageError if something that scoring needs is missing."""
 
     def score(self, answers: Sequence[Answer]) -> Scores:
-        """Score the answers, at least one. Raises SuiteError where that cannot be done."""
+        """Score the answers, at least one. Raises SuiteError if that is not possible."""
 
 
 def obstacle_of(scorer: Scorer, samples: Sequence[Sample]) -> str:
-    """Why answers to these samples cannot be scored whole on this machine, in a few words; "" for
-    nothing known.
+    """Why answers to these samples cannot be scored completely on this machine, in a few words; ""
+    if no reason is known.
 
-    A scorer that can tell before a run has a method `obstacle` of these samples.
+    A scorer that can tell before a run has a method `obstacle` that takes the samples.
     """
     look = getattr(scorer, "obstacle", None)
     return str(look(samples)) if look else ""
@@ -94,6 +94,6 @@ def obstacle_of(scorer: Scorer, samples: Sequence[Sample]) -> str:
 def reads_special_tokens(scorer: Scorer) -> bool:
     """Whether a scorer needs the special tokens in the answers' texts.
 
-    One that does has an attribute of this name that is true.
+    Such a scorer has a true attribute of this name.
     """
     return bool(getattr(scorer, "reads_special_tokens", False))

@@ -1,4 +1,4 @@
-"""Hands a Python program of an answer to `python_program.py` in a sandbox."""
+"""Runs an answer's Python program with `python_program.py` in a sandbox."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from mlperf_suite.scorers import python_program
 from mlperf_suite.scorers.sandbox.box import Limits, Outcome, Sandbox
 
 _PACKAGES = ("numpy",)
-"""What programs may import beside the standard library, as far as it is installed here."""
+"""What programs may import besides the standard library, if it is installed here."""
 _PACKAGES_WITHIN = "/opt/packages"
 
 
@@ -27,7 +27,7 @@ def run_python(
     watch: Callable[[bytes], bool] | None = None,
     stop: threading.Event | None = None,
 ) -> Outcome:
-    """Run a program as `python_program.py` is told by `order`; its results are standard output."""
+    """Run a program with `python_program.py` as `order` says; results are its standard output."""
     files = {
         "answer.py": program,
         "order.json": json.dumps(order).encode(),

@@ -1,18 +1,18 @@
 """Runs in the sandbox: the Python program of an answer, as the official graders run it.
 
-Those execute a program within their own process, which it can tell: which modules it finds
-imported, what it may not call, how standard input looks to it, what ends it. The verdict depends on
-that, so it is the same here, by the kind of order:
+Official graders execute a program within their own process, and the program can notice: which
+modules are imported, what it may not call, how standard input behaves, what interrupts it. Verdicts
+depend on that, so it is the same here, by the kind of order:
 
 - `live_code_bench`: run_test of LiveCodeBench's lcb_runner/evaluation/testing_util.py, at the
   commit that mlcommons/inference names (b1e7cab). It differs in one point: nothing is compared
-  here, since the program can do with this process as it likes. What came out of each test is
-  written as a line of JSON, and `live_code_bench.py` compares, outside.
+  here, since the program has full control of this process. The result of each test is written as
+  a line of JSON, and `live_code_bench.py` compares it outside the sandbox.
 - `mbxp`: check_correctness of amazon-science/mxeval's execution.py. The tests are part of the
-  program, so they can only be run here.
+  program, so they can only run here.
 
-That a program came to its end is told by a word from standard input, which one that does not search
-this process for it cannot know.
+To prove that a program ran to completion, a word from standard input is written at the end; a
+program that does not search this process for it cannot know it.
 
 Working folder: answer.py and order.json, {"kind", "timeout_s", "function": name or null, "inputs"}.
 """
@@ -70,7 +70,8 @@ _WITHOUT: dict[ModuleType, tuple[str, ...]] = {
     shutil: ("rmtree", "move", "chown"),
     subprocess: ("Popen",),
 }
-"""What both graders set to None. The sandbox is what protects; this is for equal verdicts."""
+"""What both graders set to None. It only keeps verdicts equal; the sandbox provides the
+protection."""
 _WITHOUT_MODULES = ("ipdb", "joblib", "resource", "psutil", "tkinter")
 
 
@@ -79,7 +80,7 @@ class TimeoutException(Exception):  # noqa: N818  # its name can be seen by the 
 
 
 class _Bytes:
-    """What LiveCodeBench gives for sys.stdin.buffer: each reading begins at the beginning."""
+    """LiveCodeBench's substitute for sys.stdin.buffer: each read starts at the beginning."""
 
     def __init__(self, text: str) -> None:
         self._data = text.encode()
@@ -92,7 +93,7 @@ class _Bytes:
 
 
 class _Stdin:
-    """What LiveCodeBench gives for sys.stdin; it cannot be iterated over."""
+    """LiveCodeBench's substitute for sys.stdin; it cannot be iterated over."""
 
     def __init__(self, text: str) -> None:
         self._text = text
@@ -117,7 +118,7 @@ def _time_over(_signal: int, _frame: FrameType | None) -> NoReturn:
 
 
 def _without_main_guard(code: str) -> str:
-    """The program with what stands under a closing `if __name__ == '__main__'` set free."""
+    """The program with the body of a final `if __name__ == '__main__'` moved to the top level."""
     try:
         body = ast.parse(code).body
         last = body[-1]
@@ -129,7 +130,7 @@ def _without_main_guard(code: str) -> str:
 
 
 def _as_function(code: str) -> str:
-    """The program as the body of one function, its outermost imports before that."""
+    """The program as the body of one function, after its top-level imports."""
     try:
         body = ast.parse(code).body
         imports = [node for node in body if isinstance(node, ast.Import | ast.ImportFrom)]
@@ -165,8 +166,8 @@ def _printed(function: Any, text: str, timeout_s: int) -> str:
     sys.stdout = captured
     signal.alarm(timeout_s)
     try:
-        # The three methods are those of the file that a program may have imported as `stdin`
-        # before, so they come first.
+        # The three methods are those of the file that a program may already have imported as
+        # `stdin`, so they come first.
         with (
             patch("sys.stdin.read", lambda *_: text),
             patch("sys.stdin.readlines", lambda *_: text.split("\n")),
@@ -183,7 +184,7 @@ def _printed(function: Any, text: str, timeout_s: int) -> str:
 
 
 def _returned(function: Any, text: str, timeout_s: int) -> object:
-    """What a function returns for arguments that stand as JSON, one a line."""
+    """What a function returns for arguments given as JSON, one per line."""
     arguments = [json.loads(line) for line in text.split("\n")]
     signal.alarm(timeout_s)
     try:
@@ -194,7 +195,7 @@ def _returned(function: Any, text: str, timeout_s: int) -> object:
 
 
 def _plain(value: Any) -> object:  # noqa: PLR0911
-    """A value as JSON that keeps apart what == does: {} stands for one that equals no JSON."""
+    """A value as JSON that keeps apart what == does; {} stands for a value that equals no JSON."""
     if value is None or isinstance(value, bool | str):
         return value
     if type(value).__module__ == "numpy" and getattr(value, "shape", None) == ():
@@ -221,7 +222,7 @@ def _plain(value: Any) -> object:  # noqa: PLR0911
 
 
 class _Unreadable(io.StringIO):
-    """What mxeval gives for all three standard files."""
+    """mxeval's substitute for all three standard files."""
 
     def read(self, *_: object) -> NoReturn:
         raise OSError
@@ -237,7 +238,7 @@ class _Unreadable(io.StringIO):
 
 
 def _check(code: str, timeout_s: float, word: bytes, results: int) -> None:
-    """Write the word once a program, which has its tests at its end, has finished."""
+    """Write the word once a program, whose tests are at its end, has finished."""
     builtins.exit = None  # type: ignore[assignment]
     signal.setitimer(signal.ITIMER_REAL, timeout_s)
     sys.stdin = sys.stdout = sys.stderr = _Unreadable()
@@ -255,7 +256,7 @@ def _restrict() -> None:
 
 
 def _test(order: dict[str, Any], code: str, results: int) -> None:
-    """Write what comes out of each test of a problem of LiveCodeBench."""
+    """Write the result of each test of a LiveCodeBench problem."""
     timeout_s = order["timeout_s"]
     sys.set_int_max_str_digits(INTEGER_DIGITS)
     if order["function"] is None:
@@ -282,7 +283,7 @@ def main() -> None:
         os.dup2(silent, number)
     sys.stdin = open(os.devnull)  # noqa: SIM115, PTH123
     signal.signal(signal.SIGALRM, _time_over)
-    # What both graders have done by then, and what cannot be done once names are gone.
+    # Both graders have done this by then, and it fails once names are removed.
     tempfile.gettempdir()
     if "numpy" in code:
         with contextlib.suppress(ImportError):

@@ -1,13 +1,13 @@
 """ROUGE as the official accuracy script computes it, on all cores.
 
-The official computation (language/llama3.1-8b/evaluation.py): strip, one sentence a line with
-NLTK's punkt, rouge-score with its stemmer, the mean of each sample's F-measure times 100 rounded
-to four decimals; gen_len is the number of characters of the split predictions.
+The official computation (language/llama3.1-8b/evaluation.py): strip, one sentence per line with
+NLTK's punkt, rouge-score with its stemmer, the mean of each sample's F-measure times 100 rounded to
+four decimals; gen_len is the number of characters of the split predictions.
 
-rouge-score takes each text apart anew for each kind of measure, stems a word each time it comes,
-and fills tables cell by cell. Here each text is taken apart once, each word is stemmed once, and
-longest common subsequences are computed on bits (Hyyrö, "Bit-Parallel LCS-length Computation
-Revisited", 2004). The figures are rouge-score's own, to the last bit.
+rouge-score tokenizes each text again for each measure, stems each word every time it occurs, and
+fills tables cell by cell. Here each text is tokenized once, each word is stemmed once, and longest
+common subsequences are computed on bits (Hyyrö, "Bit-Parallel LCS-length Computation Revisited",
+2004). The figures equal those of rouge-score to the last bit.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ from mlperf_suite.scorers.protocol import Answer, Score, Scores
 
 _PAIRS_PER_TASK = 256
 _CHARACTERS_PER_PROCESS = 4_000_000
-"""About 1.5 s of work; the start of a process takes about 1 s."""
+"""About 1.5 s of work; starting a process takes about 1 s."""
 _WORDS_KEPT = 2**17
-"""How many words' stems are kept, about 25 MB; texts of 1.6 million words have about 50,000."""
+"""The number of cached stems, about 25 MB; texts of 1.6 million words have about 50,000."""
 
 
 ROUGE_NAMES = ("rouge1", "rouge2", "rougeL", "rougeLsum")
@@ -43,7 +43,7 @@ class RougeScorer:
     name = "rouge"
 
     def check(self) -> None:
-        """Raise UsageError where NLTK's sentence splitter is missing."""
+        """Raise UsageError if NLTK's sentence splitter is missing."""
         check_punkt()
 
     def score(self, answers: Sequence[Answer]) -> Scores:
@@ -53,8 +53,8 @@ class RougeScorer:
 
 @dataclass(frozen=True, slots=True)
 class PairScore:
-    """One prediction's F-measures (0 to 1, in the order of the names asked for), and its length in
-    characters after the split into sentences."""
+    """One prediction's F-measures (0 to 1, in the order of the requested names), and its length in
+    characters after it is split into sentences."""
 
     measures: tuple[float, ...]
     characters: int
@@ -69,8 +69,8 @@ def score_rouge(
     """Score each prediction against the reference at the same index.
 
     `processes`: how many score at once; by default as many cores as the texts keep busy. `names`:
-    which of ROUGE_NAMES. Raises ValueError where the two differ in length or are empty or a name
-    is unknown, LookupError where NLTK has no punkt.
+    which of ROUGE_NAMES. Raises ValueError if the two differ in length or are empty or a name is
+    unknown, LookupError if NLTK has no punkt.
     """
     if len(predictions) != len(references) or not predictions:
         raise ValueError(f"{len(predictions)} predictions for {len(references)} references")
@@ -93,7 +93,8 @@ def score_rouge(
 
 
 def mean_scores(rows: Sequence[PairScore], names: Sequence[str] = ROUGE_NAMES) -> Scores:
-    """The scores of a set from those of its pairs. `names`: of their measures, in their order."""
+    """The scores of a data set from those of its pairs. `names`: of their measures, in their
+    order."""
     import numpy as np
 
     measures = np.array([row.measures for row in rows])
@@ -111,7 +112,7 @@ def mean_scores(rows: Sequence[PairScore], names: Sequence[str] = ROUGE_NAMES) -
 
 
 def check_punkt() -> None:
-    """Raise UsageError where NLTK's sentence splitter is missing, which scoring needs."""
+    """Raise UsageError if NLTK's sentence splitter, which scoring needs, is missing."""
     import nltk
 
     _find_punkt()
@@ -137,8 +138,8 @@ def score_pairs(
 ) -> list[PairScore]:
     """Score each pair of a prediction and its reference, on one core.
 
-    `names`: which of ROUGE_NAMES; of these rougeLsum alone needs the reference split. Raises
-    ValueError for another name, LookupError where NLTK has no punkt.
+    `names`: which of ROUGE_NAMES; only rougeLsum needs the reference split. Raises ValueError for
+    another name, LookupError if NLTK has no punkt.
     """
     import nltk
 
@@ -159,7 +160,7 @@ def score_pairs(
 
 
 def rouge_l(prediction: str, reference: str) -> float:
-    """The F-measure of rougeL alone (0 to 1), for which no text is split into sentences."""
+    """The F-measure of rougeL alone (0 to 1), without splitting texts into sentences."""
     return _measures(_Words([prediction]), _Words([reference]), ("rougeL",))[0]
 
 
@@ -173,7 +174,7 @@ class _Words:
     def __init__(self, sentences: Iterable[str]) -> None:
         stem = _stems()
         self.lines = [
-            # A sentence can hold line breaks of its own.
+            # A sentence can contain line breaks.
             [stem(word) if len(word) > 3 else word for word in _WORD.findall(line)]
             for sentence in sentences
             for line in sentence.lower().split("\n")
@@ -183,7 +184,7 @@ class _Words:
 
 @functools.cache
 def _stems() -> Any:
-    """rouge-score's stemmer, which keeps what it found for a word."""
+    """rouge-score's stemmer with a cache."""
     from nltk.stem.porter import PorterStemmer
 
     return functools.lru_cache(_WORDS_KEPT)(PorterStemmer().stem)
@@ -191,7 +192,7 @@ def _stems() -> Any:
 
 @functools.cache
 def _ngram_scorer(names: tuple[str, ...]) -> Any:
-    """rouge-score's own scorer, which takes tokens in place of texts."""
+    """rouge-score's own scorer, modified to take tokens instead of texts."""
     from rouge_score.rouge_scorer import RougeScorer as LibraryScorer
 
     class TakenApart:
@@ -225,7 +226,7 @@ def _f_measure(common: int, prediction: _Words, reference: _Words) -> float:
 
 
 def _places(tokens: Sequence[str]) -> dict[str, int]:
-    """By token, a bit for each place where it stands."""
+    """By token, a bit for each position where it occurs."""
     places: dict[str, int] = {}
     for place, token in enumerate(tokens):
         places[token] = places.get(token, 0) | 1 << place
@@ -234,7 +235,7 @@ def _places(tokens: Sequence[str]) -> dict[str, int]:
 
 def _common_length(one: Sequence[str], other: Sequence[str]) -> int:
     """The length of the longest common subsequence."""
-    # A step for each token of the shorter, on numbers with a bit for each of the longer.
+    # One step per token of the shorter text, on numbers with a bit per token of the longer one.
     short, long = sorted((one, other), key=len)
     places, all_bits = _places(long), (1 << len(long)) - 1
     level = all_bits
@@ -246,8 +247,8 @@ def _common_length(one: Sequence[str], other: Sequence[str]) -> int:
 
 
 def _union_length(reference: Sequence[Sequence[str]], prediction: Sequence[Sequence[str]]) -> int:
-    """The sum over the reference's lines of the tokens that a longest common subsequence with any
-    line of the prediction holds, each token at most as often as the prediction has it."""
+    """The sum over the reference's lines of the tokens in a longest common subsequence with any
+    line of the prediction; each token counts at most as often as the prediction has it."""
     union: Counter[str] = Counter()
     for tokens in reference:
         places, all_bits = _places(tokens), (1 << len(tokens)) - 1
@@ -259,13 +260,12 @@ def _union_length(reference: Sequence[Sequence[str]], prediction: Sequence[Seque
 
 
 def _common_places(places: Mapping[str, int], all_bits: int, candidate: Sequence[str]) -> int:
-    """Of the longest common subsequences of a line and a candidate the one that rouge-score takes,
-    as a bit for each of the line's places.
+    """Which longest common subsequence of a line and a candidate rouge-score takes, as a bit for
+    each of the line's positions.
 
-    `places`, `all_bits`: the line, as `_places` and a bit for each place.
-
-    rouge-score walks back from the tables' end: a match is always taken; else it goes one back
-    in the line where that loses nothing, and else one back in the candidate.
+    `places`, `all_bits`: the line, from `_places` and with a bit for each position. rouge-score
+    walks back from the end of its tables: it always takes a match; else it goes back one token in
+    the line if that loses nothing, and else one token in the candidate.
     """
     level, steps = all_bits, list[tuple[int, int]]()
     for token in candidate:

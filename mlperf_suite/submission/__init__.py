@@ -1,1 +1,1 @@
-"""The official directory tree of a submission, made from this suite's result folders."""
+"""Builds the official directory tree of a submission from this suite's result folders."""

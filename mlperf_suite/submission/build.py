@@ -1,6 +1,6 @@
-"""Builds a submission tree from result folders, judges it, and refuses what would not stand.
+"""Builds a submission tree from result folders, judges it, and refuses invalid results.
 
-Nothing appears under the folder asked for unless the tree is whole and judged.
+Nothing appears under the requested folder unless the tree is complete and judged.
 """
 
 from __future__ import annotations
@@ -49,7 +49,8 @@ from mlperf_suite.submission.texts import (
 
 AUTO = "auto"
 _FOR_A_PERSON = frozenset({"system_fields", "measurements"})
-"""Rules about what only a person can say: a tree is built without it, and says what is missing."""
+"""Rules about fields that only a person can fill in: a tree is built without them, and the report
+lists what is missing."""
 _SUBMITTER = re.compile(r"[A-Za-z0-9][\w.+-]*")
 
 
@@ -64,8 +65,8 @@ class RefusedError(SuiteError):
 
 @dataclass(frozen=True, slots=True)
 class SubmissionRequest:
-    """What is to be submitted. `system`: a JSON file, or "auto" for what the machine tells.
-    `power`: folders of PTDaemon's client, each of one session or of several."""
+    """What to submit. `system`: a JSON file, or "auto" to describe this machine. `power`: folders
+    of PTDaemon's client, each with one session or several."""
 
     results: tuple[Path, ...]
     submitter: str
@@ -80,9 +81,10 @@ class SubmissionRequest:
 
 @dataclass(frozen=True, slots=True)
 class Submission:
-    """A tree that was built. `unfilled`: what a person must still write, by file.
+    """A tree that was built. `unfilled`: the fields that a person must still fill in, by file.
 
-    `notice`: what a tree that is no measurement says wherever a sentence can stand, else empty.
+    `notice`: the statement in a tree that is not a measurement, repeated wherever text is possible;
+    else empty.
     """
 
     root: Path
@@ -94,8 +96,8 @@ class Submission:
 
 @dataclass(frozen=True, slots=True)
 class _Result:
-    """One scenario: the run that each mode is taken from. `session`: of PTDaemon's client, by
-    which the performance run was measured."""
+    """One scenario: the run for each mode. `session`: the session of PTDaemon's client that
+    measured the performance run."""
 
     runs: Mapping[Mode, SuiteRun]
     session: Path | None = None
@@ -108,8 +110,8 @@ class _Result:
 def build_submission(request: SubmissionRequest, here: Mapping[str, Any]) -> Submission:
     """Build the tree of the request's round under `out`.
 
-    `here`: this machine, as describe_system gives it. Raises UsageError for a request that makes
-    no sense, RefusedError with every reason for results that cannot be submitted.
+    `here`: this machine, as returned by describe_system. Raises UsageError for an invalid request,
+    RefusedError with every reason for results that cannot be submitted.
     """
     if not _SUBMITTER.fullmatch(request.submitter):
         raise UsageError(
@@ -119,7 +121,7 @@ def build_submission(request: SubmissionRequest, here: Mapping[str, Any]) -> Sub
     out = request.out.absolute()
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
         raise UsageError(f"--out {request.out}: already exists; choose a new folder")
-    # results/latest is another name of a folder beside it.
+    # results/latest is a second name for a folder beside it.
     runs = [read_run(folder) for folder in dict.fromkeys(p.resolve() for p in request.results)]
     reasons = [
         f"{run}: {reason}"
@@ -128,7 +130,7 @@ def build_submission(request: SubmissionRequest, here: Mapping[str, Any]) -> Sub
             run, request.round, allow_replay=request.allow_replay, division=request.division
         )
     ]
-    # What a run that goes on or failed was made with is not all written; why it is refused is said.
+    # The settings of a running or failed run are incomplete; it is refused with its own reason.
     ended = [run for run in runs if run.meta.status in ENDED]
     if len({run.is_replay for run in ended}) > 1:
         reasons.append("replays and measurements cannot be in one tree")
@@ -151,7 +153,7 @@ def build_submission(request: SubmissionRequest, here: Mapping[str, Any]) -> Sub
         tree = _Tree(made, request, _folder_name(str(system["system_name"])), notice)
         for result in results:
             tree.write_result(result, given)
-        # Judged as if it had the status that a person may still have to say.
+        # Judged as if it had the status that a person may still have to fill in.
         tree.write_system({**system, "status": system.get("status") or STATUSES[0]})
         passed, failed = _judge(made, request.round)
         if failed:
@@ -167,7 +169,7 @@ def build_submission(request: SubmissionRequest, here: Mapping[str, Any]) -> Sub
 
 
 def _results(runs: Sequence[SuiteRun]) -> tuple[list[_Result], list[str]]:
-    """The runs by scenario, and what keeps them from being results."""
+    """The runs by scenario, and the reasons why they are not results."""
     chosen: dict[tuple[str, str], dict[Mode, SuiteRun]] = {}
     reasons = []
     for run in runs:
@@ -197,7 +199,7 @@ def _results(runs: Sequence[SuiteRun]) -> tuple[list[_Result], list[str]]:
 def _with_sessions(
     results: Sequence[_Result], folders: Sequence[Path]
 ) -> tuple[list[_Result], list[str]]:
-    """The results with the sessions that they were measured in, and what is wrong with those."""
+    """The results with the sessions that measured them, and the faults of those."""
     sessions = [s for folder in dict.fromkeys(folders) for s in find_sessions(folder)]
     named = {f"{one.main.benchmark.id} {one.main.scenario.name}": one for one in results}
     logs = {name: one.main.logs("performance") for name, one in named.items()}
@@ -208,7 +210,7 @@ def _with_sessions(
 def _system(
     request: SubmissionRequest, runs: Sequence[SuiteRun], here: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """The system's description; what the submission itself says is put in where it is absent."""
+    """The system's description; fields that the submission determines are added if absent."""
     categories = sorted({run.category for run in runs})
     said = {
         "submitter": request.submitter,
@@ -235,10 +237,10 @@ def _system(
 
 
 def _read_option(option: str, path: Path) -> dict[str, Any]:
-    """The JSON object in the file that an option names. Raises UsageError where there is none."""
+    """The JSON object in the file that an option names. Raises UsageError if there is none."""
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
-        # Half of a character that takes two can stand in JSON and in no file.
+        # JSON can contain half of a surrogate pair, a file cannot.
         json.dumps(content, ensure_ascii=False).encode()
     except OSError as error:
         raise UsageError(f"{option} {path}: {error.strerror}") from error
@@ -250,12 +252,13 @@ def _read_option(option: str, path: Path) -> dict[str, Any]:
 
 
 def _folder_name(system_name: str) -> str:
-    """The system's name as the name of a folder."""
+    """The system's name, made valid as a folder name."""
     return re.sub(r"[^A-Za-z0-9.+-]+", "_", system_name).strip("_.") or "system"
 
 
 def _judge(root: Path, round_: Round) -> tuple[int, list[str]]:
-    """How many rules the tree passes, and those it fails that no person can mend, one a line."""
+    """The number of rules that the tree passes, and the failed ones that no person can fix, one per
+    line."""
     passed, failed = 0, []
     for judged in judge_folder(root, round_):
         passed += judged.count("passed")
@@ -357,7 +360,7 @@ def _write_text(path: Path, text: str) -> None:
 
 
 def _read_json(path: Path) -> Any:
-    """A file that the run wrote and that its checksum stands for. Raises RefusedError."""
+    """A file that the run wrote and that its checksum covers. Raises RefusedError."""
     try:
         return json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:

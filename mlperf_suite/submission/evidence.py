@@ -1,4 +1,4 @@
-"""The suite's result folders as evidence for a submission, and why one is refused."""
+"""Reads the suite's result folders as evidence for a submission, and says why one is refused."""
 
 from __future__ import annotations
 
@@ -42,18 +42,18 @@ _SAME_SETTINGS = (
     "chat_template",
     "generation",
 )
-"""Settings of a system under test: what accuracy was shown with is what must be measured."""
+"""Settings of the SUT: they must be the same for accuracy and performance."""
 _NO_END = {"running": "wait until it has finished, or rerun it if it was killed"}
-"""What to do about a run that did not end, by its status, where it gives no reason itself."""
+"""By status, what to do about a run that did not end, if it gives no reason itself."""
 _NOT_OF_ANSWERS = ("load_s", "dtype_why", "tensor_parallel_why")
-"""Settings in an engine's description that no answer depends on."""
+"""Settings in an engine's description that do not affect answers."""
 
 
 @dataclass(frozen=True, slots=True)
 class SuiteRun:
-    """A result folder of this suite: what its summary.json and config.json say, and what it is of.
+    """A result folder of this suite: its summary.json and config.json, and what was run.
 
-    `workload`: what the benchmark's official runs are.
+    `workload`: the official workload of the benchmark.
     """
 
     folder: Path
@@ -65,12 +65,12 @@ class SuiteRun:
 
     @property
     def meta(self) -> Meta:
-        """What was run, and what became of it."""
+        """What was run, and its status."""
         return self.summary.meta
 
     @property
     def modes(self) -> tuple[Mode, ...]:
-        """What was run in it: each mode that LoadGen left a log of."""
+        """The modes that were run: those with a LoadGen log."""
         return tuple(
             m for m, name in MODE_FOLDERS.items() if (self.folder / name / DETAIL).is_file()
         )
@@ -81,7 +81,7 @@ class SuiteRun:
 
     @property
     def system(self) -> Mapping[str, Any]:
-        """The machine and the versions that it was made with."""
+        """The machine and the versions that the run was made with."""
         return self.config.system
 
     @property
@@ -90,18 +90,18 @@ class SuiteRun:
 
     @property
     def engine_settings(self) -> Mapping[str, Any]:
-        """The settings that the engine had in fact, those that it chose itself included."""
+        """The settings that the engine actually used, including those it chose itself."""
         return {"max_model_len": self.engine.max_model_len, **self.engine.settings}
 
     @property
     def engine_args(self) -> Mapping[str, Any]:
-        """What the user asked of the engine."""
+        """The engine arguments that the user gave."""
         given = self.settings.get("engine_args")
         return given if isinstance(given, dict) else {}
 
     @property
     def engine(self) -> EngineFacts:
-        """The engine as it described itself."""
+        """The engine's description of itself."""
         return self.config.engine or EngineFacts()
 
     @property
@@ -110,25 +110,24 @@ class SuiteRun:
 
     @property
     def is_remote(self) -> bool:
-        """Whether its engine was one or more servers elsewhere."""
+        """Whether its engine was one or more remote servers."""
         return bool(self.endpoints)
 
     @property
     def endpoints(self) -> list[str]:
-        """The URLs of the servers that it was made on."""
+        """The URLs of the servers."""
         named = self.engine.settings.get("endpoints")
         return [str(url) for url in named] if isinstance(named, list) else []
 
     @property
     def machines(self) -> list[Mapping[str, Any]]:
-        """The machines that its engines were on; empty where one engine was in the suite's own
-        process."""
+        """The machines that its engines ran on; empty for one engine in the suite's own process."""
         named = self.engine.settings.get("machines")
         return [one for one in named if isinstance(one, dict)] if isinstance(named, list) else []
 
     @property
     def implementation(self) -> str:
-        """What a file of layout v5 is named after: the kind of the engine, in a word."""
+        """The kind of engine in one word, used in the file names of layout v5."""
         if self.is_replay:
             return "replay"
         return str(self.engine.settings.get("server") or "vllm")
@@ -142,7 +141,7 @@ class SuiteRun:
 
 
 def read_run(folder: Path) -> SuiteRun:
-    """Read a result folder. Raises UsageError where it is none, or is not of a benchmark."""
+    """Read a result folder. Raises UsageError if it is not one, or has no benchmark."""
     summary, config = read_summary(folder), read_config(folder)
     if summary is None or config is None:
         raise UsageError(f"--results {folder}: no summary.json and config.json of a run in it")
@@ -161,7 +160,7 @@ def read_run(folder: Path) -> SuiteRun:
 def refusals_of_run(
     run: SuiteRun, round_: Round, *, allow_replay: bool, division: Division = "closed"
 ) -> list[str]:
-    """Why this run cannot be submitted, one line each; none where it can."""
+    """Why this run cannot be submitted, one line each; empty if it can."""
     reasons = []
     profile, of_round = run.settings.get("profile"), run.settings.get("round")
     if profile != "official":
@@ -190,13 +189,13 @@ def refusals_of_run(
         reasons.append(f"{TEXT_ALONE}, and {audit} cannot be judged")
     if not run.modes and status in ENDED:
         reasons.append("no LoadGen logs in it")
-    # Of a run that goes on, or was cut off, files are not yet complete.
+    # A running or interrupted run has incomplete files.
     changed = [] if status == "running" else changed_since_run(run.folder)
     return [*reasons, *changed]
 
 
 def _departures(run: SuiteRun) -> list[str]:
-    """How each mode's answers were made otherwise than the benchmark says."""
+    """How each mode's generation deviates from the benchmark's."""
     longest = run.settings.get("max_new_tokens", run.workload.generation.max_new_tokens)
     found = list(find_departures(run.workload, longest, run.engine.settings))
     of_modes = run.settings.get("generation_by_mode")
@@ -209,12 +208,12 @@ def _departures(run: SuiteRun) -> list[str]:
 
 
 _JUDGED_BY = ("test07_score", "test09_mean_tokens")
-"""The rules by which audits judge what answers score and how long they are."""
+"""The rules by which audits judge the score and length of answers."""
 
 
 def _not_judged(run: SuiteRun) -> list[str]:
-    """The figures that the run itself could compare with nothing: no sandbox for programs, another
-    model, other data. The tree's texts alone would not tell."""
+    """The figures that the run itself could not judge (no sandbox for programs, another model,
+    other data). The tree's texts alone do not show them."""
     gates = {rule_name(metric) for metric in run.benchmark.metrics} | {*_JUDGED_BY}
     return [
         f"{v.rule} was not judged: {v.why or v.found}"
@@ -224,7 +223,7 @@ def _not_judged(run: SuiteRun) -> list[str]:
 
 
 def refusals_of_pair(other_mode: SuiteRun, performance: SuiteRun) -> list[str]:
-    """What is not the same between the runs that performance and another mode are taken from."""
+    """The differences between the runs that provide performance and another mode."""
     if other_mode.folder == performance.folder:
         return []
     differing = [
@@ -244,7 +243,7 @@ def refusals_of_pair(other_mode: SuiteRun, performance: SuiteRun) -> list[str]:
         ("engine", other_mode.engine.name, performance.engine.name),
         ("prompts", one.prompts_sha256, other.prompts_sha256),
     ):
-        # Where accuracy has data of its own, a run of it alone need not have made the others'.
+        # If accuracy has separate data, an accuracy run need not have the other modes' prompts.
         unmade = name == "prompts" and other_mode.workload.parts and None in (its, our)
         if its != our and not unmade:
             differing.append(_differ(name, its, our))
@@ -256,7 +255,7 @@ def refusals_of_pair(other_mode: SuiteRun, performance: SuiteRun) -> list[str]:
 
 
 def refusals_of_systems(runs: Sequence[SuiteRun]) -> list[str]:
-    """What tells the machines or the software of the runs apart; a tree describes one system."""
+    """The differences between the runs' machines or software; a tree describes one system."""
     reasons = []
     for run in runs[1:]:
         first = runs[0]

@@ -1,4 +1,4 @@
-"""PTDaemon's sessions in a submission: which result each was measured with, and its files' places.
+"""PTDaemon's sessions in a submission: which result each one measured, and where its files go.
 
 Source: the layout of the official checker (POWER_DIR_PATH), the same in every round:
 results/SYSTEM/BENCHMARK/SCENARIO/performance/ with power/, ranging/ and spl.txt in run_1/.
@@ -16,9 +16,9 @@ from mlperf_suite.loadgen.logs import DETAIL, SUMMARY
 
 
 def find_sessions(folder: Path) -> list[Path]:
-    """The sessions of PTDaemon's client in a folder: itself, or those right below it.
+    """The sessions of PTDaemon's client in a folder: the folder itself, or those directly below it.
 
-    Raises UsageError where there is none.
+    Raises UsageError if there is none.
     """
     try:
         below = sorted(path for path in folder.iterdir() if (path / POWER).is_dir())
@@ -36,10 +36,10 @@ def find_sessions(folder: Path) -> list[Path]:
 def match_sessions(
     sessions: Sequence[Path], logs: Mapping[str, Path]
 ) -> tuple[dict[str, Path], list[str]]:
-    """The session of each result, and a line for each that is of none or of one that has another.
+    """The session of each result, and a line for each session without a result or with a taken one.
 
-    `logs`: by result, the folder of its performance run. A session is of the run whose logs it has,
-    byte for byte.
+    `logs`: by result, the folder of its performance run. A session belongs to the run with the same
+    logs, byte for byte.
     """
     found: dict[str, Path] = {}
     reasons = []
@@ -67,8 +67,8 @@ def _same_run(one: Path, other: Path) -> bool:
 
 
 def copy_session(session: Path, performance: Path) -> None:
-    """Put a session's files where a round wants them; what no rule asks for stays behind, and what
-    is missing the rules will name."""
+    """Copy a session's files to their places in a round. Files that no rule requires are left out;
+    the rules report missing ones."""
     wanted = [f"{POWER}/{name}" for name in sorted(POWER_FILES)]
     wanted += [f"{RANGING}/{name}" for name in sorted(RUN_FILES)]
     for path in (*wanted, f"{TESTING}/{SPL}"):

@@ -1,6 +1,6 @@
-"""The description of a system, as far as the machine itself can tell it.
+"""The description of a system, as far as the machine itself shows it.
 
-What cannot be read off the machine stays empty, and is for a person to fill in.
+Fields that cannot be detected stay empty, for a person to fill in.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from mlperf_suite.compliance.submission_rules import SYSTEM_FIELDS_FILLED, SYSTE
 from mlperf_suite.hardware import Gpu, gpus
 
 NO_ACCELERATOR = "none"
-"""In every field about accelerators of a machine that has none."""
+"""The value of every accelerator field if a machine has no accelerator."""
 _ETHERNET, _INFINIBAND = "1", "32"
-"""Kinds of network cards, as /sys/class/net/*/type numbers them (linux/if_arp.h)."""
+"""Types of network cards, numbered as in /sys/class/net/*/type (linux/if_arp.h)."""
 
 
 def describe_machine(
@@ -26,13 +26,12 @@ def describe_machine(
     root: Path = Path("/"),
     machines: Sequence[Mapping[str, Any]] = (),
 ) -> dict[str, Any]:
-    """What this machine tells of itself, in the checker's fields; the others are empty.
+    """Fill in the checker's fields that this machine shows; the others stay empty.
 
-    `made_on`: what the runs wrote down of their system, whose versions of the software are taken;
-    the operating system and the driver are the machine's own, as they are now.
-    `root`: where /proc, /sys and /etc are looked for. `machines`: those that several engines were
-    on, as the engine described them; where one of them is another, its host is for a person to
-    describe.
+    `made_on`: the system recorded by the runs, whose software versions are used; operating system
+    and driver are those of this machine now. `root`: the parent folder of /proc, /sys and /etc.
+    `machines`: the machines of several engines, as the engine described them; if one of them is
+    another machine, the host fields stay empty for a person to fill in.
     """
     described: dict[str, Any] = dict.fromkeys((*SYSTEM_FIELDS_FILLED, *SYSTEM_FIELDS_PRESENT), "")
     found = gpus()
@@ -50,7 +49,7 @@ def describe_machine(
 def _of_machines(
     machines: Sequence[Mapping[str, Any]], described: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """What several machines, or one with several engines, change of a description."""
+    """The fields that differ for several machines, or for one machine with several engines."""
     gpus = [int(one.get("gpus") or 0) for one in machines]
     kinds = list(dict.fromkeys(str(one["gpu"]) for one in machines if one.get("gpu")))
     memories = [int(one["gpu_memory"]) for one in machines if one.get("gpu_memory")]
@@ -63,7 +62,7 @@ def _of_machines(
         }
     if all(one.get("here") for one in machines):
         return changed
-    # What is known of this machine is not what the engines ran on.
+    # This machine is not the one that the engines ran on.
     changed |= {name: "" for name in described if name.startswith("host_")}
     changed |= dict.fromkeys(("accelerator_interconnect", "accelerator_frequency"), "")
     changed |= {"accelerator_host_interconnect": "", "operating_system": ""}
@@ -73,7 +72,8 @@ def _of_machines(
 
 
 def different_machine(made_on: Mapping[str, Any], here: Mapping[str, Any]) -> list[str]:
-    """What tells the machine of the runs from this one; both as describe_system gives them."""
+    """The differences between the runs' machine and this one, both as returned by
+    describe_system."""
     return [
         f"{name} {made_on.get(name)}, here {here.get(name)}"
         for name in ("cpu", "cpu_count", "memory_gib", "gpus")
@@ -82,7 +82,7 @@ def different_machine(made_on: Mapping[str, Any], here: Mapping[str, Any]) -> li
 
 
 def _text(path: Path) -> str:
-    """The text of a small file of the system; empty where there is none."""
+    """The text of a small system file; empty if there is none."""
     try:
         return path.read_text(encoding="utf-8", errors="replace").strip()
     except OSError:
@@ -130,7 +130,7 @@ def _memory(root: Path) -> dict[str, str]:
 
 
 def _storage(root: Path) -> dict[str, str]:
-    """Disks, without what is no disk of its own (loops, RAM, device mappers, network blocks)."""
+    """Disks, without virtual ones (loops, RAM, device mappers, network blocks)."""
     disks, kinds = 0, set()
     for folder in _folders(root / "sys/block"):
         sectors = _text(folder / "size")
@@ -148,7 +148,7 @@ def _storage(root: Path) -> dict[str, str]:
 
 
 def _network(root: Path) -> dict[str, str]:
-    """Network cards, which are those that belong to a device."""
+    """Network cards: the interfaces that belong to a device."""
     cards = [p for p in _folders(root / "sys/class/net") if (p / "device").exists()]
     names = {_ETHERNET: "Ethernet", _INFINIBAND: "InfiniBand"}
     kinds = set()

@@ -30,19 +30,19 @@ _GIVEN = (
     "endpoint_server",
     "endpoint_clients",
 )
-"""Settings that a README says how to give again, where they were given."""
+"""Settings that a README repeats in the rerun command, if they were given."""
 _COUNTS = ("gen_len", GEN_NUM)
-"""Figures that the official script counts."""
+"""Figures that the official script prints as integers."""
 _HALF_BYTES = 4096
 _CUT = b"\n\n...\n\n"
-"""The ends of an accuracy log that are kept, and what stands between them: as the official
-truncate_accuracy_log.py cuts it."""
+"""The size of the two ends of an accuracy log that are kept, and the text between them, as in the
+official truncate_accuracy_log.py."""
 
 
 def accuracy_txt(scores: Mapping[str, float], counted_as: str, log_sha256: str, notice: str) -> str:
-    """accuracy.txt: the scores as the official accuracy script prints them, the log's hash.
+    """accuracy.txt: the scores as the official accuracy script prints them, and the log's hash.
 
-    `counted_as`: what that script calls the number of answers, which is `gen_num` among the scores.
+    `counted_as`: that script's name for the number of answers, which is `gen_num` among the scores.
     """
     shown = {n: int(v) if v.is_integer() and n in _COUNTS else v for n, v in scores.items()}
     counted = ""
@@ -55,7 +55,7 @@ def accuracy_txt(scores: Mapping[str, float], counted_as: str, log_sha256: str, 
 
 
 def cut_accuracy_log(content: bytes) -> bytes:
-    """The beginning and the end of an accuracy log; a short one whole."""
+    """The beginning and the end of an accuracy log; a short one is kept whole."""
     if len(content) <= 2 * _HALF_BYTES:
         return content
     return content[:_HALF_BYTES] + _CUT + content[-_HALF_BYTES:]
@@ -67,10 +67,10 @@ def verified_text(
     scores: Mapping[str, float],
     notice: str,
 ) -> str:
-    """What an audit's official script would say, from the run's verdicts and scores.
+    """The output of an audit's official script, from the run's verdicts and scores.
 
-    It says that the audit passed only where each of its verdicts did, of which the official scripts
-    know few; the others that did not are named.
+    It reports a pass only if each of the audit's verdicts passed; the official scripts check only a
+    few of those. Verdicts that did not pass are listed.
     """
     if audit.mode == "test06":
         return _test06_txt(verdicts, notice)
@@ -85,7 +85,7 @@ def verified_text(
 def _figures(
     audit: Audit, verdicts: Mapping[str, Mapping[str, Any]], scores: Mapping[str, float]
 ) -> list[str]:
-    """The figures that an audit asks for and its limits, as the official scripts name them."""
+    """The audit's figures and limits, named as in the official scripts."""
     lines = []
     if audit.least_score is not None:
         name, least = audit.least_score
@@ -120,15 +120,16 @@ def _test06_txt(verdicts: Sequence[Mapping[str, Any]], notice: str) -> str:
 
 
 def user_conf(content: str, notice: str) -> str:
-    """The run's user.conf; LoadGen takes a line that begins with # for a comment."""
+    """The run's user.conf; LoadGen treats a line that begins with # as a comment."""
     return f"# {notice}\n{content}" if notice else content
 
 
 def measurements(run: SuiteRun, given: Mapping[str, Any], notice: str) -> dict[str, Any]:
-    """The measurements' JSON: what the run knows of its weights, under what a person says.
+    """The measurements' JSON: what the run knows about its weights, overridden by what a person
+    gives.
 
-    The weights of a local folder may be anybody's; of them only their type is known, and of a
-    server's not even that.
+    The weights in a local folder may be anything: only their type is known, and for a server not
+    even that.
     """
     known = dict.fromkeys(MEASUREMENT_FIELDS, "")
     known["input_data_types"] = "int32"
@@ -145,7 +146,7 @@ def measurements(run: SuiteRun, given: Mapping[str, Any], notice: str) -> dict[s
 
 
 def missing_measurements(says: Mapping[str, Any]) -> list[str]:
-    """The fields of the measurements that a person must still say."""
+    """The measurement fields that a person must still fill in."""
     return [name for name in MEASUREMENT_FIELDS if not says.get(name)]
 
 
@@ -179,14 +180,14 @@ def readme(run: SuiteRun, notice: str) -> str:
 
 
 def _engines(run: SuiteRun) -> str:
-    """How many engines on how many machines, and what each has."""
+    """How many engines on how many machines, and the devices of each."""
     told, machines = run.engine.settings, len(run.machines)
     where = "1 machine" if machines == 1 else f"{machines} machines"
     return f"{told.get('replicas')} on {where}, {told.get('replica_devices')} each"
 
 
 def _command(run: SuiteRun) -> str:
-    """The suite's command with the settings that the run was given."""
+    """The suite's command with the settings of the run."""
     settings = run.settings
     words = ["pytest", "-m", run.scenario.marker, "--benchmark", run.benchmark.id]
     words += ["--profile", "official", "--round", str(settings.get("round"))]
@@ -216,13 +217,13 @@ def _command(run: SuiteRun) -> str:
 
 
 def _data_option(run: SuiteRun) -> str:
-    """The file of the data; of data in several files the name of their folder."""
+    """The data file; for data in several files the name of their folder."""
     data = run.config.dataset
     return Path(str(run.settings.get("dataset"))).name if data.parts else str(data.name)
 
 
 def _sent(run: SuiteRun) -> str:
-    """What a server was sent that no command says, by name: a key, headers."""
+    """What a server was sent that the command does not show, by name: a key, headers."""
     settings = run.settings
     names = ["the key in API_KEY"] if run.is_remote and settings.get("api_key") == "set" else []
     headers = settings.get("endpoint_headers")
@@ -232,7 +233,7 @@ def _sent(run: SuiteRun) -> str:
 
 
 def _model(run: SuiteRun) -> str:
-    """The model's name; of a folder its last part, since where it lay is nobody's business."""
+    """The model's name; for a folder only its last part, since the rest is private."""
     model = str(run.settings.get("model"))
     return Path(model).name if model.startswith((".", "/", "~")) or model.count("/") > 1 else model
 
@@ -247,7 +248,7 @@ def _dataset(run: SuiteRun) -> str:
 
 
 def source_readme(run: SuiteRun, notice: str) -> str:
-    """The README.md of the benchmark's source folder: which code made the results."""
+    """The README.md of the benchmark's source folder: the code that produced the results."""
     said = f"{notice}\n\n" if notice else ""
     engine = run.engine
     return (

@@ -1,8 +1,8 @@
-"""Every rule of a run, one function each: what it looks at, what it demands.
+"""Every rule of a run: one function each, with what it examines and what it requires.
 
-A module for each subject. Sources: the MLPerf Inference rules, and the official submission checker
-(tools/submission/submission_checker in github.com/mlcommons/inference), named where they differ.
-A rule never raises for what is in a log: what cannot be read fails it.
+One module per subject. Sources: the MLPerf Inference rules, and the official submission checker
+(tools/submission/submission_checker in github.com/mlcommons/inference), named where they differ. A
+rule never raises because of a log's content: unreadable content fails it.
 """
 
 # ruff: noqa: I001 - the rules of a run are told in the order in which the modules stand here.

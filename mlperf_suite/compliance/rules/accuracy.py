@@ -1,4 +1,4 @@
-"""Rules of an accuracy run, apart from its scores: whole logs, every sample, nothing changed."""
+"""Rules of an accuracy run, apart from its scores: complete logs, every sample, nothing changed."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from mlperf_suite.compliance.verdict import Verdict, not_judged, verdict
 from mlperf_suite.loadgen.logs import ACCURACY
 
 MAX_ACCURACY_LOG_BYTES = 10 * 1024
-"""A submission's accuracy log is cut to less (MAX_ACCURACY_LOG_SIZE of the official checker)."""
+"""A submission's accuracy log is truncated to less (MAX_ACCURACY_LOG_SIZE of the official
+checker)."""
 
 
 @rule("accuracy")

@@ -1,4 +1,4 @@
-"""How a rule compares a log with itself: what it reads, and what it says where it cannot."""
+"""Tools for rules that compare a log with itself: reading values, and verdicts if that fails."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from mlperf_suite.loadgen.logs import DetailLog
 
 
 class UnreadableError(Exception):
-    """A rule cannot compare: `verdict` says what is missing or wrong."""
+    """A rule cannot compare; `verdict` says what is missing or wrong."""
 
     def __init__(self, said: Verdict) -> None:
         super().__init__(said.line)
@@ -26,9 +26,9 @@ class UnreadableError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Log:
-    """A run's detail log as a rule reads it that demands `required`.
+    """A run's detail log, for a rule that demands `required`.
 
-    Each of its methods raises UnreadableError where a key is absent or has no such value.
+    Each of its methods raises UnreadableError if a key is missing or has an unsuitable value.
     """
 
     run: RunFacts
@@ -40,7 +40,7 @@ class Log:
 
     @property
     def of_accuracy(self) -> bool:
-        """Whether it is an accuracy run's by its own word; the rule on test modes judges that."""
+        """Whether the log says it is an accuracy run's; the rule on test modes judges that."""
         return bool(self.detail["effective_test_mode"] == TEST_MODES["accuracy"])
 
     def verdict(self, ok: bool, found: object, required: object = None) -> Verdict:
@@ -56,7 +56,7 @@ class Log:
         return UnreadableError(self.not_judged(found, why))
 
     def number(self, key: str) -> float:
-        """A number that is at least 0."""
+        """A number of at least 0."""
         found = checks.number(self.run, key, self.required)
         if isinstance(found, Verdict):
             raise UnreadableError(found)
@@ -65,14 +65,14 @@ class Log:
         return found
 
     def whole(self, key: str, least: int = 0) -> int:
-        """A whole number that is at least `least`."""
+        """An integer of at least `least`."""
         found = self.number(key)
         if not isinstance(found, int) or found < least:
             raise self.wrong(f"{key} {found}", f"no whole number of {least} or more")
         return found
 
     def figure(self, key: str) -> Range:
-        """What a figure that is more than 0 may have been before it was printed."""
+        """The range of a positive figure before it was rounded for printing."""
         found = self.number(key)
         if found == 0:
             raise self.wrong(f"{key} 0")
@@ -87,7 +87,7 @@ class Log:
         return found
 
     def stamp(self, key: str) -> float:
-        """When the last entry of the key was made, in ms since the log began."""
+        """The time of the key's last entry, in ms since the log began."""
         found = self.detail.stamp(key)
         if found is None:
             raise UnreadableError(checks.missing(f"a time stamp of {key}", self.required))
@@ -98,9 +98,9 @@ Compare = Callable[[Log], Verdict]
 
 
 def agrees(required: str) -> Callable[[Compare], Check]:
-    """Make a rule's check of a function that compares a log with itself.
+    """Turn a function that compares a log with itself into a rule's check.
 
-    A log without its end, or damaged, is not compared: the rule on whole logs fails it.
+    A truncated or damaged log is not compared: the rule on whole logs fails it.
     """
 
     def make(compare: Compare) -> Check:

@@ -1,7 +1,7 @@
-"""Rules of the caching audit: one sample over and over is no faster than samples never seen.
+"""Rules of the caching audit: one repeated sample is no faster than samples never seen.
 
-The suite's own, after the intent of compliance/TEST04 of github.com/mlcommons/inference, which
-MLPerf does not ask of language models: their samples differ in length, and so does their time.
+The suite's own, following the intent of compliance/TEST04 of github.com/mlcommons/inference, which
+MLPerf does not require of language models: their samples differ in length, and so in time.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from mlperf_suite.compliance.verdict import Verdict, not_judged, verdict
 from mlperf_suite.loadgen.load_plan import TEST_MODES
 
 _TOO_SHORT = "Number of tokens need to be greater than 1"
-"""LoadGen's error of an answer of one token, as a server that gives text alone can make it."""
+"""LoadGen's error for an answer of one token, which a server that returns only text can give."""
 
 
 @rule("caching", session_only=True)
@@ -137,5 +137,5 @@ def _errors(block: Block, allowed: list[str]) -> list[str]:
 
 
 def _of(run: RunFacts) -> Caching:
-    """What the audit measured; nothing where the facts are of logs alone."""
+    """The measurements of the audit; empty if only logs are available."""
     return run.caching or Caching((), 0)

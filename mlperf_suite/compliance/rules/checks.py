@@ -1,4 +1,4 @@
-"""What several rules look at in the same way."""
+"""Checks shared by several rules."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _LAST_RATE = {
 }
 _NO_ERROR_COUNT = (5, 0, 15)
 """The last LoadGen that may end a log without num_errors (mlcommons/inference pull request 2164):
-36 logs of 18 public v5.1 results are by it."""
+it wrote 36 logs of 18 public v5.1 results."""
 
 
 def has_its_end(run: RunFacts) -> bool:
@@ -35,12 +35,12 @@ def has_its_end(run: RunFacts) -> bool:
 
 
 def missing(key: str, required: object) -> Verdict:
-    """The verdict that a key is not in the detail log."""
+    """The verdict that a key is missing from the detail log."""
     return verdict(False, "nothing", required, f"{key} is not in the detail log")
 
 
 def number(run: RunFacts, key: str, required: str) -> float | Verdict:
-    """A number of the detail log, or the verdict that there is none."""
+    """A number from the detail log, or the verdict that there is none."""
     found = run.logs.detail.number(key)
     if found is not None:
         return found
@@ -72,7 +72,7 @@ def log_is_whole(run: RunFacts) -> Verdict:
 
 
 def no_loadgen_errors(run: RunFacts, allowed: str | None = None) -> Verdict:
-    """LoadGen logged no error, but for those with the text that is allowed."""
+    """LoadGen logged no errors except those with the allowed text."""
     errors = [e for e in run.logs.detail.errors if allowed is None or allowed not in e]
     counted = run.logs.detail["num_errors"]
     forgiven = len(run.logs.detail.errors) - len(errors)
@@ -82,7 +82,7 @@ def no_loadgen_errors(run: RunFacts, allowed: str | None = None) -> Verdict:
 
 
 def test_mode(run: RunFacts) -> Verdict:
-    """The log is of the run that it is taken for: this scenario, accuracy or performance."""
+    """The log is of the expected run: this scenario, accuracy or performance."""
     detail = run.logs.detail
     found = [detail["effective_scenario"], detail["effective_test_mode"]]
     wanted = [run.scenario.loadgen_scenario, TEST_MODES[run.mode]]
@@ -102,7 +102,7 @@ def seeds(run: RunFacts) -> Verdict:
 
 
 def _is_seed(found: object, seed: int) -> bool:
-    """Whether it is that seed: a float may equal it without being it."""
+    """Whether it is exactly that seed: a float may compare equal to it."""
     return type(found) is int and found == seed
 
 
@@ -115,26 +115,26 @@ def loadgen_unmodified(run: RunFacts) -> Verdict:
 
 
 def departs_in_length_alone(run: RunFacts) -> bool:
-    """Whether only the longest answer is not the benchmark's: a cache, or a server that did not do
-    as it was asked, is nothing that smoke shortens."""
+    """Whether only the answer length limit deviates from the benchmark: smoke does not excuse a
+    cache, or a server that did not do as asked."""
     by_server = run.remote is not None and run.remote.departures
     return not by_server and not besides_length(run.departures or ())
 
 
 def besides_length(departures: Iterable[str]) -> list[str]:
-    """The departures but for that of the longest answer, which a smoke run may have."""
+    """The departures other than that of the answer length limit, which a smoke run may have."""
     return [words for words in departures if not words.startswith("at most")]
 
 
 def generates_as_specified(run: RunFacts) -> Verdict:
-    """Answers are generated as the benchmark says and as was asked, without a cache."""
+    """Answers are generated as the benchmark specifies and as requested, without a cache."""
     required = "as the benchmark specifies"
     found = (*(run.departures or ()), *(run.remote.departures if run.remote else ()))
     return verdict(not found, ", ".join(found) or required, required)
 
 
 def no_cached_tokens(found: int | None) -> Verdict:
-    """No prompt token came from a cache. `found`: the engine's count, None where it has none."""
+    """No prompt token came from a cache. `found`: the engine's count, None if it has none."""
     required = "0 prompt tokens from a cache"
     if found is None:
         why = "the engine does not say whether prompts were answered from a prefix cache"
@@ -145,26 +145,26 @@ def no_cached_tokens(found: int | None) -> Verdict:
 # Audits
 
 AUDIT_CONF_IS_READ = "Multiple conf files are used"
-"""LoadGen counts its own audit.config as an error; the official checker lets it pass as well."""
+"""LoadGen counts its own audit.config as an error; the official checker also lets it pass."""
 _SHORTENED_BY_SMOKE = frozenset(
     {"effective_accuracy_log_sampling_target", "requested_min_query_count"}
 )
-"""The settings, by keys of the detail log, that a smoke run may have less of."""
+"""The settings, by detail log keys, that a smoke run may have less of."""
 _NONE_HERE = "a submission has none here"
 
 
 def audit_of(run: RunFacts) -> Audit:
-    """The audit that the run is: its benchmark's, else TEST06."""
+    """The run's audit: its benchmark's, or else TEST06."""
     return run.benchmark.audit(run.mode) or TEST06
 
 
 def no_detail_log(run: RunFacts) -> bool:
-    """Whether it is a submission's audit, which need not bring the detail log."""
+    """Whether it is a submission's audit without a detail log, which is optional there."""
     return run.submitted is not None and DETAIL not in run.logs.files
 
 
 def audit_log_is_whole(run: RunFacts) -> Verdict:
-    """The audit's logs can be read in whole; a submission need not bring the detail log."""
+    """The audit's logs can be read in whole; a submission may omit the detail log."""
     damage = run.logs.accuracy.damage
     if damage:
         return verdict(False, damage[0], "whole")
@@ -172,12 +172,12 @@ def audit_log_is_whole(run: RunFacts) -> Verdict:
 
 
 def _differing(run: RunFacts) -> list[str]:
-    """The keys of the detail log whose values are not audit.config's."""
+    """The detail log keys whose values differ from audit.config."""
     return audit_of(run).differing(run.logs.detail.values, run.round.name)
 
 
 def audit_is_shortened(run: RunFacts) -> bool:
-    """Whether audit.config was changed only to fewer queries and fewer logged answers."""
+    """Whether audit.config was only changed to fewer queries and fewer logged answers."""
     differing, most = _differing(run), audit_of(run).logged
     given = [run.logs.detail[key] for key in differing]
     fewer = all(type(value) is int and 0 < value < most for value in given)
@@ -185,7 +185,7 @@ def audit_is_shortened(run: RunFacts) -> bool:
 
 
 def audit_settings(run: RunFacts) -> Verdict:
-    """The audit's settings took."""
+    """The audit's settings took effect."""
     required = "audit.config's settings"
     if no_detail_log(run):
         return not_judged("no detail log", required, _NONE_HERE)
@@ -202,17 +202,17 @@ def audit_test_mode(run: RunFacts) -> Verdict:
 
 
 def audit_no_loadgen_errors(run: RunFacts) -> Verdict:
-    """LoadGen logged no error in the audit, apart from the audit.config that it wants."""
+    """LoadGen logged no error in the audit, except for the audit.config that the audit requires."""
     if no_detail_log(run):
         return not_judged("no detail log", "0 errors", _NONE_HERE)
     return no_loadgen_errors(run, allowed=AUDIT_CONF_IS_READ)
 
 
 def audit_every_sample(run: RunFacts) -> Verdict:
-    """The answer of each sample of the audit's data set was logged.
+    """The answer to each sample of the audit's data set was logged.
 
-    The official scripts count no samples: an audit that issued some of them twice and others never
-    passes them (mlcommons/inference pull request 2619). Where the round's own audit.config draws
+    The official scripts do not count samples: an audit that issued some of them twice and others
+    never passes them (mlcommons/inference pull request 2619). If the round's own audit.config draws
     with replacement, samples that were not drawn decide nothing; each query's answer is logged.
     """
     wanted = run.benchmark.samples_of(run.mode)
@@ -230,9 +230,9 @@ def audit_every_sample(run: RunFacts) -> Verdict:
 
 
 def _may_be_drawn(run: RunFacts) -> bool:
-    """Whether the audit drew its samples with replacement, or no log says that it did not.
+    """Whether the audit drew its samples with replacement, or no log shows otherwise.
 
-    Offline's one query has them in turn, drawn or not.
+    Offline's single query has the samples in order, drawn or not.
     """
     drawn = no_detail_log(run) or run.logs.detail[ISSUED_ONCE] is False
     offline = run.scenario.loadgen_scenario == "Offline"
@@ -240,14 +240,14 @@ def _may_be_drawn(run: RunFacts) -> bool:
 
 
 def audit_shortened_and_whole(run: RunFacts) -> bool:
-    """Whether a shortened audit logged an answer of each sample that LoadGen has."""
+    """Whether a shortened audit logged an answer to each sample that LoadGen has."""
     samples = run.logs.detail.number("qsl_reported_total_count") or 0
     found = set(run.logs.accuracy.first_of_each())
     return audit_is_shortened(run) and bool(samples) and found == set(range(int(samples)))
 
 
 def audit_verified(run: RunFacts) -> Verdict:
-    """The submission's file of what the official script found says TEST PASS."""
+    """The submission's file with the official script's verdict says TEST PASS."""
     file = audit_of(run).verified_in
     required = f"TEST PASS in {file}"
     text = run.submitted.verify_txt if run.submitted else None

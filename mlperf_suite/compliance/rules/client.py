@@ -1,4 +1,4 @@
-"""The rule of a performance run's client: what lies between LoadGen and a server elsewhere."""
+"""The rule of a performance run's client: the process between LoadGen and a remote server."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from mlperf_suite.compliance.verdict import Verdict, verdict
 from mlperf_suite.engines.protocol import ClientFigures
 
 FULL_SHARE = 0.9
-"""A client process that used so much of a core, or more, used its processor to the full."""
+"""A client process that used this share of a core, or more, was at its limit."""
 MOST_DELAY_MS = 1.0
-"""The client's own delay at p99, on the way out and on the way back, in ms."""
+"""The maximum delay of the client itself at p99, on the way out and on the way back, in ms."""
 
 
 def client_limits(client: ClientFigures, scenario: Scenario) -> list[str]:
-    """What of a run in this scenario the client limited, a few words each; none where nothing.
+    """How the client limited a run in this scenario, a few words each; empty if it did not.
 
-    Offline's one query hands over every sample at once: that samples wait to be sent is no delay
-    of the client's there, and only its processor counts. A figure that is not there, or is no
-    number, shows nothing, and so limits.
+    Offline's single query hands over every sample at once: samples that wait to be sent are not the
+    client's delay there, and only its CPU counts. A missing or non-numeric figure proves nothing,
+    so it counts as a limit.
     """
     found = []
     if not client.busy_share < FULL_SHARE:
@@ -32,8 +32,8 @@ def client_limits(client: ClientFigures, scenario: Scenario) -> list[str]:
 
 
 def _only_delayed(run: RunFacts) -> bool:
-    """Whether its processor had room: a smoke run may share its machine with the server, whose
-    work delays the client. It is marked all the same."""
+    """Whether only delay limited the client, not its CPU: a smoke run may share its machine with
+    the server, whose work delays the client. The run is marked regardless."""
     return run.remote is not None and run.remote.client.busy_share < FULL_SHARE
 
 

@@ -1,7 +1,7 @@
-"""Rules of a log's clocks: time stamps, dates and durations tell of one and the same run.
+"""Rules of a log's clocks: time stamps, dates and durations must describe one and the same run.
 
-LoadGen stamps each entry with the ms since its log began (a monotonic clock), says by the system's
-clock when it issued the first query and had the last answer (power_begin, power_end), and counts
+LoadGen stamps each entry with the ms since its log began (a monotonic clock), records by the system
+clock when it issued the first query and got the last answer (power_begin, power_end), and counts
 latencies in ns. Tolerances: docs/log-consistency.md.
 """
 
@@ -17,15 +17,15 @@ from mlperf_suite.compliance.verdict import Verdict
 POWER_FORMAT = "%m-%d-%Y %H:%M:%S.%f"
 DATE_FORMAT = "%Y-%m-%dT%H:%M:%SZ"
 ROUNDING_S = 0.002
-"""power_begin and power_end are cut to ms each; the difference is off by less than this."""
+"""power_begin and power_end are each truncated to ms; their difference is off by less than this."""
 LATEST_S = 5.0
-"""Between a step of LoadGen's and the entry on it; 0.19 s at most in 862 public logs."""
+"""Maximum time between a step of LoadGen and its log entry; at most 0.19 s in 862 public logs."""
 _ZONE_S = 900
-"""Time zones differ by whole quarters of an hour: test_datetime is local time, power_begin UTC."""
+"""Time zones differ by multiples of 15 minutes: test_datetime is local time, power_begin UTC."""
 _MOST_ZONE_S = 14 * 3600
 _DATES = ("loadgen_git_commit_date", "loadgen_build_date_utc", "test_datetime")
 _NO_DATE = "NA"
-"""In place of a commit's date, where LoadGen was built outside of its repository."""
+"""Replaces a commit's date if LoadGen was built outside of its repository."""
 _IN_ORDER = "never back, one process"
 _SPAN = "the duration between power_begin and power_end"
 _BEGIN = "commit, build, run; power_begin by test_datetime and the time stamps"
@@ -74,11 +74,11 @@ def accuracy_clock_dates(log: Log) -> Verdict:
 
 
 def _stamps(log: Log) -> Verdict:
-    """Each thread's entries are in the order of their time stamps; all are of one process."""
+    """Each thread's entries are in time stamp order; all are from one process."""
     entries = log.detail.entries
     last: dict[str, float] = {}
     for entry in entries:
-        # LoadGen collects entries thread by thread, so that only within one they are in order.
+        # LoadGen collects entries thread by thread, so they are in order only within a thread.
         thread = str(entry.thread)
         before = last.get(thread, 0.0)
         if entry.ms is None:
@@ -93,9 +93,9 @@ def _stamps(log: Log) -> Verdict:
 
 
 def duration_s(log: Log) -> float:
-    """From the first query to the last answer by power_begin and power_end, in s.
+    """The time from the first query to the last answer by power_begin and power_end, in s.
 
-    Raises UnreadableError where they are no dates, or the end comes first.
+    Raises UnreadableError if they are not dates, or the end comes first.
     """
     took = (_moment(log, "power_end") - _moment(log, "power_begin")).total_seconds()
     if took < 0:
@@ -111,9 +111,9 @@ def _moment(log: Log, key: str, form: str = POWER_FORMAT) -> datetime:
 
 
 def _span(log: Log) -> Verdict:
-    """The stamps from the queries' making to the run's end take the time of power_begin and _end.
+    """The time stamps from query generation to the end of the run span power_begin to power_end.
 
-    A run that says that it met its least duration took it.
+    A run that claims to have met its minimum duration must have lasted that long.
     """
     took = duration_s(log)
     made, ended = log.stamp("generated_query_count") / 1e3, log.stamp("power_end") / 1e3
@@ -131,14 +131,14 @@ def _span(log: Log) -> Verdict:
 
 
 def _dates(log: Log) -> Verdict:
-    """power_begin is test_datetime and the time stamp between, but for the time zone.
+    """power_begin equals test_datetime plus the elapsed time stamps, except for the time zone.
 
-    LoadGen's commit, its build and the run come in this order, as far as is known.
+    LoadGen's commit, its build and the run come in this order, as far as they are known.
     """
     detail = log.detail
     began, dated = _moment(log, "power_begin"), _moment(log, "test_datetime", DATE_FORMAT)
     made = log.stamp("generated_query_count") / 1e3
-    # test_datetime is cut to whole seconds.
+    # test_datetime is truncated to whole seconds.
     late = ((began - dated).total_seconds() - made + 1) % _ZONE_S - 1
     found = (
         f"{detail['power_begin']} is {late:.3f} s, but for a time zone, after "
@@ -155,7 +155,7 @@ def _dates(log: Log) -> Verdict:
 
 
 def _date(log: Log, key: str) -> datetime | None:
-    """A date in ISO's form, without its time zone; None where LoadGen says that it has none."""
+    """An ISO date, without its time zone; None if LoadGen says that it has none."""
     text = log.detail[key]
     if text == _NO_DATE:
         return None

@@ -12,7 +12,7 @@ from mlperf_suite.compliance.rules.registry import rule
 from mlperf_suite.compliance.verdict import Verdict, not_judged, verdict
 
 _HEX_OF_A_TOKEN = (8, 16)
-"""Answers are int32, or int64 as one submitter of v5.1 has them."""
+"""Answers are int32, or int64 for one submitter in v5.1."""
 
 
 @rule("accuracy", submitted_only=True)
@@ -25,7 +25,7 @@ def accuracy_log_ends(run: RunFacts) -> Verdict:
     cut = _cut_log(run, required)
     if isinstance(cut, Verdict):
         return cut
-    # A log that does not say how many samples there are fails the rule on every sample.
+    # A log without the number of samples fails the rule on every sample.
     total = run.logs.detail.number("qsl_reported_total_count") or math.inf
     problem = (
         ("its beginning is no entry" if not cut.begins else "")

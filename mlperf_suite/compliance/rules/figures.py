@@ -1,8 +1,8 @@
-"""Rules of a performance run's figures: rates, tokens and latencies follow from one another.
+"""Rules of a performance run's figures: rates, tokens and latencies must follow from one another.
 
 LoadGen computes each figure from the same latencies (results.cc). Percentiles are values of the
-sorted latencies at the place int(count x share), means are cut to whole ns, doubles are printed
-with six digits. Tolerances: docs/log-consistency.md.
+sorted latencies at the index int(count x share), means are truncated to whole ns, doubles are
+printed with six digits. Tolerances: docs/log-consistency.md.
 """
 
 from __future__ import annotations
@@ -21,14 +21,15 @@ from mlperf_suite.compliance.verdict import Verdict
 PERCENTILES = ("50.00", "90.00", "95.00", "97.00", "99.00", "99.90")
 _SLACK_S = 1e-6
 _WRAP = 2**64
-"""LoadGen adds latencies up in 64 bits: a long Offline run's sum of ns wraps around."""
+"""LoadGen sums latencies in 64 bits: a long Offline run's sum of ns wraps around."""
 _TOKENS_OVER = 1
-"""Some count one token more than the answer has, as 32 of the public results do."""
+"""Some SUTs count one token more than the answer has, as in 32 of the public results."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Family:
-    """The keys of one kind of latency: {} is a percentile's, or what is minimum, maximum, mean."""
+    """The keys of one kind of latency: `percentile` with {} for its number, minimum, maximum,
+    mean."""
 
     name: str
     percentile: str
@@ -89,7 +90,7 @@ def latencies(log: Log, family: _Family) -> _Latencies:
 
 
 def answered(log: Log) -> int:
-    """The number of samples that were answered. Raises UnreadableError."""
+    """The number of answered samples. Raises UnreadableError."""
     offline = log.run.scenario.name == "Offline"
     return log.whole("generated_samples_per_query" if offline else "result_query_count", 1)
 
@@ -122,7 +123,7 @@ def query_rate(log: Log) -> Verdict:
 
 
 def _offline_rate(log: Log, took: float, count: int, latency: _Latencies) -> Verdict:
-    """All samples are issued at once: the last answer's latency is the run's time."""
+    """All samples are issued at once: the last answer's latency is the run's duration."""
     most_s = latency.most / 1e9
     rate = log.figure("result_samples_per_second")
     ok = abs(most_s - took) <= ROUNDING_S and most_s > 0 and rate.holds(count / most_s)
@@ -136,9 +137,9 @@ def _offline_rate(log: Log, took: float, count: int, latency: _Latencies) -> Ver
 
 
 def _server_rate(log: Log, took: float, count: int, latency: _Latencies) -> Verdict:
-    """The last query was due at (count - 1) / scheduled rate, and answered a latency later.
+    """The last query was due at (count - 1) / scheduled rate, and answered one latency later.
 
-    By then, or later, the last answer of all had come.
+    The last answer of the run came at that time or later.
     """
     done_s = log.figure("result_completed_samples_per_sec").under(count - 1)
     due_s = log.figure("result_scheduled_samples_per_sec").under(count - 1)
@@ -161,7 +162,8 @@ def _server_rate(log: Log, took: float, count: int, latency: _Latencies) -> Verd
 
 
 def _single_stream_rate(log: Log, took: float, count: int, latency: _Latencies) -> Verdict:
-    """One query at a time: the mean latency is the rate, and all of them fit the duration."""
+    """One query at a time: the rate is the inverse of the mean latency, and all fit the
+    duration."""
     names = ("result_qps_without_loadgen_overhead", "result_qps_with_loadgen_overhead")
     alone, with_loadgen = (log.figure(name) for name in names)
     issued = with_loadgen.under(count - 1)
@@ -186,15 +188,15 @@ def _single_stream_rate(log: Log, took: float, count: int, latency: _Latencies) 
 
 
 def tokens_reported(log: Log) -> Range:
-    """The number of tokens of all answers that the log's figures on tokens allow.
+    """The range of the total number of answer tokens that the log's token figures allow.
 
-    A rate of tokens times its duration is their number; LoadGen prints two such rates where it is
-    told first tokens. Raises UnreadableError, also where they do not meet.
+    A token rate times its duration is their number; LoadGen prints two such rates if it is told
+    first tokens. Raises UnreadableError, also if the two ranges do not overlap.
     """
     count, latency = answered(log), latencies(log, LATENCY)
     if log.run.scenario.name == "Offline":
         return log.figure("result_tokens_per_second").times(latency.most / 1e9)
-    # In tokens a ns of latency, all samples' together.
+    # In tokens per ns of latency, summed over all samples.
     found = log.figure("result_token_throughput").times(latency.mean * count)
     if count < 2:
         return found
@@ -213,7 +215,7 @@ def tokens_reported(log: Log) -> Range:
 
 
 def most_tokens(run: RunFacts) -> int | None:
-    """The most tokens that LoadGen may be told of an answer, None where nothing says it."""
+    """The maximum tokens that LoadGen may be told for an answer; None if unknown."""
     if run.smoke or run.division == "open" or run.benchmark.workload is None:
         return None
     return run.benchmark.workload.part(run.mode).generation.max_new_tokens + _TOKENS_OVER
@@ -281,7 +283,7 @@ def percentile_order(log: Log) -> Verdict:
 
 
 def mean_bounds(places: tuple[float, ...], count: int) -> Range:
-    """Between what the mean of `count` sorted values lies, of which LoadGen's places are known.
+    """The bounds of the mean of `count` sorted values of which LoadGen's percentiles are known.
 
     `places`: minimum, percentiles and maximum. A value is at least the last known one before it,
     and at most the next. In the unit of the values.
@@ -300,7 +302,7 @@ def mean_bounds(places: tuple[float, ...], count: int) -> Range:
 def _unwrapped(mean: float, bounds: Range, count: int) -> tuple[float, int]:
     """The least mean that the sum's last 64 bits allow within the bounds, and how often it wrapped.
 
-    A sum of less than 2^64 ns, 584 years of latency, is as it is.
+    A sum of less than 2^64 ns, 584 years of latency, has not wrapped.
     """
     wraps = max(math.ceil((bounds.low - 1 - mean) * count / _WRAP), 0)
     return mean + wraps * _WRAP / count, wraps
@@ -318,7 +320,7 @@ def mean_in_percentiles(log: Log) -> Verdict:
         words = f"{found.name} mean {found.mean:,} ns"
         words += f" (its sum wrapped around 2^64 {wraps}x)" if wraps else ""
         allowed = f"{bounds.low:,.0f} to {bounds.high:,.0f} ns"
-        # The mean is cut to whole ns.
+        # The mean is truncated to whole ns.
         if not bounds.low * (1 - 1e-12) - 1 <= mean <= bounds.high * (1 + 1e-12):
             return log.verdict(False, words, f"{allowed} by its percentiles")
         shown.append(f"{words} of {allowed}")
@@ -344,14 +346,14 @@ def token_times(log: Log) -> Verdict:
 
 
 def _rest(further: Range, tpot: _Latencies, most: int | None) -> Range:
-    """Between what the mean of (tokens - 1) x TPOT lies, in ns.
+    """The bounds of the mean of (tokens - 1) x TPOT, in ns.
 
-    An answer has n tokens after its first, 1 to `most`, t ns each. The sums of (n - 1) x t and of
-    (most - n) x t lie between the least and the most t times the sums of n - 1 and of most - n;
-    with them, and the mean t, so does the sum of n x t.
+    An answer has n tokens after its first, 1 to `most`, of t ns each. The sums of (n - 1) x t and
+    of (most - n) x t lie between the minimum and the maximum t times the sums of n - 1 and of most
+    - n; together with the mean t, they bound the sum of n x t.
     """
     over = Range(max(further.low - 1, 0), max(further.high - 1, 0))
-    # The mean is cut to whole ns, and so is each TPOT.
+    # The mean is truncated to whole ns, and so is each TPOT.
     low = max(further.low * tpot.least, tpot.mean + over.low * tpot.least)
     high = min(further.high * (tpot.most + 1), tpot.mean + 1 + over.high * (tpot.most + 1))
     if most is not None and further.low <= most:
@@ -389,7 +391,8 @@ def validity_agrees(log: Log) -> Verdict:
 
 
 def _over_their_limits(log: Log) -> list[str] | None:
-    """TTFT and TPOT where they are over their limit, in words; None where the log has them not."""
+    """TTFT and TPOT if they are over their limit, in words; None if the log lacks the
+    percentile."""
     percentile = f"{100 * log.number('effective_target_latency_percentile'):.2f}"
     if percentile not in PERCENTILES:
         return None

@@ -1,4 +1,4 @@
-"""Rules of a performance run's length: time, samples and queries enough to be believed."""
+"""Rules of a performance run's length: enough time, samples and queries to be trusted."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from mlperf_suite.compliance.verdict import Verdict, verdict
 EARLY_STOPPING_MIN_QUERIES = 64
 """Early stopping cannot estimate a 90th or 99th percentile from fewer (MLPerf Inference rules)."""
 SINGLE_STREAM_MIN_QUERIES = 1024
-"""SingleStream's minimum where early stopping is not used (MLPerf Inference rules)."""
+"""SingleStream's minimum without early stopping (MLPerf Inference rules)."""
 
 
 @rule("performance", shortens=True)
@@ -47,7 +47,7 @@ def early_stopping(run: RunFacts) -> Verdict:
 
 
 def _early_stopping_says(run: RunFacts) -> str:
-    """LoadGen's own words on early stopping, where it was not met."""
+    """LoadGen's own text on early stopping, if it was not met."""
     if run.logs.detail["early_stopping_met"] is True:
         return ""
     keys = ("early_stopping_result", "early_stopping_ttft_result", "early_stopping_tpot_result")
@@ -55,7 +55,8 @@ def _early_stopping_says(run: RunFacts) -> str:
 
 
 def _uses_early_stopping(run: RunFacts) -> bool:
-    """All but a SingleStream run whose log does not speak of early stopping at all."""
+    """Whether early stopping applies: always, except in a SingleStream run whose log never mentions
+    it."""
     spoken = any(key.startswith("early_stopping_") for key in run.logs.detail.values)
     return spoken or run.scenario.name != "SingleStream"
 

@@ -1,4 +1,5 @@
-"""Rules of a log's lines: all that LoadGen writes, settings that follow from those requested."""
+"""Rules of a log's lines: all that LoadGen writes, and settings that follow from the requested
+ones."""
 
 from __future__ import annotations
 
@@ -128,9 +129,9 @@ def _plain(log: Log) -> Verdict:
 
 
 def _order(log: Log) -> Verdict:
-    """The samples of the places that answers have, by the log's own seeds.
+    """The samples at the positions that answers have, by the log's own seeds.
 
-    TEST06 has a rule of its own for it, which a submission without a detail log needs.
+    TEST06 has a separate rule for this, which works without a submission's detail log.
     """
     entries = log.run.logs.accuracy.places
     if log.run.mode == "test06" or not entries:
@@ -139,7 +140,7 @@ def _order(log: Log) -> Verdict:
 
 
 def _tokens(log: Log) -> Verdict:
-    """The tokens of all answers, where all are logged, are those of the rates that are reported."""
+    """If all answers are logged, their tokens match the reported rates."""
     samples, scenario = log.run.logs.accuracy.samples, log.run.scenario.name
     if scenario == "SingleStream":
         return log.verdict(True, "no rate of all tokens")
@@ -159,6 +160,6 @@ def _tokens(log: Log) -> Verdict:
 
 
 _MOST_TOKENS = 2**63
-"""More than any log has; a count that is damaged may be too large for a float."""
+"""More than any log has; a damaged count may be too large for a float."""
 _ROUNDED = 2e-5
-"""Two figures of six digits each: at most 3.7e-6 in the audits of 34 public and own results."""
+"""For two figures of six digits each: at most 3.7e-6 in the audits of 34 public and own results."""

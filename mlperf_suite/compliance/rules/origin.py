@@ -1,4 +1,4 @@
-"""Rules of where a log comes from: LoadGen's sources, the summary file, the accuracy run."""
+"""Rules of a log's origin: LoadGen's sources, the summary file, the accuracy run."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from mlperf_suite.loadgen.releases import RELEASES, fingerprint
 _RELEASED = "the files of a released LoadGen of that version"
 _FILES = re.compile(r"[0-9a-f]{40}")
 TOKENS_APART = 0.05
-"""Share by which answers may be longer or shorter than in the accuracy run: 0.023 at most in 362
-public results, whose systems batch otherwise or draw tokens."""
+"""The share by which answers may be longer or shorter than in the accuracy run: at most 0.023 in
+362 public results, whose systems batch differently or sample tokens."""
 _FEW = 2.0
-"""Of few answers, the share is this divided by the root of their number, where that is more."""
+"""For few answers, the share is this divided by the root of their number, if that is more."""
 
 
 @rule("performance")
@@ -130,7 +130,7 @@ _LABELS = {
     "accuracy_log_rng_seed": "effective_accuracy_log_rng_seed",
     "performance_sample_count": "effective_performance_sample_count",
 }
-"""The summary's labels, with the key of the detail log that has the same figure."""
+"""The summary's labels, with the detail log key of the same figure."""
 _PERCENTILES = {
     "{} percentile latency (ns)": "result_{}_percentile_latency_ns",
     "{} percentile first token latency (ns)": "result_first_token_{}_percentile_latency_ns",
@@ -143,7 +143,7 @@ _CENT = 0.005
 
 
 def _summary(text: str) -> list[tuple[str, str]]:
-    """The lines of a summary that name something and say what it is."""
+    """The lines of a summary with a name and a value."""
     parts = (line.partition(":") for line in text.splitlines())
     return [(name.strip(), words.strip()) for name, colon, words in parts if colon]
 
@@ -155,10 +155,10 @@ def _same(words: str, value: object) -> bool:
         number = int(words) if isinstance(value, int) and words.isdigit() else float(words)
     except ValueError:
         return False
-    # What is damaged may be no number, or one too large for a float.
+    # A damaged value may not be a number, or be too large for a float.
     if not (abs(number) < _MOST and abs(value) < _MOST):
         return False
     if isinstance(value, int) and isinstance(number, int):
-        # A double without a fraction is printed as a whole number.
+        # A double without a fraction is printed as an integer.
         return number == value
     return printed(float(value)).holds(float(number), _CENT * (1 + 1e-9))

@@ -1,4 +1,4 @@
-"""Figures as LoadGen prints them: what a rounded number may have been."""
+"""Figures as LoadGen prints them: the range that a rounded number stands for."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ import math
 from dataclasses import dataclass
 
 DIGITS = 6
-"""LoadGen's logs have a double with as many significant digits (the default of a C++ stream)."""
+"""The significant digits of a double in LoadGen's logs (the default of a C++ stream)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Range:
-    """Two values between which a figure lies."""
+    """Two values that bound a figure."""
 
     low: float
     high: float
@@ -24,24 +24,24 @@ class Range:
         return self.low - slack <= value <= self.high + slack
 
     def times(self, factor: float) -> Range:
-        """The range of the figure's product with a factor of at least 0."""
+        """The range of the figure times a factor of at least 0."""
         return Range(self.low * factor, self.high * factor)
 
     def under(self, value: float) -> Range:
-        """The range of `value`, at least 0, divided by the figure, which is more than 0."""
+        """The range of `value`, at least 0, divided by the figure, which is positive."""
         return Range(value / self.high, value / self.low)
 
     def both(self, other: Range) -> Range | None:
-        """Where both lie, None where they do not meet."""
+        """The overlap of both ranges; None if there is none."""
         low, high = max(self.low, other.low), min(self.high, other.high)
         return Range(low, high) if low <= high else None
 
 
 def printed(value: float) -> Range:
-    """What a figure may have been that the log prints as `value`, which is finite."""
+    """The range of a figure that the log prints as `value`, which is finite."""
     if value == 0:
         return Range(0, 0)
     half = 0.5 * 10.0 ** (math.floor(math.log10(abs(value))) - DIGITS + 1)
-    # The value itself is the nearest binary number to what was printed.
+    # The value itself is the nearest binary number to the printed one.
     half += abs(value) * 1e-15
     return Range(value - half, value + half)

@@ -1,4 +1,4 @@
-"""The rules by name: how a function becomes one, which hold for a run, what they say of it.
+"""The rules by name: how a function becomes a rule, which rules apply to a run, and their verdicts.
 
 To add a rule, write one function under `@rule` in the module of its subject; nothing else changes.
 """
@@ -16,7 +16,7 @@ from mlperf_suite.loadgen.load_plan import AUDIT_MODES
 
 Check = Callable[[RunFacts], Verdict]
 Shortens = bool | Callable[[RunFacts], bool]
-"""Whether smoke asks for less of a rule: always, never, or of the runs that the function names."""
+"""Whether smoke relaxes a rule: always, never, or for the runs that the function accepts."""
 
 SERVER = ("Server", "Interactive")
 ONE_BY_ONE = (*SERVER, "SingleStream")
@@ -27,13 +27,13 @@ EVERY_DIVISION: tuple[Division, ...] = ("closed", "open")
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """A named check, and the runs that it holds for.
+    """A named check, and the runs that it applies to.
 
-    `shortens`: smoke asks for less of it. `metric`: the accuracy figure that it gates, so that it
-    holds for benchmarks judged by that figure. `submitted_only`: it reads what only a submission
-    has. `session_only`: it looks at what only the session that makes the run knows. `same_samples`:
-    it compares answers with those of the accuracy run, so that it holds for benchmarks whose
-    accuracy run is on the samples of the others.
+    `shortens`: smoke relaxes it. `metric`: the accuracy figure that it gates; it applies only to
+    benchmarks judged by that figure. `submitted_only`: it reads what only a submission has.
+    `session_only`: it needs what only the running session knows. `same_samples`: it compares
+    answers with those of the accuracy run, so it applies only to benchmarks whose accuracy run has
+    the same samples as the others.
     """
 
     name: str
@@ -49,7 +49,7 @@ class Rule:
 
     @property
     def says(self) -> str:
-        """The rule in a sentence."""
+        """The rule in one sentence."""
         return (self.check.__doc__ or "").strip().splitlines()[0]
 
     def holds_for(
@@ -67,7 +67,7 @@ class Rule:
             and (in_session or not self.session_only)
             and (not self.same_samples or benchmark.accuracy_samples is None)
             and (self.metric is None or self.metric in benchmark.metrics)
-            # Logs that lie in a folder TEST06 are judged as that, whatever they are of.
+            # Logs in a folder TEST06 are judged as TEST06, whatever their benchmark.
             and (self.mode not in AUDIT_MODES[1:] or benchmark.audit(self.mode) is not None)
         )
 
@@ -118,7 +118,7 @@ def rule(
 
 
 def rule_of(check: Check) -> Rule:
-    """The rule that a function is the check of. Raises KeyError where it is none."""
+    """The rule that a function implements. Raises KeyError if there is none."""
     for one in RULES:
         if one.name == check.__name__:
             return one
@@ -134,7 +134,7 @@ def rules_for(
     submitted: bool = False,
     in_session: bool = True,
 ) -> list[Rule]:
-    """The rules of a run, in the order in which they are told."""
+    """The rules of a run, in the order in which they are reported."""
     return [
         r
         for r in RULES
@@ -143,7 +143,7 @@ def rules_for(
 
 
 def judge(run: RunFacts) -> list[Verdict]:
-    """Apply every rule that holds for the run."""
+    """Apply every rule that applies to the run."""
     rules = rules_for(
         run.benchmark,
         run.scenario,
@@ -156,7 +156,7 @@ def judge(run: RunFacts) -> list[Verdict]:
 
 
 def accuracy_verdict(verdicts: Sequence[Verdict]) -> bool | None:
-    """Whether an accuracy run's verdicts amount to a pass; None where the gate was not judged."""
+    """Whether an accuracy run's verdicts amount to a pass; None if a rule was not judged."""
     if any(v.status == "failed" for v in verdicts):
         return False
     return None if any(v.status == "not judged" for v in verdicts) else True

@@ -1,6 +1,6 @@
-"""Rules of what an accuracy run scores: one for each figure that any benchmark is judged by.
+"""Rules of the scores of an accuracy run: one for each metric that any benchmark is judged by.
 
-They are made from the benchmarks, so that one with a new scorer changes nothing here.
+They are generated from the benchmarks, so a benchmark with a new scorer needs no change here.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _PERCENT = "%"
 
 
 def rule_name(metric: str) -> str:
-    """What the rule of a figure is called: accuracy_rougel is rougeL's."""
+    """The name of a metric's rule: accuracy_rougel for rougeL."""
     return f"accuracy_{metric.lower()}"
 
 
@@ -64,9 +64,9 @@ def _judge_score(found: float, expected: ExpectedScore, *, strict: bool) -> Verd
 METRICS: tuple[str, ...] = tuple(
     dict.fromkeys(name for benchmark in BENCHMARKS.values() for name in benchmark.metrics)
 )
-"""Every figure that a benchmark is judged by."""
+"""Every metric that a benchmark is judged by."""
 GATES: Mapping[str, Check] = {
     metric: rule("accuracy", divisions=CLOSED, metric=metric)(_gate_of(metric))
     for metric in METRICS
 }
-"""The check of each of them."""
+"""The check of each metric."""

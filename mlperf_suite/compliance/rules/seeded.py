@@ -1,4 +1,4 @@
-"""Rules of what LoadGen's seeds determine: it is computed again and compared."""
+"""Rules of what LoadGen's seeds determine, which is recomputed and compared."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from mlperf_suite.loadgen.schedule import Asked, Schedule, TooLongError, loaded_
 
 _MOST_SAMPLES = 10_000_000
 LOG_NS = 16
-"""By which a schedule's end may be off: the logarithms of two machines differ in the last bit."""
+"""By how much a schedule's end may be off: logarithms differ in the last bit between machines."""
 _NEAR = 1e-13
-"""By which share a rate is found: less than 1 ns of a run of two hours."""
+"""The relative precision of the search for a rate: less than 1 ns of a run of two hours."""
 _SIZES = ("qsl_reported_total_count", "effective_performance_sample_count")
 _SAMPLES = "the samples in the seed's order"
 _ORDER = "the samples of the seed's draws"
@@ -58,7 +58,7 @@ def scheduled_rate(log: Log) -> Verdict:
     """The rate at which queries were due is the one that seed, rate and durations give."""
     made = _schedules(log)
     queries = log.whole("generated_query_count")
-    # Another number of them fails generated_queries.
+    # A different number of queries fails generated_queries.
     made = [one for one in made if one.queries == queries] or made
     first = made[0]
     reported = log.figure("result_scheduled_samples_per_sec")
@@ -88,9 +88,9 @@ def accuracy_issue_order(log: Log) -> Verdict:
 
 
 def issue_order(log: Log, entries: Sequence[tuple[int, int]]) -> Verdict:
-    """Whether each entry's sample is the one that the log's seeds give its place.
+    """Whether each entry has the sample that the log's seeds give its position.
 
-    `entries`: place in the order of issue, and sample. Raises UnreadableError.
+    `entries`: position in the order of issue, and sample. Raises UnreadableError.
     """
     total, size = (log.whole(key, 1) for key in _SIZES)
     counted = log.whole(log.detail.accuracy_count_key, 1)
@@ -115,15 +115,15 @@ def issue_order(log: Log, entries: Sequence[tuple[int, int]]) -> Verdict:
 
 
 def departure(entries: Sequence[tuple[int, int]], issue: Issue) -> str:
-    """In words, the first entry whose sample is not the one in its place; "" where none is.
+    """The first entry with a wrong sample for its position, in words; "" if there is none.
 
-    Several sets of samples that are loaded one after another tell nothing.
+    If several sets of samples are loaded one after another, the order cannot be determined.
     """
     count = max(place for place, _ in entries) + 1
     if max(count, issue.total, issue.least) > _MOST_SAMPLES:
         return f"{max(count, issue.total, issue.least):,} samples"
     if issue.accuracy:
-        # The whole order, so that it is computed once for all logs of these settings.
+        # The whole order, so that it is computed once for all logs with these settings.
         count = max(issue.total, 1)
     said = ""
     for old in (False, True):
@@ -143,7 +143,7 @@ def departure(entries: Sequence[tuple[int, int]], issue: Issue) -> str:
 
 
 def _loaded(log: Log) -> Verdict:
-    """loaded_qsl_set has the samples as std::shuffle leaves them."""
+    """loaded_qsl_set has the samples in std::shuffle's order."""
     seed = log.whole("effective_qsl_rng_seed")
     total, size = (log.whole(key, 1) for key in _SIZES)
     counted = log.whole(log.detail.accuracy_count_key, 1)
@@ -160,12 +160,12 @@ def _loaded(log: Log) -> Verdict:
 
 
 def _shuffled(total: int, taken: int) -> list[int]:
-    """How many samples may be shuffled: the QSL's, since LoadGen 6.0 no more than are taken."""
+    """How many samples may be shuffled: all of the QSL's, or since LoadGen 6.0 only those used."""
     return sorted({total, min(total, taken)}, reverse=True)
 
 
 def _first_difference(found: Sequence[object], wanted: Sequence[Sequence[int]]) -> str:
-    """In words, where the sets that were found depart from those wanted."""
+    """The first difference between the found and the expected sets, in words."""
     if len(found) != len(wanted):
         return f"{len(found)} sets of samples, not {len(wanted)}"
     for one, other in zip(found, wanted, strict=True):
@@ -179,12 +179,12 @@ def _first_difference(found: Sequence[object], wanted: Sequence[Sequence[int]]) 
 
 
 def _generated(log: Log) -> Verdict:
-    """generated_query_count, _samples_per_query and _query_duration are as LoadGen makes them."""
+    """generated_query_count, _samples_per_query and _query_duration match LoadGen's algorithm."""
     made = _schedules(log)
     queries = log.whole("generated_query_count")
     samples = log.whole("generated_samples_per_query")
     duration = log.whole("generated_query_duration")
-    # Between rates that give as many queries, the duration takes each value between theirs.
+    # Between rates that give equally many queries, the duration takes each value between theirs.
     alike = [one for one in made if (one.queries, one.samples) == (queries, samples)]
     ends = [one.duration_ns for one in alike]
     ok = bool(ends) and min(ends) - LOG_NS <= duration <= max(ends) + LOG_NS
@@ -201,12 +201,12 @@ def _in_words(queries: int, samples: int, duration_ns: int) -> str:
 
 
 def _schedules(log: Log) -> list[Schedule]:
-    """The schedules that the log's settings may give: of its rate as printed, and as rounded.
+    """The schedules that the log's settings allow: for its rate as printed, and as rounded.
 
-    A rate of fewer digits than the log prints is what user.conf says; of as many it may be rounded.
-    Where that leaves several numbers of queries (of whole data sets, where each sample is issued
-    equally often), those at the lowest and at the highest rate that give the log's are among them.
-    Raises UnreadableError.
+    A rate with fewer digits than the log prints is what user.conf says; one with as many may be
+    rounded. If that allows several numbers of queries (of whole data sets, if each sample is issued
+    equally often), the result includes those at the lowest and at the highest rate that give the
+    log's number. Raises UnreadableError.
     """
     sets = log.detail.every("loaded_qsl_set")
     loaded = len(sets[-1]) if sets and isinstance(sets[-1], list) else 0
@@ -238,9 +238,9 @@ def _schedules(log: Log) -> list[Schedule]:
 
 
 def _around(asked: Asked, below: float, above: float, least: int) -> list[Schedule]:
-    """The schedules right below the rate from which on there are `least` queries, and from it on.
+    """The schedules just below and just above the rate at which there are `least` queries.
 
-    A higher rate never gives fewer. `below` and `above`, in queries/s, lie on its two sides.
+    A higher rate never gives fewer. `below` and `above`, in queries/s, are on the two sides of it.
     """
     while above - below > _NEAR * above:
         rate = (below + above) / 2
@@ -252,7 +252,7 @@ def _around(asked: Asked, below: float, above: float, least: int) -> list[Schedu
 
 
 def _rates(log: Log, asked: Asked) -> list[float]:
-    """The rates that may have been asked for, in queries/s, the likeliest first."""
+    """The rates that may have been requested, in queries/s, the likeliest first."""
     if asked.scenario == "SingleStream":
         latency_ns = log.figure("requested_single_stream_expected_latency_ns")
         return [1e9 / ns for ns in _as_asked(latency_ns)]
@@ -260,7 +260,8 @@ def _rates(log: Log, asked: Asked) -> list[float]:
 
 
 def _as_asked(figure: Range) -> list[float]:
-    """What a setting may have been: one of fewer digits than the log prints is not rounded."""
+    """The possible values of a setting: one with fewer digits than the log prints is not
+    rounded."""
     value = f"{figure.middle:.{DIGITS}g}"
     digits = value.partition("e")[0].replace(".", "").lstrip("0")
     exact = float(value)

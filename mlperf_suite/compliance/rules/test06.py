@@ -1,4 +1,4 @@
-"""Rules of TEST06: the closed division's audit of what a model says."""
+"""Rules of TEST06: the closed division's audit of a model's output tokens."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from mlperf_suite.loadgen.schedule import logging_draws
 
 _SAMPLES_LOGGED = TEST06.logged
 FALSE_ALARM = 1e-6
-"""How often an honest run may log fewer answers than are asked for."""
+"""The probability that an honest run logs fewer answers than required."""
 _DRAWS = "the samples of the seeds' draws"
 _ANSWERS_EXPECTED = ("generated_query_count", "generated_samples_per_query")
-"""LoadGen draws the answers that it logs from the product of both."""
+"""LoadGen samples the answers that it logs from the product of both."""
 
 
 @rule("test06", divisions=CLOSED)
@@ -31,9 +31,9 @@ def test06_log_is_whole(run: RunFacts) -> Verdict:
 
 
 def _is_shortened_and_logged(run: RunFacts) -> bool:
-    """Whether a shortened audit logged at least half of the answers that it asked for.
+    """Whether a shortened audit logged at least half of the answers that it requested.
 
-    It logs each where it issues as many queries as it samples; chance decides in a longer run.
+    It logs all answers if it issues as many queries as it samples; in a longer run chance decides.
     """
     wanted = run.logs.detail.number("effective_accuracy_log_sampling_target") or 0
     logged = len(run.logs.accuracy.samples)
@@ -91,13 +91,13 @@ def test06_sample_count(run: RunFacts) -> Verdict:
 
 
 _MOST_ANSWERS = 1e9
-"""Of more answers Poisson's distribution is the same, and the logarithms lose their digits."""
+"""For more answers the Poisson distribution is the same, and the logarithms lose precision."""
 
 
 def least_logged(answers: float) -> int:
-    """The least number of logged answers that is believed: a quantile of Binomial(n, 100 / n).
+    """The minimum plausible number of logged answers: a quantile of Binomial(n, 100 / n).
 
-    `answers`: n, or math.inf where it is not known; then Poisson's distribution, the widest.
+    `answers`: n, or math.inf if it is unknown; then the Poisson distribution, which is the widest.
     """
     if answers <= _SAMPLES_LOGGED:
         return _SAMPLES_LOGGED
@@ -168,7 +168,7 @@ def _by_the_round(run: RunFacts, entries: Sequence[tuple[int, int]]) -> Verdict:
 
 
 def _none_left_out(entries: Sequence[tuple[int, int]]) -> Verdict:
-    """Whether each answer up to the last was logged whose draw is below one that was."""
+    """Whether every answer whose draw is below a logged one was logged too, up to the last."""
     logged = [place for place, _ in entries]
     draws = logging_draws(TEST06.log_seed, max(logged) + 1)
     most = max(draws[logged])

@@ -1,4 +1,4 @@
-"""Rules of TEST07: the accuracy of a performance run, where performance has a data set of its own.
+"""Rules of TEST07: the accuracy of a performance run, if performance has a separate data set.
 
 Source: compliance/TEST07 of github.com/mlcommons/inference.
 """

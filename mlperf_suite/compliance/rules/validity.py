@@ -1,4 +1,4 @@
-"""Rules of a performance run's worth: a valid result, a whole log, the round's seeds."""
+"""Rules of a performance run's validity: a valid result, a complete log, the round's seeds."""
 
 from __future__ import annotations
 

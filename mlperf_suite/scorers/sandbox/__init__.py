@@ -1,1 +1,1 @@
-"""Runs one program that a model wrote, kept apart from the machine; root is not needed."""
+"""Runs one program that a model wrote, isolated from the machine; needs no root."""

@@ -1,19 +1,19 @@
-"""The sandbox in which programs of a model are run.
+"""The sandbox that runs programs written by a model.
 
-A program in it has no network, no variable and no open file of this process, and sees of the file
-system the system's own folders, read-only, and an empty /tmp of its own of limited size. It is an
-ordinary user without capabilities, the one inhabitant of namespaces of its own, and is refused
-system calls that reach around them (`system_calls.py`). When it ends or passes a limit, every
+A program in it has no network, no environment variables and no open files of this process. Of the
+file system it sees only the system's own folders, read-only, and an empty, private /tmp of limited
+size. It is an ordinary user without capabilities, alone in its own namespaces, and may not make
+system calls that reach around them (`system_calls.py`). When it ends or exceeds a limit, every
 process that it started is killed.
 
-Two things make one: bubblewrap where it is installed, and the suite itself through the kernel's
-namespaces (`inside.py`), both without root. `Sandbox.find` starts one and looks from within whether
-it holds. Where none does, nothing is run at all.
+There are two implementations: bubblewrap, if it is installed, and the suite itself through the
+kernel's namespaces (`inside.py`), both without root. `Sandbox.find` starts one and checks from
+within that it isolates. If none does, nothing is run at all.
 
-What is limited for all processes of a program together: wall time, their number, output, what is
-written to /tmp, and memory, which is looked at 50 times a second and so may be passed for a moment.
-For each process: CPU time, address space, the size of a file, open files. The kernel itself limits
-the memory of several processes only in a control group, which without root is rarely to be had.
+Limits on all processes of a program together: wall time, their number, output, data written to
+/tmp, and memory, which is checked 50 times a second and so can be exceeded for a moment. Limits on
+each process: CPU time, address space, file size, open files. The kernel itself limits the memory of
+several processes only in a control group, which is rarely available without root.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ GIBIBYTE = 2**30
 
 _SYSTEM_FOLDERS = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32")
 _SYSTEM_SETTINGS = ("alternatives", "ld.so.cache", "ld.so.conf", "ld.so.conf.d", "php", "perl")
-"""What interpreters and the dynamic linker read below /etc; it holds no account and no key."""
+"""What interpreters and the dynamic linker read below /etc; it contains no accounts or keys."""
 _DEVICE_LINKS = {
     "/dev/fd": "/proc/self/fd",
     "/dev/stdin": "/proc/self/fd/0",
@@ -62,24 +62,24 @@ _ENVIRONMENT = {
     "OPENBLAS_NUM_THREADS": "1",
 }
 _GRACE_S = 20.0
-"""Beyond the program's own time, for making the sandbox and clearing it away on a busy machine."""
+"""Beyond the program's own time, to set up and tear down the sandbox on a busy machine."""
 _LOOK_S = 0.25
-"""How soon a run that is to stop does."""
+"""How quickly a run reacts to a stop request."""
 _CHUNK = 65536
 
 
 class SandboxError(SuiteError):
-    """A sandbox that could not be made now, though one could before; the program was not run."""
+    """The sandbox could not be set up now, though it could before; the program did not run."""
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What a program may use.
+    """Resource limits of a program.
 
-    `wall_s`, `memory_bytes`, `processes`, `disk_bytes` and `files` (what lies in /tmp) are of all
-    its processes together, `output_bytes` of each of its two outputs; the rest of each process.
-    `cpu_s` None stands for the wall time on every core. `address_space_bytes` None sets no limit:
-    Node reserves far more address space than it uses, and does not start within a limit of it.
+    `wall_s`, `memory_bytes`, `processes`, `disk_bytes` and `files` (in /tmp) apply to all its
+    processes together, `output_bytes` to each of its two outputs; the rest apply to each process.
+    `cpu_s` None means the wall time on every core. `address_space_bytes` None sets no limit: Node
+    reserves far more address space than it uses, and does not start under such a limit.
     """
 
     wall_s: float = 20.0
@@ -95,12 +95,12 @@ class Limits:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What became of a program.
+    """How a program ended.
 
-    Its exit code or the signal that ended it; both None where it passed a limit, was stopped by the
-    one who watched its output, or took its supervisor with it. `stdout` and `stderr` are what it
-    wrote up to Limits.output_bytes each, `truncated` says whether there was more. `kept` are the
-    files asked for, as far as they exist.
+    Its exit code or the signal that ended it; both are None if it exceeded a limit, was stopped by
+    `watch` or `stop`, or killed its supervisor. `stdout` and `stderr` are what it wrote, up to
+    Limits.output_bytes each; `truncated` says whether there was more. `kept` are the requested
+    files that exist.
     """
 
     exit_code: int | None
@@ -116,16 +116,16 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True)
 class NoSandbox:
-    """Why no sandbox can be had on this machine, in a few words."""
+    """Why no sandbox is available on this machine, in a few words."""
 
     reason: str
 
 
 @dataclass(frozen=True, slots=True)
 class Sandbox:
-    """Runs programs, each in a sandbox of its own; may be used from several threads.
+    """Runs programs, each in its own sandbox; may be used from several threads.
 
-    `kind` is "bubblewrap" or "namespaces", `bubblewrap` its program.
+    `kind` is "bubblewrap" or "namespaces"; `bubblewrap` is the path of its program.
     """
 
     kind: str
@@ -133,18 +133,18 @@ class Sandbox:
 
     @classmethod
     def find(cls) -> Sandbox | NoSandbox:
-        """A sandbox that was tried and holds, or why there is none. Tried once per process."""
+        """A sandbox that was tested and isolates, or why there is none. Tested once per process."""
         return _find()
 
     @property
     def python(self) -> str:
-        """The Python interpreter within: this one, without what its virtual environment adds."""
+        """The Python interpreter within the sandbox: this one, without its virtual environment."""
         return _interpreter()
 
     def tool(self, name: str) -> str | None:
-        """Where a program of this name is within, if it can be seen from there; else None.
+        """The path of the named program if it is visible within the sandbox, else None.
 
-        Looked for in the system's folders alone: what a user installed at home stays out of sight.
+        Searches only the system's folders: what a user installed at home stays hidden.
         """
         found = shutil.which(name, path=_ENVIRONMENT["PATH"])
         return found if found and _is_below(os.path.realpath(found), _readable()) else None
@@ -164,19 +164,19 @@ class Sandbox:
     ) -> Outcome:
         """Run a command, its first word an absolute path within, in a folder with these files.
 
-        `files` are plain names; each is executable too. `keep` names files of that folder to hand
-        back, `readable` what else the program may read: by path outside, its path within. `watch`
-        gets what arrives on standard output; once it returns False, or `stop` is set, the program
-        is killed.
+        `files` are plain names; each file is also executable. `keep` names files of that folder to
+        return, `readable` maps further paths that the program may read to their paths within.
+        `watch` gets standard output as it arrives; once it returns False, or `stop` is set, the
+        program is killed.
 
-        Raises SandboxError where the sandbox could not be made.
+        Raises SandboxError if the sandbox could not be set up.
         """
         limits = limits or Limits()
         order = _order(command, files or {}, stdin, limits, keep, readable or {}, environment or {})
         return _Run(self._supervisor(order), order, limits, watch, stop).outcome()
 
     def _supervisor(self, order: Mapping[str, Any]) -> list[str]:
-        """The command that makes the sandbox, but for the number of the status pipe at its end."""
+        """The command that sets up the sandbox, without the status pipe's descriptor at its end."""
         script = inside.__file__
         python = [self.python, "-I", "-S"]
         if self.kind == "namespaces":
@@ -241,8 +241,8 @@ class _Run:
                 selector.register(process.stdin, selectors.EVENT_WRITE, "order")
                 self._exchange(selector)
         finally:
-            # Killing the one that made the sandbox kills all within; it is then gone already where
-            # everything went well.
+            # Killing the process that set up the sandbox kills everything within; after a normal
+            # run it is already gone.
             process.kill()
             process.wait()
             for pipe in (*pipes.values(), process.stdin):
@@ -251,7 +251,7 @@ class _Run:
         return self._result()
 
     def _exchange(self, selector: selectors.BaseSelector) -> None:
-        """Hand the order over and take what comes, until all pipes are closed or time is up."""
+        """Send the order and read the output, until all pipes are closed or time is up."""
         deadline = time.monotonic() + self._limits.wall_s + _GRACE_S
         while selector.get_map() and not self._stopped:
             left = deadline - time.monotonic()
@@ -324,7 +324,7 @@ def _order(
     readable: Mapping[Path, str],
     environment: Mapping[str, str],
 ) -> dict[str, Any]:
-    """What `inside.py` is told."""
+    """The order for `inside.py`."""
     rlimits = {
         "CORE": 0,
         "CPU": limits.cpu_s or math.ceil(limits.wall_s) * (os.cpu_count() or 1),
@@ -369,7 +369,7 @@ def _readable() -> tuple[str, ...]:
         path for path in _SYSTEM_FOLDERS if Path(path).is_dir() and not Path(path).is_symlink()
     ]
     settings = [f"/etc/{name}" for name in _SYSTEM_SETTINGS if Path("/etc", name).exists()]
-    # The interpreter's own folder, which may lie anywhere.
+    # The interpreter's own folder, which may be anywhere.
     prefix = os.path.realpath(sys.base_prefix)
     own = [] if _is_below(prefix, system) else [prefix]
     return (*system, *settings, *own)
@@ -377,12 +377,12 @@ def _readable() -> tuple[str, ...]:
 
 @functools.cache
 def _links() -> dict[str, str]:
-    """System folders that are links, as /bin to usr/bin."""
+    """System folders that are links, such as /bin to usr/bin."""
     return {path: str(Path(path).readlink()) for path in _SYSTEM_FOLDERS if Path(path).is_symlink()}
 
 
 def _hidden(folders: Iterable[str]) -> list[str]:
-    """The home, the project and the current folder, where they lie within a readable one."""
+    """The home, project and current folders, if they are within a readable one."""
     folders = list(folders)
     prefix = os.path.realpath(sys.base_prefix)
     own = {os.path.realpath(path) for path in (Path.home(), _PROJECT, Path.cwd())}
@@ -403,7 +403,7 @@ def _is_below(path: str, folders: Iterable[str]) -> bool:
 def _bubblewrap_arguments(
     program: str, order: Mapping[str, Any], script: str, within: str
 ) -> list[str]:
-    """bubblewrap's arguments for the same root folder as `inside.py` makes."""
+    """bubblewrap's arguments for the same root folder that `inside.py` makes."""
     arguments = [program, "--unshare-all", "--unshare-user", "--die-with-parent", "--new-session"]
     arguments += ["--as-pid-1", "--clearenv", "--cap-drop", "ALL"]
     arguments += ["--uid", str(INSIDE_ID), "--gid", str(INSIDE_ID)]
@@ -485,15 +485,16 @@ def _find() -> Sandbox | NoSandbox:
 def _candidates() -> list[Sandbox]:
     own = Sandbox("namespaces")
     bubblewrap = shutil.which("bwrap")
-    # Started by root, bubblewrap leaves the program root's own id, to which the kernel applies no
-    # limit of processes.
+    # When root starts it, bubblewrap leaves the program root's own id, and the kernel does not
+    # apply the process limit to root.
     if bubblewrap is None or os.geteuid() == 0:
         return [own]
     return [Sandbox("bubblewrap", bubblewrap), own]
 
 
 def fault(sandbox: Sandbox) -> str:
-    """Start a sandbox, look around from within, and say what does not hold; empty if all does."""
+    """Start a sandbox, check its isolation from within, and say what fails; empty if nothing
+    does."""
     hidden = [str(Path.home() / ".ssh"), str(_PROJECT / "pyproject.toml"), "/etc/shadow", "/sys"]
     outside = ["/", "/usr", "/etc", "/dev", "/proc", "/bin"]
     limits = Limits(wall_s=15, processes=_TRIED_PROCESSES, disk_bytes=MEBIBYTE)

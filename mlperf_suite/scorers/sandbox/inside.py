@@ -1,18 +1,18 @@
-"""Makes a sandbox around itself, runs one program in it and watches over it.
+"""Makes a sandbox around itself, runs one program in it and supervises it.
 
-`box.py` starts this file as a program of its own: `python -I -S inside.py MODE FD`. It reads one
-JSON object, the order, from standard input and writes JSON lines to the file descriptor FD: first
-{"started": true}, then what became of the program, or {"error": ...} where there is no sandbox.
-Standard output and standard error are the sandboxed program's.
+`box.py` starts this file as a separate program: `python -I -S inside.py MODE FD`. It reads one JSON
+object, the order, from standard input and writes JSON lines to the file descriptor FD: first
+{"started": true}, then how the program ended, or {"error": ...} if there is no sandbox. Standard
+output and standard error are those of the sandboxed program.
 
-MODE is `namespaces`, which makes the namespaces and the root folder itself, or `within`, where
-bubblewrap has made them. In both this process is the first one of a new PID namespace in the end:
-when it ends, by itself or by SIGKILL, the kernel kills every process that the program left.
+MODE is `namespaces`, which makes the namespaces and the root folder itself, or `within`, if
+bubblewrap has made them. Either way this process is the first one of a new PID namespace: when it
+ends, by itself or by SIGKILL, the kernel kills every process that the program left.
 
-The supervisor has the program's own user id, which is all that an ordinary user can have. It is out
-of reach nevertheless: it is not dumpable, so its memory and its files cannot be opened through
-/proc, ptrace is refused by the filter, and the first process of a PID namespace gets no signal from
-within it that it did not ask for.
+The supervisor has the program's own user id, since an ordinary user can have no other. The program
+still cannot reach it: it is not dumpable, so its memory and its files cannot be opened through
+/proc, the filter refuses ptrace, and the first process of a PID namespace gets no signal from
+within it unless it has a handler.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ import time
 from typing import Any, NoReturn
 
 INSIDE_ID = 1000
-"""The program's user and group within the sandbox: no root, not even there."""
+"""The program's user and group within the sandbox: not root, not even there."""
 UNPRIVILEGED_ID = 65534
-"""Whom root's sandboxes belong to outside ("nobody"): to root no limit of processes would apply."""
+"""The outside owner of root's sandboxes ("nobody"): process limits do not apply to root."""
 WORK_FOLDER = "/tmp/work"
 TICK_S = 0.02
-"""How often the program's memory is looked at."""
+"""The interval between memory checks."""
 
 _NEW_NAMESPACES = 0x00020000 | 0x02000000 | 0x04000000 | 0x08000000 | 0x20000000 | 0x40000000
 _NEW_USER = 0x10000000
@@ -80,7 +80,7 @@ def _mount(source: str, target: str, kind: str | None, flags: int, data: str | N
 
 
 def _restrict_mount(target: str, attributes: int, flags: int = 0) -> None:
-    """Set attributes of a mount, with _AT_RECURSIVE also of those below it."""
+    """Set attributes of a mount; with _AT_RECURSIVE also of those below it."""
     wanted = struct.pack("<QQQQ", attributes, 0, 0, 0)
     _checked(
         _libc.syscall(_MOUNT_SETATTR, -100, target.encode(), flags, wanted, len(wanted)),
@@ -92,13 +92,13 @@ def _restrict_mount(target: str, attributes: int, flags: int = 0) -> None:
 
 
 def _enter_namespaces() -> bool:
-    """Into new ones of every kind; whether the user namespace has root besides the program's user.
+    """Enter new namespaces of every kind; returns whether the user namespace maps root as well.
 
-    A helper outside writes the map of users, since within nobody may map another's id.
+    A helper outside writes the user map, since a process within may not map another's id.
     """
     root = os.geteuid() == 0 and _is_mapped(UNPRIVILEGED_ID)
     if root:
-        # Not permitted where the user namespace around this one has given it up.
+        # Not permitted if the enclosing user namespace has given it up.
         with contextlib.suppress(PermissionError):
             os.setgroups([])
     pairs = {"uid": os.geteuid(), "gid": os.getegid()}
@@ -125,7 +125,7 @@ def _enter_namespaces() -> bool:
 
 
 def _is_mapped(number: int) -> bool:
-    """Whether a user and a group of this number exist in the namespace this was started in."""
+    """Whether a user and a group of this number exist in the current user namespace."""
     for kind in ("uid", "gid"):
         ranges = [line.split() for line in _read(f"/proc/self/{kind}_map").splitlines()]
         if not any(int(first) <= number < int(first) + int(count) for first, _, count in ranges):
@@ -139,14 +139,14 @@ def _write(path: str, text: str) -> None:
 
 
 def _make_root(order: dict[str, Any]) -> None:
-    """A root folder that holds the readable folders, a few devices, /proc and an empty /tmp."""
+    """Make a root folder with the readable folders, a few devices, /proc and an empty /tmp."""
     _mount("none", "/", None, _RECURSIVE | _PRIVATE)
     sources = {path: os.open(path, os.O_PATH) for path in order["readable"]}
     devices = {name: os.open(f"/dev/{name}", os.O_PATH) for name in DEVICES}
-    # What lies below /tmp is out of sight from here on, except by what was opened above.
+    # From here on everything below /tmp is hidden, except what was opened above.
     root = "/tmp"
     _mount("tmpfs", root, "tmpfs", _NO_SETUID | _NO_DEVICES, "size=1m,nr_inodes=4096,mode=755")
-    # First, since a readable folder may lie below it.
+    # First, since a readable folder may be below it.
     os.makedirs(f"{root}/tmp")
     _mount(
         "tmpfs",
@@ -187,7 +187,7 @@ def _make_root(order: dict[str, Any]) -> None:
 
 
 def _bind(opened: int, target: str) -> None:
-    """Mount an opened file or folder, with all that is mounted below it."""
+    """Mount an opened file or folder, with everything mounted below it."""
     if stat.S_ISDIR(os.fstat(opened).st_mode):
         os.makedirs(target, exist_ok=True)
     else:
@@ -241,7 +241,7 @@ def _install_filter(code: ctypes.Array[ctypes.c_char], length: int) -> None:
 
 
 def _used_bytes() -> int:
-    """Memory of every process in here but this one, and what lies in /tmp: each upper estimate."""
+    """Memory of all processes within but this one, and the size of /tmp: an upper estimate."""
     page = os.sysconf("SC_PAGE_SIZE")
     disk = os.statvfs("/tmp")
     total = (disk.f_blocks - disk.f_bfree) * disk.f_frsize
@@ -253,7 +253,7 @@ def _used_bytes() -> int:
 
 
 def _used_bytes_exactly() -> int:
-    """The same with what processes share counted once."""
+    """Like `_used_bytes`, but memory shared between processes counts once."""
     disk = os.statvfs("/tmp")
     total = (disk.f_blocks - disk.f_bfree) * disk.f_frsize
     page = os.sysconf("SC_PAGE_SIZE")
@@ -264,7 +264,7 @@ def _used_bytes_exactly() -> int:
                     int(_read(f"/proc/{name}/smaps_rollup").partition("Pss:")[2].split()[0]) << 10
                 )
             except (OSError, ValueError, IndexError):
-                # It ended meanwhile, or made itself unreadable: then all that it has counts.
+                # It has ended, or made itself unreadable: then all of its memory counts.
                 with contextlib.suppress(OSError, ValueError, IndexError):
                     total += int(_read(f"/proc/{name}/statm").split()[1]) * page
     return total
@@ -276,7 +276,7 @@ def _read(path: str) -> str:
 
 
 def _kill_all() -> None:
-    """Every other process in the PID namespace, and wait until they are gone."""
+    """Kill every other process in the PID namespace, and wait until they are gone."""
     with contextlib.suppress(ProcessLookupError):
         os.kill(-1, signal.SIGKILL)
     with contextlib.suppress(ChildProcessError):
@@ -285,7 +285,7 @@ def _kill_all() -> None:
 
 
 def _supervise(order: dict[str, Any], status: int) -> dict[str, Any]:
-    """Run the program, end it where it passes a limit, and say what became of it."""
+    """Run the program, end it if it exceeds a limit, and report how it ended."""
     os.makedirs(WORK_FOLDER, mode=0o755, exist_ok=True)
     os.chdir(WORK_FOLDER)
     for name, content in order["put"].items():
@@ -313,7 +313,7 @@ def _supervise(order: dict[str, Any], status: int) -> dict[str, Any]:
         if ended is not None:
             break
         if lost.poll(0):
-            os._exit(1)  # whoever asked is gone, and the program goes with this process
+            os._exit(1)  # the caller is gone, and the program goes with this process
         outcome["timed_out"] = time.monotonic() - begin > order["wall_s"]
         too_much = _used_bytes() > order["memory_bytes"]
         outcome["out_of_memory"] = too_much and _used_bytes_exactly() > order["memory_bytes"]
@@ -335,7 +335,7 @@ def _write_all(number: int, data: bytes) -> None:
 
 
 def _reaped(program: int) -> int | None:
-    """Reap whatever has ended; the program's wait status once it has."""
+    """Reap whatever has ended; returns the program's wait status once it has ended."""
     status = None
     with contextlib.suppress(ChildProcessError):
         while True:
@@ -364,13 +364,13 @@ def _kept(name: str, order: dict[str, Any]) -> str | None:
 
 
 def _run_first_process(order: dict[str, Any], status: int, root: bool | None) -> None:
-    """What the first process of the PID namespace does; `root` is None where bubblewrap made it."""
+    """Run as the first process of the PID namespace; `root` is None if bubblewrap made it."""
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     if root is not None:
         _control(_SET_PARENT_DEATH_SIGNAL, signal.SIGKILL)
         _make_root(order)
         _drop_privileges(root)
-        # Both were reset by the change of the user.
+        # Both were reset by the change of user.
         _control(_SET_PARENT_DEATH_SIGNAL, signal.SIGKILL)
     _control(_SET_DUMPABLE, 0)
     _control(_SET_NO_NEW_PRIVILEGES, 1)
@@ -387,7 +387,7 @@ def main() -> None:
             return
         _control(_SET_PARENT_DEATH_SIGNAL, signal.SIGKILL)
         with contextlib.suppress(OSError):
-            # The kernel, short of memory, ends a sandbox before anything else.
+            # If the kernel is short of memory, it ends a sandbox first.
             _write("/proc/self/oom_score_adj", "1000")
         root = _enter_namespaces()
         first = os.fork()

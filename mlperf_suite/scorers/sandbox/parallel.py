@@ -1,4 +1,4 @@
-"""Grades many programs at once, each in a sandbox, within a time."""
+"""Grades many programs at once, each in a sandbox, within a time budget."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from mlperf_suite.scorers.sandbox.box import SandboxError
 
 
 def worker_count(memory_bytes: int) -> int:
-    """How many programs run at once: one a core, as long as each can have this memory."""
+    """How many programs run at once: one per core, as long as each can have this much memory."""
     import psutil
 
     cores = len(os.sched_getaffinity(0))
@@ -27,10 +27,10 @@ def grade_each(
     memory_bytes: int,
     budget_s: float,
 ) -> CodeGrades:
-    """What `grade` says of 0 to count - 1, in that order.
+    """The grades that `grade` returns for 0 to count - 1, in that order.
 
-    It is given the index and an event that tells a running program to stop. Nothing is started once
-    `budget_s` is over or a sandbox could not be made; then the figure is not judged.
+    `grade` gets the index and an event that tells a running program to stop. No program is started
+    once `budget_s` is over or a sandbox could not be set up; then the figure is not judged.
     """
     stop = threading.Event()
     deadline = time.monotonic() + budget_s
@@ -52,7 +52,7 @@ def grade_each(
         try:
             passed = tuple(pool.map(one, range(count)))
         except BaseException:
-            # Ctrl-C: what runs is killed, so that leaving the pool does not wait for it.
+            # Ctrl-C: running programs are killed, so that leaving the pool does not wait for them.
             stop.set()
             raise
     if broken:

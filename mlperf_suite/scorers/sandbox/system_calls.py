@@ -1,12 +1,12 @@
 """The seccomp filter of a sandboxed program: the system calls that it may not make.
 
-Namespaces and an unprivileged user fence the program in already. The filter takes away what would
-reach around them: what attacks the supervisor of the sandbox (ptrace), what opens a namespace in
-which the program would be root again, sockets that no network namespace holds back (AF_VSOCK), and
-memory that no limit counts (memfd, System V shared memory, io_uring).
+Namespaces and an unprivileged user already confine the program. The filter blocks what would reach
+around them: attacks on the sandbox's supervisor (ptrace), a new namespace in which the program
+would be root again, sockets that no network namespace confines (AF_VSOCK), and memory that no limit
+counts (memfd, System V shared memory, io_uring).
 
-It is classic BPF for the kernel's struct seccomp_data (linux/seccomp.h), made here since the one
-thing needed is a list of numbers: 64-bit Linux on x86 and Arm.
+It is classic BPF for the kernel's struct seccomp_data (linux/seccomp.h), made here since it only
+needs a list of numbers: 64-bit Linux on x86 and Arm.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _AUDIT_ARCHITECTURE = {_X86: 0xC000003E, _ARM: 0xC00000B7}
 """AUDIT_ARCH_X86_64 and AUDIT_ARCH_AARCH64 of linux/audit.h."""
 
 _REFUSED: dict[str, tuple[int | None, int | None]] = {
-    # Other processes, the supervisor first of all.
+    # Other processes, above all the supervisor.
     "ptrace": (101, 117),
     "process_vm_readv": (310, 270),
     "process_vm_writev": (311, 271),
@@ -44,7 +44,7 @@ _REFUSED: dict[str, tuple[int | None, int | None]] = {
     "open_by_handle_at": (304, 265),
     "name_to_handle_at": (303, 264),
     "fanotify_init": (300, 262),
-    # Parts of the kernel that no graded program needs and that had holes.
+    # Parts of the kernel that no graded program needs and that have had vulnerabilities.
     "bpf": (321, 280),
     "perf_event_open": (298, 241),
     "userfaultfd": (323, 282),
@@ -99,17 +99,17 @@ _KILL, _ERROR, _ALLOW = 0x80000000, 0x00050000, 0x7FFF0000
 
 
 def known_machine(machine: str) -> bool:
-    """Whether there is a filter for a machine, as platform.machine() names it."""
+    """Whether there is a filter for a machine, named as in platform.machine()."""
     return machine in _AUDIT_ARCHITECTURE
 
 
 def filter_program(machine: str) -> bytes:
-    """The filter as struct sock_filter one after another. Raises KeyError for another machine."""
+    """The filter as consecutive struct sock_filter. Raises KeyError for an unknown machine."""
     return b"".join(struct.pack("<HBBI", *step) for step in _steps(machine))
 
 
 def _steps(machine: str) -> Iterator[tuple[int, int, int, int]]:
-    """Operation, steps to jump when true and when false, operand."""
+    """Operation, steps to jump if true and if false, operand."""
     column = 0 if machine == _X86 else 1
     refuse = (_RETURN, 0, 0, _ERROR | errno.EPERM)
     unknown = (_RETURN, 0, 0, _ERROR | errno.ENOSYS)
@@ -126,7 +126,7 @@ def _steps(machine: str) -> Iterator[tuple[int, int, int, int]]:
         if number is not None:
             yield (_JUMP_EQUAL, 0, 1, number)
             yield refuse
-    # Its flags lie in memory, where no filter can look; the C library then uses clone.
+    # Its flags are in memory, which no filter can read; the C library then uses clone.
     yield (_JUMP_EQUAL, 0, 1, _CLONE3[column])
     yield unknown
     yield (_JUMP_EQUAL, 0, 4, _CLONE[column])
