@@ -39,13 +39,13 @@ from typing import Any
 SUITE = Path(__file__).resolve().parent.parent
 GATES = ("offline", "server")
 _COMMENTS_A_PAGE = 100
-"""The most that GitHub gives at once (REST API, "List issue comments")."""
+"""The most comments per page that GitHub returns (REST API, "List issue comments")."""
 Run = Callable[[Sequence[str], Path | None], int]
 
 
 @dataclass(frozen=True)
 class Job:
-    """The settings of one job; see the module's variables."""
+    """The settings of one job; see the variables in the module's docstring."""
 
     out: Path
     baselines: Path
@@ -75,13 +75,13 @@ class Job:
         )
 
     def baseline(self, kind: str, gate: str) -> Path | None:
-        """The folder of a baseline, `kind` last-good or pinned; None where there is none."""
+        """The folder of a baseline, or None if there is none. `kind`: last-good or pinned."""
         folder = self.baselines / kind / gate
         return folder if (folder / "summary.json").is_file() else None
 
 
 def _run(command: Sequence[str], into: Path | None) -> int:
-    """Run it in the suite's folder; what it prints goes to the job's log, or into a file."""
+    """Run a command in the suite's folder; its output goes to the job's log or to a file."""
     if into is None:
         return subprocess.run(command, cwd=SUITE, check=False).returncode
     with into.open("w") as file:
@@ -91,9 +91,9 @@ def _run(command: Sequence[str], into: Path | None) -> int:
 
 
 def measure(job: Job, run: Run = _run) -> int:
-    """Run the gates, or what the marker says; the exit status of the first that failed.
+    """Run the gates, or the marker's tests; return the exit status of the first that failed.
 
-    The tables are there whatever happened, and say so where nothing was compared.
+    The tables are always written, and say so if nothing was compared.
     """
     shutil.rmtree(job.out, ignore_errors=True)
     job.out.mkdir(parents=True)
@@ -124,7 +124,7 @@ def _pytest(job: Job, name: str) -> list[str]:
 
 
 def _index(job: Job, name: str) -> str:
-    """The table of runs that the suite wrote, and the problems of each."""
+    """The suite's table of runs and the problems of each run."""
     folder = job.out / "results" / name
     if not (folder / "index.md").is_file():
         return "No result: the job's log says why."
@@ -143,10 +143,10 @@ def problems_of(report: str) -> str:
 
 
 def _gate(job: Job, gate: str, run: Run) -> tuple[int, str]:
-    """Measure one scenario against its baselines: exit status, and what the summary says.
+    """Measure one scenario against its baselines; return exit status and summary text.
 
-    With `pin` the comparison is shown and gates nothing: what is to be the next baseline may be
-    slower than the last one, or of another GPU, model or profile.
+    With `pin`, the comparison is shown but gates nothing: the next baseline may be slower than the
+    last one, or of another GPU, model or profile.
     """
     last, pinned = (job.baseline(kind, gate) for kind in ("last-good", "pinned"))
     notes = [
@@ -168,7 +168,7 @@ def _gate(job: Job, gate: str, run: Run) -> tuple[int, str]:
         command += ["--baseline", str(last), "--max-regression", job.max_regression]
     status = run([*command, *job.arguments], None)
     for note in notes:
-        # GitHub shows this line at the run's top; elsewhere it is a line of the log.
+        # GitHub shows this line at the top of the run; elsewhere it is a line in the log.
         print(f"::warning title=MLPerf suite::{note}", flush=True)
     parts = [f"### MLPerf suite: {gate}", *(f"> **Warning:** {note}" for note in notes)]
     latest = job.out / "results" / gate / "latest"
@@ -195,7 +195,7 @@ def _gate(job: Job, gate: str, run: Run) -> tuple[int, str]:
 
 
 def _server_rate(job: Job, baseline: Path | None) -> tuple[str, str]:
-    """Server's rate, and a note where it is not fixed. Two rates cannot be compared."""
+    """Server's rate, and a note if it is not fixed. Runs at two rates cannot be compared."""
     if job.server_qps:
         return job.server_qps, ""
     if baseline is not None:
@@ -207,7 +207,7 @@ def _server_rate(job: Job, baseline: Path | None) -> tuple[str, str]:
 
 
 def keep(job: Job) -> int:
-    """Make the results the last good ones, and the pinned ones where there are none or as asked."""
+    """Make the results the last good ones, and the pinned ones if there are none or if asked."""
     for gate in GATES:
         latest = job.out / "results" / gate / "latest"
         if not (latest / "summary.json").is_file():
@@ -222,18 +222,18 @@ def keep(job: Job) -> int:
 
 
 def _put(made: Path, target: Path) -> None:
-    """Copy beside and point `target` there in one step: whenever a job is stopped, and whenever
-    another one looks, there is a whole baseline."""
+    """Copy the results beside `target` and switch it over in one step, so that the baseline is
+    complete whenever a job is stopped or another one reads it."""
     target.parent.mkdir(parents=True, exist_ok=True)
     holder = Path(tempfile.mkdtemp(prefix=f".{target.name}.", dir=target.parent))
-    # A runner's other users read the baselines too.
+    # Other users of the runner read the baselines too.
     holder.chmod(0o755)
-    # Tables name a run by its own folder.
+    # Tables name a run by its folder.
     shutil.copytree(made, holder / made.name)
     link = holder / "link"
     link.symlink_to(Path(holder.name, made.name))
     if target.is_dir() and not target.is_symlink():
-        # Left by an earlier version: no link can be put in a folder's place.
+        # Left by an earlier version: a link cannot replace a folder.
         target.rename(holder / "earlier")
     link.replace(target)
     for other in target.parent.glob(f".{target.name}.*"):
@@ -242,8 +242,8 @@ def _put(made: Path, target: Path) -> None:
 
 
 def comment(job: Job, environment: Mapping[str, str]) -> int:
-    """Write the tables to the job's summary and into the pull request, once for each: a later job
-    edits its comment. Speaks to GitHub itself, since a runner need not have `gh`."""
+    """Write the tables to the job's summary and as one comment to the pull request, which later
+    jobs edit. Uses GitHub's API directly, since a runner may not have `gh`."""
     table = job.out / "table.md"
     text = table.read_text() if table.is_file() else "No result: the job ended before a run.\n"
     if summary := environment.get("GITHUB_STEP_SUMMARY"):
@@ -264,13 +264,13 @@ def comment(job: Job, environment: Mapping[str, str]) -> int:
         else:
             _ask("POST", f"{base}/{number}/comments", token, body)
     except (OSError, ValueError) as error:
-        # The gate's verdict stands whether or not anybody could be told.
+        # The gate's verdict does not depend on the comment.
         print(f"::warning title=MLPerf suite::the comment was not written: {error}")
     return 0
 
 
 def _last_comment(url: str, token: str, mark: str) -> int | None:
-    """The number of the last comment that begins with the mark; GitHub gives them in pages."""
+    """The id of the last comment that begins with the mark; GitHub returns comments in pages."""
     found, page = None, 1
     while True:
         known = _ask("GET", f"{url}?per_page={_COMMENTS_A_PAGE}&page={page}", token)
