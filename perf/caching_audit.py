@@ -2,8 +2,8 @@
 
     .venv/bin/python -m perf.caching_audit
 
-Uses no engine and no clock: block times are drawn at random and judged like in the audit. Prints the
-tables of docs/caching-audit.md.
+Uses no engine and no clock: block times are drawn at random and judged like in the audit. Prints
+the tables of docs/caching-audit.md.
 """
 
 from __future__ import annotations

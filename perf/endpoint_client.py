@@ -3,12 +3,13 @@
     python -m perf.endpoint_client
 
 First table: the highest rate held without losses in LoadGen's Server scenario by the suite's client
-and by a plain aiohttp client. Answers have 100 tokens, streamed as a first token and the rest in one
-chunk, or as one chunk per token within a second. A rate is held if 97% of it is completed in each
-second and the latency p99 is at most 10 ms above the server's own delay. Each rate is shown with the
-share of one core that each process used; the suite's process includes LoadGen and the plain client.
-Second table: TTFT p99 at 200 queries/s, less that of LoadGen with a SUT that answers inside its
-callback, alternating, with the time that other guests took from the machine. No engine is measured.
+and by a plain aiohttp client. Answers have 100 tokens, streamed as a first token and the rest in
+one chunk, or as one chunk per token within a second. A rate is held if 97% of it is completed in
+each second and the latency p99 is at most 10 ms above the server's own delay. Each rate is shown
+with the share of one core that each process used; the suite's process includes LoadGen and the
+plain client. Second table: TTFT p99 at 200 queries/s, less that of LoadGen with a SUT that answers
+inside its callback, alternating, with the time that other guests took from the machine. No engine
+is measured.
 """
 
 from __future__ import annotations

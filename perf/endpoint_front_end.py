@@ -2,10 +2,10 @@
 
     python -m perf.endpoint_front_end [--pairs 3] [--qps 1.5]
 
-Measures Offline tokens/s, and p50 and p99 of TTFT and TPOT in a Server run. The two alternate and are
-never loaded at the same time, since they would disturb each other; each run has a fresh engine that
-has answered a few prompts. The server gets the batch sizes that vLLM chose in this process, since it
-would choose others. Prints both, and the medians of server / in process.
+Measures Offline tokens/s, and p50 and p99 of TTFT and TPOT in a Server run. The two alternate and
+are never loaded at the same time, since they would disturb each other; each run has a fresh engine
+that has answered a few prompts. The server gets the batch sizes that vLLM chose in this process,
+since it would choose others. Prints both, and the medians of server / in process.
 """
 
 from __future__ import annotations

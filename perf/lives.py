@@ -2,8 +2,8 @@
 
     python -m perf.lives [--stand-in] [--scenario Server] [--qps 1.0] [--seconds 20]
 
-LoadGen's trace, which the suite's runs do not write, has the latency of each sample in ns. Prints for
-each scenario how far the sums of the parts are off, over all requests, and each part's share of
+LoadGen's trace, which the suite's runs do not write, has the latency of each sample in ns. Prints
+for each scenario how far the sums of the parts are off, over all requests, and each part's share of
 their time.
 """
 

@@ -5,8 +5,9 @@
 
 `runs`: makes the Offline run of one session this many times; shows each process's memory, file
 handles and threads after the first run and after the last, and the processes. `queries`: makes one
-Server run of this many queries on an engine that answers at once, from LoadGen to the reports; shows
-the peak memory of the suite's process in each part. This measures neither speed nor an engine.
+Server run of this many queries on an engine that answers at once, from LoadGen to the reports;
+shows the peak memory of the suite's process in each part. This measures neither speed nor an
+engine.
 """
 
 from __future__ import annotations
