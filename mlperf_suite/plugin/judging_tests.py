@@ -41,7 +41,7 @@ def made(config: pytest.Config, step: StepKey, asked_for: str) -> None:
 
 
 def scored_share(config: pytest.Config, index: int) -> Share:
-    """Score a share of MMLU's questions now on this worker's engine."""
+    """Score a share of MMLU's subjects now on this worker's engine."""
     try:
         return suite_of(config).mmlu.score_share(index)
     except SuiteError as error:

@@ -31,7 +31,7 @@ from mlperf_suite.settings import Settings
 
 ELSEWHERE = "the server runs elsewhere"
 IDLE_S = SETTLED_S + 3.0
-"""Seconds for which idle power is measured after the engine is loaded and before it gets work."""
+"""Seconds of reading idle power, settling included, after loading an engine and before its work."""
 FindMeters = Callable[[Settings, EngineDescription], Meters]
 
 

@@ -230,7 +230,7 @@ class Estimator:
         modes: tuple[Mode, ...] = ("accuracy", "performance")
 
         def seconds(samples: int) -> float:
-            """Mean of the two runs: a performance run can have a duration of its own."""
+            """Mean of both runs: a performance run's duration may not depend on its samples."""
             return sum(self._run_s(benchmark, scenario, mode, samples) for mode in modes) / 2
 
         return samples_that_fit(most, seconds)

@@ -59,7 +59,7 @@ class Recorder:
         self.writable = True
         """Whether all files could be written so far."""
         self.node_files: list[Path] = []
-        """The session's results in the node script's format."""
+        """The files with the session's results in the node script's format."""
         self.scaling: ScalingFigures | None = None
         """How replicas scale, if it was measured."""
 
