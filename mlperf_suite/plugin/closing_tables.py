@@ -25,7 +25,7 @@ def mmlu_folders(config: pytest.Config) -> list[Path]:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_sessionfinish(session: pytest.Session) -> None:
-    """On a worker of pytest-xdist: report what was made to the controller."""
+    """On a worker of pytest-xdist: send the controller what was made."""
     config = session.config
     suite = config.stash.get(SUITE, None)
     if hasattr(config, "workeroutput") and suite is not None and suite.mmlu.folder is not None:

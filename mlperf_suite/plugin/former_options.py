@@ -1,8 +1,8 @@
 """Accepts the command line of run.py and mmlu.py, an earlier runner.
 
-Most of its options are options of the suite (docs/from-run-py.md has the list). Two kinds are not:
-switches with a value (`--high-accuracy 1`), and options that no longer set anything. They are
-rewritten before pytest reads the command line, only in sessions of this suite.
+Most of its options are options of the suite (docs/from-run-py.md has the list). Two kinds need
+rewriting: switches with a value (`--high-accuracy 1`) and options that no longer set anything. This
+happens before pytest reads the command line, only in sessions of this suite.
 `--version` is pytest's own, which answers it before any plugin is loaded.
 """
 

@@ -83,7 +83,7 @@ class Engines:
 
     @property
     def can_go_on(self) -> bool:
-        """Whether the engine can still answer, or none was needed so far."""
+        """Whether no engine failed to load and the current one, if any, is alive."""
         return not self._failures and (self._engine is None or self._engine.alive)
 
     def close(self) -> None:
