@@ -18,8 +18,8 @@ MAX_RUNS = MAX_SHORT_RUNS + MAX_FULL_RUNS
 RESOLUTION = 1.05
 """The search ends when the lowest failed rate is within this factor of the highest that held."""
 _MOST_STEPS_DOWN = 5
-"""The most short runs that only step down: far below the rate asked for, a run takes hours, since
-each sends all samples."""
+"""The maximum number of short runs that only step down: far below the rate asked for, a run takes
+hours, since each sends all samples."""
 _STEP = 1.25
 """The factor of the first step up or down; each further step is wider by it, to get far in few
 runs."""

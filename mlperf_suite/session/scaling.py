@@ -17,7 +17,7 @@ SMOKE_PROMPTS = 16
 
 
 def prompts_each(max_num_seqs: object, *, smoke: bool) -> int:
-    """How many prompts a replica is given at a time: two full batches, fewer in a smoke run."""
+    """How many prompts a replica is given at a time: two full batches, or SMOKE_PROMPTS."""
     if smoke:
         return SMOKE_PROMPTS
     return 2 * max_num_seqs if isinstance(max_num_seqs, int) else 2 * 128
