@@ -41,13 +41,13 @@ from typing import Any
 SUITE = Path(__file__).resolve().parent.parent
 GATES = ("offline", "server")
 _COMMENTS_A_PAGE = 100
-"""The most that GitHub gives at once (REST API, "List issue comments")."""
+"""The most comments per page that GitHub returns (REST API, "List issue comments")."""
 Run = Callable[[Sequence[str], Path | None], int]
 
 
 @dataclass(frozen=True)
 class Job:
-    """The settings of one job; see the module's variables."""
+    """The settings of one job; see the variables in the module's docstring."""
 
     out: Path
     baselines: Path
@@ -79,13 +79,13 @@ class Job:
         )
 
     def baseline(self, kind: str, gate: str) -> Path | None:
-        """The folder of a baseline, `kind` last-good or pinned; None where there is none."""
+        """The folder of a baseline, or None if there is none. `kind`: last-good or pinned."""
         folder = self.baselines / kind / gate
         return folder if (folder / "summary.json").is_file() else None
 
 
 def _run(command: Sequence[str], into: Path | None) -> int:
-    """Run it in the suite's folder; what it prints goes to the job's log, or into a file."""
+    """Run a command in the suite's folder; its output goes to the job's log or to a file."""
     if into is None:
         return subprocess.run(command, cwd=SUITE, check=False).returncode
     with into.open("w") as file:
@@ -95,9 +95,9 @@ def _run(command: Sequence[str], into: Path | None) -> int:
 
 
 def measure(job: Job, run: Run = _run) -> int:
-    """Run the gates, or what the marker says; the exit status of the first that failed.
+    """Run the gates, or the marker's tests; return the exit status of the first that failed.
 
-    The tables are there whatever happened, and say so where nothing was compared.
+    The tables are always written, and say so if nothing was compared.
     """
     shutil.rmtree(job.out, ignore_errors=True)
     job.out.mkdir(parents=True)
@@ -128,7 +128,7 @@ def _pytest(job: Job, name: str) -> list[str]:
 
 
 def _index(job: Job, name: str) -> str:
-    """The table of runs that the suite wrote, and the problems of each."""
+    """The suite's table of runs and the problems of each run."""
     folder = job.out / "results" / name
     if not (folder / "index.md").is_file():
         return "No result: the job's log says why."
@@ -149,10 +149,10 @@ def problems_of(report: str) -> str:
 
 
 def _gate(job: Job, gate: str, run: Run) -> tuple[int, str]:
-    """Measure one scenario against its baselines: exit status, and what the summary says.
+    """Measure one scenario against its baselines; return exit status and summary text.
 
-    With `pin` the comparison is shown and gates nothing: what is to be the next baseline may be
-    slower than the last one, or of another GPU, model or profile.
+    With `pin`, the comparison is shown but gates nothing: the next baseline may be slower than the
+    last one, or of another GPU, model or profile.
     """
     last, pinned = (job.baseline(kind, gate) for kind in ("last-good", "pinned"))
     notes = [
@@ -290,7 +290,7 @@ def _rate_of(run: Path) -> str:
 
 
 def keep(job: Job) -> int:
-    """Make the results the last good ones, and the pinned ones where there are none or as asked."""
+    """Make the results the last good ones, and the pinned ones if there are none or if asked."""
     for gate in GATES:
         latest = job.out / "results" / gate / "latest"
         if not (latest / "summary.json").is_file():
@@ -305,18 +305,18 @@ def keep(job: Job) -> int:
 
 
 def _put(made: Path, target: Path) -> None:
-    """Copy beside and point `target` there in one step: whenever a job is stopped, and whenever
-    another one looks, there is a whole baseline."""
+    """Copy the results beside `target` and switch it over in one step, so that the baseline is
+    complete whenever a job is stopped or another one reads it."""
     target.parent.mkdir(parents=True, exist_ok=True)
     holder = Path(tempfile.mkdtemp(prefix=f".{target.name}.", dir=target.parent))
-    # A runner's other users read the baselines too.
+    # Other users of the runner read the baselines too.
     holder.chmod(0o755)
-    # Tables name a run by its own folder.
+    # Tables name a run by its folder.
     shutil.copytree(made, holder / made.name)
     link = holder / "link"
     link.symlink_to(Path(holder.name, made.name))
     if target.is_dir() and not target.is_symlink():
-        # Left by an earlier version: no link can be put in a folder's place.
+        # Left by an earlier version: a link cannot replace a folder.
         target.rename(holder / "earlier")
     link.replace(target)
     for other in target.parent.glob(f".{target.name}.*"):
@@ -325,8 +325,8 @@ def _put(made: Path, target: Path) -> None:
 
 
 def comment(job: Job, environment: Mapping[str, str]) -> int:
-    """Write the tables to the job's summary and into the pull request, once for each: a later job
-    edits its comment. Speaks to GitHub itself, since a runner need not have `gh`."""
+    """Write the tables to the job's summary and as one comment to the pull request, which later
+    jobs edit. Uses GitHub's API directly, since a runner may not have `gh`."""
     table = job.out / "table.md"
     text = table.read_text() if table.is_file() else "No result: the job ended before a run.\n"
     if summary := environment.get("GITHUB_STEP_SUMMARY"):
@@ -347,13 +347,13 @@ def comment(job: Job, environment: Mapping[str, str]) -> int:
         else:
             _ask("POST", f"{base}/{number}/comments", token, body)
     except (OSError, ValueError) as error:
-        # The gate's verdict stands whether or not anybody could be told.
+        # The gate's verdict does not depend on the comment.
         print(f"::warning title=MLPerf suite::the comment was not written: {error}")
     return 0
 
 
 def _last_comment(url: str, token: str, mark: str) -> int | None:
-    """The number of the last comment that begins with the mark; GitHub gives them in pages."""
+    """The id of the last comment that begins with the mark; GitHub returns comments in pages."""
     found, page = None, 1
     while True:
         known = _ask("GET", f"{url}?per_page={_COMMENTS_A_PAGE}&page={page}", token)

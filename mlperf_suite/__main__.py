@@ -260,13 +260,14 @@ COMMANDS: tuple[Callable[[argparse._SubParsersAction[argparse.ArgumentParser]], 
     _add_submission,
     _add_convert,
 )
-"""Each adds its sub-command, and sets `do` to what it does and which exit status that gives."""
+"""Each adds its sub-command and sets `do` to what runs it and returns the exit status."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run a command. Returns the exit status.
+    """Run a command and return the exit status.
 
-    0; 1 for a submission that a person must still fill in; 2 for what cannot be done.
+    0 for success, 1 for a comparison with a loss or a submission that a person must still complete,
+    2 for an error.
     """
     parser = argparse.ArgumentParser(prog="python -m mlperf_suite", description=__doc__)
     commands = parser.add_subparsers(required=True, metavar="COMMAND")

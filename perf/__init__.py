@@ -1,1 +1,1 @@
-"""What the suite itself costs, each as a ratio of rates measured side by side in one run."""
+"""Measures what the suite itself costs, as ratios of rates measured side by side in one run."""

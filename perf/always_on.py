@@ -1,14 +1,14 @@
-"""What the part that is always on costs: the times of each request and what the engine tells.
+"""Measure the cost of what is always on: the times of each request and the engine's statistics.
 
     python -m perf.always_on [--pairs 10] [--engine instant|vllm]
 
-The same run with that part and without it, alternating, which of the two goes first changing from
-pair to pair. "instant": Server at a rate, on an engine that answers at once; the processor time of
-the suite's process for each query, LoadGen's own among it. "vllm": Offline on one loaded engine;
-tokens/s, and the processor time of the suite and of vLLM's processes for each token, which other
-work on the machine changes less, and least that of the suite's own process. Processor time is taken
-until LoadGen's end: what is made of the times afterwards is no part of a run. Without: the SUT
-keeps no times, and vLLM's front end makes and tells no statistics. Beside each pair, the time that
+Alternates the same run with and without that part; which of the two goes first changes from pair to
+pair. "instant": Server at a rate, on an engine that answers at once; processor time of the suite's
+process per query, including LoadGen's own. "vllm": Offline on one loaded engine; tokens/s, and the
+processor time of the suite's and vLLM's processes per token. Other load on the machine changes
+processor time less than tokens/s, and that of the suite's own process least. Processor time is
+measured until LoadGen's end, since later work on the times is not part of a run. Without the part,
+the SUT records no times and vLLM's front end makes no statistics. Each pair shows the time that
 other guests took from the machine.
 """
 
@@ -46,8 +46,8 @@ Prompts = Sequence[Sequence[int]]
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """Of one run: processor time of all processes in µs for each query or token, `own_us` of it the
-    suite's own process's, and tokens/s."""
+    """One run's processor time of all processes in µs per query or token, `own_us` of it in the
+    suite's own process, and its tokens/s."""
 
     cpu_us: float
     own_us: float
@@ -55,8 +55,8 @@ class Cost:
 
 
 def cpu_s() -> tuple[float, float]:
-    """The processor time of this process, and with that of all that it started, in s."""
-    # Of its own a process knows it to the microsecond, of others to 10 ms.
+    """The processor time of this process, and of this process and all its descendants, in s."""
+    # A process knows its own time to the microsecond, that of others to 10 ms.
     total = own = time.process_time()
     for one in psutil.Process().children(recursive=True):
         times = one.cpu_times()
@@ -67,11 +67,11 @@ def cpu_s() -> tuple[float, float]:
 def run_once(
     plan: LoadPlan, engine: Engine, prompts: Prompts, generation: Generation, *, timed: bool
 ) -> tuple[LoadRun, float, float]:
-    """A run, and the processor time that it took in this process and in all, in s."""
+    """Make a run; return it and its processor time in this process and in all, in s."""
     ended: list[tuple[float, float]] = []
 
     def read(folder: Path) -> RunLogs:
-        # The first thing that is done after LoadGen's end.
+        # This is called first after LoadGen's end.
         ended.append(cpu_s())
         return read_logs(folder)
 
@@ -87,14 +87,14 @@ def run_once(
 
 @contextmanager
 def told(engine: VllmEngine, on: bool) -> Iterator[None]:
-    """vLLM's front end, which makes statistics of each step and request and tells them, or none."""
+    """Switch the statistics of vLLM's front end for each step and request on or off."""
     llm = engine.async_llm
     before = llm.log_stats, llm.logger_manager
 
     async def set_to(stats: bool, loggers: object) -> None:
         llm.log_stats = llm.output_processor.log_stats = stats
         llm.logger_manager = loggers
-        # It reads both once, when it begins; the next request begins it again.
+        # The output handler reads both once, at its start; the next request restarts it.
         if llm.output_handler is not None:
             llm.output_handler.cancel()
             llm.output_handler = None
@@ -107,7 +107,7 @@ def told(engine: VllmEngine, on: bool) -> Iterator[None]:
 
 
 def instant(rate: float, seconds: float) -> Callable[[bool], Cost]:
-    """How a run on an engine that answers at once is made, with the part or without."""
+    """Return a function that makes a run on an instant engine, with or without the part."""
     engine, plan = InstantEngine(), server_plan(rate, round(seconds * 1000))
     prompts = [(1, 2, 3)] * SAMPLES
 
@@ -120,7 +120,7 @@ def instant(rate: float, seconds: float) -> Callable[[bool], Cost]:
 
 
 def vllm(engine: VllmEngine, prompts: Prompts) -> Callable[[bool], Cost]:
-    """How an Offline run on a loaded engine is made, with the part or without."""
+    """Return a function that makes an Offline run on a loaded engine, with or without the part."""
     plan = plan_run(
         LLAMA3_1_8B,
         LLAMA3_1_8B.scenario("Offline"),
@@ -141,7 +141,7 @@ def vllm(engine: VllmEngine, prompts: Prompts) -> Callable[[bool], Cost]:
 
 
 def compare(make: Callable[[bool], Cost], pairs: int, of: str) -> None:
-    """Make the pairs and print them. `of`: what the processor time is for each of."""
+    """Make the pairs and print them. `of`: the unit that processor time is given per."""
     make(True)  # the first run also pays for what later ones find done
     columns = f"pair | µs a {of}, with | without | ratio | the suite's process, with | without"
     print(f"| {columns} | tokens/s, with | without | ratio | stolen |")
@@ -174,7 +174,7 @@ def compare(make: Callable[[bool], Cost], pairs: int, of: str) -> None:
 
 
 def _interval(ratios: Sequence[float]) -> str:
-    """The median, and the mean with the interval of its standard error, twice."""
+    """The median, and the mean with an interval of two standard errors."""
     logs = [math.log(ratio) for ratio in ratios]
     mean = statistics.fmean(logs)
     error = statistics.stdev(logs) / math.sqrt(len(logs)) if len(logs) > 1 else math.nan

@@ -1,8 +1,8 @@
-"""How often the caching audit finds what: simulated audits at several levels of noise.
+"""Simulate caching audits at several levels of noise and count their findings.
 
     .venv/bin/python -m perf.caching_audit
 
-No engine and no clock: the times of blocks are drawn, and judged as the audit judges them. Prints
+Uses no engine and no clock: block times are drawn at random and judged like in the audit. Prints
 the tables of docs/caching-audit.md.
 """
 
@@ -16,14 +16,14 @@ from collections.abc import Callable, Iterator
 from mlperf_suite.compliance.caching import LOOKS, Finding, interval_of
 
 FASTER = (0.0, 0.05, 0.10, 0.15, 0.25, 0.50, 1.0, 9.0)
-"""How much faster one sample over and over is in truth, as shares."""
+"""The true speed-up of one repeated sample, as shares."""
 _FINDINGS: tuple[Finding, ...] = ("no caching", "cannot tell", "caching")
 Noise = Callable[[random.Random], Iterator[float]]
-"""Of each block in turn, what its time is multiplied by."""
+"""Yields the factor on each block's time."""
 
 
 def spread(sigma: float) -> Noise:
-    """Each block for itself: a normal distribution of the logarithm."""
+    """Independent blocks with normally distributed logarithms."""
 
     def draw(chance: random.Random) -> Iterator[float]:
         while True:
@@ -33,8 +33,8 @@ def spread(sigma: float) -> Noise:
 
 
 def bursts(busy: float, blocks: float, factor: float) -> Noise:
-    """Other work that comes and goes: `busy` of the time, for so many blocks on average, during
-    which a block takes up to `factor` times as long; 2% of spread besides."""
+    """Other load for the share `busy` of the time, in bursts of `blocks` blocks on average, during
+    which a block takes up to `factor` times as long; plus a spread of 2%."""
 
     def draw(chance: random.Random) -> Iterator[float]:
         on = chance.random() < busy
@@ -47,7 +47,7 @@ def bursts(busy: float, blocks: float, factor: float) -> Noise:
 
 
 def drift(a_block: float) -> Noise:
-    """A machine that grows slower with each block, by this share, and 2% of spread besides."""
+    """A machine that becomes slower by this share with each block, plus a spread of 2%."""
 
     def draw(chance: random.Random) -> Iterator[float]:
         level = 1.0
@@ -71,7 +71,7 @@ NOISES: dict[str, Noise] = {
 
 
 def audit(noise: Noise, faster: float, chance: random.Random) -> tuple[Finding, int]:
-    """One audit to its end: what it found, and the pairs that it took."""
+    """Simulate one audit; return its finding and its number of pairs."""
     factors, pairs = noise(chance), []
     for pair in range(1, LOOKS[-1] + 1):
         first, second = next(factors), next(factors)
@@ -84,7 +84,7 @@ def audit(noise: Noise, faster: float, chance: random.Random) -> tuple[Finding, 
 
 
 def main() -> None:
-    """Print for each noise and truth how often each finding came, and the mean number of pairs."""
+    """Print the share of each finding and the mean number of pairs, by noise and true speed-up."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--audits", type=int, default=1000)
     audits = parser.parse_args().audits

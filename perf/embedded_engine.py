@@ -1,4 +1,4 @@
-"""The embedded model on vLLM, as a session loads it, or behind HTTP, for the programs of this
+"""The embedded model on vLLM, loaded like in a session, or behind HTTP, for the programs of this
 folder."""
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def embedded_inputs() -> Inputs:
 
 @contextlib.contextmanager
 def embedded_engine() -> Iterator[tuple[VllmEngine, Inputs]]:
-    """A loaded engine and what it is asked; stopped at the end."""
+    """A loaded engine and its inputs; stopped at the end."""
     inputs = embedded_inputs()
     with tempfile.TemporaryDirectory() as folder:
         engine = load_vllm(inputs, EngineRequest("runs", Path(folder) / "engine.log"))
@@ -37,7 +37,7 @@ def embedded_engine() -> Iterator[tuple[VllmEngine, Inputs]]:
 
 @contextlib.contextmanager
 def embedded_endpoint(server: LocalServer) -> Iterator[Engine]:
-    """The engine that measures this server, as a session makes it; closed at the end."""
+    """The endpoint engine for this server, as in a session; closed at the end."""
     inputs = Inputs(resolve_settings({"endpoint": [server.url]}), [LLAMA3_1_8B])
     with tempfile.TemporaryDirectory() as folder:
         engine = load_engine(inputs, EngineRequest("runs", Path(folder) / "engine.log"))

@@ -1,15 +1,15 @@
-"""What the client of endpoints costs, measured with a stand-in server on the same cores.
+"""Measure what the client of endpoints costs, with a stand-in server on the same cores.
 
     python -m perf.endpoint_client
 
-First table: the highest rate held with nothing lost in LoadGen's Server scenario, answers of 100
-tokens, streamed as a first token and the rest in one chunk, and as a chunk a token within a second;
-by the suite's client, and by a plain aiohttp client. A rate is held where 97% of it is completed in
-each second, and p99 of the latency is at most 10 ms above the server's own delay. Beside each rate,
-the share of one core that each process used: the suite's process has LoadGen in it, and the plain
-client too. Second table: TTFT p99 at 200 queries/s, less that of LoadGen with a SUT that answers
-inside its callback, alternating, with the time that other guests took from the machine. None of
-this measures an engine.
+First table: the highest rate held without losses in LoadGen's Server scenario by the suite's client
+and by a plain aiohttp client. Answers have 100 tokens, streamed as a first token and the rest in
+one chunk, or as one chunk per token within a second. A rate is held if 97% of it is completed in
+each second and the latency p99 is at most 10 ms above the server's own delay. Each rate is shown
+with the share of one core that each process used; the suite's process includes LoadGen and the
+plain client. Second table: TTFT p99 at 200 queries/s, less that of LoadGen with a SUT that answers
+inside its callback, alternating, with the time that other guests took from the machine. No engine
+is measured.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def _plain(server: RunningStandIn) -> PlainAiohttpEngine:
 
 
 class _Used:
-    """The processor time of this process, the server and the clients, since it was made."""
+    """The processor time of this process, the server and the clients since this was created."""
 
     def __init__(self, server: RunningStandIn) -> None:
         self._began = time.monotonic()
@@ -63,7 +63,7 @@ class _Used:
         return used
 
     def shares(self) -> str:
-        """Of one core, each."""
+        """The share of one core that each used."""
         elapsed, now = time.monotonic() - self._began, self._now()
         return ", ".join(
             f"{name} {(now[name] - self._before[name]) / elapsed:.0%}" for name in sorted(now)
@@ -136,7 +136,7 @@ def _added(pairs: int, prompt: Sequence[int], seconds: float) -> None:
         for pair in range(1, pairs + 1):
             stolen, duration_ms = stolen_s(), round(seconds * 1000)
             engine.take_remote_run()
-            # The order changes, so that neither is always the first.
+            # The order changes, so that neither always goes first.
             alone = ttft_ms(loadgen_alone(_TTFT_RATE, duration_ms)) if pair % 2 else None
             suite = ttft_ms(served(engine, _TTFT_RATE, duration_ms, prompt))
             if alone is None:

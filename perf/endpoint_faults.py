@@ -1,12 +1,12 @@
-"""How soon a server's fault ends a run, and what is said of it.
+"""Measure how soon a server's fault ends a run, and show the message.
 
     python -m perf.endpoint_faults
 
-Each fault of the stand-in server is met in a performance run (Server, 100 queries/s) once the
-engine is loaded, or when it is loaded, at the endpoint engine's own settings. Printed is the time
-from the run's or the loading's start to its end, and the line that it ends with; of a run that goes
-on, what is told of its answers. "One of many" is a single request with the fault in a run of 40 s,
-whose other requests are answered: LoadGen, which cannot be stopped, is given 5 s of the time.
+Each fault of the stand-in server occurs in a performance run (Server, 100 queries/s) on the loaded
+engine, or while it is loaded, with the endpoint engine's own settings. Prints the time from the
+start of the run or of loading to its end, and its last line; for a run that continues, what is
+reported about its answers. "One of many" is a single request with the fault in a run of 40 s whose
+other requests are answered; 5 s of the time are given to LoadGen, which cannot be stopped.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from perf.server_overhead import served
 
 _RATE, _RUN_MS, _LONG_RUN_MS = 100, 1_000, 40_000
 _SAMPLES = 64
-"""LoadGen, which cannot be stopped, issues each once: few, so that it comes to its end soon."""
+"""Few, since LoadGen cannot be stopped and issues each at least once."""
 _AFTER_TRIAL = 10
 _ONE_OF_MANY: tuple[Fault, ...] = ("no-first-token", "no-answer", "stops")
 _WHEN_LOADING: tuple[Fault, ...] = ("redirect", "status-503", "garbage", "dies", "no-answer")

@@ -1,11 +1,11 @@
-"""vLLM in this process beside the same vLLM behind its own server: what HTTP costs.
+"""Compare vLLM in this process with the same vLLM behind its own server: what HTTP costs.
 
     python -m perf.endpoint_front_end [--pairs 3] [--qps 1.5]
 
-Offline tokens/s, and TTFT and TPOT of a Server run, p50 and p99. The two alternate and are never
-loaded at once, since they would measure each other; each run has an engine that was loaded for it
-and has answered a few prompts. The server is given the sizes of batches that vLLM chose in this
-process, since it would choose others. Prints both, and the medians of server / in process.
+Measures Offline tokens/s, and p50 and p99 of TTFT and TPOT in a Server run. The two alternate and
+are never loaded at the same time, since they would disturb each other; each run has a fresh engine
+that has answered a few prompts. The server gets the batch sizes that vLLM chose in this process,
+since it would choose others. Prints both, and the medians of server / in process.
 """
 
 from __future__ import annotations

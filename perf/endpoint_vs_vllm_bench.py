@@ -1,14 +1,13 @@
-"""The suite's client beside `vllm bench serve`, on one and the same server.
+"""Compare the suite's client with `vllm bench serve` on the same server.
 
     python -m perf.endpoint_vs_vllm_bench [--pairs 5] [--first 1] [--qps X]
 
-vLLM's own server is started once and asked by both in turn, every other pair in the other order: it
-is the same process, as warm for the one as for the other, and without a prefix cache it keeps
-nothing of a run. Both send the same token ids at the same times, and neither's process is there
-while the other measures. Without --qps the rate is a third of the samples/s that Offline reaches on
-this server, which no Server rate exceeds. Prints TTFT p99 and tokens/s of each and their ratios
-(aim: TTFT at most 1.00, tokens/s at least 1.00). --first is the number of the first pair, for who
-takes the pairs one by one.
+vLLM's own server is started once and used by both in turn, in reverse order in every other pair: it
+is equally warm for both, and without a prefix cache it keeps nothing from a run. Both send the same
+token ids at the same times, and neither's process exists while the other measures. Without --qps
+the rate is a third of the samples/s that Offline reaches on this server, which no Server rate
+exceeds. Prints TTFT p99 and tokens/s of each and their ratios (aim: TTFT at most 1.00, tokens/s at
+least 1.00). --first is the number of the first pair, to make the pairs one by one.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ from perf.vllm_bench import Figures, bench
 def _third_of_offline(server: LocalServer, inputs: Inputs) -> float:
     prompts = inputs.prompts(LLAMA3_1_8B)
     with embedded_endpoint(server) as engine:
-        # The first answers of a server are slow.
+        # A server's first answers are slow.
         suite_rate(engine, prompts[:8])
         started = time.perf_counter()
         suite_rate(engine, prompts)

@@ -1,7 +1,7 @@
-"""python -m perf.energy: what the thread that reads energy counters costs, on simulated ones.
+"""python -m perf.energy: the cost of the thread that reads energy counters, on simulated ones.
 
-The files of RAPL's counters are real files in a folder, GPUs are functions that return a number at
-once: what a driver takes to answer comes on top, and each run's summary.json has it in whole
+RAPL's counters are real files in a folder, GPUs are functions that return a number at once. A
+driver's own response time comes on top; each run's summary.json has the total
 (run.energy.reader_busy_share).
 """
 
@@ -18,7 +18,7 @@ from mlperf_suite.energy.recording import INTERVAL_S, Recorder
 
 
 def zones(root: Path, packages: int) -> None:
-    """RAPL's files of so many packages, each with its memory."""
+    """Write RAPL's files for this many packages, each with its memory."""
     for number in range(packages):
         for name, said in (
             (f"intel-rapl:{number}", f"package-{number}"),

@@ -1,20 +1,20 @@
-"""What a GPU does with vLLM, and what the suite adds: at most nine minutes, and no network.
+"""Measure a GPU with vLLM, and what the suite adds: at most nine minutes, without network.
 
     python -m perf.gpu [--minutes 9] [--out perf/gpu.md]
 
-It makes a model of Llama-3.1-8B's shape here: configuration and tokenizer; vLLM fills the weights
-with random numbers (`load_format="dummy"`). Speed and memory are those of the real model, answers
-mean nothing and always have 128 tokens. For each of bf16 and fp8 it measures, on one engine:
+Creates a model of Llama-3.1-8B's shape locally: configuration and tokenizer; vLLM fills the weights
+with random numbers (`load_format="dummy"`). Speed and memory are those of the real model; answers
+are meaningless and always have 128 tokens. For each of bf16 and fp8 it measures, on one engine:
 
-- TTFT of a fresh engine's first queries, and of the same ones after the suite's warm-up;
+- TTFT of a fresh engine's first queries, and of the same queries after the suite's warm-up;
 - tokens/s of the bare engine (AsyncLLM.generate on all prompts at once) and of the suite's Offline,
-  alternating, and the energy of a token where the GPU counts it (NVML);
+  alternating, and the energy per token if the GPU counts it (NVML);
 - Server at a third and at two thirds of that rate: TTFT and TPOT p99 of the bare engine and of the
   suite, which sends the same prompts at the same times; the difference is what the suite adds;
-- the time to load, and the memory of the GPU.
+- the time to load, and the GPU memory used.
 
-What there is no time left for is left out, and the page says so. On a machine without a GPU (vLLM's
-CPU build) the embedded model and few prompts show that the program works, and no more.
+Measurements for which no time is left are skipped, and the page says so. On a machine without a GPU
+(vLLM's CPU build), the embedded model and a few prompts only show that the program works.
 """
 
 from __future__ import annotations
@@ -73,9 +73,9 @@ _SHAPE = {
     "eos_token_id": 128_009,
     "torch_dtype": "bfloat16",
 }
-"""Llama-3.1-8B's, from its public configuration."""
+"""Llama-3.1-8B's shape, from its public configuration."""
 _MEAN_PROMPT, _LONGEST_PROMPT = 705, 2500
-"""Tokens: the benchmark's mean, and nearly its longest."""
+"""The benchmark's mean prompt length and about its longest, in tokens."""
 ANCHORS = (
     "Published beside these, 1 x H100 with vLLM in FP8, MLPerf Inference v5.1: 5,777 tokens/s "
     "Offline and 5,104 tokens/s Server, with the real model and data."
@@ -85,8 +85,8 @@ _SHARES = ((1, "a third"), (2, "two thirds"))
 
 @dataclass(frozen=True)
 class Sizes:
-    """How much is measured: prompts of an Offline run and of a cold start, pairs of Offline runs,
-    seconds of a Server run. `most`: prompts that an Offline run may have."""
+    """How much is measured. `least`, `most`: prompts of an Offline run; `cold`: queries of a cold
+    start; `pairs` of Offline runs; seconds of an Offline and a Server run; `warm_up` prompts."""
 
     least: int
     most: int
@@ -102,7 +102,7 @@ ON_CPU = Sizes(least=8, most=12, cold=4, pairs=1, offline_s=8.0, server_s=8.0, w
 
 
 class Clock:
-    """What is left of the time. `now` gives seconds."""
+    """The remaining time. `now` returns seconds."""
 
     def __init__(self, seconds: float, now: Callable[[], float] = time.monotonic) -> None:
         self._now = now
@@ -113,13 +113,13 @@ class Clock:
         return self._end - self._now()
 
     def has(self, seconds: float) -> bool:
-        """Whether something that takes so long still fits."""
+        """Whether this many seconds are left."""
         return self.left_s >= seconds
 
 
 @dataclass
 class Latency:
-    """Milliseconds of the 99th percentile; of the bare engine and of the suite."""
+    """The 99th percentiles in ms, each of the bare engine and of the suite."""
 
     share: str
     qps: float
@@ -129,8 +129,8 @@ class Latency:
 
 @dataclass
 class Found:
-    """What was measured in one precision. Rates in tokens/s, pairs of bare and suite; `cold` and
-    `warm`: TTFT p99 of the first queries in ms; `left_out`: what was not measured, and why."""
+    """What was measured in one precision. Rates in tokens/s, as pairs of bare and suite. `cold` and
+    `warm`: TTFT p99 of the first queries in ms. `left_out`: what was not measured, and why."""
 
     precision: str
     load_s: float = 0.0
@@ -145,9 +145,9 @@ class Found:
 
 
 def make_model(folder: Path) -> Path:
-    """Write the shape's configuration and a tokenizer with as many tokens; no weights.
+    """Write the configuration of the shape and a tokenizer of its vocabulary size, but no weights.
 
-    The first 256 tokens are bytes, so that any text can be encoded; no text gives the others.
+    The first 256 tokens are bytes, so that any text can be encoded; no text encodes to the others.
     """
     from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 
@@ -170,7 +170,7 @@ def make_model(folder: Path) -> Path:
 
 
 def make_prompts(count: int, vocabulary: int, mean: int, longest: int) -> list[list[int]]:
-    """Random tokens in lengths that scatter as news does, in which no two prompts begin alike."""
+    """Random tokens with lengths distributed like news; no two prompts share a prefix."""
     draw = random.Random(7)  # noqa: S311 - a workload, not a secret
     lengths = [round(draw.lognormvariate(0.0, 0.5) * mean / 1.133) for _ in range(count)]
     return [
@@ -180,11 +180,11 @@ def make_prompts(count: int, vocabulary: int, mean: int, longest: int) -> list[l
 
 
 class Subject:
-    """An engine under measurement: bare and through the suite."""
+    """An engine that is measured bare and through the suite."""
 
     def __init__(self, engine: VllmEngine, prompts: Prompts) -> None:
         self.engine, self.prompts = engine, prompts
-        # Every answer has the same length, so that two runs make the same work.
+        # Every answer has the same length, so that two runs do the same work.
         self._generation = Generation(max_new_tokens=ANSWER, min_new_tokens=ANSWER, seed=None)
 
     def warm_up(self, count: int) -> None:
@@ -198,13 +198,13 @@ class Subject:
         return sum(n for _, _, n in answered) / (time.perf_counter() - started)
 
     def bare_server(self, at_s: Sequence[float]) -> tuple[float, float]:
-        """TTFT and TPOT p99 in ms of queries that are sent at these times."""
+        """TTFT and TPOT p99 in ms of queries sent at these times."""
         answered = self._bare(at_s, stream=True)
         tpot = [(end - first) / max(1, n - 1) for first, end, n in answered]
         return _p99([first for first, _, _ in answered]), _p99(tpot)
 
     def _bare(self, at_s: Sequence[float], *, stream: bool) -> list[tuple[float, float, int]]:
-        """Of each query: ms until its first token and until its last, and its tokens."""
+        """For each query, ms until its first token and until its last, and its number of tokens."""
         from vllm import SamplingParams, TokensPrompt
         from vllm.sampling_params import RequestOutputKind
 
@@ -237,14 +237,14 @@ class Subject:
         return self.engine.call(all_of_them(), timeout_s=600)
 
     def suite_offline(self, count: int) -> float:
-        """LoadGen's tokens/s of an Offline run of so many prompts, each once."""
+        """LoadGen's tokens/s of an Offline run of `count` prompts, each once."""
         rate = self._loadgen("Offline", 0.001, count).logs.detail.number("result_tokens_per_second")
         if not rate:
             raise EngineError("LoadGen reported no tokens/s")
         return float(rate)
 
     def suite_server(self, qps: float, count: int) -> tuple[float, float, list[float]]:
-        """TTFT and TPOT p99 in ms of so many queries, and when each was sent, in s."""
+        """TTFT and TPOT p99 in ms of `count` queries, and when each was sent, in s."""
         timeline = self._loadgen("Server", qps, count).timeline
         if timeline is None or timeline.ttft_ms is None or timeline.tpot_ms is None:
             raise EngineError("LoadGen reported no first tokens")
@@ -273,20 +273,20 @@ def _p99(values: Sequence[float]) -> float:
 
 
 def prompts_for(seconds: float, tokens_per_s: float, sizes: Sizes) -> int:
-    """How many prompts an Offline run of so long answers at this rate."""
+    """How many prompts an Offline run of this duration answers at this rate."""
     return max(sizes.least, min(sizes.most, round(seconds * tokens_per_s / ANSWER)))
 
 
 def measure(
     config: VllmConfig, precision: str, prompts: Prompts, sizes: Sizes, clock: Clock
 ) -> Found:
-    """Everything of one precision, as far as the clock allows. Raises EngineError."""
+    """Measure everything in one precision that the clock allows. Raises EngineError."""
     found = Found(precision)
     with loaded(config, found) as engine:
         subject = Subject(engine, prompts)
         if _is_over(clock, found, "all but the time to load"):
             return found
-        # Before anything else: only a fresh engine is cold. The queries come one by one.
+        # First, since only a fresh engine is cold. The queries come one by one.
         rate = 4.0 if sizes is ON_GPU else 1.0
         found.cold = subject.suite_server(rate, sizes.cold)[0]
         if _is_over(clock, found, "the warm-up, Offline and Server"):
@@ -318,7 +318,7 @@ def measure(
         for thirds, words in _SHARES:
             qps = peak * thirds / 3
             count = max(sizes.cold, round(qps * sizes.server_s))
-            # The last answers take longer than the last query's time.
+            # The last answers arrive after the last query is sent.
             if not clock.has(3 * count / qps):
                 found.left_out.append(f"Server at {words} of the peak: no time was left")
                 continue
@@ -329,7 +329,7 @@ def measure(
 
 
 def _is_over(clock: Clock, found: Found, rest: str) -> bool:
-    """Whether no time is left for the rest, which is then said."""
+    """Whether no time is left for the rest, which is then recorded as left out."""
     if clock.has(0.0):
         return False
     found.left_out.append(f"{rest}: no time was left")
@@ -338,7 +338,7 @@ def _is_over(clock: Clock, found: Found, rest: str) -> bool:
 
 @contextmanager
 def loaded(config: VllmConfig, found: Found) -> Iterator[VllmEngine]:
-    """The engine; notes how long it took to load and what it holds of the GPU."""
+    """Load the engine; records how long it took and the GPU memory that it uses."""
     before = _used_gib()
     started = time.monotonic()
     engine = VllmEngine.load(config)
@@ -361,7 +361,7 @@ def _energy_j() -> float | None:
 
 
 def _nvml(ask: Callable[[Any, Any], float]) -> float | None:
-    """Of the first GPU; None where there is none or its driver does not tell."""
+    """Query the first GPU; None if there is none or its driver does not answer."""
     try:
         import pynvml
 
@@ -370,13 +370,13 @@ def _nvml(ask: Callable[[Any, Any], float]) -> float | None:
             return float(ask(pynvml, pynvml.nvmlDeviceGetHandleByIndex(0)))
         finally:
             pynvml.nvmlShutdown()
-    # Whatever goes wrong in the library or its driver, this figure is missing and the rest is not.
+    # Any error of the library or its driver only loses this figure.
     except Exception:
         return None
 
 
 def render(device: str | None, system: dict[str, object], all_found: Sequence[Found]) -> str:
-    """The page. `device`: the GPU's name and driver; None where there is none."""
+    """The page. `device`: the GPU's name and driver; None if there is none."""
     lines = ["# What a GPU does with vLLM, and what the suite adds", ""]
     if device is None:
         lines += [
@@ -458,7 +458,7 @@ def _shown(value: float | None, digits: int) -> str:
 def _measured(
     configs: Sequence[tuple[str, VllmConfig]], prompts: Prompts, sizes: Sizes, clock: Clock
 ) -> list[Found]:
-    """Each precision gets its part of what is left; one that fails is said and does not end it."""
+    """Give each precision its part of the remaining time; report one that fails and continue."""
     all_found = []
     for number, (precision, config) in enumerate(configs):
         share = clock.left_s / (len(configs) - number)
@@ -479,7 +479,7 @@ def main() -> None:
     parser.add_argument("--minutes", type=float, default=9.0)
     parser.add_argument("--out", type=Path, default=Path("perf/gpu.md"))
     arguments = parser.parse_args()
-    # What is written, and the engines' end, need some of the time.
+    # Writing the page and stopping the engines take some of the time.
     clock = Clock(arguments.minutes * 60 - 30)
     found_gpus = gpus()
     with tempfile.TemporaryDirectory() as name:

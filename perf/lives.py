@@ -1,10 +1,10 @@
-"""Whether the parts of each request add up to LoadGen's own latency of it, on a real engine.
+"""Check that the parts of each request add up to LoadGen's own latency, on a real engine.
 
     python -m perf.lives [--stand-in] [--scenario Server] [--qps 1.0] [--seconds 20]
 
-LoadGen's trace, which no run of the suite writes, has the latency of each sample in ns. For each
-scenario: how far the sum of the parts is off, over all requests, and what share of their time each
-part took.
+LoadGen's trace, which the suite's runs do not write, has the latency of each sample in ns. Prints
+for each scenario how far the sums of the parts are off, over all requests, and each part's share of
+their time.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ _ENTRY = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Trace:
-    """LoadGen's own words on each sample of a run, in the order of issue: its index in the QSL,
-    when it was scheduled, in us since the log's start, and its latency in ms."""
+    """What LoadGen's trace has of each sample of a run, in issue order: its index in the QSL, its
+    scheduled time in us since the log's start, and its latency in ms."""
 
     samples: list[int]
     scheduled_us: list[float]
@@ -48,7 +48,7 @@ class Trace:
 
 
 def with_trace(folder: Path) -> Any:
-    """LoadGen's log settings, and its trace with them."""
+    """LoadGen's log settings with the trace enabled."""
     settings = _LOG_SETTINGS(folder)
     settings.enable_trace = True
     return settings
@@ -58,17 +58,17 @@ _LOG_SETTINGS = runner.log_settings
 
 
 def read_trace(folder: Path) -> Trace:
-    """The trace of the run in this folder of logs."""
+    """Read the trace from a folder of logs."""
     found = _ENTRY.findall((folder / "mlperf_log_trace.json").read_text())
     rows = sorted((int(n), int(of), float(at), int(done) / 1e6) for at, n, of, done in found)
     return Trace([row[1] for row in rows], [row[2] for row in rows], [row[3] for row in rows])
 
 
 def differences_ms(timeline: Timeline, traced: Trace, *, one_query: bool) -> list[float]:
-    """How far each request's sum of parts is from LoadGen's latency of it, in ms, sorted.
+    """How far each request's sum of parts is from its latency by LoadGen, in ms, sorted.
 
-    `one_query`: an Offline run's, whose samples all begin alike; which of them is which, only the
-    order of their latencies tells.
+    `one_query`: whether it is an Offline run. Its samples all begin at the same time, so they can
+    only be matched by the order of their latencies.
     """
     sums = np.sum([np.asarray(of) for of in timeline.parts_ms.values()], axis=0)
     loadgens = np.asarray(traced.latency_ms)

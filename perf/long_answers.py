@@ -1,14 +1,14 @@
-"""What long answers cost the suite in memory and time, from LoadGen to the report.
+"""Measure what long answers cost the suite in memory and time, from LoadGen to the report.
 
     python -m perf.long_answers [--run 4388x4000] [--run 13368x128]
 
-Each run is a session of pytest of its own: an accuracy run of llama3.1-8b's Offline scenario on an
-engine that replays, with the embedded model's tokenizer and its news, recombined, as data and as
-answers. Prints how long each part took, the highest memory of the session's process in it, and the
-highest of all its processes together, sampled. Verdicts are of no matter here: answers of other
-lengths than the benchmark's fail its rules.
+Each run is a separate pytest session: an accuracy run of llama3.1-8b's Offline scenario on a replay
+engine, with the embedded model's tokenizer and its recombined news as data and answers. Prints how
+long each part took, the peak memory of the session's process during it, and the sampled peak of all
+its processes together. Verdicts do not matter here: answers of other lengths than the benchmark's
+fail its rules.
 
-The second half of this file is the plugin that such a session loads.
+The second half of this file is the plugin that these sessions load.
 """
 
 from __future__ import annotations
@@ -51,13 +51,13 @@ _MB = 1e6
 
 @dataclass(frozen=True, slots=True)
 class LongRun:
-    """A session of so many answers of so many tokens each."""
+    """A session with a number of answers and tokens per answer."""
 
     answers: int
     tokens: int
 
     def write_data(self, path: Path) -> None:
-        """A data set of as many different articles; each begins with its number."""
+        """Write a data set with one article per answer; each begins with its number."""
         chance, items = random.Random(_SEED), load_news("embedded").items  # noqa: S311 - no secret
         with path.open("w", encoding="utf-8") as file:
             for number in range(self.answers):
@@ -66,7 +66,7 @@ class LongRun:
                 file.write(json.dumps(row) + "\n")
 
     def command(self, data: Path, results: Path) -> list[str]:
-        """The session."""
+        """The command that runs the session."""
         return [
             *(sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"),
             *("-p", "perf.long_answers", "--profile", "official", "--mode", "accuracy"),
@@ -107,7 +107,7 @@ def measure(run: LongRun, work: Path) -> None:
 
 
 def _memory(pid: int) -> float:
-    """Bytes of a process and all it started; pages that they share count for each."""
+    """Bytes of a process and its descendants; shared pages count for each."""
     total = 0
     with contextlib.suppress(psutil.NoSuchProcess):
         process = psutil.Process(pid)
@@ -131,13 +131,13 @@ def main() -> None:
 # The plugin.
 
 _parts: dict[str, list[float]] = {}
-"""By name, the seconds and the highest memory in bytes."""
+"""By name, the seconds and the peak memory in bytes."""
 _within: list[list[float]] = []
-"""The parts under way, one within another."""
+"""The current parts, nested."""
 
 
 class _Replayed(Mapping[tuple[int, ...], Any]):
-    """An answer to any prompt, cut out of one long text, so that keeping them takes no memory."""
+    """Answers to all prompts, cut from one long text, so that they take no memory."""
 
     def __init__(self, inputs: Inputs, tokens: int) -> None:
         texts = [item.input for item in load_news("embedded").items]
@@ -178,13 +178,13 @@ def pytest_unconfigure() -> None:
 
 
 def _note(name: str, owner: Any, attribute: str) -> None:
-    """Time each call of a function and note the highest memory of this process in it."""
+    """Time each call of a function and record this process's peak memory during it."""
     inner: Callable[..., Any] = getattr(owner, attribute)
 
     @functools.wraps(inner)
     def timed(*args: Any, **named: Any) -> Any:
         _note_highest()
-        # Linux: from here on VmHWM tells the highest memory anew.
+        # Linux: resets VmHWM, the peak memory.
         Path("/proc/self/clear_refs").write_text("5")
         part = _parts.setdefault(name, [0.0, 0.0])
         _within.append(part)

@@ -1,12 +1,13 @@
-"""Whether the suite grows while it is used for long: many runs in a session, many queries in a run.
+"""Check whether the suite grows in long use: many runs in a session, many queries in a run.
 
     python -m perf.long_use runs [--runs 50] [--engine stand-in|vllm]
     python -m perf.long_use queries [--queries 1000000] [--rate 8000]
 
-`runs`: one session whose Offline run is made so many times; the memory of each process, its file
-handles and threads after the first run and after the last, and the processes. `queries`: one Server
-run of so many queries on an engine that answers at once, from LoadGen to the reports; the highest
-memory of the suite's process in each part. No timing is measured here, and none of an engine.
+`runs`: makes the Offline run of one session this many times; shows each process's memory, file
+handles and threads after the first run and after the last, and the processes. `queries`: makes one
+Server run of this many queries on an engine that answers at once, from LoadGen to the reports;
+shows the peak memory of the suite's process in each part. This measures neither speed nor an
+engine.
 """
 
 from __future__ import annotations
@@ -49,7 +50,7 @@ _MB = 1e6
 _SAMPLED_S = 0.05
 _MOST_GROWTH = 0.02
 _RUN_S = 1.0
-"""The least length of a run on the stand-in: nothing that may grow grows with it."""
+"""The minimum duration of a run on the stand-in, in s; memory does not depend on it."""
 _PARTS: tuple[tuple[Any, str, str], ...] = (
     (runner, "read_logs", "logs read"),
     (runner, "timeline_of", "timeline made"),
@@ -61,7 +62,7 @@ _PARTS: tuple[tuple[Any, str, str], ...] = (
     (writing, "plots_of", "plots"),
     (writing, "write_reports", "reports"),
 )
-"""Where a function is looked up that is a part of the work, its name, and the part's."""
+"""The parts of the work: where a function is looked up, its name, and the part's name."""
 LoadEngine = Callable[[Inputs, EngineRequest], Engine]
 
 
@@ -76,7 +77,7 @@ class Held:
 
 
 def held_now() -> dict[int, Held]:
-    """By process id, what this process and all that it started hold."""
+    """By process id, what this process and its descendants hold."""
     gc.collect()
     own, found = psutil.Process(), {}
     for one in (own, *own.children(recursive=True)):
@@ -93,7 +94,7 @@ def held_now() -> dict[int, Held]:
 def _session(
     key: RunKey, load: LoadEngine, results: str, after_run: Callable[[], None], **options: str
 ) -> None:
-    """Make a run as a session makes it. Raises RunError where it failed."""
+    """Make a run like a session does. Raises RunError if it failed."""
     given = {"results_dir": results, "warmup": "0", "benchmark": [key.benchmark], **options}
     settings = resolve_settings(given, {})
     known = {key.benchmark: settings.server_target_qps is not None}
@@ -117,7 +118,7 @@ def _session(
 
 
 def many_runs(runs: int, engine: str) -> list[str]:
-    """Make the runs and print the table; what grew, in words."""
+    """Make the runs and print the table; return what grew, in words."""
     key = RunKey(LLAMA3_1_8B.id, "Offline", "performance")
     seen: list[dict[int, Held]] = []
     options = {"repeat": str(runs), "offline_target_qps": "8"}
@@ -159,7 +160,7 @@ def _stand_in(inputs: Inputs, request: EngineRequest) -> StandInEngine:
 
 
 class Parts:
-    """The highest memory of this process in each part of its work, sampled."""
+    """The sampled peak memory of this process in each part of its work."""
 
     def __init__(self) -> None:
         self.found: dict[str, tuple[float, int]] = {}
@@ -185,7 +186,7 @@ class Parts:
             self._within.pop()
 
     def within(self, name: str, called: Callable[..., object]) -> Callable[..., object]:
-        """The function, as a part of this name."""
+        """Wrap the function as a part with this name."""
 
         def call(*arguments: object, **named: object) -> object:
             with self.part(name):
@@ -199,7 +200,7 @@ class Parts:
 
 
 def many_queries(queries: int, rate: float) -> float:
-    """Make the run and print the table; the highest memory in bytes."""
+    """Make the run and print the table; return the peak memory in bytes."""
     key = RunKey(LLAMA3_1_8B.id, "Server", "performance")
     duration_ms = round(queries / rate * 1000)
     short = {"Server": Shortened(duration_ms, queries, latency_percent=90, latency_factor=10)}
@@ -224,7 +225,7 @@ def many_queries(queries: int, rate: float) -> float:
     print("| part | s | highest memory, MB |\n|---|---:|---:|")
     for name, (seconds, highest) in parts.found.items():
         print(f"| {name} | {seconds:.1f} | {highest / _MB:,.0f} |")
-    # In kB on Linux, and of the process as a whole.
+    # In kB on Linux, for the whole life of the process.
     highest = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
     print(f"| highest of all | | **{highest / _MB:,.0f}** (aim: below 1,500) |")
     print(f"\nThe run's folder has {written / _MB:,.1f} MB.")

@@ -1,12 +1,12 @@
-"""MMLU through the suite beside MMLU through lm-eval's own vLLM backend: the same answers?
+"""Compare the answers of MMLU through the suite with those through lm-eval's own vLLM backend.
 
     python -m perf.mmlu_equality --data FOLDER
 
-Same model, data, shots and engine arguments. Each backend's log-probabilities are kept in a
-journal (--work FOLDER), so that a run that is stopped goes on where it was; lm-eval's backend needs
-some seconds for each question on two cores. It is asked subject by subject. With --itself it is
-asked for everything at once as well, as lm-eval's users do, and that is compared with both: what
-batches alone do to its answers.
+Both use the same model, data, shots and engine arguments. Each backend's log-probabilities are kept
+in a journal (--work FOLDER), so that a stopped run can be resumed; lm-eval's backend needs some
+seconds per question on two cores. It is called subject by subject. With --itself it is also called
+with everything at once, as lm-eval's users do, and the result is compared with both, to show how
+batching alone changes its answers.
 """
 
 from __future__ import annotations
@@ -36,16 +36,16 @@ from mlperf_suite.mmlu.journal import Journal, Key
 from mlperf_suite.mmlu.lm_eval_tasks import load_tasks, quiet_lm_eval
 
 TOLERANCE = 0.02
-"""In log-probability: two best choices nearer than this are equal, as bf16 rounds."""
+"""In log-probability: two best choices closer than this are ties, since bf16 rounds."""
 
 
 @contextmanager
 def lm_eval_backend(
     model: str, max_model_len: int | None, precision: Precision = "auto"
 ) -> Iterator[Any]:
-    """lm-eval's own vLLM backend, with the arguments and environment that the suite's engine has.
+    """lm-eval's own vLLM backend, with the suite's engine arguments and environment.
 
-    Prefix caching stays as vLLM has it, on; prompt log-probabilities do not profit from it.
+    Prefix caching stays on, vLLM's default; prompt log-probabilities do not benefit from it.
     """
     with vllm_environment(VllmConfig(model)), _vllm_has_a_version():
         from lm_eval.models.vllm_causallms import VLLM
@@ -64,7 +64,7 @@ def _vllm_has_a_version() -> Iterator[None]:
     import vllm
     from vllm.platforms import current_platform
 
-    # vLLM tells a CPU build by the version that is missing; it must have looked before.
+    # vLLM recognizes a CPU build by the missing version, so let it look before the patch.
     current_platform.is_cpu()
     asked = importlib.metadata.version
 
@@ -82,9 +82,9 @@ def _vllm_has_a_version() -> Iterator[None]:
 def ask_lm_eval(
     lm: Any, data: Mmlu, chosen: dict[str, range], shots: int, journal: Journal
 ) -> float:
-    """Let lm-eval evaluate what the journal lacks with its own backend, and keep what it found.
+    """Let lm-eval evaluate what the journal lacks with its own backend, and record the scores.
 
-    Returns the seconds that its evaluation took.
+    Returns the seconds that the evaluation took.
     """
     import lm_eval
 
@@ -112,20 +112,20 @@ def scores_of(
     shots: int,
     room: int,
 ) -> Scores:
-    """lm-eval's aggregation over what an engine answers and the journal holds."""
+    """lm-eval's aggregate of the journal's scores and, for missing ones, the engine's answers."""
     tokenizer = load_tokenizer(str(embedded_model_dir()))
     lm = EngineLM(engine, tokenizer, room, journal, lambda key: None)
     return evaluate(lm, load_tasks(data, chosen, shots), journal)
 
 
 def gap(sample: Sample) -> float:
-    """Between the two best choices, in log-probability."""
+    """The difference between the two best choices, in log-probability."""
     best, second = sorted(sample.logprobs, reverse=True)[:2]
     return best - second
 
 
 def report(name: str, found: Scores, other: str, reference: Scores) -> int:
-    """Print both scores and every question with another answer; say how many are not ties."""
+    """Print both scores and every question with different answers; return how many are not ties."""
     pairs = list(zip(found.samples, reference.samples, strict=True))
     differing = [(a, b) for a, b in pairs if a.pred != b.pred]
     far = [(a, b) for a, b in differing if min(gap(a), gap(b)) > TOLERANCE]

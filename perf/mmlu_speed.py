@@ -1,11 +1,12 @@
-"""Questions/s of MMLU through the suite, beside lm-eval's own vLLM backend.
+"""Compare questions/s of MMLU through the suite with lm-eval's own vLLM backend.
 
     python -m perf.mmlu_speed --data FOLDER
 
-Same model, engine arguments, questions and shots, both engines loaded, alternating in one run.
-Every round begins with empty prefix caches. A round is the whole of `lm_eval.evaluate`: prompts,
-tokens, answers, aggregation. `--every N` takes only each Nth subject, with as many questions of
-it as the whole comparison has: lm-eval's backend takes seconds for a question on two cores.
+Both use the same model, engine arguments, questions and shots; both engines are loaded and
+alternate in one run. Every round begins with empty prefix caches. A round is all of
+`lm_eval.evaluate`: prompts, tokens, answers, aggregation. `--every N` only takes every Nth subject,
+with as many questions as in the whole comparison, since lm-eval's backend takes seconds per
+question on two cores.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ from perf.mmlu_equality import ask_lm_eval, lm_eval_backend, report
 
 @dataclass(frozen=True)
 class Compared:
-    """What both are asked."""
+    """The questions for both."""
 
     data: Mmlu
     chosen: dict[str, range]
@@ -46,11 +47,11 @@ class Compared:
         return sum(map(len, self.chosen.values()))
 
     def journal(self) -> Journal:
-        """An empty one."""
+        """A new, empty journal."""
         return Journal(Path(tempfile.mkdtemp(dir=self.folder)) / "journal", {})
 
     def evaluate(self, engine: ScoringEngine | None, journal: Journal) -> tuple[Scores, float]:
-        """The scores and the seconds that lm-eval took with an engine, or with the journal."""
+        """Score with an engine or from the journal; return the scores and lm-eval's seconds."""
         tokenizer = load_tokenizer(str(embedded_model_dir()))
         tasks = load_tasks(self.data, self.chosen, self.shots)
         lm = EngineLM(engine, tokenizer, self.max_model_len, journal, lambda key: None)
@@ -60,13 +61,13 @@ class Compared:
 
 
 def suite_round(compared: Compared, engine: VllmEngine) -> tuple[Scores, float]:
-    """One round through the suite: scores and seconds."""
+    """Make one round through the suite; return scores and seconds."""
     engine.call(engine.async_llm.reset_prefix_cache(), 60)
     return compared.evaluate(engine, compared.journal())
 
 
 def lm_eval_round(compared: Compared, lm: Any) -> tuple[Journal, float]:
-    """One round of lm-eval's backend: what it found, and seconds."""
+    """Make one round of lm-eval's backend; return its scores and seconds."""
     lm.model.reset_prefix_cache()
     journal = compared.journal()
     elapsed = ask_lm_eval(lm, compared.data, compared.chosen, compared.shots, journal)

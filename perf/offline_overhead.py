@@ -1,11 +1,11 @@
-"""The suite's Offline run beside the bare engine, and beside the official reference's way.
+"""Compare the suite's Offline run with the bare engine and with the official reference's way.
 
     python -m perf.offline_overhead [--pairs 5] [--samples 84]
 
-In one process and on one engine it alternates three ways to answer the same prompts: the suite
-(LoadGen, SUT, engine), vLLM's own AsyncLLM.generate on all of them at once, and batches of 16 that
-each wait for the last, as the official reference script sends them. It prints tokens/s of each and
-the median of the ratios of each round.
+Alternates three ways to answer the same prompts in one process and on one engine: the suite
+(LoadGen, SUT, engine), vLLM's own AsyncLLM.generate on all of them at once, and batches of 16, each
+sent when the last is answered, as in the official reference script. Prints tokens/s of each and the
+median of the rounds' ratios.
 """
 
 from __future__ import annotations
@@ -52,11 +52,11 @@ def suite_rate(engine: Engine, prompts: Prompts) -> float:
 
 
 def bare_rate(engine: VllmEngine, prompts: Prompts, batch: int | None = None) -> float:
-    """Tokens/s of AsyncLLM.generate, all prompts at once or in batches that wait for each other."""
+    """Tokens/s of AsyncLLM.generate on all prompts at once, or in batches one after another."""
     from vllm import SamplingParams, TokensPrompt
 
     generation = EMBEDDED.generation
-    # The defaults of a bare caller: final outputs, detokenized.
+    # A direct caller's defaults: final outputs, detokenized.
     params = SamplingParams(
         temperature=0.0,
         max_tokens=generation.max_new_tokens,
@@ -102,7 +102,7 @@ def main() -> None:
                 lambda: bare_rate(engine, prompts),
                 lambda: bare_rate(engine, prompts, _REFERENCE_BATCH),
             ]
-            # Every other round goes backwards, so that a drift of the machine favours nobody.
+            # Every other round is reversed, so that a drift of the machine favours no side.
             order = range(3) if number % 2 else range(2, -1, -1)
             rates = {way: ways[way]() for way in order}
             over_bare.append(rates[0] / rates[1])

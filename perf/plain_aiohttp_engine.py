@@ -1,4 +1,4 @@
-"""The endpoint engine as one would first write it: aiohttp in this process, JSON line by line."""
+"""A straightforward endpoint engine to compare with: aiohttp in this process, JSON line by line."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _CONNECTIONS = 2048
 
 
 class PlainAiohttpEngine:
-    """One session on one event loop in one thread, vLLM's dialect, to be measured beside ours."""
+    """One aiohttp session on one event loop in one thread, for vLLM's dialect."""
 
     def __init__(self, url: str) -> None:
         self._url = f"{url}/v1/completions"

@@ -1,13 +1,13 @@
-"""The regression gate on made-up histories whose noise is known.
+"""Test the regression gate on simulated histories with known noise.
 
     python -m perf.regression_gate [--histories 2000] [--seed 1]
 
 A history is a baseline and a run of a Server scenario: tokens/s, QPS, TTFT p99 and TPOT p99, each
-with its own noise, judged together. "within" is noise from block to block of a run, "between" sets
-one run apart from the next as well. The first table has how often the gate says regressed where
-nothing changed, and how often it finds a true loss of 10%; beside them the same with a bootstrap of
-the blocks' mean, the usual way, to show why the gate does not do that. The second is of a machine
-whose other work slows the run down while it lasts.
+with its own noise, judged together. "within" is noise from block to block of a run; "between" is
+noise that also differs from run to run. The first table shows how often the gate says regressed
+although nothing changed, and how often it finds a true loss of 10%; it also shows the usual method,
+a bootstrap of the blocks' mean, to explain why the gate does not use it. The second table is for a
+machine whose other load slows the run down while it lasts.
 """
 
 from __future__ import annotations
@@ -30,9 +30,10 @@ _DRIFT = 0.7
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """Other work on the machine: half of the time it slows the run down `slowdown` times.
+    """Other load on the machine: half of the time it slows the run down `slowdown` times.
 
-    `stays`: the probability that it stays on, or off, from one block to the next.
+    `stays`: the probability that its state is kept from one block to the next; otherwise the new
+    state is random.
     """
 
     slowdown: float
@@ -41,10 +42,10 @@ class Load:
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """`repeats`: runs on each side. `between`: noise that sets runs apart, in that of the blocks.
+    """`repeats`: runs on each side. `between`: noise between runs, relative to that of the blocks.
 
-    `drifts`: the blocks' noise changes slowly, so that neighbours are alike. `only_speed`: nothing
-    but tokens/s and QPS is there, as in Offline.
+    `drifts`: the blocks' noise changes slowly, so that neighbours are similar. `only_speed`: there
+    are only tokens/s and QPS, as in Offline.
     """
 
     name: str
@@ -64,7 +65,7 @@ CASES = (
     Case("--repeat 5 each, noise between", 5, 1.0),
 )
 BEYOND = Case("one run each, between twice as large as within", 1, 2.0)
-"""What one run on each side cannot tell: blocks lie closer together than runs do."""
+"""What one run on each side cannot detect: blocks differ less than runs do."""
 LOADED = tuple(
     Case(f"{name}, {load.slowdown:g} times slower {length}", repeats, load=load)
     for load, length in ((Load(3, 0.3), "in short bursts"), (Load(3, 0.9), "for long"))
@@ -73,7 +74,7 @@ LOADED = tuple(
 
 
 def _log_noise(rng: np.random.Generator, case: Case, noise: float) -> np.ndarray:
-    """What noise adds to the logarithm of each block's speed, of one run."""
+    """The noise on the logarithm of each block's speed in one run."""
     blocks = rng.normal(0, noise, TOKEN_BLOCKS)
     if case.drifts:
         for i in range(1, TOKEN_BLOCKS):
@@ -82,7 +83,7 @@ def _log_noise(rng: np.random.Generator, case: Case, noise: float) -> np.ndarray
 
 
 def _load(rng: np.random.Generator, case: Case) -> np.ndarray:
-    """How many times slower each block of a run is because of other work: all metrics alike."""
+    """The factor by which other load slows down each block of a run, for all metrics alike."""
     if case.load is None:
         return np.ones(TOKEN_BLOCKS)
     on = rng.random() < 0.5
@@ -102,7 +103,7 @@ def summary(rng: np.random.Generator, case: Case, noise: float, loss: float = 0.
         for name, true in _TRUE.items():
             level = true / slower if name == "tokens_per_sec" else true * slower
             blocks[name] = list(level * np.exp(_log_noise(rng, case, noise)))
-        # Blocks are of equal tokens, so that a run's rate is their harmonic mean.
+        # Blocks have equal numbers of tokens, so a run's rate is their harmonic mean.
         rate = TOKEN_BLOCKS / sum(1 / block for block in blocks["tokens_per_sec"])
         run = {"tokens_per_sec": rate, "qps": rate / 128, "blocks": blocks}
         if not case.only_speed:
@@ -130,7 +131,7 @@ def share_regressed(
 def share_regressed_by_bootstrap(
     case: Case, noise: float, loss: float, histories: int, rng: np.random.Generator
 ) -> tuple[float, float]:
-    """The same for intervals from a bootstrap of the mean of one run's blocks."""
+    """The same with intervals from a bootstrap of the mean of one run's blocks."""
     anything = speed = 0
     for _ in range(histories):
         sides = [summary(rng, case, noise), summary(rng, case, noise, loss)]
@@ -169,7 +170,7 @@ def table(histories: int, seed: int) -> str:
 
 
 def loaded_table(histories: int, seed: int) -> str:
-    """The table of a loaded machine, as Markdown; the noise beside the load is 3%."""
+    """The table for a loaded machine, as Markdown, with noise of 3% besides the load."""
     columns = ((0.03, 0.0), (0.03, 0.3), (0.03, 0.64))
     header = ["each side has", "false alarms", "30% loss found", "64% loss found"]
     header.append("found in tokens/s alone")
@@ -184,9 +185,9 @@ def _markdown(
     histories: int,
     seed: int,
 ) -> str:
-    """A row for each case; `columns`: noise and loss of each. The last cell is of tokens/s alone.
+    """A row for each case; `columns`: noise and loss of each. The last cell is for tokens/s alone.
 
-    Each row has random numbers of its own, so that it stays when others are added.
+    Each row has its own random numbers, so that it does not change when others are added.
     """
     lines = [f"| {' | '.join(header)} |", "|---|" + "---:|" * (len(header) - 1)]
     for name, case, share in rows:

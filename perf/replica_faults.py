@@ -1,10 +1,10 @@
-"""How soon a fault of replicas ends, and what is said of it.
+"""Measure how soon a fault of a replica is detected, and show the message.
 
     python -m perf.replica_faults
 
-Stand-in engines in real processes on two Ray nodes of this machine; requests that would be answered
-after ten minutes wait when the fault happens. Printed are the seconds from the fault, or from the
-start of loading, and the line that it ends with. None of this measures an engine.
+Runs stand-in engines in real processes on two Ray nodes of this machine; requests that would be
+answered after ten minutes are waiting when the fault happens. Prints the seconds from the fault, or
+from the start of loading, and the last line. No engine is measured.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _LATE_S = 600.0
 
 
 def late(number: int, gpus: int) -> Callable[[Path], Engine]:
-    """Answers after ten minutes."""
+    """An engine that answers after ten minutes."""
     return partial(answering, echo, _LATE_S, 0.0)
 
 
@@ -65,7 +65,7 @@ def _kill_node(nodes: LocalNodes) -> None:
 
 
 def _nothing(nodes: LocalNodes) -> None:
-    """The engine's own fault."""
+    """Do nothing: the engine itself has the fault."""
 
 
 def _running(

@@ -1,14 +1,13 @@
-"""What replicas add in Server, beside LoadGen with a SUT that answers at once.
+"""Measure what replicas add in Server to LoadGen with a SUT that answers at once.
 
     python -m perf.replicas [--replicas 8] [--pairs 5] [--seconds 2] [--ttft-seconds 10]
 
-Stand-in engines that answer at once, each in a process of its own, on two Ray nodes of this
-machine; the suite's SUT and driver are in this process, as in a run. LoadGen alone answers inside
-its callback. Each query streams a first token and an answer of 100 tokens. Both are measured in
-turn, a pair within the same minute. First table: the time to first token at 200 queries/s. Second
-table: the highest rate held, which is one of which 97% is completed in each second with a p99 of
-the latency of at most `--late` ms. Last, Offline: how long the last replica works on after the
-first has ended. None of this measures an engine.
+Stand-in engines that answer at once run in separate processes on two Ray nodes of this machine; the
+suite's SUT and driver are in this process, as in a run. LoadGen alone answers inside its callback.
+Each query streams a first token and an answer of 100 tokens. Both are measured in turn, a pair
+within the same minute. First table: the time to first token at 200 queries/s. Second table: the
+highest rate held, of which 97% is completed in each second with a latency p99 of at most `--late`
+ms. Last, Offline: how long the last replica works after the first has ended. No engine is measured.
 """
 
 from __future__ import annotations
@@ -42,7 +41,7 @@ from perf.server_overhead import (
 
 _TTFT_RATE = 200
 _PROMPT = list(range(350))
-"""Of the length of the embedded benchmark's."""
+"""As long as the embedded benchmark's prompts."""
 _HELD_SHARE = 0.97
 _STEP = 1.25
 _AIM_RATE, _AIM_MS = 2000, 5.0
@@ -100,7 +99,7 @@ def _rates(engine: ReplicaEngine, seconds: float, late_ms: float) -> None:
     rate, best = 1000.0, 0.0
     while True:
         held = False
-        # Whatever else the machine did in that moment may be why.
+        # A rate may fail because of other load at that moment.
         for _ in range(2):
             engine.take_replicas_run()
             detail = served(engine, rate, round(seconds * 1000))

@@ -1,13 +1,13 @@
-"""ROUGE of a full data set: the official way on one core beside the suite's on all.
+"""Compare ROUGE of a full data set: the official way on one core, the suite's on all.
 
     python -m perf.rouge [--pairs 2000] [--rounds 3] [--data FILE]
 
 The official way is language/llama3.1-8b/evaluation.py of github.com/mlcommons/inference: strip,
 NLTK's sentence splitter, rouge_score's scorer for each pair (as `evaluate` calls it), one core.
-Pairs are stretches of a news article as long as 128 tokens, and its highlights. The embedded data
-has few different words, and an own word of each stem is what the suite saves; so some words of each
-pair are replaced by made-up ones, until 13,368 pairs have about as many different words (50,000) as
-that much news. Both ways alternate, each in a process of its own. Exits with 1 where they differ.
+Pairs are parts of a news article of about 128 tokens, and its highlights. The embedded data has few
+different words, and the suite saves time by stemming each word once. Made-up words therefore
+replace some words of each pair, until 13,368 pairs have about as many different words (50,000) as
+that much news. Both ways alternate, each in its own process. Exits with 1 if they differ.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from mlperf_suite.scorers.protocol import Scores
 from mlperf_suite.scorers.rouge import ROUGE_NAMES, PairScore, check_punkt, mean_scores, score_rouge
 
 _ANSWER_WORDS = 95
-"""128 tokens of English."""
+"""The words in 128 tokens of English."""
 _NEW_WORDS = 4
 _SYLLABLES = [c + v for c in "bdfgklmnprstvz" for v in ("a", "e", "i", "o", "u", "ar", "en")]
 _ENDINGS = ("", "", "", "s", "ing", "ed", "er", "ation", "ly")
@@ -37,14 +37,14 @@ Pairs = Sequence[tuple[str, str]]
 
 @dataclass(frozen=True, slots=True)
 class Timed:
-    """What one way found, and the seconds it took."""
+    """The scores of one way and the seconds it took."""
 
     scores: Scores
     seconds: float
 
 
 def make_pairs(number: int, source: str) -> list[tuple[str, str]]:
-    """Predictions beside their references; the same at every call."""
+    """Predictions and their references, the same in every call."""
     chance, items = random.Random(1), load_news(source).items  # noqa: S311 - no secret
     pairs = []
     for place in range(number):
@@ -76,12 +76,12 @@ def official(pairs: Pairs) -> Scores:
 
 
 def ours(pairs: Pairs) -> Scores:
-    """The suite's, with as many processes as it takes by itself."""
+    """The suite's computation, with as many processes as it chooses."""
     return score_rouge([p for p, _ in pairs], [r for _, r in pairs])
 
 
 def timed(way: Callable[[Pairs], Scores], pairs: Pairs) -> Timed:
-    """One way in a process of its own, which kept nothing of an earlier round."""
+    """Run one way in a new process, which has nothing left from an earlier round."""
     context = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(1, mp_context=context) as pool:
         return pool.submit(_timed_here, way, pairs).result()

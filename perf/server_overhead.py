@@ -1,16 +1,15 @@
-"""What the suite itself adds in Server, beside LoadGen with a SUT that answers at once.
+"""Measure what the suite itself adds in Server to LoadGen with a SUT that answers at once.
 
     python -m perf.server_overhead [--pairs 5] [--seconds 2] [--ttft-seconds 10]
 
-LoadGen alone answers inside its callback, which no suite can beat; the suite is LoadGen, the SUT
-and an engine that answers at once, on a thread of its own as real engines do, or with --in-call
-within the call of the SUT as LoadGen alone does. Each query streams a first token and an answer of
-100 tokens. Both are measured in turn, a pair within the same half
-minute, since other work on the machine changes either by as much as is measured. First table: the
-time to first token at 200 queries/s. Second table: the highest rate held, which is one of which 97%
-is completed in each second with a p99 of the latency of at most 10 ms; one that was not held is
-tried once more. Beside each pair, the time that other guests took from the machine. None of this
-measures an engine.
+LoadGen alone answers inside its callback, which no suite can beat. The suite is LoadGen, the SUT
+and an engine that answers at once, on its own thread like real engines, or with --in-call within
+the SUT's call, as LoadGen alone does. Each query streams a first token and an answer of 100 tokens.
+Both are measured in turn, a pair within the same half minute, since other load on the machine
+changes either by as much as is measured. First table: the time to first token at 200 queries/s.
+Second table: the highest rate held, of which 97% is completed in each second with a latency p99 of
+at most 10 ms; a rate that was not held is tried once more. Each pair shows the time that other
+guests took from the machine. No engine is measured.
 """
 
 from __future__ import annotations
@@ -50,7 +49,7 @@ _START_RATE, _LEAST_RATE = 10_000.0, 100.0
 
 
 def server_plan(rate: float, duration_ms: int, samples: int = SAMPLES) -> LoadPlan:
-    """Server at a rate in queries/s, for so long, each sample once at least."""
+    """Server at a rate in queries/s, for this duration, each sample at least once."""
     return plan_run(
         LLAMA3_1_8B,
         LLAMA3_1_8B.scenario("Server"),
@@ -103,8 +102,8 @@ def loadgen_alone(rate: float, duration_ms: int) -> DetailLog:
 
 
 def held(rate: float, detail: DetailLog, delay_ms: float = 0.0) -> tuple[bool, str]:
-    """Whether the rate was held, and what was seen. `delay_ms`: what an answer takes anyway, and so
-    what the run lasts longer than LoadGen issues queries."""
+    """Whether the rate was held, and what was seen. `delay_ms`: the minimum time of an answer, by
+    which the run outlasts LoadGen's issuing of queries."""
     late = detail.milliseconds("result_99.00_percentile_latency_ns")
     completed = detail.number("result_completed_samples_per_sec")
     if late is None or completed is None:
@@ -116,7 +115,7 @@ def held(rate: float, detail: DetailLog, delay_ms: float = 0.0) -> tuple[bool, s
 
 
 class InstantEngine:
-    """Answers each request at once: on a thread of its own, or within the call that submits it."""
+    """Answers each request at once, on its own thread or within the call that submits it."""
 
     description = EngineDescription("instant engine", "1", "instant", True, 131_072)
     alive = True
@@ -146,7 +145,7 @@ class InstantEngine:
             _answer(*asked)
 
     def abort(self) -> None:
-        """Nothing waits here for long."""
+        """Do nothing, since no request waits for long."""
 
     def close(self) -> None:
         self._asked.put(None)
@@ -165,7 +164,7 @@ def stolen_s() -> float:
 
 
 def ttft_ms(detail: DetailLog, percentile: str = "99.00") -> float:
-    """TTFT as LoadGen reports it, in ms. Raises RunError where it reports none."""
+    """TTFT as LoadGen reports it, in ms. Raises RunError if it reports none."""
     found = detail.milliseconds(f"result_first_token_{percentile}_percentile_latency_ns")
     if found is None:
         raise RunError("LoadGen reported no TTFT")
@@ -173,11 +172,11 @@ def ttft_ms(detail: DetailLog, percentile: str = "99.00") -> float:
 
 
 Serve = Callable[[float, int], DetailLog]
-"""A run at a rate in queries/s of so many ms."""
+"""Makes a run at a rate in queries/s for a duration in ms."""
 
 
 def in_turn(pair: int, suite: Callable[[], float], alone: Callable[[], float]) -> list[float]:
-    """Both measured, the suite's figure first; which goes first changes from pair to pair."""
+    """Measure both and return the suite's figure first; the order changes from pair to pair."""
     if pair % 2:
         return [suite(), alone()]
     other = alone()
@@ -217,7 +216,7 @@ def highest_held(serve: Serve, seconds: float, start: float) -> float:
     """The highest rate held among steps of 5%, in queries/s, searched from `start`; 0 for none."""
     rate, best, ceiling = start, 0.0, math.inf
     while rate > _LEAST_RATE:
-        # Whatever else the machine did in that moment may be why.
+        # A rate may fail because of other load at that moment.
         ok = any(held(rate, serve(rate, round(seconds * 1000)))[0] for _ in range(2))
         best, ceiling = (rate, ceiling) if ok else (best, rate)
         if not best or math.isinf(ceiling):
@@ -226,7 +225,7 @@ def highest_held(serve: Serve, seconds: float, start: float) -> float:
         steps = round(math.log(ceiling / best, _STEP))
         if steps <= 1:
             break
-        # Between what was held and what was not, until they are a step apart.
+        # Halve between held and not held until they are one step apart.
         rate = best * _STEP ** (steps // 2)
     return best
 
@@ -239,7 +238,7 @@ def _rates(suite: Serve, pairs: int, seconds: float) -> None:
     start = {"suite": _START_RATE, "alone": _START_RATE}
 
     def highest(name: str, serve: Serve) -> float:
-        # A pair begins where the one before ended.
+        # A pair begins at the rate where the previous one ended.
         start[name] = highest_held(serve, seconds, start[name]) or _START_RATE
         return start[name]
 

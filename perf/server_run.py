@@ -22,7 +22,7 @@ from perf.vllm_bench import Figures, Sent
 
 
 def server_run(engine: Engine, inputs: Inputs, qps: float) -> Timeline:
-    """Each sample once at this rate, in queries/s; the same seeds, so the same times, always."""
+    """Send each sample once at this rate, in queries/s; fixed seeds give the same times always."""
     prompts = inputs.prompts(LLAMA3_1_8B)
     plan = plan_run(
         LLAMA3_1_8B,
@@ -50,8 +50,9 @@ def schedule(inputs: Inputs, qps: float) -> list[Sent]:
 
 
 def figures(timeline: Timeline) -> Figures:
-    """As `vllm bench serve` computes them: the 99th percentile interpolated, and from the first
-    request to the last answer; LoadGen takes the slower of two, and counts one request less."""
+    """Figures as `vllm bench serve` computes them: an interpolated 99th percentile, and tokens/s
+    from the first request to the last answer. LoadGen takes the slower of two values for the
+    percentile and counts one request less."""
     lasted_s = (max(timeline.finished_ms) - min(timeline.issued_ms)) / 1000
     rows = sorted(zip(timeline.issued_ms, timeline.ttft_ms or [], strict=True))
     ttft_ms = [ttft for _, ttft in rows]
@@ -59,7 +60,7 @@ def figures(timeline: Timeline) -> Figures:
 
 
 class _Noting(StandInEngine):
-    """Keeps what it was asked and when."""
+    """Records its prompts and when they came."""
 
     def __init__(self, *arguments: object) -> None:
         self.sent: list[Sent] = []

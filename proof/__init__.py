@@ -1,4 +1,4 @@
-"""The proof of the submission command: runs of full size, their tree, the checker's word.
+"""Tests the submission command end to end: full-size runs, their tree, the official checker.
 
-`python -m proof` makes all of it; the engine is a replay, so nothing is measured.
+`python -m proof` does all of it; the engine is a replay, so nothing is measured.
 """

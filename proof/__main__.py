@@ -70,17 +70,17 @@ def main() -> int:
         benchmarks = arguments.benchmarks or ()
         return prove(arguments.work.resolve(), rounds, arguments.at_once, benchmarks)
     except subprocess.CalledProcessError as error:
-        # What failed has said why.
+        # The failed command has already said why.
         say(f"stopped: {' '.join(error.cmd[:4])} … ended with status {error.returncode}")
         return 1
 
 
 def prove(work: Path, rounds: Sequence[str], at_once: int, benchmarks: Sequence[str] = ()) -> int:
-    """Make what is not there yet, and have every tree checked. Returns the exit status.
+    """Make what does not exist yet and check every tree. Returns the exit status.
 
-    `benchmarks`: the ids of those to prove; all by default.
+    `benchmarks`: the ids of the benchmarks to prove; all by default.
     """
-    # First, since a wrong one would else be found half an hour later.
+    # First, since a wrong one would otherwise be found half an hour later.
     checkout = inference_checkout(work)
     if not (checkout / CHECKER).is_dir():
         say(f"MLPERF_INFERENCE={checkout}: holds no {CHECKER}; name a checkout of {REPOSITORY}")
@@ -109,7 +109,7 @@ def prove(work: Path, rounds: Sequence[str], at_once: int, benchmarks: Sequence[
 
 
 def make_data(data: Path, benchmarks: Collection[str]) -> None:
-    """Make up the data of the benchmarks that are not there yet."""
+    """Make up the data of benchmarks that do not have any yet."""
     if set(benchmarks) & set(DATASETS) and not (data / ANSWERS).is_file():
         say(f"making up the data in {data}")
         write_data(data, make_samples())

@@ -1,10 +1,10 @@
-"""A submission tree damaged in many ways: the official checker's verdict beside the suite's.
+"""Damage a submission tree in many ways and compare the official verdicts with the suite's.
 
     python -m proof.damages TREE --checker INFERENCE --round v6.1 [--benchmark gpt-oss-120b]
 
-TREE is a closed tree that both accept, of llama3.1-8b and llama3.1-8b-edge, or of the benchmark
-named; INFERENCE a checkout of github.com/mlcommons/inference. Prints a table, one row for each
-damage to a copy of the tree.
+TREE is a closed tree that both accept, of llama3.1-8b and llama3.1-8b-edge, or of the named
+benchmark; INFERENCE is a checkout of github.com/mlcommons/inference. Prints a table with one row
+for each damage to a copy of the tree.
 """
 
 from __future__ import annotations
@@ -42,9 +42,9 @@ _MOST_RULES = 5
 
 @dataclass(frozen=True, slots=True)
 class Home:
-    """<division>/<submitter> of a tree, and where its files lie in the round's layout.
+    """<division>/<submitter> of a tree, and where its files are in the round's layout.
 
-    A scenario is one of `benchmark`, or <benchmark>/<scenario>.
+    A scenario is one of `benchmark`'s, or <benchmark>/<scenario>.
     """
 
     path: Path
@@ -87,9 +87,9 @@ Change = Callable[[Home], object]
 
 @dataclass(frozen=True, slots=True)
 class Damage:
-    """A change to a tree, and the rules of the suite that see it, those alone.
+    """A change to a tree, and exactly those rules of the suite that detect it.
 
-    accuracy_passed is not among them: it follows from every failed accuracy run.
+    accuracy_passed is not listed: it follows from every failed accuracy run.
     """
 
     change: Change
@@ -97,12 +97,12 @@ class Damage:
 
 
 def seen_by(change: Change, *rules: str) -> Damage:
-    """A damage with the names of the rules that see it."""
+    """A damage with the names of the rules that detect it."""
     return Damage(change, frozenset(rules))
 
 
 def log_value(key: str, value: object, scenario: str, *, accuracy: bool = False) -> Change:
-    """Another value of a key in a detail log."""
+    """Change the value of a key in a detail log."""
 
     def damage(home: Home) -> None:
         folder = home.accuracy(scenario) if accuracy else home.performance(scenario)
@@ -123,7 +123,7 @@ def log_value(key: str, value: object, scenario: str, *, accuracy: bool = False)
 
 
 def replaced(pattern: str, new: str, path: Callable[[Home], Path]) -> Change:
-    """Another text in a file, which has to hold the old one."""
+    """Replace text in a file, which must contain the old text."""
 
     def damage(home: Home) -> None:
         text = path(home).read_text(encoding="utf-8")
@@ -136,7 +136,7 @@ def replaced(pattern: str, new: str, path: Callable[[Home], Path]) -> Change:
 
 
 def score_times(name: str, factor: float, scenario: str, most: float = math.inf) -> Change:
-    """A score of accuracy.txt, or `most` where that is less, times a factor."""
+    """Multiply a score of accuracy.txt, or `most` if that is less, by a factor."""
 
     def damage(home: Home) -> None:
         path = home.accuracy(scenario) / "accuracy.txt"
@@ -189,7 +189,7 @@ def measurement_emptied(name: str) -> Change:
 def _few_samples(home: Home) -> None:
     log_value("qsl_reported_total_count", 1000, "Server", accuracy=True)(home)
     if home.layout == "v6":
-        # LoadGen says it a second time since 6.0.
+        # Since 6.0 LoadGen logs it a second time.
         log_value("effective_accuracy_sample_count", 1000, "Server", accuracy=True)(home)
 
 
@@ -413,13 +413,13 @@ DAMAGES: dict[str, Damage] = {
 
 
 def damages_of(benchmark: Benchmark, round_: Round) -> dict[str, Damage]:
-    """The damages to a tree of one benchmark, made for what it is judged by in that round."""
+    """The damages to a tree of one benchmark, one for each thing it is judged by in that round."""
     found = {"nothing: the tree as it was built": seen_by(lambda home: None)}
     for one in benchmark.reference.expected:
         gate = rule_name(one.name)
         factors = (0.9,) if one.unit == "%" else (1.2, 0.8)
         for factor in factors:
-            # From the reference, so that a score far above it fails too.
+            # Relative to the reference, so that a score far above it fails too.
             change = score_times(one.name, factor, "Offline", most=one.value)
             found[f"{one.name} times {factor} (Offline)"] = seen_by(change, gate)
     samples = {mode: benchmark.samples_of(mode) for mode in ("accuracy", "performance")}
@@ -479,7 +479,7 @@ _FURTHER: dict[str, dict[str, Damage]] = {
         ),
     }
 }
-"""What is no damage by the suite's rules."""
+"""Changes that are not a damage by the suite's rules."""
 _P99_TTFT = "result_first_token_99.00_percentile_latency_ns"
 _P99_TPOT = "result_time_per_output_token_99.00_percentile_ns"
 
@@ -498,7 +498,7 @@ def _accuracy_over(samples: int) -> Change:
 
 
 def _audit_damages(audit: Audit) -> dict[str, Damage]:
-    """The damages to an audit's files in Offline."""
+    """The damages to an audit's files in Offline, by name."""
     name, mode = audit.name, audit.mode
 
     def folder(home: Home) -> Path:
@@ -507,7 +507,7 @@ def _audit_damages(audit: Audit) -> dict[str, Damage]:
     def said(home: Home) -> Path:
         return folder(home) / audit.verified_in
 
-    # TEST06's rules are those of single answers.
+    # TEST06's rules judge single answers.
     counted = ("sample_count", "eos", "token_count") if mode == "test06" else ("every_sample",)
     own = (*counted, "log_is_whole", "mean_tokens") if audit.mean_tokens else counted
     wrong = {f"{mode}_{rule}" for rule in (*own, "log_is_whole", "verified")}
@@ -539,7 +539,7 @@ def _audit_damages(audit: Audit) -> dict[str, Damage]:
 def _answers(
     audit: Audit, change: Callable[[list[dict[str, Any]]], list[dict[str, Any]]]
 ) -> Change:
-    """Other answers in an audit's accuracy log."""
+    """Change the answers in an audit's accuracy log."""
 
     def damage(home: Home) -> None:
         path = home.audit(audit.name, "Offline") / "accuracy" / ACCURACY
@@ -551,7 +551,7 @@ def _answers(
 
 
 def official_verdict(root: Path, checker: Path, round_: Round) -> str:
-    """What the official checker says of a tree, in a few words."""
+    """The official checker's verdict on a tree, in a few words."""
     command = [sys.executable, "-m", "submission_checker.main", "--input", str(root)]
     with tempfile.TemporaryDirectory() as folder:
         command += ["--version", round_.name, "--csv", str(Path(folder) / "summary.csv")]
@@ -589,9 +589,9 @@ def own_verdict(root: Path, round_: Round) -> str:
 def compare(
     tree: Path, checker: Path, round_: Round, benchmark: Benchmark | None = None
 ) -> Iterator[tuple[str, str, str]]:
-    """For each damage its name, the official verdict and the suite's.
+    """For each damage, its name, the official verdict and the suite's.
 
-    `benchmark`: the one that the tree is of; by default it is of both forms of llama3.1-8b.
+    `benchmark`: the tree's benchmark; by default the tree has both forms of llama3.1-8b.
     """
     damages = DAMAGES if benchmark is None else damages_of(benchmark, round_)
     for name, damage in damages.items():

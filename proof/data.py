@@ -1,8 +1,8 @@
-"""A data set as large as the official one, of made-up news, with a model folder and answers.
+"""Makes a data set of official size from made-up news, with a model folder and answers.
 
-The news are words of our own at random, the same at every call. An answer shares with its
-reference summary exactly as many words, pairs of words and sequences as the official references'
-ROUGE asks for, a little above them, and is as long; no official file is needed or copied.
+The news consist of random words of the suite's own list, the same in every call. An answer is as
+long as its reference summary and shares as many words, word pairs and sequences with it as a score
+slightly above the official ROUGE reference requires. No official file is needed or copied.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from proof.words import WORDS
 
 SAMPLES = LLAMA3_1_8B.samples
 DATASETS = {LLAMA3_1_8B.id: "cnn_eval.json", LLAMA3_1_8B_EDGE.id: "sample_cnn_eval_5000.json"}
-"""File name by benchmark, as the official preparation calls them."""
+"""File names by benchmark, as in the official preparation."""
 MODEL, ANSWERS = "model", "answers.json"
 TOKENS = ModelTokens(
     {"<|begin_of_text|>": 128_000, "<|end_of_text|>": 128_001}
@@ -28,24 +28,24 @@ TOKENS = ModelTokens(
     begin="<|begin_of_text|>",
     end="<|eot_id|>",
 )
-"""Llama 3.1's own."""
+"""Llama 3.1's special tokens."""
 
 _SEED = 20_261_120
 _SENTENCES = 4
 _REFERENCE_WORDS = (50, 58)
 _ANSWER_WORDS = (83, 94)
-# Means by which an answer's F-measures come out about 1% above the edge reference, the higher one.
+# With these means, the answers' F-measures are about 1% above the edge reference, the higher one.
 _ROUGE1, _ROUGE2 = 0.3945, 0.163
 _ROUGE1_SPREAD = 0.05
 _OUT_OF_ORDER = 0.30
-"""How often a sentence's last run of shared words stands first: lowers ROUGE-Lsum alone."""
+"""How often a sentence's last run of shared words comes first; this only lowers ROUGE-Lsum."""
 _ORDERS = (((1, 2, 3, 0), 0.62), ((1, 0, 3, 2), 0.38))
-"""The answer's order of the reference's sentences, and how often: lowers ROUGE-L."""
+"""Orders of the reference's sentences in the answer, and how often each; this lowers ROUGE-L."""
 
 
 @dataclass(frozen=True, slots=True)
 class MadeSample:
-    """One made-up item and the answer prepared for it, with the space that follows the prompt."""
+    """One made-up item and its prepared answer, with the space that follows the prompt."""
 
     item: Sample
     answer: str
@@ -58,7 +58,7 @@ def make_samples(count: int = SAMPLES) -> list[MadeSample]:
 
 
 def _sample(rng: random.Random) -> MadeSample:
-    # No word twice: what an answer shares with its reference is what was put there.
+    # No word occurs twice, so an answer shares exactly what was put there with its reference.
     words = rng.sample(WORDS, 190)
     reference_length, answer_length = rng.randint(*_REFERENCE_WORDS), rng.randint(*_ANSWER_WORDS)
     both = reference_length + answer_length
@@ -86,12 +86,12 @@ def _sample(rng: random.Random) -> MadeSample:
 def _answered(
     rng: random.Random, sentence: Sequence[str], other: Sequence[str], shared: int, runs: int
 ) -> list[str]:
-    """A sentence with `shared` words of another in `runs` runs, and between them `other` words."""
+    """`shared` words of a sentence in `runs` runs, with `other` words before, between and after."""
     lengths = _shares(shared, runs)
     rng.shuffle(lengths)
     gaps = [0, *[1] * (runs - 1)]
     for _ in range(len(sentence) - shared - (runs - 1)):
-        # What no run skips stays behind the last one.
+        # Words that no run skips stay after the last run.
         gap = rng.randint(0, runs)
         if gap < runs:
             gaps[gap] += 1
@@ -110,7 +110,7 @@ def _answered(
 
 
 def _shares(total: int, parts: int) -> list[int]:
-    """`total` in as equal whole parts as there can be."""
+    """Split `total` into whole parts that are as equal as possible."""
     return [total * (i + 1) // parts - total * i // parts for i in range(parts)]
 
 
@@ -129,7 +129,7 @@ def _text(sentences: Sequence[Sequence[str]], between: str = " ") -> str:
 def write_data(folder: Path, samples: Sequence[MadeSample]) -> None:
     """Write both data sets, the model folder and the prepared answers.
 
-    The edge data are those that the official preparation would draw; answers.json maps each
+    The edge data are the samples that the official preparation would draw; answers.json maps each
     article to its answer.
     """
     folder.mkdir(parents=True, exist_ok=True)
@@ -142,5 +142,5 @@ def write_data(folder: Path, samples: Sequence[MadeSample]) -> None:
         ]
         write_json(folder / DATASETS[benchmark.id], rows)
     write_model(folder / MODEL, OFFICIAL.shape, LLAMA3_1_8B.eos_token_ids, TOKENS)
-    # Last, so that where it is, all is.
+    # Last, so that if it exists, everything does.
     write_json(folder / ANSWERS, {sample.item.input: sample.answer for sample in samples})

@@ -1,11 +1,11 @@
-"""Submission trees that were forged: the official checker accepts each, and a rule sees each.
+"""Forge submission trees: the official checker accepts each, and a rule of the suite detects it.
 
     python -m proof.forgeries TREE --checker INFERENCE --round v6.1
 
 TREE is an honest closed tree of llama2-70b-99.9 in Offline and Server, with logs that LoadGen
-wrote; INFERENCE a checkout of github.com/mlcommons/inference. Prints a table, one row for each
-forgery of a copy of the tree. What a log says twice: results.cc, loadgen.cc and
-test_settings_internal.cc of LoadGen.
+wrote; INFERENCE is a checkout of github.com/mlcommons/inference. Prints a table with one row for
+each forgery of a copy of the tree. LoadGen's results.cc, loadgen.cc and test_settings_internal.cc
+show what a log contains twice.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _RUN = ("performance", "run_1")
 _ACCURACY = ("accuracy",)
 _TEST06 = ("TEST06", "performance", "run_1")
 New = Callable[[Any], object]
-"""From the value that a log has to the one that it is given."""
+"""Maps a value in a log to its new value."""
 Row = dict[str, Any]
 """An entry of an accuracy log."""
 
@@ -44,8 +44,8 @@ Row = dict[str, Any]
 class Forgery:
     """A change to an honest tree that the official checker accepts.
 
-    `fakes`: what it makes a reader believe. `rules`: those of the suite that fail, and no other;
-    accuracy_passed, which follows from every failed accuracy run, is not among them.
+    `fakes`: what it makes readers believe. `rules`: exactly those of the suite that fail, without
+    accuracy_passed, which follows from every failed accuracy run.
     """
 
     fakes: str
@@ -57,13 +57,13 @@ def _forged(fakes: str, change: Change, *rules: str) -> Forgery:
     return Forgery(fakes, change, frozenset(rules))
 
 
-# Logs under change
+# Logs that are changed
 
 
 @dataclass
 class Entry:
-    """A line of a detail log and what it says; changed in place, a line not changed keeps its
-    bytes."""
+    """A line of a detail log and its content, which is changed in place; an unchanged line keeps
+    its bytes."""
 
     line: str
     says: dict[str, Any]
@@ -75,7 +75,7 @@ class Entry:
 
 
 class DetailFile:
-    """A detail log, written anew at the end of its `with` block."""
+    """A detail log, rewritten at the end of its `with` block."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -96,7 +96,8 @@ class DetailFile:
         return next(entry.says["value"] for entry in self.entries if entry.says["key"] == key)
 
     def change(self, pattern: str, new: New) -> dict[str, object]:
-        """Give each key of a pattern another value; the new ones. Raises ValueError for none."""
+        """Change the value of each key that matches; return the new values. Raises ValueError if
+        none does."""
         changed: dict[str, object] = {}
         for entry in self.entries:
             key = entry.says["key"]
@@ -107,7 +108,7 @@ class DetailFile:
         return changed
 
     def before(self, key: str) -> int:
-        """The place of the first line of a key."""
+        """The index of the first line with a key."""
         return next(i for i, entry in enumerate(self.entries) if entry.says["key"] == key)
 
 
@@ -133,12 +134,12 @@ _LABELS = (
     (r"requested_server_(\w+)_latency", "{}_latency (ns)"),
     (r"effective_(\w+)", "{}"),
 )
-"""What the summary calls a figure of the detail log."""
+"""The names of the detail log's figures in the summary."""
 _TWO_DECIMALS = re.compile(r"result_(completed|scheduled)_\w+")
 
 
 def _tell(summary: Path, key: str, value: object) -> None:
-    """Put a figure into the summary, wherever it has it."""
+    """Write a figure to every place where the summary has it."""
     for pattern, label in _LABELS:
         if found := re.fullmatch(pattern, key):
             name = label.format(
@@ -169,7 +170,7 @@ def _folder(home: Home, scenario: str, run: tuple[str, ...]) -> Path:
 
 
 def detail(scenario: str, changes: Mapping[str, New], run: tuple[str, ...] = _RUN) -> Change:
-    """Other values in the detail log alone, by patterns of its keys."""
+    """Change values in the detail log alone, by patterns of its keys."""
 
     def change(home: Home) -> None:
         with DetailFile(_folder(home, scenario, run) / DETAIL) as log:
@@ -180,7 +181,7 @@ def detail(scenario: str, changes: Mapping[str, New], run: tuple[str, ...] = _RU
 
 
 def both(scenario: str, changes: Mapping[str, New], run: tuple[str, ...] = _RUN) -> Change:
-    """Other values in the detail log, and in the summary what it says of them."""
+    """Change values in the detail log, and in the summary where it has them."""
 
     def change(home: Home) -> None:
         folder = _folder(home, scenario, run)
@@ -193,7 +194,7 @@ def both(scenario: str, changes: Mapping[str, New], run: tuple[str, ...] = _RUN)
 
 
 def summary(scenario: str, changes: Mapping[str, New]) -> Change:
-    """Other values in the summary alone."""
+    """Change values in the summary alone."""
 
     def change(home: Home) -> None:
         folder = _folder(home, scenario, _RUN)
@@ -206,7 +207,7 @@ def summary(scenario: str, changes: Mapping[str, New]) -> Change:
 
 
 def times(factor: float) -> New:
-    """A figure times a factor, in the digits that LoadGen writes."""
+    """Multiply a figure by a factor, with as many digits as LoadGen writes."""
 
     def new(value: Any) -> object:
         return round(value * factor) if isinstance(value, int) else float(f"{value * factor:.6g}")
@@ -227,7 +228,7 @@ def every(*changes: Change) -> Change:
 
 
 def clock(change_ms: Callable[[float], float], scenario: str = "Server") -> Change:
-    """Other time stamps in a performance run's detail log, each by its own."""
+    """Change each time stamp in a performance run's detail log."""
 
     def change(home: Home) -> None:
         with DetailFile(_folder(home, scenario, _RUN) / DETAIL) as log:
@@ -238,7 +239,7 @@ def clock(change_ms: Callable[[float], float], scenario: str = "Server") -> Chan
 
 
 def later(seconds: float) -> New:
-    """A time of day as LoadGen tells it for power, some seconds later."""
+    """Shift a time of day, in LoadGen's power format, by some seconds."""
 
     def new(value: Any) -> object:
         moved = datetime.strptime(value, _POWER_TIME) + timedelta(seconds=seconds)
@@ -248,7 +249,7 @@ def later(seconds: float) -> New:
 
 
 def lines(scenario: str, change_lines: Callable[[list[Entry]], list[Entry]]) -> Change:
-    """Other lines in a performance run's detail log."""
+    """Change the lines of a performance run's detail log."""
 
     def change(home: Home) -> None:
         with DetailFile(_folder(home, scenario, _RUN) / DETAIL) as log:
@@ -260,7 +261,7 @@ def lines(scenario: str, change_lines: Callable[[list[Entry]], list[Entry]]) -> 
 def answers(
     scenario: str, change_rows: Callable[[list[Row]], list[Row]], audit: str = "TEST06"
 ) -> Change:
-    """Other answers in an audit's accuracy log."""
+    """Change the answers in an audit's accuracy log."""
 
     def change(home: Home) -> None:
         path = home.audit(audit, scenario) / "accuracy" / ACCURACY
@@ -275,7 +276,7 @@ def _write_rows(path: Path, rows: list[Row]) -> None:
 
 
 def copied(source: tuple[str, ...], target: tuple[str, ...]) -> Change:
-    """A file or folder of the benchmark put in the place of another."""
+    """Replace a file or folder of the benchmark with another."""
 
     def change(home: Home) -> None:
         root = home.place("results", "Server").parent
@@ -294,7 +295,7 @@ def _accuracy_txt(home: Home) -> Path:
 
 
 def accuracy_log(change_text: Callable[[str], str]) -> Change:
-    """Another text of Server's cut accuracy log."""
+    """Change the text of Server's cut accuracy log."""
 
     def change(home: Home) -> None:
         path = home.accuracy("Server") / ACCURACY
@@ -304,7 +305,7 @@ def accuracy_log(change_text: Callable[[str], str]) -> Change:
 
 
 def _dataset_repeated(text: str) -> str:
-    """The last entry is the first one again, under the last one's number."""
+    """Entries from number 10 on repeat the first entry's sample."""
     first = re.search(r'"seq_id" : 0, "qsl_idx" : (\d+)', text)
     if first is None:
         raise ValueError("no first entry")
@@ -312,7 +313,7 @@ def _dataset_repeated(text: str) -> str:
 
 
 def _other_order(samples: list[int]) -> list[int]:
-    """As another seed would have shuffled them."""
+    """Shuffled as if with another seed."""
     return random.Random(7).sample(samples, len(samples))
 
 
@@ -321,7 +322,7 @@ def _one_sample(samples: list[int]) -> list[int]:
 
 
 def _part_again(samples: list[int]) -> list[int]:
-    """A tenth of the samples, ten times."""
+    """The first tenth of the samples, ten times."""
     part = samples[: len(samples) // 10 + 1]
     return (part * 10)[: len(samples)]
 
@@ -331,7 +332,7 @@ def _first_answer_again(rows: list[Row]) -> list[Row]:
 
 
 def _other_samples(rows: list[Row]) -> list[Row]:
-    """The answers of samples that were chosen for it, under the same numbers in the run."""
+    """Answers of other, chosen samples, under the same numbers in the run."""
     return [row | {"qsl_idx": (row["qsl_idx"] + 1000) % 24576} for row in rows]
 
 
@@ -344,7 +345,7 @@ def _with_first_tokens(rows: list[Row]) -> list[Row]:
 
 
 def _spliced(home: Home) -> None:
-    """The settings of the performance run before the results of the run of TEST06."""
+    """The performance run's settings, followed by the results of the TEST06 run."""
     run, short = (_folder(home, "Server", of) for of in (_RUN, _TEST06))
     with DetailFile(run / DETAIL) as log:
         results = DetailFile(short / DETAIL)
@@ -355,14 +356,14 @@ def _spliced(home: Home) -> None:
 
 
 def _two_runs(home: Home) -> None:
-    """The log of another run after the log of this one."""
+    """The log of another run, appended to this one's."""
     run, other = (_folder(home, "Server", of) for of in (_RUN, _TEST06))
     with DetailFile(run / DETAIL) as log:
         log.entries += DetailFile(other / DETAIL).entries
 
 
 def _second_system(home: Home) -> None:
-    """The same logs once more, as the results of a larger system."""
+    """The same logs again, as the results of a larger system."""
     results, described_in = home.path / "results", home.system_json
     shutil.copytree(results / home.system, results / "Larger")
     described = json.loads(described_in.read_text(encoding="utf-8"))
@@ -371,7 +372,7 @@ def _second_system(home: Home) -> None:
 
 
 def _an_error_in_passing(entries: list[Entry]) -> list[Entry]:
-    """An error of LoadGen that is marked as none."""
+    """A LoadGen error that is not marked as an error."""
     last = entries[-1]
     told = last.says | {
         "key": "error_runtime",
@@ -860,7 +861,7 @@ FORGERIES: dict[str, Forgery] = {
         "that a larger system was measured", _second_system, "logs_of_its_own"
     ),
 }
-"""Each by what was done, and to which scenario."""
+"""By name, which says what was done and in which scenario."""
 NOT_SEEN: dict[str, Forgery] = {
     "better scores in accuracy.txt (Server)": _forged(
         "better answers: the log that they follow from is not submitted",
@@ -882,17 +883,17 @@ NOT_SEEN: dict[str, Forgery] = {
         "another machine", system_field("accelerator_model_name", "another")
     ),
 }
-"""Forgeries that leave whatever the logs say twice as it is: no rule can see them."""
+"""Forgeries that contradict nothing the logs contain twice: no rule can detect them."""
 
 
 def forge(tree: Path, forgery: Forgery, round_: Round) -> None:
-    """Change a tree in its place."""
+    """Change a tree in place."""
     (home,) = (tree / "closed").iterdir()
     forgery.change(Home(home, round_.layout, BENCHMARK))
 
 
 def rows(tree: Path, checker: Path, round_: Round) -> Iterator[tuple[str, str, str, str]]:
-    """For each forgery its name, what it fakes, the official verdict and the rules that fail."""
+    """For each forgery, its name, what it fakes, the official verdict and the rules that fail."""
     for name, forgery in (FORGERIES | NOT_SEEN).items():
         with tempfile.TemporaryDirectory() as folder:
             copy = Path(folder) / "tree"

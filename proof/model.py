@@ -1,4 +1,4 @@
-"""A model folder without weights: a tokenizer that knows our words, a config of official shape."""
+"""Writes a model folder without weights: a tokenizer for the made-up words, an official config."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from mlperf_suite.benchmarks.prompts import SUMMARIZE
 from proof.words import WORDS
 
 FILLER = "="
-"""One token in each of these tokenizers, and no word: a thought that nobody scores."""
+"""One token in each of these tokenizers, but not a word: filler for unscored reasoning."""
 _TRAINED_VOCABULARY = 2_000
 _CONTEXT = 131_072
 
@@ -23,8 +23,8 @@ _CONTEXT = 131_072
 class ModelTokens:
     """The special tokens of a model with their ids.
 
-    `begin`: the one that stands before every text, empty for none. `end`: the EOS with which a
-    prepared answer ends.
+    `begin`: the token before every text, empty for none. `end`: the EOS that ends a prepared
+    answer.
     """
 
     special: Mapping[str, int]
@@ -36,7 +36,7 @@ class ModelTokens:
 def write_model(
     folder: Path, shape: Mapping[str, object], eos: Sequence[int], tokens: ModelTokens
 ) -> None:
-    """Write the folder. `shape`: the entries of config.json by which the suite knows the model."""
+    """Write the folder. `shape`: the entries of config.json that identify the model."""
     folder.mkdir(parents=True, exist_ok=True)
     size = shape["vocab_size"]
     assert isinstance(size, int)
@@ -59,11 +59,11 @@ def write_model(
     write_json(
         folder / "config.json",
         {
-            # What the suite knows the official model by, so that its accuracy is judged.
+            # These identify the official model, so that its accuracy is judged.
             **shape,
             "num_key_value_heads": 8,
             "max_position_embeddings": _CONTEXT,
-            # Without it transformers warns of a flaw in the tokenizers of older versions.
+            # Without this, transformers warns about a flaw in the tokenizers of older versions.
             "transformers_version": "5.0.0",
             **ids,
         },
@@ -71,7 +71,7 @@ def write_model(
 
 
 def _trained_tokenizer(size: int, tokens: ModelTokens) -> dict[str, Any]:
-    """tokenizer.json: byte-level BPE that knows our words, filled up to the model's ids."""
+    """tokenizer.json: byte-level BPE trained on the words, filled up to the model's vocabulary."""
     tokenizer = Tokenizer(models.BPE())
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     tokenizer.decoder = decoders.ByteLevel()
@@ -105,7 +105,7 @@ def _trained_tokenizer(size: int, tokens: ModelTokens) -> dict[str, Any]:
 
 
 def write_json(path: Path, content: object) -> None:
-    """Write a file of JSON whole or not at all."""
+    """Write a JSON file completely or not at all."""
     part = path.with_name(path.name + ".part")
     part.write_text(json.dumps(content) + "\n")
     part.replace(path)

@@ -1,7 +1,7 @@
-"""Power measurements before the official checks and the suite's own rules, rule by rule.
+"""Compares the official checks of power measurements with the suite's own rules, rule by rule.
 
-The checks are those of the submission checker (github.com/mlcommons/inference), run in a process of
-their own; nothing of them is here.
+The checks are the submission checker's own (github.com/mlcommons/inference), run in a separate
+process; none of their code is here.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from mlperf_suite.loadgen.logs import read_logs
 from proof.damages import CHECKER
 
 Verdicts = dict[str, Any]
-"""By the suite's rule, whether it holds; None where the official check did not come to it. Besides,
-the figures `metric` and `efficiency`, None where there are none."""
+"""By the suite's rule, whether it passes; None if the official check did not get to it. Also the
+figures `metric` and `efficiency`, None if there are none."""
 _OFFICIAL = """
 import json, logging, os, sys, types
 sys.path.insert(0, sys.argv[1])
@@ -90,14 +90,14 @@ for folder, scenario, performance in json.load(open(sys.argv[2])):
 
 
 def facts_of(performance: Path, scenario: Scenario) -> PowerFacts:
-    """What the suite reads of a folder that has a folder power."""
+    """What the suite reads from a performance folder with power measurements."""
     facts = read_power(performance, scenario, read_logs(performance / "run_1").detail)
     assert facts is not None
     return facts
 
 
 def official(checkout: Path, folders: Iterable[tuple[Path, Scenario]]) -> list[Verdicts]:
-    """What the official checks say of each folder `performance` of a scenario."""
+    """The official checks' verdicts on each `performance` folder of a scenario."""
     asked = [
         (str(folder), one.name, facts_of(folder, one).detail[one.metric]) for folder, one in folders
     ]
@@ -110,7 +110,7 @@ def official(checkout: Path, folders: Iterable[tuple[Path, Scenario]]) -> list[V
 
 
 def own(performance: Path, scenario: Scenario) -> Verdicts:
-    """What the suite's rules say of it."""
+    """The verdicts of the suite's rules."""
     facts = facts_of(performance, scenario)
     found: Verdicts = {one.rule: one.passed for one in judge_power(facts)}
     figures = power_figures(facts) if found["power_samples"] else None
@@ -120,26 +120,26 @@ def own(performance: Path, scenario: Scenario) -> Verdicts:
 
 
 def differences(theirs: Verdicts, ours: Verdicts) -> list[str]:
-    """Where both came to a verdict and it is not the same, a few words each."""
+    """Where both have a verdict and they differ, a few words each."""
     found = []
     for name, said in theirs.items():
         mine = ours[name]
         alike = mine == said
         if isinstance(said, float) and isinstance(mine, float):
             alike = abs(mine - said) <= 1e-9 * abs(said)
-        # A check that was not come to is one of a measurement that fails as a whole.
+        # The checker skips checks only if the measurement fails as a whole.
         if not alike and not (said is None and name.startswith("power_")):
             found.append(f"{name}: {said} there, {mine} here")
     return found
 
 
-# Damages of a folder `performance`
+# Damages to a `performance` folder
 
 Change = Callable[[Path], None]
 
 
 def in_json(name: str, change: Callable[[Any], object]) -> Change:
-    """Change what client.json or server.json says."""
+    """Change the content of client.json or server.json."""
 
     def damage(folder: Path) -> None:
         path = folder / "power" / f"{name}.json"
@@ -151,7 +151,7 @@ def in_json(name: str, change: Callable[[Any], object]) -> Change:
 
 
 def in_text(path: str, pattern: str, new: str, count: int = 1) -> Change:
-    """Replace in a text."""
+    """Replace text in a file."""
 
     def damage(folder: Path) -> None:
         text = (folder / path).read_text()
@@ -163,7 +163,7 @@ def in_text(path: str, pattern: str, new: str, count: int = 1) -> Change:
 
 
 def appended(path: str, said: Callable[[Path], str]) -> Change:
-    """Put a line at the end of a text."""
+    """Append a line to a text file."""
 
     def damage(folder: Path) -> None:
         with (folder / path).open("a") as file:
@@ -173,7 +173,7 @@ def appended(path: str, said: Callable[[Path], str]) -> Change:
 
 
 def together(*changes: Change) -> Change:
-    """One after another."""
+    """Apply changes one after another."""
 
     def damage(folder: Path) -> None:
         for change in changes:
@@ -183,7 +183,7 @@ def together(*changes: Change) -> Change:
 
 
 def in_bytes(path: str, change: Callable[[bytes], bytes]) -> Change:
-    """Change a file as it is."""
+    """Change the bytes of a file."""
 
     def damage(folder: Path) -> None:
         (folder / path).write_bytes(change((folder / path).read_bytes()))
@@ -192,7 +192,7 @@ def in_bytes(path: str, change: Callable[[bytes], bytes]) -> Change:
 
 
 def both(change: Callable[[Any], object]) -> Change:
-    """Change what client and server say alike."""
+    """Change client.json and server.json in the same way."""
     return together(*(in_json(name, change) for name in ("client", "server")))
 
 
@@ -208,7 +208,7 @@ def put(path: str) -> Change:
 
 
 def _load(folder: Path, after_s: float, mode: str = "run_1") -> str:
-    """A time so long after a load began, as PTDaemon writes it."""
+    """A time `after_s` seconds after a load began, in PTDaemon's format."""
     from datetime import datetime, timedelta
 
     text = (folder / mode / "mlperf_log_detail.txt").read_text()
@@ -383,4 +383,4 @@ DAMAGES: Mapping[str, Change] = {
     "debug mode, said off": in_json("server", lambda c: c.update(debug=False)),
     "debug mode, said 0": in_json("server", lambda c: c.update(debug=0)),
 }
-"""By what was done; most break the hashes as well, which tells of each change."""
+"""By what was done; most also break the hashes, which detect every change."""

@@ -32,10 +32,10 @@ _ACCURACY, _DETAIL, _TEXT = "mlperf_log_accuracy.json", "mlperf_log_detail.txt",
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """What of a result a rule's verdict is about.
+    """The part of a result that a rule's verdict is about.
 
-    `file`: seen from the scenario's folder; of an audit where `audit` names it. `line`: a pattern
-    of the line that shows it, or else of the last of several.
+    `file`: relative to the scenario's folder, or to the audit's if `audit` names one. `line`: a
+    pattern for the line that shows it; if none matches, the last line is shown.
     """
 
     file: str
@@ -63,12 +63,12 @@ EVIDENCE = {
     "accuracy_whole_dataset": Evidence(f"accuracy/{_DETAIL}", '"qsl_reported_total_count"'),
     "accuracy_passed": Evidence(f"accuracy/{_DETAIL}", '"effective_test_mode"'),
 }
-"""By rule, where its verdict shows. A rule that is not named here is shown by its words alone."""
+"""By rule, where its verdict shows. For other rules, only the verdict's words are shown."""
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """Verdicts of one result that failed for one file and line. `what`: the line, or its part."""
+    """Failed verdicts of one result about one file and line. `what`: the line or a part of it."""
 
     result: str
     rules: tuple[str, ...]
@@ -78,7 +78,7 @@ class Finding:
 
 
 def language_results(root: Path) -> list[tuple[Judged, Place]]:
-    """The results of the benchmarks that the suite knows, judged, and their folders."""
+    """The judged results of all benchmarks that the suite knows, and their folders."""
     places = {
         name_of(p.division, p.submitter, p.system, p.benchmark, p.scenario): p
         for benchmark in find_runs(root).benchmarks
@@ -88,7 +88,7 @@ def language_results(root: Path) -> list[tuple[Judged, Place]]:
 
 
 def findings(root: Path, judged: Judged, place: Place) -> list[Finding]:
-    """What failed of a result, by the line that shows it."""
+    """What failed in a result, grouped by the line that shows it."""
     shown: dict[tuple[str, str], list[tuple[str, str]]] = {}
     for one in judged.verdicts:
         if one.status == "failed":
@@ -101,7 +101,7 @@ def findings(root: Path, judged: Judged, place: Place) -> list[Finding]:
 
 
 def _line(root: Path, place: Place, rule: str) -> tuple[str, str]:
-    """The file and the line that show a rule's verdict, and what stands there."""
+    """The file and line that show a rule's verdict, and the text there."""
     evidence = EVIDENCE.get(rule)
     if evidence is None:
         return str(place.folder.relative_to(root)), ""
@@ -114,7 +114,7 @@ def _line(root: Path, place: Place, rule: str) -> tuple[str, str]:
 
 
 def _shown(text: str, pattern: str) -> str:
-    """The part of a line that matters: from the pattern on, cut."""
+    """The relevant part of a line: from the pattern on, truncated."""
     found = re.search(pattern, text)
     part = text[found.start() :] if found else text
     part = part.replace("|", "\\|").strip()
@@ -127,7 +127,7 @@ def _is_copy(path: Path, place: Place) -> bool:
 
 
 def page(root: Path, results: Iterable[tuple[Judged, Place]], commit: str) -> str:
-    """The page: how many results and verdicts, and what failed."""
+    """The page: the numbers of results and verdicts, and what failed."""
     results = list(results)
     counts = Counter(v.status for judged, _ in results for v in judged.verdicts)
     divisions = Counter(place.division for _, place in results)
@@ -208,7 +208,7 @@ Each row is one line of one file, with the rules that fail for it."""
 
 
 def _commit(root: Path) -> str:
-    """The commit of a checkout, "unknown" where git does not say it."""
+    """The commit of a checkout, "unknown" if git does not report it."""
     command = ["git", "-C", str(root), "rev-parse", "HEAD"]
     said = subprocess.run(command, capture_output=True, text=True, check=False)
     return f"`{said.stdout.strip()}`" if said.returncode == 0 else "(not said by the folder)"

@@ -1,7 +1,7 @@
-"""Made-up data of official size for the benchmarks whose data are published in parquet files.
+"""Makes up data of official size for benchmarks whose data are published as parquet files.
 
-Prompts are a few tokens that tell samples apart. An answer is a thought of fillers as long as the
-official mean length wants, and a conclusion that is right, or in a set share of samples wrong, so
+Prompts are a few tokens that identify the sample. An answer is a thought made of fillers, to reach
+the official mean length, and a conclusion that is right, or wrong in a fixed share of samples, so
 that scores are above their gates and no figure is 100%. No official file is needed or copied.
 """
 
@@ -24,16 +24,16 @@ from proof.model import ModelTokens, write_json, write_model
 from proof.words import WORDS
 
 PROBLEMS = "problems.jsonl"
-"""LiveCodeBench's problems, made up: what --code-problems names."""
+"""Made-up problems in LiveCodeBench's format, for --code-problems."""
 _SEED = 20_261_122
 _WORDS_OF_AN_ANSWER = 40
 
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """A prepared answer: `thought` in fillers up to `tokens` in all, between opening and closing.
+    """A prepared answer: fillers between `opening` and `closing`, up to `tokens` in total.
 
-    `tokens` counts the EOS too; the texts alone where they are longer.
+    `tokens` includes the EOS; if the texts alone are longer, there are no fillers.
     """
 
     opening: str
@@ -43,22 +43,22 @@ class Prepared:
 
 @dataclass(frozen=True, slots=True)
 class Made:
-    """One sample: its row of the official file, and the answer to it."""
+    """One sample: its row in the official file format and its answer."""
 
     row: Mapping[str, object]
     answer: Prepared
 
 
 Sampler = Callable[[random.Random, int], Made]
-"""Makes the sample of a number; the generator is of that sample alone."""
+"""Makes the sample with a number; each sample has its own random generator."""
 
 
 @dataclass(frozen=True, slots=True)
 class Published:
     """How a benchmark's data are made.
 
-    `files`: by the name of an official file, its samplers with how many samples each makes.
-    `modes`: by mode, the file that it runs over.
+    `files`: by the name of the official file, its samplers and how many samples each makes.
+    `modes`: by mode, the file that it uses.
     """
 
     benchmark: Benchmark
@@ -69,16 +69,16 @@ class Published:
 
     @property
     def is_folder(self) -> bool:
-        """Whether --dataset names the folder of the files, or the one that there is."""
+        """Whether --dataset names the folder of several files instead of a single file."""
         return len(self.files) > 1
 
     def dataset(self, work: Path) -> Path:
-        """What --dataset is given."""
+        """The value for --dataset."""
         folder = work / self.benchmark.id
         return folder if self.is_folder else folder / next(iter(self.files))
 
     def samples(self, file: str) -> Iterator[Made]:
-        """The samples of a file, the same at every call."""
+        """The samples of a file, the same in every call."""
         number = 0
         for sampler, count in self.files[file]:
             for _ in range(count):
@@ -87,7 +87,7 @@ class Published:
 
 
 def write_published(folder: Path, made: Published) -> None:
-    """Write a benchmark's files, its model folder, its problems and its prepared answers."""
+    """Write a benchmark's files, model folder, problems and prepared answers."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -108,12 +108,12 @@ def write_published(folder: Path, made: Published) -> None:
     if made.with_problems:
         rows = (json.dumps(row) for row in _problems())
         (own / PROBLEMS).write_text("".join(f"{row}\n" for row in rows))
-    # Last, so that where it is, all is.
+    # Last, so that if it exists, everything does.
     write_json(own / "answers.json", answers)
 
 
 def _prompt(number: int, *more: int) -> list[int]:
-    """The token ids of a sample's prompt: no two samples of a file have the same."""
+    """The token ids of a sample's prompt, unique within a file."""
     return [7, 11, 13, *more, 100 + number // 1000, 100 + number % 1000, 17]
 
 
@@ -129,7 +129,7 @@ def _sentence(rng: random.Random, words: int = _WORDS_OF_AN_ANSWER) -> str:
 
 
 def _orca(tokens: int, answer_column: str, **columns: str) -> Sampler:
-    """OpenOrca: three of four answers are the reference, the others say something else."""
+    """OpenOrca: three of four answers are the reference, the others differ from it."""
 
     def sample(rng: random.Random, number: int) -> Made:
         reference = _sentence(rng)
@@ -153,7 +153,7 @@ def _gsm8k(rng: random.Random, number: int) -> Made:
 
 
 def _mbxp(rng: random.Random, number: int) -> Made:
-    """A function of one line in Python, and a test of it."""
+    """A one-line Python function and a test for it."""
     added = rng.randint(1, 500)
     said = added + 1 if _every(number, 6) else added
     test = f"\n\ndef check(candidate):\n    assert candidate(1) == {1 + added}\n"
@@ -204,7 +204,7 @@ def _exam(
 ) -> Sampler:
     """Answers of an exam, of which five of six are right.
 
-    `conclude`: the conclusion and the reference, from whether it is to be right.
+    `conclude`: returns the conclusion and the reference, given whether it should be right.
     """
 
     def sample(rng: random.Random, number: int) -> Made:
@@ -212,7 +212,7 @@ def _exam(
         length = rng.randint(tokens - _SPREAD, tokens + _SPREAD)
         row: dict[str, object] = {"dataset": kind, "ground_truth": reference}
         if tokenized:
-            # The files have different lengths: no prompt of one is in another.
+            # Files have different lengths, so prompts of different files differ.
             row |= {"input_tokens": _prompt(number, tokens)}
         else:
             row |= {"text_input": f"Sample {number}: {_sentence(rng, 6)}"}
@@ -247,7 +247,7 @@ _PROBLEMS = 3
 
 
 def _problems() -> Iterator[dict[str, str]]:
-    """Problems in the columns of livecodebench/code_generation_lite: a number times another."""
+    """Problems with the columns of livecodebench/code_generation_lite: multiply two numbers."""
     for factor in range(2, 2 + _PROBLEMS):
         cases = [[{"input": f"{n}\n", "output": f"{n * factor}\n"}] for n in (4, 11)]
         tests = [json.dumps([{**one, "testtype": "stdin"} for one in of]) for of in cases]
@@ -269,7 +269,7 @@ def _problems() -> Iterator[dict[str, str]]:
 _ANALYSIS = "<|channel|>analysis<|message|>"
 _FINAL = "<|end|><|start|>assistant<|channel|>final<|message|>"
 _LOW_EFFORT = 1_278
-"""The mean length of an answer that TEST09 measured in the reference."""
+"""The mean answer length in TEST09 by the reference."""
 
 
 def _harmony(
@@ -374,4 +374,4 @@ PUBLISHED: Mapping[str, Published] = {
         ),
     )
 }
-"""By benchmark id. The shares of kinds in a file are those that the official data have, about."""
+"""By benchmark id. The shares of kinds in a file are about those of the official data."""

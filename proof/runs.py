@@ -1,4 +1,4 @@
-"""The runs of the proof: every benchmark and scenario of a round, at full size, on the replay."""
+"""Makes the proof's runs: every benchmark and scenario of a round, at full size, on a replay."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ from proof.data import ANSWERS, DATASETS, MODEL
 from proof.published import PROBLEMS, PUBLISHED
 
 LOADGEN = {"v5.1": "5.1.2", "v6.0": "6.0.14", "v6.1": "6.0.17"}
-"""By round, a version of mlcommons-loadgen that ships its seeds."""
+"""By round, a version of mlcommons-loadgen that ships the round's seeds."""
 
 _SERVER_QPS = 21.95
-"""Server issues whole multiples of 13,368 queries, until 600 s of its schedule have passed. At
-this rate one multiple takes 602.4 s (v6.0) to 604.3 s (v5.1), by the seeds' own schedules."""
+"""Server issues whole multiples of 13,368 queries until 600 s of its schedule have passed. At
+this rate one multiple takes 602.4 s (v6.0) to 604.3 s (v5.1) in the seeds' schedules."""
 _OFFLINE_QPS = {LLAMA3_1_8B.id: 20.0, LLAMA3_1_8B_EDGE.id: 7.5}
-"""Offline's query is 660 s of this rate, up to whole multiples of the data set: one of them."""
+"""Offline's query has 660 s of this rate, rounded up to whole multiples of the data set: one."""
 _SCHEDULE_S = 625
-"""How long whole multiples of a data set take in Server: no schedule of the rounds' seeds is so
-much faster that it ends before 600 s."""
+"""How long whole multiples of a data set take in Server, in s. With the rounds' seeds, no schedule
+is so much faster that it ends before 600 s."""
 _RATE_QPS = 45
-"""About how many queries a second Server sends of published data, so that audits are soon over."""
+"""The approximate queries/s of Server on published data, so that audits end soon."""
 _TICK_S = 1.0
 _AT_ONCE = Pace(2000)
 _SERVED = Pace(200, first_token_s=0.05, token_s=0.005)
@@ -40,7 +40,7 @@ _SERVED = Pace(200, first_token_s=0.05, token_s=0.005)
 
 @dataclass(frozen=True, slots=True)
 class ProofRun:
-    """One session of pytest: all modes of a benchmark's scenario in a round."""
+    """One pytest session: all modes of a benchmark's scenario in a round."""
 
     round: str
     benchmark: str
@@ -54,22 +54,22 @@ class ProofRun:
         return f"{self.round}-{self.benchmark}-{self.scenario.lower()}"
 
     def results(self, work: Path) -> Path:
-        """The session's own results folder."""
+        """The session's results folder."""
         return work / "results" / self.name
 
     def log(self, work: Path) -> Path:
-        """All that the session says."""
+        """The file with the session's output."""
         return self.results(work) / "session.log"
 
     @property
     def paces(self) -> Mapping[str, Pace]:
-        """How fast the replay answers, by mode: a performance run lasts a little over 600 s."""
+        """How fast the replay answers, by mode: a performance run lasts slightly over 600 s."""
         samples = BENCHMARKS[self.benchmark].samples
         if self.scenario == "Offline":
             return {**dict.fromkeys(MODES, _AT_ONCE), "performance": Pace(samples / 605)}
         if self.scenario == "SingleStream":
-            # LoadGen asks for 1,200 s of the accuracy run's rate, up to whole multiples of the
-            # data set: two of them here.
+            # LoadGen asks for 1,200 s of the accuracy run's rate, rounded up to whole multiples of
+            # the data set: two here.
             return {
                 "accuracy": Pace(samples / 605, first_token_s=0.01),
                 "performance": Pace(2 * samples / 605, first_token_s=0.01),
@@ -78,10 +78,10 @@ class ProofRun:
 
     @property
     def _rate(self) -> str:
-        """The option of the rate that LoadGen expects or sends."""
+        """The option for the rate that LoadGen expects or sends."""
         samples = BENCHMARKS[self.benchmark].samples
         if self.scenario == "Offline":
-            # Less than the data set in 660 s, of which LoadGen makes the whole data set.
+            # Slightly less than the data set in 660 s, which LoadGen rounds up to the data set.
             rate = _OFFLINE_QPS.get(self.benchmark, samples / 670)
             return f"--offline-target-qps={rate:.3f}"
         times = max(1, round(_RATE_QPS * _SCHEDULE_S / samples))
@@ -89,7 +89,7 @@ class ProofRun:
         return f"--server-target-qps={rate:.3f}"
 
     def _inputs(self, data: Path) -> list[str]:
-        """The options of the model and the data."""
+        """The options for model and data."""
         made = PUBLISHED.get(self.benchmark)
         if made is None:
             dataset = data / DATASETS[self.benchmark]
@@ -99,7 +99,7 @@ class ProofRun:
         return ["--model", str(own / MODEL), "--dataset", str(made.dataset(data)), *problems]
 
     def options(self, data: Path, results: Path) -> list[str]:
-        """The suite's options; no rule is shortened and none is overridden."""
+        """The suite's options; no rule is shortened or overridden."""
         return [
             *("-m", f"{BENCHMARKS[self.benchmark].category} and {self.scenario.lower()}"),
             *("--benchmark", self.benchmark),
@@ -112,13 +112,13 @@ class ProofRun:
         ]
 
     def answers(self, data: Path) -> dict[str, str]:
-        """What the replay is told of its answers."""
+        """The replay's setting for its answers."""
         if self.benchmark in PUBLISHED:
             return {"answers_by_mode": str(data / self.benchmark / ANSWERS)}
         return {"answers": str(data / ANSWERS)}
 
     def start(self, work: Path) -> subprocess.Popen[bytes]:
-        """Start the session; what it says goes to a log beside its results."""
+        """Start the session; its output goes to a log beside its results."""
         results = self.results(work)
         results.mkdir(parents=True, exist_ok=True)
         replay = {
@@ -143,7 +143,7 @@ class ProofRun:
             )
 
     def finished(self, work: Path) -> Path | None:
-        """The folder of a run whose every rule passed, or None where there is none yet."""
+        """The folder of a run that passed every rule, or None if there is none yet."""
         results = self.results(work)
         if not results.is_dir():
             return None
@@ -155,7 +155,7 @@ class ProofRun:
 
 
 def proof_runs(rounds: Sequence[str], benchmarks: Sequence[str] = ()) -> list[ProofRun]:
-    """Every run of the rounds: of the benchmarks of these ids, by default of all."""
+    """Every run of the rounds, for the benchmarks with these ids; by default for all."""
     return [
         ProofRun(round_, benchmark.id, scenario.name)
         for round_ in rounds
@@ -166,12 +166,12 @@ def proof_runs(rounds: Sequence[str], benchmarks: Sequence[str] = ()) -> list[Pr
 
 
 def loadgen_folder(work: Path, round_: str) -> Path:
-    """Where the LoadGen of a round is installed, to be put first on Python's path."""
+    """The folder of a round's LoadGen, to put first on Python's path."""
     return work / "loadgen" / LOADGEN[round_]
 
 
 def install_loadgen(work: Path, round_: str) -> None:
-    """Install the LoadGen of a round beside the environment's own; once."""
+    """Install a round's LoadGen beside the environment's own, once."""
     folder = loadgen_folder(work, round_)
     if not (folder / "mlcommons_loadgen").is_dir():
         wanted = f"mlcommons-loadgen=={LOADGEN[round_]}"
@@ -182,9 +182,9 @@ def install_loadgen(work: Path, round_: str) -> None:
 def make_runs(
     runs: Sequence[ProofRun], work: Path, at_once: int, say: Callable[[str], None]
 ) -> list[ProofRun]:
-    """Make the runs, `at_once` beside each other; returns those that did not pass every rule.
+    """Make the runs, `at_once` in parallel; return those that did not pass every rule.
 
-    Whatever ends this early also ends the sessions under way, which keep what they wrote.
+    If this ends early, the running sessions end too and keep what they wrote.
     """
     waiting, under_way, failed = list(runs), dict[ProofRun, subprocess.Popen[bytes]](), []
     try:

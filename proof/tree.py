@@ -1,4 +1,4 @@
-"""The tree of a round, built by the command that is proved, and the official checker's word."""
+"""Builds a round's tree with the submission command and runs the official checker on it."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ _CLOSING = re.compile(r"main\.py:\d+ \w+\] ((?:No)?Results.*|Closed Results.*|SU
 
 
 def build_tree(work: Path, name: str, round_: str, runs: Sequence[ProofRun]) -> Path:
-    """Build the tree of runs of a round anew, trees/<name>. Raises CalledProcessError where it is
-    refused."""
+    """Build the tree of a round's runs from scratch as trees/<name>. Raises CalledProcessError if
+    it is refused."""
     system, measurements = work / "system.json", work / "measurements.json"
     system.write_text(json.dumps(_system()))
     measurements.write_text(json.dumps(dict.fromkeys(MEASUREMENT_FIELDS, _MADE_UP)))
@@ -41,7 +41,7 @@ def build_tree(work: Path, name: str, round_: str, runs: Sequence[ProofRun]) -> 
 
 
 def _system() -> dict[str, str]:
-    """A description with something in every field but those that the command fills in."""
+    """A system description with all fields filled except those that the command fills in."""
     fields = dict.fromkeys((*SYSTEM_FIELDS_FILLED, *SYSTEM_FIELDS_PRESENT), _MADE_UP)
     for said_by_the_command in ("submitter", "division", "system_type"):
         del fields[said_by_the_command]
@@ -50,7 +50,7 @@ def _system() -> dict[str, str]:
 
 
 def check_tree(tree: Path, checkout: Path, round_: str) -> tuple[list[str], bool]:
-    """The official checker's closing lines on a tree, and whether it accepts it."""
+    """The official checker's last lines on a tree, and whether it accepts the tree."""
     done = subprocess.run(
         [
             *(sys.executable, "-m", "submission_checker.main"),
@@ -68,5 +68,5 @@ def check_tree(tree: Path, checkout: Path, round_: str) -> tuple[list[str], bool
     closing = [
         match[1].replace(f"{tree}/", "") for line in said if (match := _CLOSING.search(line))
     ]
-    # The last line of a traceback, where the checker did not come to its end.
+    # The last line of a traceback, if the checker crashed.
     return closing or said[-1:], LOOKS_OK in done.stdout

@@ -1,8 +1,8 @@
-"""The words that made-up data are made of."""
+"""The words of made-up data."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 WORDS = tuple((Path(__file__).parent / "words.txt").read_text().split())
-"""No two have the same stem, so that ROUGE tells them apart."""
+"""No two words have the same stem, so that ROUGE distinguishes them."""

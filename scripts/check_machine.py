@@ -1,9 +1,9 @@
-"""Say what of this machine does not fit a build of the suite, before anything is installed.
+"""Check whether this machine fits a build of the suite, before anything is installed.
 
     python scripts/check_machine.py cpu|gpu
 
-One line each: what does not fit and what to do. The set-up stops at a line that begins with "does
-not fit" (exit status 1), not at a note. Only the standard library is at hand here.
+Prints one line for each thing that does not fit, and what to do. The set-up stops at a line that
+begins with "does not fit" (exit status 1), not at a note. Only the standard library is available.
 """
 
 from __future__ import annotations
@@ -22,18 +22,18 @@ from dataclasses import dataclass
 from pathlib import Path
 
 DRIVER = 580
-"""CUDA 13's least driver (NVIDIA, "CUDA Toolkit Release Notes", table of driver versions)."""
+"""CUDA 13's minimum driver (NVIDIA, "CUDA Toolkit Release Notes", table of driver versions)."""
 CAPABILITY = 7.5
-"""CUDA 13's least compute capability: Turing (the same notes, "Deprecated architectures")."""
+"""CUDA 13's minimum compute capability: Turing (the same notes, "Deprecated architectures")."""
 GLIBC = (2, 28)
-"""Of the wheels: manylinux_2_28."""
+"""The minimum glibc of the wheels: manylinux_2_28."""
 MODEL_GIB = 20
 """Llama-3.1-8B in bf16 takes 15 GiB of a GPU, before any KV cache."""
 
 
 @dataclass(frozen=True)
 class Needs:
-    """What a build takes, in GB: on disk, in pip's cache, and of memory while it runs."""
+    """What a build needs, in GB: disk, pip's cache, and memory while it runs."""
 
     disk: float
     cache: float
@@ -45,8 +45,8 @@ NEEDS = {"cpu": Needs(5.0, 1.0, 4.0), "gpu": Needs(14.0, 4.0, 16.0)}
 
 @dataclass(frozen=True)
 class Gpu:
-    """A GPU as nvidia-smi lists it. None is what it does not tell: of the capability where the
-    driver is too old, of the memory where the GPU shares the machine's, of anything in trouble."""
+    """A GPU as nvidia-smi lists it. None for what it does not report: the capability if the driver
+    is too old, the memory if the GPU shares the machine's, anything if the GPU has a fault."""
 
     name: str
     driver: str | None
@@ -56,7 +56,7 @@ class Gpu:
 
 @dataclass(frozen=True)
 class Machine:
-    """What was found. `asked`: what came of looking for GPUs, where none was found."""
+    """What was found. `asked`: why no GPUs were found, if none were."""
 
     architecture: str
     glibc: tuple[int, ...] | None
@@ -72,8 +72,8 @@ class Machine:
 
 
 def look(folder: Path) -> Machine:
-    """This machine. `cache_free` is None where pip's cache lies on the disk of `folder`, infinite
-    where pip keeps none."""
+    """Examine this machine. `cache_free` is None if pip's cache is on the disk of `folder`, and
+    infinite if pip keeps no cache."""
     found, asked = _gpus()
     glibc = platform.libc_ver()
     caches = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
@@ -110,7 +110,7 @@ def _existing(folder: Path) -> Path:
 def _gpus(
     run: Callable[..., subprocess.CompletedProcess[str]] = subprocess.run,
 ) -> tuple[tuple[Gpu, ...], str]:
-    """The GPUs, and in a few words what nvidia-smi said where there are none."""
+    """The GPUs and, if there are none, what nvidia-smi said in a few words."""
     if not shutil.which("nvidia-smi"):
         return (), "nvidia-smi is not installed"
     for fields in (
@@ -129,8 +129,7 @@ def _gpus(
 
 
 def _gpu(line: str) -> Gpu | None:
-    """What a line says. nvidia-smi writes "[N/A]", "[Unknown Error]" and the like for a value that
-    it does not know."""
+    """Parse a line. nvidia-smi writes "[N/A]", "[Unknown Error]" etc. for unknown values."""
     name, *others = (part.strip() for part in line.split(","))
     if len(others) < 2:
         return None
@@ -149,7 +148,7 @@ def _number(pattern: str, text: str) -> float | None:
 
 
 def _kernel_driver() -> str | None:
-    """The version of the loaded driver, which is there even where nvidia-smi is not."""
+    """The version of the loaded driver, which is known even without nvidia-smi."""
     try:
         text = Path("/proc/driver/nvidia/version").read_text()
     except OSError:
@@ -159,7 +158,7 @@ def _kernel_driver() -> str | None:
 
 
 def problems(machine: Machine, build: str) -> list[str]:
-    """What keeps the build from this machine, a line each."""
+    """What prevents the build on this machine, a line each."""
     needs, found = NEEDS[build], []
     if machine.architecture != "x86_64":
         found.append(
@@ -209,7 +208,7 @@ def _gpu_problems(machine: Machine) -> list[str]:
 
 
 def notes(machine: Machine, build: str) -> list[str]:
-    """What need not stop the set-up and will matter in a run, a line each."""
+    """What does not stop the set-up but affects runs, a line each."""
     found = []
     if machine.memory < NEEDS[build].memory:
         found.append(
@@ -248,7 +247,7 @@ def _dotted(version: tuple[int, ...]) -> str:
 
 
 def main(arguments: list[str]) -> int:
-    """Print the lines; 1 where there is a problem."""
+    """Print the lines; return 1 if there is a problem."""
     build = arguments[0]
     machine = look(Path.cwd())
     bad = problems(machine, build)

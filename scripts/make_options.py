@@ -1,4 +1,4 @@
-"""Write docs/options.md, the page of every option, from the options as the code declares them.
+"""Write docs/options.md, the page of all options, from their declarations in the code.
 
 python scripts/make_options.py [--check]
 """

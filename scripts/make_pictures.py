@@ -1,8 +1,8 @@
 """Take the README's pictures: a real run in a real terminal, and its report, light and dark.
 
-Runs `pytest -m "offline and datacenter"` in a tmux window of 80 columns and takes what stands there
-with its colours; headless Chromium makes the pictures. Needs tmux and Chromium, and some minutes.
-With `--run FOLDER` an earlier run is shown: its closing table, and its report made again.
+Runs `pytest -m "offline and datacenter"` in a tmux window of 80 columns and captures its text with
+colours; headless Chromium takes the pictures. Needs tmux, Chromium and some minutes. With
+`--run FOLDER` it shows an earlier run: its closing table, and its report written again.
 
     python -m scripts.make_pictures [--out docs/pictures] [--run FOLDER]
 """
@@ -36,9 +36,9 @@ ROOT = Path(__file__).resolve().parent.parent
 PICTURES = ROOT / "docs" / "pictures"
 COLUMNS, ROWS = 80, 60
 SCHEMES = {"light": "1", "dark": "0"}
-"""Blink's numbers for what a page is told of the reader's preferred colour scheme."""
+"""Blink's numbers for the preferred colour scheme."""
 _PALETTES = {
-    # By number of the ANSI colour: the text, and GitHub's own colours in each scheme.
+    # The text colour and, by ANSI number, GitHub's own colours in each scheme.
     "light": {
         None: "#1f2328",
         1: "#cf222e",
@@ -90,7 +90,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             page.write_text(terminal_page(shown, scheme), encoding="utf-8")
             height = _LINE_PX * len(shown.splitlines()) + 2 * _MARGIN_PX
             take(chromium, page, out / f"terminal-{scheme}.png", (_TERMINAL_PX, height), scheme)
-            # As high as the other one, beside which it stands with the same width.
+            # As high as the terminal's picture, which it is shown beside at the same width.
             size = _REPORT_PX, height * _REPORT_PX // _TERMINAL_PX
             take(chromium, report, out / f"report-{scheme}.png", size, scheme)
     print("\n".join(str(path) for path in sorted(out.glob("*.png"))))
@@ -98,7 +98,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def show(run: Path) -> None:
-    """Print the closing table of a run as a session does."""
+    """Print the closing table of a run like a session does."""
     summary = read_summary(run)
     if summary is None:
         raise FileNotFoundError(run / "summary.json")
@@ -114,9 +114,9 @@ def folder_of(summary: Summary) -> str:
 
 
 def run_in_a_terminal(command: str, folder: Path) -> str:
-    """All that a command leaves in a terminal, with its ANSI colours.
+    """All output of a command in a terminal, with its ANSI colours.
 
-    Raises RuntimeError where it fails. `folder`: for the terminal's own files.
+    Raises RuntimeError if it fails. `folder`: for the terminal's own files.
     """
     done = folder / "done"
     tmux = ["tmux", "-S", str(folder / "tmux"), "-f", os.devnull]
@@ -139,10 +139,7 @@ def run_in_a_terminal(command: str, folder: Path) -> str:
 
 
 def screen(shown: str, results: str) -> str:
-    """The closing table.
-
-    The folder of the run is shown as `results`, where a user's is.
-    """
+    """The closing table, with the results folder shown as `results`, like a user's."""
     lines = [line.rstrip() for line in shown.replace(results, "results").splitlines()]
     plain = [Text.from_ansi(line).plain for line in lines]
     first = next(i for i, line in enumerate(plain) if re.match(r"=+ llama3.1-8b Offline =+", line))
@@ -151,7 +148,7 @@ def screen(shown: str, results: str) -> str:
 
 
 def terminal_page(shown: str, scheme: str) -> str:
-    """A page with the text as a terminal shows it."""
+    """An HTML page with the text as a terminal shows it."""
     body = "\n".join(_line(line, scheme) for line in AnsiDecoder().decode(shown))
     return (
         f"<!doctype html><meta charset=utf-8><style>body{{margin:0;background:{_PAPER[scheme]};"
@@ -183,7 +180,7 @@ def _colour(colour: Color | None, scheme: str) -> str:
 
 
 def take(chromium: str, page: Path, picture: Path, size: tuple[int, int], scheme: str) -> None:
-    """A picture of a page, as a reader with this preferred colour scheme sees it."""
+    """Take a picture of a page in this preferred colour scheme."""
     subprocess.run(
         [
             *(chromium, "--headless", "--no-sandbox", "--hide-scrollbars", "--disable-gpu"),

@@ -1,12 +1,12 @@
 """Measure the embedded workload's reference accuracy by a path that shares nothing with the engine.
 
-Hugging Face transformers, greedy, one prompt at a time in float32, on the embedded news with the
-embedded workload's own prompts. Writes each sample's scores to the table that the reference of the
-first samples is read from, and prints their means.
+Runs Hugging Face transformers, greedy, one prompt at a time in float32, on the embedded news with
+the embedded workload's own prompts. Writes each sample's scores to the table from which the
+reference of the first samples is read, and prints their means.
 
     python scripts/measure_reference.py [--dtype float32]
 
-With another data type it prints only: the reference is float32's.
+With another data type it only prints, since the reference is float32.
 """
 
 from __future__ import annotations

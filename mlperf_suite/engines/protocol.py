@@ -115,9 +115,9 @@ class Listener(Protocol):
     """Receives tokens. Called on the engine's thread: return at once, raise nothing.
 
     An engine reports in one call everything it has at that moment and does not wait for more: each
-    call takes Python's lock from LoadGen's thread and hands it back. The thread goes on for a moment
-    after its last call, because LoadGen's log needs it. Each request appears at most once in
-    `first_tokens`, only when streaming, and then once in either `finished` or `failed`.
+    call takes Python's lock from LoadGen's thread and hands it back. The thread goes on for a
+    moment after its last call, because LoadGen's log needs it. Each request appears at most once
+    in `first_tokens`, only when streaming, and then once in either `finished` or `failed`.
     """
 
     def first_tokens(self, told: Sequence[Tokens]) -> None:

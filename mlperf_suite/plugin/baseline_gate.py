@@ -1,4 +1,4 @@
-"""The regression gate: with --baseline, a test for each metric that is compared."""
+"""The regression gate: with --baseline, one test for each compared metric."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ def baselines_of(config: pytest.Config) -> Baselines:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Report a baseline that cannot be used at once, whatever is collected."""
+    """Report an unusable baseline at once, whatever is collected."""
     baselines_of(config)
 
 
 def check_baselines(suite: Suite, plan: Plan, baselines: Baselines) -> None:
-    """Raise UsageError for a baseline of what is not run, or is run under other conditions."""
+    """Raise UsageError for a baseline whose run is not planned or differs in its conditions."""
     kinds = {(key.benchmark, key.scenario) for key in plan.runs}
     settings = suite.settings
     for kind, baseline in baselines.items():
@@ -63,7 +63,7 @@ def check_baselines(suite: Suite, plan: Plan, baselines: Baselines) -> None:
 
 
 def regression_verdict(regression: RegressionFigures | None, metric: str) -> Verdict:
-    """What became of a metric since the baseline, as a rule's verdict."""
+    """A metric's change since the baseline, as a rule's verdict."""
     rule = f"regression_{metric}"
     if regression is None:
         return Verdict(rule, "not judged", "no figure", "a run to compare")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 
 class LoadGenClock:
-    """A clock for pytest-benchmark that advances only by the times that runs took."""
+    """A clock for pytest-benchmark that only advances by the durations of runs."""
 
     def __init__(self) -> None:
         self.now_s = 0.0

@@ -1,8 +1,8 @@
-"""The cases of a test: each benchmark and scenario of the runs that its fixture stands for.
+"""Parametrizes tests with the benchmarks and scenarios of the runs that their fixtures stand for.
 
-A test that asks for `server_run` gets one case for each benchmark that has Server, and so on. A
-test named after a rule (test_ttft_limit) gets only those that the rule holds for. A test without a
-case in this session gets one with `Missing` in its place; `selection` leaves it out and says why.
+A test that requests `server_run` gets one case for each benchmark that has Server, and so on. A
+test named after a rule (test_ttft_limit) only gets cases that the rule applies to. A test without
+any case in this session gets `Missing` instead; `selection` deselects it and says why.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ RUNS: dict[str, tuple[Mode, tuple[str, ...]]] = {
     "singlestream_run": ("performance", ("SingleStream",)),
     "accuracy_run": ("accuracy", SCENARIOS),
     **{f"{mode}_run": (mode, SCENARIOS) for mode in AUDIT_MODES},
-    # Of the engine and its model, so that one scenario is enough.
+    # The audit is about the engine and its model, so that one scenario is enough.
     f"{CACHING}_run": (CACHING, ("Offline",)),
 }
 """By fixture, the mode and the scenarios of its runs."""
@@ -46,7 +46,7 @@ _OF_MMLU = ("mmlu_run", "mmlu_share", "mmlu_change")
 
 @dataclass(frozen=True, slots=True)
 class Missing:
-    """In a case's place: `what` the test is, in singular and plural, and `why` it has no case."""
+    """A placeholder for a case: `what` the test is (singular, plural) and `why` it has no case."""
 
     what: tuple[str, str]
     why: str
@@ -61,7 +61,7 @@ class MetricCase:
 
 
 def step_of(item: pytest.Item) -> StepKey | None:
-    """What must be made before a test can judge it; None where the test needs no step."""
+    """The step that must be made before the test can judge it; None if it needs no step."""
     for value in _parameters(item):
         if isinstance(value, RunKey | SearchKey):
             return value
@@ -72,12 +72,12 @@ def step_of(item: pytest.Item) -> StepKey | None:
 
 
 def is_share(item: pytest.Item) -> bool:
-    """Whether a test is of the share of MMLU that a worker of pytest-xdist scores."""
+    """Whether a test is for a share of MMLU that a worker of pytest-xdist scores."""
     return "mmlu_share" in getattr(item, "fixturenames", ())
 
 
 def missing_of(item: pytest.Item) -> Missing | None:
-    """What a test lacks to have a case, None where it has one."""
+    """Why a test has no case, None if it has one."""
     return next((value for value in _parameters(item) if isinstance(value, Missing)), None)
 
 
@@ -134,7 +134,7 @@ def _parametrize(
 def _case(
     value: object, benchmark: Benchmark, scenario: Scenario, last: str = "", *marks: Any
 ) -> Any:
-    """A case with the marks of its category and scenario."""
+    """A case with the marks for its category and scenario."""
     return pytest.param(
         value,
         marks=[
@@ -147,9 +147,9 @@ def _case(
 
 
 def scenarios_of(config: pytest.Config, mode: Mode) -> Iterator[tuple[Benchmark, Scenario]]:
-    """Each scenario that can be run in a mode, of the benchmark named and of those by default.
+    """Each scenario that can run in a mode, of named benchmarks and of those on by default.
 
-    Cases of every benchmark would make collecting slow for who runs one.
+    Cases for every benchmark would slow down collection for users who run one.
     """
     named = settings_of(config).named_benchmarks
     offered = [b for b in runnable() if b.by_default or b.id in named]
@@ -162,7 +162,7 @@ def scenarios_of(config: pytest.Config, mode: Mode) -> Iterator[tuple[Benchmark,
 
 
 def _first_of_each_model(settings: Settings, offered: Iterable[Benchmark]) -> list[Benchmark]:
-    """Of the benchmarks that are run, the first of each model: the others would audit it again."""
+    """The first selected benchmark of each model; the others would audit the same model again."""
     found: dict[str, Benchmark] = {}
     for benchmark in offered:
         in_category = settings.category in (None, benchmark.category)
@@ -209,16 +209,16 @@ def _scored(key: RunKey, benchmark: Benchmark, scenario: Scenario, metric: str) 
 
 
 def _run_case(benchmark: Benchmark, scenario: Scenario, mode: Mode, *, alone: bool) -> Any:
-    """`alone`: the test is of this scenario only, which its file says."""
+    """A case for a run. `alone`: the test is for this scenario only, as its file says."""
     if mode == CACHING:
-        # Without the marks of a category and a scenario: what selects by those becomes no longer.
+        # No category or scenario marks, so that a selection by them does not include the audit.
         return pytest.param(RunKey(benchmark.id, scenario.name, mode), id=benchmark.id)
     case = _case(RunKey(benchmark.id, scenario.name, mode), benchmark, scenario)
     return pytest.param(*case.values, marks=case.marks, id=benchmark.id) if alone else case
 
 
 def _searches(config: pytest.Config) -> Iterator[Any]:
-    """The scenarios that have latency limits, and so a highest rate within them."""
+    """The scenarios with latency limits, which thus have a highest rate within them."""
     for benchmark, scenario in scenarios_of(config, "performance"):
         if scenario.limits is not None:
             yield _case(SearchKey(benchmark.id, scenario.name), benchmark, scenario)
@@ -233,7 +233,7 @@ def _benchmarked(config: pytest.Config) -> Iterator[Any]:
 
 
 def _changes(config: pytest.Config, mode: Mode) -> Iterator[Any]:
-    """The metrics that a baseline has figures of."""
+    """The metrics for which a baseline has figures."""
     for benchmark, scenario in scenarios_of(config, mode):
         baseline = baselines_of(config).get((benchmark.id, scenario.name))
         for metric in metrics_of([baseline.summary]) if baseline else ():

@@ -1,4 +1,4 @@
-"""What became of a run's metrics since the baseline, as tests ask for it."""
+"""Fixtures for the changes of a run's metrics since the baseline."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from mlperf_suite.session.plan import MMLU, StepKey
 
 
 class MetricChange:
-    """A metric of a run and of its baseline; the run is made when the change is asked for."""
+    """A metric of a run and its baseline; the run is made when the change is asked for."""
 
     def __init__(self, config: pytest.Config, step: StepKey, metric: str) -> None:
         self._config = config
@@ -24,7 +24,7 @@ class MetricChange:
         return f"{self._step} {self._metric}"
 
     def is_no_regression(self) -> None:
-        """Judge whether no more was lost than --max-regression or the noise."""
+        """Judge whether the loss is within --max-regression or the noise."""
         made(self._config, self._step, f"regression_{self._metric}")
         suite, step = suite_of(self._config), self._step
         if isinstance(step, RunKey):
@@ -41,17 +41,17 @@ def _change(request: pytest.FixtureRequest) -> MetricChange:
 
 @pytest.fixture
 def performance_change(request: pytest.FixtureRequest, suite: object) -> MetricChange:
-    """What became of a performance run's metric since the baseline."""
+    """The change of a performance run's metric since the baseline."""
     return _change(request)
 
 
 @pytest.fixture
 def score_change(request: pytest.FixtureRequest, suite: object) -> MetricChange:
-    """What became of an accuracy run's score since the baseline."""
+    """The change of an accuracy run's score since the baseline."""
     return _change(request)
 
 
 @pytest.fixture
 def mmlu_change(request: pytest.FixtureRequest, suite: object) -> MetricChange:
-    """What became of the MMLU score since the baseline."""
+    """The change of the MMLU score since the baseline."""
     return MetricChange(request.config, MMLU, "mmlu")

@@ -1,4 +1,4 @@
-"""What CI is told: JUnit properties, Allure labels and attachments, pytest-benchmark's records."""
+"""Reports for CI: JUnit properties, Allure labels and attachments, pytest-benchmark's records."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from mlperf_suite.results.schema import Meta, Summary
 from mlperf_suite.session.suite import Suite
 
 _BENCHMARK_COLUMNS = ("mean", "stddev", "ops", "rounds")
-"""Of pytest-benchmark's table: all of its columns are wider than a terminal of 80."""
+"""The columns of pytest-benchmark's table; all of them would need more than 80 columns."""
 _ATTACHED = pytest.StashKey[set[str]]()
 _LAST = pytest.StashKey[dict[tuple[str, str], str]]()
 
@@ -36,7 +36,7 @@ def _run_key(item: pytest.Item) -> RunKey | None:
 
 
 def _summary(suite: Suite, key: RunKey) -> tuple[Summary, Path] | None:
-    """The summary and the folder that a run is in, None before they are made."""
+    """The summary and the folder of a run, None before they are made."""
     kind = (key.benchmark, key.scenario)
     of_key: list[Result] = [
         result for result in suite.results if (result.benchmark.id, result.scenario.name) == kind
@@ -54,7 +54,7 @@ def pytest_collection_finish(session: pytest.Session) -> None:
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
-    """After the call, when the test's run is made and judged, add it to every report."""
+    """Add the test's run to every report after the call, when it is made and judged."""
     try:
         return (yield)
     finally:
@@ -116,7 +116,7 @@ def _tell_allure(
         allure.dynamic.title(verdict.rule if key is None else f"{key}: {verdict.rule}")
         allure.dynamic.description(verdict.line)
         for name in ("found", "required"):
-            # Not part of the test's identity: its history goes on when the figure changes.
+            # Not part of the test's identity: its history continues when the figure changes.
             allure.dynamic.parameter(name, getattr(verdict, name), excluded=True)
     if key is None:
         return
@@ -132,7 +132,7 @@ def _tell_allure(
         return
     summary, folder = made_of
     part = {"performance": "Performance", "accuracy": "Accuracy"}.get(key.mode)
-    # A caching audit's logs are not among a result's.
+    # A caching audit's logs are not part of summary.logs, so none are attached.
     part = part or f"Compliance/{key.mode.upper()}"
     logs = [name for name in summary.logs if name.startswith(f"{part}/")]
     _attach(item, folder, [name for name in logs if name.endswith(".txt")])
@@ -142,7 +142,7 @@ def _tell_allure(
 
 
 def _attach(item: pytest.Item, folder: Path, names: list[str]) -> None:
-    """Attach files of a run, each once in the session."""
+    """Attach files of a run, each once per session."""
     import allure
 
     kinds = allure.attachment_type
@@ -161,7 +161,7 @@ def _attach(item: pytest.Item, folder: Path, names: list[str]) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_configure(config: pytest.Config) -> None:
-    """Choose the columns of its table unless the user did, before it reads its options."""
+    """Set the columns of pytest-benchmark's table before it reads its options, unless given."""
     if getattr(config.option, "benchmark_columns", ()) is None:
         config.option.benchmark_columns = list(_BENCHMARK_COLUMNS)
 
@@ -170,8 +170,8 @@ def pytest_configure(config: pytest.Config) -> None:
 def benchmarked_run(request: pytest.FixtureRequest, benchmark: Any, suite: Suite) -> float:
     """Register the performance run: each round is a run, its time that of one sample.
 
-    So pytest-benchmark's OPS is samples/s, and less is better as its users expect. Gives the
-    first run's samples/s.
+    OPS in pytest-benchmark is then samples/s, and lower times are better, as its users expect.
+    Returns the first run's samples/s.
     """
     key: RunKey = request.param
     made(request.config, key, "benchmark")

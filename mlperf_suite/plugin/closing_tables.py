@@ -1,4 +1,4 @@
-"""The closing table of each result, MMLU's of pytest-xdist's workers among them."""
+"""Prints the closing table of each result, including MMLU's from pytest-xdist's workers."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from mlperf_suite.plugin.terminal_stream import terminal_console
 from mlperf_suite.results.schema import Summary
 
 _OF_WORKERS = pytest.StashKey[list[tuple[Summary, Path]]]()
-"""Of each MMLU run that a worker made: its summary and its folder."""
+"""The summary and folder of each MMLU run that a worker made."""
 
 
 def mmlu_folders(config: pytest.Config) -> list[Path]:
-    """The folders of the MMLU runs that this process, or a worker of it, made."""
+    """The folders of the MMLU runs made by this process or its workers."""
     suite = config.stash.get(SUITE, None)
     own = suite.mmlu.folder if suite is not None else None
     return [*([own.path] if own else []), *(path for _, path in config.stash.get(_OF_WORKERS, []))]
@@ -25,7 +25,7 @@ def mmlu_folders(config: pytest.Config) -> list[Path]:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_sessionfinish(session: pytest.Session) -> None:
-    """On a worker of pytest-xdist: tell the process with the terminal what was made."""
+    """On a worker of pytest-xdist: send the controller what was made."""
     config = session.config
     suite = config.stash.get(SUITE, None)
     if hasattr(config, "workeroutput") and suite is not None and suite.mmlu.folder is not None:
@@ -35,7 +35,7 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_testnodedown(node: Any) -> None:
-    """pytest-xdist: a worker is over, and says what it made."""
+    """Hook of pytest-xdist: collect what a worker that ended has made."""
     if found := getattr(node, "workeroutput", {}).get("mmlu"):
         of_workers = node.config.stash.setdefault(_OF_WORKERS, [])
         of_workers.append((Summary.read(json.loads(found[0])), Path(found[1])))

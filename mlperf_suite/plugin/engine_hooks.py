@@ -1,4 +1,4 @@
-"""The suite's own hooks: which engine a session measures, how many there can be, what meters it."""
+"""The suite's own hooks: which engine is measured, how many can be loaded, what meters them."""
 
 from __future__ import annotations
 
@@ -13,23 +13,23 @@ from mlperf_suite.settings import Settings
 
 @pytest.hookspec(firstresult=True)
 def pytest_mlperf_load_engine(inputs: Inputs, request: EngineRequest) -> Engine | None:
-    """Return a loaded engine; the first plugin that has one wins.
+    """Return a loaded engine; the first plugin that returns one wins.
 
     `inputs`: settings, benchmarks, samples and prompts of the session. `request`: what the engine
-    is for (runs, or scoring MMLU), and the file that takes its output.
+    is for (runs or scoring MMLU) and the file for its output.
     """
 
 
 @pytest.hookspec(firstresult=True)
 def pytest_mlperf_engine_count(settings: Settings) -> int | None:
-    """Return how many engines can be loaded at once; pytest-xdist's workers share MMLU by it."""
+    """Return how many engines can be loaded at once, to share MMLU among pytest-xdist's workers."""
 
 
 @pytest.hookspec(firstresult=True)
 def pytest_mlperf_energy_meters(
     settings: Settings, description: EngineDescription
 ) -> Meters | None:
-    """Return what tells of the energy of a run on this engine; the first plugin that has some wins.
+    """Return the energy meters for a run on this engine; the first plugin that returns some wins.
 
-    Counters that are made up must say so (`simulated`), and every figure of theirs then does.
+    Made-up counters must be marked as `simulated`; every figure from them is then marked too.
     """

@@ -1,4 +1,4 @@
-"""Judging logs that already exist: with --logs, a test for each rule and run, and nothing runs."""
+"""Judges existing logs: with --logs, there is one test for each rule and run, and nothing runs."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _FIXTURE = "log_verdict"
 
 
 def judged_of(config: pytest.Config) -> list[Judged] | None:
-    """What --logs has, judged; None without --logs. Raises pytest.UsageError."""
+    """The judged logs of --logs; None without --logs. Raises pytest.UsageError."""
     if _JUDGED not in config.stash:
         settings = settings_of(config)
         config.stash[_JUDGED] = None if settings.logs is None else _judge(settings, settings.logs)
@@ -29,12 +29,12 @@ def judged_of(config: pytest.Config) -> list[Judged] | None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Report logs that cannot be judged at once, whatever is collected."""
+    """Report at once any logs that cannot be judged, whatever is collected."""
     judged_of(config)
 
 
 def _judge(settings: Settings, folder: Path) -> list[Judged]:
-    # Late, so that collecting without logs stays instant.
+    # Imported late, so that collection without logs stays instant.
     from mlperf_suite.judging.judge import judge_folder
     from mlperf_suite.judging.tree import holds_logs
 
@@ -61,7 +61,7 @@ def _judge(settings: Settings, folder: Path) -> list[Judged]:
 
 
 def _chosen(judged: Judged, settings: Settings) -> bool:
-    """Whether --category and --scenario keep the run; one without a category is kept."""
+    """Whether --category and --scenario select the run; one without a category is selected."""
     return all(
         wanted is None or found in (None, wanted)
         for wanted, found in (
@@ -72,7 +72,7 @@ def _chosen(judged: Judged, settings: Settings) -> bool:
 
 
 def log_cases(judged: Iterable[Judged]) -> list[Any]:
-    """A case for each verdict, with the marks of what it is about."""
+    """A case for each verdict, with the marks of its run."""
     return [
         pytest.param(verdict, marks=_marks(one, mode), id=f"{one.name}-{verdict.rule}")
         for one in judged
@@ -82,13 +82,13 @@ def log_cases(judged: Iterable[Judged]) -> list[Any]:
 
 @pytest.fixture
 def log_verdict(request: pytest.FixtureRequest) -> Verdict:
-    """What a rule says of a run under --logs."""
+    """A rule's verdict on a run under --logs."""
     verdict: Verdict = request.param
     return verdict
 
 
 def is_of_logs(item: pytest.Item) -> bool:
-    """Whether a test judges logs that exist."""
+    """Whether a test judges existing logs."""
     return _FIXTURE in getattr(item, "fixturenames", ())
 
 
@@ -99,7 +99,7 @@ def _marks(judged: Judged, mode: str) -> list[pytest.MarkDecorator]:
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
-    """Drop what -m and -k left out, so that the closing table has the selected verdicts only."""
+    """Drop verdicts deselected by -m and -k, so that the closing table shows the others only."""
     judged = judged_of(session.config)
     if judged is None:
         return

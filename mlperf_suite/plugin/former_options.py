@@ -1,9 +1,8 @@
-"""The command line of run.py and mmlu.py, the runner that many come from, taken as it was.
+"""Accepts the command line of run.py and mmlu.py, an earlier runner.
 
-Most of its options are options of the suite (docs/from-run-py.md has the list). Two things are
-not what pytest expects of an option: a switch there has a value (`--high-accuracy 1`), and some
-options have nothing to set any more. They are rewritten here, before pytest reads the command line,
-in the sessions of this suite alone.
+Most of its options are options of the suite (docs/from-run-py.md has the list). Two kinds need
+rewriting: switches with a value (`--high-accuracy 1`) and options that no longer set anything. This
+happens before pytest reads the command line, only in sessions of this suite.
 `--version` is pytest's own, which answers it before any plugin is loaded.
 """
 
@@ -25,17 +24,17 @@ _NOTHING_TO_SET = {
     "--extra-metrics": "TTFT and TPOT are always measured",
     "--no-exit-on-accuracy-fail": "each rule is a test of its own, and no failure stops the others",
 }
-"""Options that are dropped, whatever their value, and why."""
+"""Options that are dropped, whatever their value, with the reason."""
 _NO_GATE = "--disable-accuracy-gate"
 DROPPED = pytest.StashKey[list[str]]()
-"""A line for each option of run.py that was given and has nothing to set."""
+"""A line for each given option of run.py that no longer sets anything."""
 
 
 @dataclass(slots=True)
 class Rewritten:
-    """A command line as pytest takes it. `switched_off`: settings that were given as 0, by name.
+    """A command line that pytest accepts. `switched_off`: names of settings that were given as 0.
 
-    `dropped`: a line for each option that has nothing to set.
+    `dropped`: a line for each option that no longer sets anything.
     """
 
     arguments: list[str] = field(default_factory=list)
@@ -44,19 +43,19 @@ class Rewritten:
 
 
 def rewrite(arguments: Sequence[str]) -> Rewritten:
-    """Rewrite what run.py and mmlu.py took. Raises pytest.UsageError for what the suite has not."""
+    """Rewrite arguments of run.py and mmlu.py. Raises pytest.UsageError for unsupported ones."""
     done, rest = Rewritten(), list(arguments)
     while rest:
         argument = rest.pop(0)
         if argument == "--":
-            # What follows are names of tests, whatever they look like.
+            # All that follows are test names, whatever they look like.
             done.arguments += [argument, *rest]
             break
         flag, equals, value = argument.partition("=")
         if not equals:
             value = rest[0] if rest else ""
         if _rewrite_one(done, flag, value):
-            # The value was an argument of its own.
+            # The value was a separate argument.
             del rest[: 0 if equals else 1]
         else:
             done.arguments.append(argument)
@@ -64,7 +63,7 @@ def rewrite(arguments: Sequence[str]) -> Rewritten:
 
 
 def _rewrite_one(done: Rewritten, flag: str, value: str) -> bool:
-    """Whether this option with this value was run.py's, and is done."""
+    """Rewrite the option if it is run.py's; return whether it was."""
     if flag in _SWITCHES and value in ("0", "1"):
         if value == "1":
             done.arguments.append(flag)
@@ -90,9 +89,9 @@ def _rewrite_one(done: Rewritten, flag: str, value: str) -> bool:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_load_initial_conftests(early_config: pytest.Config, args: list[str]) -> None:
-    """Called before the command line is read, where the suite is loaded by its entry point.
+    """Called before the command line is read, if the suite is loaded by its entry point.
 
-    A session with another project's ini file is not the suite's, though it was started here.
+    A session with another project's ini file is not the suite's, even if started in its folder.
     """
     ini = early_config.inipath
     if OWN_FOLDER not in (early_config.rootpath, ini.parent if ini else None):
@@ -100,6 +99,6 @@ def pytest_load_initial_conftests(early_config: pytest.Config, args: list[str]) 
     found = rewrite(args)
     args[:] = found.arguments
     for name in found.switched_off:
-        # argparse keeps what it finds; the TOML file must not win over a 0 on the command line.
+        # argparse keeps existing values; the TOML file must not win over a 0 on the command line.
         setattr(early_config.option, name, "false")
     early_config.stash[DROPPED] = found.dropped

@@ -1,4 +1,4 @@
-"""The first lines of a session: which model is measured, on what data, under whose rules."""
+"""Prints the first lines of a session: which model is measured, on what data, by which rules."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def pytest_report_header(config: pytest.Config) -> list[str]:
 
 
 def header_lines(settings: Settings) -> list[str]:
-    """What is measured, in lines of at most 80 columns but for names that are longer."""
+    """What is measured, in lines of at most 80 columns unless a name is longer."""
     if settings.smoke:
         rules = "profile: smoke, not an MLPerf result (--profile official: MLPerf's own rules)"
     else:

@@ -1,4 +1,4 @@
-"""From a run's verdicts to the tests' outcomes, and what becomes of a test whose run died."""
+"""Turns a run's verdicts into test outcomes, and decides the outcome of tests whose run failed."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from mlperf_suite.session.plan import StepKey
 STATUS_PROPERTY = "mlperf_status"
 """The user property that says why a skipped rule was skipped: shortened, or not judged."""
 VERDICT = pytest.StashKey[Verdict]()
-"""Of a test, the verdict that decided it."""
+"""The verdict that decided a test's outcome."""
 _CURRENT = pytest.StashKey[pytest.Item]()
 
 
@@ -28,8 +28,8 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 def made(config: pytest.Config, step: StepKey, asked_for: str) -> None:
     """Make a step now unless it was made already.
 
-    Where it dies now, the test under way fails with one line; where it died before, what the test
-    asks for is not judged. This is the only place that decides what becomes of a test then.
+    If it fails now, the current test fails with one line; if it failed before, the test is skipped
+    as not judged. No other place decides the outcome of a test whose run failed.
     """
     item, suite = config.stash[_CURRENT], suite_of(config)
     outcome = suite.made(step)
@@ -41,24 +41,24 @@ def made(config: pytest.Config, step: StepKey, asked_for: str) -> None:
 
 
 def scored_share(config: pytest.Config, index: int) -> Share:
-    """A share of MMLU's subjects, scored now on this worker's engine."""
+    """Score a share of MMLU's subjects now on this worker's engine."""
     try:
         return suite_of(config).mmlu.score_share(index)
     except SuiteError as error:
         failure = str(error)
-    # Outside the handler, so that pytest shows no chain of exceptions.
+    # Outside the handler, so that pytest does not show an exception chain.
     _fail(config, failure)
 
 
 def _fail(config: pytest.Config, failure: str | None) -> NoReturn:
-    """Fail the test under way with one line; where no other run can be made, end the session."""
+    """Fail the current test with one line; end the session if no other run can be made."""
     if not suite_of(config).can_go_on:
         config.stash[_CURRENT].session.shouldfail = "no other run can be made in this session"
     pytest.fail(failure or "", pytrace=False)
 
 
 def conclude(config: pytest.Config, verdict: Verdict) -> None:
-    """Let the test under way pass, fail with the verdict's line, or skip what is not a pass."""
+    """Let the current test pass, fail with the verdict's line, or skip if it is neither."""
     item = config.stash[_CURRENT]
     item.stash[VERDICT] = verdict
     if verdict.status == "failed":
@@ -73,7 +73,7 @@ def _skip(item: pytest.Item, status: str, line: str) -> NoReturn:
 
 
 class MadeRun:
-    """A run of the session, made when the first rule is asked for."""
+    """A run of the session, made when its first rule is asked for."""
 
     def __init__(self, config: pytest.Config, step: StepKey) -> None:
         self._config = config
@@ -85,7 +85,7 @@ class MadeRun:
     def obeys(self, rule: Callable[..., Any] | str) -> None:
         """Judge the run by a rule, given as its function or by its name.
 
-        Raises LookupError where the rule does not hold for such a run.
+        Raises LookupError if the rule does not apply to such a run.
         """
         name = rule if isinstance(rule, str) else rule.__name__
         made(self._config, self.step, name)
@@ -98,13 +98,13 @@ class MadeRun:
 
 @pytest.fixture
 def expect(pytestconfig: pytest.Config) -> Callable[[Verdict], None]:
-    """Call it with a verdict: passes, fails with its line, or skips what is not a pass."""
+    """Call it with a verdict: the test passes, fails with its line, or skips if it is neither."""
     return lambda verdict: conclude(pytestconfig, verdict)
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_report_teststatus(report: pytest.TestReport) -> tuple[str, str, object] | None:
-    # A report of a collection that failed has none.
+    # Reports of failed collections have no user properties.
     status = dict(getattr(report, "user_properties", ())).get(STATUS_PROPERTY)
     if not report.skipped or status is None:
         return None

@@ -1,4 +1,4 @@
-"""A session's life: planned after collection, checked, made on demand, always stopped."""
+"""The life cycle of a session: planned after collection, checked, run on demand, always stopped."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def pytest_mlperf_energy_meters(settings: Settings, description: EngineDescripti
 
 
 def plan_of(config: pytest.Config, items: Iterable[pytest.Item]) -> Plan:
-    """What the session does for these tests."""
+    """The plan of what the session does for these tests."""
     steps = list(dict.fromkeys(map(step_of, items)))
     return planned(
         settings_of(config),
@@ -62,13 +62,13 @@ def plan_of(config: pytest.Config, items: Iterable[pytest.Item]) -> Plan:
 
 
 def suite_of(config: pytest.Config) -> Suite:
-    """The session; there is one where a test asks for the fixture `suite` or one made of it."""
+    """The suite, which exists if a test uses the fixture `suite` or one based on it."""
     return config.stash[SUITE]
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_finish(session: pytest.Session) -> None:
-    """Plan what is left to run, and find what would stop it, before anything slow begins."""
+    """Plan what is left to run and check what could stop it, before anything slow begins."""
     config, settings = session.config, settings_of(session.config)
     if not any("suite" in getattr(item, "fixturenames", ()) for item in session.items):
         return
@@ -97,7 +97,7 @@ def pytest_collection_finish(session: pytest.Session) -> None:
 
 
 def _shares_to_score(config: pytest.Config, items: Iterable[pytest.Item]) -> Shares | None:
-    """How MMLU is shared; None where some worker's share was not selected."""
+    """How MMLU is shared; None if a worker's share was not selected."""
     shares = shares_of(config)
     selected = sum(is_share(item) and missing_of(item) is None for item in items)
     return shares if shares is not None and selected == shares.count - 1 else None
@@ -123,9 +123,9 @@ def _find_meters(config: pytest.Config) -> FindMeters:
 
 @pytest.hookimpl(trylast=True)
 def pytest_report_collectionfinish(config: pytest.Config) -> list[str]:
-    """Show how long the session will take; with --plan or --collect-only, each step as well.
+    """Show how long the session will take and, with --plan or --collect-only, each step.
 
-    Otherwise the steps are shown once the engine is loaded and probed.
+    Otherwise, the steps are shown once the engine is loaded and probed.
     """
     plan = config.stash.get(_PLAN, None)
     if plan is None:
@@ -157,7 +157,7 @@ def suite(pytestconfig: pytest.Config) -> Iterator[Suite]:
 
 @contextlib.contextmanager
 def _terminated_like_interrupted() -> Iterator[None]:
-    """A CI that cancels a job sends SIGTERM: end like Ctrl-C, with everything stopped and kept."""
+    """CI systems cancel jobs with SIGTERM: handle it like Ctrl-C, and stop and keep everything."""
 
     def interrupt(number: int, frame: FrameType | None) -> NoReturn:
         raise KeyboardInterrupt
@@ -173,7 +173,7 @@ def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
     session.config.stash[_EXIT_STATUS] = int(exitstatus)
     suite = session.config.stash.get(SUITE, None)
     if suite is not None:
-        # An interrupt in a fixture can pass over its teardown.
+        # An interrupt in a fixture can skip its teardown.
         suite.close()
 
 
@@ -181,7 +181,7 @@ def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
 def pytest_unconfigure(config: pytest.Config) -> None:
     suite = config.stash.get(SUITE, None)
     if suite is not None and suite.must_exit_hard:
-        # LoadGen cannot be stopped, and goes on calling into a Python that is coming down.
+        # LoadGen cannot be stopped and would keep calling into Python while it shuts down.
         sys.stdout.flush()
         sys.stderr.flush()
         os._exit(config.stash.get(_EXIT_STATUS, int(pytest.ExitCode.INTERNAL_ERROR)))

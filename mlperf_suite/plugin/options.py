@@ -26,7 +26,7 @@ def settings_of(config: pytest.Config) -> Settings:
 def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("mlperf", "MLPerf suite (docs/options.md; also set by a TOML file)")
     for spec in OPTIONS:
-        # argparse formats help texts with %.
+        # argparse formats help texts with the % operator.
         help_text = _help(spec).replace("%", "%%")
         if spec.switch:
             how = {"action": "store_const", "const": "true"}
@@ -49,5 +49,5 @@ def _help(spec: OptionSpec) -> str:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Report a wrong option at once, whatever is collected."""
+    """Report a wrong option at once, even before collection."""
     settings_of(config)

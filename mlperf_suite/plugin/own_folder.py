@@ -1,9 +1,9 @@
-"""Lets pytest find the suite's own ini and options when it is started in the suite's folder.
+"""Lets pytest find the suite's ini file and options when started in the suite's folder.
 
 pytest looks for its ini file and conftest beside the paths on the command line before it knows
-anybody's options, so `--model /data/llama` leads it away from the suite. This module is installed
-as an entry point, and so is loaded into every pytest session of the environment: in any other
-folder it does nothing.
+any plugin's options, so `--model /data/llama` leads it away from the suite. This module is an entry
+point and thus loaded into every pytest session of the environment; in other folders it does
+nothing.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ pytest_plugins = ("mlperf_suite.plugin",) if _STARTED_THERE else ()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Start pytest again where it took the value of one of the suite's options for a test path."""
+    """Restart pytest if it took the value of one of the suite's options for a test path."""
     found_ini, ini = str(parser.extra_info.get("inifile")), OWN_FOLDER / "pytest.ini"
     by_command = Path(sys.argv[0]).name in ("pytest", "py.test", "__main__.py")
     told = any(

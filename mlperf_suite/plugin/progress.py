@@ -1,4 +1,4 @@
-"""How far a run is, on one line of the terminal; silent where the output is not a terminal."""
+"""Shows a run's progress on one line of the terminal; silent if the output is not a terminal."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from mlperf_suite.plugin.terminal_stream import terminal_stream
 
 
 class TerminalWatcher:
-    """Shows what goes on, on pytest's own terminal, around its capturing."""
+    """Shows progress on pytest's own terminal, bypassing its capturing."""
 
     def __init__(self, terminal_writer: Any) -> None:
         self._file = terminal_stream(terminal_writer)
@@ -33,7 +33,7 @@ class TerminalWatcher:
             TimeElapsedColumn(),
             console=Console(file=self._file, force_terminal=True),
             transient=True,
-            # What is printed meanwhile is pytest's to capture: vLLM warns while it loads.
+            # Leave other output for pytest to capture: vLLM prints warnings while it loads.
             redirect_stdout=False,
             redirect_stderr=False,
         )
@@ -44,7 +44,7 @@ class TerminalWatcher:
         if self._bar is None:
             return
         (task,) = self._bar.tasks
-        # Offline issues all its samples at once; elsewhere the number to come is not known.
+        # Offline issues all samples at once; in other scenarios the total is not known.
         total = task.total if task.total is not None else progress.issued
         rate = progress.tokens / progress.elapsed_s if progress.elapsed_s else 0.0
         said = f"{progress.done}/{total} samples, {rate:.0f} tok/s"
@@ -54,7 +54,7 @@ class TerminalWatcher:
         self._bar.update(task.id, completed=progress.done, total=total, said=said)
 
     def counted(self, done: int, total: int, what: str) -> None:
-        """How far MMLU is: its questions, and the subject of the last one."""
+        """Show MMLU's progress: its questions and the subject of the last one."""
         if self._bar is None or self._bar.tasks[0].description != "MMLU":
             self.begin("MMLU", total)
         if self._bar is None:
@@ -63,7 +63,7 @@ class TerminalWatcher:
         self._bar.update(task.id, completed=done, total=total, said=f"{done}/{total} {what}")
 
     def say(self, line: str) -> None:
-        """A line that stays, also where the output is no terminal: a search takes minutes."""
+        """Show a line that stays, even if the output is not a terminal: a search takes minutes."""
         self.idle()
         self._file.write(f"\n{line}")
         self._file.flush()

@@ -1,4 +1,4 @@
-"""Keeps tokens and keys out of what pytest and its plugins show and write."""
+"""Keeps tokens and keys out of the output and files of pytest and its plugins."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from mlperf_suite.secrets import scrub, sweep
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, Any, pytest.TestReport]:
-    """Remove secrets from tracebacks, with or without local variables, and captured output."""
+    """Redact secrets in tracebacks, with or without local variables, and in captured output."""
     report: pytest.TestReport = yield
     if report.longrepr is not None and not isinstance(report.longrepr, tuple):
         text = str(report.longrepr)
@@ -28,13 +28,13 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, Any, pytest.
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
-    """Remove secrets from what others wrote: the engine's log, JUnit's XML, Allure's results."""
+    """Redact secrets in files of others: the engine's log, JUnit's XML, Allure's results."""
     suite = config.stash.get(SUITE, None)
     written = [config.getoption(name, None) for name in ("xmlpath", "allure_report_dir")]
     paths = [Path(path) for path in written if path]
     if suite is not None:
         paths += [result.folder.path for result in suite.results]
         paths.append(suite.settings.results_dir / ENGINE_LOG)
-    # Those of pytest-xdist's workers too, and an engine's log that no run took over.
+    # Include those of pytest-xdist's workers, and an engine's log that no run took over.
     paths += [*mmlu_folders(config), *shares_folder(config)]
     sweep(paths)

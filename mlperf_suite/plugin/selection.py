@@ -1,4 +1,4 @@
-"""Which of the collected tests are run, in which order, and why the others are not."""
+"""Selects which collected tests run, in which order, and says why the others do not."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _COLUMNS = 80
 
 
 def _wanted(settings: Settings) -> dict[str, list[str]]:
-    """What the user narrows the session to, by option; empty is everything."""
+    """The values that the user selects, by option; an empty list selects everything."""
     return {
         "benchmark": settings.named_benchmarks,
         "category": [settings.category] if settings.category else [],
@@ -32,7 +32,7 @@ def _wanted(settings: Settings) -> dict[str, list[str]]:
 
 
 def _of_step(step: StepKey) -> dict[str, str | None]:
-    """What a step is, by the same options; MMLU is of no benchmark, category and scenario."""
+    """A step's values for the same options; MMLU has no benchmark, category or scenario."""
     if step == MMLU:
         return {"mode": "accuracy"}
     assert isinstance(step, RunKey | SearchKey)
@@ -45,7 +45,7 @@ def _of_step(step: StepKey) -> dict[str, str | None]:
 
 
 def why_not(item: pytest.Item, settings: Settings) -> Missing | None:
-    """Why a test is not run in this session; None where it is."""
+    """Why a test does not run in this session; None if it does."""
     if judged_of(item.config) is not None:
         return None if is_of_logs(item) else Missing(_TEST, "--logs runs nothing")
     step = step_of(item)
@@ -69,7 +69,7 @@ def _why_not_step(step: StepKey, settings: Settings) -> Missing | None:
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out what cannot be run here, and put the rest in the order of the session's plan."""
+    """Deselect what cannot run here and sort the rest in the order of the session's plan."""
     settings = settings_of(config)
     kept: list[pytest.Item] = []
     dropped: list[pytest.Item] = []
@@ -79,7 +79,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         reason is None and isinstance(step_of(item), RunKey | SearchKey)
         for item, reason in why.items()
     ):
-        # They share memory, host cores and PCIe with the engine that is measured.
+        # Shares would compete with the measured engine for memory, host cores and PCIe.
         measured = Missing(SHARE[:2], "LoadGen runs are selected as well")
         why |= {item: reason or measured for item, reason in why.items() if is_share(item)}
     for item, reason in why.items():
@@ -105,7 +105,7 @@ def _nothing_left(config: pytest.Config, settings: Settings, reasons: Counter[Mi
 
 
 def _refuse_what_does_nothing(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Refuse an option of the command line that no selected test uses."""
+    """Reject a command-line option that no selected test uses."""
     steps = [step_of(item) for item in items]
     if config.getoption("find_peak_qps") and not any(isinstance(s, SearchKey) for s in steps):
         raise pytest.UsageError(

@@ -1,4 +1,4 @@
-"""pytest-xdist: every test that uses the engine on one worker, and MMLU's shares on several."""
+"""Supports pytest-xdist: tests that use the engine run on one worker, MMLU's shares on several."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ _SHARE = re.compile(r"::test_share\[(\d+)\]")
 
 @pytest.hookimpl(trylast=True)
 def pytest_mlperf_engine_count(settings: Settings) -> int:
-    # The endpoints are one system, whoever asks them, and so are replicas.
+    # All endpoints are one system, whichever worker uses them, and so are replicas.
     one = settings.engine_kind == "endpoint" or settings.replicated
     return 1 if one else engine_count(settings)
 
 
 def shares_of(config: pytest.Config) -> Shares | None:
-    """How MMLU is shared among pytest-xdist's workers; None where one engine scores it all."""
+    """How MMLU is shared among pytest-xdist's workers; None if one engine scores all of it."""
     if _SHARES not in config.stash:
         config.stash[_SHARES] = _shares(config, settings_of(config))
     return config.stash[_SHARES]
@@ -52,7 +52,7 @@ def _shares(config: pytest.Config, settings: Settings) -> Shares | None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_setupnodes(config: pytest.Config, specs: Sequence[Any]) -> None:
-    """Before any worker starts: engines on two workers would measure each other."""
+    """Check that one worker loads the engine: two would disturb each other's measurements."""
     dist, settings = config.getoption("dist"), settings_of(config)
     if settings.plan:
         raise pytest.UsageError("--plan: runs nothing that workers could share: leave out -n")
@@ -66,7 +66,7 @@ def pytest_xdist_setupnodes(config: pytest.Config, specs: Sequence[Any]) -> None
 
 
 def collects_suite(config: pytest.Config) -> bool:
-    """Whether a path on the command line, or pytest.ini's, is the suite's, in it or around it."""
+    """Whether a path on the command line or in pytest.ini is the suite's, inside it or above it."""
     paths = [
         (config.invocation_params.dir / argument.partition("::")[0]).resolve()
         for argument in config.args
@@ -76,7 +76,7 @@ def collects_suite(config: pytest.Config) -> bool:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """Group tests by their ids, as pytest-xdist 3.8 finds no xdist_group under pytest 9.2."""
+    """Group tests by their ids, since pytest-xdist 3.8 finds no xdist_group under pytest 9.2."""
     if config.getvalue("dist") != "loadgroup":
         return None
     from xdist.scheduler import LoadGroupScheduling
@@ -92,6 +92,6 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
 
 
 def shares_folder(config: pytest.Config) -> list[Path]:
-    """The folder that the shares are in, empty where there is none."""
+    """The folder of the shares, an empty list if there is none."""
     shares = config.stash.get(_SHARES, None)
     return [shares.folder] if shares is not None and shares.folder.is_dir() else []

@@ -1,1 +1,1 @@
-"""What people read: made from summary.json alone, so that no report disagrees with it."""
+"""Writes reports from summary.json alone, so that they cannot disagree with it."""

@@ -1,7 +1,7 @@
-"""An aggregate of nodes' runs as text in Markdown, as a page, and for a terminal.
+"""Reports an aggregate of nodes' runs as Markdown, as HTML and in the terminal.
 
-One model of words for all three, so that they cannot disagree. Names, labels and reasons come from
-folders that anybody may have made, and are text wherever they stand.
+One view provides the words for all three, so that they cannot disagree. Names, labels and reasons
+come from untrusted folders and are always treated as plain text.
 """
 
 from __future__ import annotations
@@ -36,7 +36,8 @@ _MOST_BARS = 16
 @dataclass(frozen=True, slots=True)
 class ScenarioView:
     """A scenario's part. `headline`: name and value. `pooled`: times under `percentiles`. `nodes`:
-    rows under `header`, all nodes' last. `problems`: why it is no valid result. `notes`: sentences.
+    rows under `header`, with all nodes last. `problems`: why it is not a valid result. `notes`:
+    sentences.
     """
 
     name: str
@@ -51,8 +52,8 @@ class ScenarioView:
 
 @dataclass(frozen=True, slots=True)
 class AggregateView:
-    """`standing`: bad or open, for colour; an aggregate is never a result, and so never green.
-    `runs`: rows under RUN_HEADER."""
+    """The parts of a report. `standing`: bad or open, for the colour; an aggregate is never a
+    result, so never green. `runs`: rows under RUN_HEADER."""
 
     title: str
     label: str
@@ -67,7 +68,7 @@ class AggregateView:
 
 
 def view_of_aggregate(found: Aggregate) -> AggregateView:
-    """What the reports say of an aggregate, in their order."""
+    """What the reports say about an aggregate, in their order."""
     number = len(found.nodes)
     bad = [one.scenario for one in found.scenarios if not one.valid]
     if bad:
@@ -139,12 +140,12 @@ def _headline(one: ScenarioFigures) -> list[Row]:
 
 
 def percent(share: float | None) -> str:
-    """A share with a digit after the point."""
+    """A share in percent with one decimal."""
     return NOT_REPORTED if share is None else f"{share * 100:,.1f}%"
 
 
 def _nodes(one: ScenarioFigures) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
-    """The table of nodes: a column is left out where no node has anything in it."""
+    """The table of nodes, without columns that are empty for all nodes."""
 
     def p99(of: dict[str, float] | None) -> float | None:
         return (of or {}).get("p99")
@@ -167,7 +168,7 @@ def _nodes(one: ScenarioFigures) -> tuple[tuple[str, ...], list[tuple[str, ...]]
         *("TTFT p99, ms", "TPOT p99, ms", "latency p99, ms", "requests", "tokens"),
     ]
     rows = [[of.node, "yes" if of.valid else "no", *row(of)] for of in one.nodes]
-    # Whatever its nodes' runs are.
+    # An aggregate is not a result, whatever its nodes' runs are.
     rows.append([ALL, "no result", *row(one)])
     kept = [
         place
@@ -213,7 +214,7 @@ def _scaling_words(scaling: Scaling | None, nodes: int) -> list[str]:
 
 
 def aggregate_markdown(found: Aggregate) -> str:
-    """aggregate.md."""
+    """The text of aggregate.md."""
     view = view_of_aggregate(found)
     lines = [
         f"# {in_cell(view.title)}",
@@ -255,7 +256,7 @@ def _points(head: str, points: Sequence[str]) -> list[str]:
 
 
 def aggregate_html(found: Aggregate) -> str:
-    """aggregate.html: one file that needs nothing else."""
+    """The text of aggregate.html, a self-contained page."""
     plots = [plot for plot in map(_plot, found.scenarios) if plot is not None]
     return render(
         "aggregate.html.j2",
@@ -267,7 +268,7 @@ def aggregate_html(found: Aggregate) -> str:
 
 
 def _plot(one: ScenarioFigures) -> Plot | None:
-    """Each node's tokens/s as bars; None where a node has none or there are more than fit."""
+    """Each node's tokens/s as bars; None if a node has none or there are too many nodes."""
     values = [(row.node, row.tokens_per_sec) for row in one.nodes]
     known = [(name, value) for name, value in values if value is not None]
     if len(known) < len(values) or len(values) > _MOST_BARS:
@@ -281,7 +282,7 @@ def _plot(one: ScenarioFigures) -> Plot | None:
 
 
 def _draw(values: Sequence[tuple[str, float]], slow: str | None, axes: Any, ink: str) -> None:
-    # A dollar sign would begin a formula.
+    # A dollar sign would start a formula.
     names = [f"{number}: {name}".replace("$", r"\$") for number, (name, _) in enumerate(values, 1)]
     names = [name if len(name) <= 24 else f"{name[:23]}…" for name in names]
     colours = [ORANGE if name == slow else BLUE for name, _ in values]
@@ -294,7 +295,7 @@ def _draw(values: Sequence[tuple[str, float]], slow: str | None, axes: Any, ink:
 
 
 def write_reports(out: Path, found: Aggregate) -> list[Path]:
-    """Write both reports into a folder that is there; their paths. Raises OSError."""
+    """Write both reports to an existing folder and return their paths. Raises OSError."""
     texts = {REPORT_MD: aggregate_markdown(found), REPORT_HTML: aggregate_html(found)}
     for name, text in texts.items():
         (out / name).write_text(text, encoding="utf-8")
@@ -307,7 +308,7 @@ _NARROW = ("node", "valid", "tokens/s", "share", "TTFT p99, ms", "TPOT p99, ms",
 
 
 def aggregate_table(found: Aggregate) -> RenderableType:
-    """An aggregate for a person who looks at a terminal; it fits 80 columns."""
+    """An aggregate as a terminal table of at most 80 columns."""
     from rich.console import Group
     from rich.table import Table
     from rich.text import Text

@@ -1,4 +1,4 @@
-"""The answers of two accuracy runs to the same samples, beside each other."""
+"""Compares the answers of two accuracy runs to the same samples."""
 
 from __future__ import annotations
 
@@ -9,15 +9,16 @@ from mlperf_suite.results.baseline import answer_scores
 from mlperf_suite.results.run_folder import read_object
 
 ANSWERS_JSON, SAMPLES_JSON = "answers.json", "samples.json"
-"""In an accuracy run's folder: every answer's text; a few with what was asked and the reference."""
+"""In an accuracy run's folder: the text of every answer, and a few answers with input and
+reference."""
 _MOST_PAIRS = 10
 
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """Two answers to one sample, and the score of each in percent, None where it is not known.
+    """Two answers to one sample, and the score of each in percent, None if not known.
 
-    `index`: the sample's in the QSL.
+    `index`: the sample's index in the QSL.
     """
 
     index: int
@@ -26,16 +27,16 @@ class Pair:
 
     @property
     def difference(self) -> float:
-        """How far the scores lie apart, in percentage points; 0 where they are not known."""
+        """The difference of the scores, in percentage points; 0 if they are not known."""
         return abs(self.scores[1] - self.scores[0]) if self.scores else 0.0
 
 
 @dataclass(frozen=True, slots=True)
 class AnswersBeside:
-    """Two runs' answers. `compared`: the samples that both kept an answer to.
+    """Two runs' answers. `compared`: the number of samples that both kept an answer to.
 
-    `metric`: the score that `pairs` differ in, empty where none is known. `pairs`: answers that are
-    not identical, those whose scores differ most first.
+    `metric`: the score of `pairs`, empty if none is known. `pairs`: answers that are not
+    identical, sorted by score difference, largest first.
     """
 
     compared: int
@@ -45,14 +46,14 @@ class AnswersBeside:
 
     @property
     def words(self) -> str:
-        """How many answers are the same, in a sentence."""
+        """How many answers are identical, in a sentence."""
         return f"{self.identical:,} of {self.compared:,} answers are identical."
 
 
 def answers_beside(first: Path, other: Path) -> AnswersBeside | None:
-    """The answers that both runs kept; None where there are none, or they are of other data.
+    """The answers that both runs kept; None if there are none, or if they are of different data.
 
-    An older suite kept the first three alone.
+    Older suites kept only the first three.
     """
     (data, scores), (other_data, other_scores) = answer_scores(first), answer_scores(other)
     if data != other_data:
@@ -76,7 +77,7 @@ def answers_beside(first: Path, other: Path) -> AnswersBeside | None:
 
 
 def _answers(folder: Path) -> dict[int, tuple[int, str]]:
-    """By the sample's index, the answer's place in the data's order, and its text."""
+    """By the sample's index, the answer's position in the data's order and its text."""
     accuracy = folder / "Accuracy"
     found = (read_object(accuracy / ANSWERS_JSON) or {}).get("answers")
     if not isinstance(found, list):

@@ -1,4 +1,4 @@
-"""What CI is told of a run: flat names and values, for JUnit, Allure and pytest-benchmark."""
+"""A run as flat names and values for JUnit, Allure and pytest-benchmark."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _TIMES = ("latency_ms", "ttft_ms", "tpot_ms")
 
 
 def suite_properties(meta: Meta, system: Mapping[str, object]) -> dict[str, str]:
-    """What holds for every test of a session: model, round, profile, versions, hardware."""
+    """The same for every test of a session: model, round, profile, versions, hardware."""
     found: dict[str, object] = {name: getattr(meta, name) for name in _META}
     found |= {name: system.get(name) for name in _VERSIONS}
     return {
@@ -26,9 +26,10 @@ def suite_properties(meta: Meta, system: Mapping[str, object]) -> dict[str, str]
 def metrics(summary: Summary, mode: str) -> dict[str, float]:
     """The figures of one mode's run: rates per second, times in ms, scores in their own unit.
 
-    A percentile is `ttft_ms_p99`; what the run has no figure of is left out. Early stopping's
-    estimate is `latency_ms_early_stopping`, of the percentile that the scenario is judged at, and
-    `ttft_more_queries` the number that a Server run would have needed on top.
+    Percentiles are named like `ttft_ms_p99`; figures that the run does not have are left out.
+    `latency_ms_early_stopping` is early stopping's estimate of the percentile that the scenario is
+    judged at, `ttft_more_queries` the number of additional queries that a Server run would have
+    needed.
     """
     run = summary.run
     if mode == "performance" and run.performance is not None:

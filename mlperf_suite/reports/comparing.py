@@ -1,4 +1,4 @@
-"""Several runs beside each other: a table in Markdown, a page, and a plot."""
+"""Compares several runs in a Markdown table, an HTML page and a plot."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from mlperf_suite.results.regression import Metric, differences, metrics_of, sam
 from mlperf_suite.results.schema import Config, PerformanceFigures
 
 PLOT_FORMATS = (".png", ".svg", ".pdf")
-"""The endings of a plot's file; each names its format."""
+"""File name extensions for a plot; each selects a format."""
 _OTHER_SAMPLES = "These runs have different samples, so their figures do not compare the systems:"
 _COST_NOTE = (
     "The difference is the cost of the network and the server's front end only if the server has "
@@ -30,8 +30,8 @@ Row = tuple[str, str, str, str]
 
 @dataclass(frozen=True, slots=True)
 class Beside:
-    """Two runs. `rows`: what, of the one, of the other, and the difference. `answers`: those that
-    both kept, None where there are none."""
+    """Two runs. `rows`: name, value of each run, and the difference. `answers`: those that both
+    runs kept, None if there are none."""
 
     title: str
     names: tuple[str, str]
@@ -42,8 +42,8 @@ class Beside:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """Runs, the first of which the others are compared with. `other_samples`: what tells that runs
-    are not of the first's samples. `rows`: a run each, under `header`."""
+    """Runs compared with the first one. `other_samples`: evidence that runs do not have the first
+    run's samples. `rows`: one per run, under `header`."""
 
     other_samples: list[str]
     header: list[str]
@@ -58,7 +58,7 @@ def _name(run: BaselineRun) -> str:
 
 
 def _metrics(runs: Sequence[BaselineRun]) -> list[tuple[Metric, list[float | None]]]:
-    """The metrics that any of the runs has, with each run's value."""
+    """The metrics that at least one run has, with each run's value."""
     found = []
     for metric in metrics_of(run.summary for run in runs):
         samples = [samples_of(metric, run.summary) for run in runs]
@@ -84,10 +84,10 @@ def _failed_rules(run: BaselineRun) -> list[str]:
 
 
 def compare_runs(runs: Sequence[BaselineRun], max_regression: float) -> Comparison:
-    """Each run's figures, and what became of each against the first run's.
+    """Each run's figures, and how they compare with the first run's.
 
-    `max_regression`: the loss that passes, relative. A run of another benchmark or scenario has its
-    figures alone.
+    `max_regression`: the relative loss that still passes. A run of another benchmark or scenario
+    is listed with its figures only.
     """
     first, metrics = runs[0], _metrics(runs)
     header = ["run", "status", *(f"{metric.label}, {metric.unit}" for metric, _ in metrics)]
@@ -120,9 +120,9 @@ def compare_runs(runs: Sequence[BaselineRun], max_regression: float) -> Comparis
 
 
 def losses(first: BaselineRun, run: BaselineRun, max_regression: float) -> list[str]:
-    """Why a run does not stand beside the first one, a line each; none where it does.
+    """The metrics in which a run lost against the first, or why it cannot be compared, a line each.
 
-    `max_regression`: the loss that passes, relative; a loss within the noise passes too.
+    `max_regression`: the relative loss that still passes; a loss within the noise passes too.
     """
     folder = run.folder or Path(run.named)
     judged = first.judge(run.summary, folder, max_regression)
@@ -137,7 +137,7 @@ def losses(first: BaselineRun, run: BaselineRun, max_regression: float) -> list[
 
 
 def _other_samples(first: BaselineRun, run: BaselineRun) -> list[str]:
-    """What tells that two runs are not of the same samples; what one does not say tells nothing."""
+    """Evidence that two runs have different samples; values missing in either are ignored."""
     one, other = (each.config or Config() for each in (first, run))
     pairs = (
         ("benchmark", first.summary.meta.benchmark, run.summary.meta.benchmark),
@@ -156,7 +156,7 @@ def _other_samples(first: BaselineRun, run: BaselineRun) -> list[str]:
 def _changes(
     first: BaselineRun, run: BaselineRun, max_regression: float
 ) -> tuple[dict[str, str], list[str]]:
-    """By metric, what became of it; and what keeps it from being compared, or bounds it."""
+    """By metric, its change against the first run; and a note on what limits the comparison."""
     if first.kind != run.kind:
         return {}, []
     folder = run.folder or Path(run.named)
@@ -166,13 +166,13 @@ def _changes(
 
 
 def _urls(run: BaselineRun) -> str:
-    """The servers of a run, empty where its engine was in the suite's own process."""
+    """The servers of a run, empty if its engine was in the suite's own process."""
     remote = run.summary.run.remote.values()
     return ", ".join(dict.fromkeys(in_words(e.url) for one in remote for e in one.endpoints))
 
 
 def _beside(first: BaselineRun, run: BaselineRun) -> Beside:
-    """Two runs; where one alone is of an engine in the suite's process, that one first."""
+    """Compare two runs; if only one has its engine in the suite's process, it comes first."""
     one, other = (run, first) if _urls(first) and not _urls(run) else (first, run)
     both = (one, other)
     notes = [f"{_name(r)} is {r.summary.no_result}." for r in both if r.summary.no_result]
@@ -189,7 +189,7 @@ def _beside(first: BaselineRun, run: BaselineRun) -> Beside:
 
 
 def _client_note(run: BaselineRun) -> list[str]:
-    """What of the difference is the client's own; Offline's is none that a request waits for."""
+    """The client's part of the difference; none for Offline, where requests do not wait for it."""
     remote = run.summary.run.remote.get("performance")
     if remote is None or run.summary.meta.scenario == "Offline":
         return []
@@ -215,7 +215,7 @@ def _engine(run: BaselineRun) -> str:
 
 
 def _figures(one: BaselineRun, other: BaselineRun) -> list[Row]:
-    """Tokens/s with their ratio, times and scores with their difference."""
+    """Tokens/s with their ratio; times and scores with their difference."""
     runs = [run.summary.run.performance or PerformanceFigures() for run in (one, other)]
     rates = [run.tokens_per_sec for run in runs]
     rows: list[Row] = []
@@ -242,7 +242,7 @@ def _difference(what: str, one: float | None, other: float | None) -> list[Row]:
 
 
 def comparison_table(found: Comparison) -> str:
-    """The comparison as text in Markdown, without what the runs answered."""
+    """The comparison as Markdown, without the answers."""
     lines = _listed(_OTHER_SAMPLES, found.other_samples)[1:]
     lines += [""] if lines else []
     lines.append("| " + " | ".join(found.header) + " |")
@@ -264,8 +264,7 @@ def _listed(head: str, points: Sequence[str]) -> list[str]:
 
 
 def comparison_html(found: Comparison, runs: Sequence[BaselineRun]) -> str:
-    """The comparison as a page that needs nothing else, with the plots and the answers that differ
-    most."""
+    """The comparison as a self-contained page, with plots and the answers that differ most."""
     names, plots = _bar_names(runs), []
     for metric, values in _metrics(runs):
         caption = f"{metric.label} of each run, {metric.unit}."
@@ -281,7 +280,7 @@ def comparison_html(found: Comparison, runs: Sequence[BaselineRun]) -> str:
 
 
 def _bar_names(runs: Sequence[BaselineRun]) -> list[str]:
-    # A dollar sign would begin a formula.
+    # A dollar sign would start a formula.
     return [f"{number}: {_name(run)}".replace("$", r"\$") for number, run in enumerate(runs, 1)]
 
 

@@ -1,6 +1,7 @@
 """Energy and cost in reports: the same words for report.md, report.html and the terminal.
 
-Each figure stands under the label of what it was read with, which says that it is not MLPerf Power.
+Each figure has the label of the meter that it was read with, which says that it is not MLPerf
+Power.
 """
 
 from __future__ import annotations
@@ -30,8 +31,8 @@ _RATE = "tokens_per_s"
 
 @dataclass(frozen=True, slots=True)
 class EnergyView:
-    """The part of a report. `rows`: under ENERGY_HEADER; `cost`: what for, and how much; `notes`:
-    a sentence each."""
+    """Energy in a report. `rows`: under ENERGY_HEADER. `cost`: name and amount. `notes`: a sentence
+    each."""
 
     rows: tuple[tuple[str, ...], ...] = ()
     cost: tuple[tuple[str, str], ...] = ()
@@ -39,7 +40,7 @@ class EnergyView:
 
 
 def energy_view(run: Run) -> EnergyView | None:
-    """What a report says of a run's energy and cost; None where there is nothing to say."""
+    """What a report says about a run's energy and cost; None if there is nothing to say."""
     energy = run.energy
     if energy is None and run.cost is None:
         return None
@@ -52,7 +53,7 @@ def energy_view(run: Run) -> EnergyView | None:
 
 
 def digits(value: float | None) -> str:
-    """A figure in four significant digits, large ones whole: a token may take 0.0001 J or 100."""
+    """A figure in four significant digits, large ones whole: a token can take 0.0001 J or 100 J."""
     if value is None:
         return "not known"
     return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}"
@@ -67,7 +68,7 @@ def _row(one: KindFigures) -> tuple[str, ...]:
 
 
 def _named(one: KindFigures) -> str:
-    """The label, and of what, where the label does not begin with that."""
+    """The label, preceded by the kind of device unless the label begins with it."""
     return one.label if one.label.startswith(one.kind) else f"{one.kind}, {one.label}".strip(", ")
 
 
@@ -110,7 +111,7 @@ def _cost(cost: CostFigures, *, simulated: bool) -> list[tuple[str, str]]:
 
 
 def energy_lines(run: Run) -> list[str]:
-    """The lines of the closing table, each of at most 80 columns but for a reason."""
+    """The lines of the closing table, at most 80 columns wide except for reasons."""
     lines = []
     for one in run.energy.measured if run.energy else ():
         above = one.above_idle_joules_per_token
@@ -136,7 +137,7 @@ INDEX_NOTE = "J/token: GPU energy by NVML or CPU energy by RAPL, not MLPerf Powe
 
 
 def energy_cell(energy: EnergyFigures | None) -> str:
-    """What the index of all runs has: of the first kind that was measured; empty of none."""
+    """The cell in the index of all runs: the first kind that was measured; empty if none was."""
     for one in energy.measured if energy else ():
         made_up = "SIMULATED " if energy and energy.simulated else ""
         return f"{made_up}{one.kind} {digits(one.joules_per_token)}"
@@ -147,7 +148,7 @@ def energy_cell(energy: EnergyFigures | None) -> str:
 
 
 def with_power(plots: Sequence[Plot], curve: Curve | None) -> list[Plot]:
-    """The plots, with the curve of power under that of throughput."""
+    """The plots, with the power curve under the throughput curve."""
     if curve is None:
         return list(plots)
     said = "; ".join(curve.watts)

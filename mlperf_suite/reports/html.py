@@ -1,4 +1,4 @@
-"""report.html: a report as one file that needs nothing else, in light, in the dark and on paper."""
+"""Writes report.html, a self-contained page with styles for light, dark and print."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from mlperf_suite.results.schema import Config, Summary
 def _environment() -> Any:
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
-    # All that comes from a run, model output first of all, is untrusted: escaped without exception.
+    # Everything that comes from a run, model output above all, is untrusted and always escaped.
     environment = Environment(
         loader=PackageLoader("mlperf_suite.reports"),
         autoescape=True,
@@ -42,7 +42,7 @@ def _environment() -> Any:
 
 
 def _whole_options(text: str) -> Any:
-    """A text whose options are not broken at their hyphens."""
+    """The text with options that do not break at their hyphens."""
     from markupsafe import Markup, escape
 
     option = Markup('<span class="option">{}</span>')
@@ -51,12 +51,12 @@ def _whole_options(text: str) -> Any:
 
 
 def render(template: str, **content: Any) -> str:
-    """A template of this package, with everything in it escaped."""
+    """Render a template of this package with all content escaped."""
     return str(_environment().get_template(template).render(**content))
 
 
 def drawn(plots: Sequence[Plot]) -> list[tuple[Any, str]]:
-    """Each plot's SVG, which is ours and needs no escaping, and its caption."""
+    """Each plot's SVG, which the suite draws and so needs no escaping, and its caption."""
     from markupsafe import Markup
 
     return [(Markup(plot.svg()), plot.caption) for plot in plots]  # noqa: S704 - our own drawing
@@ -68,7 +68,7 @@ def report_html(
     plots: Sequence[Plot] = (),
     samples: Sequence[Mapping[str, Any]] = (),
 ) -> str:
-    """The report of a run's summary.json, and of its config.json.
+    """The report of a run from its summary.json and config.json.
 
     `samples`: a few answers, each with `index`, `input`, `answer` and `reference`.
     """

@@ -1,4 +1,4 @@
-"""index.md and index.html: every kept run, newest first, and what became of the main metric."""
+"""Writes index.md and index.html: all kept runs, newest first, and the main metric's trend."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _MOST_TRENDS = 12
 
 
 def _columns(entries: Sequence[Entry]) -> tuple[str, ...]:
-    """The figures' names; energy is among them where any run's was measured."""
+    """The names of the figures; includes energy if it was measured in any run."""
     metered = any(energy_cell(entry.energy) for entry in entries)
     return (*_FIGURES, INDEX_HEADER) if metered else _FIGURES
 
@@ -45,7 +45,7 @@ def _accuracy(entry: Entry) -> str:
 
 
 def _when(entry: Entry) -> str:
-    """The date and time to the minute; the folder's name where they are not known."""
+    """The date and time to the minute; the folder's name if they are not known."""
     try:
         return datetime.fromisoformat(entry.started).strftime("%Y-%m-%d %H:%M")
     except ValueError:
@@ -53,7 +53,7 @@ def _when(entry: Entry) -> str:
 
 
 def index_markdown(entries: Sequence[Entry]) -> str:
-    """A table over all kept runs."""
+    """A table of all kept runs."""
     columns = _columns(entries)
     dashes = [*["---"] * len(_HEADER), *["---:"] * len(columns), "---"]
     lines = ["# Runs, newest first", "", f"| {' | '.join((*_HEADER, *columns, _GATE))} |"]
@@ -81,7 +81,7 @@ def index_html(entries: Sequence[Entry], trends: Sequence[Trend]) -> str:
 
 
 def _short(model: str) -> str:
-    """A model's own name, without the folder or the owner that it lies in."""
+    """A model's name without its folder or owner."""
     return model.rstrip("/").rpartition("/")[2] or model
 
 
@@ -103,7 +103,7 @@ def _trend(trend: Trend, axes: Any, ink: str) -> None:
 
 
 def write_index(results_dir: Path) -> None:
-    """Write index.md and index.html. Raises OSError where the folder cannot be written."""
+    """Write index.md and index.html. Raises OSError if the folder cannot be written."""
     entries = read_entries(results_dir)
     (results_dir / "index.md").write_text(index_markdown(entries), encoding="utf-8")
     page = index_html(entries, trends_of(entries))

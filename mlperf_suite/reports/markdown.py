@@ -1,4 +1,4 @@
-"""report.md: a report as text."""
+"""Writes report.md, a report as Markdown."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from mlperf_suite.results.schema import Config, Summary
 
 
 def report_markdown(summary: Summary, config: Config | None = None) -> str:
-    """The report of a run's summary.json, and of its config.json."""
+    """The report of a run from its summary.json and config.json."""
     view = view_of(summary, config)
     lines = [
         f"# {in_cell(view.title)}: {in_cell(view.status)}",
@@ -69,7 +69,7 @@ def report_markdown(summary: Summary, config: Config | None = None) -> str:
 
 
 def in_cell(value: object) -> str:
-    """A value inside a Markdown table or sentence; nothing in it is markup."""
+    """A value for a Markdown table or sentence, with all markup in it escaped."""
     text = " ".join(str(value).split())
     for mark in "\\`*_{}[]<>|#":
         text = text.replace(mark, "\\" + mark)
@@ -83,7 +83,7 @@ def _table(header: Sequence[str], rows: Iterable[Sequence[str]], right: bool = F
 
 
 def _titled(head: str, lines: Sequence[str], rows: Sequence[object]) -> list[str]:
-    """A part under a head of its own, nothing where it has no rows."""
+    """A part under its own head; empty if it has no rows."""
     return ["", f"### {head}", "", *lines] if rows else []
 
 

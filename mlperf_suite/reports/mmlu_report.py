@@ -18,7 +18,7 @@ _COLOURS = {
     "Social Sciences": "#009E73",
     "Other": "#CC79A7",
 }
-"""Okabe and Ito's, which a colour-blind reader tells apart."""
+"""Okabe and Ito's colours, which colour-blind readers can distinguish."""
 
 
 def plot_subjects(by_subject: Mapping[str, float], overall: float, title: str, path: Path) -> None:
@@ -31,7 +31,7 @@ def plot_subjects(by_subject: Mapping[str, float], overall: float, title: str, p
         rows += [(domain, s, v) for s, v in sorted(of_domain, key=lambda pair: -pair[1])]
     figure = Figure(figsize=(9, 2.2 + 0.21 * len(rows)), layout="constrained")
     axis = figure.subplots()
-    # A gap between the domains; the first row is the uppermost.
+    # With a gap between domains; the first row is at the top.
     order = list(DOMAINS)
     heights = [-(i + 1.2 * order.index(domain)) for i, (domain, _, _) in enumerate(rows)]
     axis.barh(heights, [v for _, _, v in rows], color=[_COLOURS[d] for d, _, _ in rows], height=0.8)
@@ -56,10 +56,10 @@ def plot_subjects(by_subject: Mapping[str, float], overall: float, title: str, p
 
 
 def mmlu_html(summary: Summary, folder: Path, config: Config | None = None) -> str:
-    """report.html of an MMLU run, in one file with its plots, and of its config.json where there
-    is one.
+    """report.html of an MMLU run, self-contained with its plots. `config`: its config.json, if
+    any.
 
-    Raises OSError where a plot cannot be read.
+    Raises OSError if a plot cannot be read.
     """
     plots = [base64.b64encode((folder / name).read_bytes()).decode() for name in summary.plots]
     figures = summary.run.mmlu
@@ -76,7 +76,7 @@ def mmlu_html(summary: Summary, folder: Path, config: Config | None = None) -> s
 
 
 def mmlu_markdown(summary: Summary, config: Config | None = None) -> str:
-    """report.md of an MMLU run, and of its config.json where there is one."""
+    """report.md of an MMLU run. `config`: its config.json, if any."""
     meta, figures = summary.meta, summary.run.mmlu
     lines = [
         f"# MMLU: {in_cell(meta.status)}",
@@ -108,7 +108,7 @@ def mmlu_markdown(summary: Summary, config: Config | None = None) -> str:
 
 
 def _scores(figures: MmluFigures) -> list[str]:
-    """The score in a sentence, and what is missing in another."""
+    """One sentence with the score and one with what is missing."""
     lines = [
         f"{shown(figures.accuracy)}% of {shown(figures.questions, 0)} questions, "
         f"{shown(figures.shots, 0)} worked examples before each, through lm-eval "

@@ -1,4 +1,4 @@
-"""The plot of a search for the highest valid rate, in colours that the colour-blind tell apart."""
+"""Plots a search for the highest valid rate, in colours that are safe for colour-blind readers."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _BLUE, _ORANGE, _GREEN = "#0072B2", "#D55E00", "#009E73"
 
 
 def plot_peak(search: PeakSearch, limits: TokenLimits, title: str, path: Path) -> None:
-    """TTFT and TPOT at p99 (ms) against the target rate (queries/s), with their limits."""
+    """Plot TTFT and TPOT at p99 (ms) over the target QPS, with their limits."""
     from matplotlib.figure import Figure
 
     trials, peak_qps = search.trials, search.peak_qps

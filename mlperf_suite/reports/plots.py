@@ -1,7 +1,7 @@
-"""The plots of a run: PNG files for its folder, and SVG that takes the colours of its page.
+"""Draws the plots of a run: PNG files for its folder, and SVG that takes the colours of its page.
 
-The curves are of the requests in timeline.json; a percentile that is named beside one is LoadGen's
-own, as in the report's table. Colours are Okabe and Ito's, and no line is told by colour only.
+The curves show the requests in timeline.json; a percentile named beside a curve is LoadGen's own,
+as in the report's table. Colours are Okabe and Ito's, and no line is identified by colour alone.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from mlperf_suite.results.schema import PerformanceFigures
 
 BLUE, ORANGE, GREEN = "#0072B2", "#D55E00", "#009E73"
 _INK, _GRID = "#101112", "#909192"
-"""Stand for the page's own colours in SVG that is put into it."""
+"""Placeholders for the page's colours in inline SVG."""
 _RATE_WINDOWS = 60
 _MOST_POINTS = 500
 _LIFE_BARS, _BATCH_POINTS = 60, 150
@@ -34,14 +34,14 @@ _LIFE_STYLES = (
     (BLUE, ""),
     ("#56B4E9", "oo"),
 )
-"""A colour and a hatch for each part of a request's life."""
+"""The colour and hatch of each part of a request's life."""
 
 
 @dataclass(frozen=True, slots=True)
 class Plot:
-    """A plot: its file's name, its caption, and what draws it on matplotlib axes.
+    """A plot: its file name, its caption and the function that draws it on matplotlib axes.
 
-    `panels`: axes under one another that share their x axis; of more than one `draw` gets all.
+    `panels`: stacked axes that share their x axis; if there are several, `draw` gets all of them.
     """
 
     name: str
@@ -50,7 +50,7 @@ class Plot:
     panels: int = 1
 
     def figure(self, ink: str, grid: str) -> Any:
-        """The drawn figure, its text in `ink` and its grid in `grid`."""
+        """The drawn figure, with text in `ink` and grid lines in `grid`."""
         import matplotlib as mpl
         from matplotlib.figure import Figure
 
@@ -79,12 +79,12 @@ class Plot:
         return figure
 
     def png(self, path: Path) -> None:
-        """Write it as an image on white."""
+        """Write the plot as an image with a white background."""
         path.parent.mkdir(parents=True, exist_ok=True)
         self.figure("black", "#808080").savefig(path, dpi=130, facecolor="white")
 
     def svg(self) -> str:
-        """It as an SVG element whose text, axes and grid have the colour of the text around it."""
+        """The plot as an SVG element; text, axes and grid take the surrounding text's colour."""
         import matplotlib as mpl
 
         text = io.StringIO()
@@ -101,9 +101,9 @@ def plots_of(
     scenario: Scenario | None,
     performance: PerformanceFigures | None = None,
 ) -> list[Plot]:
-    """Every plot that a run's timeline has the data for.
+    """Every plot for which the run's timeline has data.
 
-    `performance`: LoadGen's own figures, whose percentiles are named where it reports them.
+    `performance`: LoadGen's own figures, whose percentiles are named if reported.
     """
     if timeline is None:
         return []
@@ -170,7 +170,7 @@ def _cumulative(
         ylabel="requests, %",
     )
     axes.set_ylim(0, 102)
-    # Where all requests took as long, the data's own margin is too thin to see the curve's end.
+    # If all requests took equally long, the default margin is too thin to show the curve's end.
     axes.set_xlim(0, 1.05 * max(found[-1], (limit or 0.0) / scale) or None)
     axes.legend(loc="best", fontsize=9)
 
@@ -190,7 +190,8 @@ def _rate(timeline: Timeline, axes: Any, ink: str) -> None:
 
 
 def _life(timeline: Timeline, axes: Any, ink: str) -> None:
-    """Bars over time, each of as many requests as the others, its height their mean latency."""
+    """Bars over time; each stands for the same number of requests, its height is their mean
+    latency."""
     ends = np.asarray(timeline.finished_ms) / 1000
     rows = np.array_split(np.arange(len(ends)), min(_LIFE_BARS, len(ends)))
     edges = np.array([0.0, *(ends[group[-1]] for group in rows)])

@@ -1,4 +1,4 @@
-"""The replicas of a run in a report: a row for each and for each node, the slowest named."""
+"""Replicas in reports: a row for each replica and for each node, and notes naming the slowest."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def _row(one: ReplicaFigures) -> tuple[str, ...]:
 
 
 def node_rows(runs: Mapping[str, ReplicasRun]) -> list[tuple[str, ...]]:
-    """Rows under NODE_HEADER; none where all replicas are on one node."""
+    """Rows under NODE_HEADER; none if all replicas are on one node."""
     return [
         (
             *(mode, node.node, str(node.replicas), f"{node.samples:,}", f"{node.tokens:,}"),
@@ -52,7 +52,7 @@ def node_rows(runs: Mapping[str, ReplicasRun]) -> list[tuple[str, ...]]:
 def replica_notes(
     runs: Mapping[str, ReplicasRun], scaling: ScalingFigures | None = None
 ) -> list[str]:
-    """Sentences on each run: its tail, its slowest replica, how busy the driver was."""
+    """Sentences about each run: its tail, its slowest replica and how busy the driver was."""
     notes = [] if scaling is None else [scaling_line(scaling)]
     for mode, run in runs.items():
         said = [f"{len(run.replicas)} replicas, routed by {run.routing}"]
@@ -81,7 +81,7 @@ def scaling_line(scaling: ScalingFigures) -> str:
 def replica_lines(
     runs: Mapping[str, ReplicasRun], scaling: ScalingFigures | None = None
 ) -> list[str]:
-    """The performance run's nodes for a terminal, or those of the first run that was made."""
+    """Lines about the performance run's nodes for a terminal, or else those of the first run."""
     mode = "performance" if "performance" in runs else next(iter(runs), None)
     if mode is None:
         return []

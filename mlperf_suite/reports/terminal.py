@@ -1,4 +1,4 @@
-"""The closing tables in the terminal; they fit 80 columns."""
+"""Renders the closing tables in the terminal; they fit 80 columns."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ _COLOURS = {
 
 
 def closing_table(summary: Summary, folder: Path) -> RenderableType:
-    """A run's summary for a person who looks at a terminal."""
+    """A run's summary as a terminal table."""
     meta, status = summary.meta, summary.meta.status
     parts: list[RenderableType] = [
         Text.assemble((meta.label or "", "bold"), ", ", (status, _COLOURS.get(status, ""))),
@@ -73,7 +73,7 @@ def closing_table(summary: Summary, folder: Path) -> RenderableType:
 
 
 def times_line(name: str, values_ms: Mapping[str, float]) -> str:
-    """Times on a line, in ms or long ones in s, so short that six percentiles fit 80 columns."""
+    """Times in one line, in ms, or in s if long; six percentiles fit 80 columns."""
     if max(values_ms.values()) >= 10_000:
         unit, shown = "s", [f"{key} {value / 1000:,.4g}" for key, value in values_ms.items()]
     else:
@@ -113,7 +113,7 @@ def _performance(performance: PerformanceFigures) -> list[str]:
 
 
 def _remote(remote: Mapping[str, RemoteRun]) -> list[str]:
-    """The performance run's servers and client, or those of the first run that was made."""
+    """Lines about the performance run's servers and client, or else those of the first run."""
     found = remote.get("performance") or next(iter(remote.values()), None)
     if found is None:
         return []
@@ -132,7 +132,7 @@ def _remote(remote: Mapping[str, RemoteRun]) -> list[str]:
 
 
 def _profile(profile: ProfileFigures | None) -> list[str]:
-    """How to open the trace, and the operation that took longest."""
+    """How to open the trace, and which operation took longest."""
     if profile is None:
         return []
     top = profile.operations
@@ -182,7 +182,7 @@ def _regression(regression: RegressionFigures) -> RenderableType:
 
 
 def judged_table(judged: Iterable[Judged]) -> RenderableType:
-    """One line for each run that was judged from its logs, and the rules that failed."""
+    """One line for each run judged from its logs, with the rules that failed."""
     parts: list[RenderableType] = []
     for one in judged:
         failed = one.failed_rules

@@ -1,7 +1,7 @@
-"""What a report says, in its order: valid? how fast? how accurate? what was run? what is wrong?
+"""What a report says, in order: valid? how fast? how accurate? what was run? what is wrong?
 
-One model of words for report.md and report.html, so that the two cannot disagree. Figures are
-summary.json's; what it lacks, as an older or foreign one may, is left out.
+One view provides the words for report.md and report.html, so that the two cannot disagree. Figures
+are summary.json's; what an older or foreign summary.json lacks is left out.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ REMOTE_NOTE_OF_FILES = (
     "The engine is a server reached over HTTP. The hardware in summary.json and config.json is "
     "that of the client's machine, on which the suite ran; the server's is not known."
 )
-"""Of a report that shows no hardware itself."""
+"""The head for a report that does not show hardware itself."""
 REMOTE_NOTE = (
     "The engine is a server reached over HTTP. The hardware in this report is that of the client's "
     "machine, on which the suite ran; the server's is not known."
@@ -71,13 +71,13 @@ REMOTE_NOTE = (
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """The parts of a report. `standing`: ok, bad or open, for colour; the words say it too.
+    """The parts of a report. `standing`: ok, bad or open, for the colour; the words say it too.
 
-    `accuracy`: each score's name, value, unit, and what is required of it. `caching`: the suite's
-    own audit, under CACHING_HEAD. `plan`: each step, its
-    estimate, and the time it took. `remote`: the engine is a server elsewhere; `endpoints` and
-    `clients`: rows under ENDPOINT_HEADER and CLIENT_HEADER, of the runs that were made on it.
-    `replicas` and `nodes`: rows under REPLICA_HEADER and NODE_HEADER, with `replica_notes`.
+    `accuracy`: each score's name, value, unit and requirement. `caching`: the suite's own audit,
+    under CACHING_HEAD. `plan`: each step, its estimate and the time it took. `remote`: whether the
+    engine is an endpoint. `endpoints` and `clients`: rows under ENDPOINT_HEADER and CLIENT_HEADER
+    for the runs on endpoints. `replicas` and `nodes`: rows under REPLICA_HEADER and NODE_HEADER,
+    with `replica_notes`.
     """
 
     title: str
@@ -114,7 +114,7 @@ class View:
 
     @property
     def system_head(self) -> str:
-        """What the hardware in the report is."""
+        """The head of the report's hardware section."""
         return "The client's machine" if self.remote else "The system"
 
 
@@ -123,8 +123,8 @@ PROFILE_HEADER = ("operation", "calls", "own time, ms", "share, %")
 
 @dataclass(frozen=True, slots=True)
 class Profiled:
-    """What a profiler left. `notes`: what it is and how to open the trace, a sentence each; `rows`:
-    under PROFILE_HEADER, the operations that took longest, empty where the trace is not torch's."""
+    """A profiler's trace. `notes`: what it is and how to open it, a sentence each. `rows`: under
+    PROFILE_HEADER, the operations that took longest, empty if the trace is not torch's."""
 
     notes: list[str]
     rows: list[tuple[str, ...]]
@@ -132,9 +132,9 @@ class Profiled:
 
 @dataclass(frozen=True, slots=True)
 class WhereTimeGoes:
-    """Where the requests' time went. `limits`: a sentence each, and the option that changes it;
-    `figures`: name and share of what limited nothing. `parts`: rows under PART_HEADER, `slowest`
-    under SLOW_HEADER. `notes`: sentences on how it was measured."""
+    """Where the requests' time went. `limits`: a sentence for each, and the option that changes it.
+    `figures`: name and share of what was not a limit. `parts`: rows under PART_HEADER. `slowest`:
+    rows under SLOW_HEADER. `notes`: sentences about how it was measured."""
 
     limits: list[Row]
     figures: list[Row]
@@ -145,7 +145,8 @@ class WhereTimeGoes:
 
 @dataclass(frozen=True, slots=True)
 class Regression:
-    """The gate's part. `rows`: metric, then, now, change with interval, verdict, noise from."""
+    """The regression gate's part. `rows`: metric, then, now, change with interval, verdict, source
+    of the noise."""
 
     baseline: str
     rows: list[tuple[str, ...]]
@@ -153,19 +154,19 @@ class Regression:
 
 
 def shown(value: float | None, digits: int = 2) -> str:
-    """A figure as every report shows it."""
+    """A figure formatted as in every report."""
     return NOT_REPORTED if value is None else f"{value:,.{digits}f}"
 
 
 def scenario_of(summary: Summary) -> Scenario | None:
-    """The scenario that a summary is of, with its limits; None where it is not known."""
+    """The scenario of a summary, with its limits; None if it is not known."""
     benchmark = BENCHMARKS.get(summary.meta.benchmark or "")
     scenarios = benchmark.scenarios if benchmark else ()
     return next((s for s in scenarios if s.name == summary.meta.scenario), None)
 
 
 def view_of(summary: Summary, config: Config | None = None) -> View:
-    """The report of a run's summary.json, and of its config.json where there is one."""
+    """The view of a run's summary.json. `config`: its config.json, if any."""
     meta, rules = summary.meta, summary.verdicts
     performance, accuracy = summary.run.performance, summary.run.accuracy
     standing, valid = _valid(summary)
@@ -175,7 +176,7 @@ def view_of(summary: Summary, config: Config | None = None) -> View:
     return View(
         title=" ".join(words),
         label=meta.label or "",
-        # In green "complete" would look like a result.
+        # A green "complete" would look like a result.
         status=f"{meta.status}, profiled" if meta.profiler else meta.status,
         standing=standing,
         valid=valid,
@@ -266,7 +267,7 @@ def peak_line(peak: PeakFigures) -> str:
 
 
 def named_times(performance: PerformanceFigures) -> list[tuple[str, Percentiles]]:
-    """By name, the times in ms that LoadGen reports in this scenario."""
+    """By name, the times in ms that LoadGen reports for this scenario."""
     named = (
         ("latency", performance.latency_ms),
         ("TTFT", performance.ttft_ms),
@@ -276,7 +277,7 @@ def named_times(performance: PerformanceFigures) -> list[tuple[str, Percentiles]
 
 
 def _headline(meta: Meta, performance: PerformanceFigures | None) -> list[Row]:
-    """The few figures that a reader looks for first."""
+    """The figures that readers look for first."""
     if performance is None:
         return []
     times = dict(named_times(performance))
@@ -335,9 +336,9 @@ def _speed_notes(performance: PerformanceFigures | None) -> list[str]:
 def _times(
     performance: PerformanceFigures | None,
 ) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
-    """The names of the columns, and of each figure its values in ms at those percentiles.
+    """The column names, and each figure's values in ms at those percentiles.
 
-    Early stopping's estimate stands beside the percentile that it is an estimate of.
+    Early stopping's estimate follows the percentile that it estimates.
     """
     found = named_times(performance) if performance else []
     if performance is None or not found:
@@ -354,7 +355,7 @@ def _times(
 
 
 def early_stopping_estimates(performance: PerformanceFigures) -> tuple[str, dict[str, float]]:
-    """What early stopping's estimates are called, and those that there are, in ms, by figure."""
+    """The column name of early stopping's estimates, and the estimates in ms, by figure."""
     early = performance.early_stopping or EarlyStopping()
     found = {name: early.estimates_ms.get(key) for name, key in _EARLY}
     known = {name: value for name, value in found.items() if value is not None}
@@ -366,7 +367,7 @@ def _percentile(early: EarlyStopping) -> str:
 
 
 def early_stopping_lines(performance: PerformanceFigures) -> list[str]:
-    """What LoadGen's early stopping says where it makes no estimate, a sentence each."""
+    """What LoadGen's early stopping says when it makes no estimate, a sentence each."""
     early = performance.early_stopping or EarlyStopping()
     lines = []
     for name, key in _EARLY:
@@ -424,7 +425,7 @@ def _life_notes(life: LifeFigures) -> list[str]:
 
 
 def _projections(meta: Meta, performance: PerformanceFigures | None) -> list[Row]:
-    """What the measured rate would come to if it held: nothing of it was measured."""
+    """Figures extrapolated from the measured rate; none of them were measured."""
     rate = performance.samples_per_sec if performance else None
     if performance is None or not rate:
         return []
@@ -468,7 +469,7 @@ def _profile(profile: ProfileFigures | None) -> Profiled | None:
 
 
 def duration(seconds: float) -> str:
-    """A length of time in the unit that suits it."""
+    """A duration in a suitable unit."""
     for unit, length in (("days", 86_400), ("hours", 3600), ("minutes", 60)):
         if seconds >= 2 * length:
             return f"{seconds / length:,.1f} {unit}"
@@ -476,12 +477,12 @@ def duration(seconds: float) -> str:
 
 
 def score_value(score: ScoreFigures) -> str:
-    """A score's value: percentages with four digits, as rules have them, whole numbers whole."""
+    """A score's value: percentages with four decimals, as in the rules; whole numbers whole."""
     return in_unit(score.value, score.unit)
 
 
 def in_unit(value: float, unit: str) -> str:
-    """A score, or a limit of one, as every report shows it, without its unit."""
+    """A score or its limit, formatted as in every report, without its unit."""
     whole = unit != "%" and float(value).is_integer()
     return f"{value:,.0f}" if whole else f"{value:,.4f}"
 
@@ -489,7 +490,7 @@ def in_unit(value: float, unit: str) -> str:
 def _accuracy(
     accuracy: AccuracyFigures | None, rules: Sequence[Verdict]
 ) -> tuple[list[tuple[str, str, str, str]], str]:
-    """The scores that something is required of, and a sentence with the rest."""
+    """The scores with a requirement, and a sentence with the others."""
     if accuracy is None:
         return [], "No accuracy result."
     required = {
@@ -510,7 +511,7 @@ def _accuracy(
 
 
 def _caching(found: CachingFigures | None) -> list[Row]:
-    """One sample over and over beside samples never seen."""
+    """The caching audit: one sample repeated against samples never sent before."""
     if found is None:
         return []
 
@@ -538,7 +539,7 @@ def _caching(found: CachingFigures | None) -> list[Row]:
 
 
 def _range(score: ScoreFigures) -> str:
-    """What is required of a score, in words; empty where nothing is."""
+    """The requirement on a score, in words; empty if there is none."""
     low, high = (None if v is None else in_unit(v, score.unit) for v in (score.low, score.high))
     if low is None:
         return "" if high is None else f"at most {high}"
@@ -566,8 +567,8 @@ def _lost(found: RegressionFigures | None) -> list[str]:
 
 
 def is_remote(run: Run, config: Config | None) -> bool:
-    """Whether it was made on servers elsewhere. A run that died early has no figures of them, but
-    its engine said where they are."""
+    """Whether the run was made on endpoints. A run that failed early has no figures of them, but
+    its engine's description names them."""
     engine = config.engine if config else None
     return bool(run.remote) or (engine is not None and "endpoints" in engine.settings)
 
@@ -581,7 +582,7 @@ def _endpoints(run: Run) -> list[tuple[str, ...]]:
 
 
 def _duration(run: Run, mode: str) -> float | None:
-    """How long LoadGen ran, in s; kept of performance runs alone."""
+    """How long LoadGen ran, in s; only kept for performance runs."""
     return run.performance.duration_s if run.performance and mode == "performance" else None
 
 
@@ -637,14 +638,14 @@ def _warm_ups(warm_ups: Mapping[str, WarmUpFigures]) -> list[Row]:
 
 
 def _warm_up_words(warm_up: WarmUpFigures) -> str:
-    """What was sent before a run, in a few words."""
+    """What the warm-up before a run sent, in a few words."""
     requests, tokens = _count(warm_up.requests, "request"), _count(warm_up.tokens, "token")
     what = f", {warm_up.what}" if warm_up.what else ""
     return f"{requests}{what}: {tokens} in {warm_up.elapsed_s:,.1f} s, not timed"
 
 
 def _engine(config: Config | None) -> list[Row]:
-    """The engine as it described itself, with the settings it had in fact."""
+    """The engine's description of itself, with its actual settings."""
     engine = config.engine if config else None
     if engine is None:
         return []

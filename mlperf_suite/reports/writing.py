@@ -1,4 +1,4 @@
-"""Writes a run's reports and plots, from its folder alone."""
+"""Writes a run's reports and plots from its folder alone."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _INPUT_CHARACTERS = 400
 def write_samples(
     folder: Path, indices: Sequence[int], answers: Sequence[str], samples: Sequence[Sample]
 ) -> None:
-    """Keep each answer's text beside the logs, and a few with what was asked, for the report.
+    """Write each answer's text beside the logs, and a few with their inputs for the report.
 
     `samples`: by their index in the QSL. `indices`: of the answers, in the data's order.
     """
@@ -58,10 +58,10 @@ def write_samples(
 
 
 def refresh_figures(folder: Path) -> None:
-    """Take the performance figures of the run in this folder from LoadGen's log again.
+    """Read the performance figures of the run in this folder again from LoadGen's log.
 
-    What no log has (the time that LoadGen ran, the tokens that the SUT counted, scores) stays as
-    summary.json has it. Raises UsageError where there is no summary.json that can be read.
+    What no log contains (LoadGen's run time, the tokens counted by the SUT, scores) stays as in
+    summary.json. Raises UsageError if there is no readable summary.json.
     """
     summary = _summary(folder)
     scenario, detail = scenario_of(summary), read_logs(folder / "Performance").detail
@@ -84,10 +84,10 @@ def _summary(folder: Path) -> Summary:
 
 
 def write_reports(folder: Path) -> None:
-    """Write report.md, report.html and plots/ of the run in this folder; MMLU's plot stays.
+    """Write report.md, report.html and plots/ of the run in this folder; MMLU's plot is kept.
 
-    Raises UsageError where there is no summary.json that can be read, OSError where the folder
-    cannot be written.
+    Raises UsageError if there is no readable summary.json, OSError if the folder cannot be
+    written.
     """
     summary, config = _summary(folder), Config.read(read_config(folder))
     if summary.meta.kind == MMLU_KIND:
@@ -120,7 +120,7 @@ def _write_mmlu(folder: Path, summary: Summary, config: Config) -> None:
 
 
 def _samples(folder: Path) -> list[dict[str, str]]:
-    """The answers that were kept; the input was called an article by older suites."""
+    """The answers that were kept; older suites called the input an article."""
     found = (read_object(folder / "Accuracy" / SAMPLES_JSON) or {}).get("samples")
     kept = [one for one in found if isinstance(one, dict)] if isinstance(found, list) else []
     return [

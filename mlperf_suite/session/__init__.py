@@ -1,1 +1,1 @@
-"""The plan of a session's steps, what executes them and what records them."""
+"""Plans the steps of a session, executes them and records their results."""

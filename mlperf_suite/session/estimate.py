@@ -1,7 +1,7 @@
-"""How long each step will take, and how many samples that leaves a run. Pure.
+"""Estimates how long each step takes and how many samples a run can have. Pure.
 
-Arithmetic on an engine's speed, measured by a probe or taken from an earlier run. It serves the
-plan and whoever waits for it; no figure of a result comes from it.
+Computed from an engine's speed, which a probe measures or an earlier run supplies. Estimates only
+size the plan and tell the user how long it takes; no figure of a result comes from them.
 """
 
 from __future__ import annotations
@@ -29,18 +29,19 @@ from mlperf_suite.session.warm_up import (
 from mlperf_suite.settings import EngineKind, Settings
 
 _LOAD_S: Mapping[EngineKind, float] = {"vllm": 30.0, "endpoint": 2.0}
-"""What loading an engine takes, or connecting to one, in s."""
+"""Time to load an engine, or to connect to one, in s."""
 _AFTER_RUN_S = 2.0
-"""What judging a run and writing its reports takes, in s."""
+"""Time to judge a run and write its reports, in s."""
 _OFFLINE_SLACK = 1.1
 """LoadGen issues a tenth more samples than the rate and the minimum duration ask for."""
 _SEARCH_RUNS = 11
-"""The short runs that a search usually makes; one at full length follows."""
+"""Short runs that a search usually makes; one at full length follows."""
 
 
 @dataclass(frozen=True, slots=True)
 class Lengths:
-    """The lengths in tokens of a benchmark's prompts, in order, and of its answers on average."""
+    """The lengths of a benchmark's prompts, in order, and the mean length of its answers, in
+    tokens."""
 
     prompts: Sequence[int]
     answer: float
@@ -56,7 +57,7 @@ class Lengths:
 
 
 def offline_rate(speed: Speed, lengths: Lengths, samples: int) -> float:
-    """Samples/s of a run with so many samples at once."""
+    """Samples/s of a run that issues this many samples at once."""
     return samples / speed.batch_s(lengths.first(samples), lengths.answer)
 
 
@@ -71,9 +72,9 @@ def run_s(
     server_qps: float | None = None,
     audit_queries: int | None = None,
 ) -> float:
-    """Seconds of one LoadGen run over `samples` samples, with what follows it.
+    """Seconds of one LoadGen run over `samples` samples, with judging and reports.
 
-    `server_qps`: queries/s that Server is sent, None where it follows from Offline's rate.
+    `server_qps`: Server's target QPS, None if it follows from Offline's rate.
     """
     least_s, least_queries = _least(scenario, smoke)
     if mode in AUDIT_MODES:
@@ -130,7 +131,7 @@ def warm_up_s(
     requests: int,
     rate_qps: float | None = None,
 ) -> float:
-    """Seconds of an untimed warm-up. `rate_qps`: queries/s that Server's is sent."""
+    """Seconds of an untimed warm-up. `rate_qps`: queries/s of Server's warm-up."""
     one = speed.one_s(lengths.prompt, lengths.answer)
     if scenario.loadgen_scenario == "SingleStream":
         return requests * one
@@ -141,12 +142,13 @@ def warm_up_s(
 
 
 _RATE_PROBE_SAMPLES = {True: 16, False: 1024}
-"""Samples that measure the rate where no accuracy run did, by whether the run is a smoke run."""
+"""Samples that measure the rate if no accuracy run did, by whether the run is a smoke run."""
 _LATENCY_PROBES = 3
 
 
 def rate_probe_samples(scenario: Scenario, *, smoke: bool) -> int:
-    """The samples that show the rate to plan a run for; SingleStream's one after another."""
+    """The number of samples that measure the rate to plan for; SingleStream sends them one by
+    one."""
     return (
         _LATENCY_PROBES
         if scenario.loadgen_scenario == "SingleStream"
@@ -165,13 +167,13 @@ def search_s(scenario: Scenario, speed: Speed, lengths: Lengths, *, smoke: bool)
 
 
 def mmlu_s(speed: Speed, questions: int, shots: int) -> float:
-    """Seconds of scoring: the questions' own tokens, the examples mostly from the cache."""
+    """Seconds of scoring: the questions' own tokens, with examples mostly from the cache."""
     tokens = _QUESTION_TOKENS * (1 + shots * _UNCACHED_SHARE)
     return questions * speed.batch_s([round(tokens)], 1.0)
 
 
 def caching_s(speed: Speed, prompt_tokens: int, at_once: int) -> float:
-    """Seconds of the caching audit where its first look decides, with what follows it.
+    """Seconds of the caching audit if its first look decides, with judging and reports.
 
     `prompt_tokens`: of each prompt. `at_once`: the samples of a block.
     """
@@ -180,9 +182,9 @@ def caching_s(speed: Speed, prompt_tokens: int, at_once: int) -> float:
 
 
 _BLOCK_OVERHEAD_S = 0.05
-"""What LoadGen takes to begin and end a run, and the suite to read its logs, in s."""
+"""Time for LoadGen to begin and end a run and for the suite to read its logs, in s."""
 _CACHING_BLOCK_S = {True: 0.4, False: 2.0}
-"""What a block of the caching audit should last, in s, by whether the profile is smoke."""
+"""How long a block of the caching audit should last, in s, by whether the profile is smoke."""
 _CACHING_AT_ONCE = (2, 256)
 """The fewest and the most samples of a block."""
 _QUESTION_TOKENS = 110
@@ -192,7 +194,7 @@ _UNCACHED_SHARE = 0.1
 
 @dataclass(frozen=True, slots=True)
 class Estimator:
-    """The steps of a session under its settings, on an engine of this speed.
+    """Estimates the steps of a session under its settings, on an engine of this speed.
 
     `speed` None: nothing is known, and a smoke run takes all that it may. `lengths`: of a
     benchmark's prompts and answers in a mode. `available`: how many samples its data has here.
@@ -209,9 +211,9 @@ class Estimator:
     shots: int
 
     def size(self, benchmark: Benchmark, scenario: Scenario, mode: Mode = "performance") -> Size:
-        """The samples that the runs of a scenario take: all, unless smoke takes fewer.
+        """The samples that the runs of a scenario take: all, unless a smoke run takes fewer.
 
-        A mode with data of its own takes all of that, and so does an audit that issues each once.
+        A mode with separate data takes all of it, as does an audit that issues each sample once.
         """
         available = self.available(benchmark, mode)
         audit = benchmark.audit(mode)
@@ -228,14 +230,15 @@ class Estimator:
         modes: tuple[Mode, ...] = ("accuracy", "performance")
 
         def seconds(samples: int) -> float:
-            """Of the two runs on average: a performance run may last whatever its samples."""
+            """Mean of both runs: a performance run's duration may not depend on its samples."""
             return sum(self._run_s(benchmark, scenario, mode, samples) for mode in modes) / 2
 
         return samples_that_fit(most, seconds)
 
     def audit_size(self, benchmark: Benchmark, scenario: Scenario, audit: Audit) -> Size:
-        """The queries of an audit: its own number, or TEST06 fewer in a smoke run on a slow
-        machine; one that issues each sample once has no more of them than the data."""
+        """The queries of an audit: its own number, or fewer for TEST06 in a smoke run on a slow
+        machine. An audit that issues each sample once has no more queries than the data has
+        samples."""
         samples = self.size(benchmark, scenario, audit.mode).samples
         if audit.unique and samples < audit.queries:
             return Size(samples, f"{samples} of {audit.queries:,} queries: all of this data")
@@ -246,9 +249,9 @@ class Estimator:
         )
 
     def caching_at_once(self, benchmark: Benchmark) -> int:
-        """The samples of a block of the caching audit: as many as take a moment that can be timed.
+        """The samples of a block of the caching audit: enough to take a measurable time.
 
-        Two at least, so that what is shared between requests under way shows as well.
+        At least two, so that sharing between concurrent requests shows as well.
         """
         if self.speed is None:
             return _CACHING_AT_ONCE[0]
@@ -284,9 +287,9 @@ class Estimator:
     def warm_up_generation(
         self, benchmark: Benchmark, scenario: Scenario, generation: Generation
     ) -> Generation:
-        """How the answers of a warm-up are made: as the run's own, cut in smoke."""
+        """How the answers of a warm-up are generated: like the run's own, but cut."""
         if not self.settings.smoke:
-            # Of an engine that has made so many tokens of each, more would warm nothing.
+            # Longer answers would not make the engine any warmer.
             most = min(generation.max_new_tokens, WARM_UP_ANSWER_TOKENS)
             return replace(generation, max_new_tokens=most)
         for tokens in SMOKE_ANSWER_TOKENS:
@@ -313,7 +316,7 @@ class Estimator:
         return warm_up_s(scenario, self.speed, replace(lengths, answer=answer), requests, rate)
 
     def seconds(self, step: Step) -> float | None:
-        """What a step of the plan takes; None where the speed is not known."""
+        """How long a step of the plan takes; None if the speed is not known."""
         key = step.key
         if step.kind == "load":
             return _LOAD_S[self.settings.engine_kind]
@@ -330,7 +333,7 @@ class Estimator:
         return self._of_run(step.kind, benchmark, scenario, key.mode)
 
     def _of_run(self, kind: Kind, benchmark: Benchmark, scenario: Scenario, mode: Mode) -> float:
-        """Seconds of a LoadGen run, or of what precedes it."""
+        """Seconds of a LoadGen run, or of the rate probe or warm-up before it."""
         assert self.speed is not None
         if kind == "rate":
             count = rate_probe_samples(scenario, smoke=self.settings.smoke)

@@ -1,7 +1,7 @@
 """Executes the steps of a plan: warm-ups, LoadGen runs and their scores, searches, MMLU.
 
-A step is executed when its key is first asked for, after the keys that it needs. Whatever ends it
-early ends in one place (`_attempt`), so that every kind of step fails alike.
+A step is executed when its key is first asked for, after the keys that it needs. `_attempt` handles
+every early end, so that all kinds of steps fail alike.
 """
 
 from __future__ import annotations
@@ -77,7 +77,8 @@ _DECODED_AT_ONCE = 64
 class Outcome:
     """What became of a key.
 
-    `failure`: what died and why, in a line; None where it was made. `now`: in this call.
+    `failure`: what failed and why, in a line; None if the key was made. `now`: whether it was made
+    in this call.
     """
 
     failure: str | None = None
@@ -89,7 +90,7 @@ class Outcome:
 
 
 class Executor:
-    """Makes what is asked for, once."""
+    """Makes each key that is asked for, once."""
 
     def __init__(
         self,
@@ -112,12 +113,12 @@ class Executor:
         self._outcomes: dict[StepKey, Outcome] = {}
         self._prepared: Engine | None = None
         self.makers: dict[type, Callable[[Any], Made]] = {RunKey: self._run_maker}
-        """By the type of a key, what makes it; searches and MMLU add theirs."""
+        """By the type of a key, what makes it; searches and MMLU add their own."""
         self.mode_makers: dict[Mode, Callable[[RunKey], Made]] = {}
-        """By the mode of a run that is more than one LoadGen run, what makes it."""
+        """By mode, what makes a run that consists of several LoadGen runs."""
 
     def made(self, key: StepKey) -> Outcome:
-        """Make what the key names unless it was made already, after what it needs."""
+        """Make the key unless it was made already, after the keys that it needs."""
         if key in self._outcomes:
             return dataclasses.replace(self._outcomes[key], now=False)
         for need in self._plan.needs.get(key, ()):
@@ -125,11 +126,11 @@ class Executor:
             if outcome.failure is None:
                 continue
             if not _same_result(need, key):
-                # A result of its own, which says why it has none.
+                # This key has a separate result, which records why it failed.
                 self._attempt(self._not_made(key, outcome.failure))
             self._outcomes[key] = outcome
             return outcome
-        # Whatever ends it otherwise has ended it: it is not made a second time.
+        # Set first, so that a key that ends with any other exception is not made a second time.
         self._outcomes[key] = Outcome(f"{key}: {INTERRUPTED}", now=True)
         failure = self._attempt(self._maker(key))
         said = None if failure is None else f"{key}: {failure}"
@@ -137,7 +138,7 @@ class Executor:
         return self._outcomes[key]
 
     def _not_made(self, key: StepKey, why: str) -> Made:
-        """What takes the place of making a key: the failure of what it needs."""
+        """A stand-in for making a key that fails because a key that it needs failed."""
 
         def fail() -> None:
             raise RunError(why)
@@ -150,7 +151,7 @@ class Executor:
         return self.makers[type(key)](key)
 
     def _attempt(self, made: Made) -> str | None:
-        """Make it and keep the outcome, however it ends. Returns why it failed, or None."""
+        """Make it and keep the outcome, however it ends. Return why it failed, or None."""
         failure: str | None = None
         try:
             made.do()
@@ -200,7 +201,7 @@ class Executor:
         return engine
 
     def _scaling(self, engine: Engine) -> ScalingFigures:
-        """How all replicas compare with one."""
+        """Measure how all replicas compare with one."""
         self._watch.begin("measuring one replica alone, and all")
         benchmark, settings = self._inputs.benchmarks[0], self._settings
         most = engine.description.settings.get("max_num_seqs")
@@ -216,7 +217,7 @@ class Executor:
         return found
 
     def _modes_of(self, benchmark: Benchmark) -> set[Mode]:
-        """The modes that are planned; a search makes performance runs."""
+        """The planned modes; performance for a search, which makes such runs."""
         found = {key.mode for key in self._plan.runs if key.benchmark == benchmark.id}
         return found or {"performance"}
 
@@ -239,10 +240,11 @@ class Executor:
     def _load_run(
         self, key: RunKey, result: Result, record: RunRecord, number: int = 1
     ) -> tuple[LoadRun, int | None, RemoteRun | None]:
-        """One LoadGen run after its warm-up, the prompt tokens that came from a cache, None where
-        nobody counts them, and what an engine behind a network tells of the run.
+        """Make one LoadGen run after its warm-up.
 
-        From the second on it is a repeat.
+        Returns the run, the prompt tokens that came from a cache (None if the engine does not
+        count them) and what an engine behind a network reports about the run. From number 2 on,
+        the run is a repeat.
         """
         engine = self.engine_for(result)
         if result.scenario.loadgen_scenario == "Server":
@@ -261,7 +263,7 @@ class Executor:
             str(key) + (f", repeat {number}" if number > 1 else ""),
             plan.samples if key.mode == "accuracy" else None,
         )
-        # What came before, the warm-up first of all, is none of the run's.
+        # Discard what was counted before the run, such as its warm-up.
         remote_run(engine)
         replicas_run(engine)
         cached = cached_tokens_since(engine)
@@ -284,7 +286,7 @@ class Executor:
                 )
         except BaseException:
             if number == 1:
-                # What its servers did until then belongs beside the reason, and never in its place.
+                # Record what the servers did until then; a failure here must not hide the reason.
                 with contextlib.suppress(Exception):
                     record.remote = remote_run(engine)
                     record.replicas = replicas_run(engine)
@@ -296,13 +298,13 @@ class Executor:
             record.replicas = replicas_run(engine)
             if key.mode == "performance":
                 record.energy = self._energy.of_run(run, folder)
-        # Servers may count cached tokens apart from their answers, which is read here.
+        # Read first: servers may report cached tokens separately from their answers.
         remote = remote_run(engine)
         return run, cached(remote), remote
 
     def _is_profiled(self, key: RunKey) -> bool:
-        """Whether a run is made under the profiler: each that was asked for. One that only shows
-        Server's rate is not, since a profiler takes time."""
+        """Whether a run is made under the profiler: every selected run is. A run that only finds
+        Server's rate is not, since a profiler slows it down."""
         asked = key in self._plan.runs and key not in self._plan.unasked
         return self._settings.profile_run is not None and asked
 
@@ -310,7 +312,7 @@ class Executor:
     def _profiled(
         self, key: RunKey, engine: Engine, result: Result, record: RunRecord
     ) -> Iterator[None]:
-        """Profile the run inside, where that is asked for."""
+        """Profile the run in the block if asked for."""
         profiler = self._settings.profile_run
         if profiler is None or not self._is_profiled(key):
             yield
@@ -320,15 +322,15 @@ class Executor:
         record.profile = profile.figures
 
     def _reads(self, key: RunKey, number: int) -> contextlib.AbstractContextManager[None]:
-        """Energy is read beside the performance run that is judged, and no other."""
+        """Read energy during the performance run that is judged, and no other."""
         metered = key.mode == "performance" and number == 1
         return self._energy.read() if metered else contextlib.nullcontext()
 
     def know_rate(self, result: Result) -> None:
         """Make sure that Server's rate is known: given, measured before, or by an Offline run now.
 
-        An Offline run that is profiled itself shows no rate: the rate then comes from a few prompts
-        without the profiler. Raises RunError where the run fails or tells no rate.
+        A profiled Offline run gives no usable rate: the rate then comes from a few prompts
+        without the profiler. Raises RunError if the run fails or gives no rate.
         """
         id_, rates = result.benchmark.id, self._pace.offline_rates
         if self._settings.server_target_qps or id_ in rates:
@@ -355,7 +357,7 @@ class Executor:
     def warm_up(
         self, engine: Engine, result: Result, rate_qps: float | int | None
     ) -> WarmUpFigures | None:
-        """Warm the engine up for a run of this result; None where that is switched off."""
+        """Warm the engine up for a run of this result; None if that is switched off."""
         requests = warm_up_requests(
             result.scenario,
             self._settings.warmup,
@@ -379,10 +381,12 @@ class Executor:
         )
 
     def _seen_rate(self, key: RunKey, result: Result, engine: Engine) -> float | None:
-        """The samples/s of this result's accuracy run; without one, the rate is measured now
-        where the plan says so, unless it was."""
+        """The samples/s of this result's accuracy run, or None.
+
+        Without one, the rate is measured now, once, if the length of the run depends on it.
+        """
         accuracy = result.runs.get("accuracy")
-        # Accuracy data of another kind has answers of another length.
+        # Separate accuracy data has answers of a different length.
         alike = result.benchmark.accuracy_samples is None
         if accuracy and accuracy.rate and alike:
             return accuracy.rate
@@ -458,7 +462,7 @@ class Executor:
                 benchmark,
                 result.scenario,
                 description.settings,
-                # Of a performance run they have a rule of their own.
+                # For performance runs, a separate rule judges them.
                 (cached_tokens or 0) if mode != "performance" else 0,
                 mode=mode,
                 max_model_len=description.max_model_len,
@@ -477,7 +481,7 @@ class Executor:
             write_json(result.folder.compliance / "verdicts.json", verdicts)
             if scores is not None:
                 name = f"{self._inputs.scorer(benchmark).name}.json"
-                # The audit has a limit of its own, which is no share of the reference.
+                # The audit's limit is not a share of the reference accuracy.
                 said = scorer_json(scores, None, facts.high_accuracy)
                 write_json(result.folder.of_mode(mode) / name, said)
         elif mode == "performance":
@@ -497,7 +501,7 @@ class Executor:
             record.figures = figures
             repeats: tuple[RepeatFigures, ...] = ()
             for again in self._repeats(key, result, record, facts):
-                # One that dies leaves what was measured before it.
+                # If a repeat fails, the figures measured before it are kept.
                 repeats = (*repeats, again)
                 record.figures = dataclasses.replace(figures, repeats=repeats)
         elif scores is not None:
@@ -522,9 +526,11 @@ class Executor:
     def _repeats(
         self, key: RunKey, result: Result, record: RunRecord, facts: RunFacts
     ) -> Iterator[RepeatFigures]:
-        """The same run again, for --repeat. Only the first is judged, but for how it was made: a
-        client that limited any of them, and answers of any that are not the benchmark's, fail their
-        rule, since the gate takes the figures of all."""
+        """Make the same run again, for --repeat.
+
+        Only the first run is judged in full. The gate uses the figures of all, so repeats can fail
+        the rules about how a run was made: those on the client, generation and cached prompts.
+        """
         settings = self._engines.descriptions["runs"].settings
         for number in range(2, self._settings.repeat + 1):
             run, cached, remote = self._load_run(key, result, record, number)
@@ -554,7 +560,7 @@ class Executor:
             )
 
     def _scores(self, key: RunKey, logs: RunLogs, samples: int) -> Scores | None:
-        """The scores of the answers as LoadGen logged them; None where the log holds none."""
+        """The scores of the answers as LoadGen logged them; None if the log holds none."""
         from mlperf_suite.reports.writing import write_samples
 
         logged = logs.accuracy.first_of_each()
@@ -576,7 +582,7 @@ class Executor:
 
     @contextlib.contextmanager
     def timed(self, kind: str, key: StepKey | None, number: int = 1) -> Iterator[None]:
-        """Note what a step of the plan took."""
+        """Record how long a step of the plan takes."""
         started = time.monotonic()
         try:
             with ranges.named(f"{kind} {key or ''}".rstrip()):
@@ -589,7 +595,7 @@ class Executor:
 
 @dataclass(frozen=True, slots=True)
 class Made:
-    """How a key is made: `do` makes it, `keep` writes what came of it, in `folder`."""
+    """How a key is made: `do` makes it, `keep` writes the outcome to `folder`."""
 
     do: Callable[[], None]
     keep: Callable[[str | None], None]
@@ -599,27 +605,27 @@ class Made:
 def decoded(
     tokenizer: Any, answers: Sequence[Sequence[int]], *, special_tokens: bool = False
 ) -> list[str]:
-    """The text of each answer, `answers` their token ids."""
+    """The text of each answer. `answers`: their token ids."""
     texts: list[str] = []
     for begin in range(0, len(answers), _DECODED_AT_ONCE):
-        # The tokenizer takes lists alone, whose numbers are ten times as large as the answers'.
+        # The tokenizer only takes lists, which need ten times the memory of the answers.
         some = [list(ids) for ids in answers[begin : begin + _DECODED_AT_ONCE]]
         texts += tokenizer.batch_decode(some, skip_special_tokens=not special_tokens)
     return texts
 
 
 def remote_run(engine: Engine) -> RemoteRun | None:
-    """What an engine behind a network tells since the last call; None of one in this process."""
+    """What an engine behind a network reports since the last call; None for a local engine."""
     return engine.take_remote_run() if isinstance(engine, RemoteEngine) else None
 
 
 def replicas_run(engine: Engine) -> ReplicasRun | None:
-    """What each of several engines did since the last call; None where there is one."""
+    """What each replica did since the last call; None for an engine without replicas."""
     return engine.take_replicas_run() if isinstance(engine, ReplicatedEngine) else None
 
 
 def run_is_client_bound(verdicts: Sequence[Verdict]) -> bool:
-    """Whether the client limited a run, in smoke too."""
+    """Whether the client limited a run, smoke runs included."""
     rule = client.client_bound.__name__
     return any(v.rule == rule and v.status in ("failed", "shortened") for v in verdicts)
 
@@ -630,9 +636,10 @@ def _is_worse(one: Verdict, other: Verdict) -> bool:
 
 
 def cached_tokens_since(engine: Engine) -> Callable[[RemoteRun | None], int | None]:
-    """A count of the prompt tokens that the engine takes from a cache from now on.
+    """Return a function that counts the prompt tokens taken from a cache since this call.
 
-    Called with what a server elsewhere told of the run, if one did. None where nobody counts.
+    It is called with what a remote server reported about the run, if anything, and returns None
+    if nothing counts them.
     """
     if not isinstance(engine, CountsCachedTokens):
         return lambda remote: None
@@ -647,7 +654,7 @@ def cached_tokens_since(engine: Engine) -> Callable[[RemoteRun | None], int | No
 
 
 def _same_result(need: StepKey, key: StepKey) -> bool:
-    """Whether both are runs of one result, whose folder tells the failure already."""
+    """Whether both are runs of the same result, whose folder already records the failure."""
     return (
         isinstance(need, RunKey)
         and isinstance(key, RunKey)

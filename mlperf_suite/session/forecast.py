@@ -1,6 +1,6 @@
-"""What a plan will take, before an engine is loaded: from an earlier run, or from this kind of CPU.
+"""Forecasts a plan's duration before an engine is loaded, from an earlier run or the kind of CPU.
 
-Nothing heavy is imported and no data is read, so that collecting stays instant.
+Imports nothing heavy and reads no data, so that collection stays instant.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _TYPICAL = {
 }
 """The embedded model's speed on vLLM's CPU build, by whether the CPU computes bf16."""
 _MMLU_QUESTIONS, _MMLU_SHOTS = {True: 171, False: 14_042}, {True: 1, False: 5}
-"""By whether the questions are the embedded ones."""
+"""The number of questions and of shots, by whether the questions are the embedded ones."""
 
 
 def planned(
@@ -59,7 +59,7 @@ def _rate_is_known(settings: Settings, benchmark: str) -> bool:
 
 
 def forecast(settings: Settings, plan: Plan) -> tuple[dict[Step, float], str]:
-    """Seconds of each step and their source; empty, with the reason, where nothing is known."""
+    """Seconds of each step and their source; empty, with the reason, if nothing is known."""
     speed, said = _earlier_speed(settings)
     remote = settings.engine_kind == "endpoint"
     if speed is None and settings.model == EMBEDDED.model and not remote:
@@ -73,7 +73,7 @@ def forecast(settings: Settings, plan: Plan) -> tuple[dict[Step, float], str]:
 
 
 def _estimator(settings: Settings, speed: Speed) -> Estimator:
-    """An estimator from what the benchmarks declare of their data, which is not read."""
+    """An estimator based on what benchmarks declare about their data, without reading it."""
     embedded, shots = settings.mmlu_data == "embedded", settings.mmlu_shots
 
     def available(benchmark: Benchmark, mode: Mode) -> int:

@@ -1,4 +1,4 @@
-"""What the runs of a session are made of: data, prompts, tokenizer, the accuracy to reach."""
+"""The inputs of a session's runs: data, prompts, tokenizer, reference accuracy."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from mlperf_suite.settings import Settings, check_model_is_reachable
 
 
 class Inputs:
-    """Read once a session, on demand. `benchmarks`: those with a selected test."""
+    """Inputs, read once per session, on demand. `benchmarks`: those with a selected test."""
 
     def __init__(self, settings: Settings, benchmarks: Sequence[Benchmark]) -> None:
         self.settings = settings
@@ -46,7 +46,7 @@ class Inputs:
     def check(self, runs: Sequence[RunKey], searches: Sequence[SearchKey] = ()) -> None:
         """Find what would stop the session, before anything slow is loaded. Raises UsageError.
 
-        `runs`, `searches`: those that are planned.
+        `runs`, `searches`: the planned ones.
         """
         check_round(self.settings.round)
         check_writable(self.settings.results_dir)
@@ -55,7 +55,7 @@ class Inputs:
             self._check_model(benchmark)
             self._check_round(benchmark, [*runs, *searches])
             modes = [key.mode for key in runs if key.benchmark == benchmark.id]
-            # Whatever is run, warm-up and probe send the performance data.
+            # The performance data is always needed: the warm-up and the probe send it.
             for mode in dict.fromkeys(["performance", *modes]):
                 self.workload(benchmark).prompt.check(self.samples(benchmark, mode).items)
             if "accuracy" in modes:
@@ -64,8 +64,8 @@ class Inputs:
         _ = self.model_path
 
     def _check_problems(self, benchmark: Benchmark) -> None:
-        """Raise UsageError for an official accuracy run whose programs nothing could judge: its
-        answers cannot be scored later."""
+        """Raise UsageError for an official accuracy run without the problems to judge its programs
+        by: its answers cannot be scored later."""
         settings, needs = self.settings, self.workload(benchmark).with_problems is not None
         if needs and settings.code_problems is None and not settings.smoke:
             raise UsageError(
@@ -74,9 +74,9 @@ class Inputs:
             )
 
     def not_judged(self, runs: Sequence[RunKey]) -> list[str]:
-        """What accuracy runs of these cannot be judged by on this machine, a line each.
+        """What this machine cannot judge in the accuracy runs among `runs`, a line each.
 
-        Known before an engine is loaded, while something can be done about it.
+        Known before an engine is loaded, so that the user can still act on it.
         """
         scored = {key.benchmark for key in runs if key.mode == "accuracy"}
         lines = []
@@ -87,9 +87,10 @@ class Inputs:
         return lines
 
     def _check_model(self, benchmark: Benchmark) -> None:
-        """Raise UsageError where an official run is to be made of another model.
+        """Raise UsageError for an official run of a model that is not the benchmark's.
 
-        It is known by its name, or by the entries of its config.json that make its shape.
+        A model is recognized by its name, or by the entries of its config.json that define its
+        shape.
         """
         workload, settings = self.workload(benchmark), self.settings
         if settings.smoke or settings.allow_other_model or workload.is_model(settings.model, None):
@@ -127,11 +128,11 @@ class Inputs:
         return str(embedded_model_dir()) if model == EMBEDDED.model else model
 
     def workload(self, benchmark: Benchmark) -> Workload:
-        """What is run of a benchmark under this session's profile."""
+        """The workload of a benchmark under this session's profile."""
         return self.settings.workload(benchmark)
 
     def scorer(self, benchmark: Benchmark) -> Scorer:
-        """What scores the answers of a benchmark, with the problems that the user named."""
+        """The scorer of a benchmark's answers, with the problems that the user named."""
         workload, problems = self.workload(benchmark), self.settings.code_problems
         if workload.with_problems is None or problems is None:
             return workload.scorer
@@ -150,13 +151,13 @@ class Inputs:
         return self._all_samples(benchmark, mode).first(self.settings.total_sample_count)
 
     def stops(self, benchmark: Benchmark, mode: str) -> list[str]:
-        """The text after which each sample's answer ends, "" for none; empty where no sample's
-        answer does."""
+        """The text after which each sample's answer ends, "" for none; an empty list if the
+        benchmark has no such texts."""
         texts = dict(self.workload(benchmark).part(mode).generation.stops)
         return [texts.get(s.kind, "") for s in self.samples(benchmark, mode).items] if texts else []
 
     def dropped(self, benchmark: Benchmark, mode: str) -> tuple[int, ...]:
-        """The token ids that LoadGen is not given at an answer's end."""
+        """The token ids that are dropped at the end of an answer before LoadGen gets it."""
         keeps = self.workload(benchmark).part(mode).generation.keeps_eos
         return () if keeps else self.eos_token_ids
 
@@ -166,15 +167,15 @@ class Inputs:
 
     @cached_property
     def tokenizer_folder(self) -> Path | None:
-        """The folder with the model's tokenizer.json, None where the model has none.
+        """The folder with the model's tokenizer.json, None if the model has none.
 
-        Of a hub id it is in the hub's cache. Raises UsageError where there is no tokenizer at all.
+        For a hub id it is in the hub's cache. Raises UsageError if there is no tokenizer at all.
         """
         file = Path(self.model_path) / "tokenizer.json"
         if not Path(self.model_path).is_dir():
             from huggingface_hub import try_to_load_from_cache
 
-            # Loading the tokenizer fetches its files, and nothing else of the model.
+            # Loading the tokenizer fetches its files and nothing else.
             _ = self.tokenizer
             cached = try_to_load_from_cache(self.model_path, file.name)
             file = Path(cached) if isinstance(cached, str) else file
@@ -182,7 +183,7 @@ class Inputs:
 
     @cached_property
     def vocabulary(self) -> int:
-        """Token ids are below it: the model's own size, or where it does not say the tokenizer's.
+        """The vocabulary size, which token ids stay below: the model's, or else the tokenizer's.
 
         A model's embedding can have rows that no token of its tokenizer uses.
         """
@@ -203,7 +204,7 @@ class Inputs:
         return self._prompts[key]
 
     def lengths(self, benchmark: Benchmark, mode: str = "performance") -> Lengths:
-        """The lengths of prompts and answers, in tokens, to plan time by."""
+        """The lengths of prompts and answers, in tokens, for time estimates."""
         most = self.generation(benchmark, mode).max_new_tokens
         answer = min(self.workload(benchmark).part(mode).mean_tokens, most)
         return Lengths([len(prompt) for prompt in self.prompts(benchmark, mode)], answer)
@@ -211,7 +212,7 @@ class Inputs:
     def check_prompts(
         self, benchmark: Benchmark, max_model_len: int, mode: str = "performance"
     ) -> None:
-        """Raise UsageError for a prompt that leaves an engine of this context no room to answer."""
+        """Raise UsageError for a prompt that leaves no room to answer in an engine's context."""
         room = max_model_len - self.generation(benchmark, mode).min_new_tokens
         for index, prompt in enumerate(self.prompts(benchmark, mode)):
             if len(prompt) > room:
@@ -225,15 +226,15 @@ class Inputs:
 
     @cached_property
     def eos_token_ids(self) -> tuple[int, ...]:
-        """The ids with which the model itself ends an answer."""
+        """The token ids with which the model ends an answer."""
         return end_of_text_ids(self.model_path, self.tokenizer, self.settings.token)
 
     def generation(self, benchmark: Benchmark, mode: str = "performance") -> Generation:
-        """How tokens are chosen in a mode, with the longest answer that the user allows."""
+        """The generation settings of a mode, with the longest answer that the user allows."""
         return self.settings.generation(benchmark, mode)
 
     def generation_by_mode(self, benchmark: Benchmark) -> dict[str, object]:
-        """config.json's `generation_by_mode`: of the modes that generate otherwise."""
+        """config.json's `generation_by_mode`: the modes with generation settings of their own."""
         modes = self.workload(benchmark).parts
         found = {mode: self.generation(benchmark, mode).as_json() for mode in modes}
         return {"generation_by_mode": found} if found else {}
@@ -245,7 +246,7 @@ class Inputs:
 
     @cached_property
     def _model_config(self) -> Mapping[str, object] | None:
-        """The model's config.json, None where there is none to be read."""
+        """The model's config.json, None if it cannot be read."""
         path = Path(self.model_path) / "config.json"
         try:
             if path.is_file():
@@ -256,7 +257,7 @@ class Inputs:
                 found, _ = PretrainedConfig.get_config_dict(
                     self.model_path, token=self.settings.token
                 )
-        # The hub's client and transformers raise many kinds of error; all mean the same here.
+        # The hub's client and transformers raise many kinds of errors; all mean the same here.
         except Exception:
             return None
         return found if isinstance(found, dict) else None
@@ -264,8 +265,8 @@ class Inputs:
     def reference(
         self, benchmark: Benchmark, answers: int, mode: str = "accuracy"
     ) -> tuple[ReferenceAccuracy | None, str]:
-        """What this model must score over the first `answers` samples; None, and why, where
-        nobody measured it."""
+        """The reference accuracy of this model over the first `answers` samples; None, and why, if
+        there is no measurement of it."""
         workload, settings = self.workload(benchmark), self.settings
         same_name = settings.model == workload.model
         return find_reference(
@@ -290,9 +291,9 @@ class Inputs:
     ) -> tuple[str, ...]:
         """How the generation of answers differs from the benchmark's, a few words each.
 
-        `engine_settings`: the engine's own description of how it is set. `cached_tokens`: prompt
-        tokens of the run that it took from a cache, as it counts them. `max_model_len`: the
-        engine's context, where it is known.
+        `engine_settings`: the engine's own description of its settings. `cached_tokens`: the
+        run's prompt tokens that came from a cache, by the engine's count. `max_model_len`: the
+        engine's context, if known.
         """
         room = None
         if max_model_len:
@@ -306,8 +307,7 @@ class Inputs:
         return found
 
     def data_json(self, benchmark: Benchmark) -> dict[str, object]:
-        """config.json's `dataset`; `parts` are the modes that were read and have data of their
-        own."""
+        """config.json's `dataset`; `parts` holds the modes with separate data that was read."""
         parts = {
             mode: self._data_of(benchmark, mode)
             for mode, part in self.workload(benchmark).parts.items()
@@ -328,7 +328,7 @@ class Inputs:
         return self._fingerprints[key]
 
     def prompts_sha256(self, benchmark: Benchmark) -> str | None:
-        """A fingerprint of the prompts, None where they were not made yet."""
+        """A fingerprint of the prompts, None if they were not made yet."""
         key = (benchmark.id, self.workload(benchmark).load)
         made = self._prompts.get(key)
         if made is None:
@@ -339,7 +339,7 @@ class Inputs:
 
 
 def _sha256(prompts: Sequence[Sequence[int]]) -> str:
-    """Of the whole list as JSON, which of long prompts nobody wants in one piece."""
+    """The hash of the whole list as JSON, fed piece by piece since prompts can be long."""
     digest = hashlib.sha256(b"[")
     for index, prompt in enumerate(prompts):
         digest.update(f"{', ' if index else ''}{json.dumps(list(prompt))}".encode())

@@ -1,4 +1,4 @@
-"""One MMLU run of a session: its folder, its journal, its scores and its verdicts."""
+"""One MMLU run of a session: its folder, journal, scores and verdicts."""
 
 from __future__ import annotations
 
@@ -54,21 +54,21 @@ _NOT_OF_SCORES = (
     *("load_s", "omp_threads_bind", "clients", "tokens_why"),
     *("replica_gpus", "replica_cores"),
 )
-"""Settings in an engine's description that no score depends on."""
+"""Settings in an engine's description that do not affect scores."""
 
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """One of several engines' part: the questions that it was to score, and those it did."""
+    """One of several engines' part: how many questions it was given and how many it scored."""
 
     planned: int
     scored: int
 
 
 class MmluRun:
-    """The session's MMLU score: its folder, its journal, its scores and its verdicts.
+    """Makes the session's MMLU score, with its folder, journal and verdicts.
 
-    `shares`: where several engines score it, each on a worker of its own.
+    `shares`: set if several engines score it, each on its own worker.
     """
 
     def __init__(
@@ -94,7 +94,7 @@ class MmluRun:
         self.verdicts: list[Verdict] = []
 
     def check(self) -> None:
-        """Read the questions. Raises UsageError for data or shots that cannot be used."""
+        """Read the questions. Raises UsageError for unusable data or shots."""
         _ = self.shots
 
     @cached_property
@@ -115,7 +115,7 @@ class MmluRun:
         return sum(map(len, self.chosen.values()))
 
     def maker(self, key: MmluKey) -> Made:
-        """How the executor makes the score."""
+        """Return what the executor calls to make the score."""
         folder = RunFolder(self._settings.results_dir, MMLU, None, self.started)
         self.folder = folder
         journals: list[Journal] = []
@@ -157,9 +157,9 @@ class MmluRun:
         return self._engines.get("scoring", log_file)
 
     def score_share(self, index: int) -> Share:
-        """Score another share than the first, for the worker that makes the run to merge.
+        """Score a share other than the first, for the worker that makes the run to merge.
 
-        Raises SuiteError, and says so to that worker.
+        Raises SuiteError after reporting the failure to that worker.
         """
         assert self._shares is not None
         chosen = split(self.chosen, self._shares.count)[index]
@@ -178,7 +178,7 @@ class MmluRun:
         return Share(sum(map(len, chosen.values())), len(scores.samples))
 
     def _merge_shares(self, engine: Engine, journal: Journal, shares: Shares) -> None:
-        """Score the first share and take over the others, as far as they came."""
+        """Score the first share and merge what the others scored, even if they did not finish."""
         assert self.folder is not None
         try:
             self._score(engine, journal, split(self.chosen, shares.count)[0])
@@ -189,9 +189,9 @@ class MmluRun:
             shares.clear(self.folder.path)
 
     def _journal(self, engine: Engine, path: Path) -> Journal:
-        """An empty journal, or with what --mmlu-resume takes over from an earlier run."""
+        """A new journal, empty or with the scores that --mmlu-resume takes from an earlier run."""
         description = engine.description
-        # An argument may be a secret: its hash tells engines apart as well.
+        # Arguments may be secret, so their hash identifies the engine.
         arguments = json.dumps(self._settings.engine_args, sort_keys=True, default=str)
         of = {
             "engine": [description.name, description.version, description.stand_in],
@@ -213,12 +213,12 @@ class MmluRun:
         return journal
 
     def _endpoints(self) -> dict[str, object]:
-        """The settings that say which servers score, as JSON."""
+        """The settings that define which servers score, as JSON."""
         asked = self._settings.as_json()
         return {name: asked[name] for name in OF_ENDPOINTS if name in asked}
 
     def _take_over(self, journal: Journal, own: Path, of: Mapping[str, object]) -> int:
-        """Take over the scores of the newest run of the same, unless it finished; how many."""
+        """Take over the scores of the newest matching run unless it finished; return how many."""
         for earlier in run_folders(self._settings.results_dir):
             scored = earlier / JOURNAL_NAME
             if earlier == own or not read_journal(scored, of):
@@ -246,9 +246,9 @@ class MmluRun:
         return lambda key: self._on_progress(len(journal), self.planned, key.subject)
 
     def _keep(self, journals: Sequence[Journal]) -> None:
-        """Write the run; where it failed, with the scores of what the journal holds.
+        """Write the run; if it failed, with the scores that the journal holds.
 
-        `journals`: the run's own, which is closed here; empty where the run was not begun.
+        `journals`: the run's journal, closed here; empty if the run did not begin.
         """
         for journal in journals:
             journal.close()
@@ -268,8 +268,8 @@ class MmluRun:
     def _write(self) -> None:
         """Write what is known so far: scores, config, summary, report, index.
 
-        Raises OSError where something cannot be written; summary.json then says so, wherever it
-        can be written itself.
+        Raises OSError if something cannot be written; summary.json then says so, if it can be
+        written itself.
         """
         assert self.folder is not None
         try:
@@ -298,7 +298,7 @@ class MmluRun:
         self.folder.write(SUMMARY_JSON, summary.as_json())
         self.folder.write_text("report.md", mmlu_markdown(summary, config))
         self.folder.write_text("report.html", mmlu_html(summary, path, config))
-        # Where nothing was scored nothing is replaced.
+        # If nothing was scored, nothing is replaced.
         keep_all = self._settings.keep_all or self.scores is None
         publish(self.folder, self.status, keep_all, self._baselines)
 
@@ -333,7 +333,7 @@ class MmluRun:
 
     @property
     def status(self) -> str:
-        """failed (it died), running (not over), invalid (a rule failed), or complete."""
+        """failed (did not finish), running, invalid (a rule failed), or complete."""
         if self.failure is not None:
             return "failed"
         if not self.verdicts:
@@ -341,7 +341,7 @@ class MmluRun:
         return "invalid" if any(v.status == "failed" for v in self.verdicts) else "complete"
 
     def summary(self) -> Summary:
-        """The summary as it stands, with what the regression gate says of it."""
+        """The summary so far, with the regression gate's verdict."""
         assert self.folder is not None
         settings, plot = self._settings, "plots/score_by_subject.png"
         summary = Summary(
@@ -376,7 +376,7 @@ class MmluRun:
         return dataclasses.replace(summary, regression=judged)
 
     def _figures(self) -> MmluFigures | None:
-        """The score in percent, and what was measured; rates only where all was scored now."""
+        """The score in percent and the measurements; rates only if all was scored in this run."""
         if self.scores is None:
             return None
         samples = self.scores.samples
@@ -404,7 +404,7 @@ def _score_figures(accuracy: Accuracy) -> MmluScore:
 
 
 def latency_percentiles(samples: Sequence[Sample]) -> dict[str, float]:
-    """Measured latencies, in ms: p50, p90, p99 and the largest."""
+    """The p50, p90, p99 and maximum of the measured latencies, in ms."""
     values = sorted(s.latency_ms for s in samples)
     shares = {"p50": 0.5, "p90": 0.9, "p99": 0.99}
     return {n: percentile(values, share) for n, share in shares.items()} | {"max": values[-1]}

@@ -1,4 +1,4 @@
-"""How fast this engine is, and what follows: sizes of runs, rates to plan for, time to expect."""
+"""Measures this engine's speed and derives run sizes, rates to plan for and expected times."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ from mlperf_suite.session.watcher import Watcher
 
 _PROBE_PROMPTS = 32
 _LONG_TAIL = 2.0
-"""Answers that may be longer than so many times their mean have a tail."""
+"""Answers that can be longer than this many times their mean have a tail."""
 
 
 class Pace:
-    """Measured once, when the engine of the runs is loaded.
+    """The speed, measured once, when the engine of the runs is loaded, and what follows from it.
 
     `baselines`: a run that is compared with an earlier one takes as many samples as that one.
-    `questions`: the numbers of MMLU's questions and shots.
+    `questions`: returns the numbers of MMLU's questions and shots.
     """
 
     def __init__(
@@ -74,9 +74,9 @@ class Pace:
         )
 
     def measure(self, engine: Engine) -> None:
-        """Probe the engine, decide the sizes of the runs, and say how long they will take.
+        """Probe the engine, decide the sizes of the runs and report how long they will take.
 
-        A stand-in engine is not probed: its delays are made up, and nothing is cut for time.
+        A stand-in engine is not probed: its delays are made up, and no run is shortened for it.
         """
         if engine.description.stand_in or self._estimator.speed is not None:
             return
@@ -103,7 +103,7 @@ class Pace:
         remote = self._settings.engine_kind == "endpoint"
         said = f"measured by a probe of the {'endpoint' if remote else 'loaded engine'}"
         known = {step: self.took[step] for step in loaded} | self.expected
-        # The last one ends the line, which pytest writes on.
+        # The empty line ends the line that pytest is writing.
         for line in [*self._plan.lines(known, said), *self._size_lines(), ""]:
             self._watch.say(line)
 
@@ -127,16 +127,16 @@ class Pace:
 
     @property
     def speed_json(self) -> dict[str, Any] | None:
-        """The speed as config.json keeps it; None where none was measured."""
+        """The speed as config.json stores it; None if it was not measured."""
         speed = self._estimator.speed
         return None if speed is None else dataclasses.asdict(speed)
 
     def size(self, benchmark: Benchmark, scenario: Scenario, mode: Mode = "performance") -> Size:
-        """The samples that the runs of a scenario take, as far as is known so far."""
+        """The samples that the runs of a scenario take, as known so far."""
         return self._estimator.size(benchmark, scenario, mode)
 
     def warm_up_generation(self, benchmark: Benchmark, scenario: Scenario) -> Generation:
-        """How the answers of a warm-up are made."""
+        """How the answers of a warm-up are generated."""
         own = self._inputs.generation(benchmark)
         return self._estimator.warm_up_generation(benchmark, scenario, own)
 
@@ -152,10 +152,10 @@ class Pace:
     # Rates
 
     def target_qps(self, key: RunKey, seen: float | None) -> float | None:
-        """Queries/s that Server is sent, or samples/s that Offline is planned for.
+        """The target QPS: queries/s that Server is sent, or samples/s that Offline is planned for.
 
-        `seen`: the samples/s of this result's accuracy run, None where none was made; then
-        `measure_rate` was called.
+        `seen`: the samples/s of this result's accuracy run, or None without one; `measure_rate`
+        was called in that case.
         """
         scenario = BENCHMARKS[key.benchmark].scenario(key.scenario)
         if scenario.loadgen_scenario == "Server":
@@ -173,20 +173,23 @@ class Pace:
         return offline_qps(rate, tail=most > _LONG_TAIL * mean)
 
     def server_qps(self, benchmark: str) -> float:
-        """Queries/s that Server is sent: as given, or a share of what Offline reached."""
+        """Server's target QPS: as given, or a share of what Offline reached."""
         return self._settings.server_target_qps or server_qps(self.offline_rates[benchmark])
 
     def expected_latency_ms(self, key: RunKey, seen: float | None) -> float | None:
-        """One SingleStream query's latency, by which LoadGen sizes the run; `seen` as above."""
+        """The expected latency of a SingleStream query, from which LoadGen sizes the run.
+
+        `seen`: as for `target_qps`.
+        """
         scenario = BENCHMARKS[key.benchmark].scenario(key.scenario)
         if scenario.loadgen_scenario != "SingleStream" or key.mode == "accuracy":
             return None
         return round(1000 / (seen or self.probed[key.benchmark, key.scenario]), 3)
 
     def measure_rate(self, benchmark: Benchmark, scenario: Scenario, engine: Engine) -> None:
-        """Find the samples/s to plan for from a few prompts of the benchmark's lengths.
+        """Measure the samples/s to plan for with a few prompts of the benchmark's lengths.
 
-        Once: repeats are made of one length.
+        Measured once, so that all repeats have the same length.
         """
         place = (benchmark.id, scenario.name)
         if place in self.probed:
@@ -208,7 +211,7 @@ class Pace:
         self.probed[place] = len(prompts) / elapsed_s
 
     def rows(self, benchmark: Benchmark, scenario: str) -> list[PlanRow]:
-        """The steps of a result with their estimates and times, for its summary."""
+        """The steps of a result with their expected and actual times, for its summary."""
         return [
             PlanRow(step.what, _rounded(self.expected.get(step)), _rounded(self.took.get(step)))
             for step in self._plan.steps

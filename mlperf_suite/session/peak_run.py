@@ -1,4 +1,4 @@
-"""--find-peak-qps on a session's engine: each rate is a real Server run after a warm-up."""
+"""Runs --find-peak-qps on a session's engine: each rate is a real Server run after a warm-up."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ PEAK_JSON = "peak_qps.json"
 
 
 class PeakRun:
-    """Searches for the highest valid rate; leaves peak_qps.json, a plot and each run's logs.
+    """Searches for the highest valid rate; writes peak_qps.json, a plot and each run's logs.
 
-    Every rate is held to the scenario's own limits, in smoke too. What was tried is kept when a
-    run dies, and the summary says why. `found`: by key, what was found.
+    Every rate is judged by the scenario's own limits, in smoke runs too. If a run fails, the rates
+    tried so far are kept and the summary says why. `found`: by key, what was found.
     """
 
     def __init__(
@@ -51,7 +51,7 @@ class PeakRun:
         self._warmed: list[WarmUpFigures | None] = []
 
     def maker(self, key: SearchKey) -> Made:
-        """How the executor makes a search."""
+        """Return what the executor calls to make a search."""
         result = self._recorder.result(BENCHMARKS[key.benchmark], key.scenario)
         state = result.search = Search()
 
@@ -144,7 +144,7 @@ class PeakRun:
         )
         detail, remote = run.logs.detail, remote_run(engine)
         limits = client_limits(remote.client, result.scenario) if remote else []
-        # As the rules of a performance run have it: each rate is to be one that this run may have.
+        # As in the rules for performance runs: each rate must be one that such a run may have.
         told = engine.description
         wrong: list[str] = list(
             self._inputs.departures(

@@ -1,6 +1,6 @@
-"""The highest Server rate whose run is VALID.
+"""Finds the highest Server rate whose run is VALID.
 
-A search in short runs, then confirmed at full length. Pure: the caller tries each rate.
+Searches in short runs, then confirms at full length. Pure: the caller tries each rate.
 The number of runs is bounded (`MAX_RUNS`).
 """
 
@@ -16,12 +16,13 @@ MAX_SHORT_RUNS = 12
 MAX_FULL_RUNS = 4
 MAX_RUNS = MAX_SHORT_RUNS + MAX_FULL_RUNS
 RESOLUTION = 1.05
-"""The search ends when the lowest rate that failed is this close to the highest that held."""
+"""The search ends when the lowest failed rate is within this factor of the highest that held."""
 _MOST_STEPS_DOWN = 5
-"""Short runs that only step down: far below the rate asked for, a run takes hours, since
-each sends all samples."""
+"""The maximum number of short runs that only step down: far below the rate asked for, a run takes
+hours, since each sends all samples."""
 _STEP = 1.25
-"""The first step up or down; each further one is wider by this factor, to get far in few runs."""
+"""The factor of the first step up or down; each further step is wider by it, to get far in few
+runs."""
 
 
 Try = Callable[[float, bool], RateTrial]
@@ -30,11 +31,11 @@ Try = Callable[[float, bool], RateTrial]
 def find_peak(attempt: Try, start_qps: float) -> PeakSearch:
     """Search from `start_qps`. `attempt(rate, full_length)` makes one run.
 
-    Short runs step up, as long as there are any, or a few times down until one rate holds and
-    another fails, and halve the gap between the two (as a ratio) down to RESOLUTION. The rate
-    that failed is then tried once more: a disturbance of the machine fails a run as well, and what
-    holds at the second try was one. The highest rate that held is confirmed at full length, going
-    down by RESOLUTION as often as that fails.
+    Short runs step up as long as any are left, or down a few times, until one rate holds and
+    another fails. They then halve the gap between the two (as a ratio) down to RESOLUTION. The rate
+    that failed is tried once more, since a disturbance of the machine can fail a run as well. The
+    highest rate that held is confirmed at full length, stepping down by RESOLUTION each time that
+    fails.
     """
     trials: list[RateTrial] = []
 
@@ -60,9 +61,9 @@ def find_peak(attempt: Try, start_qps: float) -> PeakSearch:
 
 
 def _next_rate(held: float, failed: Counter[float], made: int) -> float | None:
-    """The rate to try next, None where the search is over; `made` runs were made so far.
+    """The rate to try next, None if the search is over, after `made` runs.
 
-    `held`: the highest rate that held, 0 where none did. `failed`: how often each rate failed.
+    `held`: the highest rate that held, 0 if none did. `failed`: how often each rate failed.
     """
     if not held:
         return min(failed) / _STEP**made if made < _MOST_STEPS_DOWN else None
@@ -79,5 +80,6 @@ def _next_rate(held: float, failed: Counter[float], made: int) -> float | None:
 
 
 def _rounded(rate: float) -> float:
-    """Four significant digits: LoadGen logs six, and nobody can tell two closer rates apart."""
+    """The rate with four significant digits: LoadGen logs six, and closer rates do not differ
+    measurably."""
     return float(f"{rate:.4g}")

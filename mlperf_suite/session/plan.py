@@ -1,6 +1,6 @@
-"""What a session does, in its order: computed before anything runs, printed, then executed.
+"""Plans what a session does, and in which order, before anything runs.
 
-Pure: from what the user selected to steps. What a step does is the executor's.
+Pure: turns what the user selected into steps. The executor carries them out.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class SearchKey:
 
 @dataclass(frozen=True, slots=True)
 class MmluKey:
-    """The MMLU score, of which a session makes one."""
+    """The MMLU score; a session makes one."""
 
     def __str__(self) -> str:
         return "MMLU"
@@ -38,17 +38,17 @@ class MmluKey:
 MMLU = MmluKey()
 StepKey = RunKey | SearchKey | MmluKey
 Role = Literal["runs", "scoring"]
-"""What an engine is loaded for. Scores may come from a prefix cache and runs may not, so each has
-an engine of its own, one after the other."""
+"""What an engine is loaded for. Scores may use a prefix cache and runs may not, so each role has
+its own engine, one after the other."""
 Kind = Literal["load", "rate", "warm-up", "run", "search", "mmlu"]
-"""`rate`: a few prompts that show the rate to plan a run for, where no accuracy run does."""
+"""`rate`: a few prompts that measure the rate to plan a run for, if no accuracy run does."""
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One step. `key`: what tests ask for that the step is part of; None for loading an engine.
+    """One step. `key`: what it is part of and tests ask for; None for loading an engine.
 
-    `number`: which of several runs of the same key it is, from 1 on.
+    `number`: which of several runs of the same key it is, counted from 1.
     """
 
     kind: Kind
@@ -59,9 +59,9 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """The steps of a session in their order.
+    """The steps of a session in order.
 
-    `needs`: by key, the keys that are made before it. `unasked`: runs that nobody selected but
+    `needs`: by key, the keys that are made before it. `unasked`: runs that were not selected but
     that another run needs.
     """
 
@@ -71,7 +71,7 @@ class Plan:
 
     @property
     def keys(self) -> tuple[StepKey, ...]:
-        """What is made, in order."""
+        """The keys that are made, in order."""
         return tuple(dict.fromkeys(step.key for step in self.steps if step.key is not None))
 
     @property
@@ -80,14 +80,14 @@ class Plan:
         return tuple(key for key in self.keys if isinstance(key, RunKey))
 
     def order_of(self, key: StepKey | None) -> int:
-        """The place of a key among the steps, for tests to be sorted by; others come last."""
+        """The position of a key among the steps, to sort tests by; unknown keys come last."""
         keys: Sequence[StepKey | None] = self.keys
         return keys.index(key) if key in keys else len(keys)
 
     def lines(self, seconds: Mapping[Step, float] | None = None, said: str = "") -> list[str]:
         """The plan as text, at most 80 columns wide.
 
-        `seconds`: what each step is expected to take. `said`: where the estimate comes from.
+        `seconds`: how long each step is expected to take. `said`: the source of the estimate.
         """
         found = seconds or {}
         lines = []
@@ -101,7 +101,7 @@ class Plan:
     def summary_lines(
         self, seconds: Mapping[Step, float] | None = None, said: str = ""
     ) -> list[str]:
-        """The number of steps and their time, without the steps; see `lines`."""
+        """The number of steps and their total time, without the steps; see `lines`."""
         count = len(self.steps)
         total = f", about {clock(sum(seconds.values()))}" if seconds else ""
         head = f"plan: {count} step{'' if count == 1 else 's'}{total}"
@@ -131,10 +131,9 @@ def plan_session(
     """Plan what was selected.
 
     `repeat`: how often each performance run is made. `warm_up`: whether one precedes each run.
-    `rate_known`: by benchmark id, whether the rate that Server is sent is known without
-    an Offline run of this session; where it is not, that run is planned too.
-    `offline_rate_given`: whether the user said what Offline is expected to reach. `remote`: whether
-    the engine runs already, somewhere else.
+    `rate_known`: by benchmark id, whether Server's target QPS is known without an Offline run of
+    this session; if not, that run is planned too. `offline_rate_given`: whether the user gave the
+    rate that Offline is expected to reach. `remote`: whether the engine is an endpoint.
     """
     asked, known = set(wanted), rate_known or {}
     found = list(searches)
@@ -181,7 +180,7 @@ def plan_session(
 
 def _steps_of_run(key: RunKey, repeat: int, warm_up: bool, why: str) -> list[Step]:
     if key.mode == CACHING:
-        # Its first pair of blocks is its warm-up.
+        # The audit's first pair of blocks is its warm-up.
         what = f"{key.benchmark} caching audit: {LOOKS[0]} to {LOOKS[-1]} pairs of blocks"
         return [Step("run", key, what)]
     steps = []
@@ -194,8 +193,7 @@ def _steps_of_run(key: RunKey, repeat: int, warm_up: bool, why: str) -> list[Ste
 
 
 def sized_by_rate(key: RunKey, *, offline_rate_given: bool) -> bool:
-    """Whether LoadGen takes the length of a run from the rate that the engine is expected to
-    reach."""
+    """Whether LoadGen derives the length of a run from the expected rate of the engine."""
     kind = BENCHMARKS[key.benchmark].scenario(key.scenario).loadgen_scenario
     if key.mode in ("accuracy", CACHING) or (kind == "Offline" and offline_rate_given):
         return False
@@ -211,7 +209,7 @@ def _benchmark_order(benchmark: str) -> int:
 
 
 def _order(key: RunKey) -> tuple[int, int, int]:
-    """Benchmark by benchmark, its scenarios in order: Offline first, whose rate Server needs."""
+    """Sort by benchmark, then scenario: Offline first, since Server needs its rate."""
     names = [scenario.name for scenario in BENCHMARKS[key.benchmark].scenarios]
     return (
         _benchmark_order(key.benchmark),

@@ -38,15 +38,15 @@ def check(profiler: Profiler) -> None:
 
 
 def shortened_to(seconds: float, loadgen_scenario: str) -> Shortened:
-    """LoadGen's settings for a run of so many seconds."""
+    """LoadGen's settings for a run of this many seconds."""
     duration_ms = max(1, round(seconds * 1000))
     return replace(SMOKE[loadgen_scenario], min_duration_ms=duration_ms, min_query_count=1)
 
 
 def samples_for(seconds: float, per_second: float | None, available: int) -> int:
-    """The number of samples for a run of so many seconds; LoadGen issues whole multiples of it.
+    """The number of samples for a run of this many seconds; LoadGen issues whole multiples of it.
 
-    `per_second`: the samples that the engine is expected to answer, or is sent; None if not known.
+    `per_second`: samples/s that the engine is expected to answer or is sent; None if not known.
     """
     if per_second is None:
         return available
@@ -57,8 +57,8 @@ def samples_for(seconds: float, per_second: float | None, available: int) -> int
 def _recorded(profiler: Profiler, folder: Path) -> Iterator[None]:
     """Record the block with Nsight Systems, if that is the profiler.
 
-    It is not part of the engine, and goes on recording until it is told to stop, however the block
-    ends.
+    Nsight Systems is not part of the engine and keeps recording until told to stop, however the
+    block ends.
     """
     if profiler != "cuda":
         yield
@@ -67,7 +67,7 @@ def _recorded(profiler: Profiler, folder: Path) -> Iterator[None]:
     try:
         yield
     except BaseException:
-        # The reason is the block's own.
+        # The block's own exception is the one to report.
         with contextlib.suppress(RunError):
             nsight.end()
         raise
@@ -78,12 +78,13 @@ def _recorded(profiler: Profiler, folder: Path) -> Iterator[None]:
 def _profiled(
     engine: ProfilingEngine, is_alive: Callable[[], bool], folder: Path
 ) -> Iterator[None]:
-    """Switch the engine's profiler on for the block. `is_alive`: whether the engine is."""
+    """Switch the engine's profiler on for the block. `is_alive`: whether the engine is alive."""
     engine.start_profile()
     try:
         yield
     except Exception:
-        # A later run can be profiled only if this one is not; the reason is the run's own.
+        # Stop profiling, so that a later run can be profiled; the run's own exception is the one to
+        # report.
         with contextlib.suppress(SuiteError, OSError):
             if is_alive():
                 engine.stop_profile(folder)
@@ -93,10 +94,10 @@ def _profiled(
 
 @contextlib.contextmanager
 def taken(profiler: Profiler, engine: Engine, run_folder: Path) -> Iterator[Profile]:
-    """Profile the block, and leave the trace in the run's folder.
+    """Profile the block and leave the trace in the run's folder.
 
     Raises RunError if the engine has no profiler, Nsight Systems fails or there is no trace,
-    EngineError as the engine does, OSError if the folder cannot be written.
+    EngineError if the engine does, and OSError if the folder cannot be written.
     """
     if not isinstance(engine, ProfilingEngine):
         name = engine.description.name

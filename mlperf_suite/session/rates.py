@@ -1,7 +1,7 @@
-"""The rates that runs are planned for, from earlier measurements. Pure, except that it reads runs.
+"""Derives the rates that runs are planned for from earlier measurements. Pure, but reads runs.
 
-A rate that was given is taken as it is; Offline is planned for what its accuracy run, or a probe,
-reached; Server is sent a share of what Offline reached.
+A given rate is used as it is. Offline is planned for the rate of its accuracy run or of a probe,
+Server for a share of what Offline reached.
 """
 
 from __future__ import annotations
@@ -15,25 +15,25 @@ from mlperf_suite.results.run_folder import CONFIG_JSON, read_object, read_summa
 
 SERVER_SHARE = 0.8
 RATE_HEADROOM = 1.05
-"""Offline is planned for a little more than the rate seen, so that it cannot end too early."""
+"""Offline is planned for slightly more than the measured rate, so that it cannot end too early."""
 
 
 def server_qps(offline_samples_per_s: float) -> float:
-    """Queries/s that Server is sent after Offline reached so many samples/s, to four digits.
+    """Server's target QPS, to four digits, after Offline reached this many samples/s.
 
-    That is 0.8 x tokens/s / mean tokens per answer, and so never tokens/s itself.
+    This is 0.8 x tokens/s / mean tokens per answer, not a number of tokens/s.
     """
     return float(f"{SERVER_SHARE * offline_samples_per_s:.4g}")
 
 
 TAIL_HEADROOM = 1.5
-"""The same where a few answers are much longer than the mean: they alone end a run of few samples,
-whose rate is then too low by as much. Too long a run only costs time, too short a one is INVALID.
+"""The same if a few answers are much longer than the mean: they alone run at the end of a run of
+few samples, whose rate is then too low. Too long a run only costs time, too short a one is INVALID.
 """
 
 
 def offline_qps(samples_per_s: float, *, tail: bool = False) -> float:
-    """Samples/s that Offline is planned for where so many were seen.
+    """Samples/s that Offline is planned for, from the measured rate.
 
     `tail`: whether answers can be much longer than their mean.
     """
@@ -42,7 +42,7 @@ def offline_qps(samples_per_s: float, *, tail: bool = False) -> float:
 
 @dataclass(frozen=True, slots=True)
 class EarlierRate:
-    """An Offline run that was kept: its samples/s, and the config.json that it was made under."""
+    """The samples/s and config.json of an Offline run that was kept."""
 
     samples_per_s: float
     config: Mapping[str, Any]
@@ -69,13 +69,13 @@ def earlier_rates(results_dir: Path, benchmark: str) -> list[EarlierRate]:
 
 
 def may_be_of(config: Mapping[str, Any], settings: Mapping[str, Any]) -> bool:
-    """Whether a config.json was made with these settings, as far as is known before loading."""
+    """Whether a config.json may be of these settings, as far as is known before loading."""
     then = config.get("settings") or {}
     return all(then.get(name) == settings.get(name) for name in _OF_THE_SYSTEM)
 
 
 OF_ENDPOINTS = ("endpoints", "endpoint_server", "endpoint_routing", "served_model_name")
-"""Settings that tell endpoints from others, and from an engine that is none."""
+"""Settings that distinguish endpoints from each other and from a local engine."""
 _OF_THE_SYSTEM = (
     "profile",
     "model",
@@ -93,15 +93,14 @@ _OF_THE_SYSTEM = (
     "replica_cpus",
     *OF_ENDPOINTS,
 )
-"""Settings that tell one system under test from another."""
+"""Settings that distinguish one system under test from another."""
 _NOT_OF_SPEED = ("load_s", "clients", "tokens_why", "replica_gpus", "replica_cores")
-"""Settings in an engine's description that are none of the system's: how many client processes an
-endpoint has is this side's business, and which GPUs Ray chose of several that are alike, with the
-cores near them, its own."""
+"""Settings in an engine's description that do not belong to the system: client processes of an
+endpoint run on this side, and Ray chooses among GPUs that are alike, with the cores near them."""
 
 
 def _comparable(config: Mapping[str, Any]) -> object:
-    """The parts of a config.json that are equal where two runs are of the same system."""
+    """The parts of a config.json that are equal if two runs are of the same system."""
     engine = config.get("engine") or {}
     settings = {k: v for k, v in (engine.get("settings") or {}).items() if k not in _NOT_OF_SPEED}
     names = ("name", "version", "model", "stand_in", "max_model_len")

@@ -1,4 +1,4 @@
-"""Keeps what is known of each result, and writes it: settings, summary, reports, index."""
+"""Records each result and writes its settings, summary, reports and index."""
 
 from __future__ import annotations
 
@@ -29,10 +29,12 @@ Baselines = Mapping[tuple[str, str], BaselineRun]
 
 
 class Recorder:
-    """`plan`: which runs were selected. `baselines`: by benchmark id and scenario, the earlier run
-    that the regression gate compares with. `description`: the engine of the runs, None until it
-    is loaded. `samples_of`: how many samples the runs of a result take, and why so many.
-    `rows`: the steps with their estimates and times. `speed`: the engine's, as probed.
+    """Records the results of a session.
+
+    `plan`: which runs were selected. `baselines`: by benchmark id and scenario, the earlier run
+    that the regression gate compares with. `description`: of the engine of the runs, None until it
+    is loaded. `samples_of`: how many samples the runs of a result take, and why that many.
+    `rows`: the steps with their expected and actual times. `speed`: the engine's probed speed.
     """
 
     def __init__(
@@ -55,19 +57,19 @@ class Recorder:
         self._speed = speed
         self._results: dict[tuple[str, str], Result] = {}
         self.writable = True
-        """Whether everything could be written so far."""
+        """Whether all files could be written so far."""
         self.node_files: list[Path] = []
-        """Those that stand for the session's results in the node script's form."""
+        """The files with the session's results in the node script's format."""
         self.scaling: ScalingFigures | None = None
-        """Of several engines, where it was measured."""
+        """How replicas scale, if it was measured."""
 
     @property
     def results(self) -> list[Result]:
-        """The results that were begun, in that order."""
+        """The results that have begun, in that order."""
         return list(self._results.values())
 
     def result(self, benchmark: Benchmark, scenario: str) -> Result:
-        """The result of a scenario, its folder made at the first call."""
+        """The result of a scenario; the first call creates its folder."""
         kind = (benchmark.id, scenario)
         if kind not in self._results:
             started = datetime.now(UTC).astimezone()
@@ -80,10 +82,10 @@ class Recorder:
         return {key.mode for key in self._plan.runs if (key.benchmark, key.scenario) == kind}
 
     def write(self, result: Result) -> None:
-        """Write what is known of a result so far.
+        """Write what is known about a result so far.
 
-        Raises OSError where something cannot be written; summary.json then says so, wherever it
-        can be written itself.
+        Raises OSError if something cannot be written; summary.json then says so, if it can be
+        written itself.
         """
         result.unwritten = None
         try:
@@ -107,12 +109,12 @@ class Recorder:
         summary = self.summary(result)
         folder.write(SUMMARY_JSON, summary.as_json())
         write_reports(folder.path)
-        # What is no result takes the place of none.
+        # A run that is not a result replaces none.
         keep_all = self._settings.keep_all or bool(summary.no_result)
         publish(folder, summary.meta.status, keep_all, self.baselines)
 
     def summary(self, result: Result) -> Summary:
-        """The summary of a result as it stands, with what the regression gate says of it."""
+        """The summary of a result so far, with the regression gate's verdict."""
         settings = self._settings
         samples, why = self._samples_of(result.benchmark, result.scenario.name)
         about = About(
@@ -143,7 +145,7 @@ class Recorder:
         return summary
 
     def config_json(self, benchmark: Benchmark) -> dict[str, Any]:
-        """Every setting as used, the engine's own description, the data, versions, hardware."""
+        """Every setting as used, the engine's description, the data, versions and hardware."""
         description, workload = self._description(), self._inputs.workload(benchmark)
         generation = self._inputs.generation(benchmark)
         settings = {
@@ -166,11 +168,11 @@ class Recorder:
 
     @property
     def label(self) -> str:
-        """What stands on every output."""
+        """The label shown on every output."""
         return label_of(self._settings.label, self._description())
 
     def close(self) -> None:
-        """End each result whose planned runs were not all made as failed."""
+        """Mark each result as failed whose planned runs were not all made."""
         for result in self.results:
             missing = sorted(self._planned(result) - result.runs.keys())
             if missing and result.failure is None and self.writable:
@@ -181,28 +183,28 @@ class Recorder:
         self._write_node_files()
 
     def _write_node_files(self) -> None:
-        """Write what users of the node script parse, where the node has a name."""
+        """Write the files that users of the node script parse, if the node has a name."""
         node = self._settings.node_name
         if node is None or not self.results:
             return
         made = [NodeResult(self.summary(r), r.folder.path, r.started) for r in self.results]
-        # On a full disk each result says so itself.
+        # On a full disk, each result already says so.
         with contextlib.suppress(OSError):
             self.node_files = write_node_files(self._settings.results_dir, node, made)
 
 
 def unwritten(error: OSError, folder: Path) -> str:
-    """What could not be written, and why, in a line. `folder`: named where the error names none."""
+    """What could not be written and why, in a line. `folder`: named if the error names no path."""
     return f"not everything could be written: {of_the_system(error, folder)}"
 
 
 def label_of(label: str, description: EngineDescription | None) -> str:
-    """The label of a profile, or that of a stand-in engine."""
+    """The label of the profile, or the stand-in engine's label."""
     return STAND_IN_LABEL if description is not None and description.stand_in else label
 
 
 def publish(folder: RunFolder, status: str | None, keep_all: bool, baselines: Baselines) -> None:
-    """Make a written run the latest, drop older ones of its kind where asked, renew the index."""
+    """Make a written run the latest, drop older ones of its kind if asked, update the index."""
     from mlperf_suite.reports.index_page import write_index
 
     folder.publish()

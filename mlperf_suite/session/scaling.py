@@ -1,4 +1,4 @@
-"""--scaling: one replica alone beside all of them, before the runs and outside LoadGen."""
+"""Measures --scaling: one replica alone against all of them, before the runs, outside LoadGen."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from mlperf_suite.results.schema import ScalingFigures
 
 PAIRS = 5
 SMOKE_PROMPTS = 16
-"""Of each replica, in a smoke run, where a core makes about 200 tokens/s."""
+"""Prompts per replica in a smoke run, where a core generates about 200 tokens/s."""
 
 
 def prompts_each(max_num_seqs: object, *, smoke: bool) -> int:
-    """The prompts that a replica is given at a time: two full batches."""
+    """How many prompts a replica is given at a time: two full batches, or SMOKE_PROMPTS."""
     if smoke:
         return SMOKE_PROMPTS
     return 2 * max_num_seqs if isinstance(max_num_seqs, int) else 2 * 128
@@ -32,9 +32,9 @@ def measure_scaling(
 ) -> ScalingFigures:
     """The tokens/s of one replica with these prompts, and of all with as many copies of them.
 
-    Which comes first changes from pair to pair, and so does the replica. Where replicas have
+    The order changes from pair to pair, and so does the replica measured alone. If replicas have
     different devices, each is measured alone in every pair, one after another, and their mean is
-    what one makes. Raises EngineError.
+    the rate of one. Raises EngineError.
     """
     assert isinstance(engine, ReplicatedEngine)
     replicas = engine.replicas
@@ -47,7 +47,7 @@ def measure_scaling(
 
     pairs = []
     for pair in range(PAIRS):
-        # No replica of an even number has one of the two orders to itself.
+        # With an even number of replicas, each is measured in both orders.
         turn = pair + pair // 2 if len(replicas) % 2 == 0 else pair
         alone = [replicas[turn % len(replicas)]] if engine.alike else replicas
         together = 0.0 if pair % 2 else rate(engine, copies)

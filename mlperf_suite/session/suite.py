@@ -1,7 +1,7 @@
-"""One session of the suite: what pytest asks of it, and nothing of how it is done.
+"""One session of the suite, as the plugin sees it.
 
-An engine and data are loaded once, each step of the plan is executed when its first verdict is
-asked for, and every later question is about the same run.
+Engine and data are loaded once. Each step of the plan is executed when its first verdict is asked
+for; later questions are answered from the same run.
 """
 
 from __future__ import annotations
@@ -38,10 +38,11 @@ from mlperf_suite.settings import Settings
 
 
 class Suite:
-    """`baselines`: by benchmark id and scenario, the earlier runs that the gate compares with.
+    """Makes runs on demand and answers questions about them.
 
-    `shares`: where several engines score MMLU, each on a worker of its own. `on_mmlu`: hears of
-    each scored question. `meters`: what tells of the energy of a run.
+    `baselines`: by benchmark id and scenario, the earlier runs that the gate compares with.
+    `shares`: set if several engines score MMLU, each on its own worker. `on_mmlu`: called for each
+    scored question. `meters`: finds the energy meters of an engine.
     """
 
     def __init__(
@@ -98,7 +99,7 @@ class Suite:
     def check(self) -> None:
         """Find what would stop the session, before anything slow is loaded. Raises UsageError.
 
-        Endpoints are asked last, whether they answer at all.
+        Whether endpoints answer is checked after everything else.
         """
         self.inputs.check(
             self.plan.runs, [key for key in self.plan.keys if isinstance(key, SearchKey)]
@@ -112,7 +113,7 @@ class Suite:
 
             check_reachable(endpoint_config(self.inputs))
         if self.settings.profile_run == "cuda":
-            # Last, since `close` turns them off and nobody closes a session that a check stopped.
+            # Last, since `close` turns them off and is not called if a check stopped the session.
             ranges.turn_on()
 
     def _samples_of(self, benchmark: Benchmark, scenario: str) -> tuple[int, str]:
@@ -120,15 +121,15 @@ class Suite:
         return size.samples, size.why
 
     def samples(self, benchmark: str, scenario: str) -> int:
-        """The samples that the runs of a scenario take, as far as is known so far."""
+        """The samples that the runs of a scenario take, as known so far."""
         return self._samples_of(BENCHMARKS[benchmark], scenario)[0]
 
     def made(self, key: StepKey) -> Outcome:
-        """Make what the key names unless it was made already."""
+        """Make the key unless it was made already."""
         return self._executor.made(key)
 
     def verdicts(self, key: StepKey) -> list[Verdict]:
-        """What the rules say of what was made; none where it was not."""
+        """The verdicts on what was made; empty if it was not made."""
         if isinstance(key, MmluKey):
             return self.mmlu.verdicts
         result = self.recorder.result(BENCHMARKS[key.benchmark], key.scenario)
@@ -137,29 +138,29 @@ class Suite:
 
     @property
     def engine(self) -> Engine:
-        """The engine of the runs, loaded now if it is not there. Raises SuiteError."""
+        """The engine of the runs, loaded now if it is not loaded yet. Raises SuiteError."""
         return self._engines.get("runs", self.settings.results_dir / ENGINE_LOG)
 
     def search(self, key: SearchKey) -> PeakSearch:
-        """What a search found. Raises KeyError where it was not made."""
+        """What a search found. Raises KeyError if it was not made."""
         return self._peaks.found[key]
 
     @property
     def results(self) -> list[Result]:
-        """The results that were begun, MMLU's apart."""
+        """The results that have begun, except MMLU's."""
         return self.recorder.results
 
     def result(self, benchmark: str, scenario: str) -> Result:
-        """The result of a scenario, its folder made at the first call."""
+        """The result of a scenario; the first call creates its folder."""
         return self.recorder.result(BENCHMARKS[benchmark], scenario)
 
     @property
     def node_files(self) -> Sequence[Path]:
-        """What was written of this session in the node script's form, once it is closed."""
+        """The files written in the node script's format, once the session is closed."""
         return self.recorder.node_files
 
     def summary(self, result: Result) -> Summary:
-        """The summary of a result as it stands."""
+        """The summary of a result so far."""
         return self.recorder.summary(result)
 
     @property
@@ -174,7 +175,7 @@ class Suite:
 
     @property
     def time_line(self) -> str:
-        """What the session was planned to take and what it took; empty without an estimate."""
+        """The planned and actual time of the session; empty without an estimate."""
         both = [step for step in self.pace.expected if step in self.pace.took]
         if not both:
             return ""
@@ -183,7 +184,7 @@ class Suite:
         return f"planned {clock(planned)}, took {clock(took)} for {len(both)} steps"
 
     def close(self) -> None:
-        """Stop the engine. What was planned and not made ends its result as failed."""
+        """Stop the engine. A result with planned but missing runs is marked as failed."""
         self._engines.close()
         self._energy.close()
         self.recorder.close()

@@ -1,4 +1,4 @@
-"""The untimed warm-up before each LoadGen run: outside LoadGen, recorded, not judged."""
+"""Makes the untimed warm-up before each LoadGen run: outside LoadGen, recorded, not judged."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ SMOKE_REQUESTS, OFFICIAL_REQUESTS = 4, 64
 WARM_UP_ANSWER_TOKENS = 256
 """The longest answer of a warm-up, in tokens."""
 SMOKE_ANSWER_TOKENS, SMOKE_WARM_UP_S = (32, 16, 8), 6.0
-"""A smoke run's warm-up cuts its answers to the most tokens that take so long, in s: each of its
-steps takes as long as one of a run."""
+"""A smoke run's warm-up uses the longest of these answers, in tokens, with which it fits this
+time, in s: each of its steps takes as long as a step of the run."""
 _ONE_BY_ONE = 2
-"""SingleStream is warm after so few, each of which it sends alone."""
+"""SingleStream is warm after this few requests, since it sends each alone."""
 _WAYS = {"Offline": "all at once", "SingleStream": "one after another"}
 
 
 def warm_up_prompts(prompts: Sequence[Sequence[int]], count: int) -> list[list[int]]:
-    """`count` prompts as long as the benchmark's own, but different ones.
+    """`count` prompts of the benchmark's lengths with different content.
 
-    Each is a sample's prompt in reverse, so that no prefix cache which holds it can answer the
-    sample itself.
+    Each is a sample's prompt in reverse, so that it cannot put the sample itself into a prefix
+    cache.
     """
     return [list(reversed(prompts[i % len(prompts)])) for i in range(count)]
 
@@ -36,8 +36,8 @@ def warm_up_requests(
 ) -> int:
     """How many requests warm up a run of this scenario.
 
-    `asked`: what the user gave, or None. `engines`: how many share them, each of which is to be as
-    warm as one alone.
+    `asked`: what the user gave, or None. `engines`: how many share the requests; each should be as
+    warm as a single one.
     """
     if asked is not None:
         return asked
@@ -55,11 +55,11 @@ def warm_up(
     silence_s: float = SILENCE_S,
     stops: Sequence[str] = (),
 ) -> WarmUpFigures:
-    """Answer the prompts in the way of a scenario: at once, at a rate, or one after another.
+    """Answer the prompts as the scenario sends them: at once, at a rate, or one after another.
 
-    `rate_qps`: queries/s that the run will be sent, where it is sent any. `stops`: the text after
-    which each answer ends, begun again after its last. Raises EngineError where
-    the engine refuses one, dies or hangs.
+    `rate_qps`: queries/s that the run will be sent, if it has a rate. `stops`: the text after
+    which each answer ends, repeated from the start if too few. Raises EngineError if the engine
+    refuses a request, dies or hangs.
     """
     answers, requests = Answers(len(prompts)), requests_of(prompts, stops)
     way = _WAYS.get(scenario.loadgen_scenario) or f"at {rate_qps or math.inf:g} queries/s"

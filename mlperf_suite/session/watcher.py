@@ -1,4 +1,4 @@
-"""Who is told how far a session is."""
+"""Receives the progress of a session."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from mlperf_suite.loadgen.runner import Progress
 
 
 class Watcher(Protocol):
-    """Shows a person what is going on."""
+    """Shows the user what is going on."""
 
     def begin(self, name: str, total: int | None = None) -> None:
-        """Something begins; `total` samples are ahead where that is known."""
+        """Something begins, with `total` samples ahead if known."""
 
     def progress(self, progress: Progress) -> None:
-        """How far the run that began is."""
+        """Report the progress of the run that began."""
 
     def idle(self) -> None:
         """What began is over."""
@@ -24,7 +24,7 @@ class Watcher(Protocol):
 
 
 class Silent:
-    """Shows nobody anything."""
+    """Shows nothing."""
 
     def begin(self, name: str, total: int | None = None) -> None:
         """Nothing to show."""

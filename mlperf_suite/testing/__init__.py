@@ -1,1 +1,1 @@
-"""Servers for measuring and testing the suite itself: a stand-in, and real ones of this machine."""
+"""Servers for measuring and testing the suite itself: a stand-in, and real ones on this machine."""

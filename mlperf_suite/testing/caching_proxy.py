@@ -1,9 +1,9 @@
-"""An HTTP proxy that answers a request from its memory where it has seen the same one before.
+"""An HTTP proxy that answers repeated requests from memory.
 
     python -m mlperf_suite.testing.caching_proxy http://127.0.0.1:8000
 
-What the caching audit is tried against: a serving stack whose front end hides a cache of whole
-answers. A process of its own, which says nothing of itself in what it answers.
+Tests the caching audit: together with a server, it is a serving stack whose front end hides a cache
+of whole answers. It runs in a separate process and does not identify itself in its answers.
 """
 
 from __future__ import annotations
@@ -26,18 +26,18 @@ from mlperf_suite.errors import SuiteError
 _ROOT = Path(__file__).resolve().parents[2]
 _LOOK_FOR_PARENT_S = 0.25
 _OWN_HEADERS = frozenset({"connection", "content-length", "keep-alive", "transfer-encoding"})
-"""Headers that are of one connection, in lower case, and so are not passed on."""
+"""Headers of a single connection, in lower case, which are not passed on."""
 _SALTS = ("cache_salt", "extra_key")
-"""The fields by which a client asks a server's prefix cache not to answer; this cache is deaf."""
+"""Fields that keep a server's prefix cache from answering a request; this cache ignores them."""
 _Answer = tuple[int, list[tuple[str, str]], bytes]
 
 
 @contextlib.contextmanager
 def caching_proxy(upstream: str) -> Iterator[str]:
-    """A proxy before a server, on a free port of 127.0.0.1; gives its URL.
+    """Run a proxy in front of a server, on a free port of 127.0.0.1; yields its URL.
 
-    `upstream`: the server's URL, without a path. It ends with the context and with this process.
-    Raises SuiteError where it does not start.
+    `upstream`: the server's URL, without a path. The proxy ends with the context or this process.
+    Raises SuiteError if it does not start.
     """
     command = [sys.executable, "-m", __name__, upstream, str(os.getpid())]
     process = subprocess.Popen(command, cwd=_ROOT, stdout=subprocess.PIPE, text=True)
@@ -63,7 +63,7 @@ class _Proxy(ThreadingHTTPServer):
         self.of_thread = threading.local()
 
     def asked(self, method: str, path: str, headers: dict[str, str], body: bytes) -> _Answer:
-        """The upstream server's answer, or the one that it gave to the same question."""
+        """The upstream server's answer, or its earlier answer to the same request."""
         key = path, _without_salt(body)
         if method == "POST" and key in self.answers:
             return self.answers[key]
@@ -105,19 +105,19 @@ class _Handler(BaseHTTPRequestHandler):
         self.wfile.write(head.encode("latin-1") + content)
 
     def do_GET(self) -> None:
-        """Passed on each time."""
+        """Pass the request on every time."""
         self._pass_on()
 
     def do_POST(self) -> None:
-        """Passed on once."""
+        """Pass each distinct request on once."""
         self._pass_on()
 
     def log_message(self, format: str, *args: object) -> None:
-        """Say nothing."""
+        """Log nothing."""
 
 
 def main() -> None:
-    """Serve before the first argument's URL until the process of the second one ends."""
+    """Serve in front of the URL in the first argument until the process in the second one ends."""
     upstream = sys.argv[1]
     parent = int(sys.argv[2]) if sys.argv[2:] else None
     proxy = _Proxy(upstream)

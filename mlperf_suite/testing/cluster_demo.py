@@ -2,9 +2,9 @@
 
     python -m mlperf_suite.testing.cluster_demo [PYTEST OPTIONS]
 
-Each node has one core and one replica of the real engine with the embedded model. One replica alone
-is measured beside both, and Offline and Server on both. Exits as pytest does. `make cluster` is the
-same.
+Each node has one core and one replica of the real engine with the embedded model. The demonstration
+compares one replica with both, and runs Offline and Server on both. It exits with pytest's status.
+`make cluster` does the same.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _NODES = {"node-a": 1, "node-b": 1}
 
 
 def main(options: Sequence[str]) -> int:
-    """Run the demonstration; pytest's exit status, or 128 and more where a signal ended it."""
+    """Run the demonstration; return pytest's exit status, or 128 + N if signal N ended it."""
     signal.signal(signal.SIGTERM, end)
     try:
         print("starting two Ray nodes of one core each on this machine", flush=True)

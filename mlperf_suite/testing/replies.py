@@ -1,4 +1,4 @@
-"""What a stand-in server answers: bytes made from a request, in the dialects of real servers."""
+"""Builds a stand-in server's answers from requests, in the dialects of real servers."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import msgspec
 from mlperf_suite.testing.options import Fault, StandIn
 
 SERVER = "mlperf-suite-stand-in"
-"""What the header Server of every answer says."""
+"""The Server header of every answer."""
 COMPLETIONS, GENERATE, SCALE_OUT = "/v1/completions", "/generate", "/inference/v1/generate"
 _EVENTS = "text/event-stream; charset=utf-8"
 _FIRST_ID = 100
@@ -34,7 +34,7 @@ class Refusal(Exception):  # noqa: N818 - not an error of this process
 class Asked:
     """What a completion request asks for.
 
-    `limit` and `least` tokens. `ids`: token ids, in place of or besides text. `usage`: token counts
+    `limit` and `least`: tokens. `ids`: token ids instead of or besides text. `usage`: token counts
     at the end of a stream. `native`: SGLang's /generate. `ids_alone`: vLLM's route for token ids.
     """
 
@@ -56,8 +56,8 @@ class Asked:
 class Reply:
     """An answer: `head` at once, then each of `parts` at its time in `at_s`, from the request.
 
-    `then`: what happens to the connection: it is kept for the next request, closed, left without
-    another byte, or filled without end; or the whole process ends before the first byte.
+    `then`: what happens to the connection afterwards: it is kept for the next request, closed,
+    left silent or filled endlessly; or the whole process ends before the first byte.
     """
 
     head: bytes = b""
@@ -71,7 +71,7 @@ class _StreamOptions(msgspec.Struct):
 
 
 class _Completion(msgspec.Struct):
-    """vLLM's body, and that of servers which pass over what they do not know."""
+    """The body for vLLM and other servers that ignore unknown fields."""
 
     model: str | None = None
     prompt: tuple[int, ...] | str | None = None
@@ -84,7 +84,7 @@ class _Completion(msgspec.Struct):
 
 
 class _TensorRt(msgspec.Struct, forbid_unknown_fields=True):
-    """TensorRT-LLM's body, with the fields of it that a client of a benchmark may send."""
+    """TensorRT-LLM's body, with the fields that a benchmark client may send."""
 
     model: str
     prompt: tuple[int, ...] | str
@@ -114,7 +114,7 @@ class _TensorRt(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class _Transformers(msgspec.Struct, forbid_unknown_fields=True):
-    """The body of transformers serve: OpenAI's own fields, and one of its own."""
+    """The body for transformers serve: OpenAI's fields and one of its own."""
 
     model: str
     prompt: str
@@ -143,7 +143,7 @@ class _GenerationConfig(msgspec.Struct):
 
 
 class _VllmSampling(msgspec.Struct, forbid_unknown_fields=True):
-    """vLLM's SamplingParams, with those that a client of a benchmark may send."""
+    """vLLM's SamplingParams, with the fields that a benchmark client may send."""
 
     max_tokens: int | None = None
     min_tokens: int = 0
@@ -197,7 +197,7 @@ _scale_out = msgspec.json.Decoder(_VllmGenerate)
 
 
 def asked(options: StandIn, path: str, body: bytes) -> Asked:
-    """What a completion request asks for. Raises Refusal where such a server would refuse it."""
+    """What a completion request asks for. Raises Refusal if such a server would refuse it."""
     try:
         if path == GENERATE:
             wanted = _of_generate(_generate.decode(body))
@@ -275,12 +275,12 @@ def _of_completion(options: StandIn, raw: bytes) -> Asked:
 def plain(
     status: int, body: bytes = b"", content: str = "application/json", headers: str = ""
 ) -> Reply:
-    """An answer that comes at once and whole."""
+    """An answer that is sent at once and in whole."""
     return Reply(parts=(_whole(status, body, content, headers),), at_s=(0.0,))
 
 
 def refused(refusal: Refusal) -> Reply:
-    """The answer to a request that is refused, in vLLM's form."""
+    """The answer to a refused request, in vLLM's format."""
     kind = HTTPStatus(refusal.status).phrase.replace(" ", "") + "Error"
     error = {"message": str(refusal), "type": kind, "param": None, "code": refusal.status}
     return plain(refusal.status, _json({"error": error}))
@@ -301,7 +301,7 @@ def _json(value: object) -> bytes:
 
 
 def told(options: StandIn, path: str) -> Reply | None:
-    """What a server of this dialect tells of itself at a path; None where it has no such path."""
+    """What a server of this dialect reports about itself at a path; None if it has no such path."""
     dialect = options.dialect
     if path == "/v1/models":
         return plain(200, _json({"object": "list", "data": [_card(options)]}))
@@ -336,7 +336,7 @@ def _card(options: StandIn) -> dict[str, object]:
 
 
 def without_answer(options: StandIn, fault: Fault | None) -> Reply | None:
-    """What a fault sends in place of any answer; None where it spoils an answer, or nothing."""
+    """What a fault sends instead of an answer; None if it spoils an answer or does nothing."""
     match fault:
         case "status-429" | "status-500" | "status-503":
             status = int(fault.removeprefix("status-"))
@@ -433,7 +433,7 @@ POURED = _chunks(b"a" * 65_536, 65_536)
 
 
 class _Answer:
-    """The tokens and the words of one answer, and the messages that carry them."""
+    """The tokens and text of one answer, and the messages that carry them."""
 
     def __init__(self, options: StandIn, wanted: Asked, fault: Fault | None) -> None:
         self.fault = fault
@@ -444,7 +444,7 @@ class _Answer:
         self._tokens = max(1, tokens // 2) if fault == "cut" else tokens
         self._ids = self._token_ids()
         text = "".join(_WORDS[i % len(_WORDS)] for i in range(self._tokens))
-        # By characters, so that a chunk begins within a word.
+        # Split by characters, so that chunks begin within words.
         self._text = [
             text[len(text) * i // self._tokens : len(text) * (i + 1) // self._tokens]
             for i in range(self._tokens)
@@ -464,7 +464,7 @@ class _Answer:
         return ids
 
     def _ends(self) -> list[int]:
-        """How many tokens are out after each chunk."""
+        """How many tokens have been sent after each chunk."""
         step = self._options.chunk_tokens or self._tokens
         return [1, *range(1 + step, self._tokens, step), *([self._tokens] * (self._tokens > 1))]
 
@@ -480,7 +480,7 @@ class _Answer:
         ]
 
     def last_words(self) -> list[dict[str, Any]]:
-        """The messages of a stream after those."""
+        """The messages of a stream after the tokens."""
         if self._options.dialect == "transformers":
             finished = {"index": 0, "text": "", "finish_reason": self._finish}
             return [self._completion(finished, {"usage": self._usage()})]
@@ -496,7 +496,7 @@ class _Answer:
         return {"metrics": times}
 
     def whole(self) -> dict[str, Any]:
-        """The one message of an answer that is not streamed."""
+        """The single message of an answer that is not streamed."""
         if self._wanted.native:
             return self._native(self._tokens, False)
         return self._completion(self._choice(0, self._tokens), {"usage": self._usage()})
@@ -513,7 +513,7 @@ class _Answer:
         finish = self._finish if end == self._tokens else None
         text = "".join(self._text[start:end])
         if self._options.dialect == "transformers":
-            # Its answer that is not streamed has no later message to end in.
+            # A stream has a later message for the finish reason; a single answer has not.
             finish = None if self._wanted.stream else self._finish
             return {"index": 0, "text": text, "finish_reason": finish}
         if self._wanted.ids_alone:
@@ -561,7 +561,7 @@ class _Answer:
         return usage
 
     def _cached(self) -> int | None:
-        """Of the prompt; None where a server of this dialect does not say."""
+        """Cached tokens of the prompt; None if a server of this dialect does not report them."""
         if self.fault == "cached":
             return self._wanted.prompt_tokens
         return 0 if self._options.dialect in ("sglang", "tensorrt-llm") else None

@@ -1,9 +1,9 @@
-"""An HTTP server with known delays and known faults, in a process of its own.
+"""An HTTP server with known delays and known faults, in a separate process.
 
     python -m mlperf_suite.testing.stand_in_server '{"dialect": "vllm", "first_token_s": 0.05}'
 
-It has no model: it measures and tests the client that asks it, and every answer says so in the
-header Server. It answers one request at a time on each connection.
+It has no model: it serves to measure and test the client, and the Server header of every answer
+says so. It answers one request at a time on each connection.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ _ROOT = Path(__file__).resolve().parents[2]
 
 @dataclass(frozen=True, slots=True)
 class RunningStandIn:
-    """A stand-in server that listens. `url` has neither a path nor a slash at its end."""
+    """A stand-in server that listens. `url` has no path and no trailing slash."""
 
     url: str
     process: subprocess.Popen[str]
@@ -64,11 +64,12 @@ class RunningStandIn:
         return int(self.url.rpartition(":")[2])
 
     def seen(self) -> dict[str, Any]:
-        """What it was asked until now.
+        """What it was asked so far.
 
-        `requests`: their number by path. `completions`: those for an answer. `connections`,
-        `open`, `most_open`: made since the start, open now, open at once. `authorizations`: every
-        value of this header, at most 16. `headers` and `body`: of the last request for an answer.
+        `requests`: their number by path. `completions`: the number of completion requests.
+        `connections`, `open`, `most_open`: connections made since the start, open now, and open at
+        the same time. `authorizations`: every value of this header, at most 16. `headers` and
+        `body`: of the last completion request.
         """
         trusting = ssl.create_default_context()
         trusting.check_hostname, trusting.verify_mode = False, ssl.CERT_NONE
@@ -79,10 +80,9 @@ class RunningStandIn:
 
 @contextlib.contextmanager
 def stand_in_server(options: StandIn | None = None) -> Iterator[RunningStandIn]:
-    """A stand-in server on a free port of 127.0.0.1 that listens until the context ends.
+    """Run a stand-in server on a free port of 127.0.0.1 until the context ends.
 
-    It ends as well when this process ends, however that comes. Raises SuiteError where it does not
-    start.
+    It also ends when this process does, in whatever way. Raises SuiteError if it does not start.
     """
     options = options or StandIn()
     told = msgspec.json.encode(options).decode()
@@ -101,9 +101,9 @@ def stand_in_server(options: StandIn | None = None) -> Iterator[RunningStandIn]:
 
 
 def make_certificate(folder: Path) -> tuple[Path, Path]:
-    """A certificate for 127.0.0.1 that signs itself, and its key, as PEM files; needs openssl.
+    """A self-signed certificate for 127.0.0.1 and its key, as PEM files; needs openssl.
 
-    A client that takes the certificate itself for a certificate authority trusts it.
+    A client trusts it if given the certificate itself as a certificate authority.
     """
     certificate, key = folder / "certificate.pem", folder / "certificate_key.pem"
     made = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days", "2"]
@@ -138,7 +138,7 @@ class _Seen:
 
 
 class _Server:
-    """What the connections share."""
+    """State shared by all connections."""
 
     def __init__(self, options: StandIn) -> None:
         self.options = options
@@ -182,7 +182,7 @@ class _Server:
 
 
 class _Connection(asyncio.Protocol):
-    """One connection: reads a request, writes its answer part by part."""
+    """One connection: reads a request and writes its answer part by part."""
 
     def __init__(self, server: _Server, loop: asyncio.AbstractEventLoop) -> None:
         self._server = server
@@ -198,7 +198,7 @@ class _Connection(asyncio.Protocol):
         self._full = False
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        # uvloop's transports are none of asyncio's classes.
+        # uvloop's transports are not instances of asyncio's classes.
         self._transport = cast(asyncio.Transport, transport)
         seen = self._server.seen
         seen.connections += 1
@@ -245,7 +245,7 @@ class _Connection(asyncio.Protocol):
             self._wait()
 
     def _wait(self) -> None:
-        """Write the next part at its time, a part in each turn of the loop at the earliest."""
+        """Write the next part at its time, at most one part per iteration of the event loop."""
         made = self._reply
         if self._next == len(made.parts):
             self._end()
@@ -295,13 +295,13 @@ async def _serve(options: StandIn, parent: int | None) -> None:
     made = partial(_Connection, server, loop)
     listening = await loop.create_server(made, "127.0.0.1", 0, ssl=tls, backlog=4096)
     print(listening.sockets[0].getsockname()[1], flush=True)
-    # Not PR_SET_PDEATHSIG, which goes by the thread that started this process.
+    # PR_SET_PDEATHSIG would fire when the thread that started this process ends.
     while parent is None or os.getppid() == parent:
         await asyncio.sleep(_LOOK_FOR_PARENT_S)
 
 
 def main() -> None:
-    """Serve as the first argument says, in JSON, until the process of the second one ends."""
+    """Serve with the options in the first argument (JSON) until the process in the second ends."""
     options = msgspec.json.decode(sys.argv[1] if sys.argv[1:] else "{}", type=StandIn)
     parent = int(sys.argv[2]) if sys.argv[2:] else None
     with contextlib.suppress(KeyboardInterrupt):

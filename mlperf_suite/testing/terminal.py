@@ -1,4 +1,4 @@
-"""What the demonstrations share: pytest in this terminal, and the end by a signal."""
+"""Shared by the demonstrations: running pytest in this terminal, and ending by a signal."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from types import FrameType
 from typing import NoReturn
 
 CANNOT_START = 3
-"""pytest's own status for an internal error."""
+"""pytest's exit status for an internal error."""
 
 
 def run_pytest(arguments: Sequence[str]) -> int:
-    """pytest in this terminal. Ctrl-C is for it to act on: it keeps what was measured so far."""
-    # A function, unlike SIG_IGN, is not inherited by the process that is started.
+    """Run pytest in this terminal. pytest handles Ctrl-C: it keeps what was measured so far."""
+    # Unlike SIG_IGN, a handler function is not inherited by the started process.
     before = signal.signal(signal.SIGINT, _leave_it)
     process = subprocess.Popen([sys.executable, "-m", "pytest", *arguments])
     try:
@@ -32,7 +32,7 @@ def _leave_it(number: int, frame: FrameType | None) -> None:
 
 
 def end(number: int, frame: FrameType | None) -> NoReturn:
-    """End this process as a signal of this number would. What is stopped on the way is stopped to
-    the end, though the signal comes again."""
+    """End this process as a signal of this number would. Cleanup on the way out completes even if
+    the signal arrives again."""
     signal.signal(number, _leave_it)
     sys.exit(128 + number)
