@@ -148,9 +148,10 @@ def test_the_gates_blocks_have_loadgens_percentile(traced: dict[str, Traced]) ->
     timeline = traced["Server"].timeline
     assert timeline.ttft_ms is not None
     order = np.argsort(timeline.issued_ms, kind="stable")
-    blocks = timeline.blocks()["ttft_ms"]
-    parts = np.array_split(np.asarray(timeline.ttft_ms)[order], len(blocks))
-    assert blocks == [pytest.approx(sorted(part)[int(len(part) * 0.99)]) for part in parts]
+    for name, share in (("ttft_ms", 0.99), ("ttft_p50_ms", 0.5)):
+        blocks = timeline.blocks()[name]
+        parts = np.array_split(np.asarray(timeline.ttft_ms)[order], len(blocks))
+        assert blocks == [pytest.approx(sorted(part)[int(len(part) * share)]) for part in parts]
 
 
 def test_no_percentile_of_the_package_lies_between_two_values() -> None:

@@ -113,7 +113,7 @@ def test_what_the_server_costs_is_told_beside_the_run_in_the_process(
     for name, values in rows.items():
         if name in ("where", "tokens/s", "rouge1, %"):
             assert [name, *values] in cells
-    assert page.count("<svg") == 4
+    assert page.count("<svg") == 6
 
 
 def test_one_stack_beside_another_has_no_cost(tmp_path: Path, compare: Any) -> None:

@@ -464,7 +464,8 @@ def test_report_makes_the_reports_again_from_the_logs(
     performance = json.loads((run / "summary.json").read_text())["run"]["performance"]
     assert (performance["tokens_per_sec"], performance["total_new_tokens"]) == (777.25, 10_000)
     assert "777.25" in (run / "report.md").read_text()
-    assert set(performance["blocks"]) == {"tokens_per_sec", "ttft_ms", "tpot_ms"}
+    times = {"ttft_ms", "ttft_p50_ms", "tpot_ms", "tpot_p50_ms"}
+    assert set(performance["blocks"]) == {"tokens_per_sec", *times}
 
 
 def test_compare_prints_a_table_and_draws_a_plot(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -92,6 +93,29 @@ def test_metrics_that_are_worse_at_once_vouch_for_each_other(
     found = [change for change in changes if change.outcome == "regressed"]
     assert len(found) == regressed
     assert all(change.high is not None and change.high < 0 for change in found)
+
+
+def test_at_a_fixed_rate_a_slower_decode_step_shows_in_the_median() -> None:
+    """Measured: tokens/s and TTFT as before, TPOT's median from 64 to 115 ms, its p99 all over."""
+
+    def server(tpot_p50: Sequence[float], tpot_p99: Sequence[float]) -> Summary:
+        runs = [
+            {
+                "tokens_per_sec": 300.0 + number,
+                "qps": 2.4 + number / 100,
+                "ttft_ms": {"p50": 90.0 + number, "p99": 200.0 + 5 * number},
+                "tpot_ms": {"p50": p50, "p99": p99},
+            }
+            for number, (p50, p99) in enumerate(zip(tpot_p50, tpot_p99, strict=True))
+        ]
+        return Summary.read({"run": {"performance": {**runs[0], "repeats": runs[1:]}}})
+
+    before = server([64.0, 65.5, 63.2], [120.0, 190.0, 140.0])
+    after = server([115.0, 112.0, 116.5], [180.0, 150.0, 240.0])
+    found = {one.metric.name: one.outcome for one in compare_summaries(before, after)}
+    assert found["tpot_p50"] == "regressed"
+    assert found["tpot_p99"] == "cannot tell"
+    assert "regressed" not in {found[name] for name in ("tokens_per_sec", "qps", "ttft_p50")}
 
 
 def test_a_run_that_was_disturbed_for_half_of_its_time_says_so() -> None:

@@ -92,8 +92,9 @@ class Timeline:
         """The run cut into blocks: for each metric, its value in each block, in order.
 
         `tokens_per_sec`: TOKEN_BLOCKS blocks of equal tokens. `ttft_ms` and `tpot_ms`: the 99th
-        percentile of blocks of consecutive requests. Two runs with the same seeds do the same work
-        in the same block. Metrics for which the run is too short are left out.
+        percentile of blocks of consecutive requests, `ttft_p50_ms` and `tpot_p50_ms` their median.
+        Two runs with the same seeds do the same work in the same block. Metrics for which the run
+        is too short are left out.
         """
         import numpy as np
 
@@ -106,13 +107,14 @@ class Timeline:
                 rates = np.diff(edges) / seconds
                 found["tokens_per_sec"] = [round(float(rate), 4) for rate in rates]
         order = np.argsort(self.issued_ms, kind="stable")
-        for name, values in (("ttft_ms", self.ttft_ms), ("tpot_ms", self.tpot_ms)):
+        for name, values in (("ttft", self.ttft_ms), ("tpot", self.tpot_ms)):
             if values is None or len(values) != len(order):
                 continue
             count = min(TOKEN_BLOCKS, len(values) // _PER_BLOCK)
             if count * 2 >= TOKEN_BLOCKS:
-                parts = np.array_split(np.asarray(values)[order], count)
-                found[name] = [round(percentile(np.sort(part), 0.99), 4) for part in parts]
+                parts = [np.sort(one) for one in np.array_split(np.asarray(values)[order], count)]
+                found[f"{name}_ms"] = [round(percentile(part, 0.99), 4) for part in parts]
+                found[f"{name}_p50_ms"] = [round(percentile(part, 0.5), 4) for part in parts]
         return {name: values for name, values in found.items() if min(values) > 0}
 
 

@@ -16,7 +16,7 @@ from mlperf_suite.reports.plots import BLUE, ORANGE, Plot
 from mlperf_suite.reports.view import shown
 from mlperf_suite.results.baseline import BaselineRun
 from mlperf_suite.results.regression import Metric, differences, metrics_of, samples_of
-from mlperf_suite.results.schema import Config, PerformanceFigures
+from mlperf_suite.results.schema import Config
 
 PLOT_FORMATS = (".png", ".svg", ".pdf")
 """File name extensions for a plot; each selects a format."""
@@ -215,23 +215,14 @@ def _engine(run: BaselineRun) -> str:
 
 
 def _figures(one: BaselineRun, other: BaselineRun) -> list[Row]:
-    """Tokens/s with their ratio; times and scores with their difference."""
-    runs = [run.summary.run.performance or PerformanceFigures() for run in (one, other)]
-    rates = [run.tokens_per_sec for run in runs]
+    """Tokens/s with their ratio; times and scores with their difference. The values are those of
+    the table of runs: the mean if a run was repeated."""
     rows: list[Row] = []
-    if rates[0] and rates[1]:
-        rows.append(("tokens/s", shown(rates[0]), shown(rates[1]), f"x {rates[1] / rates[0]:.3f}"))
-    for name, times in (
-        ("TTFT", [run.ttft_ms for run in runs]),
-        ("TPOT", [run.tpot_ms for run in runs]),
-    ):
-        for percentile in ("p50", "p99"):
-            rows += _difference(
-                f"{name} {percentile}, ms", *((of or {}).get(percentile) for of in times)
-            )
-    for metric, values in _metrics([one, other]):
-        if metric.mode == "accuracy":
-            rows += _difference(f"{metric.label}, {metric.unit}", values[0], values[1])
+    for metric, (before, after) in _metrics([one, other]):
+        if metric.name == "tokens_per_sec" and before and after:
+            rows.append((metric.label, shown(before), shown(after), f"x {after / before:.3f}"))
+        elif metric.unit == "ms" or metric.mode == "accuracy":
+            rows += _difference(f"{metric.label}, {metric.unit}", before, after)
     return rows
 
 
