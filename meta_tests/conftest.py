@@ -13,16 +13,18 @@ from pathlib import Path
 
 import psutil
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
 from mlperf_suite.results.run_folder import read_summary
 from mlperf_suite.results.schema import Summary
 
 ROOT = Path(__file__).resolve().parent.parent
-# A deadline would fail a test for being slow, as any is on a machine that is busy. The same
-# examples each time: what fails is then of the change that is tested. `--hypothesis-profile search`
-# draws others, and more of them.
-settings.register_profile("suite", deadline=None, derandomize=True)
+# A deadline, or hypothesis's own look at the time, would fail a test for being slow, as any is on a
+# machine that is busy. The same examples each time: what fails is then of the change that is
+# tested. `--hypothesis-profile search` draws others, and more of them.
+settings.register_profile(
+    "suite", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow]
+)
 settings.register_profile("search", deadline=None, max_examples=1000)
 settings.load_profile("suite")
 

@@ -43,7 +43,7 @@ HELD_SHARE, HELD_MS = 0.97, 10.0
 """A rate is held where so much of it is answered and the added p99 is at most so long."""
 _WARM_S, _SECONDS = 8.0, 10.0
 REPLICAS = (8, 64, 512)
-_CURVE = (1, 8, 64, 128, 192, 256, 384, 512, 640, 768)
+_CURVE = (1, 8, 64, 128, 192, 256, 384, 512, 768, 1024, 1280, 1536)
 _MOST_QPS = 64_000.0
 
 

@@ -35,6 +35,8 @@ from mlperf_suite.results.schema import Summary
 ROOT = Path(__file__).resolve().parent.parent
 PICTURES = ROOT / "docs" / "pictures"
 COLUMNS, ROWS = 80, 60
+_TOP, _BOTTOM = 50, 3
+"""The lines of the closing table that fit beside the report: the first and the last."""
 SCHEMES = {"light": "1", "dark": "0"}
 """Blink's numbers for the preferred colour scheme."""
 _PALETTES = {
@@ -139,12 +141,16 @@ def run_in_a_terminal(command: str, folder: Path) -> str:
 
 
 def screen(shown: str, results: str) -> str:
-    """The closing table, with the results folder shown as `results`, like a user's."""
+    """The first and last lines of the closing table, with the results folder shown as `results`."""
     lines = [line.rstrip() for line in shown.replace(results, "results").splitlines()]
     plain = [Text.from_ansi(line).plain for line in lines]
     first = next(i for i, line in enumerate(plain) if re.match(r"=+ llama3.1-8b Offline =+", line))
     last = next(i for i, line in enumerate(plain) if line.startswith("report: "))
-    return "\n".join(lines[first : last + 1])
+    shown_lines = lines[first : last + 1]
+    left_out = len(shown_lines) - _TOP - _BOTTOM
+    if left_out > 1:
+        shown_lines[_TOP:-_BOTTOM] = [f"[{left_out} more lines]"]
+    return "\n".join(shown_lines)
 
 
 def terminal_page(shown: str, scheme: str) -> str:
