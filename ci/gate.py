@@ -102,19 +102,25 @@ def measure(job: Job, run: Run = _run) -> int:
     shutil.rmtree(job.out, ignore_errors=True)
     job.out.mkdir(parents=True)
     table = job.out / "table.md"
-    table.write_text("No result: the job ended before a run began. Its log says why.\n")
+    table.write_text(_not_reached([job.marker] if job.marker else GATES))
     if job.marker:
         command = [*_pytest(job, "run"), "-m", job.marker, *job.arguments]
         status = run(command, None)
         table.write_text(f"### MLPerf suite: {job.marker}\n\nNot gated.\n\n{_index(job, 'run')}\n")
         return status
     parts, statuses = [], []
-    for gate in GATES:
+    for number, gate in enumerate(GATES, 1):
         status, text = _gate(job, gate, run)
         statuses.append(status)
         parts.append(text)
-        table.write_text("\n".join(parts))
+        table.write_text("\n".join([*parts, _not_reached(GATES[number:])]))
     return next((one for one in statuses if one), 0)
+
+
+def _not_reached(gates: Sequence[str]) -> str:
+    """What the table says of gates to come: the job may be ended at any moment."""
+    no_result = "No result: the job ended before this run did. Its log says why."
+    return "".join(f"### MLPerf suite: {gate}: failed\n\n{no_result}\n\n" for gate in gates)
 
 
 def _pytest(job: Job, name: str) -> list[str]:
@@ -214,7 +220,7 @@ def _gate(job: Job, gate: str, run: Run) -> tuple[int, str]:
         if unseen := _unseen(lines):
             lost.append(
                 f"- Against the {kind} baseline: cannot tell of {', '.join(unseen)}. The noise "
-                f"hides a loss of {job.max_regression}%: repeat more often, or measure again on "
+                f"may hide a loss of {job.max_regression}%: repeat more often, or measure again on "
                 "a machine that does nothing else."
             )
         status = status or (0 if job.pin else compared)
@@ -233,10 +239,10 @@ def _gate(job: Job, gate: str, run: Run) -> tuple[int, str]:
 
 
 def _measured() -> list[str]:
-    """A line with the wheel's own version: vLLM, which the tables ask, need not know it."""
+    """A line with the wheel's own version, which vLLM itself need not know."""
     found = importlib.metadata.packages_distributions().get("vllm", [])
     named = (f"{name} {importlib.metadata.version(name)}" for name in sorted(set(found)))
-    return [f"Measured: {', '.join(named)}."] if found else []
+    return [f"Installed: {', '.join(named)}."] if found else []
 
 
 _LOST = "gate: "

@@ -139,13 +139,13 @@ def test_the_table_begins_with_what_was_measured_and_lost(
     assert measure(job, Suite(lost="pinned/offline", said="\n".join(lines))) == 1
     title, *rest = (job.out / "table.md").read_text().split("### ")[1].split("\n\n")
     assert title == "MLPerf suite: offline: failed"
-    assert rest[0] == "Measured: fork 1+slow."
+    assert rest[0] == "Installed: fork 1+slow."
     lost = next(n for n, part in enumerate(rest) if part.startswith("- "))
     assert rest[lost].splitlines() == [
         "- Against the pinned baseline: tokens_per_sec: -9.0%, 100 then and 91 tokens/s now",
         "- Against the pinned baseline: --baseline X: not comparable: model: A, B "
         "(a run on the default branch with pin replaces the baseline)",
-        "- Against the pinned baseline: cannot tell of QPS, TTFT p99. The noise hides a "
+        "- Against the pinned baseline: cannot tell of QPS, TTFT p99. The noise may hide a "
         "loss of 5%: repeat more often, or measure again on a machine that does nothing else.",
     ]
     assert lost < rest.index("Against the pinned baseline:")
@@ -204,6 +204,21 @@ def test_the_folder_is_there_where_nothing_ran(job: Job) -> None:
     assert measure(job, Suite(result=False)) == 1
     assert not (job.out / "of an earlier job").exists()
     assert (job.out / "table.md").read_text().count("No result: the job's log says why.") == 2
+
+
+def test_a_job_that_is_ended_during_server_has_not_passed(job: Job) -> None:
+    suite = Suite()
+
+    def ended(command: Sequence[str], out: Path | None) -> int:
+        if "junit-server.xml" in " ".join(command):
+            raise KeyboardInterrupt
+        return suite(command, out)
+
+    with pytest.raises(KeyboardInterrupt):
+        measure(job, ended)
+    titles = [line for line in (job.out / "table.md").read_text().splitlines() if "###" in line]
+    assert [title.split(": ")[1] for title in titles] == ["offline", "server"]
+    assert titles[1].endswith("server: failed")
 
 
 def test_a_marker_runs_that_and_gates_nothing(tmp_path: Path) -> None:

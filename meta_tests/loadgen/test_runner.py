@@ -650,20 +650,24 @@ from mlperf_suite.errors import EngineDiedError, RunError
 from mlperf_suite.loadgen.load_plan import Shortened
 from mlperf_suite.loadgen.runner import run_loadgen
 
+scenario, count = sys.argv[2], int(sys.argv[3])
+
 class Lost:
     description, alive = EngineDescription("lost", "1", "lost", True, 4096), True
+    taken = 0
 
     def submit(self, requests, generation, listener, *, stream):
-        # The thread that says so ends with that.
-        error = EngineDiedError("it is gone")
-        threading.Thread(target=listener.failed, args=(requests[0].tag, error)).start()
+        self.taken += len(requests)
+        if self.taken == count:
+            # The thread that says so ends with that.
+            error = EngineDiedError("it is gone")
+            threading.Thread(target=listener.failed, args=(requests[0].tag, error)).start()
 
     def abort(self):
         pass
 
-count = 1500
 plan = plan_run(
-    LLAMA3_1_8B, LLAMA3_1_8B.scenario("Offline"), "performance", shipped_round(), count,
+    LLAMA3_1_8B, LLAMA3_1_8B.scenario(scenario), "performance", shipped_round(), count,
     target_qps=float(count), shortened=Shortened(1, count, latency_percent=99),
 )
 for number in range(5):
@@ -674,10 +678,15 @@ for number in range(5):
 """
 
 
-def test_a_thread_may_end_after_it_lost_an_engine_with_much_to_do(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("scenario", "count"), [("Offline", 600), ("Offline", 1500), ("Server", 400)]
+)
+def test_a_thread_may_end_after_it_lost_an_engine_with_much_to_do(
+    tmp_path: Path, scenario: str, count: int
+) -> None:
     """In a process of its own: LoadGen's log used to end it with a segmentation fault."""
     done = subprocess.run(
-        [sys.executable, "-c", _LOST, str(tmp_path)],
+        [sys.executable, "-c", _LOST, str(tmp_path), scenario, str(count)],
         cwd=PROJECT_ROOT,
         capture_output=True,
         text=True,

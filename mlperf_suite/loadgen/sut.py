@@ -25,10 +25,11 @@ from mlperf_suite.errors import EngineDiedError, EngineError
 _FAILED_QUERY_PAUSE_S = 0.01
 """After a failure, every query is answered at once; without a pause, SingleStream would spin."""
 
-_LOGGED_AT_ONCE, _LOG_TURNS_S = 1000, 0.25
-"""LoadGen's log takes what a thread has logged every 10 ms. It uses freed memory, and the process
-ends, where a thread ended within the turn in which it first logged more than 1,024 entries
-(`TlsLogger::FinishReadingEntries` and `Logger::IOThread` in LoadGen's logging.cc)."""
+_LOGGED_AT_ONCE, _LOG_TURNS_S = 100, 0.25
+"""LoadGen collects each thread's log entries every 10 ms. It uses freed memory, and the process
+crashes, if a thread ends within the turn in which it first logged more than 1,024 entries
+(`TlsLogger::FinishReadingEntries` and `Logger::IOThread` in LoadGen's logging.cc). An answer makes
+two entries, a first token two more, and the thread may have logged others just before."""
 
 
 class _QuerySample(Protocol):
