@@ -2,9 +2,40 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from typing import Generic, TypeVar
 
 from mlperf_suite.engines.protocol import Listener, Tokens
+
+_First = TypeVar("_First")
+_Answer = TypeVar("_Answer")
+
+
+class Collected(Generic[_First, _Answer]):
+    """The messages of one look at an engine's connections, until they are passed on together.
+
+    With many engines, each call of LoadGen, in which Python's lock changes hands, costs more than
+    everything else (docs/driver-limit.md).
+    """
+
+    def __init__(
+        self,
+        tell_firsts: Callable[[Sequence[_First]], None],
+        tell_answers: Callable[[Sequence[_Answer]], None],
+    ) -> None:
+        self.firsts: list[_First] = []
+        self.answers: list[_Answer] = []
+        self._tell_firsts = tell_firsts
+        self._tell_answers = tell_answers
+
+    def tell(self) -> None:
+        """Pass on what was collected, first tokens before answers."""
+        firsts, self.firsts = self.firsts, []
+        if firsts:
+            self._tell_firsts(firsts)
+        answers, self.answers = self.answers, []
+        if answers:
+            self._tell_answers(answers)
 
 
 def by_listener(

@@ -20,6 +20,9 @@ from mlperf_suite.testing.options import StandIn
 from mlperf_suite.testing.stand_in_server import stand_in_server
 
 GENERATION = Generation(max_new_tokens=8)
+LEAST = 0.5
+"""The share of a stand-in's delay that is seen at least: on a busy machine the client's stamp of
+what it sent, or of the first piece, comes late."""
 
 
 @contextmanager
@@ -122,8 +125,8 @@ def test_a_server_that_tells_nothing_has_a_first_token_and_later_ones() -> None:
     parts, rows = parts_of(StandIn(first_token_s=0.2, rest_s=0.1))
     assert parts == ("client", "until first token", "later tokens")
     for until_first, later in rows:
-        assert until_first >= 0.199
-        assert until_first + later >= 0.299
+        assert until_first >= LEAST * 0.2
+        assert until_first + later >= LEAST * 0.3
 
 
 def test_what_a_server_tells_is_put_before_its_first_token() -> None:
@@ -131,10 +134,9 @@ def test_what_a_server_tells_is_put_before_its_first_token() -> None:
     assert parts == ("client", "network and front end", "queue", "prefill", "decode")
     for network, queue, prefill, decode in rows:
         assert (queue, prefill) == pytest.approx((0.05, 0.1))
-        # The stand-in's own quarter, and what the network took: of the first token as well, whose
-        # piece may come late.
-        assert network >= 0.049
-        assert network + queue + prefill + decode >= 0.299
+        # The stand-in's own quarter, and what the network took.
+        assert network >= LEAST * 0.05
+        assert network + queue + prefill + decode >= LEAST * 0.3
 
 
 class _Asking:

@@ -70,7 +70,7 @@ from mlperf_suite.engines.protocol import (
     Tokens,
 )
 from mlperf_suite.engines.scoring import Score, ScoreRequest
-from mlperf_suite.engines.telling import by_listener
+from mlperf_suite.engines.telling import Collected, by_listener
 from mlperf_suite.errors import EngineDiedError, EngineError, UsageError
 
 AT_ONCE, TEXT_AT_ONCE = 2048, 256
@@ -145,9 +145,7 @@ class EndpointEngine:
         self._lost_any = False
         self._gone: str | None = None
         self._closed = False
-        self._firsts: list[First] = []
-        self._dones: list[Done] = []
-        """What came in this look at the clients and was not yet passed on."""
+        self._came = Collected[First, Done](self._tell_firsts, self._tell_answers)
         self._begin_accounts()
         self._links = self._start_clients()
         self._thread = threading.Thread(target=self._hear, name="endpoints", daemon=True)
@@ -409,7 +407,7 @@ class EndpointEngine:
     def _lost(self, client: int) -> None:
         """The connection to a client ended."""
         if not self._closed:
-            self._tell()
+            self._came.tell()
             self._lose_all("a client process of the suite ended")
 
     def _take(self, client: int, data: bytes) -> None:
@@ -419,9 +417,9 @@ class EndpointEngine:
 
     def _take_one(self, client: int, message: FromClient) -> None:
         if isinstance(message, First):
-            self._firsts.append(message)
+            self._came.firsts.append(message)
         elif isinstance(message, Done):
-            self._dones.append(message)
+            self._came.answers.append(message)
         elif isinstance(message, Beat):
             self._beat(client, message)
         elif isinstance(message, Reply):
@@ -430,20 +428,11 @@ class EndpointEngine:
             self._failed(message)
 
     def _look(self) -> None:
-        self._tell()
+        self._came.tell()
         if self._held:
             with self._lock:
                 self._send(self._hand_out(time.monotonic()))
         self._look_for_silence()
-
-    def _tell(self) -> None:
-        """Pass on all that came in this look in one call: each call hands Python's lock over."""
-        firsts, self._firsts = self._firsts, []
-        if firsts:
-            self._tell_firsts(firsts)
-        dones, self._dones = self._dones, []
-        if dones:
-            self._tell_answers(dones)
 
     def _tell_firsts(self, firsts: Sequence[First]) -> None:
         told, arrived = [], []
@@ -530,7 +519,7 @@ class EndpointEngine:
 
     def _failed(self, message: Failed) -> None:
         # Pass on what came before it first.
-        self._tell()
+        self._came.tell()
         one = self._end(message.number)
         with self._lock:
             place = one.place if one else self._posted.get(message.number, (None,))[0]

@@ -59,7 +59,7 @@ from mlperf_suite.engines.replicas.routing import Router, batch_of
 from mlperf_suite.engines.replicas.traces import Answered, merged
 from mlperf_suite.engines.scoring import Likelihood, ScoreRequest
 from mlperf_suite.engines.scoring import Score as ScoreOf
-from mlperf_suite.engines.telling import by_listener
+from mlperf_suite.engines.telling import Collected, by_listener
 from mlperf_suite.errors import EngineDiedError, EngineError
 
 DEAD_S = 20.0
@@ -176,9 +176,7 @@ class ReplicaEngine:
         self._beats: dict[tuple[int, float], Beat] = {}
         self._traces: dict[tuple[int, int], Trace] = {}
         self._answered = Answered()
-        self._firsts: list[First] = []
-        self._dones: list[Done] = []
-        """What came in this look at the links and was not yet passed on."""
+        self._came = Collected[First, Done](self._tell_firsts, self._tell_answers)
         self._gone: str | None = None
         self._begun: float | None = None
         self._closed = False
@@ -406,9 +404,9 @@ class ReplicaEngine:
 
     def _take_one(self, replica: int, message: FromReplica) -> None:
         if isinstance(message, First):
-            self._firsts.append(message)
+            self._came.firsts.append(message)
         elif isinstance(message, Done):
-            self._dones.append(message)
+            self._came.answers.append(message)
         elif isinstance(message, Beat):
             self._beat(replica, message)
         elif isinstance(message, Trace):
@@ -426,22 +424,12 @@ class ReplicaEngine:
             self._failed(replica, message)
 
     def _look(self) -> None:
-        self._tell()
+        self._came.tell()
         if self._held:
             with self._lock:
                 batches = self._hand_out()
             self._send(batches)
         self._look_for_silence()
-
-    def _tell(self) -> None:
-        """Pass on all that came in this look in one call: with many replicas, each call, in which
-        Python's lock changes hands, costs more than everything else (docs/driver-limit.md)."""
-        firsts, self._firsts = self._firsts, []
-        if firsts:
-            self._tell_firsts(firsts)
-        dones, self._dones = self._dones, []
-        if dones:
-            self._tell_answers(dones)
 
     def _tell_firsts(self, firsts: Sequence[First]) -> None:
         now = time.monotonic()
@@ -524,13 +512,13 @@ class ReplicaEngine:
         if self._closed or self._gone is not None:
             return
         # Pass on what came first: Ray may take seconds to say why.
-        self._tell()
+        self._came.tell()
         # Requests submitted meanwhile wait with the rest, and fail for the same reason.
         self._lose(replica, self._cluster.cause_of_death(self._placed[replica], _RAY_S))
 
     def _lose(self, replica: int, why: str) -> None:
         """Fail the engine, as a replica can answer no more; what came before is passed on."""
-        self._tell()
+        self._came.tell()
         self._lose_all(f"{self._seats[replica]}: {why}")
 
     def _given_up(self, placed: Placed, why: str) -> None:
