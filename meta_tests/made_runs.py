@@ -19,12 +19,6 @@ from mlperf_suite.benchmarks.definition import (
 )
 from mlperf_suite.benchmarks.registry import BENCHMARKS
 from mlperf_suite.benchmarks.rounds import ROUNDS, Round
-from mlperf_suite.compliance.accuracy_txt import parse_accuracy_txt
-from mlperf_suite.compliance.caching import ANSWER_TOKENS, LOOKS, Block, Caching, Kind
-from mlperf_suite.compliance.facts import AnswerTokens, Division, RunFacts, SubmittedTexts
-from mlperf_suite.compliance.rules.clock import POWER_FORMAT
-from mlperf_suite.compliance.rules.figures import PERCENTILES
-from mlperf_suite.compliance.submission_rules import SYSTEM_FIELDS_FILLED, SYSTEM_FIELDS_PRESENT
 from mlperf_suite.engines.protocol import ClientFigures, EndpointFigures, RemoteRun
 from mlperf_suite.loadgen.load_plan import AUDIT_MODES, CACHING, TEST_MODES
 from mlperf_suite.loadgen.log_lines import lines_of
@@ -38,6 +32,12 @@ from mlperf_suite.loadgen.logs import (
 )
 from mlperf_suite.loadgen.sample_order import Issue, first_samples
 from mlperf_suite.loadgen.schedule import Asked, Schedule, schedule, shuffled
+from mlperf_suite.rules.accuracy_txt import parse_accuracy_txt
+from mlperf_suite.rules.caching_figures import ANSWER_TOKENS, LOOKS, Block, Caching, Kind
+from mlperf_suite.rules.clock import POWER_FORMAT
+from mlperf_suite.rules.facts import AnswerTokens, Division, RunFacts, SubmittedTexts
+from mlperf_suite.rules.figures import PERCENTILES
+from mlperf_suite.rules.submission_rules import SYSTEM_FIELDS_FILLED, SYSTEM_FIELDS_PRESENT
 
 HASH = "0123456789abcdef" * 4
 

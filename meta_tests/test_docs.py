@@ -18,8 +18,8 @@ from meta_tests.test_layers import ONE_PLACE, ORDER, PACKAGE, files, imports_of
 from mlperf_suite.__main__ import main
 from mlperf_suite.benchmarks.registry import default_benchmarks
 from mlperf_suite.benchmarks.rounds import ROUNDS
-from mlperf_suite.compliance.submission_rules import missing_system_fields
 from mlperf_suite.plugin.former_options import rewrite
+from mlperf_suite.rules.submission_rules import missing_system_fields
 from mlperf_suite.settings import OPTIONS, OptionSpec, resolve_settings
 from scripts import make_options
 

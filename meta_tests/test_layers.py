@@ -14,7 +14,7 @@ PACKAGE = ROOT / "mlperf_suite"
 ORDER = (
     *("secrets", "errors", "assets", "hardware", "energy", "profiling", "datasets", "scorers"),
     *("benchmarks",),
-    *("engines", "loadgen", "compliance", "settings", "results", "judging", "reports", "mmlu"),
+    *("engines", "loadgen", "rules", "settings", "results", "judging", "reports", "mmlu"),
     *("submission", "session", "plugin", "testing", "__main__"),
 )
 """Low to high: each imports only what stands before it, and itself."""

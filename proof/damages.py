@@ -29,9 +29,9 @@ from mlperf_suite.benchmarks.gpt_oss_120b import GPT_OSS_120B
 from mlperf_suite.benchmarks.llama3_1_8b import LLAMA3_1_8B
 from mlperf_suite.benchmarks.registry import BENCHMARKS
 from mlperf_suite.benchmarks.rounds import ROUNDS, Round
-from mlperf_suite.compliance.rules.scores import rule_name
 from mlperf_suite.judging.judge import judge_folder
 from mlperf_suite.loadgen.logs import ACCURACY, DETAIL, SUMMARY
+from mlperf_suite.rules.scores import rule_name
 
 CHECKER = Path("tools/submission")
 LOOKS_OK = "SUMMARY: submission looks OK"

@@ -16,9 +16,9 @@ from pathlib import Path
 from typing import Any
 
 from mlperf_suite.benchmarks.definition import Scenario
-from mlperf_suite.compliance.power_rules import PowerFacts, judge_power, power_figures
 from mlperf_suite.judging.power import read_power
 from mlperf_suite.loadgen.logs import read_logs
+from mlperf_suite.rules.power_rules import PowerFacts, judge_power, power_figures
 from proof.damages import CHECKER
 
 Verdicts = dict[str, Any]

@@ -10,7 +10,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from mlperf_suite.compliance.submission_rules import (
+from mlperf_suite.rules.submission_rules import (
     MEASUREMENT_FIELDS,
     SYSTEM_FIELDS_FILLED,
     SYSTEM_FIELDS_PRESENT,

@@ -25,8 +25,8 @@ from mlperf_suite.benchmarks.llama3_1_8b import LLAMA3_1_8B
 from mlperf_suite.benchmarks.llama3_1_405b import LLAMA3_1_405B
 from mlperf_suite.benchmarks.registry import BENCHMARKS
 from mlperf_suite.benchmarks.rounds import ROUNDS
-from mlperf_suite.compliance.submission_rules import BENCHMARK_RULES, RESULT_RULES
 from mlperf_suite.judging.judge import judge_folder
+from mlperf_suite.rules.submission_rules import BENCHMARK_RULES, RESULT_RULES
 
 REAL = ROOT.parent / "shared" / "data" / "submissions"
 

@@ -7,11 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from meta_tests.compliance.rules.breaks import AGREEMENT
 from meta_tests.loadgen.test_runner import a_plan, run, shipped_round, stand_in
+from meta_tests.rules.breaks import AGREEMENT
 from mlperf_suite.benchmarks.llama3_1_8b import LLAMA3_1_8B, LLAMA3_1_8B_EDGE
-from mlperf_suite.compliance.facts import AnswerTokens, RunFacts
-from mlperf_suite.compliance.rules import judge
 from mlperf_suite.loadgen.load_plan import Shortened
 from mlperf_suite.loadgen.releases import RELEASES, fingerprint
 from mlperf_suite.loadgen.schedule import (
@@ -24,6 +22,8 @@ from mlperf_suite.loadgen.schedule import (
     shuffled,
     words,
 )
+from mlperf_suite.rules import judge
+from mlperf_suite.rules.facts import AnswerTokens, RunFacts
 
 RUNS = [
     (scenario, mode)

@@ -9,14 +9,14 @@ from typing import Any
 
 import pytest
 
-from mlperf_suite.compliance.rules import validity
-from mlperf_suite.compliance.verdict import Status, Verdict
 from mlperf_suite.errors import RunError
 from mlperf_suite.plugin import judging_tests
 from mlperf_suite.plugin.changes import MetricChange
 from mlperf_suite.plugin.judging_tests import STATUS_PROPERTY, MadeRun, made, scored_share
 from mlperf_suite.plugin.lifecycle import SUITE
 from mlperf_suite.results.record import RunKey
+from mlperf_suite.rules import validity
+from mlperf_suite.rules.verdict import Status, Verdict
 from mlperf_suite.session.executor import Outcome
 from mlperf_suite.session.plan import MMLU, SearchKey, StepKey
 

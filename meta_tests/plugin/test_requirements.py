@@ -14,10 +14,9 @@ import pytest
 from meta_tests.conftest import ROOT
 from mlperf_suite.benchmarks.audits import Mode
 from mlperf_suite.benchmarks.registry import default_benchmarks, runnable
-from mlperf_suite.compliance import rules
-from mlperf_suite.compliance.rules import RULES, rules_for
 from mlperf_suite.loadgen.load_plan import AUDIT_MODES
 from mlperf_suite.mmlu.mmlu_rules import MMLU_RULES
+from mlperf_suite.rules import RULES, rules, rules_for
 
 FILES: dict[str, Mode] = {
     "tests/accuracy/test_accuracy.py": "accuracy",

@@ -9,7 +9,6 @@ from rich.console import Console
 
 from meta_tests.made_runs import remote_run
 from meta_tests.reports.test_reports import HOSTILE, _Cells, _markdown_rows
-from mlperf_suite.compliance.verdict import Verdict
 from mlperf_suite.engines.protocol import ClientFigures, EndpointFigures, RemoteRun
 from mlperf_suite.reports.html import report_html
 from mlperf_suite.reports.index_page import index_html, index_markdown
@@ -36,6 +35,7 @@ from mlperf_suite.results.schema import (
     Run,
     Summary,
 )
+from mlperf_suite.rules.verdict import Verdict
 
 META = Meta(benchmark="llama3.1-8b", scenario="Server", model="m", status="complete", label="smoke")
 FIGURES = PerformanceFigures(tokens_per_sec=840.0, duration_s=10.0)

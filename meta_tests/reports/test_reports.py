@@ -21,7 +21,6 @@ from meta_tests.made_lives import made_marks, made_steps, made_timeline
 from meta_tests.made_runs import line
 from mlperf_suite.__main__ import main
 from mlperf_suite.benchmarks.llama3_1_8b import LLAMA3_1_8B
-from mlperf_suite.compliance.verdict import Verdict
 from mlperf_suite.datasets.samples import Sample
 from mlperf_suite.errors import UsageError
 from mlperf_suite.loadgen.engine_load import EngineLoad
@@ -51,6 +50,7 @@ from mlperf_suite.results.schema import (
     ScoreFigures,
     Summary,
 )
+from mlperf_suite.rules.verdict import Verdict
 
 OLD_RUN = Path(__file__).parent.parent / "data" / "summary_v1"
 SERVER = LLAMA3_1_8B.scenario("Server")

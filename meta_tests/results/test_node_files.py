@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 
-from mlperf_suite.compliance.verdict import Status, Verdict
 from mlperf_suite.results.node_files import (
     NodeResult,
     answered_share,
@@ -27,6 +26,7 @@ from mlperf_suite.results.schema import (
     Summary,
 )
 from mlperf_suite.results.standing import STAND_IN_LABEL
+from mlperf_suite.rules.verdict import Status, Verdict
 
 STARTED = datetime(2026, 11, 20, 10, 15, tzinfo=UTC)
 FIGURES = PerformanceFigures(

@@ -10,7 +10,6 @@ import pytest
 from mlperf_suite.benchmarks.audits import Mode
 from mlperf_suite.benchmarks.definition import ReferenceAccuracy, at_least, within
 from mlperf_suite.benchmarks.llama3_1_8b import LLAMA3_1_8B
-from mlperf_suite.compliance.verdict import Verdict
 from mlperf_suite.results.record import (
     About,
     Result,
@@ -28,6 +27,7 @@ from mlperf_suite.results.schema import (
     PlanRow,
     WarmUpFigures,
 )
+from mlperf_suite.rules.verdict import Verdict
 from mlperf_suite.scorers.protocol import Score, Scores
 
 STARTED = datetime(2026, 11, 20, 10, 15, tzinfo=UTC)

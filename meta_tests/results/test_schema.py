@@ -16,7 +16,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mlperf_suite.compliance.verdict import Verdict
 from mlperf_suite.results.schema import (
     SCHEMA_VERSION,
     AccuracyFigures,
@@ -25,6 +24,7 @@ from mlperf_suite.results.schema import (
     ScoreFigures,
     Summary,
 )
+from mlperf_suite.rules.verdict import Verdict
 
 _DATA = Path(__file__).parent.parent / "data"
 OLD, V4 = (json.loads((_DATA / f"summary_v{n}/summary.json").read_text()) for n in (1, 4))

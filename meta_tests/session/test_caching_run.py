@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 
 from mlperf_suite.benchmarks.definition import Generation
 from mlperf_suite.benchmarks.registry import BENCHMARKS
-from mlperf_suite.compliance.caching import ANSWER_TOKENS, LOOKS
 from mlperf_suite.engines.probe import Speed
 from mlperf_suite.engines.protocol import EngineDescription, Listener, Request
 from mlperf_suite.engines.stand_in import Delays, StandInEngine
@@ -22,6 +21,7 @@ from mlperf_suite.loadgen.load_plan import CACHING
 from mlperf_suite.results.record import RunKey
 from mlperf_suite.results.run_folder import changed_since_run
 from mlperf_suite.results.schema import CachingFigures, Summary
+from mlperf_suite.rules.caching_figures import ANSWER_TOKENS, LOOKS
 from mlperf_suite.session.caching_run import median_sample, new_prompts
 from mlperf_suite.session.engines import EngineRequest
 from mlperf_suite.session.estimate import caching_s

@@ -17,7 +17,6 @@ from transformers import AutoTokenizer
 from meta_tests.made_runs import remote_run
 from mlperf_suite.assets import embedded_model_dir
 from mlperf_suite.benchmarks.definition import Generation
-from mlperf_suite.compliance.facts import TEXT_ALONE
 from mlperf_suite.engines.protocol import EngineDescription, Listener, RemoteRun, Request
 from mlperf_suite.engines.scoring import Likelihood, Score, ScoreRequest
 from mlperf_suite.engines.stand_in import Delays, StandInEngine
@@ -28,6 +27,7 @@ from mlperf_suite.reports.writing import refresh_figures
 from mlperf_suite.results.peak import BY_CLIENT, PeakSearch
 from mlperf_suite.results.record import RunKey
 from mlperf_suite.results.run_folder import read_summary
+from mlperf_suite.rules.facts import TEXT_ALONE
 from mlperf_suite.scorers.protocol import Answer, Scores
 from mlperf_suite.scorers.rouge import RougeScorer
 from mlperf_suite.session.engines import EngineRequest

@@ -17,11 +17,11 @@ from mlperf_suite.benchmarks.audits import Mode
 from mlperf_suite.benchmarks.definition import Benchmark
 from mlperf_suite.benchmarks.registry import BENCHMARKS
 from mlperf_suite.benchmarks.rounds import ROUNDS
-from mlperf_suite.compliance.rules import judge
 from mlperf_suite.hardware import describe_system
 from mlperf_suite.judging.judge import judge_folder
 from mlperf_suite.loadgen.logs import ACCURACY
 from mlperf_suite.results.run_folder import RunFolder
+from mlperf_suite.rules import judge
 from mlperf_suite.submission.texts import accuracy_txt, verified_text
 
 GPT_OSS_120B, DEEPSEEK_R1 = BENCHMARKS["gpt-oss-120b"], BENCHMARKS["deepseek-r1"]

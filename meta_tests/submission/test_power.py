@@ -13,9 +13,9 @@ from meta_tests.made_power import write_session
 from meta_tests.submission.test_submission import failed, files, submit, system, write_result
 from mlperf_suite.benchmarks.llama3_1_8b import LLAMA3_1_8B
 from mlperf_suite.benchmarks.rounds import ROUNDS
-from mlperf_suite.compliance.power_rules import POWER_RULES
 from mlperf_suite.judging.judge import judge_folder
 from mlperf_suite.loadgen.logs import DETAIL
+from mlperf_suite.rules.power_rules import POWER_RULES
 
 __all__ = ["submit", "system"]
 SCENARIOS = ("Offline", "Server")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from mlperf_suite.compliance.submission_rules import JsonFile
+from mlperf_suite.rules.submission_rules import JsonFile
 from mlperf_suite.scorers.protocol import Scorer
 
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from mlperf_suite.benchmarks.definition import Benchmark, Category, Scenario
 from mlperf_suite.benchmarks.rounds import DEFAULT_ROUND, ROUNDS, Round, round_of_seeds
-from mlperf_suite.compliance.verdict import Verdict
 from mlperf_suite.loadgen.logs import DetailLog
+from mlperf_suite.rules.verdict import Verdict
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,11 +14,6 @@ from mlperf_suite.benchmarks.audits import TEST06, Mode
 from mlperf_suite.benchmarks.definition import Benchmark, ReferenceAccuracy, Scenario, Workload
 from mlperf_suite.benchmarks.registry import BENCHMARKS, find_benchmark
 from mlperf_suite.benchmarks.rounds import DEFAULT_ROUND, ROUNDS, Round
-from mlperf_suite.compliance.accuracy_txt import parse_accuracy_txt
-from mlperf_suite.compliance.facts import AnswerTokens, RunFacts, find_reference
-from mlperf_suite.compliance.rules import accuracy_verdict, judge
-from mlperf_suite.compliance.submission_rules import BenchmarkFacts, judge_benchmark
-from mlperf_suite.compliance.verdict import in_words, set_aside
 from mlperf_suite.judging.files import read_json, read_not_judged, read_scores, read_text
 from mlperf_suite.judging.judged import (
     Judged,
@@ -33,6 +28,11 @@ from mlperf_suite.loadgen.load_plan import AUDIT_MODES, MODES, TEST_MODES
 from mlperf_suite.loadgen.logs import AccuracyLog, DetailLog, RunLogs, read_logs
 from mlperf_suite.results.run_folder import read_summary
 from mlperf_suite.results.schema import PROFILED, Meta, Summary
+from mlperf_suite.rules import accuracy_verdict, judge
+from mlperf_suite.rules.accuracy_txt import parse_accuracy_txt
+from mlperf_suite.rules.facts import AnswerTokens, RunFacts, find_reference
+from mlperf_suite.rules.submission_rules import BenchmarkFacts, judge_benchmark
+from mlperf_suite.rules.verdict import in_words, set_aside
 
 _UNSCORED = "no accuracy.txt beside the log"
 

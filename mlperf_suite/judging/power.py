@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from mlperf_suite.benchmarks.definition import Scenario
-from mlperf_suite.compliance.power_rules import (
+from mlperf_suite.loadgen.logs import DETAIL, DetailLog
+from mlperf_suite.rules.power_rules import (
     CLIENT_JSON,
     HASHED,
     POWER,
@@ -19,7 +20,6 @@ from mlperf_suite.compliance.power_rules import (
     TESTING,
     PowerFacts,
 )
-from mlperf_suite.loadgen.logs import DETAIL, DetailLog
 
 _READ = (
     *(f"{POWER}/{name}" for name in (CLIENT_JSON, SERVER_JSON, PTD_LOG)),

@@ -12,20 +12,6 @@ from mlperf_suite.benchmarks.audits import Audit, Mode
 from mlperf_suite.benchmarks.definition import Benchmark, Scenario
 from mlperf_suite.benchmarks.registry import find_benchmark
 from mlperf_suite.benchmarks.rounds import DEFAULT_ROUND, ROUNDS, Round
-from mlperf_suite.compliance.accuracy_txt import parse_accuracy_txt
-from mlperf_suite.compliance.cut_log import parse_cut_log
-from mlperf_suite.compliance.facts import AnswerTokens, Division, RunFacts, SubmittedTexts
-from mlperf_suite.compliance.power_rules import judge_power
-from mlperf_suite.compliance.rules import accuracy_verdict, judge
-from mlperf_suite.compliance.rules.accuracy import MAX_ACCURACY_LOG_BYTES
-from mlperf_suite.compliance.submission_rules import (
-    BenchmarkFacts,
-    JsonFile,
-    ResultFacts,
-    judge_benchmark,
-    judge_result,
-)
-from mlperf_suite.compliance.verdict import Verdict, verdict
 from mlperf_suite.judging.files import read_json, read_text, size_of
 from mlperf_suite.judging.judged import (
     Judged,
@@ -38,6 +24,20 @@ from mlperf_suite.judging.power import read_power
 from mlperf_suite.judging.tree import BenchmarkPlace, Place
 from mlperf_suite.loadgen.load_plan import AUDIT_MODES
 from mlperf_suite.loadgen.logs import ACCURACY, DETAIL, SUMMARY, RunLogs, read_logs
+from mlperf_suite.rules import accuracy_verdict, judge
+from mlperf_suite.rules.accuracy import MAX_ACCURACY_LOG_BYTES
+from mlperf_suite.rules.accuracy_txt import parse_accuracy_txt
+from mlperf_suite.rules.cut_log_reading import parse_cut_log
+from mlperf_suite.rules.facts import AnswerTokens, Division, RunFacts, SubmittedTexts
+from mlperf_suite.rules.power_rules import judge_power
+from mlperf_suite.rules.submission_rules import (
+    BenchmarkFacts,
+    JsonFile,
+    ResultFacts,
+    judge_benchmark,
+    judge_result,
+)
+from mlperf_suite.rules.verdict import Verdict, verdict
 
 ACCURACY_TXT = "accuracy.txt"
 

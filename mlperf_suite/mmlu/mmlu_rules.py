@@ -5,9 +5,9 @@ from __future__ import annotations
 import dataclasses
 from math import sqrt
 
-from mlperf_suite.compliance.verdict import Verdict, not_judged, verdict
 from mlperf_suite.datasets.mmlu_subjects import CHANCE, PUBLISHED_SCORES
 from mlperf_suite.mmlu.evaluation import Scores
+from mlperf_suite.rules.verdict import Verdict, not_judged, verdict
 
 MMLU_RULES = ("mmlu_all_scored", "mmlu_score")
 _SIGMAS = 3

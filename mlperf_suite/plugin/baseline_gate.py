@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from mlperf_suite.compliance.verdict import Status, Verdict
 from mlperf_suite.errors import UsageError
 from mlperf_suite.hardware import describe_system
 from mlperf_suite.plugin.options import settings_of
 from mlperf_suite.results.baseline import MMLU_KIND, BaselineRun, load_baselines
 from mlperf_suite.results.schema import Meta, RegressionFigures, Summary
+from mlperf_suite.rules.verdict import Status, Verdict
 from mlperf_suite.session.plan import MMLU, Plan
 from mlperf_suite.session.suite import Suite
 

@@ -16,7 +16,6 @@ import pytest
 from mlperf_suite.benchmarks.audits import Mode
 from mlperf_suite.benchmarks.definition import SCENARIOS, Benchmark, Scenario
 from mlperf_suite.benchmarks.registry import runnable
-from mlperf_suite.compliance.rules import RULES, rules_for
 from mlperf_suite.loadgen.load_plan import AUDIT_MODES, CACHING
 from mlperf_suite.plugin.baseline_gate import baselines_of
 from mlperf_suite.plugin.benchmark_clock import LoadGenClock
@@ -26,6 +25,7 @@ from mlperf_suite.plugin.workers import shares_of
 from mlperf_suite.results.baseline import MMLU_KIND
 from mlperf_suite.results.record import RunKey
 from mlperf_suite.results.regression import metrics_of, samples_of
+from mlperf_suite.rules import RULES, rules_for
 from mlperf_suite.session.plan import MMLU, SearchKey, StepKey
 from mlperf_suite.settings import Settings
 

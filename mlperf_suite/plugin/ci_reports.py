@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 from mlperf_suite.benchmarks.registry import BENCHMARKS
-from mlperf_suite.compliance.verdict import Verdict
 from mlperf_suite.hardware import describe_system
 from mlperf_suite.plugin.benchmark_clock import LoadGenClock
 from mlperf_suite.plugin.cases import step_of
@@ -19,6 +18,7 @@ from mlperf_suite.plugin.options import settings_of
 from mlperf_suite.reports.ci_properties import metrics, suite_properties
 from mlperf_suite.results.record import Result, RunKey
 from mlperf_suite.results.schema import Meta, Summary
+from mlperf_suite.rules.verdict import Verdict
 from mlperf_suite.session.suite import Suite
 
 _BENCHMARK_COLUMNS = ("mean", "stddev", "ops", "rounds")

@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from mlperf_suite.compliance.verdict import Verdict
 from mlperf_suite.judging.judged import Judged
 from mlperf_suite.plugin.options import settings_of
 from mlperf_suite.plugin.terminal_stream import terminal_console
 from mlperf_suite.results.run_folder import CACHING_FOLDER, PEAK_FOLDER
+from mlperf_suite.rules.verdict import Verdict
 from mlperf_suite.settings import Settings
 
 _JUDGED = pytest.StashKey[list[Judged] | None]()

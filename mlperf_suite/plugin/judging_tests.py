@@ -7,9 +7,9 @@ from typing import Any, NoReturn
 
 import pytest
 
-from mlperf_suite.compliance.verdict import Verdict
 from mlperf_suite.errors import SuiteError
 from mlperf_suite.plugin.lifecycle import suite_of
+from mlperf_suite.rules.verdict import Verdict
 from mlperf_suite.session.mmlu_run import Share
 from mlperf_suite.session.plan import StepKey
 

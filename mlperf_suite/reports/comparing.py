@@ -8,7 +8,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from mlperf_suite.compliance.verdict import in_words
 from mlperf_suite.reports.answers import AnswersBeside, answers_beside
 from mlperf_suite.reports.html import drawn, render
 from mlperf_suite.reports.markdown import in_cell
@@ -17,6 +16,7 @@ from mlperf_suite.reports.view import shown
 from mlperf_suite.results.baseline import BaselineRun
 from mlperf_suite.results.regression import Metric, differences, metrics_of, samples_of
 from mlperf_suite.results.schema import Config
+from mlperf_suite.rules.verdict import in_words
 
 PLOT_FORMATS = (".png", ".svg", ".pdf")
 """File name extensions for a plot; each selects a format."""

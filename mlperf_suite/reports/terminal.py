@@ -9,7 +9,6 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from mlperf_suite.compliance.verdict import Verdict, in_words
 from mlperf_suite.engines.protocol import RemoteRun
 from mlperf_suite.judging.judge import Judged
 from mlperf_suite.reports.energy import energy_lines
@@ -30,6 +29,7 @@ from mlperf_suite.results.schema import (
     Run,
     Summary,
 )
+from mlperf_suite.rules.verdict import Verdict, in_words
 
 _COLOURS = {
     "passed": "green",

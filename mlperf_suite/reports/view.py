@@ -13,7 +13,6 @@ from statistics import median
 
 from mlperf_suite.benchmarks.definition import Scenario
 from mlperf_suite.benchmarks.registry import BENCHMARKS
-from mlperf_suite.compliance.verdict import Status, Verdict, in_words
 from mlperf_suite.engines.protocol import EndpointFigures, RemoteRun
 from mlperf_suite.reports.energy import EnergyView, energy_view
 from mlperf_suite.reports.replicas import node_rows, replica_notes, replica_rows
@@ -40,6 +39,7 @@ from mlperf_suite.results.schema import (
     Summary,
     WarmUpFigures,
 )
+from mlperf_suite.rules.verdict import Status, Verdict, in_words
 
 Row = tuple[str, str]
 _EARLY = (("latency", "latency"), ("TTFT", "ttft"), ("TPOT", "tpot"))

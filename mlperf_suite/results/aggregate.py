@@ -19,7 +19,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mlperf_suite.benchmarks.percentile import percentiles
-from mlperf_suite.compliance.verdict import in_words
 from mlperf_suite.loadgen.request_times import RequestTimes
 from mlperf_suite.results.node_files import answered_share, issued_samples, scenario_json
 from mlperf_suite.results.node_runs import (
@@ -39,6 +38,7 @@ from mlperf_suite.results.scaling import Scaling, check_ones, scaling_of, total
 from mlperf_suite.results.schema import Percentiles, PerformanceFigures
 from mlperf_suite.results.standing import accuracy_passed, label_of, marks_of
 from mlperf_suite.results.typed_json import read, written_fields
+from mlperf_suite.rules.verdict import in_words
 
 if TYPE_CHECKING:
     import numpy as np

@@ -10,7 +10,6 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from statistics import median
 
-from mlperf_suite.compliance.rules.client import FULL_SHARE, MOST_DELAY_MS
 from mlperf_suite.engines.protocol import (
     DECODE,
     FRONT_END,
@@ -23,6 +22,7 @@ from mlperf_suite.engines.protocol import (
 from mlperf_suite.loadgen.engine_load import KV_FULL, EngineLoad
 from mlperf_suite.loadgen.lives import ISSUE, RETURN
 from mlperf_suite.results.schema import LifeFigures, PerformanceFigures
+from mlperf_suite.rules.client import FULL_SHARE, MOST_DELAY_MS
 
 LIMITS = 0.05
 """The minimum share of the run, or of the requests' time, for a figure to count as a limit."""

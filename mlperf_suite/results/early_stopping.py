@@ -15,10 +15,10 @@ import re
 from collections.abc import Mapping
 
 from mlperf_suite.benchmarks.definition import Scenario
-from mlperf_suite.compliance.verdict import in_words
 from mlperf_suite.loadgen.logs import DetailLog
 from mlperf_suite.loadgen.timeline import Timeline
 from mlperf_suite.results.schema import EarlyStopping
+from mlperf_suite.rules.verdict import in_words
 
 _SAYS = {
     "latency": "early_stopping_result",

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import fields
 
 from mlperf_suite.benchmarks.definition import Scenario
-from mlperf_suite.compliance.verdict import in_words
 from mlperf_suite.loadgen.logs import DetailLog
 from mlperf_suite.loadgen.timeline import Timeline
 from mlperf_suite.results.early_stopping import early_stopping
@@ -16,6 +15,7 @@ from mlperf_suite.results.schema import (
     PerformanceFigures,
     RepeatFigures,
 )
+from mlperf_suite.rules.verdict import in_words
 
 PERCENTILES = ("50.00", "90.00", "95.00", "97.00", "99.00", "99.90")
 _LATENCY = "result_{}_percentile_latency_ns"

@@ -18,8 +18,6 @@ from typing import Any
 from mlperf_suite.benchmarks.definition import Scenario
 from mlperf_suite.benchmarks.percentile import percentiles
 from mlperf_suite.benchmarks.registry import BENCHMARKS
-from mlperf_suite.compliance.rules.clock import POWER_FORMAT
-from mlperf_suite.compliance.verdict import in_words
 from mlperf_suite.engines.model_files import MODEL_FILES
 from mlperf_suite.errors import SuiteError
 from mlperf_suite.loadgen.logs import DetailLog
@@ -34,6 +32,8 @@ from mlperf_suite.results.run_folder import (
 )
 from mlperf_suite.results.schema import Config, PerformanceFigures, Summary
 from mlperf_suite.results.standing import accuracy_passed, why_no_result
+from mlperf_suite.rules.clock import POWER_FORMAT
+from mlperf_suite.rules.verdict import in_words
 
 OWN_SETTINGS = frozenset(
     {

@@ -9,8 +9,6 @@ from typing import Any
 
 from mlperf_suite.benchmarks.audits import Mode
 from mlperf_suite.benchmarks.definition import Benchmark, ReferenceAccuracy, Scenario
-from mlperf_suite.compliance.facts import AnswerTokens
-from mlperf_suite.compliance.verdict import Verdict
 from mlperf_suite.energy.cost import CostFigures
 from mlperf_suite.energy.figures import EnergyFigures
 from mlperf_suite.engines.protocol import RemoteRun, ReplicasRun
@@ -30,6 +28,8 @@ from mlperf_suite.results.schema import (
     Summary,
     WarmUpFigures,
 )
+from mlperf_suite.rules.facts import AnswerTokens
+from mlperf_suite.rules.verdict import Verdict
 from mlperf_suite.scorers.protocol import Scores
 
 

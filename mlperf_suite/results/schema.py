@@ -24,14 +24,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, get_args
 
-from mlperf_suite.compliance.caching import Finding
-from mlperf_suite.compliance.verdict import Status, Verdict
 from mlperf_suite.energy.cost import CostFigures
 from mlperf_suite.energy.figures import EnergyFigures
 from mlperf_suite.engines.protocol import RemoteRun, ReplicasRun
 from mlperf_suite.loadgen.engine_load import EngineLoad
 from mlperf_suite.profiling.trace import TopOperations
 from mlperf_suite.results.typed_json import read, written_fields
+from mlperf_suite.rules.caching_figures import Finding
+from mlperf_suite.rules.verdict import Status, Verdict
 
 SCHEMA_VERSION = 5
 MMLU = "mmlu"

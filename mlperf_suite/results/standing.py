@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from mlperf_suite.compliance.verdict import in_words
 from mlperf_suite.results.schema import Config, Meta, PerformanceFigures, Summary
+from mlperf_suite.rules.verdict import in_words
 
 STAND_IN_LABEL = "made with a stand-in engine: not a measurement of any system"
 """The mark on every output of a run with a stand-in engine."""

@@ -13,7 +13,14 @@ from dataclasses import replace
 
 from mlperf_suite.benchmarks.audits import MIX, SAME
 from mlperf_suite.benchmarks.registry import BENCHMARKS
-from mlperf_suite.compliance.caching import (
+from mlperf_suite.engines.protocol import Engine, RunObserver
+from mlperf_suite.loadgen.load_plan import CACHING, plan_run
+from mlperf_suite.loadgen.logs import RunLogs
+from mlperf_suite.loadgen.runner import run_loadgen
+from mlperf_suite.results.record import Result, RunKey, RunRecord
+from mlperf_suite.results.schema import CachingFigures
+from mlperf_suite.rules import judge
+from mlperf_suite.rules.caching_figures import (
     ANSWER_TOKENS,
     LOOKS,
     Block,
@@ -22,14 +29,7 @@ from mlperf_suite.compliance.caching import (
     Kind,
     interval_of,
 )
-from mlperf_suite.compliance.facts import RunFacts, gives_text_alone
-from mlperf_suite.compliance.rules import judge
-from mlperf_suite.engines.protocol import Engine, RunObserver
-from mlperf_suite.loadgen.load_plan import CACHING, plan_run
-from mlperf_suite.loadgen.logs import RunLogs
-from mlperf_suite.loadgen.runner import run_loadgen
-from mlperf_suite.results.record import Result, RunKey, RunRecord
-from mlperf_suite.results.schema import CachingFigures
+from mlperf_suite.rules.facts import RunFacts, gives_text_alone
 from mlperf_suite.session.executor import Executor, Made, cached_tokens_since, remote_run
 from mlperf_suite.session.inputs import Inputs
 from mlperf_suite.session.pace import Pace

@@ -17,9 +17,6 @@ from typing import Any
 from mlperf_suite.benchmarks.audits import Mode
 from mlperf_suite.benchmarks.definition import Benchmark
 from mlperf_suite.benchmarks.registry import BENCHMARKS
-from mlperf_suite.compliance.facts import AnswerTokens, RunFacts, gives_text_alone
-from mlperf_suite.compliance.rules import accuracy_verdict, client, judge, rule_of, validity
-from mlperf_suite.compliance.verdict import Verdict, set_aside
 from mlperf_suite.energy.cost import Price, cost_figures
 from mlperf_suite.engines.protocol import (
     CountsCachedTokens,
@@ -52,6 +49,9 @@ from mlperf_suite.results.schema import (
     ScalingFigures,
     WarmUpFigures,
 )
+from mlperf_suite.rules import accuracy_verdict, client, judge, rule_of, validity
+from mlperf_suite.rules.facts import AnswerTokens, RunFacts, gives_text_alone
+from mlperf_suite.rules.verdict import Verdict, set_aside
 from mlperf_suite.scorers.protocol import Answer, Scores, reads_special_tokens
 from mlperf_suite.session import profiled_run
 from mlperf_suite.session.energy import Energy

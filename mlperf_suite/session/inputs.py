@@ -20,12 +20,12 @@ from mlperf_suite.benchmarks.definition import (
 )
 from mlperf_suite.benchmarks.embedded import EMBEDDED
 from mlperf_suite.benchmarks.prompts import end_of_text_ids, load_tokenizer
-from mlperf_suite.compliance.facts import find_departures, find_reference, find_speculation
 from mlperf_suite.datasets.samples import Samples
 from mlperf_suite.errors import UsageError
 from mlperf_suite.loadgen.runner import check_round
 from mlperf_suite.results.record import RunKey
 from mlperf_suite.results.run_folder import check_writable
+from mlperf_suite.rules.facts import find_departures, find_reference, find_speculation
 from mlperf_suite.scorers.protocol import Scorer, obstacle_of
 from mlperf_suite.session.estimate import Lengths
 from mlperf_suite.session.plan import SearchKey

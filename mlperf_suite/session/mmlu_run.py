@@ -17,7 +17,6 @@ from typing import Any
 
 from mlperf_suite import __version__
 from mlperf_suite.benchmarks.percentile import percentile
-from mlperf_suite.compliance.verdict import Verdict
 from mlperf_suite.datasets.mmlu_questions import Mmlu, load_mmlu
 from mlperf_suite.datasets.mmlu_subjects import CHANCE
 from mlperf_suite.engines.protocol import Engine
@@ -39,6 +38,7 @@ from mlperf_suite.results.run_folder import (
     run_folders,
 )
 from mlperf_suite.results.schema import MMLU, Config, Meta, MmluFigures, MmluScore, Run, Summary
+from mlperf_suite.rules.verdict import Verdict
 from mlperf_suite.session.engines import Engines
 from mlperf_suite.session.executor import Made
 from mlperf_suite.session.inputs import Inputs

@@ -6,8 +6,6 @@ import dataclasses
 from pathlib import Path
 
 from mlperf_suite.benchmarks.registry import BENCHMARKS
-from mlperf_suite.compliance.rules.checks import besides_length
-from mlperf_suite.compliance.rules.client import client_limits
 from mlperf_suite.engines.protocol import Engine, RunObserver
 from mlperf_suite.errors import UsageError
 from mlperf_suite.loadgen.load_plan import SEARCH, SEARCH_SAMPLES, SMOKE, Shortened, plan_run
@@ -16,6 +14,8 @@ from mlperf_suite.results.peak import PeakSearch, RateTrial
 from mlperf_suite.results.record import Result, Search
 from mlperf_suite.results.run_folder import PEAK_FOLDER
 from mlperf_suite.results.schema import WarmUpFigures
+from mlperf_suite.rules.checks import besides_length
+from mlperf_suite.rules.client import client_limits
 from mlperf_suite.session.executor import Executor, Made, cached_tokens_since, remote_run
 from mlperf_suite.session.inputs import Inputs
 from mlperf_suite.session.pace import Pace

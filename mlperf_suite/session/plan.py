@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from typing import Literal
 
 from mlperf_suite.benchmarks.registry import BENCHMARKS
-from mlperf_suite.compliance.caching import LOOKS
 from mlperf_suite.loadgen.load_plan import CACHING, MODES
 from mlperf_suite.results.record import RunKey
+from mlperf_suite.rules.caching_figures import LOOKS
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,6 @@ from pathlib import Path
 
 from mlperf_suite.benchmarks.definition import Benchmark
 from mlperf_suite.benchmarks.registry import BENCHMARKS
-from mlperf_suite.compliance.verdict import Verdict
 from mlperf_suite.engines.protocol import Engine
 from mlperf_suite.loadgen.load_plan import CACHING
 from mlperf_suite.loadgen.runner import abandoned
@@ -22,6 +21,7 @@ from mlperf_suite.results.peak import PeakSearch
 from mlperf_suite.results.record import Result, RunKey
 from mlperf_suite.results.run_folder import ENGINE_LOG
 from mlperf_suite.results.schema import Summary
+from mlperf_suite.rules.verdict import Verdict
 from mlperf_suite.session import profiled_run
 from mlperf_suite.session.caching_run import CachingRun
 from mlperf_suite.session.energy import Energy, FindMeters, find_meters

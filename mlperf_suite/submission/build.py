@@ -17,8 +17,6 @@ from typing import Any
 from mlperf_suite.benchmarks.audits import Audit, Mode
 from mlperf_suite.benchmarks.definition import GEN_NUM
 from mlperf_suite.benchmarks.rounds import Round
-from mlperf_suite.compliance.facts import Division
-from mlperf_suite.compliance.submission_rules import STATUSES, missing_system_fields
 from mlperf_suite.errors import SuiteError, UsageError
 from mlperf_suite.judging.files import read_scores
 from mlperf_suite.judging.judge import judge_folder
@@ -26,6 +24,8 @@ from mlperf_suite.judging.submissions import ACCURACY_TXT
 from mlperf_suite.loadgen.load_plan import AUDIT_MODES
 from mlperf_suite.loadgen.logs import ACCURACY, DETAIL, SUMMARY
 from mlperf_suite.results.run_folder import ENDED, file_sha256, write_json
+from mlperf_suite.rules.facts import Division
+from mlperf_suite.rules.submission_rules import STATUSES, missing_system_fields
 from mlperf_suite.submission.evidence import (
     SuiteRun,
     read_run,

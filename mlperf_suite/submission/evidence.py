@@ -11,20 +11,20 @@ from mlperf_suite.benchmarks.audits import Mode
 from mlperf_suite.benchmarks.definition import Benchmark, Category, Scenario, Workload
 from mlperf_suite.benchmarks.registry import BENCHMARKS
 from mlperf_suite.benchmarks.rounds import Round
-from mlperf_suite.compliance.facts import (
-    TEXT_ALONE,
-    Division,
-    find_departures,
-    find_speculation,
-    gives_text_alone,
-)
-from mlperf_suite.compliance.rules.scores import rule_name
 from mlperf_suite.engines.replay import REPLAY
 from mlperf_suite.errors import UsageError
 from mlperf_suite.loadgen.load_plan import AUDIT_MODES
 from mlperf_suite.loadgen.logs import DETAIL
 from mlperf_suite.results.run_folder import ENDED, changed_since_run, read_config, read_summary
 from mlperf_suite.results.schema import Config, EngineFacts, Meta, Summary
+from mlperf_suite.rules.facts import (
+    TEXT_ALONE,
+    Division,
+    find_departures,
+    find_speculation,
+    gives_text_alone,
+)
+from mlperf_suite.rules.scores import rule_name
 
 MODE_FOLDERS: Mapping[Mode, str] = {
     "accuracy": "Accuracy",

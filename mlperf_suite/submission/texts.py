@@ -10,7 +10,7 @@ from typing import Any
 from mlperf_suite import __version__
 from mlperf_suite.benchmarks.audits import Audit
 from mlperf_suite.benchmarks.definition import COUNTED_IN_A_SENTENCE, GEN_NUM
-from mlperf_suite.compliance.submission_rules import MEASUREMENT_FIELDS
+from mlperf_suite.rules.submission_rules import MEASUREMENT_FIELDS
 from mlperf_suite.settings import engine_arg_text
 from mlperf_suite.submission.evidence import SuiteRun
 

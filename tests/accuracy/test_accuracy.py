@@ -2,7 +2,7 @@
 
 import pytest
 
-from mlperf_suite.compliance.rules import accuracy, clock, lines, origin, scores, seeded
+from mlperf_suite.rules import accuracy, clock, lines, origin, scores, seeded
 
 pytestmark = pytest.mark.accuracy
 

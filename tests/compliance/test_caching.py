@@ -2,7 +2,7 @@
 
 import pytest
 
-from mlperf_suite.compliance.rules import caching
+from mlperf_suite.rules import caching
 
 pytestmark = pytest.mark.compliance
 

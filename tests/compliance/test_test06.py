@@ -2,7 +2,7 @@
 
 import pytest
 
-from mlperf_suite.compliance.rules import lines, test06
+from mlperf_suite.rules import lines, test06
 
 pytestmark = pytest.mark.compliance
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from mlperf_suite.compliance.rules import (
+from mlperf_suite.rules import (
     client,
     clock,
     figures,

@@ -1,0 +1,704 @@
+"""A break of each rule: what is changed in a run that obeys all of them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import datetime, timedelta
+
+from hypothesis import strategies as st
+
+from meta_tests.made_runs import (
+    AT_ONCE,
+    LOADGEN_FILES,
+    MadeBlock,
+    MadeRun,
+    as_printed,
+    audit_values,
+    every_scenario,
+    line,
+    remote_run,
+)
+from mlperf_suite.benchmarks.audits import Mode
+from mlperf_suite.benchmarks.rounds import ROUNDS
+from mlperf_suite.loadgen.logs import LoggedSample
+from mlperf_suite.rules import RULES, rules_for
+from mlperf_suite.rules.accuracy import MAX_ACCURACY_LOG_BYTES
+from mlperf_suite.rules.caching_figures import ANSWER_TOKENS
+from mlperf_suite.rules.client import FULL_SHARE, MOST_DELAY_MS
+from mlperf_suite.rules.clock import DATE_FORMAT
+from mlperf_suite.rules.figures import LATENCY, PERCENTILES, TPOT, TTFT, most_tokens
+from mlperf_suite.rules.scores import rule_name
+from mlperf_suite.rules.verdict import Verdict
+
+MODES: tuple[Mode, ...] = ("accuracy", "performance", "test06")
+Break = Callable[[MadeRun, st.DataObject], None]
+
+TTFT_P99 = "result_first_token_99.00_percentile_latency_ns"
+TPOT_P99 = "result_time_per_output_token_99.00_percentile_ns"
+NO_NUMBER = st.sampled_from([None, "600000", [], {}, True, float("nan"), float("inf"), 10**400])
+"""What may stand where a number belongs; None is a line that is not there."""
+AGREEMENT = frozenset(r.name for r in RULES if hasattr(r.check, "__wrapped__")) | {
+    "test06_issue_order",
+    "test06_log_agrees",
+    "test07_log_agrees",
+    "test09_log_agrees",
+}
+"""The rules that compare figures of a log with one another.
+
+What breaks another rule may be seen by one of them as well: a figure does not change alone.
+"""
+FOLLOWING = {"accuracy_whole_dataset": {"accuracy_every_sample"}}
+"""Rules that a break of another one breaks as well: they judge by the same entry of the log."""
+NOT_TRUE = st.sampled_from([False, None, 1, "true", []])
+
+
+def runs(modes: tuple[Mode, ...] = MODES) -> st.SearchStrategy[MadeRun]:
+    return st.builds(
+        lambda where, mode, round_, submitted, remote: MadeRun(
+            *where, mode, round_, submitted=submitted, remote=remote_run() if remote else None
+        ),
+        st.sampled_from(every_scenario()),
+        st.sampled_from(modes),
+        st.sampled_from(list(ROUNDS.values())),
+        st.booleans(),
+        st.booleans(),
+    )
+
+
+def rule_names(run: MadeRun) -> list[str]:
+    rules = rules_for(
+        run.benchmark,
+        run.scenario,
+        run.mode,
+        run.division,
+        submitted=run.submitted,
+        in_session=run.departures is not None,
+    )
+    return [r.name for r in rules]
+
+
+def not_passed(verdicts: list[Verdict]) -> dict[str, str]:
+    return {v.rule: v.line for v in verdicts if not v.passed}
+
+
+def without_agreement(verdicts: list[Verdict]) -> dict[str, str]:
+    """Those that did not pass, apart from the rules that compare a log with itself."""
+    return {name: line for name, line in not_passed(verdicts).items() if name not in AGREEMENT}
+
+
+def put(run: MadeRun, key: str, value: object) -> None:
+    """Set a key of the detail log, or take its line out."""
+    if value is None:
+        del run.entries[key]
+    else:
+        run.entries[key] = value
+
+
+# One break for each rule
+
+
+def bad_number(key: str, low: int, high: int) -> Break:
+    def apply(run: MadeRun, data: st.DataObject) -> None:
+        put(run, key, data.draw(st.integers(low, high) | NO_NUMBER))
+
+    return apply
+
+
+def not_true(key: str) -> Break:
+    return lambda run, data: put(run, key, data.draw(NOT_TRUE))
+
+
+def whole(run: MadeRun, data: st.DataObject) -> None:
+    junk = data.draw(st.sampled_from(["not a log line", ":::MLLOG {", ':::MLLOG {"key": 1}']))
+    run.broken_lines.append(junk)
+
+
+def error(run: MadeRun, data: st.DataObject) -> None:
+    run.broken_lines.append(line("error_runtime", data.draw(st.text()), error=True))
+
+
+def mode(run: MadeRun, data: st.DataObject) -> None:
+    if data.draw(st.booleans()):
+        other = "AccuracyOnly" if run.mode != "accuracy" else "PerformanceOnly"
+        put(run, "effective_test_mode", data.draw(st.sampled_from([other, "SubmissionRun", None])))
+    else:
+        put(run, "effective_scenario", data.draw(st.sampled_from(["MultiStream", None, 3])))
+
+
+def modified(run: MadeRun, data: st.DataObject) -> None:
+    put(run, "loadgen_git_status_message", data.draw(st.sampled_from([" M loadgen.cc", None, 0])))
+
+
+def validity(run: MadeRun, data: st.DataObject) -> None:
+    put(run, "result_validity", data.draw(st.sampled_from(["INVALID", "valid", "", True, None])))
+
+
+def reported(run: MadeRun, data: st.DataObject) -> None:
+    put(run, run.scenario.metric, data.draw(st.integers(-(10**9), 0) | NO_NUMBER))
+
+
+def samples(key: str) -> Break:
+    def apply(run: MadeRun, data: st.DataObject) -> None:
+        put(run, key, data.draw(st.integers(0, run.benchmark.samples - 1) | NO_NUMBER))
+
+    return apply
+
+
+def over(key: str, limit: str) -> Break:
+    def apply(run: MadeRun, data: st.DataObject) -> None:
+        at = int(getattr(run.scenario.limits, limit) * 1e6)
+        put(run, key, data.draw(st.integers(at, 10**15) | NO_NUMBER))
+
+    return apply
+
+
+def targets(run: MadeRun, data: st.DataObject) -> None:
+    key = data.draw(
+        st.sampled_from(["requested_server_ttft_latency", "requested_server_tpot_latency"])
+    )
+    put(run, key, data.draw(st.integers(6_000_000_001, 10**15) | NO_NUMBER | st.just(0)))
+
+
+def percentile(run: MadeRun, data: st.DataObject) -> None:
+    other = st.sampled_from([0.5, 0.97, 0.999, 99, 90, 0])
+    put(run, "effective_target_latency_percentile", data.draw(other | NO_NUMBER))
+
+
+def wrong_seed(run: MadeRun, data: st.DataObject) -> None:
+    key = f"effective_{data.draw(st.sampled_from(sorted(run.round.seeds)))}"
+    old = run.entries[key]
+    put(run, key, data.draw(st.sampled_from([old + 1, 0, float(old), str(old), None, True])))
+
+
+def every_sample(run: MadeRun, data: st.DataObject) -> None:
+    if run.submitted:
+        fewer = st.integers(0, run.benchmark.samples_of("accuracy") - 1)
+        run.scores[run.benchmark.counted_as] = data.draw(fewer)
+    else:
+        del run.answers[data.draw(st.integers(0, len(run.answers) - 1))]
+
+
+def whole_dataset(run: MadeRun, data: st.DataObject) -> None:
+    wrong = st.integers(0, run.benchmark.samples_of("accuracy") - 1) | st.sampled_from(
+        ["13368", [], 10**400]
+    )
+    put(run, "effective_accuracy_sample_count", data.draw(wrong))
+
+
+def below_gate(name: str) -> Break:
+    def apply(run: MadeRun, data: st.DataObject) -> None:
+        expected = run.benchmark.reference.of(name)
+        assert expected is not None
+        least = expected.low()
+        wrong = st.floats(0, least * 0.99999) | st.just(100.5) | st.just(float("9" * 400))
+        run.scores[name] = round(data.draw(wrong), 4)
+        if data.draw(st.booleans()):
+            del run.scores[name]
+
+    return apply
+
+
+def length(name: str) -> Break:
+    def apply(run: MadeRun, data: st.DataObject) -> None:
+        good = run.scores[name]
+        run.scores[name] = round(good * data.draw(st.floats(0, 0.85) | st.floats(1.15, 9)), 2)
+
+    return apply
+
+
+def hash_line(run: MadeRun, data: st.DataObject) -> None:
+    run.hash = data.draw(st.sampled_from([None, "", "abc", "z" * 64, "0" * 63, "0" * 65]))
+
+
+def uncut(run: MadeRun, data: st.DataObject) -> None:
+    run.accuracy_bytes = data.draw(st.integers(MAX_ACCURACY_LOG_BYTES + 1, 10**9) | st.just(0))
+
+
+def other_ends(run: MadeRun, data: st.DataObject) -> None:
+    text = run.cut_log
+    place, other = (f'"seq_id" : {answer.place},' for answer in run.answers[:2])
+    sample, another = (f'"qsl_idx" : {answer.index},' for answer in run.answers[:2])
+    run.cut_log = data.draw(
+        st.sampled_from(
+            [
+                "",
+                "[\n]\n",
+                "x" * len(text),
+                text[2:],
+                text[:-4],
+                text[: len(text) // 2],
+                text.replace("...", ""),
+                text.replace(other, place),
+                text.replace(another, sample),
+                text.replace(sample, f'"qsl_idx" : {10**9},'),
+            ]
+        )
+    )
+
+
+def other_tokens(run: MadeRun, data: st.DataObject) -> None:
+    text = run.cut_log
+    wrong = [text.replace(f'"token_count" : {3}', f'"token_count" : {n}', 1) for n in (0, 2, 4)]
+    if run.scenario.streams:
+        wrong += [
+            text.replace(', "token_data" : "0B000000"', new, 1) for new in ("", _EMPTY, _OTHER)
+        ]
+    else:
+        wrong += [text.replace(', "token_count"', f'{_OTHER}, "token_count"', 1)]
+    run.cut_log = data.draw(st.sampled_from(wrong))
+
+
+_EMPTY, _OTHER = ', "token_data" : ""', ', "token_data" : "0C000000"'
+
+
+def accuracy_failed(run: MadeRun, data: st.DataObject) -> None:
+    run.accuracy_passed = False
+
+
+def audit(run: MadeRun, data: st.DataObject) -> None:
+    put(run, *data.draw(st.sampled_from([*audit_values(), ("effective_min_duration_ms", None)])))
+
+
+def few_answers(run: MadeRun, data: st.DataObject) -> None:
+    del run.answers[data.draw(st.integers(1, 99)) :]
+
+
+def change_answer(change: Callable[[MadeRun, LoggedSample, st.DataObject], LoggedSample]) -> Break:
+    def apply(run: MadeRun, data: st.DataObject) -> None:
+        at = data.draw(st.integers(0, len(run.answers) - 1))
+        run.answers[at] = change(run, run.answers[at], data)
+
+    return apply
+
+
+def other_first(run: MadeRun, answer: LoggedSample, data: st.DataObject) -> LoggedSample:
+    return replace(answer, first_token_ids=data.draw(st.sampled_from([None, (), (99,), (11, 13)])))
+
+
+def two_eos(run: MadeRun, answer: LoggedSample, data: st.DataObject) -> LoggedSample:
+    eos = st.sampled_from(run.benchmark.eos_token_ids)
+    tail = tuple(data.draw(st.lists(eos, min_size=2, max_size=4)))
+    # An answer of nothing but EOS, and one with some before its end.
+    tokens = tail if data.draw(st.booleans()) else (*answer.token_ids, *tail)
+    return LoggedSample(answer.index, tokens, tokens[:1], len(tokens), answer.place)
+
+
+def other_count(run: MadeRun, answer: LoggedSample, data: st.DataObject) -> LoggedSample:
+    return replace(answer, token_count=data.draw(st.sampled_from([None, 0, 2, 4, 10**9])))
+
+
+def unverified(run: MadeRun, data: st.DataObject) -> None:
+    at = data.draw(st.integers(0, 2))
+    name = run.verify[at].partition(":")[0]
+    other = ["", f"{name}: False"]
+    if at == 0:
+        other.append(f"{name}: {'True' if run.scenario.name == 'Offline' else 'Skipped'}")
+    run.verify[at] = data.draw(st.sampled_from(other))
+
+
+def unissued(run: MadeRun, data: st.DataObject) -> None:
+    """As officially: some samples issued twice, and others never."""
+    lost = data.draw(st.integers(0, len(run.answers) - 2))
+    run.answers[lost] = run.answers[lost + 1]
+
+
+def low_score(run: MadeRun, data: st.DataObject) -> None:
+    run.scores["exact_match"] = round(data.draw(st.floats(0, 60.69)), 3)
+
+
+def other_length(run: MadeRun, data: st.DataObject) -> None:
+    ids = (7,) * data.draw(st.integers(1, 1150) | st.integers(1407, 3000))
+    run.answers = [LoggedSample(a.index, ids, (7,), len(ids)) for a in run.answers]
+
+
+def no_pass(run: MadeRun, data: st.DataObject) -> None:
+    run.verify = data.draw(st.sampled_from([[], ["TEST FAIL"], ["passed"]]))
+
+
+def lost_answers(run: MadeRun, data: st.DataObject) -> None:
+    run.accuracy_damage = ("entry 7: no hex string",)
+
+
+def other_generation(run: MadeRun, data: st.DataObject) -> None:
+    departures = (data.draw(st.text(min_size=1)),)
+    if data.draw(st.booleans()):
+        run.remote = remote_run(departures=departures)
+    else:
+        run.departures = departures
+
+
+TOO_LATE = st.floats(MOST_DELAY_MS, exclude_min=True) | st.sampled_from([None, float("nan")])
+"""A delay of the client's that its rule does not let pass; None is one that was not measured."""
+
+
+def busy_client(run: MadeRun, data: st.DataObject) -> None:
+    full = st.floats(FULL_SHARE) | st.just(float("nan"))
+    late = st.sampled_from(["out_ms", "back_ms"])
+    if run.scenario.name == "Offline" or data.draw(st.booleans()):
+        run.remote = remote_run(busy_share=data.draw(full))
+    else:
+        run.remote = remote_run(**{data.draw(late): data.draw(TOO_LATE)})
+
+
+def cached(run: MadeRun, data: st.DataObject) -> None:
+    run.cached_tokens = data.draw(st.integers(1, 10**9))
+
+
+def faster(run: MadeRun, data: st.DataObject) -> None:
+    """One sample over and over is faster in every pair, by more than the audit lets pass."""
+    share = data.draw(st.floats(1.101, 1000))
+    for block in run.caching:
+        noise = data.draw(st.floats(0.5, 2)) if data.draw(st.booleans()) else 1
+        block.entries["result_max_latency_ns"] = int(4e8)
+        if block.kind == "same":
+            block.entries["result_max_latency_ns"] = int(4e8 / (share * max(1, noise)))
+
+
+def block_of(run: MadeRun, data: st.DataObject) -> MadeBlock:
+    return run.caching[data.draw(st.integers(0, len(run.caching) - 1))]
+
+
+def other_samples(run: MadeRun, data: st.DataObject) -> None:
+    kind = data.draw(
+        st.sampled_from(["an answer less", "other samples", "half a pair", "no turns"])
+    )
+    block = block_of(run, data)
+    if kind == "an answer less":
+        del block.answers[data.draw(st.integers(0, AT_ONCE - 1))]
+    elif kind == "other samples":
+        block.answers = [(index + 1, tokens) for index, tokens in block.answers]
+    elif kind == "half a pair":
+        run.caching.append(block)
+    else:
+        run.caching += [block, block]
+
+
+def other_answer(run: MadeRun, data: st.DataObject) -> None:
+    block = block_of(run, data)
+    at = data.draw(st.integers(0, AT_ONCE - 1))
+    other = st.integers(0, 9).filter(lambda tokens: tokens != ANSWER_TOKENS)
+    block.answers[at] = (block.answers[at][0], (7,) * data.draw(other))
+
+
+def other_block_settings(run: MadeRun, data: st.DataObject) -> None:
+    key, value = data.draw(
+        st.sampled_from(
+            [
+                ("effective_min_duration_ms", 600_000),
+                ("effective_sample_concatenate_permutation", True),
+                ("effective_accuracy_log_sampling_target", AT_ONCE - 1),
+                ("effective_test_mode", "AccuracyOnly"),
+                ("effective_scenario", "MultiStream"),
+                ("requested_min_query_count", 1),
+            ]
+        )
+    )
+    block_of(run, data).entries[key] = value
+
+
+# Logs that do not agree with themselves
+
+
+def stamp_back(run: MadeRun, data: st.DataObject) -> None:
+    keys = list(run.entries)
+    key = data.draw(st.sampled_from(keys[1:]))
+    if data.draw(st.booleans()):
+        run.stamps[key] = data.draw(st.floats(-1e9, run.stamp_ms(keys[0]) - 1e-6))
+    else:
+        run.stamps[key] = data.draw(st.sampled_from([math.nan, math.inf, "0.1", None, 10**400]))
+
+
+def shift_end(by: st.SearchStrategy[float]) -> Break:
+    """Move the entries of the run's end."""
+
+    def apply(run: MadeRun, data: st.DataObject) -> None:
+        run.ended_ms += data.draw(by)
+
+    return apply
+
+
+def other_date(run: MadeRun, data: st.DataObject) -> None:
+    late = timedelta(seconds=data.draw(st.integers(7, 893)) + 900 * data.draw(st.integers(-9, 9)))
+    dated = datetime.strptime(run.entries["test_datetime"], DATE_FORMAT) - late
+    put(run, "test_datetime", dated.strftime(DATE_FORMAT))
+
+
+def swapped_samples(run: MadeRun, data: st.DataObject) -> None:
+    order = list(run.entries["loaded_qsl_set"])
+    at = data.draw(st.integers(1, len(order) - 1))
+    order[0], order[at] = order[at], order[0]
+    put(run, "loaded_qsl_set", data.draw(st.sampled_from([order, order[1:], [], {}, "x"])))
+
+
+def other_number(key: str, least: float = 0.001) -> Break:
+    """A figure that is more than a printed digit off."""
+
+    def apply(run: MadeRun, data: st.DataObject) -> None:
+        was = run.entries[key]
+        factor = data.draw(st.sampled_from([1 - least, 1 + least, 0.5, 2.0]))
+        other = was * factor
+        put(run, key, math.ceil(other) if isinstance(was, int) else as_printed(other))
+
+    return apply
+
+
+def other_files(run: MadeRun, data: st.DataObject) -> None:
+    files = dict(LOADGEN_FILES)
+    path = data.draw(st.sampled_from(sorted(files)))
+    if data.draw(st.booleans()):
+        files[path] = data.draw(st.sampled_from(["0" * 40, "", "x" * 40]))
+    else:
+        del files[path]
+    put(run, "loadgen_file_sha1", data.draw(st.sampled_from([files, files, [], {}])))
+
+
+def other_summary(run: MadeRun, data: st.DataObject) -> None:
+    lines = run.summary.splitlines()
+    at = data.draw(st.sampled_from([n for n, line in enumerate(lines) if ":" in line]))
+    told = data.draw(st.sampled_from(["1e6", "x", "", "13.7"]))
+    lines[at] = f"{lines[at].partition(':')[0]}: {told}"
+    run.summary = data.draw(st.sampled_from(["\n".join(lines), "", "made up"]))
+
+
+def other_answers(run: MadeRun, data: st.DataObject) -> None:
+    assert run.accuracy_tokens is not None
+    apart = data.draw(st.floats(0.1, 0.9) | st.floats(1.1, 5))
+    other = replace(run.accuracy_tokens, mean=run.accuracy_tokens.mean * apart)
+    run.accuracy_tokens = data.draw(st.sampled_from([other, None]))
+
+
+def more_queries(run: MadeRun, data: st.DataObject) -> None:
+    put(run, "result_query_count", run.entries["generated_query_count"] + data.draw(st.integers(1)))
+
+
+def other_rate(run: MadeRun, data: st.DataObject) -> None:
+    key = {
+        "Offline": "result_samples_per_second",
+        "SingleStream": "result_qps_without_loadgen_overhead",
+    }.get(run.scenario.name, "result_completed_samples_per_sec")
+    other_number(key, 0.1)(run, data)
+
+
+def other_token_rate(run: MadeRun, data: st.DataObject) -> None:
+    """Rates of more tokens than the answers may have; of one of two that then do not agree."""
+    rates = [
+        key for key in run.entries if "token" in key and ("throughput" in key or "per_sec" in key)
+    ]
+    if run.scenario.name == "Offline" or data.draw(st.booleans()):
+        most = 2 * (most_tokens(run.facts()) or 1)
+        for key in rates:
+            put(run, key, as_printed(run.entries[key] * most))
+    else:
+        other_number("result_token_throughput")(run, data)
+
+
+def issued_when_it_cannot_be(run: MadeRun, data: st.DataObject) -> None:
+    """The last query before it was due, or long after the last answer."""
+    key = "result_token_throughput_with_loadgen_overhead"
+    factor = data.draw(st.floats(1.001, 10) | st.floats(0.01, 0.2))
+    put(run, key, as_printed(run.entries[key] * factor))
+
+
+def latency_keys(run: MadeRun) -> list[list[str]]:
+    """Of each kind of latency: minimum, percentiles, maximum."""
+    families = (LATENCY, TTFT, TPOT) if run.scenario.streams else (LATENCY,)
+    return [[f.least, *(f.percentile.format(p) for p in PERCENTILES), f.most] for f in families]
+
+
+def out_of_order(run: MadeRun, data: st.DataObject) -> None:
+    keys = data.draw(st.sampled_from(latency_keys(run)))
+    at = data.draw(st.integers(1, len(keys) - 1))
+    put(run, keys[at], run.entries[keys[at - 1]] - data.draw(st.integers(1, 10**6)))
+
+
+def other_mean(run: MadeRun, data: st.DataObject) -> None:
+    families = (LATENCY, TTFT, TPOT) if run.scenario.streams else (LATENCY,)
+    family = data.draw(st.sampled_from(families))
+    beyond = run.entries[family.most] * data.draw(st.floats(1.01, 100))
+    below = run.entries[family.least] * data.draw(st.floats(0, 0.99))
+    put(run, family.mean, int(data.draw(st.sampled_from([below, beyond]))))
+
+
+def faster_tokens(run: MadeRun, data: st.DataObject) -> None:
+    """TPOTs that do not make up the latencies."""
+    # Not so slow that a limit is passed as well.
+    factor = data.draw(st.floats(0.1, 0.9) | st.floats(1.05, 1.1))
+    for key in (*latency_keys(run)[2], TPOT.mean):
+        put(run, key, int(run.entries[key] * factor))
+
+
+def other_verdict(run: MadeRun, data: st.DataObject) -> None:
+    key = data.draw(st.sampled_from(["result_min_duration_met", "result_min_queries_met"]))
+    put(run, key, data.draw(st.sampled_from([False, "INVALID", None, 1])))
+
+
+def other_lines(run: MadeRun, data: st.DataObject) -> None:
+    """A line that decides nothing is lost, stands elsewhere, or is another scenario's."""
+    lost = data.draw(st.sampled_from(["logger_tls_total_log_cas_fail_count", "qsl_name"]))
+    value = run.entries.pop(lost)
+    how = data.draw(st.sampled_from(["lost", "moved", "foreign"]))
+    if how != "lost":
+        entries = list(run.entries.items())
+        at = data.draw(st.integers(1, 40))
+        key = lost if how == "moved" else "result_qps_with_loadgen_overhead"
+        run.entries = dict([*entries[:at], (key, value), *entries[at:]])
+
+
+def other_setting(run: MadeRun, data: st.DataObject) -> None:
+    key = data.draw(
+        st.sampled_from(
+            [
+                "effective_max_duration_ms",
+                "requested_max_query_count",
+                "requested_schedule_rng_seed",
+                "requested_test_mode",
+                "requested_print_timestamps",
+                "effective_target_duration_ms",
+                "effective_min_sample_count",
+                "effective_max_async_queries",
+                "requested_accuracy_sample_count_override",
+                "requested_performance_sample_count_override",
+            ]
+        )
+    )
+    put(run, key, data.draw(st.sampled_from([7, "x", [], math.nan])))
+
+
+def chosen_samples(run: MadeRun, data: st.DataObject) -> None:
+    name = data.draw(st.sampled_from(["performance_issue_same", "accuracy_log_sampling_target"]))
+    for whose in ("requested", "effective"):
+        put(run, f"{whose}_{name}", True if "issue" in name else 100)
+
+
+def other_places(run: MadeRun, data: st.DataObject) -> None:
+    """The samples of two answers are those of each other's places."""
+    if run.submitted and run.mode == "accuracy":
+        first = run.cut_log.partition('"qsl_idx" : ')[2].partition(",")[0]
+        run.cut_log = run.cut_log.replace(f'"qsl_idx" : {first},', f'"qsl_idx" : {int(first) + 1},')
+        return
+    one = run.answers[0]
+    at = data.draw(st.integers(1, len(run.answers) - 1))
+    at = next(n for n in range(at, at - len(run.answers), -1) if run.answers[n].index != one.index)
+    other = run.answers[at]
+    run.answers[0], run.answers[at] = (
+        replace(one, place=other.place),
+        replace(other, place=one.place),
+    )
+
+
+def other_audit_log(run: MadeRun, data: st.DataObject) -> None:
+    if run.scenario.name == "SingleStream" or data.draw(st.booleans()):
+        data.draw(st.sampled_from([other_lines, other_setting]))(run, data)
+    else:
+        for key in ("result_completed_tokens_per_second", "result_tokens_per_second"):
+            if key in run.entries:
+                put(run, key, as_printed(run.entries[key] * data.draw(st.floats(1.01, 9))))
+
+
+BREAKS: dict[str, Break] = {
+    "log_lines": other_lines,
+    "accuracy_log_lines": other_lines,
+    "settings_took": other_setting,
+    "accuracy_settings_took": other_setting,
+    "samples_drawn": chosen_samples,
+    "accuracy_samples_drawn": chosen_samples,
+    "test06_log_agrees": other_audit_log,
+    "test07_log_agrees": other_audit_log,
+    "test09_log_agrees": other_audit_log,
+    "accuracy_log_is_whole": whole,
+    "accuracy_no_loadgen_errors": error,
+    "accuracy_test_mode": mode,
+    "accuracy_time_stamps": stamp_back,
+    "time_stamps": stamp_back,
+    "accuracy_time_span": shift_end(st.floats(-1e5, -10) | st.floats(1e4, 1e9)),
+    "time_span": shift_end(st.floats(-1e5, -10) | st.floats(1e4, 1e9)),
+    "accuracy_clock_dates": other_date,
+    "clock_dates": other_date,
+    "accuracy_loaded_samples": swapped_samples,
+    "loaded_samples": swapped_samples,
+    "accuracy_generated_queries": other_number("generated_query_duration"),
+    "generated_queries": other_number("generated_query_duration"),
+    "accuracy_issue_order": other_places,
+    "test06_issue_order": other_places,
+    "scheduled_rate": other_number("result_scheduled_samples_per_sec"),
+    "queries_issued": more_queries,
+    "query_rate": other_rate,
+    "token_rate": other_token_rate,
+    "issued_token_rate": issued_when_it_cannot_be,
+    "percentile_order": out_of_order,
+    "mean_in_percentiles": other_mean,
+    "loadgen_files": other_files,
+    "accuracy_loadgen_files": other_files,
+    "summary_agrees": other_summary,
+    "tokens_as_in_accuracy": other_answers,
+    "token_times": faster_tokens,
+    "validity_agrees": other_verdict,
+    "accuracy_every_sample": every_sample,
+    "accuracy_whole_dataset": whole_dataset,
+    **{
+        rule_name(name): below_gate(name)
+        for name in ("rouge1", "rouge2", "rougeL", "rougeLsum", "exact_match", "gsm8k", "mbxp")
+    },
+    "accuracy_gen_len": length("gen_len"),
+    "accuracy_tokens_per_sample": length("tokens_per_sample"),
+    "accuracy_hash": hash_line,
+    "accuracy_log_is_cut": uncut,
+    "accuracy_log_ends": other_ends,
+    "accuracy_log_tokens": other_tokens,
+    "accuracy_generation": other_generation,
+    "accuracy_loadgen_unmodified": modified,
+    "result_valid": validity,
+    "log_is_whole": whole,
+    "no_loadgen_errors": error,
+    "test_mode": mode,
+    "result_reported": reported,
+    "generation": other_generation,
+    "min_duration": bad_number("effective_min_duration_ms", -1, 599_999),
+    "performance_sample_count": samples("effective_performance_sample_count"),
+    "offline_samples_per_query": samples("effective_samples_per_query"),
+    "ttft_limit": over(TTFT_P99, "ttft_ms"),
+    "tpot_limit": over(TPOT_P99, "tpot_ms"),
+    "latency_targets": targets,
+    "target_percentile": percentile,
+    "early_stopping": not_true("early_stopping_met"),
+    "min_queries": bad_number("result_query_count", 0, 63),
+    "seeds": wrong_seed,
+    "equal_issue_mode": not_true("effective_sample_concatenate_permutation"),
+    "token_latencies": not_true("requested_use_token_latencies"),
+    "loadgen_unmodified": modified,
+    "accuracy_passed": accuracy_failed,
+    "client_bound": busy_client,
+    "test06_log_is_whole": lost_answers,
+    "test06_settings": audit,
+    "test06_test_mode": mode,
+    "test06_no_loadgen_errors": error,
+    "test06_sample_count": few_answers,
+    "test06_first_token": change_answer(other_first),
+    "test06_eos": change_answer(two_eos),
+    "test06_token_count": change_answer(other_count),
+    "test06_verified": unverified,
+    "test07_log_is_whole": lost_answers,
+    "test07_settings": audit,
+    "test07_test_mode": mode,
+    "test07_no_loadgen_errors": error,
+    "test07_every_sample": unissued,
+    "test07_score": low_score,
+    "test07_verified": no_pass,
+    "test09_log_is_whole": lost_answers,
+    "test09_settings": audit,
+    "test09_test_mode": mode,
+    "test09_no_loadgen_errors": error,
+    "test09_every_sample": unissued,
+    "test09_mean_tokens": other_length,
+    "test09_verified": no_pass,
+    "cached_prompt_tokens": cached,
+    "caching_speed": faster,
+    "caching_prompt_tokens": cached,
+    "caching_samples": other_samples,
+    "caching_answers": other_answer,
+    "caching_settings": other_block_settings,
+    "caching_log_is_whole": whole,
+    "caching_no_loadgen_errors": error,
+}

@@ -1,0 +1,72 @@
+"""The caching audit's rules where their logs, or the engine, tell less than they ask."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from meta_tests.made_runs import MadeRun, line
+from meta_tests.rules.breaks import not_passed
+from mlperf_suite.benchmarks.llama3_1_8b import LLAMA3_1_8B
+from mlperf_suite.loadgen.load_plan import CACHING
+from mlperf_suite.rules import judge
+from mlperf_suite.rules.caching_figures import Caching
+from mlperf_suite.rules.verdict import Verdict
+
+ONE_TOKEN = "Number of tokens need to be greater than 1"
+
+
+def made() -> MadeRun:
+    return MadeRun(LLAMA3_1_8B, LLAMA3_1_8B.scenario("Offline"), CACHING)
+
+
+def statuses(verdicts: list[Verdict]) -> dict[str, str]:
+    """Of the rules that did not pass."""
+    return {v.rule: v.status for v in verdicts if not v.passed}
+
+
+def test_too_few_pairs_decide_nothing() -> None:
+    run = made()
+    del run.caching[-2:]
+    assert statuses(judge(run.facts())) == {
+        "caching_speed": "not judged",
+        "caching_samples": "failed",
+    }
+
+
+def test_without_a_block_nothing_passes_for_speed() -> None:
+    found = judge(replace(made().facts(), caching=Caching((), 0)))
+    assert statuses(found)["caching_speed"] == "failed"
+    assert statuses(found)["caching_samples"] == "failed"
+
+
+def test_a_pair_without_a_time_is_none() -> None:
+    run = made()
+    for block in run.caching[:2]:
+        block.entries["result_max_latency_ns"] = None
+    assert statuses(judge(run.facts())) == {"caching_speed": "not judged"}
+
+
+@pytest.mark.parametrize(("text_alone", "status"), [(True, "not judged"), (False, "failed")])
+def test_answers_of_a_server_of_text_alone_need_not_have_the_length(
+    text_alone: bool, status: str
+) -> None:
+    run = made()
+    run.caching[3].answers[0] = (run.caching[3].answers[0][0], (7,))
+    run.broken_lines.append(line("error_runtime", ONE_TOKEN, error=True))
+    found = statuses(judge(replace(run.facts(), text_alone=text_alone)))
+    errors = {} if text_alone else {"caching_no_loadgen_errors": "failed"}
+    assert found == {"caching_answers": status, **errors}
+
+
+def test_the_audit_conf_is_no_error() -> None:
+    run = made()
+    run.broken_lines.append(line("error", "Multiple conf files are used", error=True))
+    assert not_passed(judge(run.facts())) == {}
+
+
+def test_an_engine_that_does_not_count_is_not_judged_by_its_count() -> None:
+    run = made()
+    run.cached_tokens = None
+    assert statuses(judge(run.facts())) == {"caching_prompt_tokens": "not judged"}

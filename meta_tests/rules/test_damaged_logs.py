@@ -1,0 +1,122 @@
+"""Logs that are damaged: what a rule cannot read never passes it, and nothing raises."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from meta_tests.made_runs import MadeRun, every_scenario, line
+from meta_tests.rules.breaks import not_passed, rule_names, runs
+from mlperf_suite.loadgen.logs import DETAIL
+from mlperf_suite.rules import judge
+
+
+class Listening(dict):
+    """A log's values that remember which keys were asked for."""
+
+    def __init__(self, values):
+        super().__init__(values)
+        self.asked = set()
+
+    def get(self, key, default=None):
+        self.asked.add(key)
+        return super().get(key, default)
+
+
+PRESENCE_ONLY = {"power_end"}
+"""Keys of which a rule asks only that they are there."""
+UNDECIDED_BY = {
+    # Repeated to the reader.
+    "early_stopping_ttft_result",
+    "early_stopping_tpot_result",
+    # LoadGen 5.1 does not write it; qsl_reported_total_count then takes its place.
+    "effective_accuracy_sample_count",
+}
+"""Keys that a rule reads and whose absence decides nothing."""
+
+
+def keys_read(run: MadeRun) -> list[str]:
+    """The keys of the run's log that any of its rules decides by."""
+    facts = run.facts()
+    values = Listening(facts.logs.detail.values)
+    detail = replace(facts.logs.detail, values=values)
+    judge(replace(facts, logs=replace(facts.logs, detail=detail)))
+    return sorted(values.asked & set(run.entries) - UNDECIDED_BY)
+
+
+@settings(max_examples=150, deadline=None)
+@given(run=runs(), data=st.data())
+def test_a_line_that_a_rule_reads_is_never_missed(run, data):
+    key = data.draw(st.sampled_from(keys_read(run)))
+    del run.entries[key]
+    assert not_passed(judge(run.facts()))
+
+
+@settings(max_examples=200, deadline=None)
+@given(run=runs(), data=st.data())
+def test_a_value_of_a_wrong_kind_never_passes(run, data):
+    asked = [key for key in keys_read(run) if key not in PRESENCE_ONLY]
+    key = data.draw(st.sampled_from(asked))
+    wrong = data.draw(
+        st.sampled_from([[], {}, "", "x", -1, float("nan"), 10**400, [[1]], "\ud800"])
+    )
+    run.entries[key] = "x" if wrong == run.entries[key] else wrong
+    assert not_passed(judge(run.facts()))
+
+
+@settings(max_examples=150, deadline=None)
+@given(run=runs(), data=st.data())
+def test_a_truncated_log_never_passes(run, data):
+    text = run.detail_text
+    at = data.draw(st.integers(0, len(text.rstrip()) - 1))
+    assert not_passed(judge(run.facts(text[:at])))
+
+
+@settings(max_examples=150, deadline=None)
+@given(run=runs(), data=st.data())
+def test_a_line_that_cannot_be_read_never_passes(run, data):
+    lines = run.detail_text.splitlines()
+    at = data.draw(st.integers(0, len(lines) - 1))
+    cut = data.draw(st.integers(1, len(lines[at]) - 1))
+    lines[at] = data.draw(st.sampled_from([lines[at][:cut], lines[at][cut:], "\0" * cut]))
+    assert not_passed(judge(run.facts("\n".join(lines))))
+
+
+@settings(max_examples=60, deadline=None)
+@given(run=runs(), data=st.data())
+def test_a_key_said_twice_never_passes(run, data):
+    others = ("loadgen_", "power_", "generated_")
+    asked = [key for key in keys_read(run) if not key.startswith(others)]
+    key = data.draw(st.sampled_from(asked))
+    run.broken_lines.append(line(key, run.entries[key]))
+    assert not_passed(judge(run.facts()))
+
+
+@settings(max_examples=200, deadline=None)
+@given(run=runs(), data=st.data())
+def test_random_bytes_never_raise_and_are_told_in_one_line(run, data):
+    raw = bytearray(run.detail_text.encode())
+    for _ in range(data.draw(st.integers(1, 20))):
+        raw[data.draw(st.integers(0, len(raw) - 1))] = data.draw(st.integers(0, 255))
+    for found in judge(run.facts(raw.decode("utf-8", errors="replace"))):
+        assert found.line.isprintable()
+        json.dumps(found.as_json()).encode()
+
+
+@settings(max_examples=100, deadline=None)
+@given(run=runs(), text=st.text() | st.binary().map(lambda b: b.decode("latin-1")))
+def test_any_text_in_place_of_a_log_fails(run, text):
+    assert not_passed(judge(run.facts(text)))
+
+
+def test_a_missing_detail_log_fails_every_rule_that_needs_it():
+    run = MadeRun(*every_scenario()[0], "performance")
+    facts = run.facts("")
+    files = {k: v for k, v in facts.logs.files.items() if k != DETAIL}
+    failed = not_passed(judge(replace(facts, logs=replace(facts.logs, files=files))))
+    needless = {"no_loadgen_errors", "accuracy_passed", "generation", "client_bound"}
+    needless.add("cached_prompt_tokens")
+    assert set(rule_names(run)) - set(failed) == needless

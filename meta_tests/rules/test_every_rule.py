@@ -1,0 +1,72 @@
+"""A valid run passes every rule, and a break of one rule is seen by that rule alone."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from meta_tests.made_runs import MadeRun, every_scenario, remote_run
+from meta_tests.rules.breaks import AGREEMENT, BREAKS, FOLLOWING, MODES, not_passed
+from mlperf_suite.benchmarks.rounds import ROUNDS
+from mlperf_suite.loadgen.load_plan import CACHING
+from mlperf_suite.rules import RULES, judge
+
+
+def test_every_rule_has_a_break():
+    assert set(BREAKS) == {r.name for r in RULES}
+
+
+EVERY_RUN = [
+    ((benchmark, scenario), mode)
+    for benchmark, scenario in every_scenario()
+    for mode in dict.fromkeys([*MODES, CACHING, *(audit.mode for audit in benchmark.audits)])
+]
+
+
+@pytest.mark.parametrize(
+    ("where", "mode"), EVERY_RUN, ids=[f"{b.id}-{s.name}-{mode}" for (b, s), mode in EVERY_RUN]
+)
+def test_a_valid_run_passes_every_rule(where, mode):
+    for round_ in ROUNDS.values():
+        # The caching audit is in no submission.
+        for submitted in (False, True) if mode != CACHING else (False,):
+            for remote in (None, remote_run()):
+                run = MadeRun(*where, mode, round_, submitted=submitted, remote=remote)
+                verdicts = judge(run.facts())
+                assert verdicts
+                assert not_passed(verdicts) == {}
+
+
+@pytest.mark.parametrize(
+    "where", every_scenario(), ids=lambda where: f"{where[0].id}-{where[1].name}"
+)
+def test_answers_are_as_long_as_in_the_accuracy_run_where_that_has_the_same_samples(where):
+    """gpt-oss-120b's accuracy run asks for other problems, whose answers are longer."""
+    run = MadeRun(*where, "performance")
+    run.accuracy_tokens = replace(run.accuracy_tokens, mean=2 * run.accuracy_tokens.mean)
+    found = set(not_passed(judge(run.facts())))
+    own = where[0].accuracy_samples is not None
+    assert own == (where[0].id == "gpt-oss-120b")
+    assert found == (set() if own else {"tokens_as_in_accuracy"})
+
+
+@pytest.mark.parametrize("name", BREAKS)
+@settings(max_examples=15, deadline=None)
+@given(data=st.data())
+def test_a_break_of_one_rule_is_seen_by_that_rule_alone(name, data):
+    (rule,) = [r for r in RULES if r.name == name]
+    fitting = [
+        (b, s)
+        for b, s in every_scenario()
+        if rule.holds_for(b, s, "closed", submitted=True, in_session=True)
+    ]
+    benchmark, scenario = data.draw(st.sampled_from(fitting))
+    submitted = rule.submitted_only or (not rule.session_only and data.draw(st.booleans()))
+    run = MadeRun(benchmark, scenario, rule.mode, submitted=submitted)
+    BREAKS[name](run, data)
+    found = set(not_passed(judge(run.facts())))
+    assert name in found
+    assert found - AGREEMENT <= {name, *FOLLOWING.get(name, ())}

@@ -1,0 +1,117 @@
+"""Bounds of figures: those of any answers lie within them, and rounding is allowed for."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from meta_tests.made_runs import MadeRun
+from meta_tests.rules.breaks import not_passed
+from mlperf_suite.benchmarks.llama3_1_8b import LLAMA3_1_8B
+from mlperf_suite.rules import judge
+from mlperf_suite.rules.figures import (
+    LATENCY,
+    PERCENTILES,
+    TPOT,
+    TTFT,
+    _unwrapped,
+    mean_bounds,
+)
+from mlperf_suite.rules.printed import Range, printed
+
+NANOSECONDS = st.integers(1, 10**12)
+
+
+def places(values: list[int]) -> tuple[float, ...]:
+    """Minimum, percentiles and maximum as LoadGen takes them."""
+    ordered = sorted(values)
+    taken = [ordered[int(len(ordered) * (float(p) / 100))] for p in PERCENTILES]
+    return (ordered[0], *taken, ordered[-1])
+
+
+@given(st.lists(NANOSECONDS, min_size=1, max_size=300))
+def test_the_mean_of_any_latencies_is_within_the_bounds(values):
+    bounds = mean_bounds(places(values), len(values))
+    mean = sum(values) / len(values)
+    assert bounds.low * (1 - 1e-9) <= mean <= bounds.high * (1 + 1e-9)
+
+
+def test_bounds_of_a_mean_are_no_wider_than_they_need_be():
+    # Of two: the place of each percentile is the second, which is the maximum.
+    assert mean_bounds((1, 5, 5, 5, 5, 5, 5, 5), 2) == Range(3.0, 3.0)
+
+
+def test_a_sum_beyond_64_bits_is_known_by_what_is_left_of_it():
+    count, mean = 1_700_000, 12_000_000_000_000
+    left = (count * mean % 2**64) // count
+    found, wraps = _unwrapped(left, Range(mean * 0.5, mean * 1.1), count)
+    assert wraps == 1 and abs(found - mean) < 2
+    assert _unwrapped(mean, Range(mean * 0.5, mean * 1.1), count) == (mean, 0)
+
+
+@given(st.floats(1e-9, 1e15))
+def test_what_was_printed_is_within_what_it_may_have_been(value):
+    said = float(f"{value:.6g}")
+    assert printed(said).holds(value)
+    assert printed(said).high - printed(said).low <= 1.1e-5 * said
+
+
+ANSWERS = st.lists(
+    st.tuples(NANOSECONDS, st.integers(1, 10**9), st.integers(2, 128)), min_size=20, max_size=200
+)
+
+
+@given(ANSWERS, st.floats(0, 1))
+def test_the_figures_of_any_answers_pass(answers, late):
+    """A Server run's rules on latencies, of answers of any lengths and paces."""
+    run = MadeRun(LLAMA3_1_8B, LLAMA3_1_8B.scenario("Server"), "performance")
+    whole = [ttft + tpot * (tokens - 1) for ttft, tpot, tokens in answers]
+    ttfts, tpots = [one[0] for one in answers], [one[1] for one in answers]
+    for family, values in ((LATENCY, whole), (TTFT, ttfts), (TPOT, tpots)):
+        low, *shares, high = places(values)
+        run.entries |= {family.least: low, family.most: high}
+        run.entries |= {
+            family.percentile.format(p): v for p, v in zip(PERCENTILES, shares, strict=True)
+        }
+        run.entries[family.mean] = sum(values) // len(values)
+    count, tokens = len(answers), sum(one[2] for one in answers)
+    done_s = 600 + whole[-1] / 1e9
+    run.entries |= {
+        "result_query_count": count,
+        "result_scheduled_samples_per_sec": six((count - 1) / 600),
+        "result_token_throughput_with_loadgen_overhead": six(
+            tokens / (600 + late * (done_s - 600))
+        ),
+        "result_completed_samples_per_sec": six((count - 1) / done_s),
+        "result_completed_tokens_per_second": six(tokens / done_s),
+        "result_token_throughput": six(tokens / (sum(whole) // count * count)),
+    }
+    found = not_passed(judge(run.facts()))
+    of_latency = {"percentile_order", "mean_in_percentiles", "token_times", "token_rate"}
+    of_latency |= {"issued_token_rate"}
+    assert {name: line for name, line in found.items() if name in of_latency} == {}
+
+
+@pytest.mark.parametrize("name", ["Server", "Interactive"])
+def test_no_query_is_issued_before_its_time_or_after_its_answer(name):
+    run = MadeRun(LLAMA3_1_8B, LLAMA3_1_8B.scenario(name), "performance")
+    said = run.entries["result_completed_tokens_per_second"]
+    due, done = (run.entries[f"result_{one}_samples_per_sec"] for one in ("scheduled", "completed"))
+    for rate, status in (
+        # The figures that it is made of are rounded themselves.
+        (said * due / done * (1 - 2e-5), "passed"),
+        (said, "passed"),
+        (said * due / done * 1.001, "failed"),
+        (said * 0.999, "failed"),
+    ):
+        run.entries["result_token_throughput_with_loadgen_overhead"] = six(rate)
+        (found,) = [v for v in judge(run.facts()) if v.rule == "issued_token_rate"]
+        assert found.status == status, found.line
+
+
+def six(value: float) -> float:
+    assert math.isfinite(value)
+    return float(f"{value:.6g}")

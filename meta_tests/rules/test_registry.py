@@ -1,0 +1,82 @@
+"""Which rules hold for a run, and what smoke makes of them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from meta_tests.made_runs import MadeRun, every_scenario
+from meta_tests.rules.breaks import not_passed, put, rule_names, runs
+from mlperf_suite.benchmarks.registry import BENCHMARKS
+from mlperf_suite.rules import RULES, judge, latency, rule_of, rules_for
+from mlperf_suite.rules.scores import rule_name
+
+
+@settings(max_examples=60, deadline=None)
+@given(run=runs(), data=st.data())
+def test_the_open_division_lacks_the_gates_alone(run, data):
+    closed = rule_names(run)
+    run.division = "open"
+    dropped = set(closed) - set(rule_names(run))
+    gates = {"accuracy_hash", "offline_samples_per_query", "accuracy_passed"}
+    gates |= {rule_name(metric) for b in BENCHMARKS.values() for metric in b.metrics}
+    assert all(name in gates or name.startswith("test06_") for name in dropped)
+    assert not gates & set(rule_names(run))
+    assert not_passed(judge(run.facts())) == {}
+
+
+@pytest.mark.parametrize("mode", ["accuracy", "performance"])
+def test_logs_alone_are_not_judged_by_what_only_a_session_knows(mode):
+    run = MadeRun(*every_scenario()[0], mode)
+    in_session = {v.rule for v in judge(run.facts())}
+    run.departures = None
+    alone = {v.rule for v in judge(run.facts())}
+    known = {
+        "accuracy": {"accuracy_generation"},
+        "performance": {"generation", "cached_prompt_tokens", "client_bound"},
+    }
+    assert in_session - alone == known[mode]
+
+
+def test_smoke_shortens_and_never_passes():
+    run = MadeRun(*every_scenario()[0], "performance")
+    run.entries["effective_min_duration_ms"] = 10_000
+    verdicts = {v.rule: v for v in judge(replace(run.facts(), smoke=True))}
+    assert verdicts["min_duration"].status == "shortened"
+    assert not verdicts["min_duration"].passed
+    assert verdicts["seeds"].passed
+
+
+@pytest.mark.parametrize("row", BENCHMARKS.values(), ids=lambda row: row.id)
+def test_each_benchmark_is_judged_by_its_own_figures(row):
+    names = {r.metric for r in rules_for(row, row.scenarios[0], "accuracy")} - {None}
+    assert names == set(row.metrics)
+
+
+def test_a_rule_is_found_from_its_function():
+    assert all(rule_of(r.check) is r for r in RULES)
+    assert rule_of(latency.ttft_limit).scenarios == ("Server", "Interactive")
+    with pytest.raises(KeyError, match="judge is no rule"):
+        rule_of(judge)
+
+
+def test_no_two_rules_have_the_same_name_and_each_says_what_it_demands():
+    assert len({r.name for r in RULES}) == len(RULES)
+    assert all(r.says.endswith(".") for r in RULES)
+
+
+@pytest.mark.parametrize(
+    ("value", "said"),
+    [
+        (None, "found nothing, required at least 600,000 ms (effective_min_duration_ms is not in"),
+        ("6e5", "found 6e5, required at least 600,000 ms (effective_min_duration_ms is no number"),
+        (9_000, "found 9,000 ms, required at least 600,000 ms"),
+    ],
+)
+def test_a_verdict_says_what_was_found_and_what_is_required(value, said):
+    run = MadeRun(*every_scenario()[0], "performance")
+    put(run, "effective_min_duration_ms", value)
+    assert said in not_passed(judge(run.facts()))["min_duration"]

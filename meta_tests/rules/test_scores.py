@@ -1,0 +1,111 @@
+"""Scores against their reference: what they must reach, and what is said where there is none."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from meta_tests.made_runs import MadeRun
+from meta_tests.rules.breaks import not_passed
+from mlperf_suite.benchmarks.definition import (
+    ExpectedScore,
+    ReferenceAccuracy,
+    at_least,
+    within,
+)
+from mlperf_suite.benchmarks.llama3_1_8b import LLAMA3_1_8B
+from mlperf_suite.benchmarks.registry import BENCHMARKS
+from mlperf_suite.rules import accuracy_verdict, judge, rule_of
+from mlperf_suite.rules.accuracy import MAX_ACCURACY_LOG_BYTES
+from mlperf_suite.rules.scores import GATES, rule_name
+from mlperf_suite.rules.verdict import Verdict
+
+
+def gates(facts) -> dict[str, Verdict]:
+    """The verdicts on each figure of the run's benchmark."""
+    names = {rule_name(metric): metric for metric in facts.benchmark.metrics}
+    return {names[v.rule]: v for v in judge(facts) if v.rule in names}
+
+
+def test_every_figure_of_every_benchmark_has_a_rule():
+    for benchmark in BENCHMARKS.values():
+        for metric in benchmark.metrics:
+            assert rule_of(GATES[metric]).name == rule_name(metric)
+    assert {rule_name(name) for name in ("rougeL", "gen_len")} == {
+        "accuracy_rougel",
+        "accuracy_gen_len",
+    }
+
+
+OF_LENGTH = [b for b in BENCHMARKS.values() if any(o.unit != "%" for o in b.reference.expected)]
+
+
+@pytest.mark.parametrize("row", OF_LENGTH, ids=lambda row: row.id)
+def test_lengths_at_their_limits_pass(row):
+    run = MadeRun(row, row.scenarios[0], "accuracy", submitted=True)
+    run.accuracy_bytes = MAX_ACCURACY_LOG_BYTES
+    (expected,) = [one for one in row.reference.expected if one.unit != "%"]
+    for limit in (expected.low() * 1.001, expected.high * 0.999):
+        run.scores[expected.name] = round(limit, 6)
+        assert not_passed(judge(run.facts())) == {}
+
+
+@pytest.mark.parametrize("smoke", [False, True])
+def test_without_a_reference_no_figure_is_judged_and_the_reason_is_said(smoke):
+    why = "20 of 13,368 samples: the gate holds for the whole data set"
+    facts = replace(
+        MadeRun(LLAMA3_1_8B, LLAMA3_1_8B.scenarios[0], "accuracy").facts(),
+        reference=None,
+        unreferenced=why,
+        smoke=smoke,
+    )
+    told = gates(facts)
+    assert set(told) == set(LLAMA3_1_8B.metrics)
+    assert {(v.status, v.why) for v in told.values()} == {("not judged", why)}
+    assert told["rouge1"].found == "38.7792" and told["gen_len"].found == "8,167,644"
+    assert accuracy_verdict(judge(facts)) is None
+
+
+def test_what_was_not_scored_is_not_judged_only_where_that_is_nobodys_fault():
+    facts = replace(MadeRun(LLAMA3_1_8B, LLAMA3_1_8B.scenarios[0], "accuracy").facts(), scores=None)
+    assert {v.status for v in gates(facts).values()} == {"failed"}
+    excused = replace(facts, unscored="no accuracy.txt beside the log")
+    assert {v.status for v in gates(excused).values()} == {"not judged"}
+
+
+def test_a_verdict_shows_percentages_with_their_share_and_lengths_with_their_unit():
+    run = MadeRun(LLAMA3_1_8B, LLAMA3_1_8B.scenarios[0], "accuracy")
+    run.scores |= {"rouge1": 38.5, "gen_len": 41_464.0}
+    expected = at_least("rouge1", 39.0135, 0.97, 0.98), within("gen_len", "characters", 41_681)
+    facts = replace(run.facts(), reference=ReferenceAccuracy(expected, 84, "made up"))
+    told = gates(facts)
+    rouge1, gen_len = told["rouge1"], told["gen_len"]
+    assert (rouge1.status, rouge1.found) == ("passed", "38.5000")
+    assert rouge1.required == "at least 37.8431"
+    assert rouge1.why == "97% of the reference 39.0135"
+    assert (gen_len.status, gen_len.found) == ("passed", "41,464 characters")
+    assert gen_len.required == "37,513 to 45,849 characters"
+    strict = gates(replace(facts, high_accuracy=True))
+    assert strict["rouge1"].required == "at least 38.2332"
+    assert strict["rouge1"].why == "98% of the reference 39.0135"
+    assert strict["gen_len"] == gen_len
+
+
+def test_a_mean_length_is_shown_with_its_decimals():
+    row = BENCHMARKS["llama2-70b-99"]
+    told = gates(MadeRun(row, row.scenarios[0], "accuracy").facts())["tokens_per_sample"]
+    assert (told.found, told.required) == ("294.45 tokens", "265.00 to 323.90 tokens")
+
+
+@pytest.mark.parametrize(("found", "status"), [(2.0, "passed"), (1.9, "failed"), (1e9, "passed")])
+def test_a_figure_without_an_upper_limit_has_none(found, status):
+    run = MadeRun(LLAMA3_1_8B, LLAMA3_1_8B.scenarios[0], "accuracy")
+    run.scores["gen_len"] = found
+    expected = ExpectedScore("gen_len", "points", 4, 0.5, 0.5)
+    reference = ReferenceAccuracy((expected,), 13_368, "made up")
+    told = gates(replace(run.facts(), reference=reference))
+    assert told["gen_len"].status == status
+    assert told["gen_len"].required == "at least 2 points"
+    assert told["rouge1"].why == "no reference accuracy is known for rouge1"
+    assert told["rouge1"].status == "not judged"

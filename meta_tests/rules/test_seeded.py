@@ -1,0 +1,104 @@
+"""Rules of what the seeds determine, where a rounded rate leaves several schedules."""
+
+from __future__ import annotations
+
+import pytest
+
+from meta_tests.made_runs import MadeRun
+from mlperf_suite.benchmarks.llama3_1_8b import LLAMA3_1_8B
+from mlperf_suite.benchmarks.rounds import ROUNDS
+from mlperf_suite.loadgen.schedule import Schedule
+from mlperf_suite.rules import judge, seeded
+
+
+@pytest.mark.parametrize(
+    ("queries", "samples", "seconds", "status"),
+    [
+        (1000, 1, 600, "passed"),
+        (1000, 1, 601, "passed"),
+        (1000, 1, 602, "passed"),
+        (1002, 1, 605, "passed"),
+        (1002, 1, 601, "failed"),
+        (1000, 1, 605, "failed"),
+        (1000, 7, 601, "failed"),
+        (1000, 0, 601, "failed"),
+        (1001, 1, 601, "failed"),
+        (999, 1, 600, "failed"),
+        (1003, 1, 605, "failed"),
+        (1000, 1, 599, "failed"),
+    ],
+)
+def test_the_duration_lies_between_those_of_the_schedules_of_as_many_queries(
+    monkeypatch: pytest.MonkeyPatch, queries: int, samples: int, seconds: int, status: str
+) -> None:
+    made = [
+        Schedule(count, 1, end_s * 10**9, (end_s - 1) * 10**9)
+        for count, end_s in ((1000, 602), (1000, 600), (1002, 605))
+    ]
+    monkeypatch.setattr(seeded, "_schedules", lambda log: made)
+    run = MadeRun(LLAMA3_1_8B, LLAMA3_1_8B.scenario("Server"), "performance")
+    run.entries |= {
+        "generated_query_count": queries,
+        "generated_samples_per_query": samples,
+        "generated_query_duration": seconds * 10**9,
+    }
+    (found,) = [v for v in judge(run.facts()) if v.rule == "generated_queries"]
+    assert found.status == status, found.line
+
+
+SETS = {10: 133_680, 11: 147_048}
+"""Queries of so many whole data sets, between which a rate that prints as 221.533 decides."""
+
+
+@pytest.mark.parametrize(
+    ("queries", "duration_ns", "status"),
+    [
+        # As LoadGen makes them of 221.53324600969475 queries/s, the least that gives 11 sets.
+        (SETS[11], 661_010_667_154, "passed"),
+        # Of 221.5335, of 221.533 and of 221.5325.
+        (SETS[11], 661_009_908_924, "passed"),
+        (SETS[10], 600_006_220_869, "passed"),
+        (SETS[10], 600_007_575_195, "passed"),
+        # At a rate that gives the other number, at one that prints as another, and at none.
+        (SETS[11], 661_010_668_000, "failed"),
+        (SETS[11], 661_009_908_000, "failed"),
+        (SETS[10], 600_007_576_000, "failed"),
+        (SETS[10], 600_005_000_000, "failed"),
+        (SETS[10], 650_000_000_000, "failed"),
+        (SETS[11] - 1, 661_010_000_000, "failed"),
+    ],
+)
+def test_a_rate_of_more_digits_than_the_log_prints_gives_what_any_such_rate_gives(
+    queries: int, duration_ns: int, status: str
+) -> None:
+    run = MadeRun(LLAMA3_1_8B, LLAMA3_1_8B.scenario("Server"), "performance", round=ROUNDS["v6.1"])
+    run.entries |= {
+        "effective_target_qps": 221.533,
+        "generated_query_count": queries,
+        "generated_query_duration": duration_ns,
+    }
+    (found,) = [v for v in judge(run.facts()) if v.rule == "generated_queries"]
+    assert found.status == status, found.line
+
+
+@pytest.mark.parametrize(
+    ("queries", "rate", "status"),
+    [
+        (SETS[11], 222.458, "passed"),
+        (SETS[10], 222.798, "passed"),
+        (SETS[11], 222.798, "failed"),
+        (SETS[10], 222.458, "failed"),
+        (SETS[11], 222.6, "failed"),
+    ],
+)
+def test_the_scheduled_rate_is_that_of_the_logs_number_of_queries(
+    queries: int, rate: float, status: str
+) -> None:
+    run = MadeRun(LLAMA3_1_8B, LLAMA3_1_8B.scenario("Server"), "performance", round=ROUNDS["v6.1"])
+    run.entries |= {
+        "effective_target_qps": 221.533,
+        "generated_query_count": queries,
+        "result_scheduled_samples_per_sec": rate,
+    }
+    (found,) = [v for v in judge(run.facts()) if v.rule == "scheduled_rate"]
+    assert found.status == status, found.line

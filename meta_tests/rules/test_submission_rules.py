@@ -1,0 +1,33 @@
+"""What a system description must say where it speaks of a network."""
+
+from __future__ import annotations
+
+import pytest
+
+from meta_tests.made_runs import system_fields
+from mlperf_suite.rules.submission_rules import (
+    SYSTEM_FIELDS_OF_A_NETWORK,
+    missing_system_fields,
+)
+
+
+@pytest.mark.parametrize("value", [None, ""])
+def test_a_description_may_say_nothing_of_a_network(value: str | None) -> None:
+    assert missing_system_fields(system_fields() | {"is_network": value}) == []
+
+
+@pytest.mark.parametrize("value", ["false", "true", "no"])
+def test_any_text_asks_for_the_fields_of_a_network(value: str) -> None:
+    described = system_fields() | {"is_network": value}
+    (wrong,) = missing_system_fields(described)
+    assert wrong.startswith(f"is_network {value} without network_type, ")
+    assert all(name in wrong for name in SYSTEM_FIELDS_OF_A_NETWORK)
+    # They must be there, empty or not.
+    assert missing_system_fields(dict.fromkeys(SYSTEM_FIELDS_OF_A_NETWORK, "") | described) == []
+
+
+@pytest.mark.parametrize("value", [False, True, 0, 1, [], {}])
+def test_what_is_no_text_is_wrong_whatever_it_is(value: object) -> None:
+    described = {**system_fields(), **dict.fromkeys(SYSTEM_FIELDS_OF_A_NETWORK, "x")}
+    (wrong,) = missing_system_fields(described | {"is_network": value})
+    assert wrong.startswith("is_network ") and wrong.endswith(" is no text: leave it out")

@@ -1,1 +1,0 @@
-"""The rules, as pure functions from parsed logs to verdicts."""

@@ -1,0 +1,345 @@
+"""The rules of a submission that no single log can show: files, layout, scenarios, systems.
+
+Sources: the submission rules of MLPerf Inference, and constants.py and checks/ of the official
+submission checker. To add a rule, write one function here under its decorator.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from mlperf_suite.benchmarks.definition import Benchmark, Category
+from mlperf_suite.benchmarks.registry import BENCHMARKS
+from mlperf_suite.benchmarks.rounds import Layout, Round
+from mlperf_suite.loadgen.logs import RunLogs
+from mlperf_suite.rules.verdict import Verdict, in_words, not_judged, verdict
+
+MEASUREMENT_FIELDS = (
+    "input_data_types",
+    "retraining",
+    "starting_weights_filename",
+    "weight_data_types",
+    "weight_transformations",
+)
+"""The required fields of the measurements' JSON file (SYSTEM_IMP_REQUIRED_FILES of the checker)."""
+SYSTEM_FIELDS_FILLED = (
+    "division",
+    "submitter",
+    "system_type",
+    "status",
+    "system_name",
+    "number_of_nodes",
+    "host_processor_model_name",
+    "host_processors_per_node",
+    "host_processor_core_count",
+    "host_memory_capacity",
+    "host_memory_configuration",
+    "host_storage_capacity",
+    "host_storage_type",
+    "host_networking",
+    "host_network_card_count",
+    "host_networking_topology",
+    "accelerators_per_node",
+    "accelerator_model_name",
+    "accelerator_memory_capacity",
+    "accelerator_host_interconnect",
+    "accelerator_memory_configuration",
+    "accelerator_interconnect",
+    "cooling",
+    "framework",
+    "operating_system",
+    "other_software_stack",
+)
+"""The fields of a system's JSON file that must be filled in
+(SYSTEM_DESC_MEANINGFUL_RESPONSE_REQUIRED_FIELDS)."""
+SYSTEM_FIELDS_PRESENT = (
+    "host_processor_frequency",
+    "host_processor_caches",
+    "host_processor_interconnect",
+    "accelerator_frequency",
+    "accelerator_interconnect_topology",
+    "accelerator_on-chip_memories",
+    "hw_notes",
+    "sw_notes",
+    "system_type_detail",
+)
+"""The fields that must also be present, even if empty (SYSTEM_DESC_REQUIRED_FIELDS of the
+checker)."""
+SYSTEM_FIELDS_OF_A_NETWORK = (
+    "network_type",
+    "network_media",
+    "network_rate",
+    "nic_loadgen",
+    "number_nic_loadgen",
+    "net_software_stack_loadgen",
+    "network_protocol",
+    "number_connections",
+    "nic_sut",
+    "number_nic_sut",
+    "net_software_stack_sut",
+    "network_topology",
+)
+"""The fields that must also be present if is_network has any value, even "false"
+(SYSTEM_DESC_REQUIRED_FIELDS_NETWORK_MODE of the checker, which treats any text as true)."""
+STATUSES = ("available", "preview", "rdi")
+_NETWORK = "is_network"
+SYSTEM_TYPES = ("datacenter", "edge", "datacenter,edge", "edge,datacenter")
+
+
+@dataclass(frozen=True, slots=True)
+class JsonFile:
+    """A JSON object read from a file; `problem` says why there is none."""
+
+    content: Mapping[str, Any]
+    problem: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ResultFacts:
+    """One scenario's result in a submission, apart from what its runs' own rules judge.
+
+    `layouts`: the layouts that its files follow. `missing`: required files that are absent.
+    `copies`: other results of the submission that have the same logs.
+    """
+
+    division: str
+    submitter: str
+    benchmark: Benchmark
+    round: Round
+    layouts: frozenset[Layout]
+    missing: tuple[str, ...]
+    system: JsonFile
+    measurements: JsonFile
+    accuracy: RunLogs
+    performance: RunLogs
+    copies: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class BenchmarkFacts:
+    """One benchmark of one system. `name`: its name in the tree. `whole`: all scenarios are
+    visible.
+
+    `division`, `scenarios`: the names of folders.
+    """
+
+    name: str
+    benchmark: Benchmark | None
+    division: str
+    round: Round
+    scenarios: tuple[str, ...]
+    whole: bool
+
+
+RESULT_RULES: list[Callable[[ResultFacts], Verdict]] = []
+BENCHMARK_RULES: list[Callable[[BenchmarkFacts], Verdict]] = []
+
+
+def result_rule(check: Callable[[ResultFacts], Verdict]) -> Callable[[ResultFacts], Verdict]:
+    """Register a function as the rule of its name, for each scenario's result."""
+    RESULT_RULES.append(check)
+    return check
+
+
+def benchmark_rule(
+    check: Callable[[BenchmarkFacts], Verdict],
+) -> Callable[[BenchmarkFacts], Verdict]:
+    """Register a function as the rule of its name, for each benchmark of a system."""
+    BENCHMARK_RULES.append(check)
+    return check
+
+
+def judge_result(facts: ResultFacts) -> list[Verdict]:
+    """Apply every rule of a scenario's result."""
+    return [replace(check(facts), rule=check.__name__) for check in RESULT_RULES]
+
+
+def judge_benchmark(facts: BenchmarkFacts) -> list[Verdict]:
+    """Apply every rule of a system's benchmark."""
+    return [replace(check(facts), rule=check.__name__) for check in BENCHMARK_RULES]
+
+
+# Of one scenario's result
+
+
+@result_rule
+def layout(result: ResultFacts) -> Verdict:
+    """Files follow the round's layout: v5.x beside results/, from v6.0 all under results/."""
+    said = {
+        "v5": "measurements/ and compliance/ beside results/ (v5.x)",
+        "v6": "everything under results/ (v6)",
+    }
+    found = " and ".join(said[name] for name in sorted(result.layouts))
+    wanted = result.round.layout
+    why = f"round {result.round.name}"
+    return verdict(result.layouts == {wanted}, found or "neither layout", said[wanted], why)
+
+
+@result_rule
+def required_files(result: ResultFacts) -> Verdict:
+    """Every required file of a result exists and is not empty."""
+    missing = result.missing
+    return verdict(not missing, ", ".join(missing) + " missing" if missing else "all", "all")
+
+
+@result_rule
+def system_description(result: ResultFacts) -> Verdict:
+    """The system's JSON file fits the submitter, the division and the benchmark's category."""
+    if result.system.problem:
+        return verdict(False, result.system.problem, "a system description")
+    says = result.system.content
+    wrong = [
+        f"{key} {says.get(key)!r}"
+        for key, fits in (
+            ("submitter", _same(says.get("submitter"), result.submitter)),
+            ("division", _same(says.get("division"), result.division)),
+            ("status", str(says.get("status")).lower() in STATUSES),
+            ("system_type", _covers(says.get("system_type"), result.benchmark.category)),
+            ("is_network", result.division != "closed" or not _same(says.get(_NETWORK), "true")),
+        )
+        if not fits
+    ]
+    wanted = f"{result.submitter}, {result.division}, {result.benchmark.category}, status"
+    found = ", ".join(wrong) or f"{wanted} {says.get('status')}"
+    return verdict(not wrong, found, f"{wanted} {' or '.join(STATUSES)}")
+
+
+@result_rule
+def system_fields(result: ResultFacts) -> Verdict:
+    """The system's JSON file has every field that the checker requires, filled in where
+    necessary."""
+    required = "every field, filled in"
+    if result.system.problem:
+        return verdict(False, result.system.problem, required)
+    wrong = missing_system_fields(result.system.content)
+    return verdict(not wrong, ", ".join(wrong) or required, required)
+
+
+def missing_system_fields(says: Mapping[str, Any]) -> list[str]:
+    """The fields that a system's JSON file still needs, each with its fault."""
+    absent = [name for name in SYSTEM_FIELDS_PRESENT if name not in says]
+    empty = [name for name in SYSTEM_FIELDS_FILLED if not says.get(name)]
+    wrong = [f"{name} empty" for name in empty] + [f"{name} missing" for name in absent]
+    return [*wrong, *_wrong_network(says)]
+
+
+def _wrong_network(says: Mapping[str, Any]) -> list[str]:
+    """The faults of is_network, which only a system of the network division needs.
+
+    If it is not text, even for JSON's false, the checker fails with an exception.
+    """
+    said = says.get(_NETWORK)
+    if said is None or said == "":
+        return []
+    shown = f"{_NETWORK} {in_words(said)}"
+    if not isinstance(said, str):
+        return [f"{shown} is no text: leave it out"]
+    absent = [name for name in SYSTEM_FIELDS_OF_A_NETWORK if name not in says]
+    return [f"{shown} without {', '.join(absent)}: leave it out"] if absent else []
+
+
+def _same(found: object, name: str) -> bool:
+    return str(found).lower() == name.lower()
+
+
+def _covers(system_type: object, category: Category) -> bool:
+    return system_type in SYSTEM_TYPES and category in str(system_type).split(",")
+
+
+@result_rule
+def measurements(result: ResultFacts) -> Verdict:
+    """The measurements' JSON file describes the weights and their transformations."""
+    required = "every field filled in"
+    if result.measurements.problem:
+        return verdict(False, result.measurements.problem, required)
+    empty = [name for name in MEASUREMENT_FIELDS if not result.measurements.content.get(name)]
+    return verdict(not empty, f"{', '.join(empty)} empty" if empty else required, required)
+
+
+@result_rule
+def same_system(result: ResultFacts) -> Verdict:
+    """Accuracy and performance were run on the same SUT and the same data."""
+    keys = ["sut_name", "qsl_name"]
+    if result.benchmark.samples_of("accuracy") == result.benchmark.samples:
+        keys.append("qsl_reported_total_count")
+    accuracy, performance = result.accuracy.detail, result.performance.detail
+    differing = [
+        f"{key} {accuracy[key]} and {performance[key]}"
+        for key in keys
+        if accuracy[key] is None or accuracy[key] != performance[key]
+    ]
+    required = "the same in accuracy and performance"
+    return verdict(not differing, "; ".join(differing) or "the same", required)
+
+
+@result_rule
+def logs_of_its_own(result: ResultFacts) -> Verdict:
+    """No other result of the submission has the same run in its logs.
+
+    Benchmarks of one model at two accuracy targets may share a run, in one scenario of one system.
+    """
+    found = f"the run of {', '.join(result.copies)}"
+    return verdict(not result.copies, found if result.copies else "its own", "a run of its own")
+
+
+# Of one benchmark of a system
+
+
+@benchmark_rule
+def benchmark_known(facts: BenchmarkFacts) -> Verdict:
+    """The suite knows the benchmark; an unknown one is reported and never passes."""
+    known = facts.benchmark is not None
+    return verdict(
+        known,
+        facts.name if known else f"{facts.name}, an unknown benchmark",
+        f"one of {', '.join(BENCHMARKS)}",
+    )
+
+
+@benchmark_rule
+def benchmark_of_round(facts: BenchmarkFacts) -> Verdict:
+    """The round offers the benchmark."""
+    required = f"a benchmark of {facts.round.name}"
+    if facts.benchmark is None:
+        return not_judged(facts.name, required, "the benchmark is not known")
+    offered = facts.benchmark.rounds
+    return verdict(facts.round.name in offered, f"{facts.name}, of {', '.join(offered)}", required)
+
+
+@benchmark_rule
+def division_known(facts: BenchmarkFacts) -> Verdict:
+    """The division is closed or open; network is reported and never passes."""
+    return verdict(facts.division in ("closed", "open"), facts.division, "closed or open")
+
+
+@benchmark_rule
+def scenarios_known(facts: BenchmarkFacts) -> Verdict:
+    """Every scenario in the tree is one of the benchmark's in that round."""
+    if facts.benchmark is None:
+        return not_judged(facts.name, "known scenarios", "the benchmark is not known")
+    round_ = facts.round.name
+    known = [s.name for s in facts.benchmark.scenarios if not s.rounds or round_ in s.rounds]
+    lower = {name.lower() for name in known}
+    unknown = [name for name in facts.scenarios if name.lower() not in lower]
+    found = ", ".join(unknown or facts.scenarios) or "none"
+    return verdict(not unknown, found, f"of {', '.join(known)}")
+
+
+@benchmark_rule
+def required_scenarios(facts: BenchmarkFacts) -> Verdict:
+    """A closed submission has every scenario that the benchmark requires; an open one need not."""
+    if facts.benchmark is None:
+        return not_judged(facts.name, "required scenarios", "the benchmark is not known")
+    groups = facts.benchmark.required
+    required = " and ".join(" or ".join(group) for group in groups)
+    found = ", ".join(facts.scenarios) or "none"
+    if facts.division == "open":
+        return verdict(True, found, "none in the open division")
+    if not facts.whole:
+        return not_judged(found, required, "only a part of the benchmark was given")
+    present = {name.lower() for name in facts.scenarios}
+    absent = [g for g in groups if not present & {name.lower() for name in g}]
+    why = "; ".join(f"no {' or '.join(group)}" for group in absent)
+    return verdict(not absent, found, required, why)
