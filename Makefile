@@ -41,19 +41,19 @@ submission-proof: setup ## full-size trees of replayed answers, and the official
 	$(PYTEST) meta_tests/proof/test_full_size.py -m slow -s $(ARGS)
 
 public-results: setup ## judge a checkout of public results and make docs/public-results.md again (CHECKOUT=DIR)
-	.venv/bin/python -m proof.public_results $(CHECKOUT) $(ARGS)
+	.venv/bin/python -m meta_tests.proof.public_results $(CHECKOUT) $(ARGS)
 
 mmlu: setup       ## the MMLU score, through lm-eval on an engine of its own
 	$(PYTEST) -m mmlu $(ARGS)
 
 endpoint: setup   ## start vLLM's own server and measure it over HTTP, Offline and Server
-	@.venv/bin/python -m mlperf_suite.testing.endpoint_demo $(ARGS)
+	@.venv/bin/python -m meta_tests.servers.endpoint_demo $(ARGS)
 
 ray: setup        ## Ray, for replicas on several GPUs or nodes (docs/replicas.md)
 	@scripts/set_up_ray.sh
 
 cluster: ray      ## start two Ray nodes on this machine and measure replicas on them
-	@.venv/bin/python -m mlperf_suite.testing.cluster_demo $(ARGS)
+	@.venv/bin/python -m meta_tests.servers.cluster_demo $(ARGS)
 
 test: ray         ## the tests of the suite itself
 	$(PYTEST) meta_tests -m "not slow" -n auto --maxprocesses 4 --dist loadfile $(ARGS)

@@ -1,7 +1,7 @@
 """Submission trees whose logs LoadGen wrote: replayed answers at MLPerf's own durations.
 
-`python -m proof` made them (docs/submission.md); they are no measurement. Kept packed, since a tree
-takes an hour of runs.
+`python -m meta_tests.proof` made them (docs/submission.md); they are no measurement.
+Kept packed, since a tree takes an hour of runs.
 """
 
 from __future__ import annotations

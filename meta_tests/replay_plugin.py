@@ -14,9 +14,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from meta_tests.proof.model import FILLER
 from mlperf_suite.engines.replay import Pace, ReplayEngine
 from mlperf_suite.session.inputs import Inputs
-from proof.model import FILLER
 
 Answers = dict[tuple[int, ...], list[int]]
 

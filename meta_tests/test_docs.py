@@ -32,7 +32,7 @@ ARCHITECTURE = ROOT / "docs" / "architecture.md"
 GUIDES = [ENGLISH, *sorted((ROOT / "docs").glob("*.md")), *sorted((ROOT / "perf").glob("*.md"))]
 WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
 FOLDERS = (
-    *("mlperf_suite", "fixtures", "tests", "meta_tests", "perf", "proof", "scripts", "docs"),
+    *("mlperf_suite", "fixtures", "tests", "meta_tests", "perf", "scripts", "docs"),
     *("requirements", "kubernetes"),
 )
 _PATH = re.compile(r"[\w.-]+(?:/[\w.-]+)*(?:/|\.(?:py|md|yml|csv|jsonl|toml|sh|ini|lock|j2))")
@@ -141,7 +141,7 @@ def test_what_a_guide_names_is_there(guide: Path) -> None:
     text = "\n".join(code(guide))
     paths = re.findall(rf"(?<![\w./-])(?:{'|'.join(FOLDERS)})/[\w./-]*\w", text)
     assert [path for path in paths if not (ROOT / path).exists()] == []
-    modules = re.findall(r"python -m ((?:mlperf_suite|perf|proof|meta_tests)[\w.]*)", text)
+    modules = re.findall(r"python -m ((?:mlperf_suite|perf|meta_tests)[\w.]*)", text)
     modules += re.findall(r"\bmlperf_suite(?:\.\w+)+", text)
     assert [module for module in modules if not is_there(module)] == []
     called = re.findall(r"^(?:\w+=\S+ )*make ([a-z-]+)", text, re.MULTILINE)

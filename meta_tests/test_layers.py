@@ -15,7 +15,7 @@ ORDER = (
     *("secrets", "errors", "assets", "hardware", "energy", "profiling", "datasets", "scorers"),
     *("benchmarks",),
     *("engines", "loadgen", "rules", "settings", "results", "judging", "reports", "mmlu"),
-    *("submission", "session", "plugin", "testing", "__main__"),
+    *("submission", "session", "plugin", "__main__"),
 )
 """Low to high: each imports only what stands before it, and itself."""
 ONE_PLACE = {

@@ -8,13 +8,13 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
+from meta_tests.servers.local_servers import LocalServer
 from mlperf_suite.benchmarks.llama3_1_8b import LLAMA3_1_8B
 from mlperf_suite.engines.protocol import Engine
 from mlperf_suite.engines.vllm_engine import VllmEngine
 from mlperf_suite.session.engines import EngineRequest, load_engine, load_vllm
 from mlperf_suite.session.inputs import Inputs
 from mlperf_suite.settings import resolve_settings
-from mlperf_suite.testing.local_servers import LocalServer
 
 
 def embedded_inputs() -> Inputs:

@@ -22,13 +22,13 @@ from statistics import median
 
 import psutil
 
+from meta_tests.servers.options import StandIn
+from meta_tests.servers.stand_in_server import RunningStandIn, stand_in_server
 from mlperf_suite.engines.endpoint.config import EndpointConfig, parse_endpoint
 from mlperf_suite.engines.endpoint.engine import EndpointEngine
 from mlperf_suite.engines.protocol import Engine, RemoteEngine
 from mlperf_suite.errors import RunError
 from mlperf_suite.loadgen import runner
-from mlperf_suite.testing.options import StandIn
-from mlperf_suite.testing.stand_in_server import RunningStandIn, stand_in_server
 from perf.plain_aiohttp_engine import PlainAiohttpEngine
 from perf.server_overhead import ANSWER, held, loadgen_alone, served, stolen_s, ttft_ms
 

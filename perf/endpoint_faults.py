@@ -18,12 +18,12 @@ from contextlib import ExitStack, closing
 from dataclasses import replace
 from pathlib import Path
 
+from meta_tests.servers.options import FAULTS, Fault, StandIn
+from meta_tests.servers.stand_in_server import make_certificate, stand_in_server
 from mlperf_suite.engines.endpoint.config import EndpointConfig, parse_endpoint
 from mlperf_suite.engines.endpoint.engine import EndpointEngine
 from mlperf_suite.errors import SuiteError
 from mlperf_suite.loadgen import runner
-from mlperf_suite.testing.options import FAULTS, Fault, StandIn
-from mlperf_suite.testing.stand_in_server import make_certificate, stand_in_server
 from perf.server_overhead import served
 
 _RATE, _RUN_MS, _LONG_RUN_MS = 100, 1_000, 40_000

@@ -16,10 +16,10 @@ from collections.abc import Callable
 
 import numpy as np
 
+from meta_tests.servers.local_servers import vllm_server
 from mlperf_suite.benchmarks.llama3_1_8b import LLAMA3_1_8B
 from mlperf_suite.engines.protocol import Engine, EngineDescription
 from mlperf_suite.session.inputs import Inputs
-from mlperf_suite.testing.local_servers import vllm_server
 from perf.embedded_engine import embedded_endpoint, embedded_engine, embedded_inputs
 from perf.offline_overhead import suite_rate
 from perf.server_run import server_run

@@ -15,9 +15,9 @@ from __future__ import annotations
 import argparse
 import time
 
+from meta_tests.servers.local_servers import LocalServer, vllm_server
 from mlperf_suite.benchmarks.llama3_1_8b import LLAMA3_1_8B
 from mlperf_suite.session.inputs import Inputs
-from mlperf_suite.testing.local_servers import LocalServer, vllm_server
 from perf.embedded_engine import embedded_endpoint, embedded_inputs
 from perf.offline_overhead import suite_rate
 from perf.server_run import figures, schedule, server_run

@@ -18,6 +18,7 @@ from pathlib import Path
 
 import psutil
 
+from meta_tests.servers.replica_stand_in import answering, dying, echo, failing
 from mlperf_suite.benchmarks.definition import Generation
 from mlperf_suite.engines.batch import generate_all
 from mlperf_suite.engines.protocol import Engine
@@ -26,7 +27,6 @@ from mlperf_suite.engines.replicas.engine import ReplicaEngine
 from mlperf_suite.engines.replicas.local_nodes import LocalNodes, local_nodes
 from mlperf_suite.engines.replicas.placement import parse_nodes
 from mlperf_suite.errors import SuiteError
-from mlperf_suite.testing.replica_stand_in import answering, dying, echo, failing
 
 _NODES = {"node-a": 1, "node-b": 1}
 _LATE_S = 600.0

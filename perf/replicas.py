@@ -21,6 +21,7 @@ from functools import partial
 from pathlib import Path
 from statistics import median
 
+from meta_tests.servers.replica_stand_in import a_hundred, answering
 from mlperf_suite.benchmarks.definition import Generation
 from mlperf_suite.engines.batch import generate_all
 from mlperf_suite.engines.protocol import Engine
@@ -29,7 +30,6 @@ from mlperf_suite.engines.replicas.engine import ReplicaEngine
 from mlperf_suite.engines.replicas.local_nodes import local_nodes
 from mlperf_suite.loadgen import runner
 from mlperf_suite.loadgen.logs import DetailLog
-from mlperf_suite.testing.replica_stand_in import a_hundred, answering
 from perf.server_overhead import (
     SAMPLES,
     in_turn,

@@ -15,8 +15,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from meta_tests.servers.local_servers import vllm_server
 from mlperf_suite.benchmarks.llama3_1_8b import LLAMA3_1_8B
-from mlperf_suite.testing.local_servers import vllm_server
 from perf.embedded_engine import embedded_engine, embedded_inputs
 from perf.server_run import figures, schedule, server_run
 from perf.vllm_bench import Figures, Sent, bench

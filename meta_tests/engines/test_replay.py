@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 
 from meta_tests.conftest import run_suite
+from meta_tests.proof.data import ANSWERS, MODEL, TOKENS, make_samples
+from meta_tests.proof.model import write_model
 from mlperf_suite.benchmarks.definition import Generation
 from mlperf_suite.benchmarks.llama3_1_8b import LLAMA3_1_8B, OFFICIAL
 from mlperf_suite.engines.batch import generate_all
@@ -17,8 +19,6 @@ from mlperf_suite.engines.protocol import Request, RunObserver, Tokens
 from mlperf_suite.engines.replay import REPLAY, Pace, ReplayEngine, Turns
 from mlperf_suite.errors import EngineError
 from mlperf_suite.loadgen.logs import read_logs
-from proof.data import ANSWERS, MODEL, TOKENS, make_samples
-from proof.model import write_model
 
 COUNT = 15_000
 """More than the samples of Offline's one query."""

@@ -12,11 +12,11 @@ import pytest
 
 from meta_tests.judging.trees import ALSO_SEEN, V5_1, failed, found
 from meta_tests.made_runs import write_submission
+from meta_tests.proof.damages import Home, broken_rules, damages_of
 from mlperf_suite.benchmarks.definition import Benchmark
 from mlperf_suite.benchmarks.registry import BENCHMARKS
 from mlperf_suite.benchmarks.rounds import ROUNDS, Round
 from mlperf_suite.judging.judge import judge_folder
-from proof.damages import Home, broken_rules, damages_of
 
 DEEPSEEK_R1, GPT_OSS_120B = BENCHMARKS["deepseek-r1"], BENCHMARKS["gpt-oss-120b"]
 OTHERS = [b for b in BENCHMARKS.values() if not b.id.startswith("llama3.1-8b")]

@@ -21,10 +21,7 @@ from meta_tests.judging.trees import (
     found,
 )
 from meta_tests.made_runs import MadeRun, write_run, write_submission
-from mlperf_suite.benchmarks.llama3_1_8b import LLAMA3_1_8B, LLAMA3_1_8B_EDGE
-from mlperf_suite.judging.judge import judge_folder
-from mlperf_suite.loadgen.logs import ACCURACY, DETAIL
-from proof.damages import (
+from meta_tests.proof.damages import (
     DAMAGES,
     Damage,
     Home,
@@ -33,6 +30,9 @@ from proof.damages import (
     seen_by,
     system_field,
 )
+from mlperf_suite.benchmarks.llama3_1_8b import LLAMA3_1_8B, LLAMA3_1_8B_EDGE
+from mlperf_suite.judging.judge import judge_folder
+from mlperf_suite.loadgen.logs import ACCURACY, DETAIL
 
 
 @pytest.fixture(scope="module")

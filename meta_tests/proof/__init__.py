@@ -1,1 +1,4 @@
-"""Tests of proof."""
+"""Tests the submission command end to end: full-size runs, their tree, the official checker.
+
+`python -m meta_tests.proof` does all of it; the engine is a replay, so nothing is measured.
+"""

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
+from meta_tests.proof import damages
+from meta_tests.proof.damages import DAMAGES, damages_of, own_verdict
 from mlperf_suite.benchmarks.registry import BENCHMARKS
 from mlperf_suite.benchmarks.rounds import ROUNDS
-from proof import damages
-from proof.damages import DAMAGES, damages_of, own_verdict
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 PAGE, CHECKERS_PAGE = DOCS / "submission.md", DOCS / "official-checker.md"

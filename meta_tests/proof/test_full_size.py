@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from meta_tests.proof.__main__ import WORK, prove
+from meta_tests.proof.data import DATASETS
+from meta_tests.proof.published import PUBLISHED
 from mlperf_suite.benchmarks.registry import BENCHMARKS
 from mlperf_suite.benchmarks.rounds import ROUNDS
-from proof.__main__ import WORK, prove
-from proof.data import DATASETS
-from proof.published import PUBLISHED
 
 TREES = [
     (round_, ids)

@@ -15,14 +15,14 @@ import pytest
 
 from meta_tests.made_power import write_session
 from meta_tests.made_runs import write_submission
+from meta_tests.proof.damages import CHECKER, official_verdict, own_verdict
+from meta_tests.proof.power import DAMAGES, differences, official, own
 from meta_tests.rules.test_power_rules import write
 from mlperf_suite.benchmarks.definition import Scenario
 from mlperf_suite.benchmarks.llama3_1_8b import LLAMA3_1_8B, LLAMA3_1_8B_EDGE
 from mlperf_suite.benchmarks.registry import find_benchmark
 from mlperf_suite.benchmarks.rounds import ROUNDS, Round
 from mlperf_suite.judging.judged import scenario_of
-from proof.damages import CHECKER, official_verdict, own_verdict
-from proof.power import DAMAGES, differences, official, own
 
 CHECKOUT = Path(os.environ.get("MLPERF_INFERENCE") or "absent")
 RESULTS = Path(os.environ.get("MLPERF_RESULTS") or "absent")

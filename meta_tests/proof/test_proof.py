@@ -9,6 +9,18 @@ from pathlib import Path
 
 import pytest
 
+from meta_tests.proof import tree
+from meta_tests.proof.data import (
+    ANSWERS,
+    DATASETS,
+    MODEL,
+    SAMPLES,
+    WORDS,
+    MadeSample,
+    make_samples,
+    write_data,
+)
+from meta_tests.proof.runs import LOADGEN, ProofRun, make_runs, proof_runs
 from mlperf_suite.benchmarks.definition import Benchmark
 from mlperf_suite.benchmarks.llama3_1_8b import (
     BENCHMARKS,
@@ -22,18 +34,6 @@ from mlperf_suite.benchmarks.rounds import ROUNDS
 from mlperf_suite.datasets.news import load_news
 from mlperf_suite.scorers.rouge import ROUGE_NAMES, mean_scores, score_pairs
 from mlperf_suite.settings import resolve_settings
-from proof import tree
-from proof.data import (
-    ANSWERS,
-    DATASETS,
-    MODEL,
-    SAMPLES,
-    WORDS,
-    MadeSample,
-    make_samples,
-    write_data,
-)
-from proof.runs import LOADGEN, ProofRun, make_runs, proof_runs
 
 EACH = pytest.mark.parametrize("row", BENCHMARKS, ids=lambda row: row.id)
 
@@ -179,7 +179,7 @@ class Told(ProofRun):
 def test_runs_go_on_beside_each_other_and_the_failed_are_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("proof.runs._TICK_S", 0.05)
+    monkeypatch.setattr("meta_tests.proof.runs._TICK_S", 0.05)
     runs = [Told("v6.1", LLAMA3_1_8B.id, name) for name in ("Offline", "Server", "Interactive")]
     said: list[str] = []
     failed = make_runs(runs, tmp_path, 2, said.append)
@@ -197,7 +197,7 @@ def test_an_interrupt_ends_the_sessions_under_way(
         raise KeyboardInterrupt
 
     Told.alive.clear()
-    monkeypatch.setattr("proof.runs.time.sleep", interrupt)
+    monkeypatch.setattr("meta_tests.proof.runs.time.sleep", interrupt)
     with pytest.raises(KeyboardInterrupt):
         make_runs([Told("v6.1", LLAMA3_1_8B.id, "Offline")], tmp_path, 1, lambda line: None)
     (process,) = Told.alive

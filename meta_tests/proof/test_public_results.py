@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 from meta_tests.made_runs import write_submission
+from meta_tests.proof.public_results import language_results, page
 from mlperf_suite.benchmarks.llama3_1_8b import LLAMA3_1_8B
 from mlperf_suite.benchmarks.rounds import ROUNDS
-from proof.public_results import language_results, page
 
 
 def test_a_failed_verdict_is_shown_by_its_file_and_line(tmp_path: Path) -> None:

@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from meta_tests.proof.published import PROBLEMS, PUBLISHED, Published, write_published
+from meta_tests.proof.runs import ProofRun, proof_runs
 from meta_tests.replay_plugin import pytest_mlperf_load_engine, thought_out_answers
 from mlperf_suite.benchmarks.prompts import end_of_text_ids, load_tokenizer
 from mlperf_suite.benchmarks.registry import BENCHMARKS
@@ -21,8 +23,6 @@ from mlperf_suite.scorers.mixtral_8x7b import MixtralScorer
 from mlperf_suite.scorers.protocol import Answer, reads_special_tokens
 from mlperf_suite.session.inputs import Inputs
 from mlperf_suite.settings import resolve_settings
-from proof.published import PROBLEMS, PUBLISHED, Published, write_published
-from proof.runs import ProofRun, proof_runs
 
 EACH = pytest.mark.parametrize("id_", [i for i in PUBLISHED if i != "llama2-70b-99"])
 """llama2-70b-99 has the data of llama2-70b-99.9."""

@@ -15,13 +15,13 @@ from hypothesis import strategies as st
 
 from meta_tests.made_power import LENGTH, WATTS, give_times, write_session
 from meta_tests.made_runs import MadeRun, write_run
+from meta_tests.proof.power import DAMAGES, facts_of, own
 from mlperf_suite.benchmarks.definition import Scenario
 from mlperf_suite.benchmarks.llama3_1_8b import LLAMA3_1_8B, LLAMA3_1_8B_EDGE
 from mlperf_suite.benchmarks.rounds import ROUNDS
 from mlperf_suite.judging.power import read_power
 from mlperf_suite.loadgen.logs import read_logs
 from mlperf_suite.rules.power_rules import POWER_RULES, judge_power, power_figures
-from proof.power import DAMAGES, facts_of, own
 
 OFFLINE = LLAMA3_1_8B.scenario("Offline")
 SINGLE = LLAMA3_1_8B_EDGE.scenario("SingleStream")

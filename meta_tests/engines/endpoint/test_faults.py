@@ -13,6 +13,12 @@ from typing import Any
 
 import pytest
 
+from meta_tests.servers.options import FAULTS, StandIn
+from meta_tests.servers.stand_in_server import (
+    RunningStandIn,
+    make_certificate,
+    stand_in_server,
+)
 from mlperf_suite.assets import embedded_model_dir
 from mlperf_suite.benchmarks.audits import Mode
 from mlperf_suite.benchmarks.definition import Generation
@@ -25,12 +31,6 @@ from mlperf_suite.engines.scoring import ScoreRequest, ScoringEngine
 from mlperf_suite.errors import EngineError, RunError
 from mlperf_suite.loadgen.load_plan import Shortened, plan_run
 from mlperf_suite.loadgen.runner import LoadRun, abandoned, run_loadgen
-from mlperf_suite.testing.options import FAULTS, StandIn
-from mlperf_suite.testing.stand_in_server import (
-    RunningStandIn,
-    make_certificate,
-    stand_in_server,
-)
 
 VOCABULARY = 32_000
 SAMPLES = 20

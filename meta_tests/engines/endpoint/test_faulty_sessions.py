@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from meta_tests.conftest import SuiteRun, run_suite
+from meta_tests.servers.options import StandIn
+from meta_tests.servers.stand_in_server import stand_in_server
 from mlperf_suite.assets import embedded_model_dir
-from mlperf_suite.testing.options import StandIn
-from mlperf_suite.testing.stand_in_server import stand_in_server
 
 ACCURACY_SAMPLES = 84
 """Of the smoke profile: every row of the embedded data."""

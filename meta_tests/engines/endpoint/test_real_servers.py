@@ -8,15 +8,15 @@ from pathlib import Path
 import pytest
 
 from meta_tests.conftest import SuiteRun, run_suite
-from mlperf_suite.results.run_folder import read_config, read_summary
-from mlperf_suite.results.schema import Summary
-from mlperf_suite.testing.local_servers import (
+from meta_tests.servers.local_servers import (
     LLAMA_CPP_PYTHON,
     LocalServer,
     llama_cpp_server,
     transformers_server,
     vllm_server,
 )
+from mlperf_suite.results.run_folder import read_config, read_summary
+from mlperf_suite.results.schema import Summary
 
 pytestmark = pytest.mark.slow
 

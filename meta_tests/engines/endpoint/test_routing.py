@@ -10,14 +10,14 @@ from queue import SimpleQueue
 
 import pytest
 
+from meta_tests.servers.options import StandIn
+from meta_tests.servers.stand_in_server import stand_in_server
 from mlperf_suite.benchmarks.definition import Generation
 from mlperf_suite.engines.batch import Answers, generate_all, requests_of
 from mlperf_suite.engines.endpoint.config import EndpointConfig, Routing, parse_endpoint
 from mlperf_suite.engines.endpoint.engine import EndpointEngine
 from mlperf_suite.engines.protocol import EndpointFigures, Request, Tokens
 from mlperf_suite.errors import EngineError
-from mlperf_suite.testing.options import StandIn
-from mlperf_suite.testing.stand_in_server import stand_in_server
 
 GENERATION = Generation(max_new_tokens=8)
 LEAST = 0.5

@@ -11,11 +11,11 @@ from pathlib import Path
 import psutil
 import pytest
 
+from meta_tests.servers.replica_stand_in import answering, echo
 from mlperf_suite.engines.protocol import Engine
 from mlperf_suite.engines.replicas.config import ReplicasConfig
 from mlperf_suite.engines.replicas.engine import ReplicaEngine
 from mlperf_suite.engines.replicas.local_nodes import LocalNodes, local_nodes
-from mlperf_suite.testing.replica_stand_in import answering, echo
 
 Load = Callable[..., ReplicaEngine]
 

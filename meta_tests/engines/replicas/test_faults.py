@@ -14,6 +14,7 @@ import psutil
 import pytest
 
 from meta_tests.engines.replicas.conftest import Load, joining, replica_processes
+from meta_tests.servers.replica_stand_in import answering, dying, echo, failing
 from mlperf_suite.benchmarks.definition import Generation
 from mlperf_suite.engines.batch import generate_all
 from mlperf_suite.engines.protocol import Engine
@@ -22,7 +23,6 @@ from mlperf_suite.engines.replicas.engine import ReplicaEngine
 from mlperf_suite.engines.replicas.local_nodes import LocalNodes, local_nodes
 from mlperf_suite.engines.replicas.placement import parse_nodes
 from mlperf_suite.errors import EngineDiedError, EngineError
-from mlperf_suite.testing.replica_stand_in import answering, dying, echo, failing
 
 GENERATION = Generation()
 NODE_B = r"replica 1 on node node-b \(127.0.0.1\)"

@@ -1,6 +1,6 @@
 """Prove the submission command: full-size runs of a replay, a tree of each round, its check.
 
-    python -m proof [--work DIR] [--round ROUND]... [--benchmark ID]... [--at-once N]
+    python -m meta_tests.proof [--work DIR] [--round ROUND]... [--benchmark ID]... [--at-once N]
 
 Makes up the data, installs a LoadGen of each round, makes the runs (about 25 minutes each, since
 they last as long as MLPerf asks), builds a tree of each round with
@@ -18,13 +18,13 @@ import sys
 from collections.abc import Collection, Sequence
 from pathlib import Path
 
+from meta_tests.proof.damages import CHECKER
+from meta_tests.proof.data import ANSWERS, DATASETS, make_samples, write_data
+from meta_tests.proof.published import PUBLISHED, write_published
+from meta_tests.proof.runs import install_loadgen, make_runs, proof_runs
+from meta_tests.proof.tree import build_tree, check_tree
 from mlperf_suite.assets import PROJECT_ROOT
 from mlperf_suite.benchmarks.rounds import ROUNDS
-from proof.damages import CHECKER
-from proof.data import ANSWERS, DATASETS, make_samples, write_data
-from proof.published import PUBLISHED, write_published
-from proof.runs import install_loadgen, make_runs, proof_runs
-from proof.tree import build_tree, check_tree
 
 REPOSITORY = "https://github.com/mlcommons/inference"
 WORK = PROJECT_ROOT / "submission-proof"
@@ -32,7 +32,7 @@ WORK = PROJECT_ROOT / "submission-proof"
 
 def main() -> int:
     parser = argparse.ArgumentParser(
-        prog="python -m proof",
+        prog="python -m meta_tests.proof",
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )

@@ -15,11 +15,11 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+from meta_tests.proof.damages import CHECKER
 from mlperf_suite.benchmarks.definition import Scenario
 from mlperf_suite.judging.power import read_power
 from mlperf_suite.loadgen.logs import read_logs
 from mlperf_suite.rules.power_rules import PowerFacts, judge_power, power_figures
-from proof.damages import CHECKER
 
 Verdicts = dict[str, Any]
 """By the suite's rule, whether it passes; None if the official check did not get to it. Also the

@@ -1,6 +1,6 @@
 """Runs a server as long as the process that asked for it lives.
 
-    python -m mlperf_suite.testing.launcher PARENT COMMAND ...
+    python -m meta_tests.servers.launcher PARENT COMMAND ...
 
 The server and everything it started end when PARENT (a process id) is gone, however it ended, when
 standard input receives data or is closed, or on SIGTERM. Processes that the server leaves behind

@@ -13,15 +13,15 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from meta_tests.proof.data import TOKENS
+from meta_tests.proof.model import ModelTokens, write_json, write_model
+from meta_tests.proof.words import WORDS
 from mlperf_suite.benchmarks.deepseek_r1 import DEEPSEEK_R1
 from mlperf_suite.benchmarks.definition import Benchmark
 from mlperf_suite.benchmarks.gpt_oss_120b import GPT_OSS_120B
 from mlperf_suite.benchmarks.llama2_70b import LLAMA2_70B_99, LLAMA2_70B_99_9
 from mlperf_suite.benchmarks.llama3_1_405b import LLAMA3_1_405B
 from mlperf_suite.benchmarks.mixtral_8x7b import MIXTRAL_8X7B
-from proof.data import TOKENS
-from proof.model import ModelTokens, write_json, write_model
-from proof.words import WORDS
 
 PROBLEMS = "problems.jsonl"
 """Made-up problems in LiveCodeBench's format, for --code-problems."""

@@ -1,6 +1,6 @@
 """Measure replicas on two Ray nodes of this machine: start them, run pytest on them, stop them.
 
-    python -m mlperf_suite.testing.cluster_demo [PYTEST OPTIONS]
+    python -m meta_tests.servers.cluster_demo [PYTEST OPTIONS]
 
 Each node has one core and one replica of the real engine with the embedded model. The demonstration
 compares one replica with both, and runs Offline and Server on both. It exits with pytest's status.
@@ -14,9 +14,9 @@ import signal
 import sys
 from collections.abc import Sequence
 
+from meta_tests.servers.terminal import CANNOT_START, end, run_pytest
 from mlperf_suite.engines.replicas.local_nodes import local_nodes
 from mlperf_suite.errors import SuiteError
-from mlperf_suite.testing.terminal import CANNOT_START, end, run_pytest
 
 _SELECTED = "(offline or server) and datacenter and performance"
 _NODES = {"node-a": 1, "node-b": 1}

@@ -6,6 +6,9 @@ import json
 import urllib.request
 from pathlib import Path
 
+from meta_tests.servers.caching_proxy import caching_proxy
+from meta_tests.servers.options import StandIn
+from meta_tests.servers.stand_in_server import RunningStandIn, stand_in_server
 from mlperf_suite.assets import embedded_model_dir
 from mlperf_suite.loadgen.load_plan import CACHING
 from mlperf_suite.results.record import RunKey
@@ -14,9 +17,6 @@ from mlperf_suite.session.plan import plan_session
 from mlperf_suite.session.suite import Suite
 from mlperf_suite.session.watcher import Silent
 from mlperf_suite.settings import resolve_settings
-from mlperf_suite.testing.caching_proxy import caching_proxy
-from mlperf_suite.testing.options import StandIn
-from mlperf_suite.testing.stand_in_server import RunningStandIn, stand_in_server
 
 KEY = RunKey("llama3.1-8b", "Offline", CACHING)
 SLOW_S = 0.1

@@ -11,14 +11,14 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from meta_tests.proof.data import ANSWERS, DATASETS, MODEL
+from meta_tests.proof.published import PROBLEMS, PUBLISHED
 from mlperf_suite.assets import PROJECT_ROOT, assets_dir
 from mlperf_suite.benchmarks.llama3_1_8b import LLAMA3_1_8B, LLAMA3_1_8B_EDGE
 from mlperf_suite.benchmarks.registry import BENCHMARKS
 from mlperf_suite.engines.replay import Pace
 from mlperf_suite.loadgen.load_plan import MODES
 from mlperf_suite.results.run_folder import read_summary, run_folders
-from proof.data import ANSWERS, DATASETS, MODEL
-from proof.published import PROBLEMS, PUBLISHED
 
 LOADGEN = {"v5.1": "5.1.2", "v6.0": "6.0.14", "v6.1": "6.0.17"}
 """By round, a version of mlcommons-loadgen that ships the round's seeds."""

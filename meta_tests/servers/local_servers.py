@@ -21,11 +21,11 @@ from pathlib import Path
 
 import psutil
 
+from meta_tests.servers.launcher import PATIENCE_S
 from mlperf_suite.assets import PROJECT_ROOT, embedded_gguf, embedded_model_dir
 from mlperf_suite.engines.vllm_engine import VLLM_DTYPES, last_error, vllm_variables
 from mlperf_suite.errors import EngineError, UsageError
 from mlperf_suite.hardware import Precision, choose_precision, describe_system
-from mlperf_suite.testing.launcher import PATIENCE_S
 
 START_S = 600.0
 """How long a server may take to become ready, in s."""
@@ -84,7 +84,7 @@ def local_server(
 def _launched(
     command: Sequence[str], environment: Mapping[str, str], log: Path
 ) -> Iterator[subprocess.Popen[bytes]]:
-    launcher = [sys.executable, "-m", "mlperf_suite.testing.launcher", str(os.getpid()), *command]
+    launcher = [sys.executable, "-m", "meta_tests.servers.launcher", str(os.getpid()), *command]
     with log.open("wb") as output:
         process = subprocess.Popen(
             launcher,

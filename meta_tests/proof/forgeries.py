@@ -1,6 +1,6 @@
 """Forge submission trees: the official checker accepts each, and a rule of the suite detects it.
 
-    python -m proof.forgeries TREE --checker INFERENCE --round v6.1
+    python -m meta_tests.proof.forgeries TREE --checker INFERENCE --round v6.1
 
 TREE is an honest closed tree of llama2-70b-99.9 in Offline and Server, with logs that LoadGen
 wrote; INFERENCE is a checkout of github.com/mlcommons/inference. Prints a table with one row for
@@ -23,10 +23,17 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
+from meta_tests.proof.damages import (
+    Change,
+    Home,
+    broken_rules,
+    official_verdict,
+    replaced,
+    system_field,
+)
 from mlperf_suite.benchmarks.rounds import ROUNDS, Round
 from mlperf_suite.judging.submissions import ACCURACY_TXT
 from mlperf_suite.loadgen.logs import ACCURACY, DETAIL, SUMMARY
-from proof.damages import Change, Home, broken_rules, official_verdict, replaced, system_field
 
 BENCHMARK = "llama2-70b-99.9"
 _PREFIX = ":::MLLOG "

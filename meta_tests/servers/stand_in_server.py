@@ -1,6 +1,6 @@
 """An HTTP server with known delays and known faults, in a separate process.
 
-    python -m mlperf_suite.testing.stand_in_server '{"dialect": "vllm", "first_token_s": 0.05}'
+    python -m meta_tests.servers.stand_in_server '{"dialect": "vllm", "first_token_s": 0.05}'
 
 It has no model: it serves to measure and test the client, and the Server header of every answer
 says so. It answers one request at a time on each connection.
@@ -27,9 +27,8 @@ import httptools
 import msgspec
 import uvloop
 
-from mlperf_suite.errors import SuiteError
-from mlperf_suite.testing.options import StandIn
-from mlperf_suite.testing.replies import (
+from meta_tests.servers.options import StandIn
+from meta_tests.servers.replies import (
     COMPLETIONS,
     GENERATE,
     POURED,
@@ -44,6 +43,7 @@ from mlperf_suite.testing.replies import (
     told,
     without_answer,
 )
+from mlperf_suite.errors import SuiteError
 
 SEEN = "/stand-in/seen"
 _OPEN_PATHS = ("/health", "/version", SEEN)
@@ -73,7 +73,7 @@ class RunningStandIn:
         """
         trusting = ssl.create_default_context()
         trusting.check_hostname, trusting.verify_mode = False, ssl.CERT_NONE
-        with urllib.request.urlopen(self.url + SEEN, timeout=30, context=trusting) as answer:  # noqa: S310
+        with urllib.request.urlopen(self.url + SEEN, timeout=30, context=trusting) as answer:
             seen: dict[str, Any] = json.load(answer)
         return seen
 

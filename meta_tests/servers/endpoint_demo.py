@@ -1,6 +1,6 @@
 """Measure vLLM's own server like any other endpoint: start it, run pytest against it, stop it.
 
-    python -m mlperf_suite.testing.endpoint_demo [PYTEST OPTIONS]
+    python -m meta_tests.servers.endpoint_demo [PYTEST OPTIONS]
 
 Exits with pytest's status. `make endpoint` does the same.
 """
@@ -11,10 +11,10 @@ import signal
 import sys
 from collections.abc import Sequence
 
+from meta_tests.servers.local_servers import vllm_server
+from meta_tests.servers.terminal import CANNOT_START, end, run_pytest
 from mlperf_suite.assets import embedded_model_dir
 from mlperf_suite.errors import SuiteError
-from mlperf_suite.testing.local_servers import vllm_server
-from mlperf_suite.testing.terminal import CANNOT_START, end, run_pytest
 
 _SELECTED = "(offline or server) and datacenter"
 

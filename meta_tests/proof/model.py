@@ -10,8 +10,8 @@ from typing import Any
 
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors, trainers
 
+from meta_tests.proof.words import WORDS
 from mlperf_suite.benchmarks.prompts import SUMMARIZE
-from proof.words import WORDS
 
 FILLER = "="
 """One token in each of these tokenizers, but not a word: filler for unscored reasoning."""

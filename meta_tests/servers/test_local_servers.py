@@ -16,10 +16,10 @@ import psutil
 import pytest
 
 from meta_tests.conftest import ROOT, hear_ctrl_c, still_running, wait_until
+from meta_tests.servers import local_servers
+from meta_tests.servers.local_servers import free_port, local_server, vllm_server
 from mlperf_suite.assets import embedded_model_dir
 from mlperf_suite.errors import EngineError
-from mlperf_suite.testing import local_servers
-from mlperf_suite.testing.local_servers import free_port, local_server, vllm_server
 
 _SERVES = """
 import subprocess, sys
@@ -100,7 +100,7 @@ def test_an_answer_other_than_200_is_not_ready() -> None:
 
 _HOLDS = """
 import sys, time
-from mlperf_suite.testing.local_servers import local_server
+from meta_tests.servers.local_servers import local_server
 port = int(sys.argv[1])
 with local_server("s", [sys.executable, "-c", sys.argv[2], sys.argv[1]], port=port, ready="/") as s:
     print(s.launcher.pid, flush=True)
@@ -165,7 +165,7 @@ def test_vllms_server_says_why_it_does_not_start() -> None:
 def test_the_demonstration_leaves_nothing_running(number: signal.Signals, tmp_path: Path) -> None:
     """Ctrl-C goes to the group, as a terminal sends it; SIGKILL to the demonstration alone."""
     demo = subprocess.Popen(
-        [sys.executable, "-m", "mlperf_suite.testing.endpoint_demo", "--results-dir", tmp_path],
+        [sys.executable, "-m", "meta_tests.servers.endpoint_demo", "--results-dir", tmp_path],
         cwd=ROOT,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,

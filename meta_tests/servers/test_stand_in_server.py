@@ -16,14 +16,14 @@ import psutil
 import pytest
 
 from meta_tests.conftest import ROOT
-from mlperf_suite.errors import SuiteError
-from mlperf_suite.testing.options import FAULTS, StandIn
-from mlperf_suite.testing.replies import SERVER
-from mlperf_suite.testing.stand_in_server import (
+from meta_tests.servers.options import FAULTS, StandIn
+from meta_tests.servers.replies import SERVER
+from meta_tests.servers.stand_in_server import (
     RunningStandIn,
     make_certificate,
     stand_in_server,
 )
+from mlperf_suite.errors import SuiteError
 
 COMPLETIONS = "/v1/completions"
 ASKED: dict[str, Any] = {"model": "stand-in", "prompt": [7, 8, 9], "max_tokens": 6}
@@ -415,7 +415,7 @@ def test_every_fault_is_answered_with_something_else_than_a_right_answer() -> No
 
 
 def _bytes_sent(options: StandIn) -> bytes:
-    from mlperf_suite.testing.replies import asked, reply
+    from meta_tests.servers.replies import asked, reply
 
     wanted = asked(options, COMPLETIONS, json.dumps(WITH_IDS).encode())
     made = reply(options, wanted, options.fault)
@@ -459,7 +459,7 @@ def test_nothing_is_left_after_the_context_or_an_exception() -> None:
 
 def test_nothing_is_left_when_the_parent_is_killed() -> None:
     program = (
-        "from mlperf_suite.testing.stand_in_server import stand_in_server\n"
+        "from meta_tests.servers.stand_in_server import stand_in_server\n"
         "with stand_in_server() as server:\n"
         "    print(server.process.pid, flush=True)\n"
         "    input()\n"

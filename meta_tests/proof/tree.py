@@ -10,13 +10,13 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from meta_tests.proof.damages import CHECKER, LOOKS_OK
+from meta_tests.proof.runs import ProofRun
 from mlperf_suite.rules.submission_rules import (
     MEASUREMENT_FIELDS,
     SYSTEM_FIELDS_FILLED,
     SYSTEM_FIELDS_PRESENT,
 )
-from proof.damages import CHECKER, LOOKS_OK
-from proof.runs import ProofRun
 
 SUBMITTER = "Replay"
 _MADE_UP = "made up for the proof"
