@@ -65,7 +65,7 @@ def test_a_rule_is_found_from_its_function():
 
 def test_no_two_rules_have_the_same_name_and_each_says_what_it_demands():
     assert len({r.name for r in RULES}) == len(RULES)
-    assert all(r.says.endswith(".") for r in RULES)
+    assert all(r.sentence.endswith(".") for r in RULES)
 
 
 @pytest.mark.parametrize(

@@ -23,6 +23,8 @@ from mlperf_suite.rules import (
     test07,
     test09,
     caching,
+    power_rules,
+    submission_rules,
 )
 from mlperf_suite.rules.registry import (
     RULES,
@@ -30,6 +32,8 @@ from mlperf_suite.rules.registry import (
     accuracy_verdict,
     judge,
     rule,
+    rule_name,
+    rule_named,
     rule_of,
     rules_for,
 )
@@ -49,11 +53,15 @@ __all__ = [
     "length",
     "lines",
     "origin",
+    "power_rules",
     "rule",
+    "rule_name",
+    "rule_named",
     "rule_of",
     "rules_for",
     "scores",
     "seeded",
+    "submission_rules",
     "test06",
     "test07",
     "test09",

@@ -21,6 +21,7 @@ from typing import Any
 
 from mlperf_suite.benchmarks.definition import Scenario
 from mlperf_suite.loadgen.logs import ACCURACY, DETAIL, SUMMARY, DetailLog
+from mlperf_suite.rules.registry import register_elsewhere
 from mlperf_suite.rules.verdict import Verdict, verdict
 
 POWER, RANGING, TESTING = "power", "ranging", "run_1"
@@ -141,6 +142,7 @@ def power_rule(required: str) -> Callable[[Check], Check]:
             return verdict(True, found, required, why)
 
         POWER_RULES[check.__name__] = judge
+        register_elsewhere(check.__name__, check)
         return check
 
     return register

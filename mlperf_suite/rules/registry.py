@@ -5,8 +5,10 @@ To add a rule, write one function under `@rule` in the module of its subject; no
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from mlperf_suite.benchmarks.audits import Mode
 from mlperf_suite.benchmarks.definition import Benchmark, Scenario
@@ -37,8 +39,8 @@ class Rule:
     """
 
     name: str
-    mode: Mode
-    check: Check
+    mode: Mode | None
+    check: Callable[..., Any]
     scenarios: tuple[str, ...]
     divisions: tuple[Division, ...]
     shortens: Shortens
@@ -46,11 +48,15 @@ class Rule:
     submitted_only: bool
     session_only: bool
     same_samples: bool
+    source: str = ""
+    official: bool = True
+    fix: str = ""
 
     @property
-    def says(self) -> str:
-        """The rule in one sentence."""
-        return (self.check.__doc__ or "").strip().splitlines()[0]
+    def sentence(self) -> str:
+        """What the rule demands, in one sentence."""
+        first, _, _ = (self.check.__doc__ or "").strip().partition("\n\n")
+        return " ".join(first.split())
 
     def holds_for(
         self,
@@ -72,7 +78,7 @@ class Rule:
         )
 
     def judge(self, run: RunFacts) -> Verdict:
-        found = replace(self.check(run), rule=self.name)
+        found: Verdict = replace(self.check(run), rule=self.name)
         if found.status == "failed" and self._may_be_shortened(run):
             return replace(found, status="shortened", why="shortened for smoke")
         return found
@@ -82,6 +88,11 @@ class Rule:
 
 
 RULES: list[Rule] = []
+"""The rules of runs, in the order in which they are reported."""
+_NAMED: dict[str, Rule] = {}
+"""Every rule by the name that its verdicts have."""
+_LATER_RUN = re.compile(r"run_\d+-")
+"""What stands before the rule's name in verdicts on a submission's second run and later ones."""
 
 
 def rule(
@@ -98,23 +109,41 @@ def rule(
     """Register a function as the rule of its name."""
 
     def register(check: Check) -> Check:
-        RULES.append(
-            Rule(
-                check.__name__,
-                mode,
-                check,
-                scenarios,
-                divisions,
-                shortens,
-                metric,
-                submitted_only,
-                session_only,
-                same_samples,
-            )
+        one = Rule(
+            check.__name__,
+            mode,
+            check,
+            scenarios,
+            divisions,
+            shortens,
+            metric,
+            submitted_only,
+            session_only,
+            same_samples,
         )
+        RULES.append(one)
+        _NAMED[one.name] = one
         return check
 
     return register
+
+
+def rule_named(name: str) -> Rule | None:
+    """The rule that a verdict's name stands for; None if there is none of that name."""
+    run = _LATER_RUN.match(name)
+    return _NAMED.get(name[run.end() :] if run else name)
+
+
+def rule_name(check: Callable[..., Any], mode: str) -> str:
+    """The name of a function's verdicts on runs of a mode: the mode's prefix, then its own name."""
+    prefix = "" if mode == "performance" else f"{mode}_"
+    name = str(check.__name__)
+    return name if name.startswith(prefix) else prefix + name
+
+
+def register_elsewhere(name: str, check: Callable[..., Any]) -> None:
+    """Make a rule known by its name that is not a rule of a run's log."""
+    _NAMED[name] = Rule(name, None, check, (), (), False, None, False, False, False)
 
 
 def rule_of(check: Check) -> Rule:

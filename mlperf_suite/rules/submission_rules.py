@@ -14,6 +14,7 @@ from mlperf_suite.benchmarks.definition import Benchmark, Category
 from mlperf_suite.benchmarks.registry import BENCHMARKS
 from mlperf_suite.benchmarks.rounds import Layout, Round
 from mlperf_suite.loadgen.logs import RunLogs
+from mlperf_suite.rules.registry import register_elsewhere
 from mlperf_suite.rules.verdict import Verdict, in_words, not_judged, verdict
 
 MEASUREMENT_FIELDS = (
@@ -140,6 +141,7 @@ BENCHMARK_RULES: list[Callable[[BenchmarkFacts], Verdict]] = []
 def result_rule(check: Callable[[ResultFacts], Verdict]) -> Callable[[ResultFacts], Verdict]:
     """Register a function as the rule of its name, for each scenario's result."""
     RESULT_RULES.append(check)
+    register_elsewhere(check.__name__, check)
     return check
 
 
@@ -148,6 +150,7 @@ def benchmark_rule(
 ) -> Callable[[BenchmarkFacts], Verdict]:
     """Register a function as the rule of its name, for each benchmark of a system."""
     BENCHMARK_RULES.append(check)
+    register_elsewhere(check.__name__, check)
     return check
 
 
