@@ -12,7 +12,7 @@ import pytest
 
 from meta_tests.judging.trees import ALSO_SEEN, V5_1, failed, found
 from meta_tests.made_runs import write_submission
-from meta_tests.proof.damages import Home, broken_rules, damages_of
+from meta_tests.tampering.damages import Home, broken_rules, damages_of
 from mlperf_suite.benchmarks.definition import Benchmark
 from mlperf_suite.benchmarks.registry import BENCHMARKS
 from mlperf_suite.benchmarks.rounds import ROUNDS, Round

@@ -13,9 +13,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from meta_tests.honest_trees import LLAMA3_1_405B, round_of_tree, unpack
-from meta_tests.judging.damages import KINDS, Tree
-from meta_tests.judging.violated import demands
+from meta_tests.tampering.random_damages import KINDS, Tree
+from meta_tests.tampering.trees import LLAMA3_1_405B, round_of_tree, unpack
+from meta_tests.tampering.violations import demands
 from mlperf_suite.judging.judge import judge_folder
 
 CASES = 10_000

@@ -21,7 +21,7 @@ from meta_tests.judging.trees import (
     found,
 )
 from meta_tests.made_runs import MadeRun, write_run, write_submission
-from meta_tests.proof.damages import (
+from meta_tests.tampering.damages import (
     DAMAGES,
     Damage,
     Home,

@@ -21,7 +21,7 @@ from meta_tests.judging.trees import (
     found,
 )
 from meta_tests.made_runs import MadeRun, line, write_run
-from meta_tests.rules.breaks import AGREEMENT
+from meta_tests.tampering.rule_breaks import AGREEMENT
 from mlperf_suite.benchmarks.audits import Mode
 from mlperf_suite.benchmarks.embedded import EMBEDDED
 from mlperf_suite.benchmarks.llama2_70b import LLAMA2_70B_99

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from meta_tests.rules.breaks import AGREEMENT
+from meta_tests.tampering.rule_breaks import AGREEMENT
 from mlperf_suite.benchmarks.rounds import ROUNDS
 from mlperf_suite.judging.judge import Judged, judge_folder
 

@@ -33,7 +33,7 @@ def test_a_single_worker_has_a_single_engine(tmp_path: Path, number: str) -> Non
 
 
 def test_tests_that_load_no_engine_may_be_spread_as_one_likes(tmp_path: Path) -> None:
-    run = run_suite(tmp_path / "results", "-n", "2", "meta_tests/proof/test_damages.py")
+    run = run_suite(tmp_path / "results", "-n", "2", "meta_tests/tampering/test_damages.py")
     assert run.exit_code == 0, run.output
 
 

@@ -18,11 +18,11 @@ import sys
 from collections.abc import Collection, Sequence
 from pathlib import Path
 
-from meta_tests.proof.damages import CHECKER
 from meta_tests.proof.data import ANSWERS, DATASETS, make_samples, write_data
 from meta_tests.proof.published import PUBLISHED, write_published
 from meta_tests.proof.runs import install_loadgen, make_runs, proof_runs
 from meta_tests.proof.tree import build_tree, check_tree
+from meta_tests.tampering.damages import CHECKER
 from mlperf_suite.assets import PROJECT_ROOT
 from mlperf_suite.benchmarks.rounds import ROUNDS
 

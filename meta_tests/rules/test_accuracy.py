@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from meta_tests.made_runs import MadeRun, every_scenario
-from meta_tests.rules.breaks import not_passed
+from meta_tests.tampering.rule_breaks import not_passed
 from mlperf_suite.benchmarks.gpt_oss_120b import GPT_OSS_120B
 from mlperf_suite.rules import judge
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from meta_tests.made_runs import MadeRun, issue_of
-from meta_tests.rules.breaks import without_agreement
+from meta_tests.tampering.rule_breaks import without_agreement
 from mlperf_suite.benchmarks.audits import ISSUED_ONCE, Mode
 from mlperf_suite.benchmarks.gpt_oss_120b import GPT_OSS_120B
 from mlperf_suite.benchmarks.rounds import ROUNDS

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from meta_tests.made_runs import MadeRun, every_scenario, remote_run
-from meta_tests.rules.breaks import not_passed
+from meta_tests.tampering.rule_breaks import not_passed
 from mlperf_suite.benchmarks.llama3_1_8b import LLAMA3_1_8B
 from mlperf_suite.engines.protocol import RemoteRun
 from mlperf_suite.rules import judge

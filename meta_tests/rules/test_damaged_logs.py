@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from meta_tests.made_runs import MadeRun, every_scenario, line
-from meta_tests.rules.breaks import not_passed, rule_names, runs
+from meta_tests.tampering.rule_breaks import not_passed, rule_names, runs
 from mlperf_suite.loadgen.logs import DETAIL
 from mlperf_suite.rules import judge
 

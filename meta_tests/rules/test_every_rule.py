@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from meta_tests.made_runs import MadeRun, every_scenario, remote_run
-from meta_tests.rules.breaks import AGREEMENT, BREAKS, FOLLOWING, MODES, not_passed
+from meta_tests.tampering.rule_breaks import AGREEMENT, BREAKS, FOLLOWING, MODES, not_passed
 from mlperf_suite.benchmarks.rounds import ROUNDS
 from mlperf_suite.loadgen.load_plan import CACHING
 from mlperf_suite.rules import RULES, judge

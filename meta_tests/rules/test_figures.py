@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from meta_tests.made_runs import MadeRun
-from meta_tests.rules.breaks import not_passed
+from meta_tests.tampering.rule_breaks import not_passed
 from mlperf_suite.benchmarks.llama3_1_8b import LLAMA3_1_8B
 from mlperf_suite.rules import judge
 from mlperf_suite.rules.figures import (

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from meta_tests.made_runs import MadeRun, every_scenario
-from meta_tests.rules.breaks import TPOT_P99, TTFT_P99, without_agreement
+from meta_tests.tampering.rule_breaks import TPOT_P99, TTFT_P99, without_agreement
 from mlperf_suite.rules import judge
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from meta_tests.made_runs import MadeRun, every_scenario
-from meta_tests.rules.breaks import without_agreement
+from meta_tests.tampering.rule_breaks import without_agreement
 from mlperf_suite.benchmarks.llama3_1_8b import LLAMA3_1_8B_EDGE
 from mlperf_suite.rules import judge
 

@@ -1,6 +1,6 @@
 """The rules of a power measurement on made-up sessions: each is broken by its damages alone.
 
-That the official checks say the same is meta_tests/proof/test_official_power.py.
+That the official checks say the same is meta_tests/tampering/test_official_power.py.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from meta_tests.made_power import LENGTH, WATTS, give_times, write_session
 from meta_tests.made_runs import MadeRun, write_run
-from meta_tests.proof.power import DAMAGES, facts_of, own
+from meta_tests.tampering.power import DAMAGES, facts_of, own
 from mlperf_suite.benchmarks.definition import Scenario
 from mlperf_suite.benchmarks.llama3_1_8b import LLAMA3_1_8B, LLAMA3_1_8B_EDGE
 from mlperf_suite.benchmarks.rounds import ROUNDS

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from meta_tests.made_runs import MadeRun, every_scenario
-from meta_tests.rules.breaks import not_passed, put, rule_names, runs
+from meta_tests.tampering.rule_breaks import not_passed, put, rule_names, runs
 from mlperf_suite.benchmarks.registry import BENCHMARKS
 from mlperf_suite.rules import RULES, judge, latency, rule_of, rules_for
 from mlperf_suite.rules.scores import rule_name

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from meta_tests.made_runs import MadeRun
-from meta_tests.rules.breaks import not_passed
+from meta_tests.tampering.rule_breaks import not_passed
 from mlperf_suite.benchmarks.definition import (
     ExpectedScore,
     ReferenceAccuracy,

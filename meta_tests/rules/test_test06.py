@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from meta_tests.made_runs import MadeRun, every_scenario, line
-from meta_tests.rules.breaks import AGREEMENT, without_agreement
+from meta_tests.tampering.rule_breaks import AGREEMENT, without_agreement
 from mlperf_suite.benchmarks.llama3_1_8b import LLAMA3_1_8B
 from mlperf_suite.loadgen.logs import DETAIL, LoggedSample
 from mlperf_suite.rules import judge

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from meta_tests.made_runs import write_submission
-from meta_tests.proof.damages import CHECKER, compare, damages_of, official_verdict, own_verdict
+from meta_tests.tampering.damages import CHECKER, compare, damages_of, official_verdict, own_verdict
 from mlperf_suite.benchmarks.registry import BENCHMARKS
 from mlperf_suite.benchmarks.rounds import ROUNDS
 

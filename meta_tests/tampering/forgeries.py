@@ -1,6 +1,6 @@
 """Forge submission trees: the official checker accepts each, and a rule of the suite detects it.
 
-    python -m meta_tests.proof.forgeries TREE --checker INFERENCE --round v6.1
+    python -m meta_tests.tampering.forgeries TREE --checker INFERENCE --round v6.1
 
 TREE is an honest closed tree of llama2-70b-99.9 in Offline and Server, with logs that LoadGen
 wrote; INFERENCE is a checkout of github.com/mlcommons/inference. Prints a table with one row for
@@ -23,7 +23,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from meta_tests.proof.damages import (
+from meta_tests.tampering.damages import (
     Change,
     Home,
     broken_rules,

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from mlperf_suite.benchmarks.rounds import ROUNDS, Round
 
-_PACKED = Path(__file__).parent / "proof" / "honest_trees"
+_PACKED = Path(__file__).parent / "honest_trees"
 LLAMA2, LLAMA3_1_405B = "v6.1-llama2-70b-99.9", "v6.0-llama3.1-405b"
 HONEST_TREES = (LLAMA2, LLAMA3_1_405B)
 """Each by its round and its benchmark: Offline and Server in the closed division, with TEST06."""

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from meta_tests.proof.damages import CHECKER
+from meta_tests.tampering.damages import CHECKER
 from mlperf_suite.benchmarks.definition import Scenario
 from mlperf_suite.judging.power import read_power
 from mlperf_suite.loadgen.logs import read_logs

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from meta_tests.judging.damages import ACCURACY, DETAIL, PREFIX, SUMMARY, Damage, Tree
+from meta_tests.tampering.random_damages import ACCURACY, DETAIL, PREFIX, SUMMARY, Damage, Tree
 
 Values = Mapping[str, Any]
 Rules = frozenset[str]

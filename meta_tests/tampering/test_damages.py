@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from meta_tests.proof import damages
-from meta_tests.proof.damages import DAMAGES, damages_of, own_verdict
+from meta_tests.tampering import damages
+from meta_tests.tampering.damages import DAMAGES, damages_of, own_verdict
 from mlperf_suite.benchmarks.registry import BENCHMARKS
 from mlperf_suite.benchmarks.rounds import ROUNDS
 

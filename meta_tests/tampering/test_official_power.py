@@ -15,9 +15,9 @@ import pytest
 
 from meta_tests.made_power import write_session
 from meta_tests.made_runs import write_submission
-from meta_tests.proof.damages import CHECKER, official_verdict, own_verdict
-from meta_tests.proof.power import DAMAGES, differences, official, own
 from meta_tests.rules.test_power_rules import write
+from meta_tests.tampering.damages import CHECKER, official_verdict, own_verdict
+from meta_tests.tampering.power import DAMAGES, differences, official, own
 from mlperf_suite.benchmarks.definition import Scenario
 from mlperf_suite.benchmarks.llama3_1_8b import LLAMA3_1_8B, LLAMA3_1_8B_EDGE
 from mlperf_suite.benchmarks.registry import find_benchmark

@@ -1,6 +1,6 @@
 """Damage a submission tree in many ways and compare the official verdicts with the suite's.
 
-    python -m meta_tests.proof.damages TREE --checker INFERENCE --round v6.1 [--benchmark ID]
+    python -m meta_tests.tampering.damages TREE --checker INFERENCE --round v6.1 [--benchmark ID]
 
 TREE is a closed tree that both accept, of llama3.1-8b and llama3.1-8b-edge, or of the named
 benchmark; INFERENCE is a checkout of github.com/mlcommons/inference. Prints a table with one row

@@ -1,0 +1,1 @@
+"""What is done to logs and trees: breaks of each rule, damages, forgeries; what must see them."""
