@@ -21,13 +21,13 @@ from mlperf_suite.benchmarks.prompts import load_tokenizer
 from mlperf_suite.benchmarks.rounds import ROUNDS
 from mlperf_suite.datasets.news import load_news
 from mlperf_suite.engines.batch import generate_all
-from mlperf_suite.engines.probe import probe
 from mlperf_suite.engines.protocol import CountsCachedTokens, ProcessEngine, Request, Tokens
 from mlperf_suite.engines.vllm_engine import VllmConfig, VllmEngine
 from mlperf_suite.errors import EngineError, RunError
 from mlperf_suite.loadgen.load_plan import Shortened, plan_run
 from mlperf_suite.loadgen.runner import run_loadgen
 from mlperf_suite.scorers.rouge import ROUGE_NAMES, score_rouge
+from mlperf_suite.session.timing.probe import probe
 
 NEWS = load_news("embedded")
 ANSWERS = 32

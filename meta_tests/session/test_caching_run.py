@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 
 from mlperf_suite.benchmarks.definition import Generation
 from mlperf_suite.benchmarks.registry import BENCHMARKS
-from mlperf_suite.engines.probe import Speed
 from mlperf_suite.engines.protocol import EngineDescription, Listener, Request
 from mlperf_suite.engines.stand_in import Delays, StandInEngine
 from mlperf_suite.judging.judge import judge_folder
@@ -24,10 +23,11 @@ from mlperf_suite.results.schema import CachingFigures, Summary
 from mlperf_suite.rules.caching_figures import ANSWER_TOKENS, LOOKS
 from mlperf_suite.session.caching_run import median_sample, new_prompts
 from mlperf_suite.session.engines import EngineRequest
-from mlperf_suite.session.estimate import caching_s
 from mlperf_suite.session.inputs import Inputs
 from mlperf_suite.session.plan import plan_session
 from mlperf_suite.session.suite import Suite
+from mlperf_suite.session.timing.estimate import caching_s
+from mlperf_suite.session.timing.probe import Speed
 from mlperf_suite.session.watcher import Silent
 from mlperf_suite.settings import resolve_settings
 

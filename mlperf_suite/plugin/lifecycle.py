@@ -25,10 +25,10 @@ from mlperf_suite.plugin.workers import shares_of
 from mlperf_suite.results.record import RunKey
 from mlperf_suite.session.energy import FindMeters, find_meters
 from mlperf_suite.session.engines import EngineRequest, LoadEngine, load_engine
-from mlperf_suite.session.forecast import forecast, planned
 from mlperf_suite.session.inputs import Inputs
 from mlperf_suite.session.plan import MMLU, Plan, SearchKey
 from mlperf_suite.session.suite import Suite
+from mlperf_suite.session.timing.forecast import forecast, planned
 from mlperf_suite.settings import Settings
 
 SUITE = pytest.StashKey[Suite]()

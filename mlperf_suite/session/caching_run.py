@@ -32,8 +32,8 @@ from mlperf_suite.rules.caching_figures import (
 from mlperf_suite.rules.facts import RunFacts, gives_text_alone
 from mlperf_suite.session.executor import Executor, Made, cached_tokens_since, remote_run
 from mlperf_suite.session.inputs import Inputs
-from mlperf_suite.session.pace import Pace
 from mlperf_suite.session.recorder import Recorder
+from mlperf_suite.session.timing.pace import Pace
 from mlperf_suite.session.watcher import Watcher
 
 _POOL = 256

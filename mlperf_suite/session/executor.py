@@ -57,11 +57,11 @@ from mlperf_suite.session import profiled_run
 from mlperf_suite.session.energy import Energy
 from mlperf_suite.session.engines import Engines
 from mlperf_suite.session.inputs import Inputs
-from mlperf_suite.session.pace import Pace
 from mlperf_suite.session.plan import Plan, StepKey, sized_by_rate
-from mlperf_suite.session.rates import earlier_rates
 from mlperf_suite.session.recorder import Recorder
 from mlperf_suite.session.scaling import measure_scaling, prompts_each
+from mlperf_suite.session.timing.pace import Pace
+from mlperf_suite.session.timing.rates import earlier_rates
 from mlperf_suite.session.warm_up import (
     warm_up,
     warm_up_prompts,

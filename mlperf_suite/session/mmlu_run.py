@@ -43,8 +43,8 @@ from mlperf_suite.session.engines import Engines
 from mlperf_suite.session.executor import Made
 from mlperf_suite.session.inputs import Inputs
 from mlperf_suite.session.plan import MmluKey
-from mlperf_suite.session.rates import OF_ENDPOINTS
 from mlperf_suite.session.recorder import Baselines, label_of, publish, unwritten
+from mlperf_suite.session.timing.rates import OF_ENDPOINTS
 
 OnProgress = Callable[[int, int, str], None]
 """Called with the questions scored, the questions in all, and the subject of the last one."""

@@ -18,10 +18,10 @@ from mlperf_suite.rules.checks import besides_length
 from mlperf_suite.rules.client import client_limits
 from mlperf_suite.session.executor import Executor, Made, cached_tokens_since, remote_run
 from mlperf_suite.session.inputs import Inputs
-from mlperf_suite.session.pace import Pace
 from mlperf_suite.session.peak_search import MAX_RUNS, find_peak
 from mlperf_suite.session.plan import SearchKey
 from mlperf_suite.session.recorder import Recorder
+from mlperf_suite.session.timing.pace import Pace
 from mlperf_suite.session.watcher import Watcher
 
 PEAK_JSON = "peak_qps.json"

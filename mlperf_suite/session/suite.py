@@ -29,10 +29,10 @@ from mlperf_suite.session.engines import Engines, LoadEngine, endpoint_config
 from mlperf_suite.session.executor import Executor, Outcome
 from mlperf_suite.session.inputs import Inputs
 from mlperf_suite.session.mmlu_run import MmluRun, OnProgress
-from mlperf_suite.session.pace import Pace
 from mlperf_suite.session.peak_run import PeakRun
 from mlperf_suite.session.plan import MMLU, MmluKey, Plan, SearchKey, StepKey, clock
 from mlperf_suite.session.recorder import Recorder
+from mlperf_suite.session.timing.pace import Pace
 from mlperf_suite.session.watcher import Watcher
 from mlperf_suite.settings import Settings
 

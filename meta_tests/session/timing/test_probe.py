@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mlperf_suite.benchmarks.definition import Generation
-from mlperf_suite.engines import probe as probe_module
-from mlperf_suite.engines.probe import Speed, fit_step, probe
 from mlperf_suite.engines.protocol import EngineDescription, EngineTrace, Listener, Request, Steps
+from mlperf_suite.session.timing import probe as probe_module
+from mlperf_suite.session.timing.probe import Speed, fit_step, probe
 
 PROMPTS = [[index] * (100 + 40 * (index % 7)) for index in range(40)]
 TOKENS_A_STEP = 2048

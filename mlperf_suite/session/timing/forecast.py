@@ -11,13 +11,13 @@ from typing import Any
 from mlperf_suite.benchmarks.audits import Mode
 from mlperf_suite.benchmarks.definition import Benchmark
 from mlperf_suite.benchmarks.embedded import EMBEDDED
-from mlperf_suite.engines.probe import Speed
 from mlperf_suite.hardware import cpu_computes_bf16
 from mlperf_suite.results.record import RunKey
 from mlperf_suite.results.run_folder import CONFIG_JSON, read_object, run_folders
-from mlperf_suite.session.estimate import Estimator, Lengths
 from mlperf_suite.session.plan import Plan, SearchKey, Step, plan_session
-from mlperf_suite.session.rates import earlier_rates, may_be_of
+from mlperf_suite.session.timing.estimate import Estimator, Lengths
+from mlperf_suite.session.timing.probe import Speed
+from mlperf_suite.session.timing.rates import earlier_rates, may_be_of
 from mlperf_suite.settings import Settings
 
 _TYPICAL = {

@@ -11,17 +11,17 @@ from mlperf_suite.benchmarks.audits import Audit, Mode
 from mlperf_suite.benchmarks.definition import Benchmark, Generation, Scenario
 from mlperf_suite.benchmarks.registry import BENCHMARKS
 from mlperf_suite.engines.batch import generate_all
-from mlperf_suite.engines.probe import Speed, probe, probe_replicas
 from mlperf_suite.engines.protocol import Engine, ReplicatedEngine
 from mlperf_suite.loadgen.load_plan import CACHING
 from mlperf_suite.results.baseline import BaselineRun
 from mlperf_suite.results.record import RunKey
 from mlperf_suite.results.schema import PlanRow
-from mlperf_suite.session.estimate import Estimator, rate_probe_samples
 from mlperf_suite.session.inputs import Inputs
 from mlperf_suite.session.plan import MMLU, Plan, SearchKey, Step
-from mlperf_suite.session.rates import offline_qps, server_qps
-from mlperf_suite.session.sizes import Size
+from mlperf_suite.session.timing.estimate import Estimator, rate_probe_samples
+from mlperf_suite.session.timing.probe import Speed, probe, probe_replicas
+from mlperf_suite.session.timing.rates import offline_qps, server_qps
+from mlperf_suite.session.timing.sizes import Size
 from mlperf_suite.session.warm_up import warm_up_prompts
 from mlperf_suite.session.watcher import Watcher
 

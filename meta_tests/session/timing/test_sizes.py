@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mlperf_suite.session.sizes import (
+from mlperf_suite.session.timing.sizes import (
     AUDIT_RUNGS,
     RUNGS,
     SIZES,

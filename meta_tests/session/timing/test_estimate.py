@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mlperf_suite.benchmarks.llama3_1_8b import LLAMA3_1_8B, LLAMA3_1_8B_EDGE
-from mlperf_suite.engines.probe import Speed
-from mlperf_suite.session import estimate
-from mlperf_suite.session.estimate import Lengths
+from mlperf_suite.session.timing import estimate
+from mlperf_suite.session.timing.estimate import Lengths
+from mlperf_suite.session.timing.probe import Speed
 
 OFFLINE, SERVER = LLAMA3_1_8B.scenario("Offline"), LLAMA3_1_8B.scenario("Server")
 STREAM = LLAMA3_1_8B_EDGE.scenario("SingleStream")

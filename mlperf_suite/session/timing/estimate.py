@@ -13,13 +13,13 @@ from dataclasses import dataclass, replace
 from mlperf_suite.benchmarks.audits import TEST06, Audit, Mode
 from mlperf_suite.benchmarks.definition import MIN_DURATION_MS, Benchmark, Generation, Scenario
 from mlperf_suite.benchmarks.registry import BENCHMARKS
-from mlperf_suite.engines.probe import Speed
 from mlperf_suite.loadgen.load_plan import AUDIT_MODES, CACHING, SEARCH, SEARCH_SAMPLES, SMOKE
 from mlperf_suite.results.record import RunKey
 from mlperf_suite.rules.caching_figures import ANSWER_TOKENS, LOOKS
 from mlperf_suite.session.plan import Kind, SearchKey, Step
-from mlperf_suite.session.rates import RATE_HEADROOM, SERVER_SHARE
-from mlperf_suite.session.sizes import Size, audit_queries_that_fit, samples_that_fit
+from mlperf_suite.session.timing.probe import Speed
+from mlperf_suite.session.timing.rates import RATE_HEADROOM, SERVER_SHARE
+from mlperf_suite.session.timing.sizes import Size, audit_queries_that_fit, samples_that_fit
 from mlperf_suite.session.warm_up import (
     SMOKE_ANSWER_TOKENS,
     SMOKE_WARM_UP_S,
