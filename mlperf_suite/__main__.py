@@ -238,7 +238,7 @@ def _add_convert(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
 
 
 def _convert(arguments: argparse.Namespace) -> int:
-    from mlperf_suite.datasets.pickled_frames import convert_pickle
+    from mlperf_suite.datasets.parquet_conversion import convert_pickle
 
     source, out = arguments.file, arguments.out
     if out.suffix != ".parquet":

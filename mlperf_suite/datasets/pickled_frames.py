@@ -1,562 +1,460 @@
-"""Converts a pickled pandas DataFrame to parquet without pandas.
+"""Reads a pickled pandas DataFrame without creating, importing or calling anything that it names.
 
-`pickle_reader.py` returns the content of the pickle; this module knows how pandas 1 to 3 and numpy
-1 and 2 lay out a table in it. The arrays are rebuilt from their bytes. Nothing here depends on an
-installed pandas.
+`pickle.load` executes what a file tells it to. Here Python's own reader asks `find_class` for every
+name, and a name that is not in `NAMES` ends the reading. A name of the table stands for a `Part`,
+which keeps the arguments and the state that the file gives; nothing else can be called. The parts
+know how pandas 1 to 3 and numpy 1 and 2 lay out a table, check it, and rebuild the arrays from
+their bytes.
+
+The classes of numpy and pandas stay out of it, because they trust what they unpickle. With nothing
+but `numpy.dtype` and `_reconstruct`, a file can change the dtype of an array that it made, so that
+any bytes count as the address of an object; `_unpickle_block` accepts a place outside the table.
 """
 
 from __future__ import annotations
 
 import math
-import mmap
+import pickle
 import re
-from array import array
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
-
-from mlperf_suite.datasets.pickle_reader import Listed, Made, Name, read_pickle, shown
-from mlperf_suite.errors import DatasetError, UsageError
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
+    import mmap
+
+    import numpy as np
     import numpy.typing as npt
-    import pyarrow as pa
 
-    Numbers = npt.NDArray[Any]
+    Array = npt.NDArray[Any]
 
-# One object may be referenced many times in a file, so a small file could stand for endless values.
-# A list that is there once takes two bytes a token; gpt-oss has each prompt up to eight times. The
-# largest official data, that of Llama 3.1 405B, has fewer than 2^27 tokens.
-_MOST_VALUES = 2**30
-_MOST_VALUES_PER_BYTE = 16
-_ROWS_AT_ONCE = 1024
 _PLAIN_DTYPE = re.compile(r"(b1|[iu][1248]|f[248]|[US][1-9]\d{0,5})\Z")
+_LONGEST_NAME_SHOWN = 120
 
 
-@dataclass(frozen=True, slots=True)
-class Converted:
-    """The result of `convert_pickle`. `notes` has a line for each column whose values were
-    changed."""
-
-    rows: int
-    columns: dict[str, str]
-    sha256: str
-    notes: tuple[str, ...]
+class RefusedPickleError(Exception):
+    """The pickle names something that no table needs, or is not a table; the message says what."""
 
 
-class _UnknownError(Exception):
-    """The pickle is well-formed, but not a table that this module knows; the message says what it
-    found."""
+def shown(name: object) -> str:
+    """A text from a file for a message: one line, ASCII, truncated to line length."""
+    text = ascii(name)
+    return text if len(text) <= _LONGEST_NAME_SHOWN else f"{text[:_LONGEST_NAME_SHOWN]}…"
 
 
-class _Objects:
-    """An array of objects: its shape, and its values row by row."""
+class Part:
+    """A call or an object that the file asks for: its arguments, and the state to set on it.
 
-    __slots__ = ("items", "shape")
-
-    def __init__(self, shape: tuple[int, ...], items: Sequence[object]) -> None:
-        self.shape = shape
-        self.items = items
-
-
-def convert_pickle(source: Path, out: Path) -> Converted:
-    """Write the DataFrame in a pickle file to parquet, with the same columns in the same order.
-
-    Lists of integers become list<int64>, missing values become null. The index is left out: MLPerf
-    identifies samples by position. The file is mapped, not read; memory holds the table, with eight
-    bytes per token, and `_ROWS_AT_ONCE` rows of parquet.
-
-    Raises DatasetError for a pickle that names anything but a table (nothing in it is executed) and
-    for a column that parquet cannot store; UsageError if `out` exists: it is not overwritten.
+    It has no attribute that a file can set: BUILD finds `__setstate__` on a part, and on the class
+    itself a function that lacks its first argument.
     """
-    import hashlib
 
-    import pyarrow as pa
-    import pyarrow.parquet as pq
+    __slots__ = ("arguments", "state")
+    arguments: tuple[object, ...]
+    state: object
 
-    where = f"convert {source}"
-    if out.exists():
-        raise UsageError(f"convert: {out} exists already; give another name, or remove it")
-    with source.open("rb") as file:
-        if not file.seek(0, 2):
-            raise DatasetError(f"{where}: the file is empty")
-        with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
-            sha256 = hashlib.sha256(data).hexdigest()
-            held = read_pickle(data, where)
-            size = len(data)
-    try:
-        named = _columns(held, size)
-    except _UnknownError as error:
-        raise DatasetError(f"{where}: no DataFrame as pandas 1 to 3 write it: {error}") from None
-    del held
-    most = min(_MOST_VALUES, size * _MOST_VALUES_PER_BYTE)
-    columns = []
-    for name, values in named:
-        columns.append(_column(where, name, values, most))
-        most -= columns[-1].values
-    counts = {column.rows for column in columns}
-    if len(counts) != 1 or counts == {0}:
-        problem = "no rows" if counts == {0} else "columns of different lengths"
-        raise DatasetError(f"{where}: the table has {problem}")
-    schema = pa.schema([(column.name, column.type) for column in columns])
-    rows = counts.pop()
-    with out.open("xb") as target:
-        try:
-            with pq.ParquetWriter(target, schema, compression="zstd") as writer:
-                for start in range(0, rows, _ROWS_AT_ONCE):
-                    parts = [column.part(start, start + _ROWS_AT_ONCE) for column in columns]
-                    writer.write_batch(pa.record_batch(parts, schema=schema))
-        # On any exception, even Ctrl-C: half a file must not be mistaken for a whole one.
-        except BaseException:
-            out.unlink()
-            raise
-    return Converted(
-        rows,
-        {column.name: str(column.type) for column in columns},
-        sha256,
-        tuple(column.note for column in columns if column.note),
-    )
+    def __new__(cls, *arguments: object) -> Part:
+        part = object.__new__(cls)
+        part.arguments, part.state = arguments, None
+        return part
+
+    def __setstate__(self, state: object) -> None:
+        if self.state is not None:
+            raise RefusedPickleError("it sets the state of a part twice")
+        self.state = state
+
+    def values(self) -> Array:
+        """The array that the part stands for. Raises RefusedPickleError."""
+        raise RefusedPickleError(f"an array of an unknown form, {type(self).__name__}")
 
 
-# The content of the pickle: pandas' and numpy's own layouts.
+def _values(value: object) -> Array:
+    if not isinstance(value, Part):
+        raise RefusedPickleError(f"an array of an unknown form, {type(value).__name__}")
+    return value.values()
 
 
-def _columns(held: object, size: int) -> list[tuple[str, object]]:
-    """The columns by name: each a numpy array, an arrow array, or a list of pickled cells.
-
-    `size` is the file size in bytes; each cell takes at least one byte.
-    """
-    match held:
-        case Made(kind="DataFrame", state={"_mgr": manager} | {"_data": manager}):
-            axes, blocks = _manager(manager)
-            if len(axes) != 2:
-                raise _UnknownError("a DataFrame that has not two axes")
-            names = _names(axes[0])
-        case Made():
-            raise _UnknownError(f"it holds {shown(held.name.full)}")
-        case _:
-            raise _UnknownError(f"it holds no table but {type(held).__name__.lower()}")
-    if len(set(names)) != len(names):
-        double = next(name for name in names if names.count(name) > 1)
-        raise _UnknownError(f"two columns are named {shown(double)}")
-    found: dict[int, object] = {}
-    cells = 0
-    for made, placement in blocks:
-        places = _places(placement, len(names))
-        values = _values(made)
-        cells += math.prod(values.shape) if hasattr(values, "shape") else len(values)
-        if cells > size:
-            raise _UnknownError("it has more cells than bytes")
-        parts = list(_rows_of_block(values))
-        if len(parts) != len(places) or not found.keys().isdisjoint(places):
-            raise _UnknownError("a block of columns that does not fit its places")
-        found.update(zip(places, parts, strict=True))
-    if len(found) != len(names) or not names:
-        raise _UnknownError("a table with columns that have no values")
-    return [(name, found[place]) for place, name in enumerate(names)]
+# What numpy writes.
 
 
-def _manager(manager: object) -> tuple[Sequence[object], list[tuple[object, object]]]:
-    """The axes, and the blocks as pairs of values and places."""
-    match manager:
-        case Made(kind="BlockManager", arguments=(tuple(blocks), Listed(items=axes)), state=None):
-            pairs = []
-            for block in blocks:
-                match block:
-                    case Made(kind="block", arguments=(values, placement, *_)):
-                        pairs.append((values, placement))
-                    case _:
-                        raise _UnknownError("a block of columns of an unknown form")
-            return axes, pairs
-        # Written by pandas before 1.3.
-        case Made(kind="BlockManager", state=(*_, {"0.14.1": {"axes": a, "blocks": b}})):
-            match a, b:
-                case Listed(items=axes), Listed(items=listed):
-                    pairs = []
-                    for block in listed:
-                        match block:
-                            case {"values": values, "mgr_locs": placement}:
-                                pairs.append((values, placement))
-                            case _:
-                                raise _UnknownError("a block of columns of an unknown form")
-                    return axes, pairs
-    raise _UnknownError("a table of a form that pandas 1 to 3 do not write")
+class Dtype(Part):
+    def dtype(self) -> np.dtype[Any]:
+        """Raises RefusedPickleError for a type other than objects, numbers and texts."""
+        import numpy as np
 
-
-def _places(placement: object, columns: int) -> list[int]:
-    match placement:
-        case Made(kind="slice", arguments=(int(start), int(stop), int(step) | (None as step))):
-            if not 0 <= start < stop <= columns or not 0 < (step or 1) <= columns:
-                raise _UnknownError("a block of columns in no place of the table")
-            return list(range(start, stop, step or 1))
-    found = _values(placement)
-    places = [int(one) for one in found] if _is_integers(found) else []
-    if not places or not all(0 <= one < columns for one in places):
-        raise _UnknownError("a block of columns in no place of the table")
-    return places
-
-
-def _is_integers(values: object) -> bool:
-    import numpy as np
-
-    return isinstance(values, np.ndarray) and values.ndim == 1 and values.dtype.kind in "iu"
-
-
-def _names(axis: object) -> list[str]:
-    match axis:
-        case Made(kind="new_index", arguments=(_, {"data": data})):
-            names = [_cell(one) for one in _as_cells(_values(data))]
-            for name in names:
-                if not isinstance(name, str):
-                    raise _UnknownError(f"a column is named {shown(name)}, which is not a text")
-            return [str(name) for name in names]
-        case Made(kind="new_index"):
-            raise _UnknownError("the columns have numbers, not names")
-    raise _UnknownError("names of columns in an unknown form")
-
-
-def _rows_of_block(values: object) -> Iterator[object]:
-    if isinstance(values, _Objects) and len(values.shape) == 2:
-        width = values.shape[1]
-        for row in range(values.shape[0]):
-            yield values.items[row * width : (row + 1) * width]
-    elif isinstance(values, _Objects):
-        yield values.items
-    elif getattr(values, "ndim", 1) == 2:
-        yield from values  # type: ignore[misc]  # a numpy array of two axes
-    else:
-        yield values
-
-
-def _values(made: object) -> Any:
-    """The array that the pickle describes: a numpy array, `_Objects` or an arrow array."""
-    match made:
-        case Made(kind="empty_array", state=(_, tuple(shape), dtype, bool(fortran), data)):
-            return _array(shape, dtype, data, fortran)
-        case Made(kind="array_of_buffer", arguments=(data, dtype, tuple(shape), order)):
-            return _array(shape, dtype, data, order == "F")
-        case Made(kind="ArrowStringArray", state={"_pa_array": found} | {"_data": found}):
-            return _arrow(found)
-        case Made(
-            kind="array_backed",
-            arguments=(Name(kind="StringArray"), *_),
-            state=(_, Made(kind="empty_array") as inner, *_),
-        ):
-            return _values(inner)
-        case Made(kind="array_backed", arguments=(Name(kind="Categorical"), *_), state=state):
-            match state:
-                case (
-                    Made(kind="CategoricalDtype", state={"categories": categories}),
-                    Made(kind="empty_array" | "array_of_buffer") as codes,
-                    *_,
-                ):
-                    return _categorical(categories, _values(codes))
-    return _no_array(made)
-
-
-def _no_array(made: object) -> Any:
-    what = made.name.full if isinstance(made, Made) else type(made).__name__
-    raise _UnknownError(f"an array of an unknown form, {shown(what)}")
-
-
-def _array(shape: tuple[object, ...], dtype: object, data: object, fortran: bool) -> Any:
-    import numpy as np
-
-    sizes = tuple(size for size in shape if type(size) is int and size >= 0)
-    if len(sizes) != len(shape) or not 1 <= len(sizes) <= 2:
-        raise _UnknownError("an array that has not one or two axes")
-    code, order = _dtype(dtype)
-    if code in ("O", "O8", "O4"):
-        if not isinstance(data, Listed) or len(data.items) != math.prod(sizes):
-            raise _UnknownError("an array of objects without its objects")
-        return _Objects(sizes, data.items)
-    raw = _raw(data)
-    try:
+        match self.arguments, self.state:
+            case (str(code), *_), None:
+                order = "="
+            case (str(code), *_), (_, "<" | ">" | "|" | "=" as order, *_):
+                pass
+            case _:
+                raise RefusedPickleError("a dtype of an unknown form")
+        if code in ("O", "O8", "O4"):
+            return np.dtype(object)
         # The regular expression allows no type of size zero, whose shape would need no bytes.
-        kind = np.dtype(order + code) if _PLAIN_DTYPE.match(code) else None
-    except TypeError:
-        kind = None
-    if kind is None:
-        raise _UnknownError(f"an array of the type {shown(code)}, which is not read")
-    if len(raw) != math.prod(sizes) * kind.itemsize:
-        raise _UnknownError("an array whose bytes do not fit its shape")
+        if not _PLAIN_DTYPE.match(code):
+            raise RefusedPickleError(f"an array of the type {shown(code)}, which is not read")
+        return np.dtype(order + code)
+
+
+class Bytes(Part):
+    def raw(self) -> bytes | bytearray:
+        return _raw(self.arguments[0]) if self.arguments else b""
+
+
+class EncodedText(Part):
+    """How protocol 2 writes bytes: `_codecs.encode` with a text and the name of an encoding."""
+
+    def raw(self) -> bytes:
+        match self.arguments:
+            case (str(text), "latin1" | "latin-1"):
+                return text.encode("latin-1")
+        raise RefusedPickleError("bytes of an unknown form")
+
+
+class Scalar(Part):
+    """A single number in a column of objects."""
+
+    def values(self) -> Array:
+        dtype, data = self.arguments
+        return _array((1,), dtype, data, "C")
+
+
+class ReconstructedArray(Part):
+    def values(self) -> Array:
+        match self.state:
+            case (_, tuple(shape), dtype, bool(fortran), data):
+                return _array(shape, dtype, data, "F" if fortran else "C")
+        raise RefusedPickleError("an array without its values")
+
+
+class BufferArray(Part):
+    def values(self) -> Array:
+        match self.arguments:
+            case (data, dtype, tuple(shape), "C" | "F" as order, *_):
+                return _array(shape, dtype, data, order)
+        raise RefusedPickleError("an array of an unknown form")
+
+
+def _raw(data: object) -> bytes | bytearray:
+    if isinstance(data, (Bytes, EncodedText)):
+        return data.raw()
+    if isinstance(data, (bytes, bytearray)):
+        return data
+    raise RefusedPickleError("bytes of an unknown form")
+
+
+def _array(shape: tuple[Any, ...], dtype: object, data: object, order: Any) -> Array:
+    import numpy as np
+
+    if not all(type(size) is int and size >= 0 for size in shape) or not 1 <= len(shape) <= 2:
+        raise RefusedPickleError("an array that has not one or two axes")
+    if not isinstance(dtype, Dtype):
+        raise RefusedPickleError("a dtype of an unknown form")
+    kind, count = dtype.dtype(), math.prod(shape)
+    if kind.kind == "O":
+        if not isinstance(data, list) or len(data) != count:
+            raise RefusedPickleError("an array of objects without its objects")
+        # numpy writes objects row by row, whatever their order in memory.
+        return np.fromiter(data, object, count).reshape(shape)
+    raw = _raw(data)
+    if len(raw) != count * kind.itemsize:
+        raise RefusedPickleError("an array whose bytes do not fit its shape")
+    flat: Array = np.frombuffer(raw, np.uint8 if kind.kind == "b" else kind)
     if kind.kind == "b":
         # numpy writes only 0 and 1 for truth values; any other byte counts as true.
-        return (np.frombuffer(raw, np.uint8) != 0).reshape(sizes, order="F" if fortran else "C")
-    return np.frombuffer(raw, kind).reshape(sizes, order="F" if fortran else "C")
+        flat = flat != 0
+    return flat.reshape(shape, order=order)
 
 
-def _dtype(made: object) -> tuple[str, str]:
-    """The code of a dtype, and its byte order."""
-    match made:
-        case Made(kind="dtype", arguments=(str(code), *_), state=None):
-            return code, "="
-        case Made(kind="dtype", arguments=(str(code), *_), state=(_, str(order), *_)):
-            if order in ("<", ">", "|", "="):
-                return code, order
-    raise _UnknownError("a dtype of an unknown form")
+# What pyarrow writes, for pandas' strings.
 
 
-def _raw(made: object) -> bytes:
-    match made:
-        case bytes():
-            return made
-        case Made(kind="encode", arguments=(str(text), "latin1" | "latin-1")):
-            try:
-                return text.encode("latin-1")
-            except UnicodeEncodeError:
-                pass
-        case Made(kind="bytes" | "bytearray", arguments=()):
-            return b""
-        case Made(kind="bytes" | "bytearray", arguments=(bytes() | Made(kind="encode") as inner,)):
-            return _raw(inner)
-    raise _UnknownError("bytes of an unknown form")
+class ArrowType(Part):
+    pass
 
 
-def _categorical(categories: object, codes: Any) -> _Objects:
-    match categories:
-        case Made(kind="new_index", arguments=(_, {"data": data})):
-            kinds = _as_cells(_values(data))
-            if not _is_integers(codes) or not all(-1 <= code < len(kinds) for code in codes):
-                raise _UnknownError("categories of an unknown form")
-            return _Objects(codes.shape, [None if at < 0 else kinds[at] for at in codes.tolist()])
-    raise _UnknownError("categories of an unknown form")
+class ArrowBuffer(Part):
+    pass
 
 
-def _arrow(made: object) -> pa.ChunkedArray:
-    import pyarrow as pa
+class ArrowArray(Part):
+    def texts(self) -> list[str | None]:
+        import pyarrow as pa
 
-    match made:
-        case Made(kind="arrow_chunks", arguments=(Listed(items=chunks), *_)):
-            found = [chunk for one in chunks for chunk in _arrow(one).chunks]
-            return pa.chunked_array(found, pa.large_string())
-        case Made(
-            kind="arrow_array",
-            arguments=(
+        match self.arguments:
+            case (
                 (
-                    Made(kind="arrow_type", arguments=("string" | "large_string" as name,)),
+                    ArrowType(arguments=("string" | "large_string" as name,)),
                     int(length),
                     int(),
                     int(offset),
-                    Listed(items=buffers),
+                    [_, _, _] as buffers,
                     *_,
                 ),
-            ),
-        ) if len(buffers) == 3 and min(length, offset) >= 0 and max(length, offset) < 2**40:
-            held = [None if one is None else pa.py_buffer(_arrow_bytes(one)) for one in buffers]
-            type_ = pa.large_string() if name == "large_string" else pa.string()
-            try:
-                part = pa.Array.from_buffers(type_, length, held, -1, offset)
-                # The file sets the lengths and offsets: nothing may be read beyond a buffer.
-                part.validate(full=True)
-            except pa.ArrowException as error:
-                raise _UnknownError(f"an array of texts that arrow refuses: {error}") from error
-            return pa.chunked_array([part.cast(pa.large_string())])
-    raise _UnknownError("an array of texts of an unknown form")
+            ) if min(length, offset) >= 0 and max(length, offset) < 2**40:
+                kind = pa.large_string() if name == "large_string" else pa.string()
+                content = [None if b is None else pa.py_buffer(_buffer(b)) for b in buffers]
+                try:
+                    array = pa.Array.from_buffers(kind, length, content, -1, offset)
+                    # The file sets the lengths and offsets: nothing may be read beyond a buffer.
+                    array.validate(full=True)
+                except pa.ArrowException as error:
+                    raise RefusedPickleError(
+                        f"an array of texts that arrow refuses: {error}"
+                    ) from error
+                texts: list[str | None] = array.to_pylist()
+                return texts
+        raise RefusedPickleError("an array of texts of an unknown form")
 
 
-def _arrow_bytes(made: object) -> bytes:
-    match made:
-        case Made(kind="arrow_buffer", arguments=(inner,)):
-            return _raw(inner)
-    raise _UnknownError("an array of texts of an unknown form")
+def _buffer(buffer: object) -> bytes | bytearray:
+    match buffer:
+        case ArrowBuffer(arguments=(data,)):
+            return _raw(data)
+    raise RefusedPickleError("an array of texts of an unknown form")
 
 
-def _as_cells(values: Any) -> Sequence[object]:
-    import numpy as np
-
-    if isinstance(values, _Objects):
-        return values.items
-    found: list[object] = values.tolist() if isinstance(values, np.ndarray) else values.to_pylist()
-    return found
-
-
-# Cells and columns.
+class ArrowChunks(Part):
+    def texts(self) -> list[str | None]:
+        match self.arguments:
+            case (list(chunks), *_) if all(isinstance(chunk, ArrowArray) for chunk in chunks):
+                return [text for chunk in chunks for text in chunk.texts()]
+        raise RefusedPickleError("an array of texts of an unknown form")
 
 
-def _cell(value: object) -> object:
-    """A cell of a column of objects, or of a list in it, as a Python or numpy type.
-
-    None is a missing value, like `nan` and pandas' NA.
-    """
-    problem = f"of the type {type(value).__name__}"
-    match value:
-        case None | str() | bool() | int():
-            return value
-        case float():
-            return None if math.isnan(value) else value
-        case Name(kind="NA"):
-            return None
-        case Listed(items=array() as items):
-            return items
-        case Listed(items=items) | tuple(items):
-            return [_cell(one) for one in _flat(items)]
-        case Made(kind="scalar" | "empty_array" | "array_of_buffer"):
-            return _array_cell(value)
-        case Made():
-            problem = f"an object, {shown(value.name.full)}"
-    raise _UnknownError(problem)
+# What pandas writes.
 
 
-def _array_cell(made: Made) -> object:
-    if made.kind == "scalar":
-        match made.arguments:
-            case (dtype, data):
-                scalar = _array((1,), dtype, data, False)
-                if not isinstance(scalar, _Objects):
-                    return _cell(scalar.tolist()[0])
-        raise _UnknownError(f"an object, {shown(made.name.full)}")
-    found = _values(made)
-    if len(found.shape) != 1:
-        raise _UnknownError("an array of more than one axis")
-    return [_cell(one) for one in _flat(found.items)] if isinstance(found, _Objects) else found
+class MissingValue(Part):
+    """pandas.NA, which a file names and does not call."""
 
 
-def _flat(items: Sequence[object]) -> Sequence[object]:
-    """`items`, none of which may be a list: no column needs that, and a list could contain
-    itself."""
-    for one in items:
-        if isinstance(one, (Listed, tuple)) or (
-            isinstance(one, Made) and one.kind in ("empty_array", "array_of_buffer")
-        ):
-            raise _UnknownError("a list of lists")
-    return items
+class Marker(Part):
+    """A class that another part gets as an argument, or only names."""
 
 
-_TEXTS = {"text", "int", "float"}
+class StringArray(Part):
+    """Texts; since pandas 1.3 only an argument of `BackedArray`."""
+
+    def values(self) -> Array:
+        match self.state:
+            case {"_ndarray": array}:
+                return _values(array)
+        return super().values()
 
 
-@dataclass(slots=True)
-class _Column:
-    """A column on its way to parquet; `values` counts the values in its cells."""
+class Categorical(Part):
+    """A value of a few per cell; since pandas 1.3 only an argument of `BackedArray`."""
 
-    name: str
-    cells: Any
-    type: pa.DataType
-    rows: int
-    values: int
-    note: str = ""
+    def values(self) -> Array:
+        match self.state:
+            case {"_dtype": CategoricalDtype() as dtype, "_codes": codes}:
+                return dtype.of_codes(_values(codes))
+        return super().values()
 
-    def part(self, start: int, stop: int) -> pa.Array:
-        """The rows from `start` to `stop` as an array of the column's type."""
+
+class CategoricalDtype(Part):
+    def of_codes(self, codes: Array) -> Array:
+        """The value of each code; that of a missing value is -1."""
         import numpy as np
-        import pyarrow as pa
 
-        cells = self.cells[start:stop]
-        if isinstance(self.cells, pa.ChunkedArray):
-            return cells.combine_chunks().cast(self.type)
-        if isinstance(self.cells, np.ndarray):
-            return pa.array(cells, self.type, from_pandas=True)
-        if pa.types.is_string(self.type):
-            return pa.array([None if one is None else str(one) for one in cells], self.type)
-        if pa.types.is_list(self.type) and pa.types.is_integer(self.type.value_type):
-            cells = [None if one is None else np.asarray(one, np.int64) for one in cells]
-        elif pa.types.is_list(self.type):
-            cells = [one if one is None or isinstance(one, list) else one.tolist() for one in cells]
-        return pa.array(cells, self.type)
+        match self.state:
+            case {"categories": NewIndex() as index}:
+                labels = [*index.values().tolist(), None]
+            case _:
+                raise RefusedPickleError("categories of an unknown form")
+        if not _are_places(codes + 1, len(labels)):
+            raise RefusedPickleError("categories of an unknown form")
+        return np.fromiter((labels[code] for code in codes.tolist()), object, len(codes))
 
 
-def _column(where: str, name: str, values: object, most: int) -> _Column:
-    """Find the type that holds every cell.
+class ArrowStringArray(Part):
+    def values(self) -> Array:
+        import numpy as np
 
-    Raises DatasetError that names the column and the row, also for more than `most` values.
+        match self.state:
+            case {"_pa_array": ArrowArray() | ArrowChunks() as array} | {
+                "_data": ArrowArray() | ArrowChunks() as array
+            }:
+                texts = array.texts()
+                return np.fromiter(texts, object, len(texts))
+        raise RefusedPickleError("an array of texts of an unknown form")
+
+
+class BackedArray(Part):
+    """An array of pandas that is kept in one of numpy: texts, or the codes of categories."""
+
+    def values(self) -> Array:
+        match self.arguments, self.state:
+            case (cls, *_), (_, ReconstructedArray() as array, *_) if cls is StringArray:
+                return array.values()
+            case (cls, *_), (CategoricalDtype() as dtype, codes, *_) if cls is Categorical:
+                return dtype.of_codes(_values(codes))
+        return super().values()
+
+
+def _are_places(numbers: Array, end: int) -> bool:
+    whole = numbers.ndim == 1 and numbers.dtype.kind in "iu"
+    return whole and bool(((numbers >= 0) & (numbers < end)).all())
+
+
+class NewIndex(Part):
+    def values(self) -> Array:
+        match self.arguments:
+            case (_, {"data": data}):
+                return _values(data)
+        raise RefusedPickleError("the columns have numbers, not names")
+
+
+class Slice(Part):
+    pass
+
+
+class Block(Part):
+    """The values of columns of one type, and the places of these columns in the table."""
+
+
+class BlockManager(Part):
+    def axes_and_blocks(self) -> tuple[list[object], list[tuple[object, object]]]:
+        """The two axes, and the blocks as pairs of values and places."""
+        match self.arguments, self.state:
+            case (tuple(blocks), list(axes)), None:
+                pairs = [block.arguments[:2] for block in blocks if isinstance(block, Block)]
+            # Written by pandas before 1.3.
+            case _, (*_, {"0.14.1": {"axes": list(axes), "blocks": list(blocks)}}):
+                pairs = [(block["values"], block["mgr_locs"]) for block in blocks]
+            case _:
+                raise RefusedPickleError("a table of a form that pandas 1 to 3 do not write")
+        if len(axes) != 2 or len(pairs) != len(blocks) or any(len(pair) != 2 for pair in pairs):
+            raise RefusedPickleError("a table of a form that pandas 1 to 3 do not write")
+        return axes, [(values, places) for values, places in pairs]
+
+
+class DataFrame(Part):
+    def columns(self, most: int) -> dict[str, Array]:
+        """The values of each column, in order; at most `most` cells together."""
+        match self.state:
+            case {"_mgr": BlockManager() as manager} | {"_data": BlockManager() as manager}:
+                axes, blocks = manager.axes_and_blocks()
+            case _:
+                raise RefusedPickleError("a table of a form that pandas 1 to 3 do not write")
+        names = _names(_values(axes[0]))
+        columns: dict[int, Array] = {}
+        cells = 0
+        for part, placement in blocks:
+            values = _values(part)
+            rows = values if values.ndim == 2 else values[None]
+            cells += rows.size
+            if cells > most:
+                raise RefusedPickleError("it has more cells than bytes")
+            places = _places(placement, len(names))
+            if len(places) != len(rows) or not columns.keys().isdisjoint(places):
+                raise RefusedPickleError("a block of columns that does not fit its places")
+            columns.update(zip(places, rows, strict=True))
+        if len(columns) != len(names) or not names:
+            raise RefusedPickleError("a table with columns that have no values")
+        return {name: columns[place] for place, name in enumerate(names)}
+
+
+def _names(labels: Array) -> list[str]:
+    names: list[str] = []
+    for label in labels.tolist():
+        if not isinstance(label, str):
+            raise RefusedPickleError(f"a column is named {shown(label)}, which is not a text")
+        if label in names:
+            raise RefusedPickleError(f"two columns are named {shown(label)}")
+        names.append(label)
+    return names
+
+
+def _places(placement: object, columns: int) -> Sequence[int]:
+    """The places of a block's columns. pandas writes those at even distances as a slice, which may
+    end behind the last column."""
+    if isinstance(placement, Slice):
+        return range(*slice(*placement.arguments).indices(columns))
+    places = _values(placement)
+    if not _are_places(places, columns):
+        raise RefusedPickleError("a block of columns in no place of the table")
+    numbers: list[int] = places.tolist()
+    return numbers
+
+
+# numpy 2 moved numpy.core to numpy._core; pandas 1 has a class for each index of numbers; protocol
+# 2 uses Python 2's names for builtins.
+NAMES: Final[Mapping[tuple[str, str], type[Part]]] = {
+    ("numpy", "dtype"): Dtype,
+    ("numpy", "ndarray"): Marker,
+    ("numpy.core.multiarray", "_reconstruct"): ReconstructedArray,
+    ("numpy._core.multiarray", "_reconstruct"): ReconstructedArray,
+    ("numpy.core.multiarray", "scalar"): Scalar,
+    ("numpy._core.multiarray", "scalar"): Scalar,
+    ("numpy.core.numeric", "_frombuffer"): BufferArray,
+    ("numpy._core.numeric", "_frombuffer"): BufferArray,
+    ("builtins", "slice"): Slice,
+    ("__builtin__", "slice"): Slice,
+    ("builtins", "bytes"): Bytes,
+    ("__builtin__", "bytes"): Bytes,
+    ("builtins", "bytearray"): Bytes,
+    ("__builtin__", "bytearray"): Bytes,
+    ("_codecs", "encode"): EncodedText,
+    ("pyarrow.lib", "_restore_array"): ArrowArray,
+    ("pyarrow.lib", "chunked_array"): ArrowChunks,
+    ("pyarrow.lib", "py_buffer"): ArrowBuffer,
+    ("pyarrow.lib", "type_for_alias"): ArrowType,
+    ("pandas.core.frame", "DataFrame"): DataFrame,
+    ("pandas", "DataFrame"): DataFrame,
+    ("pandas.core.indexes.base", "_new_Index"): NewIndex,
+    ("pandas.core.indexes.base", "Index"): Marker,
+    ("pandas", "Index"): Marker,
+    ("pandas.core.indexes.numeric", "Int64Index"): Marker,
+    ("pandas.core.indexes.numeric", "UInt64Index"): Marker,
+    ("pandas.core.indexes.numeric", "Float64Index"): Marker,
+    ("pandas.core.indexes.numeric", "NumericIndex"): Marker,
+    ("pandas.core.indexes.range", "RangeIndex"): Marker,
+    ("pandas", "RangeIndex"): Marker,
+    ("pandas.core.internals.managers", "BlockManager"): BlockManager,
+    ("pandas.core.internals", "BlockManager"): BlockManager,
+    ("pandas._libs.internals", "_unpickle_block"): Block,
+    ("pandas._libs.arrays", "__pyx_unpickle_NDArrayBacked"): BackedArray,
+    ("pandas.core.arrays.string_", "StringArray"): StringArray,
+    ("pandas.arrays", "StringArray"): StringArray,
+    ("pandas.core.arrays.string_arrow", "ArrowStringArray"): ArrowStringArray,
+    ("pandas.core.arrays.string_arrow", "ArrowStringArrayNumpySemantics"): ArrowStringArray,
+    ("pandas.arrays", "ArrowStringArray"): ArrowStringArray,
+    ("pandas.core.arrays.string_", "StringDtype"): Marker,
+    ("pandas", "StringDtype"): Marker,
+    ("pandas.core.arrays.categorical", "Categorical"): Categorical,
+    ("pandas", "Categorical"): Categorical,
+    ("pandas.core.dtypes.dtypes", "CategoricalDtype"): CategoricalDtype,
+    ("pandas", "CategoricalDtype"): CategoricalDtype,
+    ("pandas._libs.missing", "NA"): MissingValue,
+    ("pandas", "NA"): MissingValue,
+}
+"""Every name that a pickle may contain, by module and name, and the part that it stands for.
+
+Those of pandas 1.0 to 3 and numpy 1 and 2. Nothing matches by prefix: a name is listed or refused.
+"""
+
+
+class _FrameUnpickler(pickle.Unpickler):
+    def find_class(self, module: str, name: str) -> type[Part]:
+        part = NAMES.get((module, name))
+        if part is None:
+            full = shown(f"{module}.{name}")
+            raise RefusedPickleError(f"it wants {full}, which no pandas table needs")
+        return part
+
+
+def read_frame(file: mmap.mmap, size: int) -> dict[str, Array]:
+    """The columns of the DataFrame in a pickle of `size` bytes: arrays of numbers, or of objects.
+
+    Objects are Python's own and `Part`s; `plain_cell` gives their values. Memory grows with the
+    file; the caller limits memory and time, which a malicious file can use up. Raises
+    RefusedPickleError; a damaged file raises any error.
     """
-    import numpy as np
-    import pyarrow as pa
-
-    place = f"{where}: column {shown(name)}"
-    try:
-        name.encode()
-    except UnicodeEncodeError:
-        raise DatasetError(f"{place}: the name is not valid Unicode") from None
-    if isinstance(values, pa.ChunkedArray):
-        return _Column(name, values, pa.string(), len(values), len(values))
-    if isinstance(values, np.ndarray) and values.dtype.kind in "biuf":
-        native = values.astype(values.dtype.newbyteorder("="), copy=False)
-        return _Column(name, native, pa.from_numpy_dtype(native.dtype), len(native), len(native))
-    if isinstance(values, np.ndarray):
-        values = values.tolist()
-    assert isinstance(values, Sequence)
-    cells: list[object] = []
-    kinds: set[str] = set()
-    size = 0
-    # A list that several rows share is converted once. `values` keeps it alive, and so its id
-    # valid.
-    known: dict[int, object] = {}
-    for row, value in enumerate(values, 1):
-        try:
-            if isinstance(value, (Listed, Made, tuple)):
-                if id(value) not in known:
-                    known[id(value)] = _cell(value)
-                    kinds |= _kinds(known[id(value)])
-                cell = known[id(value)]
-            else:
-                cell = _cell(value)
-                kinds |= _kinds(cell)
-        except _UnknownError as error:
-            raise DatasetError(f"{place}: row {row}: cannot be converted: {error}") from None
-        size += len(cell) if isinstance(cell, (list, array, np.ndarray)) else 1
-        if size > most:
-            raise DatasetError(f"{place}: row {row}: more values than the file can hold")
-        cells.append(cell)
-    numbers = kinds & {"int", "float"}
-    note = ""
-    if "text" in kinds and numbers and kinds <= _TEXTS:
-        count = sum(isinstance(cell, (int, float)) for cell in cells)
-        note = f"column {shown(name)}: {count} numbers among texts, written as texts"
-    return _Column(name, cells, _type(place, kinds), len(cells), size, note)
-
-
-def _kinds(cell: Any) -> set[str]:
-    """The kind of a cell: "text", "list of int" and so on; empty for a missing value."""
-    problem, kind = "", {bool: "bool", int: "int", float: "float", str: "text"}.get(type(cell), "")
-    if kind == "int" and not -(2**63) <= cell < 2**63:
-        problem = "a whole number of more than 64 bits"
-    if kind == "text":
-        try:
-            cell.encode()
-        except UnicodeEncodeError as error:
-            problem = f"not valid Unicode at character {error.start}"
-    if problem:
-        raise _UnknownError(problem)
-    if kind or cell is None:
-        return {kind} - {""}
-    if isinstance(cell, list):
-        inner = {f"list of {kind}" for one in cell for kind in _kinds(one)}
-    elif isinstance(cell, array):
-        inner = {"list of int"} if cell else set()
-    else:
-        inner = _kinds_of_array(cell)
-    return inner or {"empty list"}
-
-
-def _kinds_of_array(cell: Numbers) -> set[str]:
-    import numpy as np
-
-    if cell.dtype == np.uint64 and len(cell) and int(cell.max()) >= 2**63:
-        raise _UnknownError("a whole number of more than 64 bits")
-    named = {"b": "bool", "i": "int", "u": "int", "f": "float", "U": "text"}
-    if cell.dtype.kind not in named:
-        raise _UnknownError(f"an array of {cell.dtype.name}")
-    return {f"list of {named[cell.dtype.kind]}"} if len(cell) else set()
-
-
-def _type(place: str, kinds: set[str]) -> pa.DataType:
-    import pyarrow as pa
-
-    single = {"text": pa.string(), "int": pa.int64(), "float": pa.float64(), "bool": pa.bool_()}
-    lists = {f"list of {kind}": pa.list_(type_) for kind, type_ in single.items()}
-    full = kinds - {"empty list"}
-    if ("text" in kinds and kinds <= _TEXTS) or not kinds:
-        return single["text"]
-    if kinds == {"int", "float"}:
-        return single["float"]
-    if len(kinds) == 1 and kinds <= single.keys():
-        return single[kinds.pop()]
-    if not full:
-        return lists["list of int"]
-    if len(full) == 1 and full <= lists.keys():
-        return lists[full.pop()]
-    found = ", ".join(sorted(kinds))
-    raise DatasetError(f"{place}: cells of different kinds cannot be converted: {found}")
+    frame = _FrameUnpickler(file).load()
+    if file.read(1):
+        raise ValueError("more than one value")
+    if not isinstance(frame, DataFrame):
+        raise RefusedPickleError(f"it holds no table but {type(frame).__name__}")
+    return frame.columns(size)
