@@ -68,7 +68,7 @@ perf: setup       ## what the suite itself costs, beside the bare engine
 	.venv/bin/python -m perf.offline_overhead
 	.venv/bin/python -m perf.server_overhead
 	.venv/bin/python -m perf.always_on
-	.venv/bin/python -m perf.long_use runs
+	.venv/bin/python -m perf.long_use
 	.venv/bin/python -m perf.warm_up
 
 lint: setup       ## ruff and mypy

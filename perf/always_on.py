@@ -14,7 +14,6 @@ other guests took from the machine.
 
 from __future__ import annotations
 
-import argparse
 import math
 import statistics
 import tempfile
@@ -22,6 +21,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from unittest import mock
 
@@ -30,18 +30,17 @@ import psutil
 from mlperf_suite.benchmarks.definition import Generation
 from mlperf_suite.benchmarks.embedded import EMBEDDED
 from mlperf_suite.benchmarks.llama3_1_8b import LLAMA3_1_8B
-from mlperf_suite.benchmarks.rounds import DEFAULT_ROUND, ROUNDS
 from mlperf_suite.engines.protocol import Engine
 from mlperf_suite.engines.vllm_engine import VllmEngine
-from mlperf_suite.loadgen.load_plan import LoadPlan, Shortened, plan_run
+from mlperf_suite.loadgen.load_plan import LoadPlan
 from mlperf_suite.loadgen.logs import RunLogs, read_logs
 from mlperf_suite.loadgen.runner import LoadRun, run_loadgen
-from perf.embedded_engine import embedded_engine
-from perf.server_overhead import SAMPLES, InstantEngine, server_plan, stolen_s
+from perf.embedded_engine import Prompts, embedded_engine, offline_plan
+from perf.pairs import in_turn, pairs_parser, print_header, print_row
+from perf.server_load import SAMPLES, InstantEngine, server_plan
 
 _AIM = 0.005
 _SET_S = 10.0
-Prompts = Sequence[Sequence[int]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,8 +57,8 @@ def cpu_s() -> tuple[float, float]:
     """The processor time of this process, and of this process and all its descendants, in s."""
     # A process knows its own time to the microsecond, that of others to 10 ms.
     total = own = time.process_time()
-    for one in psutil.Process().children(recursive=True):
-        times = one.cpu_times()
+    for child in psutil.Process().children(recursive=True):
+        times = child.cpu_times()
         total += times.user + times.system
     return own, total
 
@@ -86,7 +85,7 @@ def run_once(
 
 
 @contextmanager
-def told(engine: VllmEngine, on: bool) -> Iterator[None]:
+def statistics_set(engine: VllmEngine, on: bool) -> Iterator[None]:
     """Switch the statistics of vLLM's front end for each step and request on or off."""
     llm = engine.async_llm
     before = llm.log_stats, llm.logger_manager
@@ -121,18 +120,10 @@ def instant(rate: float, seconds: float) -> Callable[[bool], Cost]:
 
 def vllm(engine: VllmEngine, prompts: Prompts) -> Callable[[bool], Cost]:
     """Return a function that makes an Offline run on a loaded engine, with or without the part."""
-    plan = plan_run(
-        LLAMA3_1_8B,
-        LLAMA3_1_8B.scenario("Offline"),
-        "performance",
-        ROUNDS[DEFAULT_ROUND],
-        len(prompts),
-        target_qps=0.001,
-        shortened=Shortened(min_duration_ms=1, min_query_count=1),
-    )
+    plan = offline_plan(len(prompts))
 
     def make(on: bool) -> Cost:
-        with told(engine, on):
+        with statistics_set(engine, on):
             run, own, used = run_once(plan, engine, prompts, EMBEDDED.generation, timed=on)
         rate = run.logs.detail.number("result_tokens_per_second") or math.nan
         return Cost(used / run.tokens * 1e6, own / run.tokens * 1e6, rate)
@@ -140,29 +131,25 @@ def vllm(engine: VllmEngine, prompts: Prompts) -> Callable[[bool], Cost]:
     return make
 
 
-def compare(make: Callable[[bool], Cost], pairs: int, of: str) -> None:
-    """Make the pairs and print them. `of`: the unit that processor time is given per."""
+def compare(make: Callable[[bool], Cost], pairs: int, unit: str) -> None:
+    """Make the pairs and print them. `unit`: what processor time is given per."""
     make(True)  # the first run also pays for what later ones find done
-    columns = f"pair | µs a {of}, with | without | ratio | the suite's process, with | without"
-    print(f"| {columns} | tokens/s, with | without | ratio | stolen |")
-    print("|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|", flush=True)
+    columns = f"µs a {unit}, with", "without", "ratio", "the suite's process, with", "without"
+    print_header("pair", *columns, "tokens/s, with", "without", "ratio", "stolen, s")
     spent: list[float] = []
     more: list[float] = []
     reached: list[float] = []
-    for pair in range(1, pairs + 1):
-        stolen = stolen_s()
-        order = (True, False) if pair % 2 else (False, True)
-        found = {on: make(on) for on in order}
-        on, off = found[True], found[False]
+    for pair in in_turn({"on": partial(make, True), "off": partial(make, False)}, pairs):
+        on, off = pair.results["on"], pair.results["off"]
         spent.append(on.cpu_us / off.cpu_us)
         more.append((on.own_us - off.own_us) / off.cpu_us)
         reached.append(on.tokens_per_s / off.tokens_per_s)
-        print(
-            f"| {pair} | {on.cpu_us:,.2f} | {off.cpu_us:,.2f} | {spent[-1]:.4f} "
-            f"| {on.own_us:,.2f} | {off.own_us:,.2f} "
-            f"| {on.tokens_per_s:,.1f} | {off.tokens_per_s:,.1f} | {reached[-1]:.4f} "
-            f"| {stolen_s() - stolen:.2f} s |",
-            flush=True,
+        print_row(
+            pair.number,
+            *(f"{on.cpu_us:,.2f}", f"{off.cpu_us:,.2f}", f"{spent[-1]:.4f}"),
+            *(f"{on.own_us:,.2f}", f"{off.own_us:,.2f}"),
+            *(f"{on.tokens_per_s:,.1f}", f"{off.tokens_per_s:,.1f}", f"{reached[-1]:.4f}"),
+            f"{pair.stolen_s:.2f}",
         )
     print(f"\nprocessor time, with / without: {_interval(spent)}")
     mean, error = statistics.fmean(more), math.nan
@@ -184,21 +171,18 @@ def _interval(ratios: Sequence[float]) -> str:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--pairs", type=int, default=10)
+    parser = pairs_parser(__doc__, pairs=10)
     parser.add_argument("--engine", choices=("instant", "vllm"), default="instant")
     parser.add_argument("--rate", type=float, default=1_000.0, help="instant: queries/s")
     parser.add_argument("--seconds", type=float, default=5.0, help="instant: of each run")
     parser.add_argument("--samples", type=int, default=16, help="vllm: of each run")
-    chosen = parser.parse_args()
-    began = time.monotonic()
-    if chosen.engine == "instant":
-        compare(instant(chosen.rate, chosen.seconds), chosen.pairs, "query")
-    else:
-        with embedded_engine() as (engine, inputs):
-            prompts = inputs.prompts(LLAMA3_1_8B)[: chosen.samples]
-            compare(vllm(engine, prompts), chosen.pairs, "token")
-    print(f"{time.monotonic() - began:.0f} s in all")
+    options = parser.parse_args()
+    if options.engine == "instant":
+        compare(instant(options.rate, options.seconds), options.pairs, "query")
+        return
+    with embedded_engine() as (engine, inputs):
+        prompts = inputs.prompts(LLAMA3_1_8B)[: options.samples]
+        compare(vllm(engine, prompts), options.pairs, "token")
 
 
 if __name__ == "__main__":

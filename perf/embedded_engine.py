@@ -1,20 +1,26 @@
-"""The embedded model on vLLM, loaded like in a session, or behind HTTP, for the programs of this
-folder."""
+"""The embedded model on vLLM, loaded like in a session or behind HTTP, and LoadGen's runs on it."""
 
 from __future__ import annotations
 
 import contextlib
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from meta_tests.servers.local_servers import LocalServer
+from mlperf_suite.benchmarks.embedded import EMBEDDED
 from mlperf_suite.benchmarks.llama3_1_8b import LLAMA3_1_8B
+from mlperf_suite.benchmarks.rounds import DEFAULT_ROUND, ROUNDS
 from mlperf_suite.engines.protocol import Engine
 from mlperf_suite.engines.vllm_engine import VllmEngine
+from mlperf_suite.loadgen.load_plan import LoadPlan, Shortened, plan_run
+from mlperf_suite.loadgen.runner import LoadRun, run_loadgen
+from mlperf_suite.loadgen.timeline import Timeline
 from mlperf_suite.session.engines import EngineRequest, load_engine, load_vllm
 from mlperf_suite.session.inputs import Inputs
 from mlperf_suite.settings import resolve_settings
+
+Prompts = Sequence[Sequence[int]]
 
 
 def embedded_inputs() -> Inputs:
@@ -45,3 +51,43 @@ def embedded_endpoint(server: LocalServer) -> Iterator[Engine]:
             yield engine
         finally:
             engine.close()
+
+
+def _plan(scenario: str, samples: int, qps: float, shortened: Shortened) -> LoadPlan:
+    return plan_run(
+        LLAMA3_1_8B,
+        LLAMA3_1_8B.scenario(scenario),
+        "performance",
+        ROUNDS[DEFAULT_ROUND],
+        samples,
+        target_qps=qps,
+        shortened=shortened,
+    )
+
+
+def offline_plan(samples: int) -> LoadPlan:
+    """Offline over so many samples, each once."""
+    return _plan("Offline", samples, 0.001, Shortened(min_duration_ms=1, min_query_count=1))
+
+
+def offline_rate(engine: Engine, prompts: Prompts) -> float:
+    """LoadGen's own tokens/s of an Offline performance run over these prompts, each once."""
+    with tempfile.TemporaryDirectory() as folder:
+        plan = offline_plan(len(prompts))
+        run = run_loadgen(plan, engine, prompts, EMBEDDED.generation, Path(folder))
+    rate = run.logs.detail.number("result_tokens_per_second")
+    if rate is None:
+        raise SystemExit("LoadGen reported no tokens/s")
+    return float(rate)
+
+
+def server_run(engine: Engine, prompts: Prompts, qps: float) -> tuple[LoadRun, Timeline]:
+    """Send each prompt once at this rate, in queries/s; fixed seeds give the same times always."""
+    plan = _plan(
+        "Server", len(prompts), qps, Shortened(1000, 1, latency_percent=90, latency_factor=10)
+    )
+    with tempfile.TemporaryDirectory() as folder:
+        run = run_loadgen(plan, engine, prompts, EMBEDDED.generation, Path(folder))
+    if run.timeline is None or run.timeline.ttft_ms is None:
+        raise SystemExit("nothing was answered")
+    return run, run.timeline

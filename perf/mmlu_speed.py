@@ -12,11 +12,11 @@ question on two cores.
 from __future__ import annotations
 
 import argparse
-import statistics
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +30,7 @@ from mlperf_suite.mmlu.evaluation import Scores, evaluate
 from mlperf_suite.mmlu.journal import Journal
 from mlperf_suite.mmlu.lm_eval_tasks import load_tasks
 from perf.mmlu_equality import ask_lm_eval, lm_eval_backend, report
+from perf.pairs import in_turn, middle, print_header, print_row
 
 
 @dataclass(frozen=True)
@@ -116,11 +117,11 @@ def main() -> None:
     parser.add_argument("--every", type=int, default=1)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--max-model-len", type=int, default=4096)
-    arguments = parser.parse_args()
-    data = load_mmlu(arguments.data)
-    chosen = data.chosen(arguments.questions)
-    chosen = {s: chosen[s] for s in sorted(chosen)[:: arguments.every]}
-    room, model = arguments.max_model_len, str(embedded_model_dir())
+    options = parser.parse_args()
+    data = load_mmlu(options.data)
+    chosen = data.chosen(options.questions)
+    chosen = {s: chosen[s] for s in sorted(chosen)[:: options.every]}
+    room, model = options.max_model_len, str(embedded_model_dir())
     engine = VllmEngine.load(VllmConfig(model, max_model_len=room, role="scoring"))
     try:
         with tempfile.TemporaryDirectory() as folder, lm_eval_backend(model, room) as lm:
@@ -129,20 +130,20 @@ def main() -> None:
             suite_round(first, engine)
             lm_eval_round(first, lm)
             print(f"{compared.questions} questions, {compared.shots} shots; questions/s")
-            print("round    suite  lm-eval    ratio")
+            print_header("round", "suite", "lm-eval", "ratio")
+            sides: dict[str, Callable[[], tuple[Any, float]]] = {
+                "suite": partial(suite_round, compared, engine),
+                "lm-eval": partial(lm_eval_round, compared, lm),
+            }
             ratios = []
-            for number in range(1, arguments.rounds + 1):
-                scores, ours_s = suite_round(compared, engine)
-                found, theirs_s = lm_eval_round(compared, lm)
-                ratios.append(theirs_s / ours_s)
-                print(
-                    f"{number:5} {compared.questions / ours_s:8.3f} "
-                    f"{compared.questions / theirs_s:8.3f} {ratios[-1]:8.2f}",
-                    flush=True,
-                )
-            print(f"median {statistics.median(ratios):26.2f}")
-            where_the_time_goes(compared, scores, ours_s)
-            report("suite", scores, "lm-eval", compared.evaluate(None, found)[0])
+            for pair in in_turn(sides, options.rounds):
+                (scores, suite_s), (journal, lm_eval_s) = (pair.results[name] for name in sides)
+                ratios.append(lm_eval_s / suite_s)
+                rates = (compared.questions / seconds for seconds in (suite_s, lm_eval_s))
+                print_row(pair.number, *(f"{rate:.3f}" for rate in rates), f"{ratios[-1]:.2f}")
+            print_row("median", "", "", middle(ratios, "6"))
+            where_the_time_goes(compared, scores, suite_s)
+            report("suite", scores, "lm-eval", compared.evaluate(None, journal)[0])
     finally:
         engine.close()
 

@@ -12,14 +12,11 @@ ms. Last, Offline: how long the last replica works after the first has ended. No
 
 from __future__ import annotations
 
-import argparse
 import os
-import tempfile
 from collections.abc import Callable
 from contextlib import closing
 from functools import partial
 from pathlib import Path
-from statistics import median
 
 from meta_tests.servers.replica_stand_in import a_hundred, answering
 from mlperf_suite.benchmarks.definition import Generation
@@ -28,23 +25,13 @@ from mlperf_suite.engines.protocol import Engine
 from mlperf_suite.engines.replicas.config import ReplicasConfig
 from mlperf_suite.engines.replicas.engine import ReplicaEngine
 from mlperf_suite.engines.replicas.local_nodes import local_nodes
-from mlperf_suite.loadgen import runner
-from mlperf_suite.loadgen.logs import DetailLog
-from perf.server_overhead import (
-    SAMPLES,
-    in_turn,
-    loadgen_alone,
-    server_plan,
-    stolen_s,
-    ttft_ms,
-)
+from perf.pairs import pairs_parser, print_header, print_row
+from perf.server_load import Serve, completed_rate, held, latency_ms, print_added_ttft, served
 
-_TTFT_RATE = 200
 _PROMPT = list(range(350))
 """As long as the embedded benchmark's prompts."""
-_HELD_SHARE = 0.97
-_STEP = 1.25
-_AIM_RATE, _AIM_MS = 2000, 5.0
+_START_RATE, _STEP = 1000.0, 1.25
+_AIM_RATE = 2000
 
 
 def instant(number: int, gpus: int) -> Callable[[Path], Engine]:
@@ -52,80 +39,38 @@ def instant(number: int, gpus: int) -> Callable[[Path], Engine]:
     return partial(answering, a_hundred, 0.0, 0.0)
 
 
-def served(engine: ReplicaEngine, rate: float, duration_ms: int) -> DetailLog:
-    """The log of a Server run on the replicas, each query with its prompt. Raises RunError."""
-    plan = server_plan(rate, duration_ms)
-    prompts = [_PROMPT] * SAMPLES
-    with tempfile.TemporaryDirectory() as folder:
-        run = runner.run_loadgen(plan, engine, prompts, Generation(), Path(folder))
-    return run.logs.detail
-
-
-def _added(engine: ReplicaEngine, pairs: int, seconds: float) -> None:
-    print(f"\nTTFT at {_TTFT_RATE} queries/s, ms:\n", flush=True)
-    print("| pair | replicas p50 | p99 | LoadGen alone p50 | p99 | p99 added | stolen, s |")
-    print("|---|---:|---:|---:|---:|---:|---:|", flush=True)
-    duration_ms, added = round(seconds * 1000), []
-    p50: dict[str, float] = {}
-
-    def p99_of(name: str, serve: Callable[[float, int], DetailLog]) -> float:
-        detail = serve(_TTFT_RATE, duration_ms)
-        p50[name] = ttft_ms(detail, "50.00")
-        return ttft_ms(detail)
-
-    for pair in range(1, pairs + 1):
-        stolen = stolen_s()
-        one, other = in_turn(
-            pair,
-            partial(p99_of, "replicas", partial(served, engine)),
-            partial(p99_of, "alone", loadgen_alone),
-        )
-        added.append(one - other)
-        print(
-            f"| {pair} | {p50['replicas']:.3f} | {one:.3f} | {p50['alone']:.3f} | {other:.3f} "
-            f"| {one - other:.3f} | {stolen_s() - stolen:.2f} |",
-            flush=True,
-        )
-    print(
-        f"| median | | | | | **{median(added):.3f}** ({min(added):.3f} to {max(added):.3f}; "
-        f"aim: at most {_AIM_MS:g}) | |"
-    )
-
-
-def _rates(engine: ReplicaEngine, seconds: float, late_ms: float) -> None:
+def _print_rates(engine: ReplicaEngine, serve: Serve, seconds: float, late_ms: float) -> None:
     print("\nrates held, queries/s:\n", flush=True)
-    print("| rate | completed | latency p99, ms | driver's thread, % of a core | held |")
-    print("|---:|---:|---:|---:|---|", flush=True)
-    rate, best = 1000.0, 0.0
+    columns = "completed", "latency p99, ms", "driver's thread, % of a core", "held"
+    print_header("rate", *columns)
+    rate, best = _START_RATE, 0.0
     while True:
-        held = False
         # A rate may fail because of other load at that moment.
         for _ in range(2):
             engine.take_replicas_run()
-            detail = served(engine, rate, round(seconds * 1000))
+            detail = serve(rate, round(seconds * 1000))
             run = engine.take_replicas_run()
-            late = detail.milliseconds("result_99.00_percentile_latency_ns") or 0.0
-            completed = detail.number("result_completed_samples_per_sec") or 0.0
-            held = late <= late_ms and completed >= _HELD_SHARE * rate
-            if held:
+            ok = held(rate, detail, late_ms=late_ms)
+            if ok:
                 break
-        busy = run.driver_busy_share * 100
-        print(
-            f"| {rate:,.0f} | {completed:,.0f} | {late:.2f} | {busy:.1f} "
-            f"| {'yes' if held else 'no'} |",
-            flush=True,
+        print_row(
+            f"{rate:,.0f}",
+            f"{completed_rate(detail) or 0.0:,.0f}",
+            f"{latency_ms(detail) or 0.0:.2f}",
+            f"{run.driver_busy_share * 100:.1f}",
+            "yes" if ok else "no",
         )
-        if not held:
+        if not ok:
             break
         best, rate = rate, rate * _STEP
     print(f"\nhighest rate held: **{best:,.0f}** queries/s (aim: {_AIM_RATE:,})", flush=True)
 
 
-def _tail(engine: ReplicaEngine) -> None:
+def _print_tail(engine: ReplicaEngine) -> None:
     engine.take_replicas_run()
     generate_all(engine, [_PROMPT] * 20_000, Generation())
     run = engine.take_replicas_run()
-    counts = [one.samples for one in run.replicas]
+    counts = [replica.samples for replica in run.replicas]
     print(
         f"\nOffline, 20,000 requests at once: {run.elapsed_s:.2f} s, the last replica ended "
         f"{run.tail_s} s after the first; each answered {min(counts):,} to {max(counts):,}"
@@ -133,29 +78,28 @@ def _tail(engine: ReplicaEngine) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser = pairs_parser(__doc__, pairs=5)
     parser.add_argument("--replicas", type=int, default=8)
-    parser.add_argument("--pairs", type=int, default=5)
     parser.add_argument("--seconds", type=float, default=2.0, help="of each rate that is tried")
     parser.add_argument("--ttft-seconds", type=float, default=10.0, help="of each side of a pair")
     parser.add_argument("--late", type=float, default=100.0, help="ms that p99 may take")
-    chosen = parser.parse_args()
-    half = chosen.replicas - chosen.replicas // 2
-    cores = {"node-a": half, "node-b": chosen.replicas // 2}
-    with local_nodes(cores) as nodes:
+    options = parser.parse_args()
+    half = options.replicas // 2
+    with local_nodes({"node-a": options.replicas - half, "node-b": half}) as nodes:
         os.environ.update(nodes.variables)
         config = ReplicasConfig(
             instant,
             needs_vllm=False,
             address=nodes.address,
-            replicas=chosen.replicas,
+            replicas=options.replicas,
             cpus=1,
             keep_to_cores=False,
         )
         with closing(ReplicaEngine.load(config, print)) as engine:
-            _added(engine, chosen.pairs, chosen.ttft_seconds)
-            _rates(engine, chosen.seconds, chosen.late)
-            _tail(engine)
+            serve = partial(served, engine, prompt=_PROMPT)
+            print_added_ttft("replicas", serve, options.pairs, options.ttft_seconds, "at most 5")
+            _print_rates(engine, serve, options.seconds, options.late)
+            _print_tail(engine)
 
 
 if __name__ == "__main__":

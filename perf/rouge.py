@@ -21,10 +21,12 @@ import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 
 from mlperf_suite.datasets.news import load_news
 from mlperf_suite.scorers.protocol import Scores
 from mlperf_suite.scorers.rouge import ROUGE_NAMES, PairScore, check_punkt, mean_scores, score_rouge
+from perf.pairs import in_turn, middle, print_header, print_row
 
 _ANSWER_WORDS = 95
 """The words in 128 tokens of English."""
@@ -100,24 +102,26 @@ def main() -> int:
     parser.add_argument("--pairs", type=int, default=2000, help="13368 is the full set")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--data", default="embedded", help="a file that --dataset would take")
-    arguments = parser.parse_args()
-    pairs = make_pairs(arguments.pairs, arguments.data)
+    options = parser.parse_args()
+    pairs = make_pairs(options.pairs, options.data)
     words = {word.lower() for pair in pairs for text in pair for word in text.split()}
     lengths = [statistics.mean(len(pair[side]) for pair in pairs) for side in (0, 1)]
     print(
         f"{len(pairs):,} pairs, characters on average {lengths[0]:.0f} and {lengths[1]:.0f}, "
         f"{len(words):,} different words"
     )
-    print("| round | official, one core, s | suite, s | ratio |\n|---|---:|---:|---:|")
+    print_header("round", "official, one core, s", "suite, s", "ratio")
+    sides = {"official": partial(timed, official, pairs), "suite": partial(timed, ours, pairs)}
     ratios = []
-    for number in range(1, arguments.rounds + 1):
-        theirs, own = timed(official, pairs), timed(ours, pairs)
-        if theirs.scores != own.scores:
-            print(f"the two differ: {theirs.scores.values} and {own.scores.values}")
+    for pair in in_turn(sides, options.rounds):
+        reference, suite = pair.results["official"], pair.results["suite"]
+        if reference.scores != suite.scores:
+            print(f"the two differ: {reference.scores.values} and {suite.scores.values}")
             return 1
-        ratios.append(own.seconds / theirs.seconds)
-        print(f"| {number} | {theirs.seconds:.2f} | {own.seconds:.2f} | {ratios[-1]:.3f} |")
-    print(f"| median | | | **{statistics.median(ratios):.3f}** (aim: at most 0.30) |")
+        ratios.append(suite.seconds / reference.seconds)
+        cells = f"{reference.seconds:.2f}", f"{suite.seconds:.2f}", f"{ratios[-1]:.3f}"
+        print_row(pair.number, *cells)
+    print_row("median", "", "", middle(ratios, "at most 0.30"))
     return 0
 
 

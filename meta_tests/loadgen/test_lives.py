@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 
 from meta_tests.conftest import ROOT
 from meta_tests.loadgen.test_runner import GENERATION, PROMPTS, a_plan, answer
+from meta_tests.loadgen.trace import Trace, differences_ms, read_trace, with_trace
 from meta_tests.made_lives import made_marks, made_requests
 from mlperf_suite.benchmarks.percentile import percentile
 from mlperf_suite.engines.protocol import EngineTrace, Marks, Steps
@@ -31,7 +32,6 @@ from mlperf_suite.loadgen.runner import LoadRun, run_loadgen
 from mlperf_suite.loadgen.schedule import server_schedule
 from mlperf_suite.loadgen.timeline import Timeline, read_timeline
 from mlperf_suite.results.lives import difference_ms
-from perf.lives import Trace, differences_ms, read_trace, with_trace
 
 SCENARIOS = ("Offline", "Server", "SingleStream")
 

@@ -1,0 +1,69 @@
+"""The one way to compare here: sides in turn, a pair repeated, rows and medians printed."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from statistics import median
+from typing import Generic, TypeVar
+
+import psutil
+
+Result = TypeVar("Result")
+
+
+@dataclass(frozen=True, slots=True)
+class Pair(Generic[Result]):
+    """What each side gave, by its name, within the same minutes.
+
+    `stolen_s`: seconds that other guests took from the machine meanwhile.
+    """
+
+    number: int
+    results: Mapping[str, Result]
+    stolen_s: float
+
+
+def in_turn(
+    sides: Mapping[str, Callable[[], Result]], pairs: int, first: int = 1
+) -> Iterator[Pair[Result]]:
+    """Measure all sides so many times, numbered from `first`.
+
+    Every other pair is in reverse order, so that a drift of the machine favours no side.
+    """
+    for number in range(first, first + pairs):
+        stolen = stolen_s()
+        names = list(sides)
+        order = names if number % 2 else names[::-1]
+        results = {name: sides[name]() for name in order}
+        yield Pair(number, results, stolen_s() - stolen)
+
+
+def stolen_s() -> float:
+    """Seconds that other guests took from this machine since it started."""
+    return float(getattr(psutil.cpu_times(), "steal", 0.0))
+
+
+def pairs_parser(doc: str | None, pairs: int) -> argparse.ArgumentParser:
+    """A program's options: its first line as help, and the number of pairs."""
+    parser = argparse.ArgumentParser(description=(doc or "").splitlines()[0])
+    parser.add_argument("--pairs", type=int, default=pairs)
+    return parser
+
+
+def print_header(*columns: str) -> None:
+    """The head of a Markdown table, whose first column is text."""
+    print_row(*columns)
+    print("|---|" + "---:|" * (len(columns) - 1), flush=True)
+
+
+def print_row(*cells: object) -> None:
+    """A row of a Markdown table, shown at once."""
+    print(f"| {' | '.join(str(cell) for cell in cells)} |", flush=True)
+
+
+def middle(values: Sequence[float], aim: str = "") -> str:
+    """A cell with the median, the lowest and the highest, and what is aimed at."""
+    goal = f"; aim: {aim}" if aim else ""
+    return f"**{median(values):.3f}** ({min(values):.3f} to {max(values):.3f}{goal})"
