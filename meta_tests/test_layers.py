@@ -1,9 +1,11 @@
-"""The layers of the package: imports go down the order of docs/architecture.md, no cycle."""
+"""The layers of the package: imports go down the order of docs/architecture.md, nowhere a cycle."""
 
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -11,6 +13,8 @@ import pytest
 from meta_tests.conftest import ROOT
 
 PACKAGE = ROOT / "mlperf_suite"
+BESIDE = ("fixtures", "tests", "meta_tests", "perf", "ci", "scripts")
+"""What imports the package, and what the package does not import."""
 ORDER = (
     *("secrets", "errors", "assets", "hardware", "energy", "profiling", "datasets", "scorers"),
     *("benchmarks",),
@@ -35,71 +39,101 @@ ONE_PLACE = {
     "pyarrow": "datasets",
 }
 """Where an outside library is imported, and nowhere else."""
+PARALLEL = (
+    {"benchmarks", "scorers"},  # a benchmark and how it is scored
+    {"engines/endpoint", "engines/replicas"},  # two kinds of engines elsewhere
+)
+"""Folders that may have files of the same name: each file stands for the same thing in both."""
+SAME_FILE = {
+    *("aggregate.py", "client.py", "energy.py", "figures.py", "lives.py", "power.py"),
+    *("protocol.py", "registry.py", "scaling.py", "scoring.py"),
+}
+"""Names of files that still stand for two things."""
+SAME_CLASS = {
+    *("Answer", "Beat", "Block", "Done", "Drop", "Entry", "Failed", "First", "Link"),
+    *("NodeFigures", "Outcome", "Pace", "Part", "Place", "Recorder", "Request", "Sample"),
+    *("Samples", "Score", "Scores", "Submit", "Trace"),
+}
+"""Names of public classes that still stand for two things."""
 
 
-def imports_of(path: Path, package: str = "mlperf_suite") -> Iterator[str]:
+def imports_of(path: Path) -> Iterator[str]:
     """Every module that a file imports, also in a function or for type checking alone."""
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom) and node.module:
             assert not node.level, f"{path}: a relative import"
-            yield node.module
-            if node.module == package:
-                yield from (f"{package}.{alias.name}" for alias in node.names)
+            for alias in node.names:
+                inner = f"{node.module}.{alias.name}"
+                yield inner if is_module(inner) else node.module
 
 
-def layer(module: str) -> str:
-    """The part of the package that a module belongs to; empty for the package itself."""
-    return module.partition(".")[2].partition(".")[0]
+def is_module(name: str) -> bool:
+    """Whether it is a file or a folder of the repository."""
+    path = ROOT.joinpath(*name.split("."))
+    return path.is_dir() or path.with_suffix(".py").is_file()
 
 
-def files() -> list[Path]:
-    return sorted(PACKAGE.rglob("*.py"))
+def files(*folders: str) -> list[Path]:
+    """The Python files of these folders."""
+    return sorted(path for name in folders for path in (ROOT / name).rglob("*.py"))
 
 
-def layer_of(path: Path) -> str:
-    relative = path.relative_to(PACKAGE)
-    return relative.parts[0].removesuffix(".py")
-
-
-def name_of(path: Path) -> str:
+def module_of(path: Path) -> str:
     parts = path.relative_to(ROOT).with_suffix("").parts
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
 
+def layer_of(module: str) -> str:
+    """The part of the package that a module belongs to; empty for the package itself."""
+    return module.partition(".")[2].partition(".")[0]
+
+
+@cache
+def imports(*folders: str) -> dict[str, frozenset[str]]:
+    """By the name of each module in these folders, the modules that it imports."""
+    return {module_of(path): frozenset(imports_of(path)) for path in files(*folders)}
+
+
+def of_package() -> dict[str, frozenset[str]]:
+    return {name: modules for name, modules in imports(PACKAGE.name).items() if layer_of(name)}
+
+
 def test_every_part_has_its_place_in_the_order() -> None:
-    parts = {layer_of(path) for path in files()} - {"__init__"}
-    assert parts == set(ORDER)
+    assert {layer_of(name) for name in of_package()} == set(ORDER)
 
 
-@pytest.mark.parametrize("path", files(), ids=lambda path: str(path.relative_to(PACKAGE)))
-def test_imports_go_down_the_order(path: Path) -> None:
-    own = layer_of(path)
-    if own == "__init__":
-        return
-    allowed = {*ORDER[: ORDER.index(own) + 1], "__version__", "__init__"}
+def test_imports_go_down_the_order() -> None:
     upwards = [
-        module
-        for module in imports_of(path)
-        if module.startswith("mlperf_suite.") and layer(module) not in allowed
+        f"{name} imports {module}"
+        for name, modules in of_package().items()
+        for module in modules & of_package().keys()
+        if ORDER.index(layer_of(module)) > ORDER.index(layer_of(name))
     ]
     assert upwards == []
 
 
+def test_the_package_imports_nothing_that_stands_beside_it() -> None:
+    outwards = [
+        f"{name} imports {module}"
+        for name, modules in of_package().items()
+        for module in modules
+        if module.partition(".")[0] in BESIDE
+    ]
+    assert outwards == []
+
+
 def test_no_two_files_import_each_other() -> None:
-    known = {name_of(path): path for path in files()}
-    graph = {
-        name: {module for module in imports_of(path) if module in known and module != name}
-        for name, path in known.items()
-    }
+    """Neither in the package nor beside it."""
+    graph = imports(PACKAGE.name, *BESIDE)
     done: set[str] = set()
 
     def visit(name: str, trail: tuple[str, ...]) -> None:
         assert name not in trail, " -> ".join([*trail[trail.index(name) :], name])
         if name not in done:
-            for other in graph[name]:
-                visit(other, (*trail, name))
+            for module in sorted(graph[name] & graph.keys() - {name}):
+                visit(module, (*trail, name))
             done.add(name)
 
     for name in graph:
@@ -109,11 +143,10 @@ def test_no_two_files_import_each_other() -> None:
 @pytest.mark.parametrize("library", ONE_PLACE)
 def test_an_outside_library_is_imported_in_one_place(library: str) -> None:
     elsewhere = [
-        str(path.relative_to(ROOT))
-        for path in files()
-        for module in imports_of(path)
-        if module.split(".")[0] == library
-        if layer_of(path) != ONE_PLACE[library]
+        name
+        for name, modules in of_package().items()
+        if any(module.partition(".")[0] == library for module in modules)
+        if layer_of(name) != ONE_PLACE[library]
     ]
     assert elsewhere == []
 
@@ -125,3 +158,35 @@ def test_a_relative_or_upward_import_is_seen(tmp_path: Path) -> None:
         "def f():\n    from mlperf_suite import session\n    import mlperf_suite.plugin.ci\n"
     )
     assert {"mlperf_suite.session", "mlperf_suite.plugin.ci"} <= set(imports_of(file))
+
+
+# Names
+
+
+def places(names: Iterable[tuple[str, str]]) -> dict[str, set[str]]:
+    """By each name that stands in several places, those places."""
+    by_name: dict[str, set[str]] = defaultdict(set)
+    for name, place in names:
+        by_name[name].add(place)
+    return {name: found for name, found in by_name.items() if len(found) > 1}
+
+
+def test_no_file_name_stands_twice() -> None:
+    names = ((path.name, str(path.parent.relative_to(PACKAGE))) for path in files(PACKAGE.name))
+    twice = {
+        name: folders
+        for name, folders in places(names).items()
+        if name != "__init__.py" and not any(folders <= parallel for parallel in PARALLEL)
+    }
+    assert twice.keys() <= SAME_FILE, twice
+
+
+def test_no_public_class_name_stands_twice() -> None:
+    names = (
+        (node.name, str(path.relative_to(PACKAGE)))
+        for path in files(PACKAGE.name)
+        for node in ast.parse(path.read_text(encoding="utf-8")).body
+        if isinstance(node, ast.ClassDef) and not node.name.startswith("_")
+    )
+    twice = places(names)
+    assert twice.keys() <= SAME_CLASS, twice
