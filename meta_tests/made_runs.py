@@ -234,7 +234,7 @@ def _detail_entries(
         "effective_performance_sample_count": loaded if unique else benchmark.samples,
         "effective_accuracy_sample_count": benchmark.samples_of(mode),
         "effective_sample_concatenate_permutation": equal,
-        **(audit.took if audit else {}),
+        **(audit.effective if audit else {}),
         "loaded_qsl_set": list(order if mode == "accuracy" else order[:loaded]),
         "generated_query_count": made.queries,
         "generated_samples_per_query": made.samples,
@@ -594,7 +594,7 @@ class MadeRun:
         """The blocks, each with the run's own entries and lines in its log."""
         blocks = []
         for block in self.caching:
-            took = (SAME if block.kind == "same" else MIX).of(AT_ONCE).took
+            took = (SAME if block.kind == "same" else MIX).of(AT_ONCE).effective
             entries = {**self.entries, **took, **block.entries}
             lines = [line(key, value) for key, value in entries.items()]
             text = "\n".join([lines[0], *self.broken_lines, *lines[1:]])
@@ -733,5 +733,5 @@ def _write_result(
 
 def audit_values() -> Iterator[tuple[str, object]]:
     """Each audit setting's key in the detail log, with a value that it must not have."""
-    for key, wanted in TEST06.took.items():
+    for key, wanted in TEST06.effective.items():
         yield key, not wanted if isinstance(wanted, bool) else 2

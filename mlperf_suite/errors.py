@@ -43,3 +43,8 @@ def of_the_system(error: OSError, otherwise: object) -> str:
     A library may raise an OSError with its own message and no number: that message is then used.
     """
     return " ".join(f"{error.filename or otherwise}: {error.strerror or error}".splitlines())
+
+
+def first_line(error: BaseException) -> str:
+    """The first line of another library's message, or the name of its error if it has none."""
+    return str(error).splitlines()[0] if str(error) else type(error).__name__

@@ -157,7 +157,7 @@ def main() -> None:
     arguments = parser.parse_args()
     model = str(embedded_model_dir())
     data = load_mmlu(arguments.data)
-    chosen, shots = data.chosen(arguments.limit), data.shots(arguments.shots)
+    chosen, shots = data.selection(arguments.limit), data.shots(arguments.shots)
     room = arguments.max_model_len
     arguments.work.mkdir(parents=True, exist_ok=True)
     of = {"data": data.sha256, "shots": shots, "model": model}

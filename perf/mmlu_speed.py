@@ -119,7 +119,7 @@ def main() -> None:
     parser.add_argument("--max-model-len", type=int, default=4096)
     options = parser.parse_args()
     data = load_mmlu(options.data)
-    chosen = data.chosen(options.questions)
+    chosen = data.selection(options.questions)
     chosen = {s: chosen[s] for s in sorted(chosen)[:: options.every]}
     room, model = options.max_model_len, str(embedded_model_dir())
     engine = VllmEngine.load(VllmConfig(model, max_model_len=room, role="scoring"))

@@ -7,7 +7,6 @@ import re
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable
 from pathlib import Path
 
 import pyarrow as pa
@@ -18,24 +17,18 @@ from hypothesis import strategies as st
 
 from mlperf_suite.datasets import mlperf_frames
 from mlperf_suite.datasets.mlperf_frames import (
+    DEEPSEEK_R1,
     EMBEDDED,
-    FORMATS,
-    load_deepseek_r1,
-    load_gpt_oss_120b,
-    load_llama2_70b,
-    load_llama3_1_405b,
-    load_mixtral_8x7b,
+    GPT_OSS_120B,
+    LLAMA2_70B,
+    LLAMA3_1_405B,
+    MIXTRAL_8X7B,
 )
 from mlperf_suite.datasets.samples import Sample, Samples
 from mlperf_suite.errors import DatasetError
 
-Load = Callable[[str, str | None], Samples]
-LOADERS: dict[str, Load] = {
-    "llama2_70b": load_llama2_70b,
-    "mixtral_8x7b": load_mixtral_8x7b,
-    "llama3_1_405b": load_llama3_1_405b,
-    "deepseek_r1": load_deepseek_r1,
-    "gpt_oss_120b": load_gpt_oss_120b,
+FORMATS = {
+    form.name: form for form in (LLAMA2_70B, MIXTRAL_8X7B, LLAMA3_1_405B, DEEPSEEK_R1, GPT_OSS_120B)
 }
 ROWS: dict[str, dict[str, object]] = {
     "llama2_70b": {"tok_input": [1, 2, 300_000], "output": "a"},
@@ -70,25 +63,25 @@ def write_jsonl(path: Path, rows: list[dict[str, object]]) -> Path:
     return path
 
 
-@pytest.mark.parametrize("name", LOADERS)
+@pytest.mark.parametrize("name", FORMATS)
 @pytest.mark.parametrize("kind", ["parquet", "jsonl"])
 def test_each_published_form_is_read(name: str, kind: str, tmp_path: Path) -> None:
     write = {"parquet": write_parquet, "jsonl": write_jsonl}[kind]
     path = write(tmp_path / f"data.{kind}", [ROWS[name]] * 3)
-    assert LOADERS[name](str(path), None) == Samples(path.name, (SAMPLES[name],) * 3)
+    assert FORMATS[name].load(str(path)) == Samples(path.name, (SAMPLES[name],) * 3)
 
 
 def test_older_names_and_missing_references(tmp_path: Path) -> None:
     old = [{"tok_input": [3], "dataset": "x", "ground_truth": None}]
-    assert load_gpt_oss_120b(str(write_parquet(tmp_path / "a.parquet", old))).items == (
+    assert GPT_OSS_120B.load(str(write_parquet(tmp_path / "a.parquet", old))).items == (
         Sample("", "", (3,), "x"),
     )
     bare = [{"input_tokens": [3], "tok_input": [4]}]
-    assert load_gpt_oss_120b(str(write_parquet(tmp_path / "b.parquet", bare))).items == (
+    assert GPT_OSS_120B.load(str(write_parquet(tmp_path / "b.parquet", bare))).items == (
         Sample("", "", (3,)),
     )
     gt_output = [{"text_input": "Q", "gt_output": 7, "dataset": "aime"}]
-    assert load_deepseek_r1(str(write_parquet(tmp_path / "c.parquet", gt_output))).items == (
+    assert DEEPSEEK_R1.load(str(write_parquet(tmp_path / "c.parquet", gt_output))).items == (
         Sample("Q", "7", None, "aime"),
     )
 
@@ -115,49 +108,49 @@ FAULTS: list[tuple[str, dict[str, object], str]] = [
 ]
 
 
-@pytest.mark.parametrize(("name", "change", "named"), FAULTS)
+@pytest.mark.parametrize(("name", "change", "message"), FAULTS)
 @pytest.mark.parametrize("kind", ["parquet", "jsonl"])
 def test_a_faulty_cell_is_named(
-    name: str, change: dict[str, object], named: str, kind: str, tmp_path: Path
+    name: str, change: dict[str, object], message: str, kind: str, tmp_path: Path
 ) -> None:
     write = {"parquet": write_parquet, "jsonl": write_jsonl}[kind]
     path = write(tmp_path / f"data.{kind}", [ROWS[name], ROWS[name] | change])
     if kind == "jsonl":
-        named = named.replace("row 2", "line 2")
+        message = message.replace("row 2", "line 2")
     with pytest.raises(DatasetError) as caught:
-        LOADERS[name](str(path), None)
-    assert str(caught.value).startswith(f"--dataset {path}: {named}")
+        FORMATS[name].load(str(path))
+    assert str(caught.value).startswith(f"--dataset {path}: {message}")
 
 
-@pytest.mark.parametrize("name", LOADERS)
+@pytest.mark.parametrize("name", FORMATS)
 def test_a_missing_column_is_named(name: str, tmp_path: Path) -> None:
     form = FORMATS[name]
-    needed = [*form.tokens[:1], *form.id, *(form.kind if form.kinds else ())]
-    needed += form.reference[:1] if form.needs_reference else ()
-    needed += () if form.tokens else form.input
-    for column in needed:
+    columns = [*form.tokens[:1], *form.id, *(form.kind if form.kinds else ())]
+    columns += form.reference[:1] if form.needs_reference else ()
+    columns += () if form.tokens else form.input
+    for column in columns:
         row = {key: value for key, value in ROWS[name].items() if key != column}
         if column in form.tokens:
             row.pop("input", None)
         path = write_parquet(tmp_path / "data.parquet", [row])
         with pytest.raises(DatasetError, match=f"column '{column}' is missing, the file has"):
-            LOADERS[name](str(path), None)
+            FORMATS[name].load(str(path))
 
 
 @pytest.mark.parametrize("tokens", [[1.0, 2.0], ["1"], "1 2", 7])
 def test_tokens_of_another_type_are_named(tokens: object, tmp_path: Path) -> None:
     rows = [{"tok_input": tokens, "output": "a"}]
     with pytest.raises(DatasetError, match="column 'tok_input' is not lists of token ids, but "):
-        load_llama2_70b(str(write_parquet(tmp_path / "data.parquet", rows)))
+        LLAMA2_70B.load(str(write_parquet(tmp_path / "data.parquet", rows)))
     with pytest.raises(DatasetError, match=r"line 1: column 'tok_input' (has|is not a list)"):
-        load_llama2_70b(str(write_jsonl(tmp_path / "data.jsonl", rows)))
+        LLAMA2_70B.load(str(write_jsonl(tmp_path / "data.jsonl", rows)))
 
 
 @pytest.mark.parametrize("suffix", [".pkl", ".pickle"])
 def test_a_pickle_is_not_opened(suffix: str, tmp_path: Path) -> None:
     path = tmp_path / f"data{suffix}"
     with pytest.raises(DatasetError) as caught:
-        load_mixtral_8x7b(str(path))
+        MIXTRAL_8X7B.load(str(path))
     assert f"python -m mlperf_suite convert {path} data.parquet" in str(caught.value)
 
 
@@ -167,7 +160,7 @@ def test_what_cannot_be_read_is_named(tmp_path: Path) -> None:
     (tmp_path / "a.jsonl").write_text("\n")
     (tmp_path / "b.jsonl").write_text("{\n")
     (tmp_path / "c.jsonl").write_text("[1]\n")
-    for name, named in {
+    for name, message in {
         "none.parquet": "no such file",
         "": "a folder",
         "a.csv": "unknown kind of file",
@@ -176,8 +169,8 @@ def test_what_cannot_be_read_is_named(tmp_path: Path) -> None:
         "b.jsonl": "line 1: not JSON",
         "c.jsonl": "line 1: expected an object",
     }.items():
-        with pytest.raises(DatasetError, match=named):
-            load_llama2_70b(str(tmp_path / name))
+        with pytest.raises(DatasetError, match=message):
+            LLAMA2_70B.load(str(tmp_path / name))
 
 
 @given(st.lists(st.lists(st.integers(0, 2**31 - 1), min_size=1), min_size=1))
@@ -185,9 +178,9 @@ def test_tokens_come_out_as_they_went_in(tokens: list[list[int]]) -> None:
     with tempfile.TemporaryDirectory() as folder:
         rows: list[dict[str, object]] = [{"tok_input": ids, "output": "a"} for ids in tokens]
         path = write_parquet(Path(folder) / "data.parquet", rows)
-        found = load_llama2_70b(str(path)).items
-    assert [item.token_ids for item in found] == [tuple(ids) for ids in tokens]
-    assert all(type(one) is int for item in found for one in item.token_ids or ())
+        items = LLAMA2_70B.load(str(path)).items
+    assert [item.token_ids for item in items] == [tuple(ids) for ids in tokens]
+    assert all(type(token) is int for item in items for token in item.token_ids or ())
 
 
 def test_rows_of_every_batch_keep_their_order_and_number(
@@ -197,19 +190,19 @@ def test_rows_of_every_batch_keep_their_order_and_number(
     rows: list[dict[str, object]] = [
         {"tok_input": [n + 1] * 3, "output": f"{n}"} for n in range(11)
     ]
-    found = load_llama2_70b(str(write_parquet(tmp_path / "a.parquet", rows))).items
-    assert found == tuple(Sample("", f"{n}", (n + 1,) * 3) for n in range(11))
+    items = LLAMA2_70B.load(str(write_parquet(tmp_path / "a.parquet", rows))).items
+    assert items == tuple(Sample("", f"{n}", (n + 1,) * 3) for n in range(11))
     rows[9]["tok_input"] = None
     with pytest.raises(DatasetError, match="row 10: column 'tok_input' is missing"):
-        load_llama2_70b(str(write_parquet(tmp_path / "a.parquet", rows)))
+        LLAMA2_70B.load(str(write_parquet(tmp_path / "a.parquet", rows)))
 
 
 # The data of this project.
 
 
-@pytest.mark.parametrize("name", LOADERS)
+@pytest.mark.parametrize("name", FORMATS)
 def test_the_embedded_data_has_every_kind(name: str) -> None:
-    data = LOADERS[name]("embedded", None)
+    data = FORMATS[name].load("embedded")
     assert data.name == "embedded"
     assert 6 <= len(data.items) <= 9
     kinds = {item.kind for item in data.items}
@@ -219,19 +212,19 @@ def test_the_embedded_data_has_every_kind(name: str) -> None:
 
 
 def test_the_embedded_references_are_of_their_graders_form() -> None:
-    for item in load_mixtral_8x7b("embedded").items:
+    for item in MIXTRAL_8X7B.load("embedded").items:
         if item.kind == "GSM8K":
             assert float(item.reference) >= 0
         if item.kind == "MBXP":
             language, name = item.id.split("_", 1)
             assert language in ("python", "javascript")
             assert name in item.input and name in item.reference
-    for item in load_llama3_1_405b("embedded").items:
+    for item in LLAMA3_1_405B.load("embedded").items:
         if item.kind == "niah_em":
             assert re.fullmatch(r"\w{8}-\w{4}-\w{4}-\w{4}-\w{12}", item.reference)
             assert item.input.count(item.reference) == 1
         if item.kind == "qa_em":
-            assert any(one in item.input for one in item.reference.split("|"))
+            assert any(answer in item.input for answer in item.reference.split("|"))
 
 
 def test_the_embedded_python_tests_tell_right_from_wrong() -> None:
@@ -239,7 +232,7 @@ def test_the_embedded_python_tests_tell_right_from_wrong() -> None:
         "python_count_vowels": "def count_vowels(t):\n    return sum(c in 'aeiou' for c in t)\n",
         "python_middle": "def middle(n):\n    return sorted(n)[1]\n",
     }
-    for item in load_mixtral_8x7b("embedded").items:
+    for item in MIXTRAL_8X7B.load("embedded").items:
         if item.id.startswith("python_"):
             solution = right[item.id]
             wrong = solution.split("return")[0] + "return 3\n"
@@ -250,11 +243,11 @@ def test_the_embedded_python_tests_tell_right_from_wrong() -> None:
 
 def test_the_embedded_problems_are_those_that_the_data_names() -> None:
     lines = (EMBEDDED / "live_code_bench.jsonl").read_text(encoding="utf-8").splitlines()
-    problems = {one["question_id"]: one for one in map(json.loads, lines)}
-    items = [*load_deepseek_r1("embedded").items, *load_gpt_oss_120b("embedded").items]
-    named = [item for item in items if item.kind == "livecodebench"]
-    assert {item.reference for item in named} == problems.keys()
-    for item in named:
+    problems = {row["question_id"]: row for row in map(json.loads, lines)}
+    items = [*DEEPSEEK_R1.load("embedded").items, *GPT_OSS_120B.load("embedded").items]
+    graded = [item for item in items if item.kind == "livecodebench"]
+    assert {item.reference for item in graded} == problems.keys()
+    for item in graded:
         assert problems[item.reference]["question_content"] in item.input
     for problem in problems.values():
         for column in ("public_test_cases", "private_test_cases"):

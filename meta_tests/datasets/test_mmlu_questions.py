@@ -13,8 +13,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from meta_tests.conftest import ROOT
-from mlperf_suite.datasets.mmlu_questions import EMBEDDED_MMLU, Mmlu, Question, load_mmlu
-from mlperf_suite.datasets.mmlu_subjects import DOMAIN_OF, SUBJECTS
+from mlperf_suite.datasets.mmlu_questions import (
+    DOMAIN_OF,
+    EMBEDDED_MMLU,
+    SUBJECTS,
+    Mmlu,
+    Question,
+    load_mmlu,
+)
 from mlperf_suite.errors import DatasetError, UsageError
 
 REAL = ROOT.parent / "shared" / "data" / "mmlu"
@@ -75,11 +81,11 @@ def test_the_domains_are_those_of_lm_eval() -> None:
         "mmlu_social_sciences_tasks": "Social Sciences",
         "mmlu_other_tasks": "Other",
     }
-    theirs = {}
+    domains = {}
     for path in folder.glob("mmlu_*.yaml"):
         task = yaml.safe_load(path.read_text())
-        theirs[task["dataset_name"]] = tags[task["tag"]]
-    assert theirs == DOMAIN_OF
+        domains[task["dataset_name"]] = tags[task["tag"]]
+    assert domains == DOMAIN_OF
 
 
 @pytest.mark.parametrize(
@@ -97,10 +103,10 @@ def test_the_published_csv_shapes(tmp_path: Path, rows: list[list[str]]) -> None
     write_csv(tmp_path / "test" / "anatomy_test.csv", *rows)
     write_csv(tmp_path / "dev" / "anatomy_dev.csv", GOOD_ROW)
     write_csv(tmp_path / "val" / "anatomy_val.csv", GOOD_ROW, GOOD_ROW)
-    found = load_mmlu(str(tmp_path))
-    expected = (Question("What is 1 + 1?", ("1", "2", "3", "4"), 1),)
-    assert found.test == {"anatomy": expected}
-    assert found.dev == {"anatomy": expected}
+    mmlu = load_mmlu(str(tmp_path))
+    questions = (Question("What is 1 + 1?", ("1", "2", "3", "4"), 1),)
+    assert mmlu.test == {"anatomy": questions}
+    assert mmlu.dev == {"anatomy": questions}
 
 
 @pytest.mark.parametrize("shape", ["by subject", "subject column", "both"])
@@ -112,9 +118,9 @@ def test_the_published_parquet_shapes(tmp_path: Path, shape: str) -> None:
         if shape != "by subject":
             rows = [{**row, "subject": "anatomy"}]
             write_parquet(tmp_path / "all" / f"{split}-00000-of-00001.parquet", rows)
-    found = load_mmlu(str(tmp_path))
-    expected = {"anatomy": (Question("What is 1 + 1?", ("1", "2", "3", "4"), 1),)}
-    assert (found.dev, found.test) == (expected, expected)
+    mmlu = load_mmlu(str(tmp_path))
+    by_subject = {"anatomy": (Question("What is 1 + 1?", ("1", "2", "3", "4"), 1),)}
+    assert (mmlu.dev, mmlu.test) == (by_subject, by_subject)
 
 
 @pytest.mark.parametrize(
@@ -152,17 +158,17 @@ def test_an_unknown_subject_is_answered_with_the_nearest(tmp_path: Path) -> None
 
 def test_the_hubs_questions(monkeypatch: pytest.MonkeyPatch) -> None:
     row = {"question": "What is 1 + 1?", "choices": ["1", "2", "3", "4"], "answer": 1}
-    asked = []
+    requests = []
 
     def load_dataset(*names: str, split: str, token: str | None) -> list[dict[str, object]]:
-        asked.append((*names, split, token))
+        requests.append((*names, split, token))
         return [{**row, "subject": "anatomy"}]
 
     monkeypatch.setattr("datasets.load_dataset", load_dataset)
-    found = load_mmlu("cais/mmlu", "a token")
-    expected = {"anatomy": (Question("What is 1 + 1?", ("1", "2", "3", "4"), 1),)}
-    assert (found.dev, found.test) == (expected, expected)
-    assert asked == [("cais/mmlu", "all", split, "a token") for split in ("dev", "test")]
+    mmlu = load_mmlu("cais/mmlu", "a token")
+    by_subject = {"anatomy": (Question("What is 1 + 1?", ("1", "2", "3", "4"), 1),)}
+    assert (mmlu.dev, mmlu.test) == (by_subject, by_subject)
+    assert requests == [("cais/mmlu", "all", split, "a token") for split in ("dev", "test")]
 
 
 def test_a_hub_that_does_not_answer_names_the_way_out(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -203,15 +209,15 @@ def test_a_limit_is_a_total_spread_evenly(sizes: list[int], limit: int | None) -
         s: (Question("?", ("a", "b", "c", "d"), 0),) * n
         for s, n in zip(SUBJECTS, sizes, strict=False)
     }
-    taken = {s: len(r) for s, r in Mmlu("made up", {}, questions).chosen(limit).items()}
-    assert sum(taken.values()) == min(limit or sum(sizes), sum(sizes))
-    assert 0 not in taken.values()
+    counts = {s: len(r) for s, r in Mmlu("made up", {}, questions).selection(limit).items()}
+    assert sum(counts.values()) == min(limit or sum(sizes), sum(sizes))
+    assert 0 not in counts.values()
     for subject, questions_of in questions.items():
-        count = taken.get(subject, 0)
+        count = counts.get(subject, 0)
         assert count <= len(questions_of)
         # A subject that has questions left has as many as any other, less one at most.
         if count < len(questions_of):
-            assert count >= max(taken.values()) - 1
+            assert count >= max(counts.values()) - 1
 
 
 def test_the_fingerprint_changes_with_the_content() -> None:

@@ -210,14 +210,14 @@ _FAULTS = {
 }
 
 
-@pytest.mark.parametrize(("name", "content", "said"), _FAULTS.values(), ids=_FAULTS.keys())
+@pytest.mark.parametrize(("name", "content", "words"), _FAULTS.values(), ids=_FAULTS.keys())
 def test_a_fault_is_one_line_that_names_file_row_and_field(
-    tmp_path: Path, name: str, content: bytes, said: list[str]
+    tmp_path: Path, name: str, content: bytes, words: list[str]
 ) -> None:
     path = tmp_path / name
     path.write_bytes(content)
     message = the_error(path)
-    assert [words for words in said if words not in message] == [], message
+    assert [part for part in words if part not in message] == [], message
 
 
 def test_a_missing_file_is_named_with_the_data_sets_that_are_known(tmp_path: Path) -> None:
@@ -300,15 +300,15 @@ def test_the_fingerprint_tells_contents_apart_and_not_names() -> None:
 def test_the_hub_is_asked_for_the_validation_split_of_3_0_0(
     monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
-    asked: list[object] = []
+    requests: list[object] = []
 
-    def load_dataset(*arguments: object, **named: object) -> datasets.Dataset:
-        asked.extend([*arguments, named])
+    def load_dataset(*arguments: object, **options: object) -> datasets.Dataset:
+        requests.extend([*arguments, options])
         return datasets.Dataset.from_list(ROWS)
 
     monkeypatch.setattr(datasets, "load_dataset", load_dataset)
     news = load_news(name, token="hf_secret")
-    assert asked == [
+    assert requests == [
         "abisee/cnn_dailymail",
         "3.0.0",
         {"split": "validation", "token": "hf_secret"},

@@ -187,9 +187,9 @@ def test_the_command_names_a_hostile_pickle_in_one_line(
     source, out = tmp_path / "data.pkl", tmp_path / "data.parquet"
     source.write_bytes(payload)
     assert main(["convert", str(source), str(out)]) == 2
-    printed = capsys.readouterr()
-    assert not Path(TARGET).exists() and not out.exists() and not printed.out
-    assert message in printed.err and printed.err.count("\n") == 1
+    output = capsys.readouterr()
+    assert not Path(TARGET).exists() and not out.exists() and not output.out
+    assert message in output.err and output.err.count("\n") == 1
 
 
 def test_a_pickle_that_takes_endless_time_is_ended(
@@ -432,11 +432,11 @@ def test_the_command_prints_what_it_wrote(
     source, out = tmp_path / "data.pkl", tmp_path / "data.parquet"
     FULL.to_pickle(source)
     assert main(["convert", str(source), str(out)]) == 0
-    printed = capsys.readouterr().out
-    assert f"{out}: 3 rows\n" in printed
-    assert "  tok_input: list<item: int64>\n" in printed
-    assert "column 'mixed': 2 numbers among texts, written as texts\n" in printed
-    assert f"sha256 {hashlib.sha256(source.read_bytes()).hexdigest()}" in printed
+    output = capsys.readouterr().out
+    assert f"{out}: 3 rows\n" in output
+    assert "  tok_input: list<item: int64>\n" in output
+    assert "column 'mixed': 2 numbers among texts, written as texts\n" in output
+    assert f"sha256 {hashlib.sha256(source.read_bytes()).hexdigest()}" in output
 
 
 def test_nothing_is_overwritten(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -138,7 +138,7 @@ def test_the_continuations_are_those_of_lm_eval(tokenizer, tmp_path) -> None:
     from mlperf_suite.mmlu.lm_eval_tasks import load_tasks
 
     data = load_mmlu("embedded")
-    tasks = load_tasks(data, data.chosen(20), 1)["tasks"]
+    tasks = load_tasks(data, data.selection(20), 1)["tasks"]
     lm = EngineLM(None, tokenizer, 8192, Journal(tmp_path / "journal", {}), lambda key: None)
     for task in tasks.values():
         task.build_all_requests()

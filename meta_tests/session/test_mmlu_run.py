@@ -21,8 +21,7 @@ from hypothesis import strategies as st
 
 from meta_tests.conftest import ROOT, SuiteRun, run_suite
 from mlperf_suite.__main__ import main
-from mlperf_suite.datasets.mmlu_questions import load_mmlu
-from mlperf_suite.datasets.mmlu_subjects import DOMAIN_OF, DOMAINS, LETTERS, SUBJECTS
+from mlperf_suite.datasets.mmlu_questions import DOMAIN_OF, DOMAINS, LETTERS, SUBJECTS, load_mmlu
 from mlperf_suite.mmlu.shares import split
 from mlperf_suite.results.run_folder import read_summary, run_folders
 

@@ -59,46 +59,45 @@ class Audit:
     @property
     def conf(self) -> dict[str, float | int]:
         """The audit.config settings, by LoadGen's keys."""
-        issued = {"performance_issue_unique": 1} if self.unique else {}
+        order = {"performance_issue_unique": 1} if self.unique else {}
         if self.same:
-            issued = {"performance_issue_same": 1, "performance_issue_same_index": 0}
+            order = {"performance_issue_same": 1, "performance_issue_same_index": 0}
         return {
             "mode": 2,
             "accuracy_log_rng_seed": _LOG_SEED,
             "accuracy_log_sampling_target": self.logged,
             "min_query_count": self.queries,
             "min_duration": 0,
-            **issued,
+            **order,
             "sample_concatenate_permutation": 0,
         }
 
     @property
-    def took(self) -> Mapping[str, object]:
+    def effective(self) -> Mapping[str, object]:
         """What the detail log contains, by its keys, if LoadGen found that audit.config."""
-        issued = {ISSUED_ONCE: True} if self.unique else {}
+        order = {ISSUED_ONCE: True} if self.unique else {}
         if self.same:
-            issued = {"effective_performance_issue_same": True}
+            order = {"effective_performance_issue_same": True}
         return {
             "effective_accuracy_log_rng_seed": _LOG_SEED,
             "effective_accuracy_log_sampling_target": self.logged,
             # Offline turns the effective count into one query of that many samples.
             "requested_min_query_count": self.queries,
             "effective_min_duration_ms": 0,
-            **issued,
+            **order,
             "effective_sample_concatenate_permutation": False,
         }
 
-    def differing(self, log: Mapping[str, object], round_name: str | None) -> list[str]:
+    def differences(self, log: Mapping[str, object], round_name: str | None) -> list[str]:
         """The detail log keys whose values differ from the round's audit.config.
 
         `round_name`: None if the round is unknown.
         """
-        either = {ISSUED_ONCE} if round_name in self.drawn_in else set()
+        free = {ISSUED_ONCE} if round_name in self.drawn_in else set()
         return [
             key
-            for key, wanted in self.took.items()
-            if type(log.get(key)) is not type(wanted)
-            or (log.get(key) != wanted and key not in either)
+            for key, value in self.effective.items()
+            if type(log.get(key)) is not type(value) or (log.get(key) != value and key not in free)
         ]
 
     def of(self, queries: int) -> Audit:

@@ -12,6 +12,7 @@ from pathlib import Path
 from mlperf_suite.benchmarks.audits import TEST06
 from mlperf_suite.benchmarks.definition import (
     ALL_ROUNDS,
+    OFFICIAL_DATA,
     OFFICIAL_SOURCE,
     OFFLINE_AND_ONLINE,
     Benchmark,
@@ -19,14 +20,15 @@ from mlperf_suite.benchmarks.definition import (
     ReferenceAccuracy,
     Workload,
     at_least,
+    from_a_file,
     interactive,
     offline,
     server,
     within,
 )
+from mlperf_suite.benchmarks.embedded import smoke_form
 from mlperf_suite.benchmarks.prompts import TextPrompt
-from mlperf_suite.benchmarks.published import OFFICIAL_DATA, from_a_file, smoke_form
-from mlperf_suite.datasets.mlperf_frames import EMBEDDED, load_deepseek_r1
+from mlperf_suite.datasets import mlperf_frames
 from mlperf_suite.scorers.code_graders import LiveCodeBench
 from mlperf_suite.scorers.deepseek_r1 import DeepseekR1Scorer
 
@@ -52,7 +54,9 @@ _OFFICIAL = Workload(
         "vocab_size": 129280,
     },
     dataset=OFFICIAL_DATA,
-    load=from_a_file("mlperf_deepseek_r1_dataset_4388_fp8_eval.parquet", load_deepseek_r1),
+    load=from_a_file(
+        "mlperf_deepseek_r1_dataset_4388_fp8_eval.parquet", mlperf_frames.DEEPSEEK_R1.load
+    ),
     prompt=TextPrompt("{input}", chat=True),
     generation=Generation(max_new_tokens=20_000),
     scorer=_scorer(None),
@@ -79,7 +83,8 @@ DEEPSEEK_R1 = Benchmark(
     (TEST06,),
     workload=_OFFICIAL,
     smoke=replace(
-        smoke_form(_OFFICIAL, samples=9), scorer=_scorer(EMBEDDED / "live_code_bench.jsonl")
+        smoke_form(_OFFICIAL, samples=9),
+        scorer=_scorer(mlperf_frames.EMBEDDED / "live_code_bench.jsonl"),
     ),
     counted_as="num-samples",
     speculation=("Interactive",),

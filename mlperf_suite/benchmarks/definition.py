@@ -15,6 +15,7 @@ from typing import Any, Literal, Protocol
 
 from mlperf_suite.benchmarks.audits import Audit
 from mlperf_suite.datasets.samples import Sample, Samples
+from mlperf_suite.errors import DatasetError
 from mlperf_suite.scorers.protocol import Scorer
 
 Category = Literal["datacenter", "edge"]
@@ -180,7 +181,7 @@ class ReferenceAccuracy:
 
     def of(self, name: str) -> ExpectedScore | None:
         """The expectation for the named metric, or None if there is none."""
-        return next((one for one in self.expected if one.name == name), None)
+        return next((score for score in self.expected if score.name == name), None)
 
 
 class Prompt(Protocol):
@@ -198,6 +199,22 @@ class Prompt(Protocol):
 
 Load = Callable[[str, str | None], Samples]
 """Reads a data set by name or path; the second argument is the hub token."""
+OFFICIAL_DATA = "official"
+"""The default of --dataset: data that the suite cannot fetch, so the user must name a file."""
+
+
+def from_a_file(file: str, load: Load) -> Load:
+    """A loader that asks for the official file by name if no data was named."""
+
+    def load_named(source: str, token: str | None = None) -> Samples:
+        if source == OFFICIAL_DATA:
+            raise DatasetError(
+                f"--dataset: name the benchmark's official data, {file}; a pickle is turned into "
+                "parquet with `python -m mlperf_suite convert`"
+            )
+        return load(source, token)
+
+    return load_named
 
 
 @dataclass(frozen=True, slots=True)
@@ -318,8 +335,8 @@ class Benchmark:
 
     def own_samples_of(self, mode: str) -> int | None:
         """Like `samples_of`, or None if the mode runs over as many samples as accuracy."""
-        found = self.samples_of(mode)
-        return None if found == self.samples_of("accuracy") else found
+        count = self.samples_of(mode)
+        return None if count == self.samples_of("accuracy") else count
 
     def offered_in(self, round_: str) -> tuple[Scenario, ...]:
         """The scenarios that a round offers; empty if it does not offer the benchmark."""
@@ -337,4 +354,4 @@ class Benchmark:
     @property
     def metrics(self) -> tuple[str, ...]:
         """The names of the accuracy metrics."""
-        return tuple(one.name for one in self.reference.expected)
+        return tuple(score.name for score in self.reference.expected)

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import csv
 import math
+from dataclasses import replace
 from pathlib import Path
 
 from mlperf_suite.benchmarks.definition import (
@@ -76,3 +77,37 @@ EMBEDDED = Workload(
     reference_of=reference_of_first,
     own_samples=_ANSWERS,
 )
+
+_SMOKE_TOKENS = 48
+"""Maximum answer length of the smoke form: it tests the pipeline, not the model's knowledge."""
+_UNGATED = "a small model on samples of this project has no accuracy requirement"
+
+
+def smoke_form(official: Workload, samples: int) -> Workload:
+    """What the smoke profile runs: the embedded model on a few samples in the benchmark's format.
+
+    `samples`: how many the package has. Prompts are text, since the embedded model has another
+    tokenizer; scorer, audits and sampling settings are the benchmark's; answers are shorter.
+    """
+
+    def cut(generation: Generation) -> Generation:
+        shortest = min(_SMOKE_TOKENS, generation.max_new_tokens)
+        return replace(generation, max_new_tokens=shortest)
+
+    return replace(
+        official,
+        model="embedded",
+        shape={},
+        dataset="embedded",
+        prompt=TextPrompt("{input}", chat=True),
+        generation=cut(official.generation),
+        mean_tokens=_SMOKE_TOKENS,
+        prompt_tokens=100,
+        context=4096,
+        parts={
+            mode: replace(part, generation=cut(part.generation), mean_tokens=_SMOKE_TOKENS)
+            for mode, part in official.parts.items()
+        },
+        ungated=_UNGATED,
+        own_samples=samples,
+    )

@@ -13,6 +13,7 @@ from pathlib import Path
 from mlperf_suite.benchmarks.audits import Audit
 from mlperf_suite.benchmarks.definition import (
     COUNTED_IN_A_SENTENCE,
+    OFFICIAL_DATA,
     OFFICIAL_SOURCE,
     OFFLINE_AND_ONLINE,
     Benchmark,
@@ -22,21 +23,14 @@ from mlperf_suite.benchmarks.definition import (
     ReferenceAccuracy,
     Workload,
     at_least,
+    from_a_file,
     interactive,
     offline,
     server,
 )
-from mlperf_suite.benchmarks.published import (
-    OFFICIAL_DATA,
-    PublishedTokens,
-    from_a_file,
-    smoke_form,
-)
-from mlperf_suite.datasets.mlperf_frames import (
-    EMBEDDED,
-    load_gpt_oss_120b,
-    load_gpt_oss_120b_graded,
-)
+from mlperf_suite.benchmarks.embedded import smoke_form
+from mlperf_suite.benchmarks.prompts import PublishedTokens
+from mlperf_suite.datasets import mlperf_frames
 from mlperf_suite.datasets.samples import Samples
 from mlperf_suite.errors import DatasetError
 from mlperf_suite.scorers.code_graders import LiveCodeBench
@@ -62,10 +56,10 @@ def _load(file: str, load_file: Load) -> Load:
         folder = Path(source).expanduser()
         if not folder.is_dir():
             return load_file(source, token)
-        found = sorted(folder.rglob(file))
-        if not found:
+        files = sorted(folder.rglob(file))
+        if not files:
             raise DatasetError(f"--dataset {source}: the folder holds no {file}")
-        return load_file(str(found[0]), token)
+        return load_file(str(files[0]), token)
 
     return from_a_file(f"the folder of {file}", load)
 
@@ -84,7 +78,7 @@ _OFFICIAL = Workload(
         "vocab_size": 201088,
     },
     dataset=OFFICIAL_DATA,
-    load=_load("perf_eval_ref.parquet", load_gpt_oss_120b),
+    load=_load("perf_eval_ref.parquet", mlperf_frames.GPT_OSS_120B.load),
     prompt=PublishedTokens(),
     generation=_PERFORMANCE,
     scorer=_scorer(None),
@@ -94,12 +88,12 @@ _OFFICIAL = Workload(
     parts={
         # The mean length at high effort is not published.
         "accuracy": Part(
-            _load("acc_eval_inputs.parquet", load_gpt_oss_120b_graded),
+            _load("acc_eval_inputs.parquet", mlperf_frames.GPT_OSS_120B_GRADED.load),
             _ACCURACY,
             mean_tokens=10_000,
         ),
         "test07": Part(
-            _load("acc_eval_compliance_gpqa.parquet", load_gpt_oss_120b_graded),
+            _load("acc_eval_compliance_gpqa.parquet", mlperf_frames.GPT_OSS_120B_GRADED.load),
             _PERFORMANCE,
             mean_tokens=5_000,
         ),
@@ -143,7 +137,8 @@ GPT_OSS_120B = Benchmark(
     (TEST07, TEST09),
     workload=_OFFICIAL,
     smoke=replace(
-        smoke_form(_OFFICIAL, samples=7), scorer=_scorer(EMBEDDED / "live_code_bench.jsonl")
+        smoke_form(_OFFICIAL, samples=7),
+        scorer=_scorer(mlperf_frames.EMBEDDED / "live_code_bench.jsonl"),
     ),
     accuracy_samples=_ACCURACY_SAMPLES,
     counted_as=COUNTED_IN_A_SENTENCE,

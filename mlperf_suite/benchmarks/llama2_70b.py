@@ -8,6 +8,7 @@ from __future__ import annotations
 from mlperf_suite.benchmarks.audits import TEST06
 from mlperf_suite.benchmarks.definition import (
     ALL_ROUNDS,
+    OFFICIAL_DATA,
     OFFICIAL_SOURCE,
     OFFLINE_AND_ONLINE,
     UNTIL_V6_0,
@@ -16,18 +17,15 @@ from mlperf_suite.benchmarks.definition import (
     ReferenceAccuracy,
     Workload,
     at_least,
+    from_a_file,
     interactive,
     offline,
     server,
     within,
 )
-from mlperf_suite.benchmarks.published import (
-    OFFICIAL_DATA,
-    PublishedTokens,
-    from_a_file,
-    smoke_form,
-)
-from mlperf_suite.datasets.mlperf_frames import load_llama2_70b
+from mlperf_suite.benchmarks.embedded import smoke_form
+from mlperf_suite.benchmarks.prompts import PublishedTokens
+from mlperf_suite.datasets import mlperf_frames
 from mlperf_suite.scorers.llama2_70b import OpenOrcaScorer
 
 _SAMPLES = 24_576
@@ -56,7 +54,7 @@ def _llama2_70b(id_: str, rounds: tuple[str, ...], share: float) -> Benchmark:
             "vocab_size": 32000,
         },
         dataset=OFFICIAL_DATA,
-        load=from_a_file(_FILE, load_llama2_70b),
+        load=from_a_file(_FILE, mlperf_frames.LLAMA2_70B.load),
         prompt=PublishedTokens(),
         generation=Generation(max_new_tokens=1024),
         scorer=OpenOrcaScorer(),

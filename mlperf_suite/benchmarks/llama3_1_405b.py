@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from mlperf_suite.benchmarks.audits import TEST06
 from mlperf_suite.benchmarks.definition import (
+    OFFICIAL_DATA,
     OFFICIAL_SOURCE,
     OFFLINE_AND_ONLINE,
     UNTIL_V6_0,
@@ -16,18 +17,15 @@ from mlperf_suite.benchmarks.definition import (
     ReferenceAccuracy,
     Workload,
     at_least,
+    from_a_file,
     interactive,
     offline,
     server,
     within,
 )
-from mlperf_suite.benchmarks.published import (
-    OFFICIAL_DATA,
-    PublishedTokens,
-    from_a_file,
-    smoke_form,
-)
-from mlperf_suite.datasets.mlperf_frames import load_llama3_1_405b
+from mlperf_suite.benchmarks.embedded import smoke_form
+from mlperf_suite.benchmarks.prompts import PublishedTokens
+from mlperf_suite.datasets import mlperf_frames
 from mlperf_suite.scorers.llama3_1_405b import LongContextScorer
 
 _SAMPLES = 8_313
@@ -52,7 +50,8 @@ _OFFICIAL = Workload(
     },
     dataset=OFFICIAL_DATA,
     load=from_a_file(
-        "mlperf_llama3.1_405b_dataset_8313_processed_fp16_eval.parquet", load_llama3_1_405b
+        "mlperf_llama3.1_405b_dataset_8313_processed_fp16_eval.parquet",
+        mlperf_frames.LLAMA3_1_405B.load,
     ),
     prompt=PublishedTokens(),
     generation=Generation(max_new_tokens=2000, temperature=1.0),

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from mlperf_suite.benchmarks.audits import TEST06
 from mlperf_suite.benchmarks.definition import (
+    OFFICIAL_DATA,
     OFFICIAL_SOURCE,
     UNTIL_V6_0,
     Benchmark,
@@ -15,16 +16,13 @@ from mlperf_suite.benchmarks.definition import (
     ReferenceAccuracy,
     Workload,
     at_least,
+    from_a_file,
     offline,
     server,
 )
-from mlperf_suite.benchmarks.published import (
-    OFFICIAL_DATA,
-    PublishedTokens,
-    from_a_file,
-    smoke_form,
-)
-from mlperf_suite.datasets.mlperf_frames import load_mixtral_8x7b
+from mlperf_suite.benchmarks.embedded import smoke_form
+from mlperf_suite.benchmarks.prompts import PublishedTokens
+from mlperf_suite.datasets import mlperf_frames
 from mlperf_suite.scorers.code_graders import Mbxp
 from mlperf_suite.scorers.mixtral_8x7b import MBXP, MixtralScorer
 
@@ -54,7 +52,7 @@ _OFFICIAL = Workload(
         "vocab_size": 32000,
     },
     dataset=OFFICIAL_DATA,
-    load=from_a_file("09292024_mixtral_15k_mintoken2_v1.parquet", load_mixtral_8x7b),
+    load=from_a_file("09292024_mixtral_15k_mintoken2_v1.parquet", mlperf_frames.MIXTRAL_8X7B.load),
     prompt=PublishedTokens(),
     generation=Generation(
         max_new_tokens=1024,

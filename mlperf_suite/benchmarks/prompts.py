@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from mlperf_suite.datasets.samples import Sample
-from mlperf_suite.errors import UsageError
+from mlperf_suite.errors import DatasetError, UsageError, first_line
 
 SUMMARIZE = (
     "Summarize the following news article in 128 tokens. Please output the summary only, "
@@ -55,6 +55,28 @@ class TextPrompt:
         return {"prompt": self.template, "chat_template": self.chat}
 
 
+@dataclass(frozen=True, slots=True)
+class PublishedTokens:
+    """Prompts published as token ids, used unchanged."""
+
+    def check(self, samples: Sequence[Sample]) -> None:
+        """Raise DatasetError for a sample without tokens."""
+        for index, sample in enumerate(samples):
+            if sample.token_ids is None:
+                raise DatasetError(
+                    f"--dataset: sample {index} has no token ids: this benchmark's data is "
+                    "published tokenized, and text is not tokenized again"
+                )
+
+    def encode(self, samples: Sequence[Sample], tokenizer: Any) -> Sequence[Sequence[int]]:
+        """Each sample's prompt. Raises DatasetError for a sample without tokens."""
+        self.check(samples)
+        return [sample.token_ids or () for sample in samples]
+
+    def as_json(self) -> dict[str, object]:
+        return {"prompt": "token ids as published", "chat_template": False}
+
+
 def load_tokenizer(model: str, token: str | None = None) -> Any:
     """The tokenizer of a folder or hub id. Raises UsageError if there is none."""
     from transformers import AutoTokenizer
@@ -63,9 +85,10 @@ def load_tokenizer(model: str, token: str | None = None) -> Any:
         return AutoTokenizer.from_pretrained(model, token=token, trust_remote_code=False)
     # transformers and the hub client raise many kinds of error; all mean the same here.
     except Exception as error:
-        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
         kind = "folder" if Path(model).is_dir() else "hub id"
-        raise UsageError(f"--model {model}: no tokenizer in this {kind}: {reason}") from error
+        raise UsageError(
+            f"--model {model}: no tokenizer in this {kind}: {first_line(error)}"
+        ) from error
 
 
 def end_of_text_ids(model: str, tokenizer: Any, token: str | None = None) -> tuple[int, ...]:
@@ -73,8 +96,8 @@ def end_of_text_ids(model: str, tokenizer: Any, token: str | None = None) -> tup
     from transformers import GenerationConfig
 
     try:
-        found = GenerationConfig.from_pretrained(model, token=token).eos_token_id
+        ids = GenerationConfig.from_pretrained(model, token=token).eos_token_id
     except OSError:
-        found = None
-    found = tokenizer.eos_token_id if found is None else found
-    return tuple(found) if isinstance(found, list) else (found,)
+        ids = None
+    ids = tokenizer.eos_token_id if ids is None else ids
+    return tuple(ids) if isinstance(ids, list) else (ids,)

@@ -13,9 +13,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from mlperf_suite.datasets.json_rows import jsonl_rows
+from mlperf_suite.datasets.rows import jsonl_rows
 from mlperf_suite.datasets.samples import Sample, Samples
-from mlperf_suite.errors import DatasetError
+from mlperf_suite.errors import DatasetError, first_line
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -52,121 +52,94 @@ class FrameFormat:
     keeps_input: bool = False
     needs_reference: bool = True
 
+    def load(self, source: str, token: str | None = None) -> Samples:
+        """Read a parquet or JSONL file with these columns, or (`embedded`) the package's own.
 
-FORMATS = {
-    one.name: one
-    for one in (
-        FrameFormat("llama2_70b", ("input",), ("tok_input",), ("output",)),
-        FrameFormat(
-            "mixtral_8x7b",
-            ("input",),
-            ("tok_input",),
-            ("gt_output",),
-            ("dataset",),
-            ("id",),
-            kinds=("OpenOrca", "GSM8K", "MBXP"),
-            keeps_input=True,
-        ),
-        FrameFormat(
-            "llama3_1_405b",
-            ("input",),
-            ("tok_input",),
-            ("gt_output",),
-            ("metric",),
-            kinds=("rouge", "niah_em", "qa_em"),
-        ),
-        # The model's chat template turns the text into the prompt.
-        FrameFormat(
-            "deepseek_r1",
-            ("text_input",),
-            (),
-            ("ground_truth", "gt_output"),
-            ("dataset",),
-            kinds=("gpqa", "mmlu_pro", "math500", "aime", "livecodebench"),
-            loose_kinds=True,
-        ),
-        # The performance file, which no grader reads, may lack references and have other kinds.
-        FrameFormat(
-            "gpt_oss_120b",
-            ("input",),
-            ("input_tokens", "tok_input"),
-            ("ground_truth",),
-            ("dataset",),
-            needs_reference=False,
-        ),
-    )
-}
+        `token` is unused because the file is local. Raises DatasetError that names the file, the
+        row and the column.
+        """
+        name = "embedded" if source == "embedded" else ""
+        path = EMBEDDED / f"{self.name}.jsonl" if name else Path(source).expanduser()
+        _check_file(path)
+        read = _parquet if path.suffix == ".parquet" else _jsonl
+        try:
+            samples = tuple(read(path, self))
+        except OSError as error:
+            raise DatasetError(
+                f"--dataset {path}: cannot be read: {error.strerror or error}"
+            ) from error
+        if not samples:
+            raise DatasetError(f"--dataset {path}: the file has no rows")
+        return Samples(name or path.name, samples)
+
+    def allows(self, kind: str) -> bool:
+        """Whether a sample may be of this kind."""
+        if self.loose_kinds:
+            return any(name in kind.lower() for name in self.kinds)
+        return not self.kinds or kind in self.kinds
 
 
-def load_gpt_oss_120b_graded(source: str, token: str | None = None) -> Samples:
-    """gpt-oss-120b's accuracy or compliance file, whose answers are graded. See `load_frame`."""
-    graded = replace(
-        FORMATS["gpt_oss_120b"],
-        kinds=("aime25", "gpqa", "livecodebench"),
-        loose_kinds=True,
-        needs_reference=True,
-    )
-    return load_frame(graded, source)
+LLAMA2_70B = FrameFormat("llama2_70b", ("input",), ("tok_input",), ("output",))
+MIXTRAL_8X7B = FrameFormat(
+    "mixtral_8x7b",
+    ("input",),
+    ("tok_input",),
+    ("gt_output",),
+    ("dataset",),
+    ("id",),
+    kinds=("OpenOrca", "GSM8K", "MBXP"),
+    keeps_input=True,
+)
+LLAMA3_1_405B = FrameFormat(
+    "llama3_1_405b",
+    ("input",),
+    ("tok_input",),
+    ("gt_output",),
+    ("metric",),
+    kinds=("rouge", "niah_em", "qa_em"),
+)
+# The model's chat template turns the text into the prompt.
+DEEPSEEK_R1 = FrameFormat(
+    "deepseek_r1",
+    ("text_input",),
+    (),
+    ("ground_truth", "gt_output"),
+    ("dataset",),
+    kinds=("gpqa", "mmlu_pro", "math500", "aime", "livecodebench"),
+    loose_kinds=True,
+)
+# The performance file, which no grader reads, may lack references and have other kinds.
+GPT_OSS_120B = FrameFormat(
+    "gpt_oss_120b",
+    ("input",),
+    ("input_tokens", "tok_input"),
+    ("ground_truth",),
+    ("dataset",),
+    needs_reference=False,
+)
+GPT_OSS_120B_GRADED = replace(
+    GPT_OSS_120B,
+    kinds=("aime25", "gpqa", "livecodebench"),
+    loose_kinds=True,
+    needs_reference=True,
+)
+"""gpt-oss-120b's accuracy and compliance files, whose answers are graded."""
 
 
-def load_llama2_70b(source: str, token: str | None = None) -> Samples:
-    """Llama 2 70B's data. See `load_frame`; `token` is unused because the file is local."""
-    return load_frame(FORMATS["llama2_70b"], source)
-
-
-def load_mixtral_8x7b(source: str, token: str | None = None) -> Samples:
-    """Mixtral 8x7B's data; `kind` is OpenOrca, GSM8K or MBXP. See `load_frame`."""
-    return load_frame(FORMATS["mixtral_8x7b"], source)
-
-
-def load_llama3_1_405b(source: str, token: str | None = None) -> Samples:
-    """Llama 3.1 405B's data; `kind` is the metric: rouge, niah_em or qa_em. See `load_frame`."""
-    return load_frame(FORMATS["llama3_1_405b"], source)
-
-
-def load_deepseek_r1(source: str, token: str | None = None) -> Samples:
-    """DeepSeek-R1's data, text only; `kind` is the data set of the sample. See `load_frame`."""
-    return load_frame(FORMATS["deepseek_r1"], source)
-
-
-def load_gpt_oss_120b(source: str, token: str | None = None) -> Samples:
-    """gpt-oss-120b's data: its performance, accuracy or compliance file. See `load_frame`.
-
-    A sample's reference is empty if the file has none.
-    """
-    return load_frame(FORMATS["gpt_oss_120b"], source)
-
-
-def load_frame(form: FrameFormat, source: str) -> Samples:
-    """Read a parquet or JSONL file with a benchmark's columns, or (`embedded`) the package's own.
-
-    Raises DatasetError that names the file, the row and the column.
-    """
-    name = "embedded" if source == "embedded" else ""
-    path = EMBEDDED / f"{form.name}.jsonl" if name else Path(source).expanduser()
+def _check_file(path: Path) -> None:
+    where = f"--dataset {path}"
     if path.suffix in _PICKLES:
         raise DatasetError(
-            f"--dataset {path}: opening a pickle executes its content; convert it "
-            f"to parquet: python -m mlperf_suite convert {path} {path.with_suffix('.parquet').name}"
+            f"{where}: opening a pickle executes its content; convert it to parquet: "
+            f"python -m mlperf_suite convert {path} {path.with_suffix('.parquet').name}"
         )
+    if path.is_dir():
+        raise DatasetError(f"{where}: a folder, give a file of it")
     if not path.is_file():
-        what = (
-            "a folder, give a file of it" if path.is_dir() else "no such file, and not 'embedded'"
-        )
-        raise DatasetError(f"--dataset {path}: {what}")
+        raise DatasetError(f"{where}: no such file, and not 'embedded'")
     if path.suffix not in _SUFFIXES:
-        allowed = ", ".join(_SUFFIXES)
-        raise DatasetError(f"--dataset {path}: unknown kind of file, allowed are {allowed}")
-    rows = _parquet if path.suffix == ".parquet" else _jsonl
-    try:
-        items = tuple(rows(path, form))
-    except OSError as error:
-        raise DatasetError(
-            f"--dataset {path}: cannot be read: {error.strerror or error}"
-        ) from error
-    if not items:
-        raise DatasetError(f"--dataset {path}: the file has no rows")
-    return Samples(name or path.name, items)
+        suffixes = ", ".join(_SUFFIXES)
+        raise DatasetError(f"{where}: unknown kind of file, allowed are {suffixes}")
 
 
 class _FaultyError(Exception):
@@ -174,7 +147,7 @@ class _FaultyError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class _Chosen:
+class _Columns:
     """The file's column for each part of a sample; empty if it has none."""
 
     input: str
@@ -189,50 +162,48 @@ class _Chosen:
         return [name for name in parts if name]
 
 
-def _choose(form: FrameFormat, has: Callable[[str], bool]) -> _Chosen:
+def _columns(form: FrameFormat, has: Callable[[str], bool]) -> _Columns:
     """The columns to read. Raises KeyError with the name of a missing one."""
 
-    def one_of(names: tuple[str, ...], needed: bool) -> str:
-        found = next((name for name in names if has(name)), "")
-        if needed and names and not found:
+    def first_of(names: tuple[str, ...], required: bool) -> str:
+        name = next((name for name in names if has(name)), "")
+        if required and names and not name:
             raise KeyError(names[0])
-        return found
+        return name
 
-    tokens = one_of(form.tokens, False)
+    tokens = first_of(form.tokens, False)
     # Published data has tokens, so the error names that column first. A user's own data may have
     # text.
-    if form.tokens and not tokens and not one_of(form.input, False):
+    if form.tokens and not tokens and not first_of(form.input, False):
         raise KeyError(form.tokens[0])
-    return _Chosen(
-        input=one_of(form.input, not tokens) if not tokens or form.keeps_input else "",
+    return _Columns(
+        input=first_of(form.input, not tokens) if not tokens or form.keeps_input else "",
         tokens=tokens,
-        reference=one_of(form.reference, form.needs_reference),
-        kind=one_of(form.kind, bool(form.kinds)),
-        id=one_of(form.id, True),
+        reference=first_of(form.reference, form.needs_reference),
+        kind=first_of(form.kind, bool(form.kinds)),
+        id=first_of(form.id, True),
     )
 
 
-def _sample(form: FrameFormat, chosen: _Chosen, row: Mapping[str, Any], ids: _Ids) -> Sample:
+def _sample(form: FrameFormat, columns: _Columns, row: Mapping[str, Any], ids: _TokenIds) -> Sample:
     column = ""
     try:
-        column = chosen.tokens
+        column = columns.tokens
         tokens = ids.of(row[column]) if column else None
-        column = chosen.input
+        column = columns.input
         # A text beside the tokens may be empty or missing.
-        text = _text(row[column], bool(chosen.tokens)) if column else ""
-        column = chosen.reference
+        text = _text(row[column], bool(columns.tokens)) if column else ""
+        column = columns.reference
         reference = _reference(row[column], form.needs_reference) if column else ""
-        column = chosen.kind
+        column = columns.kind
         kind = _text(row[column], not form.kinds) if column else ""
-        if form.kinds and not any(
-            one in kind.lower() if form.loose_kinds else one == kind for one in form.kinds
-        ):
+        if not form.allows(kind):
             raise _FaultyError(f"is {kind!a}, allowed are {', '.join(form.kinds)}")
-        column = chosen.id
-        named = _text(row[column], False) if column else ""
+        column = columns.id
+        sample_id = _text(row[column], False) if column else ""
     except _FaultyError as error:
         raise _FaultyError(f"column '{column}' {error}") from None
-    return Sample(text, reference, tokens, kind, named)
+    return Sample(text, reference, tokens, kind, sample_id)
 
 
 def _text(value: object, may_be_empty: bool) -> str:
@@ -251,14 +222,14 @@ def _text(value: object, may_be_empty: bool) -> str:
     return value
 
 
-def _reference(value: object, needed: bool) -> str:
+def _reference(value: object, required: bool) -> str:
     # If every reference is a number, a file may store it as one.
     if isinstance(value, (int, float)) and not isinstance(value, bool):
         return str(value)
-    return _text(value, not needed)
+    return _text(value, not required)
 
 
-class _Ids:
+class _TokenIds:
     """Makes tuples of token ids, with one shared object per id of a vocabulary."""
 
     def __init__(self) -> None:
@@ -273,10 +244,10 @@ class _Ids:
             raise _FaultyError(f"is not a list of token ids, but {type(values).__name__}")
         if not values:
             raise _FaultyError("is an empty list")
-        found = set(map(type, values)) - {int}
-        if found:
-            named = "a missing id" if type(None) in found else found.pop().__name__
-            raise _FaultyError(f"has {named} among the token ids")
+        types = set(map(type, values)) - {int}
+        if types:
+            fault = "a missing id" if type(None) in types else types.pop().__name__
+            raise _FaultyError(f"has {fault} among the token ids")
         least, most = min(values), max(values)
         if least < 0 or most >= _TOO_LARGE:
             raise _FaultyError(f"has the token id {least if least < 0 else most}")
@@ -287,13 +258,13 @@ class _Ids:
 
 
 def _jsonl(path: Path, form: FrameFormat) -> Iterator[Sample]:
-    ids = _Ids()
-    for place, row in jsonl_rows(path):
+    ids = _TokenIds()
+    for place, row in jsonl_rows("--dataset", path):
         where = f"--dataset {path}: {place}"
         if not isinstance(row, Mapping):
             raise DatasetError(f"{where}: expected an object, found {type(row).__name__}")
         try:
-            yield _sample(form, _choose(form, row.__contains__), row, ids)
+            yield _sample(form, _columns(form, row.__contains__), row, ids)
         except KeyError as error:
             raise DatasetError(f"{where}: column '{error.args[0]}' is missing") from None
         except _FaultyError as error:
@@ -308,17 +279,16 @@ def _parquet(path: Path, form: FrameFormat) -> Iterator[Sample]:
     try:
         with pq.ParquetFile(path) as file:
             schema = file.schema_arrow
-            chosen = _choose(form, set(schema.names).__contains__)
-            if chosen.tokens:
-                _check_tokens(where, chosen.tokens, schema.field(chosen.tokens).type)
-            yield from _samples(where, form, chosen, file)
+            columns = _columns(form, set(schema.names).__contains__)
+            if columns.tokens:
+                _check_tokens(where, columns.tokens, schema.field(columns.tokens).type)
+            yield from _samples(where, form, columns, file)
     except KeyError as error:
         raise DatasetError(
             f"{where}: column '{error.args[0]}' is missing, the file has {', '.join(schema.names)}"
         ) from None
     except pa.ArrowException as error:
-        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
-        raise DatasetError(f"{where}: not a readable parquet file: {reason}") from error
+        raise DatasetError(f"{where}: not a readable parquet file: {first_line(error)}") from error
 
 
 def _check_tokens(where: str, column: str, kind: pa.DataType) -> None:
@@ -329,16 +299,16 @@ def _check_tokens(where: str, column: str, kind: pa.DataType) -> None:
         raise DatasetError(f"{where}: column '{column}' is not lists of token ids, but {kind}")
 
 
-def _samples(where: str, form: FrameFormat, chosen: _Chosen, file: Any) -> Iterator[Sample]:
-    ids = _Ids()
+def _samples(where: str, form: FrameFormat, columns: _Columns, file: Any) -> Iterator[Sample]:
+    ids = _TokenIds()
     number = 0
-    for batch in file.iter_batches(_ROWS_AT_ONCE, columns=chosen.names):
-        columns = {name: _cells(batch.column(name)) for name in chosen.names}
-        for row in zip(*columns.values(), strict=True):
+    for batch in file.iter_batches(_ROWS_AT_ONCE, columns=columns.names):
+        cells = {name: _cells(batch.column(name)) for name in columns.names}
+        for values in zip(*cells.values(), strict=True):
             number += 1
-            cells = dict(zip(columns, row, strict=True))
+            row = dict(zip(cells, values, strict=True))
             try:
-                yield _sample(form, chosen, cells, ids)
+                yield _sample(form, columns, row, ids)
             except _FaultyError as error:
                 raise DatasetError(f"{where}: row {number}: {error}") from None
 

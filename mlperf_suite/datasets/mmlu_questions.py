@@ -1,4 +1,4 @@
-"""MMLU's questions, from several sources.
+"""MMLU's subjects with their domains, published scores, and the questions from several sources.
 
 One loader, `load_mmlu`, reads the questions embedded in the package, cais/mmlu from the Hugging
 Face hub, and a local folder in one of the published layouts: CSV files named SUBJECT_dev.csv and
@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import csv
 import difflib
-import glob
 import hashlib
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -18,8 +17,94 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from mlperf_suite.datasets.mmlu_subjects import HUB_REPOSITORY, LETTERS, STANDARD_SHOTS, SUBJECTS
+from mlperf_suite.datasets.rows import hub_table, parquet_rows
 from mlperf_suite.errors import DatasetError, UsageError
+
+HUB_REPOSITORY = "cais/mmlu"
+LETTERS = ("A", "B", "C", "D")
+CHANCE = 25.0
+"""The score of random guessing, in percent."""
+STANDARD_SHOTS = 5
+
+DOMAINS: Mapping[str, tuple[str, ...]] = {
+    "STEM": (
+        "abstract_algebra",
+        "anatomy",
+        "astronomy",
+        "college_biology",
+        "college_chemistry",
+        "college_computer_science",
+        "college_mathematics",
+        "college_physics",
+        "computer_security",
+        "conceptual_physics",
+        "electrical_engineering",
+        "elementary_mathematics",
+        "high_school_biology",
+        "high_school_chemistry",
+        "high_school_computer_science",
+        "high_school_mathematics",
+        "high_school_physics",
+        "high_school_statistics",
+        "machine_learning",
+    ),
+    "Humanities": (
+        "formal_logic",
+        "high_school_european_history",
+        "high_school_us_history",
+        "high_school_world_history",
+        "international_law",
+        "jurisprudence",
+        "logical_fallacies",
+        "moral_disputes",
+        "moral_scenarios",
+        "philosophy",
+        "prehistory",
+        "professional_law",
+        "world_religions",
+    ),
+    "Social Sciences": (
+        "econometrics",
+        "high_school_geography",
+        "high_school_government_and_politics",
+        "high_school_macroeconomics",
+        "high_school_microeconomics",
+        "high_school_psychology",
+        "human_sexuality",
+        "professional_psychology",
+        "public_relations",
+        "security_studies",
+        "sociology",
+        "us_foreign_policy",
+    ),
+    "Other": (
+        "business_ethics",
+        "clinical_knowledge",
+        "college_medicine",
+        "global_facts",
+        "human_aging",
+        "management",
+        "marketing",
+        "medical_genetics",
+        "miscellaneous",
+        "nutrition",
+        "professional_accounting",
+        "professional_medicine",
+        "virology",
+    ),
+}
+"""lm-eval's grouping (tasks/mmlu/default), under the names used in the results."""
+
+DOMAIN_OF: Mapping[str, str] = {
+    subject: domain for domain, subjects in DOMAINS.items() for subject in subjects
+}
+SUBJECTS: tuple[str, ...] = tuple(sorted(DOMAIN_OF))
+
+PUBLISHED_SCORES: Mapping[str, tuple[float, str]] = {
+    "meta-llama/Llama-3.1-8B-Instruct": (69.4, "Meta's model card, 5 shots, macro average"),
+    "meta-llama/Llama-3.1-8B": (66.7, "Meta's model card, 5 shots, macro average"),
+}
+"""By model, the score in percent and its source, for models that score far above chance."""
 
 EMBEDDED_MMLU = Path(__file__).parent / "embedded" / "mmlu.jsonl"
 Split = Literal["dev", "test"]
@@ -55,12 +140,12 @@ class Mmlu:
         ]
         return hashlib.sha256(json.dumps(content).encode()).hexdigest()
 
-    def shots(self, wanted: int | None) -> int:
+    def shots(self, number: int | None) -> int:
         """The number of worked examples to show: MMLU's five by default, one for the embedded data.
 
         Raises UsageError if a subject has fewer than requested.
         """
-        count = (1 if self.name == "embedded" else STANDARD_SHOTS) if wanted is None else wanted
+        count = (1 if self.name == "embedded" else STANDARD_SHOTS) if number is None else number
         fewest = min(self.test, key=lambda subject: len(self.dev.get(subject, ())))
         available = len(self.dev.get(fewest, ()))
         if count > available:
@@ -70,7 +155,7 @@ class Mmlu:
             )
         return count
 
-    def chosen(self, limit: int | None) -> dict[str, range]:
+    def selection(self, limit: int | None) -> dict[str, range]:
         """The numbers of the questions to score, by subject; None means all.
 
         `limit` is a total, spread evenly: no subject has more than one question more than another
@@ -79,16 +164,16 @@ class Mmlu:
         sizes = {subject: len(self.test[subject]) for subject in sorted(self.test)}
         if limit is None or limit >= sum(sizes.values()):
             return {subject: range(size) for subject, size in sizes.items()}
-        taken = dict.fromkeys(sizes, 0)
-        left = limit
-        while left:
-            open_subjects = [s for s in sizes if taken[s] < sizes[s]]
-            share = max(1, left // len(open_subjects))
-            for subject in open_subjects[:left]:
-                more = min(share, sizes[subject] - taken[subject])
-                taken[subject] += more
-                left -= more
-        return {subject: range(count) for subject, count in taken.items() if count}
+        counts = dict.fromkeys(sizes, 0)
+        rest = limit
+        while rest:
+            open_subjects = [s for s in sizes if counts[s] < sizes[s]]
+            share = max(1, rest // len(open_subjects))
+            for subject in open_subjects[:rest]:
+                more = min(share, sizes[subject] - counts[subject])
+                counts[subject] += more
+                rest -= more
+        return {subject: range(count) for subject, count in counts.items() if count}
 
 
 def load_mmlu(source: str, token: str | None = None) -> Mmlu:
@@ -113,16 +198,16 @@ _Row = tuple[Split, str, Question]
 
 
 def _collected(name: str, rows: Iterable[_Row]) -> Mmlu:
-    found: dict[Split, dict[str, list[Question]]] = {"dev": {}, "test": {}}
+    questions: dict[Split, dict[str, list[Question]]] = {"dev": {}, "test": {}}
     for split, subject, question in rows:
-        found[split].setdefault(subject, []).append(question)
-    if not found["test"]:
+        questions[split].setdefault(subject, []).append(question)
+    if not questions["test"]:
         raise DatasetError(f"--mmlu-data {name}: no test questions in it")
-    dev, test = ({s: tuple(qs) for s, qs in found[split].items()} for split in _SPLITS)
+    dev, test = ({s: tuple(qs) for s, qs in questions[split].items()} for split in _SPLITS)
     return Mmlu(name, dev, test)
 
 
-def _known(subject: object, place: str) -> str:
+def _subject(subject: object, place: str) -> str:
     """The subject, if it is an MMLU subject. Raises DatasetError that names the closest match."""
     if subject in SUBJECTS:
         return str(subject)
@@ -137,8 +222,7 @@ def _embedded_rows() -> Iterator[_Row]:
         for number, line in enumerate(lines, 1):
             row = json.loads(line)
             place = f"{EMBEDDED_MMLU}: line {number}"
-            subject = _known(row["subject"], place)
-            yield row["split"], subject, _question_of_mapping(row, place)
+            yield row["split"], _subject(row["subject"], place), _question_of_mapping(row, place)
 
 
 def _folder_rows(folder: Path) -> Iterator[_Row]:
@@ -151,9 +235,9 @@ def _folder_rows(folder: Path) -> Iterator[_Row]:
             raise DatasetError(
                 f"--mmlu-data {path}: unexpected name, expected SUBJECT_dev.csv or SUBJECT_test.csv"
             )
-        known = _known(subject, str(path))
+        subject = _subject(subject, str(path))
         for question in _csv_questions(path):
-            yield split, known, question
+            yield split, subject, question
     if not tables[0]:
         yield from _parquet_folder_rows(tables[1])
     if not any(tables):
@@ -205,13 +289,13 @@ def _question(question: object, choices: Sequence[object], answer: object, place
         raise DatasetError(f"--mmlu-data {place}: the question is empty or not a text")
     if len(choices) != len(LETTERS) or not all(isinstance(c, str) for c in choices):
         raise DatasetError(f"--mmlu-data {place}: expected four choices, each a text")
-    allowed = {**{str(i): i for i in range(len(LETTERS))}, **{x: i for i, x in enumerate(LETTERS)}}
-    if str(answer) not in allowed:
+    indices = {name: i for i, letter in enumerate(LETTERS) for name in (str(i), letter)}
+    if str(answer) not in indices:
         raise DatasetError(
             f"--mmlu-data {place}: the answer is '{str(answer)[:40]}'; "
             "allowed are 0 to 3, or A to D"
         )
-    return Question(question, tuple(map(str, choices)), allowed[str(answer)])
+    return Question(question, tuple(map(str, choices)), indices[str(answer)])
 
 
 def _parquet_folder_rows(paths: Sequence[Path]) -> Iterator[_Row]:
@@ -221,39 +305,15 @@ def _parquet_folder_rows(paths: Sequence[Path]) -> Iterator[_Row]:
     if of_split and not any(split == "test" for split, _ in by_subject):
         by_subject = of_split
     for split, path in by_subject:
-        for number, row in enumerate(_parquet_rows(path), 1):
-            place = f"{path}: row {number}"
+        for number, row in parquet_rows("--mmlu-data", path):
+            place = f"{path}: {number}"
             subject = row.get("subject") or path.parent.name
-            yield split, _known(subject, place), _question_of_mapping(row, place)
-
-
-def _parquet_rows(path: Path) -> Iterator[Mapping[str, object]]:
-    from datasets import load_dataset
-
-    try:
-        # `datasets` treats the name as a pattern.
-        name = glob.escape(str(path))
-        yield from load_dataset("parquet", data_files=name, split="train", streaming=True)
-    # pyarrow and datasets raise many kinds of error for a damaged file; all mean the same here.
-    except Exception as error:
-        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
-        raise DatasetError(f"--mmlu-data {path}: not a readable parquet file: {reason}") from error
+            yield split, _subject(subject, place), _question_of_mapping(row, place)
 
 
 def _hub_rows(token: str | None) -> Iterator[_Row]:
-    from datasets import load_dataset
-
     for split in _SPLITS:
-        try:
-            table = load_dataset(HUB_REPOSITORY, "all", split=split, token=token)
-        # The hub client raises its own errors, those of requests and httpx, and OS errors; all mean
-        # the same here.
-        except Exception as error:
-            reason = str(error).splitlines()[0] if str(error) else type(error).__name__
-            raise DatasetError(
-                f"--mmlu-data {HUB_REPOSITORY}: the hub could not provide it ({reason}); "
-                "give a local copy with --mmlu-data FOLDER"
-            ) from error
+        table = hub_table("--mmlu-data", HUB_REPOSITORY, "all", split, token, "FOLDER")
         for number, row in enumerate(table, 1):
             place = f"{HUB_REPOSITORY}: {split} row {number}"
-            yield split, _known(row.get("subject"), place), _question_of_mapping(row, place)
+            yield split, _subject(row.get("subject"), place), _question_of_mapping(row, place)

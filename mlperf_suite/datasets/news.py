@@ -7,11 +7,10 @@ shape, or a folder of them.
 
 from __future__ import annotations
 
-import glob
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
-from mlperf_suite.datasets.json_rows import decode_utf8, jsonl_rows, parse_json
+from mlperf_suite.datasets.rows import hub_table, json_rows, jsonl_rows, parquet_rows
 from mlperf_suite.datasets.samples import Sample, Samples
 from mlperf_suite.errors import DatasetError
 
@@ -24,7 +23,6 @@ _HUB_CONFIG, _HUB_SPLIT = "3.0.0", "validation"
 # The official preparation renames the hub's columns: article to input, highlights to output.
 _FIELDS = (("article", "highlights"), ("input", "output"))
 _FULL_SPLIT, _EDGE_SAMPLES, _EDGE_SEED = 13_368, 5_000, 42
-_SUFFIXES = (".json", ".jsonl", ".parquet")
 
 
 def edge_draw(news: Samples) -> Samples:
@@ -63,57 +61,28 @@ def load_news(source: str, token: str | None = None) -> Samples:
 
 def _data_files(path: Path) -> list[Path]:
     if path.is_file():
-        if path.suffix not in _SUFFIXES:
-            allowed = ", ".join(_SUFFIXES)
-            raise DatasetError(f"--dataset {path}: unknown kind of file, allowed are {allowed}")
+        if path.suffix not in _READERS:
+            suffixes = ", ".join(_READERS)
+            raise DatasetError(f"--dataset {path}: unknown kind of file, allowed are {suffixes}")
         return [path]
-    found = sorted(p for p in path.rglob("*") if p.suffix in _SUFFIXES and p.is_file())
+    files = sorted(p for p in path.rglob("*") if p.suffix in _READERS and p.is_file())
     # A copy of the hub repository also has the other splits, and versions 1.0.0 and 2.0.0.
-    chosen = [p for p in found if p.name.startswith(_HUB_SPLIT)] or found
-    chosen = [p for p in chosen if _HUB_CONFIG in p.relative_to(path).parts] or chosen
-    if not chosen:
-        raise DatasetError(f"--dataset {path}: the folder holds no {', '.join(_SUFFIXES)} file")
-    return chosen
+    files = [p for p in files if p.name.startswith(_HUB_SPLIT)] or files
+    files = [p for p in files if _HUB_CONFIG in p.relative_to(path).parts] or files
+    if not files:
+        raise DatasetError(f"--dataset {path}: the folder holds no {', '.join(_READERS)} file")
+    return files
+
+
+_READERS = {".json": json_rows, ".jsonl": jsonl_rows, ".parquet": parquet_rows}
 
 
 def _rows(path: Path) -> Iterator[tuple[str, object]]:
     """Each row of a file with a description of its place."""
     try:
-        if path.suffix == ".parquet":
-            yield from _parquet_rows(path)
-        elif path.suffix == ".jsonl":
-            yield from jsonl_rows(path)
-        else:
-            yield from _json_rows(path)
+        yield from _READERS[path.suffix]("--dataset", path)
     except OSError as error:
         raise DatasetError(f"--dataset {path}: cannot be read: {error.strerror}") from error
-
-
-def _json_rows(path: Path) -> Iterator[tuple[str, object]]:
-    parsed = parse_json(path, "", decode_utf8(path, "", path.read_bytes()))
-    if not isinstance(parsed, list):
-        raise DatasetError(
-            f"--dataset {path}: expected a list of rows, found {type(parsed).__name__}"
-        )
-    for number, row in enumerate(parsed, 1):
-        yield f"row {number}", row
-
-
-def _parquet_rows(path: Path) -> Iterator[tuple[str, object]]:
-    from datasets import load_dataset
-
-    try:
-        # `datasets` treats the name as a pattern.
-        name = glob.escape(str(path))
-        table = load_dataset("parquet", data_files=name, split="train", streaming=True)
-        for number, row in enumerate(table, 1):
-            yield f"row {number}", row
-    except OSError:
-        raise
-    # pyarrow and datasets raise many kinds of error for a damaged file; all mean the same here.
-    except Exception as error:
-        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
-        raise DatasetError(f"--dataset {path}: not a readable parquet file: {reason}") from error
 
 
 def _items(path: Path, rows: Iterable[tuple[str, object]]) -> tuple[Sample, ...]:
@@ -146,17 +115,6 @@ def _item(path: Path, place: str, row: object) -> Sample:
 
 
 def _from_hub(repository: str, token: str | None) -> Samples:
-    from datasets import load_dataset
-
-    try:
-        table = load_dataset(repository, _HUB_CONFIG, split=_HUB_SPLIT, token=token)
-    # The hub client raises its own errors, those of requests and httpx, and OS errors; all mean the
-    # same here.
-    except Exception as error:
-        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
-        raise DatasetError(
-            f"--dataset {repository}: the hub could not provide it ({reason}); "
-            "give a local copy with --dataset FILE"
-        ) from error
+    table = hub_table("--dataset", repository, _HUB_CONFIG, _HUB_SPLIT, token, "FILE")
     rows = ((f"row {number}", row) for number, row in enumerate(table, 1))
     return Samples("cnn_dailymail", _items(Path(repository), rows))

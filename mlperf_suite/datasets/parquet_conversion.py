@@ -24,8 +24,8 @@ from mlperf_suite.datasets.pickled_frames import (
     Part,
     RefusedPickleError,
     Scalar,
+    printable,
     read_frame,
-    shown,
 )
 from mlperf_suite.errors import DatasetError, UsageError
 
@@ -178,7 +178,7 @@ def _read(source: Path, where: str) -> tuple[Mapping[str, Array], str, int]:
                 raise DatasetError(f"{where}: it takes more memory than a table does") from None
             # A damaged file makes Python's reader raise nearly any error; all mean the same here.
             except Exception as error:
-                raise DatasetError(f"{where}: damaged: {shown(str(error))}") from error
+                raise DatasetError(f"{where}: damaged: {printable(str(error))}") from error
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,7 +205,7 @@ def _column(where: str, name: str, values: Array, most: int) -> _Column:
     """
     import pyarrow as pa
 
-    place = f"{where}: column {shown(name)}"
+    place = f"{where}: column {printable(name)}"
     if not _is_unicode(name):
         raise DatasetError(f"{place}: the name is not valid Unicode")
     if values.dtype.kind in "biuf":
@@ -217,14 +217,14 @@ def _column(where: str, name: str, values: Array, most: int) -> _Column:
     # A list that several rows share is converted once. `objects` keeps it alive, and so its id
     # valid.
     objects = values.tolist()
-    converted: dict[int, tuple[Any, set[str]]] = {}
+    by_id: dict[int, tuple[Any, set[str]]] = {}
     for row, value in enumerate(objects, 1):
         try:
-            cell, cell_kinds = converted.get(id(value)) or _cell(value)
+            cell, cell_kinds = by_id.get(id(value)) or _cell(value)
         except RefusedPickleError as error:
             raise DatasetError(f"{place}: row {row}: cannot be converted: {error}") from None
         if isinstance(value, (list, tuple, Part)):
-            converted[id(value)] = cell, cell_kinds
+            by_id[id(value)] = cell, cell_kinds
         kinds |= cell_kinds
         count += 1 if cell is None or isinstance(cell, _SINGLE) else len(cell)
         if count > most:
@@ -240,7 +240,7 @@ def _typed(place: str, name: str, cells: list[Any], kinds: set[str], count: int)
     note = ""
     if "text" in kinds and kinds & {"int", "float"} and kinds <= _TEXTS:
         numbers = sum(isinstance(cell, (int, float)) for cell in cells)
-        note = f"column {shown(name)}: {numbers} numbers among texts, written as texts"
+        note = f"column {printable(name)}: {numbers} numbers among texts, written as texts"
         cells = [cell if cell is None else str(cell) for cell in cells]
     return _Column(cells, _type(place, kinds), count, note)
 

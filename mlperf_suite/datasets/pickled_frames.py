@@ -28,17 +28,17 @@ if TYPE_CHECKING:
     Array = npt.NDArray[Any]
 
 _PLAIN_DTYPE = re.compile(r"(b1|[iu][1248]|f[248]|[US][1-9]\d{0,5})\Z")
-_LONGEST_NAME_SHOWN = 120
+_LONGEST_LINE = 120
 
 
 class RefusedPickleError(Exception):
     """The pickle names something that no table needs, or is not a table; the message says what."""
 
 
-def shown(name: object) -> str:
+def printable(text: object) -> str:
     """A text from a file for a message: one line, ASCII, truncated to line length."""
-    text = ascii(name)
-    return text if len(text) <= _LONGEST_NAME_SHOWN else f"{text[:_LONGEST_NAME_SHOWN]}…"
+    line = ascii(text)
+    return line if len(line) <= _LONGEST_LINE else f"{line[:_LONGEST_LINE]}…"
 
 
 class Part:
@@ -92,7 +92,7 @@ class Dtype(Part):
             return np.dtype(object)
         # The regular expression allows no type of size zero, whose shape would need no bytes.
         if not _PLAIN_DTYPE.match(code):
-            raise RefusedPickleError(f"an array of the type {shown(code)}, which is not read")
+            raise RefusedPickleError(f"an array of the type {printable(code)}, which is not read")
         return np.dtype(order + code)
 
 
@@ -360,9 +360,9 @@ def _names(labels: Array) -> list[str]:
     names: list[str] = []
     for label in labels.tolist():
         if not isinstance(label, str):
-            raise RefusedPickleError(f"a column is named {shown(label)}, which is not a text")
+            raise RefusedPickleError(f"a column is named {printable(label)}, which is not a text")
         if label in names:
-            raise RefusedPickleError(f"two columns are named {shown(label)}")
+            raise RefusedPickleError(f"two columns are named {printable(label)}")
         names.append(label)
     return names
 
@@ -440,7 +440,7 @@ class _FrameUnpickler(pickle.Unpickler):
     def find_class(self, module: str, name: str) -> type[Part]:
         part = NAMES.get((module, name))
         if part is None:
-            full = shown(f"{module}.{name}")
+            full = printable(f"{module}.{name}")
             raise RefusedPickleError(f"it wants {full}, which no pandas table needs")
         return part
 

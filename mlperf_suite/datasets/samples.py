@@ -37,12 +37,12 @@ class Samples:
         """A fingerprint of the content that shows whether two runs used the same data."""
         digest = hashlib.sha256()
         for item in self.items:
-            told: list[object] = [item.input, item.reference]
+            content: list[object] = [item.input, item.reference]
             if item.token_ids is not None or item.kind or item.id:
-                told += [item.token_ids, item.kind]
+                content += [item.token_ids, item.kind]
             if item.id:
-                told.append(item.id)
-            digest.update(json.dumps(told).encode())
+                content.append(item.id)
+            digest.update(json.dumps(content).encode())
         return digest.hexdigest()
 
     def first(self, count: int | None) -> Samples:

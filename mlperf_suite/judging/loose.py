@@ -141,7 +141,7 @@ def _loose_mode(names: tuple[str, ...], detail: DetailLog) -> Mode:
         if mode.upper() in names or _has_settings_of(mode, detail):
             return mode
     seed = "effective_accuracy_log_rng_seed"
-    if detail[seed] == TEST06.took[seed]:
+    if detail[seed] == TEST06.effective[seed]:
         return "test06"
     if detail["effective_test_mode"] is None:
         return "accuracy" if names[0].lower().startswith("acc") else "performance"
@@ -153,7 +153,7 @@ def _has_settings_of(mode: Mode, detail: DetailLog) -> bool:
     audits = (audit for b in BENCHMARKS.values() if (audit := b.audit(mode)))
     of_log = round_of(detail)
     name = of_log.name if of_log else None
-    return any(not audit.differing(detail.values, name) for audit in audits)
+    return any(not audit.differences(detail.values, name) for audit in audits)
 
 
 def _loose_benchmark(names: tuple[str, ...], detail: DetailLog, meta: Meta) -> Benchmark | None:

@@ -152,7 +152,7 @@ def plan_run(
     if audit is None:
         return LoadPlan(scenario, mode, samples, conf, expected)
     audit = audit if audit_queries is None else audit.of(audit_queries)
-    return LoadPlan(scenario, mode, samples, conf, {**expected, **audit.took}, audit.conf)
+    return LoadPlan(scenario, mode, samples, conf, {**expected, **audit.effective}, audit.conf)
 
 
 _SAID_AGAIN = {

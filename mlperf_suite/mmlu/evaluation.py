@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from mlperf_suite.datasets.mmlu_subjects import DOMAIN_OF, LETTERS
+from mlperf_suite.datasets.mmlu_questions import DOMAIN_OF, LETTERS
 from mlperf_suite.mmlu.journal import Journal, Key
 
 _ACC, _STDERR = "acc,none", "acc_stderr,none"

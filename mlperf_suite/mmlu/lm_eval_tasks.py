@@ -13,8 +13,7 @@ from datasets import Dataset, DatasetDict
 from lm_eval.tasks import TaskManager
 from lm_eval.tasks._index import Entry, Kind
 
-from mlperf_suite.datasets.mmlu_questions import Mmlu, Question
-from mlperf_suite.datasets.mmlu_subjects import DOMAINS
+from mlperf_suite.datasets.mmlu_questions import DOMAINS, Mmlu, Question
 
 TASK_PREFIX = "mmlu_"
 GROUP_OF_DOMAIN: Mapping[str, str] = {

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from math import sqrt
 
-from mlperf_suite.datasets.mmlu_subjects import CHANCE, PUBLISHED_SCORES
+from mlperf_suite.datasets.mmlu_questions import CHANCE, PUBLISHED_SCORES
 from mlperf_suite.mmlu.evaluation import Scores
 from mlperf_suite.rules.verdict import Verdict, not_judged, verdict
 

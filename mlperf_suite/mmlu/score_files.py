@@ -7,8 +7,7 @@ import json
 from collections.abc import Mapping
 from pathlib import Path
 
-from mlperf_suite.datasets.mmlu_questions import Mmlu
-from mlperf_suite.datasets.mmlu_subjects import DOMAIN_OF
+from mlperf_suite.datasets.mmlu_questions import DOMAIN_OF, Mmlu
 from mlperf_suite.mmlu.evaluation import Scores
 from mlperf_suite.reports.mmlu_report import plot_subjects
 from mlperf_suite.results.run_folder import write_json

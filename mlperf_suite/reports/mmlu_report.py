@@ -6,7 +6,7 @@ import base64
 from collections.abc import Mapping
 from pathlib import Path
 
-from mlperf_suite.datasets.mmlu_subjects import CHANCE, DOMAINS
+from mlperf_suite.datasets.mmlu_questions import CHANCE, DOMAINS
 from mlperf_suite.reports.html import render
 from mlperf_suite.reports.markdown import in_cell
 from mlperf_suite.reports.view import REMOTE_NOTE_OF_FILES, is_remote, shown

@@ -93,7 +93,7 @@ def caching_settings(run: RunFacts) -> Verdict:
     required = "the audit's settings"
     for number, block in enumerate(_of(run).blocks, 1):
         wanted = {
-            **(SAME if block.kind == "same" else MIX).of(_of(run).at_once).took,
+            **(SAME if block.kind == "same" else MIX).of(_of(run).at_once).effective,
             "effective_scenario": run.scenario.loadgen_scenario,
             "effective_test_mode": TEST_MODES[run.mode],
         }

@@ -173,7 +173,7 @@ def audit_log_is_whole(run: RunFacts) -> Verdict:
 
 def _differing(run: RunFacts) -> list[str]:
     """The detail log keys whose values differ from audit.config."""
-    return audit_of(run).differing(run.logs.detail.values, run.round.name)
+    return audit_of(run).differences(run.logs.detail.values, run.round.name)
 
 
 def audit_is_shortened(run: RunFacts) -> bool:

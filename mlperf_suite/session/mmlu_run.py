@@ -17,8 +17,7 @@ from typing import Any
 
 from mlperf_suite import __version__
 from mlperf_suite.benchmarks.percentile import percentile
-from mlperf_suite.datasets.mmlu_questions import Mmlu, load_mmlu
-from mlperf_suite.datasets.mmlu_subjects import CHANCE
+from mlperf_suite.datasets.mmlu_questions import CHANCE, Mmlu, load_mmlu
 from mlperf_suite.engines.protocol import Engine
 from mlperf_suite.engines.scoring import ScoringEngine
 from mlperf_suite.errors import RunError, SuiteError
@@ -108,7 +107,7 @@ class MmluRun:
     @cached_property
     def chosen(self) -> dict[str, range]:
         """The numbers of the questions to score, by subject."""
-        return self.data.chosen(self._settings.mmlu_limit)
+        return self.data.selection(self._settings.mmlu_limit)
 
     @property
     def planned(self) -> int:
