@@ -19,7 +19,8 @@ import yaml
 
 from ci.gate import Job, _put, comment, keep, measure, problems_of
 from meta_tests.conftest import ROOT
-from mlperf_suite.reports.markdown import report_markdown
+from mlperf_suite.reports.markdown import markdown_text
+from mlperf_suite.reports.run_report import run_sections
 from mlperf_suite.results.schema import Meta, Summary
 
 
@@ -306,7 +307,7 @@ def test_what_a_stopped_job_left_is_cleared_away(tmp_path: Path) -> None:
 
 def test_the_table_takes_its_lines_from_the_report() -> None:
     failed = Summary(meta=Meta(benchmark="llama3.1-8b", status="failed", reason="it died"))
-    lines = problems_of(report_markdown(failed)).splitlines()
+    lines = problems_of(markdown_text(run_sections(failed))).splitlines()
     assert lines == ["#### llama3.1-8b ? ?: failed", "- The run failed: it died"]
     assert problems_of("# A run\n\nNo section.\n") == "#### A run"
 

@@ -52,43 +52,40 @@ def _add_compare(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
 
 
 def _compare(arguments: argparse.Namespace) -> int:
-    from mlperf_suite.reports.comparing import (
+    from mlperf_suite.reports.comparison import (
         PLOT_FORMATS,
-        compare_runs,
-        comparison_html,
-        comparison_table,
+        comparison_sections,
         losses,
         plot_comparison,
     )
+    from mlperf_suite.reports.html import html_page
+    from mlperf_suite.reports.markdown import markdown_text
     from mlperf_suite.results.baseline import load_baseline
 
     if len(arguments.runs) < 2:
         raise UsageError("compare: needs at least two runs")
-    allowed: float = arguments.max_regression
-    if not 0 <= allowed < 100:
-        raise UsageError(f"--max-regression {allowed:g}: allowed is a number from 0 to below 100")
+    percent: float = arguments.max_regression
+    if not 0 <= percent < 100:
+        raise UsageError(f"--max-regression {percent:g}: allowed is a number from 0 to below 100")
     if arguments.plot.suffix.lower() not in PLOT_FORMATS:
         raise UsageError.for_option(
             "--plot", arguments.plot, f"allowed are {', '.join(PLOT_FORMATS)}"
         )
-    first, *others = arguments.runs
-    runs = [
-        load_baseline(first, ""),
-        *(load_baseline(path, "", needs_figures=False) for path in others),
-    ]
-    found = compare_runs(runs, allowed / 100)
-    print(comparison_table(found))
+    first, rest = load_baseline(arguments.runs[0], ""), arguments.runs[1:]
+    runs = [first, *(load_baseline(path, "", needs_figures=False) for path in rest)]
+    sections = comparison_sections(runs, percent / 100)
+    print(markdown_text(sections, headings=False))
     plot_comparison(runs, arguments.plot)
-    print(f"\nplot: {arguments.plot}")
+    print(f"plot: {arguments.plot}")
     if arguments.html:
-        arguments.html.write_text(comparison_html(found, runs), encoding="utf-8")
+        arguments.html.write_text(html_page(sections), encoding="utf-8")
         print(f"page: {arguments.html}")
     if not arguments.gate:
         return 0
-    lost = [line for run in runs[1:] for line in losses(runs[0], run, allowed / 100)]
-    for line in lost:
+    lines = [line for run in runs[1:] for line in losses(first, run, percent / 100)]
+    for line in lines:
         print(f"gate: {line}")
-    return 1 if lost else 0
+    return 1 if lines else 0
 
 
 def _add_aggregate(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -125,27 +122,33 @@ def _add_aggregate(commands: argparse._SubParsersAction[argparse.ArgumentParser]
 def _aggregate(arguments: argparse.Namespace) -> int:
     from rich.console import Console
 
-    from mlperf_suite.reports.aggregate import aggregate_table, write_reports
+    from mlperf_suite.reports.aggregate_report import aggregate_sections, write_aggregate_reports
+    from mlperf_suite.reports.terminal import brief_view
     from mlperf_suite.results.aggregate import aggregate_runs, write_aggregate
     from mlperf_suite.results.node_runs import AggregateRefusedError
 
-    made = datetime.now(UTC).astimezone()
-    out: Path = arguments.out or Path(f"aggregate-{made:%Y%m%d-%H%M%S}")
+    time = datetime.now(UTC).astimezone()
+    out: Path = arguments.out or Path(f"aggregate-{time:%Y%m%d-%H%M%S}")
     if out.exists() and not (out.is_dir() and not any(out.iterdir())):
         raise UsageError.for_option("--out", out, "already exists; choose a new folder")
     try:
-        found = aggregate_runs(arguments.runs, made, arguments.one)
-    except AggregateRefusedError as refused:
-        for reason in refused.reasons:
-            print(f"refused: {reason}", file=sys.stderr)
-        print("no aggregate was written", file=sys.stderr)
-        return 2
+        aggregate = aggregate_runs(arguments.runs, time, arguments.one)
+    except AggregateRefusedError as error:
+        return _refusal(error.reasons, "no aggregate was written")
     out.mkdir(parents=True, exist_ok=True)
-    written = [*write_aggregate(out, found), *write_reports(out, found)]
-    Console(highlight=False).print(aggregate_table(found))
-    for path in written:
+    paths = [*write_aggregate(out, aggregate), *write_aggregate_reports(out, aggregate)]
+    Console(highlight=False).print(brief_view(aggregate_sections(aggregate)))
+    for path in paths:
         print(path)
     return 0
+
+
+def _refusal(reasons: Sequence[str], outcome: str) -> int:
+    """Print why a command refuses its input, and the exit status."""
+    for reason in reasons:
+        print(f"refused: {reason}", file=sys.stderr)
+    print(outcome, file=sys.stderr)
+    return 2
 
 
 def _add_submission(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -209,22 +212,19 @@ def _submission(arguments: argparse.Namespace) -> int:
         tuple(arguments.power),
     )
     try:
-        built = build_submission(request, describe_system())
-    except RefusedError as refused:
-        for reason in refused.reasons:
-            print(f"refused: {reason}", file=sys.stderr)
-        print(f"no tree was written to {request.out}", file=sys.stderr)
-        return 2
-    print(f"{built.root}: {built.system}, {request.round.name}, {request.division}")
-    if built.notice:
-        print(built.notice)
-    print(f"{built.rules_passed} rules passed; to check the tree again:")
-    print(f"  make submission-check TREE={built.root}")
-    for path, fields in built.unfilled.items():
+        tree = build_submission(request, describe_system())
+    except RefusedError as error:
+        return _refusal(error.reasons, f"no tree was written to {request.out}")
+    print(f"{tree.root}: {tree.system}, {request.round.name}, {request.division}")
+    if tree.notice:
+        print(tree.notice)
+    print(f"{tree.rules_passed} rules passed; to check the tree again:")
+    print(f"  make submission-check TREE={tree.root}")
+    for path, fields in tree.unfilled.items():
         print(f"to be filled in by hand, in {path}:")
         for field in fields:
             print(f"  {field}")
-    return 1 if built.unfilled else 0
+    return 1 if tree.unfilled else 0
 
 
 def _add_convert(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -243,13 +243,13 @@ def _convert(arguments: argparse.Namespace) -> int:
     source, out = arguments.file, arguments.out
     if out.suffix != ".parquet":
         raise UsageError(f"convert: {out}: the output name must end in .parquet")
-    converted = convert_pickle(source, out)
-    print(f"{out}: {converted.rows} rows")
-    for name, kind in converted.columns.items():
+    frame = convert_pickle(source, out)
+    print(f"{out}: {frame.rows} rows")
+    for name, kind in frame.columns.items():
         print(f"  {name}: {kind}")
-    for note in converted.notes:
+    for note in frame.notes:
         print(note)
-    print(f"of {source}, sha256 {converted.sha256}")
+    print(f"of {source}, sha256 {frame.sha256}")
     return 0
 
 
@@ -273,9 +273,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     for add in COMMANDS:
         add(commands)
-    parsed = parser.parse_args(arguments)
+    options = parser.parse_args(arguments)
     try:
-        status: int = parsed.do(parsed)
+        status: int = options.do(options)
     except SuiteError as error:
         print(f"error: {error}", file=sys.stderr)
         return 2

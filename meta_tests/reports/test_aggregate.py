@@ -12,9 +12,11 @@ from typing import Any
 import pytest
 
 from meta_tests.made_nodes import ROWS, MadeNode, make_nodes
-from meta_tests.reports.test_reports import HOSTILE, _Cells, _markdown_rows
+from meta_tests.reports.outputs import HOSTILE, markdown_rows, page_rows, page_tags, unescaped
 from mlperf_suite.__main__ import main
-from mlperf_suite.reports.aggregate import ALL, aggregate_html, aggregate_markdown
+from mlperf_suite.reports.aggregate_report import ALL, aggregate_sections
+from mlperf_suite.reports.html import html_page
+from mlperf_suite.reports.markdown import markdown_text
 from mlperf_suite.results.aggregate import LABEL, Aggregate
 
 A = MadeNode(tokens_per_sec=900.25)
@@ -42,10 +44,6 @@ def aggregate(
     return run
 
 
-def unescaped(markdown: str) -> str:
-    return re.sub(r"\\(.)", r"\1", markdown)
-
-
 def test_every_output_says_first_that_it_is_no_mlperf_result(
     aggregate: Any, tmp_path: Path
 ) -> None:
@@ -61,7 +59,7 @@ def test_every_output_says_first_that_it_is_no_mlperf_result(
 
 def test_text_and_page_have_the_same_tables(aggregate: Any) -> None:
     _, text, page = aggregate(A, B, *OFFLINE)
-    cells, rows = _Cells(page).rows, _markdown_rows(text)
+    cells, rows = page_rows(page), markdown_rows(text)
     server = next(row for row in rows if row[0] == "node-a")
     assert server[:4] == ["node-a", "yes", "900.25", "45.0%"]
     all_ = next(row for row in rows if row[0] == ALL)
@@ -76,7 +74,7 @@ def test_text_and_page_have_the_same_tables(aggregate: Any) -> None:
 
 def test_offlines_table_has_no_column_that_is_empty(aggregate: Any) -> None:
     _, _, page = aggregate(*OFFLINE)
-    header = next(row for row in _Cells(page).rows if row and row[0] == "node")
+    header = next(row for row in page_rows(page) if row and row[0] == "node")
     assert header == [
         *("node", "valid", "tokens/s", "share", "samples/s", "latency p99, ms", "requests"),
         "tokens",
@@ -116,7 +114,7 @@ def test_nothing_of_an_aggregate_is_green(aggregate: Any) -> None:
 
 def test_the_page_is_one_file_without_script(aggregate: Any) -> None:
     _, _, page = aggregate(A, B, *OFFLINE)
-    assert set(_Cells(page).tags) & {"script", "link", "iframe", "img", "object"} == set()
+    assert page_tags(page) & {"script", "link", "iframe", "img", "object"} == set()
     assert re.findall(r"""(?:src|url\()=?["']?https?:""", page) == []
     assert "prefers-color-scheme: dark" in page and "@media print" in page
     assert page.count("<svg") == 2
@@ -133,7 +131,7 @@ def test_what_a_run_says_of_itself_is_text(aggregate: Any) -> None:
     machines = [{"cpu": HOSTILE, "gpus": [HOSTILE]}, {"gpus": [f"other {HOSTILE}"]}]
     made = [replace(one, system=of) for one, of in zip(made, machines, strict=True)]
     _, text, page = aggregate(*made)
-    assert set(_Cells(page).tags) & {"script", "img", "link"} == set()
+    assert page_tags(page) & {"script", "img", "link"} == set()
     assert "<script" not in page
     assert re.search(r"(?<!\\)<", text) is None
     assert html.escape("<script>alert(1)</script>") in page
@@ -153,8 +151,9 @@ def test_control_characters_reach_no_terminal(aggregate: Any) -> None:
 @pytest.mark.parametrize("content", [{}, {"scenarios": [{"scenario": "Server"}], "nodes": ["a"]}])
 def test_a_file_that_lacks_most_is_shown(content: dict[str, Any]) -> None:
     found = Aggregate.read(content)
-    assert LABEL in aggregate_markdown(found)
-    assert LABEL in aggregate_html(found)
+    sections = aggregate_sections(found)
+    assert LABEL in markdown_text(sections)
+    assert LABEL in html_page(sections)
 
 
 # The command

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from meta_tests.made_runs import remote_run
-from meta_tests.reports.test_reports import HOSTILE, _Cells, _markdown_rows
+from meta_tests.reports.outputs import HOSTILE, markdown_rows, page_rows, page_tags
 from mlperf_suite.__main__ import main
 from mlperf_suite.datasets.samples import Sample
 from mlperf_suite.engines.protocol import RemoteRun
@@ -84,7 +84,7 @@ def compare(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Any:
 
 
 def rows_of(said: str) -> dict[str, list[str]]:
-    return {row[0]: row[1:] for row in _markdown_rows(said)}
+    return {row[0]: row[1:] for row in markdown_rows(said)}
 
 
 @pytest.mark.parametrize("turned", [False, True])
@@ -109,7 +109,7 @@ def test_what_the_server_costs_is_told_beside_the_run_in_the_process(
     assert "- engine: " in said
     assert said.count("- place: ") == 1
     assert "- hardware: not known for the servers of remote" in said
-    cells = _Cells(page).rows
+    cells = page_rows(page)
     for name, values in rows.items():
         if name in ("where", "tokens/s", "rouge1, %"):
             assert [name, *values] in cells
@@ -149,7 +149,7 @@ def test_the_answers_that_differ_most_stand_beside_each_other(tmp_path: Path, co
     most, next_ = page.index("Sample 7: rouge1 10.00 and 90.00"), page.index("Sample 2: rouge1")
     assert most < page.index("Four.") < page.index("&lt;script&gt;") < next_
     assert "Sample 5" not in page
-    assert set(_Cells(page).tags) & {"script", "img", "link"} == set()
+    assert page_tags(page) & {"script", "img", "link"} == set()
     assert "prefers-color-scheme: dark" in page
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import html
-import io
 import json
 import re
 from dataclasses import replace
@@ -12,18 +11,15 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from rich.console import Console
 
 from meta_tests.made_lives import made_marks, made_steps, made_timeline
+from meta_tests.reports.outputs import reports_of, terminal_text
 from mlperf_suite.energy.cost import CostFigures
 from mlperf_suite.energy.counters import NVML_LABEL, RAPL_LABEL, SIMULATED_LABEL
 from mlperf_suite.energy.figures import Curve, EnergyFigures, KindFigures, write_curve
 from mlperf_suite.loadgen.timeline import write_timeline
-from mlperf_suite.reports.energy import digits
-from mlperf_suite.reports.html import report_html
+from mlperf_suite.reports.formats import significant
 from mlperf_suite.reports.index_page import write_index
-from mlperf_suite.reports.markdown import report_markdown
-from mlperf_suite.reports.terminal import closing_table
 from mlperf_suite.reports.writing import write_reports
 from mlperf_suite.results.run_folder import read_summary, write_json
 from mlperf_suite.results.schema import Meta, PerformanceFigures, Run, Summary
@@ -44,19 +40,13 @@ def summary(energy: EnergyFigures | None, cost: CostFigures | None = None) -> Su
     return Summary(meta=meta, run=Run(performance=performance, energy=energy, cost=cost))
 
 
-def terminal(found: Summary, width: int = 80) -> str:
-    out = io.StringIO()
-    Console(file=out, width=width).print(closing_table(found, Path("run")))
-    return out.getvalue()
-
-
 def outputs(found: Summary) -> dict[str, str]:
     """The words of each output, without line breaks and markup."""
-    plain = re.sub(r"<[^>]+>", " ", report_html(found))
+    text, page = reports_of(found)
     texts = {
-        "report.html": html.unescape(plain),
-        "report.md": report_markdown(found).replace("\\", ""),
-        "terminal": terminal(found),
+        "report.html": html.unescape(re.sub(r"<[^>]+>", " ", page)),
+        "report.md": text.replace("\\", ""),
+        "terminal": terminal_text(found),
     }
     return {name: " ".join(text.split()) for name, text in texts.items()}
 
@@ -99,7 +89,7 @@ def test_a_simulation_says_so_wherever_a_figure_stands() -> None:
 
 
 def test_the_closing_table_fits_80_columns() -> None:
-    text = terminal(summary(ENERGY, COST))
+    text = terminal_text(summary(ENERGY, COST))
     assert max(map(len, text.splitlines())) <= 80
     assert "  0.0642 J/token (0.0532 above idle), 15.57 tokens/J" in text.splitlines()
     assert "  mean 1,400 W, peak 1,512 W, idle 240 W" in text.splitlines()
@@ -107,7 +97,7 @@ def test_the_closing_table_fits_80_columns() -> None:
 
 @given(st.floats(1e-6, 1e9))
 def test_four_digits_are_kept(value: float) -> None:
-    assert float(digits(value).replace(",", "")) == pytest.approx(value, rel=6e-4)
+    assert float(significant(value).replace(",", "")) == pytest.approx(value, rel=6e-4)
 
 
 @pytest.fixture

@@ -2,26 +2,24 @@
 
 from __future__ import annotations
 
-import io
 from pathlib import Path
 
-from rich.console import Console
-
 from meta_tests.made_runs import remote_run
-from meta_tests.reports.test_reports import HOSTILE, _Cells, _markdown_rows
-from mlperf_suite.engines.protocol import ClientFigures, EndpointFigures, RemoteRun
-from mlperf_suite.reports.html import report_html
-from mlperf_suite.reports.index_page import index_html, index_markdown
-from mlperf_suite.reports.markdown import report_markdown
-from mlperf_suite.reports.mmlu_report import mmlu_html, mmlu_markdown
-from mlperf_suite.reports.terminal import closing_table
-from mlperf_suite.reports.view import (
-    CLIENT_HEADER,
-    ENDPOINT_HEADER,
-    REMOTE_NOTE,
-    REMOTE_NOTE_OF_FILES,
-    peak_line,
+from meta_tests.reports.outputs import (
+    HOSTILE,
+    markdown_rows,
+    page_rows,
+    page_tags,
+    reports_of,
+    terminal_text,
 )
+from mlperf_suite.engines.protocol import ClientFigures, EndpointFigures, RemoteRun
+from mlperf_suite.reports.html import html_page
+from mlperf_suite.reports.index_page import index_html, index_markdown
+from mlperf_suite.reports.machine_sections import CLIENT_COLUMNS, ENDPOINT_COLUMNS, remote_note
+from mlperf_suite.reports.markdown import markdown_text
+from mlperf_suite.reports.performance_sections import peak_line
+from mlperf_suite.reports.run_report import mmlu_sections
 from mlperf_suite.results.kept_runs import read_entries, trends_of
 from mlperf_suite.results.peak import BY_CLIENT
 from mlperf_suite.results.run_folder import write_json
@@ -47,18 +45,13 @@ def summary_of(*modes: str, remote: RemoteRun | None = None) -> Summary:
     return Summary(meta=META, system={"cpu": "a cpu"}, run=Run(performance=FIGURES, remote=told))
 
 
-def on_a_terminal(summary: Summary) -> str:
-    console = Console(width=80, file=io.StringIO())
-    console.print(closing_table(summary, Path("x")))
-    return str(console.file.getvalue())  # type: ignore[attr-defined]
-
-
 def test_each_endpoint_and_the_client_stand_in_both_reports() -> None:
     summary = summary_of("accuracy", "performance")
-    page, text = report_html(summary), report_markdown(summary)
+    text, page = reports_of(summary)
     times = ("40.00", "120.25", "900.00", "1,800.00")
-    for rows in (_Cells(page).rows, _markdown_rows(text)):
-        assert list(ENDPOINT_HEADER) in rows and list(CLIENT_HEADER) in rows
+    for rows in (page_rows(page), markdown_rows(text)):
+        assert [c.name for c in ENDPOINT_COLUMNS] in rows
+        assert [c.name for c in CLIENT_COLUMNS] in rows
         one = ["performance", "http://one:8000", "60", "6,000", "600.00", *times, "0"]
         assert one in rows
         # Nothing keeps how long an accuracy run took, and the second server counts no cache.
@@ -69,26 +62,28 @@ def test_each_endpoint_and_the_client_stand_in_both_reports() -> None:
         assert ["performance", "2", "30.0", "0.20", "0.30", "64", "3"] in rows
     for words in ("Endpoints", "The client's machine"):
         assert words in page.replace("&#39;", "'") and words in text
-    assert REMOTE_NOTE in text and REMOTE_NOTE in page.replace("&#39;", "'")
+    assert remote_note("this report") in text and remote_note("this report") in page.replace(
+        "&#39;", "'"
+    )
     assert "The system" not in text and "The system<" not in page
 
 
 def test_a_run_in_this_process_has_no_endpoints() -> None:
     summary = summary_of()
-    for text in (report_html(summary), report_markdown(summary)):
+    for text in reports_of(summary):
         assert "Endpoints" not in text and "The client" not in text and "The system" in text
 
 
 def test_a_run_that_died_on_a_server_does_not_call_the_clients_machine_the_system() -> None:
     config = Config(engine=EngineFacts("vLLM server", settings={"endpoints": ["http://one:8000"]}))
-    for text in (report_html(summary_of(), config), report_markdown(summary_of(), config)):
-        assert REMOTE_NOTE in text.replace("&#39;", "'")
+    for text in reports_of(summary_of(), config):
+        assert remote_note("this report") in text.replace("&#39;", "'")
         assert "The client's machine" in text.replace("&#39;", "'")
         assert "The system" not in text and "TTFT p50" not in text
 
 
 def test_the_terminal_tells_the_performance_runs_servers_and_client() -> None:
-    said = on_a_terminal(summary_of("accuracy", "performance"))
+    said = terminal_text(summary_of("accuracy", "performance"))
     assert said.count("http://one:8000: 60 requests, 6,000 tokens\n") == 1
     words = " ".join(said.split())
     assert (
@@ -103,9 +98,9 @@ def test_a_client_bound_run_is_marked_everywhere(tmp_path: Path) -> None:
     meta = Meta(status="invalid", benchmark="b", scenario="Server", label=label)
     summary = Summary(meta=meta, run=summary_of("performance").run, verdicts=BOUND)
     assert summary.client_bound
-    for text in (report_html(summary), report_markdown(summary), on_a_terminal(summary)):
+    for text in (*reports_of(summary), terminal_text(summary)):
         assert CLIENT_BOUND in text
-    assert f"1 rule failed of 1. This run is {CLIENT_BOUND}." in report_markdown(summary)
+    assert f"1 rule failed of 1. This run is {CLIENT_BOUND}." in reports_of(summary)[0]
     write_json_of(tmp_path / "20261120-065625-b-server", summary)
     entries = read_entries(tmp_path)
     assert CLIENT_BOUND in index_markdown(entries)
@@ -134,20 +129,18 @@ def test_what_a_server_says_is_text() -> None:
     verdicts = (Verdict("generation", "failed", HOSTILE, "as the benchmark specifies"),)
     summary = summary_of("performance", remote=nasty)
     summary = Summary(meta=META, run=summary.run, verdicts=verdicts)
-    page, text, said = report_html(summary), report_markdown(summary), on_a_terminal(summary)
-    assert set(_Cells(page).tags) & {"script", "img"} == set()
+    (text, page), said = reports_of(summary), terminal_text(summary)
+    assert page_tags(page) & {"script", "img"} == set()
     assert "<script>" not in text
     assert all("\x1b" not in one for one in (page, text, said))
     # What was not measured says so.
-    assert ["performance", "1", "10.0", "not reported", "not reported", "0", "0"] in _Cells(
-        page
-    ).rows
+    assert ["performance", "1", "10.0", "not reported", "not reported", "0", "0"] in page_rows(page)
 
 
 def test_a_peak_above_which_the_client_was_the_bottleneck_says_so() -> None:
     peak = PeakFigures(372.5, bounded=False, runs=13, client_bound=True)
     summary = Summary(meta=Meta(status="complete"), peak=peak)
-    for text in (report_markdown(summary), report_html(summary)):
+    for text in reports_of(summary):
         assert "at least 372.5" in text and BY_CLIENT in text
     assert peak_line(peak).endswith(f"{BY_CLIENT}.")
 
@@ -156,6 +149,7 @@ def test_mmlus_report_says_whose_hardware_is_described(tmp_path: Path) -> None:
     summary = Summary(meta=Meta(benchmark="mmlu", model="m", status="complete"))
     there = Config(engine=EngineFacts(settings={"endpoints": ["http://one:8000"]}))
     for config, said in ((there, True), (Config(engine=EngineFacts()), False), (None, False)):
-        page, text = mmlu_html(summary, tmp_path, config), mmlu_markdown(summary, config)
-        assert (REMOTE_NOTE_OF_FILES in text) is said
+        sections = mmlu_sections(summary, tmp_path, config)
+        page, text = html_page(sections), markdown_text(sections)
+        assert (remote_note("summary.json and config.json") in text) is said
         assert ("of the client&#39;s machine" in page or "of the client's machine" in page) is said

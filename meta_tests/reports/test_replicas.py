@@ -2,21 +2,9 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
-from rich.console import Console
-
+from meta_tests.reports.outputs import markdown_rows, reports_of, terminal_text
 from mlperf_suite.engines.protocol import NodeFigures, ReplicaFigures, ReplicasRun
-from mlperf_suite.reports.html import report_html
-from mlperf_suite.reports.markdown import report_markdown
-from mlperf_suite.reports.replicas import (
-    NODE_HEADER,
-    REPLICA_HEADER,
-    node_rows,
-    replica_notes,
-    replica_rows,
-)
-from mlperf_suite.reports.terminal import closing_table
+from mlperf_suite.reports.machine_sections import NODE_COLUMNS, REPLICA_COLUMNS
 from mlperf_suite.results.replica_scaling import scaling_figures
 from mlperf_suite.results.schema import Meta, Run, ScalingFigures, Summary
 
@@ -53,34 +41,38 @@ SUMMARY = Summary(
 )
 
 
+def report_of(run: ReplicasRun) -> str:
+    return reports_of(Summary(run=Run(replicas={"performance": run})))[0]
+
+
 def test_each_replica_and_each_node_has_a_row() -> None:
-    rows = replica_rows({"performance": RUN})
-    assert {len(row) for row in rows} == {len(REPLICA_HEADER)}
-    assert rows[3][:8] == (
+    rows = markdown_rows(report_of(RUN))
+    replicas = [row for row in rows if len(row) == len(REPLICA_COLUMNS)]
+    assert replicas[0] == [column.name for column in REPLICA_COLUMNS]
+    assert replicas[4][:8] == [
         *("performance", "3", NODES[1], "1 GPU <H100>, TP 1"),
         *("1,000", "128,000", "1,280.00", "25.0"),
-    )
-    nodes = node_rows({"performance": RUN})
-    assert {len(row) for row in nodes} == {len(NODE_HEADER)}
-    assert [row[1] for row in nodes] == list(NODES)
+    ]
+    nodes = [row for row in rows if len(row) == len(NODE_COLUMNS)]
+    assert [row[1] for row in nodes] == ["node", *NODES]
     # Of one node the sums are those of the run.
-    assert not node_rows({"performance": ReplicasRun("tokens", nodes=RUN.nodes[:1])})
+    assert "| run | node | replicas |" not in report_of(
+        ReplicasRun("tokens", replicas=REPLICAS, nodes=RUN.nodes[:1])
+    )
 
 
 def test_the_slowest_is_named_with_the_tail() -> None:
-    (note,) = replica_notes({"performance": RUN})
-    assert "the last ended 3.00 s after the first (3.0%)" in note
-    assert f"the slowest is replica 3 on node {NODES[1]} (latency p99 2,503 ms)" in note
-    (note,) = replica_notes({"performance": ReplicasRun("tokens", 1.0, None, 0.1, REPLICAS[:1])})
-    assert "slowest" not in note
-    assert "ended" not in note
+    text = report_of(RUN)
+    assert "the last ended 3.00 s after the first (3.0%)" in text
+    assert f"the slowest is replica 3 on node {NODES[1]} (latency p99 2,503 ms)" in text
+    text = report_of(ReplicasRun("tokens", 1.0, None, 0.1, REPLICAS[:1]))
+    assert "the slowest" not in text
+    assert "the last ended" not in text
 
 
 def test_every_report_has_them() -> None:
-    markdown, html = report_markdown(SUMMARY), report_html(SUMMARY)
-    console = Console(width=80, record=True, file=open("/dev/null", "w"))  # noqa: PTH123, SIM115
-    console.print(closing_table(SUMMARY, Path("results/run")))
-    terminal = console.export_text()
+    markdown, html = reports_of(SUMMARY)
+    terminal = terminal_text(SUMMARY)
     for text in (markdown, html):
         assert "Replicas and nodes" in text
         assert "replica 3 on node node-b (10.0.0.2)" in text
@@ -91,7 +83,7 @@ def test_every_report_has_them() -> None:
 
 
 def test_a_run_of_one_engine_says_nothing_of_replicas() -> None:
-    assert "Replicas" not in report_markdown(Summary())
+    assert "Replicas" not in reports_of(Summary())[0]
 
 
 def test_they_are_read_as_they_were_written() -> None:

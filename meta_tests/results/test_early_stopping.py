@@ -21,10 +21,11 @@ from mlperf_suite.benchmarks.rounds import ROUNDS
 from mlperf_suite.loadgen.logs import DetailLog, parse_detail, read_logs
 from mlperf_suite.loadgen.timeline import Timeline, read_timeline
 from mlperf_suite.reports.ci_properties import metrics
-from mlperf_suite.reports.html import report_html
-from mlperf_suite.reports.markdown import report_markdown
-from mlperf_suite.reports.terminal import closing_table, times_line
-from mlperf_suite.reports.view import view_of
+from mlperf_suite.reports.html import html_page
+from mlperf_suite.reports.markdown import markdown_text
+from mlperf_suite.reports.performance_sections import times_line
+from mlperf_suite.reports.run_report import run_sections
+from mlperf_suite.reports.terminal import closing_table
 from mlperf_suite.results.early_stopping import early_stopping
 from mlperf_suite.results.metrics import PERCENTILES, percentile_name, performance_figures
 from mlperf_suite.results.schema import EarlyStopping, Meta, Run, Summary
@@ -142,14 +143,15 @@ def _summary(scenario: Scenario, timeline: Timeline | None = None, **entries: An
 
 def test_the_estimate_stands_beside_the_90th_percentile() -> None:
     summary = _summary(SINGLE_STREAM, _timeline([float(i) for i in range(1, 321)]), **TOLD)
-    view = view_of(summary)
-    later = ("p95", "p97", "p99", "p99.9")
-    assert view.percentiles == ("p50", "p90", "p90 by early stopping", *later)
-    assert view.times[0] == ("latency", "4.00", "4.00", "302.00", *["4.00"] * 4)
-    assert view.times[1] == ("TTFT", "4.00", "4.00", "1.09", *["4.00"] * 4)
-    assert ("p90 by early stopping, ms", "302.00") in view.headline
-    assert "| ms | p50 | p90 | p90 by early stopping | p95 |" in report_markdown(summary)
-    assert '<th class="number">p90 by early stopping</th>' in report_html(summary)
+    text, page = markdown_text(run_sections(summary)), html_page(run_sections(summary))
+    for row in (
+        "ms | p50 | p90 | p90 by early stopping | p95 | p97 | p99 | p99.9",
+        "latency | 4.00 | 4.00 | 302.00 | 4.00 | 4.00 | 4.00 | 4.00",
+        "TTFT | 4.00 | 4.00 | 1.09 | 4.00 | 4.00 | 4.00 | 4.00",
+    ):
+        assert f"| {row} |" in text
+    assert "<dt>p90 by early stopping, ms</dt><dd>302.00</dd>" in page
+    assert '<th class="number">p90 by early stopping</th>' in page
     told = metrics(summary, "performance")
     assert told["latency_ms_early_stopping"] == 302
     assert (told["ttft_ms_early_stopping"], "ttft_more_queries" in told) == (1.090215, False)
@@ -160,11 +162,12 @@ def test_what_server_lacks_stands_in_the_reports() -> None:
     invalid = {"result_validity": "INVALID", "result_invalid_reason": reason}
     said = _said(tpot=UNSUCCESSFUL, early_stopping_met=False)
     summary = _summary(SERVER, **said | invalid)
-    for text in (report_markdown(summary), report_html(summary)):
+    sections = run_sections(summary)
+    for text in (markdown_text(sections), html_page(sections)):
         assert f"LoadGen says INVALID: {reason}" in text
         assert "Early stopping of TPOT at p99: Run unsuccessful. Processed 80 queries." in text
     assert metrics(summary, "performance")["tpot_more_queries"] == 379
-    passed = report_markdown(_summary(SERVER))
+    passed = markdown_text(run_sections(_summary(SERVER)))
     assert "Early stopping of TTFT at p99: Run successful." in passed
     assert "INVALID" not in passed
 

@@ -14,7 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from meta_tests.made_nodes import ROWS, STARTED, MadeNode, make_nodes
-from mlperf_suite.reports.aggregate import aggregate_markdown
+from mlperf_suite.reports.aggregate_report import aggregate_sections
+from mlperf_suite.reports.markdown import markdown_text
 from mlperf_suite.results.aggregate import LABEL, Aggregate, aggregate_runs
 from mlperf_suite.results.node_runs import OWN_SETTINGS, AggregateRefusedError
 from mlperf_suite.settings import OPTIONS, Settings
@@ -290,7 +291,7 @@ def test_a_damaged_summary_is_refused_or_taken_and_raises_nothing(
     try:
         found = aggregate_runs(two_runs, STARTED)
         assert Aggregate.read(json.loads(json.dumps(found.as_json()))) == found
-        assert LABEL in aggregate_markdown(found)
+        assert LABEL in markdown_text(aggregate_sections(found))
     except AggregateRefusedError as error:
         assert all(error.reasons)
     finally:

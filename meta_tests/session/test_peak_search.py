@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from matplotlib.figure import Figure
 
 from mlperf_suite.benchmarks.definition import TokenLimits
-from mlperf_suite.reports.peak_plot import plot_peak
+from mlperf_suite.reports.plots import plot_peak
 from mlperf_suite.results.peak import BY_CLIENT, UNBOUNDED, PeakSearch, RateTrial
 from mlperf_suite.session.peak_search import (
     MAX_FULL_RUNS,

@@ -343,7 +343,7 @@ def test_mmlu_that_cannot_be_written_says_so_as_well(
 
     made = make(MMLU)
     # What cannot be written first of all keeps the run from being made.
-    monkeypatch.setattr("mlperf_suite.reports.mmlu_report.mmlu_markdown", half)
+    monkeypatch.setattr("mlperf_suite.reports.writing.markdown_text", half)
     assert made.suite.made(MMLU).failure == "MMLU: report.md: No space left on device"
     assert made.suite.mmlu.folder is not None
     folder = made.suite.mmlu.folder.path

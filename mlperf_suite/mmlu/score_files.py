@@ -9,7 +9,7 @@ from pathlib import Path
 
 from mlperf_suite.datasets.mmlu_questions import DOMAIN_OF, Mmlu
 from mlperf_suite.mmlu.evaluation import Scores
-from mlperf_suite.reports.mmlu_report import plot_subjects
+from mlperf_suite.reports.plots import plot_subjects
 from mlperf_suite.results.run_folder import write_json
 
 _COLUMNS = ("subject", "domain", "question_id", "answer", "pred", "correct", "latency_ms", "tokens")

@@ -8,30 +8,102 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from mlperf_suite.reports.energy import INDEX_HEADER, INDEX_NOTE, energy_cell
-from mlperf_suite.reports.html import drawn, render
-from mlperf_suite.reports.markdown import in_cell
+from mlperf_suite.reports.formats import score_value, significant
+from mlperf_suite.reports.html import html_page
+from mlperf_suite.reports.markdown import markdown_text
 from mlperf_suite.reports.plots import BLUE, Plot
-from mlperf_suite.reports.view import score_value
+from mlperf_suite.reports.sections import (
+    Cell,
+    Column,
+    Paragraph,
+    Plots,
+    Section,
+    Table,
+    Words,
+    columns,
+    notes,
+)
 from mlperf_suite.results.kept_runs import Entry, Trend, read_entries, trends_of
 
 _FIGURES = ("tokens/s", "samples/s", "TTFT p99, ms", "accuracy")
-_HEADER = ("run", "of", "model", "status", "label")
-_PAGE_HEADER = ("run", "status")
-_GATE = "against baseline"
+_ENERGY = "J/token"
+_ENERGY_NOTE = "J/token: GPU energy by NVML or CPU energy by RAPL, not MLPerf Power."
+_TEXT_COLUMNS = (Column("run"), Column("of"), Column("model"), Column("status"), Column("label"))
+_PAGE_COLUMNS = (Column("run", "what"), Column("status", "badge"))
 _MOST_TRENDS = 12
 
 
-def _columns(entries: Sequence[Entry]) -> tuple[str, ...]:
-    """The names of the figures; includes energy if it was measured in any run."""
-    metered = any(energy_cell(entry.energy) for entry in entries)
-    return (*_FIGURES, INDEX_HEADER) if metered else _FIGURES
+def write_index(results_dir: Path) -> None:
+    """Write index.md and index.html. Raises OSError if the folder cannot be written."""
+    entries = read_entries(results_dir)
+    (results_dir / "index.md").write_text(index_markdown(entries), encoding="utf-8")
+    page = index_html(entries, trends_of(entries))
+    (results_dir / "index.html").write_text(page, encoding="utf-8")
 
 
-def _figures(entry: Entry, columns: Sequence[str]) -> tuple[str, ...]:
-    ttft = _number(entry.ttft_p99_ms)
-    found = (_number(entry.tokens_per_s), _number(entry.samples_per_s), ttft, _accuracy(entry))
-    return (*found, energy_cell(entry.energy)) if INDEX_HEADER in columns else found
+def index_markdown(entries: Sequence[Entry]) -> str:
+    """A table of all kept runs."""
+    names = [
+        (Words(e.name, link=f"{e.name}/report.md"), e.kind, e.model, e.status, e.label)
+        for e in entries
+    ]
+    table = _table(entries, _TEXT_COLUMNS, names)
+    return markdown_text([Section("Runs, newest first", [table, *_energy_note(entries)], 1)])
+
+
+def index_html(entries: Sequence[Entry], trends: Sequence[Trend]) -> str:
+    """The same as a page, with a plot of each trend; a run's columns stand in one, to fit it."""
+    sections = [Section("Runs, newest first", level=1)]
+    if trends:
+        note = "The main metric of runs of the same system, scenario and model that are kept."
+        plots = [
+            Plot(f"trend_{i}", f"{t.what}; on {t.system}.", partial(_trend, t))
+            for i, t in enumerate(trends[:_MOST_TRENDS])
+        ]
+        sections.append(Section("Trends", [*notes([note]), Plots(plots, "trends")]))
+    if entries:
+        names = [(_name(entry), entry.status) for entry in entries]
+        table = _table(entries, _PAGE_COLUMNS, names, "wide runs")
+        sections.append(Section("Every run", [table, *_energy_note(entries)]))
+    else:
+        sections.append(Section("Every run", [Paragraph("No run is kept here.")]))
+    return html_page(sections, title="Runs")
+
+
+def _table(
+    entries: Sequence[Entry],
+    columns_before: Sequence[Column],
+    cells_before: Sequence[tuple[Cell, ...]],
+    style: str = "",
+) -> Table:
+    """What each run is, in its medium's columns, then its figures and the gate's verdict."""
+    figures = (*_FIGURES, _ENERGY) if _is_metered(entries) else _FIGURES
+    header = (*columns_before, *columns((), figures), Column("against baseline", "badge"))
+    rows = [
+        (*cells, *_figures(entry)[: len(figures)], entry.gate)
+        for entry, cells in zip(entries, cells_before, strict=True)
+    ]
+    return Table(header, rows, style=style)
+
+
+def _name(entry: Entry) -> Words:
+    short_model = entry.model.rstrip("/").rpartition("/")[2] or entry.model
+    asides = (f"{_when(entry)}, {short_model}", entry.label)
+    hint = f"{entry.name}, {entry.model}"
+    return Words(entry.kind, asides, f"{entry.name}/report.html", hint)
+
+
+def _when(entry: Entry) -> str:
+    """The date and time to the minute; the folder's name if they are not known."""
+    try:
+        return datetime.fromisoformat(entry.started).strftime("%Y-%m-%d %H:%M")
+    except ValueError:
+        return entry.name
+
+
+def _figures(entry: Entry) -> tuple[str, ...]:
+    rates = (entry.tokens_per_s, entry.samples_per_s, entry.ttft_p99_ms)
+    return (*map(_number, rates), _accuracy(entry), _energy(entry))
 
 
 def _number(value: float | None) -> str:
@@ -44,45 +116,20 @@ def _accuracy(entry: Entry) -> str:
     return f"{entry.score.name} {score_value(entry.score)}"
 
 
-def _when(entry: Entry) -> str:
-    """The date and time to the minute; the folder's name if they are not known."""
-    try:
-        return datetime.fromisoformat(entry.started).strftime("%Y-%m-%d %H:%M")
-    except ValueError:
-        return entry.name
+def _energy(entry: Entry) -> str:
+    """The joules per token of the first kind of device that was measured; empty if none was."""
+    for kind in entry.energy.measured if entry.energy else ():
+        mark = "SIMULATED " if entry.energy and entry.energy.simulated else ""
+        return f"{mark}{kind.kind} {significant(kind.joules_per_token)}"
+    return ""
 
 
-def index_markdown(entries: Sequence[Entry]) -> str:
-    """A table of all kept runs."""
-    columns = _columns(entries)
-    dashes = [*["---"] * len(_HEADER), *["---:"] * len(columns), "---"]
-    lines = ["# Runs, newest first", "", f"| {' | '.join((*_HEADER, *columns, _GATE))} |"]
-    lines.append("|" + "|".join(dashes) + "|")
-    for entry in entries:
-        said = (entry.kind, entry.model, entry.status, entry.label)
-        figures = (*_figures(entry, columns), entry.gate)
-        cells = [f"[{entry.name}]({entry.name}/report.md)", *map(in_cell, (*said, *figures))]
-        lines.append("| " + " | ".join(cells) + " |")
-    lines += ["", INDEX_NOTE] if INDEX_HEADER in columns else []
-    return "\n".join(lines) + "\n"
+def _is_metered(entries: Sequence[Entry]) -> bool:
+    return any(map(_energy, entries))
 
 
-def index_html(entries: Sequence[Entry], trends: Sequence[Trend]) -> str:
-    """The same as a page, with a plot of each trend."""
-    plots = [
-        Plot(f"trend_{i}", f"{t.what}; on {t.system}.", partial(_trend, t))
-        for i, t in enumerate(trends[:_MOST_TRENDS])
-    ]
-    columns = _columns(entries)
-    header = (*_PAGE_HEADER, *columns, _GATE)
-    rows = [(e, _when(e), _short(e.model), _figures(e, columns)) for e in entries]
-    note = INDEX_NOTE if INDEX_HEADER in columns else ""
-    return render("index.html.j2", header=header, rows=rows, plots=drawn(plots), note=note)
-
-
-def _short(model: str) -> str:
-    """A model's name without its folder or owner."""
-    return model.rstrip("/").rpartition("/")[2] or model
+def _energy_note(entries: Sequence[Entry]) -> list[Paragraph]:
+    return notes([_ENERGY_NOTE] if _is_metered(entries) else [])
 
 
 def _trend(trend: Trend, axes: Any, ink: str) -> None:
@@ -100,11 +147,3 @@ def _trend(trend: Trend, axes: Any, ink: str) -> None:
     axes.set(title=trend.what.split(",")[0], xlabel="run, oldest to newest", ylabel=trend.unit)
     axes.set_ylim(0, max(values) * 1.2)
     axes.locator_params(axis="x", integer=True)
-
-
-def write_index(results_dir: Path) -> None:
-    """Write index.md and index.html. Raises OSError if the folder cannot be written."""
-    entries = read_entries(results_dir)
-    (results_dir / "index.md").write_text(index_markdown(entries), encoding="utf-8")
-    page = index_html(entries, trends_of(entries))
-    (results_dir / "index.html").write_text(page, encoding="utf-8")

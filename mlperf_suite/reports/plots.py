@@ -1,23 +1,28 @@
-"""Draws the plots of a run: PNG files for its folder, and SVG that takes the colours of its page.
+"""The plots of reports: PNG files for a run's folder, and SVG that takes the colours of its page.
 
-The curves show the requests in timeline.json; a percentile named beside a curve is LoadGen's own,
-as in the report's table. Colours are Okabe and Ito's, and no line is identified by colour alone.
+Colours are Okabe and Ito's, which colour-blind readers can distinguish, and no line is identified
+by colour alone.
 """
 
 from __future__ import annotations
 
 import io
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from mlperf_suite.benchmarks.definition import Scenario
+from mlperf_suite.benchmarks.definition import Scenario, TokenLimits
 from mlperf_suite.benchmarks.percentile import percentile
+from mlperf_suite.datasets.mmlu_questions import CHANCE, DOMAINS
+from mlperf_suite.energy.counters import SIMULATED_LABEL
+from mlperf_suite.energy.figures import Curve
 from mlperf_suite.loadgen.timeline import Timeline
+from mlperf_suite.reports.formats import decimal
+from mlperf_suite.results.peak import PeakSearch
 from mlperf_suite.results.schema import PerformanceFigures
 
 BLUE, ORANGE, GREEN = "#0072B2", "#D55E00", "#009E73"
@@ -35,6 +40,9 @@ _LIFE_STYLES = (
     ("#56B4E9", "oo"),
 )
 """The colour and hatch of each part of a request's life."""
+_POWER_LINES = ((BLUE, "-"), (ORANGE, "--"), (GREEN, ":"))
+_RATE_PLOT = "tokens_per_s"
+_DOMAIN_COLOURS = dict(zip(DOMAINS, (BLUE, ORANGE, GREEN, "#CC79A7"), strict=True))
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,8 +81,8 @@ class Plot:
         with mpl.rc_context(style):
             figure = Figure(figsize=(5.2, 3.2 + 2.0 * (self.panels - 1)), layout="constrained")
             axes = figure.subplots(self.panels, sharex=True)
-            for one in figure.axes:
-                one.grid(True)
+            for panel in figure.axes:
+                panel.grid(True)
             self.draw(axes, ink)
         return figure
 
@@ -91,37 +99,41 @@ class Plot:
         with mpl.rc_context({"svg.fonttype": "none", "svg.hashsalt": self.name}):
             figure = self.figure(_INK, _GRID)
             figure.savefig(text, format="svg", transparent=True, metadata={"Date": None})
-        drawn = text.getvalue()
-        drawn = drawn[drawn.index("<svg") :]
-        return drawn.replace(_INK, "currentColor").replace(_GRID, "currentColor")
+        _, _, body = text.getvalue().partition("<svg")
+        return "<svg" + body.replace(_INK, "currentColor").replace(_GRID, "currentColor")
+
+
+# The curves of a run: its requests as in timeline.json
 
 
 def plots_of(
     timeline: Timeline | None,
     scenario: Scenario | None,
     performance: PerformanceFigures | None = None,
+    power: Curve | None = None,
 ) -> list[Plot]:
     """Every plot for which the run's timeline has data.
 
-    `performance`: LoadGen's own figures, whose percentiles are named if reported.
+    `performance`: LoadGen's own figures, whose percentiles are named beside the curves, as in the
+    report's table. `power`: drawn under the throughput.
     """
     if timeline is None:
         return []
-    said = performance or PerformanceFigures()
+    table = performance or PerformanceFigures()
     limits = scenario.limits if scenario else None
     ttft_limit, tpot_limit = (limits.ttft_ms, limits.tpot_ms) if limits else (None, None)
     curves = (
-        ("latency", "Latency", timeline.latency_ms, None, said.latency_ms),
-        ("ttft", "Time to first token (TTFT)", timeline.ttft_ms, ttft_limit, said.ttft_ms),
-        ("tpot", "Time per output token (TPOT)", timeline.tpot_ms, tpot_limit, said.tpot_ms),
+        ("latency", "Latency", timeline.latency_ms, None, table.latency_ms),
+        ("ttft", "Time to first token (TTFT)", timeline.ttft_ms, ttft_limit, table.ttft_ms),
+        ("tpot", "Time per output token (TPOT)", timeline.tpot_ms, tpot_limit, table.tpot_ms),
     )
     plots = [
         Plot(
             name,
             f"{title}: the share of requests that took at most this long.",
-            partial(_cumulative, title, values, limit, (named or {}).get("p99")),
+            partial(_cumulative, title, values, limit, (percentiles or {}).get("p99")),
         )
-        for name, title, values, limit, named in curves
+        for name, title, values, limit, percentiles in curves
         if values
     ]
     source = (
@@ -129,7 +141,8 @@ def plots_of(
     )
     if len(timeline.made_so_far()[0]) > 1:
         caption = f"Output tokens per second over the run, {source}."
-        plots.append(Plot("tokens_per_s", caption, partial(_rate, timeline)))
+        rate = Plot(_RATE_PLOT, caption, partial(_rate, timeline))
+        plots.append(rate if power is None else _above_power(rate, power))
     if timeline.parts_ms:
         caption = "Where the requests' time went: the mean of those that ended then, by part."
         plots.append(Plot("life", caption, partial(_life, timeline)))
@@ -153,16 +166,16 @@ def _cumulative(
     ink: str,
 ) -> None:
     scale, unit = _unit(values, limit)
-    found = np.sort(np.asarray(values)) / scale
-    share = np.arange(1, len(found) + 1) / len(found) * 100
-    kept = np.unique(np.linspace(0, len(found) - 1, _MOST_POINTS).astype(int))
-    axes.plot(found[kept], share[kept], color=BLUE, label="requests", drawstyle="steps-post")
-    p99 = percentile(found.tolist(), 0.99) if p99_ms is None else p99_ms / scale
+    times = np.sort(np.asarray(values)) / scale
+    share = np.arange(1, len(times) + 1) / len(times) * 100
+    points = np.unique(np.linspace(0, len(times) - 1, _MOST_POINTS).astype(int))
+    axes.plot(times[points], share[points], color=BLUE, label="requests", drawstyle="steps-post")
+    p99 = percentile(times.tolist(), 0.99) if p99_ms is None else p99_ms / scale
     axes.plot([p99], [99], "o", color=BLUE, label=f"p99 {p99:,.4g} {unit}")
     if limit is not None:
-        shown = limit / scale
-        label = f"MLPerf's limit {shown:,g} {unit} at p99"
-        axes.axvline(shown, color=ORANGE, linestyle="--", label=label)
+        place = limit / scale
+        label = f"MLPerf's limit {place:,g} {unit} at p99"
+        axes.axvline(place, color=ORANGE, linestyle="--", label=label)
         axes.axhline(99, color=ORANGE, linestyle=":", linewidth=1)
     axes.set(
         title=title,
@@ -171,13 +184,13 @@ def _cumulative(
     )
     axes.set_ylim(0, 102)
     # If all requests took equally long, the default margin is too thin to show the curve's end.
-    axes.set_xlim(0, 1.05 * max(found[-1], (limit or 0.0) / scale) or None)
+    axes.set_xlim(0, 1.05 * max(times[-1], (limit or 0.0) / scale) or None)
     axes.legend(loc="best", fontsize=9)
 
 
 def _rate(timeline: Timeline, axes: Any, ink: str) -> None:
-    times, made = timeline.made_so_far()
-    seconds, tokens = np.asarray([0.0, *times]) / 1000, np.asarray([0, *made])
+    times, totals = timeline.made_so_far()
+    seconds, tokens = np.asarray([0.0, *times]) / 1000, np.asarray([0, *totals])
     edges = np.linspace(0, seconds[-1], min(_RATE_WINDOWS, max(len(times) // 2, 2)) + 1)
     rates = np.diff(np.interp(edges, seconds, tokens)) / np.diff(edges)
     axes.stairs(rates, edges, color=BLUE, label="tokens/s", baseline=None)
@@ -187,6 +200,31 @@ def _rate(timeline: Timeline, axes: Any, ink: str) -> None:
     axes.set_ylim(0, max(rates) * 1.25)
     axes.set_xlim(left=0)
     axes.legend(loc="upper right", ncols=2, fontsize=9)
+
+
+def _above_power(rate: Plot, power: Curve) -> Plot:
+    caption = f"{rate.caption} Below, the power: {'; '.join(power.watts)}."
+    return replace(rate, caption=caption, draw=partial(_over_power, rate.draw, power), panels=2)
+
+
+def _over_power(draw_rate: Any, power: Curve, panels: Any, ink: str) -> None:
+    above, below = panels
+    draw_rate(above, ink)
+    above.set_xlabel("")
+    seconds = np.asarray(power.ms) / 1000
+    highest = 0.0
+    for (label, watts), (colour, style) in zip(power.watts.items(), _POWER_LINES, strict=False):
+        kind = label.partition(",")[0].partition(" energy")[0]
+        below.stairs(
+            watts, seconds, color=colour, linestyle=style, label=f"{kind}, W", baseline=None
+        )
+        highest = max(highest, *watts)
+    title = SIMULATED_LABEL if power.simulated else "; ".join(power.watts)
+    below.set_title(title, fontsize=9)
+    below.set(xlabel="time since the start, s", ylabel="power, W")
+    below.set_ylim(0, highest * 1.4 or 1)
+    below.set_xlim(left=0)
+    below.legend(loc="upper right", ncols=2, fontsize=9)
 
 
 def _life(timeline: Timeline, axes: Any, ink: str) -> None:
@@ -247,3 +285,99 @@ def _batch(timeline: Timeline, axes: Any, ink: str) -> None:
     share.spines["right"].set_visible(True)
     lines = [*axes.get_lines(), *share.get_lines()]
     axes.legend(handles=lines, loc="upper center", ncols=3, fontsize=8)
+
+
+# Bars
+
+
+def draw_bars(
+    values: Mapping[str, float | None], colours: Sequence[str], unit: str, axes: Any, ink: str
+) -> None:
+    """A bar for each name, from the top, with its value in the unit beside it."""
+    # A dollar sign would start a formula.
+    names = [name.replace("$", r"\$") for name in values]
+    bars = axes.barh(names, [value or 0 for value in values.values()], color=colours)
+    axes.bar_label(bars, labels=[decimal(value) for value in values.values()], padding=3, color=ink)
+    axes.set_xlabel(unit, fontsize=9)
+    axes.invert_yaxis()
+    axes.margins(x=0.19)
+    axes.grid(visible=False, axis="y")
+
+
+# Plots that are not part of a page
+
+
+def plot_peak(search: PeakSearch, limits: TokenLimits, title: str, path: Path) -> None:
+    """Plot TTFT and TPOT at p99 (ms) over the target QPS, with their limits."""
+    from matplotlib.figure import Figure
+
+    trials, peak_qps = search.trials, search.peak_qps
+    if peak_qps is not None and not search.bounded:
+        title += f"\n{search.words}"
+    figure = Figure(figsize=(8, 6), layout="constrained")
+    axes = figure.subplots(2, 1, sharex=True)
+    rows = (
+        ("TTFT p99, ms", limits.ttft_ms, [t.ttft_p99_ms for t in trials]),
+        ("TPOT p99, ms", limits.tpot_ms, [t.tpot_p99_ms for t in trials]),
+    )
+    for axis, (name, limit, values) in zip(axes, rows, strict=True):
+        _draw_trials(search, values, axis)
+        axis.axhline(limit, color="black", linestyle="--", linewidth=1, label=f"limit {limit:g} ms")
+        if peak_qps is not None:
+            label = f"{'peak' if search.bounded else 'at least'} {peak_qps:g} queries/s"
+            axis.axvline(peak_qps, color=GREEN, linewidth=1, label=label)
+        axis.set_ylabel(name)
+        axis.set_ylim(bottom=0)
+        axis.legend(fontsize="small")
+    axes[-1].set_xlabel("target rate, queries/s")
+    figure.suptitle(title)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    figure.savefig(path, dpi=120)
+
+
+def _draw_trials(search: PeakSearch, values: Sequence[float | None], axis: Any) -> None:
+    points = [
+        (trial.target_qps, value, trial.valid)
+        for trial, value in zip(search.trials, values, strict=True)
+        if value is not None
+    ]
+    for valid, label, marker, colour in (
+        (True, "VALID", "o", BLUE),
+        (False, "INVALID", "x", ORANGE),
+    ):
+        rates = [rate for rate, _, is_valid in points if is_valid is valid]
+        times = [time for _, time, is_valid in points if is_valid is valid]
+        axis.plot(rates, times, marker, color=colour, label=label)
+
+
+def plot_subjects(by_subject: Mapping[str, float], overall: float, title: str, path: Path) -> None:
+    """MMLU: a bar for each subject (percent), by domain, sorted within, and the overall line."""
+    from matplotlib.figure import Figure
+
+    rows: list[tuple[str, str, float]] = []
+    for domain, subjects in DOMAINS.items():
+        scores = [(name, by_subject[name]) for name in subjects if name in by_subject]
+        rows += [(domain, s, v) for s, v in sorted(scores, key=lambda pair: -pair[1])]
+    figure = Figure(figsize=(9, 2.2 + 0.21 * len(rows)), layout="constrained")
+    axis = figure.subplots()
+    # With a gap between domains; the first row is at the top.
+    order = list(DOMAINS)
+    heights = [-(i + 1.2 * order.index(domain)) for i, (domain, _, _) in enumerate(rows)]
+    colours = [_DOMAIN_COLOURS[domain] for domain, _, _ in rows]
+    axis.barh(heights, [v for _, _, v in rows], color=colours, height=0.8)
+    for height, (_, _, value) in zip(heights, rows, strict=True):
+        axis.text(value + 0.7, height, f"{value:.0f}", va="center", fontsize=7)
+    axis.set_yticks(heights, [s.replace("_", " ") for _, s, _ in rows], fontsize=8)
+    for domain, colour in _DOMAIN_COLOURS.items():
+        first = next((h for h, (d, _, _) in zip(heights, rows, strict=True) if d == domain), None)
+        if first is not None:
+            axis.text(105, first, domain, color=colour, weight="bold", va="center", ha="right")
+    axis.axvline(overall, color="black", linewidth=1.2, label=f"overall {overall:.1f}%")
+    axis.axvline(CHANCE, color="grey", linewidth=1, linestyle=":", label=f"guessing {CHANCE:.0f}%")
+    axis.set_xlim(0, 106)
+    axis.set_ylim(min(heights) - 1, max(heights) + 1)
+    axis.set_xlabel("right answers, percent")
+    axis.set_title(title, fontsize=10)
+    figure.legend(loc="outside lower center", ncols=2, fontsize="small")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    figure.savefig(path, dpi=130)

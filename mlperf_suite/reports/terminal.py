@@ -1,35 +1,18 @@
-"""Renders the closing tables in the terminal; they fit 80 columns."""
+"""Renders sections' brief parts in the terminal; they fit 80 columns."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from rich.console import Group, RenderableType
-from rich.table import Table
+from rich.table import Table as RichTable
 from rich.text import Text
 
-from mlperf_suite.engines.protocol import RemoteRun
 from mlperf_suite.judging.judge import Judged
-from mlperf_suite.reports.energy import energy_lines
-from mlperf_suite.reports.replicas import replica_lines
-from mlperf_suite.reports.view import (
-    early_stopping_estimates,
-    early_stopping_lines,
-    named_times,
-    peak_line,
-    score_value,
-    shown,
-)
-from mlperf_suite.results.schema import (
-    MmluFigures,
-    PerformanceFigures,
-    ProfileFigures,
-    RegressionFigures,
-    Run,
-    Summary,
-)
-from mlperf_suite.rules.verdict import Verdict, in_words
+from mlperf_suite.reports.run_report import closing_blocks
+from mlperf_suite.reports.sections import Block, Cell, Column, Paragraph, Section, Table
+from mlperf_suite.results.schema import Summary
 
 _COLOURS = {
     "passed": "green",
@@ -42,154 +25,78 @@ _COLOURS = {
     "regressed": "bold red",
     "improved": "green",
     "cannot tell": "yellow",
+    "ok": "green",
+    "open": "yellow",
+    "bad": "bold red",
 }
+"""The colour of each status and of each style of a paragraph."""
 
 
 def closing_table(summary: Summary, folder: Path) -> RenderableType:
     """A run's summary as a terminal table."""
-    meta, status = summary.meta, summary.meta.status
-    parts: list[RenderableType] = [
-        Text.assemble((meta.label or "", "bold"), ", ", (status, _COLOURS.get(status, ""))),
-        Text(f"{meta.benchmark}, model {meta.model}, data {meta.dataset}, round {meta.round}"),
-    ]
-    if meta.node_name:
-        parts.append(Text(f"node {in_words(meta.node_name)}"))
-    if meta.reason:
-        parts.append(Text(f"failed: {meta.reason}", "bold red"))
-    parts += [Text(line) for line in (*_figures(summary.run), *_remote(summary.run.remote))]
-    parts += [Text(line) for line in replica_lines(summary.run.replicas, summary.run.scaling)]
-    parts += [Text(line) for line in _profile(summary.run.profile)]
-    if summary.peak:
-        parts.append(Text(peak_line(summary.peak), "bold"))
-    if summary.verdicts:
-        parts.append(_rules(summary.verdicts))
-    if summary.regression:
-        parts.append(_regression(summary.regression))
-    shortened = [v.rule for v in summary.verdicts if v.status == "shortened"]
-    if shortened:
-        parts.append(Text("MLPerf rules shortened in smoke: " + ", ".join(shortened), "yellow"))
-    parts.append(Text(f"report: {folder / 'report.md'}"))
-    return Group(*parts)
+    return terminal_view(closing_blocks(summary, folder))
 
 
-def times_line(name: str, values_ms: Mapping[str, float]) -> str:
-    """Times in one line, in ms, or in s if long; six percentiles fit 80 columns."""
-    if max(values_ms.values()) >= 10_000:
-        unit, shown = "s", [f"{key} {value / 1000:,.4g}" for key, value in values_ms.items()]
-    else:
-        digits = 0 if max(values_ms.values()) >= 1000 else 1
-        unit, shown = "ms", [f"{key} {value:,.{digits}f}" for key, value in values_ms.items()]
-    return f"{name} {unit}: {', '.join(shown)}"
+def brief_view(sections: Iterable[Section]) -> RenderableType:
+    """The brief parts of a report's sections."""
+    return terminal_view(block for section in sections for block in section.brief)
 
 
-def _figures(run: Run) -> list[str]:
-    lines = []
-    if run.performance:
-        lines += [*_performance(run.performance), *energy_lines(run)]
-    if run.accuracy:
-        scores = [f"{s.name} {score_value(s)}" for s in run.accuracy.scores if s.is_percentage]
-        rest = [f"{score_value(s)} {s.unit}" for s in run.accuracy.scores if not s.is_percentage]
-        lines += filter(None, (", ".join(scores), ", ".join(rest)))
-    return lines + (_mmlu(run.mmlu) if run.mmlu else [])
+def terminal_view(blocks: Iterable[Block]) -> RenderableType:
+    """Paragraphs and tables in the terminal's colours."""
+    return Group(*(view for block in blocks for view in _views(block)))
 
 
-def _performance(performance: PerformanceFigures) -> list[str]:
-    rates = [
-        f"{value:,.2f} {unit}"
-        for value, unit in (
-            (performance.tokens_per_sec, "tokens/s"),
-            (performance.samples_per_sec, "samples/s"),
+def _views(block: Block) -> list[RenderableType]:
+    match block:
+        case Paragraph():
+            return [_paragraph(block)]
+        case Table():
+            return [_table(block)]
+        case _:
+            return []
+
+
+def _paragraph(block: Paragraph) -> Text:
+    text = Text(block.text, _COLOURS.get(block.style, ""))
+    if block.lead:
+        space = " " if block.text else ""
+        text = Text.assemble((block.lead, "bold"), space, text)
+    if block.status:
+        text.append(", ").append(block.status, _COLOURS.get(block.status, ""))
+    return text
+
+
+def _table(block: Table) -> RichTable:
+    table = RichTable(box=None, padding=(0, 1), pad_edge=False, header_style="bold")
+    for column in block.columns:
+        table.add_column(
+            Text(column.name),
+            justify="right" if column.kind == "number" else "left",
+            no_wrap=column.kind in ("rule", "badge"),
+            overflow="ellipsis" if column.kind in ("rule", "badge") else "fold",
         )
-        if value is not None
-    ]
-    valid = "VALID" if performance.valid else "INVALID"
-    reason = f": {performance.invalid_reason}" if performance.invalid_reason else ""
-    lines = [f"{', '.join(rates)}; LoadGen: {valid}{reason}"]
-    lines += [times_line(name, times) for name, times in named_times(performance)]
-    name, estimates = early_stopping_estimates(performance)
-    if estimates:
-        lines.append(times_line(f"{name},", estimates))
-    return lines + early_stopping_lines(performance)
-
-
-def _remote(remote: Mapping[str, RemoteRun]) -> list[str]:
-    """Lines about the performance run's servers and client, or else those of the first run."""
-    found = remote.get("performance") or next(iter(remote.values()), None)
-    if found is None:
-        return []
-    lines = [
-        f"{in_words(one.url)}: {one.requests:,} requests, {one.tokens:,} tokens"
-        for one in found.endpoints
-    ]
-    client = found.client
-    out, back = (shown(value) for value in (client.out_ms, client.back_ms))
-    return [
-        *lines,
-        f"client processes: {client.processes:,}, the busiest at {client.busy_share * 100:.3g}% of "
-        f"a core; delay at p99 {out} ms out, {back} ms back",
-        "the server's hardware is not known",
-    ]
-
-
-def _profile(profile: ProfileFigures | None) -> list[str]:
-    """How to open the trace, and which operation took longest."""
-    if profile is None:
-        return []
-    top = profile.operations
-    first = top.operations[0] if top and top.operations else None
-    lines = [profile.opens]
-    if top and first:
-        lines.append(f"longest on the {top.where}: {first.name}, {first.share * 100:.1f}%")
-    return lines
-
-
-def _mmlu(mmlu: MmluFigures) -> list[str]:
-    lines = [
-        f"MMLU {shown(mmlu.accuracy)}% of {shown(mmlu.questions, 0)} questions, "
-        f"{shown(mmlu.shots, 0)} shots, through lm-eval {mmlu.lm_eval_version}",
-        ", ".join(f"{d} {shown(score.accuracy)}%" for d, score in mmlu.by_domain.items()),
-    ]
-    if mmlu.resumed:
-        lines.append(f"{mmlu.resumed:,} of them were scored by an earlier run")
-    return lines
-
-
-def _rules(verdicts: Sequence[Verdict]) -> Table:
-    table = Table(box=None, padding=(0, 1), pad_edge=False, header_style="bold")
-    table.add_column("rule", no_wrap=True)
-    table.add_column("status", no_wrap=True)
-    table.add_column("found", overflow="fold")
-    table.add_column("required", overflow="fold")
-    for verdict in verdicts:
-        status = Text(verdict.status, _COLOURS[verdict.status])
-        table.add_row(Text(verdict.rule), status, Text(verdict.found), Text(verdict.required))
+    for number, row in enumerate(block.rows, 1):
+        is_total = block.total and number == len(block.rows)
+        table.add_row(*_cells(block.columns, row), style="bold" if is_total else None)
     return table
 
 
-def _regression(regression: RegressionFigures) -> RenderableType:
-    """Each metric's change since the baseline, with its interval."""
-    title = f"against {regression.baseline}"
-    if regression.refused:
-        return Text(f"{title}: {regression.refused}", "bold red")
-    table = Table(box=None, padding=(0, 1), pad_edge=False, header_style="bold")
-    for name in ("metric", "verdict", "change (interval)", "noise from"):
-        table.add_column(name, overflow="fold")
-    for one in regression.metrics:
-        outcome = Text(one.outcome, _COLOURS.get(one.outcome, ""))
-        table.add_row(Text(one.label), outcome, Text(one.words), Text(one.noise_from))
-    notes = [*regression.different, *filter(None, [regression.note])]
-    return Group(Text(title, "bold"), table, *[Text(note, "yellow") for note in notes])
+def _cells(columns: Sequence[Column], row: Sequence[Cell]) -> Iterable[Text]:
+    for column, value in zip(columns, row, strict=True):
+        text = value if isinstance(value, str) else value.text
+        yield Text(text, _COLOURS.get(text, "") if column.kind == "badge" else "")
 
 
-def judged_table(judged: Iterable[Judged]) -> RenderableType:
+def judged_table(judged_runs: Iterable[Judged]) -> RenderableType:
     """One line for each run judged from its logs, with the rules that failed."""
-    parts: list[RenderableType] = []
-    for one in judged:
-        failed = one.failed_rules
-        colour = _COLOURS["failed" if failed else "passed"]
-        counts = f"{one.count('passed')} passed, {len(failed)} failed"
-        unjudged = one.count("not judged") + one.count("shortened")
+    lines: list[RenderableType] = []
+    for run in judged_runs:
+        failures = run.failed_rules
+        counts = f"{run.count('passed')} passed, {len(failures)} failed"
+        unjudged = run.count("not judged") + run.count("shortened")
         counts += f", {unjudged} not judged" if unjudged else ""
-        line = Text.assemble(f"{one.name} {one.round.name}: ", (counts, colour))
-        parts.append(line + Text(f": {', '.join(failed)}" if failed else ""))
-    return Group(*parts)
+        colour = _COLOURS["failed" if failures else "passed"]
+        line = Text.assemble(f"{run.name} {run.round.name}: ", (counts, colour))
+        lines.append(line + Text(f": {', '.join(failures)}" if failures else ""))
+    return Group(*lines)

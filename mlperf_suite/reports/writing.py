@@ -6,18 +6,19 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from mlperf_suite.benchmarks.definition import Scenario
+from mlperf_suite.benchmarks.registry import BENCHMARKS
 from mlperf_suite.datasets.samples import Sample
 from mlperf_suite.energy.figures import read_curve
 from mlperf_suite.errors import UsageError
 from mlperf_suite.loadgen.logs import read_logs
 from mlperf_suite.loadgen.timeline import read_timeline
-from mlperf_suite.reports.answers import ANSWERS_JSON, SAMPLES_JSON
-from mlperf_suite.reports.energy import with_power
-from mlperf_suite.reports.html import report_html
-from mlperf_suite.reports.markdown import report_markdown
-from mlperf_suite.reports.mmlu_report import mmlu_html, mmlu_markdown
+from mlperf_suite.reports.comparison import ANSWERS_JSON, SAMPLES_JSON
+from mlperf_suite.reports.html import html_page
+from mlperf_suite.reports.markdown import markdown_text
 from mlperf_suite.reports.plots import plots_of
-from mlperf_suite.reports.view import scenario_of
+from mlperf_suite.reports.run_report import mmlu_sections, run_sections
+from mlperf_suite.reports.sections import Section
 from mlperf_suite.results.baseline import MMLU_KIND
 from mlperf_suite.results.metrics import performance_figures
 from mlperf_suite.results.run_folder import (
@@ -41,10 +42,10 @@ def write_samples(
 
     `samples`: by their index in the QSL. `indices`: of the answers, in the data's order.
     """
-    kept = (
+    entries = (
         {"index": index, "answer": answer} for index, answer in zip(indices, answers, strict=True)
     )
-    write_json_list(folder / ANSWERS_JSON, "answers", kept)
+    write_json_list(folder / ANSWERS_JSON, "answers", entries)
     few = [
         {
             "index": index,
@@ -64,16 +65,23 @@ def refresh_figures(folder: Path) -> None:
     summary.json. Raises UsageError if there is no readable summary.json.
     """
     summary = _summary(folder)
-    scenario, detail = scenario_of(summary), read_logs(folder / "Performance").detail
+    scenario, detail = _scenario(summary), read_logs(folder / "Performance").detail
     old = summary.run.performance
     if scenario is None or old is None or detail["result_validity"] is None:
         return
     elapsed_s, tokens = old.duration_s or 0.0, old.total_new_tokens or 0
     timeline = read_timeline(folder / "Performance")
     figures = performance_figures(scenario, detail, elapsed_s, tokens, timeline)
-    kept = replace(figures, repeats=old.repeats, untimed=old.untimed)
-    run = replace(summary.run, performance=kept)
+    figures = replace(figures, repeats=old.repeats, untimed=old.untimed)
+    run = replace(summary.run, performance=figures)
     write_json(folder / SUMMARY_JSON, replace(summary, run=run).as_json())
+
+
+def _scenario(summary: Summary) -> Scenario | None:
+    """The scenario of a summary, with its limits; None if it is not known."""
+    benchmark = BENCHMARKS.get(summary.meta.benchmark or "")
+    scenarios = benchmark.scenarios if benchmark else ()
+    return next((s for s in scenarios if s.name == summary.meta.scenario), None)
 
 
 def _summary(folder: Path) -> Summary:
@@ -91,44 +99,39 @@ def write_reports(folder: Path) -> None:
     """
     summary, config = _summary(folder), Config.read(read_config(folder))
     if summary.meta.kind == MMLU_KIND:
-        _write_mmlu(folder, summary, config)
-        return
+        if summary.run.mmlu is None and summary.meta.status not in ("running", "failed"):
+            raise UsageError(f"{folder / SUMMARY_JSON}: not the summary of an MMLU run")
+        sections = mmlu_sections(summary, folder, config)
+    else:
+        sections = _sections_with_plots(folder, summary, config)
+    (folder / "report.md").write_text(markdown_text(sections), encoding="utf-8")
+    (folder / "report.html").write_text(html_page(sections), encoding="utf-8")
+
+
+def _sections_with_plots(folder: Path, summary: Summary, config: Config) -> list[Section]:
+    """A run's report, whose plots are written too and named in its summary."""
     timeline = read_timeline(folder / "Performance")
-    curve = read_curve(folder / "Performance") if summary.run.energy else None
-    plots = plots_of(timeline, scenario_of(summary), summary.run.performance)
-    plots = with_power(plots, curve)
+    power = read_curve(folder / "Performance") if summary.run.energy else None
+    plots = plots_of(timeline, _scenario(summary), summary.run.performance, power)
     for plot in plots:
         plot.png(folder / "plots" / f"{plot.name}.png")
     if plots:
         names = {f"plots/{plot.name}.png" for plot in plots} | set(summary.plots)
         summary = replace(summary, plots=tuple(sorted(names)))
         write_json(folder / SUMMARY_JSON, summary.as_json())
-    (folder / "report.md").write_text(report_markdown(summary, config), encoding="utf-8")
-    html = report_html(summary, config, plots, _samples(folder))
-    (folder / "report.html").write_text(html, encoding="utf-8")
-
-
-def _write_mmlu(folder: Path, summary: Summary, config: Config) -> None:
-    if summary.run.mmlu is None and summary.meta.status not in ("running", "failed"):
-        raise UsageError(f"{folder / SUMMARY_JSON}: not the summary of an MMLU run")
-    texts = {
-        "report.md": mmlu_markdown(summary, config),
-        "report.html": mmlu_html(summary, folder, config),
-    }
-    for name, text in texts.items():
-        (folder / name).write_text(text, encoding="utf-8")
+    return run_sections(summary, config, plots, _samples(folder))
 
 
 def _samples(folder: Path) -> list[dict[str, str]]:
     """The answers that were kept; older suites called the input an article."""
-    found = (read_object(folder / "Accuracy" / SAMPLES_JSON) or {}).get("samples")
-    kept = [one for one in found if isinstance(one, dict)] if isinstance(found, list) else []
+    content = (read_object(folder / "Accuracy" / SAMPLES_JSON) or {}).get("samples")
     return [
         {
-            "index": str(one.get("index", "")),
-            "input": str(one.get("input", one.get("article", ""))),
-            "answer": str(one.get("answer", "")),
-            "reference": str(one.get("reference", "")),
+            "index": str(sample.get("index", "")),
+            "input": str(sample.get("input", sample.get("article", ""))),
+            "answer": str(sample.get("answer", "")),
+            "reference": str(sample.get("reference", "")),
         }
-        for one in kept
+        for sample in (content if isinstance(content, list) else ())
+        if isinstance(sample, dict)
     ]

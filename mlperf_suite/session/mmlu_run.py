@@ -36,7 +36,7 @@ from mlperf_suite.results.run_folder import (
     read_summary,
     run_folders,
 )
-from mlperf_suite.results.schema import MMLU, Config, Meta, MmluFigures, MmluScore, Run, Summary
+from mlperf_suite.results.schema import MMLU, Meta, MmluFigures, MmluScore, Run, Summary
 from mlperf_suite.rules.verdict import Verdict
 from mlperf_suite.session.engines import Engines
 from mlperf_suite.session.executor import Made
@@ -281,7 +281,7 @@ class MmluRun:
 
     def _write_all(self) -> None:
         from mlperf_suite.mmlu.score_files import write_details, write_scores
-        from mlperf_suite.reports.mmlu_report import mmlu_html, mmlu_markdown
+        from mlperf_suite.reports.writing import write_reports
 
         assert self.folder is not None
         path = self.folder.path
@@ -291,12 +291,9 @@ class MmluRun:
             write_scores(path, self.scores, about, title)
             if self._settings.mmlu_details:
                 write_details(path / "details.jsonl", self.scores, self.data)
-        content = self._config_json()
-        self.folder.write(CONFIG_JSON, content)
-        summary, config = self.summary(), Config.read(content)
-        self.folder.write(SUMMARY_JSON, summary.as_json())
-        self.folder.write_text("report.md", mmlu_markdown(summary, config))
-        self.folder.write_text("report.html", mmlu_html(summary, path, config))
+        self.folder.write(CONFIG_JSON, self._config_json())
+        self.folder.write(SUMMARY_JSON, self.summary().as_json())
+        write_reports(path)
         # If nothing was scored, nothing is replaced.
         keep_all = self._settings.keep_all or self.scores is None
         publish(self.folder, self.status, keep_all, self._baselines)

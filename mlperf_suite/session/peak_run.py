@@ -86,7 +86,7 @@ class PeakRun:
         state.found = search.figures
         self._write(result, search)
         title = f"{result.benchmark.id} {key.scenario}: {self._recorder.label}"
-        from mlperf_suite.reports.peak_plot import plot_peak
+        from mlperf_suite.reports.plots import plot_peak
 
         plot_peak(search, limits, title, result.folder.path / "plots" / "peak_qps.png")
 

@@ -1,0 +1,175 @@
+"""How accurate a run was: its scores, answers of the model, MMLU, and the caching audit."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from statistics import median
+
+from mlperf_suite.reports.formats import NOT_REPORTED, decimal, in_unit, score_value
+from mlperf_suite.reports.sections import (
+    Block,
+    Quote,
+    Quotes,
+    Section,
+    Table,
+    columns,
+    figure_table,
+    notes,
+    paragraphs,
+)
+from mlperf_suite.results.schema import (
+    AccuracyFigures,
+    CachingFigures,
+    MmluFigures,
+    ScoreFigures,
+    Summary,
+)
+from mlperf_suite.rules.verdict import Verdict
+
+_SCORE_COLUMNS = (*columns(["score"], ["found"]), *columns(["unit", "required"]))
+_DOMAIN_COLUMNS = columns(["domain"], ["percent", "standard error", "questions"])
+
+
+def accuracy_section(summary: Summary, samples: Sequence[Mapping[str, str]] = ()) -> Section:
+    """The scores with a requirement, a sentence with the others, and a few answers of the model.
+
+    `samples`: each with `index`, `input`, `answer` and `reference`.
+    """
+    accuracy = summary.run.accuracy
+    blocks: list[Block] = []
+    brief: list[str] = []
+    if accuracy is None:
+        blocks += notes(["No accuracy result."])
+    else:
+        blocks += _scores(accuracy, summary.verdicts)
+        brief = _score_lines(accuracy)
+    if samples:
+        quotes = [_answer(sample) for sample in samples]
+        blocks.append(Quotes(quotes, "Answers of the model, as it gave them", folded=True))
+    return Section("How accurate?", blocks, brief=paragraphs(brief))
+
+
+def _scores(accuracy: AccuracyFigures, verdicts: Sequence[Verdict]) -> list[Block]:
+    requirements = {
+        verdict.rule: f"not judged: {verdict.why}"
+        if verdict.status == "not judged"
+        else verdict.required
+        for verdict in verdicts
+    }
+    units = Counter(score.unit for score in accuracy.scores)
+    rows, rest = [], []
+    for score in accuracy.scores:
+        requirement = requirements.get(f"accuracy_{score.name.lower()}") or _range(score)
+        if requirement or score.is_percentage:
+            value = score_value(score)
+            rows.append((score.name, value, score.unit, requirement or "not judged"))
+        else:
+            words = f"{score_value(score)} {score.unit}".strip()
+            rest.append(words if units[score.unit] == 1 else f"{score.name} {words}")
+    table = [Table(_SCORE_COLUMNS, rows, style="small")] if rows else []
+    return [*table, *notes([f"{', '.join(rest)}."] if rest else [])]
+
+
+def _range(score: ScoreFigures) -> str:
+    """The requirement on a score, in words; empty if there is none."""
+    low, high = (None if v is None else in_unit(v, score.unit) for v in (score.low, score.high))
+    if low is None:
+        return "" if high is None else f"at most {high}"
+    return f"at least {low}" if high is None else f"{low} to {high}"
+
+
+def _score_lines(accuracy: AccuracyFigures) -> list[str]:
+    scores = [f"{s.name} {score_value(s)}" for s in accuracy.scores if s.is_percentage]
+    rest = [f"{score_value(s)} {s.unit}" for s in accuracy.scores if not s.is_percentage]
+    return [line for line in (", ".join(scores), ", ".join(rest)) if line]
+
+
+def _answer(sample: Mapping[str, str]) -> Quote:
+    texts = (
+        ("The input begins", sample["input"]),
+        ("The model's answer", sample["answer"]),
+        ("The reference", sample["reference"]),
+    )
+    return Quote(f"Sample {sample['index']}", texts)
+
+
+# MMLU
+
+
+def mmlu_blocks(mmlu: MmluFigures) -> list[Block]:
+    """The score, that of each domain, and how fast the questions were answered."""
+    lines = [
+        f"{decimal(mmlu.accuracy)}% of {decimal(mmlu.questions, 0)} questions, "
+        f"{decimal(mmlu.shots, 0)} worked examples before each, through lm-eval "
+        f"{mmlu.lm_eval_version}."
+    ]
+    absent = (mmlu.planned or 0) - (mmlu.questions or 0)
+    if absent > 0:
+        lines.append(f"{absent:,} questions are not scored.")
+    rows = [
+        (
+            domain,
+            decimal(score.accuracy),
+            "" if score.stderr is None else decimal(score.stderr),
+            decimal(score.questions, 0),
+        )
+        for domain, score in mmlu.by_domain.items()
+    ]
+    table = [Table(_DOMAIN_COLUMNS, rows)] if rows else []
+    return [*paragraphs(lines), *table, *notes([_mmlu_speed(mmlu)])]
+
+
+def _mmlu_speed(mmlu: MmluFigures) -> str:
+    rate = mmlu.questions_per_sec
+    p50, p99 = (mmlu.latency_ms.get(name) for name in ("p50", "p99"))
+    return (
+        f"{f'{rate:.2f} questions/s, ' if rate is not None else ''}"
+        f"{decimal(mmlu.tokens, 0)} prompt tokens, of which {decimal(mmlu.cached_tokens, 0)} "
+        f"came from the prefix cache; latency p50 {decimal(p50, 0)} ms, p99 {decimal(p99, 0)} ms."
+    )
+
+
+def mmlu_lines(mmlu: MmluFigures) -> list[str]:
+    """What the closing table says of MMLU."""
+    lines = [
+        f"MMLU {decimal(mmlu.accuracy)}% of {decimal(mmlu.questions, 0)} questions, "
+        f"{decimal(mmlu.shots, 0)} shots, through lm-eval {mmlu.lm_eval_version}",
+        ", ".join(f"{d} {decimal(score.accuracy)}%" for d, score in mmlu.by_domain.items()),
+    ]
+    if mmlu.resumed:
+        lines.append(f"{mmlu.resumed:,} of them were scored by an earlier run")
+    return lines
+
+
+# The caching audit
+
+
+def caching_sections(caching: CachingFigures | None) -> list[Section]:
+    """The caching audit: one sample repeated against samples never sent before."""
+    if caching is None:
+        return []
+    tokens = caching.cached_tokens
+    rows = [
+        ("finding", caching.finding),
+        ("one sample over and over is faster by", _share(caching.faster)),
+        ("its 99% interval", f"{_share(caching.low)} to {_share(caching.high)}"),
+        ("a block of samples never seen, ms", _block_times(caching.mix_ms)),
+        ("a block of one sample over and over, ms", _block_times(caching.same_ms)),
+        ("pairs of blocks", decimal(len(caching.mix_ms), 0)),
+        ("samples of a block, at once", decimal(caching.at_once, 0)),
+        ("each prompt and answer, tokens", f"{caching.prompt_tokens}, {caching.answer_tokens}"),
+        ("the sample's index", str(caching.sample)),
+        ("prompt tokens from a cache", "not counted" if tokens is None else decimal(tokens, 0)),
+    ]
+    return [Section("Caching audit (the suite's own, not MLPerf's)", [figure_table(rows)])]
+
+
+def _share(value: float | None) -> str:
+    return "not known" if value is None else f"{value:.1%}"
+
+
+def _block_times(times: Sequence[float]) -> str:
+    if not times:
+        return NOT_REPORTED
+    return f"{decimal(median(times), 1)} ({decimal(min(times), 1)} to {decimal(max(times), 1)})"

@@ -1,0 +1,377 @@
+"""Compares several runs in a Markdown table, an HTML page and a plot, and their answers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from mlperf_suite.reports.formats import decimal
+from mlperf_suite.reports.plots import BLUE, ORANGE, Plot, draw_bars
+from mlperf_suite.reports.sections import (
+    Block,
+    Column,
+    Paragraph,
+    Plots,
+    Points,
+    Quote,
+    Quotes,
+    Section,
+    Table,
+    columns,
+    notes,
+    paragraphs,
+)
+from mlperf_suite.results.baseline import BaselineRun, answer_scores
+from mlperf_suite.results.regression import Metric, differences, metrics_of, samples_of
+from mlperf_suite.results.run_folder import read_object
+from mlperf_suite.results.schema import Config
+from mlperf_suite.rules.verdict import in_words
+
+PLOT_FORMATS = (".png", ".svg", ".pdf")
+"""File name extensions for a plot; each selects a format."""
+ANSWERS_JSON, SAMPLES_JSON = "answers.json", "samples.json"
+"""In an accuracy run's folder: the text of every answer, and a few answers with input and
+reference."""
+_OTHER_SAMPLES = "These runs have different samples, so their figures do not compare the systems:"
+_COST_NOTE = (
+    "The difference is the cost of the network and the server's front end only if the server has "
+    "the same engine, settings and hardware as the other run, which the suite cannot check."
+)
+_MOST_QUOTES = 10
+_Row = tuple[str, str, str, str]
+"""What is compared, its value in two runs, and the difference."""
+
+
+def comparison_sections(runs: Sequence[BaselineRun], max_regression: float) -> list[Section]:
+    """Each run's figures, and how they compare with the first run's.
+
+    `max_regression`: the relative loss that still passes. A run of another benchmark or scenario
+    is listed with its figures only.
+    """
+    first, rest = runs[0], runs[1:]
+    evidence = [line for run in rest for line in _sample_differences(first, run)]
+    blocks: list[Block] = []
+    if evidence:
+        blocks = [Paragraph(_OTHER_SAMPLES, style="bad"), Points(evidence)]
+    sections = [Section("Comparison of runs", blocks, 1), _every_run(runs, max_regression)]
+    for run in rest:
+        if first.kind == run.kind:
+            sections += _side_by_side(first, run)
+    if differing := [line for run in runs for line in _differences(first, run, max_regression)]:
+        sections.append(Section("Not alike", [Points(differing)]))
+    if failures := [line for run in runs for line in _failures(run)]:
+        sections.append(Section("Failed rules", [Points(failures)]))
+    return sections
+
+
+def _name(run: BaselineRun) -> str:
+    return run.folder.resolve().name if run.folder else Path(run.named).name
+
+
+def _every_run(runs: Sequence[BaselineRun], max_regression: float) -> Section:
+    first, metrics = runs[0], _metrics(runs)
+    names = [_metric_name(metric) for metric, _ in metrics]
+    rows = []
+    for number, run in enumerate(runs):
+        changes = _changes(first, run, max_regression)[0] if number else {}
+        cells = [_name(run), _status(run)]
+        for metric, values in metrics:
+            change = changes.get(metric.name)
+            cells.append(decimal(values[number]) + (f", {change}" if change else ""))
+        rows.append(cells)
+    table = Table(columns(["run", "status", *names]), rows, style="wide whole-words")
+    note = notes(["The first is what the others are compared with."])
+    plots = [_bars(runs, metric, values) for metric, values in metrics]
+    return Section("Every run", [*note, table, *([Plots(plots)] if plots else [])])
+
+
+def _metrics(runs: Sequence[BaselineRun]) -> list[tuple[Metric, list[float | None]]]:
+    """The metrics that at least one run has, with each run's value."""
+    rows = []
+    for metric in metrics_of(run.summary for run in runs):
+        samples = [samples_of(metric, run.summary) for run in runs]
+        if any(samples):
+            rows.append((metric, [figures.value if figures else None for figures in samples]))
+    return rows
+
+
+def _metric_name(metric: Metric) -> str:
+    return metric.label if metric.label == metric.unit else f"{metric.label}, {metric.unit}"
+
+
+def _status(run: BaselineRun) -> str:
+    meta = run.summary.meta
+    words = ", ".join(filter(None, [meta.status, run.summary.no_result]))
+    return f"{words}: {meta.reason}" if meta.reason else words
+
+
+def _changes(
+    first: BaselineRun, run: BaselineRun, max_regression: float
+) -> tuple[dict[str, str], list[str]]:
+    """By metric, its change against the first run; and a note on what limits the comparison."""
+    if first.kind != run.kind:
+        return {}, []
+    folder = run.folder or Path(run.named)
+    regression = first.judge(run.summary, folder, max_regression, allow_different=True)
+    changes = {change.metric: f"{change.words} {change.outcome}" for change in regression.metrics}
+    return changes, [regression.note] if regression.note else []
+
+
+def losses(first: BaselineRun, run: BaselineRun, max_regression: float) -> list[str]:
+    """The metrics in which a run lost against the first, or why it cannot be compared, a line each.
+
+    `max_regression`: the relative loss that still passes; a loss within the noise passes too.
+    """
+    folder = run.folder or Path(run.named)
+    regression = first.judge(run.summary, folder, max_regression)
+    if regression.refused:
+        return [f"{_name(run)}: {regression.refused}"]
+    return [
+        f"{_name(run)}: {change.metric}: {change.words}, {change.baseline:,.6g} then and "
+        f"{change.current:,.6g} {change.unit} now"
+        for change in regression.metrics
+        if change.outcome == "regressed"
+    ]
+
+
+# What is not alike
+
+
+def _sample_differences(first: BaselineRun, run: BaselineRun) -> list[str]:
+    """Evidence that two runs have different samples; values missing in either are ignored."""
+    sides = []
+    for side in (first, run):
+        meta, config = side.summary.meta, side.config or Config()
+        facts = {
+            "benchmark": meta.benchmark,
+            "data": meta.dataset,
+            "data sha256": config.dataset.sha256,
+            "samples": meta.samples,
+            "prompts sha256": config.prompts_sha256,
+        }
+        sides.append({name: value for name, value in facts.items() if value is not None})
+    before, after = sides
+    return [
+        f"{name}: {_name(first)} {value}, {_name(run)} {after[name]}"
+        for name, value in before.items()
+        if name in after and value != after[name]
+    ]
+
+
+def _differences(first: BaselineRun, run: BaselineRun, max_regression: float) -> list[str]:
+    lines = [
+        line.replace("baseline ", f"{_name(first)} ").replace("this run ", f"{_name(run)} ")
+        for line in differences(first.summary, run.summary, first.config, run.config)
+    ]
+    if run is not first:
+        lines += _changes(first, run, max_regression)[1]
+    if urls := _urls(run):
+        where = f"hardware: not known for the servers of {_name(run)} ({urls})"
+        lines.append(f"{where}; the machine in its results is the client's")
+    return lines
+
+
+def _urls(run: BaselineRun) -> str:
+    """The servers of a run, empty if its engine was in the suite's own process."""
+    remote = run.summary.run.remote.values()
+    return ", ".join(dict.fromkeys(in_words(e.url) for side in remote for e in side.endpoints))
+
+
+def _failures(run: BaselineRun) -> list[str]:
+    lines = []
+    for verdict in run.summary.verdicts:
+        if verdict.status == "failed":
+            why = f" ({verdict.why})" if verdict.why else ""
+            words = f"found {verdict.found}, required {verdict.required}{why}"
+            lines.append(f"{_name(run)}: {verdict.rule}: {words}")
+    return lines
+
+
+# Two runs side by side
+
+
+def _side_by_side(first: BaselineRun, run: BaselineRun) -> list[Section]:
+    """Compare two runs; if only one has its engine in the suite's process, it comes first."""
+    pair = (run, first) if _urls(first) and not _urls(run) else (first, run)
+    before, after = pair
+    lines = [f"{_name(r)} is {r.summary.no_result}." for r in pair if r.summary.no_result]
+    title = "Side by side"
+    same_samples = not _sample_differences(before, after)
+    if _urls(after) and not _urls(before) and not lines and same_samples:
+        title = "What the network and the server's front end cost"
+        lines = [_COST_NOTE, *_client_note(after)]
+    header = (Column(kind="soft"), *columns([_name(before), _name(after), "difference"]))
+    rows = [*_word_rows(before, after), *_figure_rows(before, after)]
+    table = Table(header, rows, style="wide")
+    return [
+        Section(title, [table, *notes(lines)]),
+        Section("Answers", _answer_blocks(before, after), 3),
+    ]
+
+
+def _client_note(run: BaselineRun) -> list[str]:
+    """The client's part of the difference; none for Offline, where requests do not wait for it."""
+    remote = run.summary.run.remote.get("performance")
+    if remote is None or run.summary.meta.scenario == "Offline":
+        return []
+    out, back = (decimal(value) for value in (remote.client.out_ms, remote.client.back_ms))
+    return [f"The suite's own client took {out} ms of it on the way out and {back} ms back (p99)."]
+
+
+def _word_rows(before: BaselineRun, after: BaselineRun) -> list[_Row]:
+    rows = []
+    for name, describe in (("engine", _engine), ("where", _where), ("label", _label)):
+        values = describe(before), describe(after)
+        if any(values):
+            rows.append((name, *values, ""))
+    return rows
+
+
+def _engine(run: BaselineRun) -> str:
+    engine = run.config.engine if run.config else None
+    return f"{engine.name} {engine.version}" if engine else ""
+
+
+def _where(run: BaselineRun) -> str:
+    return _urls(run) or "in the suite's process"
+
+
+def _label(run: BaselineRun) -> str:
+    return run.summary.meta.label or ""
+
+
+def _figure_rows(before: BaselineRun, after: BaselineRun) -> list[_Row]:
+    """Tokens/s with their ratio; times and scores with their difference. The values are those of
+    the table of runs: the mean if a run was repeated."""
+    rows: list[_Row] = []
+    for metric, (old, new) in _metrics([before, after]):
+        if old is None or new is None:
+            continue
+        values = decimal(old), decimal(new)
+        if metric.name == "tokens_per_sec" and old and new:
+            rows.append((metric.label, *values, f"x {new / old:.3f}"))
+        elif metric.unit == "ms" or metric.mode == "accuracy":
+            rows.append((f"{metric.label}, {metric.unit}", *values, f"{new - old:+,.2f}"))
+    return rows
+
+
+# Answers
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerPair:
+    """Two answers to one sample, and the score of each in percent, None if not known.
+
+    `index`: the sample's index in the QSL.
+    """
+
+    index: int
+    answers: tuple[str, str]
+    scores: tuple[float, float] | None
+
+    @property
+    def difference(self) -> float:
+        """The difference of the scores, in percentage points; 0 if they are not known."""
+        return abs(self.scores[1] - self.scores[0]) if self.scores else 0.0
+
+
+def _answer_blocks(before: BaselineRun, after: BaselineRun) -> list[Block]:
+    """How many answers are identical, and those whose score differs most."""
+    same_data = before.summary.meta.dataset == after.summary.meta.dataset
+    metric, pairs = "", list[AnswerPair]()
+    if before.folder and after.folder and same_data:
+        metric, pairs = _answer_pairs(before.folder, after.folder)
+    if not pairs:
+        line = "There are no answers to the same samples that both runs kept."
+        return [*paragraphs([line])]
+    differing = [pair for pair in pairs if pair.answers[0] != pair.answers[1]]
+    identical = len(pairs) - len(differing)
+    blocks: list[Block] = [Paragraph(f"{identical:,} of {len(pairs):,} answers are identical.")]
+    if differing:
+        most = sorted(differing, key=lambda pair: -pair.difference)[:_MOST_QUOTES]
+        names = _name(before), _name(after)
+        title = "Some that differ, as the models gave them."
+        if metric:
+            title = f"The answers whose {metric} differs most, as the engines returned them."
+        blocks.append(Quotes([_quote(pair, metric, names) for pair in most], title, beside=True))
+    return blocks
+
+
+def _quote(pair: AnswerPair, metric: str, names: tuple[str, str]) -> Quote:
+    title = f"Sample {pair.index}"
+    if pair.scores:
+        title += f": {metric} {decimal(pair.scores[0])} and {decimal(pair.scores[1])}"
+    return Quote(title, list(zip(names, pair.answers, strict=True)))
+
+
+def _answer_pairs(before: Path, after: Path) -> tuple[str, list[AnswerPair]]:
+    """The score's name, empty if none is known, and the answers to the same samples; none if the
+    runs are of different data. Older suites kept only the first three answers."""
+    (data, scores), (new_data, new_scores) = answer_scores(before), answer_scores(after)
+    if data != new_data:
+        return "", []
+    texts, new_texts = _answers(before), _answers(after)
+    metric = next((name for name in scores if name in new_scores), "")
+    pairs = []
+    for index in [index for index in texts if index in new_texts]:
+        (place, answer), (new_place, new_answer) = texts[index], new_texts[index]
+        old = scores.get(metric, {}).get(place)
+        new = new_scores.get(metric, {}).get(new_place)
+        both_scores = None if old is None or new is None else (old, new)
+        pairs.append(AnswerPair(index, (answer, new_answer), both_scores))
+    return metric, pairs
+
+
+def _answers(folder: Path) -> dict[int, tuple[int, str]]:
+    """By the sample's index, the answer's position in the data's order and its text."""
+    accuracy = folder / "Accuracy"
+    entries = (read_object(accuracy / ANSWERS_JSON) or {}).get("answers")
+    if not isinstance(entries, list):
+        entries = (read_object(accuracy / SAMPLES_JSON) or {}).get("samples")
+    answers = {}
+    for place, entry in enumerate(entries if isinstance(entries, list) else ()):
+        if isinstance(entry, dict) and type(entry.get("index")) is int:
+            answers[entry["index"]] = (place, str(entry.get("answer", "")))
+    return answers
+
+
+# The plot
+
+
+def _bars(runs: Sequence[BaselineRun], metric: Metric, values: Sequence[float | None]) -> Plot:
+    caption = f"{metric.label} of each run, {metric.unit}."
+    return Plot(f"compare_{metric.name}", caption, partial(_draw, runs, metric, values))
+
+
+def _draw(
+    runs: Sequence[BaselineRun],
+    metric: Metric,
+    values: Sequence[float | None],
+    axes: Any,
+    ink: str,
+) -> None:
+    names = [f"{number}: {_name(run)}" for number, run in enumerate(runs, 1)]
+    colours = [ORANGE, *[BLUE] * (len(runs) - 1)]
+    draw_bars(dict(zip(names, values, strict=True)), colours, metric.unit, axes, ink)
+    better = "more" if metric.higher_is_better else "less"
+    # A dollar sign would start a formula.
+    label = metric.label.replace("$", r"\$")
+    axes.set_title(f"{label} ({better} is better)", loc="left", fontsize=10)
+
+
+def plot_comparison(runs: Sequence[BaselineRun], path: Path) -> None:
+    """Each metric of each run as bars, in the metric's unit. Raises OSError."""
+    from matplotlib.figure import Figure
+
+    metrics = _metrics(runs)
+    figure = Figure(
+        figsize=(8, 0.9 + len(metrics) * (0.7 + 0.28 * len(runs))), layout="constrained"
+    )
+    axes = figure.subplots(max(len(metrics), 1), 1, squeeze=False)[:, 0]
+    for axis, (metric, values) in zip(axes, metrics, strict=False):
+        _draw(runs, metric, values, axis, "black")
+        axis.spines[["top", "right"]].set_visible(False)
+    figure.savefig(path, dpi=120)

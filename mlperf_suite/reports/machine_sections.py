@@ -1,0 +1,362 @@
+"""What a run's machines did: energy and cost, a profiler's trace, endpoints and their client,
+replicas and nodes.
+
+Each figure of energy has the label of the meter that it was read with, which says that it is not
+MLPerf Power.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from mlperf_suite.energy.cost import CostFigures
+from mlperf_suite.energy.counters import SIMULATED_LABEL
+from mlperf_suite.energy.figures import EnergyFigures, KindFigures
+from mlperf_suite.engines.protocol import (
+    EndpointFigures,
+    NodeFigures,
+    RemoteRun,
+    ReplicaFigures,
+    ReplicasRun,
+)
+from mlperf_suite.reports.formats import decimal, significant
+from mlperf_suite.reports.sections import (
+    Block,
+    Paragraph,
+    Points,
+    Row,
+    Section,
+    Table,
+    columns,
+    figure_table,
+    notes,
+    paragraphs,
+)
+from mlperf_suite.results.schema import PROFILED, Config, ProfileFigures, Run, ScalingFigures
+from mlperf_suite.rules.verdict import in_words
+
+_ENERGY_COLUMNS = columns(
+    ["energy"],
+    (
+        *("J/token", "tokens/J", "J/token above idle", "mean W", "peak W", "idle W"),
+        "J in all",
+    ),
+)
+_UNMEASURED = "not measured"
+_OPERATION_COLUMNS = columns(["operation"], ("calls", "own time, ms", "share, %"))
+ENDPOINT_COLUMNS = columns(
+    ["run", "endpoint"],
+    (
+        *("requests", "tokens", "tokens/s", "TTFT p50, ms", "TTFT p99, ms"),
+        *("latency p50, ms", "latency p99, ms", "cached tokens"),
+    ),
+)
+CLIENT_COLUMNS = columns(
+    ["run"],
+    (
+        *("processes", "busiest, % of a core", "delay out p99, ms", "delay back p99, ms"),
+        *("connections", "resent"),
+    ),
+)
+REPLICA_COLUMNS = columns(
+    ["run", "replica", "node", "devices"],
+    (
+        *("samples", "tokens", "tokens/s", "share, %"),
+        *("TTFT p99, ms", "TPOT p99, ms", "latency p99, ms", "busy, s", "ended, s"),
+    ),
+)
+NODE_COLUMNS = columns(["run", "node"], ("replicas", "samples", "tokens", "tokens/s", "share, %"))
+
+
+# Energy and cost
+
+
+def energy_sections(run: Run) -> list[Section]:
+    """A run's energy and its cost; none if nothing was metered or priced."""
+    energy, blocks = run.energy, list[Block]()
+    if energy is None and run.cost is None:
+        return []
+    brief: list[str] = []
+    if energy is not None:
+        rows = [_energy_row(kind) for kind in energy.measured]
+        blocks += [Table(_ENERGY_COLUMNS, rows, style="wide broad")] if rows else []
+        blocks += notes(_energy_notes(energy))
+        brief += [line for kind in energy.measured for line in _energy_lines(kind)]
+        brief += _unmeasured(energy)
+    if run.cost is not None:
+        costs = _costs(run.cost, simulated=energy is not None and energy.simulated)
+        blocks += [figure_table(costs, "Cost of a million output tokens")] if costs else []
+        brief += [f"a million tokens, {name}: {value}" for name, value in costs]
+    return [Section("Energy and cost", blocks, 3, brief=paragraphs(brief))]
+
+
+def _energy_row(kind: KindFigures) -> tuple[str, ...]:
+    values = (
+        *(kind.joules_per_token, kind.tokens_per_joule, kind.above_idle_joules_per_token),
+        *(kind.mean_watts, kind.peak_watts, kind.idle_watts, kind.joules),
+    )
+    return (_meter(kind), *map(significant, values))
+
+
+def _meter(kind: KindFigures) -> str:
+    """The label, preceded by the kind of device unless the label begins with it."""
+    label = kind.label
+    return label if label.startswith(kind.kind) else f"{kind.kind}, {label}".strip(", ")
+
+
+def _unmeasured(energy: EnergyFigures) -> list[str]:
+    return [
+        f"{_meter(kind) or 'energy'}: {_UNMEASURED}: {kind.why}"
+        for kind in energy.kinds
+        if kind.joules is None
+    ]
+
+
+def _energy_notes(energy: EnergyFigures) -> list[str]:
+    lines = [f"{line}." for line in _unmeasured(energy)]
+    if not energy.measured:
+        return lines
+    lines += [f"{_meter(kind)}: {', '.join(kind.devices)}." for kind in energy.measured]
+    lines += [note for kind in energy.measured for note in kind.notes]
+    lines.append(
+        f"From the first request's issue to the last answer: {energy.span_s or 0:,.1f} s, "
+        f"{energy.tokens or 0:,} output tokens. The peak is the highest mean over a second; idle "
+        "power was read with the engine loaded, before it had any work."
+    )
+    return lines
+
+
+def _energy_lines(kind: KindFigures) -> list[str]:
+    """At most 80 columns wide."""
+    above = kind.above_idle_joules_per_token
+    without_idle = f" ({significant(above)} above idle)" if above is not None else ""
+    idle = f", idle {significant(kind.idle_watts)} W" if kind.idle_watts is not None else ""
+    return [
+        f"{_meter(kind)}:",
+        f"  {significant(kind.joules_per_token)} J/token{without_idle}, "
+        f"{significant(kind.tokens_per_joule)} tokens/J",
+        f"  mean {significant(kind.mean_watts)} W, peak {significant(kind.peak_watts)} W{idle}",
+    ]
+
+
+def _costs(cost: CostFigures, *, simulated: bool) -> list[Row]:
+    rows = []
+    if cost.per_kwh is not None:
+        source = f"energy of {' and '.join(cost.energy_of)} alone" if cost.energy_of else "energy"
+        mark = f" ({SIMULATED_LABEL})" if simulated else ""
+        name = f"{source}, at {cost.per_kwh:g} {cost.currency} a kWh{mark}"
+        rows.append((name, _amount(cost.energy, cost.currency)))
+    if cost.per_hour is not None:
+        name = f"machine, at {cost.per_hour:g} {cost.currency} an hour"
+        rows.append((name, _amount(cost.machine, cost.currency)))
+    return rows
+
+
+def _amount(value: float | None, currency: str) -> str:
+    return _UNMEASURED if value is None else f"{significant(value)} {currency}"
+
+
+# A profiler's trace
+
+
+def profile_sections(profile: ProfileFigures | None) -> list[Section]:
+    """What the trace is, how to open it, and the operations that took longest."""
+    if profile is None:
+        return []
+    lines, brief = [_profile_note(profile), profile.opens], [profile.opens]
+    blocks: list[Block] = []
+    if top := profile.operations:
+        if top.damaged:
+            lines.append("A trace could not be read completely: the table shows what was read.")
+        if top.operations:
+            lines.append(
+                f"The operations that took longest on the {top.where}, over all threads and "
+                "processes, each without the time of those that it called: "
+                f"{decimal(top.total_ms, 0)} ms in all."
+            )
+            rows = [
+                (op.name, f"{op.calls:,}", decimal(op.self_ms, 1), decimal(op.share * 100, 1))
+                for op in top.operations
+            ]
+            blocks = [Table(_OPERATION_COLUMNS, rows, style="wide broad")]
+            first = top.operations[0]
+            brief.append(f"longest on the {top.where}: {first.name}, {first.share * 100:.1f}%")
+    return [Section("Profile", [*notes(lines), *blocks], brief=paragraphs(brief))]
+
+
+def _profile_note(profile: ProfileFigures) -> str:
+    return (
+        f"{PROFILED[0].upper()}{PROFILED[1:]}. The profiler ({profile.profiler}) was on for "
+        f"{decimal(profile.seconds, 1)} s, from LoadGen's start to its end, and slowed the engine "
+        "down."
+    )
+
+
+# Endpoints and their client
+
+
+def is_remote(run: Run, config: Config | None) -> bool:
+    """Whether the run was made on endpoints. A run that failed early has no figures of them, but
+    its engine's description names them."""
+    engine = config.engine if config else None
+    return bool(run.remote) or (engine is not None and "endpoints" in engine.settings)
+
+
+def remote_note(place: str) -> str:
+    """Whose hardware is described. `place`: where the reader sees it described."""
+    return (
+        f"The engine is a server reached over HTTP. The hardware in {place} is that of the "
+        "client's machine, on which the suite ran; the server's is not known."
+    )
+
+
+def endpoint_sections(run: Run, config: Config | None) -> list[Section]:
+    """The endpoints of each run, and its client."""
+    if not is_remote(run, config):
+        return []
+    endpoints = [
+        (mode, *_endpoint(endpoint, _duration(run, mode)))
+        for mode, remote in run.remote.items()
+        for endpoint in remote.endpoints
+    ]
+    blocks: list[Block] = [Paragraph(remote_note("this report"))]
+    blocks += [Table(ENDPOINT_COLUMNS, endpoints, style="wide broad")] if endpoints else []
+    clients = [_client(mode, remote) for mode, remote in run.remote.items()]
+    sections = [Section("Endpoints", blocks, brief=paragraphs(_remote_lines(run.remote)))]
+    if clients:
+        table = Table(CLIENT_COLUMNS, clients, style="wide broad")
+        sections.append(Section("The client", [table], 3))
+    return sections
+
+
+def _duration(run: Run, mode: str) -> float | None:
+    """How long LoadGen ran, in s; only kept for performance runs."""
+    return run.performance.duration_s if run.performance and mode == "performance" else None
+
+
+def _endpoint(endpoint: EndpointFigures, duration_s: float | None) -> tuple[str, ...]:
+    percentiles = (endpoint.ttft_ms, endpoint.latency_ms)
+    times = [values.get(name) for values in percentiles for name in ("p50", "p99")]
+    return (
+        in_words(endpoint.url),
+        decimal(endpoint.requests, 0),
+        decimal(endpoint.tokens, 0),
+        decimal(endpoint.tokens / duration_s if duration_s else None),
+        *map(decimal, times),
+        decimal(endpoint.cached_tokens, 0),
+    )
+
+
+def _client(mode: str, remote: RemoteRun) -> tuple[str, ...]:
+    client = remote.client
+    return (
+        mode,
+        decimal(client.processes, 0),
+        decimal(client.busy_share * 100, 1),
+        decimal(client.out_ms),
+        decimal(client.back_ms),
+        decimal(client.connections, 0),
+        decimal(client.resent, 0),
+    )
+
+
+def _remote_lines(remote: Mapping[str, RemoteRun]) -> list[str]:
+    """Lines about the performance run's servers and client, or else those of the first run."""
+    run = remote.get("performance") or next(iter(remote.values()), None)
+    if run is None:
+        return []
+    client = run.client
+    out, back = (decimal(value) for value in (client.out_ms, client.back_ms))
+    return [
+        *(
+            f"{in_words(endpoint.url)}: {endpoint.requests:,} requests, {endpoint.tokens:,} tokens"
+            for endpoint in run.endpoints
+        ),
+        f"client processes: {client.processes:,}, the busiest at {client.busy_share * 100:.3g}% of "
+        f"a core; delay at p99 {out} ms out, {back} ms back",
+        "the server's hardware is not known",
+    ]
+
+
+# Replicas and nodes
+
+
+def replica_sections(
+    runs: Mapping[str, ReplicasRun], scaling: ScalingFigures | None = None
+) -> list[Section]:
+    """Each replica, each node if there are several, and sentences that name the slowest."""
+    rows = [_replica(mode, replica) for mode, run in runs.items() for replica in run.replicas]
+    nodes = [
+        _node(mode, node) for mode, run in runs.items() if len(run.nodes) > 1 for node in run.nodes
+    ]
+    # The terminal tells of the performance run, or else of the first.
+    mode = "performance" if "performance" in runs else next(iter(runs), None)
+    if mode is None:
+        return []
+    first = [] if scaling is None else [_scaling_line(scaling)]
+    lines = [*first, *(_replicas_line(name, run) for name, run in runs.items())]
+    blocks: list[Block] = [Points(lines)]
+    blocks += [Table(REPLICA_COLUMNS, rows, style="wide broad")] if rows else []
+    blocks += [Table(NODE_COLUMNS, nodes, style="wide broad")] if nodes else []
+    brief = [*map(_node_line, runs[mode].nodes), *first, _replicas_line(mode, runs[mode])]
+    return [Section("Replicas and nodes", blocks, brief=paragraphs(brief))]
+
+
+def _replica(mode: str, replica: ReplicaFigures) -> tuple[str, ...]:
+    percentiles = (replica.ttft_ms, replica.tpot_ms, replica.latency_ms)
+    return (
+        mode,
+        str(replica.number),
+        replica.node,
+        replica.devices,
+        f"{replica.samples:,}",
+        f"{replica.tokens:,}",
+        f"{replica.tokens_per_sec:,.2f}",
+        f"{replica.share * 100:.1f}",
+        *(_one_decimal(values.get("p99")) for values in percentiles),
+        f"{replica.busy_s:,.1f}",
+        _one_decimal(replica.ended_s),
+    )
+
+
+def _one_decimal(value: float | None) -> str:
+    return "-" if value is None else f"{value:,.1f}"
+
+
+def _node(mode: str, node: NodeFigures) -> tuple[str, ...]:
+    return (
+        *(mode, node.node, str(node.replicas), f"{node.samples:,}", f"{node.tokens:,}"),
+        *(f"{node.tokens_per_sec:,.2f}", f"{node.share * 100:.1f}"),
+    )
+
+
+def _node_line(node: NodeFigures) -> str:
+    return (
+        f"node {node.node}: {node.replicas} replica{'' if node.replicas == 1 else 's'}, "
+        f"{node.samples:,} samples, "
+        f"{node.tokens_per_sec:,.2f} tokens/s ({node.share * 100:.1f}%)"
+    )
+
+
+def _replicas_line(mode: str, run: ReplicasRun) -> str:
+    """A run's tail, its slowest replica and how busy the driver was."""
+    parts = [f"{len(run.replicas)} replicas, routed by {run.routing}"]
+    if run.tail_s is not None and run.elapsed_s:
+        share = run.tail_s / run.elapsed_s * 100
+        parts.append(f"the last ended {run.tail_s:,.2f} s after the first ({share:.1f}%)")
+    if (slowest := run.slowest) is not None:
+        parts.append(
+            f"the slowest is replica {slowest.number} on node {slowest.node} (latency p99 "
+            f"{slowest.latency_ms['p99']:,.0f} ms)"
+        )
+    parts.append(f"the driver's thread used {run.driver_busy_share * 100:.1f}% of a core")
+    return f"{mode}: {'; '.join(parts)}"
+
+
+def _scaling_line(scaling: ScalingFigures) -> str:
+    """How all replicas compare with one, in a line."""
+    return (
+        f"scaling: {scaling.all_tokens_per_sec:,.2f} tokens/s of {scaling.replicas} replicas ÷ "
+        f"{scaling.replicas} x {scaling.one_tokens_per_sec:,.2f} of one = "
+        f"{scaling.efficiency * 100:.1f}% ({scaling.low * 100:.1f}% to {scaling.high * 100:.1f}%)"
+    )

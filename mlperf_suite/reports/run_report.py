@@ -1,0 +1,356 @@
+"""What a run's report says, in order: valid? how fast? how accurate? what was run? what is wrong?
+
+The sections are made once, for report.md and report.html; the closing table in the terminal is made
+of their `brief` parts. Figures are summary.json's; what an older or foreign summary.json lacks is
+left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from urllib.parse import quote
+
+from mlperf_suite.reports.accuracy_sections import (
+    accuracy_section,
+    caching_sections,
+    mmlu_blocks,
+    mmlu_lines,
+)
+from mlperf_suite.reports.formats import count, duration
+from mlperf_suite.reports.machine_sections import (
+    endpoint_sections,
+    energy_sections,
+    is_remote,
+    profile_sections,
+    remote_note,
+    replica_sections,
+)
+from mlperf_suite.reports.performance_sections import (
+    peak_line,
+    projection_sections,
+    regression_sections,
+    speed_sections,
+    time_sections,
+)
+from mlperf_suite.reports.plots import Plot
+from mlperf_suite.reports.sections import (
+    Block,
+    Column,
+    Paragraph,
+    Picture,
+    Points,
+    Row,
+    Section,
+    Style,
+    Table,
+    Words,
+    columns,
+    fact_table,
+    paragraphs,
+)
+from mlperf_suite.results.schema import (
+    Config,
+    Meta,
+    PlanRow,
+    RegressionFigures,
+    Summary,
+    WarmUpFigures,
+)
+from mlperf_suite.rules import rule_named
+from mlperf_suite.rules.verdict import Status, Verdict, in_words
+
+_VERDICT_COLUMNS = (
+    Column("rule", "rule"),
+    Column("status", "badge"),
+    *columns(("found", "required", "why")),
+)
+_DEMAND_COLUMNS = (Column("rule", "rule"), *columns(("demands", "source", "usual fix")))
+
+
+def run_sections(
+    summary: Summary,
+    config: Config | None = None,
+    plots: Sequence[Plot] = (),
+    samples: Sequence[Mapping[str, str]] = (),
+) -> list[Section]:
+    """The report of a run from its summary.json and config.json.
+
+    `samples`: a few answers, each with `index`, `input`, `answer` and `reference`.
+    """
+    return [
+        _head(summary),
+        _validity(summary),
+        *speed_sections(summary, plots),
+        *time_sections(summary, config),
+        *energy_sections(summary.run),
+        *projection_sections(summary),
+        *regression_sections(summary.regression),
+        *profile_sections(summary.run.profile),
+        accuracy_section(summary, samples),
+        *caching_sections(summary.run.caching),
+        *endpoint_sections(summary.run, config),
+        *replica_sections(summary.run.replicas, summary.run.scaling),
+        *_run_sections(summary, config),
+        _problems(summary),
+        _every_rule(summary.verdicts),
+        _files(summary),
+    ]
+
+
+def mmlu_sections(summary: Summary, folder: Path, config: Config | None = None) -> list[Section]:
+    """The report of an MMLU run, whose plots are in its folder."""
+    meta, mmlu = summary.meta, summary.run.mmlu
+    about = f"Model {meta.model}, data {meta.dataset}, started {meta.started}."
+    blocks: list[Block] = [Paragraph(about, lead=f"{meta.label}.")]
+    if meta.reason:
+        blocks.append(Paragraph(lead=f"The run failed: {meta.reason}"))
+    blocks += mmlu_blocks(mmlu) if mmlu else []
+    if is_remote(summary.run, config):
+        blocks.append(Paragraph(remote_note("summary.json and config.json")))
+    rules = [_verdict_table(summary.verdicts), *_demands(summary.verdicts)]
+    pictures = [Picture(folder, name, "score by subject") for name in summary.plots]
+    return [
+        Section("MMLU", blocks, 1, meta.status),
+        Section("Rules", [*rules, *pictures]),
+    ]
+
+
+def closing_blocks(summary: Summary, folder: Path) -> list[Block]:
+    """What the terminal says of a run at the end of a session."""
+    meta, run = summary.meta, summary.run
+    about = f"{meta.benchmark}, model {meta.model}, data {meta.dataset}, round {meta.round}"
+    blocks: list[Block] = [Paragraph(lead=meta.label or "", status=meta.status), Paragraph(about)]
+    if meta.node_name:
+        blocks.append(Paragraph(f"node {in_words(meta.node_name)}"))
+    if meta.reason:
+        blocks.append(Paragraph(f"failed: {meta.reason}", style="bad"))
+    blocks += _brief(
+        *(speed_sections(summary) if run.performance else ()),
+        *(energy_sections(run) if run.performance else ()),
+        accuracy_section(summary),
+    )
+    blocks += paragraphs(mmlu_lines(run.mmlu) if run.mmlu else ())
+    blocks += _brief(
+        *endpoint_sections(run, None),
+        *replica_sections(run.replicas, run.scaling),
+        *profile_sections(run.profile),
+    )
+    if summary.peak:
+        blocks.append(Paragraph(lead=peak_line(summary.peak)))
+    blocks += _brief(_every_rule(summary.verdicts), *regression_sections(summary.regression))
+    if shortened := _names(summary.verdicts, "shortened"):
+        blocks.append(Paragraph(f"MLPerf rules shortened in smoke: {shortened}", style="open"))
+    return [*blocks, Paragraph(f"report: {folder / 'report.md'}")]
+
+
+def _brief(*sections: Section) -> list[Block]:
+    return [block for section in sections for block in section.brief]
+
+
+# Is it valid?
+
+
+def _head(summary: Summary) -> Section:
+    meta = summary.meta
+    title = " ".join(name or "?" for name in (meta.benchmark, meta.category, meta.scenario))
+    # A green "complete" would look like a result.
+    status = f"{meta.status}, profiled" if meta.profiler else meta.status
+    label = [Paragraph(lead=f"{meta.label}.")] if meta.label else []
+    return Section(title, label, 1, status)
+
+
+def _validity(summary: Summary) -> Section:
+    style, answer = _answer(summary)
+    return Section("Is it valid?", [Paragraph(answer, style=style)])
+
+
+def _answer(summary: Summary) -> tuple[Style, str]:
+    meta, verdicts = summary.meta, summary.verdicts
+    failures = len(_with_status(verdicts, "failed"))
+    if meta.status == "failed":
+        return "bad", f"No: the run failed. {meta.reason or ''}".strip()
+    if failures:
+        reason = f" This run is {summary.no_result}." if summary.no_result else ""
+        return "bad", f"No: {count(failures, 'rule')} failed of {len(verdicts)}.{reason}"
+    if meta.profiler is not None:
+        return "bad", f"No: {summary.no_result}. No rule is judged."
+    if meta.status == "running" or not verdicts:
+        return "open", "Unknown: the run has not finished, or no rule was judged."
+    return _answer_without_failures(meta, verdicts)
+
+
+def _answer_without_failures(meta: Meta, verdicts: Sequence[Verdict]) -> tuple[Style, str]:
+    passes = len(_with_status(verdicts, "passed"))
+    unjudged = len(_with_status(verdicts, "not judged"))
+    shortened = len(_with_status(verdicts, "shortened"))
+    if not (shortened or unjudged) and meta.profile != "smoke":
+        return "ok", f"Yes: every one of {len(verdicts)} rules holds."
+    words = f"No rule failed: {count(passes, 'rule')} of {len(verdicts)} passed"
+    words += f", {unjudged} could not be judged" if unjudged else ""
+    words += f", {shortened} were shortened" if shortened else ""
+    smoke = ". A smoke run is not an MLPerf result." if meta.profile == "smoke" else "."
+    return "open", words + smoke
+
+
+def _with_status(verdicts: Sequence[Verdict], status: Status) -> list[Verdict]:
+    return [verdict for verdict in verdicts if verdict.status == status]
+
+
+def _names(verdicts: Sequence[Verdict], status: Status) -> str:
+    return ", ".join(verdict.rule for verdict in _with_status(verdicts, status))
+
+
+# What was run?
+
+
+def _run_sections(summary: Summary, config: Config | None) -> list[Section]:
+    run = [*_run_rows(summary.meta, config or Config()), *_warm_ups(summary.run.warm_up)]
+    sections = [Section("What was run?", [fact_table(run)])]
+    if engine := _engine_rows(config):
+        sections.append(Section("The engine", [fact_table(engine)], 3))
+    if system := _facts(summary.system):
+        remote = is_remote(summary.run, config)
+        title = "The client's machine" if remote else "The system"
+        sections.append(Section(title, [fact_table(system)], 3))
+    if summary.plan:
+        steps = columns(["step"], ("estimated", "took"))
+        table = Table(steps, _plan_rows(summary.plan), style="small")
+        sections.append(Section("The plan", [table], 3))
+    return sections
+
+
+def _run_rows(meta: Meta, config: Config) -> list[Row]:
+    samples = meta.samples if meta.samples is not None else config.dataset.samples
+    length = meta.max_new_tokens or config.settings.get("max_new_tokens")
+    return _facts(
+        {
+            "model": meta.model,
+            "dataset": meta.dataset,
+            "round": meta.round,
+            "profile": meta.profile,
+            "started": meta.started,
+            "node": meta.node_name,
+            "maximum answer length, tokens": length,
+            "samples per run": None if samples is None else f"{samples:,}",
+            "reason for this number": meta.samples_why,
+            "samples in the data set": config.dataset.samples,
+            "data sha256": config.dataset.sha256,
+            "suite": config.suite_version,
+        },
+        only_known=True,
+    )
+
+
+def _warm_ups(warm_ups: Mapping[str, WarmUpFigures]) -> list[Row]:
+    """What the warm-up before each run sent, in a few words."""
+    rows = []
+    for mode, warm_up in warm_ups.items():
+        kind = f", {warm_up.what}" if warm_up.what else ""
+        words = (
+            f"{count(warm_up.requests, 'request')}{kind}: {count(warm_up.tokens, 'token')} in "
+            f"{warm_up.elapsed_s:,.1f} s, not timed"
+        )
+        rows.append((f"warm-up of {mode}", words))
+    return rows
+
+
+def _engine_rows(config: Config | None) -> list[Row]:
+    """The engine's description of itself, with its actual settings."""
+    engine = config.engine if config else None
+    if engine is None:
+        return []
+    facts: dict[str, object] = {
+        "engine": f"{engine.name} {engine.version}",
+        "model loaded": engine.model,
+        "maximum context, tokens": engine.max_model_len,
+    }
+    return [*_facts(facts, only_known=True), *_facts(engine.settings)]
+
+
+def _plan_rows(plan: Sequence[PlanRow]) -> list[tuple[str, str, str]]:
+    def words(seconds: float | None) -> str:
+        return "not known" if seconds is None else duration(seconds)
+
+    return [(row.what, words(row.estimated_s), words(row.took_s)) for row in plan]
+
+
+def _facts(facts: Mapping[str, object], *, only_known: bool = False) -> list[Row]:
+    rows = []
+    for name, value in facts.items():
+        if value is None and only_known:
+            continue
+        words = ", ".join(map(str, value)) if isinstance(value, list) else value
+        rows.append((str(name).replace("_", " "), "none" if words in (None, "") else str(words)))
+    return rows
+
+
+# What is wrong?
+
+
+def _problems(summary: Summary) -> Section:
+    """What failed, and beside it what each rule that did not pass demands."""
+    verdicts, reason = summary.verdicts, summary.meta.reason
+    lines = [f"The run failed: {reason}"] if reason else []
+    for verdict in _with_status(verdicts, "failed"):
+        why = f" ({verdict.why})" if verdict.why else ""
+        line = f"{verdict.rule}: found {verdict.found}, required {verdict.required}{why}"
+        lines.append(line)
+    if shortened := _names(verdicts, "shortened"):
+        lines.append(f"Shortened for smoke, therefore not met: {shortened}.")
+    if unjudged := _names(verdicts, "not judged"):
+        lines.append(f"Not judged: {unjudged}.")
+    lines += _regressions(summary.regression)
+    if not lines:
+        return Section("Problems", paragraphs(["No problems found."]))
+    return Section("Problems", [Points(lines), *_demands(verdicts)])
+
+
+def _regressions(regression: RegressionFigures | None) -> list[str]:
+    return [
+        f"{change.label} regressed against the baseline: {change.words}"
+        for change in (regression.metrics if regression else ())
+        if change.outcome == "regressed"
+    ]
+
+
+def _demands(verdicts: Sequence[Verdict]) -> list[Block]:
+    """A table of what each rule that did not pass demands, by which source, and the usual fix."""
+    rows = [
+        (verdict.rule, rule.sentence, _source(rule.source, rule.official), rule.fix)
+        for verdict in verdicts
+        if not verdict.passed and (rule := rule_named(verdict.rule))
+    ]
+    title = "The rules that did not pass"
+    return [Table(_DEMAND_COLUMNS, rows, title, "wide rules")] if rows else []
+
+
+def _source(source: str, official: bool) -> str:
+    authority = "MLPerf" if official else "the suite's own"
+    return f"{authority}: {source}" if source else authority
+
+
+def _every_rule(verdicts: Sequence[Verdict]) -> Section:
+    if not verdicts:
+        return Section("Every rule", paragraphs(["No rule was judged."]))
+    rows = [(v.rule, v.status, v.found, v.required) for v in verdicts]
+    brief: list[Block] = [Table(_VERDICT_COLUMNS[:-1], rows), *_brief_demands(verdicts)]
+    return Section("Every rule", [_verdict_table(verdicts)], brief=brief)
+
+
+def _verdict_table(verdicts: Sequence[Verdict]) -> Table:
+    rows = [(v.rule, v.status, v.found, v.required, v.why) for v in verdicts]
+    return Table(_VERDICT_COLUMNS, rows, style="wide rules")
+
+
+def _brief_demands(verdicts: Sequence[Verdict]) -> list[Block]:
+    return [
+        Paragraph(f"{rule.sentence} ({_source(rule.source, rule.official)})", f"{verdict.rule}:")
+        for verdict in verdicts
+        if not verdict.passed and (rule := rule_named(verdict.rule))
+    ]
+
+
+def _files(summary: Summary) -> Section:
+    names = [*summary.logs, *summary.plots]
+    return Section("Files", [Points([Words(name, link=quote(name)) for name in names])])
