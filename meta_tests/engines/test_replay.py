@@ -121,7 +121,7 @@ def test_the_suite_runs_on_a_replay(tmp_path: Path) -> None:
     told = {"answers": str(tmp_path / ANSWERS), "paces": {"test06": {"samples_per_s": 500}}}
     run = run_suite(
         tmp_path / "results",
-        *("tests/compliance", "-m", "server", "--profile", "official"),
+        *("-m", "server and compliance", "--profile", "official"),
         *("--model", str(tmp_path / MODEL), "--dataset", str(tmp_path / "news.json")),
         *("-p", "meta_tests.replay_plugin", "--server-target-qps", "200"),
         REPLAY=json.dumps(told),

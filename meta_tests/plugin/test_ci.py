@@ -73,7 +73,7 @@ def test_junit_tells_the_session_and_each_tests_figures(told: Told) -> None:
     assert wanted.items() <= session.items()
     assert {"vllm_version", "loadgen_version", "torch_version"} <= session.keys()
     cases = {case.get("name"): _properties(case) for case in suite.iter("testcase")}
-    rule = cases["test_result_valid[llama3.1-8b]"]
+    rule = cases["test_result_valid[llama3.1-8b-offline]"]
     assert (rule["found"], rule["required"]) == ("VALID", "VALID")
     for name, properties in cases.items():
         assert float(properties["tokens_per_sec"]) == told.figures.tokens_per_sec, name

@@ -1,105 +1,123 @@
-"""tests/ says what is demanded: one test for each rule, and each test is of a rule that holds."""
+"""tests/ says each demand once: every rule of every run has a test, and every test its rule."""
 
 from __future__ import annotations
 
 import ast
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 import pytest
 
+import fixtures.runs  # noqa: F401 - registers the fixtures
 from meta_tests.conftest import ROOT
-from mlperf_suite.benchmarks.audits import Mode
-from mlperf_suite.benchmarks.registry import default_benchmarks, runnable
-from mlperf_suite.loadgen.load_plan import AUDIT_MODES
+from mlperf_suite import rules
+from mlperf_suite.benchmarks.definition import Scenario
+from mlperf_suite.benchmarks.registry import BENCHMARKS, default_benchmarks, runnable
+from mlperf_suite.loadgen.load_plan import CACHING, MODES
 from mlperf_suite.mmlu.mmlu_rules import MMLU_RULES
-from mlperf_suite.rules import RULES, rules, rules_for
+from mlperf_suite.plugin.cases import RUN_KINDS
+from mlperf_suite.rules import RULES, rules_for
 
-FILES: dict[str, Mode] = {
-    "tests/accuracy/test_accuracy.py": "accuracy",
-    "tests/performance/test_offline.py": "performance",
-    "tests/performance/test_server.py": "performance",
-    "tests/performance/test_interactive.py": "performance",
-    "tests/performance/test_singlestream.py": "performance",
-    "tests/compliance/test_test06.py": "test06",
-}
-OF_ONE_SCENARIO = {
-    f"tests/performance/test_{name.lower()}.py": name
-    for name in ("Offline", "Server", "Interactive", "SingleStream")
-}
+FILES = (
+    "tests/test_consistency.py",
+    "tests/accuracy/test_accuracy.py",
+    *(f"tests/performance/test_{name}.py" for name in ("performance", "offline", "server")),
+    *(f"tests/performance/test_{name}.py" for name in ("interactive", "singlestream")),
+    *(f"tests/compliance/test_{name}.py" for name in ("audits", "test06", "test07", "test09")),
+    "tests/compliance/test_caching.py",
+)
+"""The files whose tests are of rules of runs."""
 
 
-@pytest.fixture(scope="module")
-def collected() -> set[str]:
-    """The ids of all tests of the suite, as pytest collects them."""
+@cache
+def collected(*options: str) -> tuple[str, ...]:
+    """The ids of the tests of the suite that pytest collects."""
     done = subprocess.run(
-        [sys.executable, "-m", "pytest", "--collect-only", "-q", *FILES],
+        [sys.executable, "-m", "pytest", "--collect-only", "-q", *options],
         cwd=ROOT,
         capture_output=True,
         text=True,
         timeout=120,
         check=True,
     )
-    return {line for line in done.stdout.splitlines() if line.startswith("tests/")}
+    return tuple(line for line in done.stdout.splitlines() if line.startswith("tests/"))
 
 
-def demanded(file: str) -> Iterator[str]:
-    """The ids of the tests that the rules ask for."""
-    mode = FILES[file]
-    for benchmark in default_benchmarks():
-        for scenario in benchmark.scenarios:
-            if OF_ONE_SCENARIO.get(file, scenario.name) != scenario.name:
-                continue
-            if mode in AUDIT_MODES and benchmark.audit(mode) is None:
-                continue
-            case = benchmark.id
-            if file not in OF_ONE_SCENARIO:
-                case = f"{benchmark.id}-{scenario.marker}"
-            for rule in rules_for(benchmark, scenario, mode):
-                if rule.metric:
-                    yield f"{file}::test_score[{case}-{rule.name}]"
-                else:
-                    yield f"{file}::test_{rule.name}[{case}]"
+# Each rule of each run has one test
 
 
-@pytest.mark.parametrize("file", FILES)
-def test_every_rule_has_its_test_and_every_test_its_rule(collected: set[str], file: str) -> None:
-    wanted = set(demanded(file))
-    assert wanted
-    assert {name for name in collected if name.startswith(f"{file}::")} == wanted
+def demands() -> Iterator[str]:
+    """A line for each rule of each run that is collected by default."""
+    for mode in MODES:
+        for benchmark in default_benchmarks()[: 1 if mode == CACHING else None]:
+            for scenario in benchmark.scenarios[: 1 if mode == CACHING else None]:
+                if mode in MODES[:2] or mode == CACHING or benchmark.audit(mode) is not None:
+                    for rule in rules_for(benchmark, scenario, mode):
+                        yield f"{benchmark.id} {scenario.name} {rule.name}"
+
+
+SAYS_RULES = """
+def pytest_collection_finish(session):
+    for item in session.items:
+        params = item.callspec.params
+        (key,) = [value for fixture, value in params.items() if fixture.endswith("_run")]
+        name = params["metric"].lower() if "metric" in params else item.originalname[5:]
+        prefix = "" if key.mode == "performance" else f"{key.mode}_"
+        print(f"demand: {key.benchmark} {key.scenario} {prefix}{name.removeprefix(prefix)}")
+"""
+
+
+def test_every_rule_of_every_run_has_one_test(tmp_path: Path) -> None:
+    (tmp_path / "says_rules.py").write_text(SAYS_RULES)
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "--collect-only", "-q", "-p", "says_rules", *FILES],
+        cwd=ROOT,
+        env={"PYTHONPATH": f"{tmp_path}:{ROOT}"},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=True,
+    )
+    lines = [line for line in done.stdout.splitlines() if line.startswith("demand: ")]
+    assert sorted(line.removeprefix("demand: ") for line in lines) == sorted(demands())
 
 
 def test_every_scenario_of_every_benchmark_has_a_file() -> None:
-    names = {scenario.name for benchmark in runnable() for scenario in benchmark.scenarios}
-    assert names == set(OF_ONE_SCENARIO.values())
+    names = {scenario.name.lower() for benchmark in runnable() for scenario in benchmark.scenarios}
+    assert [name for name in names if f"tests/performance/test_{name}.py" not in FILES] == []
 
 
 # What a test says of itself
 
 
 @dataclass(frozen=True)
-class Told:
-    """A test's own words: its name, its docstring, the fixture and the rule that it asks."""
+class Demand:
+    """A test's own words: its name, its docstring, the fixture and the rule that it asks.
+
+    `module`: that of the rule's function; None if the test gives the rule's name.
+    """
 
     file: str
     name: str
-    says: str | None
+    text: str | None
     fixture: str
     module: str | None
     rule: str
 
 
-def told() -> Iterator[Told]:
+def demands_in_words() -> Iterator[Demand]:
     for file in FILES:
         for node in ast.parse((ROOT / file).read_text()).body:
             if isinstance(node, ast.FunctionDef) and node.name != "test_score":
-                yield Told(file, node.name, ast.get_docstring(node), *_asked(node))
+                yield Demand(file, node.name, ast.get_docstring(node), *_obeys(node))
 
 
-def _asked(test: ast.FunctionDef) -> tuple[str, str, str]:
+def _obeys(test: ast.FunctionDef) -> tuple[str, str | None, str]:
     """`fixture.obeys(module.rule)` is all that a test does."""
     _, statement = test.body
     assert isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Call)
@@ -107,26 +125,28 @@ def _asked(test: ast.FunctionDef) -> tuple[str, str, str]:
     (rule,) = statement.value.args
     assert isinstance(call, ast.Attribute) and call.attr == "obeys"
     assert isinstance(call.value, ast.Name)
-    assert isinstance(rule, ast.Attribute) and isinstance(rule.value, ast.Name)
     assert [argument.arg for argument in test.args.args] == [call.value.id]
+    if isinstance(rule, ast.Constant):
+        return call.value.id, None, str(rule.value)
+    assert isinstance(rule, ast.Attribute) and isinstance(rule.value, ast.Name)
     return call.value.id, rule.value.id, rule.attr
 
 
-@pytest.mark.parametrize("one", [*told()], ids=lambda one: f"{Path(one.file).stem}-{one.name}")
-def test_a_test_is_named_after_the_rule_that_it_asks(one: Told) -> None:
+@pytest.mark.parametrize(
+    "demand", [*demands_in_words()], ids=lambda demand: f"{Path(demand.file).stem}-{demand.name}"
+)
+def test_a_test_is_named_after_the_rule_that_it_asks(demand: Demand) -> None:
     """One step leads from the test to the rule's function, and to the right one."""
-    assert one.name == f"test_{one.rule}"
-    assert one.says and one.says.endswith(".")
-    check = getattr(getattr(rules, str(one.module)), one.rule)
-    (rule,) = [rule for rule in RULES if rule.name == one.rule]
-    assert rule.check is check
-    assert rule.mode == FILES[one.file]
-    if one.file in OF_ONE_SCENARIO:
-        scenario = OF_ONE_SCENARIO[one.file]
-        assert one.fixture == f"{scenario.lower()}_run"
-        assert scenario in rule.scenarios
-    else:
-        assert one.fixture == f"{rule.mode}_run"
+    assert demand.name == f"test_{demand.rule}"
+    assert demand.text and demand.text.endswith(".")
+    if demand.module is not None:
+        check = getattr(getattr(rules, demand.module), demand.rule)
+        assert check in [rule.check for rule in RULES]
+    kind = RUN_KINDS[demand.fixture]
+    names = {demand.rule, *(f"{mode}_{demand.rule}" for mode in kind.modes)}
+    of_rule = [rule for rule in RULES if rule.name in names and rule.mode in kind.modes]
+    assert of_rule
+    assert {name for rule in of_rule for name in rule.scenarios} & set(kind.scenarios)
 
 
 def test_mmlus_rules_have_their_tests() -> None:
@@ -139,28 +159,59 @@ def test_mmlus_rules_have_their_tests() -> None:
         assert f'mmlu_run.obeys("{rule}")' in source
 
 
+LIMITS = re.compile(r"^ {4}(\S+) +([\d,]+) +([\d,]+)$", re.M)
+
+
+@pytest.mark.parametrize("name", ["Server", "Interactive"])
+def test_the_limits_in_words_are_those_of_the_benchmarks(name: str) -> None:
+    source = (ROOT / f"tests/performance/test_{name.lower()}.py").read_text()
+    limits = {row[0]: (_ms(row[1]), _ms(row[2])) for row in LIMITS.findall(source)}
+    scenarios: dict[str, Scenario] = {
+        benchmark.id.removesuffix("-99").removesuffix("-99.9"): scenario
+        for benchmark in runnable()
+        for scenario in benchmark.scenarios
+        if scenario.name == name
+    }
+    expected = {id_: scenario.limits for id_, scenario in scenarios.items()}
+    assert limits == {id_: (one.ttft_ms, one.tpot_ms) for id_, one in expected.items() if one}
+    ttft_ms, tpot_ms = limits["llama3.1-8b"]
+    assert f"TTFT p99 is below {ttft_ms:,} ms" in source
+    assert f"TPOT p99 is below {tpot_ms:,} ms" in source
+
+
+def _ms(text: str) -> int:
+    return int(text.replace(",", ""))
+
+
+def test_the_audits_limits_in_words_are_those_of_the_benchmark() -> None:
+    benchmark = BENCHMARKS["gpt-oss-120b"]
+    test07, test09 = benchmark.audit("test07"), benchmark.audit("test09")
+    assert test07 and test07.least_score and test09 and test09.mean_tokens
+    metric, score = test07.least_score
+    low, high = test09.mean_tokens
+    scores = (ROOT / "tests/compliance/test_test07.py").read_text()
+    lengths = (ROOT / "tests/compliance/test_test09.py").read_text()
+    assert f"at least {score}% {metric.replace('_', ' ')} (gpt-oss-120b" in scores
+    assert f"has {low:,} to {high:,} tokens" in lengths
+
+
 # How people select
 
 
 @pytest.mark.parametrize(
-    ("selected", "found"),
+    ("options", "count"),
     [
         (("-k", "min_duration"), 5),
         (("-k", "ttft or rouge1"), 7),
+        (("-k", "accuracy_time_stamps"), 5),
+        (("-k", "test_accuracy_time_stamps"), 5),
+        (("-k", "time_stamps"), 10),
+        (("-k", "test06_settings or test06_no_loadgen_errors"), 6),
         (("-k", "accuracy_rouge1", "-m", "datacenter and not offline"), 2),
         (("-k", "min_duration", "--category", "Datacenter", "--scenario", "offline"), 1),
     ],
 )
 def test_the_names_people_select_by_lead_to_their_tests(
-    selected: tuple[str, ...], found: int
+    options: tuple[str, ...], count: int
 ) -> None:
-    done = subprocess.run(
-        [sys.executable, "-m", "pytest", "--collect-only", "-q", *selected],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=True,
-    )
-    lines = [line for line in done.stdout.splitlines() if line.startswith("tests/")]
-    assert len(lines) == found, done.stdout
+    assert len(collected(*options)) == count

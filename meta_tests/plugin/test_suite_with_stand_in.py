@@ -34,8 +34,8 @@ DATACENTER = ("-m", "offline and datacenter", *PLUGIN)
 LABEL = "made with a stand-in engine: not a measurement of any system"
 SHORTENED = {
     "accuracy_whole_dataset": "llama3.1-8b-offline",
-    "min_duration": "llama3.1-8b",
-    "performance_sample_count": "llama3.1-8b",
+    "min_duration": "llama3.1-8b-offline",
+    "performance_sample_count": "llama3.1-8b-offline",
     "offline_samples_per_query": "llama3.1-8b",
 }
 """The rules that smoke shortens in Offline, and the case of the test of each."""

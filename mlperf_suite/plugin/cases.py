@@ -1,13 +1,14 @@
-"""Parametrizes tests with the benchmarks and scenarios of the runs that their fixtures stand for.
+"""Gives each test its cases: the runs, searches, metrics or verdicts that its fixture stands for.
 
 A test that requests `server_run` gets one case for each benchmark that has Server, and so on. A
-test named after a rule (test_ttft_limit) only gets cases that the rule applies to. A test without
-any case in this session gets `Missing` instead; `selection` deselects it and says why.
+test named after a rule (test_ttft_limit) only gets the runs that the rule applies to. A case has
+the marks of its run, so that -m selects it. A test without any case in this session gets `Missing`
+instead; `selection` deselects it and says why.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,7 +16,7 @@ import pytest
 
 from mlperf_suite.benchmarks.audits import Mode
 from mlperf_suite.benchmarks.definition import SCENARIOS, Benchmark, Scenario
-from mlperf_suite.benchmarks.registry import runnable
+from mlperf_suite.benchmarks.registry import BENCHMARKS, runnable
 from mlperf_suite.loadgen.load_plan import AUDIT_MODES, CACHING
 from mlperf_suite.plugin.baseline_gate import baselines_of
 from mlperf_suite.plugin.benchmark_clock import LoadGenClock
@@ -25,23 +26,21 @@ from mlperf_suite.plugin.workers import shares_of
 from mlperf_suite.results.baseline import MMLU_KIND
 from mlperf_suite.results.record import RunKey
 from mlperf_suite.results.regression import metrics_of, samples_of
-from mlperf_suite.rules import RULES, rules_for
-from mlperf_suite.session.plan import MMLU, SearchKey, StepKey
+from mlperf_suite.rules import RULES, Rule, rules_for
+from mlperf_suite.session.plan import MMLU, MmluKey, SearchKey, StepKey
 from mlperf_suite.settings import Settings
 
-RUNS: dict[str, tuple[Mode, tuple[str, ...]]] = {
-    "offline_run": ("performance", ("Offline",)),
-    "server_run": ("performance", ("Server",)),
-    "interactive_run": ("performance", ("Interactive",)),
-    "singlestream_run": ("performance", ("SingleStream",)),
-    "accuracy_run": ("accuracy", SCENARIOS),
-    **{f"{mode}_run": (mode, SCENARIOS) for mode in AUDIT_MODES},
-    # The audit is about the engine and its model, so that one scenario is enough.
-    f"{CACHING}_run": (CACHING, ("Offline",)),
-}
-"""By fixture, the mode and the scenarios of its runs."""
-_COMPARED: dict[str, Mode] = {"performance_change": "performance", "score_change": "accuracy"}
-_OF_MMLU = ("mmlu_run", "mmlu_share", "mmlu_change")
+
+@dataclass(frozen=True, slots=True)
+class RunKind:
+    """The runs that a fixture stands for: those of these modes in these scenarios."""
+
+    modes: tuple[Mode, ...]
+    scenarios: tuple[str, ...] = SCENARIOS
+
+
+RUN_KINDS: dict[str, RunKind] = {}
+"""By fixture; `fixtures/runs.py` fills it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,23 +51,30 @@ class Missing:
     why: str
 
 
+REGRESSION = Missing(("regression test", "regression tests"), "no --baseline of it")
+SEARCH = Missing(("rate search", "rate searches"), "no --find-peak-qps")
+SHARE = Missing(("test of MMLU's shares", "tests of MMLU's shares"), "one engine")
+RECORD = Missing(("benchmark record", "benchmark records"), "no pytest-benchmark")
+PROFILED = Missing(RECORD.what, "--profile-run makes no result")
+LOGS = Missing(("test of logs", "tests of logs"), "no --logs")
+
+
 @dataclass(frozen=True, slots=True)
 class MetricCase:
-    """A metric of a run that is compared with the baseline's."""
+    """A metric of a run, or MMLU's score, that is compared with the baseline's."""
 
-    key: RunKey
+    key: RunKey | MmluKey
     metric: str
 
 
 def step_of(item: pytest.Item) -> StepKey | None:
     """The step that must be made before the test can judge it; None if it needs no step."""
     for value in _parameters(item):
-        if isinstance(value, RunKey | SearchKey):
+        if isinstance(value, RunKey | SearchKey | MmluKey):
             return value
         if isinstance(value, MetricCase):
             return value.key
-    names = getattr(item, "fixturenames", ())
-    return MMLU if any(name in names for name in _OF_MMLU) else None
+    return MMLU if is_share(item) else None
 
 
 def is_share(item: pytest.Item) -> bool:
@@ -86,64 +92,47 @@ def _parameters(item: pytest.Item) -> Iterable[Any]:
     return callspec.params.values() if callspec else ()
 
 
+def pytest_itemcollected(item: pytest.Item) -> None:
+    """Let -k select a test by its rule's full name: accuracy_time_stamps."""
+    if isinstance(key := step_of(item), RunKey):
+        names = _rule_names(getattr(item, "originalname", item.name), key.mode)
+        item.extra_keyword_matches.update(f"test_{name}" for name in names)
+
+
+def _rule_names(test: str, mode: Mode) -> set[str]:
+    """The names that the rule of a test may have on a mode's runs: its own, or with a prefix."""
+    name = test.removeprefix("test_")
+    return {name} if mode == "performance" else {name, f"{mode}_{name}"}
+
+
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    asked = set(metafunc.fixturenames)
-    for name, (mode, scenarios) in RUNS.items():
-        if name in asked:
-            _parametrize_run(metafunc, name, mode, scenarios)
-    for name, mode in _COMPARED.items():
-        if name in asked:
-            _parametrize(metafunc, name, _changes(metafunc.config, mode), _REGRESSION)
-    if "peak_search" in asked:
-        _parametrize(
-            metafunc,
-            "peak_search",
-            _searches(metafunc.config),
-            ("rate search", "rate searches", ""),
-        )
-    if "benchmarked_run" in asked:
-        has = metafunc.config.pluginmanager.hasplugin("benchmark")
-        profiled = settings_of(metafunc.config).profile_run is not None
-        cases = _benchmarked(metafunc.config) if has and not profiled else []
-        _parametrize(metafunc, "benchmarked_run", cases, _NO_RECORD if profiled else _RECORD)
-    if "mmlu_change" in asked and MMLU_KIND not in baselines_of(metafunc.config):
-        _parametrize(metafunc, "mmlu_change", [], _REGRESSION)
-    if "mmlu_share" in asked:
-        shares = shares_of(metafunc.config)
-        _parametrize(metafunc, "mmlu_share", range(1, shares.count if shares else 1), SHARE)
-    if "log_verdict" in asked:
-        judged = judged_of(metafunc.config)
-        _parametrize(metafunc, "log_verdict", log_cases(judged or []), _OF_LOGS)
-
-
-_Words = tuple[str, str, str]
-_REGRESSION: _Words = ("regression test", "regression tests", "no --baseline of it")
-_RECORD: _Words = ("benchmark record", "benchmark records", "no pytest-benchmark")
-_NO_RECORD: _Words = (*_RECORD[:2], "--profile-run makes no result")
-SHARE: _Words = ("test of MMLU's shares", "tests of MMLU's shares", "one engine")
-_OF_LOGS: _Words = ("test of logs", "tests of logs", "no --logs")
+    for name in metafunc.fixturenames:
+        if name in RUN_KINDS:
+            _parametrize_runs(metafunc, name, RUN_KINDS[name])
+        elif name in _CASES:
+            cases, missing = _CASES[name](metafunc.config)
+            _parametrize(metafunc, name, cases, missing)
 
 
 def _parametrize(
-    metafunc: pytest.Metafunc, name: str, cases: Iterable[object], words: _Words
+    metafunc: pytest.Metafunc, name: str, cases: Iterable[Any], missing: Missing, *marks: Any
 ) -> None:
-    missing = pytest.param(Missing(words[:2], words[2]), id="none")
-    metafunc.parametrize(name, [*cases] or [missing], indirect=True)
+    cases = [*cases] or [pytest.param(missing, id="none", marks=marks)]
+    metafunc.parametrize(name, cases, indirect=True)
 
 
-def _case(
-    value: object, benchmark: Benchmark, scenario: Scenario, last: str = "", *marks: Any
-) -> Any:
-    """A case with the marks for its category and scenario."""
-    return pytest.param(
-        value,
-        marks=[
-            getattr(pytest.mark, benchmark.category),
-            getattr(pytest.mark, scenario.marker),
-            *marks,
-        ],
-        id="-".join(filter(None, (benchmark.id, scenario.marker, last))),
-    )
+def _case(value: object, key: RunKey | SearchKey, *words: str, marks: Iterable[Any] = ()) -> Any:
+    """A case for what a run is asked, selected by the run's category, scenario and mode."""
+    mode = key.mode if isinstance(key, RunKey) else "performance"
+    names = [BENCHMARKS[key.benchmark].category, key.scenario.lower(), _mode_marker(mode)]
+    # The caching audit is of a model: a selection of categories or scenarios does not include it.
+    names = names[2:] if mode == CACHING else names
+    own = [getattr(pytest.mark, name) for name in names]
+    return pytest.param(value, marks=[*own, *marks], id="-".join([key.benchmark, *words]))
+
+
+def _mode_marker(mode: Mode) -> str:
+    return mode if mode in ("accuracy", "performance") else "compliance"
 
 
 def scenarios_of(config: pytest.Config, mode: Mode) -> Iterator[tuple[Benchmark, Scenario]]:
@@ -151,10 +140,13 @@ def scenarios_of(config: pytest.Config, mode: Mode) -> Iterator[tuple[Benchmark,
 
     Cases for every benchmark would slow down collection for users who run one.
     """
-    named = settings_of(config).named_benchmarks
-    offered = [b for b in runnable() if b.by_default or b.id in named]
+    settings = settings_of(config)
+    offered = [b for b in runnable() if b.by_default or b.id in settings.named_benchmarks]
     if mode == CACHING:
-        offered = _first_of_each_model(settings_of(config), offered)
+        # The audit is about the engine and its model, so that one scenario is enough.
+        for benchmark in _first_of_each_model(settings, offered):
+            yield benchmark, benchmark.scenario("Offline")
+        return
     for benchmark in offered:
         if mode not in AUDIT_MODES or benchmark.audit(mode) is not None:
             for scenario in benchmark.scenarios:
@@ -163,80 +155,118 @@ def scenarios_of(config: pytest.Config, mode: Mode) -> Iterator[tuple[Benchmark,
 
 def _first_of_each_model(settings: Settings, offered: Iterable[Benchmark]) -> list[Benchmark]:
     """The first selected benchmark of each model; the others would audit the same model again."""
-    found: dict[str, Benchmark] = {}
+    by_model: dict[str, Benchmark] = {}
     for benchmark in offered:
         in_category = settings.category in (None, benchmark.category)
         named = not settings.named_benchmarks or benchmark.id in settings.named_benchmarks
         if in_category and named:
-            found.setdefault(settings.workload(benchmark).model, benchmark)
-    return list(found.values())
+            by_model.setdefault(settings.workload(benchmark).model, benchmark)
+    return list(by_model.values())
 
 
-def _parametrize_run(
-    metafunc: pytest.Metafunc, name: str, mode: Mode, scenarios: tuple[str, ...]
-) -> None:
-    rule = metafunc.function.__name__.removeprefix("test_")
-    is_rule = any(one.name == rule for one in RULES)
-    places = [
-        (benchmark, scenario, rules_for(benchmark, scenario, mode))
+# Runs
+
+
+def _parametrize_runs(metafunc: pytest.Metafunc, fixture: str, kind: RunKind) -> None:
+    runs = [
+        (RunKey(benchmark.id, scenario.name, mode), rules_for(benchmark, scenario, mode))
+        for mode in kind.modes
         for benchmark, scenario in scenarios_of(metafunc.config, mode)
-        if scenario.name in scenarios
+        if scenario.name in kind.scenarios
     ]
-    if not places:
-        words = (f"test of {mode.upper()}", f"tests of {mode.upper()}", "of another benchmark")
-        _parametrize(metafunc, name, [], words)
-        return
     if "metric" in metafunc.fixturenames:
-        by_metric = [
-            _scored(RunKey(benchmark.id, scenario.name, mode), benchmark, scenario, one.metric)
-            for benchmark, scenario, rules in places
-            for one in rules
-            if one.metric
-        ]
-        metafunc.parametrize((name, "metric"), by_metric, indirect=[name])
+        gates = [(key, rule) for key, rules in runs for rule in rules if rule.metric]
+        cases = [_metric_case(key, rule) for key, rule in gates]
+        metafunc.parametrize((fixture, "metric"), cases, indirect=[fixture])
         return
-    cases = [
-        _run_case(benchmark, scenario, mode, alone=len(scenarios) == 1)
-        for benchmark, scenario, rules in places
-        if not is_rule or any(one.name == rule for one in rules)
-    ]
-    metafunc.parametrize(name, cases, indirect=True, scope="session")
+    test, mode = metafunc.function.__name__, kind.modes[0]
+    keys = [key for key, _ in runs]
+    if any(_is_of(rule, test, mode) for rule in RULES for mode in kind.modes):
+        keys = [key for key, rules in runs if any(_is_of(rule, test, key.mode) for rule in rules)]
+    what = (f"test of {mode.upper()}", f"tests of {mode.upper()}")
+    mark = getattr(pytest.mark, _mode_marker(mode))
+    cases = [_run_case(key, kind) for key in keys]
+    _parametrize(metafunc, fixture, cases, Missing(what, "of another benchmark"), mark)
 
 
-def _scored(key: RunKey, benchmark: Benchmark, scenario: Scenario, metric: str) -> Any:
-    case = _case(key, benchmark, scenario, f"accuracy_{metric.lower()}")
-    return pytest.param(key, metric, marks=case.marks, id=case.id)
+def _is_of(rule: Rule, test: str, mode: Mode) -> bool:
+    """Whether a test, by its name, is of a rule for runs of a mode."""
+    return rule.mode == mode and rule.name in _rule_names(test, mode)
 
 
-def _run_case(benchmark: Benchmark, scenario: Scenario, mode: Mode, *, alone: bool) -> Any:
-    """A case for a run. `alone`: the test is for this scenario only, as its file says."""
-    if mode == CACHING:
-        # No category or scenario marks, so that a selection by them does not include the audit.
-        return pytest.param(RunKey(benchmark.id, scenario.name, mode), id=benchmark.id)
-    case = _case(RunKey(benchmark.id, scenario.name, mode), benchmark, scenario)
-    return pytest.param(*case.values, marks=case.marks, id=benchmark.id) if alone else case
+def _run_case(key: RunKey, kind: RunKind) -> Any:
+    """A case for a run, whose id says of scenario and mode what the fixture leaves open."""
+    scenario = [key.scenario.lower()] if len(kind.scenarios) > 1 and key.mode != CACHING else []
+    return _case(key, key, *scenario, *([key.mode] if len(kind.modes) > 1 else []))
 
 
-def _searches(config: pytest.Config) -> Iterator[Any]:
+def _metric_case(key: RunKey, rule: Rule) -> Any:
+    case = _case(key, key, key.scenario.lower(), rule.name)
+    return pytest.param(key, rule.metric, marks=case.marks, id=case.id)
+
+
+# What is no run
+
+
+def _searches(config: pytest.Config) -> tuple[list[Any], Missing]:
     """The scenarios with latency limits, which thus have a highest rate within them."""
-    for benchmark, scenario in scenarios_of(config, "performance"):
-        if scenario.limits is not None:
-            yield _case(SearchKey(benchmark.id, scenario.name), benchmark, scenario)
+    keys = [
+        SearchKey(benchmark.id, scenario.name)
+        for benchmark, scenario in scenarios_of(config, "performance")
+        if scenario.limits is not None
+    ]
+    return [_case(key, key, key.scenario.lower()) for key in keys], SEARCH
 
 
-def _benchmarked(config: pytest.Config) -> Iterator[Any]:
+def _records(config: pytest.Config) -> tuple[list[Any], Missing]:
+    """The performance runs that pytest-benchmark records."""
+    if settings_of(config).profile_run is not None:
+        return [], PROFILED
+    if not config.pluginmanager.hasplugin("benchmark"):
+        return [], RECORD
+    cases = []
     for benchmark, scenario in scenarios_of(config, "performance"):
         group = f"{benchmark.id} {scenario.name}"
         mark = pytest.mark.benchmark(timer=LoadGenClock(), group=group)
         key = RunKey(benchmark.id, scenario.name, "performance")
-        yield _case(key, benchmark, scenario, "", mark)
+        cases.append(_case(key, key, scenario.marker, marks=[mark]))
+    return cases, RECORD
 
 
-def _changes(config: pytest.Config, mode: Mode) -> Iterator[Any]:
+def _changes(config: pytest.Config, mode: Mode) -> tuple[list[Any], Missing]:
     """The metrics for which a baseline has figures."""
+    cases = []
     for benchmark, scenario in scenarios_of(config, mode):
         baseline = baselines_of(config).get((benchmark.id, scenario.name))
         for metric in metrics_of([baseline.summary]) if baseline else ():
             if baseline and metric.mode == mode and samples_of(metric, baseline.summary):
                 key = RunKey(benchmark.id, scenario.name, mode)
-                yield _case(MetricCase(key, metric.name), benchmark, scenario, metric.name)
+                case = MetricCase(key, metric.name)
+                cases.append(_case(case, key, scenario.marker, metric.name))
+    return cases, REGRESSION
+
+
+_MMLU_RUN = pytest.param(MMLU, id=pytest.HIDDEN_PARAM)
+
+
+def _mmlu_changes(config: pytest.Config) -> tuple[list[Any], Missing]:
+    change = pytest.param(MetricCase(MMLU, "mmlu"), id=pytest.HIDDEN_PARAM)
+    return [change] if MMLU_KIND in baselines_of(config) else [], REGRESSION
+
+
+def _shares(config: pytest.Config) -> tuple[list[Any], Missing]:
+    shares = shares_of(config)
+    return [*range(1, shares.count if shares else 1)], SHARE
+
+
+_CASES: dict[str, Callable[[pytest.Config], tuple[list[Any], Missing]]] = {
+    "performance_change": lambda config: _changes(config, "performance"),
+    "score_change": lambda config: _changes(config, "accuracy"),
+    "mmlu_change": _mmlu_changes,
+    "peak_search": _searches,
+    "benchmarked_run": _records,
+    "mmlu_run": lambda config: ([_MMLU_RUN], REGRESSION),
+    "mmlu_share": _shares,
+    "log_verdict": lambda config: (log_cases(judged_of(config) or []), LOGS),
+}
+"""By fixture, its cases and what stands in their place if there is none."""

@@ -9,7 +9,7 @@ from mlperf_suite.plugin.cases import MetricCase
 from mlperf_suite.plugin.judging_tests import conclude, made
 from mlperf_suite.plugin.lifecycle import suite_of
 from mlperf_suite.results.record import RunKey
-from mlperf_suite.session.plan import MMLU, StepKey
+from mlperf_suite.session.plan import StepKey
 
 
 class MetricChange:
@@ -54,4 +54,4 @@ def score_change(request: pytest.FixtureRequest, suite: object) -> MetricChange:
 @pytest.fixture
 def mmlu_change(request: pytest.FixtureRequest, suite: object) -> MetricChange:
     """The change of the MMLU score since the baseline."""
-    return MetricChange(request.config, MMLU, "mmlu")
+    return _change(request)

@@ -9,6 +9,8 @@ import pytest
 
 from mlperf_suite.errors import SuiteError
 from mlperf_suite.plugin.lifecycle import suite_of
+from mlperf_suite.results.record import RunKey
+from mlperf_suite.rules.registry import rule_name
 from mlperf_suite.rules.verdict import Verdict
 from mlperf_suite.session.mmlu_run import Share
 from mlperf_suite.session.plan import StepKey
@@ -87,13 +89,18 @@ class MadeRun:
 
         Raises LookupError if the rule does not apply to such a run.
         """
-        name = rule if isinstance(rule, str) else rule.__name__
+        name = rule if isinstance(rule, str) else rule_name(rule, self._mode)
         made(self._config, self.step, name)
         verdicts = suite_of(self._config).verdicts(self.step)
-        found = [verdict for verdict in verdicts if verdict.rule == name]
-        if not found:
+        names = (name, f"{self._mode}_{name}")
+        verdict = next((verdict for verdict in verdicts if verdict.rule in names), None)
+        if verdict is None:
             raise LookupError(f"{self.step}: no rule {name} holds for it")
-        conclude(self._config, found[0])
+        conclude(self._config, verdict)
+
+    @property
+    def _mode(self) -> str:
+        return self.step.mode if isinstance(self.step, RunKey) else "mmlu"
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ from collections import Counter
 import pytest
 
 from mlperf_suite.benchmarks.registry import BENCHMARKS
-from mlperf_suite.plugin.cases import SHARE, Missing, is_share, missing_of, step_of
+from mlperf_suite.plugin.cases import SEARCH, SHARE, Missing, is_share, missing_of, step_of
 from mlperf_suite.plugin.existing_logs import is_of_logs, judged_of
 from mlperf_suite.plugin.lifecycle import plan_of
 from mlperf_suite.plugin.options import settings_of
@@ -17,7 +17,6 @@ from mlperf_suite.settings import Settings
 
 _LEFT_OUT = pytest.StashKey[Counter[Missing]]()
 _TEST = ("test", "tests")
-_SEARCH = ("rate search", "rate searches")
 _COLUMNS = 80
 
 
@@ -60,7 +59,7 @@ def _why_not_step(step: StepKey, settings: Settings) -> Missing | None:
     if settings.profile_run is not None and found.get("mode") != "performance":
         return Missing(_TEST, "--profile-run makes performance runs")
     if isinstance(step, SearchKey) and not settings.find_peak_qps:
-        return Missing(_SEARCH, "no --find-peak-qps")
+        return SEARCH
     offered = [benchmark.id for benchmark in settings.benchmarks]
     if isinstance(step, RunKey | SearchKey) and step.benchmark not in offered:
         return Missing(_TEST, f"no --benchmark {step.benchmark}")
@@ -80,7 +79,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         for item, reason in why.items()
     ):
         # Shares would compete with the measured engine for memory, host cores and PCIe.
-        measured = Missing(SHARE[:2], "LoadGen runs are selected as well")
+        measured = Missing(SHARE.what, "LoadGen runs are selected as well")
         why |= {item: reason or measured for item, reason in why.items() if is_share(item)}
     for item, reason in why.items():
         if reason is not None:
