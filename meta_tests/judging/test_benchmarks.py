@@ -12,7 +12,9 @@ import pytest
 
 from meta_tests.judging.trees import ALSO_SEEN, V5_1, failed, found
 from meta_tests.made_runs import write_submission
-from meta_tests.tampering.damages import Home, broken_rules, damages_of
+from meta_tests.tampering.damages import damages_of
+from meta_tests.tampering.edits import Home
+from meta_tests.tampering.verdicts import broken_rules
 from mlperf_suite.benchmarks.definition import Benchmark
 from mlperf_suite.benchmarks.registry import BENCHMARKS
 from mlperf_suite.benchmarks.rounds import ROUNDS, Round

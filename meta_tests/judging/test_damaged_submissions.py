@@ -21,15 +21,9 @@ from meta_tests.judging.trees import (
     found,
 )
 from meta_tests.made_runs import MadeRun, write_run, write_submission
-from meta_tests.tampering.damages import (
-    DAMAGES,
-    Damage,
-    Home,
-    broken_rules,
-    replaced,
-    seen_by,
-    system_field,
-)
+from meta_tests.tampering.damages import DAMAGES
+from meta_tests.tampering.edits import Home, Tampering, replaced, seen_by, system_field
+from meta_tests.tampering.verdicts import broken_rules
 from mlperf_suite.benchmarks.llama3_1_8b import LLAMA3_1_8B, LLAMA3_1_8B_EDGE
 from mlperf_suite.judging.judge import judge_folder
 from mlperf_suite.loadgen.logs import ACCURACY, DETAIL
@@ -69,7 +63,7 @@ def measurements(home: Home) -> Path:
     return home.measurements("Server") / "measurements.json"
 
 
-FURTHER: dict[str, Damage] = {
+FURTHER: dict[str, Tampering] = {
     "a score said twice": seen_by(
         replaced("'rouge2'", "'rouge2': 99.0, 'rouge2'", accuracy_txt), "accuracy_rouge2"
     ),

@@ -22,7 +22,7 @@ from meta_tests.proof.data import ANSWERS, DATASETS, make_samples, write_data
 from meta_tests.proof.published import PUBLISHED, write_published
 from meta_tests.proof.runs import install_loadgen, make_runs, proof_runs
 from meta_tests.proof.tree import build_tree, check_tree
-from meta_tests.tampering.damages import CHECKER
+from meta_tests.tampering.verdicts import CHECKER
 from mlperf_suite.assets import PROJECT_ROOT
 from mlperf_suite.benchmarks.rounds import ROUNDS
 

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from meta_tests.proof.runs import ProofRun
-from meta_tests.tampering.damages import CHECKER, LOOKS_OK
+from meta_tests.tampering.verdicts import CHECKER, LOOKS_OK
 from mlperf_suite.rules.submission_rules import (
     MEASUREMENT_FIELDS,
     SYSTEM_FIELDS_FILLED,

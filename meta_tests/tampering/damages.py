@@ -11,179 +11,72 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import json
 import math
 import re
-import shutil
-import subprocess
-import sys
-import tempfile
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from meta_tests.tampering.edits import (
+    Change,
+    Home,
+    Tampering,
+    answers_edited,
+    bytes_edited,
+    is_,
+    json_edited,
+    log_values,
+    removed,
+    replaced,
+    seen_by,
+    system_field,
+    text_edited,
+)
+from meta_tests.tampering.verdicts import copies, official_verdict, own_verdict
 from mlperf_suite.benchmarks.audits import Audit
 from mlperf_suite.benchmarks.definition import COUNTED_IN_A_SENTENCE, Benchmark
 from mlperf_suite.benchmarks.gpt_oss_120b import GPT_OSS_120B
 from mlperf_suite.benchmarks.llama3_1_8b import LLAMA3_1_8B
 from mlperf_suite.benchmarks.registry import BENCHMARKS
 from mlperf_suite.benchmarks.rounds import ROUNDS, Round
-from mlperf_suite.judging.judge import judge_folder
 from mlperf_suite.loadgen.logs import ACCURACY, DETAIL, SUMMARY
 from mlperf_suite.rules.scores import rule_name
-
-CHECKER = Path("tools/submission")
-LOOKS_OK = "SUMMARY: submission looks OK"
-_CHECK = re.compile(r"ERROR\] Some (.+?) Checks failed for")
-_EXCEPTION = re.compile(r"Running (\w+) in \w+$")
-_MOST_RULES = 5
-
-
-@dataclass(frozen=True, slots=True)
-class Home:
-    """<division>/<submitter> of a tree, and where its files are in the round's layout.
-
-    A scenario is one of `benchmark`'s, or <benchmark>/<scenario>.
-    """
-
-    path: Path
-    layout: str
-    benchmark: str = LLAMA3_1_8B.id
-
-    @property
-    def system(self) -> str:
-        return next((self.path / "results").iterdir()).name
-
-    def place(self, branch: str, scenario: str) -> Path:
-        benchmark = self.benchmark
-        if "/" in scenario:
-            benchmark, scenario = scenario.split("/")
-        of = "results" if self.layout == "v6" else branch
-        return self.path / of / self.system / benchmark / scenario
-
-    def performance(self, scenario: str) -> Path:
-        return self.place("results", scenario) / "performance" / "run_1"
-
-    def accuracy(self, scenario: str) -> Path:
-        return self.place("results", scenario) / "accuracy"
-
-    def audit(self, name: str, scenario: str) -> Path:
-        return self.place("compliance", scenario) / name
-
-    def test06(self, scenario: str) -> Path:
-        return self.audit("TEST06", scenario)
-
-    def measurements(self, scenario: str) -> Path:
-        return self.place("measurements", scenario)
-
-    @property
-    def system_json(self) -> Path:
-        return self.path / "systems" / f"{self.system}.json"
-
-
-Change = Callable[[Home], object]
-
-
-@dataclass(frozen=True, slots=True)
-class Damage:
-    """A change to a tree, and exactly those rules of the suite that detect it.
-
-    accuracy_passed is not listed: it follows from every failed accuracy run.
-    """
-
-    change: Change
-    rules: frozenset[str]
-
-
-def seen_by(change: Change, *rules: str) -> Damage:
-    """A damage with the names of the rules that detect it."""
-    return Damage(change, frozenset(rules))
 
 
 def log_value(key: str, value: object, scenario: str, *, accuracy: bool = False) -> Change:
     """Change the value of a key in a detail log."""
 
-    def damage(home: Home) -> None:
-        folder = home.accuracy(scenario) if accuracy else home.performance(scenario)
-        path = folder / DETAIL
-        lines = path.read_text(encoding="utf-8").splitlines()
-        changed = 0
-        for number, line in enumerate(lines):
-            entry = json.loads(line.removeprefix(":::MLLOG "))
-            if entry["key"] == key:
-                entry["value"] = value
-                lines[number] = f":::MLLOG {json.dumps(entry)}"
-                changed += 1
-        if not changed:
-            raise ValueError(f"no {key} in {path}")
-        path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    def folder(home: Home) -> Path:
+        return home.accuracy(scenario) if accuracy else home.performance(scenario)
 
-    return damage
-
-
-def replaced(pattern: str, new: str, path: Callable[[Home], Path]) -> Change:
-    """Replace text in a file, which must contain the old text."""
-
-    def damage(home: Home) -> None:
-        text = path(home).read_text(encoding="utf-8")
-        changed, count = re.subn(pattern, new, text)
-        if not count:
-            raise ValueError(f"no {pattern} in {path(home)}")
-        path(home).write_text(changed, encoding="utf-8")
-
-    return damage
+    return log_values(folder, {re.escape(key): is_(value)})
 
 
 def score_times(name: str, factor: float, scenario: str, most: float = math.inf) -> Change:
     """Multiply a score of accuracy.txt, or `most` if that is less, by a factor."""
 
-    def damage(home: Home) -> None:
-        path = home.accuracy(scenario) / "accuracy.txt"
-        text = path.read_text(encoding="utf-8")
-        found = re.search(rf"'{name}': ([\d.]+)", text)
-        if found is None:
-            raise ValueError(f"no {name} in {path}")
+    def edit(text: str) -> str:
+        score = re.search(rf"'{name}': ([\d.]+)", text)
+        if score is None:
+            raise LookupError(f"no {name}")
         # A score at its ceiling of 100 is far above its gate.
-        value = min(float(found[1]), most) * factor
-        shown = f"{value:.0f}" if name == "gen_len" else f"{value:.4f}"
-        path.write_text(text.replace(found[0], f"'{name}': {shown}"), encoding="utf-8")
+        value = min(float(score[1]), most) * factor
+        figure = f"{value:.0f}" if name == "gen_len" else f"{value:.4f}"
+        return text.replace(score[0], f"'{name}': {figure}")
 
-    return damage
-
-
-def gone(path: Callable[[Home], Path]) -> Change:
-    def damage(home: Home) -> None:
-        target = path(home)
-        shutil.rmtree(target) if target.is_dir() else target.unlink()
-
-    return damage
+    return text_edited(lambda home: home.accuracy_txt(scenario), edit)
 
 
 def emptied(path: Callable[[Home], Path]) -> Change:
-    return lambda home: path(home).write_text("")
-
-
-def system_field(name: str, value: object) -> Change:
-    def damage(home: Home) -> None:
-        content: dict[str, Any] = json.loads(home.system_json.read_text(encoding="utf-8"))
-        if value is None:
-            del content[name]
-        else:
-            content[name] = value
-        home.system_json.write_text(json.dumps(content), encoding="utf-8")
-
-    return damage
+    return text_edited(path, lambda text: "")
 
 
 def measurement_emptied(name: str) -> Change:
-    def damage(home: Home) -> None:
-        (path,) = home.measurements("Server").glob("*.json")
-        content = json.loads(path.read_text(encoding="utf-8"))
-        content[name] = ""
-        path.write_text(json.dumps(content), encoding="utf-8")
+    def path(home: Home) -> Path:
+        (file,) = home.measurements("Server").glob("*.json")
+        return file
 
-    return damage
+    return json_edited(path, lambda content: content.update({name: ""}))
 
 
 def _few_samples(home: Home) -> None:
@@ -193,20 +86,9 @@ def _few_samples(home: Home) -> None:
         log_value("effective_accuracy_sample_count", 1000, "Server", accuracy=True)(home)
 
 
-def _long_log(home: Home) -> None:
-    path = home.accuracy("Offline") / ACCURACY
-    path.write_bytes(path.read_bytes() * 2)
-
-
-def _cut_log(home: Home) -> None:
-    path = home.performance("Server") / DETAIL
-    content = path.read_bytes()
-    path.write_bytes(content[: len(content) // 2])
-
-
 SINGLE = "llama3.1-8b-edge/SingleStream"
 EDGE_OFFLINE = "llama3.1-8b-edge/Offline"
-DAMAGES: dict[str, Damage] = {
+DAMAGES: dict[str, Tampering] = {
     "nothing: the tree as it was built": seen_by(lambda home: None),
     "a wrong seed: qsl_rng_seed 1 (Offline)": seen_by(
         log_value("effective_qsl_rng_seed", 1, "Offline"), "seeds"
@@ -262,7 +144,9 @@ DAMAGES: dict[str, Damage] = {
         "tpot_limit",
     ),
     "performance log cut in half (Server)": seen_by(
-        _cut_log,
+        bytes_edited(
+            lambda home: home.performance("Server") / DETAIL, lambda log: log[: len(log) // 2]
+        ),
         "result_valid",
         "log_is_whole",
         "result_reported",
@@ -272,7 +156,7 @@ DAMAGES: dict[str, Damage] = {
         "tpot_limit",
     ),
     "no performance detail log (Server)": seen_by(
-        gone(lambda home: home.performance("Server") / DETAIL),
+        removed(lambda home: home.performance("Server") / DETAIL),
         "required_files",
         "same_system",
         "result_valid",
@@ -293,10 +177,10 @@ DAMAGES: dict[str, Damage] = {
         "target_percentile",
     ),
     "no performance summary (Server)": seen_by(
-        gone(lambda home: home.performance("Server") / SUMMARY), "required_files"
+        removed(lambda home: home.performance("Server") / SUMMARY), "required_files"
     ),
     "no accuracy detail log (Offline)": seen_by(
-        gone(lambda home: home.accuracy("Offline") / DETAIL),
+        removed(lambda home: home.accuracy("Offline") / DETAIL),
         "required_files",
         "same_system",
         "accuracy_log_is_whole",
@@ -306,7 +190,7 @@ DAMAGES: dict[str, Damage] = {
         "accuracy_loadgen_unmodified",
     ),
     "no accuracy.txt (Offline)": seen_by(
-        gone(lambda home: home.accuracy("Offline") / "accuracy.txt"),
+        removed(lambda home: home.accuracy_txt("Offline")),
         "required_files",
         "accuracy_every_sample",
         "accuracy_hash",
@@ -334,12 +218,15 @@ DAMAGES: dict[str, Damage] = {
         score_times("gen_len", 0.8, "Offline"), "accuracy_gen_len"
     ),
     "no hash in accuracy.txt (Offline)": seen_by(
-        replaced(r"\nhash=\w+\n", "\n", lambda home: home.accuracy("Offline") / "accuracy.txt"),
+        replaced(r"\nhash=\w+\n", "\n", lambda home: home.accuracy_txt("Offline")),
         "accuracy_hash",
     ),
-    "accuracy log not cut (Offline)": seen_by(_long_log, "accuracy_log_is_cut"),
+    "accuracy log not cut (Offline)": seen_by(
+        bytes_edited(lambda home: home.accuracy("Offline") / ACCURACY, lambda log: log * 2),
+        "accuracy_log_is_cut",
+    ),
     "no TEST06 (Interactive)": seen_by(
-        gone(lambda home: home.test06("Interactive")),
+        removed(lambda home: home.test06("Interactive")),
         "required_files",
         "test06_log_is_whole",
         "test06_sample_count",
@@ -373,16 +260,16 @@ DAMAGES: dict[str, Damage] = {
         "test06_verified",
     ),
     "no Offline": seen_by(
-        gone(lambda home: home.place("results", "Offline")), "required_scenarios"
+        removed(lambda home: home.place("results", "Offline")), "required_scenarios"
     ),
     "no SingleStream": seen_by(
-        gone(lambda home: home.place("results", SINGLE)), "required_scenarios"
+        removed(lambda home: home.place("results", SINGLE)), "required_scenarios"
     ),
     "no README.md (Server)": seen_by(
-        gone(lambda home: home.measurements("Server") / "README.md"), "required_files"
+        removed(lambda home: home.measurements("Server") / "README.md"), "required_files"
     ),
     "no user.conf (Server)": seen_by(
-        gone(lambda home: home.measurements("Server") / "user.conf"), "required_files"
+        removed(lambda home: home.measurements("Server") / "user.conf"), "required_files"
     ),
     "an empty user.conf (Server)": seen_by(
         emptied(lambda home: home.measurements("Server") / "user.conf"), "required_files"
@@ -391,7 +278,8 @@ DAMAGES: dict[str, Damage] = {
         measurement_emptied("weight_data_types"), "measurements"
     ),
     "no sources": seen_by(
-        gone(lambda home: home.path / ("src" if home.layout == "v6" else "code")), "required_files"
+        removed(lambda home: home.path / ("src" if home.layout == "v6" else "code")),
+        "required_files",
     ),
     "system: status sold": seen_by(system_field("status", "sold"), "system_description"),
     "system: type mobile": seen_by(system_field("system_type", "mobile"), "system_description"),
@@ -407,65 +295,64 @@ DAMAGES: dict[str, Damage] = {
     'system: is_network "false"': seen_by(system_field("is_network", "false"), "system_fields"),
     "system: is_network false": seen_by(system_field("is_network", False), "system_fields"),
     "no system description": seen_by(
-        gone(lambda home: home.system_json), "required_files", "system_description", "system_fields"
+        removed(lambda home: home.system_json),
+        "required_files",
+        "system_description",
+        "system_fields",
     ),
 }
 
 
-def damages_of(benchmark: Benchmark, round_: Round) -> dict[str, Damage]:
+def damages_of(benchmark: Benchmark, round_: Round) -> dict[str, Tampering]:
     """The damages to a tree of one benchmark, one for each thing it is judged by in that round."""
-    found = {"nothing: the tree as it was built": seen_by(lambda home: None)}
-    for one in benchmark.reference.expected:
-        gate = rule_name(one.name)
-        factors = (0.9,) if one.unit == "%" else (1.2, 0.8)
+    damages = {"nothing: the tree as it was built": seen_by(lambda home: None)}
+    for score in benchmark.reference.expected:
+        gate = rule_name(score.name)
+        factors = (0.9,) if score.unit == "%" else (1.2, 0.8)
         for factor in factors:
             # Relative to the reference, so that a score far above it fails too.
-            change = score_times(one.name, factor, "Offline", most=one.value)
-            found[f"{one.name} times {factor} (Offline)"] = seen_by(change, gate)
+            change = score_times(score.name, factor, "Offline", most=score.value)
+            damages[f"{score.name} times {factor} (Offline)"] = seen_by(change, gate)
     samples = {mode: benchmark.samples_of(mode) for mode in ("accuracy", "performance")}
     own_data = samples["accuracy"] != samples["performance"]
     fewer = samples["accuracy"] if own_data else samples["performance"] - 1
-    found[f"performance sample count {fewer:,} (Offline)"] = seen_by(
+    damages[f"performance sample count {fewer:,} (Offline)"] = seen_by(
         log_value("effective_performance_sample_count", fewer, "Offline"),
         "performance_sample_count",
     )
-    found[f"samples per query {fewer:,} (Offline)"] = seen_by(
+    damages[f"samples per query {fewer:,} (Offline)"] = seen_by(
         log_value("effective_samples_per_query", fewer, "Offline"), "offline_samples_per_query"
     )
-    others = samples["performance"] if own_data else samples["accuracy"] - 1
-    found[f"accuracy over {others:,} samples (Offline)"] = seen_by(
-        _accuracy_over(others),
+    foreign = samples["performance"] if own_data else samples["accuracy"] - 1
+    damages[f"accuracy over {foreign:,} samples (Offline)"] = seen_by(
+        _accuracy_over(foreign),
         "accuracy_every_sample",
         "accuracy_whole_dataset",
         *(() if own_data else ("same_system",)),
     )
-    offered = {scenario.name: scenario for scenario in benchmark.offered_in(round_.name)}
-    for name, scenario in offered.items():
+    for scenario in benchmark.offered_in(round_.name):
+        name = scenario.name
         if scenario.limits is not None:
             ttft_ms, tpot_ms = scenario.limits.ttft_ms, scenario.limits.tpot_ms
-            found[f"p99 TTFT {ttft_ms:,} ms, the limit itself ({name})"] = seen_by(
+            damages[f"p99 TTFT {ttft_ms:,} ms, the limit itself ({name})"] = seen_by(
                 log_value(_P99_TTFT, int(ttft_ms * 1e6), name), "ttft_limit"
             )
-            found[f"p99 TPOT {tpot_ms:,} ms, the limit itself ({name})"] = seen_by(
+            damages[f"p99 TPOT {tpot_ms:,} ms, the limit itself ({name})"] = seen_by(
                 log_value(_P99_TPOT, int(tpot_ms * 1e6), name), "tpot_limit"
             )
     for audit in benchmark.audits:
-        found |= _audit_damages(audit)
-    found |= _FURTHER.get(benchmark.id, {})
+        damages |= _audit_damages(audit)
+    damages |= _FURTHER.get(benchmark.id, {})
     for name in ("Offline", *(["Server"] if ("Server",) in benchmark.required else [])):
-        found[f"no {name}"] = seen_by(gone(_scenario(name)), "required_scenarios")
-    return found
+        damages[f"no {name}"] = seen_by(removed(_scenario(name)), "required_scenarios")
+    return damages
 
 
-def _in_accuracy_txt(said: str) -> Change:
-    def damage(home: Home) -> None:
-        path = home.accuracy("Offline") / "accuracy.txt"
-        path.write_text(f"{said}\n{path.read_text(encoding='utf-8')}", encoding="utf-8")
-
-    return damage
+def _in_accuracy_txt(line: str) -> Change:
+    return text_edited(lambda home: home.accuracy_txt("Offline"), lambda text: f"{line}\n{text}")
 
 
-_FURTHER: dict[str, dict[str, Damage]] = {
+_FURTHER: dict[str, dict[str, Tampering]] = {
     GPT_OSS_120B.id: {
         "'tokens_per_sample': 11000.0 in accuracy.txt (Offline)": seen_by(
             _in_accuracy_txt("'tokens_per_sample': 11000.0")
@@ -474,7 +361,7 @@ _FURTHER: dict[str, dict[str, Damage]] = {
             replaced(
                 f"{COUNTED_IN_A_SENTENCE}: \\d+\n",
                 "",
-                lambda home: home.accuracy("Offline") / "accuracy.txt",
+                lambda home: home.accuracy_txt("Offline"),
             )
         ),
     }
@@ -491,99 +378,58 @@ def _scenario(name: str) -> Callable[[Home], Path]:
 def _accuracy_over(samples: int) -> Change:
     def damage(home: Home) -> None:
         for key in ("qsl_reported_total_count", "effective_accuracy_sample_count"):
-            with contextlib.suppress(ValueError):  # v5.1's LoadGen says only the first.
+            with contextlib.suppress(LookupError):  # v5.1's LoadGen says only the first.
                 log_value(key, samples, "Offline", accuracy=True)(home)
 
     return damage
 
 
-def _audit_damages(audit: Audit) -> dict[str, Damage]:
+def _audit_damages(audit: Audit) -> dict[str, Tampering]:
     """The damages to an audit's files in Offline, by name."""
     name, mode = audit.name, audit.mode
 
     def folder(home: Home) -> Path:
         return home.audit(name, "Offline")
 
-    def said(home: Home) -> Path:
+    def verification(home: Home) -> Path:
         return folder(home) / audit.verified_in
 
     # TEST06's rules judge single answers.
-    counted = ("sample_count", "eos", "token_count") if mode == "test06" else ("every_sample",)
-    own = (*counted, "log_is_whole", "mean_tokens") if audit.mean_tokens else counted
-    wrong = {f"{mode}_{rule}" for rule in (*own, "log_is_whole", "verified")}
-    found = {
-        f"no {name} (Offline)": seen_by(gone(folder), "required_files", *wrong),
+    answers = ("sample_count", "eos", "token_count") if mode == "test06" else ("every_sample",)
+    rules = (*answers, "log_is_whole", "mean_tokens") if audit.mean_tokens else answers
+    wrong = {f"{mode}_{rule}" for rule in (*rules, "log_is_whole", "verified")}
+    damages = {
+        f"no {name} (Offline)": seen_by(removed(folder), "required_files", *wrong),
         f"no {audit.verified_in} of {name} (Offline)": seen_by(
-            gone(said), "required_files", f"{mode}_verified"
+            removed(verification), "required_files", f"{mode}_verified"
         ),
     }
     if mode == "test06":
-        return found
-    found[f"{name} failed (Offline)"] = seen_by(
-        replaced("TEST PASS", "TEST FAIL", said), f"{mode}_verified"
+        return damages
+    damages[f"{name} failed (Offline)"] = seen_by(
+        replaced("TEST PASS", "TEST FAIL", verification), f"{mode}_verified"
     )
-    found[f"{name}: the answer of one sample is not logged (Offline)"] = seen_by(
+    damages[f"{name}: the answer of one sample is not logged (Offline)"] = seen_by(
         _answers(audit, lambda rows: rows[1:]), f"{mode}_every_sample"
     )
-    found[f"{name}: one sample twice, another never (Offline)"] = seen_by(
+    damages[f"{name}: one sample twice, another never (Offline)"] = seen_by(
         _answers(audit, lambda rows: [rows[1] | {"seq_id": 0}, *rows[1:]]), f"{mode}_every_sample"
     )
     if audit.mean_tokens:
-        found[f"{name}: answers twice as long (Offline)"] = seen_by(
+        damages[f"{name}: answers twice as long (Offline)"] = seen_by(
             _answers(audit, lambda rows: [row | {"data": row["data"] * 2} for row in rows]),
             f"{mode}_mean_tokens",
         )
-    return found
+    return damages
 
 
 def _answers(
     audit: Audit, change: Callable[[list[dict[str, Any]]], list[dict[str, Any]]]
 ) -> Change:
     """Change the answers in an audit's accuracy log."""
-
-    def damage(home: Home) -> None:
-        path = home.audit(audit.name, "Offline") / "accuracy" / ACCURACY
-        rows = change(json.loads(path.read_text(encoding="utf-8")))
-        lines = ",\n".join(map(json.dumps, rows))
-        path.write_text(f"[\n{lines}\n]\n", encoding="utf-8")
-
-    return damage
-
-
-def official_verdict(root: Path, checker: Path, round_: Round) -> str:
-    """The official checker's verdict on a tree, in a few words."""
-    command = [sys.executable, "-m", "submission_checker.main", "--input", str(root)]
-    with tempfile.TemporaryDirectory() as folder:
-        command += ["--version", round_.name, "--csv", str(Path(folder) / "summary.csv")]
-        done = subprocess.run(
-            command, cwd=checker / CHECKER, capture_output=True, text=True, check=False
-        )
-    said = done.stdout + done.stderr
-    if LOOKS_OK in said:
-        return "passes"
-    if "SUMMARY:" not in said:
-        return f"traceback ({said.strip().splitlines()[-1].split(':')[0]})"
-    failed = {name.removesuffix(" checks").removesuffix(" check") for name in _CHECK.findall(said)}
-    raised = {m[1] for line in said.splitlines() if (m := _EXCEPTION.search(line))}
-    by_exception = f", by an exception in {', '.join(sorted(raised))}" if raised else ""
-    return f"fails: {', '.join(sorted(failed))}{by_exception}"
-
-
-def broken_rules(root: Path, round_: Round) -> list[str]:
-    """The rules that the suite finds broken in a tree, each once, without accuracy_passed."""
-    broken = dict.fromkeys(rule for j in judge_folder(root, round_) for rule in j.failed_rules)
-    broken.pop("accuracy_passed", None)
-    return list(broken)
-
-
-def own_verdict(root: Path, round_: Round) -> str:
-    """The rules that the suite finds broken in a tree, in a few words."""
-    broken = broken_rules(root, round_)
-    if not broken:
-        return "passes"
-    shown = [f"`{rule}`" for rule in broken[:_MOST_RULES]]
-    more = f" and {len(broken) - _MOST_RULES} more" if len(broken) > _MOST_RULES else ""
-    return ", ".join(shown) + more
+    return answers_edited(
+        lambda home: home.audit(audit.name, "Offline") / "accuracy" / ACCURACY, change
+    )
 
 
 def compare(
@@ -594,13 +440,8 @@ def compare(
     `benchmark`: the tree's benchmark; by default the tree has both forms of llama3.1-8b.
     """
     damages = DAMAGES if benchmark is None else damages_of(benchmark, round_)
-    for name, damage in damages.items():
-        with tempfile.TemporaryDirectory() as folder:
-            copy = Path(folder) / "tree"
-            shutil.copytree(tree, copy)
-            (home,) = (copy / "closed").iterdir()
-            damage.change(Home(home, round_.layout, (benchmark or LLAMA3_1_8B).id))
-            yield name, official_verdict(copy, checker, round_), own_verdict(copy, round_)
+    for name, copy in copies(tree, damages, round_, (benchmark or LLAMA3_1_8B).id):
+        yield name, official_verdict(copy, checker, round_), own_verdict(copy, round_)
 
 
 def main() -> None:
@@ -609,10 +450,10 @@ def main() -> None:
     parser.add_argument("--checker", type=Path, required=True)
     parser.add_argument("--round", choices=tuple(ROUNDS), required=True)
     parser.add_argument("--benchmark", choices=tuple(BENCHMARKS), help="the one it is of")
-    arguments = parser.parse_args()
-    benchmark = BENCHMARKS.get(arguments.benchmark or "")
+    options = parser.parse_args()
+    benchmark = BENCHMARKS.get(options.benchmark or "")
     print("| damage | official checker | here: the rules that fail |\n|---|---|---|")
-    for row in compare(arguments.tree, arguments.checker, ROUNDS[arguments.round], benchmark):
+    for row in compare(options.tree, options.checker, ROUNDS[options.round], benchmark):
         print(f"| {' | '.join(row)} |", flush=True)
 
 

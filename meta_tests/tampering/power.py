@@ -12,10 +12,19 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterable, Mapping
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from meta_tests.tampering.damages import CHECKER
+from meta_tests.tampering.edits import (
+    bytes_edited,
+    json_edited,
+    removed,
+    replaced,
+    text_edited,
+    together,
+)
+from meta_tests.tampering.verdicts import CHECKER
 from mlperf_suite.benchmarks.definition import Scenario
 from mlperf_suite.judging.power import read_power
 from mlperf_suite.loadgen.logs import read_logs
@@ -43,18 +52,18 @@ def passes(check):
         return False
 
 for folder, scenario, performance in json.load(open(sys.argv[2])):
-    found = dict.fromkeys((
+    verdicts = dict.fromkeys((
         "power_sources", "power_commands", "power_uuids", "power_session_name", "power_phases",
         "power_messages", "power_checksums", "power_ptd_log", "power_ptd_config", "power_debug",
     ))
     try:
         client = power.SessionDescriptor(os.path.join(folder, "power/client.json"))
         server = power.SessionDescriptor(os.path.join(folder, "power/server.json"))
-        found["power_descriptors"] = True
+        verdicts["power_descriptors"] = True
     except Exception:
-        found["power_descriptors"] = False
-    if found["power_descriptors"]:
-        found |= {
+        verdicts["power_descriptors"] = False
+    if verdicts["power_descriptors"]:
+        verdicts |= {
             "power_sources": holds(lambda: power.sources_check(client))
             and holds(lambda: power.sources_check(server)),
             "power_commands": holds(lambda: power.ptd_messages_check(server)),
@@ -81,11 +90,11 @@ for folder, scenario, performance in json.load(open(sys.argv[2])):
     check = power_check.PowerCheck(
         logging.getLogger(), folder, types.SimpleNamespace(skip_power_check=False), logs
     )
-    found["power_files"] = passes(check.required_files_check)
-    found["power_samples"] = passes(check.get_power_metric_check)
-    found["metric"] = data.get("power_metric") if found["power_samples"] else None
-    found["efficiency"] = data.get("avg_power_efficiency") if found["power_samples"] else None
-    print(json.dumps(found), flush=True)
+    verdicts["power_files"] = passes(check.required_files_check)
+    verdicts["power_samples"] = passes(check.get_power_metric_check)
+    verdicts["metric"] = data.get("power_metric") if verdicts["power_samples"] else None
+    verdicts["efficiency"] = data.get("avg_power_efficiency") if verdicts["power_samples"] else None
+    print(json.dumps(verdicts), flush=True)
 """
 
 
@@ -98,39 +107,40 @@ def facts_of(performance: Path, scenario: Scenario) -> PowerFacts:
 
 def official(checkout: Path, folders: Iterable[tuple[Path, Scenario]]) -> list[Verdicts]:
     """The official checks' verdicts on each `performance` folder of a scenario."""
-    asked = [
-        (str(folder), one.name, facts_of(folder, one).detail[one.metric]) for folder, one in folders
+    rows = [
+        (str(folder), scenario.name, facts_of(folder, scenario).detail[scenario.metric])
+        for folder, scenario in folders
     ]
-    with tempfile.TemporaryDirectory() as made:
-        listed = Path(made) / "folders.json"
-        listed.write_text(json.dumps(asked))
-        command = [sys.executable, "-c", _OFFICIAL, str(checkout / CHECKER), str(listed)]
-        done = subprocess.run(command, capture_output=True, text=True, check=True)
-    return [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
+    with tempfile.TemporaryDirectory() as directory:
+        file = Path(directory) / "folders.json"
+        file.write_text(json.dumps(rows))
+        command = [sys.executable, "-c", _OFFICIAL, str(checkout / CHECKER), str(file)]
+        process = subprocess.run(command, capture_output=True, text=True, check=True)
+    return [json.loads(line) for line in process.stdout.splitlines() if line.startswith("{")]
 
 
 def own(performance: Path, scenario: Scenario) -> Verdicts:
     """The verdicts of the suite's rules."""
     facts = facts_of(performance, scenario)
-    found: Verdicts = {one.rule: one.passed for one in judge_power(facts)}
-    figures = power_figures(facts) if found["power_samples"] else None
-    found["metric"] = figures.metric if figures else None
-    found["efficiency"] = figures.efficiency if figures else None
-    return found
+    verdicts: Verdicts = {verdict.rule: verdict.passed for verdict in judge_power(facts)}
+    figures = power_figures(facts) if verdicts["power_samples"] else None
+    verdicts["metric"] = figures.metric if figures else None
+    verdicts["efficiency"] = figures.efficiency if figures else None
+    return verdicts
 
 
-def differences(theirs: Verdicts, ours: Verdicts) -> list[str]:
+def differences(checker: Verdicts, suite: Verdicts) -> list[str]:
     """Where both have a verdict and they differ, a few words each."""
-    found = []
-    for name, said in theirs.items():
-        mine = ours[name]
-        alike = mine == said
-        if isinstance(said, float) and isinstance(mine, float):
-            alike = abs(mine - said) <= 1e-9 * abs(said)
+    words = []
+    for name, official_value in checker.items():
+        value = suite[name]
+        alike = value == official_value
+        if isinstance(official_value, float) and isinstance(value, float):
+            alike = abs(value - official_value) <= 1e-9 * abs(official_value)
         # The checker skips checks only if the measurement fails as a whole.
-        if not alike and not (said is None and name.startswith("power_")):
-            found.append(f"{name}: {said} there, {mine} here")
-    return found
+        if not alike and not (official_value is None and name.startswith("power_")):
+            words.append(f"{name}: {official_value} there, {value} here")
+    return words
 
 
 # Damages to a `performance` folder
@@ -138,66 +148,37 @@ def differences(theirs: Verdicts, ours: Verdicts) -> list[str]:
 Change = Callable[[Path], None]
 
 
+def at(path: str) -> Callable[[Path], Path]:
+    """Where a file is in a performance folder."""
+    return lambda folder: folder / path
+
+
 def in_json(name: str, change: Callable[[Any], object]) -> Change:
     """Change the content of client.json or server.json."""
-
-    def damage(folder: Path) -> None:
-        path = folder / "power" / f"{name}.json"
-        content = json.loads(path.read_text())
-        change(content)
-        path.write_text(json.dumps(content))
-
-    return damage
+    return json_edited(at(f"power/{name}.json"), change)
 
 
 def in_text(path: str, pattern: str, new: str, count: int = 1) -> Change:
-    """Replace text in a file."""
-
-    def damage(folder: Path) -> None:
-        text = (folder / path).read_text()
-        found, times = re.subn(pattern, new, text, count=count, flags=re.MULTILINE)
-        assert times, f"{pattern} is not in {path}"
-        (folder / path).write_text(found)
-
-    return damage
-
-
-def appended(path: str, said: Callable[[Path], str]) -> Change:
-    """Append a line to a text file."""
-
-    def damage(folder: Path) -> None:
-        with (folder / path).open("a") as file:
-            file.write(said(folder) + "\n")
-
-    return damage
-
-
-def together(*changes: Change) -> Change:
-    """Apply changes one after another."""
-
-    def damage(folder: Path) -> None:
-        for change in changes:
-            change(folder)
-
-    return damage
+    """Replace text in a file; `count` 0 is every time."""
+    return replaced(pattern, new, at(path), count)
 
 
 def in_bytes(path: str, change: Callable[[bytes], bytes]) -> Change:
-    """Change the bytes of a file."""
-
-    def damage(folder: Path) -> None:
-        (folder / path).write_bytes(change((folder / path).read_bytes()))
-
-    return damage
+    return bytes_edited(at(path), change)
 
 
-def both(change: Callable[[Any], object]) -> Change:
+def without(path: str) -> Change:
+    return removed(at(path))
+
+
+def appended(path: str, line: Callable[[Path], str]) -> Change:
+    """Append a line to a text file."""
+    return lambda folder: text_edited(at(path), lambda text: f"{text}{line(folder)}\n")(folder)
+
+
+def in_both_json(change: Callable[[Any], object]) -> Change:
     """Change client.json and server.json in the same way."""
     return together(*(in_json(name, change) for name in ("client", "server")))
-
-
-def gone(path: str) -> Change:
-    return lambda folder: (folder / path).unlink()
 
 
 def put(path: str) -> Change:
@@ -209,13 +190,12 @@ def put(path: str) -> Change:
 
 def _load(folder: Path, after_s: float, mode: str = "run_1") -> str:
     """A time `after_s` seconds after a load began, in PTDaemon's format."""
-    from datetime import datetime, timedelta
-
     text = (folder / mode / "mlperf_log_detail.txt").read_text()
-    found = re.search(r'power_begin", "value": "([^"]+)"', text)
-    assert found
-    at = datetime.strptime(found[1], "%m-%d-%Y %H:%M:%S.%f") + timedelta(seconds=after_s)
-    return f"{at:%m-%d-%Y %H:%M:%S}.{at.microsecond // 1000:03}"
+    begin = re.search(r'power_begin", "value": "([^"]+)"', text)
+    if begin is None:
+        raise LookupError("no power_begin")
+    time = datetime.strptime(begin[1], "%m-%d-%Y %H:%M:%S.%f") + timedelta(seconds=after_s)
+    return f"{time:%m-%d-%Y %H:%M:%S}.{time.microsecond // 1000:03}"
 
 
 def _message(place: int, field: str, value: object) -> Callable[[Any], object]:
@@ -241,28 +221,26 @@ def _slower(content: Any) -> None:
 
 
 def _watts(factor: float, mode: str) -> Change:
-    def damage(folder: Path) -> None:
-        path = folder / mode / "spl.txt"
-        lines = path.read_text().splitlines()
-        cells = [line.split(",") for line in lines]
-        for one in cells:
-            if one[0] == "Time":
-                one[3] = f"{float(one[3]) * factor:.6f}"
-        path.write_text("\n".join(",".join(one) for one in cells) + "\n")
+    def edit(text: str) -> str:
+        samples = [line.split(",") for line in text.splitlines()]
+        for cells in samples:
+            if cells[0] == "Time":
+                cells[3] = f"{float(cells[3]) * factor:.6f}"
+        return "\n".join(",".join(cells) for cells in samples) + "\n"
 
-    return damage
+    return text_edited(at(f"{mode}/spl.txt"), edit)
 
 
 _UNCERTAIN = "Uncertainty 1.52%, which is above 1.00% limit for the last sample!"
 _LOG, _DETAIL = "power/ptd_logs.txt", "run_1/mlperf_log_detail.txt"
 DAMAGES: Mapping[str, Change] = {
     "nothing: the folder as it is": lambda folder: None,
-    "no spl.txt": gone("run_1/spl.txt"),
-    "no spl.txt of ranging": gone("ranging/spl.txt"),
-    "no client.log": gone("power/client.log"),
-    "no ptd_logs.txt": gone(_LOG),
-    "no server.json": gone("power/server.json"),
-    "no detail log of ranging": gone("ranging/mlperf_log_detail.txt"),
+    "no spl.txt": without("run_1/spl.txt"),
+    "no spl.txt of ranging": without("ranging/spl.txt"),
+    "no client.log": without("power/client.log"),
+    "no ptd_logs.txt": without(_LOG),
+    "no server.json": without("power/server.json"),
+    "no detail log of ranging": without("ranging/mlperf_log_detail.txt"),
     "a file too much in power/": put("power/notes.txt"),
     "a file too much in run_1/": put("run_1/notes.txt"),
     "a trace, which may be there": put("run_1/mlperf_log_trace.json"),
@@ -287,7 +265,7 @@ DAMAGES: Mapping[str, Change] = {
         "client", lambda c: c["uuid"].update(server=c["uuid"]["server"].upper())
     ),
     "another session": in_json("client", lambda c: c.update(session_name="another")),
-    "both of another session": both(lambda c: c.update(session_name="it's another")),
+    "both of another session": in_both_json(lambda c: c.update(session_name="it's another")),
     "clocks 900 ms apart": in_json("client", _slower),
     "a phase less": in_json("server", lambda c: c["phases"]["ranging"].pop()),
     "a phase that is text": in_json("server", lambda c: c["phases"]["ranging"].append("x")),
@@ -316,7 +294,7 @@ DAMAGES: Mapping[str, Change] = {
     "another version of the server": in_json(
         "server", lambda c: c["messages"][0].update(reply="mlcommons/power server v2")
     ),
-    "client and server of another version": both(
+    "client and server of another version": in_both_json(
         lambda c: c["messages"][0].update(reply="mlcommons/power server v2")
     ),
     "the detail log was changed": appended(_DETAIL, lambda folder: ""),

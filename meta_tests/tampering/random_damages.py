@@ -9,23 +9,22 @@ import shutil
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
-PREFIX = ":::MLLOG "
-DETAIL, SUMMARY, ACCURACY = (
-    "mlperf_log_detail.txt",
-    "mlperf_log_summary.txt",
-    "mlperf_log_accuracy.json",
-)
+from meta_tests.tampering.edits import Entry
+from mlperf_suite.judging.submissions import ACCURACY_TXT
+from mlperf_suite.loadgen.logs import ACCURACY, DETAIL, SUMMARY
+
+Item = TypeVar("Item")
 
 
 @dataclass(frozen=True)
 class Damage:
-    """A damage that was made. `kind`: its row of the table. `told`: what was done, in words."""
+    """A damage that was made. `kind`: its row of the table. `words`: what was done."""
 
     kind: str
     file: Path
-    told: str
+    words: str
 
 
 class Tree:
@@ -98,11 +97,11 @@ def kind(name: str) -> Callable[[Callable[[random.Random, Tree], tuple[Path, str
     return register
 
 
-def pick(rng: random.Random, items: Iterable[Any]) -> Any:
+def pick(rng: random.Random, items: Iterable[Item]) -> Item:
     return rng.choice(list(items))
 
 
-def one_of(tree: Tree, rng: random.Random, *names: str) -> Path:
+def pick_file(tree: Tree, rng: random.Random, *names: str) -> Path:
     return pick(rng, (path for path in tree.before if path.name in names))
 
 
@@ -110,13 +109,28 @@ def write_lines(tree: Tree, file: Path, lines: list[str]) -> None:
     tree.write(file, "\n".join(lines).encode("utf-8", errors="surrogatepass"))
 
 
-def an_entry(rng: random.Random, lines: list[str]) -> tuple[int, dict[str, Any]]:
-    """A line of a detail log, by its place, and what it says."""
-    at = rng.randint(0, len(lines) - 2)
-    return at, json.loads(lines[at].removeprefix(PREFIX))
+Edit = Callable[[random.Random, Tree, list[str], int, Entry], str]
+"""Changes the lines of a detail log, at the place of one of them, and says in words what it did."""
 
 
-def another(rng: random.Random, value: Any) -> Any:
+def line_kind(name: str) -> Callable[[Edit], Draw]:
+    """As `kind`, of a change to the lines of a detail log."""
+
+    def register(edit: Edit) -> Draw:
+        def make(rng: random.Random, tree: Tree) -> tuple[Path, str]:
+            file = pick_file(tree, rng, DETAIL)
+            lines = tree.lines(file)
+            at = rng.randint(0, len(lines) - 2)
+            words = edit(rng, tree, lines, at, Entry.read(lines[at]))
+            write_lines(tree, file, lines)
+            return file, words
+
+        return kind(name)(make)
+
+    return register
+
+
+def different(rng: random.Random, value: Any) -> Any:
     """Another value of the same type."""
     if isinstance(value, bool):
         return not value
@@ -148,65 +162,51 @@ def _other_list(value: list[Any], at: int, how: str) -> list[Any]:
     }[how]
 
 
-def _said(rng: random.Random, tree: Tree, new: Callable[[Any], Any]) -> tuple[Path, str]:
-    file = one_of(tree, rng, DETAIL)
-    lines = tree.lines(file)
-    at, entry = an_entry(rng, lines)
-    old, entry["value"] = entry["value"], new(entry["value"])
-    lines[at] = PREFIX + json.dumps(entry)
-    write_lines(tree, file, lines)
-    return file, f"{entry['key']}: {str(old)[:60]} -> {str(entry['value'])[:60]}"
+def _change_value(lines: list[str], at: int, entry: Entry, new: object) -> str:
+    old, entry.content["value"] = entry.content["value"], new
+    lines[at] = entry.text
+    return f"{entry.key}: {str(old)[:60]} -> {str(new)[:60]}"
 
 
-@kind("a value in a detail log: another of its type")
-def _(rng: random.Random, tree: Tree) -> tuple[Path, str]:
-    return _said(rng, tree, lambda value: another(rng, value))
+@line_kind("a value in a detail log: another of its type")
+def _(rng: random.Random, tree: Tree, lines: list[str], at: int, entry: Entry) -> str:
+    return _change_value(lines, at, entry, different(rng, entry.content["value"]))
 
 
-@kind("a value in a detail log: one of another type")
-def _(rng: random.Random, tree: Tree) -> tuple[Path, str]:
-    def new(value: Any) -> Any:
-        numbers = () if isinstance(value, int | float) and not isinstance(value, bool) else (7, 0.5)
-        wrong = [
-            w for w in (*WRONG_TYPES, *numbers) if type(w) is not type(value) or w in _NOT_A_NUMBER
-        ]
-        return rng.choice([*wrong, str(value), [value]])
-
-    return _said(rng, tree, new)
+@line_kind("a value in a detail log: one of another type")
+def _(rng: random.Random, tree: Tree, lines: list[str], at: int, entry: Entry) -> str:
+    value = entry.content["value"]
+    numbers = () if isinstance(value, int | float) and not isinstance(value, bool) else (7, 0.5)
+    wrong = [
+        w for w in (*WRONG_TYPES, *numbers) if type(w) is not type(value) or w in _NOT_A_NUMBER
+    ]
+    return _change_value(lines, at, entry, rng.choice([*wrong, str(value), [value]]))
 
 
-@kind("what stands beside a value: its time stamp, its marks")
-def _(rng: random.Random, tree: Tree) -> tuple[Path, str]:
-    file = one_of(tree, rng, DETAIL)
-    lines = tree.lines(file)
-    at, entry = an_entry(rng, lines)
+@line_kind("what stands beside a value: its time stamp, its marks")
+def _(rng: random.Random, tree: Tree, lines: list[str], at: int, entry: Entry) -> str:
     name = rng.choice(["time_ms", "is_error", "is_warning", "pid", "tid", "line_no", "file"])
-    holder = entry if name == "time_ms" else entry["metadata"]
+    holder = entry.content if name == "time_ms" else entry.content["metadata"]
     old = holder[name]
     if rng.random() < 0.5:
-        holder[name] = another(rng, old)
+        holder[name] = different(rng, old)
     elif rng.random() < 0.5:
         del holder[name]
     else:
         holder[name] = rng.choice(["", [], float("nan"), None])
-    lines[at] = PREFIX + json.dumps(entry)
-    write_lines(tree, file, lines)
-    return file, f"{name} of {entry['key']}: {old} -> {holder.get(name, 'gone')}"
+    lines[at] = entry.text
+    return f"{name} of {entry.key}: {old} -> {holder.get(name, 'gone')}"
 
 
-@kind("a line of a detail log is gone")
-def _(rng: random.Random, tree: Tree) -> tuple[Path, str]:
-    file = one_of(tree, rng, DETAIL)
-    lines = tree.lines(file)
-    at, entry = an_entry(rng, lines)
+@line_kind("a line of a detail log is gone")
+def _(rng: random.Random, tree: Tree, lines: list[str], at: int, entry: Entry) -> str:
     del lines[at]
-    write_lines(tree, file, lines)
-    return file, f"without the line of {entry['key']}"
+    return f"without the line of {entry.key}"
 
 
 @kind("several lines of a detail log are gone")
 def _(rng: random.Random, tree: Tree) -> tuple[Path, str]:
-    file = one_of(tree, rng, DETAIL)
+    file = pick_file(tree, rng, DETAIL)
     lines = tree.lines(file)
     first = rng.randint(0, len(lines) - 3)
     last = rng.randint(first + 1, len(lines) - 2)
@@ -215,54 +215,38 @@ def _(rng: random.Random, tree: Tree) -> tuple[Path, str]:
     return file, f"without lines {first + 1} to {last + 1}"
 
 
-@kind("a line of a detail log stands twice")
-def _(rng: random.Random, tree: Tree) -> tuple[Path, str]:
-    file = one_of(tree, rng, DETAIL)
-    lines = tree.lines(file)
-    at, entry = an_entry(rng, lines)
+@line_kind("a line of a detail log stands twice")
+def _(rng: random.Random, tree: Tree, lines: list[str], at: int, entry: Entry) -> str:
     lines.insert(rng.randint(0, len(lines) - 1), lines[at])
-    write_lines(tree, file, lines)
-    return file, f"the line of {entry['key']} twice"
+    return f"the line of {entry.key} twice"
 
 
-@kind("a line of a detail log stands elsewhere")
-def _(rng: random.Random, tree: Tree) -> tuple[Path, str]:
-    file = one_of(tree, rng, DETAIL)
-    lines = tree.lines(file)
-    at, entry = an_entry(rng, lines)
+@line_kind("a line of a detail log stands elsewhere")
+def _(rng: random.Random, tree: Tree, lines: list[str], at: int, entry: Entry) -> str:
     line = lines.pop(at)
     to = rng.randint(0, len(lines) - 1)
     lines.insert(to, line)
-    write_lines(tree, file, lines)
-    return file, f"the line of {entry['key']}, {at + 1}, as line {to + 1}"
+    return f"the line of {entry.key}, {at + 1}, as line {to + 1}"
 
 
-@kind("a line of a detail log is cut")
-def _(rng: random.Random, tree: Tree) -> tuple[Path, str]:
-    file = one_of(tree, rng, DETAIL)
-    lines = tree.lines(file)
-    at, entry = an_entry(rng, lines)
+@line_kind("a line of a detail log is cut")
+def _(rng: random.Random, tree: Tree, lines: list[str], at: int, entry: Entry) -> str:
     cut = rng.randint(1, len(lines[at]) - 1)
     lines[at] = lines[at][:cut] if rng.random() < 0.5 else lines[at][cut:]
-    write_lines(tree, file, lines)
-    return file, f"the line of {entry['key']} cut to {len(lines[at])} characters"
+    return f"the line of {entry.key} cut to {len(lines[at])} characters"
 
 
-@kind("a line of another run in a detail log")
-def _(rng: random.Random, tree: Tree) -> tuple[Path, str]:
-    file = one_of(tree, rng, DETAIL)
-    lines = tree.lines(file)
-    at, entry = an_entry(rng, lines)
-    other = one_of(tree, rng, DETAIL)
-    said = [line for line in tree.lines(other) if f'"{entry["key"]}"' in line]
-    lines[at] = said[0] if said else tree.lines(other)[at % 50]
-    write_lines(tree, file, lines)
-    return file, f"the line of {entry['key']} from {other}"
+@line_kind("a line of another run in a detail log")
+def _(rng: random.Random, tree: Tree, lines: list[str], at: int, entry: Entry) -> str:
+    source = pick_file(tree, rng, DETAIL)
+    same_key = [line for line in tree.lines(source) if f'"{entry.key}"' in line]
+    lines[at] = same_key[0] if same_key else tree.lines(source)[at % 50]
+    return f"the line of {entry.key} from {source}"
 
 
 @kind("a line that is none in a log or a summary")
 def _(rng: random.Random, tree: Tree) -> tuple[Path, str]:
-    file = one_of(tree, rng, DETAIL, SUMMARY)
+    file = pick_file(tree, rng, DETAIL, SUMMARY)
     lines = tree.lines(file)
     junk = rng.choice(["x", "\0\0", ":::MLLOG", ":::MLLOG {", ":::MLLOG []", "{}", "\ufffd"])
     at = rng.randint(0, len(lines) - 1)
@@ -271,16 +255,13 @@ def _(rng: random.Random, tree: Tree) -> tuple[Path, str]:
     return file, f"{junk!r} before line {at + 1}"
 
 
-@kind("a key of a detail log has another name")
-def _(rng: random.Random, tree: Tree) -> tuple[Path, str]:
-    file = one_of(tree, rng, DETAIL)
-    lines = tree.lines(file)
-    at, entry = an_entry(rng, lines)
-    old = entry["key"]
-    entry["key"] = rng.choice([f"{old}_", old[1:], old.upper(), "", "result"])
-    lines[at] = PREFIX + json.dumps(entry)
-    write_lines(tree, file, lines)
-    return file, f"{old} is called {entry['key']!r}"
+@line_kind("a key of a detail log has another name")
+def _(rng: random.Random, tree: Tree, lines: list[str], at: int, entry: Entry) -> str:
+    old = entry.key
+    new = rng.choice([f"{old}_", old[1:], old.upper(), "", "result"])
+    entry.content["key"] = new
+    lines[at] = entry.text
+    return f"{old} is called {new!r}"
 
 
 _NUMBER = re.compile(r"\d+(?:\.\d+)?")
@@ -288,27 +269,27 @@ _NUMBER = re.compile(r"\d+(?:\.\d+)?")
 
 @kind("a figure in a text: a summary, accuracy.txt")
 def _(rng: random.Random, tree: Tree) -> tuple[Path, str]:
-    file = one_of(tree, rng, SUMMARY, "accuracy.txt")
+    file = pick_file(tree, rng, SUMMARY, ACCURACY_TXT)
     text = tree.before[file].decode()
-    found = list(_NUMBER.finditer(text))
-    if not found:
+    figures = list(_NUMBER.finditer(text))
+    if not figures:
         tree.write(file, b"1.0\n" + tree.before[file])
         return file, "1.0 before the first line"
-    at = pick(rng, found)
+    at = pick(rng, figures)
     old = float(at[0]) if "." in at[0] else int(at[0])
-    new = another(rng, old)
+    new = different(rng, old)
     tree.write(file, f"{text[: at.start()]}{new}{text[at.end() :]}".encode())
     return file, f"{text[max(0, at.start() - 40) : at.start()].strip()!r} {at[0]} -> {new}"
 
 
 @kind("a line of a text is gone: a summary, accuracy.txt, an audit's word")
 def _(rng: random.Random, tree: Tree) -> tuple[Path, str]:
-    file = one_of(tree, rng, SUMMARY, "accuracy.txt", "verify_accuracy.txt")
+    file = pick_file(tree, rng, SUMMARY, ACCURACY_TXT, "verify_accuracy.txt")
     lines = tree.before[file].decode().split("\n")
     at = rng.randint(0, max(0, len(lines) - 2))
-    gone = lines.pop(at)
+    line = lines.pop(at)
     tree.write(file, "\n".join(lines).encode())
-    return file, f"without {gone!r}"
+    return file, f"without {line!r}"
 
 
 @kind("an answer in an audit's log")
@@ -317,7 +298,7 @@ def _(rng: random.Random, tree: Tree) -> tuple[Path, str]:
     rows = json.loads(tree.before[file])
     at = rng.randint(0, len(rows) - 1)
     how = rng.choice(["gone", "twice", "key gone", "value", "type", "moved", "token", "short"])
-    row, told = rows[at], f"answer {at}: {how}"
+    row, words = rows[at], f"answer {at}: {how}"
     if how == "gone":
         del rows[at]
     elif how == "twice":
@@ -329,7 +310,7 @@ def _(rng: random.Random, tree: Tree) -> tuple[Path, str]:
         row["data"] = f"{int(text[:2], 16) ^ 1:02X}{text[2:]}" if how == "token" else text[:-8]
     else:
         key = pick(rng, row)
-        told += f" {key}"
+        words += f" {key}"
         if how == "key gone":
             del row[key]
         elif how == "type":
@@ -338,9 +319,9 @@ def _(rng: random.Random, tree: Tree) -> tuple[Path, str]:
         elif isinstance(row[key], str):
             row[key] = rng.choice([row[key][:-1], row[key] + "0B", "xyz", "0B000000"])
         else:
-            row[key] = another(rng, row[key])
+            row[key] = different(rng, row[key])
     tree.write(file, json.dumps(rows).encode("utf-8", errors="surrogatepass"))
-    return file, told
+    return file, words
 
 
 @kind("a field of a JSON file: the system, the measurements")
@@ -387,9 +368,9 @@ def _(rng: random.Random, tree: Tree) -> tuple[Path, str]:
 def _(rng: random.Random, tree: Tree) -> tuple[Path, str]:
     file = pick(rng, tree.before)
     raw = tree.before[file]
-    kept = rng.randint(0, len(raw) - 1)
-    tree.write(file, raw[:kept])
-    return file, f"the first {kept} of {len(raw)} bytes"
+    length = rng.randint(0, len(raw) - 1)
+    tree.write(file, raw[:length])
+    return file, f"the first {length} of {len(raw)} bytes"
 
 
 @kind("a file in another encoding")
@@ -425,14 +406,14 @@ def _(rng: random.Random, tree: Tree) -> tuple[Path, str]:
 def _(rng: random.Random, tree: Tree) -> tuple[Path, str]:
     file = pick(rng, tree.before)
     same = rng.random() < 0.5
-    others = [
-        o
-        for o, raw in tree.before.items()
-        if raw != tree.before[file] and (not same or o.name == file.name)
+    different_files = [
+        path
+        for path, raw in tree.before.items()
+        if raw != tree.before[file] and (not same or path.name == file.name)
     ]
-    other = pick(rng, others or tree.before)
-    tree.write(file, tree.before[other])
-    return file, f"that of {other}"
+    source = pick(rng, different_files or tree.before)
+    tree.write(file, tree.before[source])
+    return file, f"that of {source}"
 
 
 @kind("a folder is gone")

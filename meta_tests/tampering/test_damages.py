@@ -10,8 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from meta_tests.tampering import damages
-from meta_tests.tampering.damages import DAMAGES, damages_of, own_verdict
+from meta_tests.tampering import verdicts
+from meta_tests.tampering.damages import DAMAGES, damages_of
+from meta_tests.tampering.verdicts import own_verdict
 from mlperf_suite.benchmarks.registry import BENCHMARKS
 from mlperf_suite.benchmarks.rounds import ROUNDS
 
@@ -32,7 +33,7 @@ def test_the_checkers_page_has_a_row_for_each_damage_to_gpt_oss_120b() -> None:
 
 
 @pytest.mark.parametrize(
-    ("broken", "said"),
+    ("rules", "words"),
     [
         ([], "passes"),
         (["seeds"], "`seeds`"),
@@ -40,7 +41,7 @@ def test_the_checkers_page_has_a_row_for_each_damage_to_gpt_oss_120b() -> None:
     ],
 )
 def test_the_rules_that_fail_are_told_in_a_few_words(
-    monkeypatch: pytest.MonkeyPatch, broken: list[str], said: str
+    monkeypatch: pytest.MonkeyPatch, rules: list[str], words: str
 ) -> None:
-    monkeypatch.setattr(damages, "broken_rules", lambda root, round_: broken)
-    assert own_verdict(Path("tree"), ROUNDS["v6.1"]) == said
+    monkeypatch.setattr(verdicts, "broken_rules", lambda root, round_: rules)
+    assert own_verdict(Path("tree"), ROUNDS["v6.1"]) == words

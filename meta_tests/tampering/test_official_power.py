@@ -16,8 +16,8 @@ import pytest
 from meta_tests.made_power import write_session
 from meta_tests.made_runs import write_submission
 from meta_tests.rules.test_power_rules import write
-from meta_tests.tampering.damages import CHECKER, official_verdict, own_verdict
 from meta_tests.tampering.power import DAMAGES, differences, official, own
+from meta_tests.tampering.verdicts import CHECKER, official_verdict, own_verdict
 from mlperf_suite.benchmarks.definition import Scenario
 from mlperf_suite.benchmarks.llama3_1_8b import LLAMA3_1_8B, LLAMA3_1_8B_EDGE
 from mlperf_suite.benchmarks.registry import find_benchmark
@@ -46,13 +46,13 @@ def public() -> Iterator[tuple[Path, Scenario]]:
 
 def compare(jobs: dict[str, tuple[Path, Scenario]]) -> dict[str, list[str]]:
     """What is not the same, by the job's name."""
-    theirs = official(CHECKOUT, jobs.values())
-    assert len(theirs) == len(jobs)
-    found = {
-        name: differences(said, own(folder, scenario))
-        for (name, (folder, scenario)), said in zip(jobs.items(), theirs, strict=True)
+    checker = official(CHECKOUT, jobs.values())
+    assert len(checker) == len(jobs)
+    words = {
+        name: differences(verdicts, own(folder, scenario))
+        for (name, (folder, scenario)), verdicts in zip(jobs.items(), checker, strict=True)
     }
-    return {name: differing for name, differing in found.items() if differing}
+    return {name: differing_rules for name, differing_rules in words.items() if differing_rules}
 
 
 def damaged(whole: Path, scenario: Scenario, into: Path) -> dict[str, tuple[Path, Scenario]]:
@@ -62,14 +62,14 @@ def damaged(whole: Path, scenario: Scenario, into: Path) -> dict[str, tuple[Path
         shutil.copytree(whole, copy)
         try:
             change(copy)
-        except (AssertionError, LookupError):
+        except LookupError:
             # A real session has not all that a made-up one has.
             continue
         jobs[name] = (copy, scenario)
     return jobs
 
 
-@pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda one: one.name)
+@pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda item: item.name)
 def test_both_say_the_same_of_each_damage(tmp_path: Path, scenario: Scenario) -> None:
     whole = write(tmp_path / "whole", scenario)
     jobs = damaged(whole, scenario, tmp_path / "damaged")
@@ -77,7 +77,7 @@ def test_both_say_the_same_of_each_damage(tmp_path: Path, scenario: Scenario) ->
     assert compare(jobs) == {}
 
 
-@pytest.mark.parametrize("round_", ROUNDS.values(), ids=lambda one: one.name)
+@pytest.mark.parametrize("round_", ROUNDS.values(), ids=lambda item: item.name)
 def test_both_judge_a_tree_with_power(tmp_path: Path, round_: Round) -> None:
     """The checker's whole program on the round's tree, and on one whose power is damaged."""
     submission = write_submission(tmp_path, LLAMA3_1_8B, round_)

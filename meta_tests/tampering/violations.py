@@ -14,10 +14,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from meta_tests.tampering.random_damages import ACCURACY, DETAIL, PREFIX, SUMMARY, Damage, Tree
+from meta_tests.tampering.edits import PREFIX
+from meta_tests.tampering.random_damages import Damage, Tree
+from mlperf_suite.loadgen.logs import ACCURACY, DETAIL, SUMMARY
 
 Values = Mapping[str, Any]
 Rules = frozenset[str]
+Entries = list[dict[str, Any]]
+"""What the lines of a detail log say."""
 
 
 @dataclass(frozen=True)
@@ -29,7 +33,7 @@ class Demand:
 
 
 @dataclass(frozen=True)
-class Said:
+class Value:
     """A value of a detail log before and after; `log` has all values before, by their keys."""
 
     key: str
@@ -46,21 +50,23 @@ class Said:
         return new if abs(new) < 2**64 else None
 
 
-Judge = Callable[[Said], Demand]
+Judge = Callable[[Value], Demand]
+FileJudge = Callable[[Path, bytes, bytes], list[Demand]]
+"""Compares a file as it was with the file as it is."""
 
 
 def must(*rules: str) -> Judge:
     """Whatever else stands there, one of the rules sees it."""
-    return lambda said: Demand(frozenset(rules))
+    return lambda value: Demand(frozenset(rules))
 
 
 def harmless(why: str) -> Judge:
-    return lambda said: Demand(harmless=why)
+    return lambda value: Demand(harmless=why)
 
 
-def unless(holds: Callable[[Said], bool], why: str, *rules: str) -> Judge:
+def unless(holds: Callable[[Value], bool], why: str, *rules: str) -> Judge:
     """One of the rules sees it, but where that holds."""
-    return lambda said: Demand(harmless=why) if holds(said) else Demand(frozenset(rules))
+    return lambda value: Demand(harmless=why) if holds(value) else Demand(frozenset(rules))
 
 
 # Which rules decide by a key of a detail log
@@ -84,67 +90,67 @@ def _tpot(place: str) -> str:
     return f"result_time_to_output_token_{place}"
 
 
-def _in_place(key: Callable[[str], str]) -> Callable[[Said], bool]:
+def _in_place(key: Callable[[str], str]) -> Callable[[Value], bool]:
     """Whether a latency is still a number between its neighbours, a mean between the extremes."""
 
-    def holds(said: Said) -> bool:
-        number, names = said.number, [key(place) for place in _PLACES]
+    def holds(value: Value) -> bool:
+        number, names = value.number, [key(place) for place in _PLACES]
         if number is None:
             return False
-        at = names.index(said.key) if said.key in names else None
+        at = names.index(value.key) if value.key in names else None
         if at is None:
-            low, high = said.log[names[0]], said.log[names[-1]]
+            low, high = value.log[names[0]], value.log[names[-1]]
         else:
-            low = said.log[names[at - 1]] if at else 0
-            high = said.log[names[at + 1]] if at + 1 < len(names) else math.inf
+            low = value.log[names[at - 1]] if at else 0
+            high = value.log[names[at + 1]] if at + 1 < len(names) else math.inf
         return bool(low <= number <= high)
 
     return holds
 
 
-def _tighter(said: Said) -> bool:
+def _tighter(value: Value) -> bool:
     """Whether a limit is one that the run would have kept as well."""
-    name = "first_token_{}_latency_ns" if "ttft" in said.key else "time_per_output_token_{}_ns"
-    p99 = said.log["result_" + name.format("99.00_percentile")]
-    return said.number is not None and p99 <= said.number <= said.old
+    name = "first_token_{}_latency_ns" if "ttft" in value.key else "time_per_output_token_{}_ns"
+    p99 = value.log["result_" + name.format("99.00_percentile")]
+    return value.number is not None and p99 <= value.number <= value.old
 
 
-def _own_count(said: Said) -> bool:
+def _own_count(value: Value) -> bool:
     """Whether it stands for the number of samples that the QSL has, as it did."""
-    return said.number == 0 and said.log["qsl_reported_performance_count"] == said.old
+    return value.number == 0 and value.log["qsl_reported_performance_count"] == value.old
 
 
-def _same_version(said: Said) -> bool:
-    new = said.new
-    return isinstance(new, str) and new.partition(" @ ")[0] == said.old.partition(" @ ")[0]
+def _same_version(value: Value) -> bool:
+    new = value.new
+    return isinstance(new, str) and new.partition(" @ ")[0] == value.old.partition(" @ ")[0]
 
 
-def _same_sources(said: Said) -> bool:
+def _same_sources(value: Value) -> bool:
     """Whether the hashes of the files that LoadGen is compiled from are there as they were."""
-    if not isinstance(said.new, dict):
+    if not isinstance(value.new, dict):
         return False
     sources = {
         name
-        for name in (*said.old, *said.new)
+        for name in (*value.old, *value.new)
         if name.endswith((".cc", ".h")) and "mlperf_conf.h" not in name
     }
-    return all(said.old.get(name) == said.new.get(name) for name in sources)
+    return all(value.old.get(name) == value.new.get(name) for name in sources)
 
 
-def _as_printed(said: Said) -> bool:
+def _as_printed(value: Value) -> bool:
     """Whether a figure is the same but for its last digit."""
-    return said.number is not None and abs(said.number - said.old) <= 2e-5 * abs(said.old)
+    return value.number is not None and abs(value.number - value.old) <= 2e-5 * abs(value.old)
 
 
-def _may_be_issued(said: Said) -> bool:
+def _may_be_issued(value: Value) -> bool:
     """Whether the last query is still issued between its due time and its answer."""
     names = ("scheduled_samples_per_sec", "completed_samples_per_sec")
-    due, done = (said.log.get(f"result_{name}") for name in names)
-    if said.number is None or not said.number or due is None or done is None:
-        return _as_printed(said)
+    scheduled, completed = (value.log.get(f"result_{name}") for name in names)
+    if not value.number or scheduled is None or completed is None:
+        return _as_printed(value)
     # All tokens, by the rate until the last answer, over the same number of gaps.
-    issued_over_done = said.log["result_completed_tokens_per_second"] / said.number
-    return bool(done / due * (1 - 1e-4) <= issued_over_done <= 1 + 1e-4)
+    issued_over_done = value.log["result_completed_tokens_per_second"] / value.number
+    return bool(completed / scheduled * (1 - 1e-4) <= issued_over_done <= 1 + 1e-4)
 
 
 _FIGURES = (
@@ -228,11 +234,11 @@ _KEYS: tuple[tuple[str, str, Judge], ...] = (
 _ALIKE = {"T": {"log_lines": "test06_log_agrees", "log_agrees": "test06_log_agrees"}}
 
 
-def _named(rules: Rules, mode: str) -> Rules:
+def _in_mode(rules: Rules, mode: str) -> Rules:
     """The rules by their names in a mode: accuracy_seeds is that of an accuracy run."""
     prefix = {"P": "", "A": "accuracy_", "T": "test06_"}[mode]
-    every = rules | {f"{prefix}{name}" for name in rules}
-    return frozenset(every | {_ALIKE.get(mode, {}).get(name, name) for name in rules})
+    names = rules | {f"{prefix}{name}" for name in rules}
+    return frozenset(names | {_ALIKE.get(mode, {}).get(name, name) for name in rules})
 
 
 # Detail logs
@@ -253,13 +259,14 @@ def _entries(lines: list[str]) -> Iterator[tuple[str, dict[str, Any] | None]]:
 
 def _entry(line: str) -> dict[str, Any] | None:
     try:
-        found = json.loads(line.removeprefix(PREFIX)) if line.startswith(PREFIX) else None
+        entry = json.loads(line.removeprefix(PREFIX)) if line.startswith(PREFIX) else None
     except (ValueError, RecursionError):
         return None
-    marked = isinstance(found, dict) and isinstance(found.get("metadata"), dict)
-    if not marked or not isinstance(found["metadata"].get("is_error"), bool):
+    if not isinstance(entry, dict) or not isinstance(entry.get("metadata"), dict):
         return None
-    return found if isinstance(found.get("key"), str) else None
+    if not isinstance(entry["metadata"].get("is_error"), bool):
+        return None
+    return entry if isinstance(entry.get("key"), str) else None
 
 
 def _is_message(key: str) -> bool:
@@ -278,23 +285,23 @@ def _detail(file: Path, before: bytes, after: bytes) -> list[Demand]:
     old, new = list(_entries(old_lines)), list(_entries(text.split("\n")))
     if any(entry is None for _, entry in new):
         return [Demand(whole)]
-    was = [entry for _, entry in old if entry is not None]
-    now = [entry for _, entry in new if entry is not None]
-    log = {entry["key"]: entry["value"] for entry in was}
-    found = _lines(was, now, log, mode, whole)
-    if any(demand.rules for demand in found):
+    old_entries = [entry for _, entry in old if entry is not None]
+    new_entries = [entry for _, entry in new if entry is not None]
+    log = {entry["key"]: entry["value"] for entry in old_entries}
+    demands = _lines(old_entries, new_entries, log, mode, whole)
+    if any(demand.rules for demand in demands):
         # Rules that compare a log with itself do not judge one that is not whole.
-        return found
-    by_key = {entry["key"]: entry for entry in now}
-    for entry in was:
+        return demands
+    by_key = {entry["key"]: entry for entry in new_entries}
+    for entry in old_entries:
         key = entry["key"]
         if key in by_key and by_key[key] != entry and not _is_message(key):
-            found += _changed(entry, by_key[key], log, mode)
-    found += _stamps(was, now, mode)
-    if sum(bool(demand.rules) for demand in found) > _OF_ANOTHER_RUN:
-        every = frozenset[str]().union(*(demand.rules for demand in found))
-        return [Demand(every | _named(frozenset({"test_mode"}), mode))]
-    return found
+            demands += _changed(entry, by_key[key], log, mode)
+    demands += _stamps(old_entries, new_entries, mode)
+    if sum(bool(demand.rules) for demand in demands) > _OF_ANOTHER_RUN:
+        rules = frozenset[str]().union(*(demand.rules for demand in demands))
+        return [Demand(rules | _in_mode(frozenset({"test_mode"}), mode))]
+    return demands
 
 
 _OF_ANOTHER_RUN = 2
@@ -302,28 +309,34 @@ _OF_ANOTHER_RUN = 2
 
 
 def _lines(
-    was: list[dict[str, Any]], now: list[dict[str, Any]], log: Values, mode: str, whole: Rules
+    old_entries: Entries,
+    new_entries: Entries,
+    log: Values,
+    mode: str,
+    whole: Rules,
 ) -> list[Demand]:
     """Of lines that are lost, stand elsewhere or twice."""
-    old = [entry["key"] for entry in was if not _is_message(entry["key"])]
-    new = [entry["key"] for entry in now if entry["key"] in log and not _is_message(entry["key"])]
-    found = []
+    old_keys = [entry["key"] for entry in old_entries]
+    new_keys = [entry["key"] for entry in new_entries]
+    old = [key for key in old_keys if not _is_message(key)]
+    new = [key for key in new_keys if key in log and not _is_message(key)]
+    demands = []
     if old != new:
         # An audit's log of another run has other settings before all else.
         settings = frozenset({"test06_settings"} if mode == "T" else ())
-        found.append(Demand(_named(frozenset({"log_lines"}), mode) | whole | settings))
-    elif len(now) != len(was) or [e["key"] for e in now] != [e["key"] for e in was]:
-        found.append(Demand(harmless="a message, which may stand anywhere"))
-    if any(entry["metadata"]["is_error"] for entry in now):
-        found.append(Demand(_named(frozenset({"no_loadgen_errors"}), mode)))
-    return found
+        demands.append(Demand(_in_mode(frozenset({"log_lines"}), mode) | whole | settings))
+    elif new_keys != old_keys:
+        demands.append(Demand(harmless="a message, which may stand anywhere"))
+    if any(entry["metadata"]["is_error"] for entry in new_entries):
+        demands.append(Demand(_in_mode(frozenset({"no_loadgen_errors"}), mode)))
+    return demands
 
 
 def _changed(
-    entry: dict[str, Any], other: dict[str, Any], log: Values, mode: str
+    entry: dict[str, Any], new_entry: dict[str, Any], log: Values, mode: str
 ) -> Iterator[Demand]:
     """Of an entry that says something else."""
-    key, old, new = entry["key"], entry["value"], other["value"]
+    key, old, new = entry["key"], entry["value"], new_entry["value"]
     if json.dumps(old) != json.dumps(new):
         judge = next(
             (
@@ -333,33 +346,33 @@ def _changed(
             ),
             harmless("a line that no rule reads"),
         )
-        demand = judge(Said(key, old, new, log))
-        yield Demand(_named(demand.rules, mode), demand.harmless) if demand.rules else demand
-    elif entry != other:
+        demand = judge(Value(key, old, new, log))
+        yield Demand(_in_mode(demand.rules, mode), demand.harmless) if demand.rules else demand
+    elif entry != new_entry:
         yield Demand(harmless="where in LoadGen a line was written, and by which thread")
 
 
-def _stamps(was: list[dict[str, Any]], now: list[dict[str, Any]], mode: str) -> list[Demand]:
+def _stamps(old_entries: Entries, new_entries: Entries, mode: str) -> list[Demand]:
     """Of time stamps that go back or are none, and of another process."""
-    if mode == "T" or was == now:
+    if mode == "T" or old_entries == new_entries:
         return []
-    stamps = _named(frozenset({"time_stamps"}), mode)
+    stamps = _in_mode(frozenset({"time_stamps"}), mode)
     times: dict[str, float] = {}
-    for entry in now:
+    for entry in new_entries:
         ms, thread = entry.get("time_ms"), str(entry["metadata"].get("tid"))
         if isinstance(ms, bool) or not isinstance(ms, int | float) or not 0 <= ms < math.inf:
             return [Demand(stamps)]
         if ms < times.get(thread, 0.0):
             return [Demand(stamps)]
         times[thread] = ms
-    if len({str(entry["metadata"].get("pid")) for entry in now}) > 1:
+    if len({str(entry["metadata"].get("pid")) for entry in new_entries}) > 1:
         return [Demand(stamps)]
-    moved = {e["key"]: e["time_ms"] for e in now}
-    for entry in was:
+    stamps_ms = {e["key"]: e["time_ms"] for e in new_entries}
+    for entry in old_entries:
         key = entry["key"]
-        late = abs(moved.get(key, entry["time_ms"]) - entry["time_ms"])
+        late = abs(stamps_ms.get(key, entry["time_ms"]) - entry["time_ms"])
         if key in ("generated_query_count", "power_end") and late > _LATEST_MS:
-            return [Demand(_named(frozenset({"time_span", "clock_dates"}), mode))]
+            return [Demand(_in_mode(frozenset({"time_span", "clock_dates"}), mode))]
     return []
 
 
@@ -376,19 +389,19 @@ def _summary(file: Path, before: bytes, after: bytes) -> list[Demand]:
     if not after:
         return [Demand(frozenset({"required_files"}))]
     old, new = (_figures(text.decode("utf-8", "replace")) for text in (before, after))
-    said: dict[str, set[str]] = {}
+    figures: dict[str, set[str]] = {}
     for name, figure in old:
-        said.setdefault(name, set()).add(figure)
+        figures.setdefault(name, set()).add(figure)
     offline = "Offline" in file.parts
-    other = [
+    differences = [
         name
         for name, figure in new
         if _REPEATED.fullmatch(name)
         and not (offline and name.startswith("t"))
-        and name in said
-        and not any(_same_figure(figure, one) for one in said[name])
+        and name in figures
+        and not any(_same_figure(figure, before) for before in figures[name])
     ]
-    if other or any(name not in dict(new) for name in _ALWAYS):
+    if differences or any(name not in dict(new) for name in _ALWAYS):
         return [Demand(frozenset({"summary_agrees"}))]
     return [Demand(harmless="a summary without some line, or with other words")]
 
@@ -402,9 +415,9 @@ _REPEATED = re.compile(
 _ALWAYS = ("SUT name", "Scenario", "Mode", "Result is", "Min latency (ns)")
 
 
-def _same_figure(one: str, other: str) -> bool:
+def _same_figure(first: str, second: str) -> bool:
     try:
-        return one == other or abs(float(one) - float(other)) < _CENTS
+        return first == second or abs(float(first) - float(second)) < _CENTS
     except ValueError:
         return False
 
@@ -422,16 +435,16 @@ def _accuracy_txt(file: Path, before: bytes, after: bytes) -> list[Demand]:
     if not after:
         return [Demand(frozenset({"required_files"}))]
     text = after.decode("utf-8", "replace")
-    found = []
+    demands = []
     if not re.search(r"^hash=[0-9a-f]{64}\s*$", text, re.MULTILINE):
-        found.append(Demand(frozenset({"accuracy_hash"})))
+        demands.append(Demand(frozenset({"accuracy_hash"})))
     for name, (rule, low, high) in _GATES.items():
         values = re.findall(rf"'{name}':\s+'?(\d+(?:\.\d+)?)'?(?=[,}}\s]|$)", text)
         if f"'{name}'" in before.decode() and not (
             values and all(low <= float(value) <= high for value in values)
         ):
-            found.append(Demand(frozenset({rule})))
-    return found or [Demand(harmless="accuracy.txt still passes: its log is not submitted whole")]
+            demands.append(Demand(frozenset({rule})))
+    return demands or [Demand(harmless="accuracy.txt still passes: its log is not submitted whole")]
 
 
 _GATES = {
@@ -446,8 +459,8 @@ def _verified(file: Path, before: bytes, after: bytes) -> list[Demand]:
     if not after:
         return [Demand(frozenset({"required_files"}))]
     lines = {line.strip() for line in after.decode("utf-8", "replace").splitlines()}
-    asked = {line for line in before.decode().splitlines() if " check pass: " in line}
-    if asked <= lines:
+    checks = {line for line in before.decode().splitlines() if " check pass: " in line}
+    if checks <= lines:
         return [Demand(harmless="the audit's word is there all the same")]
     return [Demand(frozenset({"test06_verified"}))]
 
@@ -465,11 +478,11 @@ def _audit_answers(file: Path, before: bytes, after: bytes) -> list[Demand]:
     same = [row for row in rows if row in old]
     if len(same) == len(rows) == len(old):
         return [Demand(harmless="the same answers, written otherwise")]
-    alike = (
+    harmless_changes = (
         (_only_placeless, "an answer that does not say its place"),
         (_only_other_tokens, "another token within an answer, after its first"),
     )
-    for differs, why in alike:
+    for differs, why in harmless_changes:
         if len(rows) == len(old) and all(map(differs, old, rows)):
             return [Demand(harmless=why)]
     return [
@@ -495,11 +508,11 @@ def _only_other_tokens(old: dict[str, Any], new: dict[str, Any]) -> bool:
     """Whether two answers differ in tokens after the first alone, or in a token_data not asked."""
     if old | {"data": new.get("data")} != new:
         return False
-    said = new["data"]
-    digits = isinstance(said, str) and re.fullmatch("[0-9A-Fa-f]*", said)
+    data = new["data"]
+    digits = isinstance(data, str) and re.fullmatch("[0-9A-Fa-f]*", data)
     streams = "token_data" in old
     return bool(
-        digits and len(said) == len(old["data"]) and (not streams or said[:8] == old["data"][:8])
+        digits and len(data) == len(old["data"]) and (not streams or data[:8] == old["data"][:8])
     )
 
 
@@ -523,8 +536,8 @@ def _one_line_end(text: str) -> str:
     return text.replace("\r\n", "\n").replace("\r", "\n")
 
 
-def _json(rules: tuple[str, ...], asked: tuple[str, ...]) -> Callable[[Path, bytes, bytes], Any]:
-    """A JSON file of which some fields are asked for."""
+def _json(rules: tuple[str, ...], fields: tuple[str, ...]) -> FileJudge:
+    """A JSON file of which some fields are required."""
 
     def judge(file: Path, before: bytes, after: bytes) -> list[Demand]:
         try:
@@ -535,9 +548,9 @@ def _json(rules: tuple[str, ...], asked: tuple[str, ...]) -> Callable[[Path, byt
         if not isinstance(content, dict):
             return [Demand(frozenset(rules))]
         empty = [key for key in old if key not in _MAY_BE_EMPTY and not content.get(key)]
-        lost = [*empty, *(key for key in old if key != "note" and key not in content)]
-        said = [key for key in asked if content.get(key) != old.get(key)]
-        if lost or said:
+        missing_keys = [*empty, *(key for key in old if key != "note" and key not in content)]
+        changes = [key for key in fields if content.get(key) != old.get(key)]
+        if missing_keys or changes:
             return [Demand(frozenset(rules))]
         return [Demand(harmless="a text that is the submitter's own")]
 
@@ -563,7 +576,7 @@ _MAY_BE_EMPTY = (
     "accelerator_on-chip_memories",
 )
 _MUST_SAY = ("submitter", "division", "system_type", "status")
-_FILES: dict[str, Callable[[Path, bytes, bytes], list[Demand]]] = {
+_FILES: dict[str, FileJudge] = {
     DETAIL: _detail,
     SUMMARY: _summary,
     "accuracy.txt": _accuracy_txt,
@@ -576,17 +589,20 @@ _FILES: dict[str, Callable[[Path, bytes, bytes], list[Demand]]] = {
 def demands(tree: Tree, damage: Damage) -> list[Demand]:
     """What a damage demands, at least one demand or reason for each file that it touched."""
     if damage.file not in tree.before:
-        lost = [file for file in tree.before if damage.file in file.parents]
-        asked = [file for file in lost if file.name not in _NOT_ASKED and not _of_audits_run(file)]
-        if asked:
+        files = [file for file in tree.before if damage.file in file.parents]
+        needed = [
+            file for file in files if file.name not in _NOT_ASKED and not _of_audits_run(file)
+        ]
+        if needed:
             return [Demand(_GONE)]
         return [Demand(harmless="an audit's own log, which a submission need not bring")]
     path, before = tree.root / damage.file, tree.before[damage.file]
     if path.is_symlink() or not path.is_file():
-        return _gone(damage.file)
+        return _of_removed_file(damage.file)
     after = path.read_bytes()
     if after == before:
         return [Demand(harmless="nothing changed")]
+    judge: FileJudge
     if damage.file.name == ACCURACY:
         judge = _audit_answers if mode_of(damage.file) == "T" else _cut_log
     else:
@@ -604,7 +620,7 @@ def _of_audits_run(file: Path) -> bool:
     return mode_of(file) == "T" and file.name in (DETAIL, SUMMARY)
 
 
-def _gone(file: Path) -> list[Demand]:
+def _of_removed_file(file: Path) -> list[Demand]:
     if _of_audits_run(file):
         return [Demand(harmless="an audit's own log, which a submission need not bring")]
     if "src" in file.parts:
