@@ -91,7 +91,7 @@ def _print(summary: Path, key: str, value: object) -> None:
             )
             line = rf"^({re.escape(name)}\s*: ).*$"
             text = summary.read_text(encoding="utf-8")
-            text = re.sub(line, rf"\g<1>{_printed(key, value)}", text, flags=re.MULTILINE)
+            text = re.sub(line, rf"\g<1>{_figure_text(key, value)}", text, flags=re.MULTILINE)
             summary.write_text(text, encoding="utf-8")
             return
 
@@ -99,7 +99,7 @@ def _print(summary: Path, key: str, value: object) -> None:
 _WORDS = ("min", "max", "mean")
 
 
-def _printed(key: str, value: object) -> str:
+def _figure_text(key: str, value: object) -> str:
     if isinstance(value, bool):
         yes = "Yes" if value else "No"
         return yes if key.endswith("_met") else f"{value:d}"

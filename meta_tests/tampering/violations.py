@@ -590,10 +590,10 @@ def demands(tree: Tree, damage: Damage) -> list[Demand]:
     """What a damage demands, at least one demand or reason for each file that it touched."""
     if damage.file not in tree.before:
         files = [file for file in tree.before if damage.file in file.parents]
-        needed = [
+        submitted = [
             file for file in files if file.name not in _NOT_ASKED and not _of_audits_run(file)
         ]
-        if needed:
+        if submitted:
             return [Demand(_GONE)]
         return [Demand(harmless="an audit's own log, which a submission need not bring")]
     path, before = tree.root / damage.file, tree.before[damage.file]
