@@ -12,7 +12,7 @@ from types import ModuleType
 from mlperf_suite.engines.endpoint.config import EndpointConfig
 from mlperf_suite.errors import UsageError
 
-NAME = "mlperf_suite.engines.endpoint.detect"
+NAME = "mlperf_suite.engines.endpoint.server_facts"
 
 
 def check_reachable(config: EndpointConfig) -> None:

@@ -30,9 +30,7 @@ from mlperf_suite.benchmarks.rounds import DEFAULT_ROUND, ROUNDS, Round
 from mlperf_suite.datasets.mmlu_questions import HUB_REPOSITORY, STANDARD_SHOTS
 from mlperf_suite.energy.cost import Price
 from mlperf_suite.engines.endpoint.config import (
-    ROUTINGS,
     SERVER_KINDS,
-    Routing,
     ServerKind,
     Target,
     parse_endpoint,
@@ -40,8 +38,12 @@ from mlperf_suite.engines.endpoint.config import (
 from mlperf_suite.engines.endpoint.config import SILENCE_S as ENDPOINT_SILENCE_S
 from mlperf_suite.engines.protocol import PROFILERS, SILENCE_S, Profiler
 from mlperf_suite.engines.replicas.placement import NodeShare, nodes_text, parse_nodes
-from mlperf_suite.engines.replicas.routing import ROUTINGS as REPLICA_ROUTINGS
-from mlperf_suite.engines.replicas.routing import Routing as ReplicaRouting
+from mlperf_suite.engines.routing import (
+    ENDPOINT_ROUTINGS,
+    REPLICA_ROUTINGS,
+    EndpointRouting,
+    ReplicaRouting,
+)
 from mlperf_suite.errors import UsageError
 from mlperf_suite.loadgen.load_plan import MODES as LOADGEN_MODES
 from mlperf_suite.secrets import remember, remember_named
@@ -620,12 +622,12 @@ class Settings:
         "auto",
         engine="endpoint",
     )
-    endpoint_routing: Routing = option(
+    endpoint_routing: EndpointRouting = option(
         "endpoint-routing",
         "how requests are distributed over several servers: to the one with the fewest "
         "outstanding tokens, or to each in turn",
-        _one_of(*ROUTINGS),
-        _joined(ROUTINGS),
+        _one_of(*ENDPOINT_ROUTINGS),
+        _joined(ENDPOINT_ROUTINGS),
         "fewest-tokens",
         engine="endpoint",
     )

@@ -100,8 +100,8 @@ def checked(settings: Settings, monkeypatch: pytest.MonkeyPatch, says: str = "")
     def load(inputs: Inputs, request: EngineRequest) -> Engine:
         raise AssertionError("a check loads nothing")
 
-    detect = SimpleNamespace(check_reachable=check_reachable)
-    monkeypatch.setitem(sys.modules, f"{PACKAGE}.detect", detect)
+    server_facts = SimpleNamespace(check_reachable=check_reachable)
+    monkeypatch.setitem(sys.modules, f"{PACKAGE}.server_facts", server_facts)
     plan = plan_session([RunKey(LLAMA3_1_8B.id, "Offline", "performance")])
     Suite(settings, plan, load, Silent()).check()
     return asked

@@ -109,7 +109,7 @@ class Suite:
         if MMLU in self.plan.keys:
             self.mmlu.check()
         if self.settings.engine_kind == "endpoint":
-            from mlperf_suite.engines.endpoint.detect import check_reachable
+            from mlperf_suite.engines.endpoint.server_facts import check_reachable
 
             check_reachable(endpoint_config(self.inputs))
         if self.settings.profile_run == "cuda":

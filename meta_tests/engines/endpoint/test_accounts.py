@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
+from array import array
 from typing import Any
 
 from hypothesis import given
 from hypothesis import strategies as st
 
 from mlperf_suite.benchmarks.percentile import percentile
-from mlperf_suite.engines.endpoint.accounts import (
+from mlperf_suite.engines.endpoint.figures import (
     ClientAccount,
     DepartureAccount,
     EndpointAccount,
 )
-from mlperf_suite.engines.endpoint.messages import Done
+from mlperf_suite.engines.messages import ServerAnswer
 
 
-def done(tokens: int = 4, **said: Any) -> Done:
+def done(tokens: int = 4, **said: Any) -> ServerAnswer:
     told: dict[str, Any] = {
         "sent": 10.0,
         "connecting": 0.0,
@@ -29,7 +30,7 @@ def done(tokens: int = 4, **said: Any) -> Done:
         "finish_reason": "stop",
         "other_model": None,
     }
-    return Done(1, list(range(tokens)), **(told | said))
+    return ServerAnswer(1, array("i", range(tokens)).tobytes(), **(told | said))
 
 
 @given(st.lists(st.floats(0, 1e6), min_size=1), st.sampled_from([0.5, 0.9, 0.99]))
@@ -42,8 +43,8 @@ def test_a_percentile_is_one_of_the_values_at_loadgens_place(
 
 def test_an_endpoints_figures_are_those_of_its_answers() -> None:
     account = EndpointAccount("http://a")
-    account.add(done(4, cached_tokens=3), 10.0, streamed=True)
-    account.add(done(2), 9.0, streamed=True)
+    account.add(done(4, cached_tokens=3), 10.0, 4, streamed=True)
+    account.add(done(2), 9.0, 2, streamed=True)
     found = account.figures(began=4.0)
     assert found.ended_s == 7.0
     assert (found.requests, found.tokens, found.cached_tokens) == (2, 6, 3)
@@ -53,7 +54,7 @@ def test_an_endpoints_figures_are_those_of_its_answers() -> None:
     assert (nothing.ttft_ms, nothing.ended_s) == ({}, None)
 
 
-def words(*answers: tuple[Done, int, int, bool]) -> tuple[str, ...]:
+def words(*answers: tuple[ServerAnswer, int, int, bool]) -> tuple[str, ...]:
     account = DepartureAccount()
     for answer, most, least, ids in answers:
         account.add(answer, 9, most, least, ids=ids)
@@ -103,8 +104,8 @@ def test_a_servers_words_are_kept_as_one_printable_line() -> None:
 
 def test_the_clients_delay_leaves_out_what_the_network_took() -> None:
     account = ClientAccount()
-    account.sent(done(sent=10.25, connecting=0.2), 10.0)
-    account.told(8.5, [8.25, 8.0])
+    account.add(done(sent=10.25, connecting=0.2), 10.0)
+    account.add_told(8.5, [8.25, 8.0])
     found = account.figures({0: 0.4, 1: 0.1}, 2.0)
     assert (found.processes, found.busy_share) == (2, 0.2)
     assert (found.out_ms, found.back_ms) == (50.0, 500.0)

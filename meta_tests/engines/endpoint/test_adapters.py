@@ -15,12 +15,11 @@ from mlperf_suite.engines.endpoint.adapters import (
     STRICT_TEXT,
     TRANSFORMERS,
     Adapter,
-    Answer,
     AnswerError,
-    error_words,
-    words_of,
+    PartialAnswer,
 )
-from mlperf_suite.engines.endpoint.messages import Sampling
+from mlperf_suite.engines.endpoint.wording import error_words, words_of
+from mlperf_suite.engines.messages import Sampling
 
 GREEDY = Sampling(128, 1, 0.0, 1.0, 1, 42, wants_first=True, retries=0)
 token_lists = st.lists(st.integers(0, 31_999), min_size=1, max_size=30)
@@ -30,8 +29,8 @@ def body(kind: str, sampling: Sampling = GREEDY) -> dict[str, Any]:
     return json.loads(json.dumps(ADAPTERS[kind].body([1, 2, 3], sampling, "served", "salt")))
 
 
-def read(adapter: Adapter, *events: object) -> Answer:
-    answer = Answer()
+def read(adapter: Adapter, *events: object) -> PartialAnswer:
+    answer = PartialAnswer()
     for event in events:
         adapter.read(event if isinstance(event, bytes) else json.dumps(event).encode(), answer)
     return answer
@@ -209,9 +208,9 @@ def test_no_seed_is_sent_where_the_benchmark_sets_none(kind: str) -> None:
 def test_a_server_may_tell_how_long_a_request_waited() -> None:
     usage = {"choices": [], "usage": {"prompt_tokens": 3, "completion_tokens": 1}}
     times = {"queue_time_ms": 250.0, "time_to_first_token_ms": 40, "mean_itl_ms": None}
-    assert read(ADAPTERS["vllm"], usage | {"metrics": times}).told_s == (0.25, 0.04)
+    assert read(ADAPTERS["vllm"], usage | {"metrics": times}).server_s == (0.25, 0.04)
     for other in (None, [], {}, {"queue_time_ms": 3}, times | {"queue_time_ms": -1}, "4 ms"):
-        assert read(ADAPTERS["vllm"], usage | {"metrics": other}).told_s == ()
+        assert read(ADAPTERS["vllm"], usage | {"metrics": other}).server_s == ()
 
 
 def test_no_part_of_a_key_that_a_server_sends_back_is_said(

@@ -12,11 +12,21 @@ from hypothesis import strategies as st
 
 from mlperf_suite.assets import embedded_model_dir
 from mlperf_suite.engines.endpoint.adapters import ADAPTERS
-from mlperf_suite.engines.endpoint.connection import Connection
-from mlperf_suite.engines.endpoint.exchanges import Generating, Queue, Shared
-from mlperf_suite.engines.endpoint.messages import Done, Failed, First, Hello, Sampling
-from mlperf_suite.engines.endpoint.pool import Pool
-from mlperf_suite.engines.endpoint.text_codec import TextCodec
+from mlperf_suite.engines.endpoint.connection import Connection, Pool
+from mlperf_suite.engines.endpoint.exchanges import Generating, Queue, Shared, TextCodec
+from mlperf_suite.engines.messages import (
+    Failure,
+    Hello,
+    Sampling,
+    ServerAnswer,
+    ServerFirstTokens,
+)
+
+
+def ids_of(answer: ServerAnswer) -> list[int]:
+    """An answer's token ids."""
+    return array("i", answer.tokens).tolist()
+
 
 STREAMED = Sampling(12, 1, 0.0, 1.0, 1, 42, wants_first=True, retries=0)
 
@@ -46,20 +56,20 @@ def test_a_first_token_is_told_before_the_answer_and_when_it_came() -> None:
     first, done = answered(
         "vllm", piece(token_ids=[5]), piece(token_ids=[6, 7], finish_reason="length")
     )
-    assert first == First(7, [5], 10.0)
-    assert (done.token_ids, done.first, done.arrived) == ([5, 6, 7], 10.0, 20.0)
+    assert first == ServerFirstTokens(7, [5], 10.0)
+    assert (ids_of(done), done.first, done.arrived) == ([5, 6, 7], 10.0, 20.0)
 
 
 def test_nobody_is_told_a_first_token_that_nobody_waits_for() -> None:
     alone = Sampling(12, 1, 0.0, 1.0, 1, 42, wants_first=False, retries=0)
     (done,) = answered("vllm", piece(token_ids=[5], finish_reason="stop"), sampling=alone)
-    assert isinstance(done, Done)
+    assert isinstance(done, ServerAnswer)
 
 
 def test_a_text_answer_that_ends_at_once_has_a_first_token_all_the_same() -> None:
     first, done = answered("text", piece(text="", finish_reason="stop"))
-    assert (first.token_ids, first.arrived) == (done.token_ids, 20.0)
-    assert len(done.token_ids) == 1 and done.first == 20.0
+    assert (first.token_ids, first.arrived) == (ids_of(done), 20.0)
+    assert len(ids_of(done)) == 1 and done.first == 20.0
 
 
 @pytest.mark.parametrize(
@@ -73,8 +83,8 @@ def test_a_text_answer_that_ends_at_once_has_a_first_token_all_the_same() -> Non
 )
 def test_what_is_no_whole_answer_is_told_once(events: list[Any], why: str, unfit: bool) -> None:
     *firsts, failed = answered("vllm", *events)
-    assert isinstance(failed, Failed) and why in failed.why and failed.unfit is unfit
-    assert all(isinstance(one, First) for one in firsts)
+    assert isinstance(failed, Failure) and why in failed.why and failed.unfit is unfit
+    assert all(isinstance(one, ServerFirstTokens) for one in firsts)
 
 
 @pytest.mark.parametrize(
@@ -92,13 +102,13 @@ def test_another_model_is_told_and_a_revision_of_the_same_is_none(
 def test_an_answer_without_an_end_is_given_up() -> None:
     events = [piece(token_ids=[5])] * 200
     *_, failed = answered("vllm", *events)
-    assert isinstance(failed, Failed)
+    assert isinstance(failed, Failure)
     assert failed.why == "sent 113 pieces of an answer of at most 12 tokens"
     *_, failed = answered("text", *[piece(text="a")] * 200)
-    assert isinstance(failed, Failed) and "113 pieces" in failed.why
+    assert isinstance(failed, Failure) and "113 pieces" in failed.why
     # A little too long is told of with the answer.
     *_, done = answered("vllm", *events[:20], piece(token_ids=[6], finish_reason="stop"))
-    assert isinstance(done, Done) and len(done.token_ids) == 21
+    assert isinstance(done, ServerAnswer) and len(ids_of(done)) == 21
 
 
 def test_events_that_bring_nothing_are_as_good_as_silence() -> None:
@@ -150,10 +160,10 @@ def test_an_answer_in_one_piece_has_no_first_token_to_time(
     request.ended(10.0)
     if wants_first and not streams:
         (failed,) = told
-        assert isinstance(failed, Failed) and failed.unfit and "in one piece" in failed.why
+        assert isinstance(failed, Failure) and failed.unfit and "in one piece" in failed.why
         assert connection.closed
     else:
-        assert isinstance(told[-1], Done)
+        assert isinstance(told[-1], ServerAnswer)
 
 
 # A first token that never comes
@@ -239,7 +249,7 @@ def test_what_waits_is_looked_at_and_given_up() -> None:
     for one in (lost, unsent):
         one.look(146.0, SILENCE_S, 0.0)
     (failed,) = told
-    assert (failed.number, failed.gone) == (0, False)
+    assert (failed.number, failed.died) == (0, False)
     assert failed.why.startswith("sent no first token for 26 s while requests sent later got")
 
 

@@ -14,9 +14,10 @@ from meta_tests.servers.options import StandIn
 from meta_tests.servers.stand_in_server import stand_in_server
 from mlperf_suite.benchmarks.definition import Generation
 from mlperf_suite.engines.batch import Answers, generate_all, requests_of
-from mlperf_suite.engines.endpoint.config import EndpointConfig, Routing, parse_endpoint
+from mlperf_suite.engines.endpoint.config import EndpointConfig, parse_endpoint
 from mlperf_suite.engines.endpoint.engine import EndpointEngine
 from mlperf_suite.engines.protocol import EndpointFigures, Request, Tokens
+from mlperf_suite.engines.routing import EndpointRouting
 from mlperf_suite.errors import EngineError
 
 GENERATION = Generation(max_new_tokens=8)
@@ -26,7 +27,7 @@ what it sent, or of the first piece, comes late."""
 
 
 @contextmanager
-def engine_of(*servers: StandIn, routing: Routing) -> Iterator[EndpointEngine]:
+def engine_of(*servers: StandIn, routing: EndpointRouting) -> Iterator[EndpointEngine]:
     """An engine of as many servers."""
     from contextlib import ExitStack
 
@@ -80,7 +81,7 @@ def test_tokens_are_what_is_shared_and_not_requests() -> None:
 
 @pytest.mark.parametrize("routing", ["round-robin", "fewest-tokens"])
 def test_more_than_the_servers_may_have_at_once_is_held_and_answered(
-    routing: Routing, monkeypatch: pytest.MonkeyPatch
+    routing: EndpointRouting, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("mlperf_suite.engines.endpoint.engine.AT_ONCE", 4)
     server = StandIn(first_token_s=0.02)

@@ -8,7 +8,12 @@ from typing import Any
 
 import pytest
 
-from mlperf_suite.engines.endpoint.scoring import OnReply, score_all, score_bodies, score_of
+from mlperf_suite.engines.endpoint.completion_scores import (
+    OnBody,
+    score_all,
+    score_bodies,
+    score_of,
+)
 from mlperf_suite.engines.scoring import Likelihood, ScoreRequest
 from mlperf_suite.errors import EngineDiedError, EngineError
 
@@ -75,9 +80,9 @@ class Server:
     """Answers what was posted when it is told to, in any order."""
 
     def __init__(self) -> None:
-        self.posted: list[tuple[bytes, OnReply]] = []
+        self.posted: list[tuple[bytes, OnBody]] = []
 
-    def post(self, body: bytes, answered: OnReply) -> None:
+    def post(self, body: bytes, answered: OnBody) -> None:
         self.posted.append((body, answered))
 
 
@@ -88,7 +93,7 @@ def test_each_request_is_scored_once_whatever_the_order_of_its_replies() -> None
         b"12]": of_prompt((2, -9.0, 5), (12, -2.0, 4)),
     }
 
-    def post(body: bytes, answered: OnReply) -> None:
+    def post(body: bytes, answered: OnBody) -> None:
         server.post(body, answered)
         if len(server.posted) == 2:
             for told, hear in reversed(server.posted):
@@ -111,6 +116,6 @@ def test_each_request_is_scored_once_whatever_the_order_of_its_replies() -> None
     ],
 )
 def test_what_is_no_score_ends_the_scoring(reply: bytes | EngineError, words: str) -> None:
-    post: Callable[[bytes, OnReply], None] = lambda body, answered: answered(reply)  # noqa: E731
+    post: Callable[[bytes, OnBody], None] = lambda body, answered: answered(reply)  # noqa: E731
     with pytest.raises(EngineError, match=words):
         list(score_all([CHOICES], post, "served"))

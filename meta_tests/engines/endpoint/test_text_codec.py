@@ -9,7 +9,7 @@ import pytest
 from mlperf_suite.assets import embedded_model_dir
 from mlperf_suite.benchmarks.llama3_1_8b import LLAMA3_1_8B
 from mlperf_suite.benchmarks.prompts import load_tokenizer
-from mlperf_suite.engines.endpoint.text_codec import TextCodec
+from mlperf_suite.engines.endpoint.exchanges import TextCodec
 from mlperf_suite.session.inputs import Inputs
 from mlperf_suite.settings import resolve_settings
 

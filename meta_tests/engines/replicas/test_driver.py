@@ -16,30 +16,28 @@ from typing import Any
 import pytest
 
 from mlperf_suite.benchmarks.definition import Generation
-from mlperf_suite.engines.protocol import EngineDescription, Request, Tokens
-from mlperf_suite.engines.replicas import actor, link
-from mlperf_suite.engines.replicas.actor import Loaded, Server
-from mlperf_suite.engines.replicas.cluster import Placed
-from mlperf_suite.engines.replicas.config import ReplicasConfig
-from mlperf_suite.engines.replicas.engine import ReplicaEngine
-from mlperf_suite.engines.replicas.link import Link
-from mlperf_suite.engines.replicas.loading import Prepared
-from mlperf_suite.engines.replicas.messages import (
-    Done,
+from mlperf_suite.engines.link import Link
+from mlperf_suite.engines.messages import (
+    Answer,
+    AskScore,
     Drop,
     EndScores,
-    Failed,
-    First,
-    Hangs,
-    Score,
-    Scored,
+    Failure,
+    FirstTokens,
+    Sampling,
+    ScoreReply,
     Submit,
-    from_replica,
-    to_replica,
+    from_worker,
+    to_worker,
 )
+from mlperf_suite.engines.protocol import EngineDescription, Request, Tokens
+from mlperf_suite.engines.replicas import actor, handshake
+from mlperf_suite.engines.replicas.actor import Loaded, Server
+from mlperf_suite.engines.replicas.cluster import Placed
+from mlperf_suite.engines.replicas.engine import ReplicaEngine
+from mlperf_suite.engines.replicas.loading import Prepared, ReplicasConfig
 from mlperf_suite.engines.replicas.placement import Node, Seat
-from mlperf_suite.engines.scoring import Likelihood, ScoreRequest
-from mlperf_suite.engines.scoring import Score as ScoreOf
+from mlperf_suite.engines.scoring import Likelihood, Score, ScoreRequest
 from mlperf_suite.errors import EngineDiedError, EngineError
 
 GENERATION = Generation()
@@ -91,7 +89,7 @@ class Driver:
         end.socket.settimeout(10)
         while not found or not isinstance(found[-1], kind):
             for content in end.frames.feed(end.socket.recv(1 << 20)):
-                found.append(to_replica.decode(content))
+                found.append(to_worker.decode(content))
         return found
 
 
@@ -143,8 +141,8 @@ class Told:
             return list(self.calls)
 
 
-def done(number: int, *token_ids: int) -> Done:
-    return Done(number, array("i", token_ids).tobytes())
+def done(number: int, *token_ids: int) -> Answer:
+    return Answer(number, array("i", token_ids).tobytes())
 
 
 def test_what_came_in_a_frame_is_told_in_one_call_first_tokens_before_answers(
@@ -159,7 +157,12 @@ def test_what_came_in_a_frame_is_told_in_one_call_first_tokens_before_answers(
         numbers += [number for sent in driver.heard(0, Submit) for number in sent.numbers]
     a, b, c, d = numbers
     unknown = max(numbers) + 100
-    firsts = First(b, [9]), First(d, [6]), First(unknown, [1]), First(c, [4])
+    firsts = (
+        FirstTokens(b, [9]),
+        FirstTokens(d, [6]),
+        FirstTokens(unknown, [1]),
+        FirstTokens(c, [4]),
+    )
     answers = done(b, 9), done(d, 6, 5), done(a, 1), done(unknown, 2)
     driver.ends[0].send([done(a, 7, 8), *firsts, *answers])
     assert other.answers(1) == [("first", [(1, [6])]), ("answers", [(1, [6, 5])])]
@@ -176,7 +179,7 @@ def test_a_broken_answer_leaves_no_other_without_an_end(driver: Driver) -> None:
     driver.engine.replicas[0].submit(requests, GENERATION, told, stream=False)
     a, b, c = driver.heard(0, Submit)[-1].numbers
     # No whole number of tokens.
-    driver.ends[0].send([done(a, 7), Done(b, b"123"), done(c, 8)])
+    driver.ends[0].send([done(a, 7), Answer(b, b"123"), done(c, 8)])
     told.wait(2)
     assert told.calls == [("answers", [(1, [7])])]
     assert [tag for tag, _ in told.errors] == [2, 3]
@@ -188,7 +191,7 @@ def test_what_came_before_a_replica_was_lost_is_told(driver: Driver) -> None:
     requests = [Request(tag, [5]) for tag in (1, 2, 3)]
     driver.engine.replicas[0].submit(requests, GENERATION, told, stream=False)
     a, b, c = driver.heard(0, Submit)[-1].numbers
-    driver.ends[0].send([done(b, 7), Failed(a, "the engine died", True), done(c, 8)])
+    driver.ends[0].send([done(b, 7), Failure(a, "the engine died", True), done(c, 8)])
     told.wait(2)
     assert told.calls == [("answers", [(2, [7])])]
     assert [tag for tag, _ in told.errors] == [1, 3]
@@ -203,7 +206,7 @@ def test_what_one_replica_drops_is_its_own(driver: Driver) -> None:
     one.abort()
     assert [type(m) for m in driver.heard(0, Drop)] == [Submit, Drop]
     (sent,) = driver.heard(1, Submit)
-    driver.ends[1].send([Failed(sent.numbers[0], "refused", False)])
+    driver.ends[1].send([Failure(sent.numbers[0], "refused", False)])
     told.wait(1)
     assert told.errors == [(3, "replica 1 on node node-1 (127.0.0.1): refused")]
     # Nothing of it is counted as outstanding: as many go to the one as to the other.
@@ -260,12 +263,12 @@ def test_the_gpus_of_all_replicas_are_told(driver: Driver) -> None:
 
 
 def test_a_replica_that_takes_no_byte_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(link, "STUCK_S", 1.0)
-    waiting, key = link.listen("127.0.0.1"), link.new_key()
+    monkeypatch.setattr(handshake, "STUCK_S", 1.0)
+    waiting, key = handshake.listen("127.0.0.1"), handshake.new_key()
     theirs: list[socket.socket] = []
-    thread = threading.Thread(target=lambda: theirs.append(link.accept(waiting, key)))
+    thread = threading.Thread(target=lambda: theirs.append(handshake.accept(waiting, key)))
     thread.start()
-    ours = Link(link.connect("127.0.0.1", waiting.getsockname()[1], key))
+    ours = Link(handshake.connect("127.0.0.1", waiting.getsockname()[1], key))
     thread.join(10)
     errors: list[OSError] = []
 
@@ -309,15 +312,15 @@ class Served:
                 if isinstance(message, kind):
                     return self._heard.pop(n)
             for content in self.link.frames.feed(self.link.socket.recv(1 << 20)):
-                self._heard += from_replica.decode(content)
+                self._heard += from_worker.decode(content)
         raise AssertionError(f"no {kind.__name__} came")
 
 
 def test_a_message_that_cannot_be_taken_is_no_silence() -> None:
     served = Served(SimpleNamespace(alive=True, steps_made=0))
     # There are no prompts of that number.
-    served.link.send(Submit([1], [0], 3, [], [], GENERATION, stream=False))
-    assert served.heard(Hangs).why.startswith("a message of the driver's failed: ")
+    served.link.send(Submit([1], [0], [0], [], [], 3, Sampling(8, 1, 0.0, 1.0, 1, 42, False)))
+    assert served.heard(Failure).why.startswith("a message of the driver's failed: ")
     served.link.close()
 
 
@@ -327,9 +330,9 @@ class Scorer:
     alive = True
     steps_made = 0
 
-    def score(self, requests: Iterable[ScoreRequest]) -> Iterator[tuple[int, ScoreOf]]:
+    def score(self, requests: Iterable[ScoreRequest]) -> Iterator[tuple[int, Score]]:
         for request in requests:
-            yield request.tag, ScoreOf((Likelihood(-1.0, True),), 1.0, 1, 0)
+            yield request.tag, Score((Likelihood(-1.0, True),), 1.0, 1, 0)
         time.sleep(1.0)
 
 
@@ -340,8 +343,8 @@ def test_a_score_that_is_asked_for_right_after_the_last_ones_is_answered(
     served = Served(Scorer())
     prompt = array("i", [1]).tobytes()
     for number in (1, 2, 3):
-        served.link.send([Score(number, prompt, [[2]])][0])
-        assert served.heard(Scored).number == number
+        served.link.send(AskScore(number, prompt, [[2]]))
+        assert served.heard(ScoreReply).number == number
         served.link.send(EndScores())
     served.link.close()
 
@@ -359,7 +362,7 @@ def test_an_error_of_a_lost_engine_says_that_it_died(driver: Driver) -> None:
 _KEPT = """
 import os, subprocess, sys, threading
 from mlperf_suite.engines.replicas import actor
-from mlperf_suite.engines.replicas.link import connect, new_key
+from mlperf_suite.engines.replicas.handshake import connect, new_key
 from mlperf_suite.engines.stand_in import Delays, StandInEngine
 
 some = sorted(os.sched_getaffinity(0))[:1]

@@ -64,7 +64,7 @@ class Heard:
 @pytest.fixture(scope="module")
 def engine(nodes: LocalNodes) -> Iterator[ReplicaEngine]:
     """Two replicas, one on each node, for tests that leave them as they are."""
-    from mlperf_suite.engines.replicas.config import ReplicasConfig
+    from mlperf_suite.engines.replicas.loading import ReplicasConfig
 
     said: list[str] = []
     config = ReplicasConfig(stand_in, needs_vllm=False, address=nodes.address)

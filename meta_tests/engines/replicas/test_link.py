@@ -9,8 +9,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from mlperf_suite.engines.replicas.link import Link, accept, connect, listen, new_key
-from mlperf_suite.engines.replicas.messages import Ask, Done, from_replica, to_replica
+from mlperf_suite.engines.link import Link
+from mlperf_suite.engines.messages import Answer, AskBeat, from_worker, to_worker
+from mlperf_suite.engines.replicas.handshake import accept, connect, listen, new_key
 
 
 @pytest.fixture
@@ -44,12 +45,12 @@ def test_both_ends_hear_each_other(waiting: socket.socket) -> None:
     ours = Link(connect("127.0.0.1", waiting.getsockname()[1], key))
     found_thread.pop().join(10)
     replica = Link(theirs[0])
-    ours.send(Ask(1.5))
+    ours.send(AskBeat(15))
     (content,) = replica.frames.feed(replica.socket.recv(1000))
-    assert to_replica.decode(content) == Ask(1.5)
-    replica.send([Done(3, b"1234"), Done(4, b"")])
+    assert to_worker.decode(content) == AskBeat(15)
+    replica.send([Answer(3, b"1234"), Answer(4, b"")])
     (content,) = ours.frames.feed(ours.socket.recv(1000))
-    assert from_replica.decode(content) == [Done(3, b"1234"), Done(4, b"")]
+    assert from_worker.decode(content) == [Answer(3, b"1234"), Answer(4, b"")]
     replica.end()
     assert ours.socket.recv(1) == b""
     ours.close()

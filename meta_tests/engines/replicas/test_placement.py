@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from mlperf_suite.engines.protocol import EngineDescription
 from mlperf_suite.engines.replicas.actor import Loaded
-from mlperf_suite.engines.replicas.config import ReplicasConfig
 from mlperf_suite.engines.replicas.loading import (
+    ReplicasConfig,
     check_alike,
     check_descriptions,
     cores_of,

@@ -7,15 +7,15 @@ import heapq
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mlperf_suite.engines.replicas.routing import ROUTINGS, Router, Routing, batch_of
+from mlperf_suite.engines.routing import REPLICA_ROUTINGS, ReplicaRouting, Router, batch_of
 
 lengths = st.lists(st.integers(1, 2000), min_size=1, max_size=200)
-routings = st.sampled_from(ROUTINGS)
+routings = st.sampled_from(REPLICA_ROUTINGS)
 
 
 @given(lengths, st.lists(st.integers(1, 8), min_size=1, max_size=6), routings)
 def test_no_replica_is_given_more_than_it_takes_at_once(
-    tokens: list[int], most: list[int], routing: Routing
+    tokens: list[int], most: list[int], routing: ReplicaRouting
 ) -> None:
     router = Router(most, routing)
     taken = [router.take(one) for one in tokens]
@@ -67,7 +67,9 @@ def test_a_replica_that_nothing_happens_to_is_not_forgotten() -> None:
 
 
 @given(lengths, st.integers(1, 6), routings)
-def test_what_ends_leaves_nothing_behind(tokens: list[int], count: int, routing: Routing) -> None:
+def test_what_ends_leaves_nothing_behind(
+    tokens: list[int], count: int, routing: ReplicaRouting
+) -> None:
     router = Router([1000] * count, routing)
     for place, one in [(router.take(one), one) for one in tokens]:
         assert place is not None
@@ -77,7 +79,7 @@ def test_what_ends_leaves_nothing_behind(tokens: list[int], count: int, routing:
 
 @given(st.integers(1, 300), st.integers(1, 7), routings)
 def test_requests_that_are_alike_are_spread_evenly(
-    requests: int, count: int, routing: Routing
+    requests: int, count: int, routing: ReplicaRouting
 ) -> None:
     router = Router([requests] * count, routing)
     for _ in range(requests):

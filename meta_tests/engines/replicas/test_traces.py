@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mlperf_suite.engines.messages import TraceReply
 from mlperf_suite.engines.protocol import (
     DECODE,
     FIRST_TOKEN,
@@ -22,8 +23,7 @@ from mlperf_suite.engines.protocol import (
     QUEUE,
     Steps,
 )
-from mlperf_suite.engines.replicas.messages import Trace
-from mlperf_suite.engines.replicas.traces import HELD, Answered, merged
+from mlperf_suite.engines.replicas.traces import HELD, AnswerTimes, merged
 
 PARTS = [FRONT_END, QUEUE, PREFILL, DECODE]
 
@@ -35,7 +35,7 @@ def trace(
     *,
     ended_s: Sequence[float] = (),
     parts: Sequence[str] = PARTS,
-) -> Trace:
+) -> TraceReply:
     """What a replica tells: each request's marks, a column for each part, and its steps."""
     steps = {one.name: b"" for one in fields(Steps)}
     steps |= {
@@ -43,7 +43,7 @@ def trace(
         "tokens": array("i", range(len(ended_s))).tobytes(),
         "replica": array("i", [0] * len(ended_s)).tobytes(),
     }
-    return Trace(
+    return TraceReply(
         1,
         steps,
         array("Q", numbers).tobytes(),
@@ -56,8 +56,8 @@ def trace(
 
 
 def test_a_request_s_parts_are_its_replica_s_durations_and_the_rest_is_the_network_s() -> None:
-    answered = Answered()
-    answered.add(7, 70, handed=100.0, first=101.0, done=103.0)
+    answered = AnswerTimes()
+    answered.add(7, 70, handed=100.0, first=101.0, ended=103.0)
     # By a clock that is elsewhere: 0.1 s front end, 0.2 queued, 0.3 prefill, 1.9 decode.
     told = trace([7], [5000.0], [[5000.1], [5000.3], [5000.6], [5002.5]])
     marks = merged({0: (told, 12.0)}, answered).marks
@@ -71,8 +71,8 @@ def test_a_request_s_parts_are_its_replica_s_durations_and_the_rest_is_the_netwo
 
 
 def test_where_no_first_token_was_wanted_the_end_counts() -> None:
-    answered = Answered()
-    answered.add(7, 70, handed=100.0, first=None, done=103.0)
+    answered = AnswerTimes()
+    answered.add(7, 70, handed=100.0, first=None, ended=103.0)
     told = trace([7], [5000.0], [[5000.1], [5000.3], [5000.6], [5002.5]])
     marks = merged({0: (told, 0.0)}, answered).marks
     assert marks is not None
@@ -81,8 +81,8 @@ def test_where_no_first_token_was_wanted_the_end_counts() -> None:
 
 
 def test_no_part_begins_before_the_request_was_handed_over() -> None:
-    answered = Answered()
-    answered.add(7, 70, handed=100.0, first=100.5, done=100.6)
+    answered = AnswerTimes()
+    answered.add(7, 70, handed=100.0, first=100.5, ended=100.6)
     # More than there was: its own clock runs faster.
     told = trace([7], [50.0], [[50.1], [50.3], [50.7], [50.8]])
     marks = merged({0: (told, 0.0)}, answered).marks
@@ -92,7 +92,7 @@ def test_no_part_begins_before_the_request_was_handed_over() -> None:
 
 
 def test_an_engine_that_tells_of_no_request_leaves_two_parts() -> None:
-    answered = Answered()
+    answered = AnswerTimes()
     answered.add(1, 10, 1.0, 2.0, 3.0)
     marks = merged({0: (trace(parts=[]), 0.0)}, answered).marks
     assert marks is not None
@@ -102,7 +102,7 @@ def test_an_engine_that_tells_of_no_request_leaves_two_parts() -> None:
 
 def test_steps_are_in_order_of_time_and_carry_their_replica_s_number() -> None:
     told = {0: (trace(ended_s=[10.0, 12.0]), 0.0), 3: (trace(ended_s=[1.0, 2.0]), 10.0)}
-    steps = merged(told, Answered()).steps
+    steps = merged(told, AnswerTimes()).steps
     assert list(steps.ended_s) == [10.0, 11.0, 12.0, 12.0]
     assert list(steps.replica) == [0, 3, 0, 3]
     assert list(steps.tokens) == [0, 0, 1, 1]
@@ -124,7 +124,7 @@ def test_parts_follow_each_other_and_none_is_negative(
 ) -> None:
     """Whatever clocks and networks do: each request's marks go up, from when it was handed over to
     when it was done."""
-    answered, numbers, received = Answered(), [], []
+    answered, numbers, received = AnswerTimes(), [], []
     columns: list[list[float]] = [[], [], [], []]
     for number, (front, queued, prefill, decode, late, streams) in enumerate(requests):
         first = 50.0 + late + front + queued + prefill
@@ -141,6 +141,6 @@ def test_parts_follow_each_other_and_none_is_negative(
     assert marks is not None
     for row, ends in enumerate(zip(*marks.times_s, strict=True)):
         assert ends[0] == 50.0
-        assert ends[-1] == answered.done[row]
+        assert ends[-1] == answered.ended[row]
         assert not any(map(math.isnan, ends))
         assert all(after >= before - 1e-6 for before, after in pairwise(ends))

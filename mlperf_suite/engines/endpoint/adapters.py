@@ -9,19 +9,16 @@ tensorrt_llm/serve/openai_protocol.py; transformers/cli/serving/completion.py of
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Sequence
 from typing import Any, Protocol
 
 import msgspec
 
-from mlperf_suite.engines.endpoint.messages import Sampling
-from mlperf_suite.secrets import scrub
+from mlperf_suite.engines.endpoint.wording import words_of
+from mlperf_suite.engines.messages import Sampling
 
 COMPLETIONS = "/v1/completions"
-_MOST_TOLD_MS = 1e9
-_MOST_SAID = 4096
-"""How much of a server's message is read, in bytes or characters, before it becomes one line."""
+_LONGEST_MS = 1e9
 _SPARSE_PIECES = 16
 """Tokens per piece of an answer that is not timed; vLLM supports this from 0.32 on."""
 
@@ -30,7 +27,7 @@ class AnswerError(Exception):
     """The response is not an answer; the message says why, in a few words."""
 
 
-class Answer:
+class PartialAnswer:
     """An answer as received so far. `token_ids` if the server gives them, else `text`."""
 
     __slots__ = (
@@ -39,9 +36,9 @@ class Answer:
         "finish_reason",
         "model",
         "prompt_tokens",
+        "server_s",
         "text",
         "token_ids",
-        "told_s",
     )
 
     def __init__(self) -> None:
@@ -52,7 +49,7 @@ class Answer:
         self.prompt_tokens: int | None = None
         self.completion_tokens: int | None = None
         self.cached_tokens: int | None = None
-        self.told_s: tuple[float, ...] = ()
+        self.server_s: tuple[float, ...] = ()
 
 
 class Adapter(Protocol):
@@ -69,7 +66,7 @@ class Adapter(Protocol):
         """The JSON of a request. It holds every sampling value, since servers fill in missing ones
         from the model's own generation config. `salt`: keeps a prefix cache from answering."""
 
-    def read(self, event: bytes, answer: Answer) -> None:
+    def read(self, event: bytes, answer: PartialAnswer) -> None:
         """Add one event of a stream, or a whole answer. Raises AnswerError."""
 
 
@@ -125,34 +122,34 @@ class Completions:
             **({"stop": [sampling.stop]} if sampling.stop else {}),
         }
 
-    def read(self, event: bytes, answer: Answer) -> None:
-        found = _decoded(_completion, event)
-        if found.error is not None:
-            raise AnswerError(f"answered with an error: {words_of(found.error)}")
-        answer.model = found.model or answer.model
-        for choice in found.choices:
+    def read(self, event: bytes, answer: PartialAnswer) -> None:
+        completion = _decoded(_completion, event)
+        if completion.error is not None:
+            raise AnswerError(f"answered with an error: {words_of(completion.error)}")
+        answer.model = completion.model or answer.model
+        for choice in completion.choices:
             if choice.token_ids:
                 answer.token_ids += choice.token_ids
             if choice.text:
                 answer.text.append(choice.text)
             answer.finish_reason = choice.finish_reason or answer.finish_reason
-        if found.usage is not None:
-            details = found.usage.prompt_tokens_details
-            answer.prompt_tokens = found.usage.prompt_tokens
-            answer.completion_tokens = found.usage.completion_tokens
+        if completion.usage is not None:
+            details = completion.usage.prompt_tokens_details
+            answer.prompt_tokens = completion.usage.prompt_tokens
+            answer.completion_tokens = completion.usage.completion_tokens
             answer.cached_tokens = details.cached_tokens if details else None
-        if found.metrics is not None:
-            answer.told_s = _told_s(found.metrics)
+        if completion.metrics is not None:
+            answer.server_s = _server_s(completion.metrics)
 
 
-def _told_s(metrics: Any) -> tuple[float, ...]:
+def _server_s(metrics: Any) -> tuple[float, ...]:
     """How long a request was queued and how long its first token took after that, in s, as vLLM
     0.32 adds them to the usage with `--enable-per-request-metrics`; empty for anything else."""
     if not isinstance(metrics, dict):
         return ()
-    told = [metrics.get(name) for name in ("queue_time_ms", "time_to_first_token_ms")]
-    found = [ms / 1000 for ms in told if isinstance(ms, int | float) and 0 <= ms <= _MOST_TOLD_MS]
-    return tuple(found) if len(found) == len(told) else ()
+    times_ms = [metrics.get(name) for name in ("queue_time_ms", "time_to_first_token_ms")]
+    usable = [ms for ms in times_ms if isinstance(ms, int | float) and 0 <= ms <= _LONGEST_MS]
+    return tuple(ms / 1000 for ms in usable) if len(usable) == len(times_ms) else ()
 
 
 def _with_stop(sampling: Sampling) -> dict[str, Any]:
@@ -293,7 +290,7 @@ class Transformers(StrictText):
     def body(
         self, prompt: Sequence[int] | str, sampling: Sampling, model: str, salt: str
     ) -> dict[str, Any]:
-        chosen: dict[str, Any] = {
+        config: dict[str, Any] = {
             "max_new_tokens": sampling.max_tokens,
             "min_new_tokens": sampling.min_tokens,
             "do_sample": sampling.temperature > 0,
@@ -307,9 +304,9 @@ class Transformers(StrictText):
             "num_beams": 1,
         }
         if sampling.end_ids:
-            chosen["eos_token_id"] = sampling.end_ids
+            config["eos_token_id"] = sampling.end_ids
         return super().body(prompt, sampling, model, salt) | {
-            "generation_config": msgspec.json.encode(chosen).decode()
+            "generation_config": msgspec.json.encode(config).decode()
         }
 
 
@@ -368,19 +365,19 @@ class Sglang:
             "stream": True,
         }
 
-    def read(self, event: bytes, answer: Answer) -> None:
-        found = _decoded(_generated, event)
-        if found.error is not None:
-            raise AnswerError(f"answered with an error: {words_of(found.error)}")
-        meta = found.meta_info or _MetaInfo()
+    def read(self, event: bytes, answer: PartialAnswer) -> None:
+        generated = _decoded(_generated, event)
+        if generated.error is not None:
+            raise AnswerError(f"answered with an error: {words_of(generated.error)}")
+        meta = generated.meta_info or _MetaInfo()
         count = meta.completion_tokens
         if count is None:
             raise AnswerError("sent an event without meta_info.completion_tokens")
         new = count - (answer.completion_tokens or 0)
-        if len(found.output_ids) >= count:
-            answer.token_ids = found.output_ids[:count]
-        elif len(found.output_ids) == new:
-            answer.token_ids = answer.token_ids + found.output_ids
+        if len(generated.output_ids) >= count:
+            answer.token_ids = generated.output_ids[:count]
+        elif len(generated.output_ids) == new:
+            answer.token_ids = answer.token_ids + generated.output_ids
         answer.prompt_tokens, answer.completion_tokens = meta.prompt_tokens, count
         answer.cached_tokens = meta.cached_tokens
         reason = meta.finish_reason
@@ -411,25 +408,3 @@ def _decoded(decoder: msgspec.json.Decoder[Any], event: bytes) -> Any:
         raise AnswerError(f"sent JSON that is not a completion: {error}") from error
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise AnswerError(f"sent invalid JSON: {words_of(event)}") from error
-
-
-def words_of(said: object) -> str:
-    """A server's message as one line of at most 100 characters, with known secrets redacted."""
-    if isinstance(said, dict):
-        said = said.get("message") or said
-    if isinstance(said, bytes | bytearray):
-        said = bytes(said[:_MOST_SAID]).decode(errors="replace")
-    # Redact before cutting: part of a key would no longer be recognized.
-    line = " ".join(scrub(str(said)[:_MOST_SAID])[:400].split())
-    line = "".join(c if c.isprintable() else "?" for c in line)
-    return line if len(line) <= 100 else f"{line[:99]}…"
-
-
-def error_words(content: object) -> str:
-    """The message in an error's JSON, as these servers write it, or the whole content instead."""
-    if isinstance(content, bytes):
-        with contextlib.suppress(msgspec.DecodeError, UnicodeDecodeError):
-            content = msgspec.json.decode(content)
-    if isinstance(content, dict):
-        content = content.get("error") or content.get("message") or content.get("detail") or content
-    return words_of(content) or "nothing more"

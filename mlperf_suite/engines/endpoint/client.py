@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import itertools
 import os
 import resource
 import signal
@@ -17,22 +18,22 @@ import sys
 import time
 from typing import Any, cast
 
+import msgspec
 import uvloop
 
 from mlperf_suite.engines.endpoint.adapters import ADAPTERS
-from mlperf_suite.engines.endpoint.exchanges import Generating, Posting, Shared
-from mlperf_suite.engines.endpoint.messages import (
-    Beat,
+from mlperf_suite.engines.endpoint.connection import Pool
+from mlperf_suite.engines.endpoint.exchanges import Generating, Posting, Shared, TextCodec
+from mlperf_suite.engines.link import Frames, frame
+from mlperf_suite.engines.messages import (
+    ClientBeat,
     Drop,
-    FromClient,
+    FromWorker,
     Hello,
     Post,
     Submit,
-    to_client,
+    to_worker,
 )
-from mlperf_suite.engines.endpoint.pool import Pool
-from mlperf_suite.engines.endpoint.text_codec import TextCodec
-from mlperf_suite.engines.frames import Frames, frame
 from mlperf_suite.secrets import remember
 
 _BEAT_S = 0.25
@@ -50,7 +51,7 @@ class Client:
         # A server may echo what it was sent.
         remember(hello.key or "")
         remember(hello.headers)
-        self._out: list[FromClient] = []
+        self._out: list[FromWorker] = []
         adapter = ADAPTERS[hello.kind]
         text: TextCodec | None = None
         if not adapter.token_ids:
@@ -60,11 +61,11 @@ class Client:
         limit = min(hello.connections, _file_limit() // len(hello.places))
         pools = [Pool(place, hello, context, limit) for place in hello.places]
         self._shared = Shared(hello, adapter, text, pools, self.tell, [0] * len(pools))
-        self._told: list[int] = list(self._shared.pieces)
+        self._last_pieces: list[int] = list(self._shared.pieces)
         self._looked = time.monotonic()
         asyncio.get_running_loop().call_later(_BEAT_S, self._beat)
 
-    def tell(self, message: FromClient) -> None:
+    def tell(self, message: FromWorker) -> None:
         """Send a message to the engine, together with all others of this turn of the loop."""
         if not self._out:
             asyncio.get_running_loop().call_soon(self._flush)
@@ -73,14 +74,14 @@ class Client:
     def _flush(self) -> None:
         if self._shared.tokens and not self._shared.under_way:
             # The last answer of a run: its tokens belong to that run.
-            self._out.insert(0, self._told_now())
+            self._out.insert(0, self._new_beat())
         out, self._out = self._out, []
         self._link.write(frame(out))
 
     def _beat(self) -> None:
         shared = self._shared
-        if shared.pieces != self._told:
-            self.tell(self._told_now())
+        if shared.pieces != self._last_pieces:
+            self.tell(self._new_beat())
         now, silence_s = time.monotonic(), shared.hello.silence_s
         gap, self._looked = now - self._looked, now
         asleep_s = gap if gap > _ASLEEP_S else 0.0
@@ -88,19 +89,23 @@ class Client:
             request.look(now, silence_s, asleep_s)
         asyncio.get_running_loop().call_later(_BEAT_S, self._beat)
 
-    def _told_now(self) -> Beat:
+    def _new_beat(self) -> ClientBeat:
         shared = self._shared
-        self._told = list(shared.pieces)
+        self._last_pieces = list(shared.pieces)
         most = sum(pool.take_most_open() for pool in shared.pools)
         tokens, shared.tokens = shared.tokens, 0
-        return Beat(time.monotonic(), self._told, tokens, most)
+        return ClientBeat(time.monotonic(), self._last_pieces, tokens, most)
 
     def submit(self, message: Submit) -> None:
         """Send these prompts to their servers."""
-        for number, place, prompt in zip(
-            message.numbers, message.places, message.prompts, strict=True
+        stops = message.stops or itertools.repeat("", len(message.numbers))
+        for number, place, prompt, stop in zip(
+            message.numbers, message.places, message.prompts, stops, strict=True
         ):
-            Generating(self._shared, number, place, prompt, message.sampling).start()
+            sampling = message.sampling
+            if stop:
+                sampling = msgspec.structs.replace(sampling, stop=stop)
+            Generating(self._shared, number, place, prompt, sampling).start()
 
     def post(self, message: Post) -> None:
         """Send this request."""
@@ -142,7 +147,7 @@ class _Link(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         for content in self._frames.feed(data):
-            message = to_client.decode(content)
+            message = to_worker.decode(content)
             if isinstance(message, Hello):
                 self._client = Client(message, self._transport)
             elif self._client is None:

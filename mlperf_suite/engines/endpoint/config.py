@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Literal, get_args
 from urllib.parse import urlsplit
 
+from mlperf_suite.engines.routing import EndpointRouting
 from mlperf_suite.errors import UsageError
 
 ServerKind = Literal[
@@ -17,9 +18,6 @@ ServerKind = Literal[
 SERVER_KINDS: tuple[ServerKind, ...] = get_args(ServerKind)
 """`vllm-generate` and `sglang-completions` name the second route of the same servers; `text` is any
 OpenAI-compatible server that takes and returns only text."""
-Routing = Literal["fewest-tokens", "round-robin"]
-ROUTINGS: tuple[Routing, ...] = ("fewest-tokens", "round-robin")
-"""fewest-tokens: the endpoint with the fewest outstanding prompt and expected answer tokens."""
 SILENCE_S = 22.0
 """A server that sends nothing for this long, in s, counts as hung; see --engine-silence.
 
@@ -101,7 +99,7 @@ class EndpointConfig:
     end_ids: tuple[int, ...] = ()
     served_model: str | None = None
     kind: ServerKind | None = None
-    routing: Routing = "fewest-tokens"
+    routing: EndpointRouting = "fewest-tokens"
     key: str | None = field(default=None, repr=False)
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
     ca_file: Path | None = None

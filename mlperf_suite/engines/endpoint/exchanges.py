@@ -3,34 +3,33 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import random
 import time
 from array import array
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import msgspec
 
 from mlperf_suite.engines.endpoint.adapters import (
     Adapter,
-    Answer,
     AnswerError,
-    error_words,
-    words_of,
+    PartialAnswer,
 )
-from mlperf_suite.engines.endpoint.connection import Connection
-from mlperf_suite.engines.endpoint.messages import (
-    Done,
-    Failed,
-    First,
-    FromClient,
+from mlperf_suite.engines.endpoint.connection import Connection, Pool
+from mlperf_suite.engines.endpoint.wording import error_words, words_of
+from mlperf_suite.engines.messages import (
+    Failure,
+    FromWorker,
     Hello,
     Post,
-    Reply,
+    PostReply,
     Sampling,
+    ServerAnswer,
+    ServerFirstTokens,
 )
-from mlperf_suite.engines.endpoint.pool import Pool
-from mlperf_suite.engines.endpoint.text_codec import TextCodec
 
 _BACKOFF_S = (0.5, 1.0, 2.0)
 _PASSING = (429, 500, 502, 503, 504)
@@ -51,6 +50,38 @@ _LONGEST_WAITS = 3.0
 """How many times the longest wait for a first token so far an overtaken request may wait."""
 
 _json = msgspec.json.Encoder()
+
+
+class TextCodec:
+    """A model's tokenizer; `folder` holds its tokenizer.json."""
+
+    def __init__(self, folder: str) -> None:
+        from tokenizers import Tokenizer
+
+        self._tokenizer = Tokenizer.from_file(str(Path(folder) / "tokenizer.json"))
+        # The server's own tokenizer puts this in front of every text.
+        prefix = self._tokenizer.encode("").ids
+        self._prefix = prefix[:1]
+        self._end = self._end_id(Path(folder))
+
+    def _end_id(self, folder: Path) -> int | None:
+        with contextlib.suppress(OSError, msgspec.DecodeError, AttributeError):
+            settings = msgspec.json.decode((folder / "tokenizer_config.json").read_bytes())
+            token = settings.get("eos_token")
+            content = token.get("content") if isinstance(token, dict) else token
+            number: int | None = self._tokenizer.token_to_id(str(content))
+            return number
+        return None
+
+    def prompt(self, token_ids: list[int]) -> str:
+        text_ids = token_ids[1:] if self._prefix and token_ids[:1] == self._prefix else token_ids
+        text: str = self._tokenizer.decode(text_ids, skip_special_tokens=False)
+        return text
+
+    def tokens(self, text: str) -> list[int]:
+        """The tokens of the whole text; an answer that ended at once has only its end token."""
+        ids: list[int] = self._tokenizer.encode(text, add_special_tokens=False).ids
+        return ids or ([] if self._end is None else [self._end])
 
 
 @dataclass(slots=True)
@@ -101,7 +132,7 @@ class Shared:
     adapter: Adapter
     text: TextCodec | None
     pools: Sequence[Pool]
-    tell: Callable[[FromClient], None]
+    tell: Callable[[FromWorker], None]
     pieces: list[int]
     tokens: int = 0
     under_way: set[Request] = field(default_factory=set)
@@ -206,7 +237,7 @@ class Request:
         """`gone`: the server can no longer be reached. `unfit`: it does not take such requests."""
         if not self._over:
             self.over()
-            self.shared.tell(Failed(self.number, why, gone, unfit))
+            self.shared.tell(Failure(self.number, why, gone, unfit))
 
     def look(self, now: float, silence_s: float, asleep_s: float) -> None:
         """Called regularly, to end a request whose server fell silent. `asleep_s`: how long this
@@ -241,7 +272,7 @@ class Generating(Request):
         self.restart()
 
     def restart(self) -> None:
-        self._answer = Answer()
+        self._answer = PartialAnswer()
         self._began = self._first = self._last = self._asleep_s = 0.0
         self._counted = 0
 
@@ -294,7 +325,7 @@ class Generating(Request):
             self._first = arrived
             shared.queues[self.place].came(self._began, arrived)
             if self._sampling.wants_first:
-                shared.tell(First(self.number, self._first_tokens(), arrived))
+                shared.tell(ServerFirstTokens(self.number, self._first_tokens(), arrived))
 
     def _first_tokens(self) -> list[int]:
         if self.shared.text is None:
@@ -344,16 +375,16 @@ class Generating(Request):
         if not self._first and self._sampling.wants_first:
             # LoadGen must be told the first token of every answer.
             self._first = arrived
-            shared.tell(First(self.number, list(token_ids[:1]), arrived))
+            shared.tell(ServerFirstTokens(self.number, list(token_ids[:1]), arrived))
         self.over()
         own = shared.hello.model
         # Some servers append a revision.
         is_own = answer.model in (None, "", own) or answer.model.startswith(f"{own}@")
         model = None if is_own else answer.model
         shared.tell(
-            Done(
+            ServerAnswer(
                 self.number,
-                list(token_ids),
+                array("i", token_ids).tobytes(),
                 self.sent,
                 self.opened_s,
                 self._first or arrived,
@@ -364,7 +395,7 @@ class Generating(Request):
                 answer.cached_tokens,
                 answer.finish_reason,
                 model,
-                answer.told_s,
+                answer.server_s,
             )
         )
 
@@ -391,10 +422,10 @@ class Posting(Request):
     def ended(self, arrived: float) -> None:
         if not self._over:
             self.over()
-            self.shared.tell(Reply(self.number, self._body))
+            self.shared.tell(PostReply(self.number, self._body))
 
 
-def _signs(answer: Answer) -> tuple[int, int, str | None, int | None]:
+def _signs(answer: PartialAnswer) -> tuple[int, int, str | None, int | None]:
     """Changes whenever the server sent any part of an answer: its tokens first, pieces of text."""
     return (
         len(answer.token_ids),

@@ -21,6 +21,28 @@ from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from mlperf_suite.benchmarks.definition import Generation
+from mlperf_suite.engines.link import Link
+from mlperf_suite.engines.messages import (
+    NOT_SENT,
+    Answer,
+    AskBeat,
+    AskScore,
+    AskTrace,
+    BeatReply,
+    Drop,
+    EndScores,
+    Failure,
+    FirstTokens,
+    FromWorker,
+    ReplicaBeat,
+    Sampling,
+    ScoreReply,
+    Submit,
+    ToWorker,
+    TraceReply,
+    to_worker,
+)
 from mlperf_suite.engines.protocol import (
     CountsCachedTokens,
     Engine,
@@ -30,25 +52,7 @@ from mlperf_suite.engines.protocol import (
     TracingEngine,
 )
 from mlperf_suite.engines.replicas.guard import start_guard
-from mlperf_suite.engines.replicas.link import Link, accept, listen
-from mlperf_suite.engines.replicas.messages import (
-    NOT_SENT,
-    Ask,
-    Beat,
-    Done,
-    Drop,
-    Failed,
-    First,
-    FromReplica,
-    Hangs,
-    Score,
-    Scored,
-    Submit,
-    TellTrace,
-    ToReplica,
-    Trace,
-    to_replica,
-)
+from mlperf_suite.engines.replicas.handshake import accept, listen
 from mlperf_suite.engines.scoring import ScoreRequest, ScoringEngine
 from mlperf_suite.engines.watch import Watch
 from mlperf_suite.errors import EngineDiedError, EngineError, SuiteError
@@ -92,7 +96,7 @@ class Server:
         self._engine: Engine | None = None
         self._watch: Watch | None = None
         self._prompts: dict[int, tuple[npt.NDArray[np.int32], npt.NDArray[np.int64]]] = {}
-        self._out: list[FromReplica] = []
+        self._out: list[FromWorker] = []
         self._changed = threading.Condition()
         self._waiting: set[int] = set()
         self._answers = 0
@@ -119,23 +123,23 @@ class Server:
 
     # The engine's thread
 
-    def first_tokens(self, told: Sequence[Tokens]) -> None:
-        self._put(*[First(tag, list(token_ids)) for tag, token_ids in told])
+    def first_tokens(self, tokens: Sequence[Tokens]) -> None:
+        self._put(*[FirstTokens(tag, list(token_ids)) for tag, token_ids in tokens])
 
     def finished(self, answers: Sequence[Tokens]) -> None:
         for tag, _ in answers:
-            self._ended(tag)
-        self._put(*[Done(tag, array("i", token_ids).tobytes()) for tag, token_ids in answers])
+            self._note_end(tag)
+        self._put(*[Answer(tag, array("i", token_ids).tobytes()) for tag, token_ids in answers])
 
     def failed(self, tag: int, error: EngineError) -> None:
-        self._ended(tag)
-        self._put(Failed(tag, str(error), isinstance(error, EngineDiedError)))
+        self._note_end(tag)
+        self._put(Failure(tag, str(error), isinstance(error, EngineDiedError)))
 
-    def _ended(self, tag: int) -> None:
+    def _note_end(self, tag: int) -> None:
         self._answers += 1
         self._waiting.discard(tag)
 
-    def _put(self, *messages: FromReplica) -> None:
+    def _put(self, *messages: FromWorker) -> None:
         with self._changed:
             self._out.extend(messages)
             self._changed.notify()
@@ -152,28 +156,28 @@ class Server:
                 ready, self._out = self._out, []
             if time.monotonic() >= due:
                 due = time.monotonic() + BEAT_S
-                ready.extend((self._beat(None), *self._watched()))
+                ready.extend((self._beat(), *self._hang()))
             try:
                 self._link.send(ready)
             except OSError:
                 # The reading thread notices as well.
                 return
 
-    def _beat(self, sent: float | None) -> Beat:
+    def _beat(self) -> ReplicaBeat:
         engine = self._engine
         steps = engine.steps_made if isinstance(engine, TracingEngine) else 0
         cached = engine.cached_prompt_tokens if isinstance(engine, CountsCachedTokens) else 0
-        return Beat(sent, time.monotonic(), steps, cached)
+        return ReplicaBeat(time.monotonic(), steps, cached)
 
-    def _watched(self) -> Iterator[FromReplica]:
-        """Yields `Hangs` if the engine hangs."""
+    def _hang(self) -> Iterator[Failure]:
+        """Yields a failure if the engine hangs."""
         watch = self._watch
         hangs = watch and watch.hangs(self._answers, len(self._waiting), "requests")
         if watch is not None and hangs:
             self._watch = None
             # Ending it takes seconds; the driver need not wait.
             threading.Thread(target=watch.end, daemon=True).start()
-            yield Hangs(hangs)
+            yield Failure(None, hangs, died=True)
 
     # The reading thread
 
@@ -186,56 +190,57 @@ class Server:
 
     def _take_safely(self, content: bytes) -> None:
         try:
-            self._take(to_replica.decode(content))
+            self._take(to_worker.decode(content))
         # After any error, what was asked for is never answered.
         except Exception as error:
-            self._put(Hangs(f"a message of the driver's failed: {type(error).__name__}: {error}"))
+            why = f"a message of the driver's failed: {type(error).__name__}: {error}"
+            self._put(Failure(None, why, died=True))
 
-    def _take(self, message: ToReplica) -> None:
+    def _take(self, message: ToWorker) -> None:
         engine = self._engine
-        if isinstance(message, Ask):
-            self._put(self._beat(message.sent))
+        if isinstance(message, AskBeat):
+            self._put(BeatReply(message.number, self._beat()))
         elif engine is None:
             return
         elif isinstance(message, Submit):
             self._submit(engine, message)
-        elif isinstance(message, TellTrace):
+        elif isinstance(message, AskTrace):
             self._put(self._trace(engine, message.number))
-        elif isinstance(message, Score):
+        elif isinstance(message, AskScore):
             self._score(engine, message)
         elif isinstance(message, Drop):
             engine.abort()
             self._waiting.clear()
-        else:
+        elif isinstance(message, EndScores):
             self._to_score.put(None)
             # Later requests belong to another call and need another thread.
             self._scoring = None
 
     def _submit(self, engine: Engine, message: Submit) -> None:
-        now = time.monotonic()
-        tokens, begins = self._prompts.get(message.prompts, (None, None))
-        own, stops = iter(message.own), message.stops
+        now, sampling = time.monotonic(), message.sampling
+        tokens, begins = self._prompts.get(message.prompt_set, (None, None))
+        prompts, stops = iter(message.prompts), message.stops
         requests = []
-        for place, (number, index) in enumerate(zip(message.numbers, message.indices, strict=True)):
+        for row, (number, sample) in enumerate(zip(message.numbers, message.samples, strict=True)):
             prompt: Sequence[int]
-            if index == NOT_SENT:
-                prompt = array("i", next(own)).tolist()
+            if sample == NOT_SENT:
+                prompt = array("i", next(prompts)).tolist()
             else:
                 assert tokens is not None
                 assert begins is not None
-                prompt = tokens[begins[index] : begins[index + 1]].tolist()
-            requests.append(Request(number, prompt, stops[place] if stops else ""))
+                prompt = tokens[begins[sample] : begins[sample + 1]].tolist()
+            requests.append(Request(number, prompt, stops[row] if stops else ""))
         self._numbers.extend(message.numbers)
         self._received.extend(array("d", (now,)) * len(requests))
         self._waiting.update(message.numbers)
         try:
-            engine.submit(requests, message.generation, self, stream=message.stream)
+            engine.submit(requests, _generation(sampling), self, stream=sampling.wants_first)
         # If the engine cannot take them, it answers none of them.
         except Exception as error:
             for number in message.numbers:
                 self.failed(number, EngineDiedError(f"{type(error).__name__}: {error}"))
 
-    def _trace(self, engine: Engine, number: int) -> Trace:
+    def _trace(self, engine: Engine, number: int) -> TraceReply:
         numbers, received = self._numbers, self._received
         self._numbers, self._received = array("Q"), array("d")
         steps: dict[str, bytes] = {}
@@ -250,11 +255,11 @@ class Server:
                 parts, tags = marks.parts, marks.tags.tobytes()
                 times = [column.tobytes() for column in marks.times_s]
                 preempted = marks.preempted.tobytes()
-        return Trace(
+        return TraceReply(
             number, steps, numbers.tobytes(), received.tobytes(), [*parts], tags, times, preempted
         )
 
-    def _score(self, engine: Engine, message: Score) -> None:
+    def _score(self, engine: Engine, message: AskScore) -> None:
         if self._scoring is None or not self._scoring.is_alive():
             self._to_score = queue.SimpleQueue()
             self._scoring = threading.Thread(
@@ -264,15 +269,30 @@ class Server:
         prompt = array("i", message.prompt).tolist()
         self._to_score.put(ScoreRequest(message.number, prompt, message.continuations))
 
-    def _score_all(self, engine: Engine, asked: queue.SimpleQueue[ScoreRequest | None]) -> None:
+    def _score_all(self, engine: Engine, requests: queue.SimpleQueue[ScoreRequest | None]) -> None:
         assert isinstance(engine, ScoringEngine)
         try:
-            for tag, score in engine.score(iter(asked.get, None)):
-                told = [(one.logprob, one.greedy) for one in score.likelihoods]
-                self._put(Scored(tag, told, score.latency_ms, score.tokens, score.cached_tokens))
+            for tag, score in engine.score(iter(requests.get, None)):
+                pairs = [
+                    (likelihood.logprob, likelihood.greedy) for likelihood in score.likelihoods
+                ]
+                self._put(
+                    ScoreReply(tag, pairs, score.latency_ms, score.tokens, score.cached_tokens)
+                )
         # After any error, no other score comes.
         except Exception as error:
-            self._put(Hangs(f"scoring failed: {error}"))
+            self._put(Failure(None, f"scoring failed: {error}", died=True))
+
+
+def _generation(sampling: Sampling) -> Generation:
+    return Generation(
+        max_new_tokens=sampling.max_tokens,
+        min_new_tokens=sampling.min_tokens,
+        temperature=sampling.temperature,
+        top_p=sampling.top_p,
+        top_k=sampling.top_k,
+        seed=sampling.seed,
+    )
 
 
 class Replica:
@@ -332,11 +352,11 @@ class Replica:
         # Bind to the cores only once the connection's threads exist, to bind them too.
         self._connected.wait()
         # A process on another socket reaches its GPU and its memory through the other socket.
-        kept = tuple(cores) or (cores_near(_gpus()) if near_gpus else ())
-        if kept:
-            keep_to(kept)
+        own_cores = tuple(cores) or (cores_near(_gpus()) if near_gpus else ())
+        if own_cores:
+            keep_to(own_cores)
             # The system may not allow all of them.
-            kept = tuple(sorted(os.sched_getaffinity(0)))
+            own_cores = tuple(sorted(os.sched_getaffinity(0)))
         try:
             folder = Path(log_folder or tempfile.mkdtemp(prefix="mlperf-replica-"))
             folder.mkdir(parents=True, exist_ok=True)
@@ -351,7 +371,7 @@ class Replica:
         if self._server is None:
             return Loaded("the driver did not connect")
         self._server.serve(self._engine)
-        return Loaded(None, asdict(self._engine.description), _gpus(), kept)
+        return Loaded(None, asdict(self._engine.description), _gpus(), own_cores)
 
     def take_prompts(self, number: int, tokens: Any, begins: Any) -> None:
         """Keep prompts; see `Server.take_prompts`. Ray maps the arrays from the node's copy."""

@@ -3,34 +3,80 @@
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 
-from mlperf_suite.engines.protocol import EngineDescription
-from mlperf_suite.engines.replicas.actor import Loaded
+from mlperf_suite.engines.link import Link
+from mlperf_suite.engines.protocol import SILENCE_S, EngineDescription
+from mlperf_suite.engines.replicas.actor import Loaded, Make
 from mlperf_suite.engines.replicas.cluster import Cluster, Placed
-from mlperf_suite.engines.replicas.config import ReplicasConfig
-from mlperf_suite.engines.replicas.link import Link, connect, new_key
+from mlperf_suite.engines.replicas.handshake import connect, new_key
 from mlperf_suite.engines.replicas.node_facts import NodeFacts, look_around
 from mlperf_suite.engines.replicas.placement import (
     Node,
+    NodeShare,
     Seat,
     Wanted,
     choose_gpus_each,
     place,
     table,
 )
+from mlperf_suite.engines.routing import ReplicaRouting
 from mlperf_suite.errors import EngineError
 
 _OPEN_S = 60.0
 _LATE_S = 60.0
 """How long a replica may take in addition to its engine's load timeout, in s."""
+_PROMPTS_S = 300.0
+"""How long sending prompts to all nodes may take, in s."""
+_LOOK_S = 0.5
+_STOP_S = 15.0
 _OWN = frozenset(
     {
         *("load_s", "omp_threads_bind", "dtype_why", "tensor_parallel_why", "idle_gpus"),
     }
 )
 """Settings in an engine's description that may differ between replicas that are alike."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReplicasConfig:
+    """How to load replicas.
+
+    `make`: returns how to make the engine of a replica, given its number and its number of GPUs;
+    the result is called in the replica's process. `model`: a folder or hub id that must be the same
+    on every node; None skips the check. `needs_vllm`: whether every node must have the same vLLM.
+    `address`: of the Ray cluster; None starts one on this machine, which counts `own_cpus` cores
+    (None: this process's). `replicas`, `tensor_parallel`, `cpus`, `nodes`: see `placement.Wanted`;
+    `tensor_parallel` None means what the model needs. `core_variables`: environment variables set
+    to the cores of a replica without a GPU. `keep_to_cores`: False lets such replicas share cores.
+    `near_gpus`: whether a replica with GPUs is bound to the cores of their NUMA nodes. `scores`:
+    whether the engines can score. `expected`: called, while the replicas load, with the GPUs of a
+    replica and an event; returns the settings that such an engine has in this process, None if
+    unknown, and returns soon after the event is set. None skips the comparison. `log_folder`: for
+    the output of engines on this machine. `silence_s`: see `engines.watch.Watch`.
+    """
+
+    make: Callable[[int, int], Make]
+    model: str | None = None
+    needs_vllm: bool = True
+    address: str | None = None
+    own_cpus: int | None = None
+    replicas: int | None = None
+    tensor_parallel: int | None = None
+    cpus: int | None = None
+    nodes: tuple[NodeShare, ...] = ()
+    routing: ReplicaRouting = "tokens"
+    core_variables: tuple[str, ...] = field(default=("VLLM_CPU_OMP_THREADS_BIND",))
+    keep_to_cores: bool = True
+    near_gpus: bool = True
+    scores: bool = False
+    expected: Callable[[int, threading.Event], Mapping[str, object] | None] | None = None
+    log_folder: Path | None = None
+    load_timeout_s: float = 600.0
+    silence_s: float = SILENCE_S
 
 
 @dataclass(frozen=True, slots=True)
@@ -255,6 +301,39 @@ def _raise_failure(who: str, loaded: Loaded) -> None:
         raise EngineError(f"{who}: {loaded.failure}")
 
 
+class SettingsSearch:
+    """Finds the settings of an engine in this process while the replicas load."""
+
+    def __init__(self, config: ReplicasConfig, gpus: int) -> None:
+        self._ask = config.expected
+        self._gpus = gpus
+        self._settings: Mapping[str, object] | None = None
+        self._stop = threading.Event()
+        self._done = threading.Event()
+        # At exit, Python waits for threads that are not daemons.
+        self._thread = threading.Thread(target=self._find, name="settings", daemon=True)
+        self._thread.start()
+
+    def _find(self) -> None:
+        try:
+            if self._ask is not None:
+                self._settings = self._ask(self._gpus, self._stop)
+        finally:
+            self._done.set()
+
+    def result(self, lost: Callable[[], str | None]) -> Mapping[str, object] | None:
+        """The settings; None if unknown. Raises EngineError if an engine is lost meanwhile."""
+        while not self._done.wait(_LOOK_S):
+            if (why := lost()) is not None:
+                raise EngineError(why)
+        return self._settings
+
+    def end(self) -> None:
+        """Stop the search: the settings are no longer needed."""
+        self._stop.set()
+        self._thread.join(_STOP_S)
+
+
 def check_descriptions(
     seats: Sequence[Seat],
     loaded: Sequence[Loaded],
@@ -291,3 +370,43 @@ def _compared(description: EngineDescription) -> dict[str, object]:
         "max_model_len": description.max_model_len,
     }
     return compared | {n: v for n, v in description.settings.items() if n not in _OWN}
+
+
+class PromptSets:
+    """The prompts that the nodes have, as numbered lists: a node gets each list once, even for
+    several runs."""
+
+    def __init__(self, cluster: Cluster, placed: Sequence[Placed]) -> None:
+        self._cluster = cluster
+        self._placed = placed
+        self._lists: list[Sequence[Sequence[int]]] = []
+
+    def take(self, prompts: Sequence[Sequence[int]]) -> int:
+        """Send these prompts, unless they begin a list sent before. Returns their list's number.
+
+        Raises EngineError if a replica does not take them.
+        """
+        for number, earlier in enumerate(self._lists):
+            if len(prompts) <= len(earlier) and all(map(_same, prompts, earlier)):
+                return number
+        number = len(self._lists)
+        self._send(number, prompts)
+        self._lists.append(prompts)
+        return number
+
+    def _send(self, number: int, prompts: Sequence[Sequence[int]]) -> None:
+        import numpy as np
+
+        begins = np.zeros(len(prompts) + 1, np.int64)
+        np.cumsum([len(prompt) for prompt in prompts], out=begins[1:])
+        tokens = np.empty(int(begins[-1]), np.int32)
+        for prompt, begin in zip(prompts, begins, strict=False):
+            tokens[begin : begin + len(prompt)] = prompt
+        # Ray sends each node one copy, which all its replicas map.
+        copies = self._cluster.put(tokens), self._cluster.put(begins)
+        calls = [placed.actor.take_prompts.remote(number, *copies) for placed in self._placed]
+        self._cluster.wait(calls, [str(placed.seat) for placed in self._placed], _PROMPTS_S)
+
+
+def _same(a: Sequence[int], b: Sequence[int]) -> bool:
+    return a is b or (len(a) == len(b) and list(a) == list(b))

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 from array import array
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from typing import TYPE_CHECKING
 
+from mlperf_suite.engines.messages import TraceReply
 from mlperf_suite.engines.protocol import (
     DECODE,
     FIRST_TOKEN,
@@ -20,7 +21,6 @@ from mlperf_suite.engines.protocol import (
     Marks,
     Steps,
 )
-from mlperf_suite.engines.replicas.messages import Trace
 
 if TYPE_CHECKING:
     import numpy as np
@@ -32,11 +32,11 @@ HELD = "held for a replica"
 """The part of a request's time until a replica has room for it."""
 _ENGINE = (FRONT_END, QUEUE, PREFILL, DECODE)
 """The parts that vLLM reports, in order."""
-_TOLD = (HELD, NETWORK, QUEUE, PREFILL, DECODE)
-_UNTOLD = (HELD, FIRST_TOKEN, LATER_TOKENS)
+_ENGINE_PARTS = (HELD, NETWORK, QUEUE, PREFILL, DECODE)
+_PARTS = (HELD, FIRST_TOKEN, LATER_TOKENS)
 
 
-class Answered:
+class AnswerTimes:
     """The answers that came, 40 bytes each; times in s of time.monotonic.
 
     `handed`: when the request was sent to its replica. `first`: when its first token came, nan if
@@ -48,29 +48,29 @@ class Answered:
         self.tags: array[int] = array("Q")
         self.handed: array[float] = array("d")
         self.first: array[float] = array("d")
-        self.done: array[float] = array("d")
+        self.ended: array[float] = array("d")
 
-    def add(self, number: int, tag: int, handed: float, first: float | None, done: float) -> None:
+    def add(self, number: int, tag: int, handed: float, first: float | None, ended: float) -> None:
         """Add an answer."""
         self.numbers.append(number)
         self.tags.append(tag)
         self.handed.append(handed)
         self.first.append(math.nan if first is None else first)
-        self.done.append(done)
+        self.ended.append(ended)
 
 
-def merged(traces: Mapping[int, tuple[Trace, float]], answered: Answered) -> EngineTrace:
+def merged(traces: Mapping[int, tuple[TraceReply, float]], answers: AnswerTimes) -> EngineTrace:
     """Merge the traces of all replicas.
 
     `traces`: by replica number, its trace and the seconds to add to its times to get this
     process's. A replica reports how long the parts of a request took, not when: another machine's
     clock differs. The rest of the request's time counts as the network's.
     """
-    steps = _steps({number: told for number, told in traces.items() if told[0].steps})
-    return EngineTrace(steps, _marks([trace for trace, _ in traces.values()], answered))
+    steps = _steps({n: reply for n, reply in traces.items() if reply[0].steps})
+    return EngineTrace(steps, _marks([trace for trace, _ in traces.values()], answers))
 
 
-def _steps(traces: Mapping[int, tuple[Trace, float]]) -> Steps:
+def _steps(traces: Mapping[int, tuple[TraceReply, float]]) -> Steps:
     import numpy as np
 
     steps = Steps()
@@ -79,16 +79,16 @@ def _steps(traces: Mapping[int, tuple[Trace, float]]) -> Steps:
     columns: dict[str, list[npt.NDArray[np.generic]]] = {}
     for number, (trace, offset) in traces.items():
         count = 0
-        for one in fields(Steps):
-            kind = getattr(steps, one.name).typecode
-            column: npt.NDArray[np.generic] = np.frombuffer(trace.steps.get(one.name, b""), kind)
-            if one.name == "ended_s":
+        for name in (field.name for field in fields(Steps)):
+            kind = getattr(steps, name).typecode
+            column: npt.NDArray[np.generic] = np.frombuffer(trace.steps.get(name, b""), kind)
+            if name == "ended_s":
                 count = len(column)
                 column = np.asarray(column, np.float64) + offset
-            elif one.name == "replica":
+            elif name == "replica":
                 column = np.full(count, number, np.int32)
-            columns.setdefault(one.name, []).append(column)
-    whole = {name: np.concatenate(of) for name, of in columns.items()}
+            columns.setdefault(name, []).append(column)
+    whole = {name: np.concatenate(parts) for name, parts in columns.items()}
     order = np.argsort(whole["ended_s"], kind="stable")
     for name, column in whole.items():
         # A column that no replica has stays empty.
@@ -97,28 +97,28 @@ def _steps(traces: Mapping[int, tuple[Trace, float]]) -> Steps:
     return steps
 
 
-def _marks(traces: list[Trace], answered: Answered) -> Marks:
+def _marks(traces: list[TraceReply], answers: AnswerTimes) -> Marks:
     import numpy as np
 
-    numbers = np.asarray(answered.numbers)
-    handed, first, done = (np.asarray(c) for c in (answered.handed, answered.first, answered.done))
-    took = _durations(traces, numbers)
-    if took is None:
-        return _made(_UNTOLD, answered, [handed, first, done], None)
-    parts, preempted = took
+    numbers = np.asarray(answers.numbers)
+    handed, first, ended = (np.asarray(c) for c in (answers.handed, answers.first, answers.ended))
+    durations = _durations(traces, numbers)
+    if durations is None:
+        return _marks_of(_PARTS, answers, [handed, first, ended], None)
+    parts, preempted = durations
     front, queue, prefill, decode = parts
-    known = np.isfinite(first)
+    streamed = np.isfinite(first)
     before_first = front + queue + prefill
-    began = np.where(known, first - before_first, done - before_first - decode)
+    began = np.where(streamed, first - before_first, ended - before_first - decode)
     began = np.fmax(handed, np.where(np.isfinite(began), began, handed))
-    computed = np.minimum(began + front + queue, np.where(known, first, done))
-    prefilled = np.where(known, first, np.minimum(computed + prefill, done))
-    times = [handed, began + front, computed, prefilled, done]
-    return _made(_TOLD, answered, times, preempted)
+    computed = np.minimum(began + front + queue, np.where(streamed, first, ended))
+    prefilled = np.where(streamed, first, np.minimum(computed + prefill, ended))
+    times = [handed, began + front, computed, prefilled, ended]
+    return _marks_of(_ENGINE_PARTS, answers, times, preempted)
 
 
 def _durations(
-    traces: list[Trace], numbers: npt.NDArray[np.uint64]
+    traces: list[TraceReply], numbers: npt.NDArray[np.uint64]
 ) -> tuple[list[Doubles], npt.NDArray[np.int32]] | None:
     """How long each part in `_ENGINE` took for each number, nan if not reported, and how often it
     was preempted; None if no replica reports on requests."""
@@ -134,16 +134,18 @@ def _durations(
         order = np.argsort(tags, kind="stable")
         places = np.minimum(np.searchsorted(tags, numbers, sorter=order), len(tags) - 1)
         rows = order[places]
-        ours = tags[rows] == numbers
-        came = _received(trace, tags)
-        ends = [came, *(np.frombuffer(column, np.float64) for column in trace.times)]
+        matches = tags[rows] == numbers
+        ends = [
+            _received(trace, tags),
+            *(np.frombuffer(column, np.float64) for column in trace.times),
+        ]
         for part, before, after in zip(parts, ends, ends[1:], strict=False):
-            part[ours] = np.maximum(after - before, 0.0)[rows][ours]
-        preempted[ours] = np.frombuffer(trace.preempted, np.int32)[rows][ours]
+            part[matches] = np.maximum(after - before, 0.0)[rows][matches]
+        preempted[matches] = np.frombuffer(trace.preempted, np.int32)[rows][matches]
     return parts, preempted
 
 
-def _received(trace: Trace, tags: npt.NDArray[np.uint64]) -> Doubles:
+def _received(trace: TraceReply, tags: npt.NDArray[np.uint64]) -> Doubles:
     """When the replica received each of its requests, nan if it does not report it."""
     import numpy as np
 
@@ -155,22 +157,45 @@ def _received(trace: Trace, tags: npt.NDArray[np.uint64]) -> Doubles:
     order = np.argsort(numbers, kind="stable")
     places = np.minimum(np.searchsorted(numbers, tags, sorter=order), len(numbers) - 1)
     rows = order[places]
-    found: Doubles = np.where(numbers[rows] == tags, times[rows], np.nan)
-    return found
+    received: Doubles = np.where(numbers[rows] == tags, times[rows], np.nan)
+    return received
 
 
-def _made(
+def _marks_of(
     parts: tuple[str, ...],
-    answered: Answered,
+    answers: AnswerTimes,
     times: list[Doubles],
     preempted: npt.NDArray[np.int32] | None,
 ) -> Marks:
     import numpy as np
 
     marks = Marks(*parts)
-    marks.tags = answered.tags
-    for column, found in zip(marks.times_s, times, strict=True):
-        column.frombytes(np.ascontiguousarray(found, np.float64).tobytes())
-    count = np.zeros(len(answered.tags), np.int32) if preempted is None else preempted
+    marks.tags = answers.tags
+    for column, ends in zip(marks.times_s, times, strict=True):
+        column.frombytes(np.ascontiguousarray(ends, np.float64).tobytes())
+    count = np.zeros(len(answers.tags), np.int32) if preempted is None else preempted
     marks.preempted.frombytes(count.tobytes())
     return marks
+
+
+class ClockOffsets:
+    """The offset of each replica's clock from this process's, in s."""
+
+    def __init__(self, same_clock: Sequence[bool]) -> None:
+        self._same_clock = same_clock
+        self._best: list[tuple[float, float]] = [(math.inf, 0.0)] * len(same_clock)
+
+    def questions(self, replica: int) -> int:
+        """How often to ask a replica for its clock at first: the quickest answer is the most
+        exact."""
+        return 0 if self._same_clock[replica] else 8
+
+    def learn(self, replica: int, sent: float, remote: float, received: float) -> None:
+        """Take the time of a replica's clock that was asked for at `sent`."""
+        duration = received - sent
+        if not self._same_clock[replica] and duration < self._best[replica][0]:
+            self._best[replica] = duration, (sent + received) / 2 - remote
+
+    def of(self, replica: int) -> float:
+        """The seconds to add to a replica's times."""
+        return self._best[replica][1]

@@ -1,4 +1,5 @@
-"""Chooses the replica for the next request. Pure: it knows only what is outstanding."""
+"""Chooses the place for the next request: a replica or a server. Pure: it knows only what is
+outstanding."""
 
 from __future__ import annotations
 
@@ -6,32 +7,37 @@ import heapq
 from collections.abc import Sequence
 from typing import Literal, get_args
 
-Routing = Literal["tokens", "round-robin"]
-ROUTINGS: tuple[Routing, ...] = get_args(Routing)
+ReplicaRouting = Literal["tokens", "round-robin"]
+REPLICA_ROUTINGS: tuple[ReplicaRouting, ...] = get_args(ReplicaRouting)
 """tokens: the replica that would finish its outstanding tokens first, at its own speed."""
+EndpointRouting = Literal["fewest-tokens", "round-robin"]
+ENDPOINT_ROUTINGS: tuple[EndpointRouting, ...] = get_args(EndpointRouting)
+"""fewest-tokens: the endpoint with the fewest outstanding prompt and expected answer tokens."""
 
 
 class Router:
-    """Tracks the outstanding work of each replica.
+    """Tracks the outstanding work of each place.
 
-    `batches`: the requests that each replica's engine works on at once. A replica gets a quarter
-    more, so that the next request waits there when one ends; the rest stays with the driver, which
-    knows better where to send it. `speeds`: of each, in any common unit; all alike by default.
+    `batches`: the requests that each place works on at once. With `spare`, it gets a quarter more,
+    so that the next request waits there when one ends; the rest stays with the driver, which knows
+    better where to send it. `speeds`: of each, in any common unit; all alike by default.
     """
 
     def __init__(
         self,
         batches: Sequence[int],
-        routing: Routing = "tokens",
+        routing: ReplicaRouting | EndpointRouting = "tokens",
         speeds: Sequence[float] | None = None,
+        *,
+        spare: bool = True,
     ) -> None:
         self._batches = list(batches)
-        self._spares = [max(_LEAST_SPARE, batch // 4) for batch in batches]
+        self._spares = [max(_LEAST_SPARE, batch // 4) if spare else 0 for batch in batches]
         self._spare = sum(self._spares)
         self._routing = routing
         self._turn = 0
         self.requests = [0] * len(self._batches)
-        """The outstanding requests of each replica; `tokens` likewise."""
+        """The outstanding requests of each place; `tokens` likewise."""
         self.tokens = [0] * len(self._batches)
         self._pace = [1.0] * len(self._batches)
         self._alike = True
@@ -40,37 +46,37 @@ class Router:
             self.weigh(speeds)
 
     def weigh(self, speeds: Sequence[float]) -> None:
-        """Use these speeds, one above 0 for each replica, from now on."""
+        """Use these speeds, one above 0 for each place, from now on."""
         fastest = max(speeds)
         self._pace = [fastest / speed for speed in speeds]
         self._alike = min(speeds) == fastest
 
     def take(self, tokens: int, waiting: int = 1) -> int | None:
-        """Choose the replica for the next request; None if none has room.
+        """Choose the place for the next request; None if none has room.
 
         `tokens`: the request's weight, its prompt tokens and those expected of its answer.
         `waiting`: the number of requests still to be handed out, including this one. If they are
-        few, no request queues at one replica while another is idle.
+        few, no request queues at one place while another is idle.
         """
         spared = waiting > self._spare
         if self._routing == "round-robin":
-            found = self._in_turn(spared=spared)
+            place = self._in_turn(spared=spared)
         elif self._alike:
-            found = self._order.least(spared=spared)
+            place = self._order.least(spared=spared)
         else:
-            found = self._soonest(tokens, spared=spared)
-        if found is not None:
-            self.give(found, tokens)
-        return found
+            place = self._soonest(tokens, spared=spared)
+        if place is not None:
+            self.give(place, tokens)
+        return place
 
-    def give(self, replica: int, tokens: int) -> None:
-        """Count a request given to this replica, whether it has room or not."""
-        self.requests[replica] += 1
-        self.tokens[replica] += tokens
-        self._order.given(replica)
+    def give(self, place: int, tokens: int) -> None:
+        """Count a request given to this place, whether it has room or not."""
+        self.requests[place] += 1
+        self.tokens[place] += tokens
+        self._order.note_request(place)
 
     def has_room(self, place: int, *, spared: bool) -> bool:
-        """Whether this replica's engine can work on one more; `spared`: or one may wait there."""
+        """Whether this place can work on one more; `spared`: or one may wait there."""
         room = self._batches[place] + (self._spares[place] if spared else 0)
         return self.requests[place] < room
 
@@ -84,8 +90,8 @@ class Router:
         return None
 
     def _soonest(self, tokens: int, *, spared: bool) -> int | None:
-        # If replicas differ, check each: which would finish first also depends on the request.
-        found, least = None, 0.0
+        # If places differ, check each: which would finish first also depends on the request.
+        soonest, least = None, 0.0
         count, turn = len(self._batches), self._turn
         # Take turns among equals, so that an idle system does not always begin with the same one.
         for step in range(count):
@@ -93,17 +99,17 @@ class Router:
             if not self.has_room(place, spared=spared):
                 continue
             work = (self.tokens[place] + tokens) * self._pace[place]
-            if found is None or work < least:
-                found, least = place, work
-        if found is not None:
-            self._turn = found + 1
-        return found
+            if soonest is None or work < least:
+                soonest, least = place, work
+        if soonest is not None:
+            self._turn = soonest + 1
+        return soonest
 
-    def give_back(self, replica: int, tokens: int) -> None:
+    def give_back(self, place: int, tokens: int) -> None:
         """Count the end of a request."""
-        self.requests[replica] -= 1
-        self.tokens[replica] -= tokens
-        self._order.changed(replica)
+        self.requests[place] -= 1
+        self.tokens[place] -= tokens
+        self._order.note_change(place)
 
     def clear(self) -> None:
         """Forget all outstanding requests."""
@@ -113,9 +119,9 @@ class Router:
 
 
 class _Order:
-    """The replicas of a router that have room, ordered by outstanding tokens, in heaps.
+    """The places of a router that have room, ordered by outstanding tokens, in heaps.
 
-    With hundreds of replicas, checking each would take longer than all other work for a request.
+    With hundreds of places, checking each would take longer than all other work for a request.
     Each change pushes an entry (tokens, when last given, place), which is valid until the place is
     given another request. Requests that end only reduce the tokens, so the newest entry comes
     first. Among equals, the place that was given a request longest ago comes first.
@@ -124,28 +130,30 @@ class _Order:
     def __init__(self, router: Router) -> None:
         self._router = router
         self._turn = 0
-        self._given = [0] * len(router.requests)
+        self._last_turns = [0] * len(router.requests)
         self._working: list[tuple[int, int, int]] = []
         self._sparing: list[tuple[int, int, int]] = []
-        """Places whose engine can work on one more, and places where one more would wait."""
-        for place in range(len(self._given)):
-            self.changed(place)
+        """Places that can work on one more, and places where one more would wait."""
+        for place in range(len(self._last_turns)):
+            self.note_change(place)
 
-    def given(self, place: int) -> None:
+    def note_request(self, place: int) -> None:
         """Note that the place was given a request."""
         self._turn += 1
-        self._given[place] = self._turn
-        self.changed(place)
+        self._last_turns[place] = self._turn
+        self.note_change(place)
 
-    def changed(self, place: int) -> None:
+    def note_change(self, place: int) -> None:
         """Note that the place's outstanding work changed."""
         heap = self._heap(place)
         if heap is None:
             return
         heapq.heappush(heap, self._newest(place))
-        if len(heap) > _STALE * len(self._given) + _STALE:
+        if len(heap) > _STALE * len(self._last_turns) + _STALE:
             # Of what ended since a place was given something, each left an entry that is true.
-            heap[:] = [self._newest(p) for p in range(len(self._given)) if self._heap(p) is heap]
+            heap[:] = [
+                self._newest(p) for p in range(len(self._last_turns)) if self._heap(p) is heap
+            ]
             heapq.heapify(heap)
 
     def least(self, *, spared: bool) -> int | None:
@@ -161,10 +169,10 @@ class _Order:
         return bool(heap)
 
     def _newest(self, place: int) -> tuple[int, int, int]:
-        return self._router.tokens[place], self._given[place], place
+        return self._router.tokens[place], self._last_turns[place], place
 
     def _is_true(self, entry: tuple[int, int, int]) -> bool:
-        return entry[1] == self._given[entry[2]]
+        return entry[1] == self._last_turns[entry[2]]
 
     def _heap(self, place: int) -> list[tuple[int, int, int]] | None:
         if self._router.has_room(place, spared=False):
@@ -174,12 +182,12 @@ class _Order:
 
 def batch_of(max_num_seqs: object) -> int:
     """The requests that an engine works on at once, from its own description."""
-    told = isinstance(max_num_seqs, int) and max_num_seqs > 0
-    return max_num_seqs if told else _UNTOLD  # type: ignore[return-value]
+    is_limit = isinstance(max_num_seqs, int) and max_num_seqs > 0
+    return max_num_seqs if is_limit else _UNKNOWN_BATCH  # type: ignore[return-value]
 
 
-_UNTOLD = 1024
+_UNKNOWN_BATCH = 1024
 """Used for an engine that names no limit: about the size of the largest batches."""
 _LEAST_SPARE = 4
 _STALE = 8
-"""Entries per replica, of which only the newest matters, beyond which a heap is rebuilt."""
+"""Entries per place, of which only the newest matters, beyond which a heap is rebuilt."""

@@ -1,4 +1,4 @@
-"""The socket between the driver and a replica, opened once both have proved that they have the key.
+"""Opens the socket between driver and replica, once both have proved that they have the key.
 
 The key is random, made for one run, and never sent. It authenticates both ends but does not
 encrypt: what follows is as open on the network as Ray's own messages are.
@@ -6,15 +6,11 @@ encrypt: what follows is as open on the network as Ray's own messages are.
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import hmac
 import os
 import socket
 import struct
-import threading
-
-from mlperf_suite.engines.frames import Frames, frame
 
 _RANDOM, _MAC = 32, 32
 STUCK_S = 20.0
@@ -42,18 +38,18 @@ def _receive(peer: socket.socket, size: int) -> bytes:
     return data
 
 
-def _greet(peer: socket.socket, key: bytes, own: bytes, other: bytes) -> None:
+def _greet(peer: socket.socket, key: bytes, own_role: bytes, peer_role: bytes) -> None:
     """Prove that this end has the key and check that the other has it. Raises OSError if not.
 
-    `own`, `other`: the roles, so that nobody passes by echoing what it was sent.
+    The roles differ, so that nobody passes by echoing what it was sent.
     """
     peer.settimeout(_PATIENCE_S)
-    ours = os.urandom(_RANDOM)
-    peer.sendall(ours)
-    theirs = _receive(peer, _RANDOM)
-    peer.sendall(_mac(key, own, theirs, ours))
-    shown = _receive(peer, _MAC)
-    if not hmac.compare_digest(shown, _mac(key, other, ours, theirs)):
+    challenge = os.urandom(_RANDOM)
+    peer.sendall(challenge)
+    peer_challenge = _receive(peer, _RANDOM)
+    peer.sendall(_mac(key, own_role, peer_challenge, challenge))
+    proof = _receive(peer, _MAC)
+    if not hmac.compare_digest(proof, _mac(key, peer_role, challenge, peer_challenge)):
         raise LinkError("the other end does not know the key")
     peer.settimeout(None)
     peer.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -66,23 +62,23 @@ def _mac(key: bytes, role: bytes, challenge: bytes, own: bytes) -> bytes:
 def listen(address: str) -> socket.socket:
     """A replica's socket that waits for the driver, on this address only. Raises OSError."""
     family = socket.AF_INET6 if ":" in address else socket.AF_INET
-    waiting = socket.socket(family, socket.SOCK_STREAM)
+    server = socket.socket(family, socket.SOCK_STREAM)
     try:
-        waiting.bind((address, 0))
-        waiting.listen(4)
+        server.bind((address, 0))
+        server.listen(4)
     except OSError:
-        waiting.close()
+        server.close()
         raise
-    return waiting
+    return server
 
 
-def accept(waiting: socket.socket, key: bytes) -> socket.socket:
+def accept(server: socket.socket, key: bytes) -> socket.socket:
     """Return the driver's connection; any other peer is turned away.
 
-    Raises OSError once `waiting` is closed.
+    Raises OSError once `server` is closed.
     """
     while True:
-        peer, _ = waiting.accept()
+        peer, _ = server.accept()
         try:
             _greet(peer, key, _REPLICA, _DRIVER)
         except OSError:
@@ -106,33 +102,3 @@ def connect(address: str, port: int, key: bytes) -> socket.socket:
         peer.close()
         raise
     return peer
-
-
-class Link:
-    """One end of an open connection; any thread may send."""
-
-    def __init__(self, peer: socket.socket) -> None:
-        self.socket = peer
-        self.frames = Frames()
-        self._sending = threading.Lock()
-
-    def send(self, message: object) -> None:
-        """Send a message or a list of messages. Raises OSError if the other end is gone."""
-        data = frame(message)
-        with self._sending:
-            try:
-                self.socket.sendall(data)
-            except OSError:
-                # Part of a frame may have been sent: nothing after it could be read.
-                self.end()
-                raise
-
-    def end(self) -> None:
-        """Shut the connection down, so that both ends notice when they read or write."""
-        with contextlib.suppress(OSError):
-            self.socket.shutdown(socket.SHUT_RDWR)
-
-    def close(self) -> None:
-        """Shut it down and close the socket; nobody may read from it any more."""
-        self.end()
-        self.socket.close()

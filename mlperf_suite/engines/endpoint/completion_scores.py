@@ -33,13 +33,13 @@ _NEUTRAL = {
     "frequency_penalty": 0.0,
 }
 """All of these are sent: a server fills in missing ones from the model's own generation config."""
-OnReply = Callable[[bytes | EngineError], None]
+OnBody = Callable[[bytes | EngineError], None]
 _AT_ONCE = 128
 """Requests to score that the servers hold at once: enough to fill every step."""
 
 
 def score_all(
-    requests: Iterable[ScoreRequest], post: Callable[[bytes, OnReply], None], model: str
+    requests: Iterable[ScoreRequest], post: Callable[[bytes, OnBody], None], model: str
 ) -> Iterator[tuple[int, Score]]:
     """Yield each request's tag and score as they come; see `ScoringEngine`.
 

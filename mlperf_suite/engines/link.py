@@ -1,0 +1,85 @@
+"""The socket between the driver and a worker: frames of MessagePack.
+
+A frame is a length of four bytes, big-endian, followed by a message or a list of messages.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import struct
+import threading
+from collections import deque
+from collections.abc import Iterator
+from socket import SHUT_RDWR, socket
+
+import msgspec
+
+_LENGTH = struct.Struct(">I")
+_encoder = msgspec.msgpack.Encoder()
+
+
+def frame(message: object) -> bytes:
+    """Encode a message, or a list of them, for sending."""
+    content = _encoder.encode(message)
+    return _LENGTH.pack(len(content)) + content
+
+
+class Frames:
+    """Cuts a stream of bytes into frames."""
+
+    def __init__(self) -> None:
+        self._buffer = bytearray()
+
+    def feed(self, data: bytes) -> Iterator[bytes]:
+        """The contents of the frames that this data completes."""
+        buffer = self._buffer
+        buffer += data
+        start = 0
+        while len(buffer) - start >= _LENGTH.size:
+            (length,) = _LENGTH.unpack_from(buffer, start)
+            end = start + _LENGTH.size + length
+            if len(buffer) < end:
+                break
+            yield bytes(buffer[start + _LENGTH.size : end])
+            start = end
+        del buffer[:start]
+
+
+class Link:
+    """One end of an open connection; any thread may send."""
+
+    def __init__(self, peer: socket) -> None:
+        self.socket = peer
+        self.frames = Frames()
+        self._queue: deque[object] = deque()
+        self._sending = threading.Lock()
+
+    def put(self, message: object) -> None:
+        """Queue a message, or a list of messages, for `flush`; returns at once."""
+        self._queue.append(message)
+
+    def flush(self) -> None:
+        """Send what is queued, in order. Raises OSError if the other end is gone."""
+        with self._sending:
+            try:
+                while self._queue:
+                    self.socket.sendall(frame(self._queue.popleft()))
+            except OSError:
+                # Part of a frame may have been sent: nothing after it could be read.
+                self.end()
+                raise
+
+    def send(self, message: object) -> None:
+        """Send a message or a list of messages. Raises OSError if the other end is gone."""
+        self.put(message)
+        self.flush()
+
+    def end(self) -> None:
+        """Shut the connection down, so that both ends notice when they read or write."""
+        with contextlib.suppress(OSError):
+            self.socket.shutdown(SHUT_RDWR)
+
+    def close(self) -> None:
+        """Shut it down and close the socket; nobody may read from it any more."""
+        self.end()
+        self.socket.close()
