@@ -180,8 +180,8 @@ def vllm_config(inputs: Inputs, request: EngineRequest) -> VllmConfig:
 
 def load_replicas(inputs: Inputs, request: EngineRequest) -> Engine:
     """Load several vLLM engines as the settings ask for them."""
-    from mlperf_suite.engines.replicas.loading import ReplicasConfig
     from mlperf_suite.engines.replicas.engine import ReplicaEngine
+    from mlperf_suite.engines.replicas.loading import ReplicasConfig
     from mlperf_suite.engines.vllm_engine import load_replica
     from mlperf_suite.engines.vllm_settings import settings_in_process
 
