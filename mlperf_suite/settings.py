@@ -12,9 +12,9 @@ import os
 import re
 import tomllib
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, ParamSpec
 
 from mlperf_suite.benchmarks.definition import (
     CATEGORIES,
@@ -54,6 +54,7 @@ EngineKind = Literal["vllm", "endpoint"]
 """The kind of SUT: vLLM in this process, or servers at URLs."""
 PRECISIONS = ("bf16", "fp16", "fp32", "auto")
 TOKEN_VARIABLES = ("HF_TOKEN", "HUGGINGFACE_HUB_TOKEN")
+_Details = ParamSpec("_Details")
 _OPTION = "option"
 """The metadata key that holds a field's option."""
 _OF_A_MODEL = (
@@ -94,15 +95,24 @@ _DATASETS = {"embedded": "embedded", "cnn_dailymail": "cnn_dailymail", "cnndm": 
 """Data set names, in any case; run.py called CNN/DailyMail cnndm."""
 
 
+Identifies = Literal["system", "measurement", "mmlu"]
+"""What an option's value distinguishes: the system that is measured, what LoadGen's runs measure of
+it, or what MMLU measures of it."""
+
+
 @dataclass(frozen=True, slots=True)
 class OptionSpec:
     """One option: its name without dashes, its help, and how its text is parsed.
 
     `parse` takes the text and returns the value, or raises ValueError; the error message then shows
-    what is `allowed`. `variable` is the environment variable with the same meaning. A `switch`
-    takes no value on the command line. `engine`: the only kind of engine that has this option; None
-    if all have it. Messages quote only the name of a `secret`, never its value. `former`: the flags
-    that mmlu.py and the node script had for it.
+    what is `allowed`. `identifies`: what two runs with different values are different in; None if
+    they can be compared (`results.comparability`). `reported_as`: the name under which a run
+    reports what it made of the value, which may be auto; by default the setting's own.
+
+    `variable` is the environment variable with the same meaning. A `switch` takes no value on the
+    command line. `engine`: the only kind of engine that has this option; None if all have it.
+    Messages quote only the name of a `secret`, never its value. `former`: the flags that mmlu.py
+    and the node script had for it.
     """
 
     name: str
@@ -110,6 +120,9 @@ class OptionSpec:
     parse: Callable[[str], Any]
     allowed: str
     default: Any = None
+    _: KW_ONLY
+    identifies: Identifies | None
+    reported_as: str | None = None
     variable: str | None = None
     repeatable: bool = False
     switch: bool = False
@@ -126,32 +139,36 @@ class OptionSpec:
         return self.name.replace("-", "_")
 
 
-def option(
-    name: str,
-    help_text: str,
-    parse: Callable[[str], Any],
-    allowed: str,
-    default: str | None = None,
-    *,
-    variable: str | None = None,
-    repeatable: bool = False,
-    switch: bool = False,
-    engine: EngineKind | None = None,
-    secret: bool = False,
-    former: tuple[str, ...] = (),
-) -> Any:
-    """A field of `Settings` that the user sets, with the details of its option."""
-    spec = OptionSpec(
-        *(name, help_text, parse, allowed, default, variable, repeatable, switch, engine, secret),
-        former,
-    )
-    return field(metadata={_OPTION: spec}, repr=not secret)
+def _declares(spec_of: Callable[_Details, OptionSpec]) -> Callable[_Details, Any]:
+    """A function that makes a field of `Settings` with the option that `spec_of` makes."""
+
+    def declare(*details: _Details.args, **more_details: _Details.kwargs) -> Any:
+        spec = spec_of(*details, **more_details)
+        return field(metadata={_OPTION: spec}, repr=not spec.secret)
+
+    return declare
 
 
-def _switch(name: str, help_text: str, *, former: tuple[str, ...] = ()) -> Any:
-    return option(
-        name, help_text, _flag, "allowed are true, false", "false", switch=True, former=former
+option = _declares(OptionSpec)
+"""A field of `Settings` that the user sets, with the details of its option."""
+
+
+def _switch_spec(
+    name: str, help_text: str, *, identifies: Identifies | None, former: tuple[str, ...] = ()
+) -> OptionSpec:
+    return OptionSpec(
+        name,
+        help_text,
+        _flag,
+        "allowed are true, false",
+        "false",
+        identifies=identifies,
+        switch=True,
+        former=former,
     )
+
+
+_switch = _declares(_switch_spec)
 
 
 def _one_of(*choices: str) -> Callable[[str], str]:
@@ -356,6 +373,7 @@ class Settings:
         _one_of(*PROFILES),
         _joined(PROFILES),
         "smoke",
+        identifies="measurement",
     )
     round: Round = option(
         "round",
@@ -363,6 +381,7 @@ class Settings:
         _round,
         _joined(ROUNDS),
         DEFAULT_ROUND,
+        identifies="measurement",
     )
     model: str = option(
         "model",
@@ -370,6 +389,7 @@ class Settings:
         "by default the embedded model in smoke and the benchmark's own in official",
         _name_or_path,
         "allowed is a hub id, an alias or a folder",
+        identifies="system",
     )
     named_benchmarks: list[str] = option(
         "benchmark",
@@ -377,12 +397,21 @@ class Settings:
         _one_of(*_RUNNABLE),
         _joined(_RUNNABLE),
         repeatable=True,
+        identifies=None,
     )
     category: Category | None = option(
-        "category", "run only this category", _one_of(*CATEGORIES), _joined(CATEGORIES)
+        "category",
+        "run only this category",
+        _one_of(*CATEGORIES),
+        _joined(CATEGORIES),
+        identifies=None,
     )
     scenario: str | None = option(
-        "scenario", "run only this scenario", _one_of(*SCENARIOS), _joined(SCENARIOS)
+        "scenario",
+        "run only this scenario",
+        _one_of(*SCENARIOS),
+        _joined(SCENARIOS),
+        identifies=None,
     )
     mode: str = option(
         "mode",
@@ -390,6 +419,7 @@ class Settings:
         _one_of(*_MODES),
         _joined(_MODES),
         "both",
+        identifies=None,
     )
     precision: str = option(
         "precision",
@@ -399,6 +429,8 @@ class Settings:
         _joined(PRECISIONS),
         "auto",
         engine="vllm",
+        identifies="system",
+        reported_as="dtype",
     )
     tensor_parallel_size: int | None = option(
         "tensor-parallel-size",
@@ -408,6 +440,7 @@ class Settings:
         _COUNT_OR_AUTO,
         "auto",
         engine="vllm",
+        identifies="system",
     )
     max_new_tokens: int = option(
         "max-new-tokens",
@@ -415,6 +448,7 @@ class Settings:
         _count,
         _COUNT,
         variable="MAX_TOKENS",
+        identifies="measurement",
     )
     total_sample_count: int | None = option(
         "total-sample-count",
@@ -423,6 +457,8 @@ class Settings:
         _or_auto(_count),
         _COUNT_OR_AUTO,
         "auto",
+        identifies="measurement",
+        reported_as="samples",
     )
     server_target_qps: float | None = option(
         "server-target-qps",
@@ -432,6 +468,7 @@ class Settings:
         _RATE_OR_AUTO,
         "auto",
         variable="SERVER_TARGET_QPS",
+        identifies=None,
     )
     offline_target_qps: float | None = option(
         "offline-target-qps",
@@ -441,6 +478,7 @@ class Settings:
         _RATE_OR_AUTO,
         "auto",
         variable="OFFLINE_TARGET_QPS",
+        identifies=None,
     )
     warmup: int | None = option(
         "warmup",
@@ -448,6 +486,7 @@ class Settings:
         _or_auto(_count_or_none),
         "allowed is a whole number from 0, or auto",
         "auto",
+        identifies="measurement",
     )
     dataset: str = option(
         "dataset",
@@ -455,6 +494,8 @@ class Settings:
         "them; by default embedded in smoke and the benchmark's own in official",
         _name_or_path,
         "allowed is a name, a file or a folder",
+        identifies="measurement",
+        reported_as="data",
     )
     code_problems: Path | None = option(
         "code-problems",
@@ -462,20 +503,28 @@ class Settings:
         "of livecodebench/code_generation_lite",
         _existing,
         "allowed is a file or a folder that is there",
+        identifies=None,
     )
     allow_other_model: bool = _switch(
         "allow-other-model",
         "allow a model other than the benchmark's own in the official profile; its scores have no "
         "reference accuracy",
+        identifies=None,
     )
     logs: Path | None = option(
         "logs",
         "judge the LoadGen logs or the submission tree in this folder instead of running anything",
         _folder,
         "allowed is a folder",
+        identifies=None,
     )
     results_dir: Path = option(
-        "results-dir", "directory for results", _folder, "allowed is a folder", "results"
+        "results-dir",
+        "directory for results",
+        _folder,
+        "allowed is a folder",
+        "results",
+        identifies=None,
     )
     keep_all: bool = option(
         "keep-all",
@@ -483,6 +532,7 @@ class Settings:
         _flag,
         "allowed are 0, 1",
         "1",
+        identifies=None,
     )
     node_name: str | None = option(
         "node-name",
@@ -492,9 +542,12 @@ class Settings:
         f"allowed is a name of at most {_LONGEST_NODE_NAME} printable characters",
         variable="NODE_NAME",
         former=("--node",),
+        identifies=None,
     )
     plan: bool = _switch(
-        "plan", "print the steps of the session with an estimate of their time, then exit"
+        "plan",
+        "print the steps of the session with an estimate of their time, then exit",
+        identifies=None,
     )
     baselines: list[str] = option(
         "baseline",
@@ -502,6 +555,7 @@ class Settings:
         _name_or_path,
         "allowed is a run's folder or its summary.json",
         repeatable=True,
+        identifies=None,
     )
     max_regression: float = option(
         "max-regression",
@@ -510,10 +564,12 @@ class Settings:
         _percent,
         "allowed is a number from 0 to below 100",
         "5",
+        identifies=None,
     )
     baseline_allow_different: bool = _switch(
         "baseline-allow-different",
         "compare even if the baseline has a different model, hardware, profile or round",
+        identifies=None,
     )
     repeat: int = option(
         "repeat",
@@ -522,6 +578,7 @@ class Settings:
         _count,
         _COUNT,
         "1",
+        identifies=None,
     )
     max_model_len: int | None = option(
         "max-model-len",
@@ -529,6 +586,7 @@ class Settings:
         _count,
         _COUNT,
         engine="vllm",
+        identifies="system",
     )
     gpu_memory_utilization: float | None = option(
         "gpu-memory-utilization",
@@ -536,6 +594,7 @@ class Settings:
         _fraction,
         "allowed is a number above 0 and up to 1",
         engine="vllm",
+        identifies="system",
     )
     engine_args: dict[str, object] = option(
         "engine-arg",
@@ -544,6 +603,7 @@ class Settings:
         "allowed is KEY=VALUE",
         repeatable=True,
         engine="vllm",
+        identifies="system",
     )
     engine_silence: float = option(
         "engine-silence",
@@ -551,6 +611,7 @@ class Settings:
         f"by default {SILENCE_S:g}, or {ENDPOINT_SILENCE_S:g} with --endpoint",
         _rate,
         "allowed is a number above 0",
+        identifies=None,
     )
     replicas: int | str | None = option(
         "replicas",
@@ -559,6 +620,7 @@ class Settings:
         _count_or_auto,
         _COUNT_OR_AUTO,
         engine="vllm",
+        identifies="system",
     )
     ray: str | None = option(
         "ray",
@@ -567,6 +629,8 @@ class Settings:
         _ray_address,
         "allowed is HOST:PORT, or auto",
         engine="vllm",
+        identifies="system",
+        reported_as="machines",
     )
     replica_nodes: tuple[NodeShare, ...] = option(
         "replica-nodes",
@@ -575,6 +639,8 @@ class Settings:
         "allowed are different nodes, by name or address, as node-a:4,node-b:2 or node-a,node-b",
         variable="MLPERF_NODES",
         engine="vllm",
+        identifies="system",
+        reported_as="machines",
     )
     replica_routing: ReplicaRouting = option(
         "replica-routing",
@@ -584,6 +650,8 @@ class Settings:
         _joined(REPLICA_ROUTINGS),
         "tokens",
         engine="vllm",
+        identifies="system",
+        reported_as="routing",
     )
     replica_cpus: int | None = option(
         "replica-cpus",
@@ -593,6 +661,8 @@ class Settings:
         _COUNT_OR_AUTO,
         "auto",
         engine="vllm",
+        identifies="system",
+        reported_as="replica_devices",
     )
     scaling: bool = option(
         "scaling",
@@ -603,6 +673,7 @@ class Settings:
         "false",
         switch=True,
         engine="vllm",
+        identifies=None,
     )
     endpoints: list[Target] = option(
         "endpoint",
@@ -612,6 +683,7 @@ class Settings:
         "allowed is a URL like http://host:8000",
         variable="ENDPOINT",
         repeatable=True,
+        identifies="system",
     )
     endpoint_server: ServerKind | None = option(
         "endpoint-server",
@@ -621,6 +693,8 @@ class Settings:
         _joined(("auto", *SERVER_KINDS)),
         "auto",
         engine="endpoint",
+        identifies="system",
+        reported_as="server",
     )
     endpoint_routing: EndpointRouting = option(
         "endpoint-routing",
@@ -630,6 +704,8 @@ class Settings:
         _joined(ENDPOINT_ROUTINGS),
         "fewest-tokens",
         engine="endpoint",
+        identifies="system",
+        reported_as="routing",
     )
     endpoint_ca: Path | None = option(
         "endpoint-ca",
@@ -638,6 +714,7 @@ class Settings:
         _file,
         "allowed is a file that exists",
         engine="endpoint",
+        identifies=None,
     )
     endpoint_clients: int | None = option(
         "endpoint-clients",
@@ -646,6 +723,7 @@ class Settings:
         _COUNT_OR_AUTO,
         "auto",
         engine="endpoint",
+        identifies=None,
     )
     served_model_name: str | None = option(
         "served-model-name",
@@ -653,6 +731,8 @@ class Settings:
         _text,
         "allowed is a name",
         engine="endpoint",
+        identifies="system",
+        reported_as="served_model",
     )
     endpoint_headers: dict[str, str] = option(
         "endpoint-header",
@@ -664,6 +744,7 @@ class Settings:
         repeatable=True,
         engine="endpoint",
         secret=True,
+        identifies=None,
     )
     energy: str | None = option(
         "energy",
@@ -672,6 +753,7 @@ class Settings:
         _or_auto(_one_of("off")),
         "allowed are auto, off",
         "auto",
+        identifies=None,
     )
     price_kwh: str | None = option(
         "price-kwh",
@@ -679,6 +761,7 @@ class Settings:
         "computes the energy cost of a million tokens",
         _price,
         "allowed is an amount and a currency, as 0.30 EUR",
+        identifies=None,
     )
     price_hour: str | None = option(
         "price-hour",
@@ -686,10 +769,12 @@ class Settings:
         "report computes the cost of a million tokens",
         _price,
         "allowed is an amount and a currency, as 98.32 USD",
+        identifies=None,
     )
     find_peak_qps: bool = _switch(
         "find-peak-qps",
         "search for the highest rate at which a Server or Interactive run is VALID",
+        identifies=None,
     )
     profile_run: Profiler | None = option(
         "profile-run",
@@ -698,6 +783,7 @@ class Settings:
         _one_of(*PROFILERS),
         _joined(PROFILERS),
         engine="vllm",
+        identifies=None,
     )
     profile_seconds: float = option(
         "profile-seconds",
@@ -706,9 +792,12 @@ class Settings:
         "allowed is a number above 0",
         "5",
         engine="vllm",
+        identifies=None,
     )
     high_accuracy: bool = _switch(
-        "high-accuracy", "require 99.9% of the reference accuracy instead of 99%"
+        "high-accuracy",
+        "require 99.9% of the reference accuracy instead of 99%",
+        identifies="measurement",
     )
     mmlu_data: str = option(
         "mmlu-data",
@@ -716,6 +805,8 @@ class Settings:
         "parquet files",
         _name_or_path,
         "allowed is a name or a folder",
+        identifies="mmlu",
+        reported_as="data",
     )
     mmlu_limit: int | None = option(
         "mmlu-limit",
@@ -724,6 +815,8 @@ class Settings:
         _COUNT_OR_AUTO,
         "auto",
         former=("--total-limit",),
+        identifies="mmlu",
+        reported_as="questions",
     )
     mmlu_shots: int | None = option(
         "mmlu-shots",
@@ -731,19 +824,25 @@ class Settings:
         "the embedded questions",
         _shots,
         f"allowed is a whole number from 0 to {STANDARD_SHOTS}",
+        identifies="mmlu",
+        reported_as="shots",
     )
     mmlu_min_accuracy: float | None = option(
         "mmlu-min-accuracy",
         "minimum MMLU score that passes, in percent",
         _score,
         "allowed is a number from 0 to 100",
+        identifies=None,
     )
     mmlu_details: bool = _switch(
         "mmlu-details",
         "keep each MMLU question's text, choices and log-probabilities in details.jsonl",
         former=("--details",),
+        identifies=None,
     )
-    mmlu_resume: bool = _switch("mmlu-resume", "continue the most recent interrupted MMLU run")
+    mmlu_resume: bool = _switch(
+        "mmlu-resume", "continue the most recent interrupted MMLU run", identifies=None
+    )
     max_new_tokens_given: bool = False
     """Whether the user set the answer length limit; otherwise each benchmark has its own."""
     round_given: bool = False
@@ -810,7 +909,7 @@ class Settings:
         """
         content = {
             name: getattr(self, name)
-            for name, spec in _FIELDS.items()
+            for name, spec in OPTION_OF_FIELD.items()
             if name not in _NOT_IN_JSON and spec.engine in (None, self.engine_kind)
         }
         content |= {
@@ -842,12 +941,13 @@ _IN_EVERY_RESULT = {
     *LOADGEN_MODES,
 }
 _NOT_IN_JSON = ("logs", "plan", "endpoints")
-_FIELDS: dict[str, OptionSpec] = {
-    one.name: one.metadata[_OPTION]
-    for one in dataclasses.fields(Settings)
-    if _OPTION in one.metadata
+OPTION_OF_FIELD: Mapping[str, OptionSpec] = {
+    setting.name: setting.metadata[_OPTION]
+    for setting in dataclasses.fields(Settings)
+    if _OPTION in setting.metadata
 }
-OPTIONS: tuple[OptionSpec, ...] = tuple(_FIELDS.values())
+"""The options by the names of their fields, which are the names of the settings in config.json."""
+OPTIONS: tuple[OptionSpec, ...] = tuple(OPTION_OF_FIELD.values())
 
 
 def resolve_settings(
@@ -869,7 +969,7 @@ def resolve_settings(
     for given in (options.get("endpoint_header"), in_file.get("endpoint_header")):
         _remember_headers(given, {str(name) for name in names if name})
     found = {spec: _found(spec, options, environment, in_file) for spec in OPTIONS}
-    value = {name: _value(spec, found[spec]) for name, spec in _FIELDS.items()}
+    value = {name: _value(spec, found[spec]) for name, spec in OPTION_OF_FIELD.items()}
     targets = list(value["endpoints"] or [])
     _check_prices(value["price_kwh"], value["price_hour"])
     places = {spec: given[0] for spec, given in found.items() if given}

@@ -300,7 +300,7 @@ def test_a_baseline_of_another_kind_is_refused_with_what_differs(tmp_path: Path)
     current = _read(_summary(tmp_path / "b"))
     with pytest.raises(UsageError) as refused:
         baseline.check(current)
-    assert "model: baseline other, this run embedded; round: baseline v6.0, this run v6.1" in str(
+    assert "round: baseline v6.0, this run v6.1; model: baseline other, this run embedded" in str(
         refused.value
     )
     judged = baseline.judge(current, tmp_path / "b", 0.05)
@@ -438,6 +438,9 @@ ENGINE = {
     "dtype": "bfloat16",
     "tensor_parallel_size": 1,
     "max_num_seqs": 128,
+    "max_num_batched_tokens": 2048,
+    "kv_cache_dtype": "auto",
+    "speculative": "ngram",
 }
 
 
@@ -454,6 +457,9 @@ def _engine(folder: Path, name: str = "vLLM", **settings: Any) -> Path:
         ("dtype", "float32"),
         ("tensor_parallel_size", 2),
         ("max_num_seqs", 256),
+        ("max_num_batched_tokens", 8192),
+        ("kv_cache_dtype", "fp8"),
+        ("speculative", "mtp"),
     ],
 )
 def test_an_engine_that_was_set_otherwise_is_refused(
@@ -463,7 +469,7 @@ def test_an_engine_that_was_set_otherwise_is_refused(
     baseline = load_baseline(_engine(_summary(tmp_path / "a")))
     other = _engine(_summary(tmp_path / "b"), **{setting: value})
     refused = baseline.judge(_read(other), other, 0.05).refused
-    said = f"engine {setting}: baseline {ENGINE[setting]}, this run {value}"
+    said = f"the engine's {setting}: baseline {ENGINE[setting]}, this run {value}"
     assert said in (refused or "")
     alike = _engine(_summary(tmp_path / "c"), load_s=3)
     assert baseline.judge(_read(alike), alike, 0.05).refused is None
@@ -476,12 +482,12 @@ def test_an_engine_that_was_set_otherwise_is_refused(
 @pytest.mark.parametrize(
     ("then", "now", "said"),
     [
-        ({}, {"replicas": 8}, "replicas: baseline 1, this run 8"),
-        ({"replicas": 4}, {"replicas": 8}, "replicas: baseline 4, this run 8"),
+        ({}, {"replicas": 8}, "the engine's replicas: baseline 1, this run 8"),
+        ({"replicas": 4}, {"replicas": 8}, "the engine's replicas: baseline 4, this run 8"),
         (
             {"replicas": 2, "replica_devices": ["1 GPU A"]},
             {"replicas": 2, "replica_devices": ["1 GPU B"]},
-            "engine replica_devices: ",
+            "the engine's replica_devices: ",
         ),
     ],
 )

@@ -68,7 +68,7 @@ def test_what_is_no_run_of_one_node_alone_is_refused(tmp_path: Path) -> None:
     assert line.startswith(f"--one {ones[0]}: the same run as {ones[0]}")
     assert refused(*nodes, ones=(ones[1],)) == [f"--one {ones[1]}: no node ran Server"]
     (line,) = refused(*nodes, ones=(ones[2],))
-    assert line.startswith(f"--one {ones[2]}: engine's dtype float16; {nodes[0]}: bfloat16")
+    assert line.startswith(f"--one {ones[2]}: the engine's dtype float16; {nodes[0]}: bfloat16")
     (line,) = refused(*nodes, ones=(ones[3],))
     assert line.startswith(f"{ones[3]}: status failed")
 

@@ -461,8 +461,8 @@ def test_a_run_that_did_not_end_is_refused(tmp_path, submit, status):
 
 SETTINGS = {
     "model": ("settings", "model", "another"),
-    "precision": ("settings", "precision", "fp16"),
-    "engine_args": ("settings", "engine_args", {"quantization": "fp8"}),
+    "setting precision": ("settings", "precision", "fp16"),
+    "setting engine_args": ("settings", "engine_args", {"quantization": "fp8"}),
     "data": ("dataset", "sha256", "1"),
 }
 

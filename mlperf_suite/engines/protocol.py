@@ -6,7 +6,7 @@ It is small on purpose: an engine behind HTTP or Ray fits it without a change to
 from __future__ import annotations
 
 from array import array
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, Protocol, runtime_checkable
@@ -27,6 +27,26 @@ class EngineDescription:
     stand_in: bool
     max_model_len: int
     settings: dict[str, object] = field(default_factory=dict)
+
+
+INCIDENTAL_SETTINGS = frozenset(
+    {
+        *("load_s", "dtype_why", "tensor_parallel_why", "tokens_why", "profiler"),
+        # An endpoint's client processes run on this side.
+        "clients",
+        # Ray chooses among nodes and GPUs that are alike, with the cores near them.
+        *("replica_nodes", "replica_gpus", "replica_cores"),
+    }
+)
+"""Settings in a description that do not identify the engine."""
+CAPACITY_SETTINGS: Mapping[str, Literal["capacity", "surroundings"]] = {
+    **dict.fromkeys(("tensor_parallel_size", "max_num_seqs", "max_num_batched_tokens"), "capacity"),
+    **dict.fromkeys(("max_model_len", "requests_at_once", "idle_gpus"), "capacity"),
+    **dict.fromkeys(("replicas", "replica_devices", "machines"), "capacity"),
+    "omp_threads_bind": "surroundings",
+}
+"""Settings in a description that the machine determines: what the engine took from the hardware
+("capacity"), or where on it the engine happens to be ("surroundings")."""
 
 
 FRONT_END, QUEUE, PREFILL, DECODE = "front end", "queue", "prefill", "decode"

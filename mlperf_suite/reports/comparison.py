@@ -25,9 +25,9 @@ from mlperf_suite.reports.sections import (
     paragraphs,
 )
 from mlperf_suite.results.baseline import BaselineRun, answer_scores
-from mlperf_suite.results.regression import Metric, differences, metrics_of, samples_of
+from mlperf_suite.results.comparability import SAMPLE_FACTS, differences
+from mlperf_suite.results.regression import Metric, metrics_of, samples_of
 from mlperf_suite.results.run_folder import read_object
-from mlperf_suite.results.schema import Config
 from mlperf_suite.rules.verdict import in_words
 
 PLOT_FORMATS = (".png", ".svg", ".pdf")
@@ -141,31 +141,16 @@ def losses(first: BaselineRun, run: BaselineRun, max_regression: float) -> list[
 
 
 def _sample_differences(first: BaselineRun, run: BaselineRun) -> list[str]:
-    """Evidence that two runs have different samples; values missing in either are ignored."""
-    sides = []
-    for side in (first, run):
-        meta, config = side.summary.meta, side.config or Config()
-        facts = {
-            "benchmark": meta.benchmark,
-            "data": meta.dataset,
-            "data sha256": config.dataset.sha256,
-            "samples": meta.samples,
-            "prompts sha256": config.prompts_sha256,
-        }
-        sides.append({name: value for name, value in facts.items() if value is not None})
-    before, after = sides
+    """Evidence that two runs have different samples; facts missing in either are ignored."""
     return [
-        f"{name}: {_name(first)} {value}, {_name(run)} {after[name]}"
-        for name, value in before.items()
-        if name in after and value != after[name]
+        f"{fact.name}: {_name(first)} {fact.first}, {_name(run)} {fact.second}"
+        for fact in differences(first.identity, run.identity, known_to_both=True)
+        if fact.name in SAMPLE_FACTS
     ]
 
 
 def _differences(first: BaselineRun, run: BaselineRun, max_regression: float) -> list[str]:
-    lines = [
-        line.replace("baseline ", f"{_name(first)} ").replace("this run ", f"{_name(run)} ")
-        for line in differences(first.summary, run.summary, first.config, run.config)
-    ]
+    lines = first.differences(run.identity, (_name(first), _name(run)))
     if run is not first:
         lines += _changes(first, run, max_regression)[1]
     if urls := _urls(run):

@@ -17,11 +17,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from mlperf_suite.errors import UsageError
+from mlperf_suite.results.comparability import Aspect, Identity, differences, identity_of
 from mlperf_suite.results.regression import (
     Change,
     Metric,
     compare_summaries,
-    differences,
     metrics_of,
     samples_of,
 )
@@ -37,6 +37,10 @@ MMLU_KIND = (MMLU, "")
 """The kind of an MMLU run, which has no scenario."""
 _ANSWER_SCORES = "_samples.json"
 _AT_A_RATE = ("Server", "Interactive")
+_ASPECTS: tuple[Aspect, ...] = ("measurement", "engine", "capacity")
+"""What a run and its baseline must have in common. The versions need not be the same: the gate is
+there to judge new ones."""
+_NAMES = ("baseline", "this run")
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,20 +67,33 @@ class BaselineRun:
         known = metrics_of([self.summary])
         return tuple(m for m in known if m.mode == mode and samples_of(m, self.summary))
 
+    @property
+    def identity(self) -> Identity:
+        return identity_of(self.config, self.summary)
+
+    def differences(self, current: Identity, names: tuple[str, str]) -> list[str]:
+        """What makes a run incomparable with this baseline, as `fact: NAME x, NAME y`.
+
+        `current`: the run's identity; facts that only one of the two has are ignored, since the run
+        may not be made yet and the baseline may be of an older suite. `names`: of the two.
+        """
+        mine, other = names
+        return [
+            f"{fact.name}: {mine} {fact.first}, {other} {fact.second}"
+            for fact in differences(self.identity, current, _ASPECTS, known_to_both=True)
+        ]
+
     def check(self, current: Summary, config: Config | None = None) -> None:
         """Raise UsageError that names the differences between this baseline and a run.
 
         `current` and `config`: those of the run, as far as they are known.
         """
-        refused = self._refused(current, config)
-        if refused:
-            raise UsageError(refused)
+        refusal = self._refusal(identity_of(config, current))
+        if refusal:
+            raise UsageError(refusal)
 
-    def _differences(self, current: Summary, config: Config | None) -> list[str]:
-        return differences(self.summary, current, self.config, config)
-
-    def _refused(self, current: Summary, config: Config | None) -> str | None:
-        different = self._differences(current, config)
+    def _refusal(self, current: Identity) -> str | None:
+        different = self.differences(current, _NAMES)
         if not different:
             return None
         return (
@@ -96,8 +113,8 @@ class BaselineRun:
 
         `folder`: the run's own, with its config.json and its answers' scores.
         """
-        config = Config.read(read_config(folder))
-        refused = None if allow_different else self._refused(current, config)
+        identity = identity_of(Config.read(read_config(folder)), current)
+        refused = None if allow_different else self._refusal(identity)
         if self.summary.no_result or current.no_result:
             which = self.named if self.summary.no_result else "this run"
             refused = f"{which}: {self.summary.no_result or current.no_result}"
@@ -110,7 +127,7 @@ class BaselineRun:
             baseline_started=self.summary.meta.started,
             max_regression=max_regression,
             refused=refused,
-            different=tuple(self._differences(current, config)) if allow_different else (),
+            different=tuple(self.differences(identity, _NAMES)) if allow_different else (),
             note=_target_note(self.summary, current),
             metrics=tuple(change.figures for change in changes),
         )

@@ -7,7 +7,6 @@ reported.
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -22,6 +21,13 @@ from mlperf_suite.engines.model_files import MODEL_FILES
 from mlperf_suite.errors import SuiteError
 from mlperf_suite.loadgen.logs import DetailLog
 from mlperf_suite.loadgen.request_times import RequestTimes, read_request_times
+from mlperf_suite.results.comparability import (
+    Aspect,
+    Identity,
+    differences,
+    identity_of,
+    value_text,
+)
 from mlperf_suite.results.metrics import performance_figures
 from mlperf_suite.results.node_files import issued_samples, read_detail
 from mlperf_suite.results.run_folder import (
@@ -35,32 +41,17 @@ from mlperf_suite.results.standing import accuracy_passed, why_no_result
 from mlperf_suite.rules.clock import POWER_FORMAT
 from mlperf_suite.rules.verdict import in_words
 
-OWN_SETTINGS = frozenset(
-    {
-        *("node_name", "results_dir", "keep_all", "plan", "logs", "hub_token", "api_key"),
-        "code_problems",
-        *("named_benchmarks", "category", "scenario", "repeat", "find_peak_qps"),
-        *("server_target_qps", "offline_target_qps"),
-        *("baselines", "max_regression", "baseline_allow_different"),
-        *("energy", "price_kwh", "price_hour", "engine_silence"),
-        *("endpoints", "endpoint_ca", "endpoint_clients", "endpoint_headers"),
-        *("mmlu_data", "mmlu_limit", "mmlu_shots", "mmlu_min_accuracy", "mmlu_details"),
-        *("mmlu_resume", "profile_run", "profile_seconds"),
-        # Compared as the run resolved them, with defaults and names.
-        *("model", "dataset", "round", "profile", "precision", "max_new_tokens"),
-    }
-)
-"""Settings in config.json that may differ between nodes: where and what else a session ran, and how
-fast the node is expected to be. A difference in any other setting, including future ones, makes
-another measurement."""
-SAME_ENGINE = ("dtype", "kv_cache_dtype", "quantization", "enable_prefix_caching", "speculative")
-"""Engine settings that affect the computation, besides the engine's name and version."""
-SAME_IN_LOG = (
+_ASPECTS: tuple[Aspect, ...] = ("measurement", "engine", "release")
+"""What the runs of an aggregate must have in common. Nodes may have other hardware and other
+batches, which `notes_of` lists."""
+_SAME_IN_LOG = (
     *("effective_min_duration_ms", "effective_min_query_count", "effective_sample_index_rng_seed"),
     *("effective_qsl_rng_seed", "effective_schedule_rng_seed"),
     "effective_performance_sample_count",
 )
 """LoadGen's settings in the detail log that must be equal for a scenario's runs."""
+_OF_SCENARIO = ("scenario", "samples")
+"""Facts that differ between the scenarios of one aggregate."""
 _MACHINE = ("cpu", "cpu_count", "torch_version")
 _LIMITS = ("tensor_parallel_size", "max_num_seqs", "max_num_batched_tokens")
 """Allowed differences that the report lists, from summary.json's `system` and the engine's
@@ -100,6 +91,10 @@ class NodeRun:
     @property
     def engine_settings(self) -> dict[str, Any]:
         return self.config.engine.settings if self.config.engine else {}
+
+    @property
+    def identity(self) -> Identity:
+        return identity_of(self.config, self.summary)
 
     @property
     def model_files(self) -> str | None:
@@ -269,58 +264,31 @@ def _listed(names: Iterable[str]) -> str:
 
 def differences_of(first: NodeRun, run: NodeRun) -> list[str]:
     """The differences that make a run another measurement than the first, a line for each."""
-    mine, theirs = _general(run), _general(first)
-    if run.scenario.name == first.scenario.name:
-        mine, theirs = mine | _of_scenario(run), theirs | _of_scenario(first)
-    names = [*theirs, *(name for name in mine if name not in theirs)]
+    same_scenario = run.scenario.name == first.scenario.name
     return [
-        f"{run.named}: {name} {_shown(mine.get(name))}; {first.named}: {_shown(theirs.get(name))}"
-        for name in names
-        if mine.get(name) != theirs.get(name)
+        f"{run.named}: {fact.name} {fact.first}; {first.named}: {fact.second}"
+        for fact in differences(run.identity, first.identity, _ASPECTS)
+        if same_scenario or fact.name not in _OF_SCENARIO
+    ] + (_differences_in_log(first, run) if same_scenario else [])
+
+
+def _differences_in_log(first: NodeRun, run: NodeRun) -> list[str]:
+    """The differences between two runs of one scenario in what was made of it, a line for each."""
+    return [
+        f"{run.named}: {name} {value_text(value)}; {first.named}: {value_text(reference)}"
+        for (name, value), reference in zip(
+            _of_scenario(run).items(), _of_scenario(first).values(), strict=True
+        )
+        if value != reference
     ]
-
-
-def _shown(value: object) -> str:
-    if isinstance(value, dict | list):
-        return in_words(json.dumps(value, sort_keys=True))
-    return "not said" if value is None else in_words(value)
-
-
-def _general(run: NodeRun) -> dict[str, object]:
-    """What must be equal in all runs of an aggregate, by its name in messages."""
-    meta, engine = run.summary.meta, run.config.engine
-    facts: dict[str, object] = {
-        "benchmark": meta.benchmark,
-        "model": meta.model,
-        "model files": run.model_files,
-        "round": meta.round,
-        "profile": meta.profile,
-        "label": meta.label,
-        "engine": engine and engine.name,
-        "engine version": engine and engine.version,
-        "stand-in engine": engine is not None and engine.stand_in,
-        "maximum answer length": meta.max_new_tokens,
-    }
-    # Another node may keep the same data elsewhere.
-    facts["data"] = run.config.dataset.sha256 or meta.dataset
-    facts["prompts"] = run.config.prompts_sha256
-    facts |= {f"engine's {name}": run.engine_settings.get(name) for name in SAME_ENGINE}
-    facts["where the engine is"] = "servers elsewhere" if run.summary.run.remote else "in process"
-    asked = run.config.settings
-    return facts | {
-        f"setting {name}": value for name, value in asked.items() if name not in OWN_SETTINGS
-    }
 
 
 def _of_scenario(run: NodeRun) -> dict[str, object]:
     """What must also be equal in the runs of one scenario."""
     run_ = run.summary.run
     made = [mode for mode in ("accuracy", "performance") if run_.has(mode)]
-    facts: dict[str, object] = {
-        "samples (--total-sample-count)": run.summary.meta.samples,
-        "runs made": ", ".join(made),
-    }
-    return facts | {name.removeprefix("effective_"): run.detail[name] for name in SAME_IN_LOG}
+    facts: dict[str, object] = {"runs made": ", ".join(made)}
+    return facts | {name.removeprefix("effective_"): run.detail[name] for name in _SAME_IN_LOG}
 
 
 # What may differ, and is reported
@@ -351,7 +319,7 @@ def notes_of(runs: Sequence[NodeRun]) -> list[str]:
     for name, values in tables.items():
         nodes_of: dict[str, list[str]] = {}
         for node, value in values.items():
-            nodes_of.setdefault(_shown(value), []).append(node)
+            nodes_of.setdefault(value_text(value), []).append(node)
         if len(nodes_of) > 1:
             said = "; ".join(f"{text} on {', '.join(of)}" for text, of in nodes_of.items())
             notes.append(f"Not alike in {name.replace('_', ' ')}: {said}.")

@@ -30,7 +30,6 @@ from functools import partial
 
 from mlperf_suite.results.schema import (
     ChangeFigures,
-    Config,
     Outcome,
     RepeatFigures,
     Summary,
@@ -122,29 +121,6 @@ def metrics_of(summaries: Iterable[Summary]) -> tuple[Metric, ...]:
     scores = [s for one in summaries if one.run.accuracy for s in one.run.accuracy.scores]
     named = dict.fromkeys(score.name for score in scores if score.is_percentage)
     return (*METRICS, *map(score_metric, named))
-
-
-SAME_META = (
-    "benchmark",
-    "scenario",
-    "model",
-    "dataset",
-    "profile",
-    "round",
-    "label",
-    "samples",
-    "max_new_tokens",
-    "questions",
-    "shots",
-)
-SAME_SYSTEM = ("cpu", "cpu_count", "gpus")
-SAME_ENGINE = (
-    *("enable_prefix_caching", "dtype", "tensor_parallel_size", "max_num_seqs", "tokens"),
-    "replica_devices",
-)
-"""Entries of summary.json's `meta` and `system`, and of the engine's own settings in config.json,
-that must be equal for two runs to be comparable; so must the engine's name. Its version need not
-be: the gate is there to judge new versions."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -336,52 +312,6 @@ def _of_blocks(values: Sequence[float]) -> float:
 
 
 # From summaries
-
-
-def differences(
-    baseline: Summary,
-    current: Summary,
-    baseline_config: Config | None = None,
-    current_config: Config | None = None,
-) -> list[str]:
-    """The differences that make two runs incomparable, each as `name: baseline x, this run y`.
-
-    Entries that this run lacks so far, or that an older suite did not write, are ignored. The
-    engines are compared by their own descriptions, not by the requested settings.
-    """
-    pairs: list[tuple[str, object, object]] = [
-        (name, getattr(baseline.meta, name), getattr(current.meta, name)) for name in SAME_META
-    ]
-    pairs += [(name, baseline.system.get(name), current.system.get(name)) for name in SAME_SYSTEM]
-    pairs.append(("place", _place(baseline), _place(current)))
-    then = baseline_config.engine if baseline_config else None
-    now = current_config.engine if current_config else None
-    if then is not None and now is not None:
-        pairs.append(("engine", then.name, now.name))
-        pairs += [
-            (f"engine {name}", then.settings.get(name), now.settings.get(name))
-            for name in SAME_ENGINE
-        ]
-        # A single engine does not report its number.
-        pairs += [("replicas", then.settings.get("replicas", 1), now.settings.get("replicas", 1))]
-    return [
-        f"{name}: baseline {_words(one)}, this run {_words(other)}"
-        for name, one, other in pairs
-        if one is not None and other is not None and one != other
-    ]
-
-
-def _place(summary: Summary) -> str | None:
-    """Where the engine was; None for a run that has not been made yet."""
-    if summary.run.is_empty:
-        return None
-    return "on servers elsewhere" if summary.run.remote else "in the suite's process"
-
-
-def _words(value: object) -> str:
-    if isinstance(value, list):
-        return ", ".join(map(str, value)) or "none"
-    return str(value)
 
 
 def samples_of(metric: Metric, summary: Summary) -> Samples | None:

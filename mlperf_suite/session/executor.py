@@ -45,6 +45,7 @@ from mlperf_suite.results.run_folder import ENGINE_LOG, write_json
 from mlperf_suite.results.schema import (
     CLIENT_BOUND,
     PROFILED,
+    Config,
     RepeatFigures,
     ScalingFigures,
     WarmUpFigures,
@@ -61,7 +62,7 @@ from mlperf_suite.session.plan import Plan, StepKey, sized_by_rate
 from mlperf_suite.session.recorder import Recorder
 from mlperf_suite.session.scaling import measure_scaling, prompts_each
 from mlperf_suite.session.timing.pace import Pace
-from mlperf_suite.session.timing.rates import earlier_rates
+from mlperf_suite.session.timing.rates import kept_rate
 from mlperf_suite.session.warm_up import (
     warm_up,
     warm_up_prompts,
@@ -335,11 +336,10 @@ class Executor:
         id_, rates = result.benchmark.id, self._pace.offline_rates
         if self._settings.server_target_qps or id_ in rates:
             return
-        config = self._recorder.config_json(result.benchmark)
-        for earlier in earlier_rates(self._settings.results_dir, id_):
-            if earlier.is_of(config):
-                rates[id_] = earlier.samples_per_s
-                return
+        config = Config.read(self._recorder.config_json(result.benchmark))
+        if (kept := kept_rate(self._settings.results_dir, id_, config)) is not None:
+            rates[id_] = kept
+            return
         offline = RunKey(id_, "Offline", "performance")
         outcome = self.made(offline)
         if outcome.failure is not None:

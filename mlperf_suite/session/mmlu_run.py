@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import hashlib
 import importlib.metadata
-import json
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -18,7 +16,7 @@ from typing import Any
 from mlperf_suite import __version__
 from mlperf_suite.benchmarks.percentile import percentile
 from mlperf_suite.datasets.mmlu_questions import CHANCE, Mmlu, load_mmlu
-from mlperf_suite.engines.protocol import Engine
+from mlperf_suite.engines.protocol import Engine, EngineDescription
 from mlperf_suite.engines.scoring import ScoringEngine
 from mlperf_suite.errors import RunError, SuiteError
 from mlperf_suite.hardware import describe_system
@@ -27,6 +25,7 @@ from mlperf_suite.mmlu.journal import JOURNAL_NAME, Journal, Key, read_journal
 from mlperf_suite.mmlu.mmlu_rules import judge_mmlu, unscored
 from mlperf_suite.mmlu.shares import Shares, split
 from mlperf_suite.results.baseline import MMLU_KIND
+from mlperf_suite.results.comparability import Aspect, identity_of
 from mlperf_suite.results.run_folder import (
     CONFIG_JSON,
     ENDED,
@@ -36,24 +35,29 @@ from mlperf_suite.results.run_folder import (
     read_summary,
     run_folders,
 )
-from mlperf_suite.results.schema import MMLU, Meta, MmluFigures, MmluScore, Run, Summary
+from mlperf_suite.results.schema import (
+    MMLU,
+    Config,
+    EngineFacts,
+    Meta,
+    MmluFigures,
+    MmluScore,
+    Run,
+    Summary,
+)
 from mlperf_suite.rules.verdict import Verdict
 from mlperf_suite.session.engines import Engines
 from mlperf_suite.session.executor import Made
 from mlperf_suite.session.inputs import Inputs
 from mlperf_suite.session.plan import MmluKey
 from mlperf_suite.session.recorder import Baselines, label_of, publish, unwritten
-from mlperf_suite.session.timing.rates import OF_ENDPOINTS
 
 OnProgress = Callable[[int, int, str], None]
 """Called with the questions scored, the questions in all, and the subject of the last one."""
 
 
-_NOT_OF_SCORES = (
-    *("load_s", "omp_threads_bind", "clients", "tokens_why"),
-    *("replica_gpus", "replica_cores"),
-)
-"""Settings in an engine's description that do not affect scores."""
+_ASPECTS: tuple[Aspect, ...] = ("engine", "release")
+"""What must be the same for scores to be of one system: neither the hardware nor the batches."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,32 +193,21 @@ class MmluRun:
 
     def _journal(self, engine: Engine, path: Path) -> Journal:
         """A new journal, empty or with the scores that --mmlu-resume takes from an earlier run."""
-        description = engine.description
-        # Arguments may be secret, so their hash identifies the engine.
-        arguments = json.dumps(self._settings.engine_args, sort_keys=True, default=str)
         of = {
-            "engine": [description.name, description.version, description.stand_in],
-            "engine_settings": {
-                name: value
-                for name, value in description.settings.items()
-                if name not in _NOT_OF_SCORES
-            },
-            "engine_args_sha256": hashlib.sha256(arguments.encode()).hexdigest(),
-            "model": self._settings.model,
-            "precision": self._settings.precision,
+            **self._identity(engine.description),
             "data": self.data.sha256,
             "shots": self.shots,
-            **self._endpoints(),
         }
         journal = Journal(path, of)
         if self._settings.mmlu_resume:
             self._resumed = self._take_over(journal, path.parent, of)
         return journal
 
-    def _endpoints(self) -> dict[str, object]:
-        """The settings that define which servers score, as JSON."""
-        asked = self._settings.as_json()
-        return {name: asked[name] for name in OF_ENDPOINTS if name in asked}
+    def _identity(self, description: EngineDescription) -> dict[str, object]:
+        """What identifies the system that scores, as JSON."""
+        facts = EngineFacts(**dataclasses.asdict(description))
+        config = Config(settings=self._settings.as_json(), engine=facts)
+        return identity_of(config, Summary(meta=Meta(benchmark=MMLU))).values(_ASPECTS)
 
     def _take_over(self, journal: Journal, own: Path, of: Mapping[str, object]) -> int:
         """Take over the scores of the newest matching run unless it finished; return how many."""

@@ -15,6 +15,7 @@ from mlperf_suite.engines.replay import REPLAY
 from mlperf_suite.errors import UsageError
 from mlperf_suite.loadgen.load_plan import AUDIT_MODES
 from mlperf_suite.loadgen.logs import DETAIL
+from mlperf_suite.results.comparability import Identity, differences, identity_of, machine_of
 from mlperf_suite.results.run_folder import ENDED, changed_since_run, read_config, read_summary
 from mlperf_suite.results.schema import Config, EngineFacts, Meta, Summary
 from mlperf_suite.rules.facts import (
@@ -31,22 +32,8 @@ MODE_FOLDERS: Mapping[Mode, str] = {
     "performance": "Performance",
     **{mode: f"Compliance/{mode.upper()}" for mode in AUDIT_MODES},
 }
-_SAME_SETTINGS = (
-    "model",
-    "precision",
-    "tensor_parallel_size",
-    "max_new_tokens",
-    "max_model_len",
-    "engine_args",
-    "prompt",
-    "chat_template",
-    "generation",
-)
-"""Settings of the SUT: they must be the same for accuracy and performance."""
 _NO_END = {"running": "wait until it has finished, or rerun it if it was killed"}
 """By status, what to do about a run that did not end, if it gives no reason itself."""
-_NOT_OF_ANSWERS = ("load_s", "dtype_why", "tensor_parallel_why")
-"""Settings in an engine's description that do not affect answers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +74,10 @@ class SuiteRun:
     @property
     def settings(self) -> Mapping[str, Any]:
         return self.config.settings
+
+    @property
+    def identity(self) -> Identity:
+        return identity_of(self.config, self.summary)
 
     @property
     def engine_settings(self) -> Mapping[str, Any]:
@@ -226,32 +217,14 @@ def refusals_of_pair(other_mode: SuiteRun, performance: SuiteRun) -> list[str]:
     """The differences between the runs that provide performance and another mode."""
     if other_mode.folder == performance.folder:
         return []
-    differing = [
-        _differ(name, other_mode.settings.get(name), performance.settings.get(name))
-        for name in _SAME_SETTINGS
-        if other_mode.settings.get(name) != performance.settings.get(name)
-    ]
-    theirs, ours = other_mode.engine_settings, performance.engine_settings
-    differing += [
-        _differ(f"the engine's {name}", theirs.get(name), ours.get(name))
-        for name in sorted({*theirs, *ours} - {*_NOT_OF_ANSWERS})
-        if theirs.get(name) != ours.get(name)
-    ]
-    one, other = other_mode.config, performance.config
-    for name, its, our in (
-        ("data", one.dataset.sha256, other.dataset.sha256),
-        ("engine", other_mode.engine.name, performance.engine.name),
-        ("prompts", one.prompts_sha256, other.prompts_sha256),
-    ):
-        # If accuracy has separate data, an accuracy run need not have the other modes' prompts.
-        unmade = name == "prompts" and other_mode.workload.parts and None in (its, our)
-        if its != our and not unmade:
-            differing.append(_differ(name, its, our))
-    for mode in sorted(one.dataset.parts.keys() & other.dataset.parts.keys()):
-        its, our = (config.dataset.parts[mode].get("sha256") for config in (one, other))
-        if its != our:
-            differing.append(_differ(f"{mode} data", its, our))
-    return differing
+    pair = (other_mode.identity, performance.identity)
+    differing = differences(*pair)
+    if parts := other_mode.workload.parts:
+        # A run reads only the data of its own modes, and makes prompts of nothing else.
+        read_by_one = {"prompts", *(f"{mode} data" for mode in parts)}
+        read_by_both = {fact.name for fact in differences(*pair, known_to_both=True)}
+        differing = [f for f in differing if f.name not in read_by_one - read_by_both]
+    return [f"{fact.name} {fact.first} and {fact.second}" for fact in differing]
 
 
 def refusals_of_systems(runs: Sequence[SuiteRun]) -> list[str]:
@@ -259,13 +232,7 @@ def refusals_of_systems(runs: Sequence[SuiteRun]) -> list[str]:
     reasons = []
     for run in runs[1:]:
         first = runs[0]
-        names = sorted({*first.system, *run.system})
-        differing = [n for n in names if first.system.get(n) != run.system.get(n)]
-        if differing:
-            said = "; ".join(_differ(n, first.system.get(n), run.system.get(n)) for n in differing)
-            reasons.append(f"{run}: a different system from that of {first}: {said}")
+        if differing := differences(machine_of(first.system), machine_of(run.system)):
+            words = "; ".join(f"{fact.name} {fact.first} and {fact.second}" for fact in differing)
+            reasons.append(f"{run}: a different system from that of {first}: {words}")
     return reasons
-
-
-def _differ(name: str, one: object, other: object) -> str:
-    return f"{name} {one} and {other}"

@@ -11,10 +11,10 @@ import pytest
 from mlperf_suite.benchmarks.llama3_1_8b import LLAMA3_1_8B
 from mlperf_suite.results.record import RunKey
 from mlperf_suite.results.run_folder import CONFIG_JSON, SUMMARY_JSON, read_summary, write_json
-from mlperf_suite.results.schema import Meta, PerformanceFigures, Run, Summary
+from mlperf_suite.results.schema import Config, Meta, PerformanceFigures, Run, Summary
 from mlperf_suite.session.timing.forecast import forecast, planned
 from mlperf_suite.session.timing.probe import Speed
-from mlperf_suite.session.timing.rates import EarlierRate, earlier_rates, offline_qps
+from mlperf_suite.session.timing.rates import kept_rate, offline_qps
 from mlperf_suite.settings import Settings, resolve_settings
 
 ONE, TWO = "http://one:8000", "http://two:8000"
@@ -40,10 +40,11 @@ def settings_of(results: Path, **options: Any) -> Settings:
 
 def config_of(settings: Settings) -> dict[str, Any]:
     """What a run of these settings leaves as its config.json."""
-    described = {"clients": settings.endpoint_clients}
+    described = {"clients": settings.endpoint_clients, "dtype": "bfloat16"}
     engine = {"name": "an engine", "version": "1", "stand_in": False, "settings": described}
     speed = {name: getattr(SPEED, name) for name in SPEED.__slots__}
-    return {"settings": settings.as_json(), "engine": engine, "speed": speed}
+    asked = settings.as_json(LLAMA3_1_8B)
+    return {"settings": asked, "engine": engine, "speed": speed}
 
 
 def keep_offline_run(results: Path, **options: Any) -> None:
@@ -63,13 +64,14 @@ def takes_a_kept_rate(settings: Settings) -> bool:
 
 def test_a_profiled_run_gives_no_rate(tmp_path: Path) -> None:
     keep_offline_run(tmp_path)
-    assert [one.samples_per_s for one in earlier_rates(tmp_path, LLAMA3_1_8B.id)] == [5.0]
+    config = Config.read(config_of(settings_of(tmp_path)))
+    assert kept_rate(tmp_path, LLAMA3_1_8B.id, config) == 5.0
     file = next(tmp_path.glob(f"*/{SUMMARY_JSON}"))
     summary = read_summary(file.parent)
     assert summary is not None
     profiled = replace(summary, meta=replace(summary.meta, profiler="torch"))
     write_json(file, profiled.as_json())
-    assert earlier_rates(tmp_path, LLAMA3_1_8B.id) == []
+    assert kept_rate(tmp_path, LLAMA3_1_8B.id, config) is None
 
 
 def test_an_endpoint_takes_the_rate_of_its_own_kept_run(tmp_path: Path) -> None:
@@ -106,10 +108,41 @@ def test_an_endpoint_takes_no_rate_of_another_system(
 def test_what_is_known_after_loading_tells_endpoints_apart_too(
     tmp_path: Path, options: dict[str, Any]
 ) -> None:
-    own = config_of(settings_of(tmp_path, endpoint=[ONE]))
-    same = settings_of(tmp_path, endpoint=[ONE], endpoint_clients="2")
-    assert EarlierRate(5.0, own).is_of(config_of(same))
-    assert not EarlierRate(5.0, own).is_of(config_of(settings_of(tmp_path, **options)))
+    keep_offline_run(tmp_path, endpoint=[ONE])
+    same = config_of(settings_of(tmp_path, endpoint=[ONE], endpoint_clients="2"))
+    assert kept_rate(tmp_path, LLAMA3_1_8B.id, Config.read(same)) == 5.0
+    another = config_of(settings_of(tmp_path, **options))
+    assert kept_rate(tmp_path, LLAMA3_1_8B.id, Config.read(another)) is None
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"engine_arg": ["kv_cache_dtype=fp8"]},
+        {"gpu_memory_utilization": "0.5"},
+        {"warmup": "0"},
+        {"precision": "bf16"},
+        {"max_new_tokens": "16"},
+        {"mode": "performance", "keep_all": "0", "repeat": "3"},
+        {"benchmark": ["llama3.1-8b", "llama2-70b-99"]},
+    ],
+)
+def test_the_plan_and_the_session_take_the_same_kept_rates(
+    tmp_path: Path, options: dict[str, Any]
+) -> None:
+    """The plan knows only the settings; the session also has the engine's own description."""
+    keep_offline_run(tmp_path)
+    settings = settings_of(tmp_path, **options)
+    loaded = Config.read(config_of(settings))
+    taken = kept_rate(tmp_path, LLAMA3_1_8B.id, loaded) is not None
+    assert taken == takes_a_kept_rate(settings)
+    assert taken == ("mode" in options or "benchmark" in options)
+
+
+def test_a_kept_run_whose_settings_are_lost_gives_no_rate(tmp_path: Path) -> None:
+    keep_offline_run(tmp_path)
+    next(tmp_path.glob(f"*/{CONFIG_JSON}")).unlink()
+    assert not takes_a_kept_rate(settings_of(tmp_path))
 
 
 # What is told of the time before anything answered

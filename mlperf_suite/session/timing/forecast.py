@@ -5,19 +5,21 @@ Imports nothing heavy and reads no data, so that collection stays instant.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Iterable
 
 from mlperf_suite.benchmarks.audits import Mode
 from mlperf_suite.benchmarks.definition import Benchmark
 from mlperf_suite.benchmarks.embedded import EMBEDDED
-from mlperf_suite.hardware import cpu_computes_bf16
+from mlperf_suite.benchmarks.registry import BENCHMARKS
+from mlperf_suite.hardware import cpu_computes_bf16, describe_system
+from mlperf_suite.results.comparability import Aspect, differences, identity_of
 from mlperf_suite.results.record import RunKey
-from mlperf_suite.results.run_folder import CONFIG_JSON, read_object, run_folders
+from mlperf_suite.results.run_folder import read_config, run_folders
+from mlperf_suite.results.schema import Config
 from mlperf_suite.session.plan import Plan, SearchKey, Step, plan_session
 from mlperf_suite.session.timing.estimate import Estimator, Lengths
 from mlperf_suite.session.timing.probe import Speed
-from mlperf_suite.session.timing.rates import earlier_rates, may_be_of
+from mlperf_suite.session.timing.rates import kept_rate
 from mlperf_suite.settings import Settings
 
 _TYPICAL = {
@@ -25,6 +27,8 @@ _TYPICAL = {
     False: ("on 2 cores without bf16", Speed(0.0016, 0.05, 0.0034, 128)),
 }
 """The embedded model's speed on vLLM's CPU build, by whether the CPU computes bf16."""
+_OF_SPEED: tuple[Aspect, ...] = ("engine", "capacity", "release", "surroundings")
+"""What two runs of one speed have in common: everything but what was asked of the system."""
 _MMLU_QUESTIONS, _MMLU_SHOTS = {True: 171, False: 14_042}, {True: 1, False: 5}
 """The number of questions and of shots, by whether the questions are the embedded ones."""
 
@@ -51,11 +55,8 @@ def _rate_is_known(settings: Settings, benchmark: str) -> bool:
     """Whether Server's rate was given, or an Offline run of these settings was kept."""
     if settings.server_target_qps is not None:
         return True
-    asked = settings.as_json()
-    return any(
-        may_be_of(earlier.config, asked)
-        for earlier in earlier_rates(settings.results_dir, benchmark)
-    )
+    config = Config(settings=settings.as_json(BENCHMARKS[benchmark]), system=describe_system())
+    return kept_rate(settings.results_dir, benchmark, config) is not None
 
 
 def forecast(settings: Settings, plan: Plan) -> tuple[dict[Step, float], str]:
@@ -98,16 +99,17 @@ def _estimator(settings: Settings, speed: Speed) -> Estimator:
 
 
 def _earlier_speed(settings: Settings) -> tuple[Speed | None, str]:
-    """The speed of the newest kept run of these settings."""
-    asked = settings.as_json()
+    """The speed of the newest kept run of this system."""
+    identity = identity_of(Config(settings=settings.as_json(), system=describe_system()))
     folders = run_folders(settings.results_dir) if settings.results_dir.is_dir() else []
     for folder in folders:
-        config: Mapping[str, Any] = read_object(folder / CONFIG_JSON) or {}
-        stand_in = (config.get("engine") or {}).get("stand_in", True)
-        if stand_in or not may_be_of(config, asked):
+        content = read_config(folder) or {}
+        config = Config.read(content)
+        made_up = config.engine is None or config.engine.stand_in
+        if made_up or differences(identity_of(config), identity, _OF_SPEED, known_to_both=True):
             continue
         try:
-            return Speed(**config["speed"]), f"estimated from the run {folder.name}"
+            return Speed(**content["speed"]), f"estimated from the run {folder.name}"
         except (KeyError, TypeError):
             continue
     return None, ""

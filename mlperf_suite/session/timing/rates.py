@@ -6,12 +6,12 @@ Server for a share of what Offline reached.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
-from mlperf_suite.results.run_folder import CONFIG_JSON, read_object, read_summary, run_folders
+from mlperf_suite.results.comparability import differences, identity_of
+from mlperf_suite.results.run_folder import read_config, read_summary, run_folders
+from mlperf_suite.results.schema import Config
 
 SERVER_SHARE = 0.8
 RATE_HEADROOM = 1.05
@@ -40,23 +40,17 @@ def offline_qps(samples_per_s: float, *, tail: bool = False) -> float:
     return round(samples_per_s * (TAIL_HEADROOM if tail else RATE_HEADROOM), 3)
 
 
-@dataclass(frozen=True, slots=True)
-class EarlierRate:
-    """The samples/s and config.json of an Offline run that was kept."""
+def kept_rate(results_dir: Path, benchmark: str, config: Config) -> float | None:
+    """The samples/s of the newest valid Offline run of a benchmark that was kept and is of the same
+    system and measurement; None if there is none.
 
-    samples_per_s: float
-    config: Mapping[str, Any]
-
-    def is_of(self, config: Mapping[str, Any]) -> bool:
-        """Whether it was made with the engine, settings and machine of this config.json."""
-        return _comparable(self.config) == _comparable(config)
-
-
-def earlier_rates(results_dir: Path, benchmark: str) -> list[EarlierRate]:
-    """The valid Offline runs of a benchmark that were kept, newest first."""
+    `config`: of this session, as far as it is known: without an engine until that is loaded.
+    """
     if not results_dir.is_dir():
-        return []
-    found = []
+        return None
+    # Settings count as given, whatever an engine makes of auto: the plan, which is made before the
+    # engine is loaded, and the session take the same rate.
+    identity = replace(identity_of(config), reports={})
     for folder in run_folders(results_dir):
         summary = read_summary(folder)
         if summary is None or summary.run.performance is None or summary.no_result:
@@ -64,51 +58,10 @@ def earlier_rates(results_dir: Path, benchmark: str) -> list[EarlierRate]:
         same_kind = (summary.meta.benchmark, summary.meta.scenario) == (benchmark, "Offline")
         rate = summary.run.performance.samples_per_sec
         if same_kind and summary.run.performance.valid and rate:
-            found.append(EarlierRate(rate, read_object(folder / CONFIG_JSON) or {}))
-    return found
-
-
-def may_be_of(config: Mapping[str, Any], settings: Mapping[str, Any]) -> bool:
-    """Whether a config.json may be of these settings, as far as is known before loading."""
-    then = config.get("settings") or {}
-    return all(then.get(name) == settings.get(name) for name in _OF_THE_SYSTEM)
-
-
-OF_ENDPOINTS = ("endpoints", "endpoint_server", "endpoint_routing", "served_model_name")
-"""Settings that distinguish endpoints from each other and from a local engine."""
-_OF_THE_SYSTEM = (
-    "profile",
-    "model",
-    "dataset",
-    "total_sample_count",
-    "precision",
-    "tensor_parallel_size",
-    "max_new_tokens",
-    "max_model_len",
-    "gpu_memory_utilization",
-    "engine_args",
-    "replicas",
-    "ray",
-    "replica_nodes",
-    "replica_cpus",
-    *OF_ENDPOINTS,
-)
-"""Settings that distinguish one system under test from another."""
-_NOT_OF_SPEED = ("load_s", "clients", "tokens_why", "replica_gpus", "replica_cores")
-"""Settings in an engine's description that do not belong to the system: client processes of an
-endpoint run on this side, and Ray chooses among GPUs that are alike, with the cores near them."""
-
-
-def _comparable(config: Mapping[str, Any]) -> object:
-    """The parts of a config.json that are equal if two runs are of the same system."""
-    engine = config.get("engine") or {}
-    settings = {k: v for k, v in (engine.get("settings") or {}).items() if k not in _NOT_OF_SPEED}
-    names = ("name", "version", "model", "stand_in", "max_model_len")
-    asked = config.get("settings") or {}
-    return (
-        [engine.get(name) for name in names],
-        settings,
-        config.get("prompts_sha256"),
-        [asked.get(name) for name in ("max_new_tokens", *OF_ENDPOINTS)],
-        config.get("system"),
-    )
+            kept = Config.read(read_config(folder))
+            not_loaded = config.engine is None
+            if kept.settings and not differences(
+                identity_of(kept), identity, known_to_both=not_loaded
+            ):
+                return rate
+    return None

@@ -1,0 +1,136 @@
+"""Which facts about two runs make them comparable, and to whom."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mlperf_suite.benchmarks.llama3_1_8b import LLAMA3_1_8B
+from mlperf_suite.results.comparability import EVERY_ASPECT, differences, identity_of, machine_of
+from mlperf_suite.results.schema import MMLU, Config, DataFacts, EngineFacts, Meta, Summary
+from mlperf_suite.settings import OPTIONS, OptionSpec, resolve_settings
+
+META = Meta(benchmark=LLAMA3_1_8B.id, scenario="Offline", model="embedded", samples=84)
+ENGINE: dict[str, object] = {
+    "dtype": "bfloat16",
+    "kv_cache_dtype": "auto",
+    "speculative": None,
+    "tensor_parallel_size": 1,
+    "load_s": 60.1,
+}
+
+
+def config_of(engine: dict[str, object] | None = None, **options: Any) -> Config:
+    """The settings of a run with these options, and its engine's own ones."""
+    facts = EngineFacts("vLLM", "1", "model", False, 2048, {**ENGINE, **(engine or {})})
+    return Config(settings=resolve_settings(options, {}).as_json(), engine=facts)
+
+
+def different(first: Config, second: Config, **meta: Any) -> set[str]:
+    """The names of the facts in which two runs differ."""
+    summary = Summary(meta=replace(META, **meta))
+    return {
+        fact.name for fact in differences(identity_of(first, summary), identity_of(second, summary))
+    }
+
+
+@pytest.mark.parametrize(
+    ("options", "facts"),
+    [
+        ({"engine_arg": ["kv_cache_dtype=fp8"]}, {"setting engine_args"}),
+        ({"gpu_memory_utilization": "0.5"}, {"setting gpu_memory_utilization"}),
+        ({"warmup": "0"}, {"setting warmup"}),
+        ({"high_accuracy": "true"}, {"setting high_accuracy"}),
+        ({"mode": "accuracy", "keep_all": "0", "energy": "off", "repeat": "3"}, set()),
+        ({"mmlu_shots": "3"}, set()),
+    ],
+)
+def test_an_option_counts_as_it_is_declared(options: dict[str, Any], facts: set[str]) -> None:
+    assert different(config_of(), config_of(**options)) == facts
+
+
+def test_mmlus_options_count_in_its_own_runs_alone() -> None:
+    first, second = config_of(), config_of(mmlu_shots="3", warmup="0")
+    assert different(first, second) == {"setting warmup"}
+    assert different(first, second, benchmark=MMLU) == {"setting mmlu_shots"}
+    assert different(first, second, benchmark=MMLU, shots=3) == set()
+
+
+@pytest.mark.parametrize(
+    ("engine", "facts"),
+    [
+        ({"kv_cache_dtype": "fp8"}, {"the engine's kv_cache_dtype"}),
+        ({"speculative": "mtp"}, {"the engine's speculative"}),
+        ({"max_num_seqs": 64}, {"the engine's max_num_seqs"}),
+        ({"load_s": 3.0, "dtype_why": "asked for", "clients": 4, "replica_cores": ["0-1"]}, set()),
+    ],
+)
+def test_what_an_engine_reports_identifies_it(engine: dict[str, object], facts: set[str]) -> None:
+    assert different(config_of(), config_of(engine)) == facts
+
+
+def test_a_setting_of_which_both_runs_made_the_same_is_no_difference() -> None:
+    assert different(config_of(), config_of(precision="bf16")) == set()
+    halved = config_of({"dtype": "float16"}, precision="fp16")
+    assert different(config_of(), halved) == {"setting precision", "the engine's dtype"}
+    unloaded = replace(config_of(precision="bf16"), engine=None)
+    before = differences(identity_of(config_of()), identity_of(unloaded), known_to_both=True)
+    assert [fact.name for fact in before] == ["setting precision"]
+
+
+def test_the_same_data_may_lie_elsewhere() -> None:
+    def run(dataset: str, sha256: str) -> Config:
+        return replace(config_of(dataset=dataset), dataset=DataFacts(sha256=sha256))
+
+    assert different(run("/a/cnn.json", "d1"), run("/b/cnn.json", "d1")) == set()
+    assert different(run("/a/cnn.json", "d1"), run("/a/cnn.json", "d2")) == {"data"}
+
+
+def test_machines_that_differ_in_name_alone_are_the_same_capacity() -> None:
+    def run(host: str, gpu: str) -> Config:
+        machine = {"host": host, "here": False, "replicas": 2, "gpus": 2, "gpu": gpu}
+        return config_of({"replicas": 2, "replica_nodes": {host: 2}, "machines": [machine]})
+
+    assert different(run("a", "H100"), run("b", "H100")) == set()
+    assert different(run("a", "H100"), run("a", "H200")) == {"the engine's machines"}
+    assert "the engine's replicas" in different(config_of(), run("a", "H100"))
+
+
+def test_the_gate_may_judge_other_versions_and_memory_but_no_other_gpu() -> None:
+    here = {"gpus": ["H100"], "memory_gib": 64.0, "vllm_version": "1"}
+    for name, value, aspect in (
+        ("gpus", ["H200"], "capacity"),
+        ("memory_gib", 32.0, "surroundings"),
+        ("vllm_version", "2", "surroundings"),
+    ):
+        pair = machine_of(here), machine_of({**here, name: value})
+        for asked in EVERY_ASPECT:
+            assert bool(differences(*pair, (asked,))) is (asked == aspect)
+
+
+def test_a_secret_engine_argument_is_compared_as_the_file_has_it() -> None:
+    secret = config_of(engine_arg=["some_token=hunter2hunter2"])
+    written = Config.read(json.loads(json.dumps({"settings": secret.settings})))
+    assert "hunter2" not in str(identity_of(secret))
+    assert "hunter2" not in str(identity_of(written))
+
+
+# Each option
+
+
+def test_an_option_cannot_be_declared_without_saying_what_it_identifies() -> None:
+    with pytest.raises(TypeError, match="identifies"):
+        OptionSpec("new", "a new option", str, "anything")  # type: ignore[call-arg]
+
+
+def test_the_page_on_the_gate_names_every_option_that_identifies_a_run() -> None:
+    page = (Path(__file__).parents[2] / "docs/regression.md").read_text(encoding="utf-8")
+    section = page.split("## Which runs are compared")[1].split("\n## ")[0]
+    table = "\n".join(line for line in section.splitlines() if line.startswith("|"))
+    assert {spec.flag for spec in OPTIONS if f"`{spec.flag}`" in table} == {
+        spec.flag for spec in OPTIONS if spec.identifies is not None
+    }
