@@ -495,7 +495,7 @@ class Settings:
         _name_or_path,
         "allowed is a name, a file or a folder",
         identifies="measurement",
-        reported_as="data",
+        reported_as="data sha256",
     )
     code_problems: Path | None = option(
         "code-problems",
@@ -806,7 +806,7 @@ class Settings:
         _name_or_path,
         "allowed is a name or a folder",
         identifies="mmlu",
-        reported_as="data",
+        reported_as="data sha256",
     )
     mmlu_limit: int | None = option(
         "mmlu-limit",

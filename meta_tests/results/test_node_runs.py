@@ -45,8 +45,8 @@ DIFFERENT: dict[str, tuple[dict[str, Any], str]] = {
     "profile": ({"meta": {"profile": "smoke"}}, "profile smoke"),
     "length": ({"meta": {"max_new_tokens": 64}}, "max_new_tokens 64"),
     "samples": ({"meta": {"samples": 84}}, "samples 84"),
-    "data": ({"data": "d2"}, "data d2"),
-    "prompts": ({"prompts": "p2"}, "prompts p2"),
+    "data": ({"data": "d2"}, "data sha256 d2"),
+    "prompts": ({"prompts": "p2"}, "prompts sha256 p2"),
     "precision": ({"engine_settings": {"dtype": "float16"}}, "the engine's dtype float16"),
     "kv": ({"engine_settings": {"kv_cache_dtype": "fp8"}}, "the engine's kv_cache_dtype fp8"),
     "files": (

@@ -275,7 +275,12 @@ def of_parts(accuracy: str, prompts: str | None = "0") -> Change:
 
 @pytest.mark.parametrize(
     ("accuracy", "prompts", "why"),
-    [("1", "0", ""), ("1", None, ""), ("2", "0", "accuracy data 2 and 1"), ("1", "3", "prompts")],
+    [
+        ("1", "0", ""),
+        ("1", None, ""),
+        ("2", "0", "accuracy data sha256 2 and 1"),
+        ("1", "3", "prompts"),
+    ],
 )
 def test_accuracy_with_data_of_its_own_may_be_of_another_session(
     tmp_path: Path, submit: Submit, accuracy: str, prompts: str | None, why: str

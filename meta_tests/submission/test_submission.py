@@ -463,7 +463,7 @@ SETTINGS = {
     "model": ("settings", "model", "another"),
     "setting precision": ("settings", "precision", "fp16"),
     "setting engine_args": ("settings", "engine_args", {"quantization": "fp8"}),
-    "data": ("dataset", "sha256", "1"),
+    "data sha256": ("dataset", "sha256", "1"),
 }
 
 

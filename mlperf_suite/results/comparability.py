@@ -32,7 +32,7 @@ Aspect = Literal["measurement", "engine", "capacity", "release", "surroundings"]
 EVERY_ASPECT: tuple[Aspect, ...] = get_args(Aspect)
 HARDWARE = ("cpu", "cpu_count", "gpu_count", "gpus")
 """The entries of `describe_system` that tell one machine's hardware from another's."""
-SAMPLE_FACTS = ("benchmark", "samples", "data", "prompts", "dataset")
+SAMPLE_FACTS = ("benchmark", "samples", "data sha256", "prompts sha256", "dataset")
 """The facts that show whether two runs had the same samples."""
 _OF_META = ("benchmark", "scenario", "label", "samples", "questions", "shots")
 """The entries of summary.json's `meta` that no option has under the same name."""
@@ -128,8 +128,13 @@ def _of_settings(settings: Mapping[str, Any], meta: Meta) -> Iterator[tuple[str,
 def _prompts_of(config: Config) -> dict[str, object]:
     """The fingerprints of a run's data and prompts; None for one that is not known."""
     data = config.dataset
-    fingerprints: dict[str, object] = {"data": data.sha256, "prompts": config.prompts_sha256}
-    return fingerprints | {f"{mode} data": part.get("sha256") for mode, part in data.parts.items()}
+    fingerprints: dict[str, object] = {
+        "data sha256": data.sha256,
+        "prompts sha256": config.prompts_sha256,
+    }
+    return fingerprints | {
+        f"{mode} data sha256": part.get("sha256") for mode, part in data.parts.items()
+    }
 
 
 def _of_engine(engine: EngineFacts) -> dict[str, Fact]:

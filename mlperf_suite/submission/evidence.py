@@ -221,7 +221,7 @@ def refusals_of_pair(other_mode: SuiteRun, performance: SuiteRun) -> list[str]:
     differing = differences(*pair)
     if parts := other_mode.workload.parts:
         # A run reads only the data of its own modes, and makes prompts of nothing else.
-        read_by_one = {"prompts", *(f"{mode} data" for mode in parts)}
+        read_by_one = {"prompts sha256", *(f"{mode} data sha256" for mode in parts)}
         read_by_both = {fact.name for fact in differences(*pair, known_to_both=True)}
         differing = [f for f in differing if f.name not in read_by_one - read_by_both]
     return [f"{fact.name} {fact.first} and {fact.second}" for fact in differing]
