@@ -322,7 +322,7 @@ def _demands(verdicts: Sequence[Verdict]) -> list[Block]:
         if not verdict.passed and (rule := rule_named(verdict.rule))
     ]
     title = "The rules that did not pass"
-    return [Table(_DEMAND_COLUMNS, rows, title, "wide rules")] if rows else []
+    return [Table(_DEMAND_COLUMNS, rows, title, "wide whole-words")] if rows else []
 
 
 def _source(source: str, official: bool) -> str:
