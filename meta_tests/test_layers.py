@@ -45,7 +45,7 @@ PARALLEL = (
 )
 """Folders that may have files of the same name: each file stands for the same thing in both."""
 SAME_FILE = {
-    *("aggregate.py", "client.py", "energy.py", "figures.py", "lives.py", "power.py"),
+    *("client.py", "figures.py", "lives.py", "power.py"),
     *("protocol.py", "registry.py", "scaling.py", "scoring.py"),
 }
 """Names of files that still stand for two things."""

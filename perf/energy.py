@@ -12,9 +12,8 @@ import tempfile
 import time
 from pathlib import Path
 
-from mlperf_suite.energy.counters import NVML_LABEL, Counter
-from mlperf_suite.energy.rapl import cpu_counters
-from mlperf_suite.energy.recording import INTERVAL_S, Recorder
+from mlperf_suite.energy.meters import NVML_LABEL, Counter, cpu_counters
+from mlperf_suite.energy.recording import INTERVAL_S, MeterReader
 
 
 def zones(root: Path, packages: int) -> None:
@@ -43,7 +42,7 @@ def main() -> None:
             for index in range(asked.gpus)
         ]
         counters = [*gpus, *cpu_counters(Path(folder)).counters]
-        recorder = Recorder(counters)
+        recorder = MeterReader(counters)
         began = time.monotonic()
         recorder.start()
         time.sleep(asked.seconds)

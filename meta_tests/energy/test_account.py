@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mlperf_suite.energy.account import joules_by, trace_of
-from mlperf_suite.energy.counters import Counter
+from mlperf_suite.energy.meters import Counter
 from mlperf_suite.energy.recording import Series
 
 RANGE_J = 262_143.328850

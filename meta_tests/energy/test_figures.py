@@ -11,15 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mlperf_suite.energy.cost import CostFigures, Price, cost_figures
-from mlperf_suite.energy.counters import (
-    NVML_LABEL,
-    RAPL_LABEL,
-    SIMULATED_LABEL,
-    Absent,
-    Counter,
-    Meters,
-)
-from mlperf_suite.energy.figures import (
+from mlperf_suite.energy.energy_figures import (
     ENERGY_JSON,
     Curve,
     EnergyFigures,
@@ -28,6 +20,14 @@ from mlperf_suite.energy.figures import (
     not_measured,
     read_curve,
     write_curve,
+)
+from mlperf_suite.energy.meters import (
+    NVML_LABEL,
+    RAPL_LABEL,
+    SIMULATED_LABEL,
+    Absent,
+    Counter,
+    Meters,
 )
 from mlperf_suite.energy.recording import Recording, Series
 

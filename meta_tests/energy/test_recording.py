@@ -10,8 +10,8 @@ from collections.abc import Callable
 import pytest
 
 from mlperf_suite.energy import recording
-from mlperf_suite.energy.counters import Counter
-from mlperf_suite.energy.recording import Recorder, Recording
+from mlperf_suite.energy.meters import Counter
+from mlperf_suite.energy.recording import MeterReader, Recording
 
 
 def counter(read: Callable[[], float], name: str = "GPU 0") -> Counter:
@@ -28,7 +28,7 @@ def recorded(*counters: Counter, readings: int = 5) -> Recording:
             enough.set()
         return 1.0
 
-    recorder = Recorder([*counters, counter(last, "the last")], interval_s=0.001)
+    recorder = MeterReader([*counters, counter(last, "the last")], interval_s=0.001)
     recorder.start()
     assert enough.wait(10)
     return recorder.stop()
@@ -45,7 +45,7 @@ def test_each_reading_has_its_time_in_order() -> None:
 
 
 def test_there_is_a_reading_before_start_and_after_stop_come_back() -> None:
-    recorder = Recorder([counter(lambda: 1.0)], interval_s=3600)
+    recorder = MeterReader([counter(lambda: 1.0)], interval_s=3600)
     recorder.start()
     (series,) = recorder.stop().series
     assert len(series.values) == 2
@@ -59,7 +59,7 @@ def test_start_comes_back_after_the_first_reading() -> None:
         read.append(1.0)
         return 1.0
 
-    recorder = Recorder([counter(slow)], interval_s=3600)
+    recorder = MeterReader([counter(slow)], interval_s=3600)
     recorder.start()
     assert read == [1.0]
     recorder.stop()
@@ -101,7 +101,7 @@ def test_a_counter_that_never_answers_holds_nothing_up(monkeypatch: pytest.Monke
         answers.wait(10)
         return 1.0
 
-    recorder = Recorder([counter(hangs)])
+    recorder = MeterReader([counter(hangs)])
     try:
         recorder.start()
         found = recorder.stop()

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from mlperf_suite.energy.counters import NVML_LABEL, Absent, Counter, Meters
-from mlperf_suite.energy.figures import ENERGY_JSON, EnergyFigures, read_curve
+from mlperf_suite.energy.energy_figures import ENERGY_JSON, EnergyFigures, read_curve
+from mlperf_suite.energy.meters import NVML_LABEL, Absent, Counter, Meters
 from mlperf_suite.engines.protocol import EngineDescription, Request
 from mlperf_suite.engines.stand_in import Delays, StandInEngine
 from mlperf_suite.hardware import describe_system
@@ -201,7 +201,7 @@ def test_whatever_interrupts_it_no_counter_is_read_on(
     with pytest.raises(KeyboardInterrupt):
         meter.engine_loaded(engine(), lambda: None)
         if at == "begun":
-            monkeypatch.setattr("mlperf_suite.energy.recording.Recorder.start", begun)
+            monkeypatch.setattr("mlperf_suite.energy.recording.MeterReader.start", begun)
         with meter.read():
             raise KeyboardInterrupt
     assert not [one for one in threading.enumerate() if one.name == "energy"]
@@ -213,7 +213,7 @@ def test_a_thread_that_does_not_start_is_the_reason(
     def no_thread(self: object) -> None:
         raise RuntimeError("can't start new thread")
 
-    monkeypatch.setattr("mlperf_suite.energy.recording.Recorder.start", no_thread)
+    monkeypatch.setattr("mlperf_suite.energy.recording.MeterReader.start", no_thread)
     found = metered(tmp_path, lambda *_: Meters((counter(),)), monkeypatch)
     assert found is not None and "can't start new thread" in found.kinds[0].why
 

@@ -17,7 +17,7 @@ GAP_S = 5.0
 
 
 @dataclass(frozen=True, slots=True)
-class Trace:
+class JouleTrace:
     """The joules of a device since its first reading, over time.
 
     `times_s` are of time.monotonic and increase; power is assumed constant between them.
@@ -27,7 +27,7 @@ class Trace:
     joules: tuple[float, ...]
 
 
-def trace_of(series: Series, begin_s: float, end_s: float) -> tuple[Trace | None, str]:
+def trace_of(series: Series, begin_s: float, end_s: float) -> tuple[JouleTrace | None, str]:
     """The trace of a counter over a span of time.monotonic, or None and the reason.
 
     The readings must start before the span and end after it; within the span the counter must
@@ -40,10 +40,10 @@ def trace_of(series: Series, begin_s: float, end_s: float) -> tuple[Trace | None
         return None, "it gave what is no number"
     if series.counter.gives == "power":
         return _summed(times, values, begin_s, end_s)
-    counted, why = _unwrapped(series)
+    joules, why = _unwrapped(series)
     if why:
         return None, why
-    trace, why = _changes(times, counted, begin_s, end_s)
+    trace, why = _changes(times, joules, begin_s, end_s)
     if trace is not None and joules_by([trace], [end_s])[0] <= joules_by([trace], [begin_s])[0]:
         return None, f"the run, of {end_s - begin_s:.2f} s, is shorter than the counter's step"
     return trace, why
@@ -61,7 +61,7 @@ def _short(series: Series, begin_s: float, end_s: float) -> str:
 
 def _summed(
     times: Sequence[float], watts: Sequence[float], begin_s: float, end_s: float
-) -> tuple[Trace | None, str]:
+) -> tuple[JouleTrace | None, str]:
     """Integrate a power draw by the trapezoidal rule. Every device draws some power: a meter that
     gives 0 W for a whole run measured nothing."""
     if any(value < 0 for value in watts):
@@ -72,7 +72,7 @@ def _summed(
         if step_s > GAP_S and times[i] > begin_s and times[i - 1] < end_s:
             return None, f"its power draw was not read for {step_s:.1f} s"
         joules.append(joules[-1] + (watts[i] + watts[i - 1]) / 2 * step_s)
-    trace = Trace(tuple(times), tuple(joules))
+    trace = JouleTrace(tuple(times), tuple(joules))
     first, last = joules_by([trace], [begin_s, end_s])
     if last <= first:
         return None, "its power draw was 0 for the whole run"
@@ -87,7 +87,7 @@ def _unwrapped(series: Series) -> tuple[list[float], str]:
     """
     times, values, counter = series.times_s, series.values, series.counter
     range_j, most_watts = counter.range_j, counter.most_watts
-    counted = [0.0]
+    joules = [0.0]
     for i in range(1, len(values)):
         step, step_s = values[i] - values[i - 1], times[i] - times[i - 1]
         if range_j is not None and step_s * most_watts >= range_j:
@@ -96,30 +96,30 @@ def _unwrapped(series: Series) -> tuple[list[float], str]:
             if range_j is None or step + range_j > most_watts * (step_s + RENEWED_S):
                 return [], f"it was reset: {values[i - 1]:,.1f} J, then {values[i]:,.1f}"
             step += range_j
-        counted.append(counted[-1] + step)
-    return counted, ""
+        joules.append(joules[-1] + step)
+    return joules, ""
 
 
 def _changes(
-    times: Sequence[float], counted: Sequence[float], begin_s: float, end_s: float
-) -> tuple[Trace | None, str]:
+    times: Sequence[float], joules: Sequence[float], begin_s: float, end_s: float
+) -> tuple[JouleTrace | None, str]:
     """The trace through the readings at which the counter changed; or the reason there is none.
 
     A counter that is read more often than updated would otherwise seem to draw nothing, then a lot.
     """
-    kept = [0, *(i for i in range(1, len(times)) if counted[i] != counted[i - 1])]
-    if len(kept) == 1:
+    changes = [0, *(i for i in range(1, len(times)) if joules[i] != joules[i - 1])]
+    if len(changes) == 1:
         return None, "the counter stood still for the whole run"
-    for i, after in zip(kept, [*kept[1:], len(times)], strict=True):
+    for i, after in zip(changes, [*changes[1:], len(times)], strict=True):
         still_s = min(times[after - 1], end_s) - max(times[i], begin_s)
         if still_s >= STILL_S:
             return None, f"the counter stood still for {still_s:.1f} s of {end_s - begin_s:.1f} s"
-    if kept[-1] != len(times) - 1:
-        kept.append(len(times) - 1)
-    return Trace(tuple(times[i] for i in kept), tuple(counted[i] for i in kept)), ""
+    if changes[-1] != len(times) - 1:
+        changes.append(len(times) - 1)
+    return JouleTrace(tuple(times[i] for i in changes), tuple(joules[i] for i in changes)), ""
 
 
-def joules_by(traces: Sequence[Trace], at_s: Sequence[float]) -> list[float]:
+def joules_by(traces: Sequence[JouleTrace], at_s: Sequence[float]) -> list[float]:
     """The sum of all traces' joules at each of these times."""
     import numpy as np
 

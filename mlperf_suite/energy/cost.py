@@ -6,7 +6,7 @@ import math
 import re
 from dataclasses import dataclass
 
-from mlperf_suite.energy.figures import EnergyFigures
+from mlperf_suite.energy.energy_figures import EnergyFigures, six_digits
 
 _PRICE = re.compile(r"(?P<amount>\d+(?:\.\d+)?|\.\d+) ?(?P<currency>[^\W\d_]{1,8}|[$€£¥₩₹])")
 _J_PER_KWH = 3.6e6
@@ -23,10 +23,10 @@ class Price:
     @classmethod
     def parse(cls, text: str) -> Price:
         """ "0.30 EUR" or "98.32 $". Raises ValueError if it is not an amount with a currency."""
-        found = _PRICE.fullmatch(text.strip())
-        if found is None or not math.isfinite(amount := float(found["amount"])):
+        match = _PRICE.fullmatch(text.strip())
+        if match is None or not math.isfinite(amount := float(match["amount"])):
             raise ValueError(text)
-        return cls(amount, found["currency"])
+        return cls(amount, match["currency"])
 
     def __str__(self) -> str:
         return f"{self.amount:g} {self.currency}"
@@ -59,19 +59,18 @@ def cost_figures(
     price = per_kwh or per_hour
     if price is None:
         return None
-    measured = energy.measured if energy else ()
-    each = [one.joules_per_token for one in measured if one.joules_per_token is not None]
-    of_energy = None
-    if per_kwh is not None and each:
-        of_energy = per_kwh.amount * sum(each) * _MILLION / _J_PER_KWH
-    of_machine = None
+    kinds = energy.measured if energy else ()
+    joules = [kind.joules_per_token for kind in kinds if kind.joules_per_token is not None]
+    of_energy = of_machine = None
+    if per_kwh is not None and joules:
+        of_energy = six_digits(per_kwh.amount * sum(joules) * _MILLION / _J_PER_KWH)
     if per_hour is not None and tokens_per_s:
-        of_machine = per_hour.amount / (tokens_per_s * 3600) * _MILLION
+        of_machine = six_digits(per_hour.amount / (tokens_per_s * 3600) * _MILLION)
     return CostFigures(
         price.currency,
-        None if of_energy is None else float(f"{of_energy:.6g}"),
-        tuple(one.kind for one in measured) if of_energy is not None else (),
-        None if of_machine is None else float(f"{of_machine:.6g}"),
+        of_energy,
+        tuple(kind.kind for kind in kinds) if of_energy is not None else (),
+        of_machine,
         per_kwh.amount if per_kwh else None,
         per_hour.amount if per_hour else None,
     )

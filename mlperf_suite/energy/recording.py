@@ -12,7 +12,7 @@ from array import array
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from mlperf_suite.energy.counters import Counter
+from mlperf_suite.energy.meters import Counter
 
 INTERVAL_S = 0.25
 """Time between readings: NVML updates its counter about ten times a second, RAPL a thousand."""
@@ -43,7 +43,7 @@ class Recording:
     hangs: bool = False
 
 
-class Recorder:
+class MeterReader:
     """Reads each counter every `interval_s` from `start` to `stop`, and once at each of them."""
 
     def __init__(self, counters: Sequence[Counter], interval_s: float = INTERVAL_S) -> None:
@@ -76,8 +76,8 @@ class Recorder:
         self._read_each()
 
     def _read_each(self) -> None:
-        for one in self._series:
-            _read(one)
+        for series in self._series:
+            _read(series)
         self._busy_s = time.thread_time()
 
 
@@ -89,7 +89,7 @@ def _copied(series: Series) -> Series:
 
 def _read(series: Series) -> None:
     """Add a reading; if the counter fails, try again next time."""
-    asked = time.monotonic()
+    start_s = time.monotonic()
     try:
         value = float(series.counter.read())
     except Exception as error:
@@ -97,5 +97,5 @@ def _read(series: Series) -> None:
         return
     series.failure = ""
     # The middle of the call: a slow counter was read at some time within it.
-    series.times_s.append((asked + time.monotonic()) / 2)
+    series.times_s.append((start_s + time.monotonic()) / 2)
     series.values.append(value)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mlperf_suite.energy.counters import Meters
+from mlperf_suite.energy.meters import Meters
 from mlperf_suite.engines.protocol import Engine, EngineDescription
 from mlperf_suite.session.engines import EngineRequest
 from mlperf_suite.session.inputs import Inputs

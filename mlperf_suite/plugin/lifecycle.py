@@ -13,7 +13,7 @@ from typing import NoReturn
 
 import pytest
 
-from mlperf_suite.energy.counters import Meters
+from mlperf_suite.energy.meters import Meters
 from mlperf_suite.engines.protocol import Engine, EngineDescription
 from mlperf_suite.errors import UsageError
 from mlperf_suite.mmlu.shares import Shares

@@ -18,8 +18,8 @@ import numpy as np
 from mlperf_suite.benchmarks.definition import Scenario, TokenLimits
 from mlperf_suite.benchmarks.percentile import percentile
 from mlperf_suite.datasets.mmlu_questions import CHANCE, DOMAINS
-from mlperf_suite.energy.counters import SIMULATED_LABEL
-from mlperf_suite.energy.figures import Curve
+from mlperf_suite.energy.energy_figures import Curve
+from mlperf_suite.energy.meters import SIMULATED_LABEL
 from mlperf_suite.loadgen.timeline import Timeline
 from mlperf_suite.reports.formats import decimal
 from mlperf_suite.results.peak import PeakSearch

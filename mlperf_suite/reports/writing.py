@@ -9,7 +9,7 @@ from pathlib import Path
 from mlperf_suite.benchmarks.definition import Scenario
 from mlperf_suite.benchmarks.registry import BENCHMARKS
 from mlperf_suite.datasets.samples import Sample
-from mlperf_suite.energy.figures import read_curve
+from mlperf_suite.energy.energy_figures import read_curve
 from mlperf_suite.errors import UsageError
 from mlperf_suite.loadgen.logs import read_logs
 from mlperf_suite.loadgen.timeline import read_timeline

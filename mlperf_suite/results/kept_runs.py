@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from mlperf_suite.energy.figures import EnergyFigures
+from mlperf_suite.energy.energy_figures import EnergyFigures
 from mlperf_suite.results.run_folder import read_summary, run_folders
 from mlperf_suite.results.schema import UNKNOWN, RepeatFigures, ScoreFigures, Summary
 

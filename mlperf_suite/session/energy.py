@@ -12,8 +12,7 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from mlperf_suite.energy.counters import Absent, Meters
-from mlperf_suite.energy.figures import (
+from mlperf_suite.energy.energy_figures import (
     SETTLED_S,
     EnergyFigures,
     energy_figures,
@@ -21,9 +20,8 @@ from mlperf_suite.energy.figures import (
     not_measured,
     write_curve,
 )
-from mlperf_suite.energy.gpus import gpu_counters
-from mlperf_suite.energy.rapl import cpu_counters
-from mlperf_suite.energy.recording import Recorder, Recording
+from mlperf_suite.energy.meters import Absent, Meters, cpu_counters, gpu_counters
+from mlperf_suite.energy.recording import MeterReader, Recording
 from mlperf_suite.engines.protocol import EngineDescription
 from mlperf_suite.hardware import describe_system
 from mlperf_suite.loadgen.runner import LoadRun
@@ -115,7 +113,7 @@ class Energy:
             self._meters = self._find(self._settings, description)
             if self.metered:
                 on_idle()
-                recorder = Recorder(self._meters.counters)
+                recorder = MeterReader(self._meters.counters)
                 try:
                     recorder.start()
                     time.sleep(self.idle_s)
@@ -129,7 +127,7 @@ class Energy:
     def read(self) -> Iterator[None]:
         """Read the meters while the block runs."""
         self._recording, started = None, False
-        recorder = Recorder(self._meters.counters)
+        recorder = MeterReader(self._meters.counters)
         try:
             # The thread may fail to start; the run does not need it.
             with contextlib.suppress(Exception):

@@ -10,9 +10,9 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from mlperf_suite.energy.account import Trace, joules_by, trace_of
-from mlperf_suite.energy.counters import SIMULATED_LABEL, Meters
-from mlperf_suite.energy.recording import INTERVAL_S, Recording
+from mlperf_suite.energy.account import JouleTrace, joules_by, trace_of
+from mlperf_suite.energy.meters import SIMULATED_LABEL, Meters
+from mlperf_suite.energy.recording import INTERVAL_S, Recording, Series
 
 ENERGY_JSON = "energy.json"
 SCHEMA_VERSION = 1
@@ -63,7 +63,7 @@ class EnergyFigures:
     @property
     def measured(self) -> tuple[KindFigures, ...]:
         """The kinds whose energy is known."""
-        return tuple(one for one in self.kinds if one.joules is not None)
+        return tuple(kind for kind in self.kinds if kind.joules is not None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,15 +86,24 @@ def idle_watts(meters: Meters, recording: Recording) -> dict[str, float]:
 
     A label is missing if one of its counters gives nothing.
     """
-    found: dict[str, float] = {}
-    for label, traces in _by_label(recording, SETTLED_S).items():
-        if None not in traces.values():
-            known = [one for one in traces.values() if one is not None]
-            end = min(one.times_s[-1] for one in known)
-            begin = max(one.times_s[0] for one in known) + SETTLED_S
-            first, last = joules_by(known, [begin, end])
-            found[label] = (last - first) / (end - begin)
-    return {label: watts for label, watts in found.items() if watts > 0}
+    idle: dict[str, float] = {}
+    for label in dict.fromkeys(series.counter.label for series in recording.series):
+        traces = [_settled_trace(s) for s in recording.series if s.counter.label == label]
+        whole = [trace for trace in traces if trace is not None]
+        if len(whole) < len(traces):
+            continue
+        end = min(trace.times_s[-1] for trace in whole)
+        begin = max(trace.times_s[0] for trace in whole) + SETTLED_S
+        first, last = joules_by(whole, [begin, end])
+        idle[label] = (last - first) / (end - begin)
+    return {label: watts for label, watts in idle.items() if watts > 0}
+
+
+def _settled_trace(series: Series) -> JouleTrace | None:
+    times = series.times_s
+    if len(times) < 2 or times[-1] - times[0] <= SETTLED_S:
+        return None
+    return trace_of(series, times[0] + SETTLED_S, times[-1])[0]
 
 
 def energy_figures(
@@ -107,28 +116,26 @@ def energy_figures(
     """The energy from the first request to the last answer, `span_s` of time.monotonic, and its
     curve. `idle`: watts by label."""
     begin, end = span_s
-    kinds = [KindFigures(one.kind, one.label, one.why) for one in meters.absent]
+    kinds = [KindFigures(absent.kind, absent.label, absent.why) for absent in meters.absent]
     edges = _edges(begin, end)
     curve: dict[str, tuple[float, ...]] = {}
-    for label in dict.fromkeys(one.label for one in meters.counters):
-        series = [one for one in recording.series if one.counter.label == label]
+    for label in dict.fromkeys(counter.label for counter in meters.counters):
+        rows = [series for series in recording.series if series.counter.label == label]
+        counters = [series.counter for series in rows]
         kind = KindFigures(
-            series[0].counter.kind,
+            counters[0].kind,
             label,
-            devices=tuple(one.counter.name for one in series),
-            notes=tuple(filter(None, (meters.note, *(one.counter.note for one in series)))),
+            devices=tuple(counter.name for counter in counters),
+            notes=tuple(filter(None, (meters.note, *(counter.note for counter in counters)))),
         )
-        found = [(one.counter.name, *trace_of(one, begin, end)) for one in series]
-        hung = "; a meter does not answer" if recording.hangs else ""
-        wrong = [f"{name}: {why}{hung}" for name, trace, why in found if trace is None]
-        if wrong:
-            kinds.append(replace(kind, why=_some(wrong)))
+        traces, failures = _traces(rows, begin, end, recording.hangs)
+        if failures:
+            kinds.append(replace(kind, why=_first_two(failures)))
             continue
-        traces = [trace for _, trace, _ in found if trace is not None]
         kinds.append(_figures(kind, traces, begin, end, tokens, idle.get(label)))
-        curve[_shown(label, meters)] = _watts(traces, edges)
+        curve[_curve_label(label, meters)] = _watts(traces, edges)
     if meters.simulated:
-        kinds = [replace(one, label=SIMULATED_LABEL) for one in kinds]
+        kinds = [replace(kind, label=SIMULATED_LABEL) for kind in kinds]
     figures = EnergyFigures(
         round(end - begin, 3),
         tokens,
@@ -140,28 +147,33 @@ def energy_figures(
     return figures, Curve(ms, curve, meters.simulated)
 
 
-def _shown(label: str, meters: Meters) -> str:
+def _traces(
+    rows: Sequence[Series], begin: float, end: float, hangs: bool
+) -> tuple[list[JouleTrace], list[str]]:
+    """Each counter's trace, and why there is none of some."""
+    traces, failures = [], []
+    for series in rows:
+        trace, why = trace_of(series, begin, end)
+        if trace is None:
+            silent = "; a meter does not answer" if hangs else ""
+            failures.append(f"{series.counter.name}: {why}{silent}")
+        else:
+            traces.append(trace)
+    return traces, failures
+
+
+def _curve_label(label: str, meters: Meters) -> str:
     return f"{label.partition(' ')[0]}, {SIMULATED_LABEL}" if meters.simulated else label
 
 
-def _some(lines: Sequence[str]) -> str:
+def _first_two(lines: Sequence[str]) -> str:
     more = f" and {len(lines) - 2:,} more" if len(lines) > 2 else ""
     return "; ".join(lines[:2]) + more
 
 
-def _by_label(recording: Recording, settled_s: float) -> dict[str, dict[str, Trace | None]]:
-    found: dict[str, dict[str, Trace | None]] = {}
-    for one in recording.series:
-        trace = None
-        if len(one.times_s) > 1 and one.times_s[-1] - one.times_s[0] > settled_s:
-            trace, _ = trace_of(one, one.times_s[0] + settled_s, one.times_s[-1])
-        found.setdefault(one.counter.label, {})[one.counter.name] = trace
-    return found
-
-
 def _figures(
     kind: KindFigures,
-    traces: Sequence[Trace],
+    traces: Sequence[JouleTrace],
     begin: float,
     end: float,
     tokens: int,
@@ -179,21 +191,21 @@ def _figures(
         idle_watts=None if idle is None else round(idle, 3),
         above_idle_joules=above,
         joules_per_token=_each(joules, tokens),
-        tokens_per_joule=_digits(tokens / joules),
+        tokens_per_joule=six_digits(tokens / joules),
         above_idle_joules_per_token=None if above is None else _each(above, tokens),
     )
 
 
 def _each(joules: float, tokens: int) -> float | None:
-    return _digits(joules / tokens) if tokens else None
+    return six_digits(joules / tokens) if tokens else None
 
 
-def _digits(value: float) -> float:
-    """Six significant digits: a token may take 0.0001 J or 100."""
+def six_digits(value: float) -> float:
+    """A figure in six significant digits: a token may take 0.0001 J or 100."""
     return float(f"{value:.6g}")
 
 
-def _peak(traces: Sequence[Trace], begin: float, end: float) -> float:
+def _peak(traces: Sequence[JouleTrace], begin: float, end: float) -> float:
     width = min(PEAK_S, end - begin)
     count = max(math.ceil((end - begin - width) / INTERVAL_S), 0)
     starts = [begin + i * (end - begin - width) / max(count, 1) for i in range(count + 1)]
@@ -206,7 +218,7 @@ def _edges(begin: float, end: float) -> list[float]:
     return [begin + (end - begin) * i / steps for i in range(steps + 1)]
 
 
-def _watts(traces: Sequence[Trace], edges: Sequence[float]) -> tuple[float, ...]:
+def _watts(traces: Sequence[JouleTrace], edges: Sequence[float]) -> tuple[float, ...]:
     joules, step = joules_by(traces, edges), edges[1] - edges[0]
     return tuple(round((b - a) / step, 2) for a, b in itertools.pairwise(joules))
 
