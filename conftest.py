@@ -2,7 +2,8 @@
 
 pytest_plugins = (
     "mlperf_suite.plugin",
-    "fixtures.engine",
+    "fixtures.changes",
     "fixtures.dataset",
+    "fixtures.engine",
     "fixtures.runs",
 )

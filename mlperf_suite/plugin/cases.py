@@ -77,6 +77,20 @@ def step_of(item: pytest.Item) -> StepKey | None:
     return MMLU if is_share(item) else None
 
 
+def asks_for_engine(item: pytest.Item) -> bool:
+    """Whether a test asks for the engine itself."""
+    return {"engine", "suite"} <= set(getattr(item, "fixturenames", ()))
+
+
+def benchmarks_of(config: pytest.Config, items: Iterable[pytest.Item]) -> list[Benchmark]:
+    """The benchmarks that tests ask for with `engine` or `dataset`: those of the options."""
+    names = {name for item in items for name in getattr(item, "fixturenames", ())}
+    if "suite" not in names or not names & {"engine", "dataset"}:
+        return []
+    settings = settings_of(config)
+    return [b for b in settings.benchmarks if settings.category in (None, b.category)]
+
+
 def is_share(item: pytest.Item) -> bool:
     """Whether a test is for a share of MMLU that a worker of pytest-xdist scores."""
     return "mmlu_share" in getattr(item, "fixturenames", ())

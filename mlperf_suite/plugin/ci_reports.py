@@ -12,9 +12,9 @@ from mlperf_suite.benchmarks.registry import BENCHMARKS
 from mlperf_suite.hardware import describe_system
 from mlperf_suite.plugin.benchmark_clock import LoadGenClock
 from mlperf_suite.plugin.cases import step_of
-from mlperf_suite.plugin.judging_tests import VERDICT, made
 from mlperf_suite.plugin.lifecycle import SUITE
 from mlperf_suite.plugin.options import settings_of
+from mlperf_suite.plugin.outcomes import VERDICT, make
 from mlperf_suite.reports.ci_properties import metrics, suite_properties
 from mlperf_suite.results.record import Result, RunKey
 from mlperf_suite.results.schema import Meta, Summary
@@ -174,7 +174,7 @@ def benchmarked_run(request: pytest.FixtureRequest, benchmark: Any, suite: Suite
     Returns the first run's samples/s.
     """
     key: RunKey = request.param
-    made(request.config, key, "benchmark")
+    make(request.config, key, "benchmark")
     summary, _ = _summary(suite, key) or (Summary(), None)
     performance = summary.run.performance
     rates = [

@@ -19,7 +19,7 @@ from mlperf_suite.errors import UsageError
 from mlperf_suite.mmlu.shares import Shares
 from mlperf_suite.plugin import engine_hooks
 from mlperf_suite.plugin.baseline_gate import baselines_of, check_baselines
-from mlperf_suite.plugin.cases import is_share, missing_of, step_of
+from mlperf_suite.plugin.cases import asks_for_engine, benchmarks_of, is_share, missing_of, step_of
 from mlperf_suite.plugin.options import settings_of
 from mlperf_suite.plugin.workers import shares_of
 from mlperf_suite.results.record import RunKey
@@ -52,12 +52,14 @@ def pytest_mlperf_energy_meters(settings: Settings, description: EngineDescripti
 
 def plan_of(config: pytest.Config, items: Iterable[pytest.Item]) -> Plan:
     """The plan of what the session does for these tests."""
+    items = list(items)
     steps = list(dict.fromkeys(map(step_of, items)))
     return planned(
         settings_of(config),
         [step for step in steps if isinstance(step, RunKey)],
         [step for step in steps if isinstance(step, SearchKey)],
         mmlu=MMLU in steps,
+        engine=any(map(asks_for_engine, items)),
     )
 
 
@@ -87,6 +89,7 @@ def pytest_collection_finish(session: pytest.Session) -> None:
         shares=_shares_to_score(config, session.items),
         on_mmlu=watcher.counted,
         meters=_find_meters(config),
+        benchmarks=benchmarks_of(config, session.items),
     )
     try:
         suite.check()

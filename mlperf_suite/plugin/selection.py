@@ -7,7 +7,15 @@ from collections import Counter
 import pytest
 
 from mlperf_suite.benchmarks.registry import BENCHMARKS
-from mlperf_suite.plugin.cases import SEARCH, SHARE, Missing, is_share, missing_of, step_of
+from mlperf_suite.plugin.cases import (
+    SEARCH,
+    SHARE,
+    Missing,
+    asks_for_engine,
+    is_share,
+    missing_of,
+    step_of,
+)
 from mlperf_suite.plugin.existing_logs import is_of_logs, judged_of
 from mlperf_suite.plugin.lifecycle import plan_of
 from mlperf_suite.plugin.options import settings_of
@@ -91,7 +99,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     config.stash[_LEFT_OUT] = reasons
     config.hook.pytest_deselected(items=dropped)
     plan = plan_of(config, kept)
-    items[:] = sorted(kept, key=lambda item: plan.order_of(step_of(item)))
+    items[:] = sorted(
+        kept, key=lambda item: -1 if asks_for_engine(item) else plan.order_of(step_of(item))
+    )
 
 
 def _nothing_left(config: pytest.Config, settings: Settings, reasons: Counter[Missing]) -> str:

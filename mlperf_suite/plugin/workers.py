@@ -17,7 +17,7 @@ from mlperf_suite.settings import Settings
 
 _SHARES = pytest.StashKey[Shares | None]()
 _GROUP = "engine"
-_TESTS = PROJECT_ROOT / "tests"
+_META_TESTS = PROJECT_ROOT / "meta_tests"
 _SHARE = re.compile(r"::test_share\[(\d+)\]")
 
 
@@ -66,12 +66,12 @@ def pytest_xdist_setupnodes(config: pytest.Config, specs: Sequence[Any]) -> None
 
 
 def collects_suite(config: pytest.Config) -> bool:
-    """Whether a path on the command line or in pytest.ini is the suite's, inside it or above it."""
+    """Whether tests may use the engine: any but the suite's own tests (meta_tests) may."""
     paths = [
         (config.invocation_params.dir / argument.partition("::")[0]).resolve()
         for argument in config.args
     ]
-    return any(_TESTS in (path, *path.parents) or path in _TESTS.parents for path in paths)
+    return any(_META_TESTS not in (path, *path.parents) for path in paths)
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -85,8 +85,8 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
         def _split_scope(self, nodeid: str) -> str:
             if share := _SHARE.search(nodeid):
                 return f"{_GROUP}-{share[1]}"
-            is_ours = nodeid.startswith("tests/")
-            return _GROUP if is_ours else str(super()._split_scope(nodeid))
+            is_meta = nodeid.startswith("meta_tests/")
+            return str(super()._split_scope(nodeid)) if is_meta else _GROUP
 
     return OneEngineScheduling(config, log)
 

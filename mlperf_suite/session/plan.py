@@ -127,6 +127,7 @@ def plan_session(
     rate_known: Mapping[str, bool] | None = None,
     offline_rate_given: bool = False,
     remote: bool = False,
+    engine: bool = False,
 ) -> Plan:
     """Plan what was selected.
 
@@ -134,6 +135,7 @@ def plan_session(
     `rate_known`: by benchmark id, whether Server's target QPS is known without an Offline run of
     this session; if not, that run is planned too. `offline_rate_given`: whether the user gave the
     rate that Offline is expected to reach. `remote`: whether the engine is an endpoint.
+    `engine`: whether a test asks for the engine itself, which is then loaded without any run.
     """
     asked, known = set(wanted), rate_known or {}
     found = list(searches)
@@ -154,7 +156,7 @@ def plan_session(
         accuracy = RunKey(unasked.benchmark, unasked.scenario, "accuracy")
         needs[unasked] = (accuracy,) if accuracy in asked else ()
     steps: list[Step] = []
-    if keys or found:
+    if keys or found or engine:
         what = "connect to the endpoint" if remote else "load the engine"
         steps.append(Step("load", None, what))
     rated: set[tuple[str, str]] = set()

@@ -6,7 +6,7 @@ for; later questions are answered from the same run.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from mlperf_suite.benchmarks.definition import Benchmark
@@ -43,6 +43,7 @@ class Suite:
     `baselines`: by benchmark id and scenario, the earlier runs that the gate compares with.
     `shares`: set if several engines score MMLU, each on its own worker. `on_mmlu`: called for each
     scored question. `meters`: finds the energy meters of an engine.
+    `benchmarks`: those whose data tests ask for, besides those of the plan.
     """
 
     def __init__(
@@ -56,11 +57,13 @@ class Suite:
         shares: Shares | None = None,
         on_mmlu: OnProgress = lambda done, total, subject: None,
         meters: FindMeters = find_meters,
+        benchmarks: Iterable[Benchmark] = (),
     ) -> None:
         self.settings = settings
         self.plan = plan
         self.baselines = baselines or {}
         ids = [key.benchmark for key in plan.keys if not isinstance(key, MmluKey)]
+        ids += [benchmark.id for benchmark in benchmarks]
         self.inputs = Inputs(settings, [BENCHMARKS[id_] for id_ in dict.fromkeys(ids)])
         self.pace = Pace(
             self.inputs,

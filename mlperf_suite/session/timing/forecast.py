@@ -34,9 +34,14 @@ _MMLU_QUESTIONS, _MMLU_SHOTS = {True: 171, False: 14_042}, {True: 1, False: 5}
 
 
 def planned(
-    settings: Settings, wanted: Iterable[RunKey], searches: Iterable[SearchKey], *, mmlu: bool
+    settings: Settings,
+    wanted: Iterable[RunKey],
+    searches: Iterable[SearchKey],
+    *,
+    mmlu: bool,
+    engine: bool = False,
 ) -> Plan:
-    """The plan of a session under these settings."""
+    """The plan of a session under these settings; see `plan_session`."""
     wanted, searches = list(wanted), list(searches)
     ids = {key.benchmark for key in wanted} | {key.benchmark for key in searches}
     return plan_session(
@@ -48,6 +53,7 @@ def planned(
         rate_known={id_: _rate_is_known(settings, id_) for id_ in ids},
         offline_rate_given=settings.offline_target_qps is not None,
         remote=settings.engine_kind == "endpoint",
+        engine=engine,
     )
 
 

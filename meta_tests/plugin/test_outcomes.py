@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 
 from mlperf_suite.errors import RunError
-from mlperf_suite.plugin import judging_tests
-from mlperf_suite.plugin.changes import MetricChange
-from mlperf_suite.plugin.judging_tests import STATUS_PROPERTY, MadeRun, made, scored_share
+from mlperf_suite.plugin import outcomes
 from mlperf_suite.plugin.lifecycle import SUITE
+from mlperf_suite.plugin.outcomes import STATUS_PROPERTY, MadeRun, MetricChange, make, scored_share
 from mlperf_suite.results.record import RunKey
 from mlperf_suite.rules import validity
+from mlperf_suite.rules.registry import rule_named
 from mlperf_suite.rules.verdict import Status, Verdict
 from mlperf_suite.session.executor import Outcome
 from mlperf_suite.session.plan import MMLU, SearchKey, StepKey
@@ -61,7 +61,7 @@ class Under:
     def config(self) -> Any:
         config = SimpleNamespace(stash=pytest.Stash())
         config.stash[SUITE] = self.suite
-        config.stash[judging_tests._CURRENT] = self
+        config.stash[outcomes._CURRENT] = self
         return config
 
 
@@ -70,8 +70,8 @@ ASKED: dict[str, Callable[[Any], object]] = {
     "an MMLU rule": lambda config: MadeRun(config, MMLU).obeys("mmlu_score"),
     "a regression": lambda config: MetricChange(config, KEY, "qps").is_no_regression(),
     "MMLU's regression": lambda config: MetricChange(config, MMLU, "mmlu").is_no_regression(),
-    "a search": lambda config: made(config, SEARCH, "peak_search"),
-    "a record": lambda config: made(config, KEY, "benchmark"),
+    "a search": lambda config: make(config, SEARCH, "peak_search"),
+    "a record": lambda config: make(config, KEY, "benchmark"),
 }
 
 
@@ -121,15 +121,20 @@ def test_what_is_no_pass_is_told_in_the_verdicts_line(
     test = Under(FakeSuite(verdict=verdict))
     with pytest.raises(outcome) as caught:
         MadeRun(test.config, KEY).obeys(validity.result_valid)
-    assert str(caught.value) == verdict.line
+    line, *explanation = str(caught.value).splitlines()
+    assert line == verdict.line
+    rule = rule_named("result_valid")
+    assert rule is not None
+    assert bool(explanation) is (status == "failed")
+    assert all(rule.sentence in explanation[0] for _ in explanation)
     assert test.user_properties == told
-    assert test.stash[judging_tests.VERDICT] is verdict
+    assert test.stash[outcomes.VERDICT] is verdict
 
 
 def test_a_pass_passes_and_its_verdict_is_kept_for_the_reports() -> None:
     test = Under(FakeSuite())
     MadeRun(test.config, KEY).obeys(validity.result_valid)
-    assert test.stash[judging_tests.VERDICT].passed
+    assert test.stash[outcomes.VERDICT].passed
     assert test.user_properties == []
 
 

@@ -1,0 +1,201 @@
+"""Turns a run's verdicts into test outcomes, and decides the outcome of tests whose run failed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NoReturn, TypeVar
+
+import pytest
+
+from mlperf_suite.engines.protocol import Engine
+from mlperf_suite.errors import SuiteError
+from mlperf_suite.plugin.baseline_gate import regression_verdict
+from mlperf_suite.plugin.lifecycle import suite_of
+from mlperf_suite.results.record import RunKey
+from mlperf_suite.results.schema import Summary
+from mlperf_suite.rules.registry import rule_name, rule_named
+from mlperf_suite.rules.verdict import Verdict
+from mlperf_suite.session.mmlu_run import Share
+from mlperf_suite.session.plan import MmluKey, StepKey
+
+Product = TypeVar("Product")
+STATUS_PROPERTY = "mlperf_status"
+"""The user property that says why a skipped rule was skipped: shortened, or not judged."""
+VERDICT = pytest.StashKey[Verdict]()
+"""The verdict that decided a test's outcome."""
+_CURRENT = pytest.StashKey[pytest.Item]()
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    item.config.stash[_CURRENT] = item
+
+
+# Steps that fail
+
+
+def make(config: pytest.Config, step: StepKey, purpose: str) -> None:
+    """Make a step now unless it was made already.
+
+    If it fails now, the current test fails with one line; if it failed before, the test is skipped
+    as not judged. No other place decides the outcome of a test whose run failed. `purpose`: what
+    the test asks of the step, for that line.
+    """
+    item, suite = config.stash[_CURRENT], suite_of(config)
+    outcome = suite.made(step)
+    if outcome.ok:
+        return
+    if not outcome.now:
+        _skip(item, "not judged", f"{purpose}: not judged: the run failed: {outcome.failure}")
+    _fail(config, outcome.failure)
+
+
+def loaded_engine(config: pytest.Config) -> Engine:
+    """The engine of the runs; if it cannot be loaded, the current test fails with one line."""
+    return _or_fail(config, lambda: suite_of(config).engine)
+
+
+def scored_share(config: pytest.Config, index: int) -> Share:
+    """Score a share of MMLU's subjects now on this worker's engine."""
+    return _or_fail(config, lambda: suite_of(config).mmlu.score_share(index))
+
+
+def _or_fail(config: pytest.Config, action: Callable[[], Product]) -> Product:
+    try:
+        return action()
+    except SuiteError as error:
+        failure = str(error)
+    # Outside the handler, so that pytest does not show an exception chain.
+    _fail(config, failure)
+
+
+def _fail(config: pytest.Config, failure: str | None) -> NoReturn:
+    """Fail the current test with one line; end the session if no other run can be made."""
+    if not suite_of(config).can_go_on:
+        config.stash[_CURRENT].session.shouldfail = "no other run can be made in this session"
+    pytest.fail(failure or "", pytrace=False)
+
+
+# Verdicts
+
+
+def conclude(config: pytest.Config, verdict: Verdict) -> None:
+    """Let the current test pass, fail with the verdict's line, or skip if it is neither."""
+    item = config.stash[_CURRENT]
+    item.stash[VERDICT] = verdict
+    if verdict.status == "failed":
+        pytest.fail("\n".join([verdict.line, *_rule_lines(verdict)]), pytrace=False)
+    if not verdict.passed:
+        _skip(item, verdict.status, verdict.line)
+
+
+def _rule_lines(verdict: Verdict) -> list[str]:
+    """What the rule of a verdict demands, by which source, and the usual fix."""
+    rule = rule_named(verdict.rule)
+    if rule is None:
+        return []
+    owner = "MLPerf" if rule.official else "the suite's own"
+    source = f"{owner}: {rule.source}" if rule.source else owner
+    fix = [f"  usual fix: {rule.fix}"] if rule.fix else []
+    return [f"  {rule.sentence} ({source})", *fix]
+
+
+def _skip(item: pytest.Item, status: str, line: str) -> NoReturn:
+    item.user_properties.append((STATUS_PROPERTY, status))
+    pytest.skip(line)
+
+
+@pytest.fixture
+def expect(pytestconfig: pytest.Config) -> Callable[[Verdict], None]:
+    """Call it with a verdict: the test passes, fails with its line, or skips if it is neither."""
+    return lambda verdict: conclude(pytestconfig, verdict)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_report_teststatus(report: pytest.TestReport) -> tuple[str, str, object] | None:
+    # Reports of failed collections have no user properties.
+    status = dict(getattr(report, "user_properties", ())).get(STATUS_PROPERTY)
+    if not report.skipped or status is None:
+        return None
+    return (
+        str(status),
+        "s" if status == "shortened" else "n",
+        (str(status).upper(), {"yellow": True}),
+    )
+
+
+# What tests ask
+
+
+class MadeRun:
+    """A run of the session, made when a test first asks for something of it."""
+
+    def __init__(self, config: pytest.Config, step: RunKey | MmluKey) -> None:
+        self._config = config
+        self.step = step
+
+    def __repr__(self) -> str:
+        return str(self.step)
+
+    def obeys(self, rule: Callable[..., Any] | str) -> None:
+        """Judge the run by a rule, given as its function or by its name.
+
+        Raises LookupError if the rule does not apply to such a run.
+        """
+        mode = self.step.mode if isinstance(self.step, RunKey) else "mmlu"
+        name = rule if isinstance(rule, str) else rule_name(rule, mode)
+        verdicts = self._verdicts(name)
+        verdict = next((v for v in verdicts if v.rule in (name, f"{mode}_{name}")), None)
+        if verdict is None:
+            raise LookupError(f"{self.step}: no rule {name} holds for it")
+        conclude(self._config, verdict)
+
+    @property
+    def verdicts(self) -> list[Verdict]:
+        """The verdict of every rule that applies to the run."""
+        return self._verdicts("verdicts")
+
+    @property
+    def summary(self) -> Summary:
+        """The summary of the run's result so far, with the figures of its other runs too."""
+        return _summary(self._config, self.step, "summary")
+
+    @property
+    def folder(self) -> Path:
+        """The folder of the run's result: logs, answers, reports."""
+        make(self._config, self.step, "folder")
+        suite = suite_of(self._config)
+        if isinstance(self.step, RunKey):
+            return suite.result(self.step.benchmark, self.step.scenario).folder.path
+        assert suite.mmlu.folder is not None
+        return suite.mmlu.folder.path
+
+    def _verdicts(self, purpose: str) -> list[Verdict]:
+        make(self._config, self.step, purpose)
+        return suite_of(self._config).verdicts(self.step)
+
+
+class MetricChange:
+    """A metric of a run and its baseline; the run is made when the change is asked for."""
+
+    def __init__(self, config: pytest.Config, step: RunKey | MmluKey, metric: str) -> None:
+        self._config = config
+        self._step = step
+        self._metric = metric
+
+    def __repr__(self) -> str:
+        return f"{self._step} {self._metric}"
+
+    def is_no_regression(self) -> None:
+        """Judge whether the loss is within --max-regression or the noise."""
+        summary = _summary(self._config, self._step, f"regression_{self._metric}")
+        conclude(self._config, regression_verdict(summary.regression, self._metric))
+
+
+def _summary(config: pytest.Config, step: RunKey | MmluKey, purpose: str) -> Summary:
+    make(config, step, purpose)
+    suite = suite_of(config)
+    if isinstance(step, RunKey):
+        return suite.summary(suite.result(step.benchmark, step.scenario))
+    return suite.mmlu.summary()
