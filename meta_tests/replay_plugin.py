@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from meta_tests.proof.model import FILLER
-from mlperf_suite.engines.replay import Pace, ReplayEngine
+from mlperf_suite.engines.stand_in import Pace, ReplayEngine
 from mlperf_suite.session.inputs import Inputs
 
 Answers = dict[tuple[int, ...], list[int]]

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from mlperf_suite.engines.vllm_engine import VllmConfig
+from mlperf_suite.engines.vllm_arguments import VllmConfig
 from mlperf_suite.errors import EngineError
 from perf import gpu
 from perf.gpu import ON_GPU, Clock, Found, Latency, make_model, make_prompts, measure, render

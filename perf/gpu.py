@@ -36,7 +36,8 @@ from mlperf_suite.assets import embedded_model_dir
 from mlperf_suite.benchmarks.definition import Generation
 from mlperf_suite.benchmarks.llama3_1_8b import LLAMA3_1_8B
 from mlperf_suite.benchmarks.rounds import DEFAULT_ROUND, ROUNDS
-from mlperf_suite.engines.vllm_engine import VllmConfig, VllmEngine
+from mlperf_suite.engines.vllm_arguments import VllmConfig
+from mlperf_suite.engines.vllm_engine import VllmEngine
 from mlperf_suite.errors import EngineError
 from mlperf_suite.hardware import describe_system, gpus
 from mlperf_suite.loadgen.load_plan import Shortened, plan_run

@@ -23,12 +23,9 @@ from mlperf_suite.assets import embedded_model_dir
 from mlperf_suite.benchmarks.prompts import load_tokenizer
 from mlperf_suite.datasets.mmlu_questions import Mmlu, load_mmlu
 from mlperf_suite.engines.scoring import Likelihood, Score, ScoringEngine
-from mlperf_suite.engines.vllm_engine import (
-    VLLM_DTYPES,
-    VllmConfig,
-    VllmEngine,
-    vllm_environment,
-)
+from mlperf_suite.engines.vllm_arguments import VLLM_DTYPES, VllmConfig
+from mlperf_suite.engines.vllm_engine import VllmEngine
+from mlperf_suite.engines.vllm_environment import vllm_environment
 from mlperf_suite.hardware import Precision
 from mlperf_suite.mmlu.engine_lm import EngineLM
 from mlperf_suite.mmlu.evaluation import Sample, Scores, evaluate
@@ -47,7 +44,7 @@ def lm_eval_backend(
 
     Prefix caching stays on, vLLM's default; prompt log-probabilities do not benefit from it.
     """
-    with vllm_environment(VllmConfig(model)), _vllm_has_a_version():
+    with vllm_environment(model), _vllm_has_a_version():
         from lm_eval.models.vllm_causallms import VLLM
 
         dtype = VLLM_DTYPES[precision]

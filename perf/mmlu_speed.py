@@ -24,7 +24,8 @@ from mlperf_suite.assets import embedded_model_dir
 from mlperf_suite.benchmarks.prompts import load_tokenizer
 from mlperf_suite.datasets.mmlu_questions import Mmlu, load_mmlu
 from mlperf_suite.engines.scoring import ScoringEngine
-from mlperf_suite.engines.vllm_engine import VllmConfig, VllmEngine
+from mlperf_suite.engines.vllm_arguments import VllmConfig
+from mlperf_suite.engines.vllm_engine import VllmEngine
 from mlperf_suite.mmlu.engine_lm import EngineLM
 from mlperf_suite.mmlu.evaluation import Scores, evaluate
 from mlperf_suite.mmlu.journal import Journal

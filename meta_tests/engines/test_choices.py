@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mlperf_suite.engines.choices import choose_tensor_parallel
+from mlperf_suite.engines.vllm_arguments import choose_tensor_parallel
 
 MODELS = st.sampled_from([(32, 8), (64, 8), (128, 8), (9, 3), (36, 12), (14, 2), (12, 12), (40, 1)])
 
@@ -22,7 +22,7 @@ def can_split(gpus: int, heads: int, kv_heads: int) -> bool:
 def test_auto_takes_the_most_that_the_model_can_be_split_over(
     gpus: int, model: tuple[int, int]
 ) -> None:
-    chosen = choose_tensor_parallel(gpus, *model, asked=None)
+    chosen = choose_tensor_parallel(gpus, *model, request=None)
     assert can_split(chosen.value, *model)
     assert not any(can_split(n, *model) for n in range(chosen.value + 1, gpus + 1))
 
@@ -31,7 +31,7 @@ def test_auto_takes_the_most_that_the_model_can_be_split_over(
 def test_an_idle_gpu_is_never_kept_quiet(
     gpus: int, model: tuple[int, int], asked: int | None
 ) -> None:
-    chosen = choose_tensor_parallel(gpus, *model, asked=asked)
+    chosen = choose_tensor_parallel(gpus, *model, request=asked)
     idle = max(0, gpus - chosen.value)
     assert (f"idle GPUs: {idle} (" in chosen.why) == bool(idle)
     if idle:
@@ -40,7 +40,7 @@ def test_an_idle_gpu_is_never_kept_quiet(
 
 @given(gpus=st.integers(0, 16), model=MODELS, asked=st.integers(1, 16))
 def test_what_was_asked_is_kept(gpus: int, model: tuple[int, int], asked: int) -> None:
-    chosen = choose_tensor_parallel(gpus, *model, asked=asked)
+    chosen = choose_tensor_parallel(gpus, *model, request=asked)
     assert chosen.value == asked
     assert chosen.why.startswith("as asked")
 
@@ -62,5 +62,5 @@ def test_what_was_asked_is_kept(gpus: int, model: tuple[int, int], asked: int) -
     ],
 )
 def test_the_reason_is_said(gpus: int, model: tuple[int, int], value: int, why: str) -> None:
-    chosen = choose_tensor_parallel(gpus, *model, asked=None)
+    chosen = choose_tensor_parallel(gpus, *model, request=None)
     assert (chosen.value, chosen.why) == (value, why)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 
-from mlperf_suite.engines.processes import descendants, end_processes
+from mlperf_suite.engines.watch import descendants, end_processes
 
 _SLEEPS = "import time; time.sleep(600)"
 

@@ -16,7 +16,7 @@ from mlperf_suite.benchmarks.definition import Generation
 from mlperf_suite.benchmarks.llama3_1_8b import LLAMA3_1_8B, OFFICIAL
 from mlperf_suite.engines.batch import generate_all
 from mlperf_suite.engines.protocol import Request, RunObserver, Tokens
-from mlperf_suite.engines.replay import REPLAY, Pace, ReplayEngine, Turns
+from mlperf_suite.engines.stand_in import REPLAY, Pace, ReplayEngine, Turns
 from mlperf_suite.errors import EngineError
 from mlperf_suite.loadgen.logs import read_logs
 

@@ -11,8 +11,9 @@ from pathlib import Path
 import pytest
 
 from mlperf_suite.assets import embedded_model_dir
-from mlperf_suite.engines import vllm_engine
-from mlperf_suite.engines.vllm_engine import VllmConfig, VllmEngine, choose_arguments
+from mlperf_suite.engines import vllm_arguments, vllm_environment
+from mlperf_suite.engines.vllm_arguments import VllmConfig, choose_arguments
+from mlperf_suite.engines.vllm_engine import VllmEngine
 from mlperf_suite.errors import EngineError
 from mlperf_suite.hardware import Gpu
 
@@ -27,8 +28,8 @@ def config() -> VllmConfig:
 
 @pytest.fixture
 def six_gpus(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(vllm_engine, "_runs_on_cpu", lambda: False)
-    monkeypatch.setattr(vllm_engine, "_visible_gpus", lambda: 6)
+    monkeypatch.setattr(vllm_arguments, "runs_on_cpu", lambda: False)
+    monkeypatch.setattr(vllm_arguments, "visible_gpus", lambda: 6)
 
 
 @pytest.mark.parametrize(
@@ -97,8 +98,8 @@ def test_an_engine_argument_is_what_was_asked(config: VllmConfig) -> None:
 def test_a_gpu_build_without_a_gpu_says_what_to_do(
     config: VllmConfig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(vllm_engine, "_runs_on_cpu", lambda: False)
-    monkeypatch.setattr(vllm_engine, "listed_gpus", lambda: ())
+    monkeypatch.setattr(vllm_arguments, "runs_on_cpu", lambda: False)
+    monkeypatch.setattr(vllm_environment, "listed_gpus", lambda: ())
     monkeypatch.setattr("torch.accelerator.device_count", lambda: 0)
     with pytest.raises(EngineError, match=r"^no usable GPU: .*BUILD=cpu make setup") as caught:
         choose_arguments(config)
@@ -108,11 +109,11 @@ def test_a_gpu_build_without_a_gpu_says_what_to_do(
 
 def test_a_gpu_that_cannot_be_used_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
-        vllm_engine, "listed_gpus", lambda: (Gpu("NVIDIA A30", "GPU-1", "550.54.15"),)
+        vllm_environment, "listed_gpus", lambda: (Gpu("NVIDIA A30", "GPU-1", "550.54.15"),)
     )
     monkeypatch.setattr("torch.version.cuda", "13.0")
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "-1")
-    said = vllm_engine.no_usable_gpu()
+    said = vllm_environment.no_usable_gpu()
     assert "lists NVIDIA A30 (driver 550.54.15) and CUDA 13.0 can use none" in said
     assert "CUDA_VISIBLE_DEVICES=-1" in said
 
@@ -123,8 +124,8 @@ def test_a_gpu_that_cannot_be_used_is_named(monkeypatch: pytest.MonkeyPatch) -> 
 def test_vllms_words_for_no_gpu_are_said_as_such(words: str, tmp_path: Path) -> None:
     log = tmp_path / "engine.log"
     log.write_text(f"RuntimeError: {words}\n")
-    assert str(vllm_engine.last_error(log)).startswith("no usable GPU: ")
-    assert vllm_engine._root_cause(RuntimeError(words), None).startswith("no usable GPU: ")
+    assert str(vllm_environment.last_error(log)).startswith("no usable GPU: ")
+    assert vllm_environment.root_cause(RuntimeError(words), None).startswith("no usable GPU: ")
 
 
 @pytest.mark.parametrize("compiler", ["/usr/bin/g++", None])
@@ -163,7 +164,7 @@ def test_the_worker_learns_of_the_cpus_where_lscpu_cannot_tell(
     monkeypatch.setenv("PATH", str(broken))
     with pytest.raises(subprocess.CalledProcessError):
         get_allowed_cpu_list()
-    with vllm_engine.cpus_listed():
+    with vllm_environment.cpu_list():
         found = get_allowed_cpu_list()
     assert [one.id for one in found] == sorted(os.sched_getaffinity(0))
     assert {one.numa_node for one in found} == {0}
@@ -174,10 +175,10 @@ def test_the_worker_learns_of_the_cpus_where_lscpu_cannot_tell(
 def test_an_lscpu_that_tells_is_left_alone(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, build: str
 ) -> None:
-    monkeypatch.setattr(vllm_engine, "_runs_on_cpu", lambda: build == "cpu")
+    monkeypatch.setattr(vllm_environment, "runs_on_cpu", lambda: build == "cpu")
     folder = _program(tmp_path / "bin", "exit 0" if build == "cpu" else "exit 1")
     monkeypatch.setenv("PATH", str(folder))
-    with vllm_engine.cpus_listed():
+    with vllm_environment.cpu_list():
         assert os.environ["PATH"] == str(folder)
 
 
@@ -199,11 +200,11 @@ def test_the_logs_last_error_is_said_where_vllm_only_points_to_it(tmp_path: Path
     log = tmp_path / "engine.log"
     log.write_text(_LOG)
     points = RuntimeError("Engine core initialization failed. See root cause above.")
-    found = vllm_engine._root_cause(points, log)
+    found = vllm_environment.root_cause(points, log)
     assert found == "ValueError: KV cache of 16 GiB needed, 3 GiB are there."
-    assert vllm_engine._root_cause(ValueError("no such model"), log) == "no such model"
-    assert "root cause" in vllm_engine._root_cause(points, tmp_path / "none")
-    assert "root cause" in vllm_engine._root_cause(points, None)
+    assert vllm_environment.root_cause(ValueError("no such model"), log) == "no such model"
+    assert "root cause" in vllm_environment.root_cause(points, tmp_path / "none")
+    assert "root cause" in vllm_environment.root_cause(points, None)
 
 
 _DIED = """\

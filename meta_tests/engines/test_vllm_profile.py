@@ -10,14 +10,11 @@ from types import SimpleNamespace
 import pytest
 
 from mlperf_suite.assets import embedded_model_dir
-from mlperf_suite.engines import vllm_engine
+from mlperf_suite.engines import vllm_arguments
 from mlperf_suite.engines.protocol import ProfilingEngine
-from mlperf_suite.engines.vllm_engine import (
-    VllmConfig,
-    VllmEngine,
-    choose_arguments,
-    vllm_variables,
-)
+from mlperf_suite.engines.vllm_arguments import VllmConfig, choose_arguments
+from mlperf_suite.engines.vllm_engine import VllmEngine
+from mlperf_suite.engines.vllm_environment import vllm_variables
 from mlperf_suite.errors import EngineError
 
 
@@ -76,11 +73,11 @@ def test_vllm_is_asked_for_its_profiler(tmp_path: Path, monkeypatch: pytest.Monk
     assert (asked.torch_profiler_with_stack, asked.ignore_frontend) == (False, True)
     assert torch.profiler == "torch"
     cuda = replace(config, profiler="cuda")
-    monkeypatch.setattr(vllm_engine, "_runs_on_cpu", lambda: True)
+    monkeypatch.setattr(vllm_arguments, "runs_on_cpu", lambda: True)
     with pytest.raises(EngineError, match=r"--profile-run cuda: .*CPU build.*--profile-run torch"):
         choose_arguments(cuda)
-    monkeypatch.setattr(vllm_engine, "_runs_on_cpu", lambda: False)
-    monkeypatch.setattr(vllm_engine, "_visible_gpus", lambda: 1)
+    monkeypatch.setattr(vllm_arguments, "runs_on_cpu", lambda: False)
+    monkeypatch.setattr(vllm_arguments, "visible_gpus", lambda: 1)
     assert choose_arguments(cuda).arguments.profiler_config.profiler == "cuda"
 
 

@@ -8,9 +8,8 @@ from threading import Event, Timer
 import psutil
 import pytest
 
-from mlperf_suite.engines import vllm_settings
-from mlperf_suite.engines.vllm_engine import VllmConfig
-from mlperf_suite.engines.vllm_settings import settings_in_process
+from mlperf_suite.engines import vllm_arguments
+from mlperf_suite.engines.vllm_arguments import VllmConfig, settings_in_process
 
 CONFIG = VllmConfig("model")
 
@@ -22,11 +21,11 @@ def test_it_ends_with_whoever_asked(monkeypatch: pytest.MonkeyPatch) -> None:
     assert settings_in_process(CONFIG, stop) is None
     assert time.monotonic() - began < 60
     left = [one.cmdline() for one in psutil.Process().children()]
-    assert not [one for one in left if "mlperf_suite.engines.vllm_settings" in one]
+    assert not [one for one in left if "mlperf_suite.engines.vllm_arguments" in one]
 
 
 def test_one_that_cannot_tell_says_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(vllm_settings.sys, "executable", "/bin/false")
+    monkeypatch.setattr(vllm_arguments.sys, "executable", "/bin/false")
     assert settings_in_process(CONFIG, Event()) is None
-    monkeypatch.setattr(vllm_settings.sys, "executable", "/no/such/program")
+    monkeypatch.setattr(vllm_arguments.sys, "executable", "/no/such/program")
     assert settings_in_process(CONFIG, Event()) is None

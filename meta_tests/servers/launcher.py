@@ -18,7 +18,7 @@ import sys
 
 import psutil
 
-from mlperf_suite.engines.processes import end_processes
+from mlperf_suite.engines.watch import end_processes
 
 _PR_SET_CHILD_SUBREAPER = 36
 _LOOK_S = 0.2

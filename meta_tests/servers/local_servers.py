@@ -23,7 +23,8 @@ import psutil
 
 from meta_tests.servers.launcher import PATIENCE_S
 from mlperf_suite.assets import PROJECT_ROOT, embedded_gguf, embedded_model_dir
-from mlperf_suite.engines.vllm_engine import VLLM_DTYPES, last_error, vllm_variables
+from mlperf_suite.engines.vllm_arguments import VLLM_DTYPES
+from mlperf_suite.engines.vllm_environment import last_error, vllm_variables
 from mlperf_suite.errors import EngineError, UsageError
 from mlperf_suite.hardware import Precision, choose_precision, describe_system
 

@@ -1,4 +1,4 @@
-"""Decides whether an engine that has work still does it.
+"""Decides whether an engine that has work still does it, and ends the processes of one.
 
 An answer, a first token and a step are signs of life. If none comes, the engine's processes are
 checked: a stopped or ended process never answers, and neither do processes that use no CPU time
@@ -7,6 +7,7 @@ while no GPU computes. A time limit catches the rest.
 
 from __future__ import annotations
 
+import contextlib
 import math
 import time
 from collections.abc import Hashable, Sequence
@@ -14,7 +15,6 @@ from dataclasses import dataclass
 
 import psutil
 
-from mlperf_suite.engines.processes import end_processes
 from mlperf_suite.engines.protocol import (
     SILENCE_S,
     Engine,
@@ -179,3 +179,33 @@ def _look_at(process: psutil.Process) -> ProcessLook:
     except psutil.AccessDenied:
         return ProcessLook(str(process.pid), "unknown", 0.0)
     return ProcessLook(name, status if running else "gone", times.user + times.system)
+
+
+def descendants() -> list[psutil.Process]:
+    """This process's children and their children.
+
+    Returns Process objects, since the id of an ended process may be reused. Leaves out the resource
+    trackers of multiprocessing, which ignore a request to end and end with their owner.
+    """
+    children = psutil.Process().children(recursive=True)
+    return [child for child in children if not _is_tracker(child)]
+
+
+def _is_tracker(process: psutil.Process) -> bool:
+    try:
+        return any("multiprocessing.resource_tracker" in word for word in process.cmdline())
+    except psutil.Error:
+        return False
+
+
+def end_processes(processes: Sequence[psutil.Process], patience_s: float = 5.0) -> None:
+    """End these processes: ask first, then kill those still alive after `patience_s`."""
+    alive = [process for process in processes if process.is_running()]
+    for process in alive:
+        with contextlib.suppress(psutil.NoSuchProcess):
+            process.terminate()
+    _, stubborn = psutil.wait_procs(alive, timeout=patience_s)
+    for process in stubborn:
+        with contextlib.suppress(psutil.NoSuchProcess):
+            process.kill()
+    psutil.wait_procs(stubborn, timeout=patience_s)

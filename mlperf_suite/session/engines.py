@@ -19,7 +19,7 @@ from mlperf_suite.session.watcher import Watcher
 
 if TYPE_CHECKING:
     from mlperf_suite.engines.replicas.actor import Make
-    from mlperf_suite.engines.vllm_engine import VllmConfig
+    from mlperf_suite.engines.vllm_arguments import VllmConfig
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,7 +154,7 @@ def load_vllm(inputs: Inputs, request: EngineRequest) -> Engine:
 
 def vllm_config(inputs: Inputs, request: EngineRequest) -> VllmConfig:
     """How to load vLLM, from the settings."""
-    from mlperf_suite.engines.vllm_engine import VllmConfig
+    from mlperf_suite.engines.vllm_arguments import VllmConfig
 
     settings = inputs.settings
     # MMLU scoring is not a run and is never profiled.
@@ -182,8 +182,8 @@ def load_replicas(inputs: Inputs, request: EngineRequest) -> Engine:
     """Load several vLLM engines as the settings ask for them."""
     from mlperf_suite.engines.replicas.engine import ReplicaEngine
     from mlperf_suite.engines.replicas.loading import ReplicasConfig
+    from mlperf_suite.engines.vllm_arguments import settings_in_process
     from mlperf_suite.engines.vllm_engine import load_replica
-    from mlperf_suite.engines.vllm_settings import settings_in_process
 
     settings, config = inputs.settings, vllm_config(inputs, request)
 

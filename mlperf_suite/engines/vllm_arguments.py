@@ -1,0 +1,286 @@
+"""The arguments and settings of vLLM for a configuration, with the choices that were left open.
+
+    python -m mlperf_suite.engines.vllm_arguments < CONFIGURATION
+
+Run as a program, it finds vLLM's settings without loading a model, to compare replicas with: it
+reads the fields of a `VllmConfig` as JSON and prints the settings as JSON on its last line.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from threading import Event
+from typing import Any, Literal
+
+from mlperf_suite.engines.protocol import SILENCE_S, Profiler
+from mlperf_suite.engines.vllm_environment import (
+    import_failure,
+    runs_on_cpu,
+    visible_gpus,
+    vllm_environment,
+)
+from mlperf_suite.errors import EngineError
+from mlperf_suite.hardware import Chosen, Precision, choose_precision
+
+_PATIENCE_S = 300.0
+"""How long another process may take to find the settings, in s."""
+_LOOK_S = 0.1
+VLLM_DTYPES: dict[Precision, str] = {
+    "bf16": "bfloat16",
+    "fp16": "float16",
+    "fp32": "float32",
+    "auto": "auto",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class VllmConfig:
+    """How to load the engine.
+
+    `precision`: auto means what the hardware computes (`choose_precision`). `tensor_parallel_size`:
+    None means every GPU that the model can be split over. `context_needed`: the longest sequence
+    needed, in tokens; if `max_model_len` is None, the smaller of that and the model's own maximum
+    is used. `extra`: any of vLLM's AsyncEngineArgs, overriding all other settings. `token`: for the
+    hub. `log_file`: where all of vLLM's output goes; None means this process's output. `role`: an
+    engine for runs has no prefix cache, which would answer repeated samples; one for scoring has
+    one, since few-shot prompts begin alike. `silence_s`: see `Watch`. `traced`: False makes the
+    engine report nothing about its steps and requests, to measure what reporting costs. `profiler`:
+    see `ProfilingEngine`; torch's writes its traces to `profile_folder`, an absolute path, from
+    which `stop_profile` takes them.
+    """
+
+    model: str
+    precision: Precision = "auto"
+    tensor_parallel_size: int | None = 1
+    max_model_len: int | None = None
+    gpu_memory_utilization: float | None = None
+    max_new_tokens: int = 128
+    load_timeout_s: float = 600.0
+    log_file: Path | None = None
+    token: str | None = field(default=None, repr=False)
+    extra: dict[str, object] = field(default_factory=dict)
+    role: Literal["runs", "scoring"] = "runs"
+    context_needed: int | None = None
+    silence_s: float = SILENCE_S
+    traced: bool = True
+    profiler: Profiler | None = None
+    profile_folder: Path | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ChosenArguments:
+    """vLLM's arguments and the choices made for them. `gpus`: the GPUs that vLLM sees."""
+
+    arguments: Any
+    precision: Chosen[Precision]
+    tensor_parallel: Chosen[int]
+    gpus: int
+    profiler: Profiler | None = None
+
+
+def choose_arguments(config: VllmConfig) -> ChosenArguments:
+    """vLLM's arguments for a configuration.
+
+    Raises EngineError if vLLM is not installed, an argument is unknown, or there is no device that
+    this build of vLLM can use.
+    """
+    try:
+        from vllm.engine.arg_utils import AsyncEngineArgs
+    except ImportError as error:
+        raise import_failure(error) from error
+    names = AsyncEngineArgs.__dataclass_fields__
+    for name in config.extra:
+        if name not in names:
+            raise EngineError(f"--engine-arg {name}: vLLM's engine has no such argument")
+    on_cpu = runs_on_cpu()
+    gpus = 0 if on_cpu else visible_gpus()
+    by_hand = Chosen(config.precision, "as asked with --engine-arg")
+    precision = by_hand if "dtype" in config.extra else choose_precision(config.precision, on_cpu)
+    arguments: dict[str, object] = {
+        "model": config.model,
+        "dtype": VLLM_DTYPES[precision.value],
+        "max_model_len": config.max_model_len,
+        "trust_remote_code": False,
+        # Repeated samples would be answered from the cache, which would inflate throughput.
+        "enable_prefix_caching": config.role == "scoring",
+        "disable_log_stats": True,
+        # A streamed request wakes this process twice: at its first token and at its end.
+        "stream_interval": config.max_new_tokens,
+        # On the CPU, compiling adds 35 s to every start for 10% of speed, and needs a compiler.
+        "enforce_eager": on_cpu,
+    }
+    if config.gpu_memory_utilization is not None:
+        arguments["gpu_memory_utilization"] = config.gpu_memory_utilization
+    if config.token:
+        arguments["hf_token"] = config.token
+    if config.profiler is not None:
+        arguments["profiler_config"] = _profiler_config(config, on_cpu)
+    arguments |= config.extra
+    if on_cpu and not arguments["enforce_eager"] and not shutil.which("g++"):
+        raise EngineError(
+            "--engine-arg enforce_eager=false: vLLM compiles the model with g++ on the CPU, "
+            "and there is none: install g++ or leave the argument out"
+        )
+    present = {name: value for name, value in arguments.items() if value is not None}
+    tensor_parallel_size = config.tensor_parallel_size
+    if "tensor_parallel_size" in config.extra:
+        tensor_parallel_size = int(str(config.extra["tensor_parallel_size"]))
+    heads = kv_heads = 1
+    fits_context = config.context_needed is None or "max_model_len" in present
+    if not fits_context or (tensor_parallel_size is None and gpus > 1):
+        model = AsyncEngineArgs(**present).create_model_config()
+        heads = model.hf_text_config.num_attention_heads
+        kv_heads = model.get_total_num_kv_heads()
+        if not fits_context and config.context_needed is not None:
+            present["max_model_len"] = min(model.max_model_len, config.context_needed)
+    tensor_parallel = choose_tensor_parallel(
+        gpus // _gpus_per_rank(config), heads, kv_heads, tensor_parallel_size
+    )
+    present["tensor_parallel_size"] = tensor_parallel.value
+    arguments_of_vllm = AsyncEngineArgs(**present)
+    return ChosenArguments(arguments_of_vllm, precision, tensor_parallel, gpus, config.profiler)
+
+
+def _profiler_config(config: VllmConfig, on_cpu: bool) -> Any:
+    """vLLM's ProfilerConfig, which replaced VLLM_TORCH_PROFILER_DIR in 0.13."""
+    from vllm.config import ProfilerConfig
+
+    if config.profiler == "cuda":
+        if on_cpu:
+            raise EngineError(
+                "--profile-run cuda: vLLM's CPU build does not use CUDA: use --profile-run torch"
+            )
+        return ProfilerConfig(profiler="cuda")
+    assert config.profile_folder is not None
+    return ProfilerConfig(
+        profiler="torch",
+        torch_profiler_dir=str(config.profile_folder),
+        # Python's stacks make the trace several times as large and the run slower.
+        torch_profiler_with_stack=False,
+        # Otherwise it also profiles this process, on whose threads LoadGen and the SUT work.
+        ignore_frontend=True,
+    )
+
+
+def _gpus_per_rank(config: VllmConfig) -> int:
+    """How many sets of tensor-parallel GPUs pipeline and data parallelism need."""
+    ranks = 1
+    for name in ("pipeline_parallel_size", "data_parallel_size"):
+        ranks *= max(1, int(str(config.extra.get(name, 1))))
+    return ranks
+
+
+def settings_of(config: VllmConfig) -> dict[str, object]:
+    """What vLLM chooses for a configuration, as in the description of a loaded engine.
+
+    Raises EngineError as `choose_arguments` does; vLLM itself raises many kinds of errors.
+    """
+    return engine_settings(choose_arguments(config).arguments.create_engine_config(usage_context()))
+
+
+def engine_settings(config: Any) -> dict[str, object]:
+    return {
+        "dtype": str(config.model_config.dtype).removeprefix("torch."),
+        "enable_prefix_caching": bool(config.cache_config.enable_prefix_caching),
+        "enforce_eager": bool(config.model_config.enforce_eager),
+        "kv_cache_dtype": str(config.cache_config.cache_dtype),
+        "max_num_seqs": config.scheduler_config.max_num_seqs,
+        "max_num_batched_tokens": config.scheduler_config.max_num_batched_tokens,
+        "speculative": _speculation(config),
+    }
+
+
+def _speculation(config: Any) -> str | None:
+    """What proposes tokens ahead of the model, in vLLM's terms; None if nothing does."""
+    speculative = getattr(config, "speculative_config", None)
+    return None if speculative is None else str(getattr(speculative, "method", "") or "on")
+
+
+def usage_context() -> Any:
+    """vLLM uses it to choose max_num_seqs and max_num_batched_tokens: as for its server, 1,024 and
+    8,192 on an H100; without a context it knows, it takes 128 and 2,048 on any device."""
+    from vllm.usage.usage_lib import UsageContext
+
+    return UsageContext.OPENAI_API_SERVER
+
+
+def choose_tensor_parallel(
+    gpus: int, heads: int, kv_heads: int, request: int | None
+) -> Chosen[int]:
+    """The number of GPUs to split a model over: `request`, or the largest number possible.
+
+    vLLM gives each GPU the same number of attention heads, and either the same number of KV heads
+    or a copy of one (QKVParallelLinear). `gpus`: the available GPUs, 0 on a CPU. The reason names
+    idle GPUs.
+    """
+    if request is not None:
+        return Chosen(request, "as asked" + _idle(gpus, request))
+    if gpus <= 1:
+        return Chosen(1, "auto: the only GPU" if gpus else "auto: no GPU")
+    count = max(n for n in range(1, gpus + 1) if _fits(n, heads, kv_heads))
+    if count == gpus:
+        return Chosen(count, f"auto: all {gpus} GPUs")
+    over = " or ".join(map(str, range(count + 1, gpus + 1)))
+    why = f"auto: {heads} attention heads and {kv_heads} KV heads cannot be split over {over} GPUs"
+    return Chosen(count, why + _idle(gpus, count))
+
+
+def _fits(gpus: int, heads: int, kv_heads: int) -> bool:
+    return heads % gpus == 0 and (kv_heads % gpus == 0 or gpus % kv_heads == 0)
+
+
+def _idle(gpus: int, count: int) -> str:
+    """Names the GPUs that vLLM does not use: it takes the first ones."""
+    idle = [str(index) for index in range(count, gpus)]
+    return f"; idle GPUs: {len(idle)} ({', '.join(idle)})" if idle else ""
+
+
+def settings_in_process(config: VllmConfig, stop: Event) -> Mapping[str, object] | None:
+    """The settings of an engine of this configuration if loaded in the suite's own process. None if
+    they cannot be determined, for example without a usable device, or if `stop` is set first."""
+    plain = replace(config, log_file=None, profiler=None, profile_folder=None)
+    try:
+        with tempfile.TemporaryFile("w+") as question, tempfile.TemporaryFile("w+") as output:
+            json.dump(asdict(plain), question)
+            question.seek(0)
+            command = [sys.executable, "-m", "mlperf_suite.engines.vllm_arguments"]
+            with subprocess.Popen(
+                command, stdin=question, stdout=output, stderr=subprocess.DEVNULL
+            ) as process:
+                if not _has_ended(process, stop):
+                    process.kill()
+                    return None
+            output.seek(0)
+            lines = output.read().splitlines()
+            settings = json.loads(lines[-1]) if not process.returncode else None
+    except (OSError, ValueError, IndexError):
+        return None
+    return settings if isinstance(settings, dict) else None
+
+
+def _has_ended(process: subprocess.Popen[bytes], stop: Event) -> bool:
+    """Wait for the process to end, until the time limit or until `stop` is set."""
+    deadline = time.monotonic() + _PATIENCE_S
+    while process.poll() is None:
+        if stop.wait(_LOOK_S) or time.monotonic() > deadline:
+            return False
+    return True
+
+
+def main() -> None:
+    """Print the settings for the configuration on standard input."""
+    config = VllmConfig(**json.load(sys.stdin))
+    with vllm_environment(config.model, config.profiler):
+        print(json.dumps(settings_of(config)))
+
+
+if __name__ == "__main__":
+    main()
