@@ -90,9 +90,9 @@ def prove(work: Path, rounds: Sequence[str], at_once: int, benchmarks: Sequence[
     for round_ in rounds:
         install_loadgen(work, round_)
     todo = [run for run in runs if run.finished(work) is None]
-    failed = make_runs(todo, work, at_once, say)
-    if failed:
-        say(f"{len(failed)} of {len(todo)} runs failed; no tree was built")
+    failures = make_runs(todo, work, at_once, say)
+    if failures:
+        say(f"{len(failures)} of {len(todo)} runs failed; no tree was built")
         return 1
     accepted = []
     for round_ in rounds:
@@ -121,9 +121,9 @@ def make_data(data: Path, benchmarks: Collection[str]) -> None:
 
 def inference_checkout(work: Path) -> Path:
     """A checkout of the repository with the official checker."""
-    named = os.environ.get("MLPERF_INFERENCE")
-    checkout = Path(named).resolve() if named else work / "inference"
-    if not checkout.is_dir() and not named:
+    checkout_path = os.environ.get("MLPERF_INFERENCE")
+    checkout = Path(checkout_path).resolve() if checkout_path else work / "inference"
+    if not checkout.is_dir() and not checkout_path:
         subprocess.run(["git", "clone", "--depth", "1", REPOSITORY, str(checkout)], check=True)
     return checkout
 

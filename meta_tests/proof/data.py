@@ -61,16 +61,16 @@ def _sample(rng: random.Random) -> MadeSample:
     # No word occurs twice, so an answer shares exactly what was put there with its reference.
     words = rng.sample(WORDS, 190)
     reference_length, answer_length = rng.randint(*_REFERENCE_WORDS), rng.randint(*_ANSWER_WORDS)
-    both = reference_length + answer_length
-    shared = round(rng.gauss(_ROUGE1, _ROUGE1_SPREAD) * both / 2)
+    total = reference_length + answer_length
+    shared = round(rng.gauss(_ROUGE1, _ROUGE1_SPREAD) * total / 2)
     shared = min(max(shared, 2 * _SENTENCES), reference_length - 2 * _SENTENCES)
-    runs = shared - round(_ROUGE2 / _ROUGE1 * shared * (both - 2) / both)
+    runs = shared - round(_ROUGE2 / _ROUGE1 * shared * (total - 2) / total)
     reference = _split([words.pop() for _ in range(reference_length)], _SENTENCES)
-    other = _split([words.pop() for _ in range(answer_length - shared)], _SENTENCES)
+    fillers = _split([words.pop() for _ in range(answer_length - shared)], _SENTENCES)
     parts = zip(
-        reference, other, _shares(shared, _SENTENCES), _shares(runs, _SENTENCES), strict=True
+        reference, fillers, _shares(shared, _SENTENCES), _shares(runs, _SENTENCES), strict=True
     )
-    answered = [_answered(rng, *part) for part in parts]
+    sentences = [_answer_sentence(rng, *part) for part in parts]
     (order,) = rng.choices(
         [order for order, _ in _ORDERS], weights=[weight for _, weight in _ORDERS]
     )
@@ -79,12 +79,12 @@ def _sample(rng: random.Random) -> MadeSample:
     rng.shuffle(article)
     return MadeSample(
         Sample(_text(article), _text(reference, "\n")),
-        " " + _text([answered[index] for index in order]),
+        " " + _text([sentences[index] for index in order]),
     )
 
 
-def _answered(
-    rng: random.Random, sentence: Sequence[str], other: Sequence[str], shared: int, runs: int
+def _answer_sentence(
+    rng: random.Random, sentence: Sequence[str], filler: Sequence[str], shared: int, runs: int
 ) -> list[str]:
     """`shared` words of a sentence in `runs` runs, with `other` words before, between and after."""
     lengths = _shares(shared, runs)
@@ -95,18 +95,18 @@ def _answered(
         gap = rng.randint(0, runs)
         if gap < runs:
             gaps[gap] += 1
-    taken, at = [], 0
+    chunks, at = [], 0
     for gap, length in zip(gaps, lengths, strict=True):
-        taken.append(list(sentence[at + gap : at + gap + length]))
+        chunks.append(list(sentence[at + gap : at + gap + length]))
         at += gap + length
     if rng.random() < _OUT_OF_ORDER:
-        taken.insert(0, taken.pop())
-    places = sorted(rng.sample(range(len(other) + 1), runs))
-    answered, done = [], 0
-    for place, run in zip(places, taken, strict=True):
-        answered += [*other[done:place], *run]
-        done = place
-    return answered + list(other[done:])
+        chunks.insert(0, chunks.pop())
+    places = sorted(rng.sample(range(len(filler) + 1), runs))
+    words, end = [], 0
+    for place, run in zip(places, chunks, strict=True):
+        words += [*filler[end:place], *run]
+        end = place
+    return words + list(filler[end:])
 
 
 def _shares(total: int, parts: int) -> list[int]:
@@ -115,11 +115,11 @@ def _shares(total: int, parts: int) -> list[int]:
 
 
 def _split(words: Sequence[str], parts: int) -> list[list[str]]:
-    found, at = [], 0
+    chunks, at = [], 0
     for length in _shares(len(words), parts):
-        found.append(list(words[at : at + length]))
+        chunks.append(list(words[at : at + length]))
         at += length
-    return found
+    return chunks
 
 
 def _text(sentences: Sequence[Sequence[str]], between: str = " ") -> str:

@@ -41,17 +41,17 @@ def write_model(
     size = shape["vocab_size"]
     assert isinstance(size, int)
     write_json(folder / "tokenizer.json", _trained_tokenizer(size, tokens))
-    told: dict[str, object] = {
+    content: dict[str, object] = {
         "tokenizer_class": "PreTrainedTokenizerFast",
         "eos_token": tokens.end,
         "clean_up_tokenization_spaces": False,
         "model_max_length": _CONTEXT,
     }
     if tokens.begin:
-        told["bos_token"] = tokens.begin
+        content["bos_token"] = tokens.begin
     if tokens.chat_template:
-        told["chat_template"] = tokens.chat_template
-    write_json(folder / "tokenizer_config.json", told)
+        content["chat_template"] = tokens.chat_template
+    write_json(folder / "tokenizer_config.json", content)
     ids: dict[str, object] = {"eos_token_id": list(eos)}
     if tokens.begin:
         ids["bos_token_id"] = tokens.special[tokens.begin]
@@ -84,8 +84,8 @@ def _trained_tokenizer(size: int, tokens: ModelTokens) -> dict[str, Any]:
     tokenizer.train_from_iterator([*texts, SUMMARIZE], trainer)
     content: dict[str, Any] = json.loads(tokenizer.to_str())
     special = dict(tokens.special)
-    taken = set(special.values())
-    free = (i for i in range(size) if i not in taken)
+    numbers = set(special.values())
+    free = (i for i in range(size) if i not in numbers)
     trained = sorted(content["model"]["vocab"], key=content["model"]["vocab"].__getitem__)
     vocabulary = {token: next(free) for token in trained}
     vocabulary |= {f"<|unused_{i}|>": i for i in free}
@@ -93,7 +93,7 @@ def _trained_tokenizer(size: int, tokens: ModelTokens) -> dict[str, Any]:
     plain = {"single_word": False, "lstrip": False, "rstrip": False, "normalized": False}
     content["added_tokens"] = [
         {"id": number, "content": token, "special": True, **plain}
-        for token, number in sorted(special.items(), key=lambda one: one[1])
+        for token, number in sorted(special.items(), key=lambda item: item[1])
     ]
     if tokens.begin:
         begin = [(tokens.begin, special[tokens.begin])]

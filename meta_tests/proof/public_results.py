@@ -68,12 +68,12 @@ EVIDENCE = {
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """Failed verdicts of one result about one file and line. `what`: the line or a part of it."""
+    """Failed verdicts of one result about one file and line. `line`: the line or a part of it."""
 
     result: str
     rules: tuple[str, ...]
     where: str
-    what: str
+    line: str
     words: str
 
 
@@ -84,19 +84,23 @@ def language_results(root: Path) -> list[tuple[Judged, Place]]:
         for benchmark in find_runs(root).benchmarks
         for p in benchmark.scenarios
     }
-    return [(one, places[one.name]) for one in judge_folder(root) if one.scenario is not None]
+    return [
+        (subject, places[subject.name])
+        for subject in judge_folder(root)
+        if subject.scenario is not None
+    ]
 
 
 def findings(root: Path, judged: Judged, place: Place) -> list[Finding]:
     """What failed in a result, grouped by the line that shows it."""
-    shown: dict[tuple[str, str], list[tuple[str, str]]] = {}
-    for one in judged.verdicts:
-        if one.status == "failed":
-            where, what = _line(root, place, one.rule)
-            shown.setdefault((where, what), []).append((one.rule, one.found))
+    rows: dict[tuple[str, str], list[tuple[str, str]]] = {}
+    for verdict in judged.verdicts:
+        if verdict.status == "failed":
+            where, line = _line(root, place, verdict.rule)
+            rows.setdefault((where, line), []).append((verdict.rule, verdict.found))
     return [
-        Finding(judged.name, tuple(rule for rule, _ in rules), where, what, rules[0][1])
-        for (where, what), rules in shown.items()
+        Finding(judged.name, tuple(rule for rule, _ in rules), where, line, rules[0][1])
+        for (where, line), rules in rows.items()
     ]
 
 
@@ -110,20 +114,24 @@ def _line(root: Path, place: Place, rule: str) -> tuple[str, str]:
     lines = path.read_text(errors="replace").splitlines()
     at = next((n for n, text in enumerate(lines, 1) if re.search(evidence.line, text)), len(lines))
     copied = " (the file equals the accuracy run's)" if _is_copy(path, place) else ""
-    return f"{path.relative_to(root)}:{at}", _shown(lines[at - 1], evidence.line) + copied
+    return f"{path.relative_to(root)}:{at}", _matching_line(lines[at - 1], evidence.line) + copied
 
 
-def _shown(text: str, pattern: str) -> str:
+def _matching_line(text: str, pattern: str) -> str:
     """The relevant part of a line: from the pattern on, truncated."""
-    found = re.search(pattern, text)
-    part = text[found.start() :] if found else text
+    match = re.search(pattern, text)
+    part = text[match.start() :] if match else text
     part = part.replace("|", "\\|").strip()
     return f"`{part if len(part) <= _SHOWN else part[: _SHOWN - 1] + '…'}`"
 
 
 def _is_copy(path: Path, place: Place) -> bool:
-    other = place.folder / "accuracy" / _ACCURACY
-    return path != other and other.is_file() and path.read_bytes() == other.read_bytes()
+    accuracy_log = place.folder / "accuracy" / _ACCURACY
+    return (
+        path != accuracy_log
+        and accuracy_log.is_file()
+        and path.read_bytes() == accuracy_log.read_bytes()
+    )
 
 
 def page(root: Path, results: Iterable[tuple[Judged, Place]], commit: str) -> str:
@@ -131,12 +139,14 @@ def page(root: Path, results: Iterable[tuple[Judged, Place]], commit: str) -> st
     results = list(results)
     counts = Counter(v.status for judged, _ in results for v in judged.verdicts)
     divisions = Counter(place.division for _, place in results)
-    found = [one for judged, place in results for one in findings(root, judged, place)]
-    touched = len({one.result for one in found})
+    all_findings = [
+        finding for judged, place in results for finding in findings(root, judged, place)
+    ]
+    touched = len({finding.result for finding in all_findings})
     rows = [
-        f"| `{one.where}` | {one.what or one.words} | "
-        f"{', '.join(f'`{rule}`' for rule in one.rules)} |"
-        for one in found
+        f"| `{finding.where}` | {finding.line or finding.words} | "
+        f"{', '.join(f'`{rule}`' for rule in finding.rules)} |"
+        for finding in all_findings
     ]
     by_benchmark = Counter(place.benchmark for _, place in results)
     return "\n".join(
@@ -210,8 +220,8 @@ Each row is one line of one file, with the rules that fail for it."""
 def _commit(root: Path) -> str:
     """The commit of a checkout, "unknown" if git does not report it."""
     command = ["git", "-C", str(root), "rev-parse", "HEAD"]
-    said = subprocess.run(command, capture_output=True, text=True, check=False)
-    return f"`{said.stdout.strip()}`" if said.returncode == 0 else "(not said by the folder)"
+    process = subprocess.run(command, capture_output=True, text=True, check=False)
+    return f"`{process.stdout.strip()}`" if process.returncode == 0 else "(not said by the folder)"
 
 
 def main() -> int:
@@ -223,18 +233,18 @@ def main() -> int:
     parser.add_argument("checkout", type=Path)
     parser.add_argument("--page", type=Path, default=PAGE, help="written (%(default)s)")
     parser.add_argument("--commit", help="of the checkout, where git does not know it")
-    given = parser.parse_args()
-    root = given.checkout.resolve()
+    options = parser.parse_args()
+    root = options.checkout.resolve()
     begun = time.perf_counter()
     results = language_results(root)
     if not results:
         print(f"{root}: no result of a language benchmark", file=sys.stderr)
         return _NO_ENTRY
-    took = time.perf_counter() - begun
-    commit = f"`{given.commit}`" if given.commit else _commit(root)
-    given.page.write_text(page(root, results, commit), encoding="utf-8")
+    seconds = time.perf_counter() - begun
+    commit = f"`{options.commit}`" if options.commit else _commit(root)
+    options.page.write_text(page(root, results, commit), encoding="utf-8")
     verdicts = sum(len(judged.verdicts) for judged, _ in results)
-    print(f"{len(results)} results, {verdicts:,} verdicts in {took:.1f} s: {given.page}")
+    print(f"{len(results)} results, {verdicts:,} verdicts in {seconds:.1f} s: {options.page}")
     return 0
 
 

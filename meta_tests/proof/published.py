@@ -86,26 +86,26 @@ class Published:
                 number += 1
 
 
-def write_published(folder: Path, made: Published) -> None:
+def write_published(folder: Path, published: Published) -> None:
     """Write a benchmark's files, model folder, problems and prepared answers."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    own = folder / made.benchmark.id
+    own = folder / published.benchmark.id
     own.mkdir(parents=True, exist_ok=True)
     answers: dict[str, list[list[object]]] = {}
-    for file in made.files:
-        samples = list(made.samples(file))
-        pq.write_table(pa.Table.from_pylist([dict(one.row) for one in samples]), own / file)
-        prepared = [one.answer for one in samples]
-        told: list[list[object]] = [[p.opening, p.closing, p.tokens] for p in prepared]
-        for mode in (mode for mode, of in made.modes.items() if of == file):
-            answers[mode] = told
-    workload = made.benchmark.workload
+    for file in published.files:
+        samples = list(published.samples(file))
+        pq.write_table(pa.Table.from_pylist([dict(sample.row) for sample in samples]), own / file)
+        prepared = [sample.answer for sample in samples]
+        rows: list[list[object]] = [[p.opening, p.closing, p.tokens] for p in prepared]
+        for mode in (mode for mode, of in published.modes.items() if of == file):
+            answers[mode] = rows
+    workload = published.benchmark.workload
     assert workload is not None
-    eos = made.benchmark.eos_token_ids
-    write_model(own / "model", workload.shape, eos, made.tokens)
-    if made.with_problems:
+    eos = published.benchmark.eos_token_ids
+    write_model(own / "model", workload.shape, eos, published.tokens)
+    if published.with_problems:
         rows = (json.dumps(row) for row in _problems())
         (own / PROBLEMS).write_text("".join(f"{row}\n" for row in rows))
     # Last, so that if it exists, everything does.
@@ -117,7 +117,7 @@ def _prompt(number: int, *more: int) -> list[int]:
     return [7, 11, 13, *more, 100 + number // 1000, 100 + number % 1000, 17]
 
 
-def _every(number: int, share: int) -> bool:
+def _one_in(number: int, share: int) -> bool:
     return number % share == share - 1
 
 
@@ -133,9 +133,9 @@ def _orca(tokens: int, answer_column: str, **columns: str) -> Sampler:
 
     def sample(rng: random.Random, number: int) -> Made:
         reference = _sentence(rng)
-        said = _sentence(rng) if _every(number, 4) else reference
+        answer = _sentence(rng) if _one_in(number, 4) else reference
         row = {"input": "made up", "tok_input": _prompt(number), answer_column: reference}
-        return Made({**row, **columns, **_id(columns, number)}, Prepared(said, "", tokens))
+        return Made({**row, **columns, **_id(columns, number)}, Prepared(answer, "", tokens))
 
     return sample
 
@@ -146,19 +146,19 @@ def _id(columns: Mapping[str, str], number: int) -> dict[str, str]:
 
 def _gsm8k(rng: random.Random, number: int) -> Made:
     right = rng.randint(1, 5000)
-    said = right + 1 if _every(number, 6) else right
+    answer = right + 1 if _one_in(number, 6) else right
     row = {"input": "made up", "tok_input": _prompt(number), "gt_output": str(right)}
-    answer = Prepared("So", f" The answer is {said:,}.", 200)
+    answer = Prepared("So", f" The answer is {answer:,}.", 200)
     return Made({**row, "dataset": "GSM8K", "id": f"made.{number}"}, answer)
 
 
 def _mbxp(rng: random.Random, number: int) -> Made:
     """A one-line Python function and a test for it."""
-    added = rng.randint(1, 500)
-    said = added + 1 if _every(number, 6) else added
-    test = f"\n\ndef check(candidate):\n    assert candidate(1) == {1 + added}\n"
+    addend = rng.randint(1, 500)
+    answer = addend + 1 if _one_in(number, 6) else addend
+    test = f"\n\ndef check(candidate):\n    assert candidate(1) == {1 + addend}\n"
     row = {"input": "made up", "tok_input": _prompt(number), "gt_output": test}
-    answer = Prepared(f"def more(n):\n    return n + {said}\n", "```\n", 0)
+    answer = Prepared(f"def more(n):\n    return n + {answer}\n", "```\n", 0)
     return Made({**row, "dataset": "MBXP", "id": "python_more"}, answer)
 
 
@@ -167,9 +167,9 @@ def _mbxp(rng: random.Random, number: int) -> Made:
 
 def _summary(rng: random.Random, number: int) -> Made:
     reference = _sentence(rng)
-    said = _sentence(rng) if _every(number, 4) else reference
+    answer = _sentence(rng) if _one_in(number, 4) else reference
     row = {"input": "made up", "tok_input": _prompt(number), "gt_output": reference}
-    return Made({**row, "metric": "rouge"}, Prepared(said, "", 690))
+    return Made({**row, "metric": "rouge"}, Prepared(answer, "", 690))
 
 
 def _needle(rng: random.Random, number: int) -> Made:
@@ -177,15 +177,15 @@ def _needle(rng: random.Random, number: int) -> Made:
     bounds = ((0, 8), (8, 12), (12, 16), (16, 20), (20, 32))
     needle = "-".join(digits[begin:end] for begin, end in bounds)
     row = {"input": "made up", "tok_input": _prompt(number), "gt_output": needle}
-    said = "" if _every(number, 15) else needle
-    return Made({**row, "metric": "niah_em"}, Prepared("It is", f" {said}", 690))
+    answer = "" if _one_in(number, 15) else needle
+    return Made({**row, "metric": "niah_em"}, Prepared("It is", f" {answer}", 690))
 
 
 def _question(rng: random.Random, number: int) -> Made:
-    reference, other = rng.sample(WORDS, 2)
-    said = other if _every(number, 15) else reference
+    reference, wrong = rng.sample(WORDS, 2)
+    answer = wrong if _one_in(number, 15) else reference
     row = {"input": "made up", "tok_input": _prompt(number), "gt_output": reference}
-    return Made({**row, "metric": "qa_em"}, Prepared("Thus", f" Answer: {said}", 690))
+    return Made({**row, "metric": "qa_em"}, Prepared("Thus", f" Answer: {answer}", 690))
 
 
 # Exams
@@ -208,7 +208,7 @@ def _exam(
     """
 
     def sample(rng: random.Random, number: int) -> Made:
-        said, reference = conclude(rng, not _every(number, 6))
+        answer, reference = conclude(rng, not _one_in(number, 6))
         length = rng.randint(tokens - _SPREAD, tokens + _SPREAD)
         row: dict[str, object] = {"dataset": kind, "ground_truth": reference}
         if tokenized:
@@ -216,7 +216,7 @@ def _exam(
             row |= {"input_tokens": _prompt(number, tokens)}
         else:
             row |= {"text_input": f"Sample {number}: {_sentence(rng, 6)}"}
-        return Made(row, Prepared(opening, f"{closing}{said}", length))
+        return Made(row, Prepared(opening, f"{closing}{answer}", length))
 
     return sample
 
@@ -225,8 +225,8 @@ def _letter(last: str) -> Callable[[random.Random, bool], tuple[str, str]]:
     letters = "ABCDEFGHIJ"[: ord(last) - ord("A") + 1]
 
     def conclude(rng: random.Random, right: bool) -> tuple[str, str]:
-        reference, other = rng.sample(letters, 2)
-        return f"\nANSWER: {reference if right else other}", reference
+        reference, wrong = rng.sample(letters, 2)
+        return f"\nANSWER: {reference if right else wrong}", reference
 
     return conclude
 
@@ -238,8 +238,8 @@ def _boxed(rng: random.Random, right: bool) -> tuple[str, str]:
 
 def _code(rng: random.Random, right: bool) -> tuple[str, str]:
     factor = rng.randint(2, 1 + _PROBLEMS)
-    said = factor if right else factor + 1
-    program = f"\n```python\nprint(int(input()) * {said})\n```"
+    answer = factor if right else factor + 1
+    program = f"\n```python\nprint(int(input()) * {answer})\n```"
     return program, f"made-{factor}"
 
 
@@ -250,7 +250,7 @@ def _problems() -> Iterator[dict[str, str]]:
     """Problems with the columns of livecodebench/code_generation_lite: multiply two numbers."""
     for factor in range(2, 2 + _PROBLEMS):
         cases = [[{"input": f"{n}\n", "output": f"{n * factor}\n"}] for n in (4, 11)]
-        tests = [json.dumps([{**one, "testtype": "stdin"} for one in of]) for of in cases]
+        tests = [json.dumps([{**case, "testtype": "stdin"} for case in of]) for of in cases]
         yield {
             "question_title": f"Times {factor}",
             "question_content": f"Print the number that is read, times {factor}.",
@@ -302,8 +302,8 @@ _PERFORMANCE, _ACCURACY, _GPQA = (
     "acc_eval_compliance_gpqa.parquet",
 )
 PUBLISHED: Mapping[str, Published] = {
-    made.benchmark.id: made
-    for made in (
+    published.benchmark.id: published
+    for published in (
         _of_llama2(LLAMA2_70B_99),
         _of_llama2(LLAMA2_70B_99_9),
         Published(

@@ -90,13 +90,13 @@ class ProofRun:
 
     def _inputs(self, data: Path) -> list[str]:
         """The options for model and data."""
-        made = PUBLISHED.get(self.benchmark)
-        if made is None:
+        published = PUBLISHED.get(self.benchmark)
+        if published is None:
             dataset = data / DATASETS[self.benchmark]
             return ["--model", str(data / MODEL), "--dataset", str(dataset)]
         own = data / self.benchmark
-        problems = ["--code-problems", str(own / PROBLEMS)] if made.with_problems else []
-        return ["--model", str(own / MODEL), "--dataset", str(made.dataset(data)), *problems]
+        problems = ["--code-problems", str(own / PROBLEMS)] if published.with_problems else []
+        return ["--model", str(own / MODEL), "--dataset", str(published.dataset(data)), *problems]
 
     def options(self, data: Path, results: Path) -> list[str]:
         """The suite's options; no rule is shortened or overridden."""
@@ -174,9 +174,9 @@ def install_loadgen(work: Path, round_: str) -> None:
     """Install a round's LoadGen beside the environment's own, once."""
     folder = loadgen_folder(work, round_)
     if not (folder / "mlcommons_loadgen").is_dir():
-        wanted = f"mlcommons-loadgen=={LOADGEN[round_]}"
+        requirement = f"mlcommons-loadgen=={LOADGEN[round_]}"
         command = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps"]
-        subprocess.run([*command, "--target", str(folder), wanted], check=True)
+        subprocess.run([*command, "--target", str(folder), requirement], check=True)
 
 
 def make_runs(
@@ -186,22 +186,22 @@ def make_runs(
 
     If this ends early, the running sessions end too and keep what they wrote.
     """
-    waiting, under_way, failed = list(runs), dict[ProofRun, subprocess.Popen[bytes]](), []
+    queue, under_way, failures = list(runs), dict[ProofRun, subprocess.Popen[bytes]](), []
     try:
-        while waiting or under_way:
-            while waiting and len(under_way) < at_once:
-                run = waiting.pop(0)
+        while queue or under_way:
+            while queue and len(under_way) < at_once:
+                run = queue.pop(0)
                 under_way[run] = run.start(work)
                 say(f"{run}: started")
             time.sleep(_TICK_S)
             for run in [run for run, process in under_way.items() if process.poll() is not None]:
                 del under_way[run]
                 folder = run.finished(work)
-                failed += [run] if folder is None else []
+                failures += [run] if folder is None else []
                 say(f"{run}: {folder or f'FAILED, see {run.log(work)}'}")
     finally:
         for process in under_way.values():
             process.terminate()
         for process in under_way.values():
             process.wait()
-    return failed
+    return failures

@@ -20,7 +20,7 @@ TREES = [
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("round_", "ids"), TREES, ids=lambda one: str(one) if one in ROUNDS else one[0]
+    ("round_", "ids"), TREES, ids=lambda value: str(value) if value in ROUNDS else value[0]
 )
 def test_the_official_checker_accepts_the_tree(round_: str, ids: tuple[str, ...]) -> None:
     assert prove(WORK, [round_], at_once=5, benchmarks=ids) == 0

@@ -81,16 +81,16 @@ def test_the_loader_reads_as_many_items_as_the_official_file_has(
 
 @EACH
 def test_answers_score_and_measure_what_the_official_gate_asks(data: Path, row: Benchmark) -> None:
-    expected = {one.name: one.value for one in row.reference.expected}
+    reference = {score.name: score.value for score in row.reference.expected}
     items = load_news(str(data / DATASETS[row.id])).items
     answers = json.loads((data / ANSWERS).read_text())
     gen_len = sum(len(answers[item.input].strip()) for item in items)
-    assert 0.99 < gen_len / expected["gen_len"] < 1.01
+    assert 0.99 < gen_len / reference["gen_len"] < 1.01
     scores = mean_scores(
         score_pairs([(answers[item.input], item.reference) for item in items[:400]])
     )
     for name in ROUGE_NAMES:
-        assert 0.99 < scores.values[name] / expected[name] < 1.05, name
+        assert 0.99 < scores.values[name] / reference[name] < 1.05, name
 
 
 def test_the_model_folder_is_known_as_the_official_model(data: Path) -> None:
@@ -105,17 +105,17 @@ def test_the_model_folder_makes_prompts_and_answers_as_llamas_does(
     tokenizer = load_tokenizer(str(data / MODEL))
     assert (tokenizer.bos_token_id, tokenizer.eos_token_id) == (128_000, 128_009)
     assert end_of_text_ids(str(data / MODEL), tokenizer) == LLAMA3_1_8B.eos_token_ids
-    some = samples[:500]
-    prompts = OFFICIAL.prompt.encode([sample.item for sample in some], tokenizer)
+    first_samples = samples[:500]
+    prompts = OFFICIAL.prompt.encode([sample.item for sample in first_samples], tokenizer)
     assert all(prompt.count(tokenizer.bos_token_id) == 1 for prompt in prompts)
     assert all(prompt[0] == tokenizer.bos_token_id for prompt in prompts)
     text = tokenizer.decode(prompts[0], skip_special_tokens=True)
-    assert text == SUMMARIZE.format(input=some[0].item.input)
+    assert text == SUMMARIZE.format(input=first_samples[0].item.input)
     answers = tokenizer([sample.answer for sample in samples], add_special_tokens=False)
     with_end = [[*answer, tokenizer.eos_token_id] for answer in answers["input_ids"]]
     assert max(map(len, with_end)) <= OFFICIAL.generation.max_new_tokens
     texts = tokenizer.batch_decode(with_end[:500], skip_special_tokens=True)
-    assert texts == [sample.answer for sample in some]
+    assert texts == [sample.answer for sample in first_samples]
 
 
 # Runs
@@ -126,13 +126,13 @@ def test_every_scenario_of_every_round_is_run_by_the_official_rules(tmp_path: Pa
     assert len(runs) == len({run.name for run in runs}) == 15
     assert set(LOADGEN) == set(ROUNDS)
     for run in runs:
-        given = dict(zip(*[iter(run.options(tmp_path, tmp_path))] * 2, strict=False))
-        assert (given["--profile"], given["--round"]) == ("official", run.round)
+        options = dict(zip(*[iter(run.options(tmp_path, tmp_path))] * 2, strict=False))
+        assert (options["--profile"], options["--round"]) == ("official", run.round)
         scenario = run.scenario
         category = "edge" if run.benchmark == LLAMA3_1_8B_EDGE.id else "datacenter"
-        assert given["-m"] == f"{category} and {scenario.lower()}"
+        assert options["-m"] == f"{category} and {scenario.lower()}"
         assert {"accuracy", "performance"} <= set(run.paces)
-        assert given["--benchmark"] == run.benchmark
+        assert options["--benchmark"] == run.benchmark
         assert ("test06" in run.paces) >= (run.benchmark == LLAMA3_1_8B.id)
 
 
@@ -181,12 +181,12 @@ def test_runs_go_on_beside_each_other_and_the_failed_are_named(
 ) -> None:
     monkeypatch.setattr("meta_tests.proof.runs._TICK_S", 0.05)
     runs = [Told("v6.1", LLAMA3_1_8B.id, name) for name in ("Offline", "Server", "Interactive")]
-    said: list[str] = []
-    failed = make_runs(runs, tmp_path, 2, said.append)
-    assert failed == [runs[1]]
+    lines: list[str] = []
+    failures = make_runs(runs, tmp_path, 2, lines.append)
+    assert failures == [runs[1]]
     assert Told.most == 2
-    assert len(said) == 6
-    assert sum("FAILED" in line for line in said) == 1
+    assert len(lines) == 6
+    assert sum("FAILED" in line for line in lines) == 1
     assert runs[0].finished(tmp_path) is not None
 
 
@@ -230,6 +230,6 @@ def test_the_checkers_closing_lines_are_shown(
         f"print({says}, sep='\\n')\n"
     )
     words = {"OK": "SUMMARY: submission looks OK", "BAD": "SUMMARY: submission has errors"}
-    found = tree.check_tree(tmp_path / "v6.1", tmp_path, "v6.1")
-    assert found == ([words.get(line, line) for line in closing], accepted)
+    result = tree.check_tree(tmp_path / "v6.1", tmp_path, "v6.1")
+    assert result == ([words.get(line, line) for line in closing], accepted)
     assert "anything" in (tmp_path / "v6.1.checker.log").read_text()

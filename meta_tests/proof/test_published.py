@@ -29,7 +29,7 @@ EACH = pytest.mark.parametrize("id_", [i for i in PUBLISHED if i != "llama2-70b-
 
 
 @pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
+def folder_of(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
     """The folder with a benchmark's made data in it, written once."""
     folder = tmp_path_factory.mktemp("published")
 
@@ -45,32 +45,34 @@ def inputs_of(id_: str, folder: Path) -> Inputs:
     """What a session of the proof is made of."""
     run = ProofRun("v6.1", id_, "Offline")
     words = run.options(folder, folder / "results")
-    given = {
+    options = {
         words[i].removeprefix("--").replace("-", "_"): words[i + 1] for i in range(len(words) - 1)
     }
     names = ("benchmark", "profile", "model", "dataset", "code_problems")
-    settings = resolve_settings({name: given[name] for name in names if name in given}, {})
+    settings = resolve_settings({name: options[name] for name in names if name in options}, {})
     return Inputs(settings, [BENCHMARKS[id_]])
 
 
 def test_every_published_benchmark_has_data_for_each_of_its_modes() -> None:
-    others = {"llama3.1-8b", "llama3.1-8b-edge"}
-    assert set(PUBLISHED) == set(BENCHMARKS) - others
-    for made in PUBLISHED.values():
-        audits = {audit.mode for audit in made.benchmark.audits}
-        assert set(made.modes) == {"accuracy", "performance"} | audits
-        for mode, file in made.modes.items():
-            count = sum(samples for _, samples in made.files[file])
-            assert count == made.benchmark.samples_of(mode), (made.benchmark.id, mode)
+    own_proof = {"llama3.1-8b", "llama3.1-8b-edge"}
+    assert set(PUBLISHED) == set(BENCHMARKS) - own_proof
+    for published in PUBLISHED.values():
+        audits = {audit.mode for audit in published.benchmark.audits}
+        assert set(published.modes) == {"accuracy", "performance"} | audits
+        for mode, file in published.modes.items():
+            count = sum(samples for _, samples in published.files[file])
+            assert count == published.benchmark.samples_of(mode), (published.benchmark.id, mode)
 
 
 def test_every_scenario_that_a_round_offers_is_run() -> None:
     runs = proof_runs(tuple(ROUNDS))
     assert len(runs) == len({run.name for run in runs})
-    asked = {(run.round, run.benchmark, run.scenario) for run in runs}
-    assert ("v5.1", "deepseek-r1", "Interactive") not in asked
-    assert ("v6.0", "deepseek-r1", "Interactive") in asked
-    assert not {benchmark for round_, benchmark, _ in asked if round_ == "v5.1"} & {"gpt-oss-120b"}
+    sessions = {(run.round, run.benchmark, run.scenario) for run in runs}
+    assert ("v5.1", "deepseek-r1", "Interactive") not in sessions
+    assert ("v6.0", "deepseek-r1", "Interactive") in sessions
+    assert not {benchmark for round_, benchmark, _ in sessions if round_ == "v5.1"} & {
+        "gpt-oss-120b"
+    }
     assert {run.benchmark for run in proof_runs(["v6.1"], ["mixtral-8x7b", "deepseek-r1"])} == {
         "deepseek-r1"
     }
@@ -78,21 +80,23 @@ def test_every_scenario_that_a_round_offers_is_run() -> None:
 
 @EACH
 def test_the_session_takes_the_folder_for_the_benchmarks_own(
-    made: Callable[[str], Path], id_: str
+    folder_of: Callable[[str], Path], id_: str
 ) -> None:
-    folder = made(id_)
+    folder = folder_of(id_)
     inputs, benchmark = inputs_of(id_, folder), BENCHMARKS[id_]
     for mode in PUBLISHED[id_].modes:
         count = benchmark.samples_of(mode)
         assert len(inputs.samples(benchmark, mode).items) == count
-        found, why = inputs.reference(benchmark, count, mode)
-        assert found is not None, why
+        reference, why = inputs.reference(benchmark, count, mode)
+        assert reference is not None, why
     inputs._check_model(benchmark)
 
 
 @EACH
-def test_prompts_and_answers_are_those_of_the_model(made: Callable[[str], Path], id_: str) -> None:
-    folder = made(id_)
+def test_prompts_and_answers_are_those_of_the_model(
+    folder_of: Callable[[str], Path], id_: str
+) -> None:
+    folder = folder_of(id_)
     model = str(folder / id_ / "model")
     tokenizer = load_tokenizer(model)
     published, benchmark = PUBLISHED[id_], BENCHMARKS[id_]
@@ -110,23 +114,23 @@ def test_prompts_and_answers_are_those_of_the_model(made: Callable[[str], Path],
 
 def right_where_it_says(answers: Sequence[Answer]) -> CodeGrades:
     """Grades programs of one line by the number that they end with and their tests want."""
-    return CodeGrades(tuple(_number(a.text) == _wanted(a.sample.reference) for a in answers))
+    return CodeGrades(tuple(_number(a.text) == _answer_to(a.sample.reference) for a in answers))
 
 
 def _number(program: str) -> int:
     return int(re.findall(r"\d+", program.partition("```")[0])[-1])
 
 
-def _wanted(reference: str) -> int:
+def _answer_to(reference: str) -> int:
     number = int(re.findall(r"\d+", reference)[-1])
     return number if reference.startswith("made-") else number - 1
 
 
 @EACH
 def test_answers_are_above_each_gate_and_below_each_limit(
-    made: Callable[[str], Path], id_: str
+    folder_of: Callable[[str], Path], id_: str
 ) -> None:
-    folder = made(id_)
+    folder = folder_of(id_)
     inputs, benchmark = inputs_of(id_, folder), BENCHMARKS[id_]
     published = PUBLISHED[id_]
     prepared = json.loads((folder / id_ / "answers.json").read_text())
@@ -137,11 +141,11 @@ def test_answers_are_above_each_gate_and_below_each_limit(
         # Prime to the shares that are wrong.
         kinds.append(range(start, start + count, 97 if count > 9000 else 23 if count > 4000 else 7))
         start += count
-    chosen = [index for kind in kinds for index in kind]
+    indices = [index for kind in kinds for index in kind]
     tokens = thought_out_answers(inputs, {"accuracy": prepared["accuracy"]})
     samples = inputs.samples(benchmark, "accuracy").items
     prompts = inputs.prompts(benchmark, "accuracy")
-    outputs = [tokens[tuple(prompts[index])] for index in chosen]
+    outputs = [tokens[tuple(prompts[index])] for index in indices]
     if not inputs.generation(benchmark, "accuracy").keeps_eos:
         outputs = [ids[:-1] for ids in outputs]
     scorer = inputs.scorer(benchmark)
@@ -149,39 +153,41 @@ def test_answers_are_above_each_gate_and_below_each_limit(
     texts = inputs.tokenizer.batch_decode(outputs, skip_special_tokens=not special)
     answers = [
         Answer(samples[index], ids, text)
-        for index, ids, text in zip(chosen, outputs, texts, strict=True)
+        for index, ids, text in zip(indices, outputs, texts, strict=True)
     ]
     if isinstance(scorer, MixtralScorer | DeepseekR1Scorer | GptOssScorer):
         # That the sandbox runs them is tested elsewhere.
         scorer = type(scorer)(right_where_it_says)
     scores = scorer.score(answers)
     assert scores.not_judged == {}
-    for expected in benchmark.reference.expected:
-        found = scores.values[expected.name]
-        assert expected.low(strict=True) < found < (expected.high or 100), expected.name
+    for gate in benchmark.reference.expected:
+        score = scores.values[gate.name]
+        assert gate.low(strict=True) < score < (gate.high or 100), gate.name
 
 
-def test_the_answers_of_gpt_oss_are_as_long_as_test09_wants(made: Callable[[str], Path]) -> None:
+def test_the_answers_of_gpt_oss_are_as_long_as_test09_wants(
+    folder_of: Callable[[str], Path],
+) -> None:
     benchmark = BENCHMARKS["gpt-oss-120b"]
     audit = benchmark.audit("test09")
     assert audit is not None and audit.mean_tokens is not None
-    prepared = json.loads((made(benchmark.id) / benchmark.id / "answers.json").read_text())
+    prepared = json.loads((folder_of(benchmark.id) / benchmark.id / "answers.json").read_text())
     lengths = [tokens for _, _, tokens in prepared["test09"]]
     low, high = audit.mean_tokens
     assert low * 1.05 < sum(lengths) / len(lengths) < high / 1.05
 
 
-def test_the_problems_are_those_that_the_answers_solve(made: Callable[[str], Path]) -> None:
+def test_the_problems_are_those_that_the_answers_solve(folder_of: Callable[[str], Path]) -> None:
     for id_, published in PUBLISHED.items():
         if published.with_problems:
-            lines = (made(id_) / id_ / PROBLEMS).read_text().splitlines()
-            known = {json.loads(line)["question_id"] for line in lines}
-            assert _asked(published) == known
+            lines = (folder_of(id_) / id_ / PROBLEMS).read_text().splitlines()
+            question_ids = {json.loads(line)["question_id"] for line in lines}
+            assert _questions(published) == question_ids
 
 
-def _asked(published: Published) -> set[object]:
+def _questions(published: Published) -> set[object]:
     of_accuracy = published.samples(published.modes["accuracy"])
-    rows = [made.row for made in of_accuracy]
+    rows = [sample.row for sample in of_accuracy]
     return {r["ground_truth"] for r in rows if "livecodebench" in str(r["dataset"])}
 
 
@@ -202,13 +208,13 @@ def test_a_run_takes_ten_minutes_and_little_more(run: ProofRun, tmp_path: Path) 
 
 
 def test_the_engine_answers_each_mode_with_what_was_prepared_for_it(
-    made: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch
+    folder_of: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     id_ = "gpt-oss-120b"
-    folder, benchmark = made(id_), BENCHMARKS[id_]
+    folder, benchmark = folder_of(id_), BENCHMARKS[id_]
     run = ProofRun("v6.1", id_, "Offline")
-    told = run.answers(folder) | {"paces": {"accuracy": {"samples_per_s": 1000}}}
-    monkeypatch.setenv("REPLAY", json.dumps(told))
+    answers = run.answers(folder) | {"paces": {"accuracy": {"samples_per_s": 1000}}}
+    monkeypatch.setenv("REPLAY", json.dumps(answers))
     inputs = inputs_of(id_, folder)
     engine = pytest_mlperf_load_engine(inputs)
     try:

@@ -51,7 +51,7 @@ def _system() -> dict[str, str]:
 
 def check_tree(tree: Path, checkout: Path, round_: str) -> tuple[list[str], bool]:
     """The official checker's last lines on a tree, and whether it accepts the tree."""
-    done = subprocess.run(
+    process = subprocess.run(
         [
             *(sys.executable, "-m", "submission_checker.main"),
             *("--input", str(tree), "--version", round_),
@@ -63,10 +63,10 @@ def check_tree(tree: Path, checkout: Path, round_: str) -> tuple[list[str], bool
         text=True,
         check=False,
     )
-    tree.with_name(f"{tree.name}.checker.log").write_text(done.stdout)
-    said = done.stdout.splitlines()
+    tree.with_name(f"{tree.name}.checker.log").write_text(process.stdout)
+    lines = process.stdout.splitlines()
     closing = [
-        match[1].replace(f"{tree}/", "") for line in said if (match := _CLOSING.search(line))
+        match[1].replace(f"{tree}/", "") for line in lines if (match := _CLOSING.search(line))
     ]
     # The last line of a traceback, if the checker crashed.
-    return closing or said[-1:], LOOKS_OK in done.stdout
+    return closing or lines[-1:], LOOKS_OK in process.stdout

@@ -62,7 +62,7 @@ class _Proxy(ThreadingHTTPServer):
         self.answers: dict[tuple[str, bytes], _Answer] = {}
         self.of_thread = threading.local()
 
-    def asked(self, method: str, path: str, headers: dict[str, str], body: bytes) -> _Answer:
+    def answer(self, method: str, path: str, headers: dict[str, str], body: bytes) -> _Answer:
         """The upstream server's answer, or its earlier answer to the same request."""
         key = path, _without_salt(body)
         if method == "POST" and key in self.answers:
@@ -73,8 +73,10 @@ class _Proxy(ThreadingHTTPServer):
             connection = self.of_thread.connection = http.client.HTTPConnection(*address)
         connection.request(method, path, body, headers)
         response = connection.getresponse()
-        kept = [(n, v) for n, v in response.getheaders() if n.lower() not in _OWN_HEADERS]
-        answer = response.status, kept, response.read()
+        headers_to_pass = [
+            (n, v) for n, v in response.getheaders() if n.lower() not in _OWN_HEADERS
+        ]
+        answer = response.status, headers_to_pass, response.read()
         if method == "POST" and response.status == 200:
             self.answers[key] = answer
         return answer
@@ -98,9 +100,11 @@ class _Handler(BaseHTTPRequestHandler):
     def _pass_on(self) -> None:
         body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
         headers = {n: v for n, v in self.headers.items() if n.lower() not in _OWN_HEADERS}
-        status, kept, content = self.server.asked(self.command, self.path, headers, body)
+        status, headers_to_pass, content = self.server.answer(
+            self.command, self.path, headers, body
+        )
         lines = [f"HTTP/1.1 {status} {http.HTTPStatus(status).phrase}"]
-        lines += [f"{name}: {value}" for name, value in kept]
+        lines += [f"{name}: {value}" for name, value in headers_to_pass]
         head = "\r\n".join([*lines, f"Content-Length: {len(content)}", "", ""])
         self.wfile.write(head.encode("latin-1") + content)
 

@@ -30,8 +30,8 @@ def main(options: Sequence[str]) -> int:
         with local_nodes(_NODES) as nodes:
             print(f"the nodes are ready: --ray {nodes.address}", flush=True)
             os.environ.update(nodes.variables)
-            given = ["-m", _SELECTED, "--ray", nodes.address, "--replicas", "2", "--scaling"]
-            status = run_pytest([*given, *options])
+            options = ["-m", _SELECTED, "--ray", nodes.address, "--replicas", "2", "--scaling"]
+            status = run_pytest([*options, *options])
         print("the Ray nodes have stopped")
         return status
     except KeyboardInterrupt:

@@ -151,8 +151,8 @@ def _answers(port: int, path: str) -> bool:
 def _last_words(log: Path) -> str:
     """The last error in a log, or else its last line."""
     lines = log.read_text(errors="replace").split("\n")
-    said = [line.strip() for line in lines if line.strip()]
-    return last_error(log) or (said[-1][:300] if said else "it said nothing")
+    texts = [line.strip() for line in lines if line.strip()]
+    return last_error(log) or (texts[-1][:300] if texts else "it said nothing")
 
 
 def _temporary_log() -> Path:

@@ -39,8 +39,10 @@ class _Scoring(StandInEngine):
         """See `ScoringEngine`."""
         for request in requests:
             first = request.prompt_token_ids[0]
-            found = [Likelihood(-float(len(c)), bool(first % 2)) for c in request.continuations]
-            yield request.tag, Score(tuple(found), 1.5, len(request.prompt_token_ids), first)
+            likelihoods = [
+                Likelihood(-float(len(c)), bool(first % 2)) for c in request.continuations
+            ]
+            yield request.tag, Score(tuple(likelihoods), 1.5, len(request.prompt_token_ids), first)
 
 
 def scoring(folder: Path) -> StandInEngine:

@@ -31,7 +31,7 @@ class Refusal(Exception):  # noqa: N818 - not an error of this process
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class CompletionRequest:
     """What a completion request asks for.
 
     `limit` and `least`: tokens. `ids`: token ids instead of or besides text. `usage`: token counts
@@ -196,40 +196,40 @@ _generation_config = msgspec.json.Decoder(_GenerationConfig)
 _scale_out = msgspec.json.Decoder(_VllmGenerate)
 
 
-def asked(options: StandIn, path: str, body: bytes) -> Asked:
+def read_request(options: StandIn, path: str, body: bytes) -> CompletionRequest:
     """What a completion request asks for. Raises Refusal if such a server would refuse it."""
     try:
         if path == GENERATE:
-            wanted = _of_generate(_generate.decode(body))
+            request = _of_generate(_generate.decode(body))
         elif path == SCALE_OUT:
-            wanted = _of_scale_out(options, body)
+            request = _of_scale_out(options, body)
         elif options.dialect == "transformers":
-            wanted = _of_transformers(options, _transformers.decode(body))
+            request = _of_transformers(options, _transformers.decode(body))
         else:
-            wanted = _of_completion(options, body)
+            request = _of_completion(options, body)
     except msgspec.DecodeError as error:
         raise Refusal(422 if options.dialect == "transformers" else 400, str(error)) from error
-    if wanted.limit < 1:
+    if request.limit < 1:
         raise Refusal(400, "max_tokens must be at least 1.")
-    if wanted.prompt_tokens + wanted.limit > options.max_model_len:
+    if request.prompt_tokens + request.limit > options.max_model_len:
         raise Refusal(
             400, f"This model's maximum context length is {options.max_model_len} tokens."
         )
-    return wanted
+    return request
 
 
-def _of_generate(body: _Generate) -> Asked:
+def _of_generate(body: _Generate) -> CompletionRequest:
     prompt = body.text if body.input_ids is None else body.input_ids
     if prompt is None:
         raise Refusal(400, "Either text, input_ids or input_embeds should be provided.")
     sampling = body.sampling_params
     least = sampling.max_new_tokens if sampling.ignore_eos else sampling.min_new_tokens
-    return Asked(
+    return CompletionRequest(
         prompt, sampling.max_new_tokens, least, body.stream, ids=True, usage=True, native=True
     )
 
 
-def _of_scale_out(options: StandIn, raw: bytes) -> Asked:
+def _of_scale_out(options: StandIn, raw: bytes) -> CompletionRequest:
     body = _scale_out.decode(raw)
     _check_model(options, body.model)
     sampling = body.sampling_params
@@ -237,15 +237,19 @@ def _of_scale_out(options: StandIn, raw: bytes) -> Asked:
     limit = room if sampling.max_tokens is None else sampling.max_tokens
     least = limit if sampling.ignore_eos else sampling.min_tokens
     usage = body.stream_options is not None and body.stream_options.include_usage
-    return Asked(body.token_ids, limit, least, body.stream, ids=True, usage=usage, ids_alone=True)
+    return CompletionRequest(
+        body.token_ids, limit, least, body.stream, ids=True, usage=usage, ids_alone=True
+    )
 
 
-def _of_transformers(options: StandIn, body: _Transformers) -> Asked:
+def _of_transformers(options: StandIn, body: _Transformers) -> CompletionRequest:
     if body.model != options.model:
         raise Refusal(400, f"Server is pinned to '{options.model}'.")
     config = _generation_config.decode(body.generation_config or "{}")
     limit = config.max_new_tokens if body.max_tokens is None else body.max_tokens
-    return Asked(body.prompt, limit, config.min_new_tokens, body.stream, ids=False, usage=False)
+    return CompletionRequest(
+        body.prompt, limit, config.min_new_tokens, body.stream, ids=False, usage=False
+    )
 
 
 def _check_model(options: StandIn, model: str | None) -> None:
@@ -253,14 +257,14 @@ def _check_model(options: StandIn, model: str | None) -> None:
         raise Refusal(404, f"The model `{model}` does not exist.")
 
 
-def _of_completion(options: StandIn, raw: bytes) -> Asked:
+def _of_completion(options: StandIn, raw: bytes) -> CompletionRequest:
     body: _Completion | _TensorRt
     if options.dialect == "tensorrt-llm":
         body = strict = _tensorrt.decode(raw)
         ids = not strict.detokenize
     else:
-        body = loose = _completion.decode(raw)
-        ids = bool(loose.return_token_ids) and options.dialect != "text"
+        body = generic = _completion.decode(raw)
+        ids = bool(generic.return_token_ids) and options.dialect != "text"
     if body.prompt is None:
         raise Refusal(400, "Either prompt or prompt_embeds must be provided.")
     if options.dialect == "text" and not isinstance(body.prompt, str):
@@ -269,7 +273,7 @@ def _of_completion(options: StandIn, raw: bytes) -> Asked:
     limit = 16 if body.max_tokens is None else body.max_tokens
     least = limit if body.ignore_eos else body.min_tokens
     usage = body.stream_options is not None and body.stream_options.include_usage
-    return Asked(body.prompt, limit, least, body.stream, ids, usage)
+    return CompletionRequest(body.prompt, limit, least, body.stream, ids, usage)
 
 
 def plain(
@@ -279,7 +283,7 @@ def plain(
     return Reply(parts=(_whole(status, body, content, headers),), at_s=(0.0,))
 
 
-def refused(refusal: Refusal) -> Reply:
+def refusal_reply(refusal: Refusal) -> Reply:
     """The answer to a refused request, in vLLM's format."""
     kind = HTTPStatus(refusal.status).phrase.replace(" ", "") + "Error"
     error = {"message": str(refusal), "type": kind, "param": None, "code": refusal.status}
@@ -300,7 +304,7 @@ def _json(value: object) -> bytes:
     return json.dumps(value, separators=(",", ":")).encode()
 
 
-def told(options: StandIn, path: str) -> Reply | None:
+def page_reply(options: StandIn, path: str) -> Reply | None:
     """What a server of this dialect reports about itself at a path; None if it has no such path."""
     dialect = options.dialect
     if path == "/v1/models":
@@ -308,7 +312,7 @@ def told(options: StandIn, path: str) -> Reply | None:
     if path == "/health" and dialect != "text":
         return plain(200)
     if dialect == "vllm" and path == SCALE_OUT:
-        return refused(Refusal(403, "Scale-out endpoints are disabled."))
+        return refusal_reply(Refusal(403, "Scale-out endpoints are disabled."))
     if path == "/version" and dialect in ("vllm", "tensorrt-llm"):
         return plain(200, _json({"version": "0+stand.in"}))
     return _told_by_sglang(options, path) if dialect == "sglang" else None
@@ -320,8 +324,8 @@ def _told_by_sglang(options: StandIn, path: str) -> Reply | None:
         return plain(200, _json(info))
     if path in ("/get_server_info", "/server_info"):
         limits = {"context_length": options.max_model_len, "max_total_num_tokens": 10**6}
-        served = {"model_path": options.model, "served_model_name": options.model}
-        return plain(200, _json({**served, **limits, "version": "0+stand.in"}))
+        names = {"model_path": options.model, "served_model_name": options.model}
+        return plain(200, _json({**names, **limits, "version": "0+stand.in"}))
     return None
 
 
@@ -340,7 +344,7 @@ def without_answer(options: StandIn, fault: Fault | None) -> Reply | None:
     match fault:
         case "status-429" | "status-500" | "status-503":
             status = int(fault.removeprefix("status-"))
-            return refused(Refusal(status, "the stand-in server refuses, as it was told to"))
+            return refusal_reply(Refusal(status, "the stand-in server refuses, as it was told to"))
         case "redirect":
             return plain(302, headers=f"Location: {options.redirect_to}\r\n")
         case "garbage":
@@ -353,14 +357,14 @@ def without_answer(options: StandIn, fault: Fault | None) -> Reply | None:
             return None
 
 
-def reply(options: StandIn, wanted: Asked, fault: Fault | None) -> Reply:
+def reply(options: StandIn, request: CompletionRequest, fault: Fault | None) -> Reply:
     """The answer to a completion request."""
-    nothing = without_answer(options, fault)
-    if nothing is not None:
-        return nothing
-    answer = _Answer(options, wanted, fault)
-    made = _streamed(options, answer) if wanted.stream else _at_once(options, answer)
-    return replace(made, then="close") if fault == "closes-idle" else made
+    refusal = without_answer(options, fault)
+    if refusal is not None:
+        return refusal
+    answer = _Answer(options, request, fault)
+    whole = _streamed(options, answer) if request.stream else _at_once(options, answer)
+    return replace(whole, then="close") if fault == "closes-idle" else whole
 
 
 def _streamed(options: StandIn, answer: _Answer) -> Reply:
@@ -368,8 +372,8 @@ def _streamed(options: StandIn, answer: _Answer) -> Reply:
     head = _head(200, _EVENTS, "Transfer-Encoding: chunked\r\n")
     messages = answer.messages()
     parts = [_event(message) for message in messages]
-    done = b"" if options.dialect == "transformers" else _DONE
-    ending = b"".join(map(_event, answer.last_words())) + done
+    end = b"" if options.dialect == "transformers" else _DONE
+    ending = b"".join(map(_event, answer.last_words())) + end
     then: Literal["keep", "close", "hang", "pour"] = "keep"
     match fault:
         case "no-first-token":
@@ -408,15 +412,18 @@ def _at_once(options: StandIn, answer: _Answer) -> Reply:
             body = body[:-5]
         case "no-utf8":
             body = body.replace(b'"text":"', b'"text":"\xff\xfe')
-    sent = _whole(200, body, "application/json")
+    content = _whole(200, body, "application/json")
     match answer.fault:
         case "no-first-token":
             return Reply(_head(200, "application/json", "Content-Length: 9\r\n"), then="hang")
         case "stops" | "closes" | "ends-early" | "error-in-stream":
-            sent, then = sent[: -len(body) // 2], "hang" if answer.fault == "stops" else "close"
+            content, then = (
+                content[: -len(body) // 2],
+                "hang" if answer.fault == "stops" else "close",
+            )
         case "endless-line":
-            sent, then = _head(200, "application/json", "Transfer-Encoding: chunked\r\n"), "pour"
-    return Reply(parts=(sent,), at_s=(options.first_token_s + options.rest_s,), then=then)
+            content, then = _head(200, "application/json", "Transfer-Encoding: chunked\r\n"), "pour"
+    return Reply(parts=(content,), at_s=(options.first_token_s + options.rest_s,), then=then)
 
 
 def _event(message: object) -> bytes:
@@ -435,12 +442,12 @@ POURED = _chunks(b"a" * 65_536, 65_536)
 class _Answer:
     """The tokens and text of one answer, and the messages that carry them."""
 
-    def __init__(self, options: StandIn, wanted: Asked, fault: Fault | None) -> None:
+    def __init__(self, options: StandIn, request: CompletionRequest, fault: Fault | None) -> None:
         self.fault = fault
         self._options = options
-        self._wanted = wanted
-        tokens = min(max(options.tokens, wanted.least), wanted.limit)
-        self._finish = "length" if fault == "cut" or tokens == wanted.limit else "stop"
+        self._request = request
+        tokens = min(max(options.tokens, request.least), request.limit)
+        self._finish = "length" if fault == "cut" or tokens == request.limit else "stop"
         self._tokens = max(1, tokens // 2) if fault == "cut" else tokens
         self._ids = self._token_ids()
         text = "".join(_WORDS[i % len(_WORDS)] for i in range(self._tokens))
@@ -471,7 +478,7 @@ class _Answer:
     def messages(self) -> list[dict[str, Any]]:
         """The messages of a stream that carry tokens."""
         ends = self._ends()
-        if self._wanted.native:
+        if self._request.native:
             return [self._native(end, i == len(ends) - 2) for i, end in enumerate(ends)]
         starts = [0, *ends[:-1]]
         return [
@@ -484,7 +491,7 @@ class _Answer:
         if self._options.dialect == "transformers":
             finished = {"index": 0, "text": "", "finish_reason": self._finish}
             return [self._completion(finished, {"usage": self._usage()})]
-        if self._wanted.native or not self._wanted.usage:
+        if self._request.native or not self._request.usage:
             return []
         return [self._completion(None, {"usage": self._usage(), **self._times()})]
 
@@ -497,40 +504,40 @@ class _Answer:
 
     def whole(self) -> dict[str, Any]:
         """The single message of an answer that is not streamed."""
-        if self._wanted.native:
+        if self._request.native:
             return self._native(self._tokens, False)
         return self._completion(self._choice(0, self._tokens), {"usage": self._usage()})
 
     def _completion(self, choice: dict[str, Any] | None, more: dict[str, Any]) -> dict[str, Any]:
-        if self._wanted.ids_alone:
+        if self._request.ids_alone:
             only = {"request_id": "0", "output_mode": "tokens"}
             return {**only, "choices": [choice] if choice else [], **more}
         model = "another-model" if self.fault == "other-model" else self._options.model
-        named = {"id": "cmpl-0", "object": "text_completion", "created": 0, "model": model}
-        return {**named, "choices": [choice] if choice else [], **more}
+        content = {"id": "cmpl-0", "object": "text_completion", "created": 0, "model": model}
+        return {**content, "choices": [choice] if choice else [], **more}
 
     def _choice(self, start: int, end: int) -> dict[str, Any]:
         finish = self._finish if end == self._tokens else None
         text = "".join(self._text[start:end])
         if self._options.dialect == "transformers":
             # A stream has a later message for the finish reason; a single answer has not.
-            finish = None if self._wanted.stream else self._finish
+            finish = None if self._request.stream else self._finish
             return {"index": 0, "text": text, "finish_reason": finish}
-        if self._wanted.ids_alone:
+        if self._request.ids_alone:
             return {"index": 0, "token_ids": self._ids[start:end], "finish_reason": finish}
         choice = {"index": 0, "text": text, "logprobs": None, "finish_reason": finish}
         if self._options.dialect == "text":
             return choice
-        ids = self._ids[start:end] if self._wanted.ids else None
+        ids = self._ids[start:end] if self._request.ids else None
         if self._options.dialect == "tensorrt-llm":
             return {**choice, "text": "" if ids else text, "token_ids": ids, "stop_reason": None}
-        prompt = self._wanted.prompt if start == 0 and ids else None
+        prompt = self._request.prompt if start == 0 and ids else None
         return {**choice, "stop_reason": None, "prompt_token_ids": prompt, "token_ids": ids}
 
     def _native(self, end: int, last_but_one: bool) -> dict[str, Any]:
         ids = self._ids[:end]
         match self._options.sglang_ids:
-            case "delta" if self._wanted.stream:
+            case "delta" if self._request.stream:
                 before = max((e for e in self._ends() if e < end), default=0)
                 ids = self._ids[before:end]
             case "shrinking" if last_but_one:
@@ -538,7 +545,7 @@ class _Answer:
                 ids = self._ids[: before - 1]
         finish: dict[str, Any] | None = {"type": self._finish}
         if finish and self._finish == "length":
-            finish["length"] = self._wanted.limit
+            finish["length"] = self._request.limit
         usage = self._usage(end)
         meta = {
             "id": "0",
@@ -550,12 +557,12 @@ class _Answer:
         return {"text": "".join(self._text[:end]), "output_ids": ids, "meta_info": meta}
 
     def _usage(self, tokens: int | None = None) -> dict[str, Any]:
-        counted = self._tokens if tokens is None else tokens
+        count = self._tokens if tokens is None else tokens
         if self.fault == "miscounted":
-            counted += 7
-        prompt = self._wanted.prompt_tokens
-        usage: dict[str, Any] = {"prompt_tokens": prompt, "total_tokens": prompt + counted}
-        usage["completion_tokens"] = counted
+            count += 7
+        prompt = self._request.prompt_tokens
+        usage: dict[str, Any] = {"prompt_tokens": prompt, "total_tokens": prompt + count}
+        usage["completion_tokens"] = count
         if (cached := self._cached()) is not None:
             usage["prompt_tokens_details"] = {"cached_tokens": cached}
         return usage
@@ -563,5 +570,5 @@ class _Answer:
     def _cached(self) -> int | None:
         """Cached tokens of the prompt; None if a server of this dialect does not report them."""
         if self.fault == "cached":
-            return self._wanted.prompt_tokens
+            return self._request.prompt_tokens
         return 0 if self._options.dialect in ("sglang", "tensorrt-llm") else None

@@ -33,20 +33,20 @@ from meta_tests.servers.replies import (
     GENERATE,
     POURED,
     SCALE_OUT,
-    Asked,
+    CompletionRequest,
     Refusal,
     Reply,
-    asked,
+    page_reply,
     plain,
-    refused,
+    read_request,
+    refusal_reply,
     reply,
-    told,
     without_answer,
 )
 from mlperf_suite.errors import SuiteError
 
-SEEN = "/stand-in/seen"
-_OPEN_PATHS = ("/health", "/version", SEEN)
+ACCOUNT = "/stand-in/account"
+_OPEN_PATHS = ("/health", "/version", ACCOUNT)
 _LOOK_FOR_PARENT_S = 0.25
 _REMEMBERED_REPLIES = 4096
 _ROOT = Path(__file__).resolve().parents[2]
@@ -63,7 +63,7 @@ class RunningStandIn:
     def port(self) -> int:
         return int(self.url.rpartition(":")[2])
 
-    def seen(self) -> dict[str, Any]:
+    def account(self) -> dict[str, Any]:
         """What it was asked so far.
 
         `requests`: their number by path. `completions`: the number of completion requests.
@@ -73,9 +73,9 @@ class RunningStandIn:
         """
         trusting = ssl.create_default_context()
         trusting.check_hostname, trusting.verify_mode = False, ssl.CERT_NONE
-        with urllib.request.urlopen(self.url + SEEN, timeout=30, context=trusting) as answer:
-            seen: dict[str, Any] = json.load(answer)
-        return seen
+        with urllib.request.urlopen(self.url + ACCOUNT, timeout=30, context=trusting) as answer:
+            figures: dict[str, Any] = json.load(answer)
+        return figures
 
 
 @contextlib.contextmanager
@@ -85,8 +85,8 @@ def stand_in_server(options: StandIn | None = None) -> Iterator[RunningStandIn]:
     It also ends when this process does, in whatever way. Raises SuiteError if it does not start.
     """
     options = options or StandIn()
-    told = msgspec.json.encode(options).decode()
-    command = [sys.executable, "-m", __name__, told, str(os.getpid())]
+    encoded = msgspec.json.encode(options).decode()
+    command = [sys.executable, "-m", __name__, encoded, str(os.getpid())]
     process = subprocess.Popen(command, cwd=_ROOT, stdout=subprocess.PIPE, text=True)
     try:
         assert process.stdout is not None
@@ -106,16 +106,24 @@ def make_certificate(folder: Path) -> tuple[Path, Path]:
     A client trusts it if given the certificate itself as a certificate authority.
     """
     certificate, key = folder / "certificate.pem", folder / "certificate_key.pem"
-    made = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days", "2"]
-    named = ["-subj", "/CN=127.0.0.1", "-addext", "subjectAltName=IP:127.0.0.1"]
+    key_options = [
+        "-newkey",
+        "ec",
+        "-pkeyopt",
+        "ec_paramgen_curve:prime256v1",
+        "-nodes",
+        "-days",
+        "2",
+    ]
+    subject = ["-subj", "/CN=127.0.0.1", "-addext", "subjectAltName=IP:127.0.0.1"]
     files = ["-keyout", str(key), "-out", str(certificate)]
-    command = ["openssl", "req", "-x509", *made, *named, *files]
+    command = ["openssl", "req", "-x509", *key_options, *subject, *files]
     subprocess.run(command, check=True, capture_output=True)
     return certificate, key
 
 
-class _Seen:
-    """What was asked; see RunningStandIn.seen."""
+class _Account:
+    """What was asked; see RunningStandIn.account."""
 
     def __init__(self) -> None:
         self.requests: Counter[str] = Counter()
@@ -125,7 +133,7 @@ class _Seen:
         self.body = b""
 
     def as_json(self) -> bytes:
-        seen = {
+        figures = {
             **vars(self),
             "authorizations": sorted(self.authorizations),
             "headers": {
@@ -134,7 +142,7 @@ class _Seen:
             },
             "body": self.body.decode("utf-8", "replace"),
         }
-        return json.dumps(seen).encode()
+        return json.dumps(figures).encode()
 
 
 class _Server:
@@ -142,7 +150,7 @@ class _Server:
 
     def __init__(self, options: StandIn) -> None:
         self.options = options
-        self.seen = _Seen()
+        self.account = _Account()
         self._right = lru_cache(_REMEMBERED_REPLIES)(partial(reply, options, fault=None))
         self._wrong = lru_cache(_REMEMBERED_REPLIES)(partial(reply, options, fault=options.fault))
         self._authorization = f"Bearer {options.key}".encode()
@@ -154,31 +162,33 @@ class _Server:
 
     def answer(self, path: str, headers: list[tuple[bytes, bytes]], body: bytes) -> Reply:
         """The answer to a request."""
-        seen = self.seen
-        given = next((value for name, value in headers if name.lower() == b"authorization"), None)
-        if given is not None and len(seen.authorizations) < 16:
-            seen.authorizations.add(given.decode("latin-1"))
-        if path == SEEN:
-            return plain(200, seen.as_json())
-        seen.requests[path] += 1
-        if self.options.key and path not in _OPEN_PATHS and given != self._authorization:
+        account = self.account
+        authorization = next(
+            (value for name, value in headers if name.lower() == b"authorization"), None
+        )
+        if authorization is not None and len(account.authorizations) < 16:
+            account.authorizations.add(authorization.decode("latin-1"))
+        if path == ACCOUNT:
+            return plain(200, account.as_json())
+        account.requests[path] += 1
+        if self.options.key and path not in _OPEN_PATHS and authorization != self._authorization:
             return plain(401, b'{"error":"Unauthorized"}')
         if path in self._paths:
-            number = seen.completions
-            seen.completions += 1
-            seen.headers, seen.body = headers, body
+            number = account.completions
+            account.completions += 1
+            account.headers, account.body = headers, body
             return self._completion(number, path, body)
         wrong = (
             without_answer(self.options, self.options.fault) if self.options.everywhere else None
         )
-        return wrong or told(self.options, path) or plain(404, b'{"detail":"Not Found"}')
+        return wrong or page_reply(self.options, path) or plain(404, b'{"detail":"Not Found"}')
 
     def _completion(self, number: int, path: str, body: bytes) -> Reply:
         try:
-            wanted: Asked = asked(self.options, path, body)
+            request: CompletionRequest = read_request(self.options, path, body)
         except Refusal as refusal:
-            return refused(refusal)
-        return (self._wrong if self.options.faulty(number) else self._right)(wanted)
+            return refusal_reply(refusal)
+        return (self._wrong if self.options.faulty(number) else self._right)(request)
 
 
 class _Connection(asyncio.Protocol):
@@ -200,14 +210,14 @@ class _Connection(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         # uvloop's transports are not instances of asyncio's classes.
         self._transport = cast(asyncio.Transport, transport)
-        seen = self._server.seen
-        seen.connections += 1
-        seen.open += 1
-        seen.most_open = max(seen.most_open, seen.open)
+        account = self._server.account
+        account.connections += 1
+        account.open += 1
+        account.most_open = max(account.most_open, account.open)
 
     def connection_lost(self, error: Exception | None) -> None:
         self._transport = None
-        self._server.seen.open -= 1
+        self._server.account.open -= 1
 
     def data_received(self, data: bytes) -> None:
         try:
@@ -230,29 +240,29 @@ class _Connection(asyncio.Protocol):
         self._body += body
 
     def on_message_complete(self) -> None:
-        made = self._reply = self._server.answer(self._path, self._headers, self._body)
-        if made.then == "die":
+        reply = self._reply = self._server.answer(self._path, self._headers, self._body)
+        if reply.then == "die":
             os._exit(1)
         self._next = 0
         self._began_s = self._loop.time()
         if self._transport is None:
             return
-        if made.at_s and made.at_s[0] == 0:
-            self._write_next(made.head)
-        elif made.head:
-            self._transport.write(made.head)
+        if reply.at_s and reply.at_s[0] == 0:
+            self._write_next(reply.head)
+        elif reply.head:
+            self._transport.write(reply.head)
         if self._next == 0:
             self._wait()
 
     def _wait(self) -> None:
         """Write the next part at its time, at most one part per iteration of the event loop."""
-        made = self._reply
-        if self._next == len(made.parts):
+        reply = self._reply
+        if self._next == len(reply.parts):
             self._end()
-        elif made.at_s[self._next] == 0:
+        elif reply.at_s[self._next] == 0:
             self._loop.call_soon(self._write_next)
         else:
-            self._loop.call_at(self._began_s + made.at_s[self._next], self._write_next)
+            self._loop.call_at(self._began_s + reply.at_s[self._next], self._write_next)
 
     def _write_next(self, head: bytes = b"") -> None:
         if self._transport is None or self._transport.is_closing():
@@ -292,8 +302,8 @@ async def _serve(options: StandIn, parent: int | None) -> None:
     if options.certificate:
         tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
         tls.load_cert_chain(options.certificate, options.certificate_key)
-    made = partial(_Connection, server, loop)
-    listening = await loop.create_server(made, "127.0.0.1", 0, ssl=tls, backlog=4096)
+    connection = partial(_Connection, server, loop)
+    listening = await loop.create_server(connection, "127.0.0.1", 0, ssl=tls, backlog=4096)
     print(listening.sockets[0].getsockname()[1], flush=True)
     # PR_SET_PDEATHSIG would fire when the thread that started this process ends.
     while parent is None or os.getppid() == parent:

@@ -42,24 +42,24 @@ def stand_in() -> StandIn:
 
 def test_the_audit_finds_a_hidden_cache_of_answers(tmp_path: Path) -> None:
     with stand_in_server(stand_in()) as server, caching_proxy(server.url) as url:
-        found = audited(url, tmp_path)
-    assert found.pop("caching_speed") == "failed"
-    assert found.pop("caching_prompt_tokens") == "not judged"
-    assert set(found.values()) == {"passed"}
+        result = audited(url, tmp_path)
+    assert result.pop("caching_speed") == "failed"
+    assert result.pop("caching_prompt_tokens") == "not judged"
+    assert set(result.values()) == {"passed"}
 
 
 def test_the_server_behind_it_is_not_accused(tmp_path: Path) -> None:
     with stand_in_server(stand_in()) as server:
-        found = audited(server.url, tmp_path)
-    assert found.pop("caching_speed") in ("passed", "not judged")
-    assert found.pop("caching_prompt_tokens") == "not judged"
-    assert set(found.values()) == {"passed"}
+        result = audited(server.url, tmp_path)
+    assert result.pop("caching_speed") in ("passed", "not judged")
+    assert result.pop("caching_prompt_tokens") == "not judged"
+    assert set(result.values()) == {"passed"}
 
 
 # The proxy itself
 
 
-def asked(url: str, **body: object) -> bytes:
+def answer_of(url: str, **body: object) -> bytes:
     request = urllib.request.Request(
         f"{url}/v1/completions",
         json.dumps({"model": str(embedded_model_dir()), "max_tokens": 2, **body}).encode(),
@@ -71,15 +71,15 @@ def asked(url: str, **body: object) -> bytes:
 
 
 def completions(server: RunningStandIn) -> int:
-    return int(server.seen()["completions"])
+    return int(server.account()["completions"])
 
 
 def test_it_asks_once_for_what_it_has_seen_whatever_the_salt() -> None:
     with stand_in_server(stand_in()) as server, caching_proxy(server.url) as url:
-        first = asked(url, prompt=[1, 2, 3], cache_salt="a")
-        assert asked(url, prompt=[1, 2, 3], cache_salt="b") == first
+        first = answer_of(url, prompt=[1, 2, 3], cache_salt="a")
+        assert answer_of(url, prompt=[1, 2, 3], cache_salt="b") == first
         assert completions(server) == 1
-        asked(url, prompt=[1, 2, 4], cache_salt="a")
+        answer_of(url, prompt=[1, 2, 4], cache_salt="a")
         assert completions(server) == 2
 
 
@@ -88,4 +88,4 @@ def test_it_passes_on_what_is_no_question() -> None:
         for _ in range(2):
             with urllib.request.urlopen(f"{url}/v1/models", timeout=30) as answer:
                 assert json.load(answer)["data"]
-        assert server.seen()["requests"]["/v1/models"] == 2
+        assert server.account()["requests"]["/v1/models"] == 2

@@ -53,25 +53,25 @@ def test_leaving_the_block_ends_the_server_and_its_children(code: str) -> None:
     server = command(code, port)
     with (
         pytest.raises(KeyboardInterrupt),
-        local_server("the server", server, port=port, ready="/") as found,
+        local_server("the server", server, port=port, ready="/") as running,
     ):
-        family = [found.launcher, *found.launcher.children(recursive=True)]
+        family = [running.launcher, *running.launcher.children(recursive=True)]
         assert len(family) == 3
         raise KeyboardInterrupt
     assert still_running(family) == []
-    assert not found.log_file.exists()
+    assert not running.log_file.exists()
 
 
 def test_a_server_that_ends_at_once_says_why(tmp_path: Path) -> None:
     log = tmp_path / "server.log"
-    broken = command("print('loading'); raise ValueError('no such model')", 0)
+    failing = command("print('loading'); raise ValueError('no such model')", 0)
     with (
         pytest.raises(EngineError) as caught,
-        local_server("the server", broken, port=free_port(), ready="/", log_file=log),
+        local_server("the server", failing, port=free_port(), ready="/", log_file=log),
     ):
         pytest.fail("it was never ready")
-    told = f"the server ended while it started: ValueError: no such model (see {log})"
-    assert str(caught.value) == told
+    message = f"the server ended while it started: ValueError: no such model (see {log})"
+    assert str(caught.value) == message
 
 
 def test_a_server_that_is_not_ready_in_time_is_stopped(tmp_path: Path) -> None:

@@ -60,13 +60,13 @@ def choices(messages: list[Any]) -> list[Any]:
     return [choice for message in messages for choice in message["choices"]]
 
 
-def gone(process: psutil.Process) -> bool:
+def is_gone(process: psutil.Process) -> bool:
     return not process.is_running() or process.status() == psutil.STATUS_ZOMBIE
 
 
 def wait_until_gone(process: psutil.Process) -> None:
     deadline = time.monotonic() + 30
-    while not gone(process):
+    while not is_gone(process):
         assert time.monotonic() < deadline
         time.sleep(0.05)
 
@@ -133,8 +133,8 @@ def test_the_length_is_the_servers_own_within_the_requests_limits(
 )
 def test_vllm_refuses_what_it_cannot_answer(body: object, status: int) -> None:
     with stand_in_server() as server:
-        refused, data = ask(server, COMPLETIONS, body)
-    assert refused == status
+        answered_with, data = ask(server, COMPLETIONS, body)
+    assert answered_with == status
     assert json.loads(data)["error"]["code"] == status
 
 
@@ -187,12 +187,12 @@ def test_tensorrt_gives_token_ids_without_detokenizing_and_refuses_unknown_field
 
 def test_vllms_route_for_token_ids_is_mounted_only_on_request() -> None:
     params = {"max_tokens": 6, "detokenize": False}
-    asked = {"token_ids": [7, 8, 9], "sampling_params": params, "model": "stand-in"}
-    streamed = {**asked, "stream": True, "stream_options": {"include_usage": True}}
+    body = {"token_ids": [7, 8, 9], "sampling_params": params, "model": "stand-in"}
+    streamed = {**body, "stream": True, "stream_options": {"include_usage": True}}
     path = "/inference/v1/generate"
     with stand_in_server(StandIn(scale_out=True, chunk_tokens=2)) as server:
         *chunks, last = events(ask(server, path, streamed)[1])
-        whole = json.loads(ask(server, path, asked)[1])
+        whole = json.loads(ask(server, path, body)[1])
         assert ask(server, path, {})[0] == 400
     assert [choice["token_ids"] for choice in choices(chunks)] == [[100], IDS[1:3], IDS[3:5], [105]]
     assert [choice["finish_reason"] for choice in choices(chunks)] == [*[None] * 3, "length"]
@@ -203,7 +203,7 @@ def test_vllms_route_for_token_ids_is_mounted_only_on_request() -> None:
     for options, status in ((StandIn(), 403), (StandIn(dialect="sglang"), 404)):
         with stand_in_server(options) as server:
             assert ask(server, path, streamed)[0] == status
-            assert server.seen()["completions"] == 0
+            assert server.account()["completions"] == 0
 
 
 def test_sglang_gives_token_ids_on_its_completions_too() -> None:
@@ -215,20 +215,24 @@ def test_sglang_gives_token_ids_on_its_completions_too() -> None:
 
 
 def test_transformers_takes_a_generation_config_and_refuses_unknown_fields() -> None:
-    asked = {"model": "stand-in", "prompt": "one two", "max_tokens": 6, "stream": True}
+    body = {"model": "stand-in", "prompt": "one two", "max_tokens": 6, "stream": True}
     least = {"generation_config": json.dumps({"max_new_tokens": 3, "min_new_tokens": 5})}
     with stand_in_server(StandIn(dialect="transformers", tokens=2)) as server:
-        short, longer = (ask(server, COMPLETIONS, {**asked, **one})[1] for one in ({}, least))
-        refused = [
-            ask(server, COMPLETIONS, {**asked, **one})[0]
-            for one in ({"top_k": 1}, {"prompt": [7, 8]}, {"model": "other"})
+        short, longer = (
+            ask(server, COMPLETIONS, {**body, **addition})[1] for addition in ({}, least)
+        )
+        statuses = [
+            ask(server, COMPLETIONS, {**body, **addition})[0]
+            for addition in ({"top_k": 1}, {"prompt": [7, 8]}, {"model": "other"})
         ]
-    assert refused == [422, 422, 400]
+    assert statuses == [422, 422, 400]
     # Its stream ends without a last word.
-    found = [[json.loads(line[6:]) for line in one.splitlines() if line] for one in (short, longer)]
-    counts = [messages[-1]["usage"]["completion_tokens"] for messages in found]
+    chunks = [
+        [json.loads(line[6:]) for line in answer.splitlines() if line] for answer in (short, longer)
+    ]
+    counts = [messages[-1]["usage"]["completion_tokens"] for messages in chunks]
     assert counts == [2, 5]
-    finishes = [choice["finish_reason"] for choice in choices(found[0])]
+    finishes = [choice["finish_reason"] for choice in choices(chunks[0])]
     assert finishes == [None, None, "stop"]
 
 
@@ -250,13 +254,13 @@ def test_a_key_is_demanded_and_what_was_asked_is_told() -> None:
         assert ask(server, COMPLETIONS, ASKED, Authorization="Bearer wrong")[0] == 401
         assert ask(server, "/health")[0] == 200
         assert ask(server, COMPLETIONS, ASKED, Authorization="Bearer right", X="y")[0] == 200
-        seen = server.seen()
-    assert seen["requests"] == {"/v1/models": 1, COMPLETIONS: 2, "/health": 1}
-    assert seen["completions"] == 1
-    assert seen["authorizations"] == ["Bearer right", "Bearer wrong"]
-    assert seen["headers"]["x"] == "y"
-    assert json.loads(seen["body"]) == ASKED
-    assert seen["connections"] == 5
+        account = server.account()
+    assert account["requests"] == {"/v1/models": 1, COMPLETIONS: 2, "/health": 1}
+    assert account["completions"] == 1
+    assert account["authorizations"] == ["Bearer right", "Bearer wrong"]
+    assert account["headers"]["x"] == "y"
+    assert json.loads(account["body"]) == ASKED
+    assert account["connections"] == 5
 
 
 def test_delays_are_kept_and_the_headers_come_at_once() -> None:
@@ -279,9 +283,9 @@ def test_delays_are_kept_and_the_headers_come_at_once() -> None:
 def test_a_fault_begins_and_ends_where_it_is_told_to(status: int) -> None:
     faulty = StandIn(fault=f"status-{status}", fault_from=1, fault_for=2)  # type: ignore[arg-type]
     with stand_in_server(faulty) as server:
-        found = [ask(server, COMPLETIONS, ASKED)[0] for _ in range(4)]
+        statuses = [ask(server, COMPLETIONS, ASKED)[0] for _ in range(4)]
         assert ask(server, "/v1/models")[0] == 200
-    assert found == [200, status, status, 200]
+    assert statuses == [200, status, status, 200]
 
 
 def test_a_fault_everywhere_meets_the_first_question() -> None:
@@ -347,7 +351,7 @@ def test_the_token_ids_are_wrong_as_told(fault: Any, ids: list[float], stream: b
 
 
 @pytest.mark.parametrize(
-    ("fault", "path", "expected"),
+    ("fault", "path", "content"),
     [
         ("other-model", ("model",), "another-model"),
         ("miscounted", ("usage", "completion_tokens"), 13),
@@ -356,14 +360,14 @@ def test_the_token_ids_are_wrong_as_told(fault: Any, ids: list[float], stream: b
 )
 @pytest.mark.parametrize("stream", [True, False])
 def test_what_is_said_of_an_answer_is_wrong_as_told(
-    fault: Any, path: tuple[str, ...], expected: object, stream: bool
+    fault: Any, path: tuple[str, ...], content: object, stream: bool
 ) -> None:
     with stand_in_server(StandIn(fault=fault)) as server:
         data = ask(server, COMPLETIONS, {**STREAMED, "stream": stream})[1]
-    found = events(data)[-1] if stream else json.loads(data)
+    value = events(data)[-1] if stream else json.loads(data)
     for key in path:
-        found = found[key]
-    assert found == expected
+        value = value[key]
+    assert value == content
 
 
 @pytest.mark.parametrize("stream", [True, False])
@@ -402,7 +406,7 @@ def test_idle_connections_are_kept_and_closed_as_told() -> None:
                 if fault:
                     connection.close()  # as it would, had it noticed
             # One more asks what was seen.
-            assert server.seen()["connections"] == connections + 1
+            assert server.account()["connections"] == connections + 1
             connection.close()
 
 
@@ -415,11 +419,11 @@ def test_every_fault_is_answered_with_something_else_than_a_right_answer() -> No
 
 
 def _bytes_sent(options: StandIn) -> bytes:
-    from meta_tests.servers.replies import asked, reply
+    from meta_tests.servers.replies import read_request, reply
 
-    wanted = asked(options, COMPLETIONS, json.dumps(WITH_IDS).encode())
-    made = reply(options, wanted, options.fault)
-    return made.head + b"".join(made.parts)
+    request = read_request(options, COMPLETIONS, json.dumps(WITH_IDS).encode())
+    answer = reply(options, request, options.fault)
+    return answer.head + b"".join(answer.parts)
 
 
 def test_tls_verifies_with_its_own_certificate_alone(tmp_path: Path) -> None:
@@ -444,17 +448,17 @@ def test_tls_verifies_with_its_own_certificate_alone(tmp_path: Path) -> None:
             assert verified == bool(
                 context.get_ca_certs() and context.cert_store_stats()["x509"] == 1
             )
-        assert server.seen()["requests"] == {"/health": 1}
+        assert server.account()["requests"] == {"/health": 1}
 
 
 def test_nothing_is_left_after_the_context_or_an_exception() -> None:
     with stand_in_server() as server:
         process = psutil.Process(server.process.pid)
-    assert gone(process)
+    assert is_gone(process)
     with pytest.raises(KeyError), stand_in_server() as server:
         process = psutil.Process(server.process.pid)
         raise KeyError
-    assert gone(process)
+    assert is_gone(process)
 
 
 def test_nothing_is_left_when_the_parent_is_killed() -> None:
@@ -473,7 +477,7 @@ def test_nothing_is_left_when_the_parent_is_killed() -> None:
     )
     assert parent.stdout is not None
     server = psutil.Process(int(parent.stdout.readline()))
-    assert not gone(server)
+    assert not is_gone(server)
     parent.send_signal(signal.SIGKILL)
     parent.communicate()
     wait_until_gone(server)

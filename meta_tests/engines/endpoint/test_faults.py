@@ -146,9 +146,9 @@ def test_an_accuracy_run_is_sent_again_what_was_refused_for_now(fault: str, tmp_
 def test_an_accuracy_run_is_not_sent_again_for_ever(tmp_path: Path) -> None:
     # Refusals are no signs of life; all pauses between them together must be shorter.
     with stand_in_server(faulty("status-503")) as server, engine_at(server, silence_s=20) as engine:
-        asked = server.seen()["completions"]
+        asked = server.account()["completions"]
         assert "status 503" in fails(engine, tmp_path, "accuracy")
-        assert server.seen()["completions"] - asked <= SAMPLES * (1 + RETRIES)
+        assert server.account()["completions"] - asked <= SAMPLES * (1 + RETRIES)
 
 
 @pytest.mark.parametrize("fault", DEPARTURES)
@@ -219,7 +219,7 @@ def test_the_route_is_that_which_is_mounted_or_was_given(
     with stand_in_server(StandIn(**options)) as server:
         with engine_at(server, kind=given) as engine:
             settings = engine.description.settings
-        asked = {one: count for one, count in server.seen()["requests"].items() if count}
+        asked = {one: count for one, count in server.account()["requests"].items() if count}
     assert settings["fields"] == fields
     assert settings["server"] == options.get("dialect", "vllm")
     assert path in asked
@@ -234,7 +234,7 @@ def test_probabilities_are_asked_of_completions_whatever_the_route_for_answers()
         assert isinstance(engine, ScoringEngine)
         with pytest.raises(EngineError, match="no log-probabilities"):
             list(engine.score([asked]))
-        assert server.seen()["requests"]["/v1/completions"] == 1
+        assert server.account()["requests"]["/v1/completions"] == 1
 
 
 @pytest.mark.parametrize(
@@ -262,7 +262,7 @@ def test_transformers_is_told_the_shortest_answer_and_what_ends_one(tmp_path: Pa
     with stand_in_server(options) as server, engine_at(server, **at) as engine:
         assert engine.description.settings["fields"] == "text, with a generation_config"
         run(engine, tmp_path)
-        config = json.loads(json.loads(server.seen()["body"])["generation_config"])
+        config = json.loads(json.loads(server.account()["body"])["generation_config"])
     assert (config["eos_token_id"], config["min_new_tokens"], config["top_k"]) == ([2], 1, 1)
 
 
@@ -308,7 +308,7 @@ def test_a_wrong_key_is_found_when_loading_and_never_said(key: str | None, words
 def test_the_right_key_is_sent_with_every_request(tmp_path: Path) -> None:
     with stand_in_server(StandIn(key="right")) as server, engine_at(server, key="right") as engine:
         run(engine, tmp_path)
-        assert server.seen()["authorizations"] == ["Bearer right"]
+        assert server.account()["authorizations"] == ["Bearer right"]
 
 
 @pytest.mark.parametrize(
@@ -348,7 +348,7 @@ def test_a_redirect_is_never_followed(everywhere: bool, tmp_path: Path) -> None:
             else:
                 with engine_at(server, key="secret-key") as engine:
                     assert other.url in fails(engine, tmp_path)
-        seen = other.seen()
+        seen = other.account()
     assert (seen["requests"], seen["authorizations"]) == ({}, [])
 
 
@@ -382,11 +382,11 @@ def test_one_of_two_that_dies_fails_the_run_with_its_name(tmp_path: Path) -> Non
 def test_a_run_that_failed_tells_what_was_answered_until_then(fault: Any, tmp_path: Path) -> None:
     with stand_in_server(faulty(fault)) as server, engine_at(server) as engine:
         fails(engine, tmp_path)
-        asked = server.process.poll() is None and server.seen()["requests"].get("/metrics", 0)
+        asked = server.process.poll() is None and server.account()["requests"].get("/metrics", 0)
         told = remote_run(engine)
         # A server that failed is not asked again, which may take ten seconds.
         if server.process.poll() is None:
-            assert server.seen()["requests"].get("/metrics", 0) == asked
+            assert server.account()["requests"].get("/metrics", 0) == asked
     # One of the ten was the trial's.
     assert (told.endpoints[0].requests, told.endpoints[0].tokens) == (9, 9 * ANSWER)
     assert told.client.busy_share >= 0
@@ -398,7 +398,7 @@ def test_nothing_is_left_of_an_engine_that_was_closed(tmp_path: Path) -> None:
             fails(engine, tmp_path)
         deadline = time.monotonic() + WITHIN_S
         # The connection that asks is open as well.
-        while server.seen()["open"] > 1:
+        while server.account()["open"] > 1:
             assert time.monotonic() < deadline
             time.sleep(0.05)
 
@@ -441,7 +441,7 @@ def test_one_answer_that_stops_is_seen_while_others_go_on(tmp_path: Path) -> Non
     with stand_in_server(faulty("stops", fault_for=1)) as server, engine_at(server) as engine:
         with pytest.raises(RunError, match="sent nothing for 2 s in the middle of an answer"):
             _run_at(engine, tmp_path, 50, 12_000, 3)
-        assert server.seen()["completions"] < 400, "the run went on to its end"
+        assert server.account()["completions"] < 400, "the run went on to its end"
     wait_for_loadgen()
 
 
@@ -452,7 +452,7 @@ def test_one_request_without_a_first_token_is_seen_while_others_are_answered(
     with stand_in_server(options) as server, engine_at(server) as engine:
         with pytest.raises(RunError, match=r"sent no first token for \d+ s while requests sent"):
             _run_at(engine, tmp_path, 100, 6_000, 3)
-        assert server.seen()["completions"] < 500, "the run went on to its end"
+        assert server.account()["completions"] < 500, "the run went on to its end"
     wait_for_loadgen()
 
 
