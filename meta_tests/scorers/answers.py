@@ -29,7 +29,7 @@ def answer(text: str, reference: str, kind: str = "", id_: str = "") -> Answer:
 
 def graded(passes: Callable[[str], bool]) -> Callable[[Sequence[Answer]], CodeGrades]:
     """A grader that asks a function of the text."""
-    return lambda answers: CodeGrades(tuple(passes(one.text) for one in answers))
+    return lambda answers: CodeGrades(tuple(passes(item.text) for item in answers))
 
 
 def no_sandbox(answers: Sequence[Answer]) -> CodeGrades:

@@ -14,11 +14,11 @@ NAMESPACES = ("unshare", "--user", "--map-root-user", "--mount", "--net", "--pid
 
 @pytest.fixture(scope="session")
 def sandbox() -> Sandbox:
-    found = Sandbox.find()
-    if isinstance(found, NoSandbox):
+    candidate = Sandbox.find()
+    if isinstance(candidate, NoSandbox):
         # Where util-linux can make namespaces and the suite cannot, the suite is broken.
         if shutil.which("unshare"):
-            made = subprocess.run([*NAMESPACES, "--mount-proc", "true"], check=False).returncode
-            assert made != 0, found.reason
-        pytest.skip(f"no sandbox: {found.reason}")
-    return found
+            status = subprocess.run([*NAMESPACES, "--mount-proc", "true"], check=False).returncode
+            assert status != 0, candidate.reason
+        pytest.skip(f"no sandbox: {candidate.reason}")
+    return candidate

@@ -41,8 +41,8 @@ def test_exact_match_is_the_mean_over_all() -> None:
         "aime": 100,
         "livecodebench": pytest.approx(100 / 3),
         "gen_num": 10,
-        "gen_tok_len": sum(len(one.text) for one in ANSWERS),
-        "tokens_per_sample": sum(len(one.text) for one in ANSWERS) / 10,
+        "gen_tok_len": sum(len(item.text) for item in ANSWERS),
+        "tokens_per_sample": sum(len(item.text) for item in ANSWERS) / 10,
     }
     assert scores.per_answer["gpqa"] == (100, 0, *[None] * 8)
 
@@ -53,14 +53,14 @@ def test_tokens_per_sample_is_not_rounded() -> None:
 
 
 def test_the_grader_is_given_the_programs_alone() -> None:
-    asked: list[tuple[str, str]] = []
+    programs: list[tuple[str, str]] = []
 
     def code(answers: Sequence[Answer]) -> CodeGrades:
-        asked.extend((one.text, one.sample.reference) for one in answers)
+        programs.extend((item.text, item.sample.reference) for item in answers)
         return CodeGrades((True,) * len(answers))
 
     scores = DeepseekR1Scorer(code).score(ANSWERS)
-    assert asked == [("good", "q1"), ("bad", "q3")]
+    assert programs == [("good", "q1"), ("bad", "q3")]
     assert scores.per_answer["livecodebench"][-3:] == (100, 0, 100)
 
 

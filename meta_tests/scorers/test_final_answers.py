@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mlperf_suite.scorers import deepseek_r1
-from mlperf_suite.scorers.final_answers import (
+from mlperf_suite.scorers.exams import (
     aime_integer,
     blocks,
     boxed,
@@ -61,8 +61,8 @@ def test_the_letter_that_is_chosen(text: str, of_four: str | None, of_ten: str |
 )
 def test_letters_are_those_of_the_official_pattern(text: str) -> None:
     official = r"\b(?:ANSWER|FINAL\s*ANSWER)\b\s*[:=]?\s*(?:\(?\s*([A-D])\s*\)?)(?:\s*$|[^A-Za-z])"
-    found = re.findall(official, text, re.IGNORECASE)
-    assert letter_after_answer(text, "D") == (found[-1].upper() if found else None)
+    letters = re.findall(official, text, re.IGNORECASE)
+    assert letter_after_answer(text, "D") == (letters[-1].upper() if letters else None)
 
 
 def test_a_long_run_of_spaces_is_read_once() -> None:

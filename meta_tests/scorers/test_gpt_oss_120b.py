@@ -7,8 +7,8 @@ from hypothesis import given
 
 from meta_tests.scorers.answers import ANY_TEXT, answer, graded, no_sandbox
 from mlperf_suite.scorers.gpt_oss_120b import GptOssScorer, choice, final_message, program
-from mlperf_suite.scorers.llama2_70b import OpenOrcaScorer
 from mlperf_suite.scorers.protocol import reads_special_tokens
+from mlperf_suite.scorers.rouge import OpenOrcaScorer
 
 ANALYSIS, FINAL = "<|channel|>analysis<|message|>", "<|channel|>final<|message|>"
 RETURN = "<|return|>"
@@ -42,7 +42,7 @@ def test_the_letter_that_is_chosen(text: str, letter: str | None) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "found"),
+    ("text", "code"),
     [
         (f"{FINAL}```python\nx\n```", "x"),
         (f"{ANALYSIS}```python\ndraft\n```{FINAL}```\nx\n```{RETURN}", "x"),
@@ -54,8 +54,8 @@ def test_the_letter_that_is_chosen(text: str, letter: str | None) -> None:
         ("x", None),
     ],
 )
-def test_the_program_of_an_answer(text: str, found: str | None) -> None:
-    assert program(text) == found
+def test_the_program_of_an_answer(text: str, code: str | None) -> None:
+    assert program(text) == code
 
 
 def test_a_long_run_of_spaces_is_read_once() -> None:
@@ -77,8 +77,8 @@ ANSWERS = [
 def test_each_exam_counts_for_its_questions() -> None:
     SCORER.check()
     scores = SCORER.score(ANSWERS)
-    found = {name: scores.values[name] for name in ("exact_match", "aime25", "livecodebench")}
-    assert found == {"exact_match": EXACT_MATCH, "aime25": 50, "livecodebench": 50}
+    shares = {name: scores.values[name] for name in ("exact_match", "aime25", "livecodebench")}
+    assert shares == {"exact_match": EXACT_MATCH, "aime25": 50, "livecodebench": 50}
     assert scores.values["gpqa"] == pytest.approx(200 / 3)
     assert scores.per_answer["gpqa"] == (100, 0, 100, None, None, None, None)
     assert "exact_match" not in scores.per_answer

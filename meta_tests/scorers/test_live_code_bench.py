@@ -23,11 +23,11 @@ from mlperf_suite.datasets.samples import Sample
 from mlperf_suite.errors import DatasetError
 from mlperf_suite.scorers.code_grading import CodeGrades
 from mlperf_suite.scorers.live_code_bench import (
+    LiveCodeBench,
     Problem,
     Problems,
     agrees_printed,
     agrees_returned,
-    grade_live_code_bench,
     passes,
     pickled_string,
 )
@@ -57,8 +57,8 @@ def row(question_id: str, public: object, private: str, function: str | None = N
     )
 
 
-def case(given_: str, wanted: str, kind: str = "stdin") -> dict[str, str]:
-    return {"input": given_, "output": wanted, "testtype": kind}
+def case(test_input: str, reference: str, kind: str = "stdin") -> dict[str, str]:
+    return {"input": test_input, "output": reference, "testtype": kind}
 
 
 @pytest.fixture
@@ -72,11 +72,11 @@ def problems(tmp_path: Path) -> Path:
 
 
 def test_problems_are_read_from_the_files_of_a_folder(problems: Path) -> None:
-    known = Problems(problems)
-    assert len(known) == 2
-    assert known["sum"] == Problem("sum", None, ("1 2\n3\n", "4 5\n6\n"), ("6\n", "15.0\n"))
-    assert known["add"] == Problem("add", "addUp", ("1\n2",), ("3",))
-    assert "trap" not in known
+    release = Problems(problems)
+    assert len(release) == 2
+    assert release["sum"] == Problem("sum", None, ("1 2\n3\n", "4 5\n6\n"), ("6\n", "15.0\n"))
+    assert release["add"] == Problem("add", "addUp", ("1\n2",), ("3",))
+    assert "trap" not in release
     assert "add" not in Problems(problems / "test.jsonl")
 
 
@@ -148,7 +148,7 @@ def test_a_pickle_that_was_cut_is_refused(text: str, protocol: int, data: st.Dat
 
 
 @pytest.mark.parametrize(
-    ("printed", "expected", "agree"),
+    ("output", "reference", "agree"),
     [
         ("1 2\n3\n", "1 2\n3", True),
         ("\n 1 2 \n3\n\n", "1 2\n3", True),
@@ -166,9 +166,9 @@ def test_a_pickle_that_was_cut_is_refused(text: str, protocol: int, data: st.Dat
     ],
 )
 def test_printed_lines_agree_as_text_or_as_decimals(
-    printed: str, expected: str, agree: bool
+    output: str, reference: str, agree: bool
 ) -> None:
-    assert agrees_printed(printed, expected) is agree
+    assert agrees_printed(output, reference) is agree
 
 
 def test_a_signalling_nan_agrees_with_nothing() -> None:
@@ -201,12 +201,12 @@ def test_a_value_agrees_with_itself(value: object) -> None:
 
 
 @given(NEAR_JSON, JSON)
-def test_values_agree_where_python_says_they_are_equal(value: object, wanted: object) -> None:
-    expected = json.dumps(wanted)
-    assert agrees_returned(through(value), expected) == (value == json.loads(expected))
+def test_values_agree_where_python_says_they_are_equal(value: object, reference: object) -> None:
+    text = json.dumps(reference)
+    assert agrees_returned(through(value), text) == (value == json.loads(text))
 
 
-@pytest.mark.parametrize("wanted", [3, [1, 2], {}, {"a": [1]}, True, [[1, 2]], 0.5, None, "x"])
+@pytest.mark.parametrize("reference", [3, [1, 2], {}, {"a": [1]}, True, [[1, 2]], 0.5, None, "x"])
 @pytest.mark.parametrize(
     "value",
     [
@@ -217,12 +217,12 @@ def test_values_agree_where_python_says_they_are_equal(value: object, wanted: ob
     ],
     ids=lambda value: type(value).__name__,
 )
-def test_other_types_agree_where_they_do_in_python(value: Any, wanted: object) -> None:
+def test_other_types_agree_where_they_do_in_python(value: Any, reference: object) -> None:
     try:
-        equal = bool(value == wanted)
+        equal = bool(value == reference)
     except ValueError:
         equal = False  # an array of truth values is none, which LiveCodeBench takes for an error
-    assert agrees_returned(through(value), json.dumps(wanted)) == equal
+    assert agrees_returned(through(value), json.dumps(reference)) == equal
 
 
 def test_an_object_that_calls_itself_equal_is_not() -> None:
@@ -331,43 +331,44 @@ def test_answers_are_graded_in_their_order(sandbox: Sandbox, problems: Path) -> 
         answer("add", right),
         answer("add", "def addUp(a, b): return a + b"),
     ]
-    grades = grade_live_code_bench(answers, problems=problems, test_s=5)
-    assert grades == CodeGrades((False, True, False, True))
+    assert LiveCodeBench(problems, test_s=5)(answers) == CodeGrades((False, True, False, True))
 
 
-def grade(answers: list[Answer], problems: Path | None, **given_: Any) -> CodeGrades:
-    return grade_live_code_bench(answers, problems=problems, **given_)
+@pytest.fixture
+def unused_sandbox(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Sandbox, "find", lambda: Sandbox("namespaces"))
 
 
+@pytest.mark.usefixtures("unused_sandbox")
 def test_without_problems_nothing_is_judged(tmp_path: Path) -> None:
     answers = [answer("sum", "x")]
-    some = {"find_sandbox": lambda: Sandbox("namespaces")}
-    no_file = grade(answers, None, **some)
+    no_file = LiveCodeBench(None)(answers)
     assert no_file == CodeGrades((None,), "no LiveCodeBench problems: no file was named")
-    missing = grade(answers, tmp_path / "missing.jsonl", **some)
-    assert missing.passed == (None,)
-    assert missing.not_judged.startswith("no LiveCodeBench problems: ")
-    assert missing.not_judged.endswith("missing.jsonl: No such file or directory")
-    empty = grade(answers, tmp_path, **some)
+    absent = LiveCodeBench(tmp_path / "absent.jsonl")(answers)
+    assert absent.passed == (None,)
+    assert absent.not_judged.startswith("no LiveCodeBench problems: ")
+    assert absent.not_judged.endswith("absent.jsonl: No such file or directory")
+    empty = LiveCodeBench(tmp_path)(answers)
     assert empty.not_judged == f"no LiveCodeBench problems: none in {tmp_path}"
 
 
+@pytest.mark.usefixtures("unused_sandbox")
 def test_a_release_that_lacks_a_problem_is_not_judged(problems: Path) -> None:
-    answers = [answer("sum", "x"), answer("other", "x")]
-    grades = grade(answers, problems, find_sandbox=lambda: Sandbox("namespaces"))
+    grades = LiveCodeBench(problems)([answer("sum", "x"), answer("other", "x")])
     assert grades.passed == (None, None)
     assert grades.not_judged.endswith("lacks 1 of those asked (other ...)")
 
 
+@pytest.mark.usefixtures("unused_sandbox")
 def test_a_problem_that_cannot_be_read_is_not_judged(tmp_path: Path) -> None:
     (tmp_path / "test.jsonl").write_text(row("sum", [], "?") + "\n")
-    answers = [answer("sum", "x")]
-    grades = grade(answers, tmp_path, find_sandbox=lambda: Sandbox("namespaces"))
+    grades = LiveCodeBench(tmp_path)([answer("sum", "x")])
     assert grades.passed == (None,)
     assert "problem sum" in grades.not_judged
 
 
-def test_without_a_sandbox_nothing_is_run(problems: Path) -> None:
-    answers = [answer("sum", "x")]
-    grades = grade(answers, problems, find_sandbox=lambda: NoSandbox("forbidden"))
-    assert grades == CodeGrades((None,), "no sandbox: forbidden")
+def test_without_a_sandbox_nothing_is_run(problems: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Sandbox, "find", lambda: NoSandbox("forbidden"))
+    assert LiveCodeBench(problems)([answer("sum", "x")]) == CodeGrades(
+        (None,), "no sandbox: forbidden"
+    )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from meta_tests.scorers.answers import answer
-from mlperf_suite.scorers.llama2_70b import OpenOrcaScorer
+from mlperf_suite.scorers.rouge import OpenOrcaScorer
 
 PAIRS = [
     ("The boat sank in the harbour. Nobody was hurt.", "The boats were sinking. All were saved."),

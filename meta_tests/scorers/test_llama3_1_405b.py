@@ -77,8 +77,8 @@ def test_each_figure_is_the_mean_over_its_kinds() -> None:
 @pytest.mark.slow
 def test_many_answers_score_as_few() -> None:
     answers = [answer(*row[:2], "niah_em") for row in NEEDLES]
-    few, many = SCORER.score(answers), SCORER.score(answers * 50)
-    assert many.per_answer["exact_match"] == few.per_answer["exact_match"] * 50
+    single, repeated = SCORER.score(answers), SCORER.score(answers * 50)
+    assert repeated.per_answer["exact_match"] == single.per_answer["exact_match"] * 50
 
 
 def test_an_unknown_metric_is_refused() -> None:

@@ -73,9 +73,9 @@ HOSTILE = [
 
 def test_pairs_are_equal_or_not_as_the_original_says() -> None:
     pairs = EQUAL + DIFFERENT
-    expected = [True] * len(EQUAL) + [False] * len(DIFFERENT)
+    verdicts = [True] * len(EQUAL) + [False] * len(DIFFERENT)
     assert dict(zip(pairs, grade_math(pairs), strict=True)) == dict(
-        zip(pairs, expected, strict=True)
+        zip(pairs, verdicts, strict=True)
     )
 
 

@@ -11,7 +11,7 @@ from mlperf_suite.datasets.samples import Sample
 from mlperf_suite.scorers.code_grading import CodeGrades
 from mlperf_suite.scorers.mbxp import (
     LANGUAGES,
-    grade_mbxp,
+    Mbxp,
     language_of,
     missing_languages,
     program_of,
@@ -134,7 +134,7 @@ PYTHON = {
 
 @pytest.fixture(scope="module")
 def python_grades(sandbox: Sandbox) -> CodeGrades:
-    return grade_mbxp([case.answer for case in PYTHON.values()], run_s=2)
+    return Mbxp(run_s=2)([case.answer for case in PYTHON.values()])
 
 
 @pytest.mark.parametrize("name", PYTHON)
@@ -143,7 +143,7 @@ def test_a_python_program_passes_with_its_tests(python_grades: CodeGrades, name:
     assert python_grades.passed[list(PYTHON).index(name)] is PYTHON[name].passes
 
 
-OTHER: Mapping[str, Mapping[str, bool]] = {
+COMPILED_OR_INTERPRETED: Mapping[str, Mapping[str, bool]] = {
     "javascript": {
         RIGHT["javascript"]: True,
         "function add(a, b) { return a - b; }": False,
@@ -161,12 +161,12 @@ OTHER: Mapping[str, Mapping[str, bool]] = {
 }
 
 
-@pytest.mark.parametrize("language", OTHER)
+@pytest.mark.parametrize("language", COMPILED_OR_INTERPRETED)
 def test_a_program_passes_with_exit_code_zero(sandbox: Sandbox, language: str) -> None:
-    answers = [answer(language, text) for text in OTHER[language]]
-    if missing_languages([one.sample for one in answers], sandbox):
+    answers = [answer(language, text) for text in COMPILED_OR_INTERPRETED[language]]
+    if missing_languages([answer.sample for answer in answers], sandbox):
         pytest.skip(f"no {language} here")
-    assert grade_mbxp(answers, run_s=3) == CodeGrades(tuple(OTHER[language].values()))
+    assert Mbxp(run_s=3)(answers) == CodeGrades(tuple(COMPILED_OR_INTERPRETED[language].values()))
 
 
 class Bare(Sandbox):
@@ -178,10 +178,10 @@ class Bare(Sandbox):
         return f"/usr/bin/{name}" if name in self.tools else None
 
 
-def test_absent_languages_are_named_and_nothing_is_judged() -> None:
+def test_absent_languages_are_named_and_nothing_is_judged(monkeypatch: pytest.MonkeyPatch) -> None:
     answers = [answer(language, "") for language in ("ruby", "python", "php", "go", "ruby")]
-    grades = grade_mbxp(answers, find_sandbox=lambda: Bare("namespaces"))
-    assert grades == CodeGrades((None,) * 5, "no php, ruby")
+    monkeypatch.setattr(Sandbox, "find", lambda: Bare("namespaces"))
+    assert Mbxp()(answers) == CodeGrades((None,) * 5, "no php, ruby")
 
 
 def test_a_language_needs_all_its_tools() -> None:
@@ -189,15 +189,15 @@ def test_a_language_needs_all_its_tools() -> None:
         tools = ("node",)
 
     answers = [answer(language, "") for language in LANGUAGES]
-    missing = missing_languages([one.sample for one in answers], Node("namespaces"))
-    assert missing == ("cpp", "php", "ruby", "typescript")
+    languages = missing_languages([answer.sample for answer in answers], Node("namespaces"))
+    assert languages == ("cpp", "php", "ruby", "typescript")
 
 
-def test_without_a_sandbox_nothing_is_run() -> None:
-    grades = grade_mbxp([answer("python", "")], find_sandbox=lambda: NoSandbox("forbidden"))
-    assert grades == CodeGrades((None,), "no sandbox: forbidden")
+def test_without_a_sandbox_nothing_is_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Sandbox, "find", lambda: NoSandbox("forbidden"))
+    assert Mbxp()([answer("python", "")]) == CodeGrades((None,), "no sandbox: forbidden")
 
 
 def test_the_compiler_of_typescript_succeeds_with_2() -> None:
     # As mxeval has it; its tests call `require`, which no declaration knows.
-    assert LANGUAGES["typescript"].compiles == 2
+    assert LANGUAGES["typescript"].success == 2

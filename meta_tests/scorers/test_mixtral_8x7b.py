@@ -118,7 +118,7 @@ def test_the_grader_is_given_programs_of_the_six_languages_alone() -> None:
     given_ids = []
 
     def code(answers: Sequence[Answer]) -> CodeGrades:
-        given_ids.extend(one.sample.id for one in answers)
+        given_ids.extend(answer.sample.id for answer in answers)
         return CodeGrades((True, None, True))
 
     scores = MixtralScorer(code).score(ANSWERS)

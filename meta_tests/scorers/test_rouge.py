@@ -87,10 +87,10 @@ def test_several_processes_score_as_one_does() -> None:
     predictions, references = leads("embedded", 300)
     pairs = list(itertools.product(predictions[:10], references[:30]))
     random.Random(1).shuffle(pairs)
-    many, few = [pair[0] for pair in pairs], [pair[1] for pair in pairs]
-    in_two = score_rouge(many, few, processes=2)
-    assert in_two == score_rouge(many, few, processes=1)
-    assert in_two.values == official(many, few)
+    predictions, references = [pair[0] for pair in pairs], [pair[1] for pair in pairs]
+    in_two = score_rouge(predictions, references, processes=2)
+    assert in_two == score_rouge(predictions, references, processes=1)
+    assert in_two.values == official(predictions, references)
     assert in_two.values["gen_num"] == 300
 
 
@@ -203,9 +203,9 @@ def test_pairs_of_real_texts_score_as_the_official_way_to_the_last_bit() -> None
     pairs = []
     for source in sources:
         texts, references = leads(source, 900)
-        others = random.Random(3).sample(references, len(references))
+        unrelated = random.Random(3).sample(references, len(references))
         pairs += list(zip(texts, references, strict=True))[:25]
-        pairs += list(zip(texts, others, strict=True))[:15]
+        pairs += list(zip(texts, unrelated, strict=True))[:15]
         pairs += list(itertools.pairwise(texts))[:5]
     assert score_pairs(pairs) == official_pairs(pairs)
 
@@ -218,14 +218,14 @@ def test_pairs_of_real_texts_score_as_the_official_way_to_the_last_bit() -> None
 def test_chosen_measures_are_those_of_all_in_the_order_asked_for(
     pair: tuple[str, str], names: list[str]
 ) -> None:
-    (every,) = score_pairs([pair])
-    (chosen,) = score_pairs([pair], names)
-    assert chosen.measures == tuple(every.measures[ROUGE_NAMES.index(name)] for name in names)
-    assert chosen.characters == every.characters
+    (full,) = score_pairs([pair])
+    (part,) = score_pairs([pair], names)
+    assert part.measures == tuple(full.measures[ROUGE_NAMES.index(name)] for name in names)
+    assert part.characters == full.characters
     scores = score_rouge([pair[0]], [pair[1]], names=names)
     assert list(scores.per_answer) == names
     assert [s.name for s in scores.scores] == [*names, "gen_len", "gen_num"]
-    assert rouge_l(*pair) == every.measures[ROUGE_NAMES.index("rougeL")]
+    assert rouge_l(*pair) == full.measures[ROUGE_NAMES.index("rougeL")]
 
 
 def test_a_measure_of_no_such_name_is_refused() -> None:
@@ -250,7 +250,7 @@ def test_without_punkt_it_is_a_lookup_error(tmp_path: Path) -> None:
         "try: score_rouge(['a'], ['b'])\n"
         "except LookupError: print('LookupError')\n"
     )
-    done = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-c", code],
         cwd=PROJECT_ROOT,
         env={**os.environ, "MLPERF_SUITE_ASSETS": str(tmp_path)},
@@ -259,4 +259,4 @@ def test_without_punkt_it_is_a_lookup_error(tmp_path: Path) -> None:
         timeout=120,
         check=True,
     )
-    assert done.stdout.strip() == "LookupError"
+    assert process.stdout.strip() == "LookupError"

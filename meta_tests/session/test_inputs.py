@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +16,7 @@ from mlperf_suite.benchmarks.llama3_1_8b import LLAMA3_1_8B, LLAMA3_1_8B_EDGE, O
 from mlperf_suite.benchmarks.registry import BENCHMARKS
 from mlperf_suite.errors import DatasetError, UsageError
 from mlperf_suite.results.record import RunKey
-from mlperf_suite.scorers import live_code_bench, mbxp
-from mlperf_suite.scorers.sandbox.box import NoSandbox
+from mlperf_suite.scorers.sandbox.box import NoSandbox, Sandbox
 from mlperf_suite.session.inputs import Inputs
 from mlperf_suite.session.plan import SearchKey
 from mlperf_suite.settings import resolve_settings
@@ -344,9 +342,7 @@ def test_what_a_grader_lacks_is_said_before_a_run(monkeypatch: pytest.MonkeyPatc
     ids = ["mixtral-8x7b", "gpt-oss-120b"]
     offline = [RunKey(id_, "Offline", "accuracy") for id_ in ids]
     found = Inputs(resolve_settings({"benchmark": ids}, {}), [BENCHMARKS[id_] for id_ in ids])
-    for module in (mbxp, live_code_bench):
-        without = partial(module.obstacle_to, find_sandbox=lambda: NoSandbox("forbidden"))
-        monkeypatch.setattr(module, "obstacle_to", without)
+    monkeypatch.setattr(Sandbox, "find", lambda: NoSandbox("forbidden"))
     assert found.not_judged(offline) == [
         f"{key.benchmark}: programs in answers will not be judged here: no sandbox: forbidden"
         for key in offline

@@ -29,8 +29,8 @@ from mlperf_suite.benchmarks.definition import (
 from mlperf_suite.benchmarks.embedded import smoke_form
 from mlperf_suite.benchmarks.prompts import TextPrompt
 from mlperf_suite.datasets import mlperf_frames
-from mlperf_suite.scorers.code_graders import LiveCodeBench
 from mlperf_suite.scorers.deepseek_r1 import DeepseekR1Scorer
+from mlperf_suite.scorers.live_code_bench import LiveCodeBench
 
 _SAMPLES = 4_388
 _REFERENCE = ReferenceAccuracy(

@@ -33,8 +33,8 @@ from mlperf_suite.benchmarks.prompts import PublishedTokens
 from mlperf_suite.datasets import mlperf_frames
 from mlperf_suite.datasets.samples import Samples
 from mlperf_suite.errors import DatasetError
-from mlperf_suite.scorers.code_graders import LiveCodeBench
 from mlperf_suite.scorers.gpt_oss_120b import GptOssScorer
+from mlperf_suite.scorers.live_code_bench import LiveCodeBench
 
 _SAMPLES, _ACCURACY_SAMPLES, _GPQA_SAMPLES = 6_396, 4_395, 990
 _ROUNDS = ("v6.0", "v6.1")

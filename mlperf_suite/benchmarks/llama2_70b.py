@@ -26,7 +26,7 @@ from mlperf_suite.benchmarks.definition import (
 from mlperf_suite.benchmarks.embedded import smoke_form
 from mlperf_suite.benchmarks.prompts import PublishedTokens
 from mlperf_suite.datasets import mlperf_frames
-from mlperf_suite.scorers.llama2_70b import OpenOrcaScorer
+from mlperf_suite.scorers.rouge import OpenOrcaScorer
 
 _SAMPLES = 24_576
 _FILE = "open_orca_gpt4_tokenized_llama.sampled_24576.parquet"

@@ -23,7 +23,7 @@ from mlperf_suite.benchmarks.definition import (
 from mlperf_suite.benchmarks.embedded import smoke_form
 from mlperf_suite.benchmarks.prompts import PublishedTokens
 from mlperf_suite.datasets import mlperf_frames
-from mlperf_suite.scorers.code_graders import Mbxp
+from mlperf_suite.scorers.mbxp import Mbxp
 from mlperf_suite.scorers.mixtral_8x7b import MBXP, MixtralScorer
 
 _SAMPLES = 15_000

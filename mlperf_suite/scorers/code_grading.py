@@ -1,16 +1,31 @@
-"""The protocol of a code grader, which runs the programs in answers and reports which pass.
+"""Code graders: the protocol, and what running the programs of many answers in sandboxes takes.
 
-A scorer gets its grader as a field, so that it is independent of languages, sandboxes and tests.
+A code grader runs the programs in answers and reports which pass. A scorer gets its grader as a
+field, so that it is independent of languages, sandboxes and tests.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import functools
+import importlib.util
+import json
+import os
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Protocol, runtime_checkable
 
 from mlperf_suite.datasets.samples import Sample
 from mlperf_suite.scorers.protocol import Answer
+from mlperf_suite.scorers.sandbox.box import Limits, Outcome, Sandbox, SandboxError
+
+_PACKAGES = ("numpy",)
+"""What programs may import besides the standard library, if it is installed here."""
+_PACKAGES_WITHIN = "/opt/packages"
+_PYTHON_PROGRAM = Path(__file__).with_name("python_program.py")
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,3 +82,98 @@ def run_programs(code: CodeGrader, answers: Sequence[Answer]) -> CodeGrades:
         why = f"{unknown:,} of {len(answers):,} programs could not be judged"
         return CodeGrades(grades.passed, why)
     return grades
+
+
+def run_python(
+    sandbox: Sandbox,
+    program: bytes,
+    order: Mapping[str, object],
+    limits: Limits,
+    *,
+    word: bytes = b"",
+    watch: Callable[[bytes], bool] | None = None,
+    stop: threading.Event | None = None,
+) -> Outcome:
+    """Run a program with `python_program.py` as `order` says; results are its standard output."""
+    files = {
+        "answer.py": program,
+        "order.json": json.dumps(order).encode(),
+        "run.py": _PYTHON_PROGRAM.read_bytes(),
+    }
+    return sandbox.run(
+        [sandbox.python, "-s", "run.py"],
+        files,
+        word,
+        limits,
+        readable=_packages(),
+        environment={"PYTHONPATH": _PACKAGES_WITHIN},
+        watch=watch,
+        stop=stop,
+    )
+
+
+@functools.cache
+def _packages() -> dict[Path, str]:
+    """The folders of the packages that programs may import, with their paths in the sandbox.
+
+    A wheel keeps the libraries that a package links to in a folder <package>.libs beside it.
+    """
+    folders: dict[Path, str] = {}
+    for name in _PACKAGES:
+        spec = importlib.util.find_spec(name)
+        for place in (spec and spec.submodule_search_locations) or ():
+            for folder in (Path(place), Path(f"{place}.libs")):
+                if folder.is_dir():
+                    folders[folder] = f"{_PACKAGES_WITHIN}/{folder.name}"
+    return folders
+
+
+def worker_count(memory_bytes: int) -> int:
+    """How many programs run at once: one per core, as long as each can have this much memory."""
+    import psutil
+
+    cores = len(os.sched_getaffinity(0))
+    return max(1, min(cores, int(psutil.virtual_memory().available // memory_bytes)))
+
+
+def grade_each(
+    count: int,
+    grade: Callable[[int, threading.Event], bool | None],
+    *,
+    memory_bytes: int,
+    budget_s: float,
+) -> CodeGrades:
+    """The grades that `grade` returns for 0 to count - 1, in that order.
+
+    `grade` gets the index and an event that tells a running program to stop. No program is started
+    once `budget_s` is over or a sandbox could not be set up; then the figure is not judged.
+    """
+    stop = threading.Event()
+    deadline = time.monotonic() + budget_s
+    errors: list[str] = []
+    late: list[int] = []
+
+    def grade_in_time(index: int) -> bool | None:
+        if stop.is_set() or time.monotonic() > deadline:
+            late.append(index)
+            return None
+        try:
+            return grade(index, stop)
+        except SandboxError as error:
+            errors.append(str(error))
+            stop.set()
+            return None
+
+    with ThreadPoolExecutor(worker_count(memory_bytes), "sandbox") as pool:
+        try:
+            passed = tuple(pool.map(grade_in_time, range(count)))
+        except BaseException:
+            # Ctrl-C: running programs are killed, so that leaving the pool does not wait for them.
+            stop.set()
+            raise
+    if errors:
+        return CodeGrades((None,) * count, errors[0])
+    if late:
+        reason = f"{budget_s:g} s were over after {count - len(late)} of {count} programs"
+        return CodeGrades(passed, reason)
+    return CodeGrades(passed)

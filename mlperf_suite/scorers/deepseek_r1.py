@@ -11,21 +11,31 @@ from dataclasses import dataclass
 
 from mlperf_suite.datasets.samples import Sample
 from mlperf_suite.scorers.code_grading import CodeGrader, CodeGrades
-from mlperf_suite.scorers.exams import LIVE_CODE_BENCH, Results, by_program, by_text, programs_lack
-from mlperf_suite.scorers.figures import EXACT_MATCH, percentages, token_figures
-from mlperf_suite.scorers.final_answers import (
+from mlperf_suite.scorers.exams import (
+    LIVE_CODE_BENCH,
+    Results,
     aime_integer,
     boxed,
+    by_program,
+    by_text,
     is_choice,
     is_integer,
     last_letter,
     letter_after_answer,
     programs,
+    programs_lack,
     unescaped,
     unquoted,
 )
-from mlperf_suite.scorers.protocol import Answer, Score, Scores
-from mlperf_suite.scorers.rouge import GEN_NUM
+from mlperf_suite.scorers.protocol import (
+    EXACT_MATCH,
+    GEN_NUM,
+    Answer,
+    Score,
+    Scores,
+    percentages,
+    token_figures,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,8 +93,8 @@ def choice(text: str, last: str) -> str | None:
 
 
 def _grade_boxes(answers: Sequence[Answer]) -> CodeGrades:
-    found = [boxed(answer.text.strip()) or "" for answer in answers]
-    pairs = zip(found, (answer.sample.reference for answer in answers), strict=True)
+    boxes = [boxed(answer.text.strip()) or "" for answer in answers]
+    pairs = zip(boxes, (answer.sample.reference for answer in answers), strict=True)
     from mlperf_suite.scorers.math_equality import grade_math
 
     return CodeGrades(tuple(grade_math(list(pairs))))

@@ -1,14 +1,21 @@
-"""A data set of several exams: each answer is right or wrong by its own exam's rules."""
+"""A data set of several exams: each answer is right or wrong by its own exam's rules.
+
+The last part finds the answer at the end of a chain of thought: a letter, an integer, a box's
+content, a program. Source: language/deepseek-r1/eval_accuracy.py and
+language/gpt-oss-120b/eval_accuracy.py, whose rules are the same unless a function says otherwise.
+Some of the official patterns take time quadratic or cubic in the length of a run of spaces; those
+here find the same matches in linear time, because they take each run whole (the possessive *+).
+"""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 
 from mlperf_suite.datasets.samples import Sample
 from mlperf_suite.errors import DatasetError
 from mlperf_suite.scorers.code_grading import CodeGrader, CodeGrades, obstacle, run_programs
-from mlperf_suite.scorers.figures import among_all, percentages
-from mlperf_suite.scorers.protocol import Answer, Score
+from mlperf_suite.scorers.protocol import Answer, Score, among_all, percentages
 
 LIVE_CODE_BENCH = "livecodebench"
 """Part of the lower-case kind of every LiveCodeBench sample, in each data set that has them."""
@@ -33,16 +40,16 @@ def by_program(code: CodeGrader, program_of: Callable[[str], str | None]) -> Gra
     """
 
     def grade(answers: Sequence[Answer]) -> CodeGrades:
-        found = [program_of(answer.text.strip()) for answer in answers]
+        programs = [program_of(answer.text.strip()) for answer in answers]
         with_program = [
             Answer(answer.sample, answer.token_ids, program)
-            for answer, program in zip(answers, found, strict=True)
+            for answer, program in zip(answers, programs, strict=True)
             if program
         ]
         grades = run_programs(code, with_program)
         passed = iter(grades.passed)
         return CodeGrades(
-            tuple(next(passed) if program else False for program in found), grades.not_judged
+            tuple(next(passed) if program else False for program in programs), grades.not_judged
         )
 
     return grade
@@ -62,7 +69,7 @@ class Results:
     """
 
     def __init__(self, answers: Sequence[Answer], graders: Mapping[str, Grader]) -> None:
-        found: dict[str, list[int]] = {name: [] for name in graders}
+        places_of: dict[str, list[int]] = {name: [] for name in graders}
         for place, answer in enumerate(answers):
             kind = answer.sample.kind.lower()
             exam = next((name for name in graders if name in kind), None)
@@ -71,9 +78,9 @@ class Results:
                     f"sample {place}: kind {answer.sample.kind!r} is not known; "
                     f"allowed is what contains one of: {', '.join(graders)}"
                 )
-            found[exam].append(place)
+            places_of[exam].append(place)
         self._count = len(answers)
-        self.places = {name: places for name, places in found.items() if places}
+        self.places = {name: places for name, places in places_of.items() if places}
         self.grades = {
             name: graders[name]([answers[place] for place in places])
             for name, places in self.places.items()
@@ -82,27 +89,29 @@ class Results:
     @property
     def not_judged(self) -> dict[str, str]:
         """By exam, the reason why it was not judged."""
-        return {name: one.not_judged for name, one in self.grades.items() if one.not_judged}
+        return {
+            name: grades.not_judged for name, grades in self.grades.items() if grades.not_judged
+        }
 
     @property
     def shares(self) -> tuple[Score, ...]:
         """The share of right answers in percent, for each exam that was judged."""
         return tuple(
-            Score(name, sum(map(bool, one.passed)) / len(one.passed) * 100, "%")
-            for name, one in self.grades.items()
-            if not one.not_judged
+            Score(name, sum(map(bool, grades.passed)) / len(grades.passed) * 100, "%")
+            for name, grades in self.grades.items()
+            if not grades.not_judged
         )
 
     @property
     def per_answer(self) -> dict[str, tuple[float | None, ...]]:
-        """By judged exam: 100 for a right answer, 0 for a wrong one, None for other exams'
+        """By judged exam: 100 for a right answer, 0 for a wrong grades, None for other exams'
         answers."""
         return {
             name: among_all(
-                self.places[name], percentages(bool(right) for right in one.passed), self._count
+                self.places[name], percentages(bool(right) for right in grades.passed), self._count
             )
-            for name, one in self.grades.items()
-            if not one.not_judged
+            for name, grades in self.grades.items()
+            if not grades.not_judged
         }
 
     @property
@@ -110,7 +119,107 @@ class Results:
         """Whether each answer is right, in the order given; only valid if every exam was judged."""
         of_place = {
             place: bool(right)
-            for name, one in self.grades.items()
-            for place, right in zip(self.places[name], one.passed, strict=True)
+            for name, grades in self.grades.items()
+            for place, right in zip(self.places[name], grades.passed, strict=True)
         }
         return [of_place[place] for place in range(self._count)]
+
+
+_LETTER_AFTER = {
+    last: re.compile(
+        rf"\b(?:FINAL)?ANSWER\b\s*+(?:[:=]\s*+)?+(?:\(\s*+)?+([A-{last}])(?![A-Za-z])", re.I
+    )
+    for last in "DJ"
+}
+"""The official pattern also takes "FINAL ANSWER" with a space and the text after the letter.
+
+Neither changes which letter is the last one found: a match never ends within another's beginning.
+"""
+_ANY_LETTER = re.compile(r"\b([A-J])\b", re.I)
+_BOX = r"\boxed{"
+_BRACE = re.compile("[{}]")
+_BOXED_DIGITS = re.compile(r"\\boxed{\s*(\d+)\s*}")
+_ANSWERED_DIGITS = re.compile(r"Answer:\s*+(\d+)(?!\.)\b", re.I)
+_HIGHEST_OF_AIME = 999
+_PYTHON_BLOCK = re.compile("```python(.*?)```", re.S)
+_BLOCK = re.compile("```(.*?)```", re.S)
+_PYTHON_NAME = re.compile(r"^(?:python|py)\s*\n", re.I)
+
+
+def unquoted(text: str) -> str:
+    """The string inside a text that was printed as a list of one string: strips brackets and
+    quotes."""
+    if text.startswith(("['", '["')) and text.endswith(("']", '"]')):
+        return text[2:-2].strip()
+    return text
+
+
+def unescaped(text: str) -> str:
+    """Replaces escaped line ends and quotes (a backslash and n or ') by the characters
+    themselves."""
+    return text.replace(r"\n", "\n").replace(r"\'", "'")
+
+
+def letter_after_answer(text: str, last: str) -> str | None:
+    """The letter after the last "answer", from A to `last` (D or J); None if there is none."""
+    letter = None
+    for match in _LETTER_AFTER[last].finditer(text):
+        letter = match[1].upper()
+    return letter
+
+
+def last_letter(text: str) -> str | None:
+    """The last letter from A to J that stands alone; None if there is none."""
+    letters = _ANY_LETTER.findall(text)
+    return letters[-1].upper() if letters else None
+
+
+def is_choice(letter: str | None, reference: str, last: str) -> bool:
+    """Whether a letter is the reference's and in the range A to `last`."""
+    choices = "ABCDEFGHIJ"[: ord(last) - ord("A") + 1]
+    return letter is not None and letter in choices and letter == reference.upper()
+
+
+def boxed(text: str) -> str | None:
+    r"""The content of the last \boxed{}; None if there is none or it is not closed."""
+    start = text.rfind(_BOX)
+    if start < 0:
+        return None
+    start += len(_BOX)
+    depth = 1
+    for brace in _BRACE.finditer(text, start):
+        depth += 1 if brace[0] == "{" else -1
+        if not depth:
+            return text[start : brace.start()].strip()
+    return None
+
+
+def aime_integer(text: str) -> int | None:
+    r"""The integer in the last \boxed{}, or else after the last "Answer:"; None above 999."""
+    integers = _BOXED_DIGITS.findall(text) or _ANSWERED_DIGITS.findall(text)
+    if not integers:
+        return None
+    try:
+        value = int(integers[-1])
+    except ValueError:  # Python parses no integers of more than a few thousand digits.
+        return None
+    return value if value <= _HIGHEST_OF_AIME else None
+
+
+def is_integer(value: int | None, reference: str) -> bool:
+    """Whether an AIME answer equals the reference, which is parsed as an integer."""
+    try:
+        return value is not None and value == int(reference)
+    except ValueError:
+        return False
+
+
+def programs(text: str) -> list[str]:
+    """The content of each closed Python block, in order."""
+    return [program.strip() for program in _PYTHON_BLOCK.findall(text)]
+
+
+def blocks(text: str) -> list[str]:
+    """The content of each closed block in any language, in order, without a leading "python" or
+    "py"."""
+    return [_PYTHON_NAME.sub("", block.strip()) for block in _BLOCK.findall(text)]

@@ -15,20 +15,22 @@ from dataclasses import dataclass
 
 from mlperf_suite.datasets.samples import Sample
 from mlperf_suite.scorers.code_grading import CodeGrader
-from mlperf_suite.scorers.exams import LIVE_CODE_BENCH, Results, by_program, by_text, programs_lack
-from mlperf_suite.scorers.figures import EXACT_MATCH, token_figures
-from mlperf_suite.scorers.final_answers import (
+from mlperf_suite.scorers.exams import (
+    LIVE_CODE_BENCH,
+    Results,
     aime_integer,
     blocks,
+    by_program,
+    by_text,
     is_choice,
     is_integer,
     letter_after_answer,
     programs,
+    programs_lack,
     unescaped,
     unquoted,
 )
-from mlperf_suite.scorers.protocol import Answer, Score, Scores
-from mlperf_suite.scorers.rouge import GEN_NUM
+from mlperf_suite.scorers.protocol import EXACT_MATCH, GEN_NUM, Answer, Score, Scores, token_figures
 
 REPEATS: Mapping[str, int] = {"aime25": 8, "gpqa_diamond": 5, "livecodebench_v6": 3}
 """How often the accuracy data repeats each exam's questions, by sample kind."""
@@ -87,10 +89,10 @@ def final_score(kinds: Sequence[str], right: Sequence[bool]) -> float:
     repeats before they are added. `kinds`: each answer's kind, in lower case.
     """
     answers = Counter(kinds)
-    found = Counter(kind for kind, one in zip(kinds, right, strict=True) if one)
+    rights = Counter(kind for kind, is_right in zip(kinds, right, strict=True) if is_right)
     # In this order, as in the official script: the last digit depends on it.
     exams = [(kind, REPEATS.get(kind, 1)) for kind in sorted(answers)]
-    score = sum(found[kind] / repeats for kind, repeats in exams)
+    score = sum(rights[kind] / repeats for kind, repeats in exams)
     most = sum(answers[kind] / repeats for kind, repeats in exams)
     return round(score / most * 100, 3)
 
@@ -119,6 +121,6 @@ def program(text: str) -> str | None:
     Searches the final message first, then the whole text.
     """
     for part in dict.fromkeys((final_message(text), text)):
-        if found := programs(part) or blocks(part):
-            return found[-1]
+        if candidates := programs(part) or blocks(part):
+            return candidates[-1]
     return None

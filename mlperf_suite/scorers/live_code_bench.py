@@ -19,7 +19,7 @@ import re
 import secrets
 import threading
 import zlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
@@ -28,11 +28,9 @@ from typing import Any
 
 from mlperf_suite.datasets.samples import Sample
 from mlperf_suite.errors import DatasetError
-from mlperf_suite.scorers.code_grading import CodeGrades
+from mlperf_suite.scorers.code_grading import CodeGrades, grade_each, run_python
 from mlperf_suite.scorers.protocol import Answer
-from mlperf_suite.scorers.python_in_sandbox import run_python
 from mlperf_suite.scorers.sandbox.box import GIBIBYTE, MEBIBYTE, Limits, NoSandbox, Sandbox
-from mlperf_suite.scorers.sandbox.parallel import grade_each
 
 TEST_S = 60
 """The `timeout` of both eval_accuracy.py, for each test of a problem."""
@@ -87,9 +85,9 @@ class Problems:
     def __getitem__(self, question_id: str) -> Problem:
         """Raises KeyError for an unknown problem, DatasetError for an unreadable one."""
         file, offset = self._places[question_id]
-        with file.open("rb") as opened:
-            opened.seek(offset)
-            line = opened.readline()
+        with file.open("rb") as lines:
+            lines.seek(offset)
+            line = lines.readline()
         try:
             row = json.loads(line)
             tests = [*_tests(row["public_test_cases"]), *_tests(row["private_test_cases"])]
@@ -106,11 +104,11 @@ class Problems:
 def _lines(file: Path) -> Iterator[tuple[str, int]]:
     """The question id of each line of a file, and the line's offset."""
     offset = 0
-    with file.open("rb") as opened:
-        for line in opened:
-            found = _QUESTION_ID.search(line)
-            if found:
-                yield found[1].decode(errors="replace"), offset
+    with file.open("rb") as lines:
+        for line in lines:
+            match = _QUESTION_ID.search(line)
+            if match:
+                yield match[1].decode(errors="replace"), offset
             offset += len(line)
 
 
@@ -168,75 +166,67 @@ def pickled_string(data: bytes) -> str:
 # --- The verdict ----------------------------------------------------------------------------------
 
 
-def obstacle_to(
-    samples: Sequence[Sample],
-    *,
-    problems: Path | None,
-    find_sandbox: Callable[[], Sandbox | NoSandbox] = Sandbox.find,
-) -> str:
-    """Why no program of these samples can be judged here: no sandbox, or no problems; "" if they
-    can."""
-    found = _sandbox_and_problems(samples, problems, find_sandbox)
-    return found if isinstance(found, str) else ""
+@dataclass(frozen=True, slots=True)
+class LiveCodeBench:
+    """Tests programs against the problems in a file or folder of the data set.
 
-
-def _sandbox_and_problems(
-    samples: Sequence[Sample],
-    problems: Path | None,
-    find_sandbox: Callable[[], Sandbox | NoSandbox],
-) -> tuple[Sandbox, Problems] | str:
-    """The sandbox and problems for these samples, or the reason why one is missing."""
-    if problems is None:
-        return "no LiveCodeBench problems: no file was named"
-    sandbox = find_sandbox()
-    if isinstance(sandbox, NoSandbox):
-        return f"no sandbox: {sandbox.reason}"
-    try:
-        known = Problems(problems)
-    except DatasetError as error:
-        return str(error)
-    unknown = {sample.reference for sample in samples if sample.reference not in known}
-    if unknown:
-        return (
-            f"no LiveCodeBench problems: {problems} lacks {len(unknown)} of those asked "
-            f"({min(unknown)} ...)"
-        )
-    return sandbox, known
-
-
-def grade_live_code_bench(
-    answers: Sequence[Answer],
-    *,
-    problems: Path | None,
-    find_sandbox: Callable[[], Sandbox | NoSandbox] = Sandbox.find,
-    test_s: int = TEST_S,
-    budget_s: float = BUDGET_S,
-) -> CodeGrades:
-    """Whether each answer's program passes all tests of the problem `sample.reference`.
-
-    `problems` is a file or folder of the data set. If it is None, lacks a problem, or there is no
-    sandbox, nothing is judged. `test_s` limits one test, `budget_s` the time during which programs
-    are started, both in seconds. An answer without code does not pass.
+    If `problems` is None or lacks a problem, or there is no sandbox, nothing is judged. `test_s`
+    limits one test, `budget_s` the time during which programs are started, both in seconds.
     """
-    found = _sandbox_and_problems([answer.sample for answer in answers], problems, find_sandbox)
-    if isinstance(found, str):
-        return CodeGrades((None,) * len(answers), found)
-    sandbox, known = found
-    broken: list[str] = []
 
-    def grade(index: int, stop: threading.Event) -> bool | None:
-        code = answers[index].text
-        if not code:
-            return False
+    problems: Path | None
+    test_s: int = TEST_S
+    budget_s: float = BUDGET_S
+
+    def obstacle(self, samples: Sequence[Sample], /) -> str:
+        """Why these samples' programs cannot be graded here: no sandbox, or missing problems."""
+        means = self._means(samples)
+        return means if isinstance(means, str) else ""
+
+    def _means(self, samples: Sequence[Sample]) -> tuple[Sandbox, Problems] | str:
+        """The sandbox and problems for these samples, or the reason why one is missing."""
+        if self.problems is None:
+            return "no LiveCodeBench problems: no file was named"
+        sandbox = Sandbox.find()
+        if isinstance(sandbox, NoSandbox):
+            return f"no sandbox: {sandbox.reason}"
         try:
-            problem = known[answers[index].sample.reference]
+            problems = Problems(self.problems)
         except DatasetError as error:
-            broken.append(str(error))
-            return None
-        return passes(sandbox, code, problem, test_s, stop)
+            return str(error)
+        unknown = {sample.reference for sample in samples if sample.reference not in problems}
+        if unknown:
+            return (
+                f"no LiveCodeBench problems: {self.problems} lacks {len(unknown)} of those asked "
+                f"({min(unknown)} ...)"
+            )
+        return sandbox, problems
 
-    grades = grade_each(len(answers), grade, memory_bytes=_MEMORY_BYTES, budget_s=budget_s)
-    return CodeGrades(grades.passed, broken[0]) if broken else grades
+    def __call__(self, answers: Sequence[Answer], /) -> CodeGrades:
+        """Whether each answer's program passes all tests of the problem `sample.reference`.
+
+        An answer without code does not pass.
+        """
+        means = self._means([answer.sample for answer in answers])
+        if isinstance(means, str):
+            return CodeGrades((None,) * len(answers), means)
+        sandbox, problems = means
+        errors: list[str] = []
+
+        def grade(index: int, stop: threading.Event) -> bool | None:
+            code = answers[index].text
+            if not code:
+                return False
+            try:
+                problem = problems[answers[index].sample.reference]
+            except DatasetError as error:
+                errors.append(str(error))
+                return None
+            return passes(sandbox, code, problem, self.test_s, stop)
+
+        memory, budget_s = _MEMORY_BYTES, self.budget_s
+        grades = grade_each(len(answers), grade, memory_bytes=memory, budget_s=budget_s)
+        return CodeGrades(grades.passed, errors[0]) if errors else grades
 
 
 def passes(
@@ -279,7 +269,7 @@ class _Judge:
         """`word` is the line after the results of a program that ran to completion."""
         self._problem = problem
         self._word = word.rstrip(b"\n")
-        self._ended = False
+        self._complete = False
         self._agrees = agrees_printed if problem.function is None else agrees_returned
         self._line = bytearray()
         self._right = 0
@@ -287,24 +277,24 @@ class _Judge:
 
     @property
     def passed(self) -> bool:
-        return not self._wrong and self._ended
+        return not self._wrong and self._complete
 
     def take(self, data: bytes) -> bool:
         """Take a part of standard output; returns False once a result is wrong."""
         *ends, rest = data.split(b"\n")
         for end in ends:
             self._line += end
-            self._one(bytes(self._line))
+            self._judge(bytes(self._line))
             self._line.clear()
         self._line += rest
         self._wrong |= len(self._line) > _longest(self._problem)
         return not self._wrong
 
-    def _one(self, line: bytes) -> None:
+    def _judge(self, line: bytes) -> None:
         if self._right == len(self._problem.outputs):
-            self._wrong |= self._ended or line != self._word
-            self._ended = True
-        if self._wrong or self._ended:
+            self._wrong |= self._complete or line != self._word
+            self._complete = True
+        if self._wrong or self._complete:
             return
         try:
             (result,) = json.loads(line)
@@ -320,21 +310,21 @@ def _longest(problem: Problem) -> int:
     return 16 * max((len(output) for output in problem.outputs), default=0) + 16 * MEBIBYTE
 
 
-def agrees_printed(printed: object, expected: str) -> bool:
+def agrees_printed(output: object, reference: str) -> bool:
     """Whether two outputs agree: line by line, stripped, as text or as decimal numbers.
 
     Raises decimal.InvalidOperation if a number is a signalling NaN.
     """
-    if not isinstance(printed, str):
+    if not isinstance(output, str):
         return False
-    lines, wanted = _stripped(printed), _stripped(expected)
-    if len(lines) != len(wanted):
+    lines, reference_lines = _stripped(output), _stripped(reference)
+    if len(lines) != len(reference_lines):
         return False
-    for line, want in zip(lines, wanted, strict=True):
-        if line == want:
+    for line, reference_line in zip(lines, reference_lines, strict=True):
+        if line == reference_line:
             continue
-        numbers, wanted_numbers = _decimals(line), _decimals(want)
-        if numbers is None or wanted_numbers is None or numbers != wanted_numbers:
+        numbers, reference_numbers = _decimals(line), _decimals(reference_line)
+        if numbers is None or reference_numbers is None or numbers != reference_numbers:
             return False
     return True
 
@@ -350,9 +340,9 @@ def _decimals(line: str) -> list[Decimal] | None:
         return None
 
 
-def agrees_returned(returned: object, expected: str) -> bool:
+def agrees_returned(result: object, reference: str) -> bool:
     """Whether a returned value, as `python_program.py` writes it, equals this JSON."""
-    return bool(_value(returned) == json.loads(expected))
+    return bool(_value(result) == json.loads(reference))
 
 
 def _value(plain: Any) -> Any:  # noqa: PLR0911

@@ -18,9 +18,17 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 
 from mlperf_suite.errors import DatasetError
-from mlperf_suite.scorers.figures import EXACT_MATCH, among_all, token_figures
-from mlperf_suite.scorers.protocol import Answer, Score, Scores
-from mlperf_suite.scorers.rouge import GEN_LEN, GEN_NUM, check_punkt, score_pairs
+from mlperf_suite.scorers.protocol import (
+    EXACT_MATCH,
+    GEN_LEN,
+    GEN_NUM,
+    Answer,
+    Score,
+    Scores,
+    among_all,
+    token_figures,
+)
+from mlperf_suite.scorers.rouge import check_punkt, score_pairs
 
 ROUGE, NIAH, QA = "rouge", "niah_em", "qa_em"
 ROUGE_L = "rougeL"
@@ -49,18 +57,18 @@ class LongContextScorer:
                     f"allowed: {', '.join(_KINDS)}"
                 )
         rows = [(a.text, a.sample.reference, a.sample.kind) for a in answers]
-        found = _in_processes(rows)
+        figures = _in_processes(rows)
         scores, per_answer, not_judged = [], {}, {}
         for name in (ROUGE_L, EXACT_MATCH):
             places = [place for place, row in enumerate(rows) if _KINDS[row[2]] == name]
             if not places:
                 not_judged[name] = f"no sample that has {name} in this run"
                 continue
-            values = among_all(places, (found[place][0] for place in places), len(rows))
+            values = among_all(places, (figures[place][0] for place in places), len(rows))
             scores.append(Score(name, _mean(values), "%"))
             per_answer[name] = values
         lengths = (
-            Score(GEN_LEN, sum(characters for _, characters in found), "characters"),
+            Score(GEN_LEN, sum(characters for _, characters in figures), "characters"),
             Score(GEN_NUM, len(answers), "answers"),
         )
         return Scores((*scores, *lengths, *token_figures(answers, 1)), per_answer, not_judged)
@@ -72,14 +80,14 @@ _KINDS: Mapping[str, str] = {ROUGE: ROUGE_L, NIAH: EXACT_MATCH, QA: EXACT_MATCH}
 
 def score_needle(text: str, reference: str) -> float:
     """The niah_em of an answer, 0 to 100, rounded to two decimals. Both texts are already split."""
-    wanted, found = _UUID.findall(reference), _UUID.findall(text)
-    if not found:
+    needles, answers = _UUID.findall(reference), _UUID.findall(text)
+    if not answers:
         return 0.0
     total = 0.0
-    for mine, theirs in zip(found, wanted, strict=False):
-        lowered = mine.lower()
-        total += sum(character.lower() in lowered for character in theirs) / len(theirs)
-    return round(total / len(found) * 100, 2)
+    for answer, needle in zip(answers, needles, strict=False):
+        lowered = answer.lower()
+        total += sum(character.lower() in lowered for character in needle) / len(needle)
+    return round(total / len(answers) * 100, 2)
 
 
 def score_question(text: str, reference: str) -> float:
@@ -88,8 +96,8 @@ def score_question(text: str, reference: str) -> float:
     if answer in reference:
         return 100.0
     plain = _SPACE.sub("", answer).lower()
-    allowed = (_SPACE.sub("", entry).lower() for entry in reference.split("|"))
-    return 100.0 if any(entry in plain for entry in allowed) else 0.0
+    entries = (_SPACE.sub("", entry).lower() for entry in reference.split("|"))
+    return 100.0 if any(entry in plain for entry in entries) else 0.0
 
 
 _EXACT: Mapping[str, Callable[[str, str], float]] = {NIAH: score_needle, QA: score_question}

@@ -103,23 +103,23 @@ def grade_math(pairs: Sequence[tuple[str, str]]) -> list[bool]:
     An empty text equals nothing. Raises SuiteError if no process can be started.
     """
     equal = [_same_in_math(answer, reference) for answer, reference in pairs]
-    open_ = [
+    places = [
         place
         for place, (answer, reference) in enumerate(pairs)
         if not equal[place] and answer.strip() and reference and len(answer) <= LONGEST
     ]
-    if not open_:
+    if not places:
         return equal
-    processes = min(len(os.sched_getaffinity(0)), math.ceil(len(open_) / _PAIRS_PER_PROCESS))
+    processes = min(len(os.sched_getaffinity(0)), math.ceil(len(places) / _PAIRS_PER_PROCESS))
 
-    def compare(places: Sequence[int]) -> list[tuple[int, bool]]:
+    def compare(share: Sequence[int]) -> list[tuple[int, bool]]:
         with _Comparer() as comparer:
-            return [(place, comparer.equal(*pairs[place])) for place in places]
+            return [(place, comparer.equal(*pairs[place])) for place in share]
 
     with ThreadPoolExecutor(processes) as pool:
-        for found in pool.map(compare, [open_[i::processes] for i in range(processes)]):
-            for place, one in found:
-                equal[place] = one
+        for verdicts in pool.map(compare, [places[i::processes] for i in range(processes)]):
+            for place, verdict in verdicts:
+                equal[place] = verdict
     return equal
 
 
@@ -274,21 +274,24 @@ def _equal_when_plain(answer: str, reference: str) -> bool:
         return True
     if not answer or not reference:
         return False
-    mine, theirs = _elements(answer), _elements(reference)
-    if len(mine) != len(theirs):
+    elements, reference_elements = _elements(answer), _elements(reference)
+    if len(elements) != len(reference_elements):
         return False
-    if len(theirs) > 1 and (answer[0] != reference[0] or answer[-1] != reference[-1]):
+    if len(elements) > 1 and (answer[0] != reference[0] or answer[-1] != reference[-1]):
         return False
-    return all(map(_equal_elements, mine, theirs))
+    return all(map(_equal_elements, elements, reference_elements))
 
 
-def _equal_elements(mine: str, theirs: str) -> bool:
-    if _FRACTION.match(mine) and _FRACTION.match(theirs):
-        return mine == theirs
-    integers = [_near_integer(_without_thousands(one)) is not None for one in (mine, theirs)]
-    if integers[0] != integers[1]:
+def _equal_elements(element: str, reference: str) -> bool:
+    if _FRACTION.match(element) and _FRACTION.match(reference):
+        return element == reference
+    if _is_integer(element) != _is_integer(reference):
         return False
-    return _vanishes(f"({theirs})-({mine})")
+    return _vanishes(f"({reference})-({element})")
+
+
+def _is_integer(element: str) -> bool:
+    return _near_integer(_without_thousands(element)) is not None
 
 
 def _vanishes(difference: str) -> bool:
@@ -344,13 +347,13 @@ class _Evaluator:
             case ast.Constant(value=int() | float() | str() as literal):
                 return literal
             case ast.Name(id=name):
-                return self._named(name)
+                return self._constant(name)
             case ast.UnaryOp(op=op, operand=operand) if type(op) in _UNARY:
                 return _UNARY[type(op)](self._expression(operand))
-            case ast.BinOp(left=left, op=ast.Pow(), right=right):
-                return _power(self._expression(left), self._expression(right))
-            case ast.BinOp(left=left, op=op, right=right) if type(op) in _BINARY:
-                return _BINARY[type(op)](self._expression(left), self._expression(right))
+            case ast.BinOp(left=base, op=ast.Pow(), right=exponent):
+                return _power(self._expression(base), self._expression(exponent))
+            case ast.BinOp(left=first, op=op, right=second) if type(op) in _BINARY:
+                return _BINARY[type(op)](self._expression(first), self._expression(second))
             case ast.Call(func=function, args=args, keywords=[]):
                 return self._call(function, args)
         raise ValueError(f"{type(node).__name__} is no part of an expression")
@@ -363,7 +366,7 @@ class _Evaluator:
             raise ValueError("not an expression")
         return value
 
-    def _named(self, name: str) -> Any:
+    def _constant(self, name: str) -> Any:
         import sympy
 
         value = self._names[name]
@@ -375,17 +378,17 @@ class _Evaluator:
         import sympy
 
         name = function.id if isinstance(function, ast.Name) else ""
-        called: Any = self._names[name] if name else self.value(function)
+        factory: Any = self._names[name] if name else self.value(function)
         if name in self._MAKERS:
-            return called(*map(self.value, args))
-        if name not in self._FUNCTIONS and not isinstance(called, sympy.FunctionClass):
+            return factory(*map(self.value, args))
+        if name not in self._FUNCTIONS and not isinstance(factory, sympy.FunctionClass):
             raise ValueError("no function")
         values = [self._expression(arg) for arg in args]
         if name in self._FACTORIALS and any(
             value.is_number and abs(value) > _MOST_FACTORIAL for value in values
         ):
             raise ValueError("too large a factorial")
-        return called(*values)
+        return factory(*values)
 
 
 _UNARY: Mapping[type[ast.unaryop], Callable[[Any], Any]] = {

@@ -13,15 +13,13 @@ import codecs
 import dataclasses
 import secrets
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from mlperf_suite.datasets.samples import Sample
-from mlperf_suite.scorers.code_grading import CodeGrades
+from mlperf_suite.scorers.code_grading import CodeGrades, grade_each, run_python
 from mlperf_suite.scorers.protocol import Answer
-from mlperf_suite.scorers.python_in_sandbox import run_python
 from mlperf_suite.scorers.sandbox.box import Limits, NoSandbox, Outcome, Sandbox
-from mlperf_suite.scorers.sandbox.parallel import grade_each
 
 RUN_S = 20.0
 """The time limit that evaluate_mbxp.py gives a program."""
@@ -35,14 +33,14 @@ _PYTHON = "python"
 class _Language:
     """How a program is compiled and run. The sandbox's own Python is not looked up.
 
-    `compiles` is the exit code of a successful compiler run, `made` the file that it writes.
+    `success` is the exit code of a successful compiler run, `binary` the file that it writes.
     """
 
     source: str
     run: tuple[str, ...]
     compiler: tuple[str, ...] = ()
-    compiles: int = 0
-    made: str = ""
+    success: int = 0
+    binary: str = ""
 
     @property
     def tools(self) -> tuple[str, ...]:
@@ -55,7 +53,7 @@ LANGUAGES = {
         "program.cpp",
         ("./program_cpp",),
         ("g++", "program.cpp", "-o", "program_cpp"),
-        made="program_cpp",
+        binary="program_cpp",
     ),
     "javascript": _Language("program.js", ("node", "program.js")),
     "php": _Language("program.php", ("php", "program.php")),
@@ -68,8 +66,8 @@ LANGUAGES = {
         "program.ts",
         ("node", "program.js"),
         ("tsc", "program", "--target", "es5", "--lib", "es2016"),
-        compiles=2,
-        made="program.js",
+        success=2,
+        binary="program.js",
     ),
 }
 """The languages that evaluate_mbxp.py grades; it ignores answers in any other."""
@@ -80,60 +78,61 @@ def language_of(sample: Sample) -> str:
     return sample.id.partition("_")[0]
 
 
-def obstacle_to(
-    samples: Sequence[Sample], find_sandbox: Callable[[], Sandbox | NoSandbox] = Sandbox.find
-) -> str:
-    """Why no program of these samples can be judged here: no sandbox, or languages without a
-    compiler or interpreter; "" if they can."""
-    sandbox = find_sandbox()
-    if isinstance(sandbox, NoSandbox):
-        return f"no sandbox: {sandbox.reason}"
-    missing = missing_languages(samples, sandbox)
-    return f"no {', '.join(missing)}" if missing else ""
-
-
 def missing_languages(samples: Sequence[Sample], sandbox: Sandbox) -> tuple[str, ...]:
     """The languages of the samples that cannot be run here, in alphabetical order."""
-    wanted = {language_of(sample) for sample in samples} & LANGUAGES.keys()
+    languages = {language_of(sample) for sample in samples} & LANGUAGES.keys()
     return tuple(
         name
-        for name in sorted(wanted)
+        for name in sorted(languages)
         if any(sandbox.tool(tool) is None for tool in LANGUAGES[name].tools)
     )
 
 
-def grade_mbxp(
-    answers: Sequence[Answer],
-    *,
-    find_sandbox: Callable[[], Sandbox | NoSandbox] = Sandbox.find,
-    run_s: float = RUN_S,
-    budget_s: float = BUDGET_S,
-) -> CodeGrades:
-    """Whether each answer's program passes its tests, `sample.reference`.
+@dataclass(frozen=True, slots=True)
+class Mbxp:
+    """Runs MBXP programs with their own tests.
 
-    The grade is None for an answer in a language that MLPerf does not grade. Without a sandbox, or
-    if a language's compiler or interpreter is missing, nothing is judged. `run_s` limits one
-    program, `budget_s` the time during which programs are started, both in seconds.
+    Without a sandbox, or if a language's compiler or interpreter is missing, nothing is judged.
+    `run_s` limits one program, `budget_s` the time during which programs are started, both in
+    seconds.
     """
-    sandbox = find_sandbox()
-    lacking = obstacle_to([answer.sample for answer in answers], lambda: sandbox)
-    if lacking or isinstance(sandbox, NoSandbox):
-        return CodeGrades((None,) * len(answers), lacking)
-    limits = Limits(wall_s=run_s)
 
-    def grade(index: int, stop: threading.Event) -> bool | None:
-        language = LANGUAGES.get(language_of(answers[index].sample))
-        if language is None:
-            return None
-        try:
-            program = program_of(answers[index]).encode()
-        except UnicodeEncodeError:
-            return False
-        if language_of(answers[index].sample) == _PYTHON:
-            return _python_passes(sandbox, program, limits, stop)
-        return _passes(sandbox, language, program, limits, stop)
+    run_s: float = RUN_S
+    budget_s: float = BUDGET_S
 
-    return grade_each(len(answers), grade, memory_bytes=limits.memory_bytes, budget_s=budget_s)
+    def obstacle(self, samples: Sequence[Sample], /) -> str:
+        """Why these samples' programs cannot be graded here: no sandbox, or missing languages."""
+        sandbox = Sandbox.find()
+        if isinstance(sandbox, NoSandbox):
+            return f"no sandbox: {sandbox.reason}"
+        languages = missing_languages(samples, sandbox)
+        return f"no {', '.join(languages)}" if languages else ""
+
+    def __call__(self, answers: Sequence[Answer], /) -> CodeGrades:
+        """Whether each answer's program passes its tests, `sample.reference`.
+
+        The grade is None for an answer in a language that MLPerf does not grade.
+        """
+        sandbox = Sandbox.find()
+        obstacle = self.obstacle([answer.sample for answer in answers])
+        if obstacle or isinstance(sandbox, NoSandbox):
+            return CodeGrades((None,) * len(answers), obstacle)
+        limits = Limits(wall_s=self.run_s)
+
+        def grade(index: int, stop: threading.Event) -> bool | None:
+            language = LANGUAGES.get(language_of(answers[index].sample))
+            if language is None:
+                return None
+            try:
+                program = program_of(answers[index]).encode()
+            except UnicodeEncodeError:
+                return False
+            if language_of(answers[index].sample) == _PYTHON:
+                return _python_passes(sandbox, program, limits, stop)
+            return _passes(sandbox, language, program, limits, stop)
+
+        memory, budget_s = limits.memory_bytes, self.budget_s
+        return grade_each(len(answers), grade, memory_bytes=memory, budget_s=budget_s)
 
 
 def program_of(answer: Answer) -> str:
@@ -161,13 +160,13 @@ def _passes(
             _command(sandbox, language.compiler),
             files,
             limits=Limits(wall_s=COMPILE_S),
-            keep=(language.made,),
+            keep=(language.binary,),
             stop=stop,
         )
-        made = compiled.kept.get(language.made)
-        if compiled.exit_code != language.compiles or made is None or not _is_text(compiled):
+        binary = compiled.files.get(language.binary)
+        if compiled.exit_code != language.success or binary is None or not _is_text(compiled):
             return False
-        files = {language.made: made}
+        files = {language.binary: binary}
     outcome = sandbox.run(_command(sandbox, language.run), files, limits=limits, stop=stop)
     return outcome.exit_code == 0 and _is_text(outcome)
 

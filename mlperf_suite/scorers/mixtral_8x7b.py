@@ -16,9 +16,17 @@ from dataclasses import dataclass
 from mlperf_suite.datasets.samples import Sample
 from mlperf_suite.errors import DatasetError
 from mlperf_suite.scorers.code_grading import CodeGrader, obstacle, run_programs
-from mlperf_suite.scorers.figures import among_all, percentages, token_figures
-from mlperf_suite.scorers.protocol import Answer, Score, Scores
-from mlperf_suite.scorers.rouge import GEN_LEN, GEN_NUM, ROUGE_NAMES, check_punkt, score_rouge
+from mlperf_suite.scorers.protocol import (
+    GEN_LEN,
+    GEN_NUM,
+    Answer,
+    Score,
+    Scores,
+    among_all,
+    percentages,
+    token_figures,
+)
+from mlperf_suite.scorers.rouge import ROUGE_NAMES, check_punkt, score_rouge
 
 OPEN_ORCA, GSM8K, MBXP = "OpenOrca", "GSM8K", "MBXP"
 MBXP_LANGUAGES = ("cpp", "python", "php", "javascript", "ruby", "typescript")
@@ -57,9 +65,9 @@ class MixtralScorer:
         places: dict[str, list[int]] = {OPEN_ORCA: [], GSM8K: [], MBXP: []}
         for place, answer in enumerate(answers):
             if answer.sample.kind not in places:
-                allowed = ", ".join(places)
+                kinds = ", ".join(places)
                 raise DatasetError(
-                    f"sample {place}: kind {answer.sample.kind!r} is not known; allowed: {allowed}"
+                    f"sample {place}: kind {answer.sample.kind!r} is not known; allowed: {kinds}"
                 )
             places[answer.sample.kind].append(place)
         programs = [
@@ -89,7 +97,7 @@ class MixtralScorer:
             not_judged["gsm8k"] = _none_of(GSM8K)
         grades = run_programs(self.code, [answers[place] for place in programs])
         if programs and not grades.not_judged:
-            passed = [bool(one) for one in grades.passed]
+            passed = [bool(is_right) for is_right in grades.passed]
             keep("mbxp", programs, percentages(passed), 100 * sum(passed) / len(programs))
         else:
             not_judged["mbxp"] = grades.not_judged or _none_of(MBXP)
@@ -102,9 +110,9 @@ def is_right_number(text: str, reference: str) -> bool:
 
     Ignores text after a next question that the model made up.
     """
-    found = final_number(text.split(_NEXT_QUESTION, maxsplit=1)[0]).replace(",", "")
+    number = final_number(text.split(_NEXT_QUESTION, maxsplit=1)[0]).replace(",", "")
     try:
-        return float(found) == float(reference)
+        return float(number) == float(reference)
     except ValueError:
         return False
 

@@ -1,4 +1,5 @@
-"""The scorer protocol: a scorer takes answers and returns named figures.
+"""The scorer protocol: a scorer takes answers and returns named figures. And the figures that
+several scorers share.
 
 To add one, write a class with these members in its own file and name it in the workload.
 """
@@ -6,11 +7,14 @@ To add one, write a class with these members in its own file and name it in the 
 from __future__ import annotations
 
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
 from mlperf_suite.datasets.samples import Sample
+
+EXACT_MATCH, TOKENS_PER_SAMPLE = "exact_match", "tokens_per_sample"
+GEN_LEN, GEN_NUM, GEN_TOK_LEN = "gen_len", "gen_num", "gen_tok_len"
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,13 +60,13 @@ class Scores:
     @property
     def standard_errors(self) -> dict[str, float]:
         """By score, the standard error of its mean, in its unit."""
-        known = {
+        figures = {
             name: [value for value in values if value is not None]
             for name, values in self.per_answer.items()
         }
         return {
             name: round(statistics.stdev(values) / len(values) ** 0.5, 4)
-            for name, values in known.items()
+            for name, values in figures.items()
             if len(values) > 1
         }
 
@@ -97,3 +101,30 @@ def reads_special_tokens(scorer: Scorer) -> bool:
     Such a scorer has a true attribute of this name.
     """
     return bool(getattr(scorer, "reads_special_tokens", False))
+
+
+def token_figures(answers: Sequence[Answer], digits: int | None) -> tuple[Score, Score]:
+    """Total and mean number of tokens as logged; the mean is rounded to `digits` decimals, if
+    any."""
+    tokens = sum(len(answer.token_ids) for answer in answers)
+    mean = tokens / len(answers)
+    return (
+        Score(GEN_TOK_LEN, tokens, "tokens"),
+        Score(TOKENS_PER_SAMPLE, mean if digits is None else round(mean, digits), "tokens"),
+    )
+
+
+def percentages(right: Iterable[bool]) -> tuple[float, ...]:
+    """100 for each right answer, 0 for each wrong one."""
+    return tuple(100.0 if is_right else 0.0 for is_right in right)
+
+
+def among_all(
+    places: Iterable[int], values: Iterable[float], answers: int
+) -> tuple[float | None, ...]:
+    """Figures of some answers, placed in the order of all answers; None for the others.
+
+    `places`: the indices of the values' answers. `answers`: how many there are in all.
+    """
+    of_place = dict(zip(places, values, strict=True))
+    return tuple(of_place.get(place) for place in range(answers))

@@ -134,10 +134,12 @@ def _as_function(code: str) -> str:
     try:
         body = ast.parse(code).body
         imports = [node for node in body if isinstance(node, ast.Import | ast.ImportFrom)]
-        others = [node for node in body if not isinstance(node, ast.Import | ast.ImportFrom)]
-        none = ast.arguments(posonlyargs=[], args=[], kwonlyargs=[], kw_defaults=[], defaults=[])
+        statements = [node for node in body if not isinstance(node, ast.Import | ast.ImportFrom)]
+        no_arguments = ast.arguments(
+            posonlyargs=[], args=[], kwonlyargs=[], kw_defaults=[], defaults=[]
+        )
         function = ast.FunctionDef(
-            name=_ENTRY, args=none, body=others, decorator_list=[], lineno=-1
+            name=_ENTRY, args=no_arguments, body=statements, decorator_list=[], lineno=-1
         )
         return f"{_PREAMBLE}\n{_text(imports)}\n{ast.unparse(function)}"
     except Exception:  # a program that cannot be read fails when it is compiled
@@ -158,7 +160,7 @@ def _compiled(code: str, timeout_s: int) -> Any:
         signal.alarm(0)
 
 
-def _printed(function: Any, text: str, timeout_s: int) -> str:
+def _output(function: Any, text: str, timeout_s: int) -> str:
     """What a program writes to sys.stdout with this text as its standard input."""
     lines = iter(text.split("\n"))
     captured, stdout = io.StringIO(), sys.stdout
@@ -183,7 +185,7 @@ def _printed(function: Any, text: str, timeout_s: int) -> str:
     return captured.getvalue()
 
 
-def _returned(function: Any, text: str, timeout_s: int) -> object:
+def _result(function: Any, text: str, timeout_s: int) -> object:
     """What a function returns for arguments given as JSON, one per line."""
     arguments = [json.loads(line) for line in text.split("\n")]
     signal.alarm(timeout_s)
@@ -261,10 +263,10 @@ def _test(order: dict[str, Any], code: str, results: int) -> None:
     sys.set_int_max_str_digits(INTEGER_DIGITS)
     if order["function"] is None:
         source, name = _as_function(_without_main_guard(code)), _ENTRY
-        run: Any = _printed
+        run: Any = _output
     else:
         source, name = f"{_PREAMBLE}\n\n{code}", order["function"]
-        run = _returned
+        run = _result
     function = getattr(_compiled(source, timeout_s), name)
     for text in order["inputs"]:
         view = memoryview(json.dumps([run(function, text, timeout_s)]).encode() + b"\n")

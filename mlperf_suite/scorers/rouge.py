@@ -19,12 +19,19 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from mlperf_suite.assets import nltk_data_dir
 from mlperf_suite.errors import UsageError
-from mlperf_suite.scorers.protocol import Answer, Score, Scores
+from mlperf_suite.scorers.protocol import (
+    GEN_LEN,
+    GEN_NUM,
+    Answer,
+    Score,
+    Scores,
+    token_figures,
+)
 
 _PAIRS_PER_TASK = 256
 _CHARACTERS_PER_PROCESS = 4_000_000
@@ -34,7 +41,6 @@ _WORDS_KEPT = 2**17
 
 
 ROUGE_NAMES = ("rouge1", "rouge2", "rougeL", "rougeLsum")
-GEN_LEN, GEN_NUM = "gen_len", "gen_num"
 
 
 class RougeScorer:
@@ -49,6 +55,20 @@ class RougeScorer:
     def score(self, answers: Sequence[Answer]) -> Scores:
         """Score each answer's text against its sample's reference."""
         return score_rouge([a.text for a in answers], [a.sample.reference for a in answers])
+
+
+class OpenOrcaScorer(RougeScorer):
+    """As `RougeScorer`, with gen_tok_len and tokens_per_sample.
+
+    Source: language/llama2-70b/evaluate-accuracy.py.
+    """
+
+    name = "open_orca"
+
+    def score(self, answers: Sequence[Answer]) -> Scores:
+        """Score each answer's text against its sample's reference."""
+        rouge = super().score(answers)
+        return replace(rouge, scores=(*rouge.scores, *token_figures(answers, 1)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,7 +199,7 @@ class _Words:
             for sentence in sentences
             for line in sentence.lower().split("\n")
         ]
-        self.all = [token for line in self.lines for token in line]
+        self.tokens = [token for line in self.lines for token in line]
 
 
 @functools.cache
@@ -204,17 +224,17 @@ def _ngram_scorer(names: tuple[str, ...]) -> Any:
 
 def _measures(prediction: _Words, reference: _Words, names: Sequence[str]) -> tuple[float, ...]:
     ngrams = tuple(name for name in names if not name.startswith("rougeL"))
-    found = {}
+    measures = {}
     if ngrams:
-        scores = _ngram_scorer(ngrams).score(reference.all, prediction.all)
-        found = {name: scores[name].fmeasure for name in ngrams}
+        scores = _ngram_scorer(ngrams).score(reference.tokens, prediction.tokens)
+        measures = {name: scores[name].fmeasure for name in ngrams}
     if "rougeL" in names:
-        common = _common_length(reference.all, prediction.all)
-        found["rougeL"] = _f_measure(common, prediction, reference)
+        common = _common_length(reference.tokens, prediction.tokens)
+        measures["rougeL"] = _f_measure(common, prediction, reference)
     if "rougeLsum" in names:
         common = _union_length(reference.lines, prediction.lines)
-        found["rougeLsum"] = _f_measure(common, prediction, reference)
-    return tuple(float(found[name]) for name in names)
+        measures["rougeLsum"] = _f_measure(common, prediction, reference)
+    return tuple(float(measures[name]) for name in names)
 
 
 def _f_measure(common: int, prediction: _Words, reference: _Words) -> float:
@@ -222,7 +242,7 @@ def _f_measure(common: int, prediction: _Words, reference: _Words) -> float:
 
     if not common:
         return 0.0
-    return float(fmeasure(common / len(prediction.all), common / len(reference.all)))
+    return float(fmeasure(common / len(prediction.tokens), common / len(reference.tokens)))
 
 
 def _places(tokens: Sequence[str]) -> dict[str, int]:
@@ -233,10 +253,10 @@ def _places(tokens: Sequence[str]) -> dict[str, int]:
     return places
 
 
-def _common_length(one: Sequence[str], other: Sequence[str]) -> int:
+def _common_length(first: Sequence[str], second: Sequence[str]) -> int:
     """The length of the longest common subsequence."""
     # One step per token of the shorter text, on numbers with a bit per token of the longer one.
-    short, long = sorted((one, other), key=len)
+    short, long = sorted((first, second), key=len)
     places, all_bits = _places(long), (1 << len(long)) - 1
     level = all_bits
     for token in short:
@@ -252,10 +272,10 @@ def _union_length(reference: Sequence[Sequence[str]], prediction: Sequence[Seque
     union: Counter[str] = Counter()
     for tokens in reference:
         places, all_bits = _places(tokens), (1 << len(tokens)) - 1
-        taken = 0
+        bits = 0
         for candidate in prediction:
-            taken |= _common_places(places, all_bits, candidate)
-        union.update(token for place, token in enumerate(tokens) if taken >> place & 1)
+            bits |= _common_places(places, all_bits, candidate)
+        union.update(token for place, token in enumerate(tokens) if bits >> place & 1)
     return (union & Counter(token for line in prediction for token in line)).total()
 
 
@@ -276,15 +296,15 @@ def _common_places(places: Mapping[str, int], all_bits: int, candidate: Sequence
         elif steps and steps[-1][0]:
             # Several of them in a row take the walk no further than one.
             steps.append((0, steps[-1][1]))
-    taken, ahead = 0, all_bits
+    bits, ahead = 0, all_bits
     for match, gains in reversed(steps):
         stops = (match | gains) & ahead
         if not stops:
             break
         place = 1 << stops.bit_length() - 1
         if match & place:
-            taken |= place
+            bits |= place
             ahead = place - 1
         else:
             ahead = (place << 1) - 1
-    return taken
+    return bits

@@ -41,21 +41,21 @@ def tell(*told):
 """
 
 
-def told(outcome: Outcome) -> list[str]:
+def reports(outcome: Outcome) -> list[str]:
     """What a program printed with `tell`."""
     assert outcome.stdout, outcome
     answers: list[str] = json.loads(outcome.stdout)
     return answers
 
 
-def tells(*expected: str) -> Callable[[Outcome], bool]:
+def meets(*errors: str) -> Callable[[Outcome], bool]:
     """The program met these errors, one for each thing it tried."""
-    return lambda outcome: told(outcome) == list(expected)
+    return lambda outcome: reports(outcome) == list(errors)
 
 
-def refused(*among: str) -> Callable[[Outcome], bool]:
+def fails_with(*errors: str) -> Callable[[Outcome], bool]:
     """All that the program tried ended in one of these errors."""
-    return lambda outcome: bool(told(outcome)) and set(told(outcome)) <= set(among)
+    return lambda outcome: bool(reports(outcome)) and set(reports(outcome)) <= set(errors)
 
 
 def timed_out(outcome: Outcome) -> bool:
@@ -107,7 +107,7 @@ except OSError as error:
 sys.stdout.flush()
 os._exit(0)
 """,
-        tells("EAGAIN", "few"),
+        meets("EAGAIN", "few"),
     ),
     "more threads than it may have": Hostile(
         """
@@ -116,7 +116,7 @@ try:
 except RuntimeError: tell("RuntimeError")
 sys.stdout.flush(); os._exit(0)
 """,
-        tells("RuntimeError"),
+        meets("RuntimeError"),
     ),
     "a daemon that stays": Hostile(
         """
@@ -167,7 +167,7 @@ for _ in range(200):
     "takes more rights by priority": Hostile(
         "tell(tried(os.nice, -10),"
         " tried(os.sched_setscheduler, 0, os.SCHED_FIFO, os.sched_param(1)))",
-        refused("EPERM", "EACCES"),
+        fails_with("EPERM", "EACCES"),
     ),
     # Memory.
     "all memory": Hostile("x = []\nwhile True: x.append(bytearray(2**20))", out_of_memory),
@@ -182,13 +182,13 @@ for _ in range(200):
     ),
     "all address space": Hostile(
         "tell(tried(bytearray, 2**32))",
-        tells("MemoryError"),
+        meets("MemoryError"),
         Limits(wall_s=1, address_space_bytes=256 * MEBIBYTE),
     ),
     "memory that belongs to nobody": Hostile(
         "tell(tried(os.memfd_create, 'x'), called('shmget', 0, 2**20, 0o1600),"
         " called('semget', 0, 1, 0o1600), called('msgget', 0, 0o1600))",
-        refused("EPERM"),
+        fails_with("EPERM"),
     ),
     "deep recursion": Hostile(
         "sys.setrecursionlimit(10**9)\nclass A:\n"
@@ -198,7 +198,7 @@ for _ in range(200):
     "raises its limits": Hostile(
         "tell(*(tried(resource.setrlimit, n, (-1, -1)) for n in (resource.RLIMIT_NPROC,"
         " resource.RLIMIT_FSIZE, resource.RLIMIT_NOFILE, resource.RLIMIT_CORE)))",
-        refused("EPERM", "ValueError"),
+        fails_with("EPERM", "ValueError"),
     ),
     # Files.
     "fills the disk": Hostile(
@@ -211,7 +211,7 @@ try:
 except OSError as error:
     tell(errno.errorcode[error.errno], "little" if written <= 4 * 2**20 else str(written))
 """,
-        tells("ENOSPC", "little"),
+        meets("ENOSPC", "little"),
     ),
     "fills shared memory": Hostile(
         """
@@ -220,62 +220,63 @@ try:
         while True: file.write(bytes(65536))
 except OSError as error: tell(errno.errorcode[error.errno])
 """,
-        refused("ENOSPC", "EFBIG"),
+        fails_with("ENOSPC", "EFBIG"),
     ),
     "a sparse file of a tebibyte": Hostile(
-        "tell(tried(os.truncate, os.open('x', os.O_CREAT | os.O_WRONLY), 2**40))", tells("EFBIG")
+        "tell(tried(os.truncate, os.open('x', os.O_CREAT | os.O_WRONLY), 2**40))",
+        meets("EFBIG"),
     ),
     "100,000 files at once": Hostile(
         "x = []\ntry:\n    while len(x) < 10**5: x.append(open(f'{len(x)}', 'w'))\n"
         "except OSError as error:\n    tell(errno.errorcode[error.errno])",
-        tells("EMFILE"),
+        meets("EMFILE"),
     ),
     "100,000 files one after another": Hostile(
         "try:\n    for n in range(10**5): os.mkdir(f'{n}')\n"
         "except OSError as error:\n    tell(errno.errorcode[error.errno])",
-        tells("ENOSPC"),
+        meets("ENOSPC"),
     ),
     "writes outside": Hostile(
         "tell(*(tried(open, path, 'w') for path in ('/{mark}', '/usr/{mark}', '/etc/{mark}',"
         " '/dev/{mark}', '/proc/{mark}', '/proc/sys/kernel/core_pattern', '{secret}',"
         " '{project}/{mark}', sys.executable)))",
-        refused("EROFS", "ENOENT", "EACCES", "EPERM"),
+        fails_with("EROFS", "ENOENT", "EACCES", "EPERM"),
     ),
     "reads what is not its own": Hostile(
         "tell(*(tried(open, path) for path in ('/etc/shadow', '/etc/passwd', '{secret}',"
         " '{project}/pyproject.toml', '{home}/.bashrc', '{home}/.ssh/id_rsa',"
         " '/proc/{pid}/environ', '/sys/kernel', '/dev/mem', '/dev/vda', '/var/log',"
         " '/root/.bashrc')))",
-        refused("ENOENT", "EACCES"),
+        fails_with("ENOENT", "EACCES"),
     ),
     "links out of its folder": Hostile(
         "os.symlink('/etc/passwd', 'kept'); os.symlink('/', 'way')\n"
         "tell(tried(open, 'kept'), tried(open, 'way/etc/shadow'), tried(open, 'way/{mark}', 'w'))",
-        lambda outcome: told(outcome) == ["ENOENT", "ENOENT", "EROFS"] and not outcome.kept,
+        lambda outcome: reports(outcome) == ["ENOENT", "ENOENT", "EROFS"] and not outcome.files,
         keep=("kept", "way", "nothing"),
     ),
     "leaves something else than a file": Hostile(
         "os.mkfifo('fifo'); os.mkdir('folder'); open('file', 'w').write('x')",
-        lambda outcome: dict(outcome.kept) == {"file": b"x"},
+        lambda outcome: dict(outcome.files) == {"file": b"x"},
         keep=("fifo", "folder", "file"),
     ),
     "makes a device": Hostile(
-        "tell(tried(os.mknod, 'x', 0o60666, os.makedev(254, 0)))", tells("EPERM")
+        "tell(tried(os.mknod, 'x', 0o60666, os.makedev(254, 0)))", meets("EPERM")
     ),
     "leaves its root": Hostile(
         "os.mkdir('x'); tell(tried(os.chroot, 'x'), called('pivot_root', b'x', b'x')"
         " if hasattr(libc, 'pivot_root') else 'EPERM', tried(os.stat, '/../../../../{secret}'))",
-        refused("EPERM", "ENOENT"),
+        fails_with("EPERM", "ENOENT"),
     ),
     "mounts": Hostile(
         "tell(called('mount', b'none', b'/tmp', b'tmpfs', 0, None),"
         " called('umount2', b'/proc', 2))",
-        tells("EPERM", "EPERM"),
+        meets("EPERM", "EPERM"),
     ),
     "opens the root by a handle": Hostile(
         "tell(called('name_to_handle_at', -100, b'/', 0, 0, 0),"
         " called('open_by_handle_at', -100, 0, 0))",
-        tells("EPERM", "EPERM"),
+        meets("EPERM", "EPERM"),
     ),
     # Rights.
     "further namespaces": Hostile(
@@ -283,54 +284,55 @@ except OSError as error: tell(errno.errorcode[error.errno])
 tell(called("unshare", 0x10000000), called("unshare", 0x00020000), called("setns", 0, 0),
      called("syscall", {clone}, 0x10000000 | 17, 0, 0, 0, 0))
 """,
-        refused("EPERM"),
+        fails_with("EPERM"),
     ),
     "a namespace by clone3": Hostile(
-        "tell(called('syscall', 435, ctypes.create_string_buffer(88), 88))", tells("ENOSYS")
+        "tell(called('syscall', 435, ctypes.create_string_buffer(88), 88))",
+        meets("ENOSYS"),
     ),
     "becomes root": Hostile(
         "tell(tried(os.setuid, 0), tried(os.setgid, 0), tried(os.setgroups, [0]),"
         " tried(os.setresuid, 0, 0, 0), str(os.getuid()), str(os.geteuid()))",
-        lambda outcome: set(told(outcome)) == {"EPERM", "1000"},
+        lambda outcome: set(reports(outcome)) == {"EPERM", "1000"},
     ),
     "traces its parent": Hostile(
         "tell(called('ptrace', 16, 1, 0, 0), called('process_vm_readv', 1, 0, 0, 0, 0, 0),"
         " called('ptrace', 0, 0, 0, 0))",
-        refused("EPERM"),
+        fails_with("EPERM"),
     ),
     "reads its parent": Hostile(
         "tell(*(tried(open, '/proc/1/' + name) for name in ('environ', 'mem', 'maps')),"
         " tried(os.listdir, '/proc/1/fd'), tried(os.readlink, '/proc/1/root'))",
-        refused("EACCES", "EPERM"),
+        fails_with("EACCES", "EPERM"),
     ),
     "parts of the kernel": Hostile(
         "tell(called('syscall', 425, 1, 0), called('syscall', {bpf}, 0, 0, 0),"
         " called('syscall', {perf}, 0, 0, 0, 0, 0), called('syscall', {keyctl}, 0, 0, 0))",
-        refused("EPERM"),
+        fails_with("EPERM"),
     ),
-    "reboots": Hostile("tell(called('reboot', 0x1234567))", tells("EPERM")),
+    "reboots": Hostile("tell(called('reboot', 0x1234567))", meets("EPERM")),
     # Secrets and ways out.
     "reads a token of the environment": Hostile(
         "tell(*sorted(os.environ), *os.environ.values(), open('/proc/self/environ').read())",
-        lambda outcome: not any("HF_TOKEN" in word or "hf_" in word for word in told(outcome)),
+        lambda outcome: not any("HF_TOKEN" in word or "hf_" in word for word in reports(outcome)),
     ),
     "uses files left open": Hostile(
-        "tell(*(tried(os.fstat, n) for n in range(3, 1024)))", refused("EBADF")
+        "tell(*(tried(os.fstat, n) for n in range(3, 1024)))", fails_with("EBADF")
     ),
     "opens sockets": Hostile(
         "tell(*(tried(socket.socket, family, kind) for family in (2, 10, 16, 17, 40)"
         " for kind in (1, 2, 3)))",
-        refused("EPERM"),
+        fails_with("EPERM"),
     ),
     "connects to this machine": Hostile(
         "tell(tried(socket.create_connection, ('127.0.0.1', {port}), 0.3),"
         " tried(socket.socket(socket.AF_UNIX).connect, '\\0{mark}'))",
-        refused("EPERM", "ECONNREFUSED"),
+        fails_with("EPERM", "ECONNREFUSED"),
     ),
     "connects elsewhere": Hostile(
         "tell(tried(socket.create_connection, ('1.1.1.1', 53), 0.3),"
         " tried(socket.getaddrinfo, 'example.org', 80))",
-        lambda outcome: not any("socket" in word or "(" in word for word in told(outcome)),
+        lambda outcome: not any("socket" in word or "(" in word for word in reports(outcome)),
     ),
     # Verdicts.
     "endless output": Hostile("while True: sys.stdout.write('x' * 65536)", flooded, LIMITS),

@@ -45,7 +45,7 @@ def test_files_are_handed_in_and_out(sandbox: Sandbox) -> None:
         keep=("copy", "missing"),
     )
     assert outcome.stdout == b"/tmp/work\n"
-    assert dict(outcome.kept) == {"copy": data}
+    assert dict(outcome.files) == {"copy": data}
 
 
 def test_each_program_begins_anew(sandbox: Sandbox) -> None:
@@ -104,11 +104,11 @@ def test_tools_are_found_in_the_systems_folders_alone(
 
 
 def test_a_watch_ends_a_program(sandbox: Sandbox) -> None:
-    seen = bytearray()
+    output = bytearray()
 
     def watch(data: bytes) -> bool:
-        seen.extend(data)
-        return len(seen) < 1000
+        output.extend(data)
+        return len(output) < 1000
 
     command = [sandbox.python, "-c", "while True: print('x')"]
     outcome = sandbox.run(command, limits=Limits(wall_s=60), watch=watch)
@@ -138,11 +138,11 @@ def test_a_program_dies_with_the_process_that_asked_for_it(sandbox: Sandbox) -> 
         while not any("987" in child.cmdline() for child in below(process.pid)):
             assert process.poll() is None
             time.sleep(0.02)
-        started = below(process.pid)
+        children = below(process.pid)
     finally:
         process.send_signal(signal.SIGKILL)
         process.wait()
-    assert not psutil.wait_procs(started, timeout=20)[1]
+    assert not psutil.wait_procs(children, timeout=20)[1]
 
 
 def below(pid: int) -> list[psutil.Process]:
@@ -158,9 +158,9 @@ def below(pid: int) -> list[psutil.Process]:
 
 
 def test_a_supervisor_that_cannot_start_is_an_error(tmp_path: Path) -> None:
-    broken = Sandbox("bubblewrap", "/bin/false")
+    unusable = Sandbox("bubblewrap", "/bin/false")
     with pytest.raises(SandboxError, match="no sandbox"):
-        broken.run(["/bin/true"])
+        unusable.run(["/bin/true"])
     with pytest.raises(SandboxError, match="no sandbox"):
         Sandbox("bubblewrap", str(tmp_path / "missing")).run(["/bin/true"])
 
@@ -209,8 +209,8 @@ def test_where_namespaces_are_forbidden_there_is_none(sandbox: Sandbox, tmp_path
     # In a user namespace that allows no further one, as many containers are.
     forbid = 'echo 0 > /proc/sys/user/max_user_namespaces && exec "$@"'
     before = ["unshare", "-Urm", "sh", "-c", forbid, "sh"]
-    said = run_elsewhere(before, str(Path(sys.executable).resolve()), tmp_path)
-    assert said.startswith("NoSandbox(reason='namespaces: [Errno 28] making namespaces")
+    message = run_elsewhere(before, str(Path(sys.executable).resolve()), tmp_path)
+    assert message.startswith("NoSandbox(reason='namespaces: [Errno 28] making namespaces")
 
 
 def world_readable(path: Path) -> bool:
@@ -228,8 +228,8 @@ def test_an_ordinary_user_has_one(
     with_folder.mkdir()
     try:
         become = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"]
-        said = run_elsewhere(become, SYSTEM_PYTHON, with_folder)
-        assert said.startswith("Sandbox(kind=")
+        message = run_elsewhere(become, SYSTEM_PYTHON, with_folder)
+        assert message.startswith("Sandbox(kind=")
     finally:
         shutil.rmtree(with_folder)
 
@@ -261,9 +261,9 @@ def test_no_filter_no_sandbox(monkeypatch: pytest.MonkeyPatch) -> None:
     assert not known_machine("riscv64")
     Sandbox.find.__func__.__globals__["_find"].cache_clear()  # type: ignore[attr-defined]
     try:
-        found = Sandbox.find()
-        assert isinstance(found, NoSandbox)
-        assert "riscv64" in found.reason
+        candidate = Sandbox.find()
+        assert isinstance(candidate, NoSandbox)
+        assert "riscv64" in candidate.reason
     finally:
         monkeypatch.undo()
         Sandbox.find.__func__.__globals__["_find"].cache_clear()  # type: ignore[attr-defined]

@@ -63,8 +63,8 @@ def outcomes(sandbox: Sandbox, names: Mapping[str, object]) -> Iterator[dict[str
     """Every program's outcome; they ran side by side, with a token in the environment."""
     with pytest.MonkeyPatch.context() as patch, ThreadPoolExecutor(8) as pool:
         patch.setenv("HF_TOKEN", TOKEN)
-        done = pool.map(lambda hostile: run(sandbox, hostile, names), HOSTILE.values())
-        yield dict(zip(HOSTILE, done, strict=True))
+        outcomes = pool.map(lambda hostile: run(sandbox, hostile, names), HOSTILE.values())
+        yield dict(zip(HOSTILE, outcomes, strict=True))
 
 
 @pytest.mark.parametrize("name", HOSTILE)
@@ -84,12 +84,12 @@ def test_nothing_is_left_of_them(
 
 def remaining() -> list[psutil.Process]:
     """Processes that one of the programs left, or its supervisor."""
-    left = []
+    processes = []
     for process in psutil.process_iter(["cmdline"]):
         line = " ".join(process.info["cmdline"] or [])
         if MARK in line or ("inside.py" in line and process.ppid() == os.getpid()):
-            left.append(process)
-    return left
+            processes.append(process)
+    return processes
 
 
 BIG = {

@@ -99,8 +99,8 @@ class Outcome:
 
     Its exit code or the signal that ended it; both are None if it exceeded a limit, was stopped by
     `watch` or `stop`, or killed its supervisor. `stdout` and `stderr` are what it wrote, up to
-    Limits.output_bytes each; `truncated` says whether there was more. `kept` are the requested
-    files that exist.
+    Limits.output_bytes each; `truncated` says whether there was more. `files` are the requested
+    ones that exist.
     """
 
     exit_code: int | None
@@ -111,7 +111,7 @@ class Outcome:
     stderr: bytes
     truncated: bool
     seconds: float
-    kept: Mapping[str, bytes] = field(default_factory=dict, repr=False)
+    files: Mapping[str, bytes] = field(default_factory=dict, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,8 +146,8 @@ class Sandbox:
 
         Searches only the system's folders: what a user installed at home stays hidden.
         """
-        found = shutil.which(name, path=_ENVIRONMENT["PATH"])
-        return found if found and _is_below(os.path.realpath(found), _readable()) else None
+        path = shutil.which(name, path=_ENVIRONMENT["PATH"])
+        return path if path and _is_below(os.path.realpath(path), _readable()) else None
 
     def run(
         self,
@@ -203,7 +203,7 @@ class _Run:
         self._watch = watch
         self._stop = stop
         self._unsent = memoryview(json.dumps(order).encode())
-        self._received: dict[str, bytearray] = {
+        self._content: dict[str, bytearray] = {
             name: bytearray() for name in ("status", "stdout", "stderr")
         }
         self._truncated = False
@@ -254,11 +254,11 @@ class _Run:
         """Send the order and read the output, until all pipes are closed or time is up."""
         deadline = time.monotonic() + self._limits.wall_s + _GRACE_S
         while selector.get_map() and not self._stopped:
-            left = deadline - time.monotonic()
-            if left <= 0 or (self._stop and self._stop.is_set()):
+            remaining_s = deadline - time.monotonic()
+            if remaining_s <= 0 or (self._stop and self._stop.is_set()):
                 self._stopped = True
                 return
-            for key, _ in selector.select(min(left, _LOOK_S)):
+            for key, _ in selector.select(min(remaining_s, _LOOK_S)):
                 ordering = key.data == "order"
                 if self._send(key.fd) if ordering else self._take(key.fd, key.data):
                     selector.unregister(key.fileobj)
@@ -279,34 +279,34 @@ class _Run:
             data = os.read(number, _CHUNK)
         except BlockingIOError:
             return False
-        received = self._received[name]
+        content = self._content[name]
         if name == "status":
-            received += data
+            content += data
             return not data
         if name == "stdout" and data and self._watch and not self._watch(data):
             self._stopped = True
-        room = self._limits.output_bytes - len(received)
-        received += data[:room]
+        room = self._limits.output_bytes - len(content)
+        content += data[:room]
         self._truncated |= len(data) > room
         return not data
 
     def _result(self) -> Outcome:
-        told: dict[str, Any] = {}
-        for line in bytes(self._received["status"]).splitlines():
-            told.update(json.loads(line))
-        if "error" in told or not (told.get("started") or self._stopped):
-            why = told.get("error") or _last_line(self._received["stderr"]) or "it did not start"
+        status: dict[str, Any] = {}
+        for line in bytes(self._content["status"]).splitlines():
+            status.update(json.loads(line))
+        if "error" in status or not (status.get("started") or self._stopped):
+            why = status.get("error") or _last_line(self._content["stderr"]) or "it did not start"
             raise SandboxError(f"no sandbox: {why}")
         return Outcome(
-            exit_code=told.get("exit_code"),
-            signal=told.get("signal"),
-            timed_out=told.get("timed_out", False),
-            out_of_memory=told.get("out_of_memory", False),
-            stdout=bytes(self._received["stdout"]),
-            stderr=bytes(self._received["stderr"]),
+            exit_code=status.get("exit_code"),
+            signal=status.get("signal"),
+            timed_out=status.get("timed_out", False),
+            out_of_memory=status.get("out_of_memory", False),
+            stdout=bytes(self._content["stdout"]),
+            stderr=bytes(self._content["stderr"]),
             truncated=self._truncated,
-            seconds=told.get("seconds", 0.0),
-            kept={name: base64.b64decode(data) for name, data in told.get("kept", {}).items()},
+            seconds=status.get("seconds", 0.0),
+            files={name: base64.b64decode(data) for name, data in status.get("kept", {}).items()},
         )
 
 
@@ -501,12 +501,12 @@ def fault(sandbox: Sandbox) -> str:
     command = [sandbox.python, "-I", "-S", "-c", _LOOK_AROUND, json.dumps(hidden)]
     try:
         outcome = sandbox.run([*command, json.dumps(outside)], limits=limits)
-        seen = json.loads(outcome.stdout)
+        view = json.loads(outcome.stdout)
     except SandboxError as error:
         return str(error).removeprefix("no sandbox: ")
     except ValueError:
         return _last_line(outcome.stderr) or "its test did not end"
-    expected: dict[str, object] = {
+    isolated: dict[str, object] = {
         "ids": [INSIDE_ID] * 6,
         "capabilities": ["0" * 16] * 4,
         "privileges": ["1", "2"],
@@ -518,12 +518,12 @@ def fault(sandbox: Sandbox) -> str:
         "written": [],
         "socket": True,
     }
-    for name, value in expected.items():
-        if seen[name] != value:
+    for name, value in isolated.items():
+        if view[name] != value:
             return f"it does not isolate ({name})"
-    if not set(seen["devices"]) <= {"lo"}:
+    if not set(view["devices"]) <= {"lo"}:
         return "it does not isolate (network)"
     # The program itself and its supervisor count too.
-    if not 1 <= seen["children"] <= _TRIED_PROCESSES:
+    if not 1 <= view["children"] <= _TRIED_PROCESSES:
         return "the number of processes cannot be limited (needs Linux 5.14 or newer)"
     return ""

@@ -55,19 +55,19 @@ DEVICES = ("null", "zero", "full", "random", "urandom")
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
-def _checked(result: int, what: str) -> None:
+def _check(result: int, action: str) -> None:
     if result != 0:
         number = ctypes.get_errno()
-        raise OSError(number, f"{what}: {os.strerror(number)}")
+        raise OSError(number, f"{action}: {os.strerror(number)}")
 
 
 def _control(option: int, value: int) -> None:
     arguments = (ctypes.c_ulong(number) for number in (value, 0, 0, 0))
-    _checked(_libc.prctl(option, *arguments), f"prctl {option}")
+    _check(_libc.prctl(option, *arguments), f"prctl {option}")
 
 
 def _mount(source: str, target: str, kind: str | None, flags: int, data: str | None = None) -> None:
-    _checked(
+    _check(
         _libc.mount(
             source.encode(),
             target.encode(),
@@ -81,9 +81,9 @@ def _mount(source: str, target: str, kind: str | None, flags: int, data: str | N
 
 def _restrict_mount(target: str, attributes: int, flags: int = 0) -> None:
     """Set attributes of a mount; with _AT_RECURSIVE also of those below it."""
-    wanted = struct.pack("<QQQQ", attributes, 0, 0, 0)
-    _checked(
-        _libc.syscall(_MOUNT_SETATTR, -100, target.encode(), flags, wanted, len(wanted)),
+    setting = struct.pack("<QQQQ", attributes, 0, 0, 0)
+    _check(
+        _libc.syscall(_MOUNT_SETATTR, -100, target.encode(), flags, setting, len(setting)),
         f"restricting {target}",
     )
 
@@ -115,7 +115,7 @@ def _enter_namespaces() -> bool:
                 os._exit(0)
         finally:
             os._exit(1)
-    _checked(_libc.unshare(_NEW_NAMESPACES | _NEW_USER), "making namespaces")
+    _check(_libc.unshare(_NEW_NAMESPACES | _NEW_USER), "making namespaces")
     os.write(enter, b"x")
     os.close(entered)
     os.close(enter)
@@ -155,8 +155,8 @@ def _make_root(order: dict[str, Any]) -> None:
         _NO_SETUID | _NO_DEVICES,
         f"size={order['disk_bytes']},nr_inodes={order['files']},mode=1777",
     )
-    for path, opened in sources.items():
-        _bind(opened, root + order["readable"][path])
+    for path, descriptor in sources.items():
+        _bind(descriptor, root + order["readable"][path])
         _restrict_mount(
             root + order["readable"][path],
             _ATTRIBUTE_READ_ONLY | _ATTRIBUTE_NO_SETUID | _ATTRIBUTE_NO_DEVICES,
@@ -168,8 +168,8 @@ def _make_root(order: dict[str, Any]) -> None:
         _mount("tmpfs", root + path, "tmpfs", _NO_SETUID | _NO_DEVICES, "size=4k,mode=755")
         _restrict_mount(root + path, _ATTRIBUTE_READ_ONLY)
     os.makedirs(f"{root}/dev")
-    for name, opened in devices.items():
-        _bind(opened, f"{root}/dev/{name}")
+    for name, descriptor in devices.items():
+        _bind(descriptor, f"{root}/dev/{name}")
         _restrict_mount(f"{root}/dev/{name}", _ATTRIBUTE_READ_ONLY | _ATTRIBUTE_NO_SETUID)
     for path, target in order["device_links"].items():
         os.symlink(target, root + path)
@@ -181,19 +181,19 @@ def _make_root(order: dict[str, Any]) -> None:
     _restrict_mount(f"{root}/proc", _ATTRIBUTE_READ_ONLY)
     _restrict_mount(root, _ATTRIBUTE_READ_ONLY)
     os.chdir(root)
-    _checked(_libc.syscall(_PIVOT_ROOT[os.uname().machine], b".", b"."), "changing the root")
-    _checked(_libc.umount2(b".", _DETACH), "leaving the old root")
+    _check(_libc.syscall(_PIVOT_ROOT[os.uname().machine], b".", b"."), "changing the root")
+    _check(_libc.umount2(b".", _DETACH), "leaving the old root")
     os.chdir("/")
 
 
-def _bind(opened: int, target: str) -> None:
+def _bind(descriptor: int, target: str) -> None:
     """Mount an opened file or folder, with everything mounted below it."""
-    if stat.S_ISDIR(os.fstat(opened).st_mode):
+    if stat.S_ISDIR(os.fstat(descriptor).st_mode):
         os.makedirs(target, exist_ok=True)
     else:
         os.makedirs(target.rpartition("/")[0], exist_ok=True)
         os.close(os.open(target, os.O_CREAT | os.O_WRONLY, 0o644))
-    _mount(f"/proc/self/fd/{opened}", target, None, _BIND | _RECURSIVE)
+    _mount(f"/proc/self/fd/{descriptor}", target, None, _BIND | _RECURSIVE)
 
 
 def _drop_privileges(root: bool) -> None:
@@ -204,7 +204,7 @@ def _drop_privileges(root: bool) -> None:
         os.setresgid(INSIDE_ID, INSIDE_ID, INSIDE_ID)
         os.setresuid(INSIDE_ID, INSIDE_ID, INSIDE_ID)
     header = struct.pack("<Ii", _CAPABILITY_VERSION, 0)
-    _checked(_libc.capset(header, bytes(24)), "dropping capabilities")
+    _check(_libc.capset(header, bytes(24)), "dropping capabilities")
 
 
 # --- The program ----------------------------------------------------------------------------------
@@ -226,8 +226,8 @@ def _execute(order: dict[str, Any], stdin: int) -> NoReturn:
         os.umask(0o022)
         os.closerange(3, 1 << 20)
         code = base64.b64decode(order["filter"])
-        held = ctypes.create_string_buffer(code, len(code))
-        _install_filter(held, len(code))
+        buffer = ctypes.create_string_buffer(code, len(code))
+        _install_filter(buffer, len(code))
         os.execve(order["command"][0], order["command"], order["environment"])
     except BaseException as error:
         os.write(2, f"{order['command'][0]}: {error}\n".encode(errors="replace"))
@@ -237,7 +237,7 @@ def _execute(order: dict[str, Any], stdin: int) -> NoReturn:
 
 def _install_filter(code: ctypes.Array[ctypes.c_char], length: int) -> None:
     program = struct.pack("<HxxxxxxQ", length // 8, ctypes.addressof(code))
-    _checked(_libc.prctl(_SET_SECCOMP, 2, program, 0, 0), "installing the filter")
+    _check(_libc.prctl(_SET_SECCOMP, 2, program, 0, 0), "installing the filter")
 
 
 def _used_bytes() -> int:
@@ -296,8 +296,8 @@ def _supervise(order: dict[str, Any], status: int) -> dict[str, Any]:
     _write_all(stdin, base64.b64decode(order["stdin"]))
     os.lseek(stdin, 0, os.SEEK_SET)
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGCHLD})
-    lost = select.poll()
-    lost.register(status, 0)
+    caller = select.poll()
+    caller.register(status, 0)
     os.write(status, b'{"started": true}\n')
     begin = time.monotonic()
     program = os.fork()
@@ -306,13 +306,13 @@ def _supervise(order: dict[str, Any], status: int) -> dict[str, Any]:
     for number in (0, 1, 2, stdin):
         os.close(number)
     outcome: dict[str, Any] = {"timed_out": False, "out_of_memory": False}
-    ended = None
-    while ended is None:
+    wait_status = None
+    while wait_status is None:
         signal.sigtimedwait({signal.SIGCHLD}, TICK_S)
-        ended = _reaped(program)
-        if ended is not None:
+        wait_status = _reap(program)
+        if wait_status is not None:
             break
-        if lost.poll(0):
+        if caller.poll(0):
             os._exit(1)  # the caller is gone, and the program goes with this process
         outcome["timed_out"] = time.monotonic() - begin > order["wall_s"]
         too_much = _used_bytes() > order["memory_bytes"]
@@ -321,10 +321,10 @@ def _supervise(order: dict[str, Any], status: int) -> dict[str, Any]:
             break
     outcome["seconds"] = time.monotonic() - begin
     _kill_all()
-    if ended is not None:
-        outcome["signal"] = os.WTERMSIG(ended) if os.WIFSIGNALED(ended) else None
-        outcome["exit_code"] = os.WEXITSTATUS(ended) if os.WIFEXITED(ended) else None
-    outcome["kept"] = {name: data for name in order["keep"] if (data := _kept(name, order))}
+    if wait_status is not None:
+        outcome["signal"] = os.WTERMSIG(wait_status) if os.WIFSIGNALED(wait_status) else None
+        outcome["exit_code"] = os.WEXITSTATUS(wait_status) if os.WIFEXITED(wait_status) else None
+    outcome["kept"] = {name: data for name in order["keep"] if (data := _file_content(name, order))}
     return outcome
 
 
@@ -334,33 +334,33 @@ def _write_all(number: int, data: bytes) -> None:
         view = view[os.write(number, view) :]
 
 
-def _reaped(program: int) -> int | None:
+def _reap(program: int) -> int | None:
     """Reap whatever has ended; returns the program's wait status once it has ended."""
     status = None
     with contextlib.suppress(ChildProcessError):
         while True:
-            pid, one = os.waitpid(-1, os.WNOHANG)
+            pid, wait_status = os.waitpid(-1, os.WNOHANG)
             if pid == 0:
                 break
             if pid == program:
-                status = one
+                status = wait_status
     return status
 
 
-def _kept(name: str, order: dict[str, Any]) -> str | None:
+def _file_content(name: str, order: dict[str, Any]) -> str | None:
     """A regular file of the working folder in base64; the program may have put anything there."""
     try:
-        opened = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+        descriptor = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
     except OSError:
         return None
     try:
-        facts = os.fstat(opened)
+        facts = os.fstat(descriptor)
         if not stat.S_ISREG(facts.st_mode) or facts.st_size > order["disk_bytes"]:
             return None
-        with open(opened, "rb", closefd=False) as file:
+        with open(descriptor, "rb", closefd=False) as file:
             return base64.b64encode(file.read()).decode()
     finally:
-        os.close(opened)
+        os.close(descriptor)
 
 
 def _run_first_process(order: dict[str, Any], status: int, root: bool | None) -> None:

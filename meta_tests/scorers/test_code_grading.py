@@ -7,9 +7,8 @@ import time
 
 import pytest
 
-from mlperf_suite.scorers.code_grading import CodeGrades
+from mlperf_suite.scorers.code_grading import CodeGrades, grade_each, worker_count
 from mlperf_suite.scorers.sandbox.box import SandboxError
-from mlperf_suite.scorers.sandbox.parallel import grade_each, worker_count
 
 MEMORY = 2**20
 
@@ -46,22 +45,22 @@ def test_a_sandbox_that_breaks_ends_the_grading() -> None:
 
 
 def test_what_runs_is_told_to_stop_when_the_user_does() -> None:
-    started, stopped = threading.Event(), threading.Event()
+    begin, end = threading.Event(), threading.Event()
 
     def grade(index: int, stop: threading.Event) -> bool | None:
         if index == 0:
-            started.wait(20)
+            begin.wait(20)
             raise KeyboardInterrupt
-        started.set()
+        begin.set()
         if stop.wait(20):
-            stopped.set()
+            end.set()
         return True
 
     if worker_count(MEMORY) == 1:
         pytest.skip("one core: nothing runs beside")
     with pytest.raises(KeyboardInterrupt):
         grade_each(2, grade, memory_bytes=MEMORY, budget_s=60)
-    assert stopped.is_set()
+    assert end.is_set()
 
 
 def test_there_are_no_more_workers_than_memory() -> None:
