@@ -56,7 +56,7 @@ from mlperf_suite.results.schema import (
 )
 from mlperf_suite.rules.verdict import Verdict
 
-OLD_RUN = Path(__file__).parent.parent / "data" / "summary_v1"
+KEPT_RUN = Path(__file__).parent.parent / "data" / "kept_run"
 SERVER = LLAMA3_1_8B.scenario("Server")
 _NUMBER = re.compile(r"\d[\d,]*\.?\d*")
 
@@ -68,9 +68,9 @@ def a_timeline() -> Timeline:
 
 @pytest.fixture
 def run(tmp_path: Path) -> Path:
-    """A run's folder as an older suite left it, and a timeline."""
-    folder = tmp_path / "20261120-065625-datacenter-server"
-    shutil.copytree(OLD_RUN, folder)
+    """A run's folder as the suite left it, and a timeline."""
+    folder = tmp_path / "20261120-065625-llama3.1-8b-server"
+    shutil.copytree(KEPT_RUN, folder)
     for name in ("Performance", "Accuracy"):
         (folder / name).mkdir()
     write_timeline(folder / "Performance", a_timeline())
@@ -188,7 +188,13 @@ def test_where_the_time_goes_stands_in_both_reports(run: Path) -> None:
 
 
 def test_a_regression_stands_in_both_reports(run: Path) -> None:
-    one = {"label": "tokens/s", "unit": "tokens/s", "baseline": 200.0, "current": 114.306}
+    one = {
+        "metric": "tokens_per_sec",
+        "label": "tokens/s",
+        "unit": "tokens/s",
+        "baseline": 200.0,
+        "current": 114.306,
+    }
     one |= {"words": "-42.8% (-44.0% to -41.5%)", "outcome": "regressed", "noise_from": "5 runs"}
     summary = json.loads((run / "summary.json").read_text())
     summary["regression"] = {"baseline": "old", "note": "a note", "metrics": [one]}
@@ -288,8 +294,8 @@ def test_the_scores_of_any_scorer_stand_in_every_report(tmp_path: Path) -> None:
     assert "exact\\_match 81.2500" in (tmp_path / "index.md").read_text()
 
 
-def test_answers_that_an_older_suite_kept_are_shown(run: Path) -> None:
-    kept = {"index": 7, "article": "An article.", "answer": "An answer.", "reference": "A text."}
+def test_answers_that_were_kept_are_shown(run: Path) -> None:
+    kept = {"index": 7, "input": "An article.", "answer": "An answer.", "reference": "A text."}
     (run / "Accuracy" / "samples.json").write_text(json.dumps({"samples": [kept, 3]}))
     write_reports(run)
     page = (run / "report.html").read_text()
@@ -300,12 +306,11 @@ def test_answers_that_an_older_suite_kept_are_shown(run: Path) -> None:
     assert now == {"index": 0, "input": "x" * 400, "answer": "Hm.", "reference": "y"}
 
 
-# Older, foreign and broken summaries
+# Foreign and broken summaries
 
 
-def test_a_summary_of_the_first_schema_is_read() -> None:
-    summary = json.loads((OLD_RUN / "summary.json").read_text())
-    assert summary["schema_version"] == 1
+def test_the_report_of_a_kept_summary_has_its_figures() -> None:
+    summary = json.loads((KEPT_RUN / "summary.json").read_text())
     text, _ = reports_of(Summary.read(summary))
     assert text.splitlines()[0].endswith(": complete")
     assert ["tokens/s", "114.31"] in markdown_rows(text)
@@ -362,9 +367,9 @@ def test_a_folder_without_a_summary_is_one_line(tmp_path: Path) -> None:
 
 
 def _results(folder: Path, count: int = 3) -> Path:
-    summary = json.loads((OLD_RUN / "summary.json").read_text())
+    summary = json.loads((KEPT_RUN / "summary.json").read_text())
     for i in range(count):
-        run = folder / f"20261120-06562{i}-datacenter-server"
+        run = folder / f"20261120-06562{i}-llama3.1-8b-server"
         run.mkdir(parents=True)
         summary["run"]["performance"]["tokens_per_sec"] = 100.0 + i
         (run / "summary.json").write_text(json.dumps(summary))
@@ -379,7 +384,7 @@ def test_the_index_has_each_run_once_newest_first_and_the_trend(tmp_path: Path) 
     cells = page_rows(page)[1:]
     assert [row[2] for row in cells] == ["102.00", "101.00", "100.00"]
     assert cells[0][0].startswith("llama3.1-8b Server")
-    assert 'href="20261120-065622-datacenter-server/report.html"' in page
+    assert 'href="20261120-065622-llama3.1-8b-server/report.html"' in page
     (trend,) = trends_of(read_entries(tmp_path))
     assert (trend.unit, [value for _, value in trend.points]) == ("tokens/s", [100, 101, 102])
     assert page.count("<svg") == 1

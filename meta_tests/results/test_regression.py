@@ -279,7 +279,7 @@ def test_a_load_that_is_none_leaves_no_timeline(tmp_path: Path, load: dict[str, 
 
 
 def _summary(folder: Path, rate: float = 100.0, **meta: Any) -> Path:
-    known = {"category": "datacenter", "scenario": "Offline", "model": "embedded"}
+    known = {"benchmark": "llama3.1-8b", "scenario": "Offline", "model": "embedded"}
     known |= {"dataset": "embedded", "profile": "smoke", "round": "v6.1", "label": "smoke"}
     blocks = {"tokens_per_sec": [rate * (1 + i % 3 / 100) for i in range(TOKEN_BLOCKS)]}
     performance = {"tokens_per_sec": rate, "qps": rate / 100, "blocks": blocks}
@@ -371,11 +371,15 @@ def test_a_baseline_of_other_work_is_refused(tmp_path: Path, name: str) -> None:
     assert baseline.judge(older, tmp_path / "c", 0.05).refused is None
 
 
+def _scores(**values: object) -> dict[str, Any]:
+    """The accuracy figures of a run with these scores in percent."""
+    return {"scores": [{"name": n, "value": value, "unit": "%"} for n, value in values.items()]}
+
+
 @pytest.mark.parametrize("left", [0, 0.0, None, "nothing"])
 def test_a_figure_that_is_gone_is_regressed(left: object) -> None:
-    both = {"rouge1": 39.0, "rouge2": 22.0}
-    baseline = Summary.read({"run": {"accuracy": {"rouge": both}}})
-    current = Summary.read({"run": {"accuracy": {"rouge": both | {"rouge2": left}}}})
+    baseline = Summary.read({"run": {"accuracy": _scores(rouge1=39.0, rouge2=22.0)}})
+    current = Summary.read({"run": {"accuracy": _scores(rouge1=39.0, rouge2=left)}})
     kept, lost = compare_summaries(baseline, current)
     assert (kept.metric.name, kept.outcome) == ("rouge1", "cannot tell")
     assert (lost.metric.name, lost.outcome) == ("rouge2", "regressed")
@@ -390,8 +394,9 @@ def test_scores_of_the_same_answers_are_compared_in_pairs(tmp_path: Path) -> Non
         write_answer_scores(tmp_path / name / "Accuracy", "rouge", scores, "data")
         file = tmp_path / name / "summary.json"
         content = json.loads(file.read_text())
-        errors = {"rouge1": 2.8}
-        content["run"] = {"accuracy": {"rouge": {"rouge1": 40.0 - loss}, "standard_error": errors}}
+        accuracy = _scores(rouge1=40.0 - loss)
+        accuracy["scores"][0]["standard_error"] = 2.8
+        content["run"] = {"accuracy": accuracy}
         file.write_text(json.dumps(content))
     current = _read(tmp_path / "b")
     (paired,) = load_baseline(tmp_path / "a").judge(current, tmp_path / "b", 0.05).metrics

@@ -26,6 +26,7 @@ from mlperf_suite.results.run_folder import (
     read_config,
     read_object,
     read_summary,
+    summary_fault,
     write_json,
     write_json_list,
 )
@@ -87,7 +88,7 @@ def _scenario(summary: Summary) -> Scenario | None:
 def _summary(folder: Path) -> Summary:
     summary = read_summary(folder)
     if summary is None:
-        raise UsageError(f"{folder}: no {SUMMARY_JSON} that can be read")
+        raise UsageError(f"{folder}: {summary_fault(folder)}")
     return summary
 
 
@@ -123,12 +124,12 @@ def _sections_with_plots(folder: Path, summary: Summary, config: Config) -> list
 
 
 def _samples(folder: Path) -> list[dict[str, str]]:
-    """The answers that were kept; older suites called the input an article."""
+    """The answers that were kept."""
     content = (read_object(folder / "Accuracy" / SAMPLES_JSON) or {}).get("samples")
     return [
         {
             "index": str(sample.get("index", "")),
-            "input": str(sample.get("input", sample.get("article", ""))),
+            "input": str(sample.get("input", "")),
             "answer": str(sample.get("answer", "")),
             "reference": str(sample.get("reference", "")),
         }

@@ -31,6 +31,7 @@ from mlperf_suite.results.schema import (
     Config,
     RegressionFigures,
     Summary,
+    version_fault,
 )
 
 MMLU_KIND = (MMLU, "")
@@ -168,6 +169,8 @@ def load_baseline(
         raise UsageError(f"{option}{path}: {file.name} is not JSON") from error
     if not isinstance(content, dict) or not isinstance(content.get("meta"), dict):
         raise UsageError(f"{option}{path}: {file.name} is not the summary of a run")
+    if fault := version_fault(content):
+        raise UsageError(f"{option}{path}: {file.name} has {fault}")
     summary = Summary.read(content)
     if needs_figures and summary.run.is_empty:
         status = summary.meta.status

@@ -7,8 +7,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from mlperf_suite.energy.energy_figures import EnergyFigures
-from mlperf_suite.results.run_folder import read_summary, run_folders
-from mlperf_suite.results.schema import UNKNOWN, RepeatFigures, ScoreFigures, Summary
+from mlperf_suite.results.run_folder import SUMMARY_JSON, read_object, read_summary, run_folders
+from mlperf_suite.results.schema import (
+    UNKNOWN,
+    RepeatFigures,
+    ScoreFigures,
+    Summary,
+    version_fault,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,20 +61,18 @@ class Trend:
 
 def read_entries(results_dir: Path) -> list[Entry]:
     """Every kept run, newest first; never raises because of a folder's content."""
-    return [
-        _entry(folder.name, read_summary(folder) or Summary())
-        for folder in run_folders(results_dir)
-    ]
+    return [_entry(folder) for folder in run_folders(results_dir)]
 
 
-def _entry(name: str, summary: Summary) -> Entry:
+def _entry(folder: Path) -> Entry:
+    summary = read_summary(folder) or Summary()
     meta, run = summary.meta, summary.run
     performance = run.performance or RepeatFigures()
     outcomes = [one.outcome for one in summary.regression.metrics] if summary.regression else []
     return Entry(
-        name=name,
+        name=folder.name,
         started=meta.started or "",
-        status="no summary" if meta.status == UNKNOWN else meta.status,
+        status=_status(folder, meta.status),
         model=meta.model or "?",
         label=meta.label or "",
         kind=meta.title or "?",
@@ -84,6 +88,12 @@ def _entry(name: str, summary: Summary) -> Entry:
         no_result=summary.no_result,
         energy=run.energy,
     )
+
+
+def _status(folder: Path, status: str) -> str:
+    if status != UNKNOWN:
+        return status
+    return version_fault(read_object(folder / SUMMARY_JSON) or {}) or "no summary"
 
 
 def _where(summary: Summary) -> str:

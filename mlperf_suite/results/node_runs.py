@@ -35,6 +35,7 @@ from mlperf_suite.results.run_folder import (
     file_sha256,
     read_config,
     read_summary,
+    summary_fault,
 )
 from mlperf_suite.results.schema import Config, PerformanceFigures, Summary
 from mlperf_suite.results.standing import accuracy_passed, why_no_result
@@ -127,7 +128,7 @@ def _load(path: Path) -> NodeRun:
         raise _NotPartError("no such folder: name the folder of a run, results/<time>-<kind>")
     summary = read_summary(folder)
     if summary is None:
-        raise _NotPartError("no summary.json that can be read: name the folder of a run")
+        raise _NotPartError(f"{summary_fault(folder)}: name the folder of a run")
     meta, config = summary.meta, Config.read(read_config(folder))
     benchmark = BENCHMARKS.get(meta.benchmark or "")
     known = benchmark.scenarios if benchmark else ()

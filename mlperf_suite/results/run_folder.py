@@ -18,7 +18,7 @@ from mlperf_suite.benchmarks.definition import SCENARIOS
 from mlperf_suite.benchmarks.registry import BENCHMARKS
 from mlperf_suite.errors import UsageError
 from mlperf_suite.loadgen.load_plan import CACHING
-from mlperf_suite.results.schema import CATEGORY_BENCHMARKS, MMLU, Summary
+from mlperf_suite.results.schema import MMLU, Summary, version_fault
 from mlperf_suite.secrets import scrub
 
 SUMMARY_JSON, CONFIG_JSON = "summary.json", "config.json"
@@ -265,18 +265,23 @@ def run_folders(results_dir: Path) -> list[Path]:
 
 def _kind(folder: Path) -> str | None:
     """A run folder's name without its time: a benchmark's scenario, or MMLU."""
-    found = _RUN_NAME.fullmatch(folder.name)
-    if found is None:
-        return None
-    first, _, scenario = found["kind"].partition("-")
-    benchmark = CATEGORY_BENCHMARKS.get(first)
-    return f"{benchmark}-{scenario}" if benchmark else found["kind"]
+    name = _RUN_NAME.fullmatch(folder.name)
+    return name["kind"] if name else None
 
 
 def read_summary(folder: Path) -> Summary | None:
-    """A run's summary.json, or None if there is no readable one."""
+    """A run's summary.json, or None if there is none that can be read (`summary_fault`)."""
     content = read_object(folder / SUMMARY_JSON)
-    return None if content is None else Summary.read(content)
+    return None if content is None or version_fault(content) else Summary.read(content)
+
+
+def summary_fault(folder: Path) -> str:
+    """Why a folder has no summary.json that can be read, in words; empty if it has one."""
+    content = read_object(folder / SUMMARY_JSON)
+    if content is None:
+        return f"no {SUMMARY_JSON} that can be read"
+    fault = version_fault(content)
+    return fault and f"{SUMMARY_JSON} has {fault}"
 
 
 def read_config(folder: Path) -> dict[str, Any] | None:

@@ -4,18 +4,9 @@ A field that a file lacks, or has with another type, is None or empty: a summary
 older suite or another program, or damaged. Rates are per second, times in ms if the name says so
 and otherwise in s, shares and changes relative (0.05 is 5%), scores in their own unit.
 
-Versions of summary.json, all of which are read as the newest:
-
-- 1: the first.
-- 2: run.performance.blocks, repeats and target_qps; run.accuracy.standard_error; regression.
-- 3: run.performance.early_stopping and invalid_reason; peak.
-- 4: meta.samples and max_new_tokens; peak.bounded.
-- 5: run.accuracy.scores, of any scorer; run.warm_up; meta.samples_why; plan. Since then, without a
-  new version: run.remote; peak.client_bound; run.performance.life, load and untimed; meta.profiler
-  and run.profile; run.caching; run.energy and run.cost; run.replicas and run.scaling.
-
-To add a field, add it to its type with a default, which applies to older files. If a field moves or
-changes its meaning, increase SCHEMA_VERSION and convert the older form in `_migrated`.
+A summary.json of another version than SCHEMA_VERSION is not read; no release wrote one. To add a
+field, add it to its type with a default, which applies to files without it. If a field moves or
+changes its meaning, increase SCHEMA_VERSION.
 """
 
 from __future__ import annotations
@@ -31,13 +22,11 @@ from mlperf_suite.loadgen.engine_load import EngineLoad
 from mlperf_suite.profiling.trace import TopOperations
 from mlperf_suite.results.typed_json import read, written_fields
 from mlperf_suite.rules.caching_figures import Finding
-from mlperf_suite.rules.verdict import Status, Verdict
+from mlperf_suite.rules.verdict import Status, Verdict, in_words
 
 SCHEMA_VERSION = 5
 MMLU = "mmlu"
 """The meta.benchmark of an MMLU run, which has neither category nor scenario."""
-CATEGORY_BENCHMARKS = {"datacenter": "llama3.1-8b", "edge": "llama3.1-8b-edge"}
-"""The benchmark that a category stood for, when each category had one."""
 CLIENT_BOUND = "client-bound: not a result"
 """The mark of a run whose client, not its server, may have determined the figures."""
 PROFILED = "profiled: not a result"
@@ -123,7 +112,7 @@ class AccuracyFigures:
         return next((one for one in self.scores if one.name == name), None)
 
     def as_json(self) -> dict[str, Any]:
-        """The fields, and ROUGE under its names before version 5."""
+        """The fields, and ROUGE also under the names that users parse."""
         rouge = {s.name: s.value for s in self.scores if s.name.startswith("rouge")}
         lengths = {f"run_{name}": self.score(name) for name in ("gen_len", "gen_num")}
         errors = {s.name: s.standard_error for s in self.scores if s.standard_error is not None}
@@ -487,58 +476,29 @@ class Summary:
 
     @classmethod
     def read(cls, content: object) -> Summary:
-        """Parse the content of a summary.json as the newest version; never raises."""
-        return read(cls, _migrated(content)) or cls()
+        """Parse the content of a summary.json; never raises. `version_fault` judges its version."""
+        return read(cls, _with_whole_verdicts(content)) or cls()
 
     def as_json(self) -> dict[str, Any]:
         """The content for summary.json."""
         return written_fields(self)
 
 
-# Older versions
+def version_fault(content: Mapping[str, Any]) -> str:
+    """Why the format of a summary.json's content cannot be read, in words; empty if it can."""
+    version = content.get("schema_version", SCHEMA_VERSION)
+    if version == SCHEMA_VERSION:
+        return ""
+    return f"format version {in_words(version)}, and this suite reads version {SCHEMA_VERSION}"
 
 
-def _migrated(content: object) -> dict[str, Any]:
-    """Convert older content to the newest version's layout."""
+def _with_whole_verdicts(content: object) -> dict[str, Any]:
+    """A summary's content in which each verdict can be read."""
     if not isinstance(content, dict):
         return {}
-    newest = {**content, "schema_version": SCHEMA_VERSION}
-    newest["meta"] = _migrated_meta(content.get("meta"))
-    run = content.get("run")
-    if isinstance(run, dict):
-        newest["run"] = {**run, "accuracy": _migrated_accuracy(run.get("accuracy"))}
-    verdicts, metrics = content.get("verdicts"), content.get("regression")
-    if isinstance(verdicts, list):
-        newest["verdicts"] = [_whole_verdict(one) for one in verdicts if isinstance(one, dict)]
-    if isinstance(metrics, dict) and isinstance(metrics.get("metrics"), list):
-        kept = [one for one in metrics["metrics"] if isinstance(one, dict)]
-        named = [{**one, "metric": one.get("metric", one.get("label", ""))} for one in kept]
-        newest["regression"] = {**metrics, "metrics": named}
-    return newest
-
-
-def _migrated_meta(meta: object) -> object:
-    """If a run does not name its benchmark, its category implies it."""
-    if not isinstance(meta, dict) or isinstance(meta.get("benchmark"), str):
-        return meta
-    category = meta.get("category")
-    benchmark = CATEGORY_BENCHMARKS.get(category) if isinstance(category, str) else None
-    return {**meta, "benchmark": benchmark} if benchmark else meta
-
-
-def _migrated_accuracy(accuracy: object) -> object:
-    """Until version 4 the scores were only ROUGE's, each under a separate name."""
-    if not isinstance(accuracy, dict) or "scores" in accuracy:
-        return accuracy
-    rouge, errors = accuracy.get("rouge"), accuracy.get("standard_error")
-    error_of = errors if isinstance(errors, dict) else {}
-    scores: list[dict[str, object]] = [
-        {"name": name, "value": value, "unit": "%", "standard_error": error_of.get(name)}
-        for name, value in (rouge.items() if isinstance(rouge, dict) else ())
-    ]
-    for name, unit in (("gen_len", "characters"), ("gen_num", "answers")):
-        scores.append({"name": name, "value": accuracy.get(f"run_{name}"), "unit": unit})
-    return {**accuracy, "scores": scores} if accuracy else accuracy
+    verdicts = content.get("verdicts")
+    rows = [row for row in verdicts if isinstance(row, dict)] if isinstance(verdicts, list) else []
+    return {**content, "verdicts": [_whole_verdict(row) for row in rows]}
 
 
 def _whole_verdict(verdict: Mapping[str, Any]) -> dict[str, Any]:

@@ -16,7 +16,14 @@ from mlperf_suite.errors import UsageError
 from mlperf_suite.loadgen.load_plan import AUDIT_MODES
 from mlperf_suite.loadgen.logs import DETAIL
 from mlperf_suite.results.comparability import Identity, differences, identity_of, machine_of
-from mlperf_suite.results.run_folder import ENDED, changed_since_run, read_config, read_summary
+from mlperf_suite.results.run_folder import (
+    ENDED,
+    SUMMARY_JSON,
+    changed_since_run,
+    read_config,
+    read_summary,
+    summary_fault,
+)
 from mlperf_suite.results.schema import Config, EngineFacts, Meta, Summary
 from mlperf_suite.rules.facts import (
     TEXT_ALONE,
@@ -135,7 +142,9 @@ def read_run(folder: Path) -> SuiteRun:
     """Read a result folder. Raises UsageError if it is not one, or has no benchmark."""
     summary, config = read_summary(folder), read_config(folder)
     if summary is None or config is None:
-        raise UsageError(f"--results {folder}: no summary.json and config.json of a run in it")
+        fault = summary_fault(folder) if (folder / SUMMARY_JSON).is_file() else ""
+        reason = fault or "no summary.json and config.json of a run in it"
+        raise UsageError(f"--results {folder}: {reason}")
     meta = summary.meta
     benchmark = BENCHMARKS.get(meta.benchmark or "")
     if benchmark is None or benchmark.workload is None:
