@@ -5,5 +5,6 @@ pytest_plugins = (
     "fixtures.changes",
     "fixtures.dataset",
     "fixtures.engine",
+    "fixtures.logs",
     "fixtures.runs",
 )

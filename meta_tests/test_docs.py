@@ -18,7 +18,7 @@ from meta_tests.test_layers import ONE_PLACE, ORDER, PACKAGE, files, imports_of
 from mlperf_suite.__main__ import main
 from mlperf_suite.benchmarks.registry import default_benchmarks
 from mlperf_suite.benchmarks.rounds import ROUNDS
-from mlperf_suite.plugin.former_options import rewrite
+from mlperf_suite.plugin.options import rewrite
 from mlperf_suite.rules.submission_rules import missing_system_fields
 from mlperf_suite.settings import OPTIONS, OptionSpec, resolve_settings
 from scripts import make_options
@@ -170,7 +170,13 @@ OF_THE_SYSTEM = {
     "power_client",  # mlcommons/power-dev
 }
 """Programs that a page may call and that are not ours to check."""
-IN_PLACE = {"FOLDER": str(ROOT), "X": "2", "NAME": "name", "URL": "http://host:8000"}
+IN_PLACE = {
+    "FOLDER": str(ROOT),
+    "my_tests": "tests",
+    "X": "2",
+    "NAME": "name",
+    "URL": "http://host:8000",
+}
 """What a test puts where a page has a word for what the reader fills in."""
 
 

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from meta_tests.conftest import ROOT
 from mlperf_suite.benchmarks.llama3_1_8b import OFFICIAL
-from mlperf_suite.plugin.former_options import rewrite
-from mlperf_suite.plugin.header import header_lines
+from mlperf_suite.plugin.options import rewrite
+from mlperf_suite.plugin.terminal_report import header_lines
 from mlperf_suite.settings import OPTIONS, resolve_settings
 
 RUN_PY = {

@@ -10,8 +10,7 @@ import pytest
 
 from mlperf_suite.benchmarks.registry import BENCHMARKS
 from mlperf_suite.hardware import describe_system
-from mlperf_suite.plugin.benchmark_clock import LoadGenClock
-from mlperf_suite.plugin.cases import step_of
+from mlperf_suite.plugin.cases import LoadGenClock, step_of
 from mlperf_suite.plugin.lifecycle import SUITE
 from mlperf_suite.plugin.options import settings_of
 from mlperf_suite.plugin.outcomes import VERDICT, make

@@ -11,9 +11,7 @@ import pytest
 
 from mlperf_suite.judging.judged import Judged
 from mlperf_suite.plugin.options import settings_of
-from mlperf_suite.plugin.terminal_stream import terminal_console
 from mlperf_suite.results.run_folder import CACHING_FOLDER, PEAK_FOLDER
-from mlperf_suite.rules.verdict import Verdict
 from mlperf_suite.settings import Settings
 
 _JUDGED = pytest.StashKey[list[Judged] | None]()
@@ -80,13 +78,6 @@ def log_cases(judged: Iterable[Judged]) -> list[Any]:
     ]
 
 
-@pytest.fixture
-def log_verdict(request: pytest.FixtureRequest) -> Verdict:
-    """A rule's verdict on a run under --logs."""
-    verdict: Verdict = request.param
-    return verdict
-
-
 def is_of_logs(item: pytest.Item) -> bool:
     """Whether a test judges existing logs."""
     return _FIXTURE in getattr(item, "fixturenames", ())
@@ -120,6 +111,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     config = terminalreporter.config
     judged = config.stash.get(_JUDGED, None)
     if judged:
+        from mlperf_suite.plugin.progress import terminal_console
         from mlperf_suite.reports.terminal import judged_table
 
         console = terminal_console(config)

@@ -17,7 +17,7 @@ from mlperf_suite.energy.meters import Meters
 from mlperf_suite.engines.protocol import Engine, EngineDescription
 from mlperf_suite.errors import UsageError
 from mlperf_suite.mmlu.shares import Shares
-from mlperf_suite.plugin import engine_hooks
+from mlperf_suite.plugin import hooks
 from mlperf_suite.plugin.baseline_gate import baselines_of, check_baselines
 from mlperf_suite.plugin.cases import asks_for_engine, benchmarks_of, is_share, missing_of, step_of
 from mlperf_suite.plugin.options import settings_of
@@ -37,7 +37,7 @@ _EXIT_STATUS = pytest.StashKey[int]()
 
 
 def pytest_addhooks(pluginmanager: pytest.PytestPluginManager) -> None:
-    pluginmanager.add_hookspecs(engine_hooks)
+    pluginmanager.add_hookspecs(hooks)
 
 
 @pytest.hookimpl(trylast=True)

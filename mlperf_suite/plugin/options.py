@@ -1,10 +1,21 @@
-"""Command line options, checked before anything is collected."""
+"""Command line options, checked before anything is collected.
+
+The command line of run.py and mmlu.py, an earlier runner, is accepted too. Most of its options are
+options of the suite (docs/from-run-py.md has the list). Two kinds need rewriting: switches with a
+value (`--high-accuracy 1`) and options that no longer set anything. This happens before pytest
+reads the command line, only in sessions of this suite. `--version` is pytest's own, which answers
+it before any plugin is loaded.
+"""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 
 import pytest
 
 from mlperf_suite.errors import UsageError
+from mlperf_suite.plugin.own_folder import OWN_FOLDER
 from mlperf_suite.settings import OPTIONS, OptionSpec, Settings, check_profile, resolve_settings
 
 _SETTINGS = pytest.StashKey[Settings]()
@@ -51,3 +62,93 @@ def _help(spec: OptionSpec) -> str:
 def pytest_configure(config: pytest.Config) -> None:
     """Report a wrong option at once, even before collection."""
     settings_of(config)
+
+
+# The command line of run.py and mmlu.py
+
+_SWITCHES = {
+    flag: spec.dest for spec in OPTIONS if spec.switch for flag in (spec.flag, *spec.former)
+}
+_BACKEND = "--backend"
+_NOTHING_TO_SET = {
+    "--extra-metrics": "TTFT and TPOT are always measured",
+    "--no-exit-on-accuracy-fail": "each rule is a test of its own, and no failure stops the others",
+}
+"""Options that are dropped, whatever their value, with the reason."""
+_NO_GATE = "--disable-accuracy-gate"
+DROPPED = pytest.StashKey[list[str]]()
+"""A line for each given option of run.py that no longer sets anything."""
+
+
+@dataclass(slots=True)
+class Rewritten:
+    """A command line that pytest accepts. `switched_off`: names of settings that were given as 0.
+
+    `dropped`: a line for each option that no longer sets anything.
+    """
+
+    arguments: list[str] = field(default_factory=list)
+    switched_off: list[str] = field(default_factory=list)
+    dropped: list[str] = field(default_factory=list)
+
+
+def rewrite(arguments: Sequence[str]) -> Rewritten:
+    """Rewrite arguments of run.py and mmlu.py. Raises pytest.UsageError for unsupported ones."""
+    done, rest = Rewritten(), list(arguments)
+    while rest:
+        argument = rest.pop(0)
+        if argument == "--":
+            # All that follows are test names, whatever they look like.
+            done.arguments += [argument, *rest]
+            break
+        flag, equals, value = argument.partition("=")
+        if not equals:
+            value = rest[0] if rest else ""
+        if _rewrite_one(done, flag, value):
+            # The value was a separate argument.
+            del rest[: 0 if equals else 1]
+        else:
+            done.arguments.append(argument)
+    return done
+
+
+def _rewrite_one(done: Rewritten, flag: str, value: str) -> bool:
+    """Rewrite the option if it is run.py's; return whether it was."""
+    if flag in _SWITCHES and value in ("0", "1"):
+        if value == "1":
+            done.arguments.append(flag)
+        else:
+            done.switched_off.append(_SWITCHES[flag])
+    elif flag == _BACKEND and value:
+        if value.casefold() != "vllm":
+            raise pytest.UsageError(
+                f"{_BACKEND} {value}: allowed is vllm; a server is measured with --endpoint URL"
+            )
+        done.dropped.append(f"{_BACKEND}: vLLM is the engine where no --endpoint is given")
+    elif flag in _NOTHING_TO_SET and value in ("0", "1"):
+        done.dropped.append(f"{flag}: {_NOTHING_TO_SET[flag]}")
+    elif flag == _NO_GATE and value in ("0", "1"):
+        if value == "1":
+            raise pytest.UsageError(
+                f"{_NO_GATE} 1: each gate is a test; leave them out with -k 'not test_score'"
+            )
+    else:
+        return False
+    return True
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_load_initial_conftests(early_config: pytest.Config, args: list[str]) -> None:
+    """Called before the command line is read, if the suite is loaded by its entry point.
+
+    A session with another project's ini file is not the suite's, even if started in its folder.
+    """
+    ini = early_config.inipath
+    if OWN_FOLDER not in (early_config.rootpath, ini.parent if ini else None):
+        return
+    found = rewrite(args)
+    args[:] = found.arguments
+    for name in found.switched_off:
+        # argparse keeps existing values; the TOML file must not win over a 0 on the command line.
+        setattr(early_config.option, name, "false")
+    early_config.stash[DROPPED] = found.dropped

@@ -106,12 +106,6 @@ def _skip(item: pytest.Item, status: str, line: str) -> NoReturn:
     pytest.skip(line)
 
 
-@pytest.fixture
-def expect(pytestconfig: pytest.Config) -> Callable[[Verdict], None]:
-    """Call it with a verdict: the test passes, fails with its line, or skips if it is neither."""
-    return lambda verdict: conclude(pytestconfig, verdict)
-
-
 @pytest.hookimpl(tryfirst=True)
 def pytest_report_teststatus(report: pytest.TestReport) -> tuple[str, str, object] | None:
     # Reports of failed collections have no user properties.

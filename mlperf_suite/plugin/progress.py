@@ -1,15 +1,45 @@
-"""Shows a run's progress on one line of the terminal; silent if the output is not a terminal."""
+"""Writes to pytest's own terminal: a run's progress on one line, and a console for tables.
+
+Imported late, so that collection stays instant.
+"""
 
 from __future__ import annotations
 
-from typing import Any
+import os
+from typing import Any, TextIO
 
+import pytest
 from rich.console import Console
 from rich.progress import BarColumn, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.progress import Progress as Bar
 
 from mlperf_suite.loadgen.runner import Progress
-from mlperf_suite.plugin.terminal_stream import terminal_stream
+
+
+def terminal_stream(terminal_writer: Any) -> TextIO:
+    """The terminal's stream, to get between tests and use during them.
+
+    While a test runs, pytest redirects the file descriptor of its terminal writer to a file of
+    captured output; a copy of the descriptor still leads to the terminal.
+    """
+    file: TextIO = terminal_writer._file
+    try:
+        copy = os.dup(file.fileno())
+    except (AttributeError, OSError):
+        # In-process pytest, as under pytester, writes to a separate file.
+        return file
+    return os.fdopen(copy, "w", encoding=file.encoding, errors="replace", buffering=1)
+
+
+def terminal_console(config: pytest.Config) -> Console:
+    """pytest's terminal between tests, at most 110 columns wide."""
+    writer = config.get_terminal_writer()
+    return Console(
+        file=writer._file,
+        width=min(writer.fullwidth, 110),
+        force_terminal=writer.hasmarkup,
+        highlight=False,
+    )
 
 
 class TerminalWatcher:

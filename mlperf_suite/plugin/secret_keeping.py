@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from mlperf_suite.plugin.closing_tables import mmlu_folders
 from mlperf_suite.plugin.lifecycle import SUITE
+from mlperf_suite.plugin.terminal_report import mmlu_folders
 from mlperf_suite.plugin.workers import shares_folder
 from mlperf_suite.results.run_folder import ENGINE_LOG
 from mlperf_suite.secrets import scrub, sweep

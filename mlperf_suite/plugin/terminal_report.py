@@ -1,4 +1,7 @@
-"""Prints the closing table of each result, including MMLU's from pytest-xdist's workers."""
+"""What the terminal shows of a session: its first lines, and the closing table of each result.
+
+The closing tables include MMLU's from pytest-xdist's workers.
+"""
 
 from __future__ import annotations
 
@@ -8,12 +11,46 @@ from typing import Any
 
 import pytest
 
+from mlperf_suite.benchmarks.embedded import EMBEDDED
 from mlperf_suite.plugin.lifecycle import SUITE
-from mlperf_suite.plugin.terminal_stream import terminal_console
+from mlperf_suite.plugin.options import DROPPED, settings_of
+from mlperf_suite.plugin.workers import collects_suite
 from mlperf_suite.results.schema import Summary
+from mlperf_suite.settings import Settings
 
+_EMBEDDED = (
+    "model: embedded, the suite's own small model (SmolLM2-135M-Instruct); measure\n"
+    "  another with --model OWNER/NAME or --model FOLDER"
+)
 _OF_WORKERS = pytest.StashKey[list[tuple[Summary, Path]]]()
 """The summary and folder of each MMLU run that a worker made."""
+
+
+# The first lines
+
+
+def pytest_report_header(config: pytest.Config) -> list[str]:
+    settings = settings_of(config)
+    dropped = [f"nothing to set: {line}" for line in config.stash.get(DROPPED, [])]
+    if settings.logs is not None or not collects_suite(config):
+        return dropped
+    return [*dropped, *header_lines(settings)]
+
+
+def header_lines(settings: Settings) -> list[str]:
+    """What is measured, in lines of at most 80 columns unless a name is longer."""
+    if settings.smoke:
+        rules = "profile: smoke, not an MLPerf result (--profile official: MLPerf's own rules)"
+    else:
+        rules = f"profile: official, the rules of round {settings.round.name}"
+    is_embedded = settings.model == EMBEDDED.model
+    model = _EMBEDDED if is_embedded else f"model: {settings.model}"
+    if settings.endpoints:
+        model = f"model: {settings.model}, at {', '.join(t.url for t in settings.endpoints)}"
+    return [rules, *model.splitlines(), f"data: {settings.dataset}; for MMLU: {settings.mmlu_data}"]
+
+
+# The closing tables
 
 
 def mmlu_folders(config: pytest.Config) -> list[Path]:
@@ -50,11 +87,13 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
             tables.insert(0, (suite.mmlu.summary(), suite.mmlu.folder.path))
         made = [(suite.summary(result), result.folder.path) for result in suite.results]
         tables = [*made, *tables]
+    # Imported late, so that collection stays instant.
+    from mlperf_suite.plugin.progress import terminal_console
+    from mlperf_suite.reports.terminal import closing_table
+
     console = terminal_console(config)
     for summary, path in tables:
         terminalreporter.section("MMLU" if summary.meta.benchmark == "mmlu" else summary.meta.title)
-        from mlperf_suite.reports.terminal import closing_table
-
         console.print(closing_table(summary, path))
     for file in suite.node_files if suite is not None else ():
         console.print(f"node: {file}", soft_wrap=True, markup=False)
