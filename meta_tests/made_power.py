@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from mlperf_suite.loadgen.logs import DETAIL, SUMMARY
-from mlperf_suite.rules.power_rules import HASHED, POWER, RANGING, SPL, TESTING
+from mlperf_suite.rules.power_measurement import HASHED, POWER, RANGING, SPL, TESTING
 
 BEGIN = datetime(2026, 8, 1, 0, 39, 24, 362000, tzinfo=UTC)
 LENGTH = timedelta(seconds=1700)

@@ -32,7 +32,7 @@ from mlperf_suite.loadgen.logs import (
 )
 from mlperf_suite.loadgen.sample_order import Issue, first_samples
 from mlperf_suite.loadgen.schedule import Asked, Schedule, schedule, shuffled
-from mlperf_suite.rules.accuracy_txt import parse_accuracy_txt
+from mlperf_suite.rules.accuracy_files import parse_accuracy_txt
 from mlperf_suite.rules.caching_figures import ANSWER_TOKENS, LOOKS, Block, Caching, Kind
 from mlperf_suite.rules.clock import POWER_FORMAT
 from mlperf_suite.rules.facts import AnswerTokens, Division, RunFacts, SubmittedTexts

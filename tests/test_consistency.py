@@ -96,7 +96,7 @@ def test_queries_issued(any_run):
 
 def test_accuracy_issue_order(accuracy_run):
     """Each logged answer belongs to the sample that the seed puts in its place in the order."""
-    accuracy_run.obeys(seeded.accuracy_issue_order)
+    accuracy_run.obeys(seeded.issue_order)
 
 
 # Figures

@@ -26,7 +26,7 @@ from mlperf_suite.benchmarks.llama3_1_405b import LLAMA3_1_405B
 from mlperf_suite.benchmarks.registry import BENCHMARKS
 from mlperf_suite.benchmarks.rounds import ROUNDS
 from mlperf_suite.judging.judge import judge_folder
-from mlperf_suite.rules.submission_rules import BENCHMARK_RULES, RESULT_RULES
+from mlperf_suite.rules.registry import rules_of
 
 REAL = ROOT.parent / "shared" / "data" / "submissions"
 
@@ -56,7 +56,7 @@ def test_an_open_submission_needs_no_gate_and_no_scenario(tmp_path):
 
 def test_every_rule_of_a_submission_is_judged(submission, tmp_path):
     rules = {v.rule for j in judge_folder(tmp_path) for v in j.verdicts}
-    assert {check.__name__ for check in (*RESULT_RULES, *BENCHMARK_RULES)} <= rules
+    assert {rule.name for rule in (*rules_of("result"), *rules_of("benchmark"))} <= rules
 
 
 def test_an_open_submission_may_have_its_own_names(tmp_path):

@@ -19,9 +19,9 @@ from mlperf_suite import rules
 from mlperf_suite.benchmarks.definition import Scenario
 from mlperf_suite.benchmarks.registry import BENCHMARKS, default_benchmarks, runnable
 from mlperf_suite.loadgen.load_plan import CACHING, MODES
-from mlperf_suite.mmlu.mmlu_rules import MMLU_RULES
 from mlperf_suite.plugin.cases import RUN_KINDS
-from mlperf_suite.rules import RULES, rules_for
+from mlperf_suite.rules import rules_for
+from mlperf_suite.rules.registry import RULES, rules_of
 
 FILES = (
     "tests/test_consistency.py",
@@ -144,7 +144,7 @@ def test_a_test_is_named_after_the_rule_that_it_asks(demand: Demand) -> None:
         assert check in [rule.check for rule in RULES]
     kind = RUN_KINDS[demand.fixture]
     names = {demand.rule, *(f"{mode}_{demand.rule}" for mode in kind.modes)}
-    of_rule = [rule for rule in RULES if rule.name in names and rule.mode in kind.modes]
+    of_rule = [rule for rule in RULES if rule.name in names and rule.subject in kind.modes]
     assert of_rule
     assert {name for rule in of_rule for name in rule.scenarios} & set(kind.scenarios)
 
@@ -153,8 +153,9 @@ def test_mmlus_rules_have_their_tests() -> None:
     source = (ROOT / "tests/mmlu/test_mmlu.py").read_text()
     functions = [n for n in ast.parse(source).body if isinstance(n, ast.FunctionDef)]
     names = {function.name for function in functions} - {"test_share"}
-    assert names == {f"test_{rule}" for rule in MMLU_RULES}
-    for rule in MMLU_RULES:
+    mmlu_rules = [rule.name for rule in rules_of("mmlu")]
+    assert names == {f"test_{rule}" for rule in mmlu_rules}
+    for rule in mmlu_rules:
         assert f"def test_{rule}(mmlu_run):" in source
         assert f'mmlu_run.obeys("{rule}")' in source
 

@@ -20,7 +20,7 @@ from mlperf_suite.rules.figures import (
     _unwrapped,
     mean_bounds,
 )
-from mlperf_suite.rules.printed import Range, printed
+from mlperf_suite.rules.ranges import Range
 
 NANOSECONDS = st.integers(1, 10**12)
 
@@ -55,8 +55,8 @@ def test_a_sum_beyond_64_bits_is_known_by_what_is_left_of_it():
 @given(st.floats(1e-9, 1e15))
 def test_what_was_printed_is_within_what_it_may_have_been(value):
     said = float(f"{value:.6g}")
-    assert printed(said).holds(value)
-    assert printed(said).high - printed(said).low <= 1.1e-5 * said
+    assert Range.of_printed(said).holds(value)
+    assert Range.of_printed(said).high - Range.of_printed(said).low <= 1.1e-5 * said
 
 
 ANSWERS = st.lists(

@@ -21,7 +21,9 @@ from mlperf_suite.benchmarks.llama3_1_8b import LLAMA3_1_8B, LLAMA3_1_8B_EDGE
 from mlperf_suite.benchmarks.rounds import ROUNDS
 from mlperf_suite.judging.power import read_power
 from mlperf_suite.loadgen.logs import read_logs
-from mlperf_suite.rules.power_rules import POWER_RULES, judge_power, power_figures
+from mlperf_suite.rules import judge
+from mlperf_suite.rules.power_measurement import power_figures
+from mlperf_suite.rules.registry import rules_of
 
 OFFLINE = LLAMA3_1_8B.scenario("Offline")
 SINGLE = LLAMA3_1_8B_EDGE.scenario("SingleStream")
@@ -128,7 +130,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_each_damage_has_its_rules() -> None:
     assert list(BROKEN) == list(DAMAGES)
     broken = {f"power_{rule}" for rules in BROKEN.values() for rule in rules.split()}
-    assert broken == set(POWER_RULES)
+    assert broken == {rule.name for rule in rules_of("power")}
 
 
 @pytest.mark.parametrize("name", DAMAGES)
@@ -146,7 +148,7 @@ def test_the_figures_are_the_mean_within_the_load(whole: Path) -> None:
     found, rate = power_figures(facts), facts.detail[OFFLINE.metric]
     assert (found.watts, found.metric, found.unit) == (WATTS, WATTS, "W")
     assert found.efficiency == pytest.approx(rate / WATTS)
-    (said,) = (v.found for v in judge_power(facts) if v.rule == "power_samples")
+    (said,) = (v.found for v in judge(facts) if v.rule == "power_samples")
     assert said == f"9,436 W, {rate / WATTS:,.4g} tokens/s a W"
 
 
@@ -180,8 +182,8 @@ def test_no_damage_raises_and_none_that_changes_a_file_passes(
     at = data.draw(st.integers(0, len(was) - 1))
     new = was[:at] + data.draw(st.binary(max_size=4)) + was[at + data.draw(st.integers(0, 200)) :]
     (folder / name).write_bytes(new)
-    verdicts = judge_power(facts_of(folder, OFFLINE))
-    assert len(verdicts) == len(POWER_RULES)
+    verdicts = judge(facts_of(folder, OFFLINE))
+    assert len(verdicts) == len(rules_of("power"))
     # Only the two that hold the hashes are in no hash themselves.
     if new != was and not name.endswith(".json"):
         assert not all(v.passed for v in verdicts)

@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 from meta_tests.made_runs import MadeRun, every_scenario
 from meta_tests.tampering.rule_breaks import not_passed, put, rule_names, runs
 from mlperf_suite.benchmarks.registry import BENCHMARKS
-from mlperf_suite.rules import RULES, judge, latency, rule_of, rules_for
-from mlperf_suite.rules.scores import rule_name
+from mlperf_suite.rules import clock, judge, latency, rule_named, rules_for
+from mlperf_suite.rules.registry import RULES, rule_name, rule_of
+from mlperf_suite.rules.scores import gate_name
 
 
 @settings(max_examples=60, deadline=None)
@@ -22,7 +23,7 @@ def test_the_open_division_lacks_the_gates_alone(run, data):
     run.division = "open"
     dropped = set(closed) - set(rule_names(run))
     gates = {"accuracy_hash", "offline_samples_per_query", "accuracy_passed"}
-    gates |= {rule_name(metric) for b in BENCHMARKS.values() for metric in b.metrics}
+    gates |= {gate_name(metric) for b in BENCHMARKS.values() for metric in b.metrics}
     assert all(name in gates or name.startswith("test06_") for name in dropped)
     assert not gates & set(rule_names(run))
     assert not_passed(judge(run.facts())) == {}
@@ -57,10 +58,18 @@ def test_each_benchmark_is_judged_by_its_own_figures(row):
 
 
 def test_a_rule_is_found_from_its_function():
-    assert all(rule_of(r.check) is r for r in RULES)
+    assert all(rule_of(rule.check, rule.subject) is rule for rule in RULES)
     assert rule_of(latency.ttft_limit).scenarios == ("Server", "Interactive")
-    with pytest.raises(KeyError, match="judge is no rule"):
+    with pytest.raises(KeyError, match="judge"):
         rule_of(judge)
+
+
+def test_a_rule_is_found_by_the_name_of_its_verdicts():
+    assert all(rule_named(rule.name) is rule for rule in RULES)
+    assert rule_named("run_2-time_stamps") is rule_of(clock.time_stamps)
+    assert rule_named("no rule") is None
+    assert rule_name(clock.time_stamps, "performance") == "time_stamps"
+    assert rule_name(clock.time_stamps, "accuracy") == "accuracy_time_stamps"
 
 
 def test_no_two_rules_have_the_same_name_and_each_says_what_it_demands():

@@ -16,23 +16,24 @@ from mlperf_suite.benchmarks.definition import (
 )
 from mlperf_suite.benchmarks.llama3_1_8b import LLAMA3_1_8B
 from mlperf_suite.benchmarks.registry import BENCHMARKS
-from mlperf_suite.rules import accuracy_verdict, judge, rule_of
-from mlperf_suite.rules.accuracy import MAX_ACCURACY_LOG_BYTES
-from mlperf_suite.rules.scores import GATES, rule_name
+from mlperf_suite.rules import accuracy_verdict, judge
+from mlperf_suite.rules.accuracy_files import MAX_ACCURACY_LOG_BYTES
+from mlperf_suite.rules.registry import rule_of
+from mlperf_suite.rules.scores import GATES, gate_name
 from mlperf_suite.rules.verdict import Verdict
 
 
 def gates(facts) -> dict[str, Verdict]:
     """The verdicts on each figure of the run's benchmark."""
-    names = {rule_name(metric): metric for metric in facts.benchmark.metrics}
+    names = {gate_name(metric): metric for metric in facts.benchmark.metrics}
     return {names[v.rule]: v for v in judge(facts) if v.rule in names}
 
 
 def test_every_figure_of_every_benchmark_has_a_rule():
     for benchmark in BENCHMARKS.values():
         for metric in benchmark.metrics:
-            assert rule_of(GATES[metric]).name == rule_name(metric)
-    assert {rule_name(name) for name in ("rougeL", "gen_len")} == {
+            assert rule_of(GATES[metric], "accuracy").name == gate_name(metric)
+    assert {gate_name(name) for name in ("rougeL", "gen_len")} == {
         "accuracy_rougel",
         "accuracy_gen_len",
     }

@@ -40,7 +40,7 @@ from mlperf_suite.benchmarks.llama3_1_8b import LLAMA3_1_8B
 from mlperf_suite.benchmarks.registry import BENCHMARKS
 from mlperf_suite.benchmarks.rounds import ROUNDS, Round
 from mlperf_suite.loadgen.logs import ACCURACY, DETAIL, SUMMARY
-from mlperf_suite.rules.scores import rule_name
+from mlperf_suite.rules.scores import gate_name
 
 
 def log_value(key: str, value: object, scenario: str, *, accuracy: bool = False) -> Change:
@@ -307,7 +307,7 @@ def damages_of(benchmark: Benchmark, round_: Round) -> dict[str, Tampering]:
     """The damages to a tree of one benchmark, one for each thing it is judged by in that round."""
     damages = {"nothing: the tree as it was built": seen_by(lambda home: None)}
     for score in benchmark.reference.expected:
-        gate = rule_name(score.name)
+        gate = gate_name(score.name)
         factors = (0.9,) if score.unit == "%" else (1.2, 0.8)
         for factor in factors:
             # Relative to the reference, so that a score far above it fails too.

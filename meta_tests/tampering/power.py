@@ -28,7 +28,8 @@ from meta_tests.tampering.verdicts import CHECKER
 from mlperf_suite.benchmarks.definition import Scenario
 from mlperf_suite.judging.power import read_power
 from mlperf_suite.loadgen.logs import read_logs
-from mlperf_suite.rules.power_rules import PowerFacts, judge_power, power_figures
+from mlperf_suite.rules import judge
+from mlperf_suite.rules.power_measurement import PowerFacts, power_figures
 
 Verdicts = dict[str, Any]
 """By the suite's rule, whether it passes; None if the official check did not get to it. Also the
@@ -122,7 +123,7 @@ def official(checkout: Path, folders: Iterable[tuple[Path, Scenario]]) -> list[V
 def own(performance: Path, scenario: Scenario) -> Verdicts:
     """The verdicts of the suite's rules."""
     facts = facts_of(performance, scenario)
-    verdicts: Verdicts = {verdict.rule: verdict.passed for verdict in judge_power(facts)}
+    verdicts: Verdicts = {verdict.rule: verdict.passed for verdict in judge(facts)}
     figures = power_figures(facts) if verdicts["power_samples"] else None
     verdicts["metric"] = figures.metric if figures else None
     verdicts["efficiency"] = figures.efficiency if figures else None

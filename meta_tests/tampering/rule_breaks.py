@@ -23,13 +23,14 @@ from meta_tests.made_runs import (
 from mlperf_suite.benchmarks.audits import Mode
 from mlperf_suite.benchmarks.rounds import ROUNDS
 from mlperf_suite.loadgen.logs import LoggedSample
-from mlperf_suite.rules import RULES, rules_for
-from mlperf_suite.rules.accuracy import MAX_ACCURACY_LOG_BYTES
+from mlperf_suite.rules import rules_for
+from mlperf_suite.rules.accuracy_files import MAX_ACCURACY_LOG_BYTES
 from mlperf_suite.rules.caching_figures import ANSWER_TOKENS
 from mlperf_suite.rules.client import FULL_SHARE, MOST_DELAY_MS
 from mlperf_suite.rules.clock import DATE_FORMAT
 from mlperf_suite.rules.figures import LATENCY, PERCENTILES, TPOT, TTFT, most_tokens
-from mlperf_suite.rules.scores import rule_name
+from mlperf_suite.rules.registry import RULES
+from mlperf_suite.rules.scores import gate_name
 from mlperf_suite.rules.verdict import Verdict
 
 MODES: tuple[Mode, ...] = ("accuracy", "performance", "test06")
@@ -39,7 +40,7 @@ TTFT_P99 = "result_first_token_99.00_percentile_latency_ns"
 TPOT_P99 = "result_time_per_output_token_99.00_percentile_ns"
 NO_NUMBER = st.sampled_from([None, "600000", [], {}, True, float("nan"), float("inf"), 10**400])
 """What may stand where a number belongs; None is a line that is not there."""
-AGREEMENT = frozenset(r.name for r in RULES if hasattr(r.check, "__wrapped__")) | {
+AGREEMENT = frozenset(r.name for r in RULES if r.whole_log) | {
     "test06_issue_order",
     "test06_log_agrees",
     "test07_log_agrees",
@@ -638,7 +639,7 @@ BREAKS: dict[str, Break] = {
     "accuracy_every_sample": every_sample,
     "accuracy_whole_dataset": whole_dataset,
     **{
-        rule_name(name): below_gate(name)
+        gate_name(name): below_gate(name)
         for name in ("rouge1", "rouge2", "rougeL", "rougeLsum", "exact_match", "gsm8k", "mbxp")
     },
     "accuracy_gen_len": length("gen_len"),

@@ -29,9 +29,9 @@ from mlperf_suite.loadgen.logs import AccuracyLog, DetailLog, RunLogs, read_logs
 from mlperf_suite.results.run_folder import read_summary
 from mlperf_suite.results.schema import PROFILED, Meta, Summary
 from mlperf_suite.rules import accuracy_verdict, judge
-from mlperf_suite.rules.accuracy_txt import parse_accuracy_txt
+from mlperf_suite.rules.accuracy_files import parse_accuracy_txt
 from mlperf_suite.rules.facts import AnswerTokens, RunFacts, find_reference
-from mlperf_suite.rules.submission_rules import BenchmarkFacts, judge_benchmark
+from mlperf_suite.rules.submission_rules import BenchmarkFacts
 from mlperf_suite.rules.verdict import in_words, set_aside
 
 _UNSCORED = "no accuracy.txt beside the log"
@@ -107,7 +107,7 @@ def _judge_unknown(name: str, run: _LooseRun, round_: Round | None) -> Judged:
     # LoadGen has no Interactive scenario: its bare name would be mistaken for the benchmark's.
     scenarios = (f"{in_words(scenario)} in the log",)
     facts = BenchmarkFacts(known, run.benchmark, "closed", of_run, scenarios, False)
-    verdicts = tuple(v for v in judge_benchmark(facts) if v.status == "failed")
+    verdicts = tuple(v for v in judge(facts) if v.status == "failed")
     return Judged(name, of_run, None, None, verdicts, ("",) * len(verdicts))
 
 

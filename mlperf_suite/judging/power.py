@@ -9,7 +9,7 @@ from typing import Any
 
 from mlperf_suite.benchmarks.definition import Scenario
 from mlperf_suite.loadgen.logs import DETAIL, DetailLog
-from mlperf_suite.rules.power_rules import (
+from mlperf_suite.rules.power_measurement import (
     CLIENT_JSON,
     HASHED,
     POWER,

@@ -25,19 +25,19 @@ from mlperf_suite.judging.tree import BenchmarkPlace, Place
 from mlperf_suite.loadgen.load_plan import AUDIT_MODES
 from mlperf_suite.loadgen.logs import ACCURACY, DETAIL, SUMMARY, RunLogs, read_logs
 from mlperf_suite.rules import accuracy_verdict, judge
-from mlperf_suite.rules.accuracy import MAX_ACCURACY_LOG_BYTES
-from mlperf_suite.rules.accuracy_txt import parse_accuracy_txt
-from mlperf_suite.rules.cut_log_reading import parse_cut_log
+from mlperf_suite.rules.accuracy_files import (
+    MAX_ACCURACY_LOG_BYTES,
+    parse_accuracy_txt,
+    parse_cut_log,
+)
 from mlperf_suite.rules.facts import AnswerTokens, Division, RunFacts, SubmittedTexts
-from mlperf_suite.rules.power_rules import judge_power
 from mlperf_suite.rules.submission_rules import (
     BenchmarkFacts,
     JsonFile,
     ResultFacts,
-    judge_benchmark,
-    judge_result,
+    SystemFacts,
 )
-from mlperf_suite.rules.verdict import Verdict, verdict
+from mlperf_suite.rules.verdict import Verdict
 
 ACCURACY_TXT = "accuracy.txt"
 
@@ -85,8 +85,8 @@ def judge_idle(system: Path, round_: Round) -> Judged:
     """Judge a system that has a description and no result."""
     submission = system.parents[1]
     name = name_of(submission.parent.name, submission.name, system.stem)
-    found = verdict(False, f"no results/{system.stem}", "results of every system described")
-    return Judged(name, round_, None, None, (replace(found, rule="system_has_results"),), ("",))
+    verdicts = tuple(judge(SystemFacts(system.stem, has_results=False)))
+    return Judged(name, round_, None, None, verdicts, ("",) * len(verdicts))
 
 
 def _model_mapping(submission: Path) -> dict[str, str]:
@@ -155,7 +155,7 @@ def _judge_benchmark(place: BenchmarkPlace, benchmark: Benchmark | None, round_:
     facts = BenchmarkFacts(
         place.benchmark, benchmark, place.division, round_, scenarios, place.whole
     )
-    verdicts = judge_benchmark(facts)
+    verdicts = judge(facts)
     name = name_of(place.division, place.submitter, place.system, place.benchmark)
     return Judged(name, round_, benchmark, None, tuple(verdicts), ("",) * len(verdicts))
 
@@ -178,9 +178,7 @@ def _judge_result(
         submitted=SubmittedTexts(accuracy_txt, accuracy_log=_cut_log(place)),
         eos_token_ids=benchmark.eos_token_ids,
     )
-    groups: list[tuple[str, list[Verdict]]] = [
-        ("", judge_result(_result_facts(result, round_, copies)))
-    ]
+    groups: list[tuple[str, list[Verdict]]] = [("", judge(_result_facts(result, round_, copies)))]
     of_accuracy = judge(accuracy)
     groups.append(("accuracy", of_accuracy))
     passed = accuracy_verdict(of_accuracy)
@@ -195,7 +193,7 @@ def _judge_result(
         groups.append(("performance", _of_run(logs.folder.name, judge(facts))))
     power = read_power(place.folder / "performance", result.scenario, result.performance[0].detail)
     if power is not None:
-        groups.append(("performance", judge_power(power)))
+        groups.append(("performance", judge(power)))
     for mode in AUDIT_MODES:
         audit = benchmark.audit(mode)
         if audit is not None:

@@ -25,7 +25,8 @@ from mlperf_suite.plugin.workers import shares_of
 from mlperf_suite.results.baseline import MMLU_KIND
 from mlperf_suite.results.record import RunKey
 from mlperf_suite.results.regression import metrics_of, samples_of
-from mlperf_suite.rules import RULES, Rule, rules_for
+from mlperf_suite.rules import rules_for
+from mlperf_suite.rules.registry import RULES, Rule
 from mlperf_suite.session.plan import MMLU, MmluKey, SearchKey, StepKey
 from mlperf_suite.settings import Settings
 
@@ -204,7 +205,7 @@ def _parametrize_runs(metafunc: pytest.Metafunc, fixture: str, kind: RunKind) ->
 
 def _is_of(rule: Rule, test: str, mode: Mode) -> bool:
     """Whether a test, by its name, is of a rule for runs of a mode."""
-    return rule.mode == mode and rule.name in _rule_names(test, mode)
+    return rule.subject == mode and rule.name in _rule_names(test, mode)
 
 
 def _run_case(key: RunKey, kind: RunKind) -> Any:

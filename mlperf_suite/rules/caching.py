@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 from mlperf_suite.benchmarks.audits import MIX, SAME
 from mlperf_suite.loadgen.load_plan import TEST_MODES
-from mlperf_suite.rules import checks
+from mlperf_suite.rules.audits import AUDIT_CONF_IS_READ
 from mlperf_suite.rules.caching_figures import (
     ANSWER_TOKENS,
     LOOKS,
@@ -21,91 +21,106 @@ from mlperf_suite.rules.caching_figures import (
 )
 from mlperf_suite.rules.facts import RunFacts
 from mlperf_suite.rules.registry import rule
-from mlperf_suite.rules.verdict import Verdict, not_judged, verdict
+from mlperf_suite.rules.validity import cached_tokens_verdict
+from mlperf_suite.rules.verdict import Verdict, failure, not_judged, verdict
 
 _TOO_SHORT = "Number of tokens need to be greater than 1"
 """LoadGen's error for an answer of one token, which a server that returns only text can give."""
 
 
-@rule("caching", session_only=True)
-def caching_speed(run: RunFacts) -> Verdict:
+@rule(
+    "caching",
+    demand=f"at most {MOST_FASTER:.0%} faster, by the suite's own audit",
+    session_only=True,
+)
+def speed(run: RunFacts) -> Verdict:
     """One sample over and over is at most 10% faster than samples never seen (not MLPerf's).
 
     Not judged where the noise leaves both possible: the interval is in what was found.
     """
-    required = f"at most {MOST_FASTER:.0%} faster, by the suite's own audit"
     pairs = _of(run).pairs
-    found = interval_of(pairs)
-    if found is None:
-        return verdict(False, "no pair of blocks", required, "no block's time is in the logs")
-    words = found.in_words(len(pairs))
-    if found.finding == "cannot tell":
+    interval = interval_of(pairs)
+    if interval is None:
+        raise failure("no pair of blocks", why="no block's time is in the logs")
+    words = interval.in_words(len(pairs))
+    if interval.finding == "cannot tell":
         why = f"cannot tell: the noise of {len(pairs)} pairs leaves both possible"
-        return not_judged(words, required, why)
-    return verdict(found.finding == "no caching", words, required)
+        return not_judged(words, why=why)
+    return verdict(interval.finding == "no caching", words)
 
 
-@rule("caching", session_only=True)
-def caching_prompt_tokens(run: RunFacts) -> Verdict:
+@rule(
+    "caching",
+    session_only=True,
+)
+def prompt_tokens(run: RunFacts) -> Verdict:
     """The engine took no prompt token from a cache during the audit, as it counts them."""
-    found = _of(run).cached_tokens
-    return checks.no_cached_tokens(found)
+    return cached_tokens_verdict(_of(run).cached_tokens)
 
 
-@rule("caching", session_only=True)
-def caching_samples(run: RunFacts) -> Verdict:
+@rule(
+    "caching",
+    session_only=True,
+)
+def samples(run: RunFacts) -> Verdict:
     """By turns LoadGen issued one sample over and over, and each sample of others once."""
     audit = _of(run)
-    required = f"{audit.at_once} times one sample, and {audit.at_once} samples once, by turns"
+    demand = f"{audit.at_once} times one sample, and {audit.at_once} samples once, by turns"
     for number, block in enumerate(audit.blocks, 1):
         indices = [sample.index for sample in block.logs.accuracy.samples]
-        wanted = [0] * audit.at_once if block.kind == "same" else list(range(audit.at_once))
-        if sorted(indices) != wanted:
-            return verdict(False, f"block {number} ({block.kind}): {_shown(indices)}", required)
+        order = [0] * audit.at_once if block.kind == "same" else list(range(audit.at_once))
+        if sorted(indices) != order:
+            counts = f"{len(indices)} answers to {len(set(indices))} samples"
+            return verdict(False, f"block {number} ({block.kind}): {counts}", demand)
     kinds = [{a.kind, b.kind} for a, b in zip(audit.blocks[::2], audit.blocks[1::2], strict=False)]
     whole = len(audit.blocks) == 2 * len(kinds) >= 2 * LOOKS[0]
     by_turns = whole and all(kind == {"mix", "same"} for kind in kinds)
-    return verdict(by_turns, required if by_turns else f"{len(audit.blocks)} blocks", required)
+    return verdict(by_turns, demand if by_turns else f"{len(audit.blocks)} blocks", demand)
 
 
-def _shown(indices: list[int]) -> str:
-    return f"{len(indices)} answers to {len(set(indices))} samples"
-
-
-@rule("caching", session_only=True)
-def caching_answers(run: RunFacts) -> Verdict:
+@rule(
+    "caching",
+    session_only=True,
+)
+def answers(run: RunFacts) -> Verdict:
     """Every answer of the audit has the same length, so that all blocks do the same work."""
-    required = f"{ANSWER_TOKENS} tokens each"
+    demand = f"{ANSWER_TOKENS} tokens each"
     lengths = {
         len(sample.token_ids) for block in _of(run).blocks for sample in block.logs.accuracy.samples
     }
-    found = f"{min(lengths)} to {max(lengths)} tokens" if lengths else "no answer"
     if lengths == {ANSWER_TOKENS}:
-        return verdict(True, required, required)
+        return verdict(True, demand, demand)
+    words = f"{min(lengths)} to {max(lengths)} tokens" if lengths else "no answer"
     if run.text_alone and lengths:
-        return not_judged(found, required, "the server returns text only: its tokens are not known")
-    return verdict(False, found, required)
+        return not_judged(words, demand, "the server returns text only: its tokens are not known")
+    return verdict(False, words, demand)
 
 
-@rule("caching", session_only=True)
-def caching_settings(run: RunFacts) -> Verdict:
+@rule(
+    "caching",
+    session_only=True,
+)
+def settings(run: RunFacts) -> Verdict:
     """Each block was a performance run of this scenario under the audit's settings."""
-    required = "the audit's settings"
+    demand = "the audit's settings"
     for number, block in enumerate(_of(run).blocks, 1):
-        wanted = {
+        values = {
             **(SAME if block.kind == "same" else MIX).of(_of(run).at_once).effective,
             "effective_scenario": run.scenario.loadgen_scenario,
             "effective_test_mode": TEST_MODES[run.mode],
         }
         detail = block.logs.detail
-        for key, value in wanted.items():
+        for key, value in values.items():
             if type(detail[key]) is not type(value) or detail[key] != value:
-                return verdict(False, f"block {number}: {key} {detail[key]}", required)
-    return verdict(True, required, required)
+                return verdict(False, f"block {number}: {key} {detail[key]}", demand)
+    return verdict(True, demand, demand)
 
 
-@rule("caching", session_only=True)
-def caching_log_is_whole(run: RunFacts) -> Verdict:
+@rule(
+    "caching",
+    session_only=True,
+)
+def log_is_whole(run: RunFacts) -> Verdict:
     """The logs of every block can be read in whole."""
     for number, damage in _damage(_of(run)):
         return verdict(False, f"block {number}: {damage}", "whole")
@@ -120,20 +135,23 @@ def _damage(audit: Caching) -> Iterator[tuple[int, str]]:
             yield number, "the last entries are missing"
 
 
-@rule("caching", session_only=True)
-def caching_no_loadgen_errors(run: RunFacts) -> Verdict:
+@rule(
+    "caching",
+    session_only=True,
+)
+def no_loadgen_errors(run: RunFacts) -> Verdict:
     """LoadGen logged no error in any block, apart from the audit.config that it wants."""
-    allowed = [checks.AUDIT_CONF_IS_READ, *([_TOO_SHORT] if run.text_alone else [])]
+    allowed_texts = [AUDIT_CONF_IS_READ, *([_TOO_SHORT] if run.text_alone else [])]
     for number, block in enumerate(_of(run).blocks, 1):
-        errors = _errors(block, allowed)
+        errors = _errors(block, allowed_texts)
         if errors:
             words = f"block {number}: {len(errors)} errors"
             return verdict(False, words, "0 errors", errors[0])
     return verdict(True, "0 errors", "0 errors")
 
 
-def _errors(block: Block, allowed: list[str]) -> list[str]:
-    return [e for e in block.logs.detail.errors if not any(words in e for words in allowed)]
+def _errors(block: Block, texts: list[str]) -> list[str]:
+    return [e for e in block.logs.detail.errors if not any(words in e for words in texts)]
 
 
 def _of(run: RunFacts) -> Caching:

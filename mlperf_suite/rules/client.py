@@ -21,14 +21,14 @@ def client_limits(client: ClientFigures, scenario: Scenario) -> list[str]:
     client's delay there, and only its CPU counts. A missing or non-numeric figure proves nothing,
     so it counts as a limit.
     """
-    found = []
+    limits = []
     if not client.busy_share < FULL_SHARE:
-        found.append(f"a client process used {_percent(client.busy_share)} of a core")
+        limits.append(f"a client process used {_percent(client.busy_share)} of a core")
     if scenario.loadgen_scenario != "Offline":
         for way, delay_ms in (("out", client.out_ms), ("back", client.back_ms)):
             if delay_ms is None or not delay_ms <= MOST_DELAY_MS:
-                found.append(f"{way} {_ms(delay_ms)} at p99")
-    return found
+                limits.append(f"{way} {_ms(delay_ms)} at p99")
+    return limits
 
 
 def _only_delayed(run: RunFacts) -> bool:
@@ -37,22 +37,27 @@ def _only_delayed(run: RunFacts) -> bool:
     return run.remote is not None and run.remote.client.busy_share < FULL_SHARE
 
 
-@rule("performance", shortens=_only_delayed, session_only=True)
+@rule(
+    "performance",
+    session_only=True,
+    shortens=_only_delayed,
+)
 def client_bound(run: RunFacts) -> Verdict:
     """The client did not limit the run: its processor had room, and its own delay was short.
 
     The delay is that from LoadGen's issue until the request's bytes leave, and from the arrival of
     the answer's until LoadGen is told; Offline has no limit on it.
     """
-    required = f"below {_percent(FULL_SHARE)} of a core"
+    demand = f"below {_percent(FULL_SHARE)} of a core"
     if run.scenario.loadgen_scenario != "Offline":
-        required += f", out and back at most {MOST_DELAY_MS:g} ms at p99"
+        demand += f", out and back at most {MOST_DELAY_MS:g} ms at p99"
     if run.remote is None:
-        return verdict(True, "no client: the engine is in this process", required)
+        return verdict(True, "no client: the engine is in this process", demand)
     client = run.remote.client
     limits = client_limits(client, run.scenario)
-    found = f"{_percent(client.busy_share)} of a core, out {_ms(client.out_ms)}, back "
-    return verdict(not limits, found + f"{_ms(client.back_ms)} at p99", required, "; ".join(limits))
+    figures = f"{_percent(client.busy_share)} of a core, out {_ms(client.out_ms)}, back "
+    figures += f"{_ms(client.back_ms)} at p99"
+    return verdict(not limits, figures, demand, "; ".join(limits))
 
 
 def _percent(share: float) -> str:

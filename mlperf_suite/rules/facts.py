@@ -1,20 +1,46 @@
-"""The facts that a rule may use: one run's logs, and what else is known about the run."""
+"""The facts that a rule may use: those of a run and its logs, and the base of all others."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import ClassVar, Literal
 
 from mlperf_suite.benchmarks.audits import Mode
 from mlperf_suite.benchmarks.definition import Benchmark, ReferenceAccuracy, Scenario, Workload
 from mlperf_suite.benchmarks.rounds import Round
 from mlperf_suite.engines.protocol import RemoteRun
-from mlperf_suite.loadgen.logs import RunLogs
+from mlperf_suite.loadgen.load_plan import TEST_MODES
+from mlperf_suite.loadgen.log_lines import version_numbers
+from mlperf_suite.loadgen.logs import DetailLog, RunLogs
 from mlperf_suite.rules.caching_figures import Caching
+from mlperf_suite.rules.ranges import Range
+from mlperf_suite.rules.verdict import VerdictError, failure, not_judged
 
 Division = Literal["closed", "open"]
+Subject = Mode | Literal["result", "benchmark", "system", "power", "mmlu"]
+"""What a rule judges: a run of a mode, a part of a submission, or an MMLU run."""
+_LAST_RATE = {
+    "Offline": "result_tokens_per_second",
+    "Server": "result_completed_tokens_per_second",
+    "SingleStream": "result_completed_tokens_per_second",
+}
+_NO_ERROR_COUNT = (5, 0, 15)
+"""The last LoadGen that may end a log without num_errors (mlcommons/inference pull request 2164):
+it wrote 36 logs of 18 public v5.1 results."""
+
+
+class Facts:
+    """What a rule may know of its subject. `malformed`: the errors that damaged content causes in a
+    rule of these facts, which they fail."""
+
+    __slots__ = ()
+    malformed: ClassVar[tuple[type[Exception], ...]] = ()
+
+    @property
+    def subject(self) -> Subject:
+        raise NotImplementedError
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,8 +78,10 @@ class AnswerTokens:
 
 
 @dataclass(frozen=True, slots=True)
-class RunFacts:
-    """All facts that a rule may use.
+class RunFacts(Facts):
+    """All that a rule may know of a run, and its way to read the run's detail log.
+
+    The readings raise VerdictError if a key is missing or has an unsuitable value.
 
     `scores`: an accuracy run's figures by the names of accuracy.txt, shares in percent; None if
     there are none, and `unscored` says why if that is not a failure. `reference`: what to compare
@@ -93,6 +121,92 @@ class RunFacts:
     cached_tokens: int | None = None
     caching: Caching | None = None
 
+    @property
+    def subject(self) -> Subject:
+        return self.mode
+
+    @property
+    def detail(self) -> DetailLog:
+        return self.logs.detail
+
+    @property
+    def is_accuracy(self) -> bool:
+        """Whether the log says it is an accuracy run's; the rule on test modes judges that."""
+        return bool(self.detail["effective_test_mode"] == TEST_MODES["accuracy"])
+
+    @property
+    def has_its_end(self) -> bool:
+        """Whether the log has what LoadGen writes at the very end of a run of its mode."""
+        if self.mode == "accuracy":
+            return self.detail["power_end"] is not None
+        if self.detail["num_errors"] is not None:
+            return True
+        version = version_numbers(str(self.detail["loadgen_version"]))
+        old = version is not None and version <= _NO_ERROR_COUNT
+        return old and self.detail[_LAST_RATE[self.scenario.loadgen_scenario]] is not None
+
+    @property
+    def log_is_whole(self) -> bool:
+        return self.has_its_end and not self.detail.damage
+
+    def need_whole_log(self) -> None:
+        """Raises VerdictError, not judged, if the detail log is damaged or truncated."""
+        if not self.log_is_whole:
+            raise VerdictError(not_judged("a log that is not whole", why="the log is not whole"))
+
+    def number(self, key: str, demand: str = "") -> float:
+        """A number. `demand`: what the verdict requires if there is none."""
+        number = self.detail.number(key)
+        if number is None:
+            raise failure(self.present(key, demand), demand, f"{key} is no number")
+        return number
+
+    def present(self, key: str, demand: str = "") -> object:
+        """Any value."""
+        value = self.detail[key]
+        if value is None:
+            raise absent(key, demand)
+        return value
+
+    def amount(self, key: str) -> float:
+        """A finite number of at least 0."""
+        number = self.number(key)
+        if not 0 <= number < math.inf:
+            raise failure(f"{key} {number}")
+        return number
+
+    def whole(self, key: str, least: int = 0) -> int:
+        """An integer of at least `least`."""
+        number = self.amount(key)
+        if not isinstance(number, int) or number < least:
+            raise failure(f"{key} {number}", why=f"no whole number of {least} or more")
+        return number
+
+    def figure(self, key: str) -> Range:
+        """The range of a positive figure before it was rounded for printing."""
+        number = self.amount(key)
+        if number == 0:
+            raise failure(f"{key} 0")
+        return Range.of_printed(number)
+
+    def flag(self, key: str) -> bool:
+        value = self.present(key)
+        if not isinstance(value, bool):
+            raise failure(f"{key} {value}", why="neither true nor false")
+        return value
+
+    def stamp(self, key: str) -> float:
+        """The time of the key's last entry, in ms since the log began."""
+        moment = self.detail.stamp(key)
+        if moment is None:
+            raise absent(f"a time stamp of {key}")
+        return moment
+
+
+def absent(key: str, demand: str = "") -> VerdictError:
+    """To be raised: the detail log lacks a key."""
+    return failure("nothing", demand, f"{key} is not in the detail log")
+
 
 def find_reference(
     workload: Workload,
@@ -121,12 +235,12 @@ def find_reference(
     if dataset != workload.dataset and not a_copy:
         return None, f"no reference accuracy is known for the data {dataset}"
     if whole != workload.reference.answers:
-        found = workload.reference if answers == whole else None
+        reference = workload.reference if answers == whole else None
     else:
-        found = workload.reference_for(answers) if answers > 0 else None
-    if found is None:
+        reference = workload.reference_for(answers) if answers > 0 else None
+    if reference is None:
         return None, f"{answers:,} of {whole:,} samples: the gate holds for the whole data set"
-    return found, ""
+    return reference, ""
 
 
 def find_departures(
@@ -142,24 +256,29 @@ def find_departures(
     `engine_settings`: the engine's own description of its settings. `room`: the tokens that its
     context leaves for the answer to the longest prompt, if known.
     """
-    said, found = workload.part(mode).generation.max_new_tokens, []
-    if max_new_tokens != said:
-        found.append(f"at most {max_new_tokens} new tokens, not {said}")
-    elif room is not None and room < said:
-        found.append(f"at most {room} new tokens fit the context, not {said}")
+    limit, departures = workload.part(mode).generation.max_new_tokens, []
+    if max_new_tokens != limit:
+        departures.append(f"at most {max_new_tokens} new tokens, not {limit}")
+    elif room is not None and room < limit:
+        departures.append(f"at most {room} new tokens fit the context, not {limit}")
     if engine_settings.get("enable_prefix_caching"):
-        found.append("a prefix cache")
-    return tuple(found)
+        departures.append("a prefix cache")
+    return tuple(departures)
+
+
+def besides_length(departures: Iterable[str]) -> list[str]:
+    """The departures other than that of the answer length limit, which a smoke run may have."""
+    return [words for words in departures if not words.startswith("at most")]
 
 
 def find_speculation(
     benchmark: Benchmark, scenario: Scenario, engine_settings: Mapping[str, object]
 ) -> tuple[str, ...]:
     """A deviation if a draft model proposed tokens in a scenario where the benchmark forbids it."""
-    said = engine_settings.get("speculative")
-    if not said or scenario.name in benchmark.speculation:
+    method = engine_settings.get("speculative")
+    if not method or scenario.name in benchmark.speculation:
         return ()
-    return (f"speculative decoding ({said})",)
+    return (f"speculative decoding ({method})",)
 
 
 TEXT_ALONE = "the server returns text only: its tokens are counted with the model's tokenizer"

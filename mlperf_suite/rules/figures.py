@@ -11,12 +11,11 @@ import itertools
 import math
 from dataclasses import dataclass
 
-from mlperf_suite.rules.agreement import Log, agrees
 from mlperf_suite.rules.clock import ROUNDING_S, duration_s
 from mlperf_suite.rules.facts import RunFacts
-from mlperf_suite.rules.printed import Range
+from mlperf_suite.rules.ranges import Range
 from mlperf_suite.rules.registry import ONE_BY_ONE, SERVER, rule
-from mlperf_suite.rules.verdict import Verdict
+from mlperf_suite.rules.verdict import Verdict, failure, not_judged, verdict
 
 PERCENTILES = ("50.00", "90.00", "95.00", "97.00", "99.00", "99.90")
 _SLACK_S = 1e-6
@@ -82,136 +81,143 @@ def _families(run: RunFacts) -> tuple[_Family, ...]:
     return (LATENCY, TTFT, TPOT) if run.scenario.streams else (LATENCY,)
 
 
-def latencies(log: Log, family: _Family) -> _Latencies:
-    """The figures of one kind of latency. Raises UnreadableError."""
+def latencies(run: RunFacts, family: _Family) -> _Latencies:
+    """The figures of one kind of latency. Raises VerdictError."""
     keys = [family.least, *(family.percentile.format(p) for p in PERCENTILES), family.most]
-    places = tuple(log.number(key) for key in keys)
-    return _Latencies(family.name, places, log.number(family.mean))
+    places = tuple(run.amount(key) for key in keys)
+    return _Latencies(family.name, places, run.amount(family.mean))
 
 
-def answered(log: Log) -> int:
-    """The number of answered samples. Raises UnreadableError."""
-    offline = log.run.scenario.name == "Offline"
-    return log.whole("generated_samples_per_query" if offline else "result_query_count", 1)
+def answer_count(run: RunFacts) -> int:
+    """The number of answered samples. Raises VerdictError."""
+    offline = run.scenario.name == "Offline"
+    return run.whole("generated_samples_per_query" if offline else "result_query_count", 1)
 
 
 # Rates
 
 
-@rule("performance")
-@agrees("the queries that were made")
-def queries_issued(log: Log) -> Verdict:
+@rule(
+    "performance",
+    demand="the queries that were made",
+    whole_log=True,
+)
+def queries_issued(run: RunFacts) -> Verdict:
     """Every query that was made was issued; SingleStream makes twice those that it expects."""
-    found, made = log.whole("result_query_count", 1), log.whole("generated_query_count", 1)
-    single = log.run.scenario.name == "SingleStream"
-    ok = found <= made if single else found == made
-    return log.verdict(ok, f"{found:,} queries", f"{'at most ' if single else ''}{made:,} queries")
+    count, limit = run.whole("result_query_count", 1), run.whole("generated_query_count", 1)
+    single = run.scenario.name == "SingleStream"
+    ok = count <= limit if single else count == limit
+    return verdict(ok, f"{count:,} queries", f"{'at most ' if single else ''}{limit:,} queries")
 
 
-@rule("performance")
-@agrees("queries / duration")
-def query_rate(log: Log) -> Verdict:
+@rule(
+    "performance",
+    demand="queries / duration",
+    whole_log=True,
+)
+def query_rate(run: RunFacts) -> Verdict:
     """Queries divided by their time are the rate that is reported."""
-    took, count, latency = duration_s(log), answered(log), latencies(log, LATENCY)
-    if log.run.scenario.name == "Offline":
-        return _offline_rate(log, took, count, latency)
+    seconds, count, latency = duration_s(run), answer_count(run), latencies(run, LATENCY)
+    if run.scenario.name == "Offline":
+        return _offline_rate(run, seconds, count, latency)
     if count < 2:
-        return log.not_judged(f"{count} query", "a single query has no rate")
-    if log.run.scenario.name == "SingleStream":
-        return _single_stream_rate(log, took, count, latency)
-    return _server_rate(log, took, count, latency)
+        return not_judged(f"{count} query", why="a single query has no rate")
+    if run.scenario.name == "SingleStream":
+        return _single_stream_rate(run, seconds, count, latency)
+    return _server_rate(run, seconds, count, latency)
 
 
-def _offline_rate(log: Log, took: float, count: int, latency: _Latencies) -> Verdict:
+def _offline_rate(run: RunFacts, seconds: float, count: int, latency: _Latencies) -> Verdict:
     """All samples are issued at once: the last answer's latency is the run's duration."""
     most_s = latency.most / 1e9
-    rate = log.figure("result_samples_per_second")
-    ok = abs(most_s - took) <= ROUNDING_S and most_s > 0 and rate.holds(count / most_s)
-    shown = f"{count:,} samples / {most_s:,.6f} s = {count / (most_s or math.inf):,.6g} samples/s"
-    reported = log.detail["result_samples_per_second"]
-    return log.verdict(
+    rate = run.figure("result_samples_per_second")
+    ok = abs(most_s - seconds) <= ROUNDING_S and most_s > 0 and rate.holds(count / most_s)
+    quotient = f"{count / (most_s or math.inf):,.6g} samples/s"
+    figure = run.detail["result_samples_per_second"]
+    return verdict(
         ok,
-        f"{reported:,} samples/s; last answer after {most_s:,.3f} s",
-        f"{shown}; {took:,.3f} s by power_begin and power_end",
+        f"{figure:,} samples/s; last answer after {most_s:,.3f} s",
+        f"{count:,} samples / {most_s:,.6f} s = {quotient}; {seconds:,.3f} s by power_begin and "
+        "power_end",
     )
 
 
-def _server_rate(log: Log, took: float, count: int, latency: _Latencies) -> Verdict:
+def _server_rate(run: RunFacts, seconds: float, count: int, latency: _Latencies) -> Verdict:
     """The last query was due at (count - 1) / scheduled rate, and answered one latency later.
 
     The last answer of the run came at that time or later.
     """
-    done_s = log.figure("result_completed_samples_per_sec").under(count - 1)
-    due_s = log.figure("result_scheduled_samples_per_sec").under(count - 1)
-    late = Range(done_s.low - due_s.high, done_s.high - due_s.low)
-    allowed = Range(latency.least / 1e9 - _SLACK_S, latency.most / 1e9 + _SLACK_S)
-    end = Range(done_s.low - ROUNDING_S, due_s.high + allowed.high + ROUNDING_S)
-    due, done = (
-        log.detail[f"result_{name}_samples_per_sec"] for name in ("scheduled", "completed")
+    end_s = run.figure("result_completed_samples_per_sec").under(count - 1)
+    due_s = run.figure("result_scheduled_samples_per_sec").under(count - 1)
+    late = Range(end_s.low - due_s.high, end_s.high - due_s.low)
+    latency_s = Range(latency.least / 1e9 - _SLACK_S, latency.most / 1e9 + _SLACK_S)
+    end = Range(end_s.low - ROUNDING_S, due_s.high + latency_s.high + ROUNDING_S)
+    due_rate, end_rate = (
+        run.detail[f"result_{name}_samples_per_sec"] for name in ("scheduled", "completed")
     )
-    found = (
-        f"last query due after {due_s.middle:,.3f} s and answered after {done_s.middle:,.3f} s "
-        f"({count - 1:,} queries at {due:,} and {done:,} a second)"
+    figures = (
+        f"last query due after {due_s.middle:,.3f} s and answered after {end_s.middle:,.3f} s "
+        f"({count - 1:,} queries at {due_rate:,} and {end_rate:,} a second)"
     )
-    return log.verdict(
-        late.both(allowed) is not None and end.holds(took),
-        found,
+    return verdict(
+        late.overlap(latency_s) is not None and end.holds(seconds),
+        figures,
         f"a latency of {latency.least / 1e9:,.3f} to {latency.most / 1e9:,.3f} s between, and the "
-        f"end at {took:,.3f} s by power_begin and power_end",
+        f"end at {seconds:,.3f} s by power_begin and power_end",
     )
 
 
-def _single_stream_rate(log: Log, took: float, count: int, latency: _Latencies) -> Verdict:
+def _single_stream_rate(run: RunFacts, seconds: float, count: int, latency: _Latencies) -> Verdict:
     """One query at a time: the rate is the inverse of the mean latency, and all fit the
     duration."""
     names = ("result_qps_without_loadgen_overhead", "result_qps_with_loadgen_overhead")
-    alone, with_loadgen = (log.figure(name) for name in names)
-    issued = with_loadgen.under(count - 1)
+    alone, with_loadgen = (run.figure(name) for name in names)
+    last_s = with_loadgen.under(count - 1)
     busy_s = latency.mean * count / 1e9
     ok = (
         latency.mean > 0
-        and alone.both(Range(latency.mean, latency.mean + 1).under(1e9)) is not None
-        and busy_s <= took + ROUNDING_S
-        and issued.low + latency.least / 1e9 - ROUNDING_S
-        <= took
-        <= issued.high + latency.most / 1e9 + ROUNDING_S
+        and alone.overlap(Range(latency.mean, latency.mean + 1).under(1e9)) is not None
+        and busy_s <= seconds + ROUNDING_S
+        and last_s.low + latency.least / 1e9 - ROUNDING_S
+        <= seconds
+        <= last_s.high + latency.most / 1e9 + ROUNDING_S
     )
-    found = (
-        f"{log.detail[names[0]]:,} queries/s of {latency.mean / 1e6:,.6f} ms each, "
-        f"{log.detail[names[1]]:,} with LoadGen's own time: {count:,} take {busy_s:,.3f} s, the "
-        f"last begins after {issued.middle:,.3f} s"
+    figures = (
+        f"{run.detail[names[0]]:,} queries/s of {latency.mean / 1e6:,.6f} ms each, "
+        f"{run.detail[names[1]]:,} with LoadGen's own time: {count:,} take {busy_s:,.3f} s, the "
+        f"last begins after {last_s.middle:,.3f} s"
     )
-    return log.verdict(ok, found, f"{took:,.3f} s by power_begin and power_end")
+    return verdict(ok, figures, f"{seconds:,.3f} s by power_begin and power_end")
 
 
 # Tokens
 
 
-def tokens_reported(log: Log) -> Range:
+def tokens_reported(run: RunFacts) -> Range:
     """The range of the total number of answer tokens that the log's token figures allow.
 
     A token rate times its duration is their number; LoadGen prints two such rates if it is told
-    first tokens. Raises UnreadableError, also if the two ranges do not overlap.
+    first tokens. Raises VerdictError, also if the two ranges do not overlap.
     """
-    count, latency = answered(log), latencies(log, LATENCY)
-    if log.run.scenario.name == "Offline":
-        return log.figure("result_tokens_per_second").times(latency.most / 1e9)
+    count, latency = answer_count(run), latencies(run, LATENCY)
+    if run.scenario.name == "Offline":
+        return run.figure("result_tokens_per_second").times(latency.most / 1e9)
     # In tokens per ns of latency, summed over all samples.
-    found = log.figure("result_token_throughput").times(latency.mean * count)
+    by_latency = run.figure("result_token_throughput").times(latency.mean * count)
     if count < 2:
-        return found
-    if log.run.scenario.name == "SingleStream":
-        other, queries = "token_throughput_with_loadgen_overhead", "qps_with_loadgen_overhead"
+        return by_latency
+    if run.scenario.name == "SingleStream":
+        tokens, queries = "token_throughput_with_loadgen_overhead", "qps_with_loadgen_overhead"
     else:
-        other, queries = "completed_tokens_per_second", "completed_samples_per_sec"
-    seconds = log.figure(f"result_{queries}").under(count - 1)
-    rate = log.figure(f"result_{other}")
+        tokens, queries = "completed_tokens_per_second", "completed_samples_per_sec"
+    seconds = run.figure(f"result_{queries}").under(count - 1)
+    rate = run.figure(f"result_{tokens}")
     by_rate = Range(rate.low * seconds.low, rate.high * seconds.high)
-    both = found.both(by_rate)
-    if both is None:
-        said = f"{found.middle:,.0f} tokens by result_token_throughput"
-        raise log.wrong(f"{said}, {by_rate.middle:,.0f} by result_{other}")
-    return both
+    count_range = by_latency.overlap(by_rate)
+    if count_range is None:
+        words = f"{by_latency.middle:,.0f} tokens by result_token_throughput"
+        raise failure(f"{words}, {by_rate.middle:,.0f} by result_{tokens}")
+    return count_range
 
 
 def most_tokens(run: RunFacts) -> int | None:
@@ -221,65 +227,75 @@ def most_tokens(run: RunFacts) -> int | None:
     return run.benchmark.workload.part(run.mode).generation.max_new_tokens + _TOKENS_OVER
 
 
-@rule("performance")
-@agrees("tokens / duration")
-def token_rate(log: Log) -> Verdict:
+@rule(
+    "performance",
+    demand="tokens / duration",
+    whole_log=True,
+)
+def token_rate(run: RunFacts) -> Verdict:
     """Tokens per second times the duration is one number of tokens, as long as answers may be."""
-    tokens, count, most = tokens_reported(log), answered(log), most_tokens(log.run)
-    each = tokens.times(1 / count)
-    ok = each.high >= 1 and (most is None or each.low <= most)
-    found = f"{tokens.middle:,.0f} tokens / {count:,} answers = {each.middle:,.3f} tokens an answer"
-    return log.verdict(ok, found, f"1 to {most:,} tokens" if most else "at least 1 token an answer")
+    tokens, count, most = tokens_reported(run), answer_count(run), most_tokens(run)
+    mean_tokens = tokens.times(1 / count)
+    ok = mean_tokens.high >= 1 and (most is None or mean_tokens.low <= most)
+    total = f"{tokens.middle:,.0f} tokens / {count:,} answers"
+    words = f"{total} = {mean_tokens.middle:,.3f} tokens an answer"
+    return verdict(ok, words, f"1 to {most:,} tokens" if most else "at least 1 token an answer")
 
 
-@rule("performance", SERVER)
-@agrees("the last query issued between its due time and its last token")
-def issued_token_rate(log: Log) -> Verdict:
+@rule(
+    "performance",
+    demand="the last query issued between its due time and its last token",
+    scenarios=SERVER,
+    whole_log=True,
+)
+def issued_token_rate(run: RunFacts) -> Verdict:
     """The tokens per second until the last query was issued put that when it can have been.
 
     LoadGen divides all tokens by the time at which it issued the last query, which is no sooner
     than that was due and no later than it was answered (result_token_throughput_with_loadgen_
     overhead in results.cc; SingleStream's is part of `tokens_reported`).
     """
-    count = answered(log)
+    count = answer_count(run)
     if count < 2:
-        return log.not_judged(f"{count} query", "a single query has no rate")
+        return not_judged(f"{count} query", why="a single query has no rate")
     key = "result_token_throughput_with_loadgen_overhead"
-    tokens, rate = tokens_reported(log), log.figure(key)
-    issued = Range(tokens.low / rate.high, tokens.high / rate.low)
-    due = log.figure("result_scheduled_samples_per_sec").under(count - 1)
-    done = log.figure("result_completed_samples_per_sec").under(count - 1)
-    return log.verdict(
-        due.low <= issued.high and issued.low <= done.high,
-        f"{tokens.middle:,.0f} tokens / {log.detail[key]:,} tokens/s = {issued.middle:,.3f} s",
-        f"{due.middle:,.3f} to {done.middle:,.3f} s, when the last query was due and answered",
+    tokens, rate = tokens_reported(run), run.figure(key)
+    issue_s = Range(tokens.low / rate.high, tokens.high / rate.low)
+    due_s = run.figure("result_scheduled_samples_per_sec").under(count - 1)
+    end_s = run.figure("result_completed_samples_per_sec").under(count - 1)
+    return verdict(
+        due_s.low <= issue_s.high and issue_s.low <= end_s.high,
+        f"{tokens.middle:,.0f} tokens / {run.detail[key]:,} tokens/s = {issue_s.middle:,.3f} s",
+        f"{due_s.middle:,.3f} to {end_s.middle:,.3f} s, when the last query was due and answered",
     )
 
 
 # Latencies
 
 
-@rule("performance")
-@agrees("each at least the one before")
-def percentile_order(log: Log) -> Verdict:
+@rule(
+    "performance",
+    demand="each at least the one before",
+    whole_log=True,
+)
+def percentile_order(run: RunFacts) -> Verdict:
     """Percentiles rise from minimum to maximum, and a whole answer takes longer than its start."""
-    kinds = [latencies(log, family) for family in _families(log.run)]
+    kinds = [latencies(run, family) for family in _families(run)]
     names = ("minimum", *(f"p{float(p):g}" for p in PERCENTILES), "maximum")
     for kind in kinds:
         steps = list(zip(names, kind.places, strict=True))
         for (before, low), (after, high) in itertools.pairwise(steps):
             if low > high:
-                raise log.wrong(f"{kind.name}: {before} {low:,} ns, {after} {high:,} ns")
+                raise failure(f"{kind.name}: {before} {low:,} ns, {after} {high:,} ns")
     if len(kinds) > 1:
         latency, ttft, tpot = kinds
         # An answer of two tokens or more ends at least one TPOT after its first token.
         for name, whole, first in zip(names, latency.places, ttft.places, strict=True):
             if whole < first + tpot.least:
-                found = f"{name}: latency {whole:,} ns"
-                wanted = f"at least TTFT {first:,} ns + the least TPOT {tpot.least:,} ns"
-                return log.verdict(False, found, wanted)
-    shown = "; ".join(f"{one.name} {one.least:,} to {one.most:,} ns" for one in kinds)
-    return log.verdict(True, shown)
+                demand = f"at least TTFT {first:,} ns + the least TPOT {tpot.least:,} ns"
+                return verdict(False, f"{name}: latency {whole:,} ns", demand)
+    bounds = "; ".join(f"{kind.name} {kind.least:,} to {kind.most:,} ns" for kind in kinds)
+    return verdict(True, bounds)
 
 
 def mean_bounds(places: tuple[float, ...], count: int) -> Range:
@@ -290,8 +306,7 @@ def mean_bounds(places: tuple[float, ...], count: int) -> Range:
     """
     at = [0, *(int(count * (float(p) / 100)) for p in PERCENTILES), count - 1]
     low = high = places[0]
-    known = zip(at, places, strict=True)
-    for (start, before), (end, after) in itertools.pairwise(known):
+    for (start, before), (end, after) in itertools.pairwise(zip(at, places, strict=True)):
         steps = end - start
         if steps > 0:
             low += (steps - 1) * before + after
@@ -308,41 +323,48 @@ def _unwrapped(mean: float, bounds: Range, count: int) -> tuple[float, int]:
     return mean + wraps * _WRAP / count, wraps
 
 
-@rule("performance")
-@agrees("what the percentiles allow")
-def mean_in_percentiles(log: Log) -> Verdict:
+@rule(
+    "performance",
+    demand="what the percentiles allow",
+    whole_log=True,
+)
+def mean_in_percentiles(run: RunFacts) -> Verdict:
     """Each mean lies between what its percentiles, minimum and maximum allow."""
-    count, shown = answered(log), []
-    for family in _families(log.run):
-        found = latencies(log, family)
-        bounds = mean_bounds(found.places, count)
-        mean, wraps = _unwrapped(found.mean, bounds, count)
-        words = f"{found.name} mean {found.mean:,} ns"
+    count, means = answer_count(run), []
+    for family in _families(run):
+        latency = latencies(run, family)
+        bounds = mean_bounds(latency.places, count)
+        mean, wraps = _unwrapped(latency.mean, bounds, count)
+        words = f"{latency.name} mean {latency.mean:,} ns"
         words += f" (its sum wrapped around 2^64 {wraps}x)" if wraps else ""
-        allowed = f"{bounds.low:,.0f} to {bounds.high:,.0f} ns"
+        interval = f"{bounds.low:,.0f} to {bounds.high:,.0f} ns"
         # The mean is truncated to whole ns.
         if not bounds.low * (1 - 1e-12) - 1 <= mean <= bounds.high * (1 + 1e-12):
-            return log.verdict(False, words, f"{allowed} by its percentiles")
-        shown.append(f"{words} of {allowed}")
-    return log.verdict(True, "; ".join(shown))
+            return verdict(False, words, f"{interval} by its percentiles")
+        means.append(f"{words} of {interval}")
+    return verdict(True, "; ".join(means))
 
 
-@rule("performance", ONE_BY_ONE)
-@agrees("TTFT + (tokens - 1) x TPOT")
-def token_times(log: Log) -> Verdict:
+@rule(
+    "performance",
+    demand="TTFT + (tokens - 1) x TPOT",
+    scenarios=ONE_BY_ONE,
+    whole_log=True,
+)
+def token_times(run: RunFacts) -> Verdict:
     """The mean latency is TTFT and TPOT for each further token, as far as distributions allow."""
-    latency, ttft, tpot = (latencies(log, family) for family in (LATENCY, TTFT, TPOT))
-    tokens, count, most = tokens_reported(log), answered(log), most_tokens(log.run)
+    latency, ttft, tpot = (latencies(run, family) for family in (LATENCY, TTFT, TPOT))
+    tokens, count, most = tokens_reported(run), answer_count(run), most_tokens(run)
     further = Range(max(tokens.low / count - 1, 0), max(tokens.high / count - 1, 0))
     rest = _rest(further, tpot, most - 1 if most else None)
     low, high = ttft.mean + rest.low - 2, ttft.mean + rest.high + further.high + 2
     mean, _ = _unwrapped(latency.mean, mean_bounds(latency.places, count), count)
-    found = (
+    figures = (
         f"mean latency {mean / 1e6:,.3f} ms; TTFT {ttft.mean / 1e6:,.3f} ms, {further.middle:,.3f} "
         f"further tokens of {tpot.least / 1e6:,.3f} to {tpot.most / 1e6:,.3f} ms, mean "
         f"{tpot.mean / 1e6:,.3f} ms"
     )
-    return log.verdict(low <= mean <= high, found, f"{low / 1e6:,.3f} to {high / 1e6:,.3f} ms")
+    return verdict(low <= mean <= high, figures, f"{low / 1e6:,.3f} to {high / 1e6:,.3f} ms")
 
 
 def _rest(further: Range, tpot: _Latencies, most: int | None) -> Range:
@@ -366,40 +388,42 @@ def _rest(further: Range, tpot: _Latencies, most: int | None) -> Range:
 # LoadGen's own verdict
 
 
-@rule("performance")
-@agrees("VALID where each constraint is met, INVALID where one is not")
-def validity_agrees(log: Log) -> Verdict:
+@rule(
+    "performance",
+    demand="VALID where each constraint is met, INVALID where one is not",
+    whole_log=True,
+)
+def validity_agrees(run: RunFacts) -> Verdict:
     """LoadGen's VALID is what the constraints that it names and their figures give."""
     keys = ["result_min_duration_met", "result_min_queries_met", "early_stopping_met"]
-    at_a_rate = log.run.scenario.loadgen_scenario == "Server"
+    at_a_rate = run.scenario.loadgen_scenario == "Server"
     if at_a_rate:
         keys.append("result_perf_constraints_met")
-    met = {key: log.flag(key) for key in keys}
-    wanted = "VALID" if all(met.values()) else "INVALID"
-    shown = ", ".join(f"{key} {str(value).lower()}" for key, value in met.items())
-    count, least = log.whole("result_query_count", 1), log.number("effective_min_query_count")
+    met = {key: run.flag(key) for key in keys}
+    validity = "VALID" if all(met.values()) else "INVALID"
+    constraints = ", ".join(f"{key} {str(value).lower()}" for key, value in met.items())
+    count, least = run.whole("result_query_count", 1), run.amount("effective_min_query_count")
     if met["result_min_queries_met"] and count < least:
-        raise log.wrong(f"{count:,} of {least:,} queries, result_min_queries_met true")
-    if at_a_rate and log.detail["requested_use_token_latencies"] is True:
-        over = _over_their_limits(log)
+        raise failure(f"{count:,} of {least:,} queries, result_min_queries_met true")
+    if at_a_rate and run.detail["requested_use_token_latencies"] is True:
+        over = _over_their_limits(run)
         if over is not None and bool(over) is met["result_perf_constraints_met"]:
             words = "; ".join(over) or "each percentile within its limit"
-            raise log.wrong(f"{words}; {shown}")
-    return log.verdict(
-        log.detail["result_validity"] == wanted, f"{log.detail['result_validity']}; {shown}", wanted
-    )
+            raise failure(f"{words}; {constraints}")
+    logged_validity = run.detail["result_validity"]
+    return verdict(logged_validity == validity, f"{logged_validity}; {constraints}", validity)
 
 
-def _over_their_limits(log: Log) -> list[str] | None:
+def _over_their_limits(run: RunFacts) -> list[str] | None:
     """TTFT and TPOT if they are over their limit, in words; None if the log lacks the
     percentile."""
-    percentile = f"{100 * log.number('effective_target_latency_percentile'):.2f}"
+    percentile = f"{100 * run.amount('effective_target_latency_percentile'):.2f}"
     if percentile not in PERCENTILES:
         return None
     over = []
     for family, name in ((TTFT, "ttft"), (TPOT, "tpot")):
-        limit = log.number(f"requested_server_{name}_latency")
-        found = log.number(family.percentile.format(percentile))
-        if found > limit:
-            over.append(f"{family.name} p{float(percentile):g} {found:,} ns, limit {limit:,} ns")
+        limit = run.amount(f"requested_server_{name}_latency")
+        latency = run.amount(family.percentile.format(percentile))
+        if latency > limit:
+            over.append(f"{family.name} p{float(percentile):g} {latency:,} ns, limit {limit:,} ns")
     return over

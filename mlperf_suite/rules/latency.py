@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from mlperf_suite.rules import checks
 from mlperf_suite.rules.facts import RunFacts
 from mlperf_suite.rules.registry import ONE_BY_ONE, SERVER, rule
 from mlperf_suite.rules.verdict import Verdict, verdict
 
 
-@rule("performance", SERVER, shortens=True)
+@rule(
+    "performance",
+    scenarios=SERVER,
+    shortens=True,
+)
 def ttft_limit(run: RunFacts) -> Verdict:
     """The time to first token at p99 is below the scenario's limit."""
     limits = run.scenario.limits
@@ -16,7 +19,11 @@ def ttft_limit(run: RunFacts) -> Verdict:
     return _below(run, key, limits.ttft_ms if limits else 0.0)
 
 
-@rule("performance", SERVER, shortens=True)
+@rule(
+    "performance",
+    scenarios=SERVER,
+    shortens=True,
+)
 def tpot_limit(run: RunFacts) -> Verdict:
     """The time per output token at p99 is below the scenario's limit.
 
@@ -28,35 +35,36 @@ def tpot_limit(run: RunFacts) -> Verdict:
 
 
 def _below(run: RunFacts, key: str, limit_ms: float) -> Verdict:
-    required = f"below {limit_ms:,g} ms"
-    found = checks.number(run, key, required)
-    if isinstance(found, Verdict):
-        return found
-    return verdict(0 <= found / 1e6 < limit_ms, f"{found / 1e6:,.2f} ms", required)
+    demand = f"below {limit_ms:,g} ms"
+    latency_ms = run.number(key, demand) / 1e6
+    return verdict(0 <= latency_ms < limit_ms, f"{latency_ms:,.2f} ms", demand)
 
 
-@rule("performance", SERVER, shortens=True)
+@rule(
+    "performance",
+    scenarios=SERVER,
+    shortens=True,
+)
 def latency_targets(run: RunFacts) -> Verdict:
     """Early stopping was decided with the scenario's limits on TTFT and TPOT, or tighter ones."""
     limits = run.scenario.limits
-    asked = (limits.ttft_ms, limits.tpot_ms) if limits else (0.0, 0.0)
-    required = f"TTFT at most {asked[0]:,g} ms, TPOT at most {asked[1]:,g} ms"
-    found = []
-    for key in ("requested_server_ttft_latency", "requested_server_tpot_latency"):
-        value = checks.number(run, key, required)
-        if isinstance(value, Verdict):
-            return value
-        found.append(value / 1e6)
-    ok = all(0 < value <= limit for value, limit in zip(found, asked, strict=True))
-    return verdict(ok, f"TTFT {found[0]:,g} ms, TPOT {found[1]:,g} ms", required)
+    limits_ms = (limits.ttft_ms, limits.tpot_ms) if limits else (0.0, 0.0)
+    demand = f"TTFT at most {limits_ms[0]:,g} ms, TPOT at most {limits_ms[1]:,g} ms"
+    ttft_ms, tpot_ms = targets_ms = [
+        run.number(f"requested_server_{name}_latency", demand) / 1e6 for name in ("ttft", "tpot")
+    ]
+    ok = all(0 < target <= limit for target, limit in zip(targets_ms, limits_ms, strict=True))
+    return verdict(ok, f"TTFT {ttft_ms:,g} ms, TPOT {tpot_ms:,g} ms", demand)
 
 
-@rule("performance", ONE_BY_ONE, shortens=True)
+@rule(
+    "performance",
+    scenarios=ONE_BY_ONE,
+    shortens=True,
+)
 def target_percentile(run: RunFacts) -> Verdict:
     """Latencies are judged at the scenario's percentile: Server's 99th, SingleStream's 90th."""
-    wanted = 0.9 if run.scenario.name == "SingleStream" else 0.99
-    key, required = "effective_target_latency_percentile", f"{wanted:.0%}"
-    found = checks.number(run, key, required)
-    if isinstance(found, Verdict):
-        return found
-    return verdict(found == wanted, f"{found * 100:g}%", required)
+    percentile = 0.9 if run.scenario.name == "SingleStream" else 0.99
+    demand = f"{percentile:.0%}"
+    value = run.number("effective_target_latency_percentile", demand)
+    return verdict(value == percentile, f"{value * 100:g}%", demand)

@@ -5,14 +5,13 @@ from __future__ import annotations
 import re
 
 from mlperf_suite.loadgen.releases import RELEASES, fingerprint
-from mlperf_suite.rules.agreement import Log, agrees
-from mlperf_suite.rules.figures import PERCENTILES, answered, tokens_reported
-from mlperf_suite.rules.printed import printed
+from mlperf_suite.rules.facts import RunFacts
+from mlperf_suite.rules.figures import PERCENTILES, answer_count, tokens_reported
+from mlperf_suite.rules.ranges import Range
 from mlperf_suite.rules.registry import rule
-from mlperf_suite.rules.verdict import Verdict
+from mlperf_suite.rules.verdict import Verdict, failure, not_judged, verdict
 
-_RELEASED = "the files of a released LoadGen of that version"
-_FILES = re.compile(r"[0-9a-f]{40}")
+_SHA1 = re.compile(r"[0-9a-f]{40}")
 TOKENS_APART = 0.05
 """The share by which answers may be longer or shorter than in the accuracy run: at most 0.023 in
 362 public results, whose systems batch differently or sample tokens."""
@@ -20,76 +19,76 @@ _FEW = 2.0
 """For few answers, the share is this divided by the root of their number, if that is more."""
 
 
-@rule("performance")
-@agrees(_RELEASED)
-def loadgen_files(log: Log) -> Verdict:
-    """The performance run's LoadGen was built from the sources of its version."""
-    return _files(log)
+@rule(
+    "performance",
+    "accuracy",
+    demand="the files of a released LoadGen of that version",
+    whole_log=True,
+)
+def loadgen_files(run: RunFacts) -> Verdict:
+    """The run's LoadGen was built from the sources of its version, by their SHA-1."""
+    logged_version = str(run.detail["loadgen_version"])
+    files = run.detail["loadgen_file_sha1"]
+    if not isinstance(files, dict) or not all(
+        isinstance(sha, str) and _SHA1.fullmatch(sha) for sha in files.values()
+    ):
+        raise failure("no hashes of LoadGen's files")
+    version = logged_version.partition(" @ ")[0]
+    prints = RELEASES.get(version)
+    if prints is None:
+        why = "the files of this version are not known"
+        return not_judged(f"LoadGen {logged_version}", why=why)
+    own_print = fingerprint(files)
+    words = f"{len(files)} files of LoadGen {logged_version}, fingerprint {own_print}"
+    return verdict(own_print in prints, words, f"{version}: {' or '.join(prints)}")
 
 
-@rule("accuracy")
-@agrees(_RELEASED)
-def accuracy_loadgen_files(log: Log) -> Verdict:
-    """The accuracy run's LoadGen was built from the sources of its version."""
-    return _files(log)
-
-
-@rule("performance", same_samples=True)
-@agrees("answers as long as in the accuracy run")
-def tokens_as_in_accuracy(log: Log) -> Verdict:
+@rule(
+    "performance",
+    demand="answers as long as in the accuracy run",
+    same_samples=True,
+    whole_log=True,
+)
+def tokens_as_in_accuracy(run: RunFacts) -> Verdict:
     """Answers of the performance run have as many tokens as those of the accuracy run."""
-    accuracy = log.run.accuracy_tokens
-    tokens, count = tokens_reported(log).middle, answered(log)
-    each = tokens / count
-    found = f"{tokens:,.0f} tokens / {count:,} answers = {each:,.3f} tokens an answer"
+    accuracy = run.accuracy_tokens
+    tokens, count = tokens_reported(run).middle, answer_count(run)
+    mean = tokens / count
+    words = f"{tokens:,.0f} tokens / {count:,} answers = {mean:,.3f} tokens an answer"
     if accuracy is None or accuracy.answers < 1 or accuracy.mean <= 0:
-        return log.not_judged(found, "no accuracy run says how long its answers are")
+        return not_judged(words, why="no accuracy run says how long its answers are")
     apart = max(TOKENS_APART, _FEW / min(accuracy.answers, count) ** 0.5)
-    ok = abs(each / accuracy.mean - 1) <= apart
-    return log.verdict(
-        ok,
-        found,
+    return verdict(
+        abs(mean / accuracy.mean - 1) <= apart,
+        words,
         f"{accuracy.mean:,.3f} tokens, within {apart:.1%}, as in {accuracy.answers:,} answers",
     )
 
 
-@rule("performance")
-@agrees("the detail log's figures")
-def summary_agrees(log: Log) -> Verdict:
+@rule(
+    "performance",
+    demand="the detail log's figures",
+    whole_log=True,
+)
+def summary_agrees(run: RunFacts) -> Verdict:
     """The performance run's summary file says what its detail log says."""
-    said = _summary(log.run.logs.summary)
-    wanted = _LABELS | {
+    lines = _summary(run.logs.summary)
+    keys = _LABELS | {
         label.format(p): key.format(p) for label, key in _PERCENTILES.items() for p in PERCENTILES
     }
-    compared = 0
-    for label, words in said:
-        key = wanted.get(label)
-        if key is None or (value := log.detail[key]) is None:
+    agreements = 0
+    for label, words in lines:
+        key = keys.get(label)
+        if key is None or (value := run.detail[key]) is None:
             continue
-        compared += 1
+        agreements += 1
         if not _same(words, value):
-            return log.verdict(False, f"{label}: {words}", f"{key} {value}")
-    missing = [label for label in _ALWAYS if label not in {name for name, _ in said}]
-    if missing:
-        raise log.wrong(f"no line '{missing[0]}' in the summary")
-    return log.verdict(True, f"{compared} lines, as in the detail log")
-
-
-def _files(log: Log) -> Verdict:
-    """loadgen_file_sha1 has the sources of one of the commits of the log's version."""
-    said = str(log.detail["loadgen_version"])
-    files = log.detail["loadgen_file_sha1"]
-    if not isinstance(files, dict) or not all(
-        isinstance(sha, str) and _FILES.fullmatch(sha) for sha in files.values()
-    ):
-        raise log.wrong("no hashes of LoadGen's files")
-    version = said.partition(" @ ")[0]
-    known = RELEASES.get(version)
-    if known is None:
-        return log.not_judged(f"LoadGen {said}", "the files of this version are not known")
-    found = fingerprint(files)
-    shown = f"{len(files)} files of LoadGen {said}, fingerprint {found}"
-    return log.verdict(found in known, shown, f"{version}: {' or '.join(known)}")
+            return verdict(False, f"{label}: {words}", f"{key} {value}")
+    labels = {label for label, _ in lines}
+    lost = [label for label in _ALWAYS if label not in labels]
+    if lost:
+        raise failure(f"no line '{lost[0]}' in the summary")
+    return verdict(True, f"{agreements} lines, as in the detail log")
 
 
 _LABELS = {
@@ -161,4 +160,4 @@ def _same(words: str, value: object) -> bool:
     if isinstance(value, int) and isinstance(number, int):
         # A double without a fraction is printed as an integer.
         return number == value
-    return printed(float(value)).holds(float(number), _CENT * (1 + 1e-9))
+    return Range.of_printed(float(value)).holds(float(number), _CENT * (1 + 1e-9))

@@ -1,4 +1,4 @@
-"""The rules by name: how a function becomes a rule, which rules apply to a run, and their verdicts.
+"""How a function becomes a rule, which rules apply to a run, and their verdicts.
 
 To add a rule, write one function under `@rule` in the module of its subject; nothing else changes.
 """
@@ -6,18 +6,19 @@ To add a rule, write one function under `@rule` in the module of its subject; no
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypeVar
 
 from mlperf_suite.benchmarks.audits import Mode
 from mlperf_suite.benchmarks.definition import Benchmark, Scenario
 from mlperf_suite.loadgen.load_plan import AUDIT_MODES
-from mlperf_suite.rules.facts import Division, RunFacts
-from mlperf_suite.rules.verdict import Verdict
+from mlperf_suite.rules.facts import Division, Facts, RunFacts, Subject
+from mlperf_suite.rules.verdict import Verdict, VerdictError, in_words, verdict
 
-Check = Callable[[RunFacts], Verdict]
-Shortens = bool | Callable[[RunFacts], bool]
+AnyFacts = TypeVar("AnyFacts", bound=Facts)
+Check = Callable[[AnyFacts], Verdict]
+Relaxation = bool | Callable[[RunFacts], bool]
 """Whether smoke relaxes a rule: always, never, or for the runs that the function accepts."""
 
 SERVER = ("Server", "Interactive")
@@ -25,32 +26,31 @@ ONE_BY_ONE = (*SERVER, "SingleStream")
 EVERY_SCENARIO = ("Offline", *ONE_BY_ONE)
 CLOSED: tuple[Division, ...] = ("closed",)
 EVERY_DIVISION: tuple[Division, ...] = ("closed", "open")
+_WITHOUT_PREFIX: tuple[Subject, ...] = ("performance", "result", "benchmark")
+"""The subjects whose rules have the plain names of their functions."""
+_LATER_RUN = re.compile(r"run_\d+-")
+"""What stands before the rule's name in verdicts on a submission's second run and later ones."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Rule:
-    """A named check, and the runs that it applies to.
-
-    `shortens`: smoke relaxes it. `metric`: the accuracy figure that it gates; it applies only to
-    benchmarks judged by that figure. `submitted_only`: it reads what only a submission has.
-    `session_only`: it needs what only the running session knows. `same_samples`: it compares
-    answers with those of the accuracy run, so it applies only to benchmarks whose accuracy run has
-    the same samples as the others.
-    """
+    """One demand on one subject, and the runs that it applies to; see `rule` for the fields."""
 
     name: str
-    mode: Mode | None
-    check: Callable[..., Any]
+    subject: Subject
+    check: Callable[[Any], Verdict]
+    demand: str
+    official: bool
+    source: str
+    fix: str
     scenarios: tuple[str, ...]
     divisions: tuple[Division, ...]
-    shortens: Shortens
-    metric: str | None
-    submitted_only: bool
     session_only: bool
+    submitted_only: bool
+    metric: str | None
     same_samples: bool
-    source: str = ""
-    official: bool = True
-    fix: str = ""
+    whole_log: bool
+    shortens: Relaxation
 
     @property
     def sentence(self) -> str:
@@ -58,7 +58,7 @@ class Rule:
         first, _, _ = (self.check.__doc__ or "").strip().partition("\n\n")
         return " ".join(first.split())
 
-    def holds_for(
+    def applies_to(
         self,
         benchmark: Benchmark,
         scenario: Scenario,
@@ -74,58 +74,98 @@ class Rule:
             and (not self.same_samples or benchmark.accuracy_samples is None)
             and (self.metric is None or self.metric in benchmark.metrics)
             # Logs in a folder TEST06 are judged as TEST06, whatever their benchmark.
-            and (self.mode not in AUDIT_MODES[1:] or benchmark.audit(self.mode) is not None)
+            and (self.subject not in AUDIT_MODES[1:] or benchmark.audit(self.subject) is not None)
         )
 
-    def judge(self, run: RunFacts) -> Verdict:
-        found: Verdict = replace(self.check(run), rule=self.name)
-        if found.status == "failed" and self._may_be_shortened(run):
-            return replace(found, status="shortened", why="shortened for smoke")
-        return found
+    def judge(self, facts: Facts) -> Verdict:
+        judgement = self._checked(facts)
+        judgement = replace(
+            judgement, rule=self.name, required=judgement.required or in_words(self.demand)
+        )
+        if judgement.status == "failed" and self._is_relaxed(facts):
+            return replace(judgement, status="shortened", why="shortened for smoke")
+        return judgement
 
-    def _may_be_shortened(self, run: RunFacts) -> bool:
-        return run.smoke and (self.shortens(run) if callable(self.shortens) else self.shortens)
+    def _checked(self, facts: Facts) -> Verdict:
+        try:
+            if self.whole_log and isinstance(facts, RunFacts):
+                facts.need_whole_log()
+            return self.check(facts)
+        except VerdictError as error:
+            return error.verdict
+        except facts.malformed as error:
+            return verdict(False, f"damaged: {type(error).__name__}: {error}")
+
+    def _is_relaxed(self, facts: Facts) -> bool:
+        if not isinstance(facts, RunFacts) or not facts.smoke:
+            return False
+        return self.shortens(facts) if callable(self.shortens) else self.shortens
 
 
 RULES: list[Rule] = []
-"""The rules of runs, in the order in which they are reported."""
+"""Every rule, in the order in which they are reported."""
 _NAMED: dict[str, Rule] = {}
-"""Every rule by the name that its verdicts have."""
-_LATER_RUN = re.compile(r"run_\d+-")
-"""What stands before the rule's name in verdicts on a submission's second run and later ones."""
 
 
 def rule(
-    mode: Mode,
+    *subjects: Subject,
+    demand: str = "",
+    official: bool = True,
+    source: str = "",
+    fix: str = "",
     scenarios: tuple[str, ...] = EVERY_SCENARIO,
-    *,
     divisions: tuple[Division, ...] = EVERY_DIVISION,
-    shortens: Shortens = False,
-    metric: str | None = None,
-    submitted_only: bool = False,
     session_only: bool = False,
+    submitted_only: bool = False,
+    metric: str | None = None,
     same_samples: bool = False,
-) -> Callable[[Check], Check]:
-    """Register a function as the rule of its name."""
+    whole_log: bool = False,
+    shortens: Relaxation = False,
+) -> Callable[[Check[AnyFacts]], Check[AnyFacts]]:
+    """Register a function as a rule of each subject; the first sentence of its docstring is the
+    rule's.
 
-    def register(check: Check) -> Check:
-        one = Rule(
-            check.__name__,
-            mode,
-            check,
-            scenarios,
-            divisions,
-            shortens,
-            metric,
-            submitted_only,
-            session_only,
-            same_samples,
-        )
-        RULES.append(one)
-        _NAMED[one.name] = one
+    The function returns a verdict, or raises VerdictError. `demand`: what verdicts require where
+    the function does not say it. `official`: it is MLPerf's own rule, not only the suite's.
+    `source`: where it comes from. `fix`: the usual fix, in one line. `scenarios`, `divisions`: of
+    the runs that it applies to. `session_only`: it needs what only the running session knows.
+    `submitted_only`: it reads what only a submission has. `metric`: the accuracy figure that it
+    gates; it applies only to benchmarks judged by that figure. `same_samples`: it applies only to
+    benchmarks whose accuracy run has the same samples as the others. `whole_log`: it compares a log
+    with itself, so a damaged or truncated one is not judged: the rule on whole logs fails it.
+    `shortens`: smoke relaxes it.
+    """
+
+    def register(check: Check[AnyFacts]) -> Check[AnyFacts]:
+        for subject in subjects:
+            entry = Rule(
+                name=rule_name(check, subject),
+                subject=subject,
+                check=check,
+                demand=demand,
+                official=official,
+                source=source,
+                fix=fix,
+                scenarios=scenarios,
+                divisions=divisions,
+                session_only=session_only,
+                submitted_only=submitted_only,
+                metric=metric,
+                same_samples=same_samples,
+                whole_log=whole_log,
+                shortens=shortens,
+            )
+            RULES.append(entry)
+            _NAMED[entry.name] = entry
         return check
 
     return register
+
+
+def rule_name(check: Callable[..., Any], subject: str) -> str:
+    """The name of a function's verdicts on a subject: the subject's prefix, then its own name."""
+    name = str(check.__name__)
+    return name if subject in _WITHOUT_PREFIX else f"{subject}_{name}"
 
 
 def rule_named(name: str) -> Rule | None:
@@ -134,24 +174,9 @@ def rule_named(name: str) -> Rule | None:
     return _NAMED.get(name[run.end() :] if run else name)
 
 
-def rule_name(check: Callable[..., Any], mode: str) -> str:
-    """The name of a function's verdicts on runs of a mode: the mode's prefix, then its own name."""
-    prefix = "" if mode == "performance" else f"{mode}_"
-    name = str(check.__name__)
-    return name if name.startswith(prefix) else prefix + name
-
-
-def register_elsewhere(name: str, check: Callable[..., Any]) -> None:
-    """Make a rule known by its name that is not a rule of a run's log."""
-    _NAMED[name] = Rule(name, None, check, (), (), False, None, False, False, False)
-
-
-def rule_of(check: Check) -> Rule:
-    """The rule that a function implements. Raises KeyError if there is none."""
-    for one in RULES:
-        if one.name == check.__name__:
-            return one
-    raise KeyError(f"{check.__name__} is no rule")
+def rule_of(check: Callable[..., Any], subject: Subject = "performance") -> Rule:
+    """The rule that a function is of a subject. Raises KeyError if there is none."""
+    return _NAMED[rule_name(check, subject)]
 
 
 def rules_for(
@@ -165,23 +190,33 @@ def rules_for(
 ) -> list[Rule]:
     """The rules of a run, in the order in which they are reported."""
     return [
-        r
-        for r in RULES
-        if r.mode == mode and r.holds_for(benchmark, scenario, division, submitted, in_session)
+        entry
+        for entry in rules_of(mode)
+        if entry.applies_to(benchmark, scenario, division, submitted, in_session)
     ]
 
 
-def judge(run: RunFacts) -> list[Verdict]:
-    """Apply every rule that applies to the run."""
-    rules = rules_for(
-        run.benchmark,
-        run.scenario,
-        run.mode,
-        run.division,
-        submitted=run.submitted is not None,
-        in_session=run.departures is not None,
+def rules_of(subject: Subject) -> list[Rule]:
+    """The rules of a subject, in the order in which they are reported."""
+    return [entry for entry in RULES if entry.subject == subject]
+
+
+def judge(facts: Facts) -> list[Verdict]:
+    """Apply every rule that applies to these facts."""
+    return [entry.judge(facts) for entry in _applicable(facts)]
+
+
+def _applicable(facts: Facts) -> Iterable[Rule]:
+    if not isinstance(facts, RunFacts):
+        return rules_of(facts.subject)
+    return rules_for(
+        facts.benchmark,
+        facts.scenario,
+        facts.mode,
+        facts.division,
+        submitted=facts.submitted is not None,
+        in_session=facts.departures is not None,
     )
-    return [r.judge(run) for r in rules]
 
 
 def accuracy_verdict(verdicts: Sequence[Verdict]) -> bool | None:

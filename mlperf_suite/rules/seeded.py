@@ -7,11 +7,11 @@ from collections.abc import Sequence
 
 from mlperf_suite.loadgen.sample_order import Issue, first_samples
 from mlperf_suite.loadgen.schedule import Asked, Schedule, TooLongError, loaded_sets, schedule
-from mlperf_suite.rules.agreement import Log, agrees
-from mlperf_suite.rules.cut_log_reading import parse_cut_log
-from mlperf_suite.rules.printed import DIGITS, Range
+from mlperf_suite.rules.accuracy_files import parse_cut_log
+from mlperf_suite.rules.facts import RunFacts
+from mlperf_suite.rules.ranges import DIGITS, Range
 from mlperf_suite.rules.registry import SERVER, rule
-from mlperf_suite.rules.verdict import Verdict
+from mlperf_suite.rules.verdict import Verdict, VerdictError, failure, not_judged, verdict
 
 _MOST_SAMPLES = 10_000_000
 LOG_NS = 16
@@ -19,99 +19,121 @@ LOG_NS = 16
 _NEAR = 1e-13
 """The relative precision of the search for a rate: less than 1 ns of a run of two hours."""
 _SIZES = ("qsl_reported_total_count", "effective_performance_sample_count")
-_SAMPLES = "the samples in the seed's order"
-_ORDER = "the samples of the seed's draws"
-_QUERIES = "the queries that the seed gives"
 
 
-@rule("performance")
-@agrees(_SAMPLES)
-def loaded_samples(log: Log) -> Verdict:
-    """The performance run's samples are loaded in the order that its seed gives."""
-    return _loaded(log)
+@rule(
+    "performance",
+    "accuracy",
+    demand="the samples in the seed's order",
+    whole_log=True,
+)
+def loaded_samples(run: RunFacts) -> Verdict:
+    """The run's samples are loaded in the order that its seed gives, by std::shuffle."""
+    seed = run.whole("effective_qsl_rng_seed")
+    total, size = (run.whole(key, 1) for key in _SIZES)
+    count = run.whole(run.detail.accuracy_count_key, 1)
+    if max(total, size, count) > _MOST_SAMPLES:
+        raise failure(f"{max(total, size, count):,} samples")
+    logged_sets = run.detail.every("loaded_qsl_set")
+    accuracy = run.is_accuracy
+    sizes = _shuffle_sizes(total, count if accuracy else size)
+    for old, shuffle_size in itertools.product((False, True), sizes):
+        if logged_sets == loaded_sets(seed, shuffle_size, size, accuracy=accuracy, old=old):
+            return verdict(True, f"{sum(map(len, logged_sets)):,} samples, as drawn")
+    drawn_sets = loaded_sets(seed, sizes[0], size, accuracy=accuracy)
+    return verdict(False, _first_difference(logged_sets, drawn_sets))
 
 
-@rule("accuracy")
-@agrees(_SAMPLES)
-def accuracy_loaded_samples(log: Log) -> Verdict:
-    """The accuracy run's samples are loaded in the order that its seed gives."""
-    return _loaded(log)
-
-
-@rule("performance")
-@agrees(_QUERIES)
-def generated_queries(log: Log) -> Verdict:
+@rule(
+    "performance",
+    "accuracy",
+    demand="the queries that the seed gives",
+    whole_log=True,
+)
+def generated_queries(run: RunFacts) -> Verdict:
     """As many queries are made, to last as long, as the seed, the rate and the duration give."""
-    return _generated(log)
+    schedules = _schedules(run)
+    queries = run.whole("generated_query_count")
+    samples = run.whole("generated_samples_per_query")
+    duration = run.whole("generated_query_duration")
+    # Between rates that give equally many queries, the duration takes each value between theirs.
+    alike = [s for s in schedules if (s.queries, s.samples) == (queries, samples)]
+    ends = [s.duration_ns for s in alike]
+    ok = bool(ends) and min(ends) - LOG_NS <= duration <= max(ends) + LOG_NS
+    first = (alike or schedules)[0]
+    return verdict(
+        ok,
+        _in_words(queries, samples, duration),
+        _in_words(first.queries, first.samples, first.duration_ns),
+    )
 
 
-@rule("accuracy")
-@agrees(_QUERIES)
-def accuracy_generated_queries(log: Log) -> Verdict:
-    """The accuracy run's queries are as many and last as long as the seed and the rate give."""
-    return _generated(log)
-
-
-@rule("performance", SERVER)
-@agrees("queries due at the seed's times")
-def scheduled_rate(log: Log) -> Verdict:
+@rule(
+    "performance",
+    demand="queries due at the seed's times",
+    scenarios=SERVER,
+    whole_log=True,
+)
+def scheduled_rate(run: RunFacts) -> Verdict:
     """The rate at which queries were due is the one that seed, rate and durations give."""
-    made = _schedules(log)
-    queries = log.whole("generated_query_count")
+    schedules = _schedules(run)
+    queries = run.whole("generated_query_count")
     # A different number of queries fails generated_queries.
-    made = [one for one in made if one.queries == queries] or made
-    first = made[0]
-    reported = log.figure("result_scheduled_samples_per_sec")
+    schedules = [s for s in schedules if s.queries == queries] or schedules
+    first = schedules[0]
+    figure = run.figure("result_scheduled_samples_per_sec")
     if first.queries < 2 or first.last_ns <= 0:
-        return log.not_judged(f"{first.queries} queries", "a single query has no rate")
-    rates = sorted((one.queries - 1) / one.last_ns * 1e9 for one in made)
-    ok = reported.both(Range(rates[0], rates[-1])) is not None
-    wanted = f"{first.queries - 1:,} / {first.last_ns / 1e9:,.6f} s = {rates[0]:,.6g} queries/s"
-    return log.verdict(ok, f"{log.detail['result_scheduled_samples_per_sec']:,} queries/s", wanted)
+        return not_judged(f"{first.queries} queries", why="a single query has no rate")
+    rates = sorted((s.queries - 1) / s.last_ns * 1e9 for s in schedules)
+    ok = figure.overlap(Range(rates[0], rates[-1])) is not None
+    demand = f"{first.queries - 1:,} / {first.last_ns / 1e9:,.6f} s = {rates[0]:,.6g} queries/s"
+    return verdict(ok, f"{run.detail['result_scheduled_samples_per_sec']:,} queries/s", demand)
 
 
-@rule("accuracy")
-@agrees(_ORDER)
-def accuracy_issue_order(log: Log) -> Verdict:
+@rule(
+    "accuracy",
+    demand="the samples of the seed's draws",
+    whole_log=True,
+)
+def issue_order(run: RunFacts) -> Verdict:
     """Each logged answer is of the sample that the seed gives its place in the order of issue.
 
     Of a submission's cut log, of the entries at its two ends.
     """
-    run = log.run
     if run.submitted is not None:
         entries = parse_cut_log(run.submitted.accuracy_log or "").places
     else:
         entries = run.logs.accuracy.places
     if not entries:
-        return log.not_judged("no entry", "no entry of the accuracy log has its place")
-    return issue_order(log, entries)
+        return not_judged("no entry", why="no entry of the accuracy log has its place")
+    return order_verdict(run, entries)
 
 
-def issue_order(log: Log, entries: Sequence[tuple[int, int]]) -> Verdict:
+def order_verdict(run: RunFacts, entries: Sequence[tuple[int, int]]) -> Verdict:
     """Whether each entry has the sample that the log's seeds give its position.
 
-    `entries`: position in the order of issue, and sample. Raises UnreadableError.
+    `entries`: position in the order of issue, and sample. Raises VerdictError.
     """
-    total, size = (log.whole(key, 1) for key in _SIZES)
-    counted = log.whole(log.detail.accuracy_count_key, 1)
-    accuracy = log.of_accuracy
-    wrong = []
-    for shuffled in _shuffled(total, counted if accuracy else size):
+    total, size = (run.whole(key, 1) for key in _SIZES)
+    count = run.whole(run.detail.accuracy_count_key, 1)
+    accuracy = run.is_accuracy
+    departures = []
+    for shuffle_size in _shuffle_sizes(total, count if accuracy else size):
         issue = Issue(
-            log.run.scenario.loadgen_scenario,
+            run.scenario.loadgen_scenario,
             accuracy,
-            log.whole("effective_qsl_rng_seed"),
-            log.whole("effective_sample_index_rng_seed"),
-            shuffled,
+            run.whole("effective_qsl_rng_seed"),
+            run.whole("effective_sample_index_rng_seed"),
+            shuffle_size,
             size,
-            log.whole("effective_min_query_count"),
-            log.flag("effective_sample_concatenate_permutation"),
-            log.flag("effective_performance_issue_unique"),
+            run.whole("effective_min_query_count"),
+            run.flag("effective_sample_concatenate_permutation"),
+            run.flag("effective_performance_issue_unique"),
         )
-        if not (departs := departure(entries, issue)):
-            return log.verdict(True, f"{len(entries):,} entries, as drawn")
-        wrong.append(departs)
-    return log.verdict(False, wrong[0])
+        if not (words := departure(entries, issue)):
+            return verdict(True, f"{len(entries):,} entries, as drawn")
+        departures.append(words)
+    return verdict(False, departures[0])
 
 
 def departure(entries: Sequence[tuple[int, int]], issue: Issue) -> str:
@@ -125,141 +147,103 @@ def departure(entries: Sequence[tuple[int, int]], issue: Issue) -> str:
     if issue.accuracy:
         # The whole order, so that it is computed once for all logs with these settings.
         count = max(issue.total, 1)
-    said = ""
+    words = ""
     for old in (False, True):
         order = first_samples(issue, count, old=old)
         if order is None:
             return ""
-        wrong = next(
-            ((p, i) for p, i in entries if p >= len(order) or order[p] != i),
-            None,
-        )
+        wrong = next(((p, i) for p, i in entries if p >= len(order) or order[p] != i), None)
         if wrong is None:
             return ""
         place, index = wrong
-        drawn = f"not {order[place]}" if place < len(order) else f"of {len(order):,}"
-        said = said or f"sample {index} in place {place:,}, {drawn}"
-    return said
+        draw = f"not {order[place]}" if place < len(order) else f"of {len(order):,}"
+        words = words or f"sample {index} in place {place:,}, {draw}"
+    return words
 
 
-def _loaded(log: Log) -> Verdict:
-    """loaded_qsl_set has the samples in std::shuffle's order."""
-    seed = log.whole("effective_qsl_rng_seed")
-    total, size = (log.whole(key, 1) for key in _SIZES)
-    counted = log.whole(log.detail.accuracy_count_key, 1)
-    if max(total, size, counted) > _MOST_SAMPLES:
-        raise log.wrong(f"{max(total, size, counted):,} samples")
-    found = log.detail.every("loaded_qsl_set")
-    accuracy = log.of_accuracy
-    shuffled = _shuffled(total, counted if accuracy else size)
-    for old, count in itertools.product((False, True), shuffled):
-        if found == loaded_sets(seed, count, size, accuracy=accuracy, old=old):
-            return log.verdict(True, f"{sum(map(len, found)):,} samples, as drawn")
-    wanted = loaded_sets(seed, shuffled[0], size, accuracy=accuracy)
-    return log.verdict(False, _first_difference(found, wanted))
-
-
-def _shuffled(total: int, taken: int) -> list[int]:
+def _shuffle_sizes(total: int, issued_count: int) -> list[int]:
     """How many samples may be shuffled: all of the QSL's, or since LoadGen 6.0 only those used."""
-    return sorted({total, min(total, taken)}, reverse=True)
+    return sorted({total, min(total, issued_count)}, reverse=True)
 
 
-def _first_difference(found: Sequence[object], wanted: Sequence[Sequence[int]]) -> str:
-    """The first difference between the found and the expected sets, in words."""
-    if len(found) != len(wanted):
-        return f"{len(found)} sets of samples, not {len(wanted)}"
-    for one, other in zip(found, wanted, strict=True):
-        if not isinstance(one, list) or len(one) != len(other):
-            count = f"{len(one):,}" if isinstance(one, list) else "no list of"
-            return f"{count} samples, not {len(other):,}"
-        for place, (there, drawn) in enumerate(zip(one, other, strict=True)):
-            if there != drawn:
-                return f"sample {there} in place {place}, not {drawn}"
+def _first_difference(logged_sets: Sequence[object], drawn_sets: Sequence[Sequence[int]]) -> str:
+    """The first difference between the logged and the drawn sets, in words."""
+    if len(logged_sets) != len(drawn_sets):
+        return f"{len(logged_sets)} sets of samples, not {len(drawn_sets)}"
+    for logged_set, drawn_set in zip(logged_sets, drawn_sets, strict=True):
+        if not isinstance(logged_set, list) or len(logged_set) != len(drawn_set):
+            count = f"{len(logged_set):,}" if isinstance(logged_set, list) else "no list of"
+            return f"{count} samples, not {len(drawn_set):,}"
+        for place, (sample, draw) in enumerate(zip(logged_set, drawn_set, strict=True)):
+            if sample != draw:
+                return f"sample {sample} in place {place}, not {draw}"
     return "other samples"
-
-
-def _generated(log: Log) -> Verdict:
-    """generated_query_count, _samples_per_query and _query_duration match LoadGen's algorithm."""
-    made = _schedules(log)
-    queries = log.whole("generated_query_count")
-    samples = log.whole("generated_samples_per_query")
-    duration = log.whole("generated_query_duration")
-    # Between rates that give equally many queries, the duration takes each value between theirs.
-    alike = [one for one in made if (one.queries, one.samples) == (queries, samples)]
-    ends = [one.duration_ns for one in alike]
-    ok = bool(ends) and min(ends) - LOG_NS <= duration <= max(ends) + LOG_NS
-    first = (alike or made)[0]
-    return log.verdict(
-        ok,
-        _in_words(queries, samples, duration),
-        _in_words(first.queries, first.samples, first.duration_ns),
-    )
 
 
 def _in_words(queries: int, samples: int, duration_ns: int) -> str:
     return f"{queries:,} queries of {samples:,} samples in {duration_ns / 1e9:,.9f} s"
 
 
-def _schedules(log: Log) -> list[Schedule]:
+def _schedules(run: RunFacts) -> list[Schedule]:
     """The schedules that the log's settings allow: for its rate as printed, and as rounded.
 
     A rate with fewer digits than the log prints is what user.conf says; one with as many may be
     rounded. If that allows several numbers of queries (of whole data sets, if each sample is issued
     equally often), the result includes those at the lowest and at the highest rate that give the
-    log's number. Raises UnreadableError.
+    log's number. Raises VerdictError.
     """
-    sets = log.detail.every("loaded_qsl_set")
+    sets = run.detail.every("loaded_qsl_set")
     loaded = len(sets[-1]) if sets and isinstance(sets[-1], list) else 0
-    asked = Asked(
-        log.run.scenario.loadgen_scenario,
-        log.whole("effective_schedule_rng_seed"),
-        log.number("effective_target_qps"),
-        log.number("effective_min_duration_ms"),
-        log.whole("effective_min_query_count"),
-        log.whole("effective_samples_per_query"),
+    request = Asked(
+        run.scenario.loadgen_scenario,
+        run.whole("effective_schedule_rng_seed"),
+        run.amount("effective_target_qps"),
+        run.amount("effective_min_duration_ms"),
+        run.whole("effective_min_query_count"),
+        run.whole("effective_samples_per_query"),
         loaded,
-        log.flag("effective_sample_concatenate_permutation"),
-        log.of_accuracy,
-        log.flag("effective_performance_issue_unique"),
+        run.flag("effective_sample_concatenate_permutation"),
+        run.is_accuracy,
+        run.flag("effective_performance_issue_unique"),
     )
-    queries = log.whole("generated_query_count")
+    queries = run.whole("generated_query_count")
     try:
-        rates = _rates(log, asked)
-        made = [schedule(asked.at(rate)) for rate in rates]
-        fewest, most = min(one.queries for one in made), max(one.queries for one in made)
+        rates = _rates(run, request)
+        schedules = [schedule(request.at(rate)) for rate in rates]
+        counts = [s.queries for s in schedules]
         for least in (queries, queries + 1):
-            if fewest < least <= most:
-                made += _around(asked, min(rates), max(rates), least)
-        return made
+            if min(counts) < least <= max(counts):
+                schedules += _around(request, min(rates), max(rates), least)
+        return schedules
     except TooLongError as error:
-        raise log.cannot(f"{asked.qps:,} queries/s", str(error)) from None
+        raise VerdictError(not_judged(f"{request.qps:,} queries/s", why=str(error))) from None
     except ValueError as error:
-        raise log.wrong(f"{asked.qps:,} queries/s of {loaded:,} samples", str(error)) from None
+        raise failure(f"{request.qps:,} queries/s of {loaded:,} samples", why=str(error)) from None
 
 
-def _around(asked: Asked, below: float, above: float, least: int) -> list[Schedule]:
+def _around(request: Asked, below: float, above: float, least: int) -> list[Schedule]:
     """The schedules just below and just above the rate at which there are `least` queries.
 
     A higher rate never gives fewer. `below` and `above`, in queries/s, are on the two sides of it.
     """
     while above - below > _NEAR * above:
         rate = (below + above) / 2
-        if schedule(asked.at(rate)).queries < least:
+        if schedule(request.at(rate)).queries < least:
             below = rate
         else:
             above = rate
-    return [schedule(asked.at(below)), schedule(asked.at(above))]
+    return [schedule(request.at(below)), schedule(request.at(above))]
 
 
-def _rates(log: Log, asked: Asked) -> list[float]:
+def _rates(run: RunFacts, request: Asked) -> list[float]:
     """The rates that may have been requested, in queries/s, the likeliest first."""
-    if asked.scenario == "SingleStream":
-        latency_ns = log.figure("requested_single_stream_expected_latency_ns")
-        return [1e9 / ns for ns in _as_asked(latency_ns)]
-    return _as_asked(log.figure("effective_target_qps"))
+    if request.scenario == "SingleStream":
+        latency_ns = run.figure("requested_single_stream_expected_latency_ns")
+        return [1e9 / ns for ns in _settings(latency_ns)]
+    return _settings(run.figure("effective_target_qps"))
 
 
-def _as_asked(figure: Range) -> list[float]:
+def _settings(figure: Range) -> list[float]:
     """The possible values of a setting: one with fewer digits than the log prints is not
     rounded."""
     value = f"{figure.middle:.{DIGITS}g}"

@@ -1,20 +1,21 @@
 """The rules of a submission that no single log can show: files, layout, scenarios, systems.
 
 Sources: the submission rules of MLPerf Inference, and constants.py and checks/ of the official
-submission checker. To add a rule, write one function here under its decorator.
+submission checker.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from mlperf_suite.benchmarks.definition import Benchmark, Category
 from mlperf_suite.benchmarks.registry import BENCHMARKS
 from mlperf_suite.benchmarks.rounds import Layout, Round
 from mlperf_suite.loadgen.logs import RunLogs
-from mlperf_suite.rules.registry import register_elsewhere
+from mlperf_suite.rules.facts import Facts, Subject
+from mlperf_suite.rules.registry import rule
 from mlperf_suite.rules.verdict import Verdict, in_words, not_judged, verdict
 
 MEASUREMENT_FIELDS = (
@@ -98,10 +99,10 @@ class JsonFile:
 
 
 @dataclass(frozen=True, slots=True)
-class ResultFacts:
+class ResultFacts(Facts):
     """One scenario's result in a submission, apart from what its runs' own rules judge.
 
-    `layouts`: the layouts that its files follow. `missing`: required files that are absent.
+    `layouts`: the layouts that its files follow. `missing_files`: required files that are absent.
     `copies`: other results of the submission that have the same logs.
     """
 
@@ -110,16 +111,20 @@ class ResultFacts:
     benchmark: Benchmark
     round: Round
     layouts: frozenset[Layout]
-    missing: tuple[str, ...]
+    missing_files: tuple[str, ...]
     system: JsonFile
     measurements: JsonFile
     accuracy: RunLogs
     performance: RunLogs
     copies: tuple[str, ...] = ()
 
+    @property
+    def subject(self) -> Subject:
+        return "result"
+
 
 @dataclass(frozen=True, slots=True)
-class BenchmarkFacts:
+class BenchmarkFacts(Facts):
     """One benchmark of one system. `name`: its name in the tree. `whole`: all scenarios are
     visible.
 
@@ -133,61 +138,57 @@ class BenchmarkFacts:
     scenarios: tuple[str, ...]
     whole: bool
 
-
-RESULT_RULES: list[Callable[[ResultFacts], Verdict]] = []
-BENCHMARK_RULES: list[Callable[[BenchmarkFacts], Verdict]] = []
-
-
-def result_rule(check: Callable[[ResultFacts], Verdict]) -> Callable[[ResultFacts], Verdict]:
-    """Register a function as the rule of its name, for each scenario's result."""
-    RESULT_RULES.append(check)
-    register_elsewhere(check.__name__, check)
-    return check
+    @property
+    def subject(self) -> Subject:
+        return "benchmark"
 
 
-def benchmark_rule(
-    check: Callable[[BenchmarkFacts], Verdict],
-) -> Callable[[BenchmarkFacts], Verdict]:
-    """Register a function as the rule of its name, for each benchmark of a system."""
-    BENCHMARK_RULES.append(check)
-    register_elsewhere(check.__name__, check)
-    return check
+@dataclass(frozen=True, slots=True)
+class SystemFacts(Facts):
+    """A system that a submission describes, by the name of its JSON file."""
 
+    name: str
+    has_results: bool
 
-def judge_result(facts: ResultFacts) -> list[Verdict]:
-    """Apply every rule of a scenario's result."""
-    return [replace(check(facts), rule=check.__name__) for check in RESULT_RULES]
-
-
-def judge_benchmark(facts: BenchmarkFacts) -> list[Verdict]:
-    """Apply every rule of a system's benchmark."""
-    return [replace(check(facts), rule=check.__name__) for check in BENCHMARK_RULES]
+    @property
+    def subject(self) -> Subject:
+        return "system"
 
 
 # Of one scenario's result
 
 
-@result_rule
+@rule(
+    "result",
+)
 def layout(result: ResultFacts) -> Verdict:
     """Files follow the round's layout: v5.x beside results/, from v6.0 all under results/."""
-    said = {
+    descriptions = {
         "v5": "measurements/ and compliance/ beside results/ (v5.x)",
         "v6": "everything under results/ (v6)",
     }
-    found = " and ".join(said[name] for name in sorted(result.layouts))
-    wanted = result.round.layout
-    why = f"round {result.round.name}"
-    return verdict(result.layouts == {wanted}, found or "neither layout", said[wanted], why)
+    layouts = " and ".join(descriptions[name] for name in sorted(result.layouts))
+    expectation = result.round.layout
+    return verdict(
+        result.layouts == {expectation},
+        layouts or "neither layout",
+        descriptions[expectation],
+        f"round {result.round.name}",
+    )
 
 
-@result_rule
+@rule(
+    "result",
+)
 def required_files(result: ResultFacts) -> Verdict:
     """Every required file of a result exists and is not empty."""
-    missing = result.missing
-    return verdict(not missing, ", ".join(missing) + " missing" if missing else "all", "all")
+    files = result.missing_files
+    return verdict(not files, ", ".join(files) + " missing" if files else "all", "all")
 
 
-@result_rule
+@rule(
+    "result",
+)
 def system_description(result: ResultFacts) -> Verdict:
     """The system's JSON file fits the submitter, the division and the benchmark's category."""
     if result.system.problem:
@@ -204,20 +205,22 @@ def system_description(result: ResultFacts) -> Verdict:
         )
         if not fits
     ]
-    wanted = f"{result.submitter}, {result.division}, {result.benchmark.category}, status"
-    found = ", ".join(wrong) or f"{wanted} {says.get('status')}"
-    return verdict(not wrong, found, f"{wanted} {' or '.join(STATUSES)}")
+    expectation = f"{result.submitter}, {result.division}, {result.benchmark.category}, status"
+    fields = ", ".join(wrong) or f"{expectation} {says.get('status')}"
+    return verdict(not wrong, fields, f"{expectation} {' or '.join(STATUSES)}")
 
 
-@result_rule
+@rule(
+    "result",
+)
 def system_fields(result: ResultFacts) -> Verdict:
     """The system's JSON file has every field that the checker requires, filled in where
     necessary."""
-    required = "every field, filled in"
+    demand = "every field, filled in"
     if result.system.problem:
-        return verdict(False, result.system.problem, required)
+        return verdict(False, result.system.problem, demand)
     wrong = missing_system_fields(result.system.content)
-    return verdict(not wrong, ", ".join(wrong) or required, required)
+    return verdict(not wrong, ", ".join(wrong) or demand, demand)
 
 
 def missing_system_fields(says: Mapping[str, Any]) -> list[str]:
@@ -233,116 +236,145 @@ def _wrong_network(says: Mapping[str, Any]) -> list[str]:
 
     If it is not text, even for JSON's false, the checker fails with an exception.
     """
-    said = says.get(_NETWORK)
-    if said is None or said == "":
+    value = says.get(_NETWORK)
+    if value is None or value == "":
         return []
-    shown = f"{_NETWORK} {in_words(said)}"
-    if not isinstance(said, str):
-        return [f"{shown} is no text: leave it out"]
+    words = f"{_NETWORK} {in_words(value)}"
+    if not isinstance(value, str):
+        return [f"{words} is no text: leave it out"]
     absent = [name for name in SYSTEM_FIELDS_OF_A_NETWORK if name not in says]
-    return [f"{shown} without {', '.join(absent)}: leave it out"] if absent else []
+    return [f"{words} without {', '.join(absent)}: leave it out"] if absent else []
 
 
-def _same(found: object, name: str) -> bool:
-    return str(found).lower() == name.lower()
+def _same(value: object, name: str) -> bool:
+    return str(value).lower() == name.lower()
 
 
 def _covers(system_type: object, category: Category) -> bool:
     return system_type in SYSTEM_TYPES and category in str(system_type).split(",")
 
 
-@result_rule
+@rule(
+    "result",
+)
 def measurements(result: ResultFacts) -> Verdict:
     """The measurements' JSON file describes the weights and their transformations."""
-    required = "every field filled in"
+    demand = "every field filled in"
     if result.measurements.problem:
-        return verdict(False, result.measurements.problem, required)
+        return verdict(False, result.measurements.problem, demand)
     empty = [name for name in MEASUREMENT_FIELDS if not result.measurements.content.get(name)]
-    return verdict(not empty, f"{', '.join(empty)} empty" if empty else required, required)
+    return verdict(not empty, f"{', '.join(empty)} empty" if empty else demand, demand)
 
 
-@result_rule
+@rule(
+    "result",
+)
 def same_system(result: ResultFacts) -> Verdict:
     """Accuracy and performance were run on the same SUT and the same data."""
     keys = ["sut_name", "qsl_name"]
     if result.benchmark.samples_of("accuracy") == result.benchmark.samples:
         keys.append("qsl_reported_total_count")
     accuracy, performance = result.accuracy.detail, result.performance.detail
-    differing = [
+    differences = [
         f"{key} {accuracy[key]} and {performance[key]}"
         for key in keys
         if accuracy[key] is None or accuracy[key] != performance[key]
     ]
-    required = "the same in accuracy and performance"
-    return verdict(not differing, "; ".join(differing) or "the same", required)
+    demand = "the same in accuracy and performance"
+    return verdict(not differences, "; ".join(differences) or "the same", demand)
 
 
-@result_rule
+@rule(
+    "result",
+)
 def logs_of_its_own(result: ResultFacts) -> Verdict:
     """No other result of the submission has the same run in its logs.
 
     Benchmarks of one model at two accuracy targets may share a run, in one scenario of one system.
     """
-    found = f"the run of {', '.join(result.copies)}"
-    return verdict(not result.copies, found if result.copies else "its own", "a run of its own")
+    run = f"the run of {', '.join(result.copies)}" if result.copies else "its own"
+    return verdict(not result.copies, run, "a run of its own")
 
 
 # Of one benchmark of a system
 
 
-@benchmark_rule
+@rule(
+    "benchmark",
+)
 def benchmark_known(facts: BenchmarkFacts) -> Verdict:
     """The suite knows the benchmark; an unknown one is reported and never passes."""
-    known = facts.benchmark is not None
+    is_known = facts.benchmark is not None
     return verdict(
-        known,
-        facts.name if known else f"{facts.name}, an unknown benchmark",
+        is_known,
+        facts.name if is_known else f"{facts.name}, an unknown benchmark",
         f"one of {', '.join(BENCHMARKS)}",
     )
 
 
-@benchmark_rule
+@rule(
+    "benchmark",
+)
 def benchmark_of_round(facts: BenchmarkFacts) -> Verdict:
     """The round offers the benchmark."""
-    required = f"a benchmark of {facts.round.name}"
+    demand = f"a benchmark of {facts.round.name}"
     if facts.benchmark is None:
-        return not_judged(facts.name, required, "the benchmark is not known")
-    offered = facts.benchmark.rounds
-    return verdict(facts.round.name in offered, f"{facts.name}, of {', '.join(offered)}", required)
+        return not_judged(facts.name, demand, "the benchmark is not known")
+    rounds = facts.benchmark.rounds
+    return verdict(facts.round.name in rounds, f"{facts.name}, of {', '.join(rounds)}", demand)
 
 
-@benchmark_rule
+@rule(
+    "benchmark",
+)
 def division_known(facts: BenchmarkFacts) -> Verdict:
     """The division is closed or open; network is reported and never passes."""
     return verdict(facts.division in ("closed", "open"), facts.division, "closed or open")
 
 
-@benchmark_rule
+@rule(
+    "benchmark",
+)
 def scenarios_known(facts: BenchmarkFacts) -> Verdict:
     """Every scenario in the tree is one of the benchmark's in that round."""
     if facts.benchmark is None:
         return not_judged(facts.name, "known scenarios", "the benchmark is not known")
     round_ = facts.round.name
-    known = [s.name for s in facts.benchmark.scenarios if not s.rounds or round_ in s.rounds]
-    lower = {name.lower() for name in known}
+    names = [s.name for s in facts.benchmark.scenarios if not s.rounds or round_ in s.rounds]
+    lower = {name.lower() for name in names}
     unknown = [name for name in facts.scenarios if name.lower() not in lower]
-    found = ", ".join(unknown or facts.scenarios) or "none"
-    return verdict(not unknown, found, f"of {', '.join(known)}")
+    scenarios = ", ".join(unknown or facts.scenarios) or "none"
+    return verdict(not unknown, scenarios, f"of {', '.join(names)}")
 
 
-@benchmark_rule
+@rule(
+    "benchmark",
+)
 def required_scenarios(facts: BenchmarkFacts) -> Verdict:
     """A closed submission has every scenario that the benchmark requires; an open one need not."""
     if facts.benchmark is None:
         return not_judged(facts.name, "required scenarios", "the benchmark is not known")
     groups = facts.benchmark.required
-    required = " and ".join(" or ".join(group) for group in groups)
-    found = ", ".join(facts.scenarios) or "none"
+    demand = " and ".join(" or ".join(group) for group in groups)
+    scenarios = ", ".join(facts.scenarios) or "none"
     if facts.division == "open":
-        return verdict(True, found, "none in the open division")
+        return verdict(True, scenarios, "none in the open division")
     if not facts.whole:
-        return not_judged(found, required, "only a part of the benchmark was given")
+        return not_judged(scenarios, demand, "only a part of the benchmark was given")
     present = {name.lower() for name in facts.scenarios}
     absent = [g for g in groups if not present & {name.lower() for name in g}]
     why = "; ".join(f"no {' or '.join(group)}" for group in absent)
-    return verdict(not absent, found, required, why)
+    return verdict(not absent, scenarios, demand, why)
+
+
+# Of a system
+
+
+@rule(
+    "system",
+    demand="results of every system described",
+)
+def has_results(system: SystemFacts) -> Verdict:
+    """Every system that is described in systems/ has results."""
+    folder = f"results/{system.name}"
+    return verdict(system.has_results, folder if system.has_results else f"no {folder}")

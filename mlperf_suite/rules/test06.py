@@ -1,4 +1,4 @@
-"""Rules of TEST06: the closed division's audit of a model's output tokens."""
+"""Rules of TEST06, the audit of a model's output tokens, beyond what every audit demands."""
 
 from __future__ import annotations
 
@@ -10,24 +10,15 @@ from mlperf_suite.benchmarks.rounds import ROUNDS
 from mlperf_suite.loadgen.logs import LoggedSample
 from mlperf_suite.loadgen.sample_order import Issue
 from mlperf_suite.loadgen.schedule import logging_draws
-from mlperf_suite.rules import checks, seeded
-from mlperf_suite.rules.agreement import Log, agrees
+from mlperf_suite.rules import seeded
+from mlperf_suite.rules.audits import is_shortened, lacks_detail_log
 from mlperf_suite.rules.facts import TEXT_ALONE, RunFacts
 from mlperf_suite.rules.registry import CLOSED, ONE_BY_ONE, rule
-from mlperf_suite.rules.verdict import Verdict, not_judged, verdict
+from mlperf_suite.rules.verdict import Verdict, failure, not_judged, verdict
 
 _SAMPLES_LOGGED = TEST06.logged
 FALSE_ALARM = 1e-6
 """The probability that an honest run logs fewer answers than required."""
-_DRAWS = "the samples of the seeds' draws"
-_ANSWERS_EXPECTED = ("generated_query_count", "generated_samples_per_query")
-"""LoadGen samples the answers that it logs from the product of both."""
-
-
-@rule("test06", divisions=CLOSED)
-def test06_log_is_whole(run: RunFacts) -> Verdict:
-    """TEST06's logs can be read in whole; a submission need not bring the detail log."""
-    return checks.audit_log_is_whole(run)
 
 
 def _is_shortened_and_logged(run: RunFacts) -> bool:
@@ -35,59 +26,44 @@ def _is_shortened_and_logged(run: RunFacts) -> bool:
 
     It logs all answers if it issues as many queries as it samples; in a longer run chance decides.
     """
-    wanted = run.logs.detail.number("effective_accuracy_log_sampling_target") or 0
+    target = run.detail.number("effective_accuracy_log_sampling_target") or 0
     logged = len(run.logs.accuracy.samples)
-    return checks.audit_is_shortened(run) and 0 < wanted <= 2 * logged
+    return is_shortened(run) and 0 < target <= 2 * logged
 
 
-@rule("test06", divisions=CLOSED, shortens=checks.audit_is_shortened)
-def test06_settings(run: RunFacts) -> Verdict:
-    """The audit's settings took: 100 samples logged, no minimum duration, equal issue off.
-
-    Smoke may ask for fewer queries and answers; any other difference fails it too.
-    """
-    return checks.audit_settings(run)
-
-
-@rule("test06", divisions=CLOSED)
-def test06_test_mode(run: RunFacts) -> Verdict:
-    """TEST06 was a performance run of this scenario."""
-    return checks.audit_test_mode(run)
-
-
-@rule("test06", divisions=CLOSED)
-def test06_no_loadgen_errors(run: RunFacts) -> Verdict:
-    """LoadGen logged no error in TEST06, apart from the audit.config that the test wants."""
-    return checks.audit_no_loadgen_errors(run)
-
-
-@rule("test06", divisions=CLOSED, shortens=_is_shortened_and_logged)
-def test06_sample_count(run: RunFacts) -> Verdict:
+@rule(
+    "test06",
+    divisions=CLOSED,
+    shortens=_is_shortened_and_logged,
+)
+def sample_count(run: RunFacts) -> Verdict:
     """TEST06 logged 100 answers, or as many as chance leaves of a longer run.
 
     LoadGen logs each of n answers with a probability of 100 / n or more (accuracy_log_prob in
     IssueQueries of loadgen.cc): the required number is what an honest run falls short of with a
     probability of `FALSE_ALARM`. The official script passes an empty log.
     """
-    found, answers = len(run.logs.accuracy.samples), math.inf
-    if not checks.no_detail_log(run):
-        answers = 1
-        for key in _ANSWERS_EXPECTED:
-            count = checks.number(run, key, f"{_SAMPLES_LOGGED} samples")
-            if isinstance(count, Verdict):
-                return count
-            if count < 1:
-                return verdict(False, f"{key} {count}", f"{_SAMPLES_LOGGED} samples")
-            answers *= count
-    least = least_logged(answers)
+    logged = len(run.logs.accuracy.samples)
+    least = least_logged(math.inf if lacks_detail_log(run) else _answers_issued(run))
     odds = f"{FALSE_ALARM:.0e}".replace("e-0", "e-")
     why = f"fewer of about {_SAMPLES_LOGGED} drawn have a probability of {odds}"
     return verdict(
-        found >= least,
-        f"{found:,} samples",
+        logged >= least,
+        f"{logged:,} samples",
         f"at least {least} samples",
         why if least < _SAMPLES_LOGGED else "",
     )
+
+
+def _answers_issued(run: RunFacts) -> float:
+    """The answers of which LoadGen samples those that it logs. Raises VerdictError."""
+    answers, demand = 1.0, f"{_SAMPLES_LOGGED} samples"
+    for key in ("generated_query_count", "generated_samples_per_query"):
+        count = run.number(key, demand)
+        if count < 1:
+            raise failure(f"{key} {count}", demand)
+        answers *= count
+    return answers
 
 
 _MOST_ANSWERS = 1e9
@@ -121,8 +97,12 @@ def least_logged(answers: float) -> int:
     return _SAMPLES_LOGGED
 
 
-@rule("test06", divisions=CLOSED)
-def test06_issue_order(run: RunFacts) -> Verdict:
+@rule(
+    "test06",
+    demand="the samples of the seeds' draws",
+    divisions=CLOSED,
+)
+def issue_order(run: RunFacts) -> Verdict:
     """Each logged answer is of the sample that the seeds give its place, and none is left out.
 
     Without a detail log the seeds are not known: those of a round, or 0 as where LoadGen did not
@@ -131,24 +111,20 @@ def test06_issue_order(run: RunFacts) -> Verdict:
     entries = run.logs.accuracy.places
     if not entries or run.logs.accuracy.damage:
         why = "no whole log of answers with their places"
-        return not_judged(f"{len(entries)} entries", _DRAWS, why)
-    ordered = _by_the_round(run, entries) if checks.no_detail_log(run) else _by_its_log(run)
-    return _none_left_out(entries) if ordered.passed else ordered
+        return not_judged(f"{len(entries)} entries", why=why)
+    if lacks_detail_log(run):
+        order = _order_by_round(run, entries)
+    else:
+        run.need_whole_log()
+        order = seeded.order_verdict(run, entries)
+    return _complete_up_to_last(entries) if order.passed else order
 
 
-@agrees(_DRAWS)
-def _by_its_log(log: Log) -> Verdict:
-    """Whether answers are in the order that the audit's own detail log gives."""
-    return seeded.issue_order(log, log.run.logs.accuracy.places)
-
-
-def _by_the_round(run: RunFacts, entries: Sequence[tuple[int, int]]) -> Verdict:
+def _order_by_round(run: RunFacts, entries: Sequence[tuple[int, int]]) -> Verdict:
     """Whether answers are in the order that TEST06's settings give with a round's seeds, or 0."""
-    samples, found = run.benchmark.samples_of("test06"), ""
-    rounds = [
-        (one.qsl_rng_seed, one.sample_index_rng_seed) for one in (run.round, *ROUNDS.values())
-    ]
-    for qsl, index in dict.fromkeys((*rounds, (0, 0))):
+    samples, first_words = run.benchmark.samples_of("test06"), ""
+    seeds = [(r.qsl_rng_seed, r.sample_index_rng_seed) for r in (run.round, *ROUNDS.values())]
+    for qsl, index in dict.fromkeys((*seeds, (0, 0))):
         issue = Issue(
             run.scenario.loadgen_scenario,
             False,
@@ -160,41 +136,45 @@ def _by_the_round(run: RunFacts, entries: Sequence[tuple[int, int]]) -> Verdict:
             equal=False,
             unique=False,
         )
-        departs = seeded.departure(entries, issue)
-        if not departs:
-            return verdict(True, f"{len(entries):,} entries, as drawn", _DRAWS)
-        found = found or departs
-    return verdict(False, found, _DRAWS)
+        words = seeded.departure(entries, issue)
+        if not words:
+            return verdict(True, f"{len(entries):,} entries, as drawn")
+        first_words = first_words or words
+    return verdict(False, first_words)
 
 
-def _none_left_out(entries: Sequence[tuple[int, int]]) -> Verdict:
+def _complete_up_to_last(entries: Sequence[tuple[int, int]]) -> Verdict:
     """Whether every answer whose draw is below a logged one was logged too, up to the last."""
     logged = [place for place, _ in entries]
     draws = logging_draws(TEST06.log_seed, max(logged) + 1)
     most = max(draws[logged])
-    absent = [place for place in set(range(len(draws))) - set(logged) if draws[place] <= most]
+    gaps = [place for place in set(range(len(draws))) - set(logged) if draws[place] <= most]
     if len(set(logged)) < len(logged):
-        return verdict(False, "an answer is logged twice", _DRAWS)
-    if absent:
-        found = f"no answer in place {min(absent):,}, drawn before others"
-        return verdict(False, found, _DRAWS)
-    return verdict(True, f"{len(entries):,} entries, as drawn", _DRAWS)
+        return verdict(False, "an answer is logged twice")
+    if gaps:
+        return verdict(False, f"no answer in place {min(gaps):,}, drawn before others")
+    return verdict(True, f"{len(entries):,} entries, as drawn")
 
 
-def _each_answer(run: RunFacts, ok: Callable[[LoggedSample], bool], required: str) -> Verdict:
+def _each_answer(run: RunFacts, ok: Callable[[LoggedSample], bool]) -> Verdict:
     """Judge each answer by its tokens, which must be the engine's own."""
     if run.text_alone:
-        return not_judged("no token ids from the engine", required, TEXT_ALONE)
+        return not_judged("no token ids from the engine", why=TEXT_ALONE)
     samples = run.logs.accuracy.samples
     if not samples:
-        return verdict(False, "no answer", required)
+        return verdict(False, "no answer")
     wrong = [sample.index for sample in samples if not ok(sample)]
-    found = f"{len(samples) - len(wrong)} of {len(samples)} answers"
-    return verdict(not wrong, found, required, f"not sample {wrong[0]}" if wrong else "")
+    right = f"{len(samples) - len(wrong)} of {len(samples)} answers"
+    return verdict(not wrong, right, why=f"not sample {wrong[0]}" if wrong else "")
 
 
-@rule("test06", ONE_BY_ONE, divisions=CLOSED)
-def test06_first_token(run: RunFacts) -> Verdict:
+@rule(
+    "test06",
+    demand="the first token reported in each answer",
+    scenarios=ONE_BY_ONE,
+    divisions=CLOSED,
+)
+def first_token(run: RunFacts) -> Verdict:
     """The first token reported is the first token of the answer. Offline reports none.
 
     The official script also passes an answer that had no first token reported.
@@ -204,52 +184,63 @@ def test06_first_token(run: RunFacts) -> Verdict:
         first = sample.first_token_ids
         return bool(first) and sample.token_ids[: len(first or ())] == first
 
-    return _each_answer(run, ok, "the first token reported in each answer")
+    return _each_answer(run, ok)
 
 
-@rule("test06", divisions=CLOSED)
-def test06_eos(run: RunFacts) -> Verdict:
+@rule(
+    "test06",
+    demand="at most one EOS at the end of each answer",
+    divisions=CLOSED,
+)
+def eos(run: RunFacts) -> Verdict:
     """An answer ends with at most one of the model's own EOS tokens.
 
     The official script assumes the id 2, and does not look at an answer's first token.
     """
-    required = "at most one EOS at the end of each answer"
     if run.eos_token_ids is None:
-        return not_judged("no EOS ids", required, "the model's EOS ids are not known")
+        return not_judged("no EOS ids", why="the model's EOS ids are not known")
     eos = set(run.eos_token_ids)
 
     def ok(sample: LoggedSample) -> bool:
         return not set(sample.token_ids[-2:]) <= eos or len(sample.token_ids) < 2
 
-    return _each_answer(run, ok, required)
+    return _each_answer(run, ok)
 
 
-@rule("test06", divisions=CLOSED)
-def test06_token_count(run: RunFacts) -> Verdict:
+@rule(
+    "test06",
+    demand="the reported number of tokens in each answer",
+    divisions=CLOSED,
+)
+def token_count(run: RunFacts) -> Verdict:
     """The number of tokens reported is the length of the answer."""
 
     def ok(sample: LoggedSample) -> bool:
         return sample.token_count == len(sample.token_ids)
 
-    return _each_answer(run, ok, "the reported number of tokens in each answer")
+    return _each_answer(run, ok)
 
 
-@rule("test06", divisions=CLOSED, submitted_only=True)
-def test06_verified(run: RunFacts) -> Verdict:
+@rule(
+    "test06",
+    divisions=CLOSED,
+    submitted_only=True,
+)
+def verified(run: RunFacts) -> Verdict:
     """The submission's verify_accuracy.txt says that TEST06's checks passed.
 
     The official checker takes a skipped first token check for any scenario.
     """
     first = "Skipped" if run.scenario.name == "Offline" else "True"
-    wanted = [
+    expectation = [
         f"First token check pass: {first}",
         "EOS check pass: True",
         "Sample length check pass: True",
     ]
     text = run.submitted.verify_txt if run.submitted else None
     if text is None:
-        return verdict(False, "no verify_accuracy.txt", "; ".join(wanted))
+        return verdict(False, "no verify_accuracy.txt", "; ".join(expectation))
     lines = {line.strip() for line in text.splitlines()}
-    absent = [line for line in wanted if line not in lines]
-    found = "these three lines" if not absent else f"no line '{absent[0]}'"
-    return verdict(not absent, found, "; ".join(wanted))
+    lost = [line for line in expectation if line not in lines]
+    words = "these three lines" if not lost else f"no line '{lost[0]}'"
+    return verdict(not lost, words, "; ".join(expectation))

@@ -1,107 +1,313 @@
-"""Rules of a performance run's validity: a valid result, a complete log, the round's seeds."""
+"""Rules of what makes a run a result: a valid verdict, whole logs, all samples, no change."""
 
 from __future__ import annotations
 
-from mlperf_suite.rules import checks
-from mlperf_suite.rules.facts import RunFacts
+from mlperf_suite.benchmarks.definition import COUNTED_IN_A_SENTENCE
+from mlperf_suite.benchmarks.rounds import round_of_seeds
+from mlperf_suite.loadgen.load_plan import TEST_MODES
+from mlperf_suite.loadgen.logs import ACCURACY
+from mlperf_suite.rules.accuracy_files import MAX_ACCURACY_LOG_BYTES, parse_accuracy_txt
+from mlperf_suite.rules.facts import RunFacts, besides_length
 from mlperf_suite.rules.registry import CLOSED, rule
 from mlperf_suite.rules.verdict import Verdict, not_judged, verdict
 
 
-@rule("performance")
+@rule(
+    "performance",
+    demand="VALID",
+    source="MLPerf Inference rules, section Benchmarks; result_validity in LoadGen's detail log",
+    fix="Follow LoadGen's advice in result_invalid_reason: a lower rate, or a longer run.",
+)
 def result_valid(run: RunFacts) -> Verdict:
     """LoadGen's own verdict on the run is VALID.
 
     The official checker reads it and lets every other verdict pass.
     """
-    found = run.logs.detail["result_validity"]
-    advice = run.logs.detail["result_invalid_reason"]
-    if found is None:
-        return checks.missing("result_validity", "VALID")
-    return verdict(found == "VALID", found, "VALID", "" if advice is None else advice)
+    validity = run.present("result_validity")
+    advice = run.detail["result_invalid_reason"]
+    return verdict(validity == "VALID", validity, why="" if advice is None else advice)
 
 
-@rule("performance")
+@rule(
+    "performance",
+    "accuracy",
+    demand="whole",
+    source="submission checker, log_parser.py: each line of a detail log is an MLLOG entry",
+    fix="Copy the logs again as LoadGen wrote them; repeat the run if it was interrupted.",
+)
 def log_is_whole(run: RunFacts) -> Verdict:
-    """The performance run's detail log can be read in whole."""
-    return checks.log_is_whole(run)
+    """LoadGen's logs of the run can be read from the first line to the last.
+
+    A submission's accuracy log is cut in the middle, so there only its presence counts.
+    """
+    return whole_log_verdict(run)
 
 
-@rule("performance")
+def whole_log_verdict(run: RunFacts) -> Verdict:
+    """Whether the detail log is whole, and of an accuracy run the accuracy log."""
+    damage = list(run.detail.damage)
+    if not run.has_its_end and not damage:
+        damage.append("the last entries are missing")
+    is_cut = run.submitted is not None and ACCURACY in run.logs.files
+    if run.mode == "accuracy" and not is_cut:
+        damage += run.logs.accuracy.damage
+    return verdict(not damage, damage[0] if damage else "whole", "whole")
+
+
+@rule(
+    "performance",
+    "accuracy",
+    demand="0 errors",
+    source="submission checker, loadgen_errors_check",
+    fix="Read the error in mlperf_log_detail.txt, remove its cause and repeat the run.",
+)
 def no_loadgen_errors(run: RunFacts) -> Verdict:
-    """LoadGen logged no error in the performance run.
+    """LoadGen logged no error in the run.
 
     The official checker looks only where it was told to ignore some of them.
     """
-    return checks.no_loadgen_errors(run)
+    return error_verdict(run)
 
 
-@rule("performance")
+def error_verdict(run: RunFacts, allowed_text: str | None = None) -> Verdict:
+    """Whether LoadGen logged no errors except those with the allowed text."""
+    every_error = run.detail.errors
+    errors = [text for text in every_error if allowed_text is None or allowed_text not in text]
+    count = run.detail["num_errors"]
+    if not errors and count is not None and count not in (0, len(every_error)):
+        return verdict(False, f"num_errors {count}", "0 errors")
+    return verdict(not errors, f"{len(errors)} errors", "0 errors", errors[0] if errors else "")
+
+
+@rule(
+    "performance",
+    "accuracy",
+    source="MLPerf Inference rules: accuracy and performance are separate runs; LoadGen's mode",
+    fix="Make the run in the mode and the scenario of its folder.",
+)
 def test_mode(run: RunFacts) -> Verdict:
-    """The performance run was made in PerformanceOnly mode of this scenario."""
-    return checks.test_mode(run)
+    """The run was made in this scenario, in AccuracyOnly mode if it is for accuracy, else in
+    PerformanceOnly."""
+    return mode_verdict(run)
 
 
-@rule("performance")
+def mode_verdict(run: RunFacts) -> Verdict:
+    values = [run.detail["effective_scenario"], run.detail["effective_test_mode"]]
+    expectation = [run.scenario.loadgen_scenario, TEST_MODES[run.mode]]
+    return verdict(values == expectation, " ".join(map(str, values)), " ".join(expectation))
+
+
+@rule(
+    "performance",
+    source="submission checker, RESULT_FIELD_NEW and RESULT_FIELD_BENCHMARK_OVERWRITE",
+    fix="Make sure that the SUT reports tokens to LoadGen, and that the run completes.",
+)
 def result_reported(run: RunFacts) -> Verdict:
     """The figure that the scenario is compared by is in the log."""
     key, unit = run.scenario.metric, run.scenario.metric_unit
-    found = checks.number(run, key, f"more than 0 {unit}")
-    if isinstance(found, Verdict):
-        return found
-    return verdict(found > 0, f"{found:,} {unit}", f"more than 0 {unit}")
+    demand = f"more than 0 {unit}"
+    figure = run.number(key, demand)
+    return verdict(figure > 0, f"{figure:,} {unit}", demand)
 
 
-@rule("performance", shortens=checks.departs_in_length_alone, session_only=True)
+@rule(
+    "accuracy",
+    source="MLPerf Inference rules: an accuracy run covers the whole data set once",
+    fix="Let the SUT answer every query, and repeat the accuracy run.",
+)
+def every_sample(run: RunFacts) -> Verdict:
+    """Every sample that LoadGen issues in an accuracy run was answered.
+
+    The QSL may have more of them: accuracy_sample_count_override, which mlperf.conf sets for
+    gpt-oss-120b, has LoadGen take its first ones.
+    A submission's log is cut, so there the number of answers that were scored counts.
+    """
+    count = run.number(run.detail.accuracy_count_key, "every sample")
+    demand = f"{count:,} samples"
+    if run.submitted is None:
+        samples = run.logs.accuracy.first_of_each()
+        whole = len(samples) == count and all(0 <= index < count for index in samples)
+        return verdict(whole, f"{len(samples):,} samples", demand)
+    name = run.benchmark.counted_as
+    scored = (run.scores or {}).get(name)
+    if scored is None and run.scores and name == COUNTED_IN_A_SENTENCE:
+        return not_judged("nothing", demand, "accuracy.txt need not say how many were scored")
+    if scored is None:
+        return verdict(False, "nothing", demand, f"accuracy.txt has no {name}")
+    return verdict(scored == count, f"{scored:,.0f} samples", demand)
+
+
+@rule(
+    "accuracy",
+    source="submission checker, dataset_check; dataset-size in MODEL_CONFIG",
+    fix="Take the benchmark's whole data set: no --samples, no smoke profile.",
+    shortens=True,
+)
+def whole_dataset(run: RunFacts) -> Verdict:
+    """The accuracy run takes the benchmark's whole data set."""
+    size = run.benchmark.samples_of("accuracy")
+    demand = f"{size:,} samples"
+    count = run.number(run.detail.accuracy_count_key, demand)
+    return verdict(count == size, f"{count:,} samples", demand)
+
+
+def _departs_in_length_alone(run: RunFacts) -> bool:
+    """Whether only the answer length limit deviates from the benchmark: smoke does not excuse a
+    cache, or a server that did not do as asked."""
+    by_server = run.remote is not None and run.remote.departures
+    return not by_server and not besides_length(run.departures or ())
+
+
+@rule(
+    "performance",
+    "accuracy",
+    demand="as the benchmark specifies",
+    source="the benchmark's reference implementation; MLPerf Inference rules, section Prohibited "
+    "(caching of queries)",
+    fix="Remove --max-new-tokens and --engine-arg settings that differ; turn prefix caching off.",
+    session_only=True,
+    shortens=_departs_in_length_alone,
+)
 def generation(run: RunFacts) -> Verdict:
-    """The performance run generates as the benchmark says: at most 128 tokens, no prefix cache.
+    """Answers are generated as the benchmark says: no more tokens than its limit, no prefix cache.
 
     Neither LoadGen's log nor the official checker knows.
     """
-    return checks.generates_as_specified(run)
+    departures = (*(run.departures or ()), *(run.remote.departures if run.remote else ()))
+    return verdict(not departures, ", ".join(departures) or "as the benchmark specifies")
 
 
-@rule("performance", session_only=True)
+@rule(
+    "performance",
+    source="MLPerf Inference rules, section Prohibited: no caching of queries or results",
+    fix="Turn prefix caching off in the engine or the server.",
+    session_only=True,
+)
 def cached_prompt_tokens(run: RunFacts) -> Verdict:
     """The engine took no prompt token of the performance run from a cache, as it counts them.
 
     MLPerf issues samples more than once, and each must be computed each time.
     """
-    return checks.no_cached_tokens(run.cached_tokens)
+    return cached_tokens_verdict(run.cached_tokens)
 
 
-@rule("performance")
+def cached_tokens_verdict(count: int | None) -> Verdict:
+    """Whether no prompt token came from a cache. `count`: the engine's, None if it has none."""
+    demand = "0 prompt tokens from a cache"
+    if count is None:
+        why = "the engine does not say whether prompts were answered from a prefix cache"
+        return not_judged("no count", demand, why)
+    return verdict(count == 0, f"{count:,} prompt tokens from a cache", demand)
+
+
+@rule(
+    "performance",
+    source="submission checker, seeds_check; qsl_rng_seed, sample_index_rng_seed and "
+    "schedule_rng_seed in mlperf.conf",
+    fix="Use the round's own mlperf.conf: choose the round with --round.",
+)
 def seeds(run: RunFacts) -> Verdict:
-    """The performance run's three random seeds are those of the round."""
-    return checks.seeds(run)
+    """The run's three random seeds are those of the round."""
+    values = {name: run.detail[f"effective_{name}"] for name in run.round.seeds}
+    wrong = [name for name, seed in run.round.seeds.items() if not _is_seed(values[name], seed)]
+    demand = f"the seeds of {run.round.name}"
+    if not wrong:
+        return verdict(True, demand, demand)
+    their_round = round_of_seeds(values)
+    if their_round:
+        return verdict(False, f"the seeds of {their_round.name}", demand)
+    return verdict(False, ", ".join(f"{name} {values[name]}" for name in wrong), demand)
 
 
-@rule("performance")
+def _is_seed(value: object, seed: int) -> bool:
+    """Whether it is exactly that seed: a float may compare equal to it."""
+    return type(value) is int and value == seed
+
+
+@rule(
+    "performance",
+    source="sample_concatenate_permutation in mlperf.conf",
+    fix="Use the round's own mlperf.conf, and do not override sample_concatenate_permutation.",
+)
 def equal_issue_mode(run: RunFacts) -> Verdict:
     """Every sample is issued equally often (sample_concatenate_permutation).
 
     The official checker tests this the wrong way round, and since v5.0 not at all; the rule is
     mlperf.conf's.
     """
-    return checks.is_true(run, "effective_sample_concatenate_permutation")
+    return _is_true(run, "effective_sample_concatenate_permutation")
 
 
-@rule("performance")
+@rule(
+    "performance",
+    source="submission checker, llm_check; use_token_latencies in mlperf.conf",
+    fix="Use the round's own mlperf.conf, which sets use_token_latencies for language models.",
+)
 def token_latencies(run: RunFacts) -> Verdict:
     """LoadGen counts tokens (use_token_latencies)."""
-    return checks.is_true(run, "requested_use_token_latencies")
+    return _is_true(run, "requested_use_token_latencies")
 
 
-@rule("performance")
+def _is_true(run: RunFacts, key: str) -> Verdict:
+    value = run.present(key, "true")
+    return verdict(value is True, value, "true")
+
+
+@rule(
+    "accuracy",
+    demand="a line hash=<64 hex digits>",
+    source="submission checker, accuracy_result_check; truncate_accuracy_log.py",
+    fix="Cut the accuracy log with MLPerf's truncate_accuracy_log.py, which adds the hash.",
+    divisions=CLOSED,
+    submitted_only=True,
+)
+def hash(run: RunFacts) -> Verdict:
+    """accuracy.txt ends with the SHA-256 of the accuracy log as it was before it was cut."""
+    text = run.submitted.accuracy_txt if run.submitted else None
+    if text is None:
+        return verdict(False, "no accuracy.txt")
+    digest = parse_accuracy_txt(text).hash
+    return verdict(digest is not None, f"hash={digest}" if digest else "no such line")
+
+
+@rule(
+    "accuracy",
+    demand=f"at most {MAX_ACCURACY_LOG_BYTES:,} bytes",
+    source="submission checker, accuracy_json_check; MAX_ACCURACY_LOG_SIZE",
+    fix="Cut the accuracy log with MLPerf's truncate_accuracy_log.py.",
+    submitted_only=True,
+)
+def log_is_cut(run: RunFacts) -> Verdict:
+    """The submission has the accuracy log, cut to its first and last entries."""
+    size = run.logs.sizes.get(ACCURACY)
+    if size is None:
+        return verdict(False, f"no {ACCURACY}")
+    return verdict(0 < size <= MAX_ACCURACY_LOG_BYTES, f"{size:,} bytes")
+
+
+@rule(
+    "performance",
+    "accuracy",
+    demand="no local change",
+    source="MLPerf Inference rules, section LoadGen: its sources must not be changed",
+    fix="Install a released LoadGen (mlcommons_loadgen), or build it from a clean checkout.",
+)
 def loadgen_unmodified(run: RunFacts) -> Verdict:
-    """The performance run's LoadGen was built without local changes."""
-    return checks.loadgen_unmodified(run)
+    """The run's LoadGen was built from a release, without local changes."""
+    status = run.present("loadgen_git_status_message")
+    return verdict(status == "", status or "no local change")
 
 
-@rule("performance", divisions=CLOSED)
+@rule(
+    "performance",
+    demand="accuracy passed",
+    source="MLPerf Inference rules: a result needs the accuracy run of the same system",
+    fix="Make the accuracy run of the same system and settings, and mend what fails there first.",
+    divisions=CLOSED,
+)
 def accuracy_passed(run: RunFacts) -> Verdict:
     """The accuracy run of the same system passed; without it a performance counts nothing."""
     if run.accuracy_passed is None:
-        return not_judged("no accuracy run", "accuracy passed", "no accuracy run was judged")
-    found = "accuracy passed" if run.accuracy_passed else "accuracy failed"
-    return verdict(run.accuracy_passed, found, "accuracy passed")
+        return not_judged("no accuracy run", why="no accuracy run was judged")
+    outcome = "accuracy passed" if run.accuracy_passed else "accuracy failed"
+    return verdict(run.accuracy_passed, outcome)

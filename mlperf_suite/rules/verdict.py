@@ -1,4 +1,4 @@
-"""The verdict of a rule on a run."""
+"""The verdict of a rule on what it judges."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _LONGEST = 300
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """One rule applied to one run. `found`, `required` and `why` are words for the reader.
+    """One rule applied once. `found`, `required` and `why` are words for the reader.
 
     "shortened": a smoke run that fails the full requirement, which smoke relaxes. "not judged":
     nothing to compare with; `why` says what is missing. Neither is a pass.
@@ -46,6 +46,14 @@ class Verdict:
         }
 
 
+class VerdictError(Exception):
+    """Ends a rule wherever it is: `verdict` says what is absent or wrong."""
+
+    def __init__(self, verdict: Verdict) -> None:
+        super().__init__(verdict.line)
+        self.verdict = verdict
+
+
 def in_words(value: object) -> str:
     """A value from a log or a file, as one printable line."""
     if isinstance(value, list | dict):
@@ -55,17 +63,25 @@ def in_words(value: object) -> str:
     return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…"
 
 
-def verdict(ok: bool, found: object, required: object, why: object = "") -> Verdict:
-    """Passed or failed, for the rule that returns it."""
+# For a rule: its name is added, and its own demand where none is given.
+
+
+def verdict(ok: bool, value: object, demand: object = "", why: object = "") -> Verdict:
+    """Passed or failed. `value`: what was found. `demand`: what is required."""
     status: Status = "passed" if ok else "failed"
-    return Verdict("", status, in_words(found), in_words(required), in_words(why))
+    return Verdict("", status, in_words(value), in_words(demand), in_words(why))
+
+
+def not_judged(value: object, demand: object = "", why: object = "") -> Verdict:
+    """`why`: what is missing for a judgement."""
+    return Verdict("", "not judged", in_words(value), in_words(demand), in_words(why))
+
+
+def failure(value: object, demand: object = "", why: object = "") -> VerdictError:
+    """To be raised: the rule fails."""
+    return VerdictError(verdict(False, value, demand, why))
 
 
 def set_aside(verdicts: Sequence[Verdict], why: str) -> list[Verdict]:
     """Set the verdicts on figures that are not a result to "not judged", whatever was found."""
-    return [replace(one, status="not judged", why=why) for one in verdicts]
-
-
-def not_judged(found: object, required: object, why: str) -> Verdict:
-    """A verdict of "not judged", for the rule that returns it."""
-    return Verdict("", "not judged", in_words(found), in_words(required), in_words(why))
+    return [replace(verdict, status="not judged", why=why) for verdict in verdicts]

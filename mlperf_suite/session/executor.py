@@ -50,8 +50,9 @@ from mlperf_suite.results.schema import (
     ScalingFigures,
     WarmUpFigures,
 )
-from mlperf_suite.rules import accuracy_verdict, client, judge, rule_of, validity
+from mlperf_suite.rules import accuracy_verdict, client, judge, validity
 from mlperf_suite.rules.facts import AnswerTokens, RunFacts, gives_text_alone
+from mlperf_suite.rules.registry import rule_of
 from mlperf_suite.rules.verdict import Verdict, set_aside
 from mlperf_suite.scorers.protocol import Answer, Scores, reads_special_tokens
 from mlperf_suite.session import profiled_run

@@ -22,7 +22,6 @@ from mlperf_suite.errors import RunError, SuiteError
 from mlperf_suite.hardware import describe_system
 from mlperf_suite.mmlu.evaluation import Accuracy, Sample, Scores, evaluate
 from mlperf_suite.mmlu.journal import JOURNAL_NAME, Journal, Key, read_journal
-from mlperf_suite.mmlu.mmlu_rules import judge_mmlu, unscored
 from mlperf_suite.mmlu.shares import Shares, split
 from mlperf_suite.results.baseline import MMLU_KIND
 from mlperf_suite.results.comparability import Aspect, identity_of
@@ -45,6 +44,8 @@ from mlperf_suite.results.schema import (
     Run,
     Summary,
 )
+from mlperf_suite.rules import judge
+from mlperf_suite.rules.mmlu_rules import MmluFacts
 from mlperf_suite.rules.verdict import Verdict
 from mlperf_suite.session.engines import Engines
 from mlperf_suite.session.executor import Made
@@ -137,7 +138,7 @@ class MmluRun:
         self._write()
         engine = self._load_engine(0, self.folder.path / ENGINE_LOG)
         if not isinstance(engine, ScoringEngine):
-            self.verdicts = unscored(self.planned, _no_scores(engine))
+            self.verdicts = judge(MmluFacts(self.planned, unscored=_no_scores(engine)))
             return
         journal = self._journal(engine, self.folder.path / JOURNAL_NAME)
         journals.append(journal)
@@ -146,8 +147,15 @@ class MmluRun:
             self._merge_shares(engine, journal, self._shares)
         self.scores = self._score(engine, journal, self.chosen)
         self._elapsed_s = time.perf_counter() - started
-        self.verdicts = judge_mmlu(
-            self.scores, self.planned, self._settings.model, self._settings.mmlu_min_accuracy
+        self.verdicts = judge(
+            MmluFacts(
+                self.planned,
+                self._settings.model,
+                scored=len(self.scores.samples),
+                accuracy=self.scores.overall.accuracy,
+                questions=self.scores.overall.questions,
+                min_accuracy=self._settings.mmlu_min_accuracy,
+            )
         )
 
     @cached_property

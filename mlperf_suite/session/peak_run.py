@@ -14,8 +14,8 @@ from mlperf_suite.results.peak import PeakSearch, RateTrial
 from mlperf_suite.results.record import Result, Search
 from mlperf_suite.results.run_folder import PEAK_FOLDER
 from mlperf_suite.results.schema import WarmUpFigures
-from mlperf_suite.rules.checks import besides_length
 from mlperf_suite.rules.client import client_limits
+from mlperf_suite.rules.facts import besides_length
 from mlperf_suite.session.executor import Executor, Made, cached_tokens_since, remote_run
 from mlperf_suite.session.inputs import Inputs
 from mlperf_suite.session.peak_search import MAX_RUNS, find_peak

@@ -32,7 +32,7 @@ from mlperf_suite.rules.facts import (
     find_speculation,
     gives_text_alone,
 )
-from mlperf_suite.rules.scores import rule_name
+from mlperf_suite.rules.scores import gate_name
 
 MODE_FOLDERS: Mapping[Mode, str] = {
     "accuracy": "Accuracy",
@@ -214,7 +214,7 @@ _JUDGED_BY = ("test07_score", "test09_mean_tokens")
 def _not_judged(run: SuiteRun) -> list[str]:
     """The figures that the run itself could not judge (no sandbox for programs, another model,
     other data). The tree's texts alone do not show them."""
-    gates = {rule_name(metric) for metric in run.benchmark.metrics} | {*_JUDGED_BY}
+    gates = {gate_name(metric) for metric in run.benchmark.metrics} | {*_JUDGED_BY}
     return [
         f"{v.rule} was not judged: {v.why or v.found}"
         for v in run.summary.verdicts

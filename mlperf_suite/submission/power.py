@@ -12,7 +12,14 @@ from pathlib import Path
 
 from mlperf_suite.errors import UsageError
 from mlperf_suite.loadgen.logs import DETAIL, SUMMARY
-from mlperf_suite.rules.power_rules import POWER, POWER_FILES, RANGING, RUN_FILES, SPL, TESTING
+from mlperf_suite.rules.power_measurement import (
+    POWER,
+    POWER_FILES,
+    RANGING,
+    RUN_FILES,
+    SPL,
+    TESTING,
+)
 
 
 def find_sessions(folder: Path) -> list[Path]:

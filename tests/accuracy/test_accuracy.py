@@ -1,23 +1,23 @@
 """What an accuracy run must fulfil in every scenario: all samples answered, scores at the gates."""
 
-from mlperf_suite.rules import accuracy, scores
+from mlperf_suite.rules import scores, validity
 
 
 def test_accuracy_every_sample(accuracy_run):
     """Every sample that LoadGen has was answered."""
-    accuracy_run.obeys(accuracy.accuracy_every_sample)
+    accuracy_run.obeys(validity.every_sample)
 
 
 def test_accuracy_whole_dataset(accuracy_run):
     """The run takes the benchmark's whole data set."""
-    accuracy_run.obeys(accuracy.accuracy_whole_dataset)
+    accuracy_run.obeys(validity.whole_dataset)
 
 
 def test_accuracy_generation(accuracy_run):
     """Answers are generated with the benchmark's settings, and none comes from a cache."""
-    accuracy_run.obeys(accuracy.accuracy_generation)
+    accuracy_run.obeys(validity.generation)
 
 
 def test_score(accuracy_run, metric):
     """Each accuracy metric of the benchmark reaches its share of the reference accuracy."""
-    accuracy_run.obeys(scores.rule_name(metric))
+    accuracy_run.obeys(scores.gate_name(metric))

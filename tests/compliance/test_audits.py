@@ -1,11 +1,13 @@
 """What each of MLPerf's audits must fulfil, besides what every log must."""
 
+from mlperf_suite.rules import audits
+
 
 def test_settings(audit_run):
     """LoadGen applied the audit's settings: samples, queries and which answers it logs."""
-    audit_run.obeys("settings")
+    audit_run.obeys(audits.settings)
 
 
 def test_log_agrees(audit_run):
     """The detail log is consistent with itself and with the logged answers."""
-    audit_run.obeys("log_agrees")
+    audit_run.obeys(audits.log_agrees)

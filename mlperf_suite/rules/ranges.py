@@ -16,6 +16,16 @@ class Range:
     low: float
     high: float
 
+    @classmethod
+    def of_printed(cls, value: float) -> Range:
+        """The range of a figure that the log prints as `value`, which is finite."""
+        if value == 0:
+            return cls(0, 0)
+        half = 0.5 * 10.0 ** (math.floor(math.log10(abs(value))) - DIGITS + 1)
+        # The value itself is the nearest binary number to the printed one.
+        half += abs(value) * 1e-15
+        return cls(value - half, value + half)
+
     @property
     def middle(self) -> float:
         return (self.low + self.high) / 2
@@ -31,17 +41,7 @@ class Range:
         """The range of `value`, at least 0, divided by the figure, which is positive."""
         return Range(value / self.high, value / self.low)
 
-    def both(self, other: Range) -> Range | None:
+    def overlap(self, bounds: Range) -> Range | None:
         """The overlap of both ranges; None if there is none."""
-        low, high = max(self.low, other.low), min(self.high, other.high)
+        low, high = max(self.low, bounds.low), min(self.high, bounds.high)
         return Range(low, high) if low <= high else None
-
-
-def printed(value: float) -> Range:
-    """The range of a figure that the log prints as `value`, which is finite."""
-    if value == 0:
-        return Range(0, 0)
-    half = 0.5 * 10.0 ** (math.floor(math.log10(abs(value))) - DIGITS + 1)
-    # The value itself is the nearest binary number to the printed one.
-    half += abs(value) * 1e-15
-    return Range(value - half, value + half)

@@ -1,0 +1,105 @@
+"""A submission's accuracy.txt, and its accuracy log, of which the entries at its two ends are left.
+
+Sources: the patterns of the official submission checker; truncate_accuracy_log.py of
+github.com/mlcommons/inference, which keeps 4,096 bytes of each end and "..." between them, and the
+416 accuracy logs of language models in the v5.1 results, some of which have other line ends.
+LoadGen's format: logging.cc.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+
+from mlperf_suite.benchmarks.definition import COUNTED_IN_A_SENTENCE
+
+MAX_ACCURACY_LOG_BYTES = 10 * 1024
+"""A submission's accuracy log is truncated to less (MAX_ACCURACY_LOG_SIZE of the official
+checker)."""
+# As in the official checker: a name in quotes, its figure with or without quotes.
+_FIGURE = re.compile(r"'([\w-]+)':\s+'?(\d+(?:\.\d+)?)'?(?=[,}\s]|$)")
+_SENTENCE = re.compile(rf"^({COUNTED_IN_A_SENTENCE}): (\d+)\s*$", re.MULTILINE)
+_HASH = re.compile(r"^hash=([0-9a-f]{64})\s*$", re.MULTILINE)
+_ENTRY = re.compile(
+    r'\{ "seq_id" : (\d{1,19}), "qsl_idx" : (\d{1,19}), "data" : "([0-9A-F]*)"'
+    r'(?:, "token_data" : "([0-9A-F]*)")?(?:, "token_count" : (\d{1,19}))? \}'
+)
+_BEGINNING = re.compile(r'\s*\[\s*\{ "seq_id" : (\d{1,19}), "qsl_idx" : (\d{1,19}), "data" : "')
+_END = re.compile(
+    r'["0-9A-F\n]"(?:, "token_data" : "[0-9A-F]*")?(?:, "token_count" : \d{1,19})? \}\s*\]\s*\Z'
+)
+"""The remaining tail of a long answer may begin with its closing quote."""
+_ENTRY_BEGINNING = re.compile(r'\{ "seq_id" : (\d{1,19}), "qsl_idx" : (\d{1,19}), "data"')
+
+
+@dataclass(frozen=True, slots=True)
+class AccuracyTxt:
+    """A parsed accuracy.txt: figures by name, shares in percent; the log's SHA-256, if present.
+
+    A figure that appears twice with different values is not in `scores` but in `ambiguous`.
+    """
+
+    scores: Mapping[str, float]
+    hash: str | None
+    ambiguous: frozenset[str] = frozenset()
+
+
+def parse_accuracy_txt(text: str) -> AccuracyTxt:
+    """Parse the text of an accuracy.txt; never raises because of its content."""
+    values: dict[str, set[float]] = {}
+    for name, figure in (*_FIGURE.findall(text), *_SENTENCE.findall(text)):
+        values.setdefault(name, set()).add(float(figure))
+    digest = _HASH.search(text)
+    return AccuracyTxt(
+        {name: min(figures) for name, figures in values.items() if len(figures) == 1},
+        digest.group(1) if digest else None,
+        frozenset(name for name, figures in values.items() if len(figures) > 1),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class CutEntry:
+    """A complete entry in one of the ends. Answers are hex digits, as LoadGen dumps them.
+
+    `place`: the sample's number in the order of issue (seq_id). `first`: the reported first tokens,
+    None if none were reported. `tokens`: the reported number of tokens.
+    """
+
+    place: int
+    index: int
+    answer: str
+    first: str | None
+    tokens: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class CutLog:
+    """The ends of a truncated accuracy log.
+
+    `entries`: the complete ones. `places`: number in the order of issue and sample of each entry
+    whose beginning is present. `whole`: whether the log is short and was not truncated.
+    """
+
+    begins: bool
+    ends: bool
+    whole: bool
+    entries: tuple[CutEntry, ...]
+    places: tuple[tuple[int, int], ...]
+
+
+@lru_cache(maxsize=8)
+def parse_cut_log(text: str) -> CutLog:
+    """Parse the ends of a truncated accuracy log; never raises because of its content."""
+    entries = tuple(
+        CutEntry(int(m[1]), int(m[2]), m[3], m[4], None if m[5] is None else int(m[5]))
+        for m in _ENTRY.finditer(text)
+    )
+    return CutLog(
+        _BEGINNING.match(text) is not None,
+        _END.search(text) is not None,
+        re.search(r"^\.\.\.\r?$", text, re.MULTILINE) is None,
+        entries,
+        tuple((int(m[1]), int(m[2])) for m in _ENTRY_BEGINNING.finditer(text)),
+    )

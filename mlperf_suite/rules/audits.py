@@ -1,0 +1,283 @@
+"""Rules of MLPerf's audits: what all of them demand, then TEST07's and TEST09's own.
+
+Source: compliance/ of github.com/mlcommons/inference. test06.py has what TEST06 demands beyond it.
+"""
+
+from __future__ import annotations
+
+import math
+
+from mlperf_suite.benchmarks.audits import ISSUED_ONCE, TEST06, Audit, Mode
+from mlperf_suite.loadgen.logs import DETAIL
+from mlperf_suite.rules.facts import TEXT_ALONE, RunFacts
+from mlperf_suite.rules.lines import log_lines, settings_took
+from mlperf_suite.rules.registry import CLOSED, rule
+from mlperf_suite.rules.seeded import order_verdict
+from mlperf_suite.rules.validity import error_verdict, mode_verdict, whole_log_verdict
+from mlperf_suite.rules.verdict import Verdict, VerdictError, not_judged, verdict
+
+AUDITS: tuple[Mode, ...] = ("test06", "test07", "test09")
+AUDIT_CONF_IS_READ = "Multiple conf files are used"
+"""LoadGen counts its own audit.config as an error; the official checker also lets it pass."""
+_SHORTENED_BY_SMOKE = frozenset(
+    {"effective_accuracy_log_sampling_target", "requested_min_query_count"}
+)
+"""The settings, by detail log keys, that a smoke run may have less of."""
+
+
+def audit_of(run: RunFacts) -> Audit:
+    """The run's audit: its benchmark's, or else TEST06."""
+    return run.benchmark.audit(run.mode) or TEST06
+
+
+def lacks_detail_log(run: RunFacts) -> bool:
+    """Whether it is a submission's audit without a detail log, which is optional there."""
+    return run.submitted is not None and DETAIL not in run.logs.files
+
+
+def need_detail_log(run: RunFacts) -> None:
+    """Raises VerdictError, not judged, for a submission's audit without a detail log."""
+    if lacks_detail_log(run):
+        raise VerdictError(not_judged("no detail log", why="a submission has none here"))
+
+
+# The log
+
+
+_ONE_RUN = "one run: its lines, settings, samples and tokens"
+
+
+@rule(
+    *AUDITS,
+    demand=_ONE_RUN,
+    divisions=CLOSED,
+)
+def log_agrees(run: RunFacts) -> Verdict:
+    """The audit's detail log agrees with itself and with the answers that the audit logged.
+
+    Its lines, its settings, the order of its samples and the number of its tokens.
+    """
+    need_detail_log(run)
+    run.need_whole_log()
+    verdicts = [check(run) for check in (log_lines, settings_took, _order, _tokens)]
+    return next((v for v in verdicts if v.status == "failed"), verdict(True, _ONE_RUN))
+
+
+def _order(run: RunFacts) -> Verdict:
+    """The samples at the positions that answers have, by the log's own seeds.
+
+    TEST06 has a separate rule for this, which works without a submission's detail log.
+    """
+    entries = run.logs.accuracy.places
+    if run.mode == "test06" or not entries:
+        return verdict(True, "no order")
+    return order_verdict(run, entries)
+
+
+def _tokens(run: RunFacts) -> Verdict:
+    """If all answers are logged, their tokens match the reported rates."""
+    samples, scenario = run.logs.accuracy.samples, run.scenario.name
+    if scenario == "SingleStream":
+        return verdict(True, "no rate of all tokens")
+    if scenario == "Offline":
+        count = run.whole("generated_samples_per_query", 1)
+        seconds, key = run.amount("result_max_latency_ns") / 1e9, "result_tokens_per_second"
+    else:
+        count = run.whole("result_query_count", 1)
+        rate = run.amount("result_completed_samples_per_sec")
+        seconds, key = (count - 1) / (rate or math.inf), "result_completed_tokens_per_second"
+    if count != len(samples) or count < 2:
+        return verdict(True, "not every answer is logged")
+    by_rate = run.amount(key) * seconds
+    tokens = min(sum(sample.token_count or 0 for sample in samples), _MOST_TOKENS)
+    same = abs(tokens - by_rate) <= _ROUNDING * by_rate
+    return verdict(same, f"{tokens:,} tokens logged, {by_rate:,.0f} by {key}")
+
+
+_MOST_TOKENS = 2**63
+"""More than any log has; a damaged count may be too large for a float."""
+_ROUNDING = 2e-5
+"""For two figures of six digits each: at most 3.7e-6 in the audits of 34 public and own results."""
+
+
+@rule(
+    *AUDITS,
+    demand="whole",
+    divisions=CLOSED,
+)
+def log_is_whole(run: RunFacts) -> Verdict:
+    """The audit's logs can be read in whole; a submission need not bring the detail log."""
+    damage = run.logs.accuracy.damage
+    if damage:
+        return verdict(False, damage[0])
+    return verdict(True, "whole") if lacks_detail_log(run) else whole_log_verdict(run)
+
+
+# The settings
+
+
+def _differences(run: RunFacts) -> list[str]:
+    """The detail log keys whose values differ from audit.config."""
+    return audit_of(run).differences(run.detail.values, run.round.name)
+
+
+def is_shortened(run: RunFacts) -> bool:
+    """Whether audit.config was only changed to fewer queries and fewer logged answers."""
+    keys, most = _differences(run), audit_of(run).logged
+    values = [run.detail[key] for key in keys]
+    fewer = all(type(value) is int and 0 < value < most for value in values)
+    return bool(keys) and fewer and set(keys) <= _SHORTENED_BY_SMOKE
+
+
+_SETTINGS = "audit.config's settings"
+
+
+@rule(
+    *AUDITS,
+    demand=_SETTINGS,
+    divisions=CLOSED,
+    shortens=is_shortened,
+)
+def settings(run: RunFacts) -> Verdict:
+    """The settings of the audit's audit.config took effect.
+
+    TEST06: 100 samples logged, no minimum duration, equal issue off. TEST07 and TEST09: every
+    answer logged, each sample issued once. Smoke may ask for fewer queries and answers; any other
+    difference fails it too.
+    """
+    need_detail_log(run)
+    keys = _differences(run)
+    return verdict(not keys, ", ".join(f"{key} {run.detail[key]}" for key in keys) or _SETTINGS)
+
+
+@rule(
+    *AUDITS,
+    demand="PerformanceOnly",
+    divisions=CLOSED,
+)
+def test_mode(run: RunFacts) -> Verdict:
+    """The audit was a performance run of this scenario."""
+    need_detail_log(run)
+    return mode_verdict(run)
+
+
+@rule(
+    *AUDITS,
+    demand="0 errors",
+    divisions=CLOSED,
+)
+def no_loadgen_errors(run: RunFacts) -> Verdict:
+    """LoadGen logged no error in the audit, apart from the audit.config that the test wants."""
+    need_detail_log(run)
+    return error_verdict(run, allowed_text=AUDIT_CONF_IS_READ)
+
+
+# TEST07 and TEST09
+
+
+def _is_shortened_and_whole(run: RunFacts) -> bool:
+    """Whether a shortened audit logged an answer to each sample that LoadGen has."""
+    count = run.detail.number("qsl_reported_total_count") or 0
+    samples = set(run.logs.accuracy.first_of_each())
+    return is_shortened(run) and bool(count) and samples == set(range(int(count)))
+
+
+@rule(
+    "test07",
+    "test09",
+    divisions=CLOSED,
+    shortens=_is_shortened_and_whole,
+)
+def every_sample(run: RunFacts) -> Verdict:
+    """Each sample of the audit's data set was issued, and its answer logged.
+
+    The official scripts do not count samples: an audit that issued some of them twice and others
+    never passes them (mlcommons/inference pull request 2619). If the round's own audit.config draws
+    with replacement, samples that were not drawn decide nothing; each query's answer is logged.
+    """
+    count = run.benchmark.samples_of(run.mode)
+    samples = set(run.logs.accuracy.first_of_each())
+    whole = samples == set(range(count))
+    value, demand = f"{len(samples):,} samples", f"{count:,} samples"
+    each_logged = len(run.logs.accuracy.samples) >= audit_of(run).queries
+    if not whole and each_logged and samples <= set(range(count)) and _may_be_drawn(run):
+        why = f"the audit.config of {run.round.name} draws samples with replacement"
+        return not_judged(value, demand, why)
+    return verdict(whole, value, demand)
+
+
+def _may_be_drawn(run: RunFacts) -> bool:
+    """Whether the audit drew its samples with replacement, or no log shows otherwise.
+
+    Offline's single query has the samples in order, drawn or not.
+    """
+    drawn = lacks_detail_log(run) or run.detail[ISSUED_ONCE] is False
+    offline = run.scenario.loadgen_scenario == "Offline"
+    return drawn and not offline and run.round.name in audit_of(run).drawn_in
+
+
+@rule(
+    "test07",
+    divisions=CLOSED,
+    session_only=True,
+)
+def score(run: RunFacts) -> Verdict:
+    """The audit's answers score at least what the audit asks for.
+
+    Of a submission only the official script's word is known: its data set is not at hand.
+    """
+    least = audit_of(run).least_score
+    if least is None:
+        return not_judged("no figure", "a score", "the audit asks for none")
+    name, limit = least
+    demand = f"{name} of at least {limit:g}"
+    if name in run.figures_not_judged:
+        return not_judged("no figure", demand, run.figures_not_judged[name])
+    figure = (run.scores or {}).get(name)
+    if figure is None:
+        return verdict(False, "no figure", demand)
+    if run.reference is None and run.unreferenced:
+        return not_judged(f"{figure:.3f}", demand, run.unreferenced)
+    return verdict(figure >= limit, f"{figure:.3f}", demand)
+
+
+@rule(
+    "test09",
+    divisions=CLOSED,
+)
+def mean_tokens(run: RunFacts) -> Verdict:
+    """The mean length of the answers logged is within the audit's limits, in tokens.
+
+    As in the official script the mean is over every entry of the log, a sample's second too.
+    """
+    limits = audit_of(run).mean_tokens
+    if limits is None:
+        return not_judged("no figure", "a mean length", "the audit asks for none")
+    low, high = limits
+    demand = f"{low:,.2f} to {high:,.2f} tokens"
+    if run.text_alone:
+        return not_judged("no token ids from the engine", demand, TEXT_ALONE)
+    lengths = [len(sample.token_ids) for sample in run.logs.accuracy.samples]
+    if not lengths:
+        return verdict(False, "no answer", demand)
+    mean = sum(lengths) / len(lengths)
+    if run.reference is None and run.unreferenced:
+        return not_judged(f"{mean:,.2f} tokens", demand, run.unreferenced)
+    return verdict(low <= mean <= high, f"{mean:,.2f} tokens", demand)
+
+
+@rule(
+    "test07",
+    "test09",
+    divisions=CLOSED,
+    submitted_only=True,
+)
+def verified(run: RunFacts) -> Verdict:
+    """The submission's file with the verdict of the audit's official script says TEST PASS."""
+    file = audit_of(run).verified_in
+    demand = f"TEST PASS in {file}"
+    text = run.submitted.verify_txt if run.submitted else None
+    if text is None:
+        return verdict(False, f"no {file}", demand)
+    passed = "TEST PASS" in text and "TEST FAIL" not in text
+    return verdict(passed, "TEST PASS" if passed else "no TEST PASS", demand)
