@@ -20,7 +20,7 @@ from mlperf_suite.rules.figures import (
     _unwrapped,
     mean_bounds,
 )
-from mlperf_suite.rules.ranges import Range
+from mlperf_suite.rules.rounding import Range
 
 NANOSECONDS = st.integers(1, 10**12)
 

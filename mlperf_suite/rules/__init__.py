@@ -19,7 +19,7 @@ from mlperf_suite.rules import (
     figures,
     origin,
     lines,
-    audits,
+    audit_rules,
     test06,
     caching,
     mmlu_rules,
@@ -30,7 +30,7 @@ from mlperf_suite.rules.registry import accuracy_verdict, judge, rule_named, rul
 
 __all__ = [
     "accuracy_verdict",
-    "audits",
+    "audit_rules",
     "caching",
     "client",
     "clock",

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 from mlperf_suite.benchmarks.audits import MIX, SAME
 from mlperf_suite.loadgen.load_plan import TEST_MODES
-from mlperf_suite.rules.audits import AUDIT_CONF_IS_READ
+from mlperf_suite.rules.audit_rules import AUDIT_CONF_IS_READ
 from mlperf_suite.rules.caching_figures import (
     ANSWER_TOKENS,
     LOOKS,

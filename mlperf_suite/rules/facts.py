@@ -15,7 +15,7 @@ from mlperf_suite.loadgen.load_plan import TEST_MODES
 from mlperf_suite.loadgen.log_lines import version_numbers
 from mlperf_suite.loadgen.logs import DetailLog, RunLogs
 from mlperf_suite.rules.caching_figures import Caching
-from mlperf_suite.rules.ranges import Range
+from mlperf_suite.rules.rounding import Range
 from mlperf_suite.rules.verdict import VerdictError, failure, not_judged
 
 Division = Literal["closed", "open"]

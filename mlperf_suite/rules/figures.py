@@ -13,8 +13,8 @@ from dataclasses import dataclass
 
 from mlperf_suite.rules.clock import ROUNDING_S, duration_s
 from mlperf_suite.rules.facts import RunFacts
-from mlperf_suite.rules.ranges import Range
 from mlperf_suite.rules.registry import ONE_BY_ONE, SERVER, rule
+from mlperf_suite.rules.rounding import Range
 from mlperf_suite.rules.verdict import Verdict, failure, not_judged, verdict
 
 PERCENTILES = ("50.00", "90.00", "95.00", "97.00", "99.00", "99.90")

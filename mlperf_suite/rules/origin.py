@@ -7,8 +7,8 @@ import re
 from mlperf_suite.loadgen.releases import RELEASES, fingerprint
 from mlperf_suite.rules.facts import RunFacts
 from mlperf_suite.rules.figures import PERCENTILES, answer_count, tokens_reported
-from mlperf_suite.rules.ranges import Range
 from mlperf_suite.rules.registry import rule
+from mlperf_suite.rules.rounding import Range
 from mlperf_suite.rules.verdict import Verdict, failure, not_judged, verdict
 
 _SHA1 = re.compile(r"[0-9a-f]{40}")

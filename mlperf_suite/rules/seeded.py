@@ -9,8 +9,8 @@ from mlperf_suite.loadgen.sample_order import Issue, first_samples
 from mlperf_suite.loadgen.schedule import Asked, Schedule, TooLongError, loaded_sets, schedule
 from mlperf_suite.rules.accuracy_files import parse_cut_log
 from mlperf_suite.rules.facts import RunFacts
-from mlperf_suite.rules.ranges import DIGITS, Range
 from mlperf_suite.rules.registry import SERVER, rule
+from mlperf_suite.rules.rounding import DIGITS, Range
 from mlperf_suite.rules.verdict import Verdict, VerdictError, failure, not_judged, verdict
 
 _MOST_SAMPLES = 10_000_000

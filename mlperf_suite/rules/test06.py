@@ -11,7 +11,7 @@ from mlperf_suite.loadgen.logs import LoggedSample
 from mlperf_suite.loadgen.sample_order import Issue
 from mlperf_suite.loadgen.schedule import logging_draws
 from mlperf_suite.rules import seeded
-from mlperf_suite.rules.audits import is_shortened, lacks_detail_log
+from mlperf_suite.rules.audit_rules import is_shortened, lacks_detail_log
 from mlperf_suite.rules.facts import TEXT_ALONE, RunFacts
 from mlperf_suite.rules.registry import CLOSED, ONE_BY_ONE, rule
 from mlperf_suite.rules.verdict import Verdict, failure, not_judged, verdict
