@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from mlperf_suite import benchmarks
@@ -16,7 +17,7 @@ from mlperf_suite.session.inputs import Inputs  # noqa: E402
 def pytest_mlperf_load_engine(inputs: Inputs) -> StandInEngine:
     """Answers with the prompt's last token, and a wrong one for every fourth of odd number."""
 
-    def answer(prompt: list[int]) -> list[int]:
+    def answer(prompt: Sequence[int]) -> list[int]:
         last = prompt[-1]
         return [1, last if last % 4 != 0 else 3]
 

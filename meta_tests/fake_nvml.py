@@ -38,7 +38,7 @@ def install(
     *told: dict[str, object] | NVMLError,
     fails_at_init: Exception | None = None,
     driver: object = "550.54.15",
-) -> ModuleType:
+) -> Any:
     """Make `import pynvml` give a fake with these GPUs; an error stands for a GPU that is lost."""
     fake: Any = ModuleType("pynvml")
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from functools import lru_cache
@@ -508,7 +508,7 @@ class MadeRun:
         self.entries = detail_entries(self.benchmark, self.scenario, self.mode, self.round)
         took = [datetime.strptime(self.entries[f"power_{end}"], POWER_FORMAT) for end in _ENDS]
         self.ended_ms = MADE_MS + (took[1] - took[0]).total_seconds() * 1e3 + 2.0
-        self.stamps: dict[str, float] = {}
+        self.stamps: dict[str, Any] = {}
         self.broken_lines: list[str] = []
         audit = audit_of(self.benchmark, self.mode)
         count = self.benchmark.samples_of(self.mode) if self.mode != "test06" else 100
@@ -642,7 +642,7 @@ def _said(name: str, value: object) -> dict[str, object]:
     return {} if value is None else {name: "" if value == () else value}
 
 
-def _hex(token_ids: tuple[int, ...]) -> str:
+def _hex(token_ids: Sequence[int]) -> str:
     return b"".join(t.to_bytes(4, "little", signed=True) for t in token_ids).hex().upper()
 
 

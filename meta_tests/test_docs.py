@@ -36,7 +36,9 @@ FOLDERS = (
     *("requirements", "kubernetes"),
 )
 _PATH = re.compile(r"[\w.-]+(?:/[\w.-]+)*(?:/|\.(?:py|md|yml|csv|jsonl|toml|sh|ini|lock|j2))")
-_IDS = {"ids": lambda path: str(path.relative_to(ROOT)) if isinstance(path, Path) else path}
+_IDS: dict[str, Any] = {
+    "ids": lambda path: str(path.relative_to(ROOT)) if isinstance(path, Path) else path
+}
 
 
 def blocks(guide: Path, language: str = "bash") -> list[str]:

@@ -65,7 +65,7 @@ def test_older_bindings_give_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_driver_that_never_answers_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
     answers = threading.Event()
     fake = install(monkeypatch, gpu(0))
-    fake.nvmlDeviceGetCount = answers.wait
+    monkeypatch.setattr(fake, "nvmlDeviceGetCount", answers.wait)
     monkeypatch.setattr(hardware, "_NVML_PATIENCE_S", 0.1)
     try:
         assert gpus() == ()
@@ -143,7 +143,7 @@ def test_auto_takes_what_the_hardware_computes() -> None:
     assert choose_precision("auto", False, unable).value == "auto"
     for asked in ("bf16", "fp16", "fp32"):
         for on_cpu in (True, False):
-            chosen = choose_precision(asked, on_cpu, unable)  # type: ignore[arg-type]
+            chosen = choose_precision(asked, on_cpu, unable)
             assert (chosen.value, chosen.why) == (asked, "as asked")
 
 
@@ -159,7 +159,7 @@ def two_sockets(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
         device = tmp_path / f"0000:{number:02x}:00.0"
         device.mkdir()
         (device / "local_cpulist").write_text("0-1,4-5\n" if number < 2 else "2-3,6-7\n")
-    monkeypatch.setattr(hardware.os, "sched_getaffinity", lambda _: set(range(7)))
+    monkeypatch.setattr("os.sched_getaffinity", lambda _: set(range(7)))
     return tmp_path
 
 

@@ -15,7 +15,7 @@ from mlperf_suite.errors import EngineError
 from perf import gpu
 from perf.gpu import ON_GPU, Clock, Found, Latency, make_model, make_prompts, measure, render
 
-SYSTEM = {
+SYSTEM: dict[str, object] = {
     "vllm_version": "0.32.0",
     "torch_version": "2.13.0",
     "loadgen_version": "6.0.17",

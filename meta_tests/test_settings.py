@@ -142,7 +142,7 @@ def resolve(
     config_file: Path | None = None,
     **options: str | list[str],
 ) -> Settings:
-    return resolve_settings(options, environment or {}, config_file and str(config_file))
+    return resolve_settings(options, environment or {}, str(config_file) if config_file else None)
 
 
 def given_as(name: str, text: str) -> dict[str, Any]:

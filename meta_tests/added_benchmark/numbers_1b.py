@@ -57,7 +57,7 @@ class LastTokenScorer:
 
     def score(self, answers: Sequence[Answer]) -> Scores:
         right = [100.0 * (str(a.token_ids[-1]) == a.sample.reference) for a in answers]
-        kinds = {kind: [] for kind in ("even", "odd")}
+        kinds: dict[str, list[float]] = {kind: [] for kind in ("even", "odd")}
         for answer, value in zip(answers, right, strict=True):
             kinds[answer.sample.kind].append(value)
         means = (Score(k, sum(v) / len(v), "%") for k, v in kinds.items() if v)

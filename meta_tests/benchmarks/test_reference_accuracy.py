@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+from typing import Any
 
 import pytest
 
@@ -11,12 +12,12 @@ from mlperf_suite.benchmarks.embedded import EMBEDDED, EMBEDDED_REFERENCE_TABLE
 from mlperf_suite.benchmarks.llama3_1_8b import OFFICIAL
 
 
-def test_the_official_reference_is_of_the_whole_data_set_alone():
+def test_the_official_reference_is_of_the_whole_data_set_alone() -> None:
     assert OFFICIAL.reference_for(13_368) is OFFICIAL.reference
     assert [OFFICIAL.reference_for(n) for n in (1, 20, 13_367, 13_369)] == [None] * 4
 
 
-def test_the_whole_embedded_table_gives_the_figures_that_are_written_down():
+def test_the_whole_embedded_table_gives_the_figures_that_are_written_down() -> None:
     # The last answers of the table are of the whole set, whose means are written beside it.
     found = EMBEDDED.reference_of(84)
     for one in EMBEDDED.reference.expected:
@@ -25,7 +26,7 @@ def test_the_whole_embedded_table_gives_the_figures_that_are_written_down():
 
 
 @pytest.mark.parametrize("answers", [1, 22, 83])
-def test_a_part_of_the_embedded_data_is_compared_with_its_own_samples(answers):
+def test_a_part_of_the_embedded_data_is_compared_with_its_own_samples(answers: Any) -> None:
     with EMBEDDED_REFERENCE_TABLE.open(newline="") as file:
         rows = list(csv.DictReader(file))[:answers]
     reference = EMBEDDED.reference_for(answers)
@@ -41,18 +42,18 @@ def test_a_part_of_the_embedded_data_is_compared_with_its_own_samples(answers):
     assert reference.of("gen_len").share == pytest.approx(1 - length)
 
 
-def test_more_samples_than_there_are_have_no_reference():
+def test_more_samples_than_there_are_have_no_reference() -> None:
     assert EMBEDDED.reference_for(85) is None
 
 
-def test_the_least_that_passes():
+def test_the_least_that_passes() -> None:
     score = at_least("rouge1", 40, 0.99, 0.999)
     assert (score.low(), score.low(strict=True)) == (pytest.approx(39.6), pytest.approx(39.96))
     length = within("gen_len", "characters", 1000)
     assert (length.low(strict=True), length.high) == (pytest.approx(900), pytest.approx(1100))
 
 
-def test_a_model_is_known_by_its_name_or_by_its_shape():
+def test_a_model_is_known_by_its_name_or_by_its_shape() -> None:
     shape = dict(OFFICIAL.shape)
     assert OFFICIAL.is_model("META-LLAMA/Llama-3.1-8B-Instruct", None)
     assert OFFICIAL.is_model("/models/llama", shape | {"torch_dtype": "bfloat16"})

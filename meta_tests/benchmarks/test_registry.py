@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from mlperf_suite.benchmarks.definition import CATEGORIES, SCENARIOS
@@ -17,14 +19,14 @@ from mlperf_suite.benchmarks.rounds import ROUNDS
 from mlperf_suite.loadgen.load_plan import AUDIT_MODES
 
 
-def test_every_benchmark_is_known_once_by_its_id():
+def test_every_benchmark_is_known_once_by_its_id() -> None:
     assert len({b.id for b in BENCHMARKS.values()}) == len(BENCHMARKS) == 8
     assert BENCHMARKS[LLAMA2_70B_99.id] is LLAMA2_70B_99
     assert default_benchmarks() == [LLAMA3_1_8B, LLAMA3_1_8B_EDGE]
     assert runnable() == list(BENCHMARKS.values())
 
 
-def test_a_benchmark_is_found_by_any_of_its_names():
+def test_a_benchmark_is_found_by_any_of_its_names() -> None:
     for benchmark in BENCHMARKS.values():
         for name in (benchmark.id, *benchmark.aliases):
             assert find_benchmark(name) is benchmark
@@ -32,7 +34,7 @@ def test_a_benchmark_is_found_by_any_of_its_names():
 
 
 @pytest.mark.parametrize("row", BENCHMARKS.values(), ids=lambda row: row.id)
-def test_what_a_benchmark_says_fits_together(row):
+def test_what_a_benchmark_says_fits_together(row: Any) -> None:
     names = [s.name for s in row.scenarios]
     assert len(set(names)) == len(names) and set(names) <= set(SCENARIOS)
     assert {name for group in row.required for name in group} <= set(names)
@@ -46,7 +48,7 @@ def test_what_a_benchmark_says_fits_together(row):
 
 
 @pytest.mark.parametrize("row", runnable(), ids=lambda row: row.id)
-def test_a_benchmark_that_is_run_is_judged_by_what_its_scorer_gives(row):
+def test_a_benchmark_that_is_run_is_judged_by_what_its_scorer_gives(row: Any) -> None:
     for workload in (row.workload, row.smoke):
         assert [one.name for one in workload.reference.expected] == list(row.metrics)
     assert row.workload.reference is row.reference

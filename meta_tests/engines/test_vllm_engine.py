@@ -9,6 +9,7 @@ import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from threading import Event
+from typing import Any
 
 import psutil
 import pytest
@@ -47,12 +48,12 @@ def real_engine() -> Iterator[VllmEngine]:
 
 
 @pytest.fixture(scope="session")
-def tokenizer():
+def tokenizer() -> Any:
     return load_tokenizer(str(embedded_model_dir()))
 
 
 @pytest.fixture(scope="session")
-def prompts(tokenizer) -> list[list[int]]:
+def prompts(tokenizer: Any) -> list[list[int]]:
     return EMBEDDED.prompt.encode(NEWS.items, tokenizer)
 
 
@@ -60,12 +61,12 @@ def prompts(tokenizer) -> list[list[int]]:
 
 
 @pytest.fixture(scope="module")
-def answers(real_engine, prompts) -> list[list[int]]:
+def answers(real_engine: Any, prompts: Any) -> list[list[int]]:
     """The embedded benchmark's first answers, as the engine gives them."""
     return generate_all(real_engine, prompts[:ANSWERS], EMBEDDED.generation).token_ids
 
 
-def failed_scores(tokenizer, token_ids: Sequence[Sequence[int]]) -> set[str]:
+def failed_scores(tokenizer: Any, token_ids: Sequence[Sequence[int]]) -> set[str]:
     """The scores of these answers that do not pass the gate."""
     texts = tokenizer.batch_decode([list(t) for t in token_ids], skip_special_tokens=True)
     found = score_rouge(texts, [item.reference for item in NEWS.items[: len(texts)]]).values
@@ -79,21 +80,21 @@ def failed_scores(tokenizer, token_ids: Sequence[Sequence[int]]) -> set[str]:
     }
 
 
-def test_unbroken_answers_pass_the_gate(tokenizer, answers) -> None:
+def test_unbroken_answers_pass_the_gate(tokenizer: Any, answers: Any) -> None:
     assert failed_scores(tokenizer, answers) == set()
 
 
-def test_answers_cut_to_16_tokens_fail_the_gate(tokenizer, answers) -> None:
+def test_answers_cut_to_16_tokens_fail_the_gate(tokenizer: Any, answers: Any) -> None:
     cut = [tokens[:16] for tokens in answers]
     assert failed_scores(tokenizer, cut) == {*ROUGE_NAMES, "gen_len"}
 
 
-def test_another_samples_answers_fail_the_gate(tokenizer, answers) -> None:
+def test_another_samples_answers_fail_the_gate(tokenizer: Any, answers: Any) -> None:
     rotated = [*answers[1:], answers[0]]
     assert failed_scores(tokenizer, rotated) == set(ROUGE_NAMES)
 
 
-def test_the_wrong_prompt_fails_the_gate(tokenizer, real_engine) -> None:
+def test_the_wrong_prompt_fails_the_gate(tokenizer: Any, real_engine: Any) -> None:
     """The benchmark's own, which this model was not made for."""
     bare = dataclasses.replace(EMBEDDED.prompt, chat=False)
     raw = bare.encode(NEWS.items[:ANSWERS], tokenizer)
@@ -126,7 +127,7 @@ class _Heard:
         self._hear("failed", tag, [])
 
 
-def test_a_streamed_answer_begins_with_its_first_token(real_engine, prompts) -> None:
+def test_a_streamed_answer_begins_with_its_first_token(real_engine: Any, prompts: Any) -> None:
     heard, steps_made = _Heard(4), real_engine.steps_made
     requests = [Request(tag, prompts[tag]) for tag in range(4)]
     real_engine.submit(requests, Generation(max_new_tokens=12), heard, stream=True)
@@ -143,7 +144,7 @@ def test_a_streamed_answer_begins_with_its_first_token(real_engine, prompts) -> 
 
 
 def test_each_request_tells_of_its_parts_and_the_steps_of_the_batch(
-    real_engine, prompts, tmp_path: Path
+    real_engine: Any, prompts: Any, tmp_path: Path
 ) -> None:
     plan = plan_run(
         LLAMA3_1_8B,
@@ -174,7 +175,7 @@ def test_each_request_tells_of_its_parts_and_the_steps_of_the_batch(
 
 
 def test_a_refused_prompt_fails_the_run_and_not_the_engine(
-    real_engine, prompts, tmp_path: Path
+    real_engine: Any, prompts: Any, tmp_path: Path
 ) -> None:
     room = real_engine.description.max_model_len
     few = [*prompts[:3], prompts[0] * (room // len(prompts[0]) + 1)]
@@ -194,7 +195,7 @@ def test_a_refused_prompt_fails_the_run_and_not_the_engine(
     assert len(again.token_ids[0]) == 4
 
 
-def test_runs_are_answered_without_a_prefix_cache(real_engine, prompts) -> None:
+def test_runs_are_answered_without_a_prefix_cache(real_engine: Any, prompts: Any) -> None:
     assert real_engine.description.settings["enable_prefix_caching"] is False
     assert isinstance(real_engine, CountsCachedTokens)
     for _ in range(2):
@@ -202,7 +203,7 @@ def test_runs_are_answered_without_a_prefix_cache(real_engine, prompts) -> None:
     assert real_engine.cached_prompt_tokens == 0
 
 
-def test_it_says_what_was_chosen_and_why(real_engine) -> None:
+def test_it_says_what_was_chosen_and_why(real_engine: Any) -> None:
     settings = real_engine.description.settings
     assert settings["dtype"] in ("bfloat16", "float32")
     assert settings["dtype_why"].startswith("auto: ")
@@ -210,7 +211,7 @@ def test_it_says_what_was_chosen_and_why(real_engine) -> None:
     assert settings["idle_gpus"] == 0
 
 
-def test_a_probe_tells_costs_that_are_there(real_engine, prompts) -> None:
+def test_a_probe_tells_costs_that_are_there(real_engine: Any, prompts: Any) -> None:
     speed = probe(real_engine, prompts[:20], Generation(), budget_s=2)
     assert speed.prefill_s > 0
     assert speed.step_s + speed.request_s > 0
@@ -218,7 +219,9 @@ def test_a_probe_tells_costs_that_are_there(real_engine, prompts) -> None:
     assert speed.probe_s > 0
 
 
-def test_an_engine_that_is_stopped_in_the_middle_of_a_run_fails_it(prompts, tmp_path: Path) -> None:
+def test_an_engine_that_is_stopped_in_the_middle_of_a_run_fails_it(
+    prompts: Any, tmp_path: Path
+) -> None:
     """A real engine's real process. Were it not seen, this test would take half an hour."""
     engine = VllmEngine.load(VllmConfig(str(embedded_model_dir()), max_model_len=640))
     assert isinstance(engine, ProcessEngine)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -37,28 +39,28 @@ def scoring_engine() -> Iterator[VllmEngine]:
 
 
 @pytest.fixture(scope="module")
-def tokenizer():
+def tokenizer() -> Any:
     return load_tokenizer(str(embedded_model_dir()))
 
 
 @pytest.fixture(scope="module")
-def prompts(tokenizer) -> list[list[int]]:
+def prompts(tokenizer: Any) -> list[list[int]]:
     return EMBEDDED.prompt.encode(load_news("embedded").items[:4], tokenizer)
 
 
 @pytest.fixture(scope="module")
-def choices(tokenizer) -> list[list[int]]:
+def choices(tokenizer: Any) -> list[list[int]]:
     return [tokenizer(letter)["input_ids"] for letter in LETTERS]
 
 
-def score(engine, prompts, continuations) -> list[Score]:
+def score(engine: Any, prompts: Any, continuations: Any) -> list[Score]:
     requests = [ScoreRequest(tag, p, continuations) for tag, p in enumerate(prompts)]
     scores = dict(engine.score(requests))
     return [scores[tag] for tag in range(len(prompts))]
 
 
 def test_scores_come_from_the_cache_and_the_engine_says_so(
-    scoring_engine, prompts, choices
+    scoring_engine: Any, prompts: Any, choices: Any
 ) -> None:
     settings = scoring_engine.description.settings
     assert settings["enable_prefix_caching"] is True
@@ -74,7 +76,9 @@ def test_scores_come_from_the_cache_and_the_engine_says_so(
     assert scoring_engine.cached_prompt_tokens > 0
 
 
-def test_one_request_scores_all_one_token_choices(scoring_engine, prompts, choices) -> None:
+def test_one_request_scores_all_one_token_choices(
+    scoring_engine: Any, prompts: Any, choices: Any
+) -> None:
     for prompt, found in zip(prompts, score(scoring_engine, prompts, choices), strict=True):
         assert found.tokens == len(prompt)
         assert len(found.likelihoods) == 4
@@ -82,7 +86,9 @@ def test_one_request_scores_all_one_token_choices(scoring_engine, prompts, choic
         assert found.latency_ms > 0
 
 
-def test_longer_choices_take_the_general_path(scoring_engine, prompts, choices) -> None:
+def test_longer_choices_take_the_general_path(
+    scoring_engine: Any, prompts: Any, choices: Any
+) -> None:
     alone = score(scoring_engine, prompts, choices)
     longer = [*choices[:3], [*choices[3], *choices[0]]]
     general = score(scoring_engine, prompts, longer)
@@ -95,7 +101,7 @@ def test_longer_choices_take_the_general_path(scoring_engine, prompts, choices) 
 
 
 def test_a_vllm_that_reports_only_the_likeliest_tokens(
-    scoring_engine, prompts, choices, monkeypatch: pytest.MonkeyPatch
+    scoring_engine: Any, prompts: Any, choices: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     told = score(scoring_engine, prompts, choices)
     top_k = vllm_scoring._params(logprobs=vllm_scoring._TOP_K)
@@ -107,7 +113,7 @@ def test_a_vllm_that_reports_only_the_likeliest_tokens(
 
 
 def test_a_prompt_too_long_is_refused_and_the_engine_lives(
-    scoring_engine, prompts, choices
+    scoring_engine: Any, prompts: Any, choices: Any
 ) -> None:
     long = prompts[0] * (scoring_engine.description.max_model_len // len(prompts[0]) + 1)
     with pytest.raises(EngineError):
@@ -133,7 +139,7 @@ def test_an_engine_that_hangs_while_it_scores_is_taken_for_dead(
         engine.close()
 
 
-def test_the_continuations_are_those_of_lm_eval(tokenizer, tmp_path) -> None:
+def test_the_continuations_are_those_of_lm_eval(tokenizer: Any, tmp_path: Path) -> None:
     from mlperf_suite.mmlu.engine_lm import EngineLM
     from mlperf_suite.mmlu.journal import Journal
     from mlperf_suite.mmlu.lm_eval_tasks import load_tasks

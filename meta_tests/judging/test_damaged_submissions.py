@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -105,7 +106,7 @@ FURTHER: dict[str, Tampering] = {
 
 
 @pytest.mark.parametrize("name", {**DAMAGES, **FURTHER})
-def test_a_damage_is_seen_by_its_rules_alone(name, both, tmp_path):
+def test_a_damage_is_seen_by_its_rules_alone(name: Any, both: Path, tmp_path: Path) -> None:
     damage = {**DAMAGES, **FURTHER}[name]
     shutil.copytree(both, tmp_path / "tree")
     damage.change(Home(tmp_path / "tree/closed/Someone", V6_1.layout))
@@ -116,10 +117,12 @@ def test_a_damage_is_seen_by_its_rules_alone(name, both, tmp_path):
 
 
 @pytest.mark.parametrize("status", ["sold", ""])
-def test_a_systems_wrong_status_is_told_with_those_allowed(submission, tmp_path, status):
+def test_a_systems_wrong_status_is_told_with_those_allowed(
+    submission: Path, tmp_path: Path, status: Any
+) -> None:
     rule = "system_description"
 
-    def told():
+    def told() -> Any:
         return [
             v
             for v in by_name(tmp_path)["Someone-box-llama3.1-8b-Server"].verdicts
@@ -136,20 +139,20 @@ def test_a_systems_wrong_status_is_told_with_those_allowed(submission, tmp_path,
     assert refused.required == required
 
 
-def test_interactive_is_held_to_its_own_limits(submission, tmp_path):
+def test_interactive_is_held_to_its_own_limits(submission: Path, tmp_path: Path) -> None:
     log = submission / "results/box/llama3.1-8b/Interactive/performance/run_1" / DETAIL
     log.write_text(log.read_text().replace("450000000", "1500000000"))
     assert broken(tmp_path) == {"Someone-box-llama3.1-8b-Interactive": ["ttft_limit"]}
 
 
-def test_files_in_the_other_layout_fail_the_layout_alone(tmp_path):
+def test_files_in_the_other_layout_fail_the_layout_alone(tmp_path: Path) -> None:
     write_submission(tmp_path, LLAMA3_1_8B, V5_1)
     assert failed(tmp_path) == {}
     wrong = failed(tmp_path, V6_1)
     assert {tuple(rules) for rules in wrong.values()} == {("layout", "seeds")}
 
 
-def test_both_layouts_at_once_fail_the_layout(submission, tmp_path):
+def test_both_layouts_at_once_fail_the_layout(submission: Path, tmp_path: Path) -> None:
     (submission / "compliance/box/llama3.1-8b/Server").mkdir(parents=True)
     assert failed(tmp_path) == {"Someone-box-llama3.1-8b-Server": ["layout"]}
 
@@ -164,14 +167,14 @@ def test_both_layouts_at_once_fail_the_layout(submission, tmp_path):
         (LLAMA3_1_8B_EDGE, ("SingleStream",), "no Offline"),
     ],
 )
-def test_required_scenarios(tmp_path, row, scenarios, why):
+def test_required_scenarios(tmp_path: Path, row: Any, scenarios: Any, why: Any) -> None:
     write_submission(tmp_path, row, V6_0, scenarios=scenarios)
     (said,) = found(tmp_path, "required_scenarios")
     assert (": failed:" in said) == (why is not None)
     assert why is None or why in said
 
 
-def test_an_unknown_benchmark_is_named_and_fails(tmp_path):
+def test_an_unknown_benchmark_is_named_and_fails(tmp_path: Path) -> None:
     write_submission(tmp_path, LLAMA3_1_8B, V6_1, name="resnet50")
     judged = by_name(tmp_path)["Someone-box-resnet50"]
     assert judged.failed_rules == ["benchmark_known"]
@@ -179,19 +182,21 @@ def test_an_unknown_benchmark_is_named_and_fails(tmp_path):
     assert "resnet50, an unknown benchmark" in found(tmp_path, "benchmark_known")[0]
 
 
-def test_an_unknown_scenario_is_named_and_fails(submission, tmp_path):
+def test_an_unknown_scenario_is_named_and_fails(submission: Path, tmp_path: Path) -> None:
     (submission / "results/box/llama3.1-8b/MultiStream").mkdir()
     assert failed(tmp_path) == {"Someone-box-llama3.1-8b": ["scenarios_known"]}
     assert "MultiStream" in found(tmp_path, "scenarios_known")[0]
 
 
-def test_the_network_division_is_named_and_fails(submission, tmp_path):
+def test_the_network_division_is_named_and_fails(submission: Path, tmp_path: Path) -> None:
     (tmp_path / "closed").rename(tmp_path / "network")
     assert ["division_known"] in failed(tmp_path).values()
 
 
 @pytest.mark.parametrize("folder", ["performance", "accuracy", "TEST06"])
-def test_a_missing_run_fails_and_never_raises(submission, tmp_path, folder):
+def test_a_missing_run_fails_and_never_raises(
+    submission: Path, tmp_path: Path, folder: str
+) -> None:
     shutil.rmtree(submission / RESULT / folder)
     wrong = failed(tmp_path)["Someone-box-llama3.1-8b-Server"]
     assert "required_files" in wrong
@@ -199,14 +204,14 @@ def test_a_missing_run_fails_and_never_raises(submission, tmp_path, folder):
     assert of_run[folder] in wrong
 
 
-def test_an_empty_scenario_folder_fails_what_it_lacks(submission, tmp_path):
+def test_an_empty_scenario_folder_fails_what_it_lacks(submission: Path, tmp_path: Path) -> None:
     shutil.rmtree(submission / RESULT)
     (submission / RESULT).mkdir()
     wrong = failed(tmp_path)["Someone-box-llama3.1-8b-Server"]
     assert {"layout", "required_files", "result_valid", "accuracy_log_is_whole"} <= set(wrong)
 
 
-def test_a_system_without_results_is_named_and_fails(submission, tmp_path):
+def test_a_system_without_results_is_named_and_fails(submission: Path, tmp_path: Path) -> None:
     shutil.copy(submission / "systems/box.json", submission / "systems/idle.json")
     assert failed(tmp_path) == {"Someone-idle": ["system_has_results"]}
     shutil.rmtree(submission / "results")
@@ -214,14 +219,16 @@ def test_a_system_without_results_is_named_and_fails(submission, tmp_path):
     assert set(failed(tmp_path)) == {"Someone-idle", "Someone-box"}
 
 
-def test_a_second_run_is_judged_under_its_own_name(submission, tmp_path):
+def test_a_second_run_is_judged_under_its_own_name(submission: Path, tmp_path: Path) -> None:
     run = MadeRun(LLAMA3_1_8B, LLAMA3_1_8B.scenario("Server"), "performance", V6_1)
     run.entries["result_validity"] = "INVALID"
     write_run(submission / RESULT / "performance/run_2", run)
     assert broken(tmp_path) == {"Someone-box-llama3.1-8b-Server": ["run_2-result_valid"]}
 
 
-def test_test06_settings_are_judged_where_their_log_is_there(submission, tmp_path):
+def test_test06_settings_are_judged_where_their_log_is_there(
+    submission: Path, tmp_path: Path
+) -> None:
     run = MadeRun(LLAMA3_1_8B, LLAMA3_1_8B.scenario("Server"), "test06", V6_1)
     write_run(submission / RESULT / "TEST06" / "performance/run_1", run)
     statuses = {
@@ -241,7 +248,9 @@ def test_test06_settings_are_judged_where_their_log_is_there(submission, tmp_pat
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 @given(data=st.data())
-def test_no_damage_to_any_file_raises_or_passes_unseen(untouched, tmp_path, data):
+def test_no_damage_to_any_file_raises_or_passes_unseen(
+    untouched: Path, tmp_path: Path, data: st.DataObject
+) -> None:
     root = tmp_path / "tree"
     shutil.rmtree(root, ignore_errors=True)
     shutil.copytree(untouched, root)

@@ -9,6 +9,7 @@ import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -38,7 +39,7 @@ def beside_agreement(judged: Judged) -> list[str]:
     return [rule for rule in judged.failed_rules if rule not in AGREEMENT]
 
 
-def write_loose(root: Path, row, scenario: str, name: str = "somewhere") -> Path:
+def write_loose(root: Path, row: Any, scenario: str, name: str = "somewhere") -> Path:
     accuracy = MadeRun(row, row.scenario(scenario), "accuracy", V6_1)
     folder = root / name
     write_run(folder / "acc", accuracy)
@@ -49,7 +50,7 @@ def write_loose(root: Path, row, scenario: str, name: str = "somewhere") -> Path
 
 
 @pytest.mark.parametrize("scenario", ["Offline", "Server", "Interactive"])
-def test_loose_logs_are_known_by_what_they_say(tmp_path, scenario):
+def test_loose_logs_are_known_by_what_they_say(tmp_path: Path, scenario: Any) -> None:
     write_loose(tmp_path, LLAMA3_1_8B, scenario)
     judged = by_name(tmp_path)
     assert set(judged) == {"somewhere-acc", "somewhere-perf"}
@@ -58,7 +59,7 @@ def test_loose_logs_are_known_by_what_they_say(tmp_path, scenario):
         assert all(v.passed for v in one.verdicts), [v.line for v in one.verdicts if not v.passed]
 
 
-def test_loose_logs_of_each_mode_are_known_by_the_size_of_its_data(tmp_path):
+def test_loose_logs_of_each_mode_are_known_by_the_size_of_its_data(tmp_path: Path) -> None:
     row = BENCHMARKS["gpt-oss-120b"]
     for mode in ("accuracy", "performance", "test07"):
         run = MadeRun(row, row.scenario("Server"), mode, V6_1)
@@ -76,8 +77,8 @@ def test_loose_logs_of_each_mode_are_known_by_the_size_of_its_data(tmp_path):
 
 @pytest.mark.parametrize(("round_", "mode"), [("v6.0", "test09"), ("v6.1", "test06")])
 def test_a_loose_audit_that_draws_its_samples_is_known_where_its_round_has_it_draw(
-    tmp_path, round_, mode
-):
+    tmp_path: Path, round_: Any, mode: Any
+) -> None:
     row = BENCHMARKS["gpt-oss-120b"]
     run = MadeRun(row, row.scenario("Offline"), "test09", ROUNDS[round_])
     run.entries["effective_performance_issue_unique"] = False
@@ -87,7 +88,7 @@ def test_a_loose_audit_that_draws_its_samples_is_known_where_its_round_has_it_dr
     assert set(judged.modes) == {mode}
 
 
-def test_loose_accuracy_without_figures_is_not_judged_by_them(tmp_path):
+def test_loose_accuracy_without_figures_is_not_judged_by_them(tmp_path: Path) -> None:
     folder = write_loose(tmp_path, LLAMA3_1_8B, "Offline")
     (folder / "acc/accuracy.txt").unlink()
     assert failed(tmp_path) == {}
@@ -97,7 +98,7 @@ def test_loose_accuracy_without_figures_is_not_judged_by_them(tmp_path):
     assert statuses["accuracy_passed"] == "not judged"
 
 
-def test_loose_performance_counts_only_with_its_accuracy(tmp_path):
+def test_loose_performance_counts_only_with_its_accuracy(tmp_path: Path) -> None:
     folder = write_loose(tmp_path, LLAMA3_1_8B, "Offline")
     txt = folder / "acc/accuracy.txt"
     txt.write_text(txt.read_text().replace("38.7792", "30.0"))
@@ -107,7 +108,7 @@ def test_loose_performance_counts_only_with_its_accuracy(tmp_path):
     }
 
 
-def test_loose_accuracy_may_be_held_to_the_high_gate(tmp_path):
+def test_loose_accuracy_may_be_held_to_the_high_gate(tmp_path: Path) -> None:
     folder = write_loose(tmp_path, LLAMA3_1_8B, "Offline")
     txt = folder / "acc/accuracy.txt"
     txt.write_text(txt.read_text().replace("38.7792", "38.5"))
@@ -117,14 +118,14 @@ def test_loose_accuracy_may_be_held_to_the_high_gate(tmp_path):
 
 
 @pytest.mark.parametrize("tokens", [10**310, 10**4000])
-def test_answers_longer_than_a_float_holds_are_another_runs(tmp_path, tokens):
+def test_answers_longer_than_a_float_holds_are_another_runs(tmp_path: Path, tokens: Any) -> None:
     folder = write_loose(tmp_path, LLAMA3_1_8B, "Offline")
     log = folder / "acc" / ACCURACY
     log.write_text(re.sub(r'"token_count" : \d+', f'"token_count" : {tokens}', log.read_text()))
     assert "tokens_as_in_accuracy" in failed(tmp_path)["somewhere-perf"]
 
 
-def test_loose_logs_of_no_known_benchmark_fail_and_say_so(tmp_path):
+def test_loose_logs_of_no_known_benchmark_fail_and_say_so(tmp_path: Path) -> None:
     write_run(tmp_path / "x", MadeRun(LLAMA3_1_8B, LLAMA3_1_8B.scenario("Offline"), "performance"))
     log = tmp_path / "x" / DETAIL
     log.write_text(log.read_text().replace("13368", "777"))
@@ -132,7 +133,7 @@ def test_loose_logs_of_no_known_benchmark_fail_and_say_so(tmp_path):
     assert "logs of 777 samples" in found(tmp_path, "benchmark_known")[0]
 
 
-def judge_as(folder: Path, row, scenario: str, rouge1: float | None = None) -> list[Judged]:
+def judge_as(folder: Path, row: Any, scenario: str, rouge1: float | None = None) -> list[Judged]:
     """Write a valid run of each mode into the folder, and judge the folder."""
     write_loose(folder.parent, row, scenario, folder.name)
     if rouge1 is not None:
@@ -146,7 +147,9 @@ def judge_as(folder: Path, row, scenario: str, rouge1: float | None = None) -> l
     ("row", "scenario"),
     [(LLAMA3_1_8B, "Offline"), (LLAMA3_1_8B, "Server"), (LLAMA3_1_8B_EDGE, "SingleStream")],
 )
-def test_where_loose_logs_are_kept_says_nothing_about_them(tmp_path, above, row, scenario):
+def test_where_loose_logs_are_kept_says_nothing_about_them(
+    tmp_path: Path, above: Any, row: Any, scenario: Any
+) -> None:
     judged = judge_as(tmp_path / above / "run", row, scenario, rouge1=10)
     assert [(j.category, j.scenario) for j in judged] == [(row.category, scenario)] * 2
     assert [j.failed_rules for j in judged] == [["accuracy_rouge1"], ["accuracy_passed"]]
@@ -162,7 +165,9 @@ def test_where_loose_logs_are_kept_says_nothing_about_them(tmp_path, above, row,
         (LLAMA3_1_8B_EDGE, "SingleStream"),
     ],
 )
-def test_a_loose_log_wins_over_its_folders_names(tmp_path, name, row, scenario):
+def test_a_loose_log_wins_over_its_folders_names(
+    tmp_path: Path, name: Any, row: Any, scenario: Any
+) -> None:
     judged = judge_as(tmp_path / name, row, scenario)
     judged += judge_folder(tmp_path)
     assert {(j.category, j.scenario) for j in judged} == {(row.category, scenario)}
@@ -170,7 +175,9 @@ def test_a_loose_log_wins_over_its_folders_names(tmp_path, name, row, scenario):
 
 
 @pytest.mark.parametrize("name", ["Server", "interactive"])
-def test_a_folders_name_tells_server_and_interactive_apart_where_limits_do_not(tmp_path, name):
+def test_a_folders_name_tells_server_and_interactive_apart_where_limits_do_not(
+    tmp_path: Path, name: Any
+) -> None:
     run = MadeRun(LLAMA3_1_8B, LLAMA3_1_8B.scenario("Interactive"), "performance", V6_1)
     run.entries["requested_server_ttft_latency"] = 123
     write_run(tmp_path / name, run)
@@ -179,7 +186,9 @@ def test_a_folders_name_tells_server_and_interactive_apart_where_limits_do_not(t
 
 
 @pytest.mark.parametrize(("name", "gate_failed"), [("llama2-70b-99", 0), ("llama2-70b-99.9", 2)])
-def test_a_folders_name_tells_benchmarks_of_as_many_samples_apart(tmp_path, name, gate_failed):
+def test_a_folders_name_tells_benchmarks_of_as_many_samples_apart(
+    tmp_path: Path, name: Any, gate_failed: Any
+) -> None:
     row = LLAMA2_70B_99
     folder = tmp_path / name / "Offline"
     assert sum(len(beside_agreement(j)) for j in judge_as(folder, row, "Offline", rouge1=44.3)) == 0
@@ -187,7 +196,7 @@ def test_a_folders_name_tells_benchmarks_of_as_many_samples_apart(tmp_path, name
     assert sum(len(beside_agreement(j)) for j in judged) == gate_failed
 
 
-def test_names_decide_where_a_loose_log_says_nothing(tmp_path):
+def test_names_decide_where_a_loose_log_says_nothing(tmp_path: Path) -> None:
     run = MadeRun(LLAMA3_1_8B, LLAMA3_1_8B.scenario("Offline"), "performance", V6_1)
     del run.entries["effective_scenario"], run.entries["qsl_reported_total_count"]
     write_run(tmp_path / "llama3.1-8b" / "Offline", run)
@@ -198,14 +207,14 @@ def test_names_decide_where_a_loose_log_says_nothing(tmp_path):
 
 
 @pytest.mark.parametrize("said", ["MultiStream", "Interactive", "offline", 3])
-def test_a_scenario_that_loadgen_does_not_have_is_never_passed(tmp_path, said):
+def test_a_scenario_that_loadgen_does_not_have_is_never_passed(tmp_path: Path, said: Any) -> None:
     run = MadeRun(LLAMA3_1_8B, LLAMA3_1_8B.scenario("Offline"), "performance", V6_1)
     run.entries["effective_scenario"] = said
     write_run(tmp_path / "Offline", run)
     assert failed(tmp_path) == {"Offline": ["scenarios_known"]}
 
 
-def test_loose_logs_are_open_by_a_folder_that_was_given(tmp_path):
+def test_loose_logs_are_open_by_a_folder_that_was_given(tmp_path: Path) -> None:
     folder = tmp_path / "open" / "run"
     judge_as(folder, LLAMA3_1_8B, "Offline", rouge1=10)
     assert failed(tmp_path / "open") == failed(tmp_path) == {}
@@ -219,7 +228,9 @@ def test_loose_logs_are_open_by_a_folder_that_was_given(tmp_path):
         (LLAMA3_1_8B, "Interactive"),
     ],
 )
-def test_accuracy_is_taken_from_the_same_benchmark_and_scenario(tmp_path, row, scenario):
+def test_accuracy_is_taken_from_the_same_benchmark_and_scenario(
+    tmp_path: Path, row: Any, scenario: Any
+) -> None:
     def status() -> str:
         (one,) = [v for j in judge_folder(tmp_path) for v in j.verdicts if v.rule == ACCURACY_TOO]
         return one.status
@@ -235,7 +246,7 @@ def test_accuracy_is_taken_from_the_same_benchmark_and_scenario(tmp_path, row, s
     assert status() == "passed"
 
 
-def test_a_smoke_result_of_this_suite_is_judged_as_smoke(tmp_path):
+def test_a_smoke_result_of_this_suite_is_judged_as_smoke(tmp_path: Path) -> None:
     run = MadeRun(LLAMA3_1_8B, LLAMA3_1_8B.scenario("Offline"), "performance", V6_1)
     run.entries["effective_min_duration_ms"] = 10_000
     write_run(tmp_path / "Performance", run)
@@ -290,7 +301,9 @@ def write_own_result(root: Path) -> Path:
         ("*/Compliance", ["test06"], None),
     ],
 )
-def test_every_run_of_an_own_result_is_judged_by_its_summary(tmp_path, given, modes, accuracy):
+def test_every_run_of_an_own_result_is_judged_by_its_summary(
+    tmp_path: Path, given: Any, modes: Any, accuracy: Any
+) -> None:
     write_own_result(tmp_path)
     (root,) = tmp_path.glob(given) if given != "." else (tmp_path,)
     judged = judge_folder(root)
@@ -301,7 +314,7 @@ def test_every_run_of_an_own_result_is_judged_by_its_summary(tmp_path, given, mo
     assert counted == [accuracy] * modes.count("performance")
 
 
-def test_a_summary_far_above_says_nothing_of_a_run(tmp_path):
+def test_a_summary_far_above_says_nothing_of_a_run(tmp_path: Path) -> None:
     folder = write_own_result(tmp_path)
     (folder / "x/y").mkdir(parents=True)
     (folder / "Compliance/TEST06").rename(folder / "x/y/z")
@@ -309,7 +322,7 @@ def test_a_summary_far_above_says_nothing_of_a_run(tmp_path):
     assert failed(folder / "x/y/z") == {"z": ["benchmark_known"]}
 
 
-def test_trial_runs_of_a_search_are_judged_only_where_they_were_asked_for(tmp_path):
+def test_trial_runs_of_a_search_are_judged_only_where_they_were_asked_for(tmp_path: Path) -> None:
     folder = write_own_result(tmp_path)
     (judged,) = judge_folder(folder / "PeakQps")
     assert (judged.scenario, beside_agreement(judged)) == ("Server", ["result_valid"])
@@ -317,7 +330,7 @@ def test_trial_runs_of_a_search_are_judged_only_where_they_were_asked_for(tmp_pa
     assert any("PeakQps" in name for name in by_name(folder))
 
 
-def test_an_audit_run_is_known_by_its_seed(tmp_path):
+def test_an_audit_run_is_known_by_its_seed(tmp_path: Path) -> None:
     run = MadeRun(LLAMA3_1_8B, LLAMA3_1_8B.scenario("Server"), "test06", V6_1)
     write_run(tmp_path / "x", run)
     (tmp_path / "x" / ACCURACY).write_text(run.accuracy_json)
@@ -326,7 +339,7 @@ def test_an_audit_run_is_known_by_its_seed(tmp_path):
     assert beside_agreement(judged) == []
 
 
-def test_logs_are_found_and_hidden_folders_are_not(tmp_path):
+def test_logs_are_found_and_hidden_folders_are_not(tmp_path: Path) -> None:
     assert not holds_logs(tmp_path)
     (tmp_path / ".git").mkdir()
     (tmp_path / ".git" / DETAIL).write_text(line("a", 1))
@@ -334,7 +347,7 @@ def test_logs_are_found_and_hidden_folders_are_not(tmp_path):
     assert find_runs(tmp_path).loose == ()
 
 
-def test_judging_loads_no_engine(submission, tmp_path):
+def test_judging_loads_no_engine(submission: Path, tmp_path: Path) -> None:
     code = (
         "import sys, pathlib\n"
         "from mlperf_suite.judging.judge import judge_folder\n"

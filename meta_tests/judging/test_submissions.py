@@ -6,6 +6,7 @@ import json
 import re
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -33,7 +34,9 @@ REAL = ROOT.parent / "shared" / "data" / "submissions"
 
 @pytest.mark.parametrize("round_", ROUNDS.values(), ids=lambda r: r.name)
 @pytest.mark.parametrize("row", BENCHMARKS.values(), ids=lambda row: row.id)
-def test_a_submission_that_obeys_every_rule_fails_none(tmp_path, row, round_):
+def test_a_submission_that_obeys_every_rule_fails_none(
+    tmp_path: Path, row: Any, round_: Any
+) -> None:
     write_submission(tmp_path, row, round_)
     wrong = failed(tmp_path)
     if round_.name in row.rounds:
@@ -43,7 +46,7 @@ def test_a_submission_that_obeys_every_rule_fails_none(tmp_path, row, round_):
     assert {j.round.name for j in judge_folder(tmp_path)} == {round_.name}
 
 
-def test_an_open_submission_needs_no_gate_and_no_scenario(tmp_path):
+def test_an_open_submission_needs_no_gate_and_no_scenario(tmp_path: Path) -> None:
     write_submission(tmp_path, LLAMA3_1_8B, V6_1, division="open", scenarios=("Server",))
     txt = tmp_path / "open/Someone" / RESULT / "accuracy/accuracy.txt"
     txt.write_text(re.sub(r"'rouge1': [\d.]+", "'rouge1': 1.0", txt.read_text()))
@@ -54,12 +57,12 @@ def test_an_open_submission_needs_no_gate_and_no_scenario(tmp_path):
     }
 
 
-def test_every_rule_of_a_submission_is_judged(submission, tmp_path):
+def test_every_rule_of_a_submission_is_judged(submission: Path, tmp_path: Path) -> None:
     rules = {v.rule for j in judge_folder(tmp_path) for v in j.verdicts}
     assert {rule.name for rule in (*rules_of("result"), *rules_of("benchmark"))} <= rules
 
 
-def test_an_open_submission_may_have_its_own_names(tmp_path):
+def test_an_open_submission_may_have_its_own_names(tmp_path: Path) -> None:
     write_submission(tmp_path, LLAMA3_1_8B, V6_1, division="open", name="my-llama")
     mapping = tmp_path / "open/Someone/model_mapping.json"
     assert list(failed(tmp_path).values()) == [["benchmark_known"]]
@@ -67,7 +70,7 @@ def test_an_open_submission_may_have_its_own_names(tmp_path):
     assert failed(tmp_path) == {}
 
 
-def test_the_loadgen_key_and_any_case_of_a_scenario_are_taken(tmp_path):
+def test_the_loadgen_key_and_any_case_of_a_scenario_are_taken(tmp_path: Path) -> None:
     submission = write_submission(tmp_path, LLAMA3_1_8B, V6_1, name="llama3_1-8b")
     folder = submission / "results/box/llama3_1-8b"
     for name in ("Offline", "Server", "Interactive"):
@@ -75,7 +78,7 @@ def test_the_loadgen_key_and_any_case_of_a_scenario_are_taken(tmp_path):
     assert failed(tmp_path) == {}
 
 
-def test_any_folder_of_a_submission_may_be_given(submission, tmp_path):
+def test_any_folder_of_a_submission_may_be_given(submission: Path, tmp_path: Path) -> None:
     assert len(judge_folder(tmp_path / "closed")) == 4
     assert len(judge_folder(submission)) == 4
     one = {j.name: j for j in judge_folder(submission / RESULT)}
@@ -83,7 +86,7 @@ def test_any_folder_of_a_submission_may_be_given(submission, tmp_path):
     assert all(not j.failed_rules for j in one.values())
 
 
-def test_another_round_may_be_asked_for(submission, tmp_path):
+def test_another_round_may_be_asked_for(submission: Path, tmp_path: Path) -> None:
     for name, rules in failed(tmp_path, V6_0).items():
         assert rules == ["seeds"], name
     wanted = failed(tmp_path, V5_1)
@@ -95,7 +98,7 @@ def copies_found(root: Path) -> list[str]:
 
 
 @pytest.mark.parametrize("copied", ["accuracy", "performance"])
-def test_a_run_is_of_one_model(tmp_path, copied):
+def test_a_run_is_of_one_model(tmp_path: Path, copied: Any) -> None:
     rows = (LLAMA3_1_8B, LLAMA3_1_405B)
     for row in rows:
         write_submission(tmp_path, row, V6_0, scenarios=("Offline",))
@@ -110,7 +113,7 @@ def test_a_run_is_of_one_model(tmp_path, copied):
         assert f"found the run of box {row.id} Offline" in "".join(lines)
 
 
-def test_two_accuracies_of_one_model_may_share_a_run(tmp_path):
+def test_two_accuracies_of_one_model_may_share_a_run(tmp_path: Path) -> None:
     for row in (LLAMA2_70B_99, LLAMA2_70B_99_9):
         submission = write_submission(tmp_path, row, V6_0, scenarios=("Offline", "Server"))
     assert copies_found(tmp_path) == []
@@ -118,7 +121,9 @@ def test_two_accuracies_of_one_model_may_share_a_run(tmp_path):
     assert len(copies_found(tmp_path)) == 8
 
 
-def test_a_submission_belongs_to_the_round_of_most_of_its_results(submission, tmp_path):
+def test_a_submission_belongs_to_the_round_of_most_of_its_results(
+    submission: Path, tmp_path: Path
+) -> None:
     run = MadeRun(LLAMA3_1_8B, LLAMA3_1_8B.scenario("Server"), "performance", V5_1)
     write_run(submission / RESULT / "performance/run_1", run)
     assert failed(tmp_path) == {"Someone-box-llama3.1-8b-Server": ["seeds"]}
@@ -135,7 +140,9 @@ def test_a_submission_belongs_to_the_round_of_most_of_its_results(submission, tm
         (LLAMA2_70B_99_9, 44.3, *[["accuracy_rouge1", "accuracy_passed"]] * 2),
     ],
 )
-def test_high_accuracy_only_makes_a_gate_stricter(tmp_path, row, rouge1, low, high):
+def test_high_accuracy_only_makes_a_gate_stricter(
+    tmp_path: Path, row: Any, rouge1: Any, low: Any, high: Any
+) -> None:
     write_submission(tmp_path, row, V6_0, scenarios=("Offline", "Server"))
     folder = Path("closed/Someone/results/box") / row.id / "Server/accuracy"
     txt = tmp_path / folder / "accuracy.txt"
@@ -146,7 +153,7 @@ def test_high_accuracy_only_makes_a_gate_stricter(tmp_path, row, rouge1, low, hi
 
 
 @pytest.mark.skipif(not REAL.is_dir(), reason="no real submissions beside the repository")
-def test_real_logs_pass_every_rule_about_logs():
+def test_real_logs_pass_every_rule_about_logs() -> None:
     judged = judge_folder(REAL)
     assert {j.round.name for j in judged} == {"v5.1"}
     runs = [j for j in judged if j.scenario]
@@ -158,7 +165,7 @@ def test_real_logs_pass_every_rule_about_logs():
 
 @pytest.mark.skipif(not REAL.is_dir(), reason="no real submissions beside the repository")
 @pytest.mark.parametrize("key", ["result_validity", "early_stopping_met", "num_errors"])
-def test_a_line_taken_out_of_a_real_log_is_missed(tmp_path, key):
+def test_a_line_taken_out_of_a_real_log_is_missed(tmp_path: Path, key: Any) -> None:
     for log in REAL.rglob("run_1/mlperf_log_detail.txt"):
         target = tmp_path / log.relative_to(REAL)
         target.parent.mkdir(parents=True)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -29,7 +31,7 @@ def pytest_run(*arguments: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-def test_each_rule_of_each_run_is_a_test_of_its_name(submission, tmp_path):
+def test_each_rule_of_each_run_is_a_test_of_its_name(submission: Path, tmp_path: Path) -> None:
     log = submission / RESULT / "performance/run_1" / DETAIL
     log.write_text(log.read_text().replace("600000", "60000"))
     done = pytest_run("-m", "compliance", f"--logs={tmp_path}", "-q", "-rfs")
@@ -43,7 +45,9 @@ def test_each_rule_of_each_run_is_a_test_of_its_name(submission, tmp_path):
 
 
 @pytest.mark.parametrize("option", [(), ("--high-accuracy",)])
-def test_the_high_gate_is_asked_for_by_its_option(submission, tmp_path, option):
+def test_the_high_gate_is_asked_for_by_its_option(
+    submission: Path, tmp_path: Path, option: Any
+) -> None:
     txt = submission / RESULT / "accuracy/accuracy.txt"
     txt.write_text(txt.read_text().replace("38.7792", "38.5"))
     done = pytest_run("-m", "compliance", f"--logs={tmp_path}", "-q", *option)
@@ -52,7 +56,7 @@ def test_the_high_gate_is_asked_for_by_its_option(submission, tmp_path, option):
     assert done.returncode == (1 if option else 0)
 
 
-def test_a_marker_picks_from_the_logs(submission, tmp_path):
+def test_a_marker_picks_from_the_logs(submission: Path, tmp_path: Path) -> None:
     done = pytest_run("-m", "server and performance", f"--logs={tmp_path}", "--collect-only", "-q")
     tests = [t for t in done.stdout.splitlines() if "::" in t]
     assert tests and all("-Server-" in t for t in tests)
@@ -66,7 +70,7 @@ def test_a_marker_picks_from_the_logs(submission, tmp_path):
         ("searched", "holds only trial runs of a peak search"),
     ],
 )
-def test_a_folder_without_logs_is_a_usage_error(tmp_path, folder, said):
+def test_a_folder_without_logs_is_a_usage_error(tmp_path: Path, folder: Path, said: Any) -> None:
     (tmp_path / "empty").mkdir()
     run = MadeRun(LLAMA3_1_8B, LLAMA3_1_8B.scenario("Server"), "performance")
     write_run(tmp_path / "searched/PeakQps/01", run)
@@ -76,6 +80,6 @@ def test_a_folder_without_logs_is_a_usage_error(tmp_path, folder, said):
     assert f"--logs {tmp_path / folder}: {said}" in done.stderr
 
 
-def test_without_logs_there_is_no_test_of_them():
+def test_without_logs_there_is_no_test_of_them() -> None:
     done = pytest_run("tests/compliance", "--collect-only", "-q")
     assert "test_logs" not in done.stdout

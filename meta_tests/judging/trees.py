@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 from meta_tests.tampering.rule_breaks import AGREEMENT
 from mlperf_suite.benchmarks.rounds import ROUNDS
@@ -15,7 +16,7 @@ RESULT = Path("results/box/llama3.1-8b/Server")
 ACCURACY_TOO = "accuracy_passed"
 
 
-def failed(root: Path, round_=None) -> dict[str, list[str]]:
+def failed(root: Path, round_: Any = None) -> dict[str, list[str]]:
     """The rules that failed, by what was judged."""
     return {j.name: j.failed_rules for j in judge_folder(root, round_) if j.failed_rules}
 
@@ -24,7 +25,7 @@ ALSO_SEEN = AGREEMENT | {"accuracy_log_ends", "accuracy_log_tokens"}
 """The rules that compare what a result says in two places: they may see a damage to one of them."""
 
 
-def broken(root: Path, round_=None) -> dict[str, list[str]]:
+def broken(root: Path, round_: Any = None) -> dict[str, list[str]]:
     """As `failed`, without the rules that compare figures with one another."""
     return {
         name: [rule for rule in rules if rule.removeprefix("run_2-") not in ALSO_SEEN]

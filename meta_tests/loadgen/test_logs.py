@@ -7,6 +7,7 @@ import pickle
 import tempfile
 import tracemalloc
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -24,13 +25,13 @@ from mlperf_suite.loadgen.logs import (
 )
 
 
-def test_a_detail_log_is_read_by_key():
+def test_a_detail_log_is_read_by_key() -> None:
     log = parse_detail("\n".join([line("a", 1), line("b", "two"), line("c", None)]) + "\n")
     assert (log["a"], log["b"], log["c"], log["d"]) == (1, "two", None, None)
     assert log.damage == ()
 
 
-def test_errors_and_warnings_are_told_apart():
+def test_errors_and_warnings_are_told_apart() -> None:
     text = "\n".join([line("e", "bad", error=True), line("w", "hm", warning=True), line("m", 1)])
     log = parse_detail(text)
     assert (log.errors, log.warnings) == (("bad",), ("hm",))
@@ -39,18 +40,18 @@ def test_errors_and_warnings_are_told_apart():
 @pytest.mark.parametrize(
     "value", ["1", True, None, [], float("nan"), float("inf"), -(10**400), 10**400, 2**64 + 1]
 )
-def test_what_is_no_number_of_64_bits_is_none(value):
+def test_what_is_no_number_of_64_bits_is_none(value: Any) -> None:
     log = parse_detail(line("a", value))
     assert log.number("a") is None
     assert log.milliseconds("a") is None
 
 
 @pytest.mark.parametrize("value", [0, -1, 2**64, 0.5])
-def test_numbers_are_kept(value):
+def test_numbers_are_kept(value: Any) -> None:
     assert parse_detail(line("a", value)).number("a") == value
 
 
-def test_nanoseconds_become_milliseconds():
+def test_nanoseconds_become_milliseconds() -> None:
     assert parse_detail(line("a", 2_500_000)).milliseconds("a") == 2.5
 
 
@@ -69,31 +70,31 @@ def test_nanoseconds_become_milliseconds():
         ':::MLLOG {"key": "a", "value": ' + "9" * 5000 + "}",
     ],
 )
-def test_damage_is_a_fact_about_the_log(text):
+def test_damage_is_a_fact_about_the_log(text: Any) -> None:
     assert parse_detail(text).damage
 
 
-def test_a_setting_said_twice_is_damage_and_a_message_is_not():
+def test_a_setting_said_twice_is_damage_and_a_message_is_not() -> None:
     twice = parse_detail("\n".join([line("effective_x", 1)] * 2))
     assert twice.damage == ("line 2 says effective_x a second time",)
     assert parse_detail("\n".join([line("generic_message", "a")] * 2)).damage == ()
 
 
-def test_a_line_ends_at_its_newline_alone():
+def test_a_line_ends_at_its_newline_alone() -> None:
     """Other characters at which Python splits lines may stand in LoadGen's texts."""
     log = parse_detail(line("sut_name", "x").replace('"x"', '"a\x85b\u2028c"') + "\r\n")
     assert log["sut_name"] == "a\x85b\u2028c"
     assert log.damage == ()
 
 
-def test_an_accuracy_log_is_read_token_by_token():
+def test_an_accuracy_log_is_read_token_by_token() -> None:
     run = MadeRun(*every_scenario()[1], "test06")
     log = parse_accuracy(run.accuracy_json)
     assert log.damage == ()
     assert list(log.samples) == run.answers
 
 
-def test_of_samples_answered_twice_the_first_counts():
+def test_of_samples_answered_twice_the_first_counts() -> None:
     rows = [{"qsl_idx": 3, "data": "01000000"}, {"qsl_idx": 3, "data": "02000000"}]
     assert parse_accuracy(json.dumps(rows)).first_of_each()[3].token_ids == (1,)
 
@@ -115,26 +116,26 @@ def test_of_samples_answered_twice_the_first_counts():
         {"qsl_idx": 1, "data": "", "token_data": None},
     ],
 )
-def test_a_damaged_answer_is_left_out_and_said(row):
+def test_a_damaged_answer_is_left_out_and_said(row: Any) -> None:
     log = parse_accuracy(json.dumps([row, {"qsl_idx": 2, "data": "01000000"}]))
     assert len(log.damage) == 1
     assert [s.index for s in log.samples] == [2]
 
 
 @given(st.text() | st.binary().map(lambda b: b.decode("latin-1")))
-def test_no_text_raises(text):
+def test_no_text_raises(text: Any) -> None:
     assert parse_detail(text).damage or not text.strip()
     parse_accuracy(text)
 
 
-def test_absent_and_unreadable_files_are_damage(tmp_path):
+def test_absent_and_unreadable_files_are_damage(tmp_path: Path) -> None:
     (tmp_path / DETAIL).mkdir()
     logs = read_logs(tmp_path)
     assert logs.detail.damage and logs.accuracy.damage
     assert (logs.summary, logs.files, logs.sizes) == ("", {}, {})
 
 
-def test_files_are_read_with_their_sizes(tmp_path):
+def test_files_are_read_with_their_sizes(tmp_path: Path) -> None:
     (tmp_path / DETAIL).write_bytes(line("sut_name", "a?").encode().replace(b"?", b"\xff"))
     (tmp_path / SUMMARY).write_text("fine")
     (tmp_path / ACCURACY).write_text("[]")
@@ -183,7 +184,9 @@ _PIECES = [
         max_size=2,
     ),
 )
-def test_a_log_reads_alike_by_entry_and_as_a_whole(rows, between, indent, changes):
+def test_a_log_reads_alike_by_entry_and_as_a_whole(
+    rows: Any, between: Any, indent: Any, changes: Any
+) -> None:
     """However it is laid out or damaged."""
     content = f"[\n{between.join(json.dumps(row, indent=indent) for row in rows)}\n]\n".encode()
     for place, removed, put in changes:
@@ -215,14 +218,14 @@ _ENTRY = '{"qsl_idx": 1, "data": "01000000"}'
         "",
     ],
 )
-def test_what_is_no_list_as_a_whole_is_none_by_entry(tmp_path, text):
+def test_what_is_no_list_as_a_whole_is_none_by_entry(tmp_path: Path, text: Any) -> None:
     (tmp_path / ACCURACY).write_text(text)
     log = read_logs(tmp_path).accuracy
     assert log == parse_accuracy(text)
     assert (log.samples, len(log.damage)) == ((), 1)
 
 
-def test_long_answers_take_little_more_than_their_tokens(tmp_path):
+def test_long_answers_take_little_more_than_their_tokens(tmp_path: Path) -> None:
     answers, tokens = 100, 4000
     data = b"".join((1000 + i).to_bytes(4, "little") for i in range(tokens)).hex().upper()
     rows = [json.dumps({"seq_id": i, "qsl_idx": i, "data": data}) for i in range(answers)]
@@ -243,7 +246,7 @@ def test_long_answers_take_little_more_than_their_tokens(tmp_path):
     other=st.lists(st.integers(0, 2), max_size=2),
     cut=st.slices(9),
 )
-def test_token_ids_are_a_sequence_like_a_tuple(ids, other, cut):
+def test_token_ids_are_a_sequence_like_a_tuple(ids: Any, other: Any, cut: Any) -> None:
     held = TokenIds(b"".join(i.to_bytes(4, "little", signed=True) for i in ids))
     assert held == tuple(ids) and tuple(ids) == held and held == ids
     assert (held == tuple(other)) == (ids == other)

@@ -34,7 +34,7 @@ RUNS = [
 ]
 
 
-def test_words_are_those_of_the_c_plus_plus_standard():
+def test_words_are_those_of_the_c_plus_plus_standard() -> None:
     # [rand.predef]: the 10,000th of a std::mt19937 that nobody seeded.
     assert next(itertools.islice(words(5489), 9_999, None)) == 4_123_659_995
 
@@ -68,7 +68,7 @@ def test_the_installed_loadgen_has_the_sources_of_its_version(tmp_path: Path) ->
     assert fingerprint(detail["loadgen_file_sha1"]) in RELEASES[version]
 
 
-def test_a_shuffle_has_each_number_once_and_differs_between_libraries():
+def test_a_shuffle_has_each_number_once_and_differs_between_libraries() -> None:
     for count in (1, 2, 3, 84, 70_000):
         assert sorted(shuffled(7, count)) == list(range(count))
         assert sorted(shuffled(7, count, old=True)) == list(range(count))
@@ -76,14 +76,14 @@ def test_a_shuffle_has_each_number_once_and_differs_between_libraries():
     assert shuffled(7, 24_576) != shuffled(7, 24_576, old=True)
 
 
-def test_an_accuracy_run_loads_all_samples_in_sets_and_a_performance_run_one():
+def test_an_accuracy_run_loads_all_samples_in_sets_and_a_performance_run_one() -> None:
     sets = loaded_sets(3, 10, 4, accuracy=True)
     assert [len(one) for one in sets] == [4, 4, 2]
     assert sorted(itertools.chain(*sets)) == list(range(10))
     assert loaded_sets(3, 10, 4, accuracy=False) == sets[:1]
 
 
-def test_answers_are_logged_with_the_probability_that_is_asked_for():
+def test_answers_are_logged_with_the_probability_that_is_asked_for() -> None:
     draws = logging_draws(720381539243781796, 100_000)
     assert draws.min() >= 0 and draws.max() < 1
     assert abs((draws <= 0.001).sum() - 100) < 50

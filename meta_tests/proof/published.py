@@ -106,8 +106,8 @@ def write_published(folder: Path, published: Published) -> None:
     eos = published.benchmark.eos_token_ids
     write_model(own / "model", workload.shape, eos, published.tokens)
     if published.with_problems:
-        rows = (json.dumps(row) for row in _problems())
-        (own / PROBLEMS).write_text("".join(f"{row}\n" for row in rows))
+        problems = (json.dumps(problem) for problem in _problems())
+        (own / PROBLEMS).write_text("".join(f"{line}\n" for line in problems))
     # Last, so that if it exists, everything does.
     write_json(own / "answers.json", answers)
 
@@ -146,19 +146,19 @@ def _id(columns: Mapping[str, str], number: int) -> dict[str, str]:
 
 def _gsm8k(rng: random.Random, number: int) -> Made:
     right = rng.randint(1, 5000)
-    answer = right + 1 if _one_in(number, 6) else right
+    result = right + 1 if _one_in(number, 6) else right
     row = {"input": "made up", "tok_input": _prompt(number), "gt_output": str(right)}
-    answer = Prepared("So", f" The answer is {answer:,}.", 200)
+    answer = Prepared("So", f" The answer is {result:,}.", 200)
     return Made({**row, "dataset": "GSM8K", "id": f"made.{number}"}, answer)
 
 
 def _mbxp(rng: random.Random, number: int) -> Made:
     """A one-line Python function and a test for it."""
     addend = rng.randint(1, 500)
-    answer = addend + 1 if _one_in(number, 6) else addend
+    result = addend + 1 if _one_in(number, 6) else addend
     test = f"\n\ndef check(candidate):\n    assert candidate(1) == {1 + addend}\n"
     row = {"input": "made up", "tok_input": _prompt(number), "gt_output": test}
-    answer = Prepared(f"def more(n):\n    return n + {answer}\n", "```\n", 0)
+    answer = Prepared(f"def more(n):\n    return n + {result}\n", "```\n", 0)
     return Made({**row, "dataset": "MBXP", "id": "python_more"}, answer)
 
 

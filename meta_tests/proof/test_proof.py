@@ -15,12 +15,12 @@ from meta_tests.proof.data import (
     DATASETS,
     MODEL,
     SAMPLES,
-    WORDS,
     MadeSample,
     make_samples,
     write_data,
 )
 from meta_tests.proof.runs import LOADGEN, ProofRun, make_runs, proof_runs
+from meta_tests.proof.words import WORDS
 from mlperf_suite.benchmarks.definition import Benchmark
 from mlperf_suite.benchmarks.llama3_1_8b import (
     BENCHMARKS,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -34,7 +35,7 @@ def test_an_engine_in_this_process_has_no_client() -> None:
 
 
 @pytest.mark.parametrize("where", every_scenario(), ids=lambda w: f"{w[0].id}-{w[1].name}")
-def test_just_below_its_limits_a_client_passes_in_every_scenario(where) -> None:
+def test_just_below_its_limits_a_client_passes_in_every_scenario(where: Any) -> None:
     run = MadeRun(*where, "performance", remote=JUST_NOT_BOUND)
     assert not_passed(judge(run.facts())) == {}
 
@@ -69,7 +70,9 @@ CUT = "3 answers cut by the server's own limit"
 @pytest.mark.parametrize(
     ("mode", "rule"), [("performance", "generation"), ("accuracy", "accuracy_generation")]
 )
-def test_a_server_that_did_not_do_as_asked_fails_smoke_too(mode, rule, smoke) -> None:
+def test_a_server_that_did_not_do_as_asked_fails_smoke_too(
+    mode: Any, rule: Any, smoke: Any
+) -> None:
     facts = replace(facts_of("Server", remote_run(departures=(CUT,)), mode), smoke=smoke)
     (found,) = [v for v in judge(facts) if not v.passed]
     assert (found.rule, found.status, found.found) == (rule, "failed", CUT)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from typing import Any
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -17,11 +18,11 @@ from mlperf_suite.rules import judge
 class Listening(dict):
     """A log's values that remember which keys were asked for."""
 
-    def __init__(self, values):
+    def __init__(self, values: Any) -> None:
         super().__init__(values)
         self.asked = set()
 
-    def get(self, key, default=None):
+    def get(self, key: Any, default: Any = None) -> Any:
         self.asked.add(key)
         return super().get(key, default)
 
@@ -49,7 +50,7 @@ def keys_read(run: MadeRun) -> list[str]:
 
 @settings(max_examples=150, deadline=None)
 @given(run=runs(), data=st.data())
-def test_a_line_that_a_rule_reads_is_never_missed(run, data):
+def test_a_line_that_a_rule_reads_is_never_missed(run: Any, data: st.DataObject) -> None:
     key = data.draw(st.sampled_from(keys_read(run)))
     del run.entries[key]
     assert not_passed(judge(run.facts()))
@@ -57,7 +58,7 @@ def test_a_line_that_a_rule_reads_is_never_missed(run, data):
 
 @settings(max_examples=200, deadline=None)
 @given(run=runs(), data=st.data())
-def test_a_value_of_a_wrong_kind_never_passes(run, data):
+def test_a_value_of_a_wrong_kind_never_passes(run: Any, data: st.DataObject) -> None:
     asked = [key for key in keys_read(run) if key not in PRESENCE_ONLY]
     key = data.draw(st.sampled_from(asked))
     wrong = data.draw(
@@ -69,7 +70,7 @@ def test_a_value_of_a_wrong_kind_never_passes(run, data):
 
 @settings(max_examples=150, deadline=None)
 @given(run=runs(), data=st.data())
-def test_a_truncated_log_never_passes(run, data):
+def test_a_truncated_log_never_passes(run: Any, data: st.DataObject) -> None:
     text = run.detail_text
     at = data.draw(st.integers(0, len(text.rstrip()) - 1))
     assert not_passed(judge(run.facts(text[:at])))
@@ -77,7 +78,7 @@ def test_a_truncated_log_never_passes(run, data):
 
 @settings(max_examples=150, deadline=None)
 @given(run=runs(), data=st.data())
-def test_a_line_that_cannot_be_read_never_passes(run, data):
+def test_a_line_that_cannot_be_read_never_passes(run: Any, data: st.DataObject) -> None:
     lines = run.detail_text.splitlines()
     at = data.draw(st.integers(0, len(lines) - 1))
     cut = data.draw(st.integers(1, len(lines[at]) - 1))
@@ -87,7 +88,7 @@ def test_a_line_that_cannot_be_read_never_passes(run, data):
 
 @settings(max_examples=60, deadline=None)
 @given(run=runs(), data=st.data())
-def test_a_key_said_twice_never_passes(run, data):
+def test_a_key_said_twice_never_passes(run: Any, data: st.DataObject) -> None:
     others = ("loadgen_", "power_", "generated_")
     asked = [key for key in keys_read(run) if not key.startswith(others)]
     key = data.draw(st.sampled_from(asked))
@@ -97,7 +98,7 @@ def test_a_key_said_twice_never_passes(run, data):
 
 @settings(max_examples=200, deadline=None)
 @given(run=runs(), data=st.data())
-def test_random_bytes_never_raise_and_are_told_in_one_line(run, data):
+def test_random_bytes_never_raise_and_are_told_in_one_line(run: Any, data: st.DataObject) -> None:
     raw = bytearray(run.detail_text.encode())
     for _ in range(data.draw(st.integers(1, 20))):
         raw[data.draw(st.integers(0, len(raw) - 1))] = data.draw(st.integers(0, 255))
@@ -108,11 +109,11 @@ def test_random_bytes_never_raise_and_are_told_in_one_line(run, data):
 
 @settings(max_examples=100, deadline=None)
 @given(run=runs(), text=st.text() | st.binary().map(lambda b: b.decode("latin-1")))
-def test_any_text_in_place_of_a_log_fails(run, text):
+def test_any_text_in_place_of_a_log_fails(run: Any, text: Any) -> None:
     assert not_passed(judge(run.facts(text)))
 
 
-def test_a_missing_detail_log_fails_every_rule_that_needs_it():
+def test_a_missing_detail_log_fails_every_rule_that_needs_it() -> None:
     run = MadeRun(*every_scenario()[0], "performance")
     facts = run.facts("")
     files = {k: v for k, v in facts.logs.files.items() if k != DETAIL}

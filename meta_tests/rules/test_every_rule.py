@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -17,7 +18,7 @@ from mlperf_suite.rules import judge
 from mlperf_suite.rules.registry import RULES
 
 
-def test_every_rule_has_a_break():
+def test_every_rule_has_a_break() -> None:
     assert set(BREAKS) == {rule.name for rule in RULES if rule.subject in EVERY_MODE}
 
 
@@ -31,7 +32,7 @@ EVERY_RUN = [
 @pytest.mark.parametrize(
     ("where", "mode"), EVERY_RUN, ids=[f"{b.id}-{s.name}-{mode}" for (b, s), mode in EVERY_RUN]
 )
-def test_a_valid_run_passes_every_rule(where, mode):
+def test_a_valid_run_passes_every_rule(where: Any, mode: Any) -> None:
     for round_ in ROUNDS.values():
         # The caching audit is in no submission.
         for submitted in (False, True) if mode != CACHING else (False,):
@@ -45,7 +46,9 @@ def test_a_valid_run_passes_every_rule(where, mode):
 @pytest.mark.parametrize(
     "where", every_scenario(), ids=lambda where: f"{where[0].id}-{where[1].name}"
 )
-def test_answers_are_as_long_as_in_the_accuracy_run_where_that_has_the_same_samples(where):
+def test_answers_are_as_long_as_in_the_accuracy_run_where_that_has_the_same_samples(
+    where: Any,
+) -> None:
     """gpt-oss-120b's accuracy run asks for other problems, whose answers are longer."""
     run = MadeRun(*where, "performance")
     run.accuracy_tokens = replace(run.accuracy_tokens, mean=2 * run.accuracy_tokens.mean)
@@ -58,7 +61,7 @@ def test_answers_are_as_long_as_in_the_accuracy_run_where_that_has_the_same_samp
 @pytest.mark.parametrize("name", BREAKS)
 @settings(max_examples=15, deadline=None)
 @given(data=st.data())
-def test_a_break_of_one_rule_is_seen_by_that_rule_alone(name, data):
+def test_a_break_of_one_rule_is_seen_by_that_rule_alone(name: Any, data: st.DataObject) -> None:
     (rule,) = [r for r in RULES if r.name == name]
     fitting = [
         (b, s)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from mlperf_suite.benchmarks.deepseek_r1 import DEEPSEEK_R1
@@ -12,7 +14,7 @@ from mlperf_suite.loadgen.load_plan import MODES
 from mlperf_suite.rules.facts import find_departures, find_reference, find_speculation
 
 
-def test_the_whole_data_set_has_the_benchmarks_own_reference():
+def test_the_whole_data_set_has_the_benchmarks_own_reference() -> None:
     assert find_reference(OFFICIAL, OFFICIAL.model, "cnn_dailymail", 13_368) == (
         OFFICIAL.reference,
         "",
@@ -24,7 +26,7 @@ def test_the_whole_data_set_has_the_benchmarks_own_reference():
     assert found is OFFICIAL.reference
 
 
-def test_the_embedded_samples_have_a_reference_of_any_number():
+def test_the_embedded_samples_have_a_reference_of_any_number() -> None:
     found, why = find_reference(EMBEDDED, "embedded", "embedded", 22)
     assert why == "" and found is not None and found.answers == 22
 
@@ -62,14 +64,18 @@ def test_the_embedded_samples_have_a_reference_of_any_number():
         ),
     ],
 )
-def test_where_there_is_no_reference_the_reason_is_said(workload, model, dataset, samples, why):
+def test_where_there_is_no_reference_the_reason_is_said(
+    workload: Any, model: Any, dataset: Any, samples: Any, why: Any
+) -> None:
     assert find_reference(workload, model, dataset, samples) == (None, why)
     other = {"model_type": "x"}
     assert find_reference(workload, model, dataset, samples, model_config=other) == (None, why)
 
 
 @pytest.mark.parametrize(("available", "known"), [(13_368, True), (13_367, False), (20_000, False)])
-def test_other_data_than_the_benchmarks_is_a_copy_only_where_it_is_as_large(available, known):
+def test_other_data_than_the_benchmarks_is_a_copy_only_where_it_is_as_large(
+    available: Any, known: Any
+) -> None:
     found, why = find_reference(OFFICIAL, OFFICIAL.model, "mine.json", 13_368, available=available)
     assert (found is not None) == known
     assert why == ("" if known else "no reference accuracy is known for the data mine.json")
@@ -84,7 +90,9 @@ def test_other_data_than_the_benchmarks_is_a_copy_only_where_it_is_as_large(avai
         (130, {}, ("at most 130 new tokens, not 128",)),
     ],
 )
-def test_another_generation_is_told_by_the_engine_itself(max_new_tokens, engine, found):
+def test_another_generation_is_told_by_the_engine_itself(
+    max_new_tokens: Any, engine: Any, found: Any
+) -> None:
     assert find_departures(OFFICIAL, max_new_tokens, engine) == found
 
 
@@ -99,7 +107,9 @@ def test_another_generation_is_told_by_the_engine_itself(max_new_tokens, engine,
         (6_396, 6_396, None, "no reference accuracy is known for the data /data"),
     ],
 )
-def test_a_mode_with_data_of_its_own_is_known_by_their_size(answers, available, whole, why):
+def test_a_mode_with_data_of_its_own_is_known_by_their_size(
+    answers: Any, available: Any, whole: Any, why: Any
+) -> None:
     workload = GPT_OSS_120B.workload
     found = find_reference(
         workload, workload.model, "/data", answers, available=available, whole=whole
@@ -107,7 +117,7 @@ def test_a_mode_with_data_of_its_own_is_known_by_their_size(answers, available, 
     assert found == ((workload.reference, "") if not why else (None, why))
 
 
-def test_only_modes_of_other_data_than_accuracys_have_a_size_of_their_own():
+def test_only_modes_of_other_data_than_accuracys_have_a_size_of_their_own() -> None:
     sizes = {mode: GPT_OSS_120B.own_samples_of(mode) for mode in MODES}
     assert sizes == {
         "accuracy": None,
@@ -121,14 +131,16 @@ def test_only_modes_of_other_data_than_accuracys_have_a_size_of_their_own():
 
 
 @pytest.mark.parametrize(("scenario", "allowed"), [("Interactive", True), ("Server", False)])
-def test_tokens_are_proposed_only_where_the_benchmark_allows_it(scenario, allowed):
+def test_tokens_are_proposed_only_where_the_benchmark_allows_it(
+    scenario: Any, allowed: Any
+) -> None:
     one = GPT_OSS_120B.scenario(scenario)
     assert find_speculation(GPT_OSS_120B, one, {}) == ()
     found = find_speculation(GPT_OSS_120B, one, {"speculative": "eagle3"})
     assert found == (() if allowed else ("speculative decoding (eagle3)",))
 
 
-def test_a_round_offers_a_part_of_the_scenarios():
+def test_a_round_offers_a_part_of_the_scenarios() -> None:
     names = {
         round_: [s.name for s in DEEPSEEK_R1.offered_in(round_)] for round_ in ("v5.1", "v6.0")
     }

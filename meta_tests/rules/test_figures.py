@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -33,18 +34,18 @@ def places(values: list[int]) -> tuple[float, ...]:
 
 
 @given(st.lists(NANOSECONDS, min_size=1, max_size=300))
-def test_the_mean_of_any_latencies_is_within_the_bounds(values):
+def test_the_mean_of_any_latencies_is_within_the_bounds(values: Any) -> None:
     bounds = mean_bounds(places(values), len(values))
     mean = sum(values) / len(values)
     assert bounds.low * (1 - 1e-9) <= mean <= bounds.high * (1 + 1e-9)
 
 
-def test_bounds_of_a_mean_are_no_wider_than_they_need_be():
+def test_bounds_of_a_mean_are_no_wider_than_they_need_be() -> None:
     # Of two: the place of each percentile is the second, which is the maximum.
     assert mean_bounds((1, 5, 5, 5, 5, 5, 5, 5), 2) == Range(3.0, 3.0)
 
 
-def test_a_sum_beyond_64_bits_is_known_by_what_is_left_of_it():
+def test_a_sum_beyond_64_bits_is_known_by_what_is_left_of_it() -> None:
     count, mean = 1_700_000, 12_000_000_000_000
     left = (count * mean % 2**64) // count
     found, wraps = _unwrapped(left, Range(mean * 0.5, mean * 1.1), count)
@@ -53,7 +54,7 @@ def test_a_sum_beyond_64_bits_is_known_by_what_is_left_of_it():
 
 
 @given(st.floats(1e-9, 1e15))
-def test_what_was_printed_is_within_what_it_may_have_been(value):
+def test_what_was_printed_is_within_what_it_may_have_been(value: Any) -> None:
     said = float(f"{value:.6g}")
     assert Range.of_printed(said).holds(value)
     assert Range.of_printed(said).high - Range.of_printed(said).low <= 1.1e-5 * said
@@ -65,7 +66,7 @@ ANSWERS = st.lists(
 
 
 @given(ANSWERS, st.floats(0, 1))
-def test_the_figures_of_any_answers_pass(answers, late):
+def test_the_figures_of_any_answers_pass(answers: Any, late: Any) -> None:
     """A Server run's rules on latencies, of answers of any lengths and paces."""
     run = MadeRun(LLAMA3_1_8B, LLAMA3_1_8B.scenario("Server"), "performance")
     whole = [ttft + tpot * (tokens - 1) for ttft, tpot, tokens in answers]
@@ -96,7 +97,7 @@ def test_the_figures_of_any_answers_pass(answers, late):
 
 
 @pytest.mark.parametrize("name", ["Server", "Interactive"])
-def test_no_query_is_issued_before_its_time_or_after_its_answer(name):
+def test_no_query_is_issued_before_its_time_or_after_its_answer(name: Any) -> None:
     run = MadeRun(LLAMA3_1_8B, LLAMA3_1_8B.scenario(name), "performance")
     said = run.entries["result_completed_tokens_per_second"]
     due, done = (run.entries[f"result_{one}_samples_per_sec"] for one in ("scheduled", "completed"))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from meta_tests.made_runs import MadeRun, every_scenario
@@ -12,7 +14,7 @@ from mlperf_suite.rules import judge
 @pytest.mark.parametrize(
     "where", [w for w in every_scenario() if w[1].limits], ids=lambda w: f"{w[0].id}-{w[1].name}"
 )
-def test_a_latency_just_below_its_limit_passes(where):
+def test_a_latency_just_below_its_limit_passes(where: Any) -> None:
     limits = where[1].limits
     run = MadeRun(*where, "performance")
     run.entries[TTFT_P99] = int(limits.ttft_ms * 1e6) - 1

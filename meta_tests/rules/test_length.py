@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from meta_tests.made_runs import MadeRun, every_scenario
@@ -11,7 +13,7 @@ from mlperf_suite.rules import judge
 
 
 @pytest.mark.parametrize(("queries", "failed"), [(1024, []), (1023, ["min_queries"])])
-def test_single_stream_without_early_stopping_needs_1024_queries(queries, failed):
+def test_single_stream_without_early_stopping_needs_1024_queries(queries: Any, failed: Any) -> None:
     run = MadeRun(LLAMA3_1_8B_EDGE, LLAMA3_1_8B_EDGE.scenario("SingleStream"), "performance")
     run.entries = {k: v for k, v in run.entries.items() if not k.startswith("early_stopping")}
     run.entries["result_query_count"] = queries
@@ -27,7 +29,7 @@ JUST_ENOUGH = {
 
 
 @pytest.mark.parametrize("key", JUST_ENOUGH)
-def test_just_enough_is_enough(key):
+def test_just_enough_is_enough(key: Any) -> None:
     value, scenarios = JUST_ENOUGH[key]
     for where in every_scenario():
         if where[0].samples == 13_368 and where[1].name in scenarios:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -18,7 +19,7 @@ from mlperf_suite.rules.scores import gate_name
 
 @settings(max_examples=60, deadline=None)
 @given(run=runs(), data=st.data())
-def test_the_open_division_lacks_the_gates_alone(run, data):
+def test_the_open_division_lacks_the_gates_alone(run: Any, data: st.DataObject) -> None:
     closed = rule_names(run)
     run.division = "open"
     dropped = set(closed) - set(rule_names(run))
@@ -30,7 +31,7 @@ def test_the_open_division_lacks_the_gates_alone(run, data):
 
 
 @pytest.mark.parametrize("mode", ["accuracy", "performance"])
-def test_logs_alone_are_not_judged_by_what_only_a_session_knows(mode):
+def test_logs_alone_are_not_judged_by_what_only_a_session_knows(mode: Any) -> None:
     run = MadeRun(*every_scenario()[0], mode)
     in_session = {v.rule for v in judge(run.facts())}
     run.departures = None
@@ -42,7 +43,7 @@ def test_logs_alone_are_not_judged_by_what_only_a_session_knows(mode):
     assert in_session - alone == known[mode]
 
 
-def test_smoke_shortens_and_never_passes():
+def test_smoke_shortens_and_never_passes() -> None:
     run = MadeRun(*every_scenario()[0], "performance")
     run.entries["effective_min_duration_ms"] = 10_000
     verdicts = {v.rule: v for v in judge(replace(run.facts(), smoke=True))}
@@ -52,19 +53,19 @@ def test_smoke_shortens_and_never_passes():
 
 
 @pytest.mark.parametrize("row", BENCHMARKS.values(), ids=lambda row: row.id)
-def test_each_benchmark_is_judged_by_its_own_figures(row):
+def test_each_benchmark_is_judged_by_its_own_figures(row: Any) -> None:
     names = {r.metric for r in rules_for(row, row.scenarios[0], "accuracy")} - {None}
     assert names == set(row.metrics)
 
 
-def test_a_rule_is_found_from_its_function():
+def test_a_rule_is_found_from_its_function() -> None:
     assert all(rule_of(rule.check, rule.subject) is rule for rule in RULES)
     assert rule_of(latency.ttft_limit).scenarios == ("Server", "Interactive")
     with pytest.raises(KeyError, match="judge"):
         rule_of(judge)
 
 
-def test_a_rule_is_found_by_the_name_of_its_verdicts():
+def test_a_rule_is_found_by_the_name_of_its_verdicts() -> None:
     assert all(rule_named(rule.name) is rule for rule in RULES)
     assert rule_named("run_2-time_stamps") is rule_of(clock.time_stamps)
     assert rule_named("no rule") is None
@@ -72,7 +73,7 @@ def test_a_rule_is_found_by_the_name_of_its_verdicts():
     assert rule_name(clock.time_stamps, "accuracy") == "accuracy_time_stamps"
 
 
-def test_no_two_rules_have_the_same_name_and_each_says_what_it_demands():
+def test_no_two_rules_have_the_same_name_and_each_says_what_it_demands() -> None:
     assert len({r.name for r in RULES}) == len(RULES)
     assert all(r.sentence.endswith(".") for r in RULES)
 
@@ -85,7 +86,7 @@ def test_no_two_rules_have_the_same_name_and_each_says_what_it_demands():
         (9_000, "found 9,000 ms, required at least 600,000 ms"),
     ],
 )
-def test_a_verdict_says_what_was_found_and_what_is_required(value, said):
+def test_a_verdict_says_what_was_found_and_what_is_required(value: Any, said: Any) -> None:
     run = MadeRun(*every_scenario()[0], "performance")
     put(run, "effective_min_duration_ms", value)
     assert said in not_passed(judge(run.facts()))["min_duration"]

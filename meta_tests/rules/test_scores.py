@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -23,13 +24,13 @@ from mlperf_suite.rules.scores import GATES, gate_name
 from mlperf_suite.rules.verdict import Verdict
 
 
-def gates(facts) -> dict[str, Verdict]:
+def gates(facts: Any) -> dict[str, Verdict]:
     """The verdicts on each figure of the run's benchmark."""
     names = {gate_name(metric): metric for metric in facts.benchmark.metrics}
     return {names[v.rule]: v for v in judge(facts) if v.rule in names}
 
 
-def test_every_figure_of_every_benchmark_has_a_rule():
+def test_every_figure_of_every_benchmark_has_a_rule() -> None:
     for benchmark in BENCHMARKS.values():
         for metric in benchmark.metrics:
             assert rule_of(GATES[metric], "accuracy").name == gate_name(metric)
@@ -43,7 +44,7 @@ OF_LENGTH = [b for b in BENCHMARKS.values() if any(o.unit != "%" for o in b.refe
 
 
 @pytest.mark.parametrize("row", OF_LENGTH, ids=lambda row: row.id)
-def test_lengths_at_their_limits_pass(row):
+def test_lengths_at_their_limits_pass(row: Any) -> None:
     run = MadeRun(row, row.scenarios[0], "accuracy", submitted=True)
     run.accuracy_bytes = MAX_ACCURACY_LOG_BYTES
     (expected,) = [one for one in row.reference.expected if one.unit != "%"]
@@ -53,7 +54,7 @@ def test_lengths_at_their_limits_pass(row):
 
 
 @pytest.mark.parametrize("smoke", [False, True])
-def test_without_a_reference_no_figure_is_judged_and_the_reason_is_said(smoke):
+def test_without_a_reference_no_figure_is_judged_and_the_reason_is_said(smoke: Any) -> None:
     why = "20 of 13,368 samples: the gate holds for the whole data set"
     facts = replace(
         MadeRun(LLAMA3_1_8B, LLAMA3_1_8B.scenarios[0], "accuracy").facts(),
@@ -68,14 +69,14 @@ def test_without_a_reference_no_figure_is_judged_and_the_reason_is_said(smoke):
     assert accuracy_verdict(judge(facts)) is None
 
 
-def test_what_was_not_scored_is_not_judged_only_where_that_is_nobodys_fault():
+def test_what_was_not_scored_is_not_judged_only_where_that_is_nobodys_fault() -> None:
     facts = replace(MadeRun(LLAMA3_1_8B, LLAMA3_1_8B.scenarios[0], "accuracy").facts(), scores=None)
     assert {v.status for v in gates(facts).values()} == {"failed"}
     excused = replace(facts, unscored="no accuracy.txt beside the log")
     assert {v.status for v in gates(excused).values()} == {"not judged"}
 
 
-def test_a_verdict_shows_percentages_with_their_share_and_lengths_with_their_unit():
+def test_a_verdict_shows_percentages_with_their_share_and_lengths_with_their_unit() -> None:
     run = MadeRun(LLAMA3_1_8B, LLAMA3_1_8B.scenarios[0], "accuracy")
     run.scores |= {"rouge1": 38.5, "gen_len": 41_464.0}
     expected = at_least("rouge1", 39.0135, 0.97, 0.98), within("gen_len", "characters", 41_681)
@@ -93,14 +94,14 @@ def test_a_verdict_shows_percentages_with_their_share_and_lengths_with_their_uni
     assert strict["gen_len"] == gen_len
 
 
-def test_a_mean_length_is_shown_with_its_decimals():
+def test_a_mean_length_is_shown_with_its_decimals() -> None:
     row = BENCHMARKS["llama2-70b-99"]
     told = gates(MadeRun(row, row.scenarios[0], "accuracy").facts())["tokens_per_sample"]
     assert (told.found, told.required) == ("294.45 tokens", "265.00 to 323.90 tokens")
 
 
 @pytest.mark.parametrize(("found", "status"), [(2.0, "passed"), (1.9, "failed"), (1e9, "passed")])
-def test_a_figure_without_an_upper_limit_has_none(found, status):
+def test_a_figure_without_an_upper_limit_has_none(found: Any, status: Any) -> None:
     run = MadeRun(LLAMA3_1_8B, LLAMA3_1_8B.scenarios[0], "accuracy")
     run.scores["gen_len"] = found
     expected = ExpectedScore("gen_len", "points", 4, 0.5, 0.5)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -15,7 +16,7 @@ from mlperf_suite.rules import judge
 TARGET, QUERIES = "effective_accuracy_log_sampling_target", "requested_min_query_count"
 
 
-def test_two_eos_inside_an_answer_are_none_at_its_end():
+def test_two_eos_inside_an_answer_are_none_at_its_end() -> None:
     run = MadeRun(*every_scenario()[0], "test06")
     eos = run.benchmark.eos_token_ids[0]
     first, second = run.answers[:2]
@@ -24,13 +25,13 @@ def test_two_eos_inside_an_answer_are_none_at_its_end():
     assert without_agreement(judge(run.facts())) == {}
 
 
-def test_without_eos_ids_the_end_of_an_answer_is_not_judged():
+def test_without_eos_ids_the_end_of_an_answer_is_not_judged() -> None:
     run = MadeRun(*every_scenario()[0], "test06")
     verdicts = judge(replace(run.facts(), eos_token_ids=None))
     assert [v.status for v in verdicts if not v.passed] == ["not judged"]
 
 
-def test_an_audit_run_may_say_that_two_conf_files_were_read():
+def test_an_audit_run_may_say_that_two_conf_files_were_read() -> None:
     run = MadeRun(*every_scenario()[0], "test06")
     run.broken_lines.append(line("error", "Multiple conf files are used", error=True))
     run.entries["num_errors"] = 1
@@ -52,7 +53,7 @@ def statuses(run: MadeRun, *, smoke: bool) -> dict[str, str]:
 
 
 @pytest.mark.parametrize(("smoke", "status"), [(True, "shortened"), (False, "failed")])
-def test_smoke_may_log_fewer_answers_of_fewer_queries(smoke, status):
+def test_smoke_may_log_fewer_answers_of_fewer_queries(smoke: Any, status: Any) -> None:
     run = audit(logged=20, queries=20, **{TARGET: 20, QUERIES: 20})
     assert statuses(run, smoke=smoke) == {"test06_settings": status, "test06_sample_count": status}
 
@@ -71,7 +72,7 @@ def test_smoke_may_log_fewer_answers_of_fewer_queries(smoke, status):
     ],
     ids=str,
 )
-def test_smoke_may_change_nothing_else_of_the_audit(changed):
+def test_smoke_may_change_nothing_else_of_the_audit(changed: Any) -> None:
     settings = {TARGET: 20, QUERIES: 20, **changed}
     run = audit(logged=20, queries=20, **settings)
     assert statuses(run, smoke=True) == {
@@ -80,14 +81,14 @@ def test_smoke_may_change_nothing_else_of_the_audit(changed):
     }
 
 
-def test_smoke_that_logs_no_answer_fails():
+def test_smoke_that_logs_no_answer_fails() -> None:
     run = audit(logged=0, queries=20, **{TARGET: 20, QUERIES: 20})
     found = statuses(run, smoke=True)
     assert found["test06_settings"] == "shortened"
     assert found["test06_sample_count"] == "failed"
 
 
-def test_smoke_that_kept_the_audits_settings_is_held_to_them():
+def test_smoke_that_kept_the_audits_settings_is_held_to_them() -> None:
     assert statuses(audit(logged=99, queries=100), smoke=True) == {"test06_sample_count": "failed"}
 
 
@@ -96,13 +97,13 @@ def test_smoke_that_kept_the_audits_settings_is_held_to_them():
     # The first k with P(X <= k) > 1e-6 for X of Binomial(n, 100/n), as scipy.stats has them.
     [(50, 100), (100, 100), (101, 93), (200, 67), (24_576, 56), (10**9, 56)],
 )
-def test_as_many_answers_as_chance_leaves_are_enough(queries, least):
+def test_as_many_answers_as_chance_leaves_are_enough(queries: Any, least: Any) -> None:
     assert statuses(audit(logged=least, queries=queries), smoke=False) == {}
     few = audit(logged=least - 1, queries=queries)
     assert statuses(few, smoke=False) == {"test06_sample_count": "failed"}
 
 
-def test_a_submission_without_a_detail_log_may_have_drawn_fewer():
+def test_a_submission_without_a_detail_log_may_have_drawn_fewer() -> None:
     run = MadeRun(LLAMA3_1_8B, LLAMA3_1_8B.scenario("Server"), "test06", submitted=True)
     run.answers = run.answers[:87]
     facts = run.facts("")

@@ -9,7 +9,7 @@ from mlperf_suite.benchmarks.rounds import ROUNDS
 from mlperf_suite.rules import judge
 
 
-def test_seeds_of_another_round_are_named():
+def test_seeds_of_another_round_are_named() -> None:
     run = MadeRun(*every_scenario()[0], "performance", ROUNDS["v5.1"])
     facts = replace(run.facts(), round=ROUNDS["v6.1"])
     (found,) = [v for v in judge(facts) if not v.passed]

@@ -19,7 +19,7 @@ from meta_tests.conftest import ROOT, hear_ctrl_c, still_running, wait_until
 from meta_tests.servers import local_servers
 from meta_tests.servers.local_servers import free_port, local_server, vllm_server
 from mlperf_suite.assets import embedded_model_dir
-from mlperf_suite.errors import EngineError
+from mlperf_suite.errors import EngineError, UsageError
 
 _SERVES = """
 import subprocess, sys
@@ -135,7 +135,7 @@ def test_llama_cpp_is_no_part_of_the_base_set_up(
 ) -> None:
     monkeypatch.setattr(local_servers, "LLAMA_CPP_PYTHON", tmp_path / "python")
     with (
-        pytest.raises(local_servers.UsageError, match="run 'make stacks'"),
+        pytest.raises(UsageError, match="run 'make stacks'"),
         local_servers.llama_cpp_server(),
     ):
         pytest.fail("there is nothing to start")

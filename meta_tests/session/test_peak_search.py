@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -27,7 +28,7 @@ def trial(rate: float, full_length: bool, valid: bool) -> RateTrial:
     return RateTrial(rate, full_length, valid, rate, 100.0, 10.0)
 
 
-def system(short_peak: float, full_peak: float | None = None):
+def system(short_peak: float, full_peak: float | None = None) -> Any:
     """Holds every rate up to its peak; a full-length run may hold less than a short one."""
     peaks = {False: short_peak, True: full_peak or short_peak}
     return lambda rate, full: trial(rate, full, rate <= peaks[full])

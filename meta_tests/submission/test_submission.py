@@ -106,7 +106,7 @@ def submit(
 ) -> Callable[..., tuple[int, str]]:
     """Run the command on results into tmp_path/tree; its exit status and all that it printed."""
 
-    def run(results: list[Path], *more: str, round_: str = "v6.1", division: str = "closed"):
+    def run(results: list[Path], *more: str, round_: str = "v6.1", division: str = "closed") -> Any:
         given = {"--submitter": "Someone", "--system": str(system), "--division": division}
         given |= {"--round": round_, "--out": str(tmp_path / "tree")}
         given |= dict(zip(more[::2], more[1::2], strict=False)) if len(more) > 1 else {}
@@ -131,7 +131,7 @@ def files(root: Path) -> set[str]:
 
 
 @pytest.mark.parametrize("round_", ROUNDS.values(), ids=lambda r: r.name)
-def test_a_tree_of_every_round_obeys_every_rule(tmp_path, submit, round_):
+def test_a_tree_of_every_round_obeys_every_rule(tmp_path: Path, submit: Any, round_: Any) -> None:
     runs = write_results(tmp_path / "results", LLAMA3_1_8B, LLAMA3_1_8B_EDGE, round_=round_)
     status, said = submit(runs, round_=round_.name)
     assert status == 0, said
@@ -141,7 +141,7 @@ def test_a_tree_of_every_round_obeys_every_rule(tmp_path, submit, round_):
     assert len(judged) == 2 + 5
 
 
-def test_the_tree_has_the_files_of_layout_v6(tmp_path, submit):
+def test_the_tree_has_the_files_of_layout_v6(tmp_path: Path, submit: Any) -> None:
     assert submit(write_results(tmp_path / "results", LLAMA3_1_8B))[0] == 0
     assert files(tmp_path / "tree/closed/Someone") == {
         "systems/1x_Made_Up.json",
@@ -167,7 +167,9 @@ def test_the_tree_has_the_files_of_layout_v6(tmp_path, submit):
     }
 
 
-def test_layout_v5_has_measurements_and_compliance_beside_results(tmp_path, submit):
+def test_layout_v5_has_measurements_and_compliance_beside_results(
+    tmp_path: Path, submit: Any
+) -> None:
     runs = write_results(tmp_path / "results", LLAMA3_1_8B, round_=ROUNDS["v5.1"])
     assert submit(runs, round_="v5.1")[0] == 0
     home = tmp_path / "tree/closed/Someone"
@@ -178,7 +180,7 @@ def test_layout_v5_has_measurements_and_compliance_beside_results(tmp_path, subm
     assert not (home / "results" / place / "TEST06").exists()
 
 
-def test_the_logs_are_the_runs_own_and_the_accuracy_log_is_cut(tmp_path, submit):
+def test_the_logs_are_the_runs_own_and_the_accuracy_log_is_cut(tmp_path: Path, submit: Any) -> None:
     runs = write_results(tmp_path / "results", LLAMA3_1_8B_EDGE)
     assert submit(runs)[0] == 0
     place = tmp_path / "tree/closed/Someone/results/1x_Made_Up/llama3.1-8b-edge/Offline"
@@ -192,11 +194,11 @@ def test_the_logs_are_the_runs_own_and_the_accuracy_log_is_cut(tmp_path, submit)
     assert f"hash={digest}\n" in (place / "accuracy/accuracy.txt").read_text()
 
 
-def test_a_short_accuracy_log_stays_whole():
+def test_a_short_accuracy_log_stays_whole() -> None:
     assert cut_accuracy_log(b"x" * 8192) == b"x" * 8192
 
 
-def test_an_open_submission_needs_no_test06_and_no_gate(tmp_path, submit):
+def test_an_open_submission_needs_no_test06_and_no_gate(tmp_path: Path, submit: Any) -> None:
     run = write_result(
         tmp_path / "results",
         LLAMA3_1_8B,
@@ -208,7 +210,7 @@ def test_an_open_submission_needs_no_test06_and_no_gate(tmp_path, submit):
     assert status == 0, said
 
 
-def test_the_modes_of_a_scenario_may_come_from_several_runs(tmp_path, submit):
+def test_the_modes_of_a_scenario_may_come_from_several_runs(tmp_path: Path, submit: Any) -> None:
     scenarios = LLAMA3_1_8B_EDGE.scenarios
     runs = [
         write_result(tmp_path / mode, LLAMA3_1_8B_EDGE, scenario, modes=(mode,))
@@ -219,7 +221,7 @@ def test_the_modes_of_a_scenario_may_come_from_several_runs(tmp_path, submit):
     assert status == 0, said
 
 
-def test_what_only_a_person_knows_is_listed_and_not_invented(tmp_path, submit):
+def test_what_only_a_person_knows_is_listed_and_not_invented(tmp_path: Path, submit: Any) -> None:
     runs = write_results(tmp_path / "results", LLAMA3_1_8B_EDGE)
     status, said = submit(runs, "--system", "auto")
     assert status == 1
@@ -232,7 +234,7 @@ def test_what_only_a_person_knows_is_listed_and_not_invented(tmp_path, submit):
     assert set(failed(tmp_path / "tree").popitem()[1]) == {"system_description", "system_fields"}
 
 
-def test_the_clients_machine_is_not_described_as_the_system(tmp_path, submit):
+def test_the_clients_machine_is_not_described_as_the_system(tmp_path: Path, submit: Any) -> None:
     run = write_result(tmp_path / "results", LLAMA3_1_8B_EDGE, LLAMA3_1_8B_EDGE.scenarios[0])
     content = json.loads((run / "summary.json").read_text())
     told = {"run": {"remote": {"performance": written(remote_run())}}}
@@ -241,7 +243,7 @@ def test_the_clients_machine_is_not_described_as_the_system(tmp_path, submit):
     assert status == 2 and "--system auto: the runs measured servers" in said
 
 
-def test_of_a_local_folder_of_weights_a_person_must_speak(tmp_path, submit):
+def test_of_a_local_folder_of_weights_a_person_must_speak(tmp_path: Path, submit: Any) -> None:
     def local(config: dict[str, Any]) -> None:
         config["settings"]["model"] = "/models/llama"
 
@@ -265,7 +267,7 @@ def test_of_a_local_folder_of_weights_a_person_must_speak(tmp_path, submit):
         assert "/models" not in (tmp_path / "tree" / name).read_text(), name
 
 
-def test_the_readme_says_how_to_run_it_again(tmp_path, submit):
+def test_the_readme_says_how_to_run_it_again(tmp_path: Path, submit: Any) -> None:
     def change(config: dict[str, Any]) -> None:
         config["settings"] |= {
             "tensor_parallel_size": 2,
@@ -309,8 +311,8 @@ def on_servers(config: dict[str, Any]) -> None:
 
 
 def test_the_readme_of_a_run_on_servers_says_where_they_were_and_what_they_were_sent(
-    tmp_path, submit
-):
+    tmp_path: Path, submit: Any
+) -> None:
     runs = [
         write_result(tmp_path / "results", LLAMA3_1_8B_EDGE, scenario, config=on_servers)
         for scenario in LLAMA3_1_8B_EDGE.scenarios
@@ -342,7 +344,9 @@ def test_the_readme_of_a_run_on_servers_says_where_they_were_and_what_they_were_
         assert measurements[unknown] == "", unknown
 
 
-def test_a_file_of_layout_v5_is_named_after_the_server_that_was_measured(tmp_path, submit):
+def test_a_file_of_layout_v5_is_named_after_the_server_that_was_measured(
+    tmp_path: Path, submit: Any
+) -> None:
     round_ = ROUNDS["v5.1"]
     runs = [
         write_result(tmp_path / "results", LLAMA3_1_8B, scenario, round_, config=on_servers)
@@ -353,7 +357,9 @@ def test_a_file_of_layout_v5_is_named_after_the_server_that_was_measured(tmp_pat
     assert (place / "1x_Made_Up_sglang_Server.json").is_file()
 
 
-def test_the_readme_says_how_the_engine_was_set_where_that_was_left_to_it(tmp_path, submit):
+def test_the_readme_says_how_the_engine_was_set_where_that_was_left_to_it(
+    tmp_path: Path, submit: Any
+) -> None:
     def change(config: dict[str, Any]) -> None:
         config["settings"] |= {
             "precision": "auto",
@@ -405,7 +411,7 @@ CONFIGS: dict[str, tuple[Change, str]] = {
 
 
 @pytest.mark.parametrize("name", CONFIGS)
-def test_runs_that_are_no_results_are_refused(tmp_path, submit, name):
+def test_runs_that_are_no_results_are_refused(tmp_path: Path, submit: Any, name: Any) -> None:
     change, reason = CONFIGS[name]
     runs = [
         write_result(tmp_path / "results", LLAMA3_1_8B_EDGE, scenario, config=changing)
@@ -431,7 +437,9 @@ def test_runs_that_are_no_results_are_refused(tmp_path, submit, name):
         ),
     ],
 )
-def test_what_a_server_or_its_client_spoiled_is_refused(tmp_path, submit, part, reason):
+def test_what_a_server_or_its_client_spoiled_is_refused(
+    tmp_path: Path, submit: Any, part: Any, reason: Any
+) -> None:
     run = write_result(tmp_path / "results", LLAMA3_1_8B_EDGE, LLAMA3_1_8B_EDGE.scenarios[0])
     content = json.loads((run / "summary.json").read_text())
     (run / "summary.json").write_text(json.dumps(content | part))
@@ -439,7 +447,7 @@ def test_what_a_server_or_its_client_spoiled_is_refused(tmp_path, submit, part, 
     assert status == 2 and f": {reason}\n" in said
 
 
-def test_a_profiled_run_is_refused(tmp_path, submit):
+def test_a_profiled_run_is_refused(tmp_path: Path, submit: Any) -> None:
     run = write_result(tmp_path / "results", LLAMA3_1_8B_EDGE, LLAMA3_1_8B_EDGE.scenarios[0])
     content = json.loads((run / "summary.json").read_text())
     content["meta"]["profiler"] = "torch"
@@ -449,7 +457,7 @@ def test_a_profiled_run_is_refused(tmp_path, submit):
 
 
 @pytest.mark.parametrize("status", ["failed", "running", "unheard of", None])
-def test_a_run_that_did_not_end_is_refused(tmp_path, submit, status):
+def test_a_run_that_did_not_end_is_refused(tmp_path: Path, submit: Any, status: Any) -> None:
     def change(meta: dict[str, Any]) -> None:
         meta.update(status=status, reason="the engine died")
 
@@ -468,7 +476,7 @@ SETTINGS = {
 
 
 @pytest.mark.parametrize("name", SETTINGS)
-def test_accuracy_of_another_system_is_refused(tmp_path, submit, name):
+def test_accuracy_of_another_system_is_refused(tmp_path: Path, submit: Any, name: Any) -> None:
     scenario = LLAMA3_1_8B_EDGE.scenarios[0]
     kind = (LLAMA3_1_8B_EDGE, scenario)
     runs = [
@@ -491,7 +499,9 @@ ENGINE = {
     ("name", "value"),
     [("tensor_parallel_size", 4), ("dtype", "float16"), ("max_num_seqs", 64)],
 )
-def test_accuracy_of_an_engine_that_chose_otherwise_is_refused(tmp_path, submit, name, value):
+def test_accuracy_of_an_engine_that_chose_otherwise_is_refused(
+    tmp_path: Path, submit: Any, name: Any, value: Any
+) -> None:
     kind = (LLAMA3_1_8B_EDGE, LLAMA3_1_8B_EDGE.scenarios[0])
     settings = (ENGINE, ENGINE | {name: value})
     runs = [
@@ -504,7 +514,7 @@ def test_accuracy_of_an_engine_that_chose_otherwise_is_refused(tmp_path, submit,
     assert f"not the same in accuracy and performance: {reason}\n" in said
 
 
-def test_accuracy_of_an_engine_with_another_context_is_refused(tmp_path, submit):
+def test_accuracy_of_an_engine_with_another_context_is_refused(tmp_path: Path, submit: Any) -> None:
     kind = (LLAMA3_1_8B_EDGE, LLAMA3_1_8B_EDGE.scenarios[0])
     runs = [
         write_result(
@@ -515,7 +525,9 @@ def test_accuracy_of_an_engine_with_another_context_is_refused(tmp_path, submit)
     assert "the engine's max_model_len 8192 and 4096" in submit(runs)[1]
 
 
-def test_what_was_asked_for_does_not_matter_where_the_engine_has_no_cache(tmp_path, submit):
+def test_what_was_asked_for_does_not_matter_where_the_engine_has_no_cache(
+    tmp_path: Path, submit: Any
+) -> None:
     def asked(config: dict[str, Any]) -> None:
         config["settings"]["engine_args"] = {"enable_prefix_caching": True}
         config["engine"]["settings"] = ENGINE | {"enable_prefix_caching": False}
@@ -528,7 +540,9 @@ def test_what_was_asked_for_does_not_matter_where_the_engine_has_no_cache(tmp_pa
     assert status == 0, said
 
 
-def test_a_score_that_is_not_in_the_runs_file_is_refused_by_its_name(tmp_path, submit):
+def test_a_score_that_is_not_in_the_runs_file_is_refused_by_its_name(
+    tmp_path: Path, submit: Any
+) -> None:
     run = write_results(tmp_path / "results", LLAMA3_1_8B_EDGE)[0]
     scores = run / "Accuracy/rouge.json"
     kept = {n: v for n, v in json.loads(scores.read_text()).items() if n != "rouge2"}
@@ -538,7 +552,7 @@ def test_a_score_that_is_not_in_the_runs_file_is_refused_by_its_name(tmp_path, s
     assert "rouge2 not among the scores" in submit([run])[1]
 
 
-def test_another_time_to_load_or_reason_is_the_same_engine(tmp_path, submit):
+def test_another_time_to_load_or_reason_is_the_same_engine(tmp_path: Path, submit: Any) -> None:
     others = ({"load_s": 60.1, "dtype_why": "asked for"}, {"load_s": 61.2, "dtype_why": "auto"})
     runs = [
         write_result(
@@ -583,7 +597,7 @@ CHANGES: dict[str, tuple[Callable[[Path], object], str]] = {
 
 
 @pytest.mark.parametrize("name", CHANGES)
-def test_a_run_that_was_changed_since_is_refused(tmp_path, submit, name):
+def test_a_run_that_was_changed_since_is_refused(tmp_path: Path, submit: Any, name: Any) -> None:
     change, reason = CHANGES[name]
     runs = write_results(tmp_path / "results", LLAMA3_1_8B_EDGE)
     assert changed_since_run(runs[0]) == []
@@ -592,7 +606,7 @@ def test_a_run_that_was_changed_since_is_refused(tmp_path, submit, name):
     assert status == 2 and f"{runs[0]}: " in said and reason in said
 
 
-def test_every_reason_is_said(tmp_path, submit):
+def test_every_reason_is_said(tmp_path: Path, submit: Any) -> None:
     change = CONFIGS["smoke"][0]
     runs = [
         write_result(tmp_path / "results", LLAMA3_1_8B_EDGE, s, ROUNDS["v6.0"], config=change)
@@ -602,7 +616,7 @@ def test_every_reason_is_said(tmp_path, submit):
     assert said.count("a smoke run") == said.count("a run of round v6.0") == 2
 
 
-def test_what_breaks_a_rule_is_refused_by_its_name(tmp_path, submit):
+def test_what_breaks_a_rule_is_refused_by_its_name(tmp_path: Path, submit: Any) -> None:
     scenario = LLAMA3_1_8B_EDGE.scenarios[0]
     run = write_result(tmp_path / "results", LLAMA3_1_8B_EDGE, scenario, ROUNDS["v6.0"])
     config = json.loads((run / "config.json").read_text())
@@ -625,20 +639,22 @@ def _sealed_again(run: Path, config: dict[str, Any]) -> Path:
     [("submitter", "Another"), ("division", "open"), ("system_type", "datacenter")],
 )
 @pytest.mark.parametrize("status", ["available", ""])
-def test_a_description_of_something_else_is_refused(tmp_path, submit, system, field, value, status):
+def test_a_description_of_something_else_is_refused(
+    tmp_path: Path, submit: Any, system: Any, field: Any, value: Any, status: Any
+) -> None:
     changed = json.loads(system.read_text()) | {field: value, "status": status}
     system.write_text(json.dumps(changed))
     code, said = submit(write_results(tmp_path / "results", LLAMA3_1_8B_EDGE))
     assert code == 2 and f"system_description: found {field} {value!r}" in said
 
 
-def test_two_runs_of_the_same_scenario_are_refused(tmp_path, submit):
+def test_two_runs_of_the_same_scenario_are_refused(tmp_path: Path, submit: Any) -> None:
     runs = write_results(tmp_path / "results", LLAMA3_1_8B_EDGE)
     again = write_result(tmp_path / "more", LLAMA3_1_8B_EDGE, LLAMA3_1_8B_EDGE.scenarios[0])
     assert "choose one of them" in submit([*runs, again])[1]
 
 
-def test_another_name_of_the_same_run_is_no_second_run(tmp_path, submit):
+def test_another_name_of_the_same_run_is_no_second_run(tmp_path: Path, submit: Any) -> None:
     runs = write_results(tmp_path / "results", LLAMA3_1_8B_EDGE)
     latest = tmp_path / "results/latest"
     latest.symlink_to(runs[0].name)
@@ -646,7 +662,7 @@ def test_another_name_of_the_same_run_is_no_second_run(tmp_path, submit):
     assert status == 0, said
 
 
-def test_a_replay_beside_a_measurement_is_refused(tmp_path, submit):
+def test_a_replay_beside_a_measurement_is_refused(tmp_path: Path, submit: Any) -> None:
     changes = (CONFIGS["a replay"][0], lambda config: None)
     runs = [
         write_result(tmp_path / "results", LLAMA3_1_8B_EDGE, scenario, config=change)
@@ -665,7 +681,9 @@ def _not_begun(config: dict[str, Any]) -> None:
 @pytest.mark.parametrize(
     "modes", [(), ("performance",), MODES], ids=["just begun", "part of a scenario", "scenario"]
 )
-def test_a_run_that_goes_on_is_refused_for_that_alone(tmp_path, submit, other, modes):
+def test_a_run_that_goes_on_is_refused_for_that_alone(
+    tmp_path: Path, submit: Any, other: Any, modes: Any
+) -> None:
     change = CONFIGS["a replay"][0] if other == "a replay" else lambda config: None
     first, second = LLAMA3_1_8B_EDGE.scenarios
     rest = [one for one in MODES if one not in modes]
@@ -689,14 +707,14 @@ def test_a_run_that_goes_on_is_refused_for_that_alone(tmp_path, submit, other, m
     ]
 
 
-def test_a_scenario_without_accuracy_is_refused(tmp_path, submit):
+def test_a_scenario_without_accuracy_is_refused(tmp_path: Path, submit: Any) -> None:
     run = write_result(
         tmp_path, LLAMA3_1_8B_EDGE, LLAMA3_1_8B_EDGE.scenarios[0], modes=("performance",)
     )
     assert "llama3.1-8b-edge Offline: no accuracy run among the results" in submit([run])[1]
 
 
-def test_text_that_no_file_can_hold_is_said(tmp_path, submit, system):
+def test_text_that_no_file_can_hold_is_said(tmp_path: Path, submit: Any, system: Any) -> None:
     system.write_text(system.read_text().replace("made up", "\\ud800", 1))
     status, said = submit(write_results(tmp_path / "results", LLAMA3_1_8B_EDGE))
     assert status == 2 and f"--system {system}: not JSON" in said
@@ -710,12 +728,14 @@ def test_text_that_no_file_can_hold_is_said(tmp_path, submit, system):
         ("--measurements", "absent.json", "--measurements absent.json"),
     ],
 )
-def test_what_cannot_be_used_is_said(tmp_path, submit, option, value, reason):
+def test_what_cannot_be_used_is_said(
+    tmp_path: Path, submit: Any, option: Any, value: Any, reason: Any
+) -> None:
     status, said = submit(write_results(tmp_path / "results", LLAMA3_1_8B_EDGE), option, value)
     assert status == 2 and reason in said and not (tmp_path / "tree").exists()
 
 
-def test_a_folder_that_is_there_is_left_alone(tmp_path, submit):
+def test_a_folder_that_is_there_is_left_alone(tmp_path: Path, submit: Any) -> None:
     kept = tmp_path / "tree/kept"
     kept.parent.mkdir()
     kept.touch()
@@ -723,14 +743,14 @@ def test_a_folder_that_is_there_is_left_alone(tmp_path, submit):
     assert status == 2 and "already exists" in said and kept.exists()
 
 
-def test_a_folder_that_is_no_run_is_said(tmp_path, submit):
+def test_a_folder_that_is_no_run_is_said(tmp_path: Path, submit: Any) -> None:
     assert "no summary.json and config.json of a run" in submit([tmp_path])[1]
 
 
 # Replays
 
 
-def test_a_replays_tree_says_so_wherever_a_sentence_can_stand(tmp_path, submit):
+def test_a_replays_tree_says_so_wherever_a_sentence_can_stand(tmp_path: Path, submit: Any) -> None:
     change = CONFIGS["a replay"][0]
     runs = [
         write_result(tmp_path / "results", LLAMA3_1_8B, s, config=change)

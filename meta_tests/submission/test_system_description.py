@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 from meta_tests.fake_nvml import gpu, install
 from meta_tests.made_runs import system_fields
@@ -10,7 +12,7 @@ from mlperf_suite.hardware import describe_system
 from mlperf_suite.submission.system_description import describe_machine, different_machine
 
 
-def test_the_machine_tells_what_it_can():
+def test_the_machine_tells_what_it_can() -> None:
     described = describe_machine(describe_system())
     assert described["host_memory_capacity"].endswith(" GiB")
     assert int(described["host_processors_per_node"]) >= 1
@@ -19,13 +21,13 @@ def test_the_machine_tells_what_it_can():
     assert set(described) == set(system_fields())
 
 
-def test_a_machine_that_tells_nothing_leaves_all_to_a_person(tmp_path):
+def test_a_machine_that_tells_nothing_leaves_all_to_a_person(tmp_path: Path) -> None:
     described = describe_machine({}, tmp_path)
     empty = ("host_processor_model_name", "host_memory_capacity", "host_storage_capacity")
     assert {described[name] for name in (*empty, "host_networking", "framework")} == {""}
 
 
-def test_disks_cards_and_caches_are_read_from_sys(tmp_path):
+def test_disks_cards_and_caches_are_read_from_sys(tmp_path: Path) -> None:
     for path, text in {
         "proc/cpuinfo": "\n\n".join(
             f"model name\t: Made Up 9\nphysical id\t: {n // 4}\ncore id\t: {n % 4}"
@@ -66,7 +68,7 @@ def test_disks_cards_and_caches_are_read_from_sys(tmp_path):
     assert described["operating_system"].startswith("Made Up Linux 9, Linux ")
 
 
-def test_accelerators_are_described_as_the_driver_does(monkeypatch):
+def test_accelerators_are_described_as_the_driver_does(monkeypatch: Any) -> None:
     told = {"Name": "NVIDIA Made Up", "MemoryInfo": SimpleNamespace(total=143_771 * 2**20)}
     install(monkeypatch, gpu(0, **told), gpu(1, **told), driver="570.1")
     described = describe_machine({})
@@ -79,7 +81,7 @@ def test_accelerators_are_described_as_the_driver_does(monkeypatch):
     assert "NVIDIA driver 570.1" in described["other_software_stack"]
 
 
-def test_another_machine_is_told_by_its_hardware():
+def test_another_machine_is_told_by_its_hardware() -> None:
     here = describe_system()
     assert different_machine(here, here) == []
     assert different_machine({**here, "gpus": ["H200"]}, here) == ["gpus ['H200'], here []"]

@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import datetime, timedelta
+from typing import Any
 
 from hypothesis import strategies as st
 
@@ -38,7 +39,9 @@ Break = Callable[[MadeRun, st.DataObject], None]
 
 TTFT_P99 = "result_first_token_99.00_percentile_latency_ns"
 TPOT_P99 = "result_time_per_output_token_99.00_percentile_ns"
-NO_NUMBER = st.sampled_from([None, "600000", [], {}, True, float("nan"), float("inf"), 10**400])
+NO_NUMBER: st.SearchStrategy[Any] = st.sampled_from(
+    [None, "600000", [], {}, True, float("nan"), float("inf"), 10**400]
+)
 """What may stand where a number belongs; None is a line that is not there."""
 AGREEMENT = frozenset(r.name for r in RULES if r.whole_log) | {
     "test06_issue_order",
@@ -52,13 +55,18 @@ What breaks another rule may be seen by one of them as well: a figure does not c
 """
 FOLLOWING = {"accuracy_whole_dataset": {"accuracy_every_sample"}}
 """Rules that a break of another one breaks as well: they judge by the same entry of the log."""
-NOT_TRUE = st.sampled_from([False, None, 1, "true", []])
+NOT_TRUE: st.SearchStrategy[Any] = st.sampled_from([False, None, 1, "true", []])
 
 
 def runs(modes: tuple[Mode, ...] = MODES) -> st.SearchStrategy[MadeRun]:
     return st.builds(
         lambda where, mode, round_, submitted, remote: MadeRun(
-            *where, mode, round_, submitted=submitted, remote=remote_run() if remote else None
+            where[0],
+            where[1],
+            mode,
+            round_,
+            submitted=submitted,
+            remote=remote_run() if remote else None,
         ),
         st.sampled_from(every_scenario()),
         st.sampled_from(modes),
@@ -340,7 +348,8 @@ def busy_client(run: MadeRun, data: st.DataObject) -> None:
     if run.scenario.name == "Offline" or data.draw(st.booleans()):
         run.remote = remote_run(busy_share=data.draw(full))
     else:
-        run.remote = remote_run(**{data.draw(late): data.draw(TOO_LATE)})
+        delays: dict[str, Any] = {data.draw(late): data.draw(TOO_LATE)}
+        run.remote = remote_run(**delays)
 
 
 def cached(run: MadeRun, data: st.DataObject) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -20,7 +21,7 @@ SPEED = Speed(prefill_s=0.0001, step_s=0.01, request_s=0.002)
 AFTER = estimate._AFTER_RUN_S
 
 
-def seconds(scenario, mode, samples=84, **kwargs) -> float:
+def seconds(scenario: Any, mode: Any, samples: Any = 84, **kwargs: Any) -> float:
     return (
         estimate.run_s(scenario, mode, SPEED, LENGTHS, samples, **({"smoke": True} | kwargs))
         - AFTER

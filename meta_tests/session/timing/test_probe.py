@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -76,7 +77,7 @@ class Clocked:
 
 
 @pytest.fixture
-def on_its_clock(monkeypatch: pytest.MonkeyPatch):
+def on_its_clock(monkeypatch: pytest.MonkeyPatch) -> Any:
     def use(engine: Clocked) -> Clocked:
         for name in ("perf_counter", "monotonic"):
             monkeypatch.setattr(f"{probe_module.__name__}.time.{name}", lambda: engine.now)
@@ -100,7 +101,7 @@ def test_no_cost_is_below_nothing(few: int, more: int, few_s: float, many_s: flo
 
 
 @pytest.mark.parametrize("slower", [0.1, 1, 10])
-def test_the_probe_finds_what_an_engine_costs(on_its_clock, slower: float) -> None:
+def test_the_probe_finds_what_an_engine_costs(on_its_clock: Any, slower: float) -> None:
     real = Speed(0.0004 * slower, 0.04 * slower, 0.001 * slower)
     engine = on_its_clock(Clocked(real))
     speed = probe(engine, PROMPTS, Generation())
@@ -131,14 +132,14 @@ class Disturbed(Clocked):
         return EngineTrace(taken)
 
 
-def test_a_moments_disturbance_is_no_cost_of_a_step(on_its_clock) -> None:
+def test_a_moments_disturbance_is_no_cost_of_a_step(on_its_clock: Any) -> None:
     real = Speed(0.0004, 0.04, 0.001)
     speed = probe(on_its_clock(Disturbed(real)), PROMPTS, Generation())
     assert speed.step_s == pytest.approx(real.step_s, rel=0.01)
     assert speed.request_s == pytest.approx(real.request_s, rel=0.01)
 
 
-def test_a_slow_engine_is_asked_for_less(on_its_clock) -> None:
+def test_a_slow_engine_is_asked_for_less(on_its_clock: Any) -> None:
     asked, took = {}, {}
     for slower in (1, 10):
         engine = on_its_clock(Clocked(Speed(0.0004 * slower, 0.04 * slower, 0.001 * slower)))
@@ -151,7 +152,7 @@ def test_a_slow_engine_is_asked_for_less(on_its_clock) -> None:
 
 @pytest.mark.parametrize("count", [1, 16, 32, 40])
 @pytest.mark.parametrize("at_once", [8, 128])
-def test_what_it_predicts_comes_true(on_its_clock, count: int, at_once: int) -> None:
+def test_what_it_predicts_comes_true(on_its_clock: Any, count: int, at_once: int) -> None:
     from mlperf_suite.engines.batch import generate_all
 
     engine = on_its_clock(Clocked(Speed(0.0004, 0.04, 0.001), at_once))
