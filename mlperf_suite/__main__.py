@@ -124,7 +124,8 @@ def _aggregate(arguments: argparse.Namespace) -> int:
 
     from mlperf_suite.reports.aggregate_report import aggregate_sections, write_aggregate_reports
     from mlperf_suite.reports.terminal import brief_view
-    from mlperf_suite.results.aggregate import aggregate_runs, write_aggregate
+    from mlperf_suite.results.aggregate import aggregate_runs
+    from mlperf_suite.results.node_files import write_aggregate
     from mlperf_suite.results.node_runs import AggregateRefusedError
 
     time = datetime.now(UTC).astimezone()

@@ -31,7 +31,7 @@ from mlperf_suite.loadgen.load_plan import Shortened
 from mlperf_suite.loadgen.runner import LoadRun, run_loadgen
 from mlperf_suite.loadgen.schedule import server_schedule
 from mlperf_suite.loadgen.timeline import Timeline, read_timeline
-from mlperf_suite.results.lives import difference_ms
+from mlperf_suite.results.request_figures import difference_ms
 
 SCENARIOS = ("Offline", "Server", "SingleStream")
 

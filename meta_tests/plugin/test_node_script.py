@@ -15,7 +15,7 @@ from mlperf_suite.__main__ import main
 from mlperf_suite.results.aggregate import LABEL, Aggregate
 from mlperf_suite.results.run_folder import read_summary, run_folders
 from mlperf_suite.results.schema import Summary
-from mlperf_suite.results.standing import STAND_IN_LABEL
+from mlperf_suite.results.validity_marks import STAND_IN_LABEL
 
 pytestmark = pytest.mark.slow
 _SELECTED = ("-m", "datacenter and performance and not interactive")

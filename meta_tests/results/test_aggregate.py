@@ -19,11 +19,10 @@ from mlperf_suite.results.aggregate import (
     Aggregate,
     NodeFigures,
     aggregate_runs,
-    old_json,
     pooled,
     slowest,
-    write_aggregate,
 )
+from mlperf_suite.results.node_files import old_json, write_aggregate
 from mlperf_suite.results.run_folder import write_json
 from mlperf_suite.results.scaling import total
 

@@ -25,7 +25,7 @@ from mlperf_suite.results.schema import (
     Run,
     Summary,
 )
-from mlperf_suite.results.standing import STAND_IN_LABEL
+from mlperf_suite.results.validity_marks import STAND_IN_LABEL
 from mlperf_suite.rules.verdict import Status, Verdict
 
 STARTED = datetime(2026, 11, 20, 10, 15, tzinfo=UTC)

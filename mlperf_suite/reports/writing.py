@@ -20,7 +20,7 @@ from mlperf_suite.reports.plots import plots_of
 from mlperf_suite.reports.run_report import mmlu_sections, run_sections
 from mlperf_suite.reports.sections import Section
 from mlperf_suite.results.baseline import MMLU_KIND
-from mlperf_suite.results.metrics import performance_figures
+from mlperf_suite.results.performance_figures import performance_figures
 from mlperf_suite.results.run_folder import (
     SUMMARY_JSON,
     read_config,

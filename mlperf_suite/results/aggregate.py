@@ -12,7 +12,7 @@ rules, "LoadGen Operation"), and each of these runs has its own of both. Every o
 from __future__ import annotations
 
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
@@ -20,7 +20,6 @@ from typing import TYPE_CHECKING, Any
 
 from mlperf_suite.benchmarks.percentile import percentiles
 from mlperf_suite.loadgen.request_times import RequestTimes
-from mlperf_suite.results.node_files import answered_share, issued_samples, scenario_json
 from mlperf_suite.results.node_runs import (
     AggregateRefusedError,
     NodeRun,
@@ -33,11 +32,11 @@ from mlperf_suite.results.node_runs import (
     read_times,
     refusals,
 )
-from mlperf_suite.results.run_folder import write_json
+from mlperf_suite.results.performance_figures import answered_share, issued_samples
 from mlperf_suite.results.scaling import Scaling, check_ones, scaling_of, total
-from mlperf_suite.results.schema import Percentiles, PerformanceFigures
-from mlperf_suite.results.standing import accuracy_passed, label_of, marks_of
+from mlperf_suite.results.schema import Percentiles
 from mlperf_suite.results.typed_json import read, written_fields
+from mlperf_suite.results.validity_marks import accuracy_passed, label_of, marks_of
 from mlperf_suite.rules.verdict import in_words
 
 if TYPE_CHECKING:
@@ -51,8 +50,6 @@ WHY = (
     "test, so this is none, and no part of a submission."
 )
 SCHEMA_VERSION = 1
-AGGREGATE_JSON = "aggregate.json"
-OLD_JSON = "aggregated_datacenter_results.json"
 
 
 @dataclass(frozen=True, slots=True)
@@ -294,67 +291,3 @@ def slowest(rows: Sequence[NodeFigures], at_a_rate: bool) -> SlowestNode | None:
     (value, node), *others = sorted(found, key=lambda one: sign * one[0])
     by, unit = ("TTFT p99", "ms") if at_a_rate else ("tokens/s", "tokens/s")
     return SlowestNode(node, by, unit, value, statistics.median(one for one, _ in others))
-
-
-# Files
-
-
-def old_json(found: Aggregate) -> dict[str, Any]:
-    """The content of aggregated_datacenter_results.json; `nodes` has each node's own file's
-    content."""
-    timestamp = datetime.fromisoformat(found.made) if found.made else None
-    return {
-        "benchmark_info": {
-            "benchmark": found.benchmark,
-            "model": found.model,
-            "timestamp": f"{timestamp:%Y%m%d_%H%M%S}" if timestamp else None,
-            "round": found.round,
-            "profile": found.profile,
-            "label": "; ".join((found.label, *found.marks)),
-            "total_nodes": len(found.nodes),
-        },
-        "scenarios": {one.scenario: _old_scenario(one, found) for one in found.scenarios},
-        "nodes": {
-            node: {
-                "scenarios": {
-                    one.scenario: _old_node(row)
-                    for one in found.scenarios
-                    for row in one.nodes
-                    if row.node == node
-                }
-            }
-            for node in found.nodes
-        },
-    }
-
-
-def _old_scenario(one: ScenarioFigures, found: Aggregate) -> dict[str, Any]:
-    figures = PerformanceFigures(
-        samples_per_sec=one.samples_per_sec,
-        tokens_per_sec=one.tokens_per_sec,
-        target_qps=one.target_qps,
-        latency_ms=one.latency_ms,
-    )
-    return {**scenario_json(figures, one.reasons, one.answered), "label": found.label}
-
-
-def _old_node(row: NodeFigures) -> dict[str, Any]:
-    figures = PerformanceFigures(
-        samples_per_sec=row.samples_per_sec,
-        tokens_per_sec=row.tokens_per_sec,
-        target_qps=row.target_qps,
-        latency_ms=row.latency_ms,
-    )
-    content = scenario_json(figures, row.reasons, row.answered)
-    return {**content, "accuracy_passed": row.accuracy_passed, "run": row.run}
-
-
-def write_aggregate(out: Path, found: Aggregate) -> list[Path]:
-    """Write both JSON files into an existing folder; returns their paths. Raises OSError."""
-    contents: Mapping[str, dict[str, Any]] = {
-        AGGREGATE_JSON: found.as_json(),
-        OLD_JSON: old_json(found),
-    }
-    for name, content in contents.items():
-        write_json(out / name, content)
-    return [out / name for name in contents]

@@ -15,12 +15,19 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from mlperf_suite.loadgen.logs import DETAIL, DetailLog, parse_detail
+from mlperf_suite.results.aggregate import Aggregate, NodeFigures, ScenarioFigures
+from mlperf_suite.results.performance_figures import (
+    answered_share,
+    issued_samples,
+    read_detail,
+)
 from mlperf_suite.results.run_folder import read_config, write_json
 from mlperf_suite.results.schema import Config, PerformanceFigures, Summary
-from mlperf_suite.results.standing import accuracy_passed, label_of, why_no_result
+from mlperf_suite.results.validity_marks import accuracy_passed, label_of, why_no_result
 
 _TIME = "%Y%m%d_%H%M%S"
+AGGREGATE_JSON = "aggregate.json"
+OLD_JSON = "aggregated_datacenter_results.json"
 _NOT_IN_A_NAME = re.compile(r"[^A-Za-z0-9._-]+")
 CATEGORY = "datacenter"
 """The category of benchmarks that these files cover."""
@@ -38,26 +45,6 @@ class NodeResult:
 def file_part(node: str) -> str:
     """A node's name, made valid as a part of a file name."""
     return _NOT_IN_A_NAME.sub("_", node).lstrip(".") or "_"
-
-
-def read_detail(folder: Path) -> DetailLog:
-    """The detail log of a run's performance run; empty if there is none."""
-    try:
-        return parse_detail((folder / "Performance" / DETAIL).read_text("utf-8", "replace"))
-    except OSError:
-        return DetailLog({})
-
-
-def issued_samples(detail: DetailLog, scenario: str | None) -> int | None:
-    """How many samples LoadGen issued; None if its log does not say."""
-    offline = scenario == "Offline"
-    count = detail.number("generated_samples_per_query" if offline else "result_query_count")
-    return None if count is None or count < 1 else int(count)
-
-
-def answered_share(answered: int | None, issued: int | None) -> float | None:
-    """The share of queries that were answered; None if unknown."""
-    return None if answered is None or not issued else min(answered / issued, 1.0)
 
 
 def scenario_json(
@@ -168,3 +155,67 @@ def _in_line(text: str) -> str:
 
 def _shown(value: float | None, digits: int = 2) -> str:
     return "not reported" if value is None else f"{value:,.{digits}f}"
+
+
+# Several nodes
+
+
+def old_json(found: Aggregate) -> dict[str, Any]:
+    """The content of aggregated_datacenter_results.json; `nodes` has each node's own file's
+    content."""
+    timestamp = datetime.fromisoformat(found.made) if found.made else None
+    return {
+        "benchmark_info": {
+            "benchmark": found.benchmark,
+            "model": found.model,
+            "timestamp": f"{timestamp:%Y%m%d_%H%M%S}" if timestamp else None,
+            "round": found.round,
+            "profile": found.profile,
+            "label": "; ".join((found.label, *found.marks)),
+            "total_nodes": len(found.nodes),
+        },
+        "scenarios": {one.scenario: _old_scenario(one, found) for one in found.scenarios},
+        "nodes": {
+            node: {
+                "scenarios": {
+                    one.scenario: _old_node(row)
+                    for one in found.scenarios
+                    for row in one.nodes
+                    if row.node == node
+                }
+            }
+            for node in found.nodes
+        },
+    }
+
+
+def _old_scenario(one: ScenarioFigures, found: Aggregate) -> dict[str, Any]:
+    figures = PerformanceFigures(
+        samples_per_sec=one.samples_per_sec,
+        tokens_per_sec=one.tokens_per_sec,
+        target_qps=one.target_qps,
+        latency_ms=one.latency_ms,
+    )
+    return {**scenario_json(figures, one.reasons, one.answered), "label": found.label}
+
+
+def _old_node(row: NodeFigures) -> dict[str, Any]:
+    figures = PerformanceFigures(
+        samples_per_sec=row.samples_per_sec,
+        tokens_per_sec=row.tokens_per_sec,
+        target_qps=row.target_qps,
+        latency_ms=row.latency_ms,
+    )
+    content = scenario_json(figures, row.reasons, row.answered)
+    return {**content, "accuracy_passed": row.accuracy_passed, "run": row.run}
+
+
+def write_aggregate(out: Path, found: Aggregate) -> list[Path]:
+    """Write both JSON files into an existing folder; returns their paths. Raises OSError."""
+    contents: Mapping[str, dict[str, Any]] = {
+        AGGREGATE_JSON: found.as_json(),
+        OLD_JSON: old_json(found),
+    }
+    for name, content in contents.items():
+        write_json(out / name, content)
+    return [out / name for name in contents]

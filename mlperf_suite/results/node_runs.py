@@ -28,8 +28,11 @@ from mlperf_suite.results.comparability import (
     identity_of,
     value_text,
 )
-from mlperf_suite.results.metrics import performance_figures
-from mlperf_suite.results.node_files import issued_samples, read_detail
+from mlperf_suite.results.performance_figures import (
+    issued_samples,
+    performance_figures,
+    read_detail,
+)
 from mlperf_suite.results.run_folder import (
     changed_since_run,
     file_sha256,
@@ -38,7 +41,7 @@ from mlperf_suite.results.run_folder import (
     summary_fault,
 )
 from mlperf_suite.results.schema import Config, PerformanceFigures, Summary
-from mlperf_suite.results.standing import accuracy_passed, why_no_result
+from mlperf_suite.results.validity_marks import accuracy_passed, why_no_result
 from mlperf_suite.rules.clock import POWER_FORMAT
 from mlperf_suite.rules.verdict import in_words
 

@@ -1,4 +1,4 @@
-"""Scaling efficiency: what nodes reach together, compared with one node alone."""
+"""Scaling efficiency: what nodes or replicas reach together, compared with one alone."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from mlperf_suite.results.node_runs import NodeRun, differences_of
-from mlperf_suite.results.schema import PerformanceFigures
+from mlperf_suite.results.schema import PerformanceFigures, ScalingFigures
 
 CONFIDENCE = 0.95
 """The confidence of an efficiency's interval."""
@@ -109,3 +109,32 @@ def interval(
         degrees = math.fsum(errors) ** 2 / math.fsum(weights)
     reach = float(stdtrit(degrees, 0.5 + CONFIDENCE / 2)) * math.sqrt(math.fsum(errors))
     return math.exp(middle - reach), math.exp(min(middle + reach, 50.0)), said
+
+
+# Replicas in one session
+
+
+def scaling_figures(replicas: int, pairs: Sequence[tuple[float, float]]) -> ScalingFigures:
+    """The scaling figures of pairs of tokens/s: one engine alone (the mean over the engines if they
+    differ) and all together.
+
+    The interval is Student's t over the pairs' efficiencies; a single pair has none, and both ends
+    are the efficiency itself.
+    """
+    from scipy.stats import t
+
+    shares = [together / (replicas * one) for one, together in pairs]
+    one, together = (statistics.fmean(side) for side in zip(*pairs, strict=True))
+    found, count = together / (replicas * one), len(shares)
+    half = 0.0
+    if count > 1:
+        half = float(t.ppf((1 + CONFIDENCE) / 2, count - 1)) * statistics.stdev(shares) / count**0.5
+    return ScalingFigures(
+        replicas,
+        count,
+        round(one, 3),
+        round(together, 3),
+        round(found, 5),
+        round(found - half, 5),
+        round(found + half, 5),
+    )

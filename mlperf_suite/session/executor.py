@@ -33,7 +33,7 @@ from mlperf_suite.loadgen.logs import RunLogs
 from mlperf_suite.loadgen.runner import LoadRun, abandoned, run_loadgen
 from mlperf_suite.profiling import ranges
 from mlperf_suite.results.baseline import write_answer_scores
-from mlperf_suite.results.metrics import performance_figures, repeated_figures
+from mlperf_suite.results.performance_figures import performance_figures, repeated_figures
 from mlperf_suite.results.record import (
     Result,
     RunKey,

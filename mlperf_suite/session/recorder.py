@@ -21,7 +21,7 @@ from mlperf_suite.results.node_files import NodeResult, write_node_files
 from mlperf_suite.results.record import About, Result, summary_of
 from mlperf_suite.results.run_folder import CONFIG_JSON, ENDED, SUMMARY_JSON, RunFolder
 from mlperf_suite.results.schema import PlanRow, ScalingFigures, Summary
-from mlperf_suite.results.standing import STAND_IN_LABEL
+from mlperf_suite.results.validity_marks import STAND_IN_LABEL
 from mlperf_suite.session.inputs import Inputs
 from mlperf_suite.session.plan import Plan
 

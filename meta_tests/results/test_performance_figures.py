@@ -26,8 +26,12 @@ from mlperf_suite.reports.markdown import markdown_text
 from mlperf_suite.reports.performance_sections import times_line
 from mlperf_suite.reports.run_report import run_sections
 from mlperf_suite.reports.terminal import closing_table
-from mlperf_suite.results.early_stopping import early_stopping
-from mlperf_suite.results.metrics import PERCENTILES, percentile_name, performance_figures
+from mlperf_suite.results.performance_figures import (
+    PERCENTILES,
+    early_stopping,
+    percentile_name,
+    performance_figures,
+)
 from mlperf_suite.results.schema import EarlyStopping, Meta, Run, Summary
 
 SINGLE_STREAM = LLAMA3_1_8B_EDGE.scenario("SingleStream")

@@ -1,0 +1,197 @@
+"""A performance run's figures, taken from LoadGen's log if it has them.
+
+Early stopping is EarlyStopping in LoadGen's results.cc.
+
+SingleStream: LoadGen estimates a percentile that holds with a confidence of 99% for the number of
+queries: it discards the n highest values, and the highest remaining one is the estimate. If LoadGen
+counts tokens, it does so only for TTFT and TPOT, and its key early_stopping_latency_ss is that of
+TTFT. n depends only on the number of queries, so the estimate of the latency, the figure that
+decides in SingleStream, is computed here from the requests themselves.
+
+Server: no estimate, only whether enough queries met the limit, and how many more are needed.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import fields
+from pathlib import Path
+
+from mlperf_suite.benchmarks.definition import Scenario
+from mlperf_suite.loadgen.logs import DETAIL, DetailLog, parse_detail
+from mlperf_suite.loadgen.timeline import Timeline
+from mlperf_suite.results.request_figures import life_figures
+from mlperf_suite.results.schema import (
+    EarlyStopping,
+    MetricFigure,
+    Percentiles,
+    PerformanceFigures,
+    RepeatFigures,
+)
+from mlperf_suite.rules.verdict import in_words
+
+PERCENTILES = ("50.00", "90.00", "95.00", "97.00", "99.00", "99.90")
+_LATENCY = "result_{}_percentile_latency_ns"
+_TTFT = "result_first_token_{}_percentile_latency_ns"
+_TPOT = "result_time_per_output_token_{}_percentile_ns"
+_RATES = {
+    "Offline": ("result_tokens_per_second", "result_samples_per_second"),
+    "Server": ("result_completed_tokens_per_second", "result_completed_samples_per_sec"),
+    "SingleStream": ("result_completed_tokens_per_second", "result_qps_with_loadgen_overhead"),
+}
+"""By LoadGen's scenario: the keys of tokens/s and of samples/s."""
+
+
+def percentile_name(percentile: str) -> str:
+    """Turn "99.00" into p99, "99.90" into p99.9."""
+    return "p" + percentile.rstrip("0").rstrip(".")
+
+
+def _percentiles(detail: DetailLog, key: str) -> Percentiles | None:
+    """The percentiles in ms, or None if LoadGen reports none in this scenario."""
+    found = {percentile_name(p): detail.milliseconds(key.format(p)) for p in PERCENTILES}
+    values = {name: value for name, value in found.items() if value is not None}
+    return values or None
+
+
+def performance_figures(
+    scenario: Scenario,
+    detail: DetailLog,
+    elapsed_s: float,
+    tokens: int,
+    timeline: Timeline | None = None,
+) -> PerformanceFigures:
+    """The content of run.performance in summary.json.
+
+    LoadGen reports no TTFT and TPOT in Offline; they are None there. `elapsed_s` is how long
+    LoadGen ran and `tokens` the SUT's count: the log has neither. The reason of an INVALID run is
+    empty if only early stopping was not met, which `early_stopping` shows.
+    """
+    tokens_key, samples_key = _RATES[scenario.loadgen_scenario]
+    samples_per_s = detail.number(samples_key)
+    reason = detail["result_invalid_reason"]
+    return PerformanceFigures(
+        scenario=scenario.name,
+        valid=detail["result_validity"] == "VALID",
+        invalid_reason=None if reason is None else in_words(reason),
+        duration_s=round(elapsed_s, 3),
+        total_new_tokens=tokens,
+        tokens_per_sec=detail.number(tokens_key),
+        samples_per_sec=samples_per_s,
+        qps=samples_per_s,
+        latency_ms=_percentiles(detail, _LATENCY),
+        ttft_ms=_percentiles(detail, _TTFT),
+        tpot_ms=_percentiles(detail, _TPOT),
+        metric=MetricFigure(scenario.metric, detail.number(scenario.metric), scenario.metric_unit),
+        early_stopping=early_stopping(scenario, detail, timeline),
+        target_qps=detail.number("effective_target_qps"),
+        blocks={name: tuple(of) for name, of in timeline.blocks().items()} if timeline else {},
+        life=life_figures(timeline, detail) if timeline else None,
+        load=timeline.load if timeline else None,
+    )
+
+
+def repeated_figures(figures: PerformanceFigures) -> RepeatFigures:
+    """The figures kept of a repeated run."""
+    return RepeatFigures(**{one.name: getattr(figures, one.name) for one in fields(RepeatFigures)})
+
+
+# What LoadGen's log says beyond the figures
+
+
+def read_detail(folder: Path) -> DetailLog:
+    """The detail log of a run's performance run; empty if there is none."""
+    try:
+        return parse_detail((folder / "Performance" / DETAIL).read_text("utf-8", "replace"))
+    except OSError:
+        return DetailLog({})
+
+
+def issued_samples(detail: DetailLog, scenario: str | None) -> int | None:
+    """How many samples LoadGen issued; None if its log does not say."""
+    offline = scenario == "Offline"
+    count = detail.number("generated_samples_per_query" if offline else "result_query_count")
+    return None if count is None or count < 1 else int(count)
+
+
+def answered_share(answered: int | None, issued: int | None) -> float | None:
+    """The share of queries that were answered; None if unknown."""
+    return None if answered is None or not issued else min(answered / issued, 1.0)
+
+
+# Early stopping
+
+_SAYS = {
+    "latency": "early_stopping_result",
+    "ttft": "early_stopping_ttft_result",
+    "tpot": "early_stopping_tpot_result",
+}
+"""By figure, the key of LoadGen's text on it: that of the latency, or if tokens are counted, those
+of the other two."""
+# SingleStream's text has a second estimate, to infer MultiStream; the first one decides.
+_ESTIMATE = re.compile(r"percentile estimate: (\d+)")
+_DISCARDED = re.compile(r"Would discard (\d+) highest latency queries")
+_MORE = re.compile(r"at least (\d+) more queries")
+_MOST_DIGITS = 19
+"""LoadGen's integers have 64 bits; a longer one is not LoadGen's."""
+
+
+def early_stopping(
+    scenario: Scenario, detail: DetailLog, timeline: Timeline | None
+) -> EarlyStopping | None:
+    """The log's early stopping report; None if the scenario has none.
+
+    A figure that the log does not mention is None; LoadGen omits TTFT if TPOT already failed.
+    """
+    if scenario.loadgen_scenario == "Offline":
+        return None
+    met = detail["early_stopping_met"]
+    fraction = detail.number("effective_target_latency_percentile")
+    says = {name: _words(detail[key]) for name, key in _SAYS.items()}
+    return EarlyStopping(
+        met=met if isinstance(met, bool) else None,
+        percentile=None if fraction is None else round(fraction * 100, 4),
+        estimates_ms=_estimates(says, detail, timeline),
+        more_queries={name: _found(_MORE, words) for name, words in says.items()},
+        says=says,
+    )
+
+
+def _words(value: object) -> str | None:
+    """LoadGen's text as sentences on one line; it writes points, each after ` * `."""
+    if not isinstance(value, str):
+        return None
+    sentences = [point.strip(" .") for point in in_words(value).split("* ")]
+    return ". ".join(filter(None, sentences)) + "." if any(sentences) else None
+
+
+def _found(pattern: re.Pattern[str], words: str | None) -> int | None:
+    found = pattern.search(words or "")
+    return int(found[1]) if found and len(found[1]) <= _MOST_DIGITS else None
+
+
+def _estimates(
+    says: Mapping[str, str | None], detail: DetailLog, timeline: Timeline | None
+) -> dict[str, float | None]:
+    """LoadGen's estimates; if it has none of the latency, one by the same rule."""
+    found: dict[str, float | None] = {}
+    for name, words in says.items():
+        nanoseconds = _found(_ESTIMATE, words)
+        found[name] = None if nanoseconds is None else nanoseconds / 1e6
+    if found["latency"] is None:
+        found["latency"] = _of_latency(_found(_DISCARDED, says["ttft"]), detail, timeline)
+    return found
+
+
+def _of_latency(
+    discarded: int | None, detail: DetailLog, timeline: Timeline | None
+) -> float | None:
+    """The highest latency below the `discarded` highest ones, in ms, as the SUT saw the
+    requests."""
+    if discarded is None or timeline is None:
+        return None
+    latencies = sorted(timeline.latency_ms, reverse=True)
+    if len(latencies) != detail["result_query_count"] or discarded >= len(latencies):
+        return None
+    return round(latencies[discarded], 3)
