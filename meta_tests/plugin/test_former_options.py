@@ -122,7 +122,7 @@ def test_a_0_on_the_command_line_beats_the_file(tmp_path: Path) -> None:
 def test_an_option_that_has_nothing_to_set_is_dropped_with_a_line() -> None:
     done = rewrite(["--extra-metrics", "1", "--backend", "vLLM", "-m", "offline"])
     assert done.arguments == ["-m", "offline"]
-    assert [line.partition(":")[0] for line in done.dropped] == ["--extra-metrics", "--backend"]
+    assert [line.partition(":")[0] for line in done.notes] == ["--extra-metrics", "--backend"]
     assert "nothing to set: --backend" in pytest_says("--backend", "vllm").stdout
 
 
@@ -148,14 +148,14 @@ FLAGS = [spec.flag for spec in OPTIONS]
 def test_a_command_line_of_the_suites_own_is_left_alone(arguments: list[str]) -> None:
     done = rewrite(arguments)
     assert done.arguments == arguments
-    assert done.switched_off == done.dropped == []
+    assert done.switched_off == done.notes == []
 
 
 @given(st.lists(st.sampled_from(["--plan", "1", "--backend", "vllm", "--extra-metrics", "--"])))
 def test_what_follows_two_dashes_are_names_of_tests(arguments: list[str]) -> None:
     done = rewrite(["-m", "offline", "--", *arguments])
     assert done.arguments == ["-m", "offline", "--", *arguments]
-    assert done.switched_off == done.dropped == []
+    assert done.switched_off == done.notes == []
 
 
 OTHER = """

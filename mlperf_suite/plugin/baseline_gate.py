@@ -43,10 +43,8 @@ def check_baselines(suite: Suite, plan: Plan, baselines: Baselines) -> None:
     settings = suite.settings
     for kind, baseline in baselines.items():
         if kind not in kinds and not (kind == MMLU_KIND and MMLU in plan.keys):
-            named = " ".join(kind).strip()
-            raise UsageError(
-                f"--baseline {baseline.named}: a run of {named}, which is not selected"
-            )
+            name = " ".join(kind).strip()
+            raise UsageError(f"--baseline {baseline.named}: a run of {name}, which is not selected")
         meta = Meta(model=settings.model, profile=settings.profile, round=settings.round.name)
         if kind == MMLU_KIND:
             run = suite.mmlu
@@ -68,18 +66,18 @@ def regression_verdict(regression: RegressionFigures | None, metric: str) -> Ver
     if regression is None:
         return Verdict(rule, "not judged", "no figure", "a run to compare")
     share = regression.max_regression or 0.0
-    allowed = f"no loss beyond both {share * 100:g}% and the noise"
+    limit = f"no loss beyond both {share * 100:g}% and the noise"
     if regression.refused:
-        return Verdict(rule, "failed", "no comparison", allowed, regression.refused)
-    found = regression.of(metric)
-    if found is None or found.baseline is None or found.current is None:
-        return Verdict(rule, "not judged", "no figure", allowed)
+        return Verdict(rule, "failed", "no comparison", limit, regression.refused)
+    change = regression.of(metric)
+    if change is None or change.baseline is None or change.current is None:
+        return Verdict(rule, "not judged", "no figure", limit)
     return Verdict(
         rule,
-        _STATUS.get(found.outcome, "passed"),
-        f"{found.outcome}: {found.words}, {found.baseline:,.6g} then and "
-        f"{found.current:,.6g} {found.unit} now",
-        allowed,
-        f"noise from {found.noise_from}"
-        + (": --repeat 5 measures it better" if found.outcome == "cannot tell" else ""),
+        _STATUS.get(change.outcome, "passed"),
+        f"{change.outcome}: {change.words}, {change.baseline:,.6g} then and "
+        f"{change.current:,.6g} {change.unit} now",
+        limit,
+        f"noise from {change.noise_from}"
+        + (": --repeat 5 measures it better" if change.outcome == "cannot tell" else ""),
     )

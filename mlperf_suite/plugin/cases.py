@@ -2,7 +2,7 @@
 
 A test that requests `server_run` gets one case for each benchmark that has Server, and so on. A
 test named after a rule (test_ttft_limit) only gets the runs that the rule applies to. A case has
-the marks of its run, so that -m selects it. A test without any case in this session gets `Missing`
+the marks of its run, so that -m selects it. A test without any case in this session gets `NoCase`
 instead; `selection` deselects it and says why.
 """
 
@@ -44,19 +44,19 @@ RUN_KINDS: dict[str, RunKind] = {}
 
 
 @dataclass(frozen=True, slots=True)
-class Missing:
-    """A placeholder for a case: `what` the test is (singular, plural) and `why` it has no case."""
+class NoCase:
+    """A placeholder for a case: the `kind` of test (singular, plural) and `why` it has no case."""
 
-    what: tuple[str, str]
+    kind: tuple[str, str]
     why: str
 
 
-REGRESSION = Missing(("regression test", "regression tests"), "no --baseline of it")
-SEARCH = Missing(("rate search", "rate searches"), "no --find-peak-qps")
-SHARE = Missing(("test of MMLU's shares", "tests of MMLU's shares"), "one engine")
-RECORD = Missing(("benchmark record", "benchmark records"), "no pytest-benchmark")
-PROFILED = Missing(RECORD.what, "--profile-run makes no result")
-LOGS = Missing(("test of logs", "tests of logs"), "no --logs")
+REGRESSION = NoCase(("regression test", "regression tests"), "no --baseline of it")
+SEARCH = NoCase(("rate search", "rate searches"), "no --find-peak-qps")
+SHARE = NoCase(("test of MMLU's shares", "tests of MMLU's shares"), "one engine")
+RECORD = NoCase(("benchmark record", "benchmark records"), "no pytest-benchmark")
+PROFILED = NoCase(RECORD.kind, "--profile-run makes no result")
+LOGS = NoCase(("test of logs", "tests of logs"), "no --logs")
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,9 +96,9 @@ def is_share(item: pytest.Item) -> bool:
     return "mmlu_share" in getattr(item, "fixturenames", ())
 
 
-def missing_of(item: pytest.Item) -> Missing | None:
+def no_case_of(item: pytest.Item) -> NoCase | None:
     """Why a test has no case, None if it has one."""
-    return next((value for value in _parameters(item) if isinstance(value, Missing)), None)
+    return next((value for value in _parameters(item) if isinstance(value, NoCase)), None)
 
 
 def _parameters(item: pytest.Item) -> Iterable[Any]:
@@ -124,14 +124,14 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         if name in RUN_KINDS:
             _parametrize_runs(metafunc, name, RUN_KINDS[name])
         elif name in _CASES:
-            cases, missing = _CASES[name](metafunc.config)
-            _parametrize(metafunc, name, cases, missing)
+            cases, no_case = _CASES[name](metafunc.config)
+            _parametrize(metafunc, name, cases, no_case)
 
 
 def _parametrize(
-    metafunc: pytest.Metafunc, name: str, cases: Iterable[Any], missing: Missing, *marks: Any
+    metafunc: pytest.Metafunc, name: str, cases: Iterable[Any], no_case: NoCase, *marks: Any
 ) -> None:
-    cases = [*cases] or [pytest.param(missing, id="none", marks=marks)]
+    cases = [*cases] or [pytest.param(no_case, id="none", marks=marks)]
     metafunc.parametrize(name, cases, indirect=True)
 
 
@@ -155,25 +155,24 @@ def scenarios_of(config: pytest.Config, mode: Mode) -> Iterator[tuple[Benchmark,
     Cases for every benchmark would slow down collection for users who run one.
     """
     settings = settings_of(config)
-    offered = [b for b in runnable() if b.by_default or b.id in settings.named_benchmarks]
+    benchmarks = [b for b in runnable() if b.by_default or b.id in settings.named_benchmarks]
     if mode == CACHING:
         # The audit is about the engine and its model, so that one scenario is enough.
-        for benchmark in _first_of_each_model(settings, offered):
+        for benchmark in _first_of_each_model(settings, benchmarks):
             yield benchmark, benchmark.scenario("Offline")
         return
-    for benchmark in offered:
+    for benchmark in benchmarks:
         if mode not in AUDIT_MODES or benchmark.audit(mode) is not None:
             for scenario in benchmark.scenarios:
                 yield benchmark, scenario
 
 
-def _first_of_each_model(settings: Settings, offered: Iterable[Benchmark]) -> list[Benchmark]:
+def _first_of_each_model(settings: Settings, benchmarks: Iterable[Benchmark]) -> list[Benchmark]:
     """The first selected benchmark of each model; the others would audit the same model again."""
     by_model: dict[str, Benchmark] = {}
-    for benchmark in offered:
+    for benchmark in benchmarks:
         in_category = settings.category in (None, benchmark.category)
-        named = not settings.named_benchmarks or benchmark.id in settings.named_benchmarks
-        if in_category and named:
+        if in_category and benchmark in settings.benchmarks:
             by_model.setdefault(settings.workload(benchmark).model, benchmark)
     return list(by_model.values())
 
@@ -197,10 +196,10 @@ def _parametrize_runs(metafunc: pytest.Metafunc, fixture: str, kind: RunKind) ->
     keys = [key for key, _ in runs]
     if any(_is_of(rule, test, mode) for rule in RULES for mode in kind.modes):
         keys = [key for key, rules in runs if any(_is_of(rule, test, key.mode) for rule in rules)]
-    what = (f"test of {mode.upper()}", f"tests of {mode.upper()}")
+    names = (f"test of {mode.upper()}", f"tests of {mode.upper()}")
     mark = getattr(pytest.mark, _mode_marker(mode))
     cases = [_run_case(key, kind) for key in keys]
-    _parametrize(metafunc, fixture, cases, Missing(what, "of another benchmark"), mark)
+    _parametrize(metafunc, fixture, cases, NoCase(names, "of another benchmark"), mark)
 
 
 def _is_of(rule: Rule, test: str, mode: Mode) -> bool:
@@ -222,7 +221,7 @@ def _metric_case(key: RunKey, rule: Rule) -> Any:
 # What is no run
 
 
-def _searches(config: pytest.Config) -> tuple[list[Any], Missing]:
+def _searches(config: pytest.Config) -> tuple[list[Any], NoCase]:
     """The scenarios with latency limits, which thus have a highest rate within them."""
     keys = [
         SearchKey(benchmark.id, scenario.name)
@@ -245,7 +244,7 @@ class LoadGenClock:
         return self.now_s
 
 
-def _records(config: pytest.Config) -> tuple[list[Any], Missing]:
+def _records(config: pytest.Config) -> tuple[list[Any], NoCase]:
     """The performance runs that pytest-benchmark records."""
     if settings_of(config).profile_run is not None:
         return [], PROFILED
@@ -260,7 +259,7 @@ def _records(config: pytest.Config) -> tuple[list[Any], Missing]:
     return cases, RECORD
 
 
-def _changes(config: pytest.Config, mode: Mode) -> tuple[list[Any], Missing]:
+def _changes(config: pytest.Config, mode: Mode) -> tuple[list[Any], NoCase]:
     """The metrics for which a baseline has figures."""
     cases = []
     for benchmark, scenario in scenarios_of(config, mode):
@@ -276,17 +275,17 @@ def _changes(config: pytest.Config, mode: Mode) -> tuple[list[Any], Missing]:
 _MMLU_RUN = pytest.param(MMLU, id=pytest.HIDDEN_PARAM)
 
 
-def _mmlu_changes(config: pytest.Config) -> tuple[list[Any], Missing]:
+def _mmlu_changes(config: pytest.Config) -> tuple[list[Any], NoCase]:
     change = pytest.param(MetricCase(MMLU, "mmlu"), id=pytest.HIDDEN_PARAM)
     return [change] if MMLU_KIND in baselines_of(config) else [], REGRESSION
 
 
-def _shares(config: pytest.Config) -> tuple[list[Any], Missing]:
+def _shares(config: pytest.Config) -> tuple[list[Any], NoCase]:
     shares = shares_of(config)
     return [*range(1, shares.count if shares else 1)], SHARE
 
 
-_CASES: dict[str, Callable[[pytest.Config], tuple[list[Any], Missing]]] = {
+_CASES: dict[str, Callable[[pytest.Config], tuple[list[Any], NoCase]]] = {
     "performance_change": lambda config: _changes(config, "performance"),
     "score_change": lambda config: _changes(config, "accuracy"),
     "mmlu_change": _mmlu_changes,

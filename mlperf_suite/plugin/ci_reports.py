@@ -177,7 +177,7 @@ def benchmarked_run(request: pytest.FixtureRequest, benchmark: Any, suite: Suite
     summary, _ = _summary(suite, key) or (Summary(), None)
     performance = summary.run.performance
     rates = [
-        one.samples_per_sec for one in ((performance, *performance.repeats) if performance else ())
+        run.samples_per_sec for run in ((performance, *performance.repeats) if performance else ())
     ]
     if performance is None or not rates[0]:
         pytest.skip("LoadGen reported no rate")

@@ -52,19 +52,19 @@ def _judge(settings: Settings, folder: Path) -> list[Judged]:
             f"--logs {folder}: holds only trial runs of a peak search ({PEAK_FOLDER}) or blocks of "
             f"a caching audit ({CACHING_FOLDER}), which are not results"
         )
-    chosen = [one for one in judged if _chosen(one, settings)]
-    if not chosen:
+    runs = [run for run in judged if _is_selected(run, settings)]
+    if not runs:
         raise pytest.UsageError(f"--logs {folder}: no run of this category and scenario in it")
-    return chosen
+    return runs
 
 
-def _chosen(judged: Judged, settings: Settings) -> bool:
+def _is_selected(run: Judged, settings: Settings) -> bool:
     """Whether --category and --scenario select the run; one without a category is selected."""
     return all(
-        wanted is None or found in (None, wanted)
-        for wanted, found in (
-            (settings.category, judged.category),
-            (settings.scenario, judged.scenario),
+        option is None or value in (None, option)
+        for option, value in (
+            (settings.category, run.category),
+            (settings.scenario, run.scenario),
         )
     )
 
@@ -72,9 +72,9 @@ def _chosen(judged: Judged, settings: Settings) -> bool:
 def log_cases(judged: Iterable[Judged]) -> list[Any]:
     """A case for each verdict, with the marks of its run."""
     return [
-        pytest.param(verdict, marks=_marks(one, mode), id=f"{one.name}-{verdict.rule}")
-        for one in judged
-        for verdict, mode in zip(one.verdicts, one.modes, strict=True)
+        pytest.param(verdict, marks=_marks(run, mode), id=f"{run.name}-{verdict.rule}")
+        for run in judged
+        for verdict, mode in zip(run.verdicts, run.modes, strict=True)
     ]
 
 
@@ -95,16 +95,20 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     if judged is None:
         return
     parameters = (getattr(item, "callspec", None) for item in session.items)
-    selected = {id(one.params.get(_FIXTURE)) for one in parameters if one}
-    told = [left for one in judged if (left := _only(one, selected)).verdicts]
-    session.config.stash[_JUDGED] = told
+    ids = {id(callspec.params.get(_FIXTURE)) for callspec in parameters if callspec}
+    runs = [_only(run, ids) for run in judged]
+    session.config.stash[_JUDGED] = [run for run in runs if run.verdicts]
 
 
-def _only(judged: Judged, selected: set[int]) -> Judged:
-    pairs = zip(judged.verdicts, judged.modes, strict=True)
-    kept = [(verdict, mode) for verdict, mode in pairs if id(verdict) in selected]
-    verdicts, modes = tuple(v for v, _ in kept), tuple(mode for _, mode in kept)
-    return replace(judged, verdicts=verdicts, modes=modes)
+def _only(run: Judged, ids: set[int]) -> Judged:
+    """The run with those of its verdicts that have these ids."""
+    pairs = [
+        (verdict, mode)
+        for verdict, mode in zip(run.verdicts, run.modes, strict=True)
+        if id(verdict) in ids
+    ]
+    verdicts, modes = tuple(verdict for verdict, _ in pairs), tuple(mode for _, mode in pairs)
+    return replace(run, verdicts=verdicts, modes=modes)
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

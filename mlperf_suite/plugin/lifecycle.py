@@ -19,7 +19,7 @@ from mlperf_suite.errors import UsageError
 from mlperf_suite.mmlu.shares import Shares
 from mlperf_suite.plugin import hooks
 from mlperf_suite.plugin.baseline_gate import baselines_of, check_baselines
-from mlperf_suite.plugin.cases import asks_for_engine, benchmarks_of, is_share, missing_of, step_of
+from mlperf_suite.plugin.cases import asks_for_engine, benchmarks_of, is_share, no_case_of, step_of
 from mlperf_suite.plugin.options import settings_of
 from mlperf_suite.plugin.workers import shares_of
 from mlperf_suite.results.record import RunKey
@@ -87,7 +87,7 @@ def pytest_collection_finish(session: pytest.Session) -> None:
         watcher,
         baselines_of(config),
         shares=_shares_to_score(config, session.items),
-        on_mmlu=watcher.counted,
+        on_mmlu=watcher.mmlu_progress,
         meters=_find_meters(config),
         benchmarks=benchmarks_of(config, session.items),
     )
@@ -102,8 +102,8 @@ def pytest_collection_finish(session: pytest.Session) -> None:
 def _shares_to_score(config: pytest.Config, items: Iterable[pytest.Item]) -> Shares | None:
     """How MMLU is shared; None if a worker's share was not selected."""
     shares = shares_of(config)
-    selected = sum(is_share(item) and missing_of(item) is None for item in items)
-    return shares if shares is not None and selected == shares.count - 1 else None
+    count = sum(is_share(item) and no_case_of(item) is None for item in items)
+    return shares if shares is not None and count == shares.count - 1 else None
 
 
 def _load_engine(config: pytest.Config) -> LoadEngine:
@@ -116,10 +116,10 @@ def _load_engine(config: pytest.Config) -> LoadEngine:
 
 def _find_meters(config: pytest.Config) -> FindMeters:
     def find(settings: Settings, description: EngineDescription) -> Meters:
-        found: Meters = config.hook.pytest_mlperf_energy_meters(
+        meters: Meters = config.hook.pytest_mlperf_energy_meters(
             settings=settings, description=description
         )
-        return found
+        return meters
 
     return find
 
@@ -133,14 +133,14 @@ def pytest_report_collectionfinish(config: pytest.Config) -> list[str]:
     plan = config.stash.get(_PLAN, None)
     if plan is None:
         return []
-    told = forecast(settings_of(config), plan)
+    estimate = forecast(settings_of(config), plan)
     alone = config.getoption("collectonly") or settings_of(config).plan
     if alone:
-        return plan.lines(*told)
+        return plan.lines(*estimate)
     suite = config.stash.get(SUITE, None)
     notes = suite.inputs.not_judged(plan.runs) if suite else []
     wrapped = [part for line in notes for part in textwrap.wrap(f"note: {line}", 78)]
-    return [*wrapped, *plan.summary_lines(*told)]
+    return [*wrapped, *plan.summary_lines(*estimate)]
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -76,57 +76,57 @@ _NOTHING_TO_SET = {
 }
 """Options that are dropped, whatever their value, with the reason."""
 _NO_GATE = "--disable-accuracy-gate"
-DROPPED = pytest.StashKey[list[str]]()
+NOTES = pytest.StashKey[list[str]]()
 """A line for each given option of run.py that no longer sets anything."""
 
 
 @dataclass(slots=True)
-class Rewritten:
+class CommandLine:
     """A command line that pytest accepts. `switched_off`: names of settings that were given as 0.
 
-    `dropped`: a line for each option that no longer sets anything.
+    `notes`: a line for each option that no longer sets anything.
     """
 
     arguments: list[str] = field(default_factory=list)
     switched_off: list[str] = field(default_factory=list)
-    dropped: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
 
 
-def rewrite(arguments: Sequence[str]) -> Rewritten:
+def rewrite(arguments: Sequence[str]) -> CommandLine:
     """Rewrite arguments of run.py and mmlu.py. Raises pytest.UsageError for unsupported ones."""
-    done, rest = Rewritten(), list(arguments)
+    line, rest = CommandLine(), list(arguments)
     while rest:
         argument = rest.pop(0)
         if argument == "--":
             # All that follows are test names, whatever they look like.
-            done.arguments += [argument, *rest]
+            line.arguments += [argument, *rest]
             break
         flag, equals, value = argument.partition("=")
         if not equals:
             value = rest[0] if rest else ""
-        if _rewrite_one(done, flag, value):
+        if _rewrite_option(line, flag, value):
             # The value was a separate argument.
             del rest[: 0 if equals else 1]
         else:
-            done.arguments.append(argument)
-    return done
+            line.arguments.append(argument)
+    return line
 
 
-def _rewrite_one(done: Rewritten, flag: str, value: str) -> bool:
+def _rewrite_option(line: CommandLine, flag: str, value: str) -> bool:
     """Rewrite the option if it is run.py's; return whether it was."""
     if flag in _SWITCHES and value in ("0", "1"):
         if value == "1":
-            done.arguments.append(flag)
+            line.arguments.append(flag)
         else:
-            done.switched_off.append(_SWITCHES[flag])
+            line.switched_off.append(_SWITCHES[flag])
     elif flag == _BACKEND and value:
         if value.casefold() != "vllm":
             raise pytest.UsageError(
                 f"{_BACKEND} {value}: allowed is vllm; a server is measured with --endpoint URL"
             )
-        done.dropped.append(f"{_BACKEND}: vLLM is the engine where no --endpoint is given")
+        line.notes.append(f"{_BACKEND}: vLLM is the engine where no --endpoint is given")
     elif flag in _NOTHING_TO_SET and value in ("0", "1"):
-        done.dropped.append(f"{flag}: {_NOTHING_TO_SET[flag]}")
+        line.notes.append(f"{flag}: {_NOTHING_TO_SET[flag]}")
     elif flag == _NO_GATE and value in ("0", "1"):
         if value == "1":
             raise pytest.UsageError(
@@ -146,9 +146,9 @@ def pytest_load_initial_conftests(early_config: pytest.Config, args: list[str]) 
     ini = early_config.inipath
     if OWN_FOLDER not in (early_config.rootpath, ini.parent if ini else None):
         return
-    found = rewrite(args)
-    args[:] = found.arguments
-    for name in found.switched_off:
+    line = rewrite(args)
+    args[:] = line.arguments
+    for name in line.switched_off:
         # argparse keeps existing values; the TOML file must not win over a 0 on the command line.
         setattr(early_config.option, name, "false")
-    early_config.stash[DROPPED] = found.dropped
+    early_config.stash[NOTES] = line.notes

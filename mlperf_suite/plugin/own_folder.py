@@ -25,10 +25,10 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     """Restart pytest if it took the value of one of the suite's options for a test path."""
     found_ini, ini = str(parser.extra_info.get("inifile")), OWN_FOLDER / "pytest.ini"
     by_command = Path(sys.argv[0]).name in ("pytest", "py.test", "__main__.py")
-    told = any(
+    has_ini = any(
         a in ("-c", "--rootdir") or a.startswith(("--config-file", "--rootdir=", "-c"))
         for a in sys.argv[1:]
     )
-    if _STARTED_THERE and by_command and not told and found_ini != str(ini):
+    if _STARTED_THERE and by_command and not has_ini and found_ini != str(ini):
         again = ["-m", "pytest", "-c", str(ini), "--rootdir", str(OWN_FOLDER), *sys.argv[1:]]
         os.execv(sys.executable, [sys.executable, *again])  # noqa: S606 - no shell wanted

@@ -59,7 +59,7 @@ class TerminalWatcher:
             SpinnerColumn(),
             TextColumn("{task.description}"),
             BarColumn(bar_width=16),
-            TextColumn("{task.fields[said]}"),
+            TextColumn("{task.fields[text]}"),
             TimeElapsedColumn(),
             console=Console(file=self._file, force_terminal=True),
             transient=True,
@@ -67,7 +67,7 @@ class TerminalWatcher:
             redirect_stdout=False,
             redirect_stderr=False,
         )
-        self._bar.add_task(name, total=total, said="")
+        self._bar.add_task(name, total=total, text="")
         self._bar.start()
 
     def progress(self, progress: Progress) -> None:
@@ -77,20 +77,20 @@ class TerminalWatcher:
         # Offline issues all samples at once; in other scenarios the total is not known.
         total = task.total if task.total is not None else progress.issued
         rate = progress.tokens / progress.elapsed_s if progress.elapsed_s else 0.0
-        said = f"{progress.done}/{total} samples, {rate:.0f} tok/s"
+        text = f"{progress.done}/{total} samples, {rate:.0f} tok/s"
         if progress.done and total:
-            left = progress.elapsed_s / progress.done * (total - progress.done)
-            said += f", {left:.0f} s left"
-        self._bar.update(task.id, completed=progress.done, total=total, said=said)
+            left_s = progress.elapsed_s / progress.done * (total - progress.done)
+            text += f", {left_s:.0f} s left"
+        self._bar.update(task.id, completed=progress.done, total=total, text=text)
 
-    def counted(self, done: int, total: int, what: str) -> None:
+    def mmlu_progress(self, count: int, total: int, subject: str) -> None:
         """Show MMLU's progress: its questions and the subject of the last one."""
         if self._bar is None or self._bar.tasks[0].description != "MMLU":
             self.begin("MMLU", total)
         if self._bar is None:
             return
         (task,) = self._bar.tasks
-        self._bar.update(task.id, completed=done, total=total, said=f"{done}/{total} {what}")
+        self._bar.update(task.id, completed=count, total=total, text=f"{count}/{total} {subject}")
 
     def say(self, line: str) -> None:
         """Show a line that stays, even if the output is not a terminal: a search takes minutes."""

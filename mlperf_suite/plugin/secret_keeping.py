@@ -30,8 +30,8 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, Any, pytest.
 def pytest_unconfigure(config: pytest.Config) -> None:
     """Redact secrets in files of others: the engine's log, JUnit's XML, Allure's results."""
     suite = config.stash.get(SUITE, None)
-    written = [config.getoption(name, None) for name in ("xmlpath", "allure_report_dir")]
-    paths = [Path(path) for path in written if path]
+    options = [config.getoption(name, None) for name in ("xmlpath", "allure_report_dir")]
+    paths = [Path(path) for path in options if path]
     if suite is not None:
         paths += [result.folder.path for result in suite.results]
         paths.append(suite.settings.results_dir / ENGINE_LOG)

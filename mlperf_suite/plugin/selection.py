@@ -10,10 +10,10 @@ from mlperf_suite.benchmarks.registry import BENCHMARKS
 from mlperf_suite.plugin.cases import (
     SEARCH,
     SHARE,
-    Missing,
+    NoCase,
     asks_for_engine,
     is_share,
-    missing_of,
+    no_case_of,
     step_of,
 )
 from mlperf_suite.plugin.existing_logs import is_of_logs, judged_of
@@ -23,12 +23,12 @@ from mlperf_suite.results.record import RunKey
 from mlperf_suite.session.plan import MMLU, SearchKey, StepKey
 from mlperf_suite.settings import Settings
 
-_LEFT_OUT = pytest.StashKey[Counter[Missing]]()
+_LEFT_OUT = pytest.StashKey[Counter[NoCase]]()
 _TEST = ("test", "tests")
 _COLUMNS = 80
 
 
-def _wanted(settings: Settings) -> dict[str, list[str]]:
+def _selection_of(settings: Settings) -> dict[str, list[str]]:
     """The values that the user selects, by option; an empty list selects everything."""
     return {
         "benchmark": settings.named_benchmarks,
@@ -51,26 +51,26 @@ def _of_step(step: StepKey) -> dict[str, str | None]:
     }
 
 
-def why_not(item: pytest.Item, settings: Settings) -> Missing | None:
+def why_not(item: pytest.Item, settings: Settings) -> NoCase | None:
     """Why a test does not run in this session; None if it does."""
     if judged_of(item.config) is not None:
-        return None if is_of_logs(item) else Missing(_TEST, "--logs runs nothing")
+        return None if is_of_logs(item) else NoCase(_TEST, "--logs runs nothing")
     step = step_of(item)
-    return missing_of(item) or (None if step is None else _why_not_step(step, settings))
+    return no_case_of(item) or (None if step is None else _why_not_step(step, settings))
 
 
-def _why_not_step(step: StepKey, settings: Settings) -> Missing | None:
-    found = _of_step(step)
-    for name, value in _wanted(settings).items():
-        if value and found.get(name) not in value:
-            return Missing(_TEST, f"--{name} {', '.join(value)}")
-    if settings.profile_run is not None and found.get("mode") != "performance":
-        return Missing(_TEST, "--profile-run makes performance runs")
+def _why_not_step(step: StepKey, settings: Settings) -> NoCase | None:
+    place = _of_step(step)
+    for name, value in _selection_of(settings).items():
+        if value and place.get(name) not in value:
+            return NoCase(_TEST, f"--{name} {', '.join(value)}")
+    if settings.profile_run is not None and place.get("mode") != "performance":
+        return NoCase(_TEST, "--profile-run makes performance runs")
     if isinstance(step, SearchKey) and not settings.find_peak_qps:
         return SEARCH
-    offered = [benchmark.id for benchmark in settings.benchmarks]
-    if isinstance(step, RunKey | SearchKey) and step.benchmark not in offered:
-        return Missing(_TEST, f"no --benchmark {step.benchmark}")
+    ids = [benchmark.id for benchmark in settings.benchmarks]
+    if isinstance(step, RunKey | SearchKey) and step.benchmark not in ids:
+        return NoCase(_TEST, f"no --benchmark {step.benchmark}")
     return None
 
 
@@ -78,39 +78,37 @@ def _why_not_step(step: StepKey, settings: Settings) -> Missing | None:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Deselect what cannot run here and sort the rest in the order of the session's plan."""
     settings = settings_of(config)
-    kept: list[pytest.Item] = []
-    dropped: list[pytest.Item] = []
-    reasons: Counter[Missing] = Counter()
     why = {item: why_not(item, settings) for item in items}
     if any(
         reason is None and isinstance(step_of(item), RunKey | SearchKey)
         for item, reason in why.items()
     ):
         # Shares would compete with the measured engine for memory, host cores and PCIe.
-        measured = Missing(SHARE.what, "LoadGen runs are selected as well")
-        why |= {item: reason or measured for item, reason in why.items() if is_share(item)}
-    for item, reason in why.items():
-        if reason is not None:
-            reasons[reason] += 1
-        (kept if reason is None else dropped).append(item)
-    if dropped and not kept:
+        beside_runs = NoCase(SHARE.kind, "LoadGen runs are selected as well")
+        why |= {item: reason or beside_runs for item, reason in why.items() if is_share(item)}
+    selection = [item for item, reason in why.items() if reason is None]
+    rest = [item for item, reason in why.items() if reason is not None]
+    reasons = Counter(reason for reason in why.values() if reason is not None)
+    if rest and not selection:
         raise pytest.UsageError(_nothing_left(config, settings, reasons))
-    _refuse_what_does_nothing(config, kept)
+    _refuse_what_does_nothing(config, selection)
     config.stash[_LEFT_OUT] = reasons
-    config.hook.pytest_deselected(items=dropped)
-    plan = plan_of(config, kept)
+    config.hook.pytest_deselected(items=rest)
+    plan = plan_of(config, selection)
     items[:] = sorted(
-        kept, key=lambda item: -1 if asks_for_engine(item) else plan.order_of(step_of(item))
+        selection, key=lambda item: -1 if asks_for_engine(item) else plan.order_of(step_of(item))
     )
 
 
-def _nothing_left(config: pytest.Config, settings: Settings, reasons: Counter[Missing]) -> str:
-    given = [f"--{name} {one}" for name, value in _wanted(settings).items() for one in value]
+def _nothing_left(config: pytest.Config, settings: Settings, reasons: Counter[NoCase]) -> str:
+    options = [
+        f"--{name} {value}" for name, values in _selection_of(settings).items() for value in values
+    ]
     if settings.logs is not None:
-        given = [f"--logs {settings.logs}"]
-    told = ", ".join(given or dict.fromkeys(reason.why for reason in reasons))
-    selected = config.getoption("markexpr") or config.getoption("keyword") or "the tests named"
-    return f"{told}: leaves nothing to run of '{selected}'"
+        options = [f"--logs {settings.logs}"]
+    reason = ", ".join(options or dict.fromkeys(reason.why for reason in reasons))
+    expression = config.getoption("markexpr") or config.getoption("keyword") or "the tests named"
+    return f"{reason}: leaves nothing to run of '{expression}'"
 
 
 def _refuse_what_does_nothing(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -135,10 +133,10 @@ def pytest_report_collectionfinish(config: pytest.Config) -> list[str]:
         return []
     lines, line = [], "not selected:"
     for number, (reason, count) in enumerate(reasons.items(), 1):
-        told = f"{count} {reason.what[count != 1]} ({reason.why})"
-        told += "" if number == len(reasons) else ","
-        if len(line) + 1 + len(told) > _COLUMNS:
+        words = f"{count} {reason.kind[count != 1]} ({reason.why})"
+        words += "" if number == len(reasons) else ","
+        if len(line) + 1 + len(words) > _COLUMNS:
             lines.append(line)
             line = " "
-        line = f"{line} {told}"
+        line = f"{line} {words}"
     return [*lines, line]

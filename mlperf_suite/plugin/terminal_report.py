@@ -13,7 +13,7 @@ import pytest
 
 from mlperf_suite.benchmarks.embedded import EMBEDDED
 from mlperf_suite.plugin.lifecycle import SUITE
-from mlperf_suite.plugin.options import DROPPED, settings_of
+from mlperf_suite.plugin.options import NOTES, settings_of
 from mlperf_suite.plugin.workers import collects_suite
 from mlperf_suite.results.schema import Summary
 from mlperf_suite.settings import Settings
@@ -31,10 +31,10 @@ _OF_WORKERS = pytest.StashKey[list[tuple[Summary, Path]]]()
 
 def pytest_report_header(config: pytest.Config) -> list[str]:
     settings = settings_of(config)
-    dropped = [f"nothing to set: {line}" for line in config.stash.get(DROPPED, [])]
+    notes = [f"nothing to set: {line}" for line in config.stash.get(NOTES, [])]
     if settings.logs is not None or not collects_suite(config):
-        return dropped
-    return [*dropped, *header_lines(settings)]
+        return notes
+    return [*notes, *header_lines(settings)]
 
 
 def header_lines(settings: Settings) -> list[str]:
@@ -73,9 +73,9 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
 @pytest.hookimpl(optionalhook=True)
 def pytest_testnodedown(node: Any) -> None:
     """Hook of pytest-xdist: collect what a worker that ended has made."""
-    if found := getattr(node, "workeroutput", {}).get("mmlu"):
+    if output := getattr(node, "workeroutput", {}).get("mmlu"):
         of_workers = node.config.stash.setdefault(_OF_WORKERS, [])
-        of_workers.append((Summary.read(json.loads(found[0])), Path(found[1])))
+        of_workers.append((Summary.read(json.loads(output[0])), Path(output[1])))
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
@@ -85,8 +85,8 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     if suite is not None:
         if suite.mmlu.folder is not None:
             tables.insert(0, (suite.mmlu.summary(), suite.mmlu.folder.path))
-        made = [(suite.summary(result), result.folder.path) for result in suite.results]
-        tables = [*made, *tables]
+        results = [(suite.summary(result), result.folder.path) for result in suite.results]
+        tables = [*results, *tables]
     # Imported late, so that collection stays instant.
     from mlperf_suite.plugin.progress import terminal_console
     from mlperf_suite.reports.terminal import closing_table

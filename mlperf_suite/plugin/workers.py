@@ -24,8 +24,8 @@ _SHARE = re.compile(r"::test_share\[(\d+)\]")
 @pytest.hookimpl(trylast=True)
 def pytest_mlperf_engine_count(settings: Settings) -> int:
     # All endpoints are one system, whichever worker uses them, and so are replicas.
-    one = settings.engine_kind == "endpoint" or settings.replicated
-    return 1 if one else engine_count(settings)
+    is_one_system = settings.engine_kind == "endpoint" or settings.replicated
+    return 1 if is_one_system else engine_count(settings)
 
 
 def shares_of(config: pytest.Config) -> Shares | None:
