@@ -45,14 +45,14 @@ PARALLEL = (
 )
 """Folders that may have files of the same name: each file stands for the same thing in both."""
 SAME_FILE = {
-    *("client.py", "figures.py", "lives.py", "power.py"),
-    *("protocol.py", "registry.py", "scaling.py", "scoring.py"),
+    *("client.py", "figures.py", "power.py"),
+    *("protocol.py", "registry.py", "scoring.py"),
 }
 """Names of files that still stand for two things."""
 SAME_CLASS = {
-    *("Answer", "Beat", "Block", "Done", "Drop", "Entry", "Failed", "First", "Link"),
-    *("NodeFigures", "Outcome", "Pace", "Part", "Place", "Recorder", "Request", "Sample"),
-    *("Samples", "Score", "Scores", "Submit", "Trace"),
+    *("Answer", "Beat", "Block", "Done", "Drop", "Failed", "First", "Link"),
+    *("Outcome", "Pace", "Part", "Place", "Recorder", "Request", "Sample"),
+    *("Score", "Scores", "Submit", "Trace"),
 }
 """Names of public classes that still stand for two things."""
 

@@ -17,14 +17,14 @@ from mlperf_suite.benchmarks.percentile import SHARES, percentile
 from mlperf_suite.results.aggregate import (
     LABEL,
     Aggregate,
-    NodeFigures,
+    AggregateNode,
     aggregate_runs,
     pooled,
     slowest,
 )
 from mlperf_suite.results.node_files import old_json, write_aggregate
 from mlperf_suite.results.run_folder import write_json
-from mlperf_suite.results.scaling import total
+from mlperf_suite.results.scaling_efficiency import total
 
 FAST: tuple[Row, ...] = tuple((i, i + (f - i) / 2, i + (e - i) / 2, n) for i, f, e, n in ROWS[:40])
 A = MadeNode(tokens_per_sec=900.25, samples_per_sec=9.0, target_qps=10.0)
@@ -174,9 +174,11 @@ def test_a_stand_ins_runs_are_marked_as_such(tmp_path: Path) -> None:
 # Who is slowest
 
 
-def node(name: str, tokens_per_sec: float | None = None, ttft: float | None = None) -> NodeFigures:
+def node(
+    name: str, tokens_per_sec: float | None = None, ttft: float | None = None
+) -> AggregateNode:
     times = None if ttft is None else {"p99": ttft}
-    return NodeFigures(name, tokens_per_sec=tokens_per_sec, ttft_ms=times)
+    return AggregateNode(name, tokens_per_sec=tokens_per_sec, ttft_ms=times)
 
 
 def test_the_slowest_node_is_named() -> None:

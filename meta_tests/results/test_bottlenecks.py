@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from meta_tests.made_runs import remote_run
 from mlperf_suite.engines.protocol import ClientFigures, EndpointFigures, RemoteRun
 from mlperf_suite.loadgen.engine_load import EngineLoad
-from mlperf_suite.results.bottlenecks import LEADS, LIMITS, Finding, bottlenecks, percent
+from mlperf_suite.results.bottlenecks import LEADS, LIMITS, Bottleneck, bottlenecks, percent
 from mlperf_suite.results.schema import LifeFigures, PartFigures, PerformanceFigures
 
 SHARE = st.floats(0, 1)
@@ -88,7 +88,7 @@ def test_what_is_not_known_is_not_said(run: PerformanceFigures) -> None:
     assert not names & {"KV cache full", "batch at its limit", "engine idle", "steps with a prompt"}
 
 
-def of(name: str, run: PerformanceFigures, remote: RemoteRun | None = None) -> Finding | None:
+def of(name: str, run: PerformanceFigures, remote: RemoteRun | None = None) -> Bottleneck | None:
     return next((one for one in bottlenecks(run, remote) if one.name == name), None)
 
 

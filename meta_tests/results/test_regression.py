@@ -29,7 +29,7 @@ from mlperf_suite.results.baseline import (
     load_baselines,
     write_answer_scores,
 )
-from mlperf_suite.results.regression import METRICS, Samples, compare, compare_summaries
+from mlperf_suite.results.regression import METRICS, MetricSamples, compare, compare_summaries
 from mlperf_suite.results.run_folder import read_summary
 from mlperf_suite.results.schema import Summary
 from perf.regression_gate import CASES, share_regressed
@@ -122,18 +122,18 @@ def test_a_run_that_was_disturbed_for_half_of_its_time_says_so() -> None:
     """As one was measured while other work began and ended: -64.6%, the second half as before."""
     disturbed = np.array([0.25] * 10 + [0.97] * 10) * 100
     rate = TOKEN_BLOCKS / sum(1 / disturbed)
-    then = Samples((100.0,), (100.0,) * TOKEN_BLOCKS)
-    change = compare(TOKENS, then, Samples((rate,), tuple(disturbed)))
+    then = MetricSamples((100.0,), (100.0,) * TOKEN_BLOCKS)
+    change = compare(TOKENS, then, MetricSamples((rate,), tuple(disturbed)))
     assert change.change < -0.5
     assert change.outcome == "cannot tell"
     assert change.noise_from == "20 blocks of each run; 10 of 20 blocks lost no more than 5%"
-    everywhere = Samples((25.0,), (25.0,) * 19 + (26.0,))
+    everywhere = MetricSamples((25.0,), (25.0,) * 19 + (26.0,))
     steady = compare(TOKENS, then, everywhere)
     assert (steady.outcome, steady.noise_from) == ("regressed", "20 blocks of each run")
 
 
-def _quiet(value: float) -> Samples:
-    return Samples((value, value * 1.001, value * 0.999))
+def _quiet(value: float) -> MetricSamples:
+    return MetricSamples((value, value * 1.001, value * 0.999))
 
 
 @pytest.mark.parametrize(
@@ -159,22 +159,22 @@ def test_the_change_is_said_in_the_metrics_own_direction() -> None:
 
 
 def test_a_noisy_loss_cannot_be_told() -> None:
-    noisy = compare(TOKENS, Samples((100, 130, 80)), Samples((85, 110, 70)))
+    noisy = compare(TOKENS, MetricSamples((100, 130, 80)), MetricSamples((85, 110, 70)))
     assert noisy.outcome == "cannot tell"
 
 
 def test_without_any_measure_of_noise_nothing_is_told() -> None:
-    change = compare(TOKENS, Samples((100,)), Samples((50,)))
+    change = compare(TOKENS, MetricSamples((100,)), MetricSamples((50,)))
     assert (change.outcome, change.low, change.noise_from) == ("cannot tell", None, "not measured")
     assert "noise not measured" in change.words
 
 
 def test_blocks_that_differ_alike_in_both_runs_are_no_noise() -> None:
     shape = np.linspace(0.2, 2, TOKEN_BLOCKS)
-    then = Samples((100,), tuple(100 * shape))
-    now = Samples((90,), tuple(90 * shape))
+    then = MetricSamples((100,), tuple(100 * shape))
+    now = MetricSamples((90,), tuple(90 * shape))
     assert compare(TOKENS, then, now).outcome == "regressed"
-    alone = compare(TOKENS, Samples((100,)), now)
+    alone = compare(TOKENS, MetricSamples((100,)), now)
     assert (alone.outcome, alone.noise_from) == ("cannot tell", f"{TOKEN_BLOCKS} blocks of one run")
 
 
@@ -186,7 +186,7 @@ def test_blocks_that_differ_alike_in_both_runs_are_no_noise() -> None:
 def test_a_regression_is_beyond_the_limit_and_the_noise(
     then: list[float], now: list[float], allowed: float
 ) -> None:
-    change = compare(TOKENS, Samples(tuple(then)), Samples(tuple(now)), allowed)
+    change = compare(TOKENS, MetricSamples(tuple(then)), MetricSamples(tuple(now)), allowed)
     if change.outcome == "regressed":
         assert change.change < -allowed
         assert change.high is not None

@@ -30,8 +30,8 @@ from mlperf_suite.reports.sections import (
     notes,
     paragraphs,
 )
-from mlperf_suite.results.aggregate import Aggregate, NodeFigures, ScenarioFigures
-from mlperf_suite.results.scaling import CONFIDENCE, Scaling
+from mlperf_suite.results.aggregate import Aggregate, AggregateNode, ScenarioFigures
+from mlperf_suite.results.scaling_efficiency import CONFIDENCE, Scaling
 from mlperf_suite.results.schema import Percentiles
 
 REPORT_MD, REPORT_HTML = "aggregate.md", "aggregate.html"
@@ -176,7 +176,7 @@ def _node_table(figures: ScenarioFigures) -> Table:
     return _with_columns(Table(header, rows, style="wide broad", total=True), places)
 
 
-def _rates(figures: NodeFigures | ScenarioFigures, share: float | None) -> list[str]:
+def _rates(figures: AggregateNode | ScenarioFigures, share: float | None) -> list[str]:
     times = (figures.ttft_ms, figures.tpot_ms, figures.latency_ms)
     return [
         decimal(figures.tokens_per_sec),
@@ -279,7 +279,7 @@ def _run_sections(aggregate: Aggregate) -> list[Section]:
     return sections
 
 
-def _run_row(scenario: str, node: NodeFigures) -> tuple[str, ...]:
+def _run_row(scenario: str, node: AggregateNode) -> tuple[str, ...]:
     accuracy = {True: "passed", False: "failed", None: "not run"}[node.accuracy_passed]
     started = node.started or NOT_REPORTED
     return (node.node, scenario, node.run, started, accuracy, node.hardware)

@@ -23,7 +23,7 @@ from mlperf_suite.reports.sections import (
     columns,
     notes,
 )
-from mlperf_suite.results.kept_runs import Entry, Trend, read_entries, trends_of
+from mlperf_suite.results.kept_runs import KeptRun, Trend, read_entries, trends_of
 
 _FIGURES = ("tokens/s", "samples/s", "TTFT p99, ms", "accuracy")
 _ENERGY = "J/token"
@@ -41,7 +41,7 @@ def write_index(results_dir: Path) -> None:
     (results_dir / "index.html").write_text(page, encoding="utf-8")
 
 
-def index_markdown(entries: Sequence[Entry]) -> str:
+def index_markdown(entries: Sequence[KeptRun]) -> str:
     """A table of all kept runs."""
     names = [
         (Words(e.name, link=f"{e.name}/report.md"), e.kind, e.model, e.status, e.label)
@@ -51,7 +51,7 @@ def index_markdown(entries: Sequence[Entry]) -> str:
     return markdown_text([Section("Runs, newest first", [table, *_energy_note(entries)], 1)])
 
 
-def index_html(entries: Sequence[Entry], trends: Sequence[Trend]) -> str:
+def index_html(entries: Sequence[KeptRun], trends: Sequence[Trend]) -> str:
     """The same as a page, with a plot of each trend; a run's columns stand in one, to fit it."""
     sections = [Section("Runs, newest first", level=1)]
     if trends:
@@ -71,7 +71,7 @@ def index_html(entries: Sequence[Entry], trends: Sequence[Trend]) -> str:
 
 
 def _table(
-    entries: Sequence[Entry],
+    entries: Sequence[KeptRun],
     columns_before: Sequence[Column],
     cells_before: Sequence[tuple[Cell, ...]],
     style: str = "",
@@ -86,14 +86,14 @@ def _table(
     return Table(header, rows, style=style)
 
 
-def _name(entry: Entry) -> Words:
+def _name(entry: KeptRun) -> Words:
     short_model = entry.model.rstrip("/").rpartition("/")[2] or entry.model
     asides = (f"{_when(entry)}, {short_model}", entry.label)
     hint = f"{entry.name}, {entry.model}"
     return Words(entry.kind, asides, f"{entry.name}/report.html", hint)
 
 
-def _when(entry: Entry) -> str:
+def _when(entry: KeptRun) -> str:
     """The date and time to the minute; the folder's name if they are not known."""
     try:
         return datetime.fromisoformat(entry.started).strftime("%Y-%m-%d %H:%M")
@@ -101,7 +101,7 @@ def _when(entry: Entry) -> str:
         return entry.name
 
 
-def _figures(entry: Entry) -> tuple[str, ...]:
+def _figures(entry: KeptRun) -> tuple[str, ...]:
     rates = (entry.tokens_per_s, entry.samples_per_s, entry.ttft_p99_ms)
     return (*map(_number, rates), _accuracy(entry), _energy(entry))
 
@@ -110,13 +110,13 @@ def _number(value: float | None) -> str:
     return "" if value is None else f"{value:,.2f}"
 
 
-def _accuracy(entry: Entry) -> str:
+def _accuracy(entry: KeptRun) -> str:
     if entry.score is None:
         return "" if entry.mmlu is None else f"MMLU {entry.mmlu:,.2f}%"
     return f"{entry.score.name} {score_value(entry.score)}"
 
 
-def _energy(entry: Entry) -> str:
+def _energy(entry: KeptRun) -> str:
     """The joules per token of the first kind of device that was measured; empty if none was."""
     for kind in entry.energy.measured if entry.energy else ():
         mark = "SIMULATED " if entry.energy and entry.energy.simulated else ""
@@ -124,11 +124,11 @@ def _energy(entry: Entry) -> str:
     return ""
 
 
-def _is_metered(entries: Sequence[Entry]) -> bool:
+def _is_metered(entries: Sequence[KeptRun]) -> bool:
     return any(map(_energy, entries))
 
 
-def _energy_note(entries: Sequence[Entry]) -> list[Paragraph]:
+def _energy_note(entries: Sequence[KeptRun]) -> list[Paragraph]:
     return notes([_ENERGY_NOTE] if _is_metered(entries) else [])
 
 

@@ -24,7 +24,7 @@ from mlperf_suite.reports.sections import (
     notes,
     paragraphs,
 )
-from mlperf_suite.results.bottlenecks import Finding, bottlenecks, percent
+from mlperf_suite.results.bottlenecks import Bottleneck, bottlenecks, percent
 from mlperf_suite.results.peak import at_least
 from mlperf_suite.results.schema import (
     Config,
@@ -254,7 +254,7 @@ def time_sections(summary: Summary, config: Config | None) -> list[Section]:
     return [Section("Where the time goes", blocks, 3)]
 
 
-def _limits(figures: Sequence[Finding]) -> list[Block]:
+def _limits(figures: Sequence[Bottleneck]) -> list[Block]:
     """A sentence for each limit, and the option that changes it."""
     lines = [
         Words(limit.sentence, (f"To change it: {limit.option}.",))

@@ -33,7 +33,7 @@ from mlperf_suite.results.node_runs import (
     refusals,
 )
 from mlperf_suite.results.performance_figures import answered_share, issued_samples
-from mlperf_suite.results.scaling import Scaling, check_ones, scaling_of, total
+from mlperf_suite.results.scaling_efficiency import Scaling, check_ones, scaling_of, total
 from mlperf_suite.results.schema import Percentiles
 from mlperf_suite.results.typed_json import read, written_fields
 from mlperf_suite.results.validity_marks import accuracy_passed, label_of, marks_of
@@ -53,7 +53,7 @@ SCHEMA_VERSION = 1
 
 
 @dataclass(frozen=True, slots=True)
-class NodeFigures:
+class AggregateNode:
     """One node's run of a scenario; its times are LoadGen's own. Rates are per second, times in ms.
 
     `share`: of the total tokens/s. `reasons`: why its run is not a valid result. `requests` and
@@ -115,7 +115,7 @@ class ScenarioFigures:
     latency_ms: Percentiles | None = None
     ttft_ms: Percentiles | None = None
     tpot_ms: Percentiles | None = None
-    nodes: tuple[NodeFigures, ...] = ()
+    nodes: tuple[AggregateNode, ...] = ()
     slowest: SlowestNode | None = None
     scaling: Scaling | None = None
     notes: tuple[str, ...] = ()
@@ -251,10 +251,10 @@ def pooled(of_nodes: Sequence[npt.NDArray[np.float64] | None]) -> Percentiles | 
 
 def _node(
     run: NodeRun, times: RequestTimes, issued: int, all_tokens_per_sec: float | None
-) -> NodeFigures:
+) -> AggregateNode:
     figures = run.figures
     own = figures.tokens_per_sec
-    return NodeFigures(
+    return AggregateNode(
         run.node,
         in_words(run.folder.name),
         _words(run.summary.meta.started),
@@ -276,7 +276,7 @@ def _node(
     )
 
 
-def slowest(rows: Sequence[NodeFigures], at_a_rate: bool) -> SlowestNode | None:
+def slowest(rows: Sequence[AggregateNode], at_a_rate: bool) -> SlowestNode | None:
     """The node with the highest TTFT p99 if queries are sent at a rate, which bounds tokens/s,
     otherwise the one with the fewest tokens/s; None if a node does not report the figure."""
     sign = -1 if at_a_rate else 1

@@ -32,7 +32,7 @@ _OFFLINE, _SERVER = "Offline", ("Server", "Interactive")
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class Bottleneck:
     """One figure of a run. `share`: 0 to 1, of `of`. `limits`: whether it is large enough to have
     limited the run. `sentence`: the finding with its numbers. `option`: the option that changes it.
     """
@@ -49,14 +49,14 @@ def bottlenecks(
     performance: PerformanceFigures,
     remote: RemoteRun | None = None,
     engine: Mapping[str, object] | None = None,
-) -> list[Finding]:
+) -> list[Bottleneck]:
     """All figures of a run: limits first, then by decreasing share.
 
     `remote`: what a remote server and its client reported about the run. `engine`: the engine's own
     settings, to show the current values of options.
     """
     scenario, settings = performance.scenario or "", engine or {}
-    found: list[Finding] = []
+    found: list[Bottleneck] = []
     if performance.load is not None:
         found += _of_load(performance.load, scenario, settings)
     if performance.life is not None:
@@ -85,10 +85,12 @@ def _now(settings: Mapping[str, object], name: str) -> str:
 _RUN, _TIME = "of the run", "of the requests' time"
 
 
-def _of_load(load: EngineLoad, scenario: str, settings: Mapping[str, object]) -> Iterator[Finding]:
+def _of_load(
+    load: EngineLoad, scenario: str, settings: Mapping[str, object]
+) -> Iterator[Bottleneck]:
     put_back = "no request was" if not load.preemptions else f"{load.preemptions:,} requests were"
     put_back = "1 request was" if load.preemptions == 1 else put_back
-    yield Finding(
+    yield Bottleneck(
         "KV cache full",
         load.kv_full,
         _RUN,
@@ -99,7 +101,7 @@ def _of_load(load: EngineLoad, scenario: str, settings: Mapping[str, object]) ->
         "--tensor-parallel-size; on a CPU the variable VLLM_CPU_KVCACHE_SPACE",
     )
     if load.batch_full is not None and load.batch_limit is not None:
-        yield Finding(
+        yield Bottleneck(
             "batch at its limit",
             load.batch_full,
             _RUN,
@@ -109,7 +111,7 @@ def _of_load(load: EngineLoad, scenario: str, settings: Mapping[str, object]) ->
             f"waited for a free slot for {percent(load.waiting)} of it.",
             f"--engine-arg max_num_seqs above {load.batch_limit:,}",
         )
-    yield Finding(
+    yield Bottleneck(
         "steps with a prompt",
         load.prefill,
         _RUN,
@@ -120,7 +122,7 @@ def _of_load(load: EngineLoad, scenario: str, settings: Mapping[str, object]) ->
         "them for throughput, fewer for a steadier TPOT",
     )
     idle = max(0.0, 1 - load.busy)
-    yield Finding(
+    yield Bottleneck(
         "engine idle",
         idle,
         _RUN,
@@ -131,7 +133,7 @@ def _of_load(load: EngineLoad, scenario: str, settings: Mapping[str, object]) ->
         else "no engine setting: the engine is fed too slowly, see the front end's share",
     )
     if load.replicas > 1:
-        yield Finding(
+        yield Bottleneck(
             "one replica's tail",
             load.tail,
             _RUN,
@@ -144,11 +146,11 @@ def _of_load(load: EngineLoad, scenario: str, settings: Mapping[str, object]) ->
 
 def _of_life(
     life: LifeFigures, load: EngineLoad | None, scenario: str, remote: bool
-) -> Iterator[Finding]:
+) -> Iterator[Bottleneck]:
     parts = {one.name: one for one in life.parts}
     if QUEUE in parts and scenario != _OFFLINE:
         queue = parts[QUEUE]
-        yield Finding(
+        yield Bottleneck(
             "queued",
             queue.share,
             _TIME,
@@ -161,7 +163,7 @@ def _of_life(
         )
     if PREFILL in parts:
         prefill = parts[PREFILL]
-        yield Finding(
+        yield Bottleneck(
             "prefill",
             prefill.share,
             _TIME,
@@ -173,7 +175,7 @@ def _of_life(
     if DECODE in parts:
         decode = parts[DECODE]
         batch = f", in batches of {load.batch_mean:,.1f} on average" if load else ""
-        yield Finding(
+        yield Bottleneck(
             "decode",
             decode.share,
             _TIME,
@@ -186,7 +188,7 @@ def _of_life(
     if own & set(parts):
         share = life.part(*own)
         named = [f"{name} {percent(parts[name].share)}" for name in parts if name in own]
-        yield Finding(
+        yield Bottleneck(
             "suite and front end",
             share,
             _TIME,
@@ -196,7 +198,7 @@ def _of_life(
         )
     if NETWORK in parts:
         network = parts[NETWORK]
-        yield Finding(
+        yield Bottleneck(
             "network and front end",
             network.share,
             _TIME,
@@ -206,7 +208,7 @@ def _of_life(
             "more API processes of the server (vLLM: --api-server-count), or a client nearer to it",
         )
     if life.drain is not None and scenario == _OFFLINE:
-        yield Finding(
+        yield Bottleneck(
             "tail of the run",
             life.drain,
             _RUN,
@@ -218,13 +220,13 @@ def _of_life(
         )
 
 
-def _of_remote(remote: RemoteRun, scenario: str, duration_s: float | None) -> Iterator[Finding]:
+def _of_remote(remote: RemoteRun, scenario: str, duration_s: float | None) -> Iterator[Bottleneck]:
     client = remote.client
     late = "" if client.out_ms is None else f", with {client.out_ms:,.2f} ms of delay out"
     late += "" if client.back_ms is None else f" and {client.back_ms:,.2f} back at p99"
     delays = [ms for ms in (client.out_ms, client.back_ms) if ms is not None]
     slow = scenario != _OFFLINE and any(ms > MOST_DELAY_MS for ms in delays)
-    yield Finding(
+    yield Bottleneck(
         "client-bound",
         client.busy_share,
         "of a core",
@@ -238,13 +240,13 @@ def _of_remote(remote: RemoteRun, scenario: str, duration_s: float | None) -> It
 
 def _of_endpoints(
     endpoints: tuple[EndpointFigures, ...], duration_s: float | None
-) -> Iterator[Finding]:
+) -> Iterator[Bottleneck]:
     """Findings on an endpoint that lags behind the others."""
     ends = {one.url: one.ended_s for one in endpoints if one.ended_s is not None}
     if len(ends) > 1 and duration_s:
         last, first = max(ends, key=lambda url: ends[url]), min(ends, key=lambda url: ends[url])
         tail = min(1.0, max(0.0, (ends[last] - ends[first]) / duration_s))
-        yield Finding(
+        yield Bottleneck(
             "one endpoint's tail",
             tail,
             _RUN,
@@ -257,7 +259,7 @@ def _of_endpoints(
         slowest = max(late, key=lambda url: late[url])
         others = median(ms for url, ms in late.items() if url != slowest)
         above = (late[slowest] - others) / late[slowest] if late[slowest] > 0 else 0.0
-        yield Finding(
+        yield Bottleneck(
             "one endpoint's latency",
             above,
             "of its p99",

@@ -18,7 +18,7 @@ from mlperf_suite.results.schema import (
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class KeptRun:
     """One run. A folder without a readable summary has `status` "no summary".
 
     `kind`: benchmark and scenario. `started`: in ISO format, empty if unknown. Rates are per
@@ -59,17 +59,17 @@ class Trend:
     points: tuple[tuple[str, float], ...]
 
 
-def read_entries(results_dir: Path) -> list[Entry]:
+def read_entries(results_dir: Path) -> list[KeptRun]:
     """Every kept run, newest first; never raises because of a folder's content."""
     return [_entry(folder) for folder in run_folders(results_dir)]
 
 
-def _entry(folder: Path) -> Entry:
+def _entry(folder: Path) -> KeptRun:
     summary = read_summary(folder) or Summary()
     meta, run = summary.meta, summary.run
     performance = run.performance or RepeatFigures()
     outcomes = [one.outcome for one in summary.regression.metrics] if summary.regression else []
-    return Entry(
+    return KeptRun(
         name=folder.name,
         started=meta.started or "",
         status=_status(folder, meta.status),
@@ -109,7 +109,7 @@ def _hardware(system: Mapping[str, object]) -> str:
     return f"{system.get('cpu', '?')}, {system.get('cpu_count') or '?'} cores"
 
 
-def trends_of(entries: list[Entry]) -> list[Trend]:
+def trends_of(entries: list[KeptRun]) -> list[Trend]:
     """The main metric of each system and scenario with at least two runs."""
     trends = []
     for line in dict.fromkeys(entry.line for entry in entries):

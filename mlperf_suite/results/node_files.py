@@ -15,7 +15,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from mlperf_suite.results.aggregate import Aggregate, NodeFigures, ScenarioFigures
+from mlperf_suite.results.aggregate import Aggregate, AggregateNode, ScenarioFigures
 from mlperf_suite.results.performance_figures import (
     answered_share,
     issued_samples,
@@ -199,7 +199,7 @@ def _old_scenario(one: ScenarioFigures, found: Aggregate) -> dict[str, Any]:
     return {**scenario_json(figures, one.reasons, one.answered), "label": found.label}
 
 
-def _old_node(row: NodeFigures) -> dict[str, Any]:
+def _old_node(row: AggregateNode) -> dict[str, Any]:
     figures = PerformanceFigures(
         samples_per_sec=row.samples_per_sec,
         tokens_per_sec=row.tokens_per_sec,

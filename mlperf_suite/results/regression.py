@@ -30,7 +30,7 @@ from functools import partial
 
 from mlperf_suite.results.schema import (
     ChangeFigures,
-    Outcome,
+    ChangeOutcome,
     RepeatFigures,
     Summary,
 )
@@ -124,7 +124,7 @@ def metrics_of(summaries: Iterable[Summary]) -> tuple[Metric, ...]:
 
 
 @dataclass(frozen=True, slots=True)
-class Samples:
+class MetricSamples:
     """One side's figures of one metric: a value for each repeat, and the blocks of the first.
 
     `standard_error`: that of the value, in its unit, if a single run shows it (scores).
@@ -153,7 +153,7 @@ class Change:
     change: float
     low: float | None
     high: float | None
-    outcome: Outcome
+    outcome: ChangeOutcome
     noise_from: str
 
     @property
@@ -203,8 +203,8 @@ def confidence(groups: int) -> float:
 
 def compare(
     metric: Metric,
-    baseline: Samples,
-    current: Samples,
+    baseline: MetricSamples,
+    current: MetricSamples,
     max_regression: float = DEFAULT_MAX_REGRESSION,
     groups: int = 1,
     paired_error: float | None = None,
@@ -225,8 +225,8 @@ Noise = tuple[float | None, float, str]
 
 def _judged(
     metric: Metric,
-    baseline: Samples,
-    current: Samples,
+    baseline: MetricSamples,
+    current: MetricSamples,
     noise: Noise,
     max_regression: float,
     groups: int,
@@ -255,7 +255,9 @@ def _judged(
     )
 
 
-def _outcome(gain: float, low: float | None, high: float | None, max_regression: float) -> Outcome:
+def _outcome(
+    gain: float, low: float | None, high: float | None, max_regression: float
+) -> ChangeOutcome:
     if low is None or high is None:
         return "cannot tell"
     worst, best = math.log1p(-max_regression), -math.log1p(-max_regression)
@@ -266,7 +268,7 @@ def _outcome(gain: float, low: float | None, high: float | None, max_regression:
     return "cannot tell" if low < worst else "unchanged"
 
 
-def _noise(baseline: Samples, current: Samples, paired_error: float | None) -> Noise:
+def _noise(baseline: MetricSamples, current: MetricSamples, paired_error: float | None) -> Noise:
     if paired_error is not None:
         return paired_error / baseline.value, _MANY, "the same samples"
     repeated = [side.values for side in (baseline, current) if len(side.values) > 1]
@@ -290,7 +292,7 @@ def _noise(baseline: Samples, current: Samples, paired_error: float | None) -> N
     return None, _MANY, "not measured"
 
 
-def _block_ratios(baseline: Samples, current: Samples) -> list[float]:
+def _block_ratios(baseline: MetricSamples, current: MetricSamples) -> list[float]:
     """The logarithm of each block's ratio; empty if the two have different blocks."""
     if len(baseline.blocks) != len(current.blocks) or len(current.blocks) < 2:
         return []
@@ -298,7 +300,9 @@ def _block_ratios(baseline: Samples, current: Samples) -> list[float]:
     return [math.log(now / then) for now, then in pairs]
 
 
-def _undisturbed(baseline: Samples, current: Samples, sign: int, max_regression: float) -> str:
+def _undisturbed(
+    baseline: MetricSamples, current: MetricSamples, sign: int, max_regression: float
+) -> str:
     """How many blocks lost no more than is allowed, for a run that lost more as a whole."""
     ratios = _block_ratios(baseline, current)
     held = sum(sign * ratio >= math.log1p(-max_regression) for ratio in ratios)
@@ -314,7 +318,7 @@ def _of_blocks(values: Sequence[float]) -> float:
 # From summaries
 
 
-def samples_of(metric: Metric, summary: Summary) -> Samples | None:
+def samples_of(metric: Metric, summary: Summary) -> MetricSamples | None:
     """A summary's figures of a metric; None if it has none."""
     run = summary.run
     if metric.mode == "performance":
@@ -328,10 +332,10 @@ def samples_of(metric: Metric, summary: Summary) -> Samples | None:
         value, error = (score.value, score.standard_error) if score else (None, None)
     if (known := _positive(value)) is None:
         return None
-    return Samples((known,), standard_error=_positive(error))
+    return MetricSamples((known,), standard_error=_positive(error))
 
 
-def _of_performance(metric: Metric, summary: Summary) -> Samples | None:
+def _of_performance(metric: Metric, summary: Summary) -> MetricSamples | None:
     first = summary.run.performance
     if first is None or metric.of_run is None:
         return None
@@ -339,7 +343,7 @@ def _of_performance(metric: Metric, summary: Summary) -> Samples | None:
     if values[0] is None:
         return None
     blocks = map(_positive, first.blocks.get(metric.blocks, ()))
-    return Samples(
+    return MetricSamples(
         tuple(value for value in values if value is not None),
         tuple(block for block in blocks if block is not None),
     )
@@ -391,7 +395,7 @@ def compare_summaries(
     return changes + lost
 
 
-def _lost(metric: Metric, baseline: Samples) -> Change:
+def _lost(metric: Metric, baseline: MetricSamples) -> Change:
     """A metric whose figure is 0 or missing although its run was made: noise cannot explain
     that."""
     return Change(metric, baseline.value, 0.0, -1.0, None, None, "regressed", "no figure now")

@@ -33,7 +33,7 @@ PROFILED = "profiled: not a result"
 """The mark of every run of a session whose engine was loaded with a profiler."""
 UNKNOWN = "unknown"
 """The status of a run that does not have one."""
-Outcome = Literal["regressed", "improved", "unchanged", "cannot tell"]
+ChangeOutcome = Literal["regressed", "improved", "unchanged", "cannot tell"]
 Percentiles = dict[str, float]
 """Times in ms by percentile name (p50, p99.9)."""
 
@@ -416,7 +416,7 @@ class ChangeFigures:
     change: float | None = None
     low: float | None = None
     high: float | None = None
-    outcome: Outcome = "cannot tell"
+    outcome: ChangeOutcome = "cannot tell"
     words: str = ""
     noise_from: str = ""
 

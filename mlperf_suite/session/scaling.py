@@ -8,7 +8,7 @@ from statistics import mean
 from mlperf_suite.benchmarks.definition import Generation
 from mlperf_suite.engines.batch import generate_all
 from mlperf_suite.engines.protocol import Engine, ReplicatedEngine
-from mlperf_suite.results.scaling import scaling_figures
+from mlperf_suite.results.scaling_efficiency import scaling_figures
 from mlperf_suite.results.schema import ScalingFigures
 
 PAIRS = 5

@@ -33,7 +33,7 @@ from mlperf_suite.submission.evidence import (
     refusals_of_run,
     refusals_of_systems,
 )
-from mlperf_suite.submission.power import copy_session, find_sessions, match_sessions
+from mlperf_suite.submission.power_sessions import copy_session, find_sessions, match_sessions
 from mlperf_suite.submission.system_description import describe_machine, different_machine
 from mlperf_suite.submission.texts import (
     REPLAY_NOTICE,
