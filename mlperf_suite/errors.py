@@ -17,8 +17,8 @@ class UsageError(SuiteError):
     """A setting that cannot be used: names the option, the value and what is allowed."""
 
     @classmethod
-    def for_option(cls, option: str, value: object, allowed: str) -> UsageError:
-        return cls(f"{option} {value}: {allowed}")
+    def for_option(cls, option: str, value: object, limits: str) -> UsageError:
+        return cls(f"{option} {value}: {limits}")
 
 
 class DatasetError(UsageError):

@@ -57,10 +57,6 @@ class Gpu:
     pcie_lanes: int | None = None
 
 
-def _do_nothing() -> None:
-    """The `close` of meters that were never opened."""
-
-
 def _version(*distributions: str) -> str | None:
     for name in distributions:
         try:
@@ -86,12 +82,12 @@ def gpus() -> tuple[Gpu, ...]:
     Leaves out a GPU that does not answer (it fell off the bus). Raises nothing, and gives up on a
     driver that does not answer.
     """
-    return _in_time(_ask_for_gpus) or ()
+    return _in_time(_query_gpus) or ()
 
 
 def gpu_busy() -> bool | None:
     """Whether any GPU has computed within the last second; None if unknown."""
-    return _in_time(_ask_for_work)
+    return _in_time(_query_work)
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +115,7 @@ class GpuMeters:
 
     gpus: tuple[GpuMeter, ...] = ()
     problem: str = ""
-    close: Callable[[], None] = _do_nothing
+    close: Callable[[], None] = lambda: None
 
 
 def open_gpu_meters() -> GpuMeters:
@@ -128,30 +124,24 @@ def open_gpu_meters() -> GpuMeters:
     Raises nothing, and gives up on a driver that does not answer. Source: NVML's API reference,
     nvmlDeviceGetTotalEnergyConsumption (Volta or newer) and nvmlDeviceGetPowerUsage.
     """
-    found: list[GpuMeters] = []
+    return _in_time(_open_meters) or GpuMeters(problem="NVML does not answer")
 
-    def look() -> None:
-        try:
-            import pynvml
-        except ImportError:
-            found.append(GpuMeters(problem="the package nvidia-ml-py is not installed"))
-            return
-        try:
-            pynvml.nvmlInit()
-        except Exception as error:
-            found.append(GpuMeters(problem=f"NVML: {error}"))
-            return
-        try:
-            found.append(_meters_of(pynvml))
-        except Exception as error:
-            with suppress(Exception):
-                pynvml.nvmlShutdown()
-            found.append(GpuMeters(problem=f"NVML: {error}"))
 
-    thread = threading.Thread(target=look, name="NVML", daemon=True)
-    thread.start()
-    thread.join(_NVML_PATIENCE_S)
-    return found[0] if found else GpuMeters(problem="NVML does not answer")
+def _open_meters() -> GpuMeters:
+    try:
+        import pynvml
+    except ImportError:
+        return GpuMeters(problem="the package nvidia-ml-py is not installed")
+    try:
+        pynvml.nvmlInit()
+    except Exception as error:
+        return GpuMeters(problem=f"NVML: {error}")
+    try:
+        return _meters_of(pynvml)
+    except Exception as error:
+        with suppress(Exception):
+            pynvml.nvmlShutdown()
+        return GpuMeters(problem=f"NVML: {error}")
 
 
 def _meters_of(nvml: Any) -> GpuMeters:
@@ -199,14 +189,14 @@ def _bus(nvml: Any, handle: Any) -> str:
 def gpus_named(gpus: Sequence[GpuMeter], names: Sequence[str]) -> list[GpuMeter]:
     """The GPUs with these numbers or UUID prefixes, up to the first that does not exist, as CUDA
     reads CUDA_VISIBLE_DEVICES."""
-    found = []
+    matches = []
     for name in names:
         fits = [g for g in gpus if str(g.index) == name or (name and g.uuid.startswith(name))]
         # To CUDA, a prefix of several UUIDs names no GPU.
         if len(fits) != 1:
             break
-        found.append(fits[0])
-    return found
+        matches.append(fits[0])
+    return matches
 
 
 def are_numbered_by_bus(gpus: Sequence[GpuMeter], environment: Mapping[str, str]) -> bool:
@@ -239,19 +229,20 @@ def cores_near(
         return ()
     meters = open_gpu_meters()
     try:
-        found = gpus_named(meters.gpus, names)
+        gpus = gpus_named(meters.gpus, names)
         numbered = any(name.isdecimal() for name in names)
         if numbered and not are_numbered_by_bus(meters.gpus, environment):
             return ()
-        if len(found) < len(names) or not all(gpu.bus for gpu in found):
+        if len(gpus) < len(names) or not all(gpu.bus for gpu in gpus):
             return ()
-        near = {core for gpu in found for core in _cpu_list(pci / gpu.bus / "local_cpulist")}
+        near = {core for gpu in gpus for core in _cpu_list(pci / gpu.bus / "local_cpulist")}
     except (OSError, ValueError):
         return ()
     finally:
         meters.close()
-    ours = os.sched_getaffinity(0)
-    return tuple(sorted(near & ours)) if 2 + len(names) <= len(near & ours) < len(ours) else ()
+    usable = os.sched_getaffinity(0)
+    cores = near & usable
+    return tuple(sorted(cores)) if 2 + len(names) <= len(cores) < len(usable) else ()
 
 
 def _cpu_list(path: Path) -> set[int]:
@@ -263,19 +254,19 @@ def _cpu_list(path: Path) -> set[int]:
     return cores
 
 
-def _in_time(ask: Callable[[Any], _Value]) -> _Value | None:
-    """The result of `ask` with NVML; None if it fails or does not return in time."""
-    found: list[_Value] = []
+def _in_time(query: Callable[[], _Value]) -> _Value | None:
+    """The result of a query of NVML; None if it fails or does not return in time."""
+    results: list[_Value] = []
 
-    def look() -> None:
+    def run() -> None:
         # After any error in the library or its driver, no GPU is reported.
-        with suppress(Exception), _nvml() as nvml:
-            found.append(ask(nvml))
+        with suppress(Exception):
+            results.append(query())
 
-    thread = threading.Thread(target=look, name="NVML", daemon=True)
+    thread = threading.Thread(target=run, name="NVML", daemon=True)
     thread.start()
     thread.join(_NVML_PATIENCE_S)
-    return found[0] if found else None
+    return results[0] if results else None
 
 
 @contextmanager
@@ -295,36 +286,42 @@ def _handles(nvml: Any) -> Iterator[Any]:
             yield nvml.nvmlDeviceGetHandleByIndex(index)
 
 
-def _ask_for_gpus(nvml: Any) -> tuple[Gpu, ...]:
-    def told(ask: Callable[..., _Value], *arguments: Any) -> _Value | None:
+def _query_gpus() -> tuple[Gpu, ...]:
+    with _nvml() as nvml:
+        return _gpus_of(nvml)
+
+
+def _gpus_of(nvml: Any) -> tuple[Gpu, ...]:
+    def answer(query: Callable[..., _Value], *arguments: Any) -> _Value | None:
         try:
-            return ask(*arguments)
+            return query(*arguments)
         except nvml.NVMLError:
             return None
 
-    driver = told(nvml.nvmlSystemGetDriverVersion)
-    found = []
+    driver = answer(nvml.nvmlSystemGetDriverVersion)
+    gpus = []
     for handle in _handles(nvml):
-        name = told(nvml.nvmlDeviceGetName, handle)
+        name = answer(nvml.nvmlDeviceGetName, handle)
         if name is None:
             continue
-        memory = told(nvml.nvmlDeviceGetMemoryInfo, handle)
-        found.append(
+        memory = answer(nvml.nvmlDeviceGetMemoryInfo, handle)
+        gpus.append(
             Gpu(
                 _text(name),
-                _text(told(nvml.nvmlDeviceGetUUID, handle)),
+                _text(answer(nvml.nvmlDeviceGetUUID, handle)),
                 _text(driver),
                 None if memory is None else int(memory.total),
-                told(nvml.nvmlDeviceGetMaxClockInfo, handle, nvml.NVML_CLOCK_SM),
-                told(nvml.nvmlDeviceGetMaxPcieLinkGeneration, handle),
-                told(nvml.nvmlDeviceGetMaxPcieLinkWidth, handle),
+                answer(nvml.nvmlDeviceGetMaxClockInfo, handle, nvml.NVML_CLOCK_SM),
+                answer(nvml.nvmlDeviceGetMaxPcieLinkGeneration, handle),
+                answer(nvml.nvmlDeviceGetMaxPcieLinkWidth, handle),
             )
         )
-    return tuple(found)
+    return tuple(gpus)
 
 
-def _ask_for_work(nvml: Any) -> bool | None:
-    busy = [nvml.nvmlDeviceGetUtilizationRates(handle).gpu > 0 for handle in _handles(nvml)]
+def _query_work() -> bool | None:
+    with _nvml() as nvml:
+        busy = [nvml.nvmlDeviceGetUtilizationRates(handle).gpu > 0 for handle in _handles(nvml)]
     return any(busy) if busy else None
 
 
@@ -350,17 +347,17 @@ def cpu_computes_bf16(
         if name.strip() in ("flags", "Features"):
             flags = set(value.split())
             break
-    found = sorted(flags & _BF16_FLAGS)
-    if not found:
+    names = sorted(flags & _BF16_FLAGS)
+    if not names:
         return False, "the CPU has neither avx512_bf16 nor amx_bf16"
     for name in ("ONEDNN_MAX_CPU_ISA", "DNNL_MAX_CPU_ISA"):
         if environment.get(name, "").upper() in _ISA_WITHOUT_BF16:
             return False, f"{name}={environment[name]} keeps oneDNN from bf16"
-    return True, f"the CPU has {' and '.join(found)}"
+    return True, f"the CPU has {' and '.join(names)}"
 
 
 def choose_precision(
-    asked: Precision,
+    precision: Precision,
     on_cpu: bool,
     computes_bf16: Callable[[], tuple[bool, str]] = cpu_computes_bf16,
 ) -> Chosen[Precision]:
@@ -369,8 +366,8 @@ def choose_precision(
     `auto` is the model's own on a GPU; on a CPU it is bf16 if the CPU computes that in hardware,
     else float32, which is several times faster than bf16 in software.
     """
-    if asked != "auto":
-        return Chosen(asked, "as asked")
+    if precision != "auto":
+        return Chosen(precision, "as asked")
     if not on_cpu:
         return Chosen("auto", "the model's own")
     able, reason = computes_bf16()

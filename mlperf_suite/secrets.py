@@ -17,7 +17,7 @@ _NAME = re.compile(r"(token|api_?key|secret|password|access_?key)$", re.IGNORECA
 _SHORTEST = 6
 """Characters. Shorter values are not secrets, and redacting them would spoil other words."""
 
-_known: set[str] = set()
+_secrets: set[str] = set()
 
 
 def is_secret_name(name: str) -> bool:
@@ -31,13 +31,13 @@ def remember(value: object) -> None:
     For a list or a mapping, redact each value in it.
     """
     if isinstance(value, Mapping | list):
-        for one in value.values() if isinstance(value, Mapping) else value:
-            remember(one)
+        for item in value.values() if isinstance(value, Mapping) else value:
+            remember(item)
         return
     text = str(value).strip()
     if len(text) >= _SHORTEST:
         escaped = {json.dumps(text, ensure_ascii=ascii_only)[1:-1] for ascii_only in (True, False)}
-        _known.update({text, html.escape(text), *escaped})
+        _secrets.update({text, html.escape(text), *escaped})
 
 
 def remember_named(values: Mapping[str, object]) -> None:
@@ -51,12 +51,12 @@ def remember_named(values: Mapping[str, object]) -> None:
 
 def scrub(text: str) -> str:
     """The text with every known secret redacted; JSON stays valid JSON."""
-    found = _replaced(text)
-    return found if found == text else _still_json(text, found)
+    scrubbed = _replaced(text)
+    return scrubbed if scrubbed == text else _still_json(text, scrubbed)
 
 
 def _replaced(text: str) -> str:
-    for secret in sorted(_known, key=len, reverse=True):
+    for secret in sorted(_secrets, key=len, reverse=True):
         text = text.replace(secret, BLOT)
     return text
 
@@ -82,7 +82,7 @@ def _redacted(content: object) -> object:
     if isinstance(content, str):
         return _replaced(content)
     # A secret that appears within the digits of a measured figure is there by chance.
-    return BLOT if str(content) in _known else content
+    return BLOT if str(content) in _secrets else content
 
 
 def sweep(paths: Iterable[Path]) -> list[Path]:
@@ -90,7 +90,7 @@ def sweep(paths: Iterable[Path]) -> list[Path]:
 
     For files that other programs write: an engine's log, JUnit's XML, Allure's results.
     """
-    if not _known:
+    if not _secrets:
         return []
     files = [f for p in paths for f in (sorted(p.rglob("*")) if p.is_dir() else [p])]
     return [file for file in files if _sweep_file(file)]
@@ -100,9 +100,9 @@ def _sweep_file(file: Path) -> bool:
     if file.is_symlink() or not file.is_file():
         return False
     content = file.read_bytes()
-    if not any(secret.encode() in content for secret in _known):
+    if not any(secret.encode() in content for secret in _secrets):
         return False
     # An engine's log may hold any bytes.
-    found = scrub(content.decode(errors="surrogateescape"))
-    file.write_bytes(found.encode(errors="surrogateescape"))
+    scrubbed = scrub(content.decode(errors="surrogateescape"))
+    file.write_bytes(scrubbed.encode(errors="surrogateescape"))
     return True

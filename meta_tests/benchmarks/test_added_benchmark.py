@@ -34,8 +34,8 @@ def test_it_runs_scores_and_is_judged_by_its_own_metrics(numbers: SuiteRun) -> N
 def test_its_scores_are_in_every_file_by_their_own_names(numbers: SuiteRun) -> None:
     figures = numbers.summary.run.accuracy
     assert figures is not None
-    found = {score.name: (score.value, score.unit) for score in figures.scores}
-    assert found == {"even": (100.0, "%"), "odd": (50.0, "%"), "mean_tokens": (2.0, "tokens")}
+    values = {score.name: (score.value, score.unit) for score in figures.scores}
+    assert values == {"even": (100.0, "%"), "odd": (50.0, "%"), "mean_tokens": (2.0, "tokens")}
     own = json.loads((numbers.folder / "Accuracy" / "last_token.json").read_text())
     assert own["even"] == 100.0
     for name in ("report.md", "report.html"):

@@ -59,9 +59,9 @@ def test_the_official_prompt_is_raw_text_with_one_bos(llama_like: Any) -> None:
     assert prompt[0] == llama_like.bos_token_id
     assert prompt.count(llama_like.bos_token_id) == 1
     assert llama_like.eos_token_id not in prompt
-    expected = OFFICIAL_TEXT.replace("ARTICLE", "Two {boats} sank.")
-    assert llama_like.decode(prompt[1:], clean_up_tokenization_spaces=False) == expected
-    assert len(prompt) == 1 + len(expected)
+    text = OFFICIAL_TEXT.replace("ARTICLE", "Two {boats} sank.")
+    assert llama_like.decode(prompt[1:], clean_up_tokenization_spaces=False) == text
+    assert len(prompt) == 1 + len(text)
 
 
 @pytest.mark.parametrize("article_tokens", [7_800, 7_900, 20_000])
@@ -90,7 +90,7 @@ def test_the_embedded_prompts_are_one_user_message_in_the_models_own_template(
     embedded: Any,
 ) -> None:
     items = load_news("embedded").items
-    expected = [
+    prompts = [
         embedded.apply_chat_template(
             [{"role": "user", "content": OFFICIAL_TEXT.replace("ARTICLE", item.input)}],
             add_generation_prompt=True,
@@ -99,8 +99,8 @@ def test_the_embedded_prompts_are_one_user_message_in_the_models_own_template(
         )
         for item in items
     ]
-    assert EMBEDDED.prompt.encode(items, embedded) == expected
-    assert all(embedded.decode(ids).endswith("<|im_start|>assistant\n") for ids in expected)
+    assert EMBEDDED.prompt.encode(items, embedded) == prompts
+    assert all(embedded.decode(ids).endswith("<|im_start|>assistant\n") for ids in prompts)
 
 
 def test_a_chat_template_with_bos_gets_no_second_one(llama_like: Any) -> None:

@@ -19,9 +19,9 @@ def test_the_official_reference_is_of_the_whole_data_set_alone() -> None:
 
 def test_the_whole_embedded_table_gives_the_figures_that_are_written_down() -> None:
     # The last answers of the table are of the whole set, whose means are written beside it.
-    found = EMBEDDED.reference_of(84)
-    for one in EMBEDDED.reference.expected:
-        assert found.of(one.name) == one
+    reference = EMBEDDED.reference_of(84)
+    for score in EMBEDDED.reference.scores:
+        assert reference.of(score.name) == score
     assert EMBEDDED.reference_for(84) is EMBEDDED.reference
 
 

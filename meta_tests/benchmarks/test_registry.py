@@ -50,5 +50,5 @@ def test_what_a_benchmark_says_fits_together(row: Any) -> None:
 @pytest.mark.parametrize("row", runnable(), ids=lambda row: row.id)
 def test_a_benchmark_that_is_run_is_judged_by_what_its_scorer_gives(row: Any) -> None:
     for workload in (row.workload, row.smoke):
-        assert [one.name for one in workload.reference.expected] == list(row.metrics)
+        assert [score.name for score in workload.reference.scores] == list(row.metrics)
     assert row.workload.reference is row.reference

@@ -75,7 +75,7 @@ def failed_scores(tokenizer: Any, token_ids: Sequence[Sequence[int]]) -> set[str
     print(found)
     return {
         one.name
-        for one in reference.expected
+        for one in reference.scores
         if not one.low() <= found[one.name] <= (one.high or 100)
     }
 

@@ -277,7 +277,7 @@ def write_own_result(root: Path) -> Path:
         write_run(folder / name, run)
         if mode != "performance":
             (folder / name / ACCURACY).write_text(run.accuracy_json)
-    scores = {one.name: one.value for one in EMBEDDED.reference.expected}
+    scores = {one.name: one.value for one in EMBEDDED.reference.scores}
     scores["gen_num"] = EMBEDDED.reference.answers
     (folder / f"Accuracy/{EMBEDDED.scorer.name}.json").write_text(json.dumps(scores))
     meta = {

@@ -227,7 +227,7 @@ def test_the_configuration_says_every_setting_and_the_data(whole: SuiteRun) -> N
 
 def test_rouge_json_has_scores_and_thresholds_in_percent(whole: SuiteRun) -> None:
     content = json.loads((whole.folder / "Accuracy" / "rouge.json").read_text())
-    expected = {one.name: one for one in EMBEDDED.reference.expected}
+    expected = {one.name: one for one in EMBEDDED.reference.scores}
     figures = {score.name: score for score in accuracy_of(whole).scores}
     assert content["baseline"] == {name: expected[name].value for name in ROUGE_NAMES}
     assert content["gate_multiplier"] == {name: expected[name].share for name in ROUGE_NAMES}

@@ -81,7 +81,7 @@ def test_the_loader_reads_as_many_items_as_the_official_file_has(
 
 @EACH
 def test_answers_score_and_measure_what_the_official_gate_asks(data: Path, row: Benchmark) -> None:
-    reference = {score.name: score.value for score in row.reference.expected}
+    reference = {score.name: score.value for score in row.reference.scores}
     items = load_news(str(data / DATASETS[row.id])).items
     answers = json.loads((data / ANSWERS).read_text())
     gen_len = sum(len(answers[item.input].strip()) for item in items)

@@ -147,7 +147,7 @@ def test_a_secret_in_one_entry_is_not_written(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, answer: object
 ) -> None:
     """Nor one that is a number, without which the entry is no JSON."""
-    monkeypatch.setattr("mlperf_suite.secrets._known", {"12345678"})
+    monkeypatch.setattr("mlperf_suite.secrets._secrets", {"12345678"})
     entries = [{"answer": "Hm."}, {"answer": answer}]
     write_json_list(tmp_path / "answers.json", "answers", entries)
     text = (tmp_path / "answers.json").read_text()

@@ -42,7 +42,7 @@ def scores_json(benchmark: Benchmark, count: int) -> dict[str, float]:
     """The scorer's file of a run that scores what the reference does."""
     found = {
         one.name if one.unit == "%" else f"run_{one.name}": float(one.value)
-        for one in benchmark.reference.expected
+        for one in benchmark.reference.scores
     }
     return found | {"run_gen_num": count}
 
@@ -120,7 +120,7 @@ def test_accuracy_txt_has_each_figure_where_the_checker_looks_for_it(row: Benchm
     scores = MadeRun(row, row.scenarios[0], "accuracy").good_scores()
     number = scores.pop(row.counted_as)
     text = accuracy_txt({**scores, "gen_num": number}, row.counted_as, "ab" * 32, "")
-    for expected in row.reference.expected:
+    for expected in row.reference.scores:
         found = [
             match[1]
             for line in text.splitlines()

@@ -306,7 +306,7 @@ DAMAGES: dict[str, Tampering] = {
 def damages_of(benchmark: Benchmark, round_: Round) -> dict[str, Tampering]:
     """The damages to a tree of one benchmark, one for each thing it is judged by in that round."""
     damages = {"nothing: the tree as it was built": seen_by(lambda home: None)}
-    for score in benchmark.reference.expected:
+    for score in benchmark.reference.scores:
         gate = gate_name(score.name)
         factors = (0.9,) if score.unit == "%" else (1.2, 0.8)
         for factor in factors:

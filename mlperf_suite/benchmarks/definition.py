@@ -175,13 +175,13 @@ def within(name: str, unit: str, value: float, tolerance: float = 0.1) -> Expect
 class ReferenceAccuracy:
     """What a correct system scores on a data set. `answers` is the number of answers measured."""
 
-    expected: tuple[ExpectedScore, ...]
+    scores: tuple[ExpectedScore, ...]
     answers: int
     source: str
 
     def of(self, name: str) -> ExpectedScore | None:
         """The expectation for the named metric, or None if there is none."""
-        return next((score for score in self.expected if score.name == name), None)
+        return next((score for score in self.scores if score.name == name), None)
 
 
 class Prompt(Protocol):
@@ -354,4 +354,4 @@ class Benchmark:
     @property
     def metrics(self) -> tuple[str, ...]:
         """The names of the accuracy metrics."""
-        return tuple(score.name for score in self.reference.expected)
+        return tuple(score.name for score in self.reference.scores)

@@ -18,14 +18,14 @@ def place(count: int, share: float) -> int:
     return min(int(count * share), count - 1)
 
 
-def percentile(ordered: Sequence[float] | npt.NDArray[Any], share: float) -> float:
+def percentile(ascending: Sequence[float] | npt.NDArray[Any], share: float) -> float:
     """The percentile of sorted values, at least one; a `share` of 0.99 is the 99th."""
-    return float(ordered[place(len(ordered), share)])
+    return float(ascending[place(len(ascending), share)])
 
 
 def percentiles(values: npt.NDArray[Any]) -> dict[str, float]:
     """The percentiles in `SHARES` of these values, in any order; empty if there are no values."""
     import numpy as np
 
-    ordered = np.sort(values)
-    return {name: percentile(ordered, share) for name, share in SHARES.items() if len(ordered)}
+    ascending = np.sort(values)
+    return {name: percentile(ascending, share) for name, share in SHARES.items() if len(ascending)}

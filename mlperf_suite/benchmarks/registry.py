@@ -36,5 +36,5 @@ def default_benchmarks() -> list[Benchmark]:
 
 def find_benchmark(name: str) -> Benchmark | None:
     """The benchmark that a submission calls by this name, or None if it is unknown."""
-    found = BENCHMARKS.get(name)
-    return found or next((b for b in BENCHMARKS.values() if name in b.aliases), None)
+    benchmark = BENCHMARKS.get(name)
+    return benchmark or next((b for b in BENCHMARKS.values() if name in b.aliases), None)

@@ -165,9 +165,9 @@ class _Columns:
 def _columns(form: FrameFormat, has: Callable[[str], bool]) -> _Columns:
     """The columns to read. Raises KeyError with the name of a missing one."""
 
-    def first_of(names: tuple[str, ...], required: bool) -> str:
+    def first_of(names: tuple[str, ...], mandatory: bool) -> str:
         name = next((name for name in names if has(name)), "")
-        if required and names and not name:
+        if mandatory and names and not name:
             raise KeyError(names[0])
         return name
 
@@ -222,11 +222,11 @@ def _text(value: object, may_be_empty: bool) -> str:
     return value
 
 
-def _reference(value: object, required: bool) -> str:
+def _reference(value: object, mandatory: bool) -> str:
     # If every reference is a number, a file may store it as one.
     if isinstance(value, (int, float)) and not isinstance(value, bool):
         return str(value)
-    return _text(value, not required)
+    return _text(value, not mandatory)
 
 
 class _TokenIds:

@@ -264,8 +264,8 @@ def _type(place: str, kinds: set[str]) -> pa.DataType:
         return lists["list of int"]
     if len(full) == 1 and full <= lists.keys():
         return lists[full.pop()]
-    named = ", ".join(sorted(kinds))
-    raise DatasetError(f"{place}: cells of different kinds cannot be converted: {named}")
+    names = ", ".join(sorted(kinds))
+    raise DatasetError(f"{place}: cells of different kinds cannot be converted: {names}")
 
 
 def _cell(value: object) -> tuple[Any, set[str]]:

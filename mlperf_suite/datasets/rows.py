@@ -22,7 +22,7 @@ def jsonl_rows(option: str, path: Path) -> Iterator[tuple[str, object]]:
         for number, line in enumerate(lines, 1):
             if line.strip():
                 place = f"line {number}"
-                yield place, _parsed(f"{option} {path}", place, line)
+                yield place, _json(f"{option} {path}", place, line)
 
 
 def json_rows(option: str, path: Path) -> Iterator[tuple[str, object]]:
@@ -33,14 +33,14 @@ def json_rows(option: str, path: Path) -> Iterator[tuple[str, object]]:
     content = path.read_bytes()
     if not content.strip():
         raise DatasetError(f"{option} {path}: the file is empty")
-    rows = _parsed(f"{option} {path}", "", content)
+    rows = _json(f"{option} {path}", "", content)
     if not isinstance(rows, list):
         raise DatasetError(f"{option} {path}: expected a list of rows, found {type(rows).__name__}")
     for number, row in enumerate(rows, 1):
         yield f"row {number}", row
 
 
-def _parsed(source: str, place: str, raw: bytes) -> object:
+def _json(source: str, place: str, raw: bytes) -> object:
     """The JSON at a place of a file; an error names the line if `place` is empty."""
     where = f"{source}: {place}: " if place else f"{source}: "
     try:

@@ -249,7 +249,7 @@ def scorer_json(
     content: dict[str, object] = {score.name: score.value for score in percentages}
     if scores.not_judged:
         content["not_judged"] = dict(scores.not_judged)
-    expected = {one.name: one for one in reference.expected} if reference else {}
+    expected = {one.name: one for one in reference.scores} if reference else {}
     gated = {s.name: expected[s.name] for s in percentages if s.name in expected}
     content["baseline"] = {n: one.value for n, one in gated.items()} if reference else None
     for score in others:

@@ -217,7 +217,7 @@ def test_no_part_of_a_key_that_a_server_sends_back_is_said(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     key = "sk-" + "0123456789abcdefghij" * 5
-    monkeypatch.setattr(secrets, "_known", set())
+    monkeypatch.setattr(secrets, "_secrets", set())
     secrets.remember(key)
     for before in range(0, 110, 7):
         words = "x" * before + f" Bearer {key} was refused"
