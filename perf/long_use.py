@@ -25,10 +25,10 @@ from mlperf_suite.errors import RunError
 from mlperf_suite.loadgen import runner
 from mlperf_suite.loadgen.load_plan import SMOKE, Shortened
 from mlperf_suite.results.record import RunKey
-from mlperf_suite.session import executor
+from mlperf_suite.session import load_run
 from mlperf_suite.session.engines import EngineRequest, load_vllm
 from mlperf_suite.session.inputs import Inputs
-from mlperf_suite.session.plan import plan_session
+from mlperf_suite.session.plan import Selection, plan_session
 from mlperf_suite.session.suite import Suite
 from mlperf_suite.session.watcher import Silent
 from mlperf_suite.settings import resolve_settings
@@ -73,8 +73,8 @@ def _session(
     """Make a run like a session does. Raises RunError if it failed."""
     given = {"results_dir": results, "warmup": "0", "benchmark": [key.benchmark], **options}
     settings = resolve_settings(given, {})
-    known = {key.benchmark: settings.server_target_qps is not None}
-    plan = plan_session([key], repeat=settings.repeat, warm_up=False, rate_known=known)
+    known = [key.benchmark] if settings.server_target_qps is not None else []
+    plan = plan_session(Selection([key], repeat=settings.repeat, warm_up=False, rates_known=known))
     suite = Suite(settings, plan, load, Silent())
     real = runner.run_loadgen
 
@@ -85,8 +85,8 @@ def _session(
 
     try:
         suite.check()
-        with mock.patch.object(executor, "run_loadgen", run_loadgen):
-            outcome = suite.made(key)
+        with mock.patch.object(load_run, "run_loadgen", run_loadgen):
+            outcome = suite.make(key)
     finally:
         suite.close()
     if outcome.failure is not None:

@@ -34,18 +34,14 @@ class FakeSuite:
     )
     can_go_on: bool = True
 
-    def made(self, key: StepKey) -> Outcome:
+    def make(self, key: StepKey) -> Outcome:
         return self.outcome
 
     def verdicts(self, key: StepKey) -> list[Verdict]:
         return [self.verdict]
 
-    @property
-    def mmlu(self) -> Any:
-        def fail(index: int) -> None:
-            raise RunError(f"share {index}: the engine died")
-
-        return SimpleNamespace(score_share=fail)
+    def score_share(self, index: int) -> None:
+        raise RunError(f"share {index}: the engine died")
 
 
 @dataclass

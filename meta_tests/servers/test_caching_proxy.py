@@ -13,7 +13,7 @@ from mlperf_suite.assets import embedded_model_dir
 from mlperf_suite.loadgen.load_plan import CACHING
 from mlperf_suite.results.record import RunKey
 from mlperf_suite.session.engines import load_engine
-from mlperf_suite.session.plan import plan_session
+from mlperf_suite.session.plan import Selection, plan_session
 from mlperf_suite.session.suite import Suite
 from mlperf_suite.session.watcher import Silent
 from mlperf_suite.settings import resolve_settings
@@ -26,10 +26,10 @@ SLOW_S = 0.1
 def audited(url: str, folder: Path) -> dict[str, str]:
     """The status of each rule of an audit of that server."""
     settings = resolve_settings({"results_dir": str(folder), "endpoint": [url]}, {})
-    suite = Suite(settings, plan_session([KEY], remote=True), load_engine, Silent())
+    suite = Suite(settings, plan_session(Selection([KEY], remote=True)), load_engine, Silent())
     try:
         suite.check()
-        outcome = suite.made(KEY)
+        outcome = suite.make(KEY)
         assert outcome.ok, outcome.failure
         return {verdict.rule: verdict.status for verdict in suite.verdicts(KEY)}
     finally:

@@ -21,7 +21,7 @@ from mlperf_suite.loadgen.timeline import read_timeline
 from mlperf_suite.results.record import RunKey
 from mlperf_suite.session import energy
 from mlperf_suite.session.energy import ELSEWHERE, find_meters
-from mlperf_suite.session.plan import plan_session
+from mlperf_suite.session.plan import Selection, plan_session
 from mlperf_suite.session.suite import Suite
 from mlperf_suite.session.watcher import Silent
 from mlperf_suite.settings import resolve_settings
@@ -55,7 +55,7 @@ class Session:
         self.engine = Slow()
         given = {"results_dir": str(folder), "warmup": "0", "total_sample_count": "8", **options}
         settings = resolve_settings({"offline_target_qps": "9", **given}, {})
-        plan = plan_session(keys, [], mmlu=False, repeat=settings.repeat, warm_up=False)
+        plan = plan_session(Selection(keys, repeat=settings.repeat, warm_up=False, idle_power=True))
         self.suite = Suite(
             settings,
             plan,
@@ -66,7 +66,7 @@ class Session:
 
     def made(self, key: RunKey = PERFORMANCE) -> EnergyFigures | None:
         try:
-            outcome = self.suite.made(key)
+            outcome = self.suite.make(key)
             assert outcome.ok, outcome.failure
             result = self.suite.result(key.benchmark, key.scenario)
             self.folder = result.folder.performance
@@ -123,7 +123,8 @@ def metered(
     """The energy of a block that takes a tenth of a second."""
     monkeypatch.setattr(energy.Energy, "idle_s", 0.0)
     meter = energy.Energy(resolve_settings(options, {}), find)
-    meter.engine_loaded(engine(), lambda: None)
+    meter.open(engine())
+    meter.measure_idle()
     with meter.read():
         began = time.monotonic()
         time.sleep(0.1)
@@ -176,7 +177,8 @@ def test_a_meter_that_dies_or_hangs_is_no_more_than_a_reason(
 def test_what_goes_wrong_in_the_block_is_not_hidden(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(energy.Energy, "idle_s", 0.0)
     meter = energy.Energy(resolve_settings({}, {}), lambda *_: Meters((counter(),)))
-    meter.engine_loaded(engine(), lambda: None)
+    meter.open(engine())
+    meter.measure_idle()
     with pytest.raises(RuntimeError, match="the engine died"), meter.read():
         raise RuntimeError("the engine died")
     assert not [one for one in threading.enumerate() if one.name == "energy"]
@@ -199,7 +201,8 @@ def test_whatever_interrupts_it_no_counter_is_read_on(
     else:
         monkeypatch.setattr(energy.Energy, "idle_s", 0.0)
     with pytest.raises(KeyboardInterrupt):
-        meter.engine_loaded(engine(), lambda: None)
+        meter.open(engine())
+        meter.measure_idle()
         if at == "begun":
             monkeypatch.setattr("mlperf_suite.energy.recording.MeterReader.start", begun)
         with meter.read():

@@ -18,7 +18,7 @@ from mlperf_suite.results.record import RunKey
 from mlperf_suite.session import engines
 from mlperf_suite.session.engines import EngineRequest, endpoint_config, load_engine
 from mlperf_suite.session.inputs import Inputs
-from mlperf_suite.session.plan import plan_session
+from mlperf_suite.session.plan import Selection, plan_session
 from mlperf_suite.session.suite import Suite
 from mlperf_suite.session.watcher import Silent
 from mlperf_suite.settings import Settings, resolve_settings
@@ -102,7 +102,7 @@ def checked(settings: Settings, monkeypatch: pytest.MonkeyPatch, says: str = "")
 
     server_facts = SimpleNamespace(check_reachable=check_reachable)
     monkeypatch.setitem(sys.modules, f"{PACKAGE}.server_facts", server_facts)
-    plan = plan_session([RunKey(LLAMA3_1_8B.id, "Offline", "performance")])
+    plan = plan_session(Selection([RunKey(LLAMA3_1_8B.id, "Offline", "performance")]))
     Suite(settings, plan, load, Silent()).check()
     return asked
 

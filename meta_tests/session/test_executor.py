@@ -27,15 +27,16 @@ from mlperf_suite.reports.writing import refresh_figures
 from mlperf_suite.results.peak import BY_CLIENT, PeakSearch
 from mlperf_suite.results.record import RunKey
 from mlperf_suite.results.run_folder import read_summary
+from mlperf_suite.results.validity_marks import STAND_IN_LABEL as LABEL
 from mlperf_suite.rules.facts import TEXT_ALONE
 from mlperf_suite.scorers.protocol import Answer, Scores
 from mlperf_suite.scorers.rouge import RougeScorer
 from mlperf_suite.session.engines import EngineRequest
-from mlperf_suite.session.executor import decoded
 from mlperf_suite.session.inputs import Inputs
-from mlperf_suite.session.plan import MMLU, Role, SearchKey, StepKey, plan_session
-from mlperf_suite.session.recorder import STAND_IN_LABEL as LABEL
+from mlperf_suite.session.plan import MMLU, Role, SearchKey, StepKey
+from mlperf_suite.session.scenario_runs import decoded
 from mlperf_suite.session.suite import Suite
+from mlperf_suite.session.timing.forecast import planned
 from mlperf_suite.session.watcher import Silent
 from mlperf_suite.settings import resolve_settings
 
@@ -123,7 +124,6 @@ def make(tmp_path: Path) -> Iterator[Callable[..., Made]]:
         does_not_load: Role | None = None,
         engine_settings: dict[str, object] | None = None,
         kind: type[ToldEngine] = ToldEngine,
-        rate_known: dict[str, bool] | None = None,
         **options: Any,
     ) -> Made:
         loaded: list[Role] = []
@@ -140,14 +140,7 @@ def make(tmp_path: Path) -> Iterator[Callable[..., Made]]:
         settings = resolve_settings(given, {})
         runs = [key for key in keys if isinstance(key, RunKey)]
         searches = [key for key in keys if isinstance(key, SearchKey)]
-        plan = plan_session(
-            runs,
-            searches,
-            mmlu=MMLU in keys,
-            repeat=settings.repeat,
-            warm_up=settings.warmup != 0,
-            rate_known=rate_known or {LLAMA: settings.server_target_qps is not None},
-        )
+        plan = planned(settings, runs, searches, mmlu=MMLU in keys)
         suite = Suite(settings, plan, load, Silent())
         suites.append(suite)
         suite.check()
@@ -163,12 +156,12 @@ def make(tmp_path: Path) -> Iterator[Callable[..., Made]]:
 
 def test_what_did_not_load_fails_once_and_is_not_tried_again(make: Callable[..., Made]) -> None:
     made = make(ACCURACY, TEST06, does_not_load="runs")
-    first, second = made.suite.made(ACCURACY), made.suite.made(ACCURACY)
+    first, second = made.suite.make(ACCURACY), made.suite.make(ACCURACY)
     assert first.failure == f"{ACCURACY}: no engine today"
     assert (first.now, second.now) == (True, False)
     assert second.failure == first.failure
     assert not made.suite.can_go_on
-    assert not made.suite.made(TEST06).ok
+    assert not made.suite.make(TEST06).ok
     assert made.loaded == ["runs"]
     assert made.summary(ACCURACY).meta.reason == "no engine today"
 
@@ -177,8 +170,8 @@ def test_a_dead_accuracy_run_keeps_its_performance_run_from_being_made(
     make: Callable[..., Made],
 ) -> None:
     made = make(ACCURACY, PERFORMANCE, dies_in=str(ACCURACY))
-    assert made.suite.made(PERFORMANCE).failure == f"{ACCURACY}: died as told"
-    again = made.suite.made(ACCURACY)
+    assert made.suite.make(PERFORMANCE).failure == f"{ACCURACY}: died as told"
+    again = made.suite.make(ACCURACY)
     assert (again.ok, again.now) == (False, False)
     assert made.engines[0].runs == [str(ACCURACY)]
     meta = made.summary(ACCURACY).meta
@@ -189,7 +182,7 @@ def test_server_without_the_offline_run_of_its_rate_is_a_failed_result(
     make: Callable[..., Made],
 ) -> None:
     made = make(SERVER, dies_in=str(PERFORMANCE))
-    failure = made.suite.made(SERVER).failure
+    failure = made.suite.make(SERVER).failure
     assert failure == f"{PERFORMANCE}: died as told"
     meta = made.summary(SERVER).meta
     assert (meta.status, meta.reason) == ("failed", failure)
@@ -197,10 +190,10 @@ def test_server_without_the_offline_run_of_its_rate_is_a_failed_result(
 
 def test_a_dead_mmlu_run_fails_as_every_other(make: Callable[..., Made]) -> None:
     made = make(MMLU, does_not_load="scoring")
-    first, second = made.suite.made(MMLU), made.suite.made(MMLU)
+    first, second = made.suite.make(MMLU), made.suite.make(MMLU)
     assert (first.failure, first.now) == ("MMLU: no engine today", True)
     assert (second.failure, second.now) == ("MMLU: no engine today", False)
-    assert made.suite.mmlu.summary().meta.status == "failed"
+    assert made.suite.summary(made.suite.mmlu).meta.status == "failed"
 
 
 def test_an_interrupt_is_kept_and_goes_on_up(
@@ -211,9 +204,9 @@ def test_an_interrupt_is_kept_and_goes_on_up(
     def interrupted(*arguments: object, **named: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("mlperf_suite.session.executor.run_loadgen", interrupted)
+    monkeypatch.setattr("mlperf_suite.session.load_run.run_loadgen", interrupted)
     with pytest.raises(KeyboardInterrupt):
-        made.suite.made(ACCURACY)
+        made.suite.make(ACCURACY)
     meta = made.summary(ACCURACY).meta
     assert (meta.status, meta.reason) == ("failed", "interrupted (KeyboardInterrupt)")
 
@@ -237,8 +230,8 @@ def test_an_error_of_the_system_keeps_its_cause(
     def broken(*arguments: object, **named: object) -> None:
         raise error
 
-    monkeypatch.setattr("mlperf_suite.session.executor.run_loadgen", broken)
-    failure = str(made.suite.made(ACCURACY).failure)
+    monkeypatch.setattr("mlperf_suite.session.load_run.run_loadgen", broken)
+    failure = str(made.suite.make(ACCURACY).failure)
     assert said in failure and "None" not in failure and "\n" not in failure
 
 
@@ -252,10 +245,10 @@ def test_a_step_that_an_unforeseen_error_ended_is_not_made_again(
         tried.append(1)
         raise ValueError("nobody foresaw it")
 
-    monkeypatch.setattr("mlperf_suite.session.executor.run_loadgen", broken)
+    monkeypatch.setattr("mlperf_suite.session.load_run.run_loadgen", broken)
     with pytest.raises(ValueError, match="nobody foresaw it"):
-        made.suite.made(ACCURACY)
-    again = made.suite.made(ACCURACY)
+        made.suite.make(ACCURACY)
+    again = made.suite.make(ACCURACY)
     assert (again.ok, again.now) == (False, False)
     assert tried == [1]
     assert made.summary(ACCURACY).meta.reason == "interrupted (ValueError)"
@@ -263,7 +256,7 @@ def test_a_step_that_an_unforeseen_error_ended_is_not_made_again(
 
 def test_a_session_that_ends_early_leaves_no_result_running(make: Callable[..., Made]) -> None:
     made = make(ACCURACY, PERFORMANCE)
-    assert made.suite.made(ACCURACY).ok
+    assert made.suite.make(ACCURACY).ok
     made.suite.close()
     summary = json.loads((made.suite.results[0].folder.path / "summary.json").read_text())
     assert summary["meta"]["status"] == "failed"
@@ -278,7 +271,7 @@ def test_runs_and_scores_have_an_engine_each_one_after_the_other(
 ) -> None:
     made = make(ACCURACY, TEST06, MMLU, mmlu_limit="4")
     for key in (ACCURACY, TEST06, MMLU):
-        assert made.suite.made(key).ok
+        assert made.suite.make(key).ok
     assert made.loaded == ["runs", "scoring"]
     assert made.engines[0].runs == [str(ACCURACY), str(TEST06)]
     assert not made.engines[0].alive
@@ -299,7 +292,7 @@ def test_a_scorer_is_given_special_tokens_if_it_reads_them(
     monkeypatch.setattr(RougeScorer, "score", score)
     monkeypatch.setattr(RougeScorer, "reads_special_tokens", reads, raising=False)
     made = make(ACCURACY)
-    assert made.suite.made(ACCURACY).ok
+    assert made.suite.make(ACCURACY).ok
     tokenizer = AutoTokenizer.from_pretrained(embedded_model_dir())
     for one in given:
         kept, left_out = (
@@ -314,7 +307,7 @@ def test_what_else_is_selected_changes_nothing_of_a_run(make: Callable[..., Made
     alone, together = make(ACCURACY), make(ACCURACY, TEST06, MMLU, mmlu_limit="4")
     configs = []
     for made in (alone, together):
-        assert made.suite.made(ACCURACY).ok
+        assert made.suite.make(ACCURACY).ok
         folder = made.suite.result(LLAMA, "Offline").folder.path
         configs.append(json.loads((folder / "config.json").read_text())["engine"])
     assert alone.engines[0].asked == together.engines[0].asked
@@ -323,8 +316,8 @@ def test_what_else_is_selected_changes_nothing_of_a_run(make: Callable[..., Made
 
 def test_each_run_is_warmed_up_and_the_record_says_so(make: Callable[..., Made]) -> None:
     made = make(ACCURACY, TEST06, warmup="3")
-    assert made.suite.made(ACCURACY).ok
-    assert made.suite.made(TEST06).ok
+    assert made.suite.make(ACCURACY).ok
+    assert made.suite.make(TEST06).ok
     assert made.engines[0].asked == [3, 84, 3, 100]
     warm_up = made.summary(ACCURACY).run.warm_up
     assert {mode: (one.requests, one.tokens) for mode, one in warm_up.items()} == {
@@ -337,7 +330,7 @@ def test_each_run_is_warmed_up_and_the_record_says_so(make: Callable[..., Made])
 
 def test_without_a_warm_up_nothing_is_sent_before_a_run(make: Callable[..., Made]) -> None:
     made = make(ACCURACY)
-    assert made.suite.made(ACCURACY).ok
+    assert made.suite.make(ACCURACY).ok
     assert made.engines[0].asked == [84]
     assert made.summary(ACCURACY).run.warm_up == {}
 
@@ -345,7 +338,7 @@ def test_without_a_warm_up_nothing_is_sent_before_a_run(make: Callable[..., Made
 def test_a_cache_that_the_engine_tells_of_is_a_departure(make: Callable[..., Made]) -> None:
     """Also where nobody asked for it: what counts is the engine's own description."""
     made = make(ACCURACY, engine_settings={"enable_prefix_caching": True})
-    assert made.suite.made(ACCURACY).ok
+    assert made.suite.make(ACCURACY).ok
     (found,) = [v for v in made.suite.verdicts(ACCURACY) if v.rule == "accuracy_generation"]
     assert (found.status, found.found) == ("failed", "a prefix cache")
 
@@ -356,7 +349,7 @@ def test_cached_tokens_that_the_engine_counts_are_a_departure(
     counts = property(lambda engine: 7 * len(engine.asked))
     monkeypatch.setattr(ToldEngine, "cached_prompt_tokens", counts, raising=False)
     made = make(ACCURACY)
-    assert made.suite.made(ACCURACY).ok
+    assert made.suite.make(ACCURACY).ok
     (found,) = [v for v in made.suite.verdicts(ACCURACY) if v.rule == "accuracy_generation"]
     assert (found.status, found.found) == ("failed", "7 prompt tokens from a cache")
 
@@ -373,7 +366,7 @@ def test_what_a_server_did_otherwise_is_kept_and_fails_smoke_too(
     cut = remote_run(departures=("3 answers cut by the server's own limit",))
     monkeypatch.setattr(RemoteToldEngine, "told", (cut,))
     made = make(ACCURACY, kind=RemoteToldEngine)
-    assert made.suite.made(ACCURACY).ok
+    assert made.suite.make(ACCURACY).ok
     assert made.summary(ACCURACY).run.remote == {"accuracy": cut}
     (found,) = [v for v in made.suite.verdicts(ACCURACY) if v.rule == "accuracy_generation"]
     assert (found.status, found.found) == ("failed", cut.departures[0])
@@ -385,7 +378,7 @@ def test_what_comes_before_a_run_is_none_of_it(
     """The first that is told is the warm-up's, which is dropped."""
     monkeypatch.setattr(RemoteToldEngine, "told", (BOUND, NOT_BOUND))
     made = make(ACCURACY, kind=RemoteToldEngine, warmup="3")
-    assert made.suite.made(ACCURACY).ok
+    assert made.suite.make(ACCURACY).ok
     assert made.summary(ACCURACY).run.remote == {"accuracy": NOT_BOUND}
 
 
@@ -397,11 +390,11 @@ def test_a_run_that_died_keeps_what_its_servers_did_until_then(
         engine.asked.append(1)
         raise error
 
-    monkeypatch.setattr("mlperf_suite.session.executor.run_loadgen", dies)
+    monkeypatch.setattr("mlperf_suite.session.load_run.run_loadgen", dies)
     monkeypatch.setattr(RemoteToldEngine, "told", (BOUND, NOT_BOUND))
     made = make(ACCURACY, kind=RemoteToldEngine, warmup="3")
     with contextlib.suppress(KeyboardInterrupt):
-        assert made.suite.made(ACCURACY).failure == f"{ACCURACY}: died as told"
+        assert made.suite.make(ACCURACY).failure == f"{ACCURACY}: died as told"
     summary = made.summary(ACCURACY)
     assert (summary.meta.status, summary.run.remote) == ("failed", {"accuracy": NOT_BOUND})
 
@@ -421,21 +414,21 @@ def test_a_server_that_cannot_tell_any_more_does_not_take_the_reasons_place(
         engine.dead = True
         raise RunError("died as told")
 
-    monkeypatch.setattr("mlperf_suite.session.executor.run_loadgen", dies)
+    monkeypatch.setattr("mlperf_suite.session.load_run.run_loadgen", dies)
     made = make(ACCURACY, kind=Speechless)
-    assert made.suite.made(ACCURACY).failure == f"{ACCURACY}: died as told"
+    assert made.suite.make(ACCURACY).failure == f"{ACCURACY}: died as told"
     assert made.summary(ACCURACY).run.remote == {}
 
 
 def test_an_engine_in_this_process_tells_of_no_server(make: Callable[..., Made]) -> None:
     made = make(ACCURACY)
-    assert made.suite.made(ACCURACY).ok
+    assert made.suite.make(ACCURACY).ok
     assert made.summary(ACCURACY).run.remote == {}
 
 
 def test_test06_of_text_alone_is_not_judged_by_its_tokens(make: Callable[..., Made]) -> None:
     made = make(TEST06, kind=RemoteToldEngine, engine_settings={"tokens": "text"})
-    assert made.suite.made(TEST06).ok
+    assert made.suite.make(TEST06).ok
     found = {v.rule: v.why for v in made.suite.verdicts(TEST06) if v.status == "not judged"}
     assert found == dict.fromkeys(("test06_eos", "test06_token_count"), TEXT_ALONE)
 
@@ -455,11 +448,11 @@ def test_a_client_that_limited_any_run_of_a_result_marks_it(
     why: str | None,
 ) -> None:
     short = {"Offline": Shortened(100, 1)}
-    monkeypatch.setattr("mlperf_suite.session.executor.SMOKE", short)
+    monkeypatch.setattr("mlperf_suite.session.scenario_runs.SMOKE", short)
     monkeypatch.setattr(RemoteToldEngine, "told", told)
     given = {"repeat": "2", "offline_target_qps": "100"}
     made = make(PERFORMANCE, kind=RemoteToldEngine, **given)
-    assert made.suite.made(PERFORMANCE).ok
+    assert made.suite.make(PERFORMANCE).ok
     summary = made.summary(PERFORMANCE)
     (found,) = [v for v in summary.verdicts if v.rule == "client_bound"]
     assert (found.status, found.why) == (("failed", why) if why else ("passed", ""))
@@ -472,11 +465,11 @@ def test_server_takes_no_rate_of_an_offline_run_that_the_client_limited(
     make: Callable[..., Made], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     short = {name: Shortened(100, 1) for name in ("Offline", "Server")}
-    monkeypatch.setattr("mlperf_suite.session.executor.SMOKE", short)
+    monkeypatch.setattr("mlperf_suite.session.scenario_runs.SMOKE", short)
     monkeypatch.setattr(RemoteToldEngine, "told", (BOUND,))
     key = RunKey(LLAMA, "Server", "performance")
     made = make(PERFORMANCE, key, kind=RemoteToldEngine, offline_target_qps="100")
-    assert made.suite.made(key).failure == (
+    assert made.suite.make(key).failure == (
         f"{key}: {PERFORMANCE} shows no rate for Server (client-bound: not a result): give "
         "--server-target-qps"
     )
@@ -490,11 +483,11 @@ def test_a_run_whose_times_cannot_be_read_is_a_run_all_the_same(
     def broken(*arguments: object) -> None:
         raise IndexError("index 7 is out\nof bounds")
 
-    monkeypatch.setattr("mlperf_suite.session.executor.SMOKE", {"Offline": Shortened(100, 1)})
+    monkeypatch.setattr("mlperf_suite.session.scenario_runs.SMOKE", {"Offline": Shortened(100, 1)})
     monkeypatch.setattr("mlperf_suite.loadgen.runner.timeline_of", broken)
     monkeypatch.setattr(Silent, "say", lambda self, line: said.append(line))
     made = make(PERFORMANCE, offline_target_qps="100")
-    assert made.suite.made(PERFORMANCE).ok
+    assert made.suite.make(PERFORMANCE).ok
     why = "the requests' times could not be read: IndexError: index 7 is out of bounds"
     assert f"{PERFORMANCE}: no timeline: {why}" in said
     summary = made.summary(PERFORMANCE)
@@ -519,12 +512,12 @@ def test_a_rate_whose_client_was_the_bottleneck_is_not_valid(
         return PeakSearch((attempt(start_qps, False), attempt(2 * start_qps, False)), start_qps)
 
     short = {True: Shortened(100, 64, latency_percent=90)}
-    monkeypatch.setattr("mlperf_suite.session.peak_run.SEARCH", short)
-    monkeypatch.setattr("mlperf_suite.session.peak_run.find_peak", two_rates)
+    monkeypatch.setattr("mlperf_suite.session.peak_search.SEARCH", short)
+    monkeypatch.setattr("mlperf_suite.session.peak_search.find_peak", two_rates)
     monkeypatch.setattr(RemoteToldEngine, "told", (NOT_BOUND, BOUND))
     key = SearchKey(LLAMA, "Server")
     made = make(key, kind=RemoteToldEngine, server_target_qps="200")
-    assert made.suite.made(key).ok
+    assert made.suite.make(key).ok
     search = made.suite.search(key)
     assert [(t.valid, t.client_bound) for t in search.trials] == [(True, False), (False, True)]
     assert search.trials[1].why == "client-bound; a client process used 95% of a core"
@@ -553,11 +546,11 @@ def test_a_rate_that_is_not_generated_as_the_benchmark_says_is_not_valid(
         return PeakSearch((attempt(start_qps, False),), start_qps)
 
     short = {True: Shortened(100, 64, latency_percent=90)}
-    monkeypatch.setattr("mlperf_suite.session.peak_run.SEARCH", short)
-    monkeypatch.setattr("mlperf_suite.session.peak_run.find_peak", one_rate)
+    monkeypatch.setattr("mlperf_suite.session.peak_search.SEARCH", short)
+    monkeypatch.setattr("mlperf_suite.session.peak_search.find_peak", one_rate)
     key = SearchKey(LLAMA, "Server")
     made = make(key, engine_settings=engine_settings, server_target_qps="200", **options)
-    assert made.suite.made(key).ok
+    assert made.suite.make(key).ok
     (trial,) = made.suite.search(key).trials
     assert (trial.valid, trial.why) == (not why, why)
 
@@ -575,9 +568,9 @@ class DiesAgain(ToldEngine):
 def test_a_repeat_that_dies_leaves_what_was_measured_before_it(
     make: Callable[..., Made], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("mlperf_suite.session.executor.SMOKE", {"Offline": Shortened(100, 1)})
+    monkeypatch.setattr("mlperf_suite.session.scenario_runs.SMOKE", {"Offline": Shortened(100, 1)})
     made = make(PERFORMANCE, kind=DiesAgain, repeat="4", offline_target_qps="100")
-    assert made.suite.made(PERFORMANCE).failure == f"{PERFORMANCE}: died as told"
+    assert made.suite.make(PERFORMANCE).failure == f"{PERFORMANCE}: died as told"
     summary = made.summary(PERFORMANCE)
     assert summary.meta.status == "failed"
     assert summary.run.performance.tokens_per_sec > 0
@@ -604,7 +597,7 @@ def test_a_named_node_leaves_its_files_whatever_became_of_its_runs(
     make: Callable[..., Made],
 ) -> None:
     made = make(ACCURACY, PERFORMANCE, dies_in=str(ACCURACY), node_name="node-7")
-    assert not made.suite.made(PERFORMANCE).ok
+    assert not made.suite.make(PERFORMANCE).ok
     assert list(made.suite.node_files) == []
     for _ in range(2):
         made.suite.close()
@@ -619,14 +612,14 @@ def test_a_named_node_leaves_its_files_whatever_became_of_its_runs(
 
 def test_a_node_without_a_name_leaves_none(make: Callable[..., Made]) -> None:
     made = make(ACCURACY, dies_in=str(ACCURACY))
-    made.suite.made(ACCURACY)
+    made.suite.make(ACCURACY)
     made.suite.close()
     assert list(made.suite.node_files) == []
 
 
 def test_files_that_cannot_be_written_end_no_session(make: Callable[..., Made]) -> None:
     made = make(ACCURACY, dies_in=str(ACCURACY), node_name="n" * 100)
-    made.suite.made(ACCURACY)
+    made.suite.make(ACCURACY)
     for name in ("json", "txt"):
         started = made.suite.results[0].started
         blocked = made.suite.settings.results_dir / f"summary_{'n' * 100}_{started:%Y%m%d_%H%M%S}"

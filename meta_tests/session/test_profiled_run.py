@@ -21,6 +21,7 @@ from meta_tests.session.test_executor import (
     ToldEngine,
     make,
 )
+from meta_tests.session.timing.test_rates import keep_offline_run
 from mlperf_suite.errors import EngineError, UsageError
 from mlperf_suite.judging.judge import judge_folder
 from mlperf_suite.loadgen.logs import read_logs
@@ -81,7 +82,7 @@ def profiled(make: Callable[..., Made], *keys: RunKey, **options: Any) -> Made:
     given = {"offline_target_qps": "40", "server_target_qps": "40", **TORCH, **options}
     made = make(*(keys or (PERFORMANCE,)), kind=given.pop("kind", ProfilingEngine), **given)
     for key in keys or (PERFORMANCE,):
-        assert made.suite.made(key).ok, made.suite.made(key).failure
+        assert made.suite.make(key).ok, made.suite.make(key).failure
     return made
 
 
@@ -129,7 +130,6 @@ def test_a_profiled_run_says_everywhere_that_it_is_no_result(
     assert judged.verdicts and {v.why for v in judged.verdicts} == {PROFILED}
     with pytest.raises(UsageError, match=f"{folder}: {PROFILED}"):
         load_baselines([folder])
-    assert made.suite.pace.offline_rates == {}
     (entry,) = read_entries(tmp_path / "results")
     assert PROFILED in index_markdown([entry])
     assert trends_of([entry, entry]) == []
@@ -140,15 +140,14 @@ def test_the_offline_run_of_servers_rate_is_not_slowed_by_the_profiler(
     make: Callable[..., Made], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     short = {name: profiled_run.shortened_to(0.1, name) for name in ("Offline", "Server")}
-    monkeypatch.setattr("mlperf_suite.session.executor.SMOKE", short)
+    monkeypatch.setattr("mlperf_suite.session.scenario_runs.SMOKE", short)
     made = make(SERVER, kind=ProfilingEngine, offline_target_qps="40", **TORCH)
     assert PERFORMANCE in made.suite.plan.unasked
     # Each sample is sent once; at the stand-in's rate that is soon over.
-    assert made.suite.made(SERVER).ok, made.suite.made(SERVER).failure
+    assert made.suite.make(SERVER).ok, made.suite.make(SERVER).failure
     assert made.summary(PERFORMANCE).run.profile is None
     assert made.summary(PERFORMANCE).no_result == PROFILED
     assert made.summary(SERVER).run.profile is not None
-    assert made.suite.pace.offline_rates[LLAMA] > 0
 
 
 def test_server_after_a_profiled_offline_run_takes_its_rate_from_a_few_prompts(
@@ -156,22 +155,22 @@ def test_server_after_a_profiled_offline_run_takes_its_rate_from_a_few_prompts(
 ) -> None:
     made = make(PERFORMANCE, SERVER, kind=ProfilingEngine, offline_target_qps="40", **TORCH)
     for key in (PERFORMANCE, SERVER):
-        assert made.suite.made(key).ok, made.suite.made(key).failure
+        assert made.suite.make(key).ok, made.suite.make(key).failure
         assert made.summary(key).run.profile is not None
-    pace = made.suite.pace
-    assert pace.offline_rates == {LLAMA: pace.probed[LLAMA, "Offline"]}
+    assert [step.key for step in made.suite.steps_made if step.kind == "rate"] == [PERFORMANCE]
 
 
 def test_an_offline_run_that_nobody_planned_is_not_profiled(
-    make: Callable[..., Made], monkeypatch: pytest.MonkeyPatch
+    make: Callable[..., Made], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     """As where a kept run's rate turns out to be another system's, once the engine is loaded."""
     short = {name: profiled_run.shortened_to(0.1, name) for name in ("Offline", "Server")}
-    monkeypatch.setattr("mlperf_suite.session.executor.SMOKE", short)
-    known = {"rate_known": {LLAMA: True}, "offline_target_qps": "40"}
-    made = make(SERVER, kind=ProfilingEngine, **known, **TORCH)
+    monkeypatch.setattr("mlperf_suite.session.scenario_runs.SMOKE", short)
+    options = {"warmup": "0", "offline_target_qps": "40", **TORCH}
+    keep_offline_run(tmp_path / "results", **options)
+    made = make(SERVER, kind=ProfilingEngine, **options)
     assert PERFORMANCE not in made.suite.plan.runs
-    assert made.suite.made(SERVER).ok, made.suite.made(SERVER).failure
+    assert made.suite.make(SERVER).ok, made.suite.make(SERVER).failure
     assert made.summary(PERFORMANCE).run.profile is None
     assert made.summary(SERVER).run.profile is not None
 
@@ -180,7 +179,7 @@ def test_without_a_profile_nothing_is_said_of_one(
     make: Callable[..., Made], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     short = {"Offline": profiled_run.shortened_to(0.1, "Offline")}
-    monkeypatch.setattr("mlperf_suite.session.executor.SMOKE", short)
+    monkeypatch.setattr("mlperf_suite.session.scenario_runs.SMOKE", short)
     made = profiled(make, PERFORMANCE, profile_run=None)
     summary = made.summary(PERFORMANCE)
     assert (summary.meta.profiler, summary.run.profile, summary.no_result) == (None, None, "")
@@ -201,7 +200,7 @@ def test_a_profile_that_cannot_be_taken_fails_the_run_in_a_line(
     make: Callable[..., Made], kind: type[ToldEngine], failure: str
 ) -> None:
     made = make(PERFORMANCE, kind=kind, offline_target_qps="40", **TORCH)
-    assert (made.suite.made(PERFORMANCE).failure or "").startswith(f"{PERFORMANCE}: {failure}")
+    assert (made.suite.make(PERFORMANCE).failure or "").startswith(f"{PERFORMANCE}: {failure}")
     meta = made.summary(PERFORMANCE).meta
     assert (meta.status, meta.profiler) == ("failed", "torch")
 
@@ -212,9 +211,9 @@ def test_a_run_that_dies_under_the_profiler_says_why_it_died(
     def dies(*arguments: Any, **named: Any) -> None:
         raise EngineError("died of old age")
 
-    monkeypatch.setattr("mlperf_suite.session.executor.run_loadgen", dies)
+    monkeypatch.setattr("mlperf_suite.session.load_run.run_loadgen", dies)
     made = make(PERFORMANCE, kind=ProfilingEngine, offline_target_qps="40", **TORCH)
-    assert made.suite.made(PERFORMANCE).failure == f"{PERFORMANCE}: died of old age"
+    assert made.suite.make(PERFORMANCE).failure == f"{PERFORMANCE}: died of old age"
     assert not made.engines[0].on
 
 
@@ -270,9 +269,9 @@ def test_nsight_systems_stops_recording_however_a_run_ends(
         raise ends or AssertionError
 
     if ends is not None:
-        monkeypatch.setattr("mlperf_suite.session.executor.run_loadgen", dies)
+        monkeypatch.setattr("mlperf_suite.session.load_run.run_loadgen", dies)
     with contextlib.suppress(KeyboardInterrupt):
-        assert made.suite.made(PERFORMANCE).failure == f"{PERFORMANCE}: {failure}"
+        assert made.suite.make(PERFORMANCE).failure == f"{PERFORMANCE}: {failure}"
     assert made.summary(PERFORMANCE).meta.reason.endswith(failure)
     told = (tmp_path / "told").read_text().split()
     assert told.count("start") == told.count("stop") == 1
@@ -317,13 +316,13 @@ def test_a_run_that_cannot_be_written_says_so_in_the_room_kept_for_it(
     make: Callable[..., Made], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made = make(ACCURACY)
-    assert made.suite.made(ACCURACY).ok
+    assert made.suite.make(ACCURACY).ok
     result = made.suite.results[0]
     assert (result.folder.path / LAST_WORD).stat().st_size == 16 * 1024
-    for at in ("reports.writing.write_reports", "session.recorder.publish"):
+    for at in ("reports.writing.write_reports", "reports.index_page.write_index"):
         monkeypatch.setattr(f"mlperf_suite.{at}", full_disk)
         with pytest.raises(OSError):
-            made.suite.recorder.write(result)
+            made.suite._recorder.write(result)
         meta = read_summary(result.folder.path).meta  # type: ignore[union-attr]
         why = "not everything could be written: report.html: No space left on device"
         assert (meta.status, meta.reason) == ("failed", why)
@@ -344,7 +343,7 @@ def test_mmlu_that_cannot_be_written_says_so_as_well(
     made = make(MMLU)
     # What cannot be written first of all keeps the run from being made.
     monkeypatch.setattr("mlperf_suite.reports.writing.markdown_text", half)
-    assert made.suite.made(MMLU).failure == "MMLU: report.md: No space left on device"
+    assert made.suite.make(MMLU).failure == "MMLU: report.md: No space left on device"
     assert made.suite.mmlu.folder is not None
     folder = made.suite.mmlu.folder.path
     meta = read_summary(folder).meta  # type: ignore[union-attr]
@@ -355,7 +354,7 @@ def test_mmlu_that_cannot_be_written_says_so_as_well(
 
 def test_the_room_is_given_up_when_the_session_ends(make: Callable[..., Made]) -> None:
     made = make(ACCURACY)
-    assert made.suite.made(ACCURACY).ok
+    assert made.suite.make(ACCURACY).ok
     made.suite.close()
     assert not list(made.suite.results[0].folder.path.glob(f"**/{LAST_WORD}"))
     # Its made-up answers score nothing, which is a result as well.

@@ -24,14 +24,15 @@ class Key:
 class Journal:
     """One line for each scored question, written as soon as it is scored.
 
-    `of` describes the scored system (model, data, shots); scores of different ones are never mixed.
+    `system` describes what is scored (model, data, shots); scores of different ones are never
+    mixed.
     """
 
-    def __init__(self, path: Path, of: Mapping[str, object]) -> None:
+    def __init__(self, path: Path, system: Mapping[str, object]) -> None:
         self._scores: dict[Key, Score] = {}
-        self._of = dict(of)
+        self.system = dict(system)
         self._file = path.open("a", encoding="utf-8")
-        self._write(self._of)
+        self._write(self.system)
 
     def __contains__(self, key: object) -> bool:
         return key in self._scores
@@ -51,15 +52,15 @@ class Journal:
             self._scores[key] = score
             self._write({**dataclasses.asdict(key), **dataclasses.asdict(score)})
 
-    def add_from(self, path: Path, wanted: Container[Key]) -> int:
-        """Copy the wanted questions' scores from another journal; returns how many.
+    def add_from(self, path: Path, keys: Container[Key]) -> int:
+        """Copy the scores of these questions from another journal; returns how many.
 
         Nothing is copied if the other journal has another model, data or shots. An incomplete last
         line is ignored.
         """
         before = len(self)
-        for key, score in read_journal(path, self._of):
-            if key in wanted:
+        for key, score in read_journal(path, self.system):
+            if key in keys:
                 self.add(key, score)
         return len(self) - before
 
@@ -71,21 +72,21 @@ class Journal:
         self._file.close()
 
 
-def read_journal(path: Path, of: Mapping[str, object]) -> list[tuple[Key, Score]]:
+def read_journal(path: Path, system: Mapping[str, object]) -> list[tuple[Key, Score]]:
     """The scores in a file; empty if they are for something else or cannot be read."""
     try:
         lines = path.read_text(encoding="utf-8").splitlines()
-        if not lines or json.loads(lines[0]) != dict(of):
+        if not lines or json.loads(lines[0]) != dict(system):
             return []
     except (OSError, ValueError):
         return []
-    found = []
+    scores = []
     for line in lines[1:]:
         try:
             row = json.loads(line)
         except ValueError:
             break
-        likelihoods = tuple(Likelihood(**one) for one in row["likelihoods"])
+        likelihoods = tuple(Likelihood(**likelihood) for likelihood in row["likelihoods"])
         score = Score(likelihoods, row["latency_ms"], row["tokens"], row["cached_tokens"])
-        found.append((Key(row["subject"], row["id"]), score))
-    return found
+        scores.append((Key(row["subject"], row["id"]), score))
+    return scores

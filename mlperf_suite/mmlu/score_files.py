@@ -1,18 +1,132 @@
-"""The files of an MMLU result. Scores are in percent, latencies in ms."""
+"""One MMLU result: its questions, scores and files. Scores are in percent, latencies in ms."""
 
 from __future__ import annotations
 
 import csv
+import importlib.metadata
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from datetime import datetime
 from pathlib import Path
+from typing import Any
 
-from mlperf_suite.datasets.mmlu_questions import DOMAIN_OF, Mmlu
-from mlperf_suite.mmlu.evaluation import Scores
-from mlperf_suite.reports.plots import plot_subjects
-from mlperf_suite.results.run_folder import write_json
+from mlperf_suite.benchmarks.percentile import percentile
+from mlperf_suite.datasets.mmlu_questions import CHANCE, DOMAIN_OF, Mmlu
+from mlperf_suite.mmlu.evaluation import Accuracy, Sample, Scores
+from mlperf_suite.mmlu.journal import Key
+from mlperf_suite.results.run_folder import RunFolder, write_json
+from mlperf_suite.results.schema import MmluFigures, MmluScore
+from mlperf_suite.rules.verdict import Verdict
 
+SUBJECTS_PLOT = "plots/score_by_subject.png"
 _COLUMNS = ("subject", "domain", "question_id", "answer", "pred", "correct", "latency_ms", "tokens")
+
+
+@dataclass(frozen=True, slots=True)
+class MmluTask:
+    """The questions to score: by subject, the numbers in `chosen`, after `shots` examples."""
+
+    data: Mmlu
+    shots: int
+    chosen: Mapping[str, range]
+
+    @property
+    def planned(self) -> int:
+        """The number of questions."""
+        return sum(map(len, self.chosen.values()))
+
+    @property
+    def keys(self) -> frozenset[Key]:
+        """The keys of the questions."""
+        return frozenset(Key(s, number) for s, numbers in self.chosen.items() for number in numbers)
+
+
+@dataclass(slots=True)
+class MmluRecord:
+    """The MMLU score of a session. `elapsed_s`: the time of scoring, None if it did not end.
+    `resumed`: the questions whose scores another run left. `died`: why the run failed. `unwritten`:
+    why its files could not all be written."""
+
+    task: MmluTask
+    folder: RunFolder
+    started: datetime
+    scores: Scores | None = None
+    verdicts: list[Verdict] = field(default_factory=list)
+    elapsed_s: float | None = None
+    resumed: int = 0
+    died: str | None = None
+    unwritten: str | None = None
+
+    @property
+    def failure(self) -> str | None:
+        """Why the score failed or was not written, or None."""
+        return self.died or self.unwritten
+
+    @property
+    def status(self) -> str:
+        """failed (did not finish), running, invalid (a rule failed), or complete."""
+        if self.failure is not None:
+            return "failed"
+        if not self.verdicts:
+            return "running"
+        return "invalid" if any(v.status == "failed" for v in self.verdicts) else "complete"
+
+    def figures(self, model: str) -> MmluFigures | None:
+        """The score in percent and the measurements; rates only if all was scored in this run."""
+        if self.scores is None:
+            return None
+        samples = self.scores.samples
+        newly_scored = len(samples) - self.resumed
+        return MmluFigures(
+            **asdict(_score_figures(self.scores.overall)),
+            **self._about(model, self.scores),
+            planned=self.task.planned,
+            resumed=self.resumed,
+            elapsed_s=self.elapsed_s,
+            questions_per_sec=newly_scored / self.elapsed_s if self.elapsed_s else None,
+            tokens=sum(s.tokens for s in samples),
+            cached_tokens=sum(s.cached_tokens for s in samples),
+            latency_ms=latency_percentiles(samples),
+            by_domain={d: _score_figures(a) for d, a in self.scores.by_domain.items()},
+        )
+
+    def _about(self, model: str, scores: Scores) -> dict[str, Any]:
+        return {
+            "shots": self.task.shots,
+            "subjects": len(scores.by_subject),
+            "data": self.task.data.name,
+            "model": model,
+            "lm_eval_version": importlib.metadata.version("lm_eval"),
+        }
+
+    def write_scores(self, model: str, label: str, *, details: bool) -> None:
+        """Write the files of the scores so far, if there are any; `details`: also details.jsonl.
+
+        Raises OSError.
+        """
+        if self.scores is None:
+            return
+        about = {
+            "planned": self.task.planned,
+            "chance": CHANCE,
+            **self._about(model, self.scores),
+        }
+        title = f"MMLU, {model}, {self.task.shots} shots: {label}"
+        write_scores(self.folder.path, self.scores, about, title)
+        if details:
+            write_details(self.folder.path / "details.jsonl", self.scores, self.task.data)
+
+
+def _score_figures(accuracy: Accuracy) -> MmluScore:
+    return MmluScore(**accuracy.as_json())
+
+
+def latency_percentiles(samples: Sequence[Sample]) -> dict[str, float]:
+    """The p50, p90, p99 and maximum of the measured latencies, in ms."""
+    values = sorted(s.latency_ms for s in samples)
+    shares = {"p50": 0.5, "p90": 0.9, "p99": 0.99}
+    return {n: percentile(values, share) for n, share in shares.items()} | {"max": values[-1]}
 
 
 def write_scores(folder: Path, scores: Scores, about: Mapping[str, object], title: str) -> None:
@@ -35,11 +149,13 @@ def write_scores(folder: Path, scores: Scores, about: Mapping[str, object], titl
         },
     )
     _write_samples(folder / "samples.csv", scores)
+    from mlperf_suite.reports.plots import plot_subjects
+
     plot_subjects(
         {subject: accuracy.accuracy for subject, accuracy in scores.by_subject.items()},
         scores.overall.accuracy,
         title,
-        folder / "plots" / "score_by_subject.png",
+        folder / SUBJECTS_PLOT,
     )
 
 

@@ -47,8 +47,8 @@ def check_baselines(suite: Suite, plan: Plan, baselines: Baselines) -> None:
             raise UsageError(f"--baseline {baseline.named}: a run of {name}, which is not selected")
         meta = Meta(model=settings.model, profile=settings.profile, round=settings.round.name)
         if kind == MMLU_KIND:
-            run = suite.mmlu
-            meta = replace(meta, dataset=run.data.name, questions=run.planned, shots=run.shots)
+            task = suite.inputs.mmlu
+            meta = replace(meta, dataset=task.data.name, questions=task.planned, shots=task.shots)
         else:
             meta = replace(
                 meta,

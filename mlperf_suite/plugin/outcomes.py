@@ -43,7 +43,7 @@ def make(config: pytest.Config, step: StepKey, purpose: str) -> None:
     the test asks of the step, for that line.
     """
     item, suite = config.stash[_CURRENT], suite_of(config)
-    outcome = suite.made(step)
+    outcome = suite.make(step)
     if outcome.ok:
         return
     if not outcome.now:
@@ -58,7 +58,7 @@ def loaded_engine(config: pytest.Config) -> Engine:
 
 def scored_share(config: pytest.Config, index: int) -> Share:
     """Score a share of MMLU's subjects now on this worker's engine."""
-    return _or_fail(config, lambda: suite_of(config).mmlu.score_share(index))
+    return _or_fail(config, lambda: suite_of(config).score_share(index))
 
 
 def _or_fail(config: pytest.Config, action: Callable[[], Product]) -> Product:
@@ -159,11 +159,7 @@ class MadeRun:
     def folder(self) -> Path:
         """The folder of the run's result: logs, answers, reports."""
         make(self._config, self.step, "folder")
-        suite = suite_of(self._config)
-        if isinstance(self.step, RunKey):
-            return suite.result(self.step.benchmark, self.step.scenario).folder.path
-        assert suite.mmlu.folder is not None
-        return suite.mmlu.folder.path
+        return suite_of(self._config).result_of(self.step).folder.path
 
     def _verdicts(self, purpose: str) -> list[Verdict]:
         make(self._config, self.step, purpose)
@@ -190,6 +186,4 @@ class MetricChange:
 def _summary(config: pytest.Config, step: RunKey | MmluKey, purpose: str) -> Summary:
     make(config, step, purpose)
     suite = suite_of(config)
-    if isinstance(step, RunKey):
-        return suite.summary(suite.result(step.benchmark, step.scenario))
-    return suite.mmlu.summary()
+    return suite.summary(suite.result_of(step))

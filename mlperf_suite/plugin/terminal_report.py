@@ -56,8 +56,11 @@ def header_lines(settings: Settings) -> list[str]:
 def mmlu_folders(config: pytest.Config) -> list[Path]:
     """The folders of the MMLU runs made by this process or its workers."""
     suite = config.stash.get(SUITE, None)
-    own = suite.mmlu.folder if suite is not None else None
-    return [*([own.path] if own else []), *(path for _, path in config.stash.get(_OF_WORKERS, []))]
+    own = suite.mmlu if suite is not None else None
+    return [
+        *([own.folder.path] if own else []),
+        *(path for _, path in config.stash.get(_OF_WORKERS, [])),
+    ]
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -65,8 +68,8 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
     """On a worker of pytest-xdist: send the controller what was made."""
     config = session.config
     suite = config.stash.get(SUITE, None)
-    if hasattr(config, "workeroutput") and suite is not None and suite.mmlu.folder is not None:
-        summary = json.dumps(suite.mmlu.summary().as_json())
+    if hasattr(config, "workeroutput") and suite is not None and suite.mmlu is not None:
+        summary = json.dumps(suite.summary(suite.mmlu).as_json())
         config.workeroutput["mmlu"] = [summary, str(suite.mmlu.folder.path)]
 
 
@@ -83,8 +86,8 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     suite = config.stash.get(SUITE, None)
     tables = [(summary, path) for summary, path in config.stash.get(_OF_WORKERS, [])]
     if suite is not None:
-        if suite.mmlu.folder is not None:
-            tables.insert(0, (suite.mmlu.summary(), suite.mmlu.folder.path))
+        if suite.mmlu is not None:
+            tables.insert(0, (suite.summary(suite.mmlu), suite.mmlu.folder.path))
         results = [(suite.summary(result), result.folder.path) for result in suite.results]
         tables = [*results, *tables]
     # Imported late, so that collection stays instant.

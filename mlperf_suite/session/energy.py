@@ -9,7 +9,7 @@ import contextlib
 import ipaddress
 import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 from mlperf_suite.energy.energy_figures import (
@@ -101,27 +101,32 @@ class Energy:
         """Whether there is a meter to read."""
         return bool(self._meters.counters)
 
-    def engine_loaded(self, description: EngineDescription, on_idle: Callable[[], None]) -> None:
-        """Open the meters of an engine before its first work, and measure its idle power.
-
-        `on_idle`: called before idle power is measured, if there is a meter.
-        """
+    def open(self, description: EngineDescription) -> None:
+        """Open the meters of an engine that was loaded."""
         self.close()
         if self._settings.energy == "off":
             return
         try:
             self._meters = self._find(self._settings, description)
-            if self.metered:
-                on_idle()
-                recorder = MeterReader(self._meters.counters)
-                try:
-                    recorder.start()
-                    time.sleep(self.idle_s)
-                finally:
-                    recording = recorder.stop()
-                self._idle = idle_watts(self._meters, recording)
         except Exception as error:
-            self._why = f"its reader failed: {type(error).__name__}: {error}"
+            self._why = _reader_failed(error)
+
+    def measure_idle(self) -> Mapping[str, float]:
+        """The power of the idle machine in W, by meter, before the engine's first work; empty
+        without a meter."""
+        if not self.metered:
+            return {}
+        recorder = MeterReader(self._meters.counters)
+        try:
+            try:
+                recorder.start()
+                time.sleep(self.idle_s)
+            finally:
+                recording = recorder.stop()
+            self._idle = idle_watts(self._meters, recording)
+        except Exception as error:
+            self._why = _reader_failed(error)
+        return self._idle
 
     @contextlib.contextmanager
     def read(self) -> Iterator[None]:
@@ -156,7 +161,7 @@ class Energy:
                 self._meters, recording, run.span_s, run.tokens, self._idle
             )
         except Exception as error:
-            return not_measured(f"its reader failed: {type(error).__name__}: {error}")
+            return not_measured(_reader_failed(error))
         if curve.watts:
             write_curve(folder, curve)
         return figures
@@ -166,3 +171,7 @@ class Energy:
         meters, self._meters, self._idle, self._why = self._meters, Meters(), {}, ""
         with contextlib.suppress(Exception):
             meters.close()
+
+
+def _reader_failed(error: Exception) -> str:
+    return f"its reader failed: {type(error).__name__}: {error}"

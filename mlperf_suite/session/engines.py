@@ -13,6 +13,7 @@ from mlperf_suite.engines.endpoint.config import EndpointConfig
 from mlperf_suite.engines.protocol import Engine, EngineDescription
 from mlperf_suite.errors import SuiteError
 from mlperf_suite.results.run_folder import PROFILE_FOLDER
+from mlperf_suite.results.validity_marks import STAND_IN_LABEL
 from mlperf_suite.session.inputs import Inputs
 from mlperf_suite.session.plan import Role
 from mlperf_suite.session.watcher import Watcher
@@ -77,9 +78,20 @@ class Engines:
             self._watch.say(line)
         return self._engine
 
+    def loaded(self, role: Role) -> Engine:
+        """The engine of this role, which is loaded."""
+        assert self._engine is not None and self._role == role
+        return self._engine
+
     def is_loaded(self, role: Role) -> bool:
         """Whether the engine of this role is loaded now."""
         return self._engine is not None and self._role == role
+
+    def label(self, role: Role) -> str:
+        """The label of what this engine makes: the profile's, or the stand-in engine's."""
+        description = self.descriptions.get(role)
+        stand_in = description is not None and description.stand_in
+        return STAND_IN_LABEL if stand_in else self._inputs.settings.label
 
     @property
     def can_go_on(self) -> bool:

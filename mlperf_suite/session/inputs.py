@@ -20,9 +20,11 @@ from mlperf_suite.benchmarks.definition import (
 )
 from mlperf_suite.benchmarks.embedded import EMBEDDED
 from mlperf_suite.benchmarks.prompts import end_of_text_ids, load_tokenizer
+from mlperf_suite.datasets.mmlu_questions import load_mmlu
 from mlperf_suite.datasets.samples import Samples
 from mlperf_suite.errors import UsageError
 from mlperf_suite.loadgen.runner import check_round
+from mlperf_suite.mmlu.score_files import MmluTask
 from mlperf_suite.results.record import RunKey
 from mlperf_suite.results.run_folder import check_writable
 from mlperf_suite.rules.facts import find_departures, find_reference, find_speculation
@@ -160,6 +162,13 @@ class Inputs:
         """The token ids that are dropped at the end of an answer before LoadGen gets it."""
         keeps = self.workload(benchmark).part(mode).generation.keeps_eos
         return () if keeps else self.eos_token_ids
+
+    @cached_property
+    def mmlu(self) -> MmluTask:
+        """The questions of MMLU to score. Raises UsageError for unusable data or shots."""
+        settings = self.settings
+        data = load_mmlu(settings.mmlu_data, settings.token)
+        return MmluTask(data, data.shots(settings.mmlu_shots), data.selection(settings.mmlu_limit))
 
     @cached_property
     def tokenizer(self) -> Any:

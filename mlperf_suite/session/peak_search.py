@@ -1,17 +1,35 @@
-"""Finds the highest Server rate whose run is VALID.
+"""Finds the highest Server rate whose run is VALID, for --find-peak-qps.
 
-Searches in short runs, then confirms at full length. Pure: the caller tries each rate.
-The number of runs is bounded (`MAX_RUNS`).
+Searches in short runs, then confirms at full length; each rate is a real Server run after a
+warm-up. The number of runs is bounded (`MAX_RUNS`).
 """
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections import Counter
 from collections.abc import Callable
+from pathlib import Path
 
+from mlperf_suite.engines.protocol import EngineDescription, RemoteRun
+from mlperf_suite.errors import UsageError
+from mlperf_suite.loadgen.load_plan import SEARCH, SEARCH_SAMPLES, SMOKE, Shortened, plan_run
+from mlperf_suite.loadgen.logs import DetailLog
 from mlperf_suite.results.peak import PeakSearch, RateTrial
+from mlperf_suite.results.record import Result
+from mlperf_suite.results.run_folder import PEAK_FOLDER
+from mlperf_suite.results.schema import WarmUpFigures
+from mlperf_suite.rules.client import client_limits
+from mlperf_suite.rules.facts import besides_length
+from mlperf_suite.session.engines import Engines
+from mlperf_suite.session.inputs import Inputs
+from mlperf_suite.session.load_run import Observation, make_load_run
+from mlperf_suite.session.preparation import Preparation
+from mlperf_suite.session.timing.pace import Pace
+from mlperf_suite.session.watcher import Watcher
 
+PEAK_JSON = "peak_qps.json"
 MAX_SHORT_RUNS = 12
 MAX_FULL_RUNS = 4
 MAX_RUNS = MAX_SHORT_RUNS + MAX_FULL_RUNS
@@ -83,3 +101,147 @@ def _rounded(rate: float) -> float:
     """The rate with four significant digits: LoadGen logs six, and closer rates do not differ
     measurably."""
     return float(f"{rate:.4g}")
+
+
+class PeakSearches:
+    """Searches for the highest valid rate; writes peak_qps.json, a plot and each run's logs.
+
+    Every rate is judged by the scenario's own limits, in smoke runs too. If a run fails, the rates
+    tried so far are kept.
+    """
+
+    def __init__(
+        self,
+        inputs: Inputs,
+        engines: Engines,
+        preparation: Preparation,
+        pace: Pace,
+        watcher: Watcher,
+    ) -> None:
+        self._inputs = inputs
+        self._engines = engines
+        self._preparation = preparation
+        self._pace = pace
+        self._watch = watcher
+
+    def make(self, result: Result) -> PeakSearch:
+        """Search the scenario of a result.
+
+        Raises UsageError for a scenario without limits, and what a run raises.
+        """
+        limits, scenario = result.scenario.limits, result.scenario
+        label = self._engines.label("runs")
+        if limits is None:
+            raise UsageError(
+                f"--find-peak-qps: {scenario.name} has no latency limits to search under"
+            )
+        trials: list[RateTrial] = []
+        warm_ups: list[WarmUpFigures | None] = []
+
+        def attempt(rate: float, full_length: bool) -> RateTrial:
+            folder = result.folder.path / PEAK_FOLDER / f"{len(trials) + 1:02}"
+            warm_ups.append(self._preparation.warm_up(result.benchmark, scenario, rate))
+            trials.append(self._try_rate(result, rate, full_length, folder))
+            _write(result, PeakSearch(tuple(trials), None), warm_ups, label)
+            self._watch.say(_trial_line(trials[-1], len(trials)))
+            return trials[-1]
+
+        search = find_peak(attempt, self._pace.server_qps(result.benchmark.id))
+        _write(result, search, warm_ups, label)
+        from mlperf_suite.reports.plots import plot_peak
+
+        title = f"{result.benchmark.id} {scenario.name}: {label}"
+        plot_peak(search, limits, title, result.folder.path / "plots" / "peak_qps.png")
+        return search
+
+    def _try_rate(self, result: Result, rate: float, full_length: bool, folder: Path) -> RateTrial:
+        settings, scenario = self._inputs.settings, result.scenario
+        engine = self._engines.loaded("runs")
+        samples = min(len(self._inputs.prompts(result.benchmark)), SEARCH_SAMPLES)
+        shortened: Shortened | None = SEARCH[settings.smoke]
+        if full_length:
+            own = dataclasses.replace(SMOKE[scenario.loadgen_scenario], latency_factor=1)
+            shortened = own if settings.smoke else None
+            samples = self._pace.size(result.benchmark, scenario).samples
+        plan = plan_run(
+            result.benchmark,
+            scenario,
+            "performance",
+            settings.round,
+            samples,
+            target_qps=rate,
+            shortened=shortened,
+        )
+        name = f"{result.benchmark.id} {scenario.name}"
+        observation = Observation(engine, name, "performance")
+        self._watch.begin(f"{scenario.name} at {rate:g} queries/s")
+        run = make_load_run(self._inputs, self._watch, engine, result.benchmark, plan, folder)
+        remote = observation.remote()
+        departures = self._departures(result, engine.description, remote)
+        if tokens := observation.cached_tokens(remote):
+            departures.append(f"{tokens:,} prompt tokens from a cache")
+        limits = client_limits(remote.client, scenario) if remote else []
+        return _trial_of(rate, full_length, run.logs.detail, limits, departures)
+
+    def _departures(
+        self, result: Result, description: EngineDescription, remote: RemoteRun | None
+    ) -> list[str]:
+        """How a trial differs from a performance run, whose rules a rate must obey too."""
+        departures: list[str] = list(
+            self._inputs.departures(
+                result.benchmark,
+                result.scenario,
+                description.settings,
+                max_model_len=description.max_model_len,
+            )
+        )
+        if self._inputs.settings.smoke:
+            departures = besides_length(departures)
+        return [*departures, *(remote.departures if remote else ())]
+
+
+def _trial_of(
+    rate: float, full_length: bool, detail: DetailLog, limits: list[str], departures: list[str]
+) -> RateTrial:
+    reasons = [*(["client-bound", *limits] if limits else []), *departures]
+    reasons.append(str(detail["result_invalid_reason"] or ""))
+    return RateTrial(
+        rate,
+        full_length,
+        detail["result_validity"] == "VALID" and not limits and not departures,
+        detail.number("result_completed_samples_per_sec"),
+        detail.milliseconds("result_first_token_99.00_percentile_latency_ns"),
+        detail.milliseconds("result_time_per_output_token_99.00_percentile_ns"),
+        "; ".join(filter(None, reasons)),
+        client_bound=bool(limits) and not departures,
+    )
+
+
+def _write(
+    result: Result, search: PeakSearch, warm_ups: list[WarmUpFigures | None], label: str
+) -> None:
+    limits = result.scenario.limits
+    content = {
+        "scenario": result.scenario.name,
+        "label": label,
+        "peak_qps": search.peak_qps,
+        "bounded": search.bounded,
+        "limits_ms": dataclasses.asdict(limits) if limits else None,
+        "max_runs": MAX_RUNS,
+        "trials": [dataclasses.asdict(trial) for trial in search.trials],
+        "warm_ups": [warm_up and dataclasses.asdict(warm_up) for warm_up in warm_ups],
+    }
+    result.folder.write(PEAK_JSON, content)
+
+
+def _trial_line(trial: RateTrial, number: int) -> str:
+    def ms(value: float | None) -> str:
+        return "not reported" if value is None else f"{value:,.0f} ms"
+
+    verdict = "client-bound" if trial.client_bound else "VALID" if trial.valid else "INVALID"
+    return (
+        f"run {number} of at most {MAX_RUNS}: {trial.target_qps:g} queries/s, "
+        f"{'full length' if trial.full_length else 'short'}: "
+        f"{verdict}, TTFT p99 {ms(trial.ttft_p99_ms)}, "
+        f"TPOT p99 {ms(trial.tpot_p99_ms)}"
+    )

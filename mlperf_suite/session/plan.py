@@ -1,13 +1,13 @@
 """Plans what a session does, and in which order, before anything runs.
 
-Pure: turns what the user selected into steps. The executor carries them out.
+Pure: turns what the user selected into steps. The executor walks them.
 """
 
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Literal
 
 from mlperf_suite.benchmarks.registry import BENCHMARKS
@@ -37,16 +37,23 @@ class MmluKey:
 
 MMLU = MmluKey()
 StepKey = RunKey | SearchKey | MmluKey
+Place = tuple[str, str]
+"""A benchmark's id and a scenario's name."""
 Role = Literal["runs", "scoring"]
 """What an engine is loaded for. Scores may use a prefix cache and runs may not, so each role has
 its own engine, one after the other."""
-Kind = Literal["load", "rate", "warm-up", "run", "search", "mmlu"]
-"""`rate`: a few prompts that measure the rate to plan a run for, if no accuracy run does."""
+Kind = Literal[
+    "load", "idle power", "probe", "scaling", "rate", "warm-up", "run", "search", "blocks", "mmlu"
+]
+"""`rate`: a few prompts that measure the rate to plan a run for, if no accuracy run does.
+`blocks`: those of the caching audit. Searches and the audit decide their LoadGen runs as they
+go."""
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One step. `key`: what it is part of and tests ask for; None for loading an engine.
+    """One step. `key`: what it is part of and tests ask for; None for what prepares the engine of
+    the runs.
 
     `number`: which of several runs of the same key it is, counted from 1.
     """
@@ -58,21 +65,58 @@ class Step:
 
 
 @dataclass(frozen=True, slots=True)
+class Selection:
+    """What the user selected, and what is known of the session.
+
+    `repeat`: how often each performance run is made. `warm_up`: whether one precedes each run.
+    `rates_known`: the ids of the benchmarks whose target QPS for Server is known without an Offline
+    run of this session; for the others, that run is planned too. `offline_rate_given`: whether the
+    user gave the rate that Offline is expected to reach. `no_rate`: the places whose accuracy run
+    failed, so that it shows no rate. `profiled`: whether selected runs are made under a profiler,
+    at a rate that says nothing. `remote`: whether the engine is an endpoint. `idle_power`: whether
+    energy is measured. `scaling`: whether one replica is compared with all.
+    `engine`: whether a test asks for the engine itself, which is then loaded without any run.
+    """
+
+    runs: Collection[RunKey] = ()
+    searches: Collection[SearchKey] = ()
+    mmlu: bool = False
+    repeat: int = 1
+    warm_up: bool = True
+    rates_known: Collection[str] = ()
+    offline_rate_given: bool = False
+    no_rate: Collection[Place] = ()
+    profiled: bool = False
+    remote: bool = False
+    idle_power: bool = False
+    scaling: bool = False
+    engine: bool = False
+
+    @property
+    def at_engine(self) -> tuple[RunKey | SearchKey, ...]:
+        """What is made with the engine of the runs."""
+        return (*self.runs, *self.searches)
+
+
+@dataclass(frozen=True, slots=True)
 class Plan:
     """The steps of a session in order.
 
-    `needs`: by key, the keys that are made before it. `unasked`: runs that were not selected but
-    that another run needs.
+    `steps_of`: by key, the steps that make it, those that prepare its engine included. `needs`: by
+    key, the keys that are made before it. `unasked`: runs that were not selected but that another
+    run needs. `selection`: what the plan follows from.
     """
 
     steps: tuple[Step, ...]
+    steps_of: Mapping[StepKey, tuple[Step, ...]]
     needs: Mapping[StepKey, tuple[StepKey, ...]]
     unasked: frozenset[StepKey] = frozenset()
+    selection: Selection = field(default_factory=Selection, compare=False)
 
     @property
     def keys(self) -> tuple[StepKey, ...]:
         """The keys that are made, in order."""
-        return tuple(dict.fromkeys(step.key for step in self.steps if step.key is not None))
+        return tuple(self.steps_of)
 
     @property
     def runs(self) -> tuple[RunKey, ...]:
@@ -84,28 +128,28 @@ class Plan:
         keys: Sequence[StepKey | None] = self.keys
         return keys.index(key) if key in keys else len(keys)
 
-    def lines(self, seconds: Mapping[Step, float] | None = None, said: str = "") -> list[str]:
+    def lines(self, seconds: Mapping[Step, float] | None = None, source: str = "") -> list[str]:
         """The plan as text, at most 80 columns wide.
 
-        `seconds`: how long each step is expected to take. `said`: the source of the estimate.
+        `seconds`: how long each step is expected to take. `source`: that of the estimate.
         """
-        found = seconds or {}
+        estimates = seconds or {}
         lines = []
         for number, step in enumerate(self.steps, 1):
-            expected = clock(found[step]) if step in found else ""
+            estimate = clock(estimates[step]) if step in estimates else ""
             words = step.what if len(step.what) <= 62 else f"{step.what[:61]}…"
-            lines.append(f"  {number:>3}. {words:<62} {expected:>8}".rstrip())
-        head, *rest = self.summary_lines(seconds, said)
+            lines.append(f"  {number:>3}. {words:<62} {estimate:>8}".rstrip())
+        head, *rest = self.summary_lines(seconds, source)
         return [head, *lines, *rest]
 
     def summary_lines(
-        self, seconds: Mapping[Step, float] | None = None, said: str = ""
+        self, seconds: Mapping[Step, float] | None = None, source: str = ""
     ) -> list[str]:
         """The number of steps and their total time, without the steps; see `lines`."""
         count = len(self.steps)
         total = f", about {clock(sum(seconds.values()))}" if seconds else ""
         head = f"plan: {count} step{'' if count == 1 else 's'}{total}"
-        words = textwrap.wrap(f"({said})", 78) if said else []
+        words = textwrap.wrap(f"({source})", 78) if source else []
         return [head, *(f"  {line}" for line in words)]
 
 
@@ -117,93 +161,129 @@ def clock(seconds: float) -> str:
     return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
 
 
-def plan_session(
-    wanted: Iterable[RunKey],
-    searches: Iterable[SearchKey] = (),
-    *,
-    mmlu: bool = False,
-    repeat: int = 1,
-    warm_up: bool = True,
-    rate_known: Mapping[str, bool] | None = None,
-    offline_rate_given: bool = False,
-    remote: bool = False,
-    engine: bool = False,
-) -> Plan:
-    """Plan what was selected.
-
-    `repeat`: how often each performance run is made. `warm_up`: whether one precedes each run.
-    `rate_known`: by benchmark id, whether Server's target QPS is known without an Offline run of
-    this session; if not, that run is planned too. `offline_rate_given`: whether the user gave the
-    rate that Offline is expected to reach. `remote`: whether the engine is an endpoint.
-    `engine`: whether a test asks for the engine itself, which is then loaded without any run.
-    """
-    asked, known = set(wanted), rate_known or {}
-    found = list(searches)
-    needs: dict[StepKey, tuple[StepKey, ...]] = {}
-    keys: set[RunKey] = set(asked)
-    selected: list[RunKey | SearchKey] = [*asked, *found]
-    for key in selected:
-        before: list[StepKey] = []
-        if isinstance(key, RunKey) and key.mode == "performance":
-            accuracy = RunKey(key.benchmark, key.scenario, "accuracy")
-            before += [accuracy] if accuracy in asked else []
-        if _is_at_a_rate(key.benchmark, key.scenario) and not known.get(key.benchmark, False):
-            offline = RunKey(key.benchmark, "Offline", "performance")
-            before.append(offline)
-            keys.add(offline)
-        needs[key] = tuple(before)
-    for unasked in keys - asked:
-        accuracy = RunKey(unasked.benchmark, unasked.scenario, "accuracy")
-        needs[unasked] = (accuracy,) if accuracy in asked else ()
-    steps: list[Step] = []
-    if keys or found or engine:
-        what = "connect to the endpoint" if remote else "load the engine"
-        steps.append(Step("load", None, what))
-    rated: set[tuple[str, str]] = set()
-    for run in sorted(keys, key=_order):
-        why = "" if run in asked else " (for Server's rate)"
-        place = (run.benchmark, run.scenario)
-        if sized_by_rate(run, offline_rate_given=offline_rate_given) and place not in rated:
-            rated.add(place)
-            shown = RunKey(*place, "accuracy") in keys
-            if not shown or BENCHMARKS[run.benchmark].accuracy_samples is not None:
-                steps.append(Step("rate", run, f"{run}: rate to plan for"))
-        steps += _steps_of_run(run, repeat, warm_up, why)
-    for search in sorted(found, key=lambda s: (_benchmark_order(s.benchmark), s.scenario)):
-        steps.append(Step("search", search, f"{search}: at most 16 runs"))
-    if mmlu:
-        what = "load the engine for MMLU, with a prefix cache"
-        what = "connect to the endpoint for MMLU" if remote else what
-        steps.append(Step("load", None, what, 2))
-        steps.append(Step("mmlu", MMLU, "MMLU through lm-eval"))
+def plan_session(selection: Selection) -> Plan:
+    """Plan what was selected."""
+    needs = _needs(selection)
+    searches = sorted(selection.searches, key=lambda s: (_benchmark_order(s.benchmark), s.scenario))
+    keys = sorted((key for key in needs if isinstance(key, RunKey)), key=_order)
+    preparation, rates = _preparation(selection), _rate_steps(selection, needs)
+    steps_of: dict[StepKey, tuple[Step, ...]] = {}
+    for key in keys:
+        rate = rates.get((key.benchmark, key.scenario))
+        at_rate = rate is not None and (rate.key == key or _sized_by_rate(key, selection))
+        before = [rate] if rate is not None and at_rate else []
+        steps_of[key] = (*preparation, *before, *_steps_of_run(key, selection))
+    for search in searches:
+        steps_of[search] = (
+            *preparation,
+            Step("search", search, f"{search}: at most 16 runs"),
+        )
+    if selection.mmlu:
+        steps_of[MMLU] = _steps_of_mmlu(selection)
         needs[MMLU] = ()
-    return Plan(tuple(steps), needs, frozenset(keys - asked))
+    steps = dict.fromkeys(step for of_key in steps_of.values() for step in of_key)
+    if selection.engine and not selection.at_engine:
+        steps = {preparation[0]: None, **steps}
+    unasked = frozenset(keys) - frozenset(selection.runs)
+    return Plan(tuple(steps), steps_of, needs, unasked, selection)
 
 
-def _steps_of_run(key: RunKey, repeat: int, warm_up: bool, why: str) -> list[Step]:
+def _needs(selection: Selection) -> dict[StepKey, tuple[StepKey, ...]]:
+    """The runs and searches to make, the unasked ones last, each with the runs before it."""
+    runs = set(selection.runs)
+    needs: dict[StepKey, tuple[StepKey, ...]] = {}
+    offline_runs: dict[RunKey, None] = {}
+    for key in selection.at_engine:
+        before = _accuracy_before(key, runs) if isinstance(key, RunKey) else ()
+        if is_at_a_rate(key) and key.benchmark not in selection.rates_known:
+            offline = RunKey(key.benchmark, "Offline", "performance")
+            before = (*before, offline)
+            offline_runs[offline] = None
+        needs[key] = before
+    for offline in offline_runs:
+        needs.setdefault(offline, _accuracy_before(offline, runs))
+    return needs
+
+
+def _accuracy_before(key: RunKey, runs: Collection[RunKey]) -> tuple[StepKey, ...]:
+    """The accuracy run that a performance run follows, if it was selected."""
+    accuracy = RunKey(key.benchmark, key.scenario, "accuracy")
+    return (accuracy,) if key.mode == "performance" and accuracy in runs else ()
+
+
+def _preparation(selection: Selection) -> tuple[Step, ...]:
+    """What comes before the first run: its engine, ready and measured."""
+    remote = selection.remote
+    steps = [Step("load", None, "connect to the endpoint" if remote else "load the engine")]
+    if selection.idle_power:
+        steps.append(Step("idle power", None, "idle power, before any work"))
+    steps.append(Step("probe", None, f"probe the {'endpoint' if remote else 'engine'}'s speed"))
+    if selection.scaling:
+        steps.append(Step("scaling", None, "pairs of one replica alone and all of them"))
+    return tuple(steps)
+
+
+def _rate_steps(selection: Selection, needs: Collection[StepKey]) -> dict[Place, Step]:
+    """By place, the step that measures the rate which no accuracy run shows."""
+    runs = sorted((key for key in needs if isinstance(key, RunKey)), key=_order)
+    steps: dict[Place, Step] = {}
+    for key in runs:
+        place = (key.benchmark, key.scenario)
+        shown = (
+            RunKey(*place, "accuracy") in runs
+            and BENCHMARKS[key.benchmark].accuracy_samples is None
+            and place not in selection.no_rate
+        )
+        sized = _sized_by_rate(key, selection) and not shown
+        if place not in steps and (sized or _gives_server_no_rate(key, selection)):
+            steps[place] = Step("rate", key, f"{key}: rate to plan for")
+    return steps
+
+
+def _gives_server_no_rate(key: RunKey, selection: Selection) -> bool:
+    """Whether a run is the Offline run that Server needs, but made under the profiler, which slows
+    it down."""
+    offline = key == RunKey(key.benchmark, "Offline", "performance")
+    if not (selection.profiled and offline and key in selection.runs):
+        return False
+    keys = (k for k in selection.at_engine if k.benchmark == key.benchmark)
+    at_a_rate = any(is_at_a_rate(k) for k in keys)
+    return at_a_rate and key.benchmark not in selection.rates_known
+
+
+def _steps_of_run(key: RunKey, selection: Selection) -> list[Step]:
     if key.mode == CACHING:
         # The audit's first pair of blocks is its warm-up.
         what = f"{key.benchmark} caching audit: {LOOKS[0]} to {LOOKS[-1]} pairs of blocks"
-        return [Step("run", key, what)]
+        return [Step("blocks", key, what)]
+    repeat = selection.repeat if key.mode == "performance" else 1
+    why = "" if key in selection.runs else " (for Server's rate)"
     steps = []
-    for number in range(1, (repeat if key.mode == "performance" else 1) + 1):
-        again = f", run {number} of {repeat}" if repeat > 1 and key.mode == "performance" else ""
-        if warm_up:
+    for number in range(1, repeat + 1):
+        again = f", run {number} of {repeat}" if repeat > 1 else ""
+        if selection.warm_up:
             steps.append(Step("warm-up", key, f"{key}{again}: warm-up", number))
         steps.append(Step("run", key, f"{key}{again}{why}", number))
     return steps
 
 
-def sized_by_rate(key: RunKey, *, offline_rate_given: bool) -> bool:
+def _steps_of_mmlu(selection: Selection) -> tuple[Step, ...]:
+    engine = "load the engine for MMLU, with a prefix cache"
+    what = "connect to the endpoint for MMLU" if selection.remote else engine
+    return Step("load", MMLU, what), Step("mmlu", MMLU, "MMLU through lm-eval")
+
+
+def _sized_by_rate(key: RunKey, selection: Selection) -> bool:
     """Whether LoadGen derives the length of a run from the expected rate of the engine."""
     kind = BENCHMARKS[key.benchmark].scenario(key.scenario).loadgen_scenario
-    if key.mode in ("accuracy", CACHING) or (kind == "Offline" and offline_rate_given):
+    if key.mode in ("accuracy", CACHING) or (kind == "Offline" and selection.offline_rate_given):
         return False
     return kind in ("Offline", "SingleStream")
 
 
-def _is_at_a_rate(benchmark: str, scenario: str) -> bool:
-    return BENCHMARKS[benchmark].scenario(scenario).loadgen_scenario == "Server"
+def is_at_a_rate(key: RunKey | SearchKey) -> bool:
+    """Whether LoadGen sends the queries of such a run at a rate, as in Server."""
+    return BENCHMARKS[key.benchmark].scenario(key.scenario).loadgen_scenario == "Server"
 
 
 def _benchmark_order(benchmark: str) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -12,18 +12,29 @@ from typing import Any
 from mlperf_suite import __version__
 from mlperf_suite.benchmarks.audits import Mode
 from mlperf_suite.benchmarks.definition import Benchmark
-from mlperf_suite.engines.protocol import EngineDescription
+from mlperf_suite.benchmarks.registry import BENCHMARKS
 from mlperf_suite.errors import of_the_system
 from mlperf_suite.hardware import describe_system
+from mlperf_suite.mmlu.score_files import SUBJECTS_PLOT, MmluRecord
 from mlperf_suite.profiling import ranges
-from mlperf_suite.results.baseline import BaselineRun
+from mlperf_suite.results.baseline import MMLU_KIND, BaselineRun
 from mlperf_suite.results.node_files import NodeResult, write_node_files
-from mlperf_suite.results.record import About, Result, summary_of
+from mlperf_suite.results.peak import PeakSearch
+from mlperf_suite.results.record import About, Result, RunKey, RunRecord, Search, summary_of
 from mlperf_suite.results.run_folder import CONFIG_JSON, ENDED, SUMMARY_JSON, RunFolder
-from mlperf_suite.results.schema import PlanRow, ScalingFigures, Summary
-from mlperf_suite.results.validity_marks import STAND_IN_LABEL
+from mlperf_suite.results.schema import (
+    MMLU,
+    Meta,
+    Run,
+    ScalingFigures,
+    Summary,
+    WarmUpFigures,
+)
+from mlperf_suite.rules.verdict import Verdict
+from mlperf_suite.session.engines import Engines
 from mlperf_suite.session.inputs import Inputs
-from mlperf_suite.session.plan import Plan
+from mlperf_suite.session.plan import MmluKey, Role, SearchKey, Step, StepKey
+from mlperf_suite.session.timing.pace import Pace
 
 Baselines = Mapping[tuple[str, str], BaselineRun]
 
@@ -31,57 +42,106 @@ Baselines = Mapping[tuple[str, str], BaselineRun]
 class Recorder:
     """Records the results of a session.
 
-    `plan`: which runs were selected. `baselines`: by benchmark id and scenario, the earlier run
-    that the regression gate compares with. `description`: of the engine of the runs, None until it
-    is loaded. `samples_of`: how many samples the runs of a result take, and why that many.
-    `rows`: the steps with their expected and actual times. `speed`: the engine's probed speed.
+    `baselines`: by benchmark id and scenario, the earlier run that the regression gate compares
+    with.
     """
 
     def __init__(
         self,
         inputs: Inputs,
-        plan: Plan,
+        pace: Pace,
         baselines: Baselines,
-        description: Callable[[], EngineDescription | None],
-        samples_of: Callable[[Benchmark, str], tuple[int, str]],
-        rows: Callable[[Benchmark, str], Sequence[PlanRow]],
-        speed: Callable[[], dict[str, Any] | None],
+        engines: Engines,
     ) -> None:
         self._inputs = inputs
         self._settings = inputs.settings
-        self._plan = plan
-        self.baselines = baselines
-        self._description = description
-        self._samples_of = samples_of
-        self._rows = rows
-        self._speed = speed
+        self._pace = pace
+        self._baselines = baselines
+        self._engines = engines
         self._results: dict[tuple[str, str], Result] = {}
+        self._searches: dict[SearchKey, PeakSearch] = {}
+        self._scaling: ScalingFigures | None = None
+        self.mmlu: MmluRecord | None = None
+        """The MMLU score, None before it begins."""
         self.writable = True
         """Whether all files could be written so far."""
         self.node_files: list[Path] = []
         """The files with the session's results in the node script's format."""
-        self.scaling: ScalingFigures | None = None
-        """How replicas scale, if it was measured."""
 
     @property
     def results(self) -> list[Result]:
-        """The results that have begun, in that order."""
+        """The results that have begun, in that order, without MMLU's."""
         return list(self._results.values())
 
-    def result(self, benchmark: Benchmark, scenario: str) -> Result:
+    def result(self, benchmark: str, scenario: str) -> Result:
         """The result of a scenario; the first call creates its folder."""
-        kind = (benchmark.id, scenario)
+        kind = (benchmark, scenario)
         if kind not in self._results:
             started = datetime.now(UTC).astimezone()
-            folder = RunFolder(self._settings.results_dir, benchmark.id, scenario, started)
-            self._results[kind] = Result(benchmark, benchmark.scenario(scenario), folder, started)
+            folder = RunFolder(self._settings.results_dir, benchmark, scenario, started)
+            definition = BENCHMARKS[benchmark]
+            self._results[kind] = Result(definition, definition.scenario(scenario), folder, started)
         return self._results[kind]
 
-    def _planned(self, result: Result) -> set[Mode]:
-        kind = (result.benchmark.id, result.scenario.name)
-        return {key.mode for key in self._plan.runs if (key.benchmark, key.scenario) == kind}
+    def search(self, key: SearchKey) -> PeakSearch:
+        """What a search found. Raises KeyError if it was not made."""
+        return self._searches[key]
 
-    def write(self, result: Result) -> None:
+    def verdicts(self, key: StepKey) -> list[Verdict]:
+        """The verdicts on what a key made; empty if it was not made."""
+        if isinstance(key, MmluKey):
+            return self.mmlu.verdicts if self.mmlu else []
+        result = self.result(key.benchmark, key.scenario)
+        record = result.runs.get(key.mode) if isinstance(key, RunKey) else None
+        return record.verdicts if record else []
+
+    # What the steps returned
+
+    def begin(self, key: StepKey) -> Result | MmluRecord:
+        """Begin the record of a key, in its result; see `end`."""
+        if isinstance(key, MmluKey):
+            started = datetime.now(UTC).astimezone()
+            folder = RunFolder(self._settings.results_dir, MMLU, None, started)
+            self.mmlu = MmluRecord(self._inputs.mmlu, folder, started)
+            return self.mmlu
+        result = self.result(key.benchmark, key.scenario)
+        if isinstance(key, RunKey):
+            result.runs[key.mode] = RunRecord()
+        else:
+            result.search = Search()
+        return result
+
+    def record(self, step: Step, outcome: object) -> None:
+        """Take up what a step returned. Runs and MMLU complete the record that `begin` made."""
+        key = step.key
+        if isinstance(outcome, ScalingFigures):
+            self._scaling = outcome
+        elif isinstance(outcome, WarmUpFigures) and isinstance(key, RunKey):
+            record = self.result(key.benchmark, key.scenario).runs[key.mode]
+            record.warm_up = record.warm_up or outcome
+        elif isinstance(outcome, PeakSearch) and isinstance(key, SearchKey):
+            self._searches[key] = outcome
+            search = self.result(key.benchmark, key.scenario).search
+            assert search is not None
+            search.found = outcome.figures
+
+    def end(self, key: StepKey, result: Result | MmluRecord, failure: str | None) -> None:
+        """Write what became of a key. `failure`: why it failed. Raises OSError as `write` does."""
+        if isinstance(result, MmluRecord):
+            result.died = failure
+        elif isinstance(key, RunKey):
+            result.runs[key.mode].failure = failure
+        elif result.search is not None:
+            result.search.failure = failure
+        try:
+            self.write(result)
+        except OSError:
+            self.writable = False
+            raise
+
+    # Files
+
+    def write(self, result: Result | MmluRecord) -> None:
         """Write what is known about a result so far.
 
         Raises OSError if something cannot be written; summary.json then says so, if it can be
@@ -92,62 +152,122 @@ class Recorder:
             with ranges.named("reports"):
                 self._write(result)
         except OSError as error:
-            result.unwritten = unwritten(error, result.folder.path)
+            path = result.folder.path
+            result.unwritten = f"not everything could be written: {of_the_system(error, path)}"
             with contextlib.suppress(OSError):
                 result.folder.last_word(self.summary(result))
             raise
 
-    def _write(self, result: Result) -> None:
-        from mlperf_suite.reports.writing import write_reports
+    def _write(self, result: Result | MmluRecord) -> None:
+        from mlperf_suite.reports.index_page import write_index
 
         folder = result.folder
-        warmed = {mode: run.warm_up for mode, run in result.runs.items() if run.warm_up}
-        warm_up = {mode: dataclasses.asdict(one) for mode, one in warmed.items()}
-        content = {**self.config_json(result.benchmark), "warm_up": warm_up}
-        folder.write(CONFIG_JSON, content)
-        folder.record_checksums()
-        summary = self.summary(result)
-        folder.write(SUMMARY_JSON, summary.as_json())
-        write_reports(folder.path)
-        # A run that is not a result replaces none.
-        keep_all = self._settings.keep_all or bool(summary.no_result)
-        publish(folder, summary.meta.status, keep_all, self.baselines)
+        if isinstance(result, MmluRecord):
+            summary = self._write_mmlu(result)
+            # If nothing was scored, nothing is replaced.
+            no_result = result.scores is None
+        else:
+            summary = self._write_runs(result)
+            # A run that is not a result replaces none.
+            no_result = bool(summary.no_result)
+        folder.publish()
+        if summary.meta.status in ENDED and not (self._settings.keep_all or no_result):
+            folder.drop_older(b.folder for b in self._baselines.values() if b.folder)
+        write_index(folder.path.parent)
 
-    def summary(self, result: Result) -> Summary:
-        """The summary of a result so far, with the regression gate's verdict."""
+    def _write_runs(self, result: Result) -> Summary:
+        folder = result.folder
+        warm_ups = {
+            mode: dataclasses.asdict(run.warm_up)
+            for mode, run in result.runs.items()
+            if run.warm_up
+        }
+        folder.write(CONFIG_JSON, {**self.config_json(result.benchmark), "warm_up": warm_ups})
+        folder.record_checksums()
+        return self._write_summary(result)
+
+    def _write_mmlu(self, record: MmluRecord) -> Summary:
         settings = self._settings
-        samples, why = self._samples_of(result.benchmark, result.scenario.name)
+        label = self._engines.label("scoring")
+        record.write_scores(settings.model, label, details=settings.mmlu_details)
+        record.folder.write(CONFIG_JSON, self._mmlu_config_json(record))
+        return self._write_summary(record)
+
+    def _write_summary(self, result: Result | MmluRecord) -> Summary:
+        from mlperf_suite.reports.writing import write_reports
+
+        summary = self.summary(result)
+        result.folder.write(SUMMARY_JSON, summary.as_json())
+        write_reports(result.folder.path)
+        return summary
+
+    def summary(self, result: Result | MmluRecord) -> Summary:
+        """The summary of a result so far, with the regression gate's verdict."""
+        if isinstance(result, MmluRecord):
+            kind, summary = MMLU_KIND, self._mmlu_summary(result)
+        else:
+            kind = (result.benchmark.id, result.scenario.name)
+            summary = self._runs_summary(result)
+        baseline, run = self._baselines.get(kind), summary.run
+        if baseline is None or not (run.performance or run.accuracy or run.mmlu):
+            return summary
+        regression = baseline.judge(
+            summary,
+            result.folder.path,
+            self._settings.max_regression,
+            allow_different=self._settings.baseline_allow_different,
+        )
+        return dataclasses.replace(summary, regression=regression)
+
+    def _runs_summary(self, result: Result) -> Summary:
+        settings = self._settings
+        size = self._pace.size(result.benchmark, result.scenario)
         about = About(
             model=settings.model,
             dataset=settings.dataset,
-            samples=samples,
-            samples_why=why or None,
+            samples=size.samples,
+            samples_why=size.why or None,
             max_new_tokens=self._inputs.generation(result.benchmark).max_new_tokens,
             round=settings.round.name,
             profile=settings.profile,
-            label=self.label,
+            label=self._engines.label("runs"),
             node_name=settings.node_name,
             profiler=settings.profile_run,
             system=describe_system(),
-            scaling=self.scaling,
-            plan=tuple(self._rows(result.benchmark, result.scenario.name)),
+            scaling=self._scaling,
+            plan=tuple(self._pace.rows(result.benchmark, result.scenario.name)),
         )
-        summary = summary_of(result, about, self._planned(result))
-        baseline = self.baselines.get((result.benchmark.id, result.scenario.name))
-        if baseline is not None and (summary.run.performance or summary.run.accuracy):
-            judged = baseline.judge(
-                summary,
-                result.folder.path,
-                settings.max_regression,
-                allow_different=settings.baseline_allow_different,
-            )
-            summary = dataclasses.replace(summary, regression=judged)
-        return summary
+        return summary_of(result, about, self._planned(result))
+
+    def _mmlu_summary(self, record: MmluRecord) -> Summary:
+        settings = self._settings
+        return Summary(
+            meta=Meta(
+                benchmark=MMLU,
+                model=settings.model,
+                dataset=record.task.data.name,
+                questions=record.task.planned,
+                shots=record.task.shots,
+                round=settings.round.name,
+                profile=settings.profile,
+                label=self._engines.label("scoring"),
+                started=record.started.isoformat(timespec="seconds"),
+                node_name=settings.node_name,
+                status=record.status,
+                reason=record.failure,
+            ),
+            system=dict(describe_system()),
+            run=Run(mmlu=record.figures(settings.model)),
+            verdicts=tuple(record.verdicts),
+            plots=(SUBJECTS_PLOT,) if (record.folder.path / SUBJECTS_PLOT).is_file() else (),
+        )
 
     def config_json(self, benchmark: Benchmark) -> dict[str, Any]:
         """Every setting as used, the engine's description, the data, versions and hardware."""
-        description, workload = self._description(), self._inputs.workload(benchmark)
-        generation = self._inputs.generation(benchmark)
+        workload, generation = (
+            self._inputs.workload(benchmark),
+            self._inputs.generation(benchmark),
+        )
         settings = {
             **self._settings.as_json(),
             **workload.prompt.as_json(),
@@ -159,17 +279,39 @@ class Recorder:
             "suite_version": __version__,
             "benchmark": benchmark.id,
             "settings": settings,
-            "engine": dataclasses.asdict(description) if description else None,
+            "engine": self._description_json("runs"),
             "dataset": self._inputs.data_json(benchmark),
-            "speed": self._speed(),
+            "speed": self._pace.speed_json,
             "prompts_sha256": self._inputs.prompts_sha256(benchmark),
             "system": describe_system(),
         }
 
-    @property
-    def label(self) -> str:
-        """The label shown on every output."""
-        return label_of(self._settings.label, self._description())
+    def _mmlu_config_json(self, record: MmluRecord) -> dict[str, Any]:
+        data = record.task.data
+        questions = {"dev": data.dev, "test": data.test}
+        return {
+            "suite_version": __version__,
+            "settings": self._settings.as_json(),
+            "engine": self._description_json("scoring"),
+            "dataset": {
+                "name": data.name,
+                **{part: sum(map(len, of.values())) for part, of in questions.items()},
+                "sha256": data.sha256,
+            },
+            "shots": record.task.shots,
+            "system": describe_system(),
+        }
+
+    def _description_json(self, role: Role) -> dict[str, Any] | None:
+        description = self._engines.descriptions.get(role)
+        return dataclasses.asdict(description) if description else None
+
+    # The end of the session
+
+    def _planned(self, result: Result) -> set[Mode]:
+        kind = (result.benchmark.id, result.scenario.name)
+        runs = self._pace.plan.runs
+        return {key.mode for key in runs if (key.benchmark, key.scenario) == kind}
 
     def close(self) -> None:
         """Mark each result as failed whose planned runs were not all made."""
@@ -180,6 +322,8 @@ class Recorder:
                 with contextlib.suppress(OSError):
                     self.write(result)
             result.folder.give_up_room()
+        if self.mmlu is not None:
+            self.mmlu.folder.give_up_room()
         self._write_node_files()
 
     def _write_node_files(self) -> None:
@@ -187,27 +331,7 @@ class Recorder:
         node = self._settings.node_name
         if node is None or not self.results:
             return
-        made = [NodeResult(self.summary(r), r.folder.path, r.started) for r in self.results]
+        results = [NodeResult(self.summary(r), r.folder.path, r.started) for r in self.results]
         # On a full disk, each result already says so.
         with contextlib.suppress(OSError):
-            self.node_files = write_node_files(self._settings.results_dir, node, made)
-
-
-def unwritten(error: OSError, folder: Path) -> str:
-    """What could not be written and why, in a line. `folder`: named if the error names no path."""
-    return f"not everything could be written: {of_the_system(error, folder)}"
-
-
-def label_of(label: str, description: EngineDescription | None) -> str:
-    """The label of the profile, or the stand-in engine's label."""
-    return STAND_IN_LABEL if description is not None and description.stand_in else label
-
-
-def publish(folder: RunFolder, status: str | None, keep_all: bool, baselines: Baselines) -> None:
-    """Make a written run the latest, drop older ones of its kind if asked, update the index."""
-    from mlperf_suite.reports.index_page import write_index
-
-    folder.publish()
-    if not keep_all and status in ENDED:
-        folder.drop_older(b.folder for b in baselines.values() if b.folder)
-    write_index(folder.path.parent)
+            self.node_files = write_node_files(self._settings.results_dir, node, results)

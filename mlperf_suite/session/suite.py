@@ -12,26 +12,27 @@ from pathlib import Path
 from mlperf_suite.benchmarks.definition import Benchmark
 from mlperf_suite.benchmarks.registry import BENCHMARKS
 from mlperf_suite.engines.protocol import Engine
-from mlperf_suite.loadgen.load_plan import CACHING
 from mlperf_suite.loadgen.runner import abandoned
+from mlperf_suite.mmlu.score_files import MmluRecord
 from mlperf_suite.mmlu.shares import Shares
 from mlperf_suite.profiling import ranges
 from mlperf_suite.results.baseline import BaselineRun
 from mlperf_suite.results.peak import PeakSearch
-from mlperf_suite.results.record import Result, RunKey
-from mlperf_suite.results.run_folder import ENGINE_LOG
+from mlperf_suite.results.record import Result
 from mlperf_suite.results.schema import Summary
 from mlperf_suite.rules.verdict import Verdict
 from mlperf_suite.session import profiled_run
-from mlperf_suite.session.caching_run import CachingRun
+from mlperf_suite.session.caching_audit import CachingAudits
 from mlperf_suite.session.energy import Energy, FindMeters, find_meters
 from mlperf_suite.session.engines import Engines, LoadEngine, endpoint_config
-from mlperf_suite.session.executor import Executor, Outcome
+from mlperf_suite.session.executor import Executor, Makers, Outcome
 from mlperf_suite.session.inputs import Inputs
-from mlperf_suite.session.mmlu_run import MmluRun, OnProgress
-from mlperf_suite.session.peak_run import PeakRun
-from mlperf_suite.session.plan import MMLU, MmluKey, Plan, SearchKey, StepKey, clock
+from mlperf_suite.session.mmlu_run import MmluRun, OnProgress, Share
+from mlperf_suite.session.peak_search import PeakSearches
+from mlperf_suite.session.plan import MMLU, MmluKey, Plan, SearchKey, Step, StepKey
+from mlperf_suite.session.preparation import Preparation
 from mlperf_suite.session.recorder import Recorder
+from mlperf_suite.session.scenario_runs import ScenarioRuns
 from mlperf_suite.session.timing.pace import Pace
 from mlperf_suite.session.watcher import Watcher
 from mlperf_suite.settings import Settings
@@ -60,44 +61,37 @@ class Suite:
         benchmarks: Iterable[Benchmark] = (),
     ) -> None:
         self.settings = settings
-        self.plan = plan
         self.baselines = baselines or {}
         ids = [key.benchmark for key in plan.keys if not isinstance(key, MmluKey)]
         ids += [benchmark.id for benchmark in benchmarks]
         self.inputs = Inputs(settings, [BENCHMARKS[id_] for id_ in dict.fromkeys(ids)])
-        self.pace = Pace(
-            self.inputs,
-            plan,
-            self.baselines,
-            lambda: (self.mmlu.planned, self.mmlu.shots),
-            watcher,
-        )
+        self._pace = Pace(self.inputs, plan, self.baselines)
         self._engines = Engines(self.inputs, load_engine, watcher)
-        self.recorder = Recorder(
-            self.inputs,
-            plan,
-            self.baselines,
-            lambda: self._engines.descriptions.get("runs"),
-            self._samples_of,
-            self.pace.rows,
-            lambda: self.pace.speed_json,
-        )
         self._energy = Energy(settings, meters)
-        self._executor = Executor(
-            self.inputs, plan, self._engines, self.recorder, self.pace, watcher, self._energy
+        self._recorder = Recorder(self.inputs, self._pace, self.baselines, self._engines)
+        self._mmlu = MmluRun(self.inputs, self._engines, on_mmlu, shares)
+        machinery = (self.inputs, self._engines)
+        preparation = Preparation(*machinery, self._pace, self._energy, watcher)
+        makers = Makers(
+            preparation,
+            ScenarioRuns(*machinery, self._pace, self._energy, watcher),
+            PeakSearches(*machinery, preparation, self._pace, watcher),
+            CachingAudits(*machinery, self._pace, watcher),
+            self._mmlu,
         )
-        self._peaks = PeakRun(self.inputs, self.recorder, self._executor, self.pace, watcher)
-        self.mmlu = MmluRun(self.inputs, self._engines, self.baselines, on_mmlu, shares)
-        self._executor.mode_makers[CACHING] = CachingRun(
-            self.inputs,
-            self.recorder,
-            self._executor,
-            self.pace,
-            watcher,
-            lambda: self._engines.descriptions["runs"].settings,
-        ).maker
-        self._executor.makers[SearchKey] = self._peaks.maker
-        self._executor.makers[MmluKey] = self.mmlu.maker
+        self._executor = Executor(
+            settings, self._engines, self._recorder, self._pace, makers, watcher
+        )
+
+    @property
+    def plan(self) -> Plan:
+        """The steps of the session, as known so far."""
+        return self._pace.plan
+
+    @property
+    def steps_made(self) -> Sequence[Step]:
+        """The steps made so far, in order."""
+        return self._executor.steps
 
     def check(self) -> None:
         """Find what would stop the session, before anything slow is loaded. Raises UsageError.
@@ -110,7 +104,7 @@ class Suite:
         if self.settings.profile_run is not None:
             profiled_run.check(self.settings.profile_run)
         if MMLU in self.plan.keys:
-            self.mmlu.check()
+            _ = self.inputs.mmlu
         if self.settings.engine_kind == "endpoint":
             from mlperf_suite.engines.endpoint.server_facts import check_reachable
 
@@ -119,52 +113,62 @@ class Suite:
             # Last, since `close` turns them off and is not called if a check stopped the session.
             ranges.turn_on()
 
-    def _samples_of(self, benchmark: Benchmark, scenario: str) -> tuple[int, str]:
-        size = self.pace.size(benchmark, benchmark.scenario(scenario))
-        return size.samples, size.why
-
     def samples(self, benchmark: str, scenario: str) -> int:
         """The samples that the runs of a scenario take, as known so far."""
-        return self._samples_of(BENCHMARKS[benchmark], scenario)[0]
+        definition = BENCHMARKS[benchmark]
+        return self._pace.size(definition, definition.scenario(scenario)).samples
 
-    def made(self, key: StepKey) -> Outcome:
+    def make(self, key: StepKey) -> Outcome:
         """Make the key unless it was made already."""
-        return self._executor.made(key)
+        return self._executor.make(key)
+
+    def score_share(self, index: int) -> Share:
+        """Score a share of MMLU for the worker that makes the run. Raises SuiteError."""
+        return self._mmlu.score_share(index)
 
     def verdicts(self, key: StepKey) -> list[Verdict]:
         """The verdicts on what was made; empty if it was not made."""
-        if isinstance(key, MmluKey):
-            return self.mmlu.verdicts
-        result = self.recorder.result(BENCHMARKS[key.benchmark], key.scenario)
-        record = result.runs.get(key.mode) if isinstance(key, RunKey) else None
-        return record.verdicts if record else []
+        return self._recorder.verdicts(key)
 
     @property
     def engine(self) -> Engine:
         """The engine of the runs, loaded now if it is not loaded yet. Raises SuiteError."""
-        return self._engines.get("runs", self.settings.results_dir / ENGINE_LOG)
+        self._executor.load_engine()
+        return self._engines.loaded("runs")
 
     def search(self, key: SearchKey) -> PeakSearch:
         """What a search found. Raises KeyError if it was not made."""
-        return self._peaks.found[key]
+        return self._recorder.search(key)
 
     @property
     def results(self) -> list[Result]:
         """The results that have begun, except MMLU's."""
-        return self.recorder.results
+        return self._recorder.results
+
+    @property
+    def mmlu(self) -> MmluRecord | None:
+        """MMLU's result; None before it begins."""
+        return self._recorder.mmlu
 
     def result(self, benchmark: str, scenario: str) -> Result:
         """The result of a scenario; the first call creates its folder."""
-        return self.recorder.result(BENCHMARKS[benchmark], scenario)
+        return self._recorder.result(benchmark, scenario)
+
+    def result_of(self, key: StepKey) -> Result | MmluRecord:
+        """The result that a key is part of; MMLU's must have begun."""
+        if isinstance(key, MmluKey):
+            assert self.mmlu is not None
+            return self.mmlu
+        return self.result(key.benchmark, key.scenario)
 
     @property
     def node_files(self) -> Sequence[Path]:
         """The files written in the node script's format, once the session is closed."""
-        return self.recorder.node_files
+        return self._recorder.node_files
 
-    def summary(self, result: Result) -> Summary:
+    def summary(self, result: Result | MmluRecord) -> Summary:
         """The summary of a result so far."""
-        return self.recorder.summary(result)
+        return self._recorder.summary(result)
 
     @property
     def can_go_on(self) -> bool:
@@ -179,16 +183,11 @@ class Suite:
     @property
     def time_line(self) -> str:
         """The planned and actual time of the session; empty without an estimate."""
-        both = [step for step in self.pace.expected if step in self.pace.took]
-        if not both:
-            return ""
-        planned = sum(self.pace.expected[step] for step in both)
-        took = sum(self.pace.took[step] for step in both)
-        return f"planned {clock(planned)}, took {clock(took)} for {len(both)} steps"
+        return self._pace.time_line()
 
     def close(self) -> None:
         """Stop the engine. A result with planned but missing runs is marked as failed."""
         self._engines.close()
         self._energy.close()
-        self.recorder.close()
+        self._recorder.close()
         ranges.turn_off()

@@ -17,7 +17,7 @@ from mlperf_suite.loadgen.load_plan import AUDIT_MODES, CACHING, SEARCH, SEARCH_
 from mlperf_suite.results.record import RunKey
 from mlperf_suite.rules.caching_figures import ANSWER_TOKENS, LOOKS
 from mlperf_suite.session.plan import Kind, SearchKey, Step
-from mlperf_suite.session.timing.probe import Speed
+from mlperf_suite.session.timing.probe import PROBE_S, Speed
 from mlperf_suite.session.timing.rates import RATE_HEADROOM, SERVER_SHARE
 from mlperf_suite.session.timing.sizes import Size, audit_queries_that_fit, samples_that_fit
 from mlperf_suite.session.warm_up import (
@@ -320,7 +320,10 @@ class Estimator:
         key = step.key
         if step.kind == "load":
             return _LOAD_S[self.settings.engine_kind]
-        if self.speed is None:
+        if step.kind == "probe":
+            return PROBE_S
+        # Whether there is a meter, and how many replicas, is known once the engine is loaded.
+        if self.speed is None or step.kind in ("idle power", "scaling"):
             return None
         if not isinstance(key, RunKey | SearchKey):
             return mmlu_s(self.speed, self.questions, self.shots)

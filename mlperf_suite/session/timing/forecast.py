@@ -5,7 +5,7 @@ Imports nothing heavy and reads no data, so that collection stays instant.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection
 
 from mlperf_suite.benchmarks.audits import Mode
 from mlperf_suite.benchmarks.definition import Benchmark
@@ -16,7 +16,14 @@ from mlperf_suite.results.comparability import Aspect, differences, identity_of
 from mlperf_suite.results.record import RunKey
 from mlperf_suite.results.run_folder import read_config, run_folders
 from mlperf_suite.results.schema import Config
-from mlperf_suite.session.plan import Plan, SearchKey, Step, plan_session
+from mlperf_suite.session.plan import (
+    Plan,
+    SearchKey,
+    Selection,
+    Step,
+    is_at_a_rate,
+    plan_session,
+)
 from mlperf_suite.session.timing.estimate import Estimator, Lengths
 from mlperf_suite.session.timing.probe import Speed
 from mlperf_suite.session.timing.rates import kept_rate
@@ -35,25 +42,30 @@ _MMLU_QUESTIONS, _MMLU_SHOTS = {True: 171, False: 14_042}, {True: 1, False: 5}
 
 def planned(
     settings: Settings,
-    wanted: Iterable[RunKey],
-    searches: Iterable[SearchKey],
+    runs: Collection[RunKey],
+    searches: Collection[SearchKey],
     *,
     mmlu: bool,
     engine: bool = False,
 ) -> Plan:
-    """The plan of a session under these settings; see `plan_session`."""
-    wanted, searches = list(wanted), list(searches)
-    ids = {key.benchmark for key in wanted} | {key.benchmark for key in searches}
+    """The plan of a session under these settings; see `Selection`."""
+    keys: list[RunKey | SearchKey] = [*runs, *searches]
+    at_a_rate = {key.benchmark for key in keys if is_at_a_rate(key)}
     return plan_session(
-        wanted,
-        searches,
-        mmlu=mmlu,
-        repeat=settings.repeat,
-        warm_up=settings.warmup != 0,
-        rate_known={id_: _rate_is_known(settings, id_) for id_ in ids},
-        offline_rate_given=settings.offline_target_qps is not None,
-        remote=settings.engine_kind == "endpoint",
-        engine=engine,
+        Selection(
+            runs,
+            searches,
+            mmlu=mmlu,
+            repeat=settings.repeat,
+            warm_up=settings.warmup != 0,
+            rates_known=[id_ for id_ in sorted(at_a_rate) if _rate_is_known(settings, id_)],
+            offline_rate_given=settings.offline_target_qps is not None,
+            profiled=settings.profile_run is not None,
+            remote=settings.engine_kind == "endpoint",
+            idle_power=settings.energy != "off",
+            scaling=bool(settings.scaling),
+            engine=engine,
+        )
     )
 
 
@@ -67,16 +79,16 @@ def _rate_is_known(settings: Settings, benchmark: str) -> bool:
 
 def forecast(settings: Settings, plan: Plan) -> tuple[dict[Step, float], str]:
     """Seconds of each step and their source; empty, with the reason, if nothing is known."""
-    speed, said = _earlier_speed(settings)
+    speed, source = _earlier_speed(settings)
     remote = settings.engine_kind == "endpoint"
     if speed is None and settings.model == EMBEDDED.model and not remote:
         words, speed = _TYPICAL[cpu_computes_bf16()[0] and settings.precision != "fp32"]
-        said = f"estimated from the embedded model {words}; measured once it is loaded"
+        source = f"estimated from the embedded model {words}; measured once it is loaded"
     if speed is None:
         ready = "endpoint answered and was" if remote else "engine is loaded and"
         return {}, f"the time is estimated once the {ready} probed"
     estimator = _estimator(settings, speed)
-    return {s: t for s in plan.steps if (t := estimator.seconds(s)) is not None}, said
+    return {s: t for s in plan.steps if (t := estimator.seconds(s)) is not None}, source
 
 
 def _estimator(settings: Settings, speed: Speed) -> Estimator:

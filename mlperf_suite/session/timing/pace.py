@@ -1,116 +1,156 @@
-"""Measures this engine's speed and derives run sizes, rates to plan for and expected times."""
+"""The plan of a session with its times, and the sizes and rates of its runs.
+
+What a step measured is handed to `Pace.learn`; everything else is computed from it.
+"""
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping
-from itertools import cycle
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from mlperf_suite.benchmarks.audits import Audit, Mode
 from mlperf_suite.benchmarks.definition import Benchmark, Generation, Scenario
 from mlperf_suite.benchmarks.registry import BENCHMARKS
-from mlperf_suite.engines.batch import generate_all
-from mlperf_suite.engines.protocol import Engine, ReplicatedEngine
+from mlperf_suite.errors import RunError
 from mlperf_suite.loadgen.load_plan import CACHING
 from mlperf_suite.results.baseline import BaselineRun
-from mlperf_suite.results.record import RunKey
-from mlperf_suite.results.schema import PlanRow
+from mlperf_suite.results.record import RunKey, RunRecord
+from mlperf_suite.results.schema import CLIENT_BOUND, PerformanceFigures, PlanRow
+from mlperf_suite.rules.client import client_bound
+from mlperf_suite.rules.verdict import Verdict
 from mlperf_suite.session.inputs import Inputs
-from mlperf_suite.session.plan import MMLU, Plan, SearchKey, Step
-from mlperf_suite.session.timing.estimate import Estimator, rate_probe_samples
-from mlperf_suite.session.timing.probe import Speed, probe, probe_replicas
+from mlperf_suite.session.plan import MMLU, Place, Plan, SearchKey, Step, clock, plan_session
+from mlperf_suite.session.timing.estimate import Estimator
+from mlperf_suite.session.timing.probe import Speed
 from mlperf_suite.session.timing.rates import offline_qps, server_qps
 from mlperf_suite.session.timing.sizes import Size
-from mlperf_suite.session.warm_up import warm_up_prompts
-from mlperf_suite.session.watcher import Watcher
 
-_PROBE_PROMPTS = 32
 _LONG_TAIL = 2.0
 """Answers that can be longer than this many times their mean have a tail."""
 
 
 class Pace:
-    """The speed, measured once, when the engine of the runs is loaded, and what follows from it.
+    """The plan, what its steps measured, and what follows from it.
 
     `baselines`: a run that is compared with an earlier one takes as many samples as that one.
-    `questions`: returns the numbers of MMLU's questions and shots.
     """
 
     def __init__(
-        self,
-        inputs: Inputs,
-        plan: Plan,
-        baselines: Mapping[tuple[str, str], BaselineRun],
-        questions: Callable[[], tuple[int, int]],
-        watcher: Watcher,
+        self, inputs: Inputs, plan: Plan, baselines: Mapping[tuple[str, str], BaselineRun]
     ) -> None:
         self._inputs = inputs
         self._settings = inputs.settings
-        self._plan = plan
+        self.plan = plan
         self._baselines = baselines
-        self._questions = questions
-        self._watch = watcher
         self._estimator = self._estimator_of(None)
-        self.offline_rates: dict[str, float] = {}
+        self._offline_rates: dict[str, float] = {}
         """By benchmark id, the samples/s that Offline reached, in this session or earlier."""
-        self.probed: dict[tuple[str, str], float] = {}
-        """By benchmark id and scenario, the samples/s that `measure_rate` found."""
-        self.expected: dict[Step, float] = {}
-        self.took: dict[Step, float] = {}
+        self._limited: set[str] = set()
+        """The benchmarks whose Offline run the client limited, so that it shows no rate."""
+        self._accuracy_rates: dict[Place, float] = {}
+        self._rates: dict[Place, float] = {}
+        """The samples/s that a rate step measured."""
+        self._estimates: dict[Step, float] = {}
+        self._durations: dict[Step, float] = {}
 
     def _estimator_of(self, speed: Speed | None) -> Estimator:
         samples = {kind: run.summary.meta.samples for kind, run in self._baselines.items()}
-        mmlu = MMLU in self._plan.keys and speed is not None
-        questions, shots = self._questions() if mmlu else (0, 0)
+        mmlu = self._inputs.mmlu if MMLU in self.plan.keys and speed is not None else None
         return Estimator(
             self._settings,
             speed,
             self._inputs.lengths,
             lambda benchmark, mode: len(self._inputs.samples(benchmark, mode).items),
             {kind: count for kind, count in samples.items() if count},
-            questions,
-            shots,
+            mmlu.planned if mmlu else 0,
+            mmlu.shots if mmlu else 0,
         )
 
-    def measure(self, engine: Engine) -> None:
-        """Probe the engine, decide the sizes of the runs and report how long they will take.
+    # What the steps measured
 
-        A stand-in engine is not probed: its delays are made up, and no run is shortened for it.
-        """
-        if engine.description.stand_in or self._estimator.speed is not None:
+    def learn(self, step: Step, outcome: object) -> None:
+        """Take up what a step returned."""
+        if step.kind == "probe" and isinstance(outcome, Speed):
+            self._estimator = self._estimator_of(outcome)
+            self._estimate()
+        elif step.kind == "rate" and isinstance(outcome, float):
+            assert isinstance(step.key, RunKey)
+            self._rates[step.key.benchmark, step.key.scenario] = outcome
+        elif step.kind == "run" and isinstance(outcome, RunRecord):
+            assert isinstance(step.key, RunKey)
+            self._learn_run(step.key, outcome)
+
+    def _learn_run(self, key: RunKey, record: RunRecord) -> None:
+        if key.mode == "accuracy" and record.rate:
+            self._accuracy_rates[key.benchmark, key.scenario] = record.rate
+        if not isinstance(record.figures, PerformanceFigures) or key.scenario != "Offline":
             return
-        benchmark = self._inputs.benchmarks[0]
-        self._watch.begin("probing the engine's speed")
-        prompts = warm_up_prompts(self._inputs.prompts(benchmark), _PROBE_PROMPTS)
-        generation = self._inputs.generation(benchmark)
-        silence_s = self._settings.engine_silence
-        if isinstance(engine, ReplicatedEngine):
-            speed, rates, cost = probe_replicas(engine, prompts, generation, silence_s)
-            weighed = engine.weigh(rates, cost)
-            if len(set(rates)) > 1:
-                shares = ", ".join(f"{rate / max(rates):.2f}" for rate in rates)
-                used = "requests are routed by it" if weighed else "their devices are the same"
-                self._watch.say(f"speed of each replica, of the fastest: {shares} ({used})")
-        else:
-            speed = probe(engine, prompts, generation, silence_s=silence_s)
-        self._watch.idle()
-        self._estimator = self._estimator_of(speed)
-        steps = self._plan.steps
-        loaded = [step for step in steps if step in self.took]
-        ahead = [step for step in steps if step not in loaded]
-        self.expected = {s: t for s in ahead if (t := self._estimator.seconds(s)) is not None}
+        if _is_client_bound(record.verdicts):
+            self._limited.add(key.benchmark)
+        elif record.figures.samples_per_sec and not self.is_profiled(key):
+            self._offline_rates[key.benchmark] = record.figures.samples_per_sec
+
+    def took(self, step: Step, seconds: float) -> None:
+        """Keep how long a step took; the first time counts, if an engine is loaded again."""
+        self._durations.setdefault(step, seconds)
+
+    def use_kept_rates(self, rates: Mapping[str, float]) -> None:
+        """Use the Offline rates that earlier sessions measured on the loaded engine, by benchmark.
+
+        Where the plan relied on one that turns out to be another engine's, it gets the Offline run.
+        """
+        self._offline_rates = {**rates, **self._offline_rates}
+        self._revise(
+            rates_known=[
+                benchmark
+                for benchmark in self.plan.selection.rates_known
+                if benchmark in self._offline_rates
+            ]
+        )
+
+    def accuracy_failed(self, key: RunKey) -> None:
+        """An accuracy run shows no rate: plan the step that measures it for the runs that remain.
+
+        Has no effect for other runs.
+        """
+        if key.mode == "accuracy":
+            place = (key.benchmark, key.scenario)
+            self._revise(no_rate=(*self.plan.selection.no_rate, place))
+
+    def _revise(self, **changes: Any) -> None:
+        plan = plan_session(dataclasses.replace(self.plan.selection, **changes))
+        if plan != self.plan:
+            self.plan = plan
+            self._estimate()
+
+    def is_profiled(self, key: RunKey) -> bool:
+        """Whether a run is made under the profiler: every selected run is. A run that only finds
+        Server's rate is not, since a profiler slows it down."""
+        selected = key in self.plan.runs and key not in self.plan.unasked
+        return self._settings.profile_run is not None and selected
+
+    # Times
+
+    def _estimate(self) -> None:
+        if self.speed is None:
+            return
+        ahead = [step for step in self.plan.steps if step not in self._durations]
+        seconds = {step: self._estimator.seconds(step) for step in ahead}
+        self._estimates |= {step: s for step, s in seconds.items() if s is not None}
+
+    def lines(self) -> list[str]:
+        """The plan with its times, and the sizes of the runs, once the speed was measured."""
         remote = self._settings.engine_kind == "endpoint"
-        said = f"measured by a probe of the {'endpoint' if remote else 'loaded engine'}"
-        known = {step: self.took[step] for step in loaded} | self.expected
-        # The empty line ends the line that pytest is writing.
-        for line in [*self._plan.lines(known, said), *self._size_lines(), ""]:
-            self._watch.say(line)
+        source = f"measured by a probe of the {'endpoint' if remote else 'loaded engine'}"
+        return [*self.plan.lines(self._durations | self._estimates, source), *self._size_lines()]
 
     def _size_lines(self) -> list[str]:
         lines = []
-        sized = [key for key in self._plan.runs if key.mode != CACHING]
-        for id_, name in dict.fromkeys((key.benchmark, key.scenario) for key in sized):
+        places = dict.fromkeys(
+            (key.benchmark, key.scenario) for key in self.plan.runs if key.mode != CACHING
+        )
+        for id_, name in places:
             benchmark = BENCHMARKS[id_]
             scenario = benchmark.scenario(name)
             sizes = [(f"{id_} {name}", self.size(benchmark, scenario))]
@@ -120,16 +160,41 @@ class Pace:
                     self._estimator.audit_size(benchmark, scenario, audit),
                 )
                 for audit in benchmark.audits
-                if RunKey(id_, name, audit.mode) in self._plan.runs
+                if RunKey(id_, name, audit.mode) in self.plan.runs
             ]
-            lines += [f"{of}: {size.why}" for of, size in sizes if size.why]
+            lines += [f"{place}: {size.why}" for place, size in sizes if size.why]
         return lines
+
+    def time_line(self) -> str:
+        """The planned and actual time of the session; empty without an estimate."""
+        steps = [step for step in self._estimates if step in self._durations]
+        if not steps:
+            return ""
+        planned = sum(self._estimates[step] for step in steps)
+        actual = sum(self._durations[step] for step in steps)
+        return f"planned {clock(planned)}, took {clock(actual)} for {len(steps)} steps"
+
+    def rows(self, benchmark: Benchmark, scenario: str) -> list[PlanRow]:
+        """The steps of a result with their expected and actual times, for its summary."""
+        return [
+            PlanRow(
+                step.what, _rounded(self._estimates.get(step)), _rounded(self._durations.get(step))
+            )
+            for step in self.plan.steps
+            if step.key is None or step.kind == "load" or _is_of(step, benchmark.id, scenario)
+        ]
+
+    # Sizes
 
     @property
     def speed_json(self) -> dict[str, Any] | None:
         """The speed as config.json stores it; None if it was not measured."""
-        speed = self._estimator.speed
-        return None if speed is None else dataclasses.asdict(speed)
+        return None if self.speed is None else dataclasses.asdict(self.speed)
+
+    @property
+    def speed(self) -> Speed | None:
+        """The engine's speed; None if it was not measured."""
+        return self._estimator.speed
 
     def size(self, benchmark: Benchmark, scenario: Scenario, mode: Mode = "performance") -> Size:
         """The samples that the runs of a scenario take, as known so far."""
@@ -151,72 +216,59 @@ class Pace:
 
     # Rates
 
-    def target_qps(self, key: RunKey, seen: float | None) -> float | None:
+    def target_qps(self, key: RunKey) -> float | None:
         """The target QPS: queries/s that Server is sent, or samples/s that Offline is planned for.
 
-        `seen`: the samples/s of this result's accuracy run, or None without one; `measure_rate`
-        was called in that case.
+        Raises RunError if nothing shows Server's rate.
         """
-        scenario = BENCHMARKS[key.benchmark].scenario(key.scenario)
+        benchmark = BENCHMARKS[key.benchmark]
+        scenario = benchmark.scenario(key.scenario)
         if scenario.loadgen_scenario == "Server":
             return self.server_qps(key.benchmark)
         if scenario.loadgen_scenario != "Offline" or key.mode == "accuracy":
             return None
         if self._settings.offline_target_qps is not None:
             return self._settings.offline_target_qps
-        benchmark = BENCHMARKS[key.benchmark]
-        most, mean = (
-            self._inputs.generation(benchmark, key.mode).max_new_tokens,
-            self._inputs.workload(benchmark).part(key.mode).mean_tokens,
-        )
-        rate = seen or self.probed[key.benchmark, key.scenario]
-        return offline_qps(rate, tail=most > _LONG_TAIL * mean)
+        longest = self._inputs.generation(benchmark, key.mode).max_new_tokens
+        mean = self._inputs.workload(benchmark).part(key.mode).mean_tokens
+        return offline_qps(self._rate(key), tail=longest > _LONG_TAIL * mean)
+
+    def _rate(self, key: RunKey) -> float:
+        """The samples/s of a place: of its accuracy run, or of the step that measured it."""
+        place = (key.benchmark, key.scenario)
+        # Separate accuracy data has answers of a different length.
+        alike = BENCHMARKS[key.benchmark].accuracy_samples is None
+        seen = self._accuracy_rates.get(place) if alike else None
+        return seen or self._rates[place]
 
     def server_qps(self, benchmark: str) -> float:
-        """Server's target QPS: as given, or a share of what Offline reached."""
-        return self._settings.server_target_qps or server_qps(self.offline_rates[benchmark])
+        """Server's target QPS: as given, or a share of what Offline reached.
 
-    def expected_latency_ms(self, key: RunKey, seen: float | None) -> float | None:
-        """The expected latency of a SingleStream query, from which LoadGen sizes the run.
-
-        `seen`: as for `target_qps`.
+        An Offline run under the profiler gives no usable rate: the step that measured it counts.
+        Raises RunError if there is none.
         """
+        if self._settings.server_target_qps:
+            return self._settings.server_target_qps
+        if benchmark in self._offline_rates:
+            return server_qps(self._offline_rates[benchmark])
+        offline = RunKey(benchmark, "Offline", "performance")
+        if self.is_profiled(offline) and (benchmark, "Offline") in self._rates:
+            return server_qps(self._rates[benchmark, "Offline"])
+        why = CLIENT_BOUND if benchmark in self._limited else "LoadGen reported no samples/s"
+        raise RunError(f"{offline} shows no rate for Server ({why}): give --server-target-qps")
+
+    def expected_latency_ms(self, key: RunKey) -> float | None:
+        """The expected latency of a SingleStream query, from which LoadGen sizes the run."""
         scenario = BENCHMARKS[key.benchmark].scenario(key.scenario)
         if scenario.loadgen_scenario != "SingleStream" or key.mode == "accuracy":
             return None
-        return round(1000 / (seen or self.probed[key.benchmark, key.scenario]), 3)
+        return round(1000 / self._rate(key), 3)
 
-    def measure_rate(self, benchmark: Benchmark, scenario: Scenario, engine: Engine) -> None:
-        """Measure the samples/s to plan for with a few prompts of the benchmark's lengths.
 
-        Measured once, so that all repeats have the same length.
-        """
-        place = (benchmark.id, scenario.name)
-        if place in self.probed:
-            return
-        self._watch.begin("measuring the rate to plan for")
-        count = rate_probe_samples(scenario, smoke=self._settings.smoke)
-        own = self._inputs.prompts(benchmark)
-        prompts = warm_up_prompts(own, min(count, len(own)))
-        alone = scenario.loadgen_scenario == "SingleStream"
-        generation, silence_s = self._inputs.generation(benchmark), self._settings.engine_silence
-        stops = self._inputs.stops(benchmark, "performance") or [""]
-        batches = [(prompts, stops)]
-        if alone:
-            batches = [([one], [stop]) for one, stop in zip(prompts, cycle(stops), strict=False)]
-        elapsed_s = sum(
-            generate_all(engine, batch, generation, silence_s, ends).elapsed_s
-            for batch, ends in batches
-        )
-        self.probed[place] = len(prompts) / elapsed_s
-
-    def rows(self, benchmark: Benchmark, scenario: str) -> list[PlanRow]:
-        """The steps of a result with their expected and actual times, for its summary."""
-        return [
-            PlanRow(step.what, _rounded(self.expected.get(step)), _rounded(self.took.get(step)))
-            for step in self._plan.steps
-            if step.kind == "load" or _is_of(step, benchmark.id, scenario)
-        ]
+def _is_client_bound(verdicts: Sequence[Verdict]) -> bool:
+    """Whether the client limited a run, smoke runs included."""
+    rule = client_bound.__name__
+    return any(v.rule == rule and v.status in ("failed", "shortened") for v in verdicts)
 
 
 def _is_of(step: Step, benchmark: str, scenario: str) -> bool:

@@ -10,8 +10,8 @@ import pytest
 
 from mlperf_suite.benchmarks.definition import Generation
 from mlperf_suite.results.schema import ScalingFigures
-from mlperf_suite.session import scaling
-from mlperf_suite.session.scaling import PAIRS, measure_scaling
+from mlperf_suite.session.timing import scaling
+from mlperf_suite.session.timing.scaling import PAIRS, measure_scaling
 
 
 class Alone:

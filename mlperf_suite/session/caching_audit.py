@@ -12,11 +12,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from mlperf_suite.benchmarks.audits import MIX, SAME
-from mlperf_suite.benchmarks.registry import BENCHMARKS
-from mlperf_suite.engines.protocol import Engine, RunObserver
 from mlperf_suite.loadgen.load_plan import CACHING, plan_run
 from mlperf_suite.loadgen.logs import RunLogs
-from mlperf_suite.loadgen.runner import run_loadgen
 from mlperf_suite.results.record import Result, RunKey, RunRecord
 from mlperf_suite.results.schema import CachingFigures
 from mlperf_suite.rules import judge
@@ -30,9 +27,9 @@ from mlperf_suite.rules.caching_figures import (
     interval_of,
 )
 from mlperf_suite.rules.facts import RunFacts, gives_text_alone
-from mlperf_suite.session.executor import Executor, Made, cached_tokens_since, remote_run
+from mlperf_suite.session.engines import Engines
 from mlperf_suite.session.inputs import Inputs
-from mlperf_suite.session.recorder import Recorder
+from mlperf_suite.session.load_run import Observation, Prompts, make_load_run
 from mlperf_suite.session.timing.pace import Pace
 from mlperf_suite.session.watcher import Watcher
 
@@ -43,65 +40,38 @@ _PIECE = 16
 cache keeps."""
 
 
-class CachingRun:
-    """Makes the audit, writes each block's logs to Caching/ and the figures to the summary.
+class CachingAudits:
+    """Makes the audit, writes each block's logs to Caching/ and completes its record."""
 
-    `settings_of_engine`: the engine's own description of its settings.
-    """
-
-    def __init__(
-        self,
-        inputs: Inputs,
-        recorder: Recorder,
-        executor: Executor,
-        pace: Pace,
-        watcher: Watcher,
-        settings_of_engine: Callable[[], dict[str, object]],
-    ) -> None:
+    def __init__(self, inputs: Inputs, engines: Engines, pace: Pace, watcher: Watcher) -> None:
         self._inputs = inputs
-        self._recorder = recorder
-        self._executor = executor
+        self._engines = engines
         self._pace = pace
         self._watch = watcher
-        self._settings_of_engine = settings_of_engine
 
-    def maker(self, key: RunKey) -> Made:
-        """Return what the executor calls to make an audit."""
-        result = self._recorder.result(BENCHMARKS[key.benchmark], key.scenario)
-        record = result.runs[CACHING] = RunRecord()
-
-        def keep(failure: str | None) -> None:
-            record.failure = failure
-            self._recorder.write(result)
-
-        return Made(lambda: self._audit(key, result, record), keep, result.folder.path)
-
-    def _audit(self, key: RunKey, result: Result, record: RunRecord) -> None:
-        self._recorder.write(result)
-        engine = self._executor.engine_for(result)
+    def make(self, result: Result) -> RunRecord:
+        """Make the blocks until the interval decides, and judge them. Raises what a run raises."""
+        record, engine = result.runs[CACHING], self._engines.loaded("runs")
         own = self._inputs.prompts(result.benchmark, CACHING)
         sample = median_sample(own)
         prompt, at_once = own[sample], self._pace.caching_at_once(result.benchmark)
         seed = secrets.randbits(32)
         chance = random.Random(seed)  # noqa: S311 - no secret, and kept to make the audit again
-        if isinstance(engine, RunObserver):
-            engine.run_begins(str(key), key.mode)
+        key = RunKey(result.benchmark.id, result.scenario.name, CACHING)
         self._watch.begin(f"{key.benchmark}: caching audit")
-        remote_run(engine)
-        cached = cached_tokens_since(engine)
+        observation = Observation(engine, str(key), key.mode)
 
         def make(kind: Kind, pair: int) -> Block:
             prompts: Sequence[Sequence[int]] = [prompt]
             if kind == "mix":
                 prompts = new_prompts(own, len(prompt), at_once, chance)
-            name = f"{pair:02}-{kind}"
-            return Block(kind, self._block(engine, result, kind, prompts, at_once, name))
+            return Block(kind, self._block(result, kind, prompts, at_once, f"{pair:02}-{kind}"))
 
-        with self._executor.timed("run", key):
-            blocks, found = self._pairs(make, at_once, chance)
+        blocks, interval = self._pairs(make, at_once, chance)
         # Not kept in the record: a submission is refused only for the runs that it contains.
-        audit = Caching(tuple(blocks), at_once, cached(remote_run(engine)))
-        record.figures = _figures(audit, found, sample, len(prompt), seed)
+        cached_tokens = observation.cached_tokens(observation.remote())
+        audit = Caching(tuple(blocks), at_once, cached_tokens)
+        record.figures = _figures(audit, interval, sample, len(prompt), seed)
         record.verdicts = judge(
             RunFacts(
                 result.benchmark,
@@ -111,10 +81,11 @@ class CachingRun:
                 blocks[-1].logs,
                 smoke=self._inputs.settings.smoke,
                 departures=(),
-                text_alone=gives_text_alone(self._settings_of_engine()),
+                text_alone=gives_text_alone(engine.description.settings),
                 caching=audit,
             )
         )
+        return record
 
     def _pairs(
         self, make: Callable[[Kind, int], Block], at_once: int, chance: random.Random
@@ -124,33 +95,31 @@ class CachingRun:
         make("mix", 0)
         make("same", 0)
         blocks: list[Block] = []
-        found = None
+        interval = None
         for pair in range(1, LOOKS[-1] + 1):
             kinds: list[Kind] = ["mix", "same"]
             chance.shuffle(kinds)
             self._watch.begin(f"caching audit, pair {pair}")
             blocks += [make(kind, pair) for kind in kinds]
             if pair in LOOKS:
-                found = interval_of(Caching(tuple(blocks), at_once).pairs)
-                if found is not None and found.finding != "cannot tell":
+                interval = interval_of(Caching(tuple(blocks), at_once).pairs)
+                if interval is not None and interval.finding != "cannot tell":
                     break
-        return blocks, found
+        return blocks, interval
 
     def _block(
         self,
-        engine: Engine,
         result: Result,
         kind: Kind,
         prompts: Sequence[Sequence[int]],
         at_once: int,
         name: str,
     ) -> RunLogs:
-        settings = self._inputs.settings
         plan = plan_run(
             result.benchmark,
             result.scenario,
             CACHING,
-            settings.round,
+            self._inputs.settings.round,
             len(prompts),
             audit=(SAME if kind == "same" else MIX).of(at_once),
         )
@@ -158,19 +127,26 @@ class CachingRun:
         generation = replace(
             own, max_new_tokens=ANSWER_TOKENS, min_new_tokens=ANSWER_TOKENS, stops=()
         )
-        folder = result.folder.of_mode(CACHING) / name
-        silence_s = settings.engine_silence
-        return run_loadgen(plan, engine, prompts, generation, folder, silence_s=silence_s).logs
+        run = make_load_run(
+            self._inputs,
+            self._watch,
+            self._engines.loaded("runs"),
+            result.benchmark,
+            plan,
+            result.folder.of_mode(CACHING) / name,
+            Prompts(prompts, generation),
+        )
+        return run.logs
 
 
 def _figures(
-    audit: Caching, found: Interval | None, sample: int, tokens: int, seed: int
+    audit: Caching, interval: Interval | None, sample: int, tokens: int, seed: int
 ) -> CachingFigures:
     return CachingFigures(
-        found.finding if found else "cannot tell",
-        _share(found.faster) if found else None,
-        _share(found.low) if found else None,
-        _share(found.high) if found else None,
+        interval.finding if interval else "cannot tell",
+        _share(interval.faster) if interval else None,
+        _share(interval.low) if interval else None,
+        _share(interval.high) if interval else None,
         sample,
         tokens,
         ANSWER_TOKENS,
@@ -209,16 +185,16 @@ def new_prompts(
     bodies = [prompt[len(head) : len(prompt) - len(tail)] for prompt in pool]
     bodies = [body for body in bodies if body] or [prompt for prompt in pool if prompt]
     weights = [len(body) for body in bodies]
-    made = []
+    mix = []
     for _ in range(count):
         middle: list[int] = []
-        wanted = length - len(head) - len(tail)
-        while len(middle) < wanted:
+        room = length - len(head) - len(tail)
+        while len(middle) < room:
             (body,) = chance.choices(bodies, weights)
             start = chance.randrange(max(1, len(body) - _PIECE + 1))
             middle += body[start : start + _PIECE]
-        made.append([*head, *middle[:wanted], *tail])
-    return made
+        mix.append([*head, *middle[:room], *tail])
+    return mix
 
 
 def _common(prompts: Sequence[list[int]]) -> list[int]:

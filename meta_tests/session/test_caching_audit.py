@@ -21,10 +21,10 @@ from mlperf_suite.results.record import RunKey
 from mlperf_suite.results.run_folder import changed_since_run
 from mlperf_suite.results.schema import CachingFigures, Summary
 from mlperf_suite.rules.caching_figures import ANSWER_TOKENS, LOOKS
-from mlperf_suite.session.caching_run import median_sample, new_prompts
+from mlperf_suite.session.caching_audit import median_sample, new_prompts
 from mlperf_suite.session.engines import EngineRequest
 from mlperf_suite.session.inputs import Inputs
-from mlperf_suite.session.plan import plan_session
+from mlperf_suite.session.plan import Selection, plan_session
 from mlperf_suite.session.suite import Suite
 from mlperf_suite.session.timing.estimate import caching_s
 from mlperf_suite.session.timing.probe import Speed
@@ -117,9 +117,9 @@ def audit(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[..., Au
             return engine
 
         given = {"results_dir": str(tmp_path_factory.mktemp("results"))}
-        suite = Suite(resolve_settings(given, {}), plan_session([KEY]), load, Silent())
+        suite = Suite(resolve_settings(given, {}), plan_session(Selection([KEY])), load, Silent())
         suites.append(suite)
-        outcome = suite.made(KEY)
+        outcome = suite.make(KEY)
         assert outcome.ok, outcome.failure
         return Audited(suite, engine)
 
@@ -217,9 +217,9 @@ def test_each_pair_is_one_of_each_kind_in_an_order_by_chance(without: Audited) -
 
 
 def test_its_plan_is_one_step_whose_time_is_told() -> None:
-    (load, run) = plan_session([KEY]).steps
-    assert (load.kind, run.kind) == ("load", "run")
-    assert "caching audit" in run.what
+    *preparation, blocks = plan_session(Selection([KEY])).steps
+    assert [step.kind for step in preparation] == ["load", "probe"]
+    assert "caching audit" in blocks.what
     one, two = (caching_s(Speed(0.0005, 0.04, 0.001), 365, at_once) for at_once in (2, 4))
     assert 2 < one < two < 30
 

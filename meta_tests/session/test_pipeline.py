@@ -1,0 +1,138 @@
+"""The plan is what runs: the steps made are those planned, whatever was selected or fails."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from meta_tests.session.test_executor import ACCURACY, LLAMA, PERFORMANCE, TEST06, Made, make
+from meta_tests.session.timing.test_rates import keep_offline_run
+from mlperf_suite.benchmarks.registry import default_benchmarks
+from mlperf_suite.errors import RunError
+from mlperf_suite.loadgen.load_plan import CACHING, Shortened
+from mlperf_suite.loadgen.runner import LoadRun, run_loadgen
+from mlperf_suite.results.peak import PeakSearch
+from mlperf_suite.results.record import RunKey
+from mlperf_suite.results.scaling_efficiency import scaling_figures
+from mlperf_suite.session.plan import MMLU, SearchKey, StepKey
+
+__all__ = ["make"]  # the fixture
+
+SERVER = RunKey(LLAMA, "Server", "performance")
+SEARCH = SearchKey(LLAMA, "Interactive")
+EVERY: list[StepKey] = [
+    *(
+        RunKey(benchmark.id, scenario.name, mode)
+        for benchmark in default_benchmarks()
+        for scenario in benchmark.scenarios
+        for mode in ("accuracy", "performance", *(audit.mode for audit in benchmark.audits))
+    ),
+    RunKey(LLAMA, "Offline", CACHING),
+    SEARCH,
+    MMLU,
+]
+"""What all markers together select."""
+REVERSED = [MMLU, RunKey(LLAMA, "Server", "accuracy"), TEST06, PERFORMANCE, ACCURACY]
+REVERSED: list[StepKey] = [
+    MMLU,
+    RunKey(LLAMA, "Server", "accuracy"),
+    TEST06,
+    PERFORMANCE,
+    ACCURACY,
+]
+OPTIONS: dict[str, Any] = {"warmup": "1", "mmlu_limit": "4"}
+
+
+@pytest.fixture(autouse=True)
+def short(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Runs of a tenth of a second, and searches of two rates."""
+
+    def two_rates(attempt: Callable[..., Any], start_qps: float) -> PeakSearch:
+        return PeakSearch((attempt(start_qps, False), attempt(start_qps, False)), start_qps)
+
+    runs = {name: Shortened(100, 1, samples=4) for name in ("Offline", "Server", "SingleStream")}
+    monkeypatch.setattr("mlperf_suite.session.scenario_runs.SMOKE", runs)
+    monkeypatch.setattr("mlperf_suite.session.timing.estimate.SMOKE", runs)
+    monkeypatch.setattr("mlperf_suite.session.peak_search.SEARCH", {True: Shortened(100, 1)})
+    monkeypatch.setattr("mlperf_suite.session.peak_search.find_peak", two_rates)
+
+
+@pytest.mark.parametrize(
+    ("keys", "options"),
+    [
+        (EVERY, {"repeat": "2"}),
+        ([SERVER, SEARCH], {"repeat": "2", "energy": "off", "warmup": "0"}),
+        ([SERVER], {"server_target_qps": "50", "replicas": "2", "scaling": True}),
+        ([RunKey(LLAMA, "Offline", CACHING)], {}),
+        ([MMLU], {}),
+    ],
+    ids=["every marker", "Server's rate", "scaling", "caching", "MMLU"],
+)
+def test_the_steps_made_are_those_planned(
+    make: Callable[..., Made],
+    monkeypatch: pytest.MonkeyPatch,
+    keys: list[StepKey],
+    options: dict[str, Any],
+) -> None:
+    figures = scaling_figures(2, [(100.0, 190.0)] * 5)
+    monkeypatch.setattr(
+        "mlperf_suite.session.preparation.measure_scaling", lambda *arguments: figures
+    )
+    suite = make(*keys, **(OPTIONS | options)).suite
+    plan = suite.plan
+    for key in sorted(keys, key=plan.order_of):
+        outcome = suite.make(key)
+        assert outcome.ok, outcome.failure
+    assert suite.plan == plan
+    assert suite.steps_made == list(plan.steps)
+    for result in suite.results:
+        rows = [row for row in suite.summary(result).plan if "MMLU" not in row.what]
+        assert all(row.took_s is not None for row in rows)
+
+
+def test_whatever_the_order_of_the_tests_every_planned_step_is_made_once(
+    make: Callable[..., Made],
+) -> None:
+    suite = make(*REVERSED, **OPTIONS).suite
+    for key in REVERSED:
+        assert suite.make(key).ok
+    own = [step for step in suite.steps_made if step.key is not None]
+    assert len(own) == len(set(own))
+    assert set(suite.steps_made) == set(suite.plan.steps)
+
+
+def test_a_step_that_fails_takes_the_steps_after_it_along(
+    make: Callable[..., Made], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Steps of other keys are made; what the failed run would have shown is measured instead."""
+
+    def run(*arguments: Any, **named: Any) -> LoadRun:
+        if arguments[0].mode == "accuracy":
+            raise RunError("died")
+        return run_loadgen(*arguments, **named)
+
+    monkeypatch.setattr("mlperf_suite.session.load_run.run_loadgen", run)
+    suite = make(ACCURACY, PERFORMANCE, TEST06, **OPTIONS).suite
+    assert [suite.make(key).ok for key in (ACCURACY, PERFORMANCE, TEST06)] == [False, False, True]
+    left_out = [step for step in suite.plan.steps if step not in suite.steps_made]
+    assert {(step.kind, step.key) for step in left_out} == {
+        ("run", ACCURACY),
+        ("warm-up", PERFORMANCE),
+        ("run", PERFORMANCE),
+    }
+    assert [step.kind for step in suite.steps_made].count("rate") == 1
+    assert set(suite.steps_made) <= set(suite.plan.steps)
+
+
+def test_an_offline_run_joins_the_plan_where_a_kept_rate_is_another_engines(
+    make: Callable[..., Made], tmp_path: Path
+) -> None:
+    keep_offline_run(tmp_path / "results", **OPTIONS)
+    suite = make(SERVER, **OPTIONS).suite
+    assert suite.plan.runs == (SERVER,)
+    assert suite.make(SERVER).ok
+    assert suite.plan.unasked == {PERFORMANCE}
+    assert set(suite.steps_made) == set(suite.plan.steps)

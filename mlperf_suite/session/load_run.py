@@ -1,0 +1,108 @@
+"""Makes LoadGen runs on a session's engine: the one place where they are assembled.
+
+An accuracy or performance run, an audit, a trial of a peak search and a block of the caching audit
+differ in their LoadGen settings and prompts alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from mlperf_suite.benchmarks.definition import Benchmark, Generation
+from mlperf_suite.engines.protocol import (
+    CountsCachedTokens,
+    Engine,
+    RemoteEngine,
+    RemoteRun,
+    ReplicasRun,
+    ReplicatedEngine,
+    RunObserver,
+)
+from mlperf_suite.loadgen.load_plan import LoadPlan
+from mlperf_suite.loadgen.runner import LoadRun, run_loadgen
+from mlperf_suite.session.inputs import Inputs
+from mlperf_suite.session.watcher import Watcher
+
+
+@dataclass(frozen=True, slots=True)
+class Prompts:
+    """Prompts in place of the data's own, and how their answers are generated."""
+
+    token_ids: Sequence[Sequence[int]]
+    generation: Generation
+
+
+def make_load_run(
+    inputs: Inputs,
+    watcher: Watcher,
+    engine: Engine,
+    benchmark: Benchmark,
+    plan: LoadPlan,
+    folder: Path,
+    prompts: Prompts | None = None,
+) -> LoadRun:
+    """Run LoadGen once over a benchmark's samples, or over other prompts, into `folder`.
+
+    Raises what `run_loadgen` does.
+    """
+    silence_s = inputs.settings.engine_silence
+    if prompts is not None:
+        return run_loadgen(
+            plan, engine, prompts.token_ids, prompts.generation, folder, silence_s=silence_s
+        )
+    return run_loadgen(
+        plan,
+        engine,
+        inputs.prompts(benchmark, plan.mode)[: plan.samples],
+        inputs.generation(benchmark, plan.mode),
+        folder,
+        watcher.progress,
+        stops=inputs.stops(benchmark, plan.mode),
+        dropped=inputs.dropped(benchmark, plan.mode),
+        silence_s=silence_s,
+    )
+
+
+class Observation:
+    """What an engine reports of a run besides LoadGen's log; begins with the run.
+
+    What was counted before, such as a warm-up, is discarded.
+    """
+
+    def __init__(self, engine: Engine, name: str, mode: str) -> None:
+        self._engine = engine
+        if isinstance(engine, RunObserver):
+            engine.run_begins(name, mode)
+        self.remote()
+        self.replicas()
+        self._cached_before = self._cached_tokens
+
+    def remote(self) -> RemoteRun | None:
+        """What an engine behind a network reports since the last call; None for a local engine."""
+        engine = self._engine
+        return engine.take_remote_run() if isinstance(engine, RemoteEngine) else None
+
+    def replicas(self) -> ReplicasRun | None:
+        """What each replica did since the last call; None for an engine without replicas."""
+        engine = self._engine
+        return engine.take_replicas_run() if isinstance(engine, ReplicatedEngine) else None
+
+    @property
+    def _cached_tokens(self) -> int | None:
+        engine = self._engine
+        return engine.cached_prompt_tokens if isinstance(engine, CountsCachedTokens) else None
+
+    def cached_tokens(self, remote: RemoteRun | None) -> int | None:
+        """The prompt tokens that came from a cache in the run; None if nothing counts them.
+
+        `remote`: what a remote server reported of the run. It is asked for first: servers may
+        report cached tokens separately from their answers.
+        """
+        total = self._cached_tokens
+        if total is None or self._cached_before is None:
+            return None
+        tokens = total - self._cached_before
+        untold = remote is not None and remote.cached_untold
+        return None if untold and not tokens else tokens

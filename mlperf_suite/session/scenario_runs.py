@@ -1,0 +1,322 @@
+"""The runs that are judged by a benchmark's rules: accuracy, performance and MLPerf's audits."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from mlperf_suite.energy.cost import Price, cost_figures
+from mlperf_suite.engines.protocol import Engine
+from mlperf_suite.loadgen.load_plan import AUDIT_MODES, SMOKE, LoadPlan, plan_run
+from mlperf_suite.loadgen.logs import RunLogs
+from mlperf_suite.loadgen.runner import LoadRun
+from mlperf_suite.results.baseline import write_answer_scores
+from mlperf_suite.results.performance_figures import performance_figures, repeated_figures
+from mlperf_suite.results.record import (
+    Result,
+    RunKey,
+    RunRecord,
+    accuracy_figures,
+    scorer_json,
+)
+from mlperf_suite.results.run_folder import write_json
+from mlperf_suite.results.schema import PROFILED, PerformanceFigures
+from mlperf_suite.rules import accuracy_verdict, client, judge, validity
+from mlperf_suite.rules.facts import AnswerTokens, RunFacts, gives_text_alone
+from mlperf_suite.rules.registry import rule_of
+from mlperf_suite.rules.verdict import Verdict, set_aside
+from mlperf_suite.scorers.protocol import Answer, Scores, reads_special_tokens
+from mlperf_suite.session import profiled_run
+from mlperf_suite.session.energy import Energy
+from mlperf_suite.session.engines import Engines
+from mlperf_suite.session.inputs import Inputs
+from mlperf_suite.session.load_run import Observation, make_load_run
+from mlperf_suite.session.plan import Step
+from mlperf_suite.session.timing.pace import Pace
+from mlperf_suite.session.watcher import Watcher
+
+_DECODED_AT_ONCE = 64
+_RULES_OF_REPEATS = (client.client_bound, validity.generation, validity.cached_prompt_tokens)
+"""Only the first run is judged in full. The gate uses the figures of all, so repeats can fail the
+rules about how a run was made."""
+
+
+class ScenarioRuns:
+    """Makes a run of a result, judges it and fills in its record."""
+
+    def __init__(
+        self, inputs: Inputs, engines: Engines, pace: Pace, energy: Energy, watcher: Watcher
+    ) -> None:
+        self._inputs = inputs
+        self._settings = inputs.settings
+        self._engines = engines
+        self._pace = pace
+        self._energy = energy
+        self._watch = watcher
+        self._facts: dict[RunKey, RunFacts] = {}
+        """Those of each key's first run, for its repeats."""
+
+    def make(self, step: Step, result: Result) -> RunRecord:
+        """Make a run, or a repeat of it, and complete its record.
+
+        If the run fails, the record keeps what is known by then. Raises SuiteError or OSError.
+        """
+        key = step.key
+        assert isinstance(key, RunKey)
+        record = result.runs[key.mode]
+        if step.number > 1:
+            self._repeat(key, step.number, result, record)
+        else:
+            self._judge(key, result, record)
+        return record
+
+    # The run
+
+    def _load_run(
+        self, key: RunKey, result: Result, record: RunRecord, number: int = 1
+    ) -> tuple[LoadRun, Observation]:
+        engine = self._engines.loaded("runs")
+        plan = self._load_plan(key, result)
+        folder = result.folder.of_mode(key.mode)
+        folder = folder if number == 1 else folder / f"repeat_{number}"
+        self._watch.begin(
+            str(key) + (f", repeat {number}" if number > 1 else ""),
+            plan.samples if key.mode == "accuracy" else None,
+        )
+        observation = Observation(engine, str(key), key.mode)
+        try:
+            with self._profiled(key, engine, result, record), self._meters(key, number):
+                run = make_load_run(
+                    self._inputs, self._watch, engine, result.benchmark, plan, folder
+                )
+        except BaseException:
+            if number == 1:
+                # Record what the servers did until then; a failure here must not hide the reason.
+                with contextlib.suppress(Exception):
+                    record.remote = observation.remote()
+                    record.replicas = observation.replicas()
+            raise
+        if run.untimed:
+            self._watch.say(f"{key}: no timeline: {run.untimed}")
+        if number == 1:
+            record.rate = run.samples / run.elapsed_s if run.elapsed_s else None
+            record.replicas = observation.replicas()
+            if key.mode == "performance":
+                record.energy = self._energy.of_run(run, folder)
+        return run, observation
+
+    def _load_plan(self, key: RunKey, result: Result) -> LoadPlan:
+        benchmark, scenario = result.benchmark, result.scenario
+        samples = self._pace.size(benchmark, scenario, key.mode).samples
+        audit = benchmark.audit(key.mode)
+        queries = self._pace.audit_queries(benchmark, scenario, audit) if audit else None
+        shortened = SMOKE[scenario.loadgen_scenario] if self._settings.smoke else None
+        target_qps = self._pace.target_qps(key)
+        latency_ms = self._pace.expected_latency_ms(key)
+        if self._pace.is_profiled(key):
+            seconds = self._settings.profile_seconds
+            shortened = profiled_run.shortened_to(seconds, scenario.loadgen_scenario)
+            per_second = 1000 / latency_ms if latency_ms else target_qps
+            samples = profiled_run.samples_for(seconds, per_second, samples)
+        return plan_run(
+            benchmark,
+            scenario,
+            key.mode,
+            self._settings.round,
+            samples,
+            target_qps=target_qps,
+            expected_latency_ms=latency_ms,
+            shortened=shortened,
+            audit_queries=queries,
+        )
+
+    @contextlib.contextmanager
+    def _profiled(
+        self, key: RunKey, engine: Engine, result: Result, record: RunRecord
+    ) -> Iterator[None]:
+        """Profile the run in the block if asked for."""
+        profiler = self._settings.profile_run
+        if profiler is None or not self._pace.is_profiled(key):
+            yield
+            return
+        with profiled_run.taken(profiler, engine, result.folder.path) as profile:
+            yield
+        record.profile = profile.figures
+
+    def _meters(self, key: RunKey, number: int) -> contextlib.AbstractContextManager[None]:
+        """Read energy during the performance run that is judged, and no other."""
+        metered = key.mode == "performance" and number == 1
+        return self._energy.read() if metered else contextlib.nullcontext()
+
+    # Its verdicts and figures
+
+    def _judge(self, key: RunKey, result: Result, record: RunRecord) -> None:
+        run, observation = self._load_run(key, result, record)
+        record.remote = observation.remote()
+        cached_tokens = observation.cached_tokens(record.remote)
+        samples = self._pace.size(result.benchmark, result.scenario, key.mode).samples
+        audit = result.benchmark.audit(key.mode)
+        scored = key.mode == "accuracy" or (audit is not None and audit.least_score is not None)
+        scores = self._scores(key, result, run.logs, samples) if scored else None
+        if key.mode == "accuracy" and run.samples:
+            record.answers = AnswerTokens(run.tokens / run.samples, run.samples)
+        facts = self._facts_of(key, result, record, run.logs, scores, samples, cached_tokens)
+        record.verdicts = judge(facts)
+        if self._settings.profile_run is not None:
+            record.verdicts = set_aside(record.verdicts, PROFILED)
+        if audit is not None:
+            self._keep_audit(key, result, scores, facts.high_accuracy)
+        elif key.mode == "performance":
+            self._facts[key] = facts
+            self._keep_performance(result, record, run)
+        elif scores is not None:
+            self._keep_scores(result, record, facts, scores)
+
+    def _facts_of(
+        self,
+        key: RunKey,
+        result: Result,
+        record: RunRecord,
+        logs: RunLogs,
+        scores: Scores | None,
+        samples: int,
+        cached_tokens: int | None,
+    ) -> RunFacts:
+        benchmark, mode = result.benchmark, key.mode
+        reference, unreferenced = self._inputs.reference(benchmark, samples, mode)
+        accuracy = result.runs.get("accuracy")
+        description = self._engines.descriptions["runs"]
+        return RunFacts(
+            benchmark,
+            result.scenario,
+            mode,
+            self._settings.round,
+            logs,
+            smoke=self._settings.smoke,
+            scores=scores.values if scores else None,
+            figures_not_judged=scores.not_judged if scores else {},
+            reference=reference,
+            unreferenced=unreferenced,
+            high_accuracy=self._settings.high_accuracy,
+            accuracy_passed=accuracy_verdict(accuracy.verdicts)
+            if accuracy and mode == "performance"
+            else None,
+            eos_token_ids=self._inputs.eos_token_ids if benchmark.audit(mode) else None,
+            departures=self._inputs.departures(
+                benchmark,
+                result.scenario,
+                description.settings,
+                # For performance runs, a separate rule judges them.
+                (cached_tokens or 0) if mode != "performance" else 0,
+                mode=mode,
+                max_model_len=description.max_model_len,
+            ),
+            remote=record.remote,
+            text_alone=gives_text_alone(description.settings),
+            cached_tokens=cached_tokens,
+            accuracy_tokens=accuracy.answers if accuracy else None,
+        )
+
+    def _keep_audit(
+        self, key: RunKey, result: Result, scores: Scores | None, high_accuracy: bool
+    ) -> None:
+        audits = (result.runs[mode] for mode in AUDIT_MODES if mode in result.runs)
+        verdicts = [verdict.as_json() for audit in audits for verdict in audit.verdicts]
+        write_json(result.folder.compliance / "verdicts.json", verdicts)
+        if scores is not None:
+            name = f"{self._inputs.scorer(result.benchmark).name}.json"
+            # The audit's limit is not a share of the reference accuracy.
+            content = scorer_json(scores, None, high_accuracy)
+            write_json(result.folder.of_mode(key.mode) / name, content)
+
+    def _keep_performance(self, result: Result, record: RunRecord, run: LoadRun) -> None:
+        figures = performance_figures(
+            result.scenario, run.logs.detail, run.elapsed_s, run.tokens, run.timeline
+        )
+        record.figures = dataclasses.replace(figures, untimed=run.untimed)
+        kwh, hour = (
+            Price.parse(text) if text else None
+            for text in (self._settings.price_kwh, self._settings.price_hour)
+        )
+        record.cost = cost_figures(kwh, hour, record.energy, figures.tokens_per_sec)
+
+    def _keep_scores(
+        self, result: Result, record: RunRecord, facts: RunFacts, scores: Scores
+    ) -> None:
+        scorer = self._inputs.scorer(result.benchmark)
+        strict, folder = facts.high_accuracy, result.folder.accuracy
+        record.figures = accuracy_figures(
+            scores,
+            facts.reference,
+            strict,
+            facts.logs.detail[facts.logs.detail.accuracy_count_key],
+            accuracy_verdict(record.verdicts),
+        )
+        write_json(folder / f"{scorer.name}.json", scorer_json(scores, facts.reference, strict))
+        data = self._inputs.data_sha256(result.benchmark, "accuracy")
+        write_answer_scores(folder, scorer.name, scores.per_answer, data)
+
+    def _repeat(self, key: RunKey, number: int, result: Result, record: RunRecord) -> None:
+        """Make the same run again, for --repeat, and add its figures to those of the first."""
+        run, observation = self._load_run(key, result, record, number)
+        remote = observation.remote()
+        settings = self._engines.descriptions["runs"].settings
+        facts = dataclasses.replace(
+            self._facts[key],
+            logs=run.logs,
+            remote=remote,
+            departures=self._inputs.departures(result.benchmark, result.scenario, settings),
+            cached_tokens=observation.cached_tokens(remote),
+        )
+        for check in _RULES_OF_REPEATS:
+            verdict = rule_of(check).judge(facts)
+            why = f"repeat {number}: {verdict.why or verdict.found}"
+            worse = dataclasses.replace(verdict, why=why)
+            record.verdicts = [
+                worse if first.rule == verdict.rule and _is_worse(verdict, first) else first
+                for first in record.verdicts
+            ]
+        figures = record.figures
+        assert isinstance(figures, PerformanceFigures)
+        again = performance_figures(result.scenario, run.logs.detail, run.elapsed_s, run.tokens)
+        repeats = (*figures.repeats, repeated_figures(again))
+        record.figures = dataclasses.replace(figures, repeats=repeats)
+
+    def _scores(self, key: RunKey, result: Result, logs: RunLogs, samples: int) -> Scores | None:
+        """The scores of the answers as LoadGen logged them; None if the log holds none."""
+        from mlperf_suite.reports.writing import write_samples
+
+        logged = logs.accuracy.first_of_each()
+        items = self._inputs.samples(result.benchmark, key.mode).items
+        indices = sorted(index for index in logged if 0 <= index < samples)
+        if not indices:
+            return None
+        tokens = [logged[index].token_ids for index in indices]
+        scorer = self._inputs.scorer(result.benchmark)
+        special = reads_special_tokens(scorer)
+        texts = decoded(self._inputs.tokenizer, tokens, special_tokens=special)
+        write_samples(logs.folder, indices, texts, items)
+        answers = [
+            Answer(items[index], ids, text)
+            for index, ids, text in zip(indices, tokens, texts, strict=True)
+        ]
+        return scorer.score(answers)
+
+
+def decoded(
+    tokenizer: Any, answers: Sequence[Sequence[int]], *, special_tokens: bool = False
+) -> list[str]:
+    """The text of each answer. `answers`: their token ids."""
+    texts: list[str] = []
+    for begin in range(0, len(answers), _DECODED_AT_ONCE):
+        # The tokenizer only takes lists, which need ten times the memory of the answers.
+        batch = [list(ids) for ids in answers[begin : begin + _DECODED_AT_ONCE]]
+        texts += tokenizer.batch_decode(batch, skip_special_tokens=not special_tokens)
+    return texts
+
+
+def _is_worse(verdict: Verdict, first: Verdict) -> bool:
+    order = ("passed", "not judged", "shortened", "failed")
+    return order.index(verdict.status) > order.index(first.status)
