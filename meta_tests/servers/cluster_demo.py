@@ -14,8 +14,8 @@ import signal
 import sys
 from collections.abc import Sequence
 
+from meta_tests.servers.local_nodes import local_nodes
 from meta_tests.servers.terminal import CANNOT_START, end, run_pytest
-from mlperf_suite.engines.replicas.local_nodes import local_nodes
 from mlperf_suite.errors import SuiteError
 
 _SELECTED = "(offline or server) and datacenter and performance"

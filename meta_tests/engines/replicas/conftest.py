@@ -11,11 +11,11 @@ from pathlib import Path
 import psutil
 import pytest
 
+from meta_tests.servers.local_nodes import LocalNodes, local_nodes
 from meta_tests.servers.replica_stand_in import answering, echo
 from mlperf_suite.engines.protocol import Engine
 from mlperf_suite.engines.replicas.engine import ReplicaEngine
 from mlperf_suite.engines.replicas.loading import ReplicasConfig
-from mlperf_suite.engines.replicas.local_nodes import LocalNodes, local_nodes
 
 Load = Callable[..., ReplicaEngine]
 

@@ -13,6 +13,7 @@ import psutil
 import pytest
 
 from meta_tests.engines.replicas.conftest import replica_processes, stand_in
+from meta_tests.servers.local_nodes import LocalNodes
 from mlperf_suite.benchmarks.definition import Generation
 from mlperf_suite.engines.batch import generate_all
 from mlperf_suite.engines.protocol import (
@@ -24,7 +25,6 @@ from mlperf_suite.engines.protocol import (
     TracingEngine,
 )
 from mlperf_suite.engines.replicas.engine import ReplicaEngine
-from mlperf_suite.engines.replicas.local_nodes import LocalNodes
 from mlperf_suite.engines.scoring import ScoringEngine
 from mlperf_suite.errors import EngineError
 

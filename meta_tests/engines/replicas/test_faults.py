@@ -14,13 +14,13 @@ import psutil
 import pytest
 
 from meta_tests.engines.replicas.conftest import Load, joining, replica_processes
+from meta_tests.servers.local_nodes import LocalNodes, local_nodes
 from meta_tests.servers.replica_stand_in import answering, dying, echo, failing
 from mlperf_suite.benchmarks.definition import Generation
 from mlperf_suite.engines.batch import generate_all
 from mlperf_suite.engines.protocol import Engine
 from mlperf_suite.engines.replicas.engine import ReplicaEngine
 from mlperf_suite.engines.replicas.loading import ReplicasConfig
-from mlperf_suite.engines.replicas.local_nodes import LocalNodes, local_nodes
 from mlperf_suite.engines.replicas.placement import parse_nodes
 from mlperf_suite.errors import EngineDiedError, EngineError
 
