@@ -83,7 +83,7 @@ def test_processes_that_use_nothing_are_seen_after_a_while() -> None:
 @pytest.mark.parametrize(
     "works",
     [
-        {"waiting": 0},
+        {"outstanding": 0},
         {"gpu": True},
         {"gpu": None},
         {"processes": ()},
@@ -93,7 +93,7 @@ def test_processes_that_use_nothing_are_seen_after_a_while() -> None:
 def test_what_may_be_work_is_left_to_the_limit(works: dict[str, object]) -> None:
     assert judged(looks(**works)) is None
     limited = judged(looks(**works), silence_s=60)
-    if works == {"waiting": 0}:
+    if works == {"outstanding": 0}:
         assert limited is None
     else:
         assert limited is not None

@@ -33,7 +33,7 @@ class AnswerAccount:
 
 def percentiles_ms(seconds: Sequence[float], *percents: int) -> dict[str, float]:
     """These percentiles in ms, by names such as p99; empty without values."""
-    ordered = sorted(seconds)
-    if not ordered:
+    values = sorted(seconds)
+    if not values:
         return {}
-    return {f"p{p}": round(percentile(ordered, p / 100) * 1000, 3) for p in percents}
+    return {f"p{p}": round(percentile(values, p / 100) * 1000, 3) for p in percents}

@@ -25,8 +25,8 @@ class Answers:
         self._error: EngineError | None = None
         self._changed = threading.Condition()
 
-    def first_tokens(self, told: Sequence[Tokens]) -> None:
-        self.heard += len(told)
+    def first_tokens(self, tokens: Sequence[Tokens]) -> None:
+        self.heard += len(tokens)
 
     def finished(self, answers: Sequence[Tokens]) -> None:
         with self._changed:
@@ -101,7 +101,7 @@ def generate_all(
     Raises EngineError if the engine refuses a prompt, dies or hangs.
     """
     answers = Answers(len(prompts))
-    started = time.perf_counter()
+    start = time.perf_counter()
     engine.submit(requests_of(prompts, stops), generation, answers, stream=False)
     answers.wait(engine, silence_s)
-    return BatchResult(answers.token_ids, time.perf_counter() - started)
+    return BatchResult(answers.token_ids, time.perf_counter() - start)

@@ -70,8 +70,8 @@ def _folder_of(model: str) -> Path | None:
     from huggingface_hub import try_to_load_from_cache
 
     try:
-        found = try_to_load_from_cache(model, "config.json")
+        path = try_to_load_from_cache(model, "config.json")
     except ValueError:
         # Not the name of a repository.
         return None
-    return Path(found).parent if isinstance(found, str) else None
+    return Path(path).parent if isinstance(path, str) else None

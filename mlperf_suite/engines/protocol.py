@@ -140,7 +140,7 @@ class Listener(Protocol):
     in `first_tokens`, only when streaming, and then once in either `finished` or `failed`.
     """
 
-    def first_tokens(self, told: Sequence[Tokens]) -> None:
+    def first_tokens(self, tokens: Sequence[Tokens]) -> None:
         """The first token or tokens of each of these requests, as soon as the engine made them."""
 
     def finished(self, answers: Sequence[Tokens]) -> None:
@@ -301,12 +301,14 @@ class RemoteRun:
     @property
     def cached_tokens(self) -> int:
         """Prompt tokens from the servers' caches, as far as the servers report them."""
-        return sum(one.cached_tokens or 0 for one in self.endpoints)
+        return sum(endpoint.cached_tokens or 0 for endpoint in self.endpoints)
 
     @property
     def cached_untold(self) -> bool:
         """Whether an endpoint answered without reporting how many tokens came from a cache."""
-        return any(one.requests and one.cached_tokens is None for one in self.endpoints)
+        return any(
+            endpoint.requests and endpoint.cached_tokens is None for endpoint in self.endpoints
+        )
 
 
 @runtime_checkable
@@ -382,10 +384,10 @@ class ReplicasRun:
     def slowest(self) -> ReplicaFigures | None:
         """The replica with the longest latencies; None unless there are several, all with
         answers."""
-        known = [one for one in self.replicas if one.latency_ms]
-        if len(known) < len(self.replicas) or len(known) < 2:
+        replicas = [replica for replica in self.replicas if replica.latency_ms]
+        if len(replicas) < len(self.replicas) or len(replicas) < 2:
             return None
-        return max(known, key=lambda one: one.latency_ms["p99"])
+        return max(replicas, key=lambda replica: replica.latency_ms["p99"])
 
 
 @runtime_checkable

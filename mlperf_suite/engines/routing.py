@@ -51,14 +51,14 @@ class Router:
         self._pace = [fastest / speed for speed in speeds]
         self._alike = min(speeds) == fastest
 
-    def take(self, tokens: int, waiting: int = 1) -> int | None:
+    def take(self, tokens: int, queue_length: int = 1) -> int | None:
         """Choose the place for the next request; None if none has room.
 
         `tokens`: the request's weight, its prompt tokens and those expected of its answer.
-        `waiting`: the number of requests still to be handed out, including this one. If they are
-        few, no request queues at one place while another is idle.
+        `queue_length`: the number of requests still to be handed out, including this one. If
+        they are few, no request queues at one place while another is idle.
         """
-        spared = waiting > self._spare
+        spared = queue_length > self._spare
         if self._routing == "round-robin":
             place = self._in_turn(spared=spared)
         elif self._alike:

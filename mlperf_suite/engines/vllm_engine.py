@@ -102,7 +102,7 @@ class VllmEngine:
             output_to(self._config.log_file),
             cpu_list(),
         ):
-            started = time.monotonic()
+            start = time.monotonic()
             try:
                 choice = choose_arguments(self._config)
                 llm = _make(choice.arguments, self._tracer if self._config.traced else None)
@@ -123,7 +123,7 @@ class VllmEngine:
             finally:
                 self._processes = [p for p in descendants() if p not in before]
         self._workers = _workers(self._processes)
-        self._description = _describe(self._llm, choice, time.monotonic() - started)
+        self._description = _describe(self._llm, choice, time.monotonic() - start)
 
     @property
     def description(self) -> EngineDescription:
@@ -314,12 +314,12 @@ class VllmEngine:
         folder = self._config.profile_folder
         return set() if folder is None else set(trace_files(folder))
 
-    def _profile(self, what: str) -> None:
+    def _profile(self, method: str) -> None:
         try:
-            self.call(getattr(self._llm, what)(), _PROFILE_S)
+            self.call(getattr(self._llm, method)(), _PROFILE_S)
         # As in `_answer`: vLLM raises every kind of error.
         except Exception as error:
-            raise EngineError(f"vLLM's {what}: {one_line(error)} ({self._see_log})") from error
+            raise EngineError(f"vLLM's {method}: {one_line(error)} ({self._see_log})") from error
 
     @property
     def async_llm(self) -> Any:
@@ -374,7 +374,7 @@ def _describe(llm: Any, choice: ChosenArguments, load_s: float) -> EngineDescrip
 
     config, arguments = llm.vllm_config, choice.arguments
     parallel = config.parallel_config
-    used = parallel.world_size * parallel.data_parallel_size
+    gpus = parallel.world_size * parallel.data_parallel_size
     return EngineDescription(
         name="vLLM",
         version=vllm.__version__,
@@ -386,7 +386,7 @@ def _describe(llm: Any, choice: ChosenArguments, load_s: float) -> EngineDescrip
             "dtype_why": choice.precision.why,
             "tensor_parallel_size": arguments.tensor_parallel_size,
             "tensor_parallel_why": choice.tensor_parallel.why,
-            "idle_gpus": max(0, choice.gpus - used),
+            "idle_gpus": max(0, choice.gpus - gpus),
             "stream_interval": arguments.stream_interval,
             "omp_threads_bind": os.environ.get("VLLM_CPU_OMP_THREADS_BIND") or allowed_cpus(),
             MODEL_FILES: model_files_sha256(arguments.model),

@@ -19,7 +19,7 @@ _TOP_K = 20
 
 async def score_one(llm: Any, new_id: Callable[[], str], request: ScoreRequest) -> Score:
     """Score one request with vLLM's AsyncLLM. Raises what vLLM raises."""
-    started = time.perf_counter()
+    start = time.perf_counter()
     outputs = []
     likelihoods: list[Likelihood] | None = None
     if all(len(continuation) == 1 for continuation in request.continuations):
@@ -37,7 +37,7 @@ async def score_one(llm: Any, new_id: Callable[[], str], request: ScoreRequest) 
             likelihoods.append(_of_prompt(output.prompt_logprobs, continuation))
     return Score(
         tuple(likelihoods),
-        (time.perf_counter() - started) * 1000,
+        (time.perf_counter() - start) * 1000,
         sum(len(output.prompt_token_ids) for output in outputs),
         sum(output.num_cached_tokens or 0 for output in outputs),
     )
@@ -59,15 +59,15 @@ def _next_token_params(choices: Sequence[int]) -> Any:
     from vllm import SamplingParams
 
     reports_chosen = "logprob_token_ids" in SamplingParams.__struct_fields__
-    wanted = {"logprob_token_ids": list(choices)} if reports_chosen else {"logprobs": _TOP_K}
-    return _params(**wanted)
+    fields = {"logprob_token_ids": list(choices)} if reports_chosen else {"logprobs": _TOP_K}
+    return _params(**fields)
 
 
 def _whole_prompt_params() -> Any:
     return _params(prompt_logprobs=1)
 
 
-def _params(**wanted: Any) -> Any:
+def _params(**fields: Any) -> Any:
     from vllm import SamplingParams
     from vllm.sampling_params import RequestOutputKind
 
@@ -76,23 +76,23 @@ def _params(**wanted: Any) -> Any:
         max_tokens=1,
         detokenize=False,
         output_kind=RequestOutputKind.FINAL_ONLY,
-        **wanted,
+        **fields,
     )
 
 
-def _of_next_token(made: Any, choices: Sequence[int]) -> list[Likelihood] | None:
+def _of_next_token(completion: Any, choices: Sequence[int]) -> list[Likelihood] | None:
     """Each choice's likelihood; None if vLLM did not report one of them."""
-    (logprobs,) = made.logprobs
+    (logprobs,) = completion.logprobs
     if any(choice not in logprobs for choice in choices):
         return None
-    greedy = made.token_ids[0]
+    greedy = completion.token_ids[0]
     return [Likelihood(logprobs[choice].logprob, choice == greedy) for choice in choices]
 
 
 def _of_prompt(logprobs: Sequence[Any], continuation: Sequence[int]) -> Likelihood:
     """The likelihood of the prompt's last tokens. vLLM reports each token next to the likeliest."""
     total, greedy = 0.0, True
-    for token, reported in zip(continuation, logprobs[-len(continuation) :], strict=True):
-        total += reported[token].logprob
-        greedy &= reported[token].rank == 1
+    for token, reports in zip(continuation, logprobs[-len(continuation) :], strict=True):
+        total += reports[token].logprob
+        greedy &= reports[token].rank == 1
     return Likelihood(total, greedy)

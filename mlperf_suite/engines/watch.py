@@ -52,13 +52,14 @@ class ProcessLook:
 class Look:
     """The state of an engine at one moment.
 
-    `now_s`: on any monotonic clock. `signs`: changes whenever the engine makes progress. `waiting`:
-    requests that it was sent and has not answered. `gpu`: whether a GPU computes, None if unknown.
+    `now_s`: on any monotonic clock. `signs`: changes whenever the engine makes progress.
+    `outstanding`: requests that it was sent and has not answered. `gpu`: whether a GPU computes,
+    None if unknown.
     """
 
     now_s: float
     signs: Hashable
-    waiting: int
+    outstanding: int
     processes: Sequence[ProcessLook] = ()
     gpu: bool | None = False
 
@@ -76,22 +77,22 @@ class Judgement:
 
     def hangs(self, look: Look) -> str | None:
         """Why the engine counts as hanging, for a message; None if it does not."""
-        if look.signs != self._signs or not look.waiting:
+        if look.signs != self._signs or not look.outstanding:
             self._signs, self._sign_s = look.signs, look.now_s
             self._begin_idle(look)
         if look.now_s - self._seen_s > _GAP_S:
             self._up_s = look.now_s
             self._begin_idle(look)
         self._seen_s = look.now_s
-        if not look.waiting:
+        if not look.outstanding:
             return None
-        return self._stopped(look) or self._idle(look) or self._silent(look)
+        return self._down_process(look) or self._idle(look) or self._silent(look)
 
     def _begin_idle(self, look: Look) -> None:
         self._busy_s = look.now_s
-        self._cpu_s = sum(one.cpu_s for one in look.processes)
+        self._cpu_s = sum(process.cpu_s for process in look.processes)
 
-    def _stopped(self, look: Look) -> str | None:
+    def _down_process(self, look: Look) -> str | None:
         down = next(
             (p for p in look.processes if p.status in (*_ENDED, psutil.STATUS_STOPPED)), None
         )
@@ -104,11 +105,11 @@ class Judgement:
         return f"the engine hangs: its process {down.name} {state}"
 
     def _idle(self, look: Look) -> str | None:
-        cpu_s = sum(one.cpu_s for one in look.processes)
-        used, elapsed = cpu_s - self._cpu_s, look.now_s - self._busy_s
+        cpu_s = sum(process.cpu_s for process in look.processes)
+        used_s, elapsed = cpu_s - self._cpu_s, look.now_s - self._busy_s
         # A process that waits for a disk is working, although it uses no CPU time.
-        waits = any(one.status == psutil.STATUS_DISK_SLEEP for one in look.processes)
-        working = abs(used) > _BUSY_SHARE * max(elapsed, IDLE_S) or waits or look.gpu is not False
+        waits = any(process.status == psutil.STATUS_DISK_SLEEP for process in look.processes)
+        working = abs(used_s) > _BUSY_SHARE * max(elapsed, IDLE_S) or waits or look.gpu is not False
         if working or not look.processes:
             self._busy_s, self._cpu_s = look.now_s, cpu_s
             return None
@@ -134,31 +135,38 @@ class Watch:
         self._looked_s = 0.0
         self._last: tuple[Hashable, float] = (None, 0.0)
 
-    def hangs(self, signs: Hashable, waiting: int, what: str) -> str | None:
+    def hangs(self, signs: Hashable, outstanding: int, unit: str) -> str | None:
         """Why the engine counts as hanging, in one line; None if it does not.
 
-        `signs`: changes whenever the caller hears from the engine. `waiting`: how many `what` it
-        was sent and has not answered.
+        `signs`: changes whenever the caller hears from the engine. `outstanding`: how many `unit`
+        it was sent and has not answered.
         """
         now = time.monotonic()
         if self._watched is not None and now - self._looked_s < LOOK_S:
             return None
         self._looked_s = now
-        told = (signs, self._tracing.steps_made if self._tracing else 0)
-        processes = [_look_at(one) for one in self._watched.processes] if self._watched else []
-        seen = self._judgement.hangs(
-            Look(now, told, waiting, processes, self._gpu(processes, told, waiting))
+        progress = (signs, self._tracing.steps_made if self._tracing else 0)
+        processes = (
+            [_look_at(process) for process in self._watched.processes] if self._watched else []
         )
-        return f"{seen} while {waiting:,} {what} waited" if seen else None
+        verdict = self._judgement.hangs(
+            Look(now, progress, outstanding, processes, self._gpu(processes, progress, outstanding))
+        )
+        return f"{verdict} while {outstanding:,} {unit} waited" if verdict else None
 
-    def _gpu(self, processes: Sequence[ProcessLook], told: Hashable, waiting: int) -> bool | None:
+    def _gpu(
+        self, processes: Sequence[ProcessLook], progress: Hashable, outstanding: int
+    ) -> bool | None:
         """Whether a GPU computes. Asks the driver only if nothing else shows work."""
         if self._watched is None or not self._watched.uses_gpu:
             return False
-        (told_before, cpu_before), cpu_s = self._last, sum(one.cpu_s for one in processes)
-        self._last = (told, cpu_s)
-        moves = told != told_before or cpu_s - cpu_before > _BUSY_SHARE * IDLE_S
-        return True if moves or not waiting else gpu_busy()
+        (progress_before, cpu_before), cpu_s = (
+            self._last,
+            sum(process.cpu_s for process in processes),
+        )
+        self._last = (progress, cpu_s)
+        moves = progress != progress_before or cpu_s - cpu_before > _BUSY_SHARE * IDLE_S
+        return True if moves or not outstanding else gpu_busy()
 
     def end(self) -> None:
         """End the processes of a hanging engine first: closing it would wait for their answers."""

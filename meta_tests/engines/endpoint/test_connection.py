@@ -29,32 +29,32 @@ class Wire(asyncio.Transport):
         self.aborted = True
 
 
-class Told:
+class Exchange:
     """An exchange that remembers what it was told."""
 
     def __init__(self) -> None:
         self.events: list[bytes] = []
         self.ends: list[object] = []
 
-    def event(self, data: bytes, arrived: float) -> None:
+    def on_event(self, data: bytes, arrived: float) -> None:
         self.events.append(data)
 
-    def ended(self, arrived: float) -> None:
+    def on_end(self, arrived: float) -> None:
         self.ends.append("ended")
 
-    def refused(self, status: int, headers: dict[bytes, bytes], body: bytes) -> None:
+    def on_refusal(self, status: int, headers: dict[bytes, bytes], body: bytes) -> None:
         self.ends.append((status, body))
 
-    def lost(self, why: str, heard: bool) -> None:
-        self.ends.append((why, heard))
+    def on_loss(self, why: str, any_data: bool) -> None:
+        self.ends.append((why, any_data))
 
 
-def sent() -> tuple[Connection, Wire, Told, list[Connection]]:
+def open_exchange() -> tuple[Connection, Wire, Exchange, list[Connection]]:
     free: list[Connection] = []
-    connection, wire, told = Connection(free.append, lambda lost: None), Wire(), Told()
+    connection, wire, exchange = Connection(free.append, lambda lost: None), Wire(), Exchange()
     connection.connection_made(wire)
-    connection.send(b"POST / HTTP/1.1\r\n\r\n", told)
-    return connection, wire, told, free
+    connection.send(b"POST / HTTP/1.1\r\n\r\n", exchange)
+    return connection, wire, exchange, free
 
 
 def chunked(*parts: bytes) -> bytes:
@@ -71,47 +71,47 @@ EVENTS = [b'{"a": 1}', b'{"b": "\xc3\xa9"}', b'{"c": 3}']
 def test_a_stream_is_the_same_however_it_is_cut(cuts: list[int], end: bytes) -> None:
     events = b"".join(b"data: " + event + end for event in EVENTS)
     whole = chunked(b": a comment\n\n", events[:20], events[20:], b"data: [DONE]" + end)
-    connection, wire, told, free = sent()
+    connection, wire, exchange, free = open_exchange()
     edges = sorted({0, *(cut for cut in cuts if cut < len(whole)), len(whole)})
     for start, stop in pairwise(edges):
         connection.data_received(whole[start:stop])
-    assert told.events == EVENTS
-    assert told.ends == ["ended"]
+    assert exchange.events == EVENTS
+    assert exchange.ends == ["ended"]
     assert free == [connection] and connection.usable and not wire.aborted
 
 
 def test_a_connection_is_used_again_and_an_answer_in_one_piece_is_one_event() -> None:
-    connection, _, told, free = sent()
+    connection, _, exchange, free = open_exchange()
     answer = (
         b'HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 8\r\n\r\n{"a": 1}'
     )
     connection.data_received(answer)
-    again = Told()
+    again = Exchange()
     connection.send(b"POST / HTTP/1.1\r\n\r\n", again)
     connection.data_received(answer)
-    assert told.events == again.events == [b'{"a": 1}']
-    assert told.ends == again.ends == ["ended"]
+    assert exchange.events == again.events == [b'{"a": 1}']
+    assert exchange.ends == again.ends == ["ended"]
     assert free == [connection, connection]
 
 
 def test_a_stream_without_a_last_line_end_or_a_length_ends_with_the_connection() -> None:
-    connection, _, told, free = sent()
+    connection, _, exchange, free = open_exchange()
     connection.data_received(
         b'HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\ndata: {"a": 1}'
     )
     connection.connection_lost(None)
-    assert told.events == [b'{"a": 1}']
-    assert told.ends == ["ended"]
+    assert exchange.events == [b'{"a": 1}']
+    assert exchange.ends == ["ended"]
     assert not free
 
 
 def test_another_status_is_told_with_the_beginning_of_its_body() -> None:
-    connection, _, told, free = sent()
+    connection, _, exchange, free = open_exchange()
     body = b"no" * 10_000
     head = b"HTTP/1.1 503 Busy\r\nContent-Length: %d\r\n\r\n" % len(body)
     connection.data_received(head + body)
-    ((status, said),) = told.ends  # type: ignore[misc]
-    assert status == 503 and body.startswith(said) and len(said) < 5000
+    ((status, reason),) = exchange.ends  # type: ignore[misc]
+    assert status == 503 and body.startswith(reason) and len(reason) < 5000
     assert free == [connection]
 
 
@@ -127,11 +127,11 @@ def test_another_status_is_told_with_the_beginning_of_its_body() -> None:
 def test_what_no_server_should_send_ends_the_exchange_and_the_connection(
     data: bytes, why: str
 ) -> None:
-    connection, wire, told, free = sent()
+    connection, wire, exchange, free = open_exchange()
     for start in range(0, len(data), 65_536):
         connection.data_received(data[start : start + 65_536])
-    ((said, heard),) = told.ends  # type: ignore[misc]
-    assert said.startswith(why) and heard
+    ((reason, heard),) = exchange.ends  # type: ignore[misc]
+    assert reason.startswith(why) and heard
     assert wire.aborted and not free and not connection.usable
 
 
@@ -145,19 +145,19 @@ def test_what_no_server_should_send_ends_the_exchange_and_the_connection(
     ids=["at once", "in the head", "in the body"],
 )
 def test_a_connection_that_is_lost_is_told_once(data: bytes, why: object) -> None:
-    connection, _, told, _ = sent()
+    connection, _, exchange, _ = open_exchange()
     if data:
         connection.data_received(data)
     connection.connection_lost(ConnectionResetError())
-    assert told.ends == [why]
+    assert exchange.ends == [why]
 
 
 @given(st.binary(max_size=300), st.lists(st.integers(1, 300), max_size=5))
 def test_no_bytes_make_it_raise_or_end_twice(data: bytes, cuts: list[int]) -> None:
-    connection, _, told, _ = sent()
+    connection, _, exchange, _ = open_exchange()
     edges = sorted({0, *(cut for cut in cuts if cut < len(data)), len(data)})
     for start, stop in pairwise(edges):
         if start < stop:
             connection.data_received(data[start:stop])
     connection.connection_lost(None)
-    assert len(told.ends) == 1
+    assert len(exchange.ends) == 1

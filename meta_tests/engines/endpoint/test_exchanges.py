@@ -31,21 +31,21 @@ def ids_of(answer: ServerAnswer) -> list[int]:
 STREAMED = Sampling(12, 1, 0.0, 1.0, 1, 42, wants_first=True, retries=0)
 
 
-def answered(
+def messages_of(
     form: str, *events: object, sampling: Sampling = STREAMED, model: str = "m"
 ) -> list[Any]:
     """What the engine is told of a request that is answered with these events."""
     hello = Hello([], form, model, None, {}, None, None, 49_152, None, 1, 25.0)
-    told: list[Any] = []
+    messages: list[Any] = []
     text = TextCodec(str(embedded_model_dir())) if form == "text" else None
-    shared = Shared(hello, ADAPTERS[form], text, [cast(Pool, None)], told.append, [0])
+    shared = Shared(hello, ADAPTERS[form], text, [cast(Pool, None)], messages.append, [0])
     request = Generating(shared, 7, 0, array("i", [1, 2, 3]).tobytes(), sampling)
     shared.under_way.add(request)
     for number, event in enumerate(events):
-        request.event(json.dumps(event).encode(), 10.0 + number)
-    request.ended(20.0)
+        request.on_event(json.dumps(event).encode(), 10.0 + number)
+    request.on_end(20.0)
     assert not shared.under_way
-    return told
+    return messages
 
 
 def piece(**choice: object) -> dict[str, object]:
@@ -53,23 +53,23 @@ def piece(**choice: object) -> dict[str, object]:
 
 
 def test_a_first_token_is_told_before_the_answer_and_when_it_came() -> None:
-    first, done = answered(
+    first, answer = messages_of(
         "vllm", piece(token_ids=[5]), piece(token_ids=[6, 7], finish_reason="length")
     )
     assert first == ServerFirstTokens(7, [5], 10.0)
-    assert (ids_of(done), done.first, done.arrived) == ([5, 6, 7], 10.0, 20.0)
+    assert (ids_of(answer), answer.first, answer.arrived) == ([5, 6, 7], 10.0, 20.0)
 
 
 def test_nobody_is_told_a_first_token_that_nobody_waits_for() -> None:
     alone = Sampling(12, 1, 0.0, 1.0, 1, 42, wants_first=False, retries=0)
-    (done,) = answered("vllm", piece(token_ids=[5], finish_reason="stop"), sampling=alone)
-    assert isinstance(done, ServerAnswer)
+    (answer,) = messages_of("vllm", piece(token_ids=[5], finish_reason="stop"), sampling=alone)
+    assert isinstance(answer, ServerAnswer)
 
 
 def test_a_text_answer_that_ends_at_once_has_a_first_token_all_the_same() -> None:
-    first, done = answered("text", piece(text="", finish_reason="stop"))
-    assert (first.token_ids, first.arrived) == (ids_of(done), 20.0)
-    assert len(ids_of(done)) == 1 and done.first == 20.0
+    first, answer = messages_of("text", piece(text="", finish_reason="stop"))
+    assert (first.token_ids, first.arrived) == (ids_of(answer), 20.0)
+    assert len(ids_of(answer)) == 1 and answer.first == 20.0
 
 
 @pytest.mark.parametrize(
@@ -82,52 +82,52 @@ def test_a_text_answer_that_ends_at_once_has_a_first_token_all_the_same() -> Non
     ],
 )
 def test_what_is_no_whole_answer_is_told_once(events: list[Any], why: str, unfit: bool) -> None:
-    *firsts, failed = answered("vllm", *events)
-    assert isinstance(failed, Failure) and why in failed.why and failed.unfit is unfit
-    assert all(isinstance(one, ServerFirstTokens) for one in firsts)
+    *firsts, failure = messages_of("vllm", *events)
+    assert isinstance(failure, Failure) and why in failure.why and failure.unfit is unfit
+    assert all(isinstance(message, ServerFirstTokens) for message in firsts)
 
 
 @pytest.mark.parametrize(
-    ("asked", "named", "other"),
+    ("own_name", "reported_name", "model_name"),
     [("m", "m", None), ("m", "m@main", None), ("a@main", "a@main", None), ("m", "n", "n")],
 )
 def test_another_model_is_told_and_a_revision_of_the_same_is_none(
-    asked: str, named: str, other: str | None
+    own_name: str, reported_name: str, model_name: str | None
 ) -> None:
-    event = {"model": named, "choices": [{"token_ids": [5], "finish_reason": "stop"}]}
-    *_, done = answered("vllm", event, model=asked)
-    assert done.other_model == other
+    event = {"model": reported_name, "choices": [{"token_ids": [5], "finish_reason": "stop"}]}
+    *_, answer = messages_of("vllm", event, model=own_name)
+    assert answer.other_model == model_name
 
 
 def test_an_answer_without_an_end_is_given_up() -> None:
     events = [piece(token_ids=[5])] * 200
-    *_, failed = answered("vllm", *events)
-    assert isinstance(failed, Failure)
-    assert failed.why == "sent 113 pieces of an answer of at most 12 tokens"
-    *_, failed = answered("text", *[piece(text="a")] * 200)
-    assert isinstance(failed, Failure) and "113 pieces" in failed.why
+    *_, failure = messages_of("vllm", *events)
+    assert isinstance(failure, Failure)
+    assert failure.why == "sent 113 pieces of an answer of at most 12 tokens"
+    *_, failure = messages_of("text", *[piece(text="a")] * 200)
+    assert isinstance(failure, Failure) and "113 pieces" in failure.why
     # A little too long is told of with the answer.
-    *_, done = answered("vllm", *events[:20], piece(token_ids=[6], finish_reason="stop"))
-    assert isinstance(done, ServerAnswer) and len(ids_of(done)) == 21
+    *_, answer = messages_of("vllm", *events[:20], piece(token_ids=[6], finish_reason="stop"))
+    assert isinstance(answer, ServerAnswer) and len(ids_of(answer)) == 21
 
 
 def test_events_that_bring_nothing_are_as_good_as_silence() -> None:
     hello = Hello([], "text", "m", None, {}, None, None, 49_152, None, 1, 25.0)
-    told: list[Any] = []
+    messages: list[Any] = []
     text = TextCodec(str(embedded_model_dir()))
-    shared = Shared(hello, ADAPTERS["text"], text, [cast(Pool, None)], told.append, [0])
+    shared = Shared(hello, ADAPTERS["text"], text, [cast(Pool, None)], messages.append, [0])
     request = Generating(shared, 7, 0, array("i", [1]).tobytes(), STREAMED)
     shared.under_way.add(request)
     request._began = 1.0
-    request.event(json.dumps(piece(text="a word")).encode(), 10.0)
+    request.on_event(json.dumps(piece(text="a word")).encode(), 10.0)
     assert shared.pieces == [1]
     for second in range(11, 50):
-        request.event(json.dumps(piece(text="")).encode(), float(second))
-        request.event(json.dumps({"model": "m", "choices": []}).encode(), float(second))
+        request.on_event(json.dumps(piece(text="")).encode(), float(second))
+        request.on_event(json.dumps({"model": "m", "choices": []}).encode(), float(second))
     assert shared.pieces == [1]
     request.look(50.0, SILENCE_S, 0.0)
-    (_, failed) = told
-    assert "sent nothing for 25 s in the middle of an answer" in failed.why
+    (_, failure) = messages
+    assert "sent nothing for 25 s in the middle of an answer" in failure.why
 
 
 SILENCE_S = 25.0
@@ -149,21 +149,21 @@ def test_an_answer_in_one_piece_has_no_first_token_to_time(
     wants_first: bool, streams: bool
 ) -> None:
     hello = Hello([], "vllm", "m", None, {}, None, None, 49_152, None, 1, 25.0)
-    told: list[Any] = []
-    shared = Shared(hello, ADAPTERS["vllm"], None, [cast(Pool, None)], told.append, [0])
+    messages: list[Any] = []
+    shared = Shared(hello, ADAPTERS["vllm"], None, [cast(Pool, None)], messages.append, [0])
     sampling = Sampling(12, 1, 0.0, 1.0, 1, 42, wants_first=wants_first, retries=0)
     request = Generating(shared, 7, 0, array("i", [1]).tobytes(), sampling)
     shared.under_way.add(request)
     connection = OnConnection(streams=streams)
     request.connection = cast(Connection, connection)
-    request.event(json.dumps(piece(token_ids=[5], finish_reason="stop")).encode(), 10.0)
-    request.ended(10.0)
+    request.on_event(json.dumps(piece(token_ids=[5], finish_reason="stop")).encode(), 10.0)
+    request.on_end(10.0)
     if wants_first and not streams:
-        (failed,) = told
-        assert isinstance(failed, Failure) and failed.unfit and "in one piece" in failed.why
+        (failure,) = messages
+        assert isinstance(failure, Failure) and failure.unfit and "in one piece" in failure.why
         assert connection.closed
     else:
-        assert isinstance(told[-1], ServerAnswer)
+        assert isinstance(messages[-1], ServerAnswer)
 
 
 # A first token that never comes
@@ -196,15 +196,15 @@ def test_a_queue_is_never_taken_for_a_server_that_forgets(
     sent = [number * every_s * takes_s / 60 / at_once for number in range(requests)]
     free_at = [0.0] * at_once
     came = []
-    for one in sent:
+    for message in sent:
         free_at.sort()
-        free_at[0] = max(free_at[0], one) + takes_s
+        free_at[0] = max(free_at[0], message) + takes_s
         came.append(free_at[0])
-    for number, (one, then) in enumerate(zip(sent, came, strict=True)):
+    for number, (message, then) in enumerate(zip(sent, came, strict=True)):
         # Just before its first token, and at some time before.
-        for now in (then, max(one, then - later_s)):
-            assert not forgotten(queue, one, now), number
-        queue.came(one, then)
+        for now in (then, max(message, then - later_s)):
+            assert not forgotten(queue, message, now), number
+        queue.came(message, then)
 
 
 @given(st.lists(st.floats(1.0, 2.5), min_size=2, max_size=8), st.integers(1, 60))
@@ -232,25 +232,25 @@ def test_short_prompts_may_be_taken_before_a_long_one_that_came_first() -> None:
 
 def test_what_waits_is_looked_at_and_given_up() -> None:
     hello = Hello([], "vllm", "m", None, {}, None, None, 49_152, None, 1, SILENCE_S)
-    told: list[Any] = []
-    shared = Shared(hello, ADAPTERS["vllm"], None, [cast(Pool, None)], told.append, [0])
+    messages: list[Any] = []
+    shared = Shared(hello, ADAPTERS["vllm"], None, [cast(Pool, None)], messages.append, [0])
     requests = [Generating(shared, number, 0, b"", STREAMED) for number in range(3)]
-    lost, other, unsent = requests
+    lost, model_name, unsent = requests
     shared.under_way.update(requests)
-    lost._began, other._began = 100.0, 101.0
-    for one in requests:
-        one.look(126.0, SILENCE_S, 0.0)
-    assert not told, "nobody has a first token yet"
-    other.event(json.dumps(piece(token_ids=[5])).encode(), 102.0)
-    told.clear()
+    lost._began, model_name._began = 100.0, 101.0
+    for message in requests:
+        message.look(126.0, SILENCE_S, 0.0)
+    assert not messages, "nobody has a first token yet"
+    model_name.on_event(json.dumps(piece(token_ids=[5])).encode(), 102.0)
+    messages.clear()
     # This process was stopped for 20 s, in which nothing could come.
     lost.look(140.0, SILENCE_S, 20.0)
-    assert not told
-    for one in (lost, unsent):
-        one.look(146.0, SILENCE_S, 0.0)
-    (failed,) = told
-    assert (failed.number, failed.died) == (0, False)
-    assert failed.why.startswith("sent no first token for 26 s while requests sent later got")
+    assert not messages
+    for message in (lost, unsent):
+        message.look(146.0, SILENCE_S, 0.0)
+    (failure,) = messages
+    assert (failure.number, failure.died) == (0, False)
+    assert failure.why.startswith("sent no first token for 26 s while requests sent later got")
 
 
 def test_the_waits_of_an_earlier_run_are_forgotten() -> None:

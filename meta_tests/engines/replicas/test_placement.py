@@ -21,7 +21,7 @@ from mlperf_suite.engines.replicas.node_facts import NodeFacts
 from mlperf_suite.engines.replicas.placement import (
     Node,
     NodeShare,
-    Wanted,
+    PlacementRequest,
     choose_gpus_each,
     nodes_text,
     parse_nodes,
@@ -35,38 +35,44 @@ FOUR = Node("2", "node-b.cluster", "10.0.0.2", 4, 32, "NVIDIA H100")
 HEAD = Node("3", "control", "10.0.0.3", 0, 8)
 
 
-def counts(nodes: list[Node], wanted: Wanted) -> dict[str, int]:
-    seats = place(nodes, wanted)
+NODE_Z = (NodeShare("node-z"),)
+
+
+def counts(nodes: list[Node], demand: PlacementRequest) -> dict[str, int]:
+    seats = place(nodes, demand)
     return {n.name: sum(s.node == n for s in seats) for n in nodes}
 
 
 def test_auto_is_an_engine_for_each_group_of_gpus_and_none_on_the_control_node() -> None:
-    assert counts([EIGHT, FOUR, HEAD], Wanted()) == {
+    assert counts([EIGHT, FOUR, HEAD], PlacementRequest()) == {
         "node-a": 8,
         "node-b.cluster": 4,
         "control": 0,
     }
-    assert counts([EIGHT, FOUR], Wanted(tensor_parallel=4)) == {"node-a": 2, "node-b.cluster": 1}
+    assert counts([EIGHT, FOUR], PlacementRequest(tensor_parallel=4)) == {
+        "node-a": 2,
+        "node-b.cluster": 1,
+    }
 
 
 def test_fewer_replicas_are_spread_over_the_nodes() -> None:
-    assert counts([EIGHT, FOUR], Wanted(3)) == {"node-a": 2, "node-b.cluster": 1}
-    assert counts([EIGHT, FOUR], Wanted(10)) == {"node-a": 6, "node-b.cluster": 4}
+    assert counts([EIGHT, FOUR], PlacementRequest(3)) == {"node-a": 2, "node-b.cluster": 1}
+    assert counts([EIGHT, FOUR], PlacementRequest(10)) == {"node-a": 6, "node-b.cluster": 4}
 
 
 def test_nodes_that_are_named_are_taken_in_that_order() -> None:
-    seats = place([EIGHT, FOUR], Wanted(nodes=parse_nodes("node-b:2,10.0.0.1:1")))
+    seats = place([EIGHT, FOUR], PlacementRequest(nodes=parse_nodes("node-b:2,10.0.0.1:1")))
     assert [(s.number, s.node.name) for s in seats] == [
         (0, "node-b.cluster"),
         (1, "node-b.cluster"),
         (2, "node-a"),
     ]
-    assert counts([EIGHT, FOUR], Wanted(nodes=parse_nodes("node-b"))) == {
+    assert counts([EIGHT, FOUR], PlacementRequest(nodes=parse_nodes("node-b"))) == {
         "node-a": 0,
         "node-b.cluster": 4,
     }
     # A number for one node alone: the rest goes to the others.
-    assert counts([EIGHT, FOUR], Wanted(4, nodes=parse_nodes("node-a:1,node-b"))) == {
+    assert counts([EIGHT, FOUR], PlacementRequest(4, nodes=parse_nodes("node-a:1,node-b"))) == {
         "node-a": 1,
         "node-b.cluster": 3,
     }
@@ -74,29 +80,32 @@ def test_nodes_that_are_named_are_taken_in_that_order() -> None:
 
 def test_without_gpus_a_node_has_one_replica_with_all_its_cores() -> None:
     two = [replace(HEAD, id="1", name="x"), replace(HEAD, id="2", name="y")]
-    assert [(s.node.name, s.cpus) for s in place(two, Wanted())] == [("x", 8), ("y", 8)]
-    assert [(s.node.name, s.cpus) for s in place(two, Wanted(3))] == [
+    assert [(s.node.name, s.cpus) for s in place(two, PlacementRequest())] == [("x", 8), ("y", 8)]
+    assert [(s.node.name, s.cpus) for s in place(two, PlacementRequest(3))] == [
         ("x", 4),
         ("x", 4),
         ("y", 8),
     ]
-    assert [s.cpus for s in place(two, Wanted(cpus=4))] == [4, 4, 4, 4]
+    assert [s.cpus for s in place(two, PlacementRequest(cpus=4))] == [4, 4, 4, 4]
 
 
 @pytest.mark.parametrize(
-    ("wanted", "said"),
+    ("demand", "said"),
     [
-        (Wanted(13), r"13 replicas of 1 GPU each.*node node-a \(10.0.0.1\) 8 \(8 GPUs\)"),
-        (Wanted(1, 16), "1 replica of 16 GPUs each"),
-        (Wanted(tensor_parallel=16), "no room"),
-        (Wanted(nodes=(NodeShare("node-z"),)), "no node node-z in the Ray cluster: it has node-a"),
-        (Wanted(nodes=parse_nodes("node-b:5")), "asked for 5"),
-        (Wanted(4, nodes=parse_nodes("node-b:2")), "replica nodes ask for 2"),
+        (PlacementRequest(13), r"13 replicas of 1 GPU each.*node node-a \(10.0.0.1\) 8 \(8 GPUs\)"),
+        (PlacementRequest(1, 16), "1 replica of 16 GPUs each"),
+        (PlacementRequest(tensor_parallel=16), "no room"),
+        (
+            PlacementRequest(nodes=(NodeShare("node-z"),)),
+            "no node node-z in the Ray cluster: it has node-a",
+        ),
+        (PlacementRequest(nodes=parse_nodes("node-b:5")), "asked for 5"),
+        (PlacementRequest(4, nodes=parse_nodes("node-b:2")), "replica nodes ask for 2"),
     ],
 )
-def test_what_does_not_fit_is_said_in_a_line(wanted: Wanted, said: str) -> None:
+def test_what_does_not_fit_is_said_in_a_line(demand: PlacementRequest, said: str) -> None:
     with pytest.raises(EngineError, match=said):
-        place([EIGHT, FOUR], wanted)
+        place([EIGHT, FOUR], demand)
 
 
 @given(
@@ -109,7 +118,7 @@ def test_no_node_has_more_than_its_gpus(gpus: list[int], replicas: int | None, e
     on_gpus = any(gpus)
     room = sum(count // each for count in gpus) if on_gpus else 4 * len(nodes)
     try:
-        seats = place(nodes, Wanted(replicas, each))
+        seats = place(nodes, PlacementRequest(replicas, each))
     except EngineError:
         assert room < (replicas or 1)
         return
@@ -126,8 +135,8 @@ def test_no_node_has_more_than_its_gpus(gpus: list[int], replicas: int | None, e
 
 @given(st.lists(st.tuples(st.text("abc-.0", min_size=1), st.none() | st.integers(1, 99))))
 def test_a_mapping_is_read_as_it_is_written(shares: list[tuple[str, int | None]]) -> None:
-    wanted = tuple(NodeShare(name, count) for name, count in dict(shares).items())
-    assert not wanted or parse_nodes(nodes_text(wanted)) == wanted
+    demand = tuple(NodeShare(name, count) for name, count in dict(shares).items())
+    assert not demand or parse_nodes(nodes_text(demand)) == demand
 
 
 @pytest.mark.parametrize("text", ["", "a,", "a:0", "a:x", "a:-1", "a,a", ":2", "a:1,a"])
@@ -138,7 +147,7 @@ def test_a_mapping_that_cannot_be_read_is_refused(text: str) -> None:
 
 def test_the_table_fits_a_terminal_and_names_what_is_idle() -> None:
     long = replace(EIGHT, name="a-very-long-name-of-a-node-in-a-cluster.example.org")
-    seats = place([long, FOUR], Wanted(5, 2))
+    seats = place([long, FOUR], PlacementRequest(5, 2))
     lines = table(seats, [long, FOUR], "auto")
     assert all(len(line) <= 80 for line in lines)
     assert lines[0] == "placement: 5 replicas on 2 nodes (auto)"
@@ -162,7 +171,7 @@ MODEL = ReplicasConfig(lambda number, gpus: lambda folder: None, model="/model")
 
 
 def test_replicas_on_one_machine_share_no_core() -> None:
-    seats = place([ONE, OTHER], Wanted())
+    seats = place([ONE, OTHER], PlacementRequest())
     facts = {"1": FACTS, "2": FACTS}
     assert cores_of(seats, facts) == [(0,), (1,)]
     # Two machines whose cores have the same numbers.
@@ -199,7 +208,7 @@ def described(**settings: object) -> Loaded:
 
 
 def test_a_setting_in_which_a_replica_differs_is_named() -> None:
-    seats = place([ONE, OTHER], Wanted())
+    seats = place([ONE, OTHER], PlacementRequest())
     same = [described(load_s=1.0), described(load_s=2.0, omp_threads_bind="1")]
     assert check_descriptions(seats, same).settings["max_num_seqs"] == 1024
     with pytest.raises(
@@ -213,7 +222,7 @@ def test_a_setting_in_which_a_replica_differs_is_named() -> None:
 
 
 def test_two_nodes_of_a_machine_are_one_machine() -> None:
-    seats, facts = place([ONE, OTHER], Wanted()), {"1": FACTS, "2": FACTS}
+    seats, facts = place([ONE, OTHER], PlacementRequest()), {"1": FACTS, "2": FACTS}
     (machine,) = machines_of(seats, [ONE, OTHER], facts, "boot")
     assert machine["replicas"] == 2
     assert machine["here"] is True
@@ -222,7 +231,7 @@ def test_two_nodes_of_a_machine_are_one_machine() -> None:
 
 
 def test_gpus_that_no_replica_has_are_idle() -> None:
-    seats = place([EIGHT], Wanted(3, 2))
+    seats = place([EIGHT], PlacementRequest(3, 2))
     facts = {EIGHT.id: replace(FACTS, gpus=("NVIDIA H100",) * 8, gpu_memory=80 * 2**30)}
     (machine,) = machines_of(seats, [EIGHT], facts, "elsewhere")
     assert (machine["gpus"], machine["idle_gpus"], machine["gpu"]) == (6, 2, "NVIDIA H100")

@@ -56,11 +56,11 @@ def trace(
 
 
 def test_a_request_s_parts_are_its_replica_s_durations_and_the_rest_is_the_network_s() -> None:
-    answered = AnswerTimes()
-    answered.add(7, 70, handed=100.0, first=101.0, ended=103.0)
+    answers = AnswerTimes()
+    answers.add(7, 70, handed=100.0, first=101.0, last=103.0)
     # By a clock that is elsewhere: 0.1 s front end, 0.2 queued, 0.3 prefill, 1.9 decode.
-    told = trace([7], [5000.0], [[5000.1], [5000.3], [5000.6], [5002.5]])
-    marks = merged({0: (told, 12.0)}, answered).marks
+    reply = trace([7], [5000.0], [[5000.1], [5000.3], [5000.6], [5002.5]])
+    marks = merged({0: (reply, 12.0)}, answers).marks
     assert marks is not None
     assert marks.parts == (HELD, NETWORK, QUEUE, PREFILL, DECODE)
     assert list(marks.tags) == [70]
@@ -71,38 +71,38 @@ def test_a_request_s_parts_are_its_replica_s_durations_and_the_rest_is_the_netwo
 
 
 def test_where_no_first_token_was_wanted_the_end_counts() -> None:
-    answered = AnswerTimes()
-    answered.add(7, 70, handed=100.0, first=None, ended=103.0)
-    told = trace([7], [5000.0], [[5000.1], [5000.3], [5000.6], [5002.5]])
-    marks = merged({0: (told, 0.0)}, answered).marks
+    answers = AnswerTimes()
+    answers.add(7, 70, handed=100.0, first=None, last=103.0)
+    reply = trace([7], [5000.0], [[5000.1], [5000.3], [5000.6], [5002.5]])
+    marks = merged({0: (reply, 0.0)}, answers).marks
     assert marks is not None
     ends = [column[0] for column in marks.times_s]
     assert ends == pytest.approx([100.0, 100.6, 100.8, 101.1, 103.0])
 
 
 def test_no_part_begins_before_the_request_was_handed_over() -> None:
-    answered = AnswerTimes()
-    answered.add(7, 70, handed=100.0, first=100.5, ended=100.6)
+    answers = AnswerTimes()
+    answers.add(7, 70, handed=100.0, first=100.5, last=100.6)
     # More than there was: its own clock runs faster.
-    told = trace([7], [50.0], [[50.1], [50.3], [50.7], [50.8]])
-    marks = merged({0: (told, 0.0)}, answered).marks
+    reply = trace([7], [50.0], [[50.1], [50.3], [50.7], [50.8]])
+    marks = merged({0: (reply, 0.0)}, answers).marks
     assert marks is not None
     ends = [column[0] for column in marks.times_s]
     assert ends == pytest.approx([100.0, 100.1, 100.3, 100.5, 100.6])
 
 
 def test_an_engine_that_tells_of_no_request_leaves_two_parts() -> None:
-    answered = AnswerTimes()
-    answered.add(1, 10, 1.0, 2.0, 3.0)
-    marks = merged({0: (trace(parts=[]), 0.0)}, answered).marks
+    answers = AnswerTimes()
+    answers.add(1, 10, 1.0, 2.0, 3.0)
+    marks = merged({0: (trace(parts=[]), 0.0)}, answers).marks
     assert marks is not None
     assert marks.parts == (HELD, FIRST_TOKEN, LATER_TOKENS)
     assert [column[0] for column in marks.times_s] == [1.0, 2.0, 3.0]
 
 
 def test_steps_are_in_order_of_time_and_carry_their_replica_s_number() -> None:
-    told = {0: (trace(ended_s=[10.0, 12.0]), 0.0), 3: (trace(ended_s=[1.0, 2.0]), 10.0)}
-    steps = merged(told, AnswerTimes()).steps
+    reply = {0: (trace(ended_s=[10.0, 12.0]), 0.0), 3: (trace(ended_s=[1.0, 2.0]), 10.0)}
+    steps = merged(reply, AnswerTimes()).steps
     assert list(steps.ended_s) == [10.0, 11.0, 12.0, 12.0]
     assert list(steps.replica) == [0, 3, 0, 3]
     assert list(steps.tokens) == [0, 0, 1, 1]
@@ -124,11 +124,11 @@ def test_parts_follow_each_other_and_none_is_negative(
 ) -> None:
     """Whatever clocks and networks do: each request's marks go up, from when it was handed over to
     when it was done."""
-    answered, numbers, received = AnswerTimes(), [], []
+    answers, numbers, received = AnswerTimes(), [], []
     columns: list[list[float]] = [[], [], [], []]
-    for number, (front, queued, prefill, decode, late, streams) in enumerate(requests):
-        first = 50.0 + late + front + queued + prefill
-        answered.add(number, number, 50.0, first if streams else None, first + decode)
+    for number, (front, queued, prefill, decode, delay, streams) in enumerate(requests):
+        first = 50.0 + delay + front + queued + prefill
+        answers.add(number, number, 50.0, first if streams else None, first + decode)
         numbers.append(number)
         received.append(clock)
         for column, end in zip(
@@ -137,10 +137,10 @@ def test_parts_follow_each_other_and_none_is_negative(
             strict=True,
         ):
             column.append(clock + end)
-    marks = merged({0: (trace(numbers, received, columns), 0.0)}, answered).marks
+    marks = merged({0: (trace(numbers, received, columns), 0.0)}, answers).marks
     assert marks is not None
     for row, ends in enumerate(zip(*marks.times_s, strict=True)):
         assert ends[0] == 50.0
-        assert ends[-1] == answered.ended[row]
+        assert ends[-1] == answers.last[row]
         assert not any(map(math.isnan, ends))
         assert all(after >= before - 1e-6 for before, after in pairwise(ends))

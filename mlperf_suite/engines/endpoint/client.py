@@ -136,8 +136,8 @@ def _file_limit() -> int:
 class _Link(asyncio.Protocol):
     """The socket to the engine."""
 
-    def __init__(self, ended: asyncio.Event) -> None:
-        self._ended = ended
+    def __init__(self, closed: asyncio.Event) -> None:
+        self._closed = closed
         self._frames = Frames()
         self._client: Client | None = None
 
@@ -160,11 +160,11 @@ class _Link(asyncio.Protocol):
                 self._client.drop()
 
     def connection_lost(self, error: Exception | None) -> None:
-        self._ended.set()
+        self._closed.set()
 
 
 async def _serve(descriptor: int) -> None:
-    ended = asyncio.Event()
+    closed = asyncio.Event()
     link = socket.socket(fileno=descriptor)
     link.setblocking(False)
     loop = asyncio.get_running_loop()
@@ -176,8 +176,8 @@ async def _serve(descriptor: int) -> None:
             os._exit(1)
 
     loop.set_exception_handler(crashed)
-    await loop.create_unix_connection(lambda: _Link(ended), sock=link)
-    await ended.wait()
+    await loop.create_unix_connection(lambda: _Link(closed), sock=link)
+    await closed.wait()
 
 
 def main() -> None:

@@ -46,28 +46,28 @@ def score_all(
     `post` sends a request's JSON and passes its reply to the callback once, from any thread. Raises
     EngineError if a request fails.
     """
-    answered: queue.SimpleQueue[tuple[int, Score | EngineError]] = queue.SimpleQueue()
-    waiting = 0
+    outcomes: queue.SimpleQueue[tuple[int, Score | EngineError]] = queue.SimpleQueue()
+    outstanding = 0
     for request in requests:
-        while waiting >= _AT_ONCE or not answered.empty():
-            yield _scored(answered.get())
-            waiting -= 1
-        asked = _Asked(request, answered.put)
+        while outstanding >= _AT_ONCE or not outcomes.empty():
+            yield _scored(outcomes.get())
+            outstanding -= 1
+        question = _Question(request, outcomes.put)
         for index, body in enumerate(score_bodies(request, model)):
-            post(body, functools.partial(asked.hear, index))
-        waiting += 1
-    for _ in range(waiting):
-        yield _scored(answered.get())
+            post(body, functools.partial(question.hear, index))
+        outstanding += 1
+    for _ in range(outstanding):
+        yield _scored(outcomes.get())
 
 
-def _scored(found: tuple[int, Score | EngineError]) -> tuple[int, Score]:
-    tag, score = found
+def _scored(outcome: tuple[int, Score | EngineError]) -> tuple[int, Score]:
+    tag, score = outcome
     if isinstance(score, EngineError):
         raise score
     return tag, score
 
 
-class _Asked:
+class _Question:
     """One request to score and the replies to it so far."""
 
     def __init__(
@@ -111,21 +111,21 @@ def score_bodies(request: ScoreRequest, model: str) -> list[bytes]:
     """The JSON of each completion request needed to score `request`."""
     common = {"model": model, "max_tokens": 1, "return_token_ids": True} | _NEUTRAL
     if _one_token_each(request):
-        chosen = [continuation[0] for continuation in request.continuations]
-        wanted: list[dict[str, Any]] = [
+        choices = [continuation[0] for continuation in request.continuations]
+        fields: list[dict[str, Any]] = [
             {
                 "prompt": list(request.prompt_token_ids),
                 "logprobs": _TOP_K,
-                "logprob_token_ids": chosen,
+                "logprob_token_ids": choices,
                 "return_tokens_as_token_ids": True,
             }
         ]
     else:
-        wanted = [
+        fields = [
             {"prompt": [*request.prompt_token_ids, *continuation], "prompt_logprobs": 1}
             for continuation in request.continuations
         ]
-    return [msgspec.json.encode(common | one) for one in wanted]
+    return [msgspec.json.encode(common | body) for body in fields]
 
 
 def score_of(request: ScoreRequest, replies: Sequence[bytes], latency_ms: float) -> Score:
@@ -153,19 +153,19 @@ def _of_next_token(answer: Any, continuations: Sequence[Sequence[int]]) -> list[
         for name, value in logprobs.items()
         if name.startswith(_TOKEN)
     }
-    (made,) = choice["token_ids"]
-    found = []
+    (greedy,) = choice["token_ids"]
+    likelihoods = []
     for (token,) in continuations:
         if token not in by_id:
             raise ValueError(f"token {token} is not among the {len(by_id)} most likely ones")
-        found.append(Likelihood(by_id[token], token == made))
-    return found
+        likelihoods.append(Likelihood(by_id[token], token == greedy))
+    return likelihoods
 
 
 def _of_prompt(logprobs: Sequence[Any], continuation: Sequence[int]) -> Likelihood:
     total, greedy = 0.0, True
-    for token, reported in zip(continuation, logprobs[-len(continuation) :], strict=True):
-        one = reported[str(token)]
-        total += one["logprob"]
-        greedy &= one["rank"] == 1
+    for token, reports in zip(continuation, logprobs[-len(continuation) :], strict=True):
+        report = reports[str(token)]
+        total += report["logprob"]
+        greedy &= report["rank"] == 1
     return Likelihood(total, greedy)

@@ -48,21 +48,21 @@ def parse_endpoint(text: str) -> Target:
 
     Raises UsageError if the text is not such a URL, or has a user, a query or a fragment.
     """
-    allowed = "allowed is a URL like http://host:8000"
+    hint = "allowed is a URL like http://host:8000"
     # Checked first, since every other message quotes the URL.
     if "@" in text:
         raise UsageError("--endpoint: no user or password in the URL: set API_KEY")
     if "?" in text or "#" in text:
-        raise UsageError(f"--endpoint: no query or fragment in the URL: {allowed}")
+        raise UsageError(f"--endpoint: no query or fragment in the URL: {hint}")
     try:
         parts = urlsplit(text.strip())
         port = parts.port
     except ValueError as error:
-        raise UsageError(f"--endpoint {text}: {allowed}") from error
+        raise UsageError(f"--endpoint {text}: {hint}") from error
     if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise UsageError(f"--endpoint {text}: {allowed}")
+        raise UsageError(f"--endpoint {text}: {hint}")
     if not _is_host(parts.hostname) or any(not 0x20 < ord(c) < 0x7F for c in parts.path):
-        raise UsageError(f"--endpoint {text}: {allowed}")
+        raise UsageError(f"--endpoint {text}: {hint}")
     tls = parts.scheme == "https"
     prefix = parts.path.rstrip("/").removesuffix("/v1")
     target = Target("", tls, parts.hostname, port or (443 if tls else 80), prefix)

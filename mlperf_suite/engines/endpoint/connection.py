@@ -43,19 +43,20 @@ _OPENING = 64
 
 class Exchange(Protocol):
     """A request that was sent; its connection calls these methods. Exactly one of the last three
-    ends it; only after `ended` may the connection be used again."""
+    ends it; only after `on_end` may the connection be used again."""
 
-    def event(self, data: bytes, arrived: float) -> None:
+    def on_event(self, data: bytes, arrived: float) -> None:
         """One event of a stream, or the whole answer if it is not a stream."""
 
-    def ended(self, arrived: float) -> None:
+    def on_end(self, arrived: float) -> None:
         """The response is complete, with status 200."""
 
-    def refused(self, status: int, headers: dict[bytes, bytes], body: bytes) -> None:
+    def on_refusal(self, status: int, headers: dict[bytes, bytes], body: bytes) -> None:
         """The response is complete, with another status."""
 
-    def lost(self, why: str, heard: bool) -> None:
-        """The connection was lost, or the response is not HTTP. `heard`: whether anything came."""
+    def on_loss(self, why: str, any_data: bool) -> None:
+        """The connection was lost, or the response is not HTTP. `any_data`: whether any of it
+        came."""
 
 
 class Connection(asyncio.Protocol):
@@ -116,7 +117,7 @@ class Connection(asyncio.Protocol):
         exchange, self._exchange = self._exchange, None
         self._close()
         if exchange is not None:
-            exchange.lost(why, self._heard)
+            exchange.on_loss(why, self._heard)
 
     # asyncio's callbacks
 
@@ -208,7 +209,7 @@ class Connection(asyncio.Protocol):
             if line.startswith(b"data:") and self._exchange is not None:
                 event = line[5:].strip()
                 if event and event != b"[DONE]":
-                    self._exchange.event(event, self._arrived)
+                    self._exchange.on_event(event, self._arrived)
 
     def on_message_complete(self) -> None:
         if self._status >= _OK:
@@ -228,14 +229,14 @@ class Connection(asyncio.Protocol):
 
     def _tell(self, exchange: Exchange) -> None:
         if self._status != _OK:
-            exchange.refused(self._status, self._headers, bytes(self._buffer))
+            exchange.on_refusal(self._status, self._headers, bytes(self._buffer))
             return
         if not self._streams:
-            exchange.event(bytes(self._buffer), self._arrived)
+            exchange.on_event(bytes(self._buffer), self._arrived)
         elif self._buffer.startswith(b"data:") and (rest := self._buffer[5:].strip()) != b"[DONE]":
             # A last line without a line break.
-            exchange.event(bytes(rest), self._arrived)
-        exchange.ended(self._arrived)
+            exchange.on_event(bytes(rest), self._arrived)
+        exchange.on_end(self._arrived)
 
 
 class _TooMuchError(Exception):
@@ -254,7 +255,7 @@ class Seeker(Protocol):
     def begin(self, connection: Connection) -> None:
         """Send on this connection now."""
 
-    def fail(self, why: str, *, gone: bool) -> None:
+    def fail(self, why: str, *, died: bool) -> None:
         """No connection can be opened."""
 
 
@@ -338,12 +339,12 @@ class Pool:
             task.add_done_callback(self._tasks.discard)
 
     async def _connect(self) -> None:
-        started, place = time.monotonic(), self._place
+        start, place = time.monotonic(), self._place
         tls_name = place.host if self._context is not None else None
         try:
             async with asyncio.timeout(CONNECT_S):
                 _, connection = await asyncio.get_running_loop().create_connection(
-                    lambda: Connection(self.release, self._lost),
+                    lambda: Connection(self.release, self._drop),
                     place.address,
                     place.port,
                     ssl=self._context,
@@ -357,7 +358,7 @@ class Pool:
         self._open.add(connection)
         self._most_open = max(self._most_open, len(self._open))
         if self.waiting:
-            self.waiting[0].opened_s = time.monotonic() - started
+            self.waiting[0].opened_s = time.monotonic() - start
         self.release(connection)
         if self.waiting:
             self._open_more()
@@ -367,9 +368,9 @@ class Pool:
         seekers = list(self.waiting)
         self.waiting.clear()
         for exchange in seekers:
-            exchange.fail(why, gone=True)
+            exchange.fail(why, died=True)
 
-    def _lost(self, connection: Connection) -> None:
+    def _drop(self, connection: Connection) -> None:
         self._open.discard(connection)
         if connection in self._idle:
             self._idle.remove(connection)

@@ -401,7 +401,7 @@ class EndpointEngine(Driver):
             departures, hits = self._departures, self._hits
             elapsed_s, cpu_s = max(self._ended, run_began) - run_began, self._cpu_s()
         began = self._began_cpu
-        used = {n: max(0.0, cpu - began[n]) for n, cpu in cpu_s.items() if n in began}
+        used_s = {n: max(0.0, cpu - began[n]) for n, cpu in cpu_s.items() if n in began}
         self._begin_accounts()
         self._began_cpu = self._cpu_s()
         for account, before, now in zip(accounts, hits, self._hits, strict=True):
@@ -409,7 +409,7 @@ class EndpointEngine(Driver):
                 account.cached_tokens = max(0, now - before)
                 self.cached_prompt_tokens += account.cached_tokens
         return RemoteRun(
-            client.figures(used, elapsed_s),
+            client.figures(used_s, elapsed_s),
             tuple(account.figures(run_began) for account in accounts),
             departures.words(),
         )

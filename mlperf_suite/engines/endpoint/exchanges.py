@@ -108,15 +108,15 @@ class Queue:
     newest: float = 0.0
     longest_s: float = 0.0
 
-    def came(self, sent: float, arrived: float) -> None:
-        """Note the first token of a request that was sent at `sent`."""
-        self.newest = max(self.newest, sent)
-        self.longest_s = max(self.longest_s, arrived - sent)
+    def came(self, sent_s: float, arrived: float) -> None:
+        """Note the first token of a request that was sent at `sent_s`."""
+        self.newest = max(self.newest, sent_s)
+        self.longest_s = max(self.longest_s, arrived - sent_s)
 
-    def has_forgotten(self, sent: float, waited_s: float, silence_s: float) -> bool:
+    def has_forgotten(self, sent_s: float, waited_s: float, silence_s: float) -> bool:
         """Whether a request sent then, having waited this long, should have a first token."""
         longest_s = max(silence_s, _LONGEST_WAITS * self.longest_s)
-        return sent < self.newest and waited_s > longest_s
+        return sent_s < self.newest and waited_s > longest_s
 
 
 @dataclass(slots=True)
@@ -177,32 +177,32 @@ class Request:
             data = self.request()
         except Exception as error:
             self.pool.release(connection)
-            self.fail(f"could not be asked: {type(error).__name__}: {error}", gone=False)
+            self.fail(f"could not be asked: {type(error).__name__}: {error}", died=False)
             return
         connection.send(data, self)
         self._began = time.monotonic()
         self.sent = self.sent or self._began
 
-    def event(self, data: bytes, arrived: float) -> None:
+    def on_event(self, data: bytes, arrived: float) -> None:
         raise NotImplementedError
 
-    def ended(self, arrived: float) -> None:
+    def on_end(self, arrived: float) -> None:
         raise NotImplementedError
 
-    def refused(self, status: int, headers: dict[bytes, bytes], body: bytes) -> None:
+    def on_refusal(self, status: int, headers: dict[bytes, bytes], body: bytes) -> None:
         self.shared.pieces[self.place] += 1
         if status in _REDIRECTS:
             where = words_of(headers.get(b"location", b"elsewhere"))
-            self.fail(f"redirects to {where}: give that URL", gone=True)
+            self.fail(f"redirects to {where}: give that URL", died=True)
         elif status in (401, 403):
-            self.fail(f"refused the key (status {status}): set API_KEY", gone=True)
+            self.fail(f"refused the key (status {status}): set API_KEY", died=True)
         elif status not in _PASSING or not self._again():
             why = f"answered with status {status}: {error_words(body)}"
-            self.fail(why, gone=False, unfit=status in _UNFIT)
+            self.fail(why, died=False, unfit=status in _UNFIT)
 
-    def lost(self, why: str, heard: bool) -> None:
+    def on_loss(self, why: str, any_data: bool) -> None:
         at_once = time.monotonic() - self._began < _STALE_S
-        stale = self.connection is not None and self.connection.rested and not heard and at_once
+        stale = self.connection is not None and self.connection.rested and not any_data and at_once
         self.connection = None
         if stale and self._stale < _STALE:
             # The server closed an idle connection just as it was reused, and may have closed every
@@ -212,7 +212,7 @@ class Request:
             self.pool.close_idle()
             self.pool.acquire(self)
             return
-        self.fail(why, gone=True)
+        self.fail(why, died=True)
 
     def retries(self) -> int:
         """How often it may be sent again if the server refuses it for now."""
@@ -233,11 +233,11 @@ class Request:
     def restart(self) -> None:
         """Forget what came so far."""
 
-    def fail(self, why: str, *, gone: bool, unfit: bool = False) -> None:
-        """`gone`: the server can no longer be reached. `unfit`: it does not take such requests."""
+    def fail(self, why: str, *, died: bool, unfit: bool = False) -> None:
+        """`died`: the server can no longer be reached. `unfit`: it does not take such requests."""
         if not self._over:
             self.over()
-            self.shared.tell(Failure(self.number, why, gone, unfit))
+            self.shared.tell(Failure(self.number, why, died, unfit))
 
     def look(self, now: float, silence_s: float, asleep_s: float) -> None:
         """Called regularly, to end a request whose server fell silent. `asleep_s`: how long this
@@ -293,7 +293,7 @@ class Generating(Request):
         body = _json.encode(adapter.body(prompt, sampling, hello.model, salt))
         return self.pool.head(adapter.path, len(body)) + body
 
-    def event(self, data: bytes, arrived: float) -> None:
+    def on_event(self, data: bytes, arrived: float) -> None:
         if self._over:
             return
         shared, answer = self.shared, self._answer
@@ -304,11 +304,11 @@ class Generating(Request):
             return
         try:
             shared.adapter.read(data, answer)
-            made = len(answer.token_ids)
-            if made > self._counted:
+            count = len(answer.token_ids)
+            if count > self._counted:
                 _check_tokens(answer.token_ids[self._counted :], shared.hello.vocabulary)
-                shared.tokens += made - self._counted
-                self._counted = made
+                shared.tokens += count - self._counted
+                self._counted = count
         except AnswerError as error:
             self._refuse(str(error))
             return
@@ -354,11 +354,11 @@ class Generating(Request):
 
     def _refuse(self, why: str, *, unfit: bool = False) -> None:
         connection, self.connection = self.connection, None
-        self.fail(why, gone=False, unfit=unfit)
+        self.fail(why, died=False, unfit=unfit)
         if connection is not None:
             connection.close()
 
-    def ended(self, arrived: float) -> None:
+    def on_end(self, arrived: float) -> None:
         if self._over:
             return
         shared, answer = self.shared, self._answer
@@ -367,10 +367,10 @@ class Generating(Request):
             token_ids = shared.text.tokens("".join(answer.text))
             shared.tokens += len(token_ids)
         if not token_ids:
-            self.fail("answered without a token", gone=False, unfit=True)
+            self.fail("answered without a token", died=False, unfit=True)
             return
         if answer.finish_reason is None:
-            self.fail("ended an answer without a finish_reason", gone=False)
+            self.fail("ended an answer without a finish_reason", died=False)
             return
         if not self._first and self._sampling.wants_first:
             # LoadGen must be told the first token of every answer.
@@ -415,11 +415,11 @@ class Posting(Request):
         body = self._message.body
         return self.pool.head(self._message.path, len(body)) + body
 
-    def event(self, data: bytes, arrived: float) -> None:
+    def on_event(self, data: bytes, arrived: float) -> None:
         self.shared.pieces[self.place] += 1
         self._body = data
 
-    def ended(self, arrived: float) -> None:
+    def on_end(self, arrived: float) -> None:
         if not self._over:
             self.over()
             self.shared.tell(PostReply(self.number, self._body))

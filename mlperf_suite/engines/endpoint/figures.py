@@ -174,14 +174,14 @@ class AnswerMarks:
 
     def add(self, tag: int, answer: ServerAnswer) -> None:
         """Add the answer to the request with this tag."""
-        sent, first, last = answer.sent, answer.first, answer.arrived
+        begin, first, last = answer.sent, answer.first, answer.arrived
         if answer.server_s and not self.marks.tags:
             self.marks = Marks(*_SERVER_PARTS)
         if self.marks.parts != _SERVER_PARTS:
-            self.marks.keep(tag, 0, sent, first, last)
+            self.marks.keep(tag, 0, begin, first, last)
         elif answer.server_s:
             queue_s, prefill_s = answer.server_s
-            began = max(sent, first - queue_s - prefill_s)
-            self.marks.keep(tag, 0, sent, began, min(began + queue_s, first), first, last)
+            began = max(begin, first - queue_s - prefill_s)
+            self.marks.keep(tag, 0, begin, began, min(began + queue_s, first), first, last)
         else:
-            self.marks.keep(tag, 0, sent, math.nan, math.nan, first, last)
+            self.marks.keep(tag, 0, begin, math.nan, math.nan, first, last)

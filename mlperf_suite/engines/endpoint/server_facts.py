@@ -81,24 +81,24 @@ def check_reachable(config: EndpointConfig) -> None:
 def find_out(config: EndpointConfig, target: Target) -> ServerFacts:
     """Find out what the server is and serves. Raises UsageError as `check_reachable` does, and if
     the server does not serve the model."""
-    listed, response = _models(config, target)
-    served = _served(config, target, listed)
-    given = config.kind
-    kind = _kind(config, target, served) if given is None else _SECOND_ROUTES.get(given, given)
-    version, length = "", served.get("max_model_len")
+    models, response = _models(config, target)
+    model = _model_of(config, target, models)
+    form = config.kind
+    kind = _kind(config, target, model) if form is None else _SECOND_ROUTES.get(form, form)
+    version, length = "", model.get("max_model_len")
     if kind == "sglang":
-        told = _info(config, target, "/get_server_info", "/server_info")
-        version, length = str(told.get("version") or ""), length or told.get("context_length")
+        info = _info(config, target, "/get_server_info", "/server_info")
+        version, length = str(info.get("version") or ""), length or info.get("context_length")
     elif kind in ("vllm", "tensorrt-llm"):
         version = str(_info(config, target, "/version").get("version") or "")
     return ServerFacts(
         kind,
         words_of(version),
-        str(served["id"]),
+        str(model["id"]),
         length if type(length) is int and length > 0 else None,
         response.address,
         response.headers.get("server", "").startswith(STAND_IN),
-        kind == "vllm" and given is None and _takes(config, target, ADAPTERS["vllm-generate"].path),
+        kind == "vllm" and form is None and _takes(config, target, ADAPTERS["vllm-generate"].path),
     )
 
 
@@ -111,13 +111,13 @@ def cache_hits(config: EndpointConfig, target: Target) -> int | None:
         return None
     if response.status != _OK or not isinstance(response.content, str):
         return None
-    counted = [
+    counts = [
         line.rpartition(" ")[2]
         for line in response.content.splitlines()
         if line.startswith(_CACHE_HITS)
     ]
     with contextlib.suppress(ValueError, OverflowError):
-        return round(sum(map(float, counted))) if counted else None
+        return round(sum(map(float, counts))) if counts else None
     return None
 
 
@@ -132,44 +132,48 @@ def _models(config: EndpointConfig, target: Target) -> tuple[list[dict[str, Any]
             f"{error_words(response.content)}"
         )
     content = response.content
-    listed = content.get("data") if isinstance(content, dict) else None
-    if not isinstance(listed, list):
+    models = content.get("data") if isinstance(content, dict) else None
+    if not isinstance(models, list):
         raise UsageError(
             f"{target.url}: /v1/models did not return a list of models: "
             "is this an OpenAI-compatible server?"
         )
-    kept = [one for one in listed if isinstance(one, dict) and isinstance(one.get("id"), str)]
-    return kept, response
+    entries = [
+        model for model in models if isinstance(model, dict) and isinstance(model.get("id"), str)
+    ]
+    return entries, response
 
 
-def _served(config: EndpointConfig, target: Target, listed: list[dict[str, Any]]) -> dict[str, Any]:
+def _model_of(
+    config: EndpointConfig, target: Target, models: list[dict[str, Any]]
+) -> dict[str, Any]:
     """The listed model that matches the configured one. Raises UsageError if none clearly does."""
     if config.served_model is not None:
-        named = [one for one in listed if one["id"] == config.served_model]
-        return named[0] if named else {"id": config.served_model}
-    for one in listed:
-        if any(_same_model(config.model, one.get(key)) for key in ("id", "root")):
-            return one
-    names = ", ".join(words_of(one["id"]) for one in listed[:5]) or "no model"
+        matches = [model for model in models if model["id"] == config.served_model]
+        return matches[0] if matches else {"id": config.served_model}
+    for model in models:
+        if any(_same_model(config.model, model.get(key)) for key in ("id", "root")):
+            return model
+    names = ", ".join(words_of(model["id"]) for model in models[:5]) or "no model"
     raise UsageError(
         f"{target.url} serves {names}, and not {config.model}: give --model the model that it "
         "serves, or --served-model-name if it is that one under another name"
     )
 
 
-def _same_model(asked: str, served: object) -> bool:
+def _same_model(name: str, other_name: object) -> bool:
     """Whether both are the same hub id or folder."""
-    if not isinstance(served, str) or not served:
+    if not isinstance(other_name, str) or not other_name:
         return False
-    if asked.casefold() == served.casefold():
+    if name.casefold() == other_name.casefold():
         return True
     with contextlib.suppress(OSError, ValueError):
-        return Path(asked).is_dir() and Path(asked).samefile(served)
+        return Path(name).is_dir() and Path(name).samefile(other_name)
     return False
 
 
-def _kind(config: EndpointConfig, target: Target, served: Mapping[str, Any]) -> ServerKind:
-    owner = str(served.get("owned_by") or "").casefold()
+def _kind(config: EndpointConfig, target: Target, model: Mapping[str, Any]) -> ServerKind:
+    owner = str(model.get("owned_by") or "").casefold()
     if owner in _OWNERS:
         return _OWNERS[owner]
     if _info(config, target, "/get_model_info", "/model_info").get("model_path"):
@@ -225,14 +229,14 @@ def _ask(config: EndpointConfig, target: Target, path: str, body: bytes | None =
         raise UsageError(f"{target.url}: {why_unreachable(error, _ASK_S)}") from error
     finally:
         connection.close()
-    named = {name.lower(): value for name, value in response.getheaders()}
+    values = {name.lower(): value for name, value in response.getheaders()}
     if 300 <= response.status < 400:
-        where = words_of(named.get("location", "elsewhere"))
+        where = words_of(values.get("location", "elsewhere"))
         raise UsageError(f"{target.url} redirects to {where}: give --endpoint that URL")
     if response.status in (401, 403):
-        what = "refused the key" if config.key else "requires a key"
-        raise UsageError(f"{target.url} {what} (status {response.status}): set API_KEY")
-    return _Response(response.status, named, _content(content), address)
+        fault = "refused the key" if config.key else "requires a key"
+        raise UsageError(f"{target.url} {fault} (status {response.status}): set API_KEY")
+    return _Response(response.status, values, _content(content), address)
 
 
 def _content(body: bytes) -> Any:

@@ -86,12 +86,12 @@ class Loaded:
 class Server:
     """Answers the driver on one connection, once it has an engine.
 
-    `gone`: called when the connection ended.
+    `on_end`: called when the connection ended.
     """
 
-    def __init__(self, link: Link, gone: Callable[[], None], silence_s: float) -> None:
+    def __init__(self, link: Link, on_end: Callable[[], None], silence_s: float) -> None:
         self._link = link
-        self._gone = gone
+        self._on_end = on_end
         self._silence_s = silence_s
         self._engine: Engine | None = None
         self._watch: Watch | None = None
@@ -104,8 +104,8 @@ class Server:
         self._received: array[float] = array("d")
         self._to_score: queue.SimpleQueue[ScoreRequest | None] = queue.SimpleQueue()
         self._scoring: threading.Thread | None = None
-        for what, name in ((self._send_all, "replica's answers"), (self._hear, "replica's link")):
-            threading.Thread(target=what, name=name, daemon=True).start()
+        for target, name in ((self._send_all, "replica's answers"), (self._hear, "replica's link")):
+            threading.Thread(target=target, name=name, daemon=True).start()
 
     def serve(self, engine: Engine) -> None:
         """Accept requests for this engine from now on."""
@@ -148,14 +148,14 @@ class Server:
 
     def _send_all(self) -> None:
         """Send everything that is ready in one message, and a beat each second."""
-        due = time.monotonic()
+        beat_at = time.monotonic()
         while True:
             with self._changed:
-                while not self._out and (left := due - time.monotonic()) > 0:
-                    self._changed.wait(left)
+                while not self._out and (wait_s := beat_at - time.monotonic()) > 0:
+                    self._changed.wait(wait_s)
                 ready, self._out = self._out, []
-            if time.monotonic() >= due:
-                due = time.monotonic() + BEAT_S
+            if time.monotonic() >= beat_at:
+                beat_at = time.monotonic() + BEAT_S
                 ready.extend((self._beat(), *self._hang()))
             try:
                 self._link.send(ready)
@@ -186,7 +186,7 @@ class Server:
             while data := self._link.socket.recv(_PIECE):
                 for content in self._link.frames.feed(data):
                     self._take_safely(content)
-        self._gone()
+        self._on_end()
 
     def _take_safely(self, content: bytes) -> None:
         try:

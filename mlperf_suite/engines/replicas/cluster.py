@@ -70,13 +70,13 @@ class Cluster:
         Raises EngineError if there is none, or it refuses the connection.
         """
         host, _, port = address.rpartition(":")
-        failed = f"--ray {address}: no Ray cluster can be joined from this machine"
+        failure = f"--ray {address}: no Ray cluster can be joined from this machine"
         if host:
             try:
                 socket.create_connection((host.strip("[]"), int(port)), _REACH_S).close()
             except OSError as error:
                 raise EngineError(
-                    f"{failed}: nobody answers there ({error}): `ray start --head` on its head "
+                    f"{failure}: nobody answers there ({error}): `ray start --head` on its head "
                     "says the address"
                 ) from error
         ray = _import_ray()
@@ -88,7 +88,7 @@ class Cluster:
                 with contextlib.suppress(Exception):
                     ray.shutdown()
                 raise EngineError(
-                    f"{failed}: {_one_line(error)}; is this machine a node of it (ray start)?"
+                    f"{failure}: {_one_line(error)}; is this machine a node of it (ray start)?"
                 ) from error
         _quiet()
         return cls()
@@ -135,16 +135,16 @@ class Cluster:
         """The live nodes, sorted by name; the names of their GPUs are not known yet."""
         import ray
 
-        found = []
-        for one in ray.nodes():
-            if one["Alive"]:
-                has, address = one["Resources"], one["NodeManagerAddress"]
-                name = one.get("NodeName") or address
+        nodes = []
+        for entry in ray.nodes():
+            if entry["Alive"]:
+                resources, address = entry["Resources"], entry["NodeManagerAddress"]
+                name = entry.get("NodeName") or address
                 # Ray uses a node's address as its name if it has no other.
-                name = one.get("NodeManagerHostname") or name if name == address else name
-                counts = int(has.get("GPU", 0)), int(has.get("CPU", 0))
-                found.append(Node(one["NodeID"], name, address, *counts))
-        return sorted(found, key=lambda node: (node.name, node.id))
+                name = entry.get("NodeManagerHostname") or name if name == address else name
+                counts = int(resources.get("GPU", 0)), int(resources.get("CPU", 0))
+                nodes.append(Node(entry["NodeID"], name, address, *counts))
+        return sorted(nodes, key=lambda node: (node.name, node.id))
 
     def look_around(self, nodes: Sequence[Node], model: str) -> list[NodeFacts]:
         """Each node's facts. Raises EngineError naming the node that cannot give them."""
@@ -152,11 +152,11 @@ class Cluster:
         from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
         look = ray.remote(num_cpus=0, max_retries=0)(look_around)
-        asked = []
+        calls = []
         for node in nodes:
             there = NodeAffinitySchedulingStrategy(node.id, soft=False)
-            asked.append(look.options(scheduling_strategy=there).remote(model))
-        return self.wait(asked, [f"node {node}" for node in nodes], _START_S)
+            calls.append(look.options(scheduling_strategy=there).remote(model))
+        return self.wait(calls, [f"node {node}" for node in nodes], _START_S)
 
     # Replicas
 
@@ -196,13 +196,13 @@ class Cluster:
 
     def wait(
         self,
-        asked: Sequence[Any],
-        of: Sequence[str],
+        calls: Sequence[Any],
+        names: Sequence[str],
         patience_s: float,
         look: Callable[[], None] = lambda: None,
-        take: Callable[[str, Any], None] = lambda who, found: None,
+        take: Callable[[str, Any], None] = lambda name, result: None,
     ) -> list[Any]:
-        """Wait for Ray calls and return their results. `of`: who was asked, for error messages.
+        """Wait for Ray calls and return their results. `names`: who was asked, for error messages.
 
         `look` is called regularly; `take` is called with who answered and the result, in the order
         in which results come. An exception in either ends the wait. Raises EngineError naming the
@@ -211,22 +211,22 @@ class Cluster:
         import ray
 
         deadline = time.monotonic() + patience_s
-        left = list(asked)
-        while left:
-            done, left = ray.wait(left, num_returns=1, timeout=_LOOK_S)
-            for one in done:
-                who = of[asked.index(one)]
+        pending = list(calls)
+        while pending:
+            finished_calls, pending = ray.wait(pending, num_returns=1, timeout=_LOOK_S)
+            for call in finished_calls:
+                name = names[calls.index(call)]
                 try:
-                    found = ray.get(one)
+                    result = ray.get(call)
                 # Ray has a different error class for each kind of failure.
                 except Exception as error:
-                    raise EngineError(f"{who}: {self._why(error)}") from error
-                take(who, found)
+                    raise EngineError(f"{name}: {self._why(error)}") from error
+                take(name, result)
             look()
-            if left and time.monotonic() > deadline:
-                who = of[asked.index(left[0])]
-                raise EngineError(f"{who}: no answer within {patience_s:.0f} s")
-        return list(ray.get(list(asked)))
+            if pending and time.monotonic() > deadline:
+                name = names[calls.index(pending[0])]
+                raise EngineError(f"{name}: no answer within {patience_s:.0f} s")
+        return list(ray.get(list(calls)))
 
     def put(self, value: object) -> Any:
         """Ray's reference to a value; each node gets one copy of it."""
@@ -234,28 +234,28 @@ class Cluster:
 
         return ray.put(value)
 
-    def watch(self, lost: Callable[[Placed, str], None]) -> None:
-        """Call `lost` from another thread with each replica that Ray gives up, and why, until the
-        cluster is closed. A replica whose node is lost may still answer."""
+    def watch(self, on_loss: Callable[[Placed, str], None]) -> None:
+        """Call `on_loss` from another thread with each replica that Ray gives up, and why, until
+        the cluster is closed. A replica whose node is lost may still answer."""
         import ray
 
-        stays = {one.actor.stay.remote(): one for one in self._placed}
+        stays = {replica.actor.stay.remote(): replica for replica in self._placed}
 
         def look() -> None:
-            left = list(stays)
-            while left and not self._closing:
-                done, left = ray.wait(left, timeout=_WATCH_S)
-                for one in done:
+            pending = list(stays)
+            while pending and not self._closing:
+                finished_calls, pending = ray.wait(pending, timeout=_WATCH_S)
+                for call in finished_calls:
                     try:
-                        ray.get(one)
+                        ray.get(call)
                     except ray.exceptions.ActorUnavailableError:
-                        why = self.cause_of_death(stays[one], _SETTLE_S)
+                        why = self.cause_of_death(stays[call], _SETTLE_S)
                     except Exception as error:
-                        why = self._why(error, stays[one].seat.node)
+                        why = self._why(error, stays[call].seat.node)
                     else:
                         why = "it was closed"
                     if not self._closing:
-                        lost(stays[one], why)
+                        on_loss(stays[call], why)
 
         self._watching = threading.Thread(target=look, name="replicas' deaths", daemon=True)
         self._watching.start()
@@ -306,7 +306,7 @@ class Cluster:
     def _may_have(self, node: Node) -> bool:
         """Whether a node may still be in the cluster, as far as its head can tell."""
         try:
-            return node.id in {one.id for one in self.nodes()}
+            return node.id in {other_node.id for other_node in self.nodes()}
         # A cluster that lost its head cannot tell.
         except Exception:
             return True
@@ -345,14 +345,14 @@ class Cluster:
         placed, self._placed = self._placed, []
         if not ray.is_initialized():
             return
-        alive = [one for one in placed if one.actor is not None]
-        closing = [one.actor.close.remote() for one in alive]
+        alive = [replica for replica in placed if replica.actor is not None]
+        closing = [replica.actor.close.remote() for replica in alive]
         if closing:
             ray.wait(closing, num_returns=len(closing), timeout=_CLOSE_S)
-        for one in alive:
-            ray.kill(one.actor)
-        for one in placed:
-            remove_placement_group(one.group)
+        for replica in alive:
+            ray.kill(replica.actor)
+        for replica in placed:
+            remove_placement_group(replica.group)
 
 
 def _import_ray() -> Any:
@@ -435,11 +435,11 @@ def _handlers_kept() -> Iterator[None]:
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    kept: Mapping[int, Any] = {s: signal.getsignal(s) for s in (signal.SIGINT, signal.SIGTERM)}
+    handlers: Mapping[int, Any] = {s: signal.getsignal(s) for s in (signal.SIGINT, signal.SIGTERM)}
     try:
         yield
     finally:
-        for number, handler in kept.items():
+        for number, handler in handlers.items():
             signal.signal(number, handler)
 
 

@@ -259,8 +259,8 @@ class ReplicaEngine(Driver):
         """Drop the requests that this replica was given; the others' stay."""
         with self._lock:
             now = time.monotonic()
-            given = [n for n, pending in self._waiting.items() if pending.place == replica]
-            for number in given:
+            numbers = [n for n, pending in self._waiting.items() if pending.place == replica]
+            for number in numbers:
                 self._end(number, now)
             self._links[replica].put(Drop())
         self._send([self._links[replica]])
@@ -269,16 +269,16 @@ class ReplicaEngine(Driver):
 
     def _ask_beat(self, replica: int) -> None:
         """Wait for a fresh beat of a replica, unless it does not come."""
-        sent, answered = time.monotonic(), threading.Event()
+        asked_s, reply_came = time.monotonic(), threading.Event()
 
         def take(reply: Reply | EngineError) -> None:
             if isinstance(reply, BeatReply):
-                self._offsets.learn(replica, sent, reply.beat.now, time.monotonic())
+                self._offsets.learn(replica, asked_s, reply.beat.now, time.monotonic())
                 self._take_beat(replica, reply.beat)
-            answered.set()
+            reply_came.set()
 
         self._ask(replica, replica, AskBeat, take)
-        answered.wait(_REPLY_S)
+        reply_came.wait(_REPLY_S)
 
     @property
     def steps_made(self) -> int:

@@ -28,19 +28,19 @@ def start_guard() -> int:
     group = os.getpid()
     if os.getpgid(0) != group:
         os.setpgid(0, group)
-    theirs, ours = os.pipe()
+    read_end, write_end = os.pipe()
     try:
         subprocess.Popen(
             # -S: it is started once for each replica and needs no site packages.
             [sys.executable, "-I", "-S", __file__, str(group)],
-            stdin=theirs,
+            stdin=read_end,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
             start_new_session=True,
         )
     finally:
-        os.close(theirs)
-    return ours
+        os.close(read_end)
+    return write_end
 
 
 def _end(group: int) -> None:

@@ -17,8 +17,8 @@ from mlperf_suite.engines.replicas.node_facts import NodeFacts, look_around
 from mlperf_suite.engines.replicas.placement import (
     Node,
     NodeShare,
+    PlacementRequest,
     Seat,
-    Wanted,
     choose_gpus_each,
     place,
     table,
@@ -49,14 +49,15 @@ class ReplicasConfig:
     the result is called in the replica's process. `model`: a folder or hub id that must be the same
     on every node; None skips the check. `needs_vllm`: whether every node must have the same vLLM.
     `address`: of the Ray cluster; None starts one on this machine, which counts `own_cpus` cores
-    (None: this process's). `replicas`, `tensor_parallel`, `cpus`, `nodes`: see `placement.Wanted`;
-    `tensor_parallel` None means what the model needs. `core_variables`: environment variables set
-    to the cores of a replica without a GPU. `keep_to_cores`: False lets such replicas share cores.
-    `near_gpus`: whether a replica with GPUs is bound to the cores of their NUMA nodes. `scores`:
-    whether the engines can score. `expected`: called, while the replicas load, with the GPUs of a
-    replica and an event; returns the settings that such an engine has in this process, None if
-    unknown, and returns soon after the event is set. None skips the comparison. `log_folder`: for
-    the output of engines on this machine. `silence_s`: see `engines.watch.Watch`.
+    (None: this process's). `replicas`, `tensor_parallel`, `cpus`, `nodes`: see
+    `placement.PlacementRequest`; `tensor_parallel` None means what the model needs.
+    `core_variables`: environment variables set to the cores of a replica without a GPU.
+    `keep_to_cores`: False lets such replicas share cores. `near_gpus`: whether a replica with GPUs
+    is bound to the cores of their NUMA nodes. `scores`: whether the engines can score. `expected`:
+    called, while the replicas load, with the GPUs of a replica and an event; returns the settings
+    that such an engine has in this process, None if unknown, and returns soon after the event is
+    set. None skips the comparison. `log_folder`: for the output of engines on this machine.
+    `silence_s`: see `engines.watch.Watch`.
     """
 
     make: Callable[[int, int], Make]
@@ -108,8 +109,8 @@ def prepare(config: ReplicasConfig, say: Callable[[str], None]) -> Prepared:
     )
     try:
         nodes = _candidates(cluster.nodes(), config)
-        looked = cluster.look_around(nodes, config.model or "")
-        facts = {node.id: found for node, found in zip(nodes, looked, strict=True)}
+        all_facts = cluster.look_around(nodes, config.model or "")
+        facts = {node.id: node_facts for node, node_facts in zip(nodes, all_facts, strict=True)}
         nodes = [replace(node, gpu=next(iter(facts[node.id].gpus), "")) for node in nodes]
         here = look_around("")
         check_alike(nodes, facts, config, here.suite)
@@ -136,30 +137,30 @@ def machines_of(
     and the GPUs' name `gpu` and memory `gpu_memory` in bytes, None if no GPUs are used; `here`:
     whether it is this machine.
     """
-    found: dict[str, dict[str, object]] = {}
+    machines: dict[str, dict[str, object]] = {}
     for seat in seats:
         node = facts[seat.node.id]
-        mine = [s for s in seats if facts[s.node.id].boot == node.boot]
+        neighbours = [s for s in seats if facts[s.node.id].boot == node.boot]
         there = sum(n.gpus for n in nodes if facts[n.id].boot == node.boot)
-        used = sum(s.gpus for s in mine)
-        found[node.boot] = {
+        gpus = sum(s.gpus for s in neighbours)
+        machines[node.boot] = {
             "host": node.host,
             "here": node.boot == here,
-            "replicas": len(mine),
-            "gpus": used,
-            "idle_gpus": there - used,
+            "replicas": len(neighbours),
+            "gpus": gpus,
+            "idle_gpus": there - gpus,
             "gpu": seat.node.gpu if seat.gpus else None,
             "gpu_memory": node.gpu_memory if seat.gpus else None,
         }
-    return list(found.values())
+    return list(machines.values())
 
 
 def _candidates(nodes: Sequence[Node], config: ReplicasConfig) -> list[Node]:
     """The nodes that replicas may be on: the named ones, or all that have devices."""
     if config.nodes:
         # The placement reports named nodes that do not exist.
-        named = [n for n in nodes if any(n.is_called(share.name) for share in config.nodes)]
-        return named or list(nodes)
+        matches = [n for n in nodes if any(n.is_called(share.name) for share in config.nodes)]
+        return matches or list(nodes)
     on_gpus = any(node.gpus for node in nodes)
     return [node for node in nodes if (node.gpus if on_gpus else node.cpus)]
 
@@ -172,37 +173,39 @@ def check_alike(
     `suite`: this process's version of the suite.
     """
     for node in nodes:
-        found = facts[node.id]
-        if found.suite != suite:
+        node_facts = facts[node.id]
+        if node_facts.suite != suite:
             raise EngineError(
-                f"node {node}: the suite there is {found.suite}, here it is {suite}: install the "
-                "same there"
+                f"node {node}: the suite there is {node_facts.suite}, here it is {suite}: install "
+                "the same there"
             )
-        if config.needs_vllm and found.vllm is None:
+        if config.needs_vllm and node_facts.vllm is None:
             raise EngineError(f"node {node}: vLLM is not installed there")
-    _check_same(nodes, {n.id: facts[n.id].vllm for n in nodes}, "vLLM", needed=config.needs_vllm)
+    _check_same(nodes, {n.id: facts[n.id].vllm for n in nodes}, "vLLM", required=config.needs_vllm)
     if config.model is None:
         return
     is_folder = config.model.startswith(("/", ".", "~")) or os.path.isdir(config.model)  # noqa: PTH112 - a hub id is not a path
     for node in nodes:
         if is_folder and facts[node.id].model is None:
             raise EngineError(f"node {node}: the model is not there: {config.model}")
-    known = [node for node in nodes if facts[node.id].model is not None]
-    _check_same(known, {n.id: facts[n.id].model for n in known}, f"{config.model} is of revision")
+    with_model = [node for node in nodes if facts[node.id].model is not None]
+    _check_same(
+        with_model, {n.id: facts[n.id].model for n in with_model}, f"{config.model} is of revision"
+    )
 
 
 def _check_same(
-    nodes: Sequence[Node], values: Mapping[str, object], what: str, *, needed: bool = True
+    nodes: Sequence[Node], values: Mapping[str, object], subject: str, *, required: bool = True
 ) -> None:
     """Raise EngineError naming the first node that differs from most others."""
-    found = [values[node.id] for node in nodes]
-    if not needed or len(set(found)) <= 1:
+    present = [values[node.id] for node in nodes]
+    if not required or len(set(present)) <= 1:
         return
-    usual = max(found, key=found.count)
+    usual = max(present, key=present.count)
     odd = next(node for node in nodes if values[node.id] != usual)
-    other = next(node for node in nodes if values[node.id] == usual)
+    peer = next(node for node in nodes if values[node.id] == usual)
     raise EngineError(
-        f"node {odd}: {what} {values[odd.id]} there, and {usual} on node {other}: "
+        f"node {odd}: {subject} {values[odd.id]} there, and {usual} on node {peer}: "
         "replicas of one system must be alike"
     )
 
@@ -212,16 +215,16 @@ def _seats(
 ) -> tuple[tuple[Seat, ...], str]:
     """The seat of each replica, and the reason for the number of GPUs each."""
     memories = [f.gpu_memory for n in nodes if n.gpus and (f := facts[n.id]).gpu_memory]
-    weights = [found.weights for found in facts.values() if found.weights]
+    weights = [node_facts.weights for node_facts in facts.values() if node_facts.weights]
     gpus_each = choose_gpus_each(
         config.tensor_parallel,
         max(weights, default=None),
         min(memories, default=None),
         max((node.gpus for node in nodes), default=0),
     )
-    wanted = Wanted(config.replicas, gpus_each.value, config.cpus, config.nodes)
+    request = PlacementRequest(config.replicas, gpus_each.value, config.cpus, config.nodes)
     on_gpus = any(node.gpus for node in nodes)
-    return place(nodes, wanted), gpus_each.why if on_gpus else ""
+    return place(nodes, request), gpus_each.why if on_gpus else ""
 
 
 def cores_of(seats: Sequence[Seat], facts: Mapping[str, NodeFacts]) -> list[tuple[int, ...]]:
@@ -230,75 +233,75 @@ def cores_of(seats: Sequence[Seat], facts: Mapping[str, NodeFacts]) -> list[tupl
     No two replicas on a machine share a core, even on several nodes of it. Raises EngineError if
     there are too few.
     """
-    taken: dict[str, set[int]] = {}
-    found = []
+    cores_in_use: dict[str, set[int]] = {}
+    cores = []
     for seat in seats:
         node = facts[seat.node.id]
-        used = taken.setdefault(node.boot, set())
-        free = [core for core in node.cores if core not in used]
+        in_use = cores_in_use.setdefault(node.boot, set())
+        free = [core for core in node.cores if core not in in_use]
         if len(free) < seat.cpus:
             raise EngineError(
                 f"{seat}: it has {len(free)} free of its machine's {len(node.cores)} cores, and "
                 f"{seat.cpus} are wanted for each replica: give fewer replicas, or --replica-cpus"
             )
-        found.append(tuple(free[: seat.cpus]))
-        used.update(found[-1])
-    return found
+        cores.append(tuple(free[: seat.cpus]))
+        in_use.update(cores[-1])
+    return cores
 
 
 def _open(cluster: Cluster, placed: Sequence[Placed]) -> list[Link]:
     """Connect to each replica. Raises EngineError."""
     key = new_key()
-    names = [str(one.seat) for one in placed]
-    asked = [one.actor.open.remote(one.seat.node.address, key) for one in placed]
-    ports = cluster.wait(asked, names, _OPEN_S)
+    names = [str(replica.seat) for replica in placed]
+    calls = [replica.actor.open.remote(replica.seat.node.address, key) for replica in placed]
+    ports = cluster.wait(calls, names, _OPEN_S)
     links: list[Link] = []
-    for one, port in zip(placed, ports, strict=True):
-        address = one.seat.node.address
+    for replica, port in zip(placed, ports, strict=True):
+        address = replica.seat.node.address
         try:
             links.append(Link(connect(address, port, key)))
         except OSError as error:
             for link in links:
                 link.close()
             raise EngineError(
-                f"{one.seat}: no connection to {address} port {port}: {error}: its port must be "
-                "open to this machine, as Ray's own are"
+                f"{replica.seat}: no connection to {address} port {port}: {error}: its port must "
+                "be open to this machine, as Ray's own are"
             ) from error
     return links
 
 
 def load_engines(
-    prepared: Prepared, config: ReplicasConfig, lost: Callable[[], str | None]
+    prepared: Prepared, config: ReplicasConfig, cause_of_loss: Callable[[], str | None]
 ) -> list[Loaded]:
     """Load all engines at the same time. Raises EngineError for the first that does not load.
 
-    `lost`: why the replicas can no longer be used, None while they can.
+    `cause_of_loss`: why the replicas can no longer be used, None while they can.
     """
 
     def look() -> None:
-        if why := lost():
+        if why := cause_of_loss():
             raise EngineError(why)
 
     cluster, folder = prepared.cluster, None
     if cluster.is_own and config.log_folder is not None:
         folder = str(config.log_folder.absolute())
-    asked = []
-    for one, own in zip(prepared.placed, prepared.cores, strict=True):
+    calls = []
+    for replica, cores in zip(prepared.placed, prepared.cores, strict=True):
         # Ray sets it for what it starts; an engine in this process would have this process's value.
         variables: dict[str, str | None] = {"OMP_NUM_THREADS": os.environ.get("OMP_NUM_THREADS")}
-        if own:
-            variables |= dict.fromkeys(config.core_variables, ",".join(map(str, own)))
-        make = config.make(one.seat.number, one.seat.gpus)
-        load = one.actor.load.remote
-        asked.append(load(make, variables, own, folder, near_gpus=config.near_gpus))
-    names = [str(one.seat) for one in prepared.placed]
+        if cores:
+            variables |= dict.fromkeys(config.core_variables, ",".join(map(str, cores)))
+        make = config.make(replica.seat.number, replica.seat.gpus)
+        load = replica.actor.load.remote
+        calls.append(load(make, variables, cores, folder, near_gpus=config.near_gpus))
+    names = [str(replica.seat) for replica in prepared.placed]
     patience_s = config.load_timeout_s + _LATE_S
-    return cluster.wait(asked, names, patience_s, look, _raise_failure)
+    return cluster.wait(calls, names, patience_s, look, _raise_failure)
 
 
-def _raise_failure(who: str, loaded: Loaded) -> None:
+def _raise_failure(name: str, loaded: Loaded) -> None:
     if loaded.failure is not None:
-        raise EngineError(f"{who}: {loaded.failure}")
+        raise EngineError(f"{name}: {loaded.failure}")
 
 
 class SettingsSearch:
@@ -321,10 +324,10 @@ class SettingsSearch:
         finally:
             self._done.set()
 
-    def result(self, lost: Callable[[], str | None]) -> Mapping[str, object] | None:
+    def result(self, cause_of_loss: Callable[[], str | None]) -> Mapping[str, object] | None:
         """The settings; None if unknown. Raises EngineError if an engine is lost meanwhile."""
         while not self._done.wait(_LOOK_S):
-            if (why := lost()) is not None:
+            if (why := cause_of_loss()) is not None:
                 raise EngineError(why)
         return self._settings
 
@@ -337,39 +340,40 @@ class SettingsSearch:
 def check_descriptions(
     seats: Sequence[Seat],
     loaded: Sequence[Loaded],
-    expected: Mapping[str, object] | None = None,
+    reference: Mapping[str, object] | None = None,
 ) -> EngineDescription:
     """The description of all replicas. Raises EngineError naming a setting in which one differs.
 
-    `expected`: the settings of such an engine in this process, None if they are not known.
+    `reference`: the settings of such an engine in this process, None if they are not known.
     """
-    descriptions = [EngineDescription(**(one.description or {})) for one in loaded]
+    descriptions = [EngineDescription(**(replica.description or {})) for replica in loaded]
     first = descriptions[0]
-    for seat, found in zip(seats, descriptions, strict=True):
-        for name, wanted in (expected or {}).items():
-            if found.settings.get(name) != wanted:
+    for seat, description in zip(seats, descriptions, strict=True):
+        for name, value in (reference or {}).items():
+            if description.settings.get(name) != value:
                 raise EngineError(
-                    f"{seat}: its engine's {name} is {found.settings.get(name)}, and {wanted} for "
-                    f"an engine in the suite's own process: --engine-arg {name}=VALUE sets it"
+                    f"{seat}: its engine's {name} is {description.settings.get(name)}, and {value} "
+                    f"for an engine in the suite's own process: --engine-arg {name}=VALUE sets it"
                 )
-    for seat, other in zip(seats, descriptions, strict=True):
-        for name, value in _compared(first).items():
-            told = _compared(other).get(name)
-            if told != value:
+    for seat, description in zip(seats, descriptions, strict=True):
+        for name, value in _comparable(first).items():
+            own_value = _comparable(description).get(name)
+            if own_value != value:
                 raise EngineError(
-                    f"{seat}: its engine's {name} is {told}, and {value} on {seats[0]}: replicas "
-                    f"of one system must be alike (--engine-arg {name}=VALUE sets it for all)"
+                    f"{seat}: its engine's {name} is {own_value}, and {value} on {seats[0]}: "
+                    "replicas of one system must be alike "
+                    f"(--engine-arg {name}=VALUE sets it for all)"
                 )
     return first
 
 
-def _compared(description: EngineDescription) -> dict[str, object]:
-    compared: dict[str, object] = {
+def _comparable(description: EngineDescription) -> dict[str, object]:
+    settings: dict[str, object] = {
         "name": description.name,
         "version": description.version,
         "max_model_len": description.max_model_len,
     }
-    return compared | {n: v for n, v in description.settings.items() if n not in _OWN}
+    return settings | {n: v for n, v in description.settings.items() if n not in _OWN}
 
 
 class PromptSets:

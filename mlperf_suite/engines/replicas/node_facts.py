@@ -35,13 +35,13 @@ class NodeFacts:
 
 def look_around(model: str) -> NodeFacts:
     """The facts of the node that this runs on. `model`: a folder or a hub id."""
-    found = gpus()
-    memories = [gpu.memory_bytes for gpu in found if gpu.memory_bytes]
+    local_gpus = gpus()
+    memories = [gpu.memory_bytes for gpu in local_gpus if gpu.memory_bytes]
     return NodeFacts(
         platform.node(),
         _boot_id(),
         tuple(sorted(os.sched_getaffinity(0))),
-        tuple(gpu.name for gpu in found),
+        tuple(gpu.name for gpu in local_gpus),
         min(memories, default=None),
         _vllm_version(),
         suite_version(),

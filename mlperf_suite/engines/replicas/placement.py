@@ -60,7 +60,7 @@ class Node:
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class PlacementRequest:
     """What the user asked for. `replicas` None: as many as fit; on CPUs, one per node unless `cpus`
     is set. `tensor_parallel`: GPUs of each. `cpus`: cores of each without GPUs; None means an equal
     share of its node's. `nodes`: empty means all."""
@@ -86,79 +86,81 @@ class Seat:
         return f"replica {self.number} on node {self.node}"
 
 
-def place(nodes: Sequence[Node], wanted: Wanted) -> tuple[Seat, ...]:
+def place(nodes: Sequence[Node], request: PlacementRequest) -> tuple[Seat, ...]:
     """A seat for each replica, numbered node by node.
 
     Raises EngineError if a node does not exist or has no room.
     """
     on_gpus = any(node.gpus for node in nodes)
-    chosen = _chosen(nodes, wanted.nodes)
-    rooms = [_room(node, wanted, on_gpus=on_gpus) for node, _ in chosen]
-    counts = _counts(chosen, rooms, wanted, on_gpus=on_gpus)
+    node_counts = _node_counts(nodes, request.nodes)
+    rooms = [_room(node, request, on_gpus=on_gpus) for node, _ in node_counts]
+    counts = _counts(node_counts, rooms, request, on_gpus=on_gpus)
     numbers = itertools.count()
     seats = []
-    for (node, _), count in zip(chosen, counts, strict=True):
-        cpus = 0 if on_gpus else (wanted.cpus or node.cpus // max(count, 1))
-        gpus = wanted.tensor_parallel if on_gpus else 0
+    for (node, _), count in zip(node_counts, counts, strict=True):
+        cpus = 0 if on_gpus else (request.cpus or node.cpus // max(count, 1))
+        gpus = request.tensor_parallel if on_gpus else 0
         seats += [Seat(next(numbers), node, gpus, cpus, at, count) for at in range(count)]
     return tuple(seats)
 
 
-def _chosen(nodes: Sequence[Node], shares: Sequence[NodeShare]) -> list[tuple[Node, int | None]]:
+def _node_counts(
+    nodes: Sequence[Node], shares: Sequence[NodeShare]
+) -> list[tuple[Node, int | None]]:
     """The nodes to use, in order, and the number of replicas on each if it was given."""
     if not shares:
         return [(node, None) for node in nodes]
-    chosen: list[tuple[Node, int | None]] = []
+    node_counts: list[tuple[Node, int | None]] = []
     for share in shares:
-        found = [node for node in nodes if node.is_called(share.name)]
-        if not found:
-            known = ", ".join(map(str, nodes))
+        matches = [node for node in nodes if node.is_called(share.name)]
+        if not matches:
+            names = ", ".join(map(str, nodes))
             raise EngineError(
-                f"replica nodes: no node {share.name} in the Ray cluster: it has {known}"
+                f"replica nodes: no node {share.name} in the Ray cluster: it has {names}"
             )
-        if len(found) > 1:
+        if len(matches) > 1:
             raise EngineError(
-                f"replica nodes: {share.name} is the name of {len(found)} nodes: "
-                f"give their ids: {', '.join(node.id for node in found)}"
+                f"replica nodes: {share.name} is the name of {len(matches)} nodes: "
+                f"give their ids: {', '.join(node.id for node in matches)}"
             )
-        chosen.append((found[0], share.replicas))
-    return chosen
+        node_counts.append((matches[0], share.replicas))
+    return node_counts
 
 
-def _room(node: Node, wanted: Wanted, *, on_gpus: bool) -> int:
+def _room(node: Node, request: PlacementRequest, *, on_gpus: bool) -> int:
     if on_gpus:
-        return node.gpus // wanted.tensor_parallel
-    return node.cpus // (wanted.cpus or 1)
+        return node.gpus // request.tensor_parallel
+    return node.cpus // (request.cpus or 1)
 
 
 def _counts(
-    chosen: Sequence[tuple[Node, int | None]],
+    node_counts: Sequence[tuple[Node, int | None]],
     rooms: Sequence[int],
-    wanted: Wanted,
+    request: PlacementRequest,
     *,
     on_gpus: bool,
 ) -> list[int]:
     """The replicas on each node. Raises EngineError."""
-    said = [count for _, count in chosen]
-    if all(count is not None for count in said):
-        counts = [count or 0 for count in said]
-        if wanted.replicas not in (None, sum(counts)):
+    fixed = [count for _, count in node_counts]
+    if all(count is not None for count in fixed):
+        counts = [count or 0 for count in fixed]
+        if request.replicas not in (None, sum(counts)):
             raise EngineError(
-                f"--replicas {wanted.replicas}: the replica nodes ask for {sum(counts)}"
+                f"--replicas {request.replicas}: the replica nodes ask for {sum(counts)}"
             )
     else:
-        spread = [room if count is None else 0 for room, count in zip(rooms, said, strict=True)]
-        if wanted.replicas is None and not on_gpus and wanted.cpus is None:
+        spread = [room if count is None else 0 for room, count in zip(rooms, fixed, strict=True)]
+        if request.replicas is None and not on_gpus and request.cpus is None:
             spread = [min(room, 1) for room in spread]
         rest = None
-        if wanted.replicas is not None:
-            rest = wanted.replicas - sum(count or 0 for count in said)
+        if request.replicas is not None:
+            rest = request.replicas - sum(count or 0 for count in fixed)
         shared = spread if rest is None else _spread(spread, rest)
-        counts = [share if n is None else n for n, share in zip(said, shared, strict=True)]
-    asked = sum(counts) if wanted.replicas is None else wanted.replicas
+        counts = [share if n is None else n for n, share in zip(fixed, shared, strict=True)]
+    total = sum(counts) if request.replicas is None else request.replicas
     fits = all(count <= room for count, room in zip(counts, rooms, strict=True))
-    if not fits or sum(counts) != asked or not asked:
-        raise EngineError(_no_room(chosen, counts, rooms, wanted, asked, on_gpus=on_gpus))
+    if not fits or sum(counts) != total or not total:
+        raise EngineError(_no_room(node_counts, counts, rooms, request, total, on_gpus=on_gpus))
     return counts
 
 
@@ -176,23 +178,27 @@ def _spread(rooms: Sequence[int], count: int) -> list[int]:
 
 
 def _no_room(
-    chosen: Sequence[tuple[Node, int | None]],
+    node_counts: Sequence[tuple[Node, int | None]],
     counts: Sequence[int],
     rooms: Sequence[int],
-    wanted: Wanted,
-    asked: int,
+    request: PlacementRequest,
+    total: int,
     *,
     on_gpus: bool,
 ) -> str:
-    each = _many(wanted.tensor_parallel, "GPU") if on_gpus else _many(wanted.cpus or 1, "core")
+    devices_each = (
+        _quantity(request.tensor_parallel, "GPU")
+        if on_gpus
+        else _quantity(request.cpus or 1, "core")
+    )
     places = []
-    for (node, said), count, room in zip(chosen, counts, rooms, strict=True):
-        has = _many(node.gpus, "GPU") if on_gpus else _many(node.cpus, "core")
-        asks = f", asked for {count}" if said is not None and count > room else ""
+    for (node, fixed), count, room in zip(node_counts, counts, rooms, strict=True):
+        has = _quantity(node.gpus, "GPU") if on_gpus else _quantity(node.cpus, "core")
+        asks = f", asked for {count}" if fixed is not None and count > room else ""
         places.append(f"node {node} {room} ({has}{asks})")
-    many = _many(asked, "replica") if asked else "--replicas auto: any replica"
+    replicas = _quantity(total, "replica") if total else "--replicas auto: any replica"
     return (
-        f"{many} of {each} each: the Ray cluster has no room: there is room on "
+        f"{replicas} of {devices_each} each: the Ray cluster has no room: there is room on "
         f"{', '.join(places) or 'no node'}"
     )
 
@@ -203,15 +209,15 @@ without room for a KV cache it can serve nothing."""
 
 
 def choose_gpus_each(
-    asked: int | None, weights: int | None, memory: int | None, most: int
+    request: int | None, weights: int | None, memory: int | None, most: int
 ) -> Chosen[int]:
-    """The GPUs of one replica: `asked`, or the smallest power of two that holds the weights.
+    """The GPUs of one replica: `request`, or the smallest power of two that holds the weights.
 
     `weights` and `memory` (of one GPU) in bytes, None if not known; `most`: the GPUs of a node.
     Raises EngineError if the weights fit no node.
     """
-    if asked is not None:
-        return Chosen(asked, "as asked")
+    if request is not None:
+        return Chosen(request, "as asked")
     if not memory:
         return Chosen(1, "auto: no GPU")
     if not weights:
@@ -221,33 +227,36 @@ def choose_gpus_each(
         gpus *= 2
         if gpus > most:
             raise EngineError(
-                f"--replicas: weights of {weights / 1e9:,.0f} GB do not fit {_many(most, 'GPU')} "
-                f"of {memory / 1e9:,.0f} GB, which is the most of any node: give a smaller or "
-                "quantized model, or --tensor-parallel-size with --engine-arg for what it needs"
+                f"--replicas: weights of {weights / 1e9:,.0f} GB do not fit "
+                f"{_quantity(most, 'GPU')} of {memory / 1e9:,.0f} GB, which is the most of "
+                "any node: give a smaller or quantized model, or --tensor-parallel-size with "
+                "--engine-arg for what it needs"
             )
-    fit = f"weights of {weights / 1e9:,.1f} GB fit {_many(gpus, 'GPU')} of {memory / 1e9:,.0f} GB"
+    fit = (
+        f"weights of {weights / 1e9:,.1f} GB fit {_quantity(gpus, 'GPU')} of {memory / 1e9:,.0f} GB"
+    )
     return Chosen(gpus, f"auto: {fit}")
 
 
 def table(seats: Sequence[Seat], nodes: Sequence[Node], why: str = "") -> list[str]:
     """The placement in lines of at most 80 columns. `why`: the reason for the GPUs of each."""
-    used = {seat.node.id for seat in seats}
-    head = f"placement: {_many(len(seats), 'replica')} on {_many(len(used), 'node')}"
+    node_ids = {seat.node.id for seat in seats}
+    head = f"placement: {_quantity(len(seats), 'replica')} on {_quantity(len(node_ids), 'node')}"
     lines = textwrap.wrap(head + (f" ({why})" if why else ""), 80, subsequent_indent="  ")
     wide = max(len(_cut(str(seat.node))) for seat in seats)
     lines.append(f"  replica  {'node':<{wide}}  devices")
     for seat in seats:
-        said = f"  {seat.number:>7}  {_cut(str(seat.node)):<{wide}}  {devices(seat)}"
-        lines.append(said if len(said) <= 80 else f"{said[:79]}…")
+        line = f"  {seat.number:>7}  {_cut(str(seat.node)):<{wide}}  {devices(seat)}"
+        lines.append(line if len(line) <= 80 else f"{line[:79]}…")
     idle = []
     for node in nodes:
         seated = [seat for seat in seats if seat.node.id == node.id]
         gpus = node.gpus - sum(seat.gpus for seat in seated)
         cores = node.cpus - sum(seat.cpus for seat in seated)
         if gpus:
-            idle.append(f"{_many(gpus, 'GPU')} of {node}")
+            idle.append(f"{_quantity(gpus, 'GPU')} of {node}")
         elif cores and not any(seat.gpus for seat in seats):
-            idle.append(f"{_many(cores, 'core')} of {node}")
+            idle.append(f"{_quantity(cores, 'core')} of {node}")
     lines += textwrap.wrap(
         f"idle: {', '.join(idle) or 'none'}", 80, initial_indent="  ", subsequent_indent="    "
     )
@@ -258,13 +267,13 @@ def devices(seat: Seat) -> str:
     """A replica's devices, in words."""
     if seat.gpus:
         kind = f" {seat.node.gpu}" if seat.node.gpu else ""
-        return f"{_many(seat.gpus, 'GPU')}{kind}, TP {seat.gpus}"
-    return _many(seat.cpus, "core")
+        return f"{_quantity(seat.gpus, 'GPU')}{kind}, TP {seat.gpus}"
+    return _quantity(seat.cpus, "core")
 
 
 def _cut(text: str) -> str:
     return text if len(text) <= 32 else f"{text[:31]}…"
 
 
-def _many(count: int, what: str) -> str:
-    return f"{count:,} {what}{'' if count == 1 else 's'}"
+def _quantity(count: int, unit: str) -> str:
+    return f"{count:,} {unit}{'' if count == 1 else 's'}"

@@ -48,15 +48,15 @@ class AnswerTimes:
         self.tags: array[int] = array("Q")
         self.handed: array[float] = array("d")
         self.first: array[float] = array("d")
-        self.ended: array[float] = array("d")
+        self.last: array[float] = array("d")
 
-    def add(self, number: int, tag: int, handed: float, first: float | None, ended: float) -> None:
+    def add(self, number: int, tag: int, handed: float, first: float | None, last: float) -> None:
         """Add an answer."""
         self.numbers.append(number)
         self.tags.append(tag)
         self.handed.append(handed)
         self.first.append(math.nan if first is None else first)
-        self.ended.append(ended)
+        self.last.append(last)
 
 
 def merged(traces: Mapping[int, tuple[TraceReply, float]], answers: AnswerTimes) -> EngineTrace:
@@ -101,19 +101,19 @@ def _marks(traces: list[TraceReply], answers: AnswerTimes) -> Marks:
     import numpy as np
 
     numbers = np.asarray(answers.numbers)
-    handed, first, ended = (np.asarray(c) for c in (answers.handed, answers.first, answers.ended))
+    handed, first, last = (np.asarray(c) for c in (answers.handed, answers.first, answers.last))
     durations = _durations(traces, numbers)
     if durations is None:
-        return _marks_of(_PARTS, answers, [handed, first, ended], None)
+        return _marks_of(_PARTS, answers, [handed, first, last], None)
     parts, preempted = durations
     front, queue, prefill, decode = parts
     streamed = np.isfinite(first)
     before_first = front + queue + prefill
-    began = np.where(streamed, first - before_first, ended - before_first - decode)
+    began = np.where(streamed, first - before_first, last - before_first - decode)
     began = np.fmax(handed, np.where(np.isfinite(began), began, handed))
-    computed = np.minimum(began + front + queue, np.where(streamed, first, ended))
-    prefilled = np.where(streamed, first, np.minimum(computed + prefill, ended))
-    times = [handed, began + front, computed, prefilled, ended]
+    computed = np.minimum(began + front + queue, np.where(streamed, first, last))
+    prefilled = np.where(streamed, first, np.minimum(computed + prefill, last))
+    times = [handed, began + front, computed, prefilled, last]
     return _marks_of(_ENGINE_PARTS, answers, times, preempted)
 
 
@@ -136,7 +136,7 @@ def _durations(
         rows = order[places]
         matches = tags[rows] == numbers
         ends = [
-            _received(trace, tags),
+            _arrivals(trace, tags),
             *(np.frombuffer(column, np.float64) for column in trace.times),
         ]
         for part, before, after in zip(parts, ends, ends[1:], strict=False):
@@ -145,7 +145,7 @@ def _durations(
     return parts, preempted
 
 
-def _received(trace: TraceReply, tags: npt.NDArray[np.uint64]) -> Doubles:
+def _arrivals(trace: TraceReply, tags: npt.NDArray[np.uint64]) -> Doubles:
     """When the replica received each of its requests, nan if it does not report it."""
     import numpy as np
 
@@ -157,8 +157,8 @@ def _received(trace: TraceReply, tags: npt.NDArray[np.uint64]) -> Doubles:
     order = np.argsort(numbers, kind="stable")
     places = np.minimum(np.searchsorted(numbers, tags, sorter=order), len(numbers) - 1)
     rows = order[places]
-    received: Doubles = np.where(numbers[rows] == tags, times[rows], np.nan)
-    return received
+    arrivals: Doubles = np.where(numbers[rows] == tags, times[rows], np.nan)
+    return arrivals
 
 
 def _marks_of(
@@ -190,11 +190,11 @@ class ClockOffsets:
         exact."""
         return 0 if self._same_clock[replica] else 8
 
-    def learn(self, replica: int, sent: float, remote: float, received: float) -> None:
-        """Take the time of a replica's clock that was asked for at `sent`."""
-        duration = received - sent
+    def learn(self, replica: int, asked_s: float, remote: float, answered_s: float) -> None:
+        """Take the time of a replica's clock that was asked for at `asked_s`."""
+        duration = answered_s - asked_s
         if not self._same_clock[replica] and duration < self._best[replica][0]:
-            self._best[replica] = duration, (sent + received) / 2 - remote
+            self._best[replica] = duration, (asked_s + answered_s) / 2 - remote
 
     def of(self, replica: int) -> float:
         """The seconds to add to a replica's times."""
