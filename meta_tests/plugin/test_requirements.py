@@ -97,16 +97,13 @@ def test_every_scenario_of_every_benchmark_has_a_file() -> None:
 
 @dataclass(frozen=True)
 class Demand:
-    """A test's own words: its name, its docstring, the fixture and the rule that it asks.
-
-    `module`: that of the rule's function; None if the test gives the rule's name.
-    """
+    """A test's own words: its name, its docstring, the fixture and the rule that it asks."""
 
     file: str
     name: str
     text: str | None
     fixture: str
-    module: str | None
+    module: str
     rule: str
 
 
@@ -117,7 +114,7 @@ def demands_in_words() -> Iterator[Demand]:
                 yield Demand(file, node.name, ast.get_docstring(node), *_obeys(node))
 
 
-def _obeys(test: ast.FunctionDef) -> tuple[str, str | None, str]:
+def _obeys(test: ast.FunctionDef) -> tuple[str, str, str]:
     """`fixture.obeys(module.rule)` is all that a test does."""
     _, statement = test.body
     assert isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Call)
@@ -126,8 +123,6 @@ def _obeys(test: ast.FunctionDef) -> tuple[str, str | None, str]:
     assert isinstance(call, ast.Attribute) and call.attr == "obeys"
     assert isinstance(call.value, ast.Name)
     assert [argument.arg for argument in test.args.args] == [call.value.id]
-    if isinstance(rule, ast.Constant):
-        return call.value.id, None, str(rule.value)
     assert isinstance(rule, ast.Attribute) and isinstance(rule.value, ast.Name)
     return call.value.id, rule.value.id, rule.attr
 
@@ -138,15 +133,12 @@ def _obeys(test: ast.FunctionDef) -> tuple[str, str | None, str]:
 def test_a_test_is_named_after_the_rule_that_it_asks(demand: Demand) -> None:
     """One step leads from the test to the rule's function, and to the right one."""
     assert demand.text and demand.text.endswith(".")
-    if demand.module is not None:
-        check = getattr(getattr(rules, demand.module), demand.rule)
-        assert check in [rule.check for rule in RULES]
+    check = getattr(getattr(rules, demand.module), demand.rule)
     kind = RUN_KINDS[demand.fixture]
     names = {demand.rule, *(f"{mode}_{demand.rule}" for mode in kind.modes)}
     assert demand.name.removeprefix("test_") in names
-    of_rule = [rule for rule in RULES if rule.name in names and rule.subject in kind.modes]
-    assert of_rule
-    assert {name for rule in of_rule for name in rule.scenarios} & set(kind.scenarios)
+    own = [rule for rule in RULES if rule.check is check and rule.subject in kind.modes]
+    assert {name for rule in own for name in rule.scenarios} & set(kind.scenarios)
 
 
 def test_mmlus_rules_have_their_tests() -> None:

@@ -133,14 +133,13 @@ class MadeRun:
         return str(self.step)
 
     def obeys(self, rule: Callable[..., Any] | str) -> None:
-        """Judge the run by a rule, given as its function or by its name.
+        """Judge the run by a rule, given as its function or by its verdict's full name.
 
         Raises LookupError if the rule does not apply to such a run.
         """
         mode = self.step.mode if isinstance(self.step, RunKey) else "mmlu"
         name = rule if isinstance(rule, str) else rule_name(rule, mode)
-        verdicts = self._verdicts(name)
-        verdict = next((v for v in verdicts if v.rule in (name, f"{mode}_{name}")), None)
+        verdict = next((v for v in self._verdicts(name) if v.rule == name), None)
         if verdict is None:
             raise LookupError(f"{self.step}: no rule {name} holds for it")
         conclude(self._config, verdict)
