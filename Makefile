@@ -2,7 +2,7 @@
 SHELL := /bin/bash
 PYTEST := .venv/bin/python -m pytest
 
-.PHONY: help setup stacks offline server interactive singlestream edge compliance peak mmlu submission-check submission-proof public-results endpoint ray cluster test test-slow test-search lint locks options pictures perf clean
+.PHONY: help setup stacks offline server interactive singlestream edge compliance peak mmlu submission-check submission-proof public-results endpoint ray cluster test test-slow test-search lint locks options rules-page pictures perf clean
 
 help:             ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 20
@@ -81,6 +81,9 @@ locks:            ## make the locks again (needs uv)
 
 options: setup    ## docs/options.md again, from the options as the code declares them
 	.venv/bin/python -m scripts.make_options
+
+rules-page: setup ## docs/rules.md again, from the rules as the code declares them
+	.venv/bin/python -m scripts.make_rules_page
 
 pictures: setup   ## the README's pictures, of a real run (needs tmux and Chromium)
 	.venv/bin/python -m scripts.make_pictures

@@ -19,9 +19,10 @@ from mlperf_suite.__main__ import main
 from mlperf_suite.benchmarks.registry import default_benchmarks
 from mlperf_suite.benchmarks.rounds import ROUNDS
 from mlperf_suite.plugin.options import rewrite
+from mlperf_suite.rules.registry import RULES
 from mlperf_suite.rules.submission_rules import missing_system_fields
 from mlperf_suite.settings import OPTIONS, OptionSpec, resolve_settings
-from scripts import make_options
+from scripts import make_options, make_rules_page
 
 ENGLISH, KOREAN = ROOT / "README.md", ROOT / "docs" / "README.ko.md"
 TRANSLATED = {
@@ -94,6 +95,12 @@ def test_the_korean_pages_use_the_fields_own_words(korean: Path) -> None:
 
 def test_the_page_of_options_is_made_of_the_code() -> None:
     assert make_options.PAGE.read_text() == make_options.page(), "run: make options"
+
+
+def test_the_page_of_rules_is_as_the_code_declares_them() -> None:
+    assert make_rules_page.PAGE.read_text() == make_rules_page.page(), "run: make rules-page"
+    subjects = {subject for group in make_rules_page.SECTIONS.values() for subject in group}
+    assert subjects == {rule.subject for rule in RULES}
 
 
 def test_a_section_of_the_page_has_options_that_there_are() -> None:

@@ -50,6 +50,9 @@ _ONE_RUN = "one run: its lines, settings, samples and tokens"
 @rule(
     *AUDITS,
     demand=_ONE_RUN,
+    official=False,
+    source="LoadGen's sources; tolerances in docs/log-consistency.md",
+    fix="Submit the audit's logs exactly as LoadGen wrote them; if they are, repeat the audit.",
     divisions=CLOSED,
 )
 def log_agrees(run: RunFacts) -> Verdict:
@@ -103,6 +106,8 @@ _ROUNDING = 2e-5
 @rule(
     *AUDITS,
     demand="whole",
+    source="compliance/TEST06, TEST07 and TEST09: run_verification.py reads the whole log",
+    fix="Copy the audit's logs again without change; do not cut its accuracy log.",
     divisions=CLOSED,
 )
 def log_is_whole(run: RunFacts) -> Verdict:
@@ -135,6 +140,8 @@ _SETTINGS = "audit.config's settings"
 @rule(
     *AUDITS,
     demand=_SETTINGS,
+    source="compliance/TEST06, TEST07 and TEST09: audit.config",
+    fix="Put the audit's audit.config where LoadGen starts, and repeat the audit.",
     divisions=CLOSED,
     shortens=is_shortened,
 )
@@ -153,6 +160,8 @@ def settings(run: RunFacts) -> Verdict:
 @rule(
     *AUDITS,
     demand="PerformanceOnly",
+    source="compliance/TEST06, TEST07 and TEST09: mode in audit.config",
+    fix="Repeat the audit as a performance run of its scenario.",
     divisions=CLOSED,
 )
 def test_mode(run: RunFacts) -> Verdict:
@@ -164,6 +173,10 @@ def test_mode(run: RunFacts) -> Verdict:
 @rule(
     *AUDITS,
     demand="0 errors",
+    official=False,
+    source="LoadGen's logging.cc: num_errors",
+    fix="Read the error in the audit's mlperf_log_detail.txt, remove its cause and repeat "
+    "the audit.",
     divisions=CLOSED,
 )
 def no_loadgen_errors(run: RunFacts) -> Verdict:
@@ -185,6 +198,9 @@ def _is_shortened_and_whole(run: RunFacts) -> bool:
 @rule(
     "test07",
     "test09",
+    official=False,
+    source="compliance/TEST07 and TEST09: performance_issue_unique in audit.config",
+    fix="Use the current audit.config, and let the SUT answer every query.",
     divisions=CLOSED,
     shortens=_is_shortened_and_whole,
 )
@@ -218,6 +234,8 @@ def _may_be_drawn(run: RunFacts) -> bool:
 
 @rule(
     "test07",
+    source="compliance/TEST07: run_verification.py",
+    fix="Use the same engine settings as in the accuracy run, and repeat the audit.",
     divisions=CLOSED,
     session_only=True,
 )
@@ -243,6 +261,8 @@ def score(run: RunFacts) -> Verdict:
 
 @rule(
     "test09",
+    source="compliance/TEST09: run_verification.py",
+    fix="Check the answer limit and the end-of-sequence tokens against the reference.",
     divisions=CLOSED,
 )
 def mean_tokens(run: RunFacts) -> Verdict:
@@ -269,6 +289,8 @@ def mean_tokens(run: RunFacts) -> Verdict:
 @rule(
     "test07",
     "test09",
+    source="submission checker, compliance_check.py: accuracy_check",
+    fix="Run the audit's run_verification.py, and submit the file that it writes.",
     divisions=CLOSED,
     submitted_only=True,
 )

@@ -31,6 +31,9 @@ _TOO_SHORT = "Number of tokens need to be greater than 1"
 @rule(
     "caching",
     demand=f"at most {MOST_FASTER:.0%} faster, by the suite's own audit",
+    official=False,
+    source="docs/caching-audit.md, after compliance/TEST04",
+    fix="Turn off every cache of answers and prefixes, in the engine, the server and any proxy.",
     session_only=True,
 )
 def speed(run: RunFacts) -> Verdict:
@@ -51,6 +54,9 @@ def speed(run: RunFacts) -> Verdict:
 
 @rule(
     "caching",
+    official=False,
+    source="docs/caching-audit.md, after compliance/TEST04",
+    fix="Turn prefix caching off in the engine or the server.",
     session_only=True,
 )
 def prompt_tokens(run: RunFacts) -> Verdict:
@@ -60,6 +66,9 @@ def prompt_tokens(run: RunFacts) -> Verdict:
 
 @rule(
     "caching",
+    official=False,
+    source="docs/caching-audit.md, after compliance/TEST04",
+    fix="Repeat the audit; every request must be answered.",
     session_only=True,
 )
 def samples(run: RunFacts) -> Verdict:
@@ -80,6 +89,9 @@ def samples(run: RunFacts) -> Verdict:
 
 @rule(
     "caching",
+    official=False,
+    source="docs/caching-audit.md, after compliance/TEST04",
+    fix="Let the server honour max_tokens and min_tokens, and repeat the audit.",
     session_only=True,
 )
 def answers(run: RunFacts) -> Verdict:
@@ -98,6 +110,9 @@ def answers(run: RunFacts) -> Verdict:
 
 @rule(
     "caching",
+    official=False,
+    source="docs/caching-audit.md, after compliance/TEST04",
+    fix="Repeat the audit; remove other audit.config files from LoadGen's folder.",
     session_only=True,
 )
 def settings(run: RunFacts) -> Verdict:
@@ -118,6 +133,9 @@ def settings(run: RunFacts) -> Verdict:
 
 @rule(
     "caching",
+    official=False,
+    source="docs/caching-audit.md, after compliance/TEST04",
+    fix="Repeat the audit without interrupting it.",
     session_only=True,
 )
 def log_is_whole(run: RunFacts) -> Verdict:
@@ -137,6 +155,10 @@ def _damage(audit: Caching) -> Iterator[tuple[int, str]]:
 
 @rule(
     "caching",
+    official=False,
+    source="docs/caching-audit.md, after compliance/TEST04",
+    fix="Read the error in the block's mlperf_log_detail.txt, remove its cause and repeat "
+    "the audit.",
     session_only=True,
 )
 def no_loadgen_errors(run: RunFacts) -> Verdict:

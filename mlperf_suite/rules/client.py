@@ -39,6 +39,9 @@ def _only_delayed(run: RunFacts) -> bool:
 
 @rule(
     "performance",
+    official=False,
+    source="docs/endpoints.md: limits on the client's CPU and delay",
+    fix="Raise --endpoint-clients, or give the client more or idle cores.",
     session_only=True,
     shortens=_only_delayed,
 )

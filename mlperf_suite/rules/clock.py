@@ -32,6 +32,9 @@ _NO_DATE = "NA"
     "performance",
     "accuracy",
     demand="never back, one process",
+    official=False,
+    source="LoadGen's sources; tolerances in docs/log-consistency.md",
+    fix="Submit the log exactly as LoadGen wrote it; if it is, repeat the run.",
     whole_log=True,
 )
 def time_stamps(run: RunFacts) -> Verdict:
@@ -75,6 +78,9 @@ def _moment(run: RunFacts, key: str, form: str = POWER_FORMAT) -> datetime:
     "performance",
     "accuracy",
     demand="the duration between power_begin and power_end",
+    official=False,
+    source="LoadGen's sources; tolerances in docs/log-consistency.md",
+    fix="Submit the log exactly as LoadGen wrote it; if it is, repeat the run.",
     whole_log=True,
 )
 def time_span(run: RunFacts) -> Verdict:
@@ -103,6 +109,9 @@ def time_span(run: RunFacts) -> Verdict:
     "performance",
     "accuracy",
     demand="commit, build, run; power_begin by test_datetime and the time stamps",
+    official=False,
+    source="LoadGen's sources; tolerances in docs/log-consistency.md",
+    fix="Submit the log exactly as LoadGen wrote it; if it is, repeat the run.",
     whole_log=True,
 )
 def clock_dates(run: RunFacts) -> Verdict:

@@ -18,6 +18,9 @@ _HEX_OF_A_TOKEN = (8, 16)
 @rule(
     "accuracy",
     demand="LoadGen's entries at both ends",
+    official=False,
+    source="truncate_accuracy_log.py keeps 4,096 bytes of each end",
+    fix="Cut LoadGen's own accuracy log with truncate_accuracy_log.py, once.",
     submitted_only=True,
 )
 def log_ends(run: RunFacts) -> Verdict:
@@ -46,6 +49,9 @@ def log_ends(run: RunFacts) -> Verdict:
 @rule(
     "accuracy",
     demand="the reported tokens in each answer",
+    official=False,
+    source="LoadGen's logging.cc: data, token_data and token_count of an answer",
+    fix="Report to LoadGen the tokens and the token count of the answer itself.",
     submitted_only=True,
 )
 def log_tokens(run: RunFacts) -> Verdict:

@@ -100,6 +100,9 @@ def answer_count(run: RunFacts) -> int:
 @rule(
     "performance",
     demand="the queries that were made",
+    official=False,
+    source="LoadGen's results.cc; tolerances in docs/log-consistency.md",
+    fix="Submit the log exactly as LoadGen wrote it; if it is, repeat the run.",
     whole_log=True,
 )
 def queries_issued(run: RunFacts) -> Verdict:
@@ -113,6 +116,9 @@ def queries_issued(run: RunFacts) -> Verdict:
 @rule(
     "performance",
     demand="queries / duration",
+    official=False,
+    source="LoadGen's results.cc; tolerances in docs/log-consistency.md",
+    fix="Submit the log exactly as LoadGen wrote it; if it is, repeat the run.",
     whole_log=True,
 )
 def query_rate(run: RunFacts) -> Verdict:
@@ -230,6 +236,9 @@ def most_tokens(run: RunFacts) -> int | None:
 @rule(
     "performance",
     demand="tokens / duration",
+    official=False,
+    source="LoadGen's results.cc; tolerances in docs/log-consistency.md",
+    fix="Submit the log exactly as LoadGen wrote it; if it is, repeat the run.",
     whole_log=True,
 )
 def token_rate(run: RunFacts) -> Verdict:
@@ -245,6 +254,9 @@ def token_rate(run: RunFacts) -> Verdict:
 @rule(
     "performance",
     demand="the last query issued between its due time and its last token",
+    official=False,
+    source="LoadGen's results.cc; tolerances in docs/log-consistency.md",
+    fix="Submit the log exactly as LoadGen wrote it; if it is, repeat the run.",
     scenarios=SERVER,
     whole_log=True,
 )
@@ -276,6 +288,9 @@ def issued_token_rate(run: RunFacts) -> Verdict:
 @rule(
     "performance",
     demand="each at least the one before",
+    official=False,
+    source="LoadGen's results.cc; tolerances in docs/log-consistency.md",
+    fix="Submit the log exactly as LoadGen wrote it; if it is, repeat the run.",
     whole_log=True,
 )
 def percentile_order(run: RunFacts) -> Verdict:
@@ -326,6 +341,9 @@ def _unwrapped(mean: float, bounds: Range, count: int) -> tuple[float, int]:
 @rule(
     "performance",
     demand="what the percentiles allow",
+    official=False,
+    source="LoadGen's results.cc; tolerances in docs/log-consistency.md",
+    fix="Submit the log exactly as LoadGen wrote it; if it is, repeat the run.",
     whole_log=True,
 )
 def mean_in_percentiles(run: RunFacts) -> Verdict:
@@ -348,6 +366,9 @@ def mean_in_percentiles(run: RunFacts) -> Verdict:
 @rule(
     "performance",
     demand="TTFT + (tokens - 1) x TPOT",
+    official=False,
+    source="LoadGen's results.cc; tolerances in docs/log-consistency.md",
+    fix="Submit the log exactly as LoadGen wrote it; if it is, repeat the run.",
     scenarios=ONE_BY_ONE,
     whole_log=True,
 )
@@ -391,6 +412,9 @@ def _rest(further: Range, tpot: _Latencies, most: int | None) -> Range:
 @rule(
     "performance",
     demand="VALID where each constraint is met, INVALID where one is not",
+    official=False,
+    source="LoadGen's results.cc; tolerances in docs/log-consistency.md",
+    fix="Submit the log exactly as LoadGen wrote it; if it is, repeat the run.",
     whole_log=True,
 )
 def validity_agrees(run: RunFacts) -> Verdict:

@@ -9,6 +9,8 @@ from mlperf_suite.rules.verdict import Verdict, verdict
 
 @rule(
     "performance",
+    source="submission checker, llm_check: LLM_LATENCY_LIMITS; mlperf.conf: ttft_latency",
+    fix="Lower --server-target-qps; --find-peak-qps finds the highest valid rate.",
     scenarios=SERVER,
     shortens=True,
 )
@@ -21,6 +23,8 @@ def ttft_limit(run: RunFacts) -> Verdict:
 
 @rule(
     "performance",
+    source="submission checker, llm_check: LLM_LATENCY_LIMITS; mlperf.conf: tpot_latency",
+    fix="Lower --server-target-qps, or let the engine run fewer requests at once.",
     scenarios=SERVER,
     shortens=True,
 )
@@ -42,6 +46,8 @@ def _below(run: RunFacts, key: str, limit_ms: float) -> Verdict:
 
 @rule(
     "performance",
+    source="mlperf.conf: ttft_latency and tpot_latency",
+    fix="Use the round's mlperf.conf, and set no looser limits in user.conf.",
     scenarios=SERVER,
     shortens=True,
 )
@@ -59,6 +65,8 @@ def latency_targets(run: RunFacts) -> Verdict:
 
 @rule(
     "performance",
+    source="mlperf.conf: target_latency_percentile",
+    fix="Use the round's mlperf.conf, and do not override the key in user.conf.",
     scenarios=ONE_BY_ONE,
     shortens=True,
 )

@@ -15,6 +15,8 @@ SINGLE_STREAM_MIN_QUERIES = 1024
 
 @rule(
     "performance",
+    source="submission checker, min_duration_check: TEST_DURATION_MS; mlperf.conf: min_duration",
+    fix="Use --profile official, or set min_duration to 600000 in user.conf.",
     shortens=True,
 )
 def min_duration(run: RunFacts) -> Verdict:
@@ -24,6 +26,9 @@ def min_duration(run: RunFacts) -> Verdict:
 
 @rule(
     "performance",
+    source="submission checker, performance_sample_count_check; mlperf.conf: "
+    "performance_sample_count_override",
+    fix="Use the whole data set: --profile official, no --total-sample-count.",
     shortens=True,
 )
 def performance_sample_count(run: RunFacts) -> Verdict:
@@ -33,6 +38,9 @@ def performance_sample_count(run: RunFacts) -> Verdict:
 
 @rule(
     "performance",
+    source="submission checker, min_query_count_check: samples per query; mlperf.conf: "
+    "Offline.min_query_count",
+    fix="Raise --offline-target-qps, so that one query holds the whole data set.",
     scenarios=("Offline",),
     divisions=CLOSED,
     shortens=True,
@@ -45,6 +53,8 @@ def offline_samples_per_query(run: RunFacts) -> Verdict:
 @rule(
     "performance",
     demand="met",
+    source="MLPerf Inference rules, Early Stopping Criterion; submission checker, latency_check",
+    fix="Run longer, or lower --server-target-qps, so that enough queries are within the limits.",
     scenarios=ONE_BY_ONE,
 )
 def early_stopping(run: RunFacts) -> Verdict:
@@ -73,6 +83,8 @@ def _uses_early_stopping(run: RunFacts) -> bool:
 
 @rule(
     "performance",
+    source="MLPerf Inference rules, Scenarios; submission checker, min_query_count_check",
+    fix="Run longer, so that LoadGen issues more queries.",
     scenarios=ONE_BY_ONE,
 )
 def min_queries(run: RunFacts) -> Verdict:

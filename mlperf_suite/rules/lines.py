@@ -14,6 +14,9 @@ from mlperf_suite.rules.verdict import Verdict, not_judged, verdict
     "performance",
     "accuracy",
     demand="every line that LoadGen writes, in its order",
+    official=False,
+    source="LoadGen's loadgen.cc, test_settings_internal.cc and results.cc",
+    fix="Submit the log exactly as LoadGen wrote it; if it is, repeat the run.",
     whole_log=True,
 )
 def log_lines(run: RunFacts) -> Verdict:
@@ -44,6 +47,9 @@ _EFFECTIVE = "the settings that follow from those requested"
     "performance",
     "accuracy",
     demand=_EFFECTIVE,
+    official=False,
+    source="LoadGen's test_settings_internal.cc",
+    fix="Submit the log exactly as LoadGen wrote it; if it is, repeat the run.",
     whole_log=True,
 )
 def settings_took(run: RunFacts) -> Verdict:
@@ -59,6 +65,9 @@ _PLAIN = "no sample repeated or chosen, no answer logged"
     "performance",
     "accuracy",
     demand=_PLAIN,
+    official=False,
+    source="LoadGen's test_settings_internal.cc; the audits' audit.config",
+    fix="Remove a leftover audit.config from LoadGen's folder, and repeat the run.",
     whole_log=True,
 )
 def samples_drawn(run: RunFacts) -> Verdict:

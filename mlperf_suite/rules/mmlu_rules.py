@@ -42,6 +42,8 @@ class MmluFacts(Facts):
 @rule(
     "mmlu",
     official=False,
+    source="the plan of the session: --mmlu-limit",
+    fix="Continue the interrupted run with --mmlu-resume.",
 )
 def all_scored(run: MmluFacts) -> Verdict:
     """Every question of the run's subjects was scored."""
@@ -52,6 +54,8 @@ def all_scored(run: MmluFacts) -> Verdict:
 @rule(
     "mmlu",
     official=False,
+    source="the published scores in mlperf_suite/datasets; --mmlu-min-accuracy",
+    fix="Check the model, its precision and --mmlu-shots; set --mmlu-min-accuracy for your model.",
 )
 def score(run: MmluFacts) -> Verdict:
     """The score is above --mmlu-min-accuracy, or else above what random guessing reaches."""

@@ -23,6 +23,8 @@ _FEW = 2.0
     "performance",
     "accuracy",
     demand="the files of a released LoadGen of that version",
+    source="MLPerf Inference rules, LoadGen Operation: LoadGen is compiled from a tagged revision",
+    fix="Install a released LoadGen instead of one with changed sources.",
     whole_log=True,
 )
 def loadgen_files(run: RunFacts) -> Verdict:
@@ -46,6 +48,9 @@ def loadgen_files(run: RunFacts) -> Verdict:
 @rule(
     "performance",
     demand="answers as long as in the accuracy run",
+    official=False,
+    source="MLPerf Inference rules, LoadGen Operation: the same code runs in both modes",
+    fix="Use the same engine settings and answer limit in both runs, and repeat them.",
     same_samples=True,
     whole_log=True,
 )
@@ -68,6 +73,9 @@ def tokens_as_in_accuracy(run: RunFacts) -> Verdict:
 @rule(
     "performance",
     demand="the detail log's figures",
+    official=False,
+    source="LoadGen's results.cc writes both files",
+    fix="Submit the summary and the detail log of one run.",
     whole_log=True,
 )
 def summary_agrees(run: RunFacts) -> Verdict:

@@ -87,6 +87,8 @@ _SUMMER_S = 3600
 @rule(
     "power",
     demand="each file of the measurement, and no other",
+    source="submission checker, power_check.py: REQUIRED_POWER_FILES, REQUIRED_PERF_POWER_FILES",
+    fix="Copy power/, ranging/ and run_1/ as the client of power-dev wrote them.",
 )
 def files(facts: PowerFacts) -> Verdict:
     """power/, ranging/ and run_1/ hold the required files and no others."""
@@ -111,6 +113,8 @@ def files(facts: PowerFacts) -> Verdict:
 @rule(
     "power",
     demand="client.json and server.json with every field",
+    source="power_checker.py: SessionDescriptor",
+    fix="Submit the logs as the measurement wrote them.",
 )
 def descriptors(facts: PowerFacts) -> Verdict:
     """The records of client and server can be read, with each field."""
@@ -125,6 +129,8 @@ def descriptors(facts: PowerFacts) -> Verdict:
 @rule(
     "power",
     demand="a released client and server of PTDaemon, unchanged",
+    source="power_checker.py: sources_check",
+    fix="Measure with an unchanged release of power-dev.",
 )
 def sources(facts: PowerFacts) -> Verdict:
     """Client and server are a released version, by the hashes of their files."""
@@ -138,6 +144,8 @@ def sources(facts: PowerFacts) -> Verdict:
 @rule(
     "power",
     demand=f"PTDaemon {' or '.join(PTD_VERSIONS)}, a known analyzer, its ranges set and set back",
+    source="power_checker.py: ptd_messages_check",
+    fix="Use a supported PTDaemon and analyzer, and let the session end by itself.",
 )
 def commands(facts: PowerFacts) -> Verdict:
     """PTDaemon gave the expected reply to each command, and its ranges were set back."""
@@ -187,6 +195,8 @@ def _initial_range(ranges: list[str], place: int) -> str:
 @rule(
     "power",
     demand="the same in client.json and server.json",
+    source="power_checker.py: uuid_check",
+    fix="Submit client.json and server.json of one session.",
 )
 def uuids(facts: PowerFacts) -> Verdict:
     """Client and server name the same two UUIDs."""
@@ -200,6 +210,8 @@ def uuids(facts: PowerFacts) -> Verdict:
 @rule(
     "power",
     demand="the same in client.json and server.json",
+    source="power_checker.py: session_name_check",
+    fix="Submit client.json and server.json of one session.",
 )
 def session_name(facts: PowerFacts) -> Verdict:
     """Client and server name the same session."""
@@ -213,6 +225,8 @@ def session_name(facts: PowerFacts) -> Verdict:
     "power",
     demand="client and server at most 800 ms apart, both runs within their phases, testing at "
     "most 5% below ranging",
+    source="power_checker.py: phases_check",
+    fix="Synchronize the clocks with NTP, and repeat ranging and testing in one session.",
 )
 def phases(facts: PowerFacts) -> Verdict:
     """The clocks agree, LoadGen ran within the phases, and testing drew what ranging did.
@@ -254,6 +268,8 @@ def phases(facts: PowerFacts) -> Verdict:
 @rule(
     "power",
     demand="the same commands and answers in client.json and server.json, of one version",
+    source="power_checker.py: messages_check",
+    fix="Use one version of power-dev on client and server.",
 )
 def messages(facts: PowerFacts) -> Verdict:
     """Client and server recorded the same conversation, and have the same version."""
@@ -276,6 +292,8 @@ def messages(facts: PowerFacts) -> Verdict:
 @rule(
     "power",
     demand="each file as client and server wrote it down",
+    source="power_checker.py: results_check",
+    fix="Submit the logs as the measurement wrote them.",
 )
 def checksums(facts: PowerFacts) -> Verdict:
     """The files are the measured ones, by the SHA-1 that client and server recorded."""
@@ -295,6 +313,8 @@ def checksums(facts: PowerFacts) -> Verdict:
 @rule(
     "power",
     demand="PTDaemon's uncertainty check on, no error outside of ranging",
+    source="power_checker.py: check_ptd_logs",
+    fix="Look up the error in ptd_logs.txt, correct the analyzer's setup and measure again.",
 )
 def ptd_log(facts: PowerFacts) -> Verdict:
     """PTDaemon's log has no error while the run was measured.
@@ -364,6 +384,8 @@ def _remark(
 @rule(
     "power",
     demand="analyzers that are supported, a two-channel one with two channels",
+    source="power_checker.py: check_ptd_config",
+    fix="Configure a supported analyzer, and both channels of a two-channel one.",
 )
 def ptd_config(facts: PowerFacts) -> Verdict:
     """PTDaemon was configured for supported analyzers."""
@@ -384,6 +406,8 @@ def ptd_config(facts: PowerFacts) -> Verdict:
 @rule(
     "power",
     demand="off",
+    source="power_checker.py: debug_check",
+    fix="Start the power server without debug mode, and measure again.",
 )
 def debug(facts: PowerFacts) -> Verdict:
     """The server did not run in debug mode."""
@@ -395,6 +419,8 @@ def debug(facts: PowerFacts) -> Verdict:
 @rule(
     "power",
     demand="samples from power_begin to power_end",
+    source="submission checker, power_check.py: get_power_metric_check",
+    fix="Keep the analyzer sampling during the whole run, and the clocks synchronized.",
 )
 def samples(facts: PowerFacts) -> Verdict:
     """spl.txt has samples from power_begin to power_end; the efficiency is computed from them."""

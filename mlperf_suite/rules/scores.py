@@ -68,6 +68,9 @@ METRICS: tuple[str, ...] = tuple(
 GATES: Mapping[str, Check[RunFacts]] = {
     metric: rule(
         "accuracy",
+        source="submission checker, accuracy_result_check; accuracy-target and "
+        "accuracy-upper-limit in MODEL_CONFIG",
+        fix="Check precision, chat template and generation settings against the reference.",
         divisions=CLOSED,
         metric=metric,
     )(_gate_of(metric))

@@ -25,6 +25,9 @@ _SIZES = ("qsl_reported_total_count", "effective_performance_sample_count")
     "performance",
     "accuracy",
     demand="the samples in the seed's order",
+    official=False,
+    source="LoadGen's loadgen.cc, recomputed from the seeds; docs/log-consistency.md",
+    fix="Submit the log exactly as LoadGen wrote it; if it is, repeat the run.",
     whole_log=True,
 )
 def loaded_samples(run: RunFacts) -> Verdict:
@@ -48,6 +51,9 @@ def loaded_samples(run: RunFacts) -> Verdict:
     "performance",
     "accuracy",
     demand="the queries that the seed gives",
+    official=False,
+    source="LoadGen's loadgen.cc, recomputed from the seeds; docs/log-consistency.md",
+    fix="Submit the log exactly as LoadGen wrote it; if it is, repeat the run.",
     whole_log=True,
 )
 def generated_queries(run: RunFacts) -> Verdict:
@@ -71,6 +77,9 @@ def generated_queries(run: RunFacts) -> Verdict:
 @rule(
     "performance",
     demand="queries due at the seed's times",
+    official=False,
+    source="LoadGen's loadgen.cc, recomputed from the seeds; docs/log-consistency.md",
+    fix="Submit the log exactly as LoadGen wrote it; if it is, repeat the run.",
     scenarios=SERVER,
     whole_log=True,
 )
@@ -93,6 +102,9 @@ def scheduled_rate(run: RunFacts) -> Verdict:
 @rule(
     "accuracy",
     demand="the samples of the seed's draws",
+    official=False,
+    source="LoadGen's loadgen.cc, recomputed from the seeds; docs/log-consistency.md",
+    fix="Submit the log exactly as LoadGen wrote it; if it is, repeat the run.",
     whole_log=True,
 )
 def issue_order(run: RunFacts) -> Verdict:

@@ -160,6 +160,8 @@ class SystemFacts(Facts):
 
 @rule(
     "result",
+    source="submission checker, PERFORMANCE_LOG_PATH, MEASUREMENTS_PATH, COMPLIANCE_PATH",
+    fix="Build the tree for its round with python -m mlperf_suite submission.",
 )
 def layout(result: ResultFacts) -> Verdict:
     """Files follow the round's layout: v5.x beside results/, from v6.0 all under results/."""
@@ -179,6 +181,8 @@ def layout(result: ResultFacts) -> Verdict:
 
 @rule(
     "result",
+    source="submission checker, REQUIRED_PERF_FILES, REQUIRED_ACC_FILES, REQUIRED_MEASURE_FILES",
+    fix="Add the named files; python -m mlperf_suite submission writes all of them.",
 )
 def required_files(result: ResultFacts) -> Verdict:
     """Every required file of a result exists and is not empty."""
@@ -188,6 +192,8 @@ def required_files(result: ResultFacts) -> Verdict:
 
 @rule(
     "result",
+    source="submission checker, system_check.py: availability, system type, submitter and division",
+    fix="Correct the named fields of systems/<system>.json.",
 )
 def system_description(result: ResultFacts) -> Verdict:
     """The system's JSON file fits the submitter, the division and the benchmark's category."""
@@ -212,6 +218,9 @@ def system_description(result: ResultFacts) -> Verdict:
 
 @rule(
     "result",
+    source="submission checker, SYSTEM_DESC_REQUIRED_FIELDS, "
+    "SYSTEM_DESC_MEANINGFUL_RESPONSE_REQUIRED_FIELDS",
+    fix="Fill in the named fields of systems/<system>.json.",
 )
 def system_fields(result: ResultFacts) -> Verdict:
     """The system's JSON file has every field that the checker requires, filled in where
@@ -256,6 +265,8 @@ def _covers(system_type: object, category: Category) -> bool:
 
 @rule(
     "result",
+    source="submission checker, measurements_checks.py: SYSTEM_IMP_REQUIRED_FILES",
+    fix="Fill in the named fields of the measurements' JSON file.",
 )
 def measurements(result: ResultFacts) -> Verdict:
     """The measurements' JSON file describes the weights and their transformations."""
@@ -268,6 +279,8 @@ def measurements(result: ResultFacts) -> Verdict:
 
 @rule(
     "result",
+    source="MLPerf Inference rules, System and framework must be consistent",
+    fix="Make the accuracy and the performance run with one SUT and one data set.",
 )
 def same_system(result: ResultFacts) -> Verdict:
     """Accuracy and performance were run on the same SUT and the same data."""
@@ -286,6 +299,9 @@ def same_system(result: ResultFacts) -> Verdict:
 
 @rule(
     "result",
+    official=False,
+    source="MLPerf Inference rules, Replicability is mandatory",
+    fix="Submit each result with the logs of its own run.",
 )
 def logs_of_its_own(result: ResultFacts) -> Verdict:
     """No other result of the submission has the same run in its logs.
@@ -301,6 +317,8 @@ def logs_of_its_own(result: ResultFacts) -> Verdict:
 
 @rule(
     "benchmark",
+    source="submission checker, MODEL_CONFIG: models",
+    fix="Use the benchmark's official name, or map yours in model_mapping.json (open division).",
 )
 def benchmark_known(facts: BenchmarkFacts) -> Verdict:
     """The suite knows the benchmark; an unknown one is reported and never passes."""
@@ -314,6 +332,8 @@ def benchmark_known(facts: BenchmarkFacts) -> Verdict:
 
 @rule(
     "benchmark",
+    source="submission checker, MODEL_CONFIG: models of the round",
+    fix="Submit the benchmark to a round that offers it.",
 )
 def benchmark_of_round(facts: BenchmarkFacts) -> Verdict:
     """The round offers the benchmark."""
@@ -326,6 +346,8 @@ def benchmark_of_round(facts: BenchmarkFacts) -> Verdict:
 
 @rule(
     "benchmark",
+    source="submission checker, VALID_DIVISIONS",
+    fix="Put the tree under closed/ or open/; network submissions are not judged.",
 )
 def division_known(facts: BenchmarkFacts) -> Verdict:
     """The division is closed or open; network is reported and never passes."""
@@ -334,6 +356,8 @@ def division_known(facts: BenchmarkFacts) -> Verdict:
 
 @rule(
     "benchmark",
+    source="submission checker, MODEL_CONFIG: required and optional scenarios",
+    fix="Rename or remove the scenario's folder.",
 )
 def scenarios_known(facts: BenchmarkFacts) -> Verdict:
     """Every scenario in the tree is one of the benchmark's in that round."""
@@ -349,6 +373,8 @@ def scenarios_known(facts: BenchmarkFacts) -> Verdict:
 
 @rule(
     "benchmark",
+    source="submission checker, MODEL_CONFIG: required scenarios",
+    fix="Make the runs of the scenarios that are missing.",
 )
 def required_scenarios(facts: BenchmarkFacts) -> Verdict:
     """A closed submission has every scenario that the benchmark requires; an open one need not."""
@@ -373,6 +399,9 @@ def required_scenarios(facts: BenchmarkFacts) -> Verdict:
 @rule(
     "system",
     demand="results of every system described",
+    official=False,
+    source="MLPerf Inference rules, Replicability is mandatory",
+    fix="Add the system's results, or remove its JSON file from systems/.",
 )
 def has_results(system: SystemFacts) -> Verdict:
     """Every system that is described in systems/ has results."""

@@ -33,6 +33,8 @@ def _is_shortened_and_logged(run: RunFacts) -> bool:
 
 @rule(
     "test06",
+    source="compliance/TEST06: accuracy_log_sampling_target in audit.config",
+    fix="Repeat the audit with its audit.config and at least 100 queries.",
     divisions=CLOSED,
     shortens=_is_shortened_and_logged,
 )
@@ -100,6 +102,9 @@ def least_logged(answers: float) -> int:
 @rule(
     "test06",
     demand="the samples of the seeds' draws",
+    official=False,
+    source="LoadGen's loadgen.cc, recomputed from the seeds; docs/log-consistency.md",
+    fix="Submit the audit's log exactly as LoadGen wrote it; if it is, repeat the audit.",
     divisions=CLOSED,
 )
 def issue_order(run: RunFacts) -> Verdict:
@@ -171,6 +176,8 @@ def _each_answer(run: RunFacts, ok: Callable[[LoggedSample], bool]) -> Verdict:
 @rule(
     "test06",
     demand="the first token reported in each answer",
+    source="compliance/TEST06: run_verification.py, first token check",
+    fix="Report to LoadGen the first token of the answer itself.",
     scenarios=ONE_BY_ONE,
     divisions=CLOSED,
 )
@@ -190,6 +197,8 @@ def first_token(run: RunFacts) -> Verdict:
 @rule(
     "test06",
     demand="at most one EOS at the end of each answer",
+    source="compliance/TEST06: run_verification.py, EOS check",
+    fix="Stop at the first EOS, and strip the EOS tokens that pad an answer.",
     divisions=CLOSED,
 )
 def eos(run: RunFacts) -> Verdict:
@@ -210,6 +219,8 @@ def eos(run: RunFacts) -> Verdict:
 @rule(
     "test06",
     demand="the reported number of tokens in each answer",
+    source="compliance/TEST06: run_verification.py, sample length check",
+    fix="Report to LoadGen as many tokens as the answer has.",
     divisions=CLOSED,
 )
 def token_count(run: RunFacts) -> Verdict:
@@ -223,6 +234,8 @@ def token_count(run: RunFacts) -> Verdict:
 
 @rule(
     "test06",
+    source="submission checker, compliance_check.py: accuracy_check",
+    fix="Run TEST06's run_verification.py on these logs, and submit the file that it writes.",
     divisions=CLOSED,
     submitted_only=True,
 )

@@ -15,8 +15,9 @@ from mlperf_suite.rules.verdict import Verdict, not_judged, verdict
 @rule(
     "performance",
     demand="VALID",
-    source="MLPerf Inference rules, section Benchmarks; result_validity in LoadGen's detail log",
-    fix="Follow LoadGen's advice in result_invalid_reason: a lower rate, or a longer run.",
+    source="MLPerf Inference rules, Benchmarks; result_validity in the detail log",
+    fix="Follow LoadGen's advice in result_invalid_reason: a lower --server-target-qps, or "
+    "a longer run.",
 )
 def result_valid(run: RunFacts) -> Verdict:
     """LoadGen's own verdict on the run is VALID.
@@ -32,8 +33,8 @@ def result_valid(run: RunFacts) -> Verdict:
     "performance",
     "accuracy",
     demand="whole",
-    source="submission checker, log_parser.py: each line of a detail log is an MLLOG entry",
-    fix="Copy the logs again as LoadGen wrote them; repeat the run if it was interrupted.",
+    source="submission checker, loadgen_parser.py: every line is an MLLOG entry",
+    fix="Copy LoadGen's logs again without change; repeat the run if it was interrupted.",
 )
 def log_is_whole(run: RunFacts) -> Verdict:
     """LoadGen's logs of the run can be read from the first line to the last.
@@ -82,8 +83,9 @@ def error_verdict(run: RunFacts, allowed_text: str | None = None) -> Verdict:
 @rule(
     "performance",
     "accuracy",
-    source="MLPerf Inference rules: accuracy and performance are separate runs; LoadGen's mode",
-    fix="Make the run in the mode and the scenario of its folder.",
+    source="MLPerf Inference rules, LoadGen Operation: accuracy and performance are modes of "
+    "LoadGen",
+    fix="Repeat the run in the mode and scenario that it is submitted as.",
 )
 def test_mode(run: RunFacts) -> Verdict:
     """The run was made in this scenario, in AccuracyOnly mode if it is for accuracy, else in
@@ -100,7 +102,7 @@ def mode_verdict(run: RunFacts) -> Verdict:
 @rule(
     "performance",
     source="submission checker, RESULT_FIELD_NEW and RESULT_FIELD_BENCHMARK_OVERWRITE",
-    fix="Make sure that the SUT reports tokens to LoadGen, and that the run completes.",
+    fix="Let the run complete, and the SUT report its tokens to LoadGen.",
 )
 def result_reported(run: RunFacts) -> Verdict:
     """The figure that the scenario is compared by is in the log."""
@@ -112,8 +114,9 @@ def result_reported(run: RunFacts) -> Verdict:
 
 @rule(
     "accuracy",
-    source="MLPerf Inference rules: an accuracy run covers the whole data set once",
-    fix="Let the SUT answer every query, and repeat the accuracy run.",
+    source="MLPerf Inference rules, Constraints for the Closed division: accuracy is tested "
+    "over the whole data set",
+    fix="Let the SUT answer every query of the accuracy run, and score every answer.",
 )
 def every_sample(run: RunFacts) -> Verdict:
     """Every sample that LoadGen issues in an accuracy run was answered.
@@ -139,8 +142,8 @@ def every_sample(run: RunFacts) -> Verdict:
 
 @rule(
     "accuracy",
-    source="submission checker, dataset_check; dataset-size in MODEL_CONFIG",
-    fix="Take the benchmark's whole data set: no --samples, no smoke profile.",
+    source="submission checker, dataset_check; MODEL_CONFIG's data set sizes",
+    fix="Take the whole data set: --profile official, no --total-sample-count.",
     shortens=True,
 )
 def whole_dataset(run: RunFacts) -> Verdict:
@@ -162,9 +165,10 @@ def _departs_in_length_alone(run: RunFacts) -> bool:
     "performance",
     "accuracy",
     demand="as the benchmark specifies",
-    source="the benchmark's reference implementation; MLPerf Inference rules, section Prohibited "
-    "(caching of queries)",
-    fix="Remove --max-new-tokens and --engine-arg settings that differ; turn prefix caching off.",
+    source="the benchmark's reference implementation; MLPerf Inference rules, LoadGen "
+    "Operation (no caching of queries)",
+    fix="Leave --max-new-tokens at its default, and turn prefix caching off in the engine "
+    "or server.",
     session_only=True,
     shortens=_departs_in_length_alone,
 )
@@ -179,7 +183,7 @@ def generation(run: RunFacts) -> Verdict:
 
 @rule(
     "performance",
-    source="MLPerf Inference rules, section Prohibited: no caching of queries or results",
+    source="MLPerf Inference rules, LoadGen Operation: caching of queries is prohibited",
     fix="Turn prefix caching off in the engine or the server.",
     session_only=True,
 )
@@ -202,9 +206,9 @@ def cached_tokens_verdict(count: int | None) -> Verdict:
 
 @rule(
     "performance",
-    source="submission checker, seeds_check; qsl_rng_seed, sample_index_rng_seed and "
-    "schedule_rng_seed in mlperf.conf",
-    fix="Use the round's own mlperf.conf: choose the round with --round.",
+    source="submission checker, seeds_check; mlperf.conf: qsl_rng_seed, sample_index_rng_seed, "
+    "schedule_rng_seed",
+    fix="Choose the round with --round; with a harness of your own, use that round's mlperf.conf.",
 )
 def seeds(run: RunFacts) -> Verdict:
     """The run's three random seeds are those of the round."""
@@ -226,8 +230,8 @@ def _is_seed(value: object, seed: int) -> bool:
 
 @rule(
     "performance",
-    source="sample_concatenate_permutation in mlperf.conf",
-    fix="Use the round's own mlperf.conf, and do not override sample_concatenate_permutation.",
+    source="mlperf.conf: sample_concatenate_permutation",
+    fix="Use the round's mlperf.conf, and do not override the key in user.conf.",
 )
 def equal_issue_mode(run: RunFacts) -> Verdict:
     """Every sample is issued equally often (sample_concatenate_permutation).
@@ -240,8 +244,8 @@ def equal_issue_mode(run: RunFacts) -> Verdict:
 
 @rule(
     "performance",
-    source="submission checker, llm_check; use_token_latencies in mlperf.conf",
-    fix="Use the round's own mlperf.conf, which sets use_token_latencies for language models.",
+    source="submission checker, llm_check; mlperf.conf: use_token_latencies",
+    fix="Use the round's mlperf.conf, under the name of the benchmark's model.",
 )
 def token_latencies(run: RunFacts) -> Verdict:
     """LoadGen counts tokens (use_token_latencies)."""
@@ -257,7 +261,7 @@ def _is_true(run: RunFacts, key: str) -> Verdict:
     "accuracy",
     demand="a line hash=<64 hex digits>",
     source="submission checker, accuracy_result_check; truncate_accuracy_log.py",
-    fix="Cut the accuracy log with MLPerf's truncate_accuracy_log.py, which adds the hash.",
+    fix="Cut the accuracy log with truncate_accuracy_log.py, which writes the hash.",
     divisions=CLOSED,
     submitted_only=True,
 )
@@ -273,8 +277,8 @@ def hash(run: RunFacts) -> Verdict:
 @rule(
     "accuracy",
     demand=f"at most {MAX_ACCURACY_LOG_BYTES:,} bytes",
-    source="submission checker, accuracy_json_check; MAX_ACCURACY_LOG_SIZE",
-    fix="Cut the accuracy log with MLPerf's truncate_accuracy_log.py.",
+    source="submission checker, accuracy_json_check: MAX_ACCURACY_LOG_SIZE",
+    fix="Cut the accuracy log with truncate_accuracy_log.py before submitting.",
     submitted_only=True,
 )
 def log_is_cut(run: RunFacts) -> Verdict:
@@ -289,8 +293,8 @@ def log_is_cut(run: RunFacts) -> Verdict:
     "performance",
     "accuracy",
     demand="no local change",
-    source="MLPerf Inference rules, section LoadGen: its sources must not be changed",
-    fix="Install a released LoadGen (mlcommons_loadgen), or build it from a clean checkout.",
+    source="MLPerf Inference rules, LoadGen Operation: LoadGen is compiled from a tagged revision",
+    fix="Install the released mlcommons_loadgen, or build it from a clean checkout.",
 )
 def loadgen_unmodified(run: RunFacts) -> Verdict:
     """The run's LoadGen was built from a release, without local changes."""
@@ -301,8 +305,9 @@ def loadgen_unmodified(run: RunFacts) -> Verdict:
 @rule(
     "performance",
     demand="accuracy passed",
-    source="MLPerf Inference rules: a result needs the accuracy run of the same system",
-    fix="Make the accuracy run of the same system and settings, and mend what fails there first.",
+    source="MLPerf Inference rules, Constraints for the Closed division: a result reaches the "
+    "quality target",
+    fix="Make the accuracy run of the same system, and repair what fails there first.",
     divisions=CLOSED,
 )
 def accuracy_passed(run: RunFacts) -> Verdict:
