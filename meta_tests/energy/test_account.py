@@ -28,15 +28,15 @@ def series(
     return Series(counter, array("d", at), array("d", values))
 
 
-def joules(found: Series, begin: float = 100.0, end: float = 110.0) -> float:
-    trace, why = trace_of(found, begin, end)
+def joules(readings: Series, begin: float = 100.0, end: float = 110.0) -> float:
+    trace, why = trace_of(readings, begin, end)
     assert trace is not None, why
     first, last = joules_by([trace], [begin, end])
     return last - first
 
 
-def why_not(found: Series, begin: float = 100.0, end: float = 110.0) -> str:
-    trace, why = trace_of(found, begin, end)
+def why_not(readings: Series, begin: float = 100.0, end: float = 110.0) -> str:
+    trace, why = trace_of(readings, begin, end)
     assert trace is None
     return why
 
@@ -53,12 +53,12 @@ def test_a_steady_counter_is_its_power_times_the_time() -> None:
 def test_what_was_drawn_before_and_after_the_run_is_not_the_runs() -> None:
     """A run of 300 W in a machine of 100 W, its ends between two readings."""
 
-    def drawn(at: float) -> float:
+    def joules_at(at: float) -> float:
         return 100 * at + 200 * min(max(at - 100.0, 0.0), 10.0)
 
     times = [98.9 + i * 0.2 for i in range(70)]
-    found = series([drawn(at) for at in times], times)
-    assert joules(found) == pytest.approx(3000, rel=0.02)
+    readings = series([joules_at(at) for at in times], times)
+    assert joules(readings) == pytest.approx(3000, rel=0.02)
 
 
 @given(
@@ -87,8 +87,8 @@ def test_a_counter_that_was_reset_is_known_from_one_that_began_again() -> None:
 
 def test_a_gap_in_which_it_may_have_begun_again_is_no_measurement() -> None:
     times = [99.0, *(300.0 + i / 4 for i in range(49))]
-    found = series(STEADY, times, range_j=RANGE_J)
-    assert "not read for 201.0 s" in why_not(found, end=305.0)
+    readings = series(STEADY, times, range_j=RANGE_J)
+    assert "not read for 201.0 s" in why_not(readings, end=305.0)
     assert joules(series(STEADY, times), end=305.0) > 0
 
 
@@ -107,33 +107,33 @@ def test_a_counter_that_stands_still_is_no_measurement(
 
 
 def test_a_counter_renewed_every_second_draws_no_zeros_in_between() -> None:
-    found = series([1000.0 + 200 * (i // 4) for i in range(53)])
-    assert joules(found) == pytest.approx(2000, rel=0.03)
-    trace, _ = trace_of(found, 100.0, 110.0)
+    readings = series([1000.0 + 200 * (i // 4) for i in range(53)])
+    assert joules(readings) == pytest.approx(2000, rel=0.03)
+    trace, _ = trace_of(readings, 100.0, 110.0)
     assert trace is not None
     by = joules_by([trace], [101 + i / 2 for i in range(15)])
     assert all(after - before == pytest.approx(100) for before, after in itertools.pairwise(by))
 
 
 def test_a_run_shorter_than_the_counters_step_is_no_measurement() -> None:
-    found = series([0.0] * 8 + [500.0] * 8, [99.0 + i / 4 for i in range(16)])
-    assert "shorter than the counter's step" in why_not(found, 101.3, 101.5)
+    readings = series([0.0] * 8 + [500.0] * 8, [99.0 + i / 4 for i in range(16)])
+    assert "shorter than the counter's step" in why_not(readings, 101.3, 101.5)
 
 
 def test_a_power_draw_is_summed_up_by_the_trapezoidal_rule() -> None:
     times = [99.0 + i / 4 for i in range(50)]
-    found = series([100 + 10 * (at - 100) for at in times], times, gives="power")
-    assert joules(found) == pytest.approx(1500)
-    broken = [at if at < 103 else at + 6 for at in times]
-    assert "not read for 6.2 s" in why_not(series([100.0] * 50, broken, gives="power"))
+    readings = series([100 + 10 * (at - 100) for at in times], times, gives="power")
+    assert joules(readings) == pytest.approx(1500)
+    gap_times = [at if at < 103 else at + 6 for at in times]
+    assert "not read for 6.2 s" in why_not(series([100.0] * 50, gap_times, gives="power"))
     assert "below 0" in why_not(series([-1.0] * 50, gives="power"))
 
 
 def test_a_power_draw_of_0_for_the_whole_run_is_no_measurement() -> None:
-    nothing = "its power draw was 0 for the whole run"
-    assert why_not(series([0.0] * 50, gives="power")) == nothing
+    no_power = "its power draw was 0 for the whole run"
+    assert why_not(series([0.0] * 50, gives="power")) == no_power
     # What was drawn before the run and after it is not the run's.
-    assert why_not(series([5.0] * 3 + [0.0] * 43 + [5.0] * 4, gives="power")) == nothing
+    assert why_not(series([5.0] * 3 + [0.0] * 43 + [5.0] * 4, gives="power")) == no_power
     assert joules(series([0.0] * 20 + [8.0] + [0.0] * 29, gives="power")) == pytest.approx(2)
 
 

@@ -25,15 +25,15 @@ def why(meters: Meters) -> str:
 def test_each_gpu_is_read_in_joules(monkeypatch: pytest.MonkeyPatch) -> None:
     install(monkeypatch, *(gpu(i, TotalEnergyConsumption=1500 * (i + 1)) for i in range(8)))
     meters = gpu_counters(environment={})
-    assert [one.read() for one in meters.counters] == [1.5 * (i + 1) for i in range(8)]
-    assert {(one.label, one.gives, one.note) for one in meters.counters} == {
+    assert [counter.read() for counter in meters.counters] == [1.5 * (i + 1) for i in range(8)]
+    assert {(counter.label, counter.gives, counter.note) for counter in meters.counters} == {
         (NVML_LABEL, "energy", "")
     }
     assert meters.counters[3].name == "GPU 3 NVIDIA H100 80GB HBM3"
 
 
 @pytest.mark.parametrize(
-    ("visible", "idle", "used"),
+    ("visible", "idle", "numbers"),
     [
         (None, 0, [0, 1, 2, 3]),
         (None, 3, [0]),
@@ -43,12 +43,12 @@ def test_each_gpu_is_read_in_joules(monkeypatch: pytest.MonkeyPatch) -> None:
     ],
 )
 def test_only_the_gpus_of_the_run_are_read(
-    monkeypatch: pytest.MonkeyPatch, visible: str | None, idle: int, used: list[int]
+    monkeypatch: pytest.MonkeyPatch, visible: str | None, idle: int, numbers: list[int]
 ) -> None:
     install(monkeypatch, *map(gpu, range(4)))
     environment = {} if visible is None else {"CUDA_VISIBLE_DEVICES": visible}
-    found = gpu_counters(idle, environment=environment).counters
-    assert [int(one.name.split()[1]) for one in found] == used
+    counters = gpu_counters(idle, environment=environment).counters
+    assert [int(counter.name.split()[1]) for counter in counters] == numbers
 
 
 @pytest.mark.parametrize(
@@ -69,7 +69,7 @@ def test_gpus_that_cannot_be_told_apart_are_not_summed(
 
 
 @pytest.mark.parametrize(
-    ("environment", "idle", "used"),
+    ("environment", "idle", "numbers"),
     [
         ({}, 0, [0, 1, 2]),
         ({"CUDA_VISIBLE_DEVICES": "2,1,0"}, 0, [2, 1, 0]),
@@ -83,23 +83,26 @@ def test_gpus_that_cannot_be_told_apart_are_not_summed(
     ],
 )
 def test_a_number_means_a_gpu_only_where_cuda_counts_as_nvml_does(
-    monkeypatch: pytest.MonkeyPatch, environment: dict[str, str], idle: int, used: list[int] | None
+    monkeypatch: pytest.MonkeyPatch,
+    environment: dict[str, str],
+    idle: int,
+    numbers: list[int] | None,
 ) -> None:
     install(monkeypatch, gpu(0, Name="NVIDIA T400"), gpu(1), gpu(2))
-    found = gpu_counters(idle, environment=environment)
-    if used is None:
-        assert why(found) == (
+    meters = gpu_counters(idle, environment=environment)
+    if numbers is None:
+        assert why(meters) == (
             "of several kinds of GPU, which one is number 0 is not known: set "
             "CUDA_DEVICE_ORDER=PCI_BUS_ID"
         )
     else:
-        assert [int(one.name.split()[1]) for one in found.counters] == used
+        assert [int(counter.name.split()[1]) for counter in meters.counters] == numbers
 
 
 def test_the_beginning_of_several_uuids_is_none_of_them(monkeypatch: pytest.MonkeyPatch) -> None:
     install(monkeypatch, *map(gpu, range(2)))
-    found = gpu_counters(environment={"CUDA_VISIBLE_DEVICES": "GPU-"})
-    assert "names a GPU that NVML does not find" in why(found)
+    meters = gpu_counters(environment={"CUDA_VISIBLE_DEVICES": "GPU-"})
+    assert "names a GPU that NVML does not find" in why(meters)
 
 
 def test_of_a_gpu_in_parts_the_run_has_one_alone(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -145,26 +148,26 @@ def test_a_machine_without_nvml_says_why(monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 def test_nvml_is_let_go_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    held: list[int] = []
+    handles: list[int] = []
     fake: Any = install(monkeypatch, gpu(0))
     init = fake.nvmlInit
-    fake.nvmlInit = lambda: (init(), held.append(1))
-    fake.nvmlShutdown = held.pop
+    fake.nvmlInit = lambda: (init(), handles.append(1))
+    fake.nvmlShutdown = handles.pop
     meters = gpu_counters(environment={})
-    assert held == [1]
+    assert handles == [1]
     meters.close()
-    assert held == []
+    assert handles == []
     gpu_counters(environment={"CUDA_VISIBLE_DEVICES": ""})
-    assert held == []
+    assert handles == []
 
 
 # CPUs
 
 
-def zone(root: Path, name: str, said: str, uj: int, parent: str = "") -> Path:
+def zone(root: Path, name: str, label: str, uj: int, parent: str = "") -> Path:
     folder = root / name
     folder.mkdir(parents=True)
-    (folder / "name").write_text(f"{said}\n")
+    (folder / "name").write_text(f"{label}\n")
     (folder / "energy_uj").write_text(f"{uj}\n")
     (folder / "max_energy_range_uj").write_text("262143328850\n")
     return folder
@@ -185,15 +188,17 @@ def powercap(tmp_path: Path) -> Path:
 
 
 def test_packages_and_their_memory_are_read_and_nothing_twice(powercap: Path) -> None:
-    found = cpu_counters(powercap).counters
-    assert {one.name: one.read() for one in found} == {
+    counters = cpu_counters(powercap).counters
+    assert {counter.name: counter.read() for counter in counters} == {
         "CPU package-0": 1.0,
         "CPU dram of intel-rapl:0": 0.5,
         "CPU package-1": 2.0,
         "CPU dram of intel-rapl:1": 0.5,
     }
-    assert len(found) == 4
-    assert {(one.label, one.range_j) for one in found} == {(RAPL_LABEL, 262143.32885)}
+    assert len(counters) == 4
+    assert {(counter.label, counter.range_j) for counter in counters} == {
+        (RAPL_LABEL, 262143.32885)
+    }
 
 
 def test_a_machine_without_rapl_says_so(tmp_path: Path) -> None:
@@ -208,10 +213,10 @@ def test_a_counter_that_only_root_may_read_says_so(
     denied = powercap / "intel-rapl:1" / "energy_uj"
     read_text = Path.read_text
 
-    def read(self: Path, *arguments: Any, **named: Any) -> str:
+    def read(self: Path, *arguments: Any, **options: Any) -> str:
         if self == denied:
             raise PermissionError(13, "Permission denied", str(self))
-        return read_text(self, *arguments, **named)
+        return read_text(self, *arguments, **options)
 
     monkeypatch.setattr(Path, "read_text", read)
     assert why(cpu_counters(powercap)) == f"{denied} is not this user's to read"

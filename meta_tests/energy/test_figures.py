@@ -48,15 +48,15 @@ def read(counter: Counter, *watts: float, begin: float = 98.0) -> Series:
 def figures(
     *series: Series, idle: dict[str, float] | None = None, simulated: bool = False
 ) -> tuple[EnergyFigures, Curve]:
-    meters = Meters(tuple(one.counter for one in series), simulated=simulated)
+    meters = Meters(tuple(row.counter for row in series), simulated=simulated)
     return energy_figures(meters, Recording(series, 0.02), SPAN, 4000, idle or {})
 
 
 def test_the_gpus_of_a_run_are_summed() -> None:
     steady, bursting = [100.0] * 14, [100.0] * 5 + [700.0] + [100.0] * 8
-    found, curve = figures(read(GPU[0], *steady), read(GPU[1], *bursting), idle={NVML_LABEL: 60.0})
-    (gpus,) = found.kinds
-    assert (found.span_s, found.tokens, found.reader_busy_share) == (10.0, 4000, 0.002)
+    energy, curve = figures(read(GPU[0], *steady), read(GPU[1], *bursting), idle={NVML_LABEL: 60.0})
+    (gpus,) = energy.kinds
+    assert (energy.span_s, energy.tokens, energy.reader_busy_share) == (10.0, 4000, 0.002)
     assert (gpus.label, gpus.why, gpus.devices) == (NVML_LABEL, "", ("GPU 0", "GPU 1"))
     assert gpus.joules == pytest.approx(2600)
     assert gpus.mean_watts == pytest.approx(260)
@@ -76,19 +76,19 @@ def test_the_peak_is_a_mean_over_a_second() -> None:
     for i in range(30, len(series.values)):
         # 800 W more for a quarter of a second.
         series.values[i] += 200
-    found, _ = figures(series)
-    assert found.kinds[0].peak_watts == pytest.approx(300)
+    energy, _ = figures(series)
+    assert energy.kinds[0].peak_watts == pytest.approx(300)
 
 
 def test_a_gpu_that_disappears_leaves_the_gpus_unmeasured_and_the_cpus_measured() -> None:
-    lost = read(GPU[1], *[100.0] * 6)
-    lost.failure = "NVMLError: GPU is lost"
-    found, curve = figures(read(GPU[0], *[100.0] * 14), lost, read(CPU, *[50.0] * 14))
-    gpus, cpus = found.kinds
+    reset = read(GPU[1], *[100.0] * 6)
+    reset.failure = "NVMLError: GPU is lost"
+    energy, curve = figures(read(GPU[0], *[100.0] * 14), reset, read(CPU, *[50.0] * 14))
+    gpus, cpus = energy.kinds
     assert gpus.why == "GPU 1: no reading after 4.0 s of 10.0 s: NVMLError: GPU is lost"
     assert (gpus.joules, gpus.joules_per_token) == (None, None)
     assert cpus.joules == pytest.approx(500)
-    assert found.measured == (cpus,)
+    assert energy.measured == (cpus,)
     assert list(curve.watts) == [RAPL_LABEL]
 
 
@@ -96,8 +96,8 @@ def test_a_meter_that_reads_0_watts_leaves_its_own_kind_unmeasured() -> None:
     meter = Counter("GPU 0", "GPU", NVML_LABEL, lambda: 0.0, gives="power")
     times = array("d", (98.0 + i / 4 for i in range(57)))
     still = Series(meter, times, array("d", [0.0] * len(times)))
-    found, curve = figures(still, read(CPU, *[50.0] * 14))
-    gpus, cpus = found.kinds
+    energy, curve = figures(still, read(CPU, *[50.0] * 14))
+    gpus, cpus = energy.kinds
     assert gpus.why == "GPU 0: its power draw was 0 for the whole run"
     assert (gpus.joules, gpus.tokens_per_joule) == (None, None)
     assert cpus.joules == pytest.approx(500)
@@ -107,15 +107,15 @@ def test_a_meter_that_reads_0_watts_leaves_its_own_kind_unmeasured() -> None:
 def test_a_meter_that_does_not_answer_is_said() -> None:
     series = read(GPU[0], *[100.0] * 6)
     meters = Meters((GPU[0],))
-    found, _ = energy_figures(meters, Recording((series,), hangs=True), SPAN, 10, {})
-    assert found.kinds[0].why.endswith("a meter does not answer")
+    energy, _ = energy_figures(meters, Recording((series,), hangs=True), SPAN, 10, {})
+    assert energy.kinds[0].why.endswith("a meter does not answer")
 
 
 def test_what_is_absent_is_told_beside_what_is_there() -> None:
     absent = Absent("CPU", RAPL_LABEL, "no RAPL")
     series = read(GPU[0], *[100.0] * 14)
-    found, _ = energy_figures(Meters((GPU[0],), (absent,)), Recording((series,)), SPAN, 10, {})
-    assert [(one.kind, one.why) for one in found.kinds] == [("CPU", "no RAPL"), ("GPU", "")]
+    energy, _ = energy_figures(Meters((GPU[0],), (absent,)), Recording((series,)), SPAN, 10, {})
+    assert [(kind.kind, kind.why) for kind in energy.kinds] == [("CPU", "no RAPL"), ("GPU", "")]
 
 
 def test_idle_power_is_what_is_drawn_once_it_has_settled() -> None:
@@ -128,15 +128,15 @@ def test_idle_power_is_what_is_drawn_once_it_has_settled() -> None:
 
 
 def test_idle_power_above_the_runs_leaves_nothing_and_no_less() -> None:
-    found, _ = figures(read(GPU[0], *[50.0] * 14), idle={NVML_LABEL: 90.0})
-    assert found.kinds[0].above_idle_joules == 0
-    assert found.kinds[0].above_idle_joules_per_token == 0
+    energy, _ = figures(read(GPU[0], *[50.0] * 14), idle={NVML_LABEL: 90.0})
+    assert energy.kinds[0].above_idle_joules == 0
+    assert energy.kinds[0].above_idle_joules_per_token == 0
 
 
 def test_no_figure_of_a_simulation_can_pass_for_a_measurement() -> None:
-    found, curve = figures(read(GPU[0], *[50.0] * 14), read(CPU, *[50.0] * 14), simulated=True)
-    assert found.simulated and curve.simulated
-    assert {one.label for one in found.kinds} == {SIMULATED_LABEL}
+    energy, curve = figures(read(GPU[0], *[50.0] * 14), read(CPU, *[50.0] * 14), simulated=True)
+    assert energy.simulated and curve.simulated
+    assert {kind.label for kind in energy.kinds} == {SIMULATED_LABEL}
     assert all(SIMULATED_LABEL in label for label in curve.watts)
     assert NVML_LABEL not in json.dumps([*curve.watts])
 
@@ -168,14 +168,14 @@ def test_a_damaged_curve_is_none(tmp_path: Path, content: str) -> None:
 
 def test_a_curve_that_does_not_say_is_taken_for_simulated(tmp_path: Path) -> None:
     (tmp_path / ENERGY_JSON).write_text('{"ms": [0, 1], "watts": {"a": [1]}}')
-    found = read_curve(tmp_path)
-    assert found is not None and found.simulated
+    curve = read_curve(tmp_path)
+    assert curve is not None and curve.simulated
 
 
 def test_a_run_without_tokens_has_joules_and_none_a_token() -> None:
     series = read(GPU[0], *[100.0] * 14)
-    found, _ = energy_figures(Meters((GPU[0],)), Recording((series,)), SPAN, 0, {})
-    (gpus,) = found.kinds
+    energy, _ = energy_figures(Meters((GPU[0],)), Recording((series,)), SPAN, 0, {})
+    (gpus,) = energy.kinds
     assert gpus.joules == pytest.approx(1000)
     assert (gpus.joules_per_token, gpus.tokens_per_joule) == (None, 0.0)
 
@@ -209,8 +209,8 @@ def test_what_is_no_price_is_refused_and_nothing_else_raised(text: str) -> None:
 def test_a_million_tokens_cost_their_energy_and_their_time() -> None:
     energy, _ = figures(read(GPU[0], *[200.0] * 14), read(CPU, *[160.0] * 14))
     # 0.5 J and 0.4 J a token are 0.25 kWh a million; at 400 tokens/s it takes 2,500 s.
-    found = cost_figures(Price.parse("0.40 EUR"), Price.parse("36 EUR"), energy, 400.0)
-    assert found == CostFigures("EUR", 0.1, ("GPU", "CPU"), 25.0, 0.4, 36.0)
+    cost = cost_figures(Price.parse("0.40 EUR"), Price.parse("36 EUR"), energy, 400.0)
+    assert cost == CostFigures("EUR", 0.1, ("GPU", "CPU"), 25.0, 0.4, 36.0)
 
 
 def test_a_cost_needs_its_price_and_its_measurement() -> None:

@@ -18,7 +18,7 @@ def counter(read: Callable[[], float], name: str = "GPU 0") -> Counter:
     return Counter(name, "GPU", "label", read)
 
 
-def recorded(*counters: Counter, readings: int = 5) -> Recording:
+def record(*counters: Counter, readings: int = 5) -> Recording:
     """What is read until the last of them was asked so often."""
     enough = threading.Event()
     count = itertools.count(1)
@@ -36,12 +36,12 @@ def recorded(*counters: Counter, readings: int = 5) -> Recording:
 
 def test_each_reading_has_its_time_in_order() -> None:
     values = itertools.count(1)
-    found = recorded(counter(lambda: float(next(values))))
-    first, last = found.series
+    recording = record(counter(lambda: float(next(values))))
+    first, last = recording.series
     assert list(first.values) == [float(i + 1) for i in range(len(first.values))]
     assert len(last.values) >= 5
     assert list(first.times_s) == sorted(first.times_s)
-    assert not found.hangs and found.busy_s > 0
+    assert not recording.hangs and recording.busy_s > 0
 
 
 def test_there_is_a_reading_before_start_and_after_stop_come_back() -> None:
@@ -68,14 +68,14 @@ def test_start_comes_back_after_the_first_reading() -> None:
 def test_a_counter_that_fails_is_asked_again_and_the_others_go_on() -> None:
     answers = iter([1.0, 2.0])
 
-    def lost() -> float:
+    def fail() -> float:
         for value in answers:
             return value
         raise RuntimeError("GPU is lost")
 
-    first, other = recorded(counter(lost), readings=6).series
+    first, second = record(counter(fail), readings=6).series
     assert (list(first.values), first.failure) == ([1.0, 2.0], "RuntimeError: GPU is lost")
-    assert (len(other.values) >= 6, other.failure) == (True, "")
+    assert (len(second.values) >= 6, second.failure) == (True, "")
     back = iter([OSError("busy"), 5.0])
 
     def comes_back() -> float:
@@ -84,12 +84,12 @@ def test_a_counter_that_fails_is_asked_again_and_the_others_go_on() -> None:
             raise value
         return value
 
-    first, _ = recorded(counter(comes_back)).series
+    first, _ = record(counter(comes_back)).series
     assert (first.values[:2].tolist(), first.failure) == ([5.0, 6.0], "")
 
 
 def test_a_counter_that_gives_no_number_is_one_that_fails() -> None:
-    (first, _) = recorded(counter(lambda: "much")).series  # type: ignore[arg-type, return-value]
+    (first, _) = record(counter(lambda: "much")).series  # type: ignore[arg-type, return-value]
     assert len(first.values) == 0 and "ValueError" in first.failure
 
 
@@ -104,7 +104,7 @@ def test_a_counter_that_never_answers_holds_nothing_up(monkeypatch: pytest.Monke
     recorder = MeterReader([counter(hangs)])
     try:
         recorder.start()
-        found = recorder.stop()
-        assert found.hangs and len(found.series[0].values) == 0
+        rest = recorder.stop()
+        assert rest.hangs and len(rest.series[0].values) == 0
     finally:
         answers.set()

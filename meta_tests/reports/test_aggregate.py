@@ -32,14 +32,13 @@ def aggregate(
     """Aggregate runs; what the terminal, the text and the page say."""
     monkeypatch.setenv("COLUMNS", "80")
 
-    def run(*made: MadeNode, one: list[MadeNode] | None = None) -> tuple[str, str, str]:
-        paths, out = make_nodes(tmp_path / "runs", *made), tmp_path / "out"
-        alone = make_nodes(tmp_path / "ones", *(one or []))
-        ones = ["--one", *map(str, alone)] if alone else []
-        assert main(["aggregate", *map(str, paths), "--out", str(out), *ones]) == 0
+    def run(*nodes: MadeNode, alone: tuple[MadeNode, ...] = ()) -> tuple[str, str, str]:
+        paths, out = make_nodes(tmp_path / "runs", *nodes), tmp_path / "out"
+        options = ["--one", *map(str, make_nodes(tmp_path / "alone", *alone))] if alone else []
+        assert main(["aggregate", *map(str, paths), "--out", str(out), *options]) == 0
         assert {path.name for path in out.iterdir()} == FILES
-        said = capsys.readouterr().out
-        return said, (out / "aggregate.md").read_text(), (out / "aggregate.html").read_text()
+        terminal = capsys.readouterr().out
+        return terminal, (out / "aggregate.md").read_text(), (out / "aggregate.html").read_text()
 
     return run
 
@@ -47,12 +46,12 @@ def aggregate(
 def test_every_output_says_first_that_it_is_no_mlperf_result(
     aggregate: Any, tmp_path: Path
 ) -> None:
-    said, text, page = aggregate(A, B, *OFFLINE)
-    assert said.startswith(LABEL)
+    terminal, text, page = aggregate(A, B, *OFFLINE)
+    assert terminal.startswith(LABEL)
     assert text.index(LABEL) < text.index("tokens/s")
     assert page.index(LABEL) < page.index("<body") < page.index(LABEL, page.index("<body"))
-    for written in (text, page):
-        assert "Each node ran a LoadGen of its own." in written
+    for output in (text, page):
+        assert "Each node ran a LoadGen of its own." in output
     for name in ("aggregate.json", "aggregated_datacenter_results.json"):
         assert LABEL in (tmp_path / "out" / name).read_text()
 
@@ -82,27 +81,27 @@ def test_offlines_table_has_no_column_that_is_empty(aggregate: Any) -> None:
 
 
 def test_the_terminal_fits_80_columns_and_names_the_slowest(aggregate: Any) -> None:
-    said, text, _ = aggregate(A, B, *OFFLINE, one=[replace(OFFLINE[0], rows=ROWS[:70])])
-    table = said[: said.index("aggregate.json")].splitlines()[:-1]
+    terminal, text, _ = aggregate(A, B, *OFFLINE, alone=(replace(OFFLINE[0], rows=ROWS[:70]),))
+    table = terminal[: terminal.index("aggregate.json")].splitlines()[:-1]
     assert max(map(len, table)) <= 80
     slow = "Slowest node: node-a, tokens/s 900.25 against the other's 1,100.50."
-    assert slow in said and slow in unescaped(text)
-    assert "Slowest node: node-a, TTFT p99 149.00 ms against the other's 109.00." in said
-    joined = " ".join(said.split())
-    assert "Scaling efficiency 111.1% (no interval, since no run was repeated)" in joined
-    assert joined.count("Scaling efficiency") == 1
+    assert slow in terminal and slow in unescaped(text)
+    assert "Slowest node: node-a, TTFT p99 149.00 ms against the other's 109.00." in terminal
+    words = " ".join(terminal.split())
+    assert "Scaling efficiency 111.1% (no interval, since no run was repeated)" in words
+    assert words.count("Scaling efficiency") == 1
 
 
 def test_what_is_not_valid_says_why(aggregate: Any) -> None:
     smoke = {"profile": "smoke", "label": "smoke: not an MLPerf result"}
     shortened = ({"rule": "min_duration", "status": "shortened"},)
-    made = [replace(one, meta=smoke, verdicts=shortened) for one in (A, B)]
-    said, text, page = aggregate(*made)
-    for written in (said, unescaped(text), html.unescape(page)):
-        joined = " ".join(written.split())
-        assert "smoke: not an MLPerf result" in joined
-        assert "No: in Server not every node's run is a valid result of its own." in joined
-        assert "node-b: rules shortened: min_duration" in joined
+    nodes = [replace(node, meta=smoke, verdicts=shortened) for node in (A, B)]
+    terminal, text, page = aggregate(*nodes)
+    for output in (terminal, unescaped(text), html.unescape(page)):
+        words = " ".join(output.split())
+        assert "smoke: not an MLPerf result" in words
+        assert "No: in Server not every node's run is a valid result of its own." in words
+        assert "node-b: rules shortened: min_duration" in words
     assert 'class="answer ok"' not in page
 
 
@@ -124,13 +123,13 @@ def test_what_a_run_says_of_itself_is_text(aggregate: Any) -> None:
     names = {"label": HOSTILE, "model": HOSTILE, "dataset": HOSTILE}
     late = {"result_validity": "INVALID", "result_invalid_reason": HOSTILE}
     rules = ({"rule": HOSTILE, "status": "failed"},)
-    made = [
-        replace(one, node=f"{n}{HOSTILE}$", meta=names, said=late, verdicts=rules)
-        for n, one in enumerate((A, B))
+    nodes = [
+        replace(node, node=f"{n}{HOSTILE}$", meta=names, said=late, verdicts=rules)
+        for n, node in enumerate((A, B))
     ]
     machines = [{"cpu": HOSTILE, "gpus": [HOSTILE]}, {"gpus": [f"other {HOSTILE}"]}]
-    made = [replace(one, system=of) for one, of in zip(made, machines, strict=True)]
-    _, text, page = aggregate(*made)
+    nodes = [replace(node, system=of) for node, of in zip(nodes, machines, strict=True)]
+    _, text, page = aggregate(*nodes)
     assert page_tags(page) & {"script", "img", "link"} == set()
     assert "<script" not in page
     assert re.search(r"(?<!\\)<", text) is None
@@ -140,18 +139,18 @@ def test_what_a_run_says_of_itself_is_text(aggregate: Any) -> None:
 def test_control_characters_reach_no_terminal(aggregate: Any) -> None:
     names = {"label": "a\x1b[2Jb", "model": "m\x1b[2J"}
     engine = {"version": "1\x1b[2J"}
-    made = [
-        replace(one, meta=names, engine=engine) for one in (A, replace(B, node="b\x07\x1b]0;x"))
+    nodes = [
+        replace(node, meta=names, engine=engine) for node in (A, replace(B, node="b\x07\x1b]0;x"))
     ]
-    said, text, page = aggregate(*made)
-    for written in (said, text, page):
-        assert not set("\x1b\x07") & set(written)
+    terminal, text, page = aggregate(*nodes)
+    for output in (terminal, text, page):
+        assert not set("\x1b\x07") & set(output)
 
 
 @pytest.mark.parametrize("content", [{}, {"scenarios": [{"scenario": "Server"}], "nodes": ["a"]}])
 def test_a_file_that_lacks_most_is_shown(content: dict[str, Any]) -> None:
-    found = Aggregate.read(content)
-    sections = aggregate_sections(found)
+    result = Aggregate.read(content)
+    sections = aggregate_sections(result)
     assert LABEL in markdown_text(sections)
     assert LABEL in html_page(sections)
 
@@ -160,13 +159,13 @@ def test_a_file_that_lacks_most_is_shown(content: dict[str, Any]) -> None:
 
 
 def test_what_is_refused_writes_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    one, other = make_nodes(tmp_path / "runs", A, replace(B, meta={"round": "v6.0"}))
+    first, second = make_nodes(tmp_path / "runs", A, replace(B, meta={"round": "v6.0"}))
     out = tmp_path / "out"
-    assert main(["aggregate", str(one), str(other), "--out", str(out)]) == 2
-    told = capsys.readouterr()
-    assert f"refused: {other}: round v6.0; {one}: v6.1\n" in told.err
-    assert told.err.endswith("no aggregate was written\n")
-    assert told.out == "" and not out.exists()
+    assert main(["aggregate", str(first), str(second), "--out", str(out)]) == 2
+    captured = capsys.readouterr()
+    assert f"refused: {second}: round v6.0; {first}: v6.1\n" in captured.err
+    assert captured.err.endswith("no aggregate was written\n")
+    assert captured.out == "" and not out.exists()
 
 
 def test_a_folder_that_is_there_is_not_written_over(
@@ -193,6 +192,6 @@ def test_without_out_the_folder_has_the_time_in_its_name(
     monkeypatch.chdir(tmp_path)
     assert main(["aggregate", *paths]) == 0
     (out,) = tmp_path.glob("aggregate-*")
-    found = json.loads((out / "aggregate.json").read_text())
+    result = json.loads((out / "aggregate.json").read_text())
     assert re.fullmatch(r"aggregate-\d{8}-\d{6}", out.name)
-    assert found["made"][:4] == out.name[10:14]
+    assert result["made"][:4] == out.name[10:14]

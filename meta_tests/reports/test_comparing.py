@@ -47,13 +47,13 @@ def make_run(
     }
     mean = sum(scores.values()) / max(len(scores), 1)
     rouge = {"scores": [{"name": "rouge1", "value": mean, "unit": "%"}]}
-    told = {"performance": written(remote)} if remote else {}
+    remote_runs = {"performance": written(remote)} if remote else {}
     write_json(
         folder / "summary.json",
         {
             "meta": meta | {"samples": samples},
             "system": {"cpu": "a cpu"},
-            "run": {"performance": performance, "accuracy": rouge, "remote": told},
+            "run": {"performance": performance, "accuracy": rouge, "remote": remote_runs},
             "verdicts": list(verdicts),
         },
     )
@@ -76,26 +76,26 @@ def compare(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Any:
         page = tmp_path / "page.html"
         options = ("--plot", str(tmp_path / "plot.png"), "--html", str(page))
         assert main(["compare", *map(str, runs), *options]) == 0
-        said = capsys.readouterr().out
-        assert f"page: {page}" in said
-        return said, page.read_text()
+        text = capsys.readouterr().out
+        assert f"page: {page}" in text
+        return text, page.read_text()
 
     return run
 
 
-def rows_of(said: str) -> dict[str, list[str]]:
-    return {row[0]: row[1:] for row in markdown_rows(said)}
+def rows_of(text: str) -> dict[str, list[str]]:
+    return {row[0]: row[1:] for row in markdown_rows(text)}
 
 
-@pytest.mark.parametrize("turned", [False, True])
+@pytest.mark.parametrize("swapped", [False, True])
 def test_what_the_server_costs_is_told_beside_the_run_in_the_process(
-    tmp_path: Path, compare: Any, turned: bool
+    tmp_path: Path, compare: Any, swapped: bool
 ) -> None:
     local = make_run(tmp_path / "local")
     remote = make_run(tmp_path / "remote", 950.0, 53.2, remote=remote_run())
-    said, page = compare(*((remote, local) if turned else (local, remote)))
-    assert "What the network and the server's front end cost:" in said
-    rows = rows_of(said)
+    text, page = compare(*((remote, local) if swapped else (local, remote)))
+    assert "What the network and the server's front end cost:" in text
+    rows = rows_of(text)
     assert rows[""] == ["local", "remote", "difference"]
     assert rows["tokens/s"] == ["1,000.00", "950.00", "x 0.950"]
     assert rows["TTFT p50, ms"] == ["50.00", "53.20", "+3.20"]
@@ -103,12 +103,12 @@ def test_what_the_server_costs_is_told_beside_the_run_in_the_process(
     assert rows["TPOT p99, ms"] == ["10.00", "10.64", "+0.64"]
     assert rows["rouge1, %"] == ["25.00", "25.00", "+0.00"]
     assert rows["where"][:2] == ["in the suite's process", "http://one:8000, http://two:8000"]
-    said_of_it = "The suite's own client took 0.20 ms of it on the way out and 0.30 ms back (p99)."
-    assert said_of_it in said
-    assert "4 of 4 answers are identical." in said
-    assert "- engine: " in said
-    assert said.count("- place: ") == 1
-    assert "- hardware: not known for the servers of remote" in said
+    client_note = "The suite's own client took 0.20 ms of it on the way out and 0.30 ms back (p99)."
+    assert client_note in text
+    assert "4 of 4 answers are identical." in text
+    assert "- engine: " in text
+    assert text.count("- place: ") == 1
+    assert "- hardware: not known for the servers of remote" in text
     cells = page_rows(page)
     for name, values in rows.items():
         if name in ("where", "tokens/s", "rouge1, %"):
@@ -117,35 +117,35 @@ def test_what_the_server_costs_is_told_beside_the_run_in_the_process(
 
 
 def test_one_stack_beside_another_has_no_cost(tmp_path: Path, compare: Any) -> None:
-    one, other = (make_run(tmp_path / name, remote=remote_run()) for name in ("one", "other"))
-    said, _ = compare(one, other)
-    assert "Side by side:" in said and "cost" not in said
-    assert said.count("hardware: not known for the servers of") == 2
+    first, second = (make_run(tmp_path / name, remote=remote_run()) for name in ("one", "other"))
+    text, _ = compare(first, second)
+    assert "Side by side:" in text and "cost" not in text
+    assert text.count("hardware: not known for the servers of") == 2
 
 
 def test_runs_of_other_samples_say_so_first(tmp_path: Path, compare: Any) -> None:
-    one = make_run(tmp_path / "one")
-    other = make_run(tmp_path / "other", data="d2", samples=20)
-    said, page = compare(one, other)
-    assert said.startswith(
+    first = make_run(tmp_path / "one")
+    second = make_run(tmp_path / "other", data="d2", samples=20)
+    text, page = compare(first, second)
+    assert text.startswith(
         "These runs have different samples, so their figures do not compare the systems:\n"
     )
-    first = said[: said.index("| run |")]
+    beginning = text[: text.index("| run |")]
     for words in ("data sha256: one d1, other d2", "samples: one 84, other 20", "prompts sha256"):
-        assert words in first
+        assert words in beginning
     assert page.index("These runs have different samples") < page.index("Every run")
-    assert "answers are identical" not in said
+    assert "answers are identical" not in text
     assert "There are no answers to the same samples that both runs kept." in page
 
 
 def test_the_answers_that_differ_most_stand_beside_each_other(tmp_path: Path, compare: Any) -> None:
-    one = make_run(tmp_path / "one")
-    told = ANSWERS | {2: "Another.", 7: HOSTILE}
-    del told[0]
+    first = make_run(tmp_path / "one")
+    answers = ANSWERS | {2: "Another.", 7: HOSTILE}
+    del answers[0]
     scores = {2: 29.0, 5: 20.0, 7: 90.0}
-    said, page = compare(one, make_run(tmp_path / "other", answers=told, scores=scores))
-    assert "1 of 3 answers are identical." in said
-    assert HOSTILE not in said
+    text, page = compare(first, make_run(tmp_path / "other", answers=answers, scores=scores))
+    assert "1 of 3 answers are identical." in text
+    assert HOSTILE not in text
     most, next_ = page.index("Sample 7: rouge1 10.00 and 90.00"), page.index("Sample 2: rouge1")
     assert most < page.index("Four.") < page.index("&lt;script&gt;") < next_
     assert "Sample 5" not in page
@@ -158,15 +158,15 @@ def test_answers_that_cannot_be_read_break_nothing(
     tmp_path: Path, compare: Any, content: str | None
 ) -> None:
     """Of an older suite's runs the first three are known."""
-    one, other = make_run(tmp_path / "one"), make_run(tmp_path / "other")
-    (other / "Accuracy/answers.json").unlink()
+    first, second = make_run(tmp_path / "one"), make_run(tmp_path / "other")
+    (second / "Accuracy/answers.json").unlink()
     if content is not None:
-        (other / "Accuracy/answers.json").write_text(content)
-    said, page = compare(one, other)
+        (second / "Accuracy/answers.json").write_text(content)
+    text, page = compare(first, second)
     entries = content == '{"answers": [3, {}]}'
-    assert ("3 of 3 answers are identical." in said) is not entries
-    (other / "Accuracy/samples.json").unlink()
-    said, page = compare(one, other)
+    assert ("3 of 3 answers are identical." in text) is not entries
+    (second / "Accuracy/samples.json").unlink()
+    text, page = compare(first, second)
     assert "There are no answers" in page
 
 
@@ -177,15 +177,15 @@ def test_a_name_that_begins_a_formula_is_drawn(tmp_path: Path, compare: Any) -> 
 def test_a_client_bound_run_has_figures_and_is_compared_with_nothing(
     tmp_path: Path, compare: Any
 ) -> None:
-    bound = {"rule": "client_bound", "status": "failed", "found": "x", "required": "y", "why": ""}
-    one = make_run(tmp_path / "one")
-    other = make_run(tmp_path / "other", 2000.0, remote=remote_run(0.95), verdicts=(bound,))
-    said, _ = compare(one, other)
-    row = rows_of(said)["other"]
+    failure = {"rule": "client_bound", "status": "failed", "found": "x", "required": "y", "why": ""}
+    first = make_run(tmp_path / "one")
+    second = make_run(tmp_path / "other", 2000.0, remote=remote_run(0.95), verdicts=(failure,))
+    text, _ = compare(first, second)
+    row = rows_of(text)["other"]
     assert row[0] == "complete, client-bound: not a result"
     assert row[1] == "2,000.00"
-    assert "Side by side:" in said and "other is client-bound: not a result." in said
-    assert "cost" not in said
+    assert "Side by side:" in text and "other is client-bound: not a result." in text
+    assert "cost" not in text
 
 
 def test_the_page_is_said_where_it_cannot_be_written(
@@ -200,8 +200,8 @@ def test_the_page_is_said_where_it_cannot_be_written(
 
 def test_every_answer_is_kept(tmp_path: Path) -> None:
     run = make_run(tmp_path / "one")
-    kept = json.loads((run / "Accuracy/answers.json").read_text())["answers"]
-    assert {one["index"]: one["answer"] for one in kept} == ANSWERS
+    answers = json.loads((run / "Accuracy/answers.json").read_text())["answers"]
+    assert {entry["index"]: entry["answer"] for entry in answers} == ANSWERS
 
 
 @pytest.mark.parametrize(("share", "status"), [(1.0, 0), (0.5, 1)])
@@ -209,14 +209,14 @@ def test_the_gate_is_an_exit_status(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], share: float, status: int
 ) -> None:
     """Without --gate the same comparison is a table alone."""
-    lost = {key: score * share for key, score in SCORES.items()}
-    runs = [str(make_run(tmp_path / "a")), str(make_run(tmp_path / "b", scores=lost))]
+    scores = {key: score * share for key, score in SCORES.items()}
+    runs = [str(make_run(tmp_path / "a")), str(make_run(tmp_path / "b", scores=scores))]
     plot = ["--plot", str(tmp_path / "plot.png")]
     assert main(["compare", *runs, *plot]) == 0
     assert "gate: " not in capsys.readouterr().out
     assert main(["compare", *runs, *plot, "--gate"]) == status
-    said = [line for line in capsys.readouterr().out.splitlines() if line.startswith("gate: ")]
-    assert [line.split(":")[1:3] for line in said] == [[" b", " rouge1"]] * status
+    lines = [line for line in capsys.readouterr().out.splitlines() if line.startswith("gate: ")]
+    assert [line.split(":")[1:3] for line in lines] == [[" b", " rouge1"]] * status
 
 
 def test_the_gate_refuses_what_cannot_be_compared(

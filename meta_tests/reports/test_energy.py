@@ -40,13 +40,13 @@ def summary(energy: EnergyFigures | None, cost: CostFigures | None = None) -> Su
     return Summary(meta=meta, run=Run(performance=performance, energy=energy, cost=cost))
 
 
-def outputs(found: Summary) -> dict[str, str]:
+def outputs(run_summary: Summary) -> dict[str, str]:
     """The words of each output, without line breaks and markup."""
-    text, page = reports_of(found)
+    text, page = reports_of(run_summary)
     texts = {
         "report.html": html.unescape(re.sub(r"<[^>]+>", " ", page)),
         "report.md": text.replace("\\", ""),
-        "terminal": terminal_text(found),
+        "terminal": terminal_text(run_summary),
     }
     return {name: " ".join(text.split()) for name, text in texts.items()}
 
@@ -62,9 +62,9 @@ def test_each_output_has_the_figures_under_their_label() -> None:
 
 
 def test_the_summary_is_read_as_it_was_written() -> None:
-    found = summary(ENERGY, COST)
-    content = json.loads(json.dumps(found.as_json()))
-    assert Summary.read(content) == found
+    run_summary = summary(ENERGY, COST)
+    content = json.loads(json.dumps(run_summary.as_json()))
+    assert Summary.read(content) == run_summary
     assert content["run"]["energy"]["kinds"][0]["label"] == NVML_LABEL
 
 
@@ -82,8 +82,8 @@ def test_a_price_without_a_measurement_says_so() -> None:
 
 def test_a_simulation_says_so_wherever_a_figure_stands() -> None:
     kinds = (replace(GPUS, label=SIMULATED_LABEL),)
-    found = summary(replace(ENERGY, simulated=True, kinds=kinds), COST)
-    for name, text in outputs(found).items():
+    run_summary = summary(replace(ENERGY, simulated=True, kinds=kinds), COST)
+    for name, text in outputs(run_summary).items():
         assert "NVML" not in text, name
         assert text.count("SIMULATED") >= 2, name
 

@@ -36,7 +36,7 @@ from mlperf_suite.reports.comparison import PLOT_FORMATS
 from mlperf_suite.reports.html import html_page
 from mlperf_suite.reports.index_page import write_index
 from mlperf_suite.reports.markdown import markdown_text
-from mlperf_suite.reports.performance_sections import PART_COLUMNS, peak_line
+from mlperf_suite.reports.performance_sections import peak_line
 from mlperf_suite.reports.plots import plots_of
 from mlperf_suite.reports.run_report import mmlu_sections
 from mlperf_suite.reports.writing import write_reports, write_samples
@@ -54,7 +54,8 @@ from mlperf_suite.results.schema import (
     ScoreFigures,
     Summary,
 )
-from mlperf_suite.rules.verdict import Verdict
+from mlperf_suite.rules import rule_named
+from mlperf_suite.rules.verdict import Status, Verdict
 
 KEPT_RUN = Path(__file__).parent.parent / "data" / "kept_run"
 SERVER = LLAMA3_1_8B.scenario("Server")
@@ -88,13 +89,13 @@ def test_the_two_reports_have_the_same_tables_and_the_summarys_figures(run: Path
     rows = {row[0]: row[1:] for row in page}
     assert rows["tokens/s"] == [f"{performance['tokens_per_sec']:,.2f}"]
     for name in ("latency", "ttft", "tpot"):
-        found = rows[name if name == "latency" else name.upper()]
-        assert found == [f"{value:,.2f}" for value in performance[f"{name}_ms"].values()]
+        cells = rows[name if name == "latency" else name.upper()]
+        assert cells == [f"{value:,.2f}" for value in performance[f"{name}_ms"].values()]
     for name, value in accuracy["rouge"].items():
         assert rows[name][0] == f"{value:.4f}"
     for verdict in summary["verdicts"]:
-        found = [verdict[key] for key in ("status", "found", "required", "why")]
-        assert rows[verdict["rule"]] == found
+        cells = [verdict[key] for key in ("status", "found", "required", "why")]
+        assert rows[verdict["rule"]] == cells
 
 
 def test_on_a_phone_each_time_says_its_percentile_and_unit(run: Path) -> None:
@@ -109,11 +110,11 @@ def test_on_a_phone_each_time_says_its_percentile_and_unit(run: Path) -> None:
 
 def test_the_answers_come_in_the_readers_order(run: Path) -> None:
     write_reports(run)
-    asked = ["valid?", "fast?", "accurate?", "run?", "Problems"]
+    order = ["valid?", "fast?", "accurate?", "run?", "Problems"]
     for name, mark in (("report.md", "## "), ("report.html", "<h2>")):
         lines = (run / name).read_text().splitlines()
         heads = [re.sub("<.*?>", "", line) for line in lines if line.startswith(mark)]
-        assert [head.split()[-1] for head in heads][:5] == asked
+        assert [head.split()[-1] for head in heads][:5] == order
 
 
 def test_the_page_needs_nothing_else_and_is_the_same_each_time(run: Path) -> None:
@@ -175,32 +176,31 @@ def test_where_the_time_goes_stands_in_both_reports(run: Path) -> None:
     life = figures.life
     assert life is not None
     for part in life.parts:
-        found = [row for row in cells if row[0] == part.name and len(row) == len(PART_COLUMNS)]
-        assert [row[1] for row in found] == [percent(part.share)]
-        assert found[0] in rows
-    for one in life.slowest:
-        assert any(row[-1] == one.cause for row in cells)
-        assert any(row[-1] == one.cause for row in rows)
-    for said in (html.unescape(re.sub(r"</?span[^>]*>", "", page)), text.replace("\\", "")):
-        assert "The batch was at its limit of 256 requests for 40.0% of the run" in said
-        assert "--engine-arg max_num_seqs above 256" in said
-        assert "A life begins where LoadGen called the SUT" in said
+        (cells_of_part,) = [row for row in cells if row[:2] == [part.name, percent(part.share)]]
+        assert cells_of_part in rows
+    for request in life.slowest:
+        assert any(row[-1] == request.cause for row in cells)
+        assert any(row[-1] == request.cause for row in rows)
+    for output in (html.unescape(re.sub(r"</?span[^>]*>", "", page)), text.replace("\\", "")):
+        assert "The batch was at its limit of 256 requests for 40.0% of the run" in output
+        assert "--engine-arg max_num_seqs above 256" in output
+        assert "A life begins where LoadGen called the SUT" in output
 
 
 def test_a_regression_stands_in_both_reports(run: Path) -> None:
-    one = {
+    change = {
         "metric": "tokens_per_sec",
         "label": "tokens/s",
         "unit": "tokens/s",
         "baseline": 200.0,
         "current": 114.306,
     }
-    one |= {"words": "-42.8% (-44.0% to -41.5%)", "outcome": "regressed", "noise_from": "5 runs"}
+    change |= {"words": "-42.8% (-44.0% to -41.5%)", "outcome": "regressed", "noise_from": "5 runs"}
     summary = json.loads((run / "summary.json").read_text())
-    summary["regression"] = {"baseline": "old", "note": "a note", "metrics": [one]}
+    summary["regression"] = {"baseline": "old", "note": "a note", "metrics": [change]}
     (run / "summary.json").write_text(json.dumps(summary))
     write_reports(run)
-    row = ["tokens/s", "200.00", "114.31", one["words"], "regressed", "5 runs"]
+    row = ["tokens/s", "200.00", "114.31", change["words"], "regressed", "5 runs"]
     page = (run / "report.html").read_text()
     assert row in page_rows(page)
     assert row in markdown_rows((run / "report.md").read_text())
@@ -246,9 +246,9 @@ def test_the_warm_up_the_plan_and_the_engines_own_words_stand_in_both_reports(ru
     (run / "config.json").write_text(json.dumps(CONFIG))
     write_reports(run)
     page, text = ((run / name).read_text() for name in ("report.html", "report.md"))
-    said = "12 requests, all at once: 1,416 tokens in 4.1 s, not timed"
+    words = "12 requests, all at once: 1,416 tokens in 4.1 s, not timed"
     for rows in (page_rows(page), markdown_rows(text)):
-        assert ["warm-up of performance", said] in rows
+        assert ["warm-up of performance", words] in rows
         assert ["load", "30.0 s", "21.7 s"] in rows
         assert ["accuracy", "not known", "not known"] in rows
         assert ["reason for this number", "as many as a smoke run's time allows"] in rows
@@ -295,8 +295,8 @@ def test_the_scores_of_any_scorer_stand_in_every_report(tmp_path: Path) -> None:
 
 
 def test_answers_that_were_kept_are_shown(run: Path) -> None:
-    kept = {"index": 7, "input": "An article.", "answer": "An answer.", "reference": "A text."}
-    (run / "Accuracy" / "samples.json").write_text(json.dumps({"samples": [kept, 3]}))
+    answer = {"index": 7, "input": "An article.", "answer": "An answer.", "reference": "A text."}
+    (run / "Accuracy" / "samples.json").write_text(json.dumps({"samples": [answer, 3]}))
     write_reports(run)
     page = (run / "report.html").read_text()
     for words in ("Sample 7", "An article.", "An answer.", "A text."):
@@ -304,6 +304,28 @@ def test_answers_that_were_kept_are_shown(run: Path) -> None:
     write_samples(run / "Accuracy", [0], ["Hm."], [Sample("x" * 500, "y")])
     (now,) = json.loads((run / "Accuracy" / "samples.json").read_text())["samples"]
     assert now == {"index": 0, "input": "x" * 400, "answer": "Hm.", "reference": "y"}
+
+
+MIN_DURATION = rule_named("min_duration")
+
+
+@pytest.mark.parametrize("status", ["failed", "shortened", "not judged"])
+def test_beside_a_verdict_that_did_not_pass_stands_what_the_rule_demands(status: Status) -> None:
+    assert MIN_DURATION is not None
+    verdicts = (
+        Verdict("min_duration", status, "10 s", "600 s"),
+        Verdict("result_valid", "passed", "VALID", "VALID"),
+        Verdict("a_rule_of_another_suite", "failed", "a", "b"),
+    )
+    summary = Summary(meta=Meta(status="invalid"), verdicts=verdicts)
+    text, page = reports_of(summary)
+    for rows in (markdown_rows(text), page_rows(page)):
+        (row,) = [row for row in rows if row[:2] == ["min_duration", MIN_DURATION.sentence]]
+        assert row[2].startswith("MLPerf" if MIN_DURATION.official else "the suite's own")
+        assert MIN_DURATION.source in row[2] and row[3] == MIN_DURATION.fix
+    terminal = " ".join(terminal_text(summary).split())
+    assert f"min_duration: {MIN_DURATION.sentence} (" in terminal
+    assert terminal.count("result_valid") == terminal.count("a_rule_of_another_suite") == 1
 
 
 # Foreign and broken summaries
@@ -395,10 +417,10 @@ def test_a_broken_run_stands_in_the_index_and_breaks_nothing(
     tmp_path: Path, content: str | None
 ) -> None:
     _results(tmp_path, 1)
-    broken = tmp_path / "20261121-000000-edge-offline"
-    broken.mkdir()
+    run = tmp_path / "20261121-000000-edge-offline"
+    run.mkdir()
     if content is not None:
-        (broken / "summary.json").write_text(content)
+        (run / "summary.json").write_text(content)
     (tmp_path / "not a run").mkdir()
     (tmp_path / "20261122-000000-edge-offline").write_text("a file")
     write_index(tmp_path)
@@ -459,24 +481,24 @@ def _change(run: Path, **meta: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "other"),
+    ("name", "value"),
     [("benchmark", "llama3.1-8b-edge"), ("scenario", "Offline")],
 )
 def test_a_run_of_another_kind_has_figures_and_no_change(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str, other: str
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str, value: str
 ) -> None:
     runs = sorted(_results(tmp_path).glob("2*"))
-    _change(runs[1], **{name: other})
+    _change(runs[1], **{name: value})
     _change(runs[2], model="another")
     plot = ("--plot", str(tmp_path / "plot.png"))
     assert main(["compare", *map(str, runs), *plot]) == 0
-    said = capsys.readouterr().out
-    rows = markdown_rows(said)
+    text = capsys.readouterr().out
+    rows = markdown_rows(text)
     assert rows[2][2] == "101.00"
     assert [cell for cell in rows[2] if "%" in cell] == []
-    assert f"- {name}: {runs[0].name} " in said and f", {runs[1].name} {other}" in said
+    assert f"- {name}: {runs[0].name} " in text and f", {runs[1].name} {value}" in text
     assert rows[3][2].startswith("102.00, +2.0%")
-    assert f"- model: {runs[0].name} " in said
+    assert f"- model: {runs[0].name} " in text
 
 
 def test_a_run_without_figures_is_a_row_with_its_reason_and_failed_rules(
@@ -486,20 +508,20 @@ def test_a_run_without_figures_is_a_row_with_its_reason_and_failed_rules(
     summary = json.loads((dead / "summary.json").read_text())
     summary["meta"] |= {"status": "failed", "reason": "the engine | did not load"}
     summary["run"] = {"performance": None, "accuracy": None}
-    told = {"found": "INVALID", "required": "VALID", "why": "too | short"}
+    words = {"found": "INVALID", "required": "VALID", "why": "too | short"}
     summary["verdicts"] = [
-        {"rule": "result_valid", "status": "failed"} | told,
+        {"rule": "result_valid", "status": "failed"} | words,
         {"rule": "seeds", "status": "passed", "found": "a", "required": "a"},
     ]
     (dead / "summary.json").write_text(json.dumps(summary))
     plot = tmp_path / "plot.png"
     assert main(["compare", str(good), str(dead), "--plot", str(plot)]) == 0
-    said = capsys.readouterr().out
-    rows = markdown_rows(said)
+    text = capsys.readouterr().out
+    rows = markdown_rows(text)
     assert rows[1][:3] == [good.name, "complete", "100.00"]
     assert rows[2][:2] == [dead.name, "failed: the engine | did not load"]
     assert set(rows[2][2:]) == {"not reported"}
-    _, rules = said[said.index("Failed rules:") :].replace("\\", "").split("\n\n")[:2]
+    _, rules = text[text.index("Failed rules:") :].replace("\\", "").split("\n\n")[:2]
     line = f"- {dead.name}: result_valid: found INVALID, required VALID (too | short)"
     assert rules == line
     assert plot.exists()
@@ -513,8 +535,8 @@ def test_a_plot_that_cannot_be_drawn_is_refused_before_the_table(
 ) -> None:
     runs = sorted(map(str, _results(tmp_path).glob("2*")))
     assert main(["compare", *runs, "--plot", name]) == 2
-    told = f"error: --plot {name}: allowed are .png, .svg, .pdf\n"
-    assert tuple(capsys.readouterr()) == ("", told)
+    message = f"error: --plot {name}: allowed are .png, .svg, .pdf\n"
+    assert tuple(capsys.readouterr()) == ("", message)
 
 
 @pytest.mark.parametrize("ending", [".PNG", *PLOT_FORMATS])
@@ -526,7 +548,7 @@ def test_every_format_that_a_plot_is_allowed_can_be_drawn(tmp_path: Path, ending
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "beginning"),
     [
         (["report", "TMP/nowhere"], "error: TMP/nowhere: no summary.json that can be read"),
         (["compare", "TMP/nowhere"], "error: compare: needs at least two runs"),
@@ -534,11 +556,11 @@ def test_every_format_that_a_plot_is_allowed_can_be_drawn(tmp_path: Path, ending
     ],
 )
 def test_a_wrong_command_is_one_line(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], said: str
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], beginning: str
 ) -> None:
-    assert main([one.replace("TMP", str(tmp_path)) for one in arguments]) == 2
-    (told,) = capsys.readouterr().err.splitlines()
-    assert told.startswith(said.replace("TMP", str(tmp_path)))
+    assert main([argument.replace("TMP", str(tmp_path)) for argument in arguments]) == 2
+    (message,) = capsys.readouterr().err.splitlines()
+    assert message.startswith(beginning.replace("TMP", str(tmp_path)))
 
 
 def test_a_search_is_in_every_report() -> None:

@@ -190,13 +190,13 @@ def _figures(
         peak_watts=round(_peak(traces, begin, end), 3),
         idle_watts=None if idle is None else round(idle, 3),
         above_idle_joules=above,
-        joules_per_token=_each(joules, tokens),
+        joules_per_token=_per_token(joules, tokens),
         tokens_per_joule=six_digits(tokens / joules),
-        above_idle_joules_per_token=None if above is None else _each(above, tokens),
+        above_idle_joules_per_token=None if above is None else _per_token(above, tokens),
     )
 
 
-def _each(joules: float, tokens: int) -> float | None:
+def _per_token(joules: float, tokens: int) -> float | None:
     return six_digits(joules / tokens) if tokens else None
 
 

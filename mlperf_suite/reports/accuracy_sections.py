@@ -9,14 +9,14 @@ from statistics import median
 from mlperf_suite.reports.formats import NOT_REPORTED, decimal, in_unit, score_value
 from mlperf_suite.reports.sections import (
     Block,
+    Cell,
     Quote,
     Quotes,
     Section,
-    Table,
-    columns,
     figure_table,
     notes,
     paragraphs,
+    record_table,
 )
 from mlperf_suite.results.schema import (
     AccuracyFigures,
@@ -26,9 +26,6 @@ from mlperf_suite.results.schema import (
     Summary,
 )
 from mlperf_suite.rules.verdict import Verdict
-
-_SCORE_COLUMNS = (*columns(["score"], ["found"]), *columns(["unit", "required"]))
-_DOMAIN_COLUMNS = columns(["domain"], ["percent", "standard error", "questions"])
 
 
 def accuracy_section(summary: Summary, samples: Sequence[Mapping[str, str]] = ()) -> Section:
@@ -62,12 +59,12 @@ def _scores(accuracy: AccuracyFigures, verdicts: Sequence[Verdict]) -> list[Bloc
     for score in accuracy.scores:
         requirement = requirements.get(f"accuracy_{score.name.lower()}") or _range(score)
         if requirement or score.is_percentage:
-            value = score_value(score)
-            rows.append((score.name, value, score.unit, requirement or "not judged"))
+            row: dict[str, Cell] = {"score": score.name, "found": score_value(score)}
+            rows.append(row | {"unit": score.unit, "required": requirement or "not judged"})
         else:
             words = f"{score_value(score)} {score.unit}".strip()
             rest.append(words if units[score.unit] == 1 else f"{score.name} {words}")
-    table = [Table(_SCORE_COLUMNS, rows, style="small")] if rows else []
+    table = record_table(rows, ["score", "unit", "required"], style="small")
     return [*table, *notes([f"{', '.join(rest)}."] if rest else [])]
 
 
@@ -107,16 +104,16 @@ def mmlu_blocks(mmlu: MmluFigures) -> list[Block]:
     absent = (mmlu.planned or 0) - (mmlu.questions or 0)
     if absent > 0:
         lines.append(f"{absent:,} questions are not scored.")
-    rows = [
-        (
-            domain,
-            decimal(score.accuracy),
-            "" if score.stderr is None else decimal(score.stderr),
-            decimal(score.questions, 0),
-        )
+    domains: list[dict[str, Cell]] = [
+        {
+            "domain": domain,
+            "percent": decimal(score.accuracy),
+            "standard error": "" if score.stderr is None else decimal(score.stderr),
+            "questions": decimal(score.questions, 0),
+        }
         for domain, score in mmlu.by_domain.items()
     ]
-    table = [Table(_DOMAIN_COLUMNS, rows)] if rows else []
+    table = record_table(domains, ["domain"], style="")
     return [*paragraphs(lines), *table, *notes([_mmlu_speed(mmlu)])]
 
 

@@ -5,7 +5,7 @@ Names, labels and reasons come from untrusted folders and are always treated as 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -17,6 +17,7 @@ from mlperf_suite.reports.markdown import markdown_text
 from mlperf_suite.reports.plots import BLUE, ORANGE, Plot, draw_bars
 from mlperf_suite.reports.sections import (
     Block,
+    Cell,
     Column,
     Paragraph,
     Plots,
@@ -29,6 +30,7 @@ from mlperf_suite.reports.sections import (
     fact_table,
     notes,
     paragraphs,
+    record_table,
 )
 from mlperf_suite.results.aggregate import Aggregate, AggregateNode, ScenarioFigures
 from mlperf_suite.results.scaling_efficiency import CONFIDENCE, Scaling
@@ -41,10 +43,7 @@ _ALL_NOTE = (
     "requests of all nodes together, computed from the requests themselves. Those of a node are "
     "LoadGen's own."
 )
-_RUN_COLUMNS = tuple(
-    Column(name, "words")
-    for name in ("node", "scenario", "run", "started", "accuracy rules", "hardware")
-)
+_RUN_COLUMNS = ("node", "scenario", "run", "started", "accuracy rules", "hardware")
 _NARROW = ("node", "valid", "tokens/s", "share", "TTFT p99, ms", "TPOT p99, ms", "latency p99, ms")
 """The columns that fit a terminal of 80."""
 _MOST_BARS = 16
@@ -110,7 +109,7 @@ def _scenario(figures: ScenarioFigures) -> list[Section]:
     table = _node_table(figures)
     brief: list[Block] = [
         Paragraph(lead=f"\n{figures.scenario}"),
-        _narrow(table),
+        _with_columns(table, _NARROW),
         *paragraphs(lines),
         *(Paragraph(reason, style="bad") for reason in figures.reasons),
     ]
@@ -151,50 +150,44 @@ def _headline(figures: ScenarioFigures) -> list[Row]:
 
 def _node_table(figures: ScenarioFigures) -> Table:
     """The table of nodes, without columns that are empty for all nodes."""
-    header = (
-        Column("node", "label"),
-        Column("valid", "words"),
-        *columns(
-            (),
-            (
-                *("tokens/s", "share", figures.rate_unit, "target, queries/s"),
-                *("TTFT p99, ms", "TPOT p99, ms", "latency p99, ms", "requests", "tokens"),
-            ),
-        ),
-    )
-    rows = [
-        [node.node, "yes" if node.valid else "no", *_rates(node, node.share)]
+    unit = figures.rate_unit
+    records = [
+        {"node": node.node, "valid": "yes" if node.valid else "no"} | _rates(node, node.share, unit)
         for node in figures.nodes
     ]
     # An aggregate is not a result, whatever its nodes' runs are.
-    rows.append([ALL, "no result", *_rates(figures, 1.0)])
-    places = [
-        place
-        for place in range(len(header))
-        if any(cells[place] not in ("", NOT_REPORTED) for cells in rows)
+    records.append({"node": ALL, "valid": "no result"} | _rates(figures, 1.0, unit))
+    (table,) = record_table(records, kinds={"node": "label", "valid": "words"})
+    names = [
+        name
+        for name in records[0]
+        if any(record[name] not in ("", NOT_REPORTED) for record in records)
     ]
-    return _with_columns(Table(header, rows, style="wide broad", total=True), places)
+    return _with_columns(replace(table, total=True), names)
 
 
-def _rates(figures: AggregateNode | ScenarioFigures, share: float | None) -> list[str]:
-    times = (figures.ttft_ms, figures.tpot_ms, figures.latency_ms)
-    return [
-        decimal(figures.tokens_per_sec),
-        percentage(share),
-        decimal(figures.samples_per_sec),
-        decimal(figures.target_qps),
-        *(decimal((percentiles or {}).get("p99")) for percentiles in times),
-        f"{figures.requests:,}",
-        f"{figures.tokens:,}",
-    ]
+def _rates(
+    figures: AggregateNode | ScenarioFigures, share: float | None, rate_unit: str
+) -> dict[str, str]:
+    return {
+        "tokens/s": decimal(figures.tokens_per_sec),
+        "share": percentage(share),
+        rate_unit: decimal(figures.samples_per_sec),
+        "target, queries/s": decimal(figures.target_qps),
+        "TTFT p99, ms": _p99(figures.ttft_ms),
+        "TPOT p99, ms": _p99(figures.tpot_ms),
+        "latency p99, ms": _p99(figures.latency_ms),
+        "requests": f"{figures.requests:,}",
+        "tokens": f"{figures.tokens:,}",
+    }
 
 
-def _narrow(table: Table) -> Table:
-    names = [column.name for column in table.columns]
-    return _with_columns(table, [names.index(name) for name in _NARROW if name in names])
+def _p99(percentiles: Percentiles | None) -> str:
+    return decimal((percentiles or {}).get("p99"))
 
 
-def _with_columns(table: Table, places: Sequence[int]) -> Table:
+def _with_columns(table: Table, names: Collection[str]) -> Table:
+    places = [place for place, column in enumerate(table.columns) if column.name in names]
     return replace(
         table,
         columns=[table.columns[place] for place in places],
@@ -265,21 +258,24 @@ def _run_sections(aggregate: Aggregate) -> list[Section]:
     }
     rows = [(name, value) for name, value in facts.items() if value]
     runs = [
-        _run_row(figures.scenario, node)
-        for figures in aggregate.scenarios
-        for node in figures.nodes
+        _run(figures.scenario, node) for figures in aggregate.scenarios for node in figures.nodes
     ]
     brief = [Paragraph(""), *(Paragraph(note, style="open") for note in aggregate.notes)]
     sections = [
         Section("What was run?", [fact_table(rows)], brief=brief),
-        Section("Runs", [Table(_RUN_COLUMNS, runs, style="wide broad")], 3),
+        Section("Runs", record_table(runs, kinds=dict.fromkeys(_RUN_COLUMNS, "words")), 3),
     ]
     if aggregate.notes:
         sections.append(Section("Not alike, or not compared", [Points(aggregate.notes)], 3))
     return sections
 
 
-def _run_row(scenario: str, node: AggregateNode) -> tuple[str, ...]:
-    accuracy = {True: "passed", False: "failed", None: "not run"}[node.accuracy_passed]
-    started = node.started or NOT_REPORTED
-    return (node.node, scenario, node.run, started, accuracy, node.hardware)
+def _run(scenario: str, node: AggregateNode) -> dict[str, Cell]:
+    return {
+        "node": node.node,
+        "scenario": scenario,
+        "run": node.run,
+        "started": node.started or NOT_REPORTED,
+        "accuracy rules": {True: "passed", False: "failed", None: "not run"}[node.accuracy_passed],
+        "hardware": node.hardware,
+    }

@@ -14,11 +14,11 @@ _TIMES = ("latency_ms", "ttft_ms", "tpot_ms")
 
 def suite_properties(meta: Meta, system: Mapping[str, object]) -> dict[str, str]:
     """The same for every test of a session: model, round, profile, versions, hardware."""
-    found: dict[str, object] = {name: getattr(meta, name) for name in _META}
-    found |= {name: system.get(name) for name in _VERSIONS}
+    facts: dict[str, object] = {name: getattr(meta, name) for name in _META}
+    facts |= {name: system.get(name) for name in _VERSIONS}
     return {
         name: ", ".join(map(str, value)) if isinstance(value, list) else str(value)
-        for name, value in found.items()
+        for name, value in facts.items()
         if value not in (None, [])
     }
 
@@ -33,19 +33,19 @@ def metrics(summary: Summary, mode: str) -> dict[str, float]:
     """
     run = summary.run
     if mode == "performance" and run.performance is not None:
-        found = _of_performance(run.performance)
+        figures = _of_performance(run.performance)
     elif mode == "accuracy" and run.accuracy is not None:
-        found = {score.name: score.value for score in run.accuracy.scores}
+        figures = {score.name: score.value for score in run.accuracy.scores}
     else:
-        found = {}
-    return {name: value for name, value in found.items() if value is not None}
+        figures = {}
+    return {name: value for name, value in figures.items() if value is not None}
 
 
 def _of_performance(run: PerformanceFigures) -> dict[str, float | None]:
-    found: dict[str, float | None] = {name: getattr(run, name) for name in _RATES}
+    figures: dict[str, float | None] = {name: getattr(run, name) for name in _RATES}
     for times in _TIMES:
-        found |= {f"{times}_{p}": value for p, value in (getattr(run, times) or {}).items()}
+        figures |= {f"{times}_{p}": value for p, value in (getattr(run, times) or {}).items()}
     if early := run.early_stopping:
-        found |= {f"{n}_ms_early_stopping": value for n, value in early.estimates_ms.items()}
-        found |= {f"{n}_more_queries": value for n, value in early.more_queries.items()}
-    return found
+        figures |= {f"{n}_ms_early_stopping": value for n, value in early.estimates_ms.items()}
+        figures |= {f"{n}_more_queries": value for n, value in early.more_queries.items()}
+    return figures

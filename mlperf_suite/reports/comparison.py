@@ -60,8 +60,8 @@ def comparison_sections(runs: Sequence[BaselineRun], max_regression: float) -> l
     for run in rest:
         if first.kind == run.kind:
             sections += _side_by_side(first, run)
-    if differing := [line for run in runs for line in _differences(first, run, max_regression)]:
-        sections.append(Section("Not alike", [Points(differing)]))
+    if lines := [line for run in runs for line in _differences(first, run, max_regression)]:
+        sections.append(Section("Not alike", [Points(lines)]))
     if failures := [line for run in runs for line in _failures(run)]:
         sections.append(Section("Failed rules", [Points(failures)]))
     return sections
@@ -272,11 +272,11 @@ def _answer_blocks(before: BaselineRun, after: BaselineRun) -> list[Block]:
     if not pairs:
         line = "There are no answers to the same samples that both runs kept."
         return [*paragraphs([line])]
-    differing = [pair for pair in pairs if pair.answers[0] != pair.answers[1]]
-    identical = len(pairs) - len(differing)
+    unequal = [pair for pair in pairs if pair.answers[0] != pair.answers[1]]
+    identical = len(pairs) - len(unequal)
     blocks: list[Block] = [Paragraph(f"{identical:,} of {len(pairs):,} answers are identical.")]
-    if differing:
-        most = sorted(differing, key=lambda pair: -pair.difference)[:_MOST_QUOTES]
+    if unequal:
+        most = sorted(unequal, key=lambda pair: -pair.difference)[:_MOST_QUOTES]
         names = _name(before), _name(after)
         title = "Some that differ, as the models gave them."
         if metric:

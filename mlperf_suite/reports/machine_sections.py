@@ -19,53 +19,24 @@ from mlperf_suite.engines.protocol import (
     ReplicaFigures,
     ReplicasRun,
 )
+from mlperf_suite.profiling.trace import Operation
 from mlperf_suite.reports.formats import decimal, significant
 from mlperf_suite.reports.sections import (
     Block,
+    Cell,
     Paragraph,
     Points,
     Row,
     Section,
-    Table,
-    columns,
     figure_table,
     notes,
     paragraphs,
+    record_table,
 )
 from mlperf_suite.results.schema import PROFILED, Config, ProfileFigures, Run, ScalingFigures
 from mlperf_suite.rules.verdict import in_words
 
-_ENERGY_COLUMNS = columns(
-    ["energy"],
-    (
-        *("J/token", "tokens/J", "J/token above idle", "mean W", "peak W", "idle W"),
-        "J in all",
-    ),
-)
 _UNMEASURED = "not measured"
-_OPERATION_COLUMNS = columns(["operation"], ("calls", "own time, ms", "share, %"))
-ENDPOINT_COLUMNS = columns(
-    ["run", "endpoint"],
-    (
-        *("requests", "tokens", "tokens/s", "TTFT p50, ms", "TTFT p99, ms"),
-        *("latency p50, ms", "latency p99, ms", "cached tokens"),
-    ),
-)
-CLIENT_COLUMNS = columns(
-    ["run"],
-    (
-        *("processes", "busiest, % of a core", "delay out p99, ms", "delay back p99, ms"),
-        *("connections", "resent"),
-    ),
-)
-REPLICA_COLUMNS = columns(
-    ["run", "replica", "node", "devices"],
-    (
-        *("samples", "tokens", "tokens/s", "share, %"),
-        *("TTFT p99, ms", "TPOT p99, ms", "latency p99, ms", "busy, s", "ended, s"),
-    ),
-)
-NODE_COLUMNS = columns(["run", "node"], ("replicas", "samples", "tokens", "tokens/s", "share, %"))
 
 
 # Energy and cost
@@ -78,8 +49,7 @@ def energy_sections(run: Run) -> list[Section]:
         return []
     brief: list[str] = []
     if energy is not None:
-        rows = [_energy_row(kind) for kind in energy.measured]
-        blocks += [Table(_ENERGY_COLUMNS, rows, style="wide broad")] if rows else []
+        blocks += record_table([_energy(kind) for kind in energy.measured], ["energy"])
         blocks += notes(_energy_notes(energy))
         brief += [line for kind in energy.measured for line in _energy_lines(kind)]
         brief += _unmeasured(energy)
@@ -90,12 +60,17 @@ def energy_sections(run: Run) -> list[Section]:
     return [Section("Energy and cost", blocks, 3, brief=paragraphs(brief))]
 
 
-def _energy_row(kind: KindFigures) -> tuple[str, ...]:
-    values = (
-        *(kind.joules_per_token, kind.tokens_per_joule, kind.above_idle_joules_per_token),
-        *(kind.mean_watts, kind.peak_watts, kind.idle_watts, kind.joules),
-    )
-    return (_meter(kind), *map(significant, values))
+def _energy(kind: KindFigures) -> dict[str, Cell]:
+    return {
+        "energy": _meter(kind),
+        "J/token": significant(kind.joules_per_token),
+        "tokens/J": significant(kind.tokens_per_joule),
+        "J/token above idle": significant(kind.above_idle_joules_per_token),
+        "mean W": significant(kind.mean_watts),
+        "peak W": significant(kind.peak_watts),
+        "idle W": significant(kind.idle_watts),
+        "J in all": significant(kind.joules),
+    }
 
 
 def _meter(kind: KindFigures) -> str:
@@ -174,14 +149,19 @@ def profile_sections(profile: ProfileFigures | None) -> list[Section]:
                 "processes, each without the time of those that it called: "
                 f"{decimal(top.total_ms, 0)} ms in all."
             )
-            rows = [
-                (op.name, f"{op.calls:,}", decimal(op.self_ms, 1), decimal(op.share * 100, 1))
-                for op in top.operations
-            ]
-            blocks = [Table(_OPERATION_COLUMNS, rows, style="wide broad")]
+            blocks += record_table(list(map(_operation, top.operations)), ["operation"])
             first = top.operations[0]
             brief.append(f"longest on the {top.where}: {first.name}, {first.share * 100:.1f}%")
     return [Section("Profile", [*notes(lines), *blocks], brief=paragraphs(brief))]
+
+
+def _operation(operation: Operation) -> dict[str, Cell]:
+    return {
+        "operation": operation.name,
+        "calls": f"{operation.calls:,}",
+        "own time, ms": decimal(operation.self_ms, 1),
+        "share, %": decimal(operation.share * 100, 1),
+    }
 
 
 def _profile_note(profile: ProfileFigures) -> str:
@@ -215,17 +195,17 @@ def endpoint_sections(run: Run, config: Config | None) -> list[Section]:
     if not is_remote(run, config):
         return []
     endpoints = [
-        (mode, *_endpoint(endpoint, _duration(run, mode)))
+        {"run": mode, **_endpoint(endpoint, _duration(run, mode))}
         for mode, remote in run.remote.items()
         for endpoint in remote.endpoints
     ]
-    blocks: list[Block] = [Paragraph(remote_note("this report"))]
-    blocks += [Table(ENDPOINT_COLUMNS, endpoints, style="wide broad")] if endpoints else []
-    clients = [_client(mode, remote) for mode, remote in run.remote.items()]
-    sections = [Section("Endpoints", blocks, brief=paragraphs(_remote_lines(run.remote)))]
+    note = Paragraph(remote_note("this report"))
+    table = record_table(endpoints, ["run", "endpoint"])
+    brief = paragraphs(_remote_lines(run.remote))
+    sections = [Section("Endpoints", [note, *table], brief=brief)]
+    clients = [{"run": mode, **_client(remote)} for mode, remote in run.remote.items()]
     if clients:
-        table = Table(CLIENT_COLUMNS, clients, style="wide broad")
-        sections.append(Section("The client", [table], 3))
+        sections.append(Section("The client", record_table(clients, ["run"]), 3))
     return sections
 
 
@@ -234,30 +214,30 @@ def _duration(run: Run, mode: str) -> float | None:
     return run.performance.duration_s if run.performance and mode == "performance" else None
 
 
-def _endpoint(endpoint: EndpointFigures, duration_s: float | None) -> tuple[str, ...]:
-    percentiles = (endpoint.ttft_ms, endpoint.latency_ms)
-    times = [values.get(name) for values in percentiles for name in ("p50", "p99")]
-    return (
-        in_words(endpoint.url),
-        decimal(endpoint.requests, 0),
-        decimal(endpoint.tokens, 0),
-        decimal(endpoint.tokens / duration_s if duration_s else None),
-        *map(decimal, times),
-        decimal(endpoint.cached_tokens, 0),
-    )
+def _endpoint(endpoint: EndpointFigures, duration_s: float | None) -> dict[str, Cell]:
+    return {
+        "endpoint": in_words(endpoint.url),
+        "requests": decimal(endpoint.requests, 0),
+        "tokens": decimal(endpoint.tokens, 0),
+        "tokens/s": decimal(endpoint.tokens / duration_s if duration_s else None),
+        "TTFT p50, ms": decimal(endpoint.ttft_ms.get("p50")),
+        "TTFT p99, ms": decimal(endpoint.ttft_ms.get("p99")),
+        "latency p50, ms": decimal(endpoint.latency_ms.get("p50")),
+        "latency p99, ms": decimal(endpoint.latency_ms.get("p99")),
+        "cached tokens": decimal(endpoint.cached_tokens, 0),
+    }
 
 
-def _client(mode: str, remote: RemoteRun) -> tuple[str, ...]:
+def _client(remote: RemoteRun) -> dict[str, Cell]:
     client = remote.client
-    return (
-        mode,
-        decimal(client.processes, 0),
-        decimal(client.busy_share * 100, 1),
-        decimal(client.out_ms),
-        decimal(client.back_ms),
-        decimal(client.connections, 0),
-        decimal(client.resent, 0),
-    )
+    return {
+        "processes": decimal(client.processes, 0),
+        "busiest, % of a core": decimal(client.busy_share * 100, 1),
+        "delay out p99, ms": decimal(client.out_ms),
+        "delay back p99, ms": decimal(client.back_ms),
+        "connections": decimal(client.connections, 0),
+        "resent": decimal(client.resent, 0),
+    }
 
 
 def _remote_lines(remote: Mapping[str, RemoteRun]) -> list[str]:
@@ -285,9 +265,14 @@ def replica_sections(
     runs: Mapping[str, ReplicasRun], scaling: ScalingFigures | None = None
 ) -> list[Section]:
     """Each replica, each node if there are several, and sentences that name the slowest."""
-    rows = [_replica(mode, replica) for mode, run in runs.items() for replica in run.replicas]
+    replicas = [
+        {"run": mode, **_replica(replica)} for mode, run in runs.items() for replica in run.replicas
+    ]
     nodes = [
-        _node(mode, node) for mode, run in runs.items() if len(run.nodes) > 1 for node in run.nodes
+        {"run": mode, **_node(node)}
+        for mode, run in runs.items()
+        if len(run.nodes) > 1
+        for node in run.nodes
     ]
     # The terminal tells of the performance run, or else of the first.
     mode = "performance" if "performance" in runs else next(iter(runs), None)
@@ -296,38 +281,42 @@ def replica_sections(
     first = [] if scaling is None else [_scaling_line(scaling)]
     lines = [*first, *(_replicas_line(name, run) for name, run in runs.items())]
     blocks: list[Block] = [Points(lines)]
-    blocks += [Table(REPLICA_COLUMNS, rows, style="wide broad")] if rows else []
-    blocks += [Table(NODE_COLUMNS, nodes, style="wide broad")] if nodes else []
+    blocks += record_table(replicas, ["run", "replica", "node", "devices"])
+    blocks += record_table(nodes, ["run", "node"])
     brief = [*map(_node_line, runs[mode].nodes), *first, _replicas_line(mode, runs[mode])]
     return [Section("Replicas and nodes", blocks, brief=paragraphs(brief))]
 
 
-def _replica(mode: str, replica: ReplicaFigures) -> tuple[str, ...]:
-    percentiles = (replica.ttft_ms, replica.tpot_ms, replica.latency_ms)
-    return (
-        mode,
-        str(replica.number),
-        replica.node,
-        replica.devices,
-        f"{replica.samples:,}",
-        f"{replica.tokens:,}",
-        f"{replica.tokens_per_sec:,.2f}",
-        f"{replica.share * 100:.1f}",
-        *(_one_decimal(values.get("p99")) for values in percentiles),
-        f"{replica.busy_s:,.1f}",
-        _one_decimal(replica.ended_s),
-    )
+def _replica(replica: ReplicaFigures) -> dict[str, Cell]:
+    return {
+        "replica": str(replica.number),
+        "node": replica.node,
+        "devices": replica.devices,
+        "samples": f"{replica.samples:,}",
+        "tokens": f"{replica.tokens:,}",
+        "tokens/s": f"{replica.tokens_per_sec:,.2f}",
+        "share, %": f"{replica.share * 100:.1f}",
+        "TTFT p99, ms": _one_decimal(replica.ttft_ms.get("p99")),
+        "TPOT p99, ms": _one_decimal(replica.tpot_ms.get("p99")),
+        "latency p99, ms": _one_decimal(replica.latency_ms.get("p99")),
+        "busy, s": f"{replica.busy_s:,.1f}",
+        "ended, s": _one_decimal(replica.ended_s),
+    }
 
 
 def _one_decimal(value: float | None) -> str:
     return "-" if value is None else f"{value:,.1f}"
 
 
-def _node(mode: str, node: NodeFigures) -> tuple[str, ...]:
-    return (
-        *(mode, node.node, str(node.replicas), f"{node.samples:,}", f"{node.tokens:,}"),
-        *(f"{node.tokens_per_sec:,.2f}", f"{node.share * 100:.1f}"),
-    )
+def _node(node: NodeFigures) -> dict[str, Cell]:
+    return {
+        "node": node.node,
+        "replicas": str(node.replicas),
+        "samples": f"{node.samples:,}",
+        "tokens": f"{node.tokens:,}",
+        "tokens/s": f"{node.tokens_per_sec:,.2f}",
+        "share, %": f"{node.share * 100:.1f}",
+    }
 
 
 def _node_line(node: NodeFigures) -> str:

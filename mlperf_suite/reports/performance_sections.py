@@ -10,6 +10,7 @@ from mlperf_suite.reports.formats import count, decimal, duration
 from mlperf_suite.reports.plots import Plot
 from mlperf_suite.reports.sections import (
     Block,
+    Cell,
     Column,
     Paragraph,
     Plots,
@@ -23,10 +24,12 @@ from mlperf_suite.reports.sections import (
     figure_table,
     notes,
     paragraphs,
+    record_table,
 )
 from mlperf_suite.results.bottlenecks import Bottleneck, bottlenecks, percent
 from mlperf_suite.results.peak import at_least
 from mlperf_suite.results.schema import (
+    ChangeFigures,
     Config,
     EarlyStopping,
     LifeFigures,
@@ -41,18 +44,6 @@ from mlperf_suite.results.schema import (
 )
 
 _TIMES = (("latency", "latency"), ("TTFT", "ttft"), ("TPOT", "tpot"))
-PART_COLUMNS = columns(["part"], ("share", "mean, ms", "p50, ms", "p90, ms", "p99, ms", "most, ms"))
-_SLOW_COLUMNS = (
-    *columns((), ("sample", "issued, s", "latency, ms", "prompt tokens", "tokens")),
-    Column("cause", "words"),
-)
-_CHANGE_COLUMNS = (
-    Column("metric"),
-    *columns((), ("then", "now")),
-    Column("change (interval)"),
-    Column("verdict", "badge"),
-    Column("noise from"),
-)
 _CURVES_NOTE = (
     "Curves are of every request; a percentile named beside one is LoadGen's, as in the table "
     "above."
@@ -110,8 +101,8 @@ def _speed_rows(performance: PerformanceFigures) -> list[Row]:
 
 
 def _speed_notes(performance: PerformanceFigures) -> list[str]:
-    reported = dict(reported_times(performance))
-    absent = [name for name, _ in _TIMES if name not in reported]
+    times = dict(reported_times(performance))
+    absent = [name for name, _ in _TIMES if name not in times]
     lines = []
     if absent:
         lines.append(f"LoadGen reports no {' and '.join(absent)} in this scenario.")
@@ -188,8 +179,8 @@ def _early_estimates(performance: PerformanceFigures) -> tuple[str, dict[str, fl
     """The column name of early stopping's estimates, and the estimates in ms, by time."""
     early = performance.early_stopping or EarlyStopping()
     estimates = {name: early.estimates_ms.get(key) for name, key in _TIMES}
-    reported = {name: value for name, value in estimates.items() if value is not None}
-    return f"{_percentile(early)} by early stopping", reported
+    values = {name: value for name, value in estimates.items() if value is not None}
+    return f"{_percentile(early)} by early stopping", values
 
 
 def _percentile(early: EarlyStopping) -> str:
@@ -212,9 +203,9 @@ def _early_lines(performance: PerformanceFigures) -> list[str]:
 def _peak_rows(peak: PeakFigures | None) -> list[Row]:
     if peak is None:
         return []
-    bound = at_least(peak)
+    limit = at_least(peak)
     value = decimal(peak.peak_qps)
-    return [("highest valid rate, queries/s", f"at least {value}: {bound}" if bound else value)]
+    return [("highest valid rate, queries/s", f"at least {value}: {limit}" if limit else value)]
 
 
 def peak_line(peak: PeakFigures) -> str:
@@ -222,10 +213,10 @@ def peak_line(peak: PeakFigures) -> str:
     rate, runs = peak.peak_qps, count(peak.runs, "run")
     if rate is None:
         return f"No rate was VALID in {runs}: see peak_qps.json."
-    if bound := at_least(peak):
+    if limit := at_least(peak):
         return (
             f"Highest valid rate: at least {rate:g} queries/s, confirmed at full length; {runs}: "
-            f"{bound}."
+            f"{limit}."
         )
     return f"Highest valid rate: {rate:g} queries/s, confirmed at full length; {runs}."
 
@@ -267,32 +258,42 @@ def _limits(figures: Sequence[Bottleneck]) -> list[Block]:
 
 
 def _life_blocks(life: LifeFigures) -> list[Block]:
-    blocks: list[Block] = []
-    if life.parts:
-        rows = [_part(part) for part in life.parts]
-        blocks.append(Table(PART_COLUMNS, rows, style="wide broad times"))
-    blocks += notes([_life_note(life)])
-    if life.slowest:
-        slowest = [_slow(request) for request in life.slowest]
-        title, style = "The slowest requests", "wide broad slow"
-        blocks.append(Table(_SLOW_COLUMNS, slowest, title, style, folded=True))
-    return blocks
+    parts = [_part(part) for part in life.parts]
+    slowest = [_slow(request) for request in life.slowest]
+    return [
+        *record_table(parts, ["part"], style="wide broad times"),
+        *notes([_life_note(life)]),
+        *record_table(
+            slowest,
+            kinds={"cause": "words"},
+            style="wide broad slow",
+            title="The slowest requests",
+            folded=True,
+        ),
+    ]
 
 
-def _part(part: PartFigures) -> tuple[str, ...]:
-    times = (part.mean_ms, part.p50_ms, part.p90_ms, part.p99_ms, part.most_ms)
-    return (part.name, percent(part.share), *map(decimal, times))
+def _part(part: PartFigures) -> dict[str, Cell]:
+    return {
+        "part": part.name,
+        "share": percent(part.share),
+        "mean, ms": decimal(part.mean_ms),
+        "p50, ms": decimal(part.p50_ms),
+        "p90, ms": decimal(part.p90_ms),
+        "p99, ms": decimal(part.p99_ms),
+        "most, ms": decimal(part.most_ms),
+    }
 
 
-def _slow(request: SlowRequest) -> tuple[str, ...]:
-    return (
-        f"{request.sample:,}",
-        decimal(request.issued_s),
-        decimal(request.latency_ms),
-        f"{request.prompt_tokens:,}",
-        f"{request.tokens:,}",
-        request.cause,
-    )
+def _slow(request: SlowRequest) -> dict[str, Cell]:
+    return {
+        "sample": f"{request.sample:,}",
+        "issued, s": decimal(request.issued_s),
+        "latency, ms": decimal(request.latency_ms),
+        "prompt tokens": f"{request.prompt_tokens:,}",
+        "tokens": f"{request.tokens:,}",
+        "cause": request.cause,
+    }
 
 
 def _life_note(life: LifeFigures) -> str:
@@ -334,22 +335,38 @@ def regression_sections(regression: RegressionFigures | None) -> list[Section]:
     """Each metric's change since the baseline, with its interval."""
     if regression is None:
         return []
-    rows, brief_rows = [], []
-    for change in regression.metrics:
-        label = change.label
-        name = label if change.unit in (label, "") else f"{label}, {change.unit}"
-        ends = (decimal(change.baseline), decimal(change.current))
-        rows.append((name, *ends, change.words, change.outcome, change.noise_from))
-        brief_rows.append((label, change.outcome, change.words, change.noise_from))
     lines = [*filter(None, (regression.refused, regression.note)), *regression.different]
-    blocks: list[Block] = [Table(_CHANGE_COLUMNS, rows, style="wide"), *notes(lines)]
+    table = _change_table([_change(change) for change in regression.metrics])
     title = f"against {regression.baseline}"
     brief: list[Block] = [
         Paragraph(lead=title),
-        Table([_CHANGE_COLUMNS[place] for place in (0, 4, 3, 5)], brief_rows),
+        *_change_table([_brief_change(change) for change in regression.metrics]),
         *(Paragraph(line, style="open") for line in regression.different),
         *([Paragraph(regression.note, style="open")] if regression.note else []),
     ]
     if regression.refused:
         brief = [Paragraph(f"{title}: {regression.refused}", style="bad")]
-    return [Section(f"Against {regression.baseline or '?'}", blocks, 3, brief=brief)]
+    title = f"Against {regression.baseline or '?'}"
+    return [Section(title, [*table, *notes(lines)], 3, brief=brief)]
+
+
+def _change_table(records: Sequence[Mapping[str, Cell]]) -> list[Table]:
+    texts = ("metric", "change (interval)", "noise from")
+    return record_table(records, texts, kinds={"verdict": "badge"}, style="wide")
+
+
+def _change(change: ChangeFigures) -> dict[str, Cell]:
+    label = change.label
+    return {
+        "metric": label if change.unit in (label, "") else f"{label}, {change.unit}",
+        "then": decimal(change.baseline),
+        "now": decimal(change.current),
+        "change (interval)": change.words,
+        "verdict": change.outcome,
+        "noise from": change.noise_from,
+    }
+
+
+def _brief_change(change: ChangeFigures) -> dict[str, Cell]:
+    names = ("verdict", "change (interval)", "noise from")
+    return {"metric": change.label} | {name: _change(change)[name] for name in names}

@@ -267,16 +267,16 @@ def _life(timeline: Timeline, axes: Any, ink: str) -> None:
 def _batch(timeline: Timeline, axes: Any, ink: str) -> None:
     groups = np.array_split(np.arange(len(timeline.running)), _BATCH_POINTS)
     rows = [group for group in groups if len(group)]
-    seconds, running, waiting, kv_share = (
+    seconds, running, queue, kv_share = (
         np.array([np.asarray(column)[group].mean() for group in rows])
         for column in (timeline.made_ms, timeline.running, timeline.waiting, timeline.kv_share)
     )
     seconds = seconds / 1000
     axes.plot(seconds, running, color=BLUE, label="in a step")
-    axes.plot(seconds, waiting, color=ORANGE, linestyle="--", label="waiting")
+    axes.plot(seconds, queue, color=ORANGE, linestyle="--", label="waiting")
     axes.set(title="Batch and KV cache", xlabel="time since the start, s", ylabel="requests")
     axes.set_xlim(left=0)
-    axes.set_ylim(0, max(float(running.max()), float(waiting.max()), 1.0) * 1.3)
+    axes.set_ylim(0, max(float(running.max()), float(queue.max()), 1.0) * 1.3)
     share = axes.twinx()
     share.plot(seconds, kv_share * 100, ":", color=GREEN, linewidth=2.2, label="KV cache, %")
     share.set_ylim(0, 130)

@@ -36,7 +36,8 @@ from mlperf_suite.reports.performance_sections import (
 from mlperf_suite.reports.plots import Plot
 from mlperf_suite.reports.sections import (
     Block,
-    Column,
+    Cell,
+    ColumnKind,
     Paragraph,
     Picture,
     Points,
@@ -45,9 +46,9 @@ from mlperf_suite.reports.sections import (
     Style,
     Table,
     Words,
-    columns,
     fact_table,
     paragraphs,
+    record_table,
 )
 from mlperf_suite.results.schema import (
     Config,
@@ -58,14 +59,8 @@ from mlperf_suite.results.schema import (
     WarmUpFigures,
 )
 from mlperf_suite.rules import rule_named
+from mlperf_suite.rules.registry import Rule
 from mlperf_suite.rules.verdict import Status, Verdict, in_words
-
-_VERDICT_COLUMNS = (
-    Column("rule", "rule"),
-    Column("status", "badge"),
-    *columns(("found", "required", "why")),
-)
-_DEMAND_COLUMNS = (Column("rule", "rule"), *columns(("demands", "source", "usual fix")))
 
 
 def run_sections(
@@ -108,7 +103,7 @@ def mmlu_sections(summary: Summary, folder: Path, config: Config | None = None) 
     blocks += mmlu_blocks(mmlu) if mmlu else []
     if is_remote(summary.run, config):
         blocks.append(Paragraph(remote_note("summary.json and config.json")))
-    rules = [_verdict_table(summary.verdicts), *_demands(summary.verdicts)]
+    rules = [*_verdict_table(summary.verdicts), *_demands(summary.verdicts)]
     pictures = [Picture(folder, name, "score by subject") for name in summary.plots]
     return [
         Section("MMLU", blocks, 1, meta.status),
@@ -213,10 +208,10 @@ def _run_sections(summary: Summary, config: Config | None) -> list[Section]:
         remote = is_remote(summary.run, config)
         title = "The client's machine" if remote else "The system"
         sections.append(Section(title, [fact_table(system)], 3))
-    if summary.plan:
-        steps = columns(["step"], ("estimated", "took"))
-        table = Table(steps, _plan_rows(summary.plan), style="small")
-        sections.append(Section("The plan", [table], 3))
+    if steps := [_step(row) for row in summary.plan]:
+        sections.append(
+            Section("The plan", record_table(steps, {"step": "text"}, style="small"), 3)
+        )
     return sections
 
 
@@ -268,11 +263,12 @@ def _engine_rows(config: Config | None) -> list[Row]:
     return [*_facts(facts, only_known=True), *_facts(engine.settings)]
 
 
-def _plan_rows(plan: Sequence[PlanRow]) -> list[tuple[str, str, str]]:
-    def words(seconds: float | None) -> str:
-        return "not known" if seconds is None else duration(seconds)
+def _step(row: PlanRow) -> dict[str, Cell]:
+    return {"step": row.what, "estimated": _length(row.estimated_s), "took": _length(row.took_s)}
 
-    return [(row.what, words(row.estimated_s), words(row.took_s)) for row in plan]
+
+def _length(seconds: float | None) -> str:
+    return "not known" if seconds is None else duration(seconds)
 
 
 def _facts(facts: Mapping[str, object], *, only_known: bool = False) -> list[Row]:
@@ -314,41 +310,62 @@ def _regressions(regression: RegressionFigures | None) -> list[str]:
     ]
 
 
-def _demands(verdicts: Sequence[Verdict]) -> list[Block]:
+def _demands(verdicts: Sequence[Verdict]) -> list[Table]:
     """A table of what each rule that did not pass demands, by which source, and the usual fix."""
-    rows = [
-        (verdict.rule, rule.sentence, _source(rule.source, rule.official), rule.fix)
+    records: list[dict[str, Cell]] = [
+        {
+            "rule": verdict.rule,
+            "demands": rule.sentence,
+            "source": _source(rule),
+            "usual fix": rule.fix,
+        }
+        for verdict, rule in _rules_not_passed(verdicts)
+    ]
+    return _rule_table(records, "wide whole-words", "The rules that did not pass")
+
+
+def _rules_not_passed(verdicts: Sequence[Verdict]) -> list[tuple[Verdict, Rule]]:
+    return [
+        (verdict, rule)
         for verdict in verdicts
         if not verdict.passed and (rule := rule_named(verdict.rule))
     ]
-    title = "The rules that did not pass"
-    return [Table(_DEMAND_COLUMNS, rows, title, "wide whole-words")] if rows else []
 
 
-def _source(source: str, official: bool) -> str:
-    authority = "MLPerf" if official else "the suite's own"
-    return f"{authority}: {source}" if source else authority
+def _source(rule: Rule) -> str:
+    authority = "MLPerf" if rule.official else "the suite's own"
+    return f"{authority}: {rule.source}" if rule.source else authority
 
 
 def _every_rule(verdicts: Sequence[Verdict]) -> Section:
     if not verdicts:
         return Section("Every rule", paragraphs(["No rule was judged."]))
-    rows = [(v.rule, v.status, v.found, v.required) for v in verdicts]
-    brief: list[Block] = [Table(_VERDICT_COLUMNS[:-1], rows), *_brief_demands(verdicts)]
-    return Section("Every rule", [_verdict_table(verdicts)], brief=brief)
-
-
-def _verdict_table(verdicts: Sequence[Verdict]) -> Table:
-    rows = [(v.rule, v.status, v.found, v.required, v.why) for v in verdicts]
-    return Table(_VERDICT_COLUMNS, rows, style="wide rules")
-
-
-def _brief_demands(verdicts: Sequence[Verdict]) -> list[Block]:
-    return [
-        Paragraph(f"{rule.sentence} ({_source(rule.source, rule.official)})", f"{verdict.rule}:")
-        for verdict in verdicts
-        if not verdict.passed and (rule := rule_named(verdict.rule))
+    brief = _rule_table([_verdict(verdict) for verdict in verdicts], "")
+    demands = [
+        Paragraph(f"{rule.sentence} ({_source(rule)})", lead=f"{verdict.rule}:")
+        for verdict, rule in _rules_not_passed(verdicts)
     ]
+    return Section("Every rule", _verdict_table(verdicts), brief=[*brief, *demands])
+
+
+def _verdict(verdict: Verdict) -> dict[str, Cell]:
+    return {
+        "rule": verdict.rule,
+        "status": verdict.status,
+        "found": verdict.found,
+        "required": verdict.required,
+    }
+
+
+def _verdict_table(verdicts: Sequence[Verdict]) -> list[Table]:
+    records = [_verdict(verdict) | {"why": verdict.why} for verdict in verdicts]
+    return _rule_table(records, "wide rules")
+
+
+def _rule_table(records: Sequence[Mapping[str, Cell]], style: str, title: str = "") -> list[Table]:
+    texts = ("found", "required", "why", "demands", "source", "usual fix")
+    kinds: dict[str, ColumnKind] = {"rule": "rule", "status": "badge"}
+    return record_table(records, texts, kinds=kinds, style=style, title=title)
 
 
 def _files(summary: Summary) -> Section:

@@ -6,7 +6,7 @@ may come from a run (model output, names of files, a server's words): the render
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -141,6 +141,29 @@ class Section:
 def columns(texts: Iterable[str], numbers: Iterable[str] = ()) -> tuple[Column, ...]:
     """Columns of text, then columns of numbers."""
     return (*(Column(name) for name in texts), *(Column(name, "number") for name in numbers))
+
+
+def record_table(
+    records: Sequence[Mapping[str, Cell]],
+    texts: Collection[str] = (),
+    *,
+    kinds: Mapping[str, ColumnKind] | None = None,
+    style: str = "wide broad",
+    title: str = "",
+    folded: bool = False,
+) -> list[Table]:
+    """A row for each record, whose keys are the columns; no table if there is none.
+
+    `texts`: the columns of text; those that neither it nor `kinds` names have numbers.
+    """
+    if not records:
+        return []
+    header = [
+        Column(name, "text" if name in texts else (kinds or {}).get(name, "number"))
+        for name in records[0]
+    ]
+    rows = [tuple(record.values()) for record in records]
+    return [Table(header, rows, title, style, folded)]
 
 
 def figure_table(rows: Sequence[Row], title: str = "", *, folded: bool = False) -> Table:
