@@ -51,9 +51,9 @@ def test_the_trace_lies_in_the_folder(tmp_path: Path, monkeypatch: pytest.Monkey
     assert nsight.traces(folder) == ()
     nsight.end()
     assert nsight.traces(folder) == (folder / nsight.TRACE,)
-    told = (tmp_path / "told").read_text().splitlines()
-    assert told[0].startswith("start --session=mlperf-suite --output ")
-    assert told[1] == "stop --session=mlperf-suite"
+    calls = (tmp_path / "told").read_text().splitlines()
+    assert calls[0].startswith("start --session=mlperf-suite --output ")
+    assert calls[1] == "stop --session=mlperf-suite"
 
 
 def test_an_nsys_that_fails_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -20,19 +20,19 @@ from mlperf_suite.profiling import ranges
 
 
 @pytest.fixture
-def drawn(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
+def events(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
     """What a profiler would see: the begin and the end of each range."""
-    seen: list[str] = []
+    log: list[str] = []
 
     def start_range(message: str, domain: str) -> str:
         assert domain == "mlperf_suite"
-        seen.append(f"+{message}")
+        log.append(f"+{message}")
         return message
 
-    fake = SimpleNamespace(start_range=start_range, end_range=lambda of: seen.append(f"-{of}"))
+    fake = SimpleNamespace(start_range=start_range, end_range=lambda of: log.append(f"-{of}"))
     monkeypatch.setitem(sys.modules, "nvtx", fake)
     ranges.turn_on()
-    yield seen
+    yield log
     ranges.turn_off()
 
 
@@ -45,15 +45,15 @@ def test_nothing_is_imported_or_drawn_where_nobody_asked() -> None:
     subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=True)
 
 
-def test_a_range_ends_whatever_happens_in_it(drawn: list[str]) -> None:
+def test_a_range_ends_whatever_happens_in_it(events: list[str]) -> None:
     with ranges.named("run"), ranges.named("issue"):
         pass
     with pytest.raises(KeyError), ranges.named("breaks"):
         raise KeyError
-    assert drawn == ["+run", "+issue", "-issue", "-run", "+breaks", "-breaks"]
+    assert events == ["+run", "+issue", "-issue", "-run", "+breaks", "-breaks"]
 
 
-def test_a_phase_begins_once_and_ends_the_one_before(drawn: list[str]) -> None:
+def test_a_phase_begins_once_and_ends_the_one_before(events: list[str]) -> None:
     phases, calls = ranges.Phases(), []
     issue = phases.around("issue", calls.append)
     phases.begin("load")
@@ -62,18 +62,18 @@ def test_a_phase_begins_once_and_ends_the_one_before(drawn: list[str]) -> None:
     phases.begin("drain")
     phases.end()
     phases.end()
-    assert drawn == ["+load", "-load", "+issue", "-issue", "+drain", "-drain"]
+    assert events == ["+load", "-load", "+issue", "-issue", "+drain", "-drain"]
     assert calls == [1, 2]
 
 
-def test_each_phase_of_loadgen_has_a_range(drawn: list[str], tmp_path: Path) -> None:
+def test_each_phase_of_loadgen_has_a_range(events: list[str], tmp_path: Path) -> None:
     engine = StandInEngine(Delays(), lambda _: [1, 2, 3])
     run_loadgen(a_plan(), engine, PROMPTS, Generation(), tmp_path)
     engine.close()
-    begun = [name[1:] for name in drawn if name[0] == "+"]
+    begun = [name[1:] for name in events if name[0] == "+"]
     phases = ("start", "load samples", "issue", "drain", "write logs")
     assert begun == [f"LoadGen: {phase}" for phase in phases]
-    assert [name[1:] for name in drawn if name[0] == "-"] == begun
+    assert [name[1:] for name in events if name[0] == "-"] == begun
 
 
 def test_without_the_package_the_error_says_what_to_install(

@@ -21,7 +21,7 @@ def event(name: str, start: float, length: float, **more: Any) -> dict[str, Any]
     return own | more
 
 
-def written(path: Path, *events: Any, indent: int | None = 2) -> Path:
+def trace_of(path: Path, *events: Any, indent: int | None = 2) -> Path:
     """A trace as torch writes it, packed where its name says so."""
     content = {"schemaVersion": 1, "traceEvents": events, "traceName": "x"}
     text = json.dumps(content, indent=indent).encode()
@@ -29,12 +29,15 @@ def written(path: Path, *events: Any, indent: int | None = 2) -> Path:
     return path
 
 
-def by_name(found: TopOperations) -> dict[str, tuple[int, float]]:
-    return {one.name: (one.calls, round(one.self_ms, 6)) for one in found.operations}
+def by_name(top: TopOperations) -> dict[str, tuple[int, float]]:
+    return {
+        operation.name: (operation.calls, round(operation.self_ms, 6))
+        for operation in top.operations
+    }
 
 
 def test_an_operation_has_its_own_time_without_what_it_called(tmp_path: Path) -> None:
-    path = written(
+    path = trace_of(
         tmp_path / "a.pt.trace.json.gz",
         {"ph": "M", "name": "process_name", "pid": 1},
         # Within linear's 100 µs: addmm, with a copy in it, and another thread's beside it.
@@ -46,35 +49,35 @@ def test_an_operation_has_its_own_time_without_what_it_called(tmp_path: Path) ->
         event("execute", 0, 1000, cat="user_annotation"),
         event("begin", 0, 1000, ph="B"),
     )
-    found = top_operations([path])
-    assert by_name(found) == {"addmm": (1, 0.05), "copy": (3, 0.045), "linear": (1, 0.04)}
-    assert [one.name for one in found.operations] == ["addmm", "copy", "linear"]
-    assert (found.where, found.damaged, round(found.total_ms, 6)) == ("CPU", False, 0.135)
-    assert sum(one.share for one in found.operations) == pytest.approx(1)
-    assert top_operations([path], most=1).operations == found.operations[:1]
+    top = top_operations([path])
+    assert by_name(top) == {"addmm": (1, 0.05), "copy": (3, 0.045), "linear": (1, 0.04)}
+    assert [operation.name for operation in top.operations] == ["addmm", "copy", "linear"]
+    assert (top.where, top.damaged, round(top.total_ms, 6)) == ("CPU", False, 0.135)
+    assert sum(operation.share for operation in top.operations) == pytest.approx(1)
+    assert top_operations([path], most=1).operations == top.operations[:1]
 
 
 def test_the_kernels_count_where_there_are_any_and_files_add_up(tmp_path: Path) -> None:
-    one = written(
+    first = trace_of(
         tmp_path / "rank0.pt.trace.json",
         event("launch", 0, 500),
         event("gemm", 0, 200, cat="kernel", pid=0, tid=7),
         event("Memcpy", 200, 50, cat="gpu_memcpy", pid=0, tid=7),
     )
-    two = written(
+    second = trace_of(
         tmp_path / "rank1.pt.trace.json", event("gemm", 100, 300, cat="kernel", pid=0, tid=7)
     )
-    assert trace_files(tmp_path) == (one, two)
-    found = top_operations(trace_files(tmp_path))
-    assert (found.where, by_name(found)) == ("GPU", {"gemm": (2, 0.5), "Memcpy": (1, 0.05)})
+    assert trace_files(tmp_path) == (first, second)
+    top = top_operations(trace_files(tmp_path))
+    assert (top.where, by_name(top)) == ("GPU", {"gemm": (2, 0.5), "Memcpy": (1, 0.05)})
 
 
 def test_a_trace_that_ends_early_shows_what_was_read(tmp_path: Path) -> None:
-    whole = written(tmp_path / "a.pt.trace.json", *(event("mm", 10 * i, 5) for i in range(9)))
+    whole = trace_of(tmp_path / "a.pt.trace.json", *(event("mm", 10 * i, 5) for i in range(9)))
     text = whole.read_text()
     whole.write_text(text[: text.rindex('"ph"')])
-    found = top_operations([whole])
-    assert (found.damaged, by_name(found)) == (True, {"mm": (8, 0.04)})
+    top = top_operations([whole])
+    assert (top.damaged, by_name(top)) == (True, {"mm": (8, 0.04)})
     packed = tmp_path / "b.pt.trace.json.gz"
     packed.write_bytes(gzip.compress(text.encode())[:-20])
     assert top_operations([packed]).damaged
@@ -92,13 +95,13 @@ def test_a_trace_that_ends_early_shows_what_was_read(tmp_path: Path) -> None:
 def test_what_is_no_trace_is_damaged_and_nothing_worse(tmp_path: Path, content: bytes) -> None:
     for name in ("a.pt.trace.json", "a.pt.trace.json.gz"):
         (tmp_path / name).write_bytes(content)
-    found = top_operations(trace_files(tmp_path))
-    assert (found.damaged, found.operations) == (True, ())
+    top = top_operations(trace_files(tmp_path))
+    assert (top.damaged, top.operations) == (True, ())
 
 
 def test_a_trace_that_is_gone_or_empty_of_operations(tmp_path: Path) -> None:
     assert top_operations([tmp_path / "gone.pt.trace.json"]).damaged
-    assert top_operations([written(tmp_path / "a.pt.trace.json")]) == TopOperations()
+    assert top_operations([trace_of(tmp_path / "a.pt.trace.json")]) == TopOperations()
 
 
 @given(
@@ -117,15 +120,15 @@ def test_every_event_is_read_once_however_the_file_is_cut(
     for name, length in events:
         one_by_one.append(event(name, at, length, args={"shape": "[1, 2]", "text": '],"{'}))
         at += length
-    path = written(folder / "a.pt.trace.json", *one_by_one, indent=indent)
+    path = trace_of(folder / "a.pt.trace.json", *one_by_one, indent=indent)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(trace_module, "_CHUNK", chunk)
-        found = top_operations([path])
-    expected = {
+        top = top_operations([path])
+    totals = {
         name: (sum(n == name for n, _ in events), sum(t for n, t in events if n == name) / 1000)
         for name in dict(events)
     }
-    assert by_name(found) == expected and not found.damaged
+    assert by_name(top) == totals and not top.damaged
 
 
 @given(st.recursive(st.integers(1, 9), lambda deeper: st.lists(deeper, min_size=1, max_size=4)))
@@ -134,20 +137,20 @@ def test_own_times_add_up_to_the_time_of_the_outermost(
 ) -> None:
     events: list[dict[str, Any]] = []
 
-    def add(what: Any, start: int, depth: int) -> int:
-        length = what if isinstance(what, int) else 0
-        for inner in what if isinstance(what, list) else ():
+    def add(nested_events: Any, start: int, depth: int) -> int:
+        length = nested_events if isinstance(nested_events, int) else 0
+        for inner in nested_events if isinstance(nested_events, list) else ():
             length += add(inner, start + length, depth + 1)
         events.append(event(f"depth {depth}", start, length))
         return length
 
     length = add(nested, 0, 0)
-    path = written(tmp_path_factory.mktemp("nested") / "a.pt.trace.json", *events)
-    found = top_operations([path], most=1000)
-    assert found.total_ms == pytest.approx(length / 1000)
-    assert all(one.self_ms > -1e-9 for one in found.operations)
+    path = trace_of(tmp_path_factory.mktemp("nested") / "a.pt.trace.json", *events)
+    top = top_operations([path], most=1000)
+    assert top.total_ms == pytest.approx(length / 1000)
+    assert all(operation.self_ms > -1e-9 for operation in top.operations)
 
 
 def test_a_name_is_not_longer_than_a_table_takes(tmp_path: Path) -> None:
-    path = written(tmp_path / "a.pt.trace.json", event("k" * 500, 0, 1))
+    path = trace_of(tmp_path / "a.pt.trace.json", event("k" * 500, 0, 1))
     assert top_operations([path]).operations == (Operation("k" * 80, 1, 0.001, 1.0),)

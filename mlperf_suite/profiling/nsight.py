@@ -29,7 +29,7 @@ def check() -> None:
             f"pytest as `{LAUNCH} pytest …`"
         )
     try:
-        sessions = _told("sessions", "list")
+        sessions = _run_nsys("sessions", "list")
     except RunError as error:
         raise UsageError(f"--profile-run cuda: Nsight Systems does not work: {error}") from error
     if SESSION not in sessions:
@@ -42,12 +42,12 @@ def check() -> None:
 def begin(folder: Path) -> None:
     """Record from now on, into `folder`/trace.nsys-rep. Raises RunError."""
     where = ("--output", str(folder / TRACE), "--force-overwrite=true", "--sample=none")
-    _told("start", f"--session={SESSION}", *where)
+    _run_nsys("start", f"--session={SESSION}", *where)
 
 
 def end() -> None:
     """Stop recording, and return when nsys has written the trace. Raises RunError."""
-    _told("stop", f"--session={SESSION}")
+    _run_nsys("stop", f"--session={SESSION}")
 
 
 def traces(folder: Path) -> tuple[Path, ...]:
@@ -55,10 +55,10 @@ def traces(folder: Path) -> tuple[Path, ...]:
     return tuple(sorted(folder.glob("*.nsys-rep")))
 
 
-def _told(*arguments: str) -> str:
+def _run_nsys(*arguments: str) -> str:
     command: Sequence[str] = ("nsys", *arguments)
     try:
-        done = subprocess.run(
+        process = subprocess.run(
             command,
             capture_output=True,
             text=True,
@@ -68,7 +68,7 @@ def _told(*arguments: str) -> str:
         )
     except (OSError, subprocess.TimeoutExpired) as error:
         raise RunError(f"{' '.join(command)}: {error}") from error
-    if done.returncode:
-        said = " ".join((done.stderr or done.stdout).split())
-        raise RunError(f"{' '.join(command)}: {said[-300:] or f'status {done.returncode}'}")
-    return done.stdout
+    if process.returncode:
+        message = " ".join((process.stderr or process.stdout).split())
+        raise RunError(f"{' '.join(command)}: {message[-300:] or f'status {process.returncode}'}")
+    return process.stdout

@@ -45,11 +45,11 @@ def are_on() -> bool:
 
 def named(name: str) -> AbstractContextManager[None]:
     """A range around a part of the suite's own work."""
-    return contextlib.nullcontext() if _nvtx is None else _drawn(name)
+    return contextlib.nullcontext() if _nvtx is None else _range(name)
 
 
 @contextlib.contextmanager
-def _drawn(name: str) -> Iterator[None]:
+def _range(name: str) -> Iterator[None]:
     phase = Phases()
     phase.begin(name)
     try:

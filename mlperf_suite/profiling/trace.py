@@ -85,16 +85,16 @@ def top_operations(traces: Iterable[Path], most: int = 10) -> TopOperations:
         except (OSError, EOFError, zlib.error, ValueError, KeyError, TypeError, RecursionError):
             damaged = True
     where: Literal["CPU", "GPU"] = "GPU" if any(k == "GPU" for k, *_ in lanes) else "CPU"
-    took = [0.0] * len(names)
+    self_us = [0.0] * len(names)
     calls = [0] * len(names)
     for (kind, *_), lane in lanes.items():
         if kind == where:
-            _add_self_times(lane, took, calls)
-    total = sum(took)
-    known = list(names)
-    order = sorted((i for i in range(len(known)) if calls[i]), key=lambda i: -took[i])
+            _add_self_times(lane, self_us, calls)
+    total = sum(self_us)
+    labels = list(names)
+    order = sorted((i for i in range(len(labels)) if calls[i]), key=lambda i: -self_us[i])
     operations = tuple(
-        Operation(known[i], calls[i], took[i] / 1000, took[i] / total if total else 0.0)
+        Operation(labels[i], calls[i], self_us[i] / 1000, self_us[i] / total if total else 0.0)
         for i in order[:most]
     )
     return TopOperations(where, total / 1000, operations, damaged)
@@ -109,7 +109,7 @@ _KINDS: dict[Any, str] = {
 """Where the time of an event of this category is spent; other categories are ranges."""
 
 
-def _add_self_times(lane: _Lane, took: list[float], calls: list[int]) -> None:
+def _add_self_times(lane: _Lane, self_us: list[float], calls: list[int]) -> None:
     """Add each event's self time in µs: its duration less that of nested events of the thread."""
     # Of two events that begin at the same time, the longer one called the other.
     order = sorted(range(len(lane.start)), key=lambda i: (lane.start[i], -lane.length[i]))
@@ -118,17 +118,17 @@ def _add_self_times(lane: _Lane, took: list[float], calls: list[int]) -> None:
         while open_until and open_until[-1][0] <= lane.start[i]:
             open_until.pop()
         name = lane.name[i]
-        took[name] += lane.length[i]
+        self_us[name] += lane.length[i]
         calls[name] += 1
         if open_until:
-            took[open_until[-1][1]] -= lane.length[i]
+            self_us[open_until[-1][1]] -= lane.length[i]
         open_until.append((lane.start[i] + lane.length[i], name))
 
 
 def _events_of(path: Path) -> Iterator[dict[str, Any]]:
     """Yield each event of a trace. Raises OSError, EOFError or ValueError if it is damaged."""
-    opened: Any = gzip.open if path.suffix == ".gz" else Path.open
-    with opened(path, "rt", encoding="utf-8", errors="replace") as file:
+    open_text: Any = gzip.open if path.suffix == ".gz" else Path.open
+    with open_text(path, "rt", encoding="utf-8", errors="replace") as file:
         yield from _events(file)
 
 
