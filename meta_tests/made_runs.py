@@ -551,7 +551,8 @@ class MadeRun:
     def stamp_ms(self, key: str) -> float:
         """The time stamp of a key's entry."""
         if key in self.stamps:
-            return self.stamps[key]
+            stamp: float = self.stamps[key]
+            return stamp
         if not key.startswith(_ENDING):
             return MADE_MS if key.startswith("generated_") else FIRST_MS
         return self.ended_ms

@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -102,7 +103,8 @@ def test_what_nvidia_smi_does_not_know_is_no_problem(
     fields = ["NVIDIA GB10", "580.95", "24576", "12.1"]
     fields[["driver", "memory_gib", "capability"].index(field) + 1] = unknown
     gpus, _ = _smi(monkeypatch, (0, ", ".join(fields) + "\n"))
-    assert gpus == (replace(Gpu("NVIDIA GB10", "580.95", 24.0, 12.1), **{field: None}),)
+    missing: dict[str, Any] = {field: None}
+    assert gpus == (replace(Gpu("NVIDIA GB10", "580.95", 24.0, 12.1), **missing),)
     machine = replace(GOOD, gpus=gpus)
     assert (problems(machine, "gpu"), notes(machine, "gpu")) == ([], [])
     old = replace(machine, gpus=(*gpus, Gpu("Tesla V100", "535.1", 16.0, 7.0)))

@@ -12,11 +12,10 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from mlperf_suite import settings as settings_module
 from mlperf_suite.benchmarks.definition import Benchmark
 from mlperf_suite.benchmarks.embedded import EMBEDDED
 from mlperf_suite.benchmarks.llama3_1_8b import EDGE, LLAMA3_1_8B, LLAMA3_1_8B_EDGE, OFFICIAL
-from mlperf_suite.benchmarks.registry import default_benchmarks, runnable
+from mlperf_suite.benchmarks.registry import BENCHMARKS, default_benchmarks, runnable
 from mlperf_suite.benchmarks.rounds import ROUNDS
 from mlperf_suite.engines.endpoint.config import Target
 from mlperf_suite.engines.replicas.placement import NodeShare
@@ -270,7 +269,7 @@ def test_option_beats_variable_beats_file_beats_default(tmp_path: Path, name: st
     spec = SPECS[name]
     assert spec.variable is not None
     texts = [f"http://host-{n}" for n in "123"] if name == "endpoint" else ["1", "2", "3"]
-    own: dict[str, str] = {"replicas": "auto"} if name in OF_REPLICAS else {}
+    own: dict[str, Any] = {"replicas": "auto"} if name in OF_REPLICAS else {}
     one, two, three = (attribute(resolve(**given_as(name, text)), name) for text in texts)
     file = tmp_path / "suite.toml"
     file.write_text(f"{name} = '{texts[2]}'")
@@ -432,7 +431,7 @@ def test_a_benchmark_that_smoke_has_nothing_of_is_a_usage_error(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     other = made_benchmark(context=100)
-    monkeypatch.setitem(settings_module.BENCHMARKS, "llama3.1-8b-edge", other)
+    monkeypatch.setitem(BENCHMARKS, "llama3.1-8b-edge", other)
     message = refusal(benchmark=["llama3.1-8b-edge"])
     assert message.startswith("--benchmark other: ")
     assert "smoke" in message and "--profile official" in message
@@ -503,9 +502,7 @@ def test_a_folder_an_open_model_and_the_embedded_one_need_no_token(tmp_path: Pat
         ({"HF_TOKEN": "hf_other"}, {"engine_arg": ["hf-token=hf_secret"]}),
     ],
 )
-def test_the_token_is_never_shown(
-    environment: dict[str, str], options: dict[str, list[str]]
-) -> None:
+def test_the_token_is_never_shown(environment: dict[str, str], options: dict[str, Any]) -> None:
     secret = "hf_secret"
     settings = resolve(environment, **options)
     assert settings.token == secret
@@ -611,7 +608,7 @@ def test_the_options_of_each_kind_of_engine_are_those_that_are_documented() -> N
     ],
 )
 def test_what_a_profile_cannot_be_made_with_is_refused(
-    options: dict[str, str | list[str]], refused: str
+    options: dict[str, Any], refused: str
 ) -> None:
     check_profile(resolve(**options))
     check_profile(resolve(profile_run="torch", mode="performance"))

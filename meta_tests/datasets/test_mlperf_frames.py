@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 import tempfile
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import pyarrow as pa
@@ -53,12 +54,12 @@ SAMPLES = {
 }
 
 
-def write_parquet(path: Path, rows: list[dict[str, object]]) -> Path:
+def write_parquet(path: Path, rows: Sequence[Mapping[str, object]]) -> Path:
     pq.write_table(pa.Table.from_pylist(rows), path)
     return path
 
 
-def write_jsonl(path: Path, rows: list[dict[str, object]]) -> Path:
+def write_jsonl(path: Path, rows: Sequence[Mapping[str, object]]) -> Path:
     path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
     return path
 

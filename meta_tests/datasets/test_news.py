@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import datasets
@@ -26,18 +26,18 @@ ITEMS = tuple(Sample(row["article"], row["highlights"]) for row in ROWS)
 REAL_NEWS = PROJECT_ROOT.parent / "shared" / "data" / "cnn_dailymail_50.jsonl"
 
 
-def write_json(path: Path, rows: list[dict[str, object]]) -> Path:
+def write_json(path: Path, rows: Sequence[Mapping[str, object]]) -> Path:
     path.write_text(json.dumps(rows, ensure_ascii=False), encoding="utf-8")
     return path
 
 
-def write_jsonl(path: Path, rows: list[dict[str, object]]) -> Path:
+def write_jsonl(path: Path, rows: Sequence[Mapping[str, object]]) -> Path:
     lines = (json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
     path.write_text("".join(lines), encoding="utf-8")
     return path
 
 
-def write_parquet(path: Path, rows: list[dict[str, object]]) -> Path:
+def write_parquet(path: Path, rows: Sequence[Mapping[str, object]]) -> Path:
     path.parent.mkdir(parents=True, exist_ok=True)
     datasets.Dataset.from_list(rows).to_parquet(str(path))
     return path
@@ -232,7 +232,10 @@ def test_a_folder_without_data_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_parquet_row_without_a_field_is_named(tmp_path: Path) -> None:
-    rows = [{"article": "a", "highlights": "h"}, {"article": "b", "highlights": None}]
+    rows: list[dict[str, object]] = [
+        {"article": "a", "highlights": "h"},
+        {"article": "b", "highlights": None},
+    ]
     message = the_error(write_parquet(tmp_path / "news.parquet", rows))
     assert "row 2: field 'highlights'" in message
 

@@ -15,6 +15,7 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -276,10 +277,10 @@ class PlacedPickler(pickle.Pickler):
 
     place: object = None
 
-    def reducer_override(self, value: object) -> object:
+    def reducer_override(self, value: Any) -> Any:
         if type(value).__name__ != "NumpyBlock":
             return NotImplemented
-        function, (values, _, *rest) = value.__reduce__()  # type: ignore[misc]
+        function, (values, _, *rest) = value.__reduce__()
         return function, (values, self.place, *rest)
 
 

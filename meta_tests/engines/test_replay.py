@@ -47,7 +47,7 @@ class Heard:
 
 def played(pace: Pace, count: int, *, stream: bool) -> list[tuple[str, int, list[int]]]:
     """What is heard of `count` requests in one query, the tokens of each its number and 9."""
-    answers = {(i,): [i, 9] for i in range(count)}
+    answers: dict[tuple[int, ...], list[int]] = {(i,): [i, 9] for i in range(count)}
     engine = ReplayEngine(answers, {"performance": pace}, "made up")
     engine.run_begins("this run", "performance")
     heard = Heard(count)

@@ -9,7 +9,7 @@ import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from threading import Event
-from typing import Any
+from typing import Any, cast
 
 import psutil
 import pytest
@@ -18,11 +18,11 @@ from mlperf_suite.assets import embedded_model_dir
 from mlperf_suite.benchmarks.definition import Generation
 from mlperf_suite.benchmarks.embedded import EMBEDDED
 from mlperf_suite.benchmarks.llama3_1_8b import LLAMA3_1_8B
-from mlperf_suite.benchmarks.prompts import load_tokenizer
+from mlperf_suite.benchmarks.prompts import TextPrompt, load_tokenizer
 from mlperf_suite.benchmarks.rounds import ROUNDS
 from mlperf_suite.datasets.news import load_news
 from mlperf_suite.engines.batch import generate_all
-from mlperf_suite.engines.protocol import CountsCachedTokens, ProcessEngine, Request, Tokens
+from mlperf_suite.engines.protocol import CountsCachedTokens, Engine, ProcessEngine, Request, Tokens
 from mlperf_suite.engines.vllm_arguments import VllmConfig
 from mlperf_suite.engines.vllm_engine import VllmEngine
 from mlperf_suite.errors import EngineError, RunError
@@ -53,7 +53,7 @@ def tokenizer() -> Any:
 
 
 @pytest.fixture(scope="session")
-def prompts(tokenizer: Any) -> list[list[int]]:
+def prompts(tokenizer: Any) -> Any:
     return EMBEDDED.prompt.encode(NEWS.items, tokenizer)
 
 
@@ -61,7 +61,7 @@ def prompts(tokenizer: Any) -> list[list[int]]:
 
 
 @pytest.fixture(scope="module")
-def answers(real_engine: Any, prompts: Any) -> list[list[int]]:
+def answers(real_engine: Any, prompts: Any) -> Any:
     """The embedded benchmark's first answers, as the engine gives them."""
     return generate_all(real_engine, prompts[:ANSWERS], EMBEDDED.generation).token_ids
 
@@ -96,7 +96,7 @@ def test_another_samples_answers_fail_the_gate(tokenizer: Any, answers: Any) -> 
 
 def test_the_wrong_prompt_fails_the_gate(tokenizer: Any, real_engine: Any) -> None:
     """The benchmark's own, which this model was not made for."""
-    bare = dataclasses.replace(EMBEDDED.prompt, chat=False)
+    bare = dataclasses.replace(cast(TextPrompt, EMBEDDED.prompt), chat=False)
     raw = bare.encode(NEWS.items[:ANSWERS], tokenizer)
     wrong = generate_all(real_engine, raw, EMBEDDED.generation).token_ids
     assert failed_scores(tokenizer, wrong) >= set(ROUGE_NAMES)
@@ -199,7 +199,7 @@ def test_runs_are_answered_without_a_prefix_cache(real_engine: Any, prompts: Any
     assert real_engine.description.settings["enable_prefix_caching"] is False
     assert isinstance(real_engine, CountsCachedTokens)
     for _ in range(2):
-        generate_all(real_engine, prompts[:2], Generation(max_new_tokens=2))
+        generate_all(cast(Engine, real_engine), prompts[:2], Generation(max_new_tokens=2))
     assert real_engine.cached_prompt_tokens == 0
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -17,7 +17,7 @@ from mlperf_suite.datasets.mmlu_questions import load_mmlu
 from mlperf_suite.datasets.news import load_news
 from mlperf_suite.engines import vllm_engine, vllm_scoring
 from mlperf_suite.engines.batch import generate_all
-from mlperf_suite.engines.protocol import CountsCachedTokens
+from mlperf_suite.engines.protocol import CountsCachedTokens, Engine
 from mlperf_suite.engines.scoring import Score, ScoreRequest
 from mlperf_suite.engines.vllm_arguments import VllmConfig
 from mlperf_suite.engines.vllm_engine import VllmEngine
@@ -44,12 +44,12 @@ def tokenizer() -> Any:
 
 
 @pytest.fixture(scope="module")
-def prompts(tokenizer: Any) -> list[list[int]]:
+def prompts(tokenizer: Any) -> Any:
     return EMBEDDED.prompt.encode(load_news("embedded").items[:4], tokenizer)
 
 
 @pytest.fixture(scope="module")
-def choices(tokenizer: Any) -> list[list[int]]:
+def choices(tokenizer: Any) -> Any:
     return [tokenizer(letter)["input_ids"] for letter in LETTERS]
 
 
@@ -72,7 +72,7 @@ def test_scores_come_from_the_cache_and_the_engine_says_so(
     # Answers would come from it too, and are counted.
     assert isinstance(scoring_engine, CountsCachedTokens)
     assert scoring_engine.cached_prompt_tokens == 0
-    generate_all(scoring_engine, prompts, Generation(max_new_tokens=2))
+    generate_all(cast(Engine, scoring_engine), prompts, Generation(max_new_tokens=2))
     assert scoring_engine.cached_prompt_tokens > 0
 
 

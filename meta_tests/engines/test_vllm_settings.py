@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from threading import Event, Timer
 
 import psutil
 import pytest
 
-from mlperf_suite.engines import vllm_arguments
 from mlperf_suite.engines.vllm_arguments import VllmConfig, settings_in_process
 
 CONFIG = VllmConfig("model")
@@ -25,7 +25,7 @@ def test_it_ends_with_whoever_asked(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_one_that_cannot_tell_says_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(vllm_arguments.sys, "executable", "/bin/false")
+    monkeypatch.setattr(sys, "executable", "/bin/false")
     assert settings_in_process(CONFIG, Event()) is None
-    monkeypatch.setattr(vllm_arguments.sys, "executable", "/no/such/program")
+    monkeypatch.setattr(sys, "executable", "/no/such/program")
     assert settings_in_process(CONFIG, Event()) is None

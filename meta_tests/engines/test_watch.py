@@ -6,6 +6,7 @@ import dataclasses
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 import psutil
 import pytest
@@ -90,7 +91,7 @@ def test_processes_that_use_nothing_are_seen_after_a_while() -> None:
         {"processes": (process(), process(psutil.STATUS_DISK_SLEEP))},
     ],
 )
-def test_what_may_be_work_is_left_to_the_limit(works: dict[str, object]) -> None:
+def test_what_may_be_work_is_left_to_the_limit(works: dict[str, Any]) -> None:
     assert judged(looks(**works)) is None
     limited = judged(looks(**works), silence_s=60)
     if works == {"outstanding": 0}:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import random
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -19,7 +20,11 @@ from meta_tests.tampering.violations import demands
 from mlperf_suite.judging.judge import judge_folder
 
 CASES = 10_000
-_BULK = {"deadline": None, "suppress_health_check": list(HealthCheck), "database": None}
+_BULK: dict[str, Any] = {
+    "deadline": None,
+    "suppress_health_check": list(HealthCheck),
+    "database": None,
+}
 _MOST_RULES = 4
 
 

@@ -105,7 +105,7 @@ FURTHER: dict[str, Tampering] = {
 """Damages beside those that the published table has."""
 
 
-@pytest.mark.parametrize("name", {**DAMAGES, **FURTHER})
+@pytest.mark.parametrize("name", [*DAMAGES, *FURTHER])
 def test_a_damage_is_seen_by_its_rules_alone(name: Any, both: Path, tmp_path: Path) -> None:
     damage = {**DAMAGES, **FURTHER}[name]
     shutil.copytree(both, tmp_path / "tree")

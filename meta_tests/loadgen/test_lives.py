@@ -241,8 +241,8 @@ def test_queries_that_wait_for_the_sut_are_counted_from_their_schedule() -> None
 
 
 def test_a_moment_lost_between_two_clocks_moves_no_other_request() -> None:
-    issued = np.arange(100.0)
-    told = issued + np.linspace(0.5, 1.5, 100)
+    issued: np.ndarray[Any, Any] = np.arange(100.0)
+    told: np.ndarray[Any, Any] = issued + np.linspace(0.5, 1.5, 100)
     loadgens = told - issued
     loadgens[50] += 5.0  # what LoadGen's clock said five seconds after the SUT's
     found = issued_by_loadgen(issued + 0.002, told, as_reported(loadgens), issued - 7)
@@ -278,7 +278,8 @@ def test_each_request_has_its_own_marks() -> None:
     rows = [(0.0, 0.5, 1.0, 3), (0.1, 0.7, 1.5, 4)]
     marks = made_marks(rows, 0.2, preempted=1)
     # In the order in which they were answered, which is another one.
-    for column in (marks.tags, marks.preempted, *marks.times_s):
+    columns: list[Any] = [marks.tags, marks.preempted, *marks.times_s]
+    for column in columns:
         column.reverse()
     lives = lives_of(made_requests(rows), marks, None)
     assert lives is not None

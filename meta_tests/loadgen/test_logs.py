@@ -145,7 +145,7 @@ def test_files_are_read_with_their_sizes(tmp_path: Path) -> None:
     assert logs.detail.damage == ("not UTF-8 throughout",)
 
 
-_ROWS = [
+_ROWS: list[Any] = [
     {"seq_id": 0, "qsl_idx": 1, "data": "0100000002000000"},
     {"seq_id": 1, "qsl_idx": 0, "data": "", "token_data": "03000000", "token_count": 0},
     {"seq_id": 2, "qsl_idx": 2, "data": "zz", "ü": "]"},

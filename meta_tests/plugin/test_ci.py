@@ -15,6 +15,7 @@ from unittest.mock import MagicMock
 import pytest
 
 from meta_tests.conftest import SuiteRun, run_suite
+from mlperf_suite.benchmarks.audits import Mode
 from mlperf_suite.loadgen.load_plan import AUDIT_MODES
 from mlperf_suite.plugin import ci_reports
 from mlperf_suite.results.record import RunKey
@@ -118,7 +119,7 @@ def test_allure_has_the_logs_the_report_and_the_plots_once(told: Told) -> None:
 
 @pytest.mark.parametrize("mode", ["accuracy", "performance", "caching", *AUDIT_MODES])
 def test_allure_has_the_logs_of_each_mode(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mode: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mode: Mode
 ) -> None:
     allure = pytest.importorskip("allure")
     monkeypatch.setattr(allure, "dynamic", MagicMock())

@@ -199,7 +199,7 @@ def test_every_node_ran_the_same_scenarios(tmp_path: Path) -> None:
 
 def test_a_scenario_of_other_settings_is_refused_too(tmp_path: Path) -> None:
     """Each scenario's runs agree among each other, and all with the first."""
-    off = {"scenario": "Offline", "settings": {"warmup": 0}}
+    off: dict[str, Any] = {"scenario": "Offline", "settings": {"warmup": 0}}
     paths = make_nodes(tmp_path, A, B, replace(A, **off), replace(B, **off))
     assert len([x for x in refused(*paths) if ": setting warmup 0; " in x]) == 2
 

@@ -89,7 +89,7 @@ def test_the_latencys_estimate_follows_loadgens_rule() -> None:
     assert found.estimates_ms["latency"] == 302.0
     for other in (latencies[:-1], latencies[:10]):
         assert _early(SINGLE_STREAM, _timeline(other), **TOLD).estimates_ms["latency"] is None
-    rows = [SINGLE_STREAM, _timeline(latencies)]
+    rows: list[Any] = [SINGLE_STREAM, _timeline(latencies)]
     by_itself = _early(*rows, **TOLD | {"early_stopping_result": ESTIMATES.format(5_000_000)})
     assert by_itself.estimates_ms["latency"] == 5.0
 
@@ -105,7 +105,7 @@ def test_without_an_estimate_there_are_loadgens_words() -> None:
 def test_server_is_told_how_many_more_queries_it_would_need() -> None:
     found = _early(SERVER, **_said(tpot=UNSUCCESSFUL), early_stopping_met=False)
     assert found.more_queries == {"latency": None, "ttft": None, "tpot": 379}
-    assert found.says["tpot"].startswith("Run unsuccessful. Processed 80 queries. Would need")
+    assert str(found.says["tpot"]).startswith("Run unsuccessful. Processed 80 queries. Would need")
     assert (found.percentile, found.says["ttft"]) == (99, None)
 
 
@@ -226,7 +226,7 @@ def test_a_real_loadgen_run_has_the_estimate_everywhere(single_stream: SuiteRun)
     assert estimates["latency"] == pytest.approx(p90, rel=0.5)
     labels = {"latency": "latency", "TTFT": "ttft", "TPOT": "tpot"}
     shown = times_line(
-        "p90 by early stopping,", {label: estimates[key] for label, key in labels.items()}
+        "p90 by early stopping,", {label: estimates[key] or 0.0 for label, key in labels.items()}
     )
     assert shown in single_stream.output
     for name in ("report.md", "report.html"):

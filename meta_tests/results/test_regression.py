@@ -553,6 +553,7 @@ def test_the_gate_as_a_user_starts_it(tmp_path: Path) -> None:
     assert run.exit_code == 1, run.output
     assert "regression_tokens_per_sec: failed: found regressed: -" in run.output
     assert "regression_qps: failed: found regressed: -" in run.output
+    assert run.summary.regression is not None
     outcomes = [metric.outcome for metric in run.summary.regression.metrics]
     assert outcomes == ["regressed", "regressed"]
     other = "--profile=official --dataset=embedded --model=embedded --allow-other-model"

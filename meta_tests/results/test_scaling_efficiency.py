@@ -114,6 +114,7 @@ def test_one_run_on_a_side_adds_no_degree_of_freedom(several: int) -> None:
     found = interval(together, ones, 2)
     assert found[:2] == pytest.approx((math.exp(middle - half), math.exp(middle + half)))
     turned = interval(ones, together, 1)
+    assert found[1] is not None
     assert turned[0] == pytest.approx(1 / (found[1] * 2))
 
 

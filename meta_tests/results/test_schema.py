@@ -10,7 +10,7 @@ import sys
 import types
 from dataclasses import fields, is_dataclass, replace
 from pathlib import Path
-from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
+from typing import Any, Literal, Union, cast, get_args, get_origin, get_type_hints
 
 import pytest
 from hypothesis import given
@@ -55,7 +55,9 @@ def _values(hint: Any) -> st.SearchStrategy[Any]:
         return st.sampled_from(arguments)
     if is_dataclass(hint):
         hints = get_type_hints(hint)
-        return st.builds(hint, **{one.name: _values(hints[one.name]) for one in fields(hint)})
+        return st.builds(
+            cast(type, hint), **{one.name: _values(hints[one.name]) for one in fields(hint)}
+        )
     return _SIMPLE[hint]
 
 

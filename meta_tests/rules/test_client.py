@@ -9,6 +9,7 @@ import pytest
 
 from meta_tests.made_runs import MadeRun, every_scenario, remote_run
 from meta_tests.tampering.rule_breaks import not_passed
+from mlperf_suite.benchmarks.audits import Mode
 from mlperf_suite.benchmarks.llama3_1_8b import LLAMA3_1_8B
 from mlperf_suite.engines.protocol import RemoteRun
 from mlperf_suite.rules import judge
@@ -18,7 +19,7 @@ from mlperf_suite.rules.verdict import Verdict
 JUST_NOT_BOUND = remote_run(0.899, 1.0, 1.0)
 
 
-def facts_of(scenario: str, remote: RemoteRun | None, mode: str = "performance") -> RunFacts:
+def facts_of(scenario: str, remote: RemoteRun | None, mode: Mode = "performance") -> RunFacts:
     return MadeRun(LLAMA3_1_8B, LLAMA3_1_8B.scenario(scenario), mode, remote=remote).facts()
 
 
@@ -36,7 +37,7 @@ def test_an_engine_in_this_process_has_no_client() -> None:
 
 @pytest.mark.parametrize("where", every_scenario(), ids=lambda w: f"{w[0].id}-{w[1].name}")
 def test_just_below_its_limits_a_client_passes_in_every_scenario(where: Any) -> None:
-    run = MadeRun(*where, "performance", remote=JUST_NOT_BOUND)
+    run = MadeRun(where[0], where[1], "performance", remote=JUST_NOT_BOUND)
     assert not_passed(judge(run.facts())) == {}
 
 

@@ -15,12 +15,12 @@ from mlperf_suite.loadgen.logs import DETAIL
 from mlperf_suite.rules import judge
 
 
-class Listening(dict):
+class Listening(dict[str, Any]):
     """A log's values that remember which keys were asked for."""
 
     def __init__(self, values: Any) -> None:
         super().__init__(values)
-        self.asked = set()
+        self.asked: set[str] = set()
 
     def get(self, key: Any, default: Any = None) -> Any:
         self.asked.add(key)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from hypothesis import given, settings
@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from meta_tests.made_runs import MadeRun, every_scenario, remote_run
 from meta_tests.tampering.rule_breaks import AGREEMENT, BREAKS, FOLLOWING, MODES, not_passed
+from mlperf_suite.benchmarks.audits import Mode
 from mlperf_suite.benchmarks.rounds import ROUNDS
 from mlperf_suite.loadgen.load_plan import CACHING
 from mlperf_suite.loadgen.load_plan import MODES as EVERY_MODE
@@ -37,7 +38,7 @@ def test_a_valid_run_passes_every_rule(where: Any, mode: Any) -> None:
         # The caching audit is in no submission.
         for submitted in (False, True) if mode != CACHING else (False,):
             for remote in (None, remote_run()):
-                run = MadeRun(*where, mode, round_, submitted=submitted, remote=remote)
+                run = MadeRun(where[0], where[1], mode, round_, submitted=submitted, remote=remote)
                 verdicts = judge(run.facts())
                 assert verdicts
                 assert not_passed(verdicts) == {}
@@ -50,7 +51,8 @@ def test_answers_are_as_long_as_in_the_accuracy_run_where_that_has_the_same_samp
     where: Any,
 ) -> None:
     """gpt-oss-120b's accuracy run asks for other problems, whose answers are longer."""
-    run = MadeRun(*where, "performance")
+    run = MadeRun(where[0], where[1], "performance")
+    assert run.accuracy_tokens is not None
     run.accuracy_tokens = replace(run.accuracy_tokens, mean=2 * run.accuracy_tokens.mean)
     found = set(not_passed(judge(run.facts())))
     own = where[0].accuracy_samples is not None
@@ -70,7 +72,7 @@ def test_a_break_of_one_rule_is_seen_by_that_rule_alone(name: Any, data: st.Data
     ]
     benchmark, scenario = data.draw(st.sampled_from(fitting))
     submitted = rule.submitted_only or (not rule.session_only and data.draw(st.booleans()))
-    run = MadeRun(benchmark, scenario, rule.subject, submitted=submitted)
+    run = MadeRun(benchmark, scenario, cast(Mode, rule.subject), submitted=submitted)
     BREAKS[name](run, data)
     found = set(not_passed(judge(run.facts())))
     assert name in found

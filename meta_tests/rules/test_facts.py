@@ -111,6 +111,7 @@ def test_a_mode_with_data_of_its_own_is_known_by_their_size(
     answers: Any, available: Any, whole: Any, why: Any
 ) -> None:
     workload = GPT_OSS_120B.workload
+    assert workload is not None
     found = find_reference(
         workload, workload.model, "/data", answers, available=available, whole=whole
     )

@@ -16,7 +16,7 @@ from mlperf_suite.rules import judge
 )
 def test_a_latency_just_below_its_limit_passes(where: Any) -> None:
     limits = where[1].limits
-    run = MadeRun(*where, "performance")
+    run = MadeRun(where[0], where[1], "performance")
     run.entries[TTFT_P99] = int(limits.ttft_ms * 1e6) - 1
     run.entries[TPOT_P99] = int(limits.tpot_ms * 1e6) - 1
     assert without_agreement(judge(run.facts())) == {}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -115,7 +116,7 @@ def test_a_figure_without_samples_or_sandbox_is_not_judged() -> None:
 
 
 def test_the_grader_is_given_programs_of_the_six_languages_alone() -> None:
-    given_ids = []
+    given_ids: list[Any] = []
 
     def code(answers: Sequence[Answer]) -> CodeGrades:
         given_ids.extend(answer.sample.id for answer in answers)

@@ -6,13 +6,13 @@ import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
 from mlperf_suite.energy.energy_figures import ENERGY_JSON, EnergyFigures, read_curve
 from mlperf_suite.energy.meters import NVML_LABEL, Absent, Counter, Meters
-from mlperf_suite.engines.protocol import EngineDescription, Request
+from mlperf_suite.engines.protocol import Engine, EngineDescription, Request
 from mlperf_suite.engines.stand_in import Delays, StandInEngine
 from mlperf_suite.hardware import describe_system
 from mlperf_suite.loadgen.logs import read_logs
@@ -59,7 +59,7 @@ class Session:
         self.suite = Suite(
             settings,
             plan,
-            lambda inputs, request: self.engine,
+            lambda inputs, request: cast(Engine, self.engine),
             Silent(),
             meters=lambda settings, description: meters,
         )
@@ -197,7 +197,7 @@ def test_whatever_interrupts_it_no_counter_is_read_on(
 
     meter = energy.Energy(resolve_settings({}, {}), lambda *_: Meters((counter(),)))
     if at == "idle":
-        monkeypatch.setattr(energy.time, "sleep", interrupted)
+        monkeypatch.setattr(time, "sleep", interrupted)
     else:
         monkeypatch.setattr(energy.Energy, "idle_s", 0.0)
     with pytest.raises(KeyboardInterrupt):

@@ -121,6 +121,6 @@ def test_each_endpoint_is_asked_before_anything_is_loaded(
 def test_no_endpoint_is_asked_where_something_here_is_wrong(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    options = {"endpoint": [URL], "results_dir": str(tmp_path / "results")}
+    options: dict[str, Any] = {"endpoint": [URL], "results_dir": str(tmp_path / "results")}
     with pytest.raises(UsageError, match="--model nowhere: no such folder"):
         checked(settings_of(**options, model="nowhere"), monkeypatch, "never said")

@@ -115,6 +115,7 @@ def test_a_system_that_holds_every_rate_is_not_searched_without_end() -> None:
 
 def test_a_peak_that_only_a_full_length_run_bounds_is_bounded() -> None:
     top = find_peak(lambda rate, full: trial(rate, full, True), start_qps=10).peak_qps
+    assert top is not None
     search = find_peak(lambda r, full: trial(r, full, not full or r != top), start_qps=10)
     assert search.bounded and search.peak_qps == pytest.approx(top / RESOLUTION, rel=1e-3)
 

@@ -57,7 +57,7 @@ class Recording(StandInEngine):
 
         heard = SimpleNamespace(first_tokens=listener.first_tokens, failed=listener.failed)
         heard.finished = counted
-        return heard  # type: ignore[return-value]
+        return heard
 
 
 @given(

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
 from meta_tests.made_runs import MadeRun, remote_run, system_fields, write_run
 from mlperf_suite.__main__ import main
+from mlperf_suite.benchmarks.audits import Mode
 from mlperf_suite.benchmarks.definition import Benchmark, Scenario
 from mlperf_suite.benchmarks.llama3_1_8b import LLAMA3_1_8B, LLAMA3_1_8B_EDGE, OFFICIAL
 from mlperf_suite.benchmarks.rounds import ROUNDS, Round
@@ -26,7 +27,7 @@ from mlperf_suite.results.typed_json import written
 from mlperf_suite.submission.texts import REPLAY_NOTICE, cut_accuracy_log
 
 V6_1 = ROUNDS["v6.1"]
-MODES = ("accuracy", "performance", "test06")
+MODES: tuple[Mode, ...] = ("accuracy", "performance", "test06")
 Change = Callable[[dict[str, Any]], object]
 
 
@@ -36,7 +37,7 @@ def write_result(
     scenario: Scenario,
     round_: Round = V6_1,
     *,
-    modes: tuple[str, ...] = MODES,
+    modes: Sequence[str] = MODES,
     config: Change = lambda config: None,
     meta: Change = lambda meta: None,
 ) -> Path:
@@ -45,7 +46,7 @@ def write_result(
     for mode in modes:
         if mode in AUDIT_MODES and benchmark.audit(mode) is None:
             continue
-        logs, run = folder.of_mode(mode), MadeRun(benchmark, scenario, mode, round_)
+        logs, run = folder.of_mode(mode), MadeRun(benchmark, scenario, cast(Mode, mode), round_)
         write_run(logs, run)
         (logs / "user.conf").write_text("made up\n")
         run.answers = run.answers[:120]

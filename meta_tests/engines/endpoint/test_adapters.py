@@ -26,7 +26,9 @@ token_lists = st.lists(st.integers(0, 31_999), min_size=1, max_size=30)
 
 
 def body(kind: str, sampling: Sampling = GREEDY) -> dict[str, Any]:
-    return json.loads(json.dumps(ADAPTERS[kind].body([1, 2, 3], sampling, "served", "salt")))
+    text = json.dumps(ADAPTERS[kind].body([1, 2, 3], sampling, "served", "salt"))
+    content: dict[str, Any] = json.loads(text)
+    return content
 
 
 def read(adapter: Adapter, *events: object) -> PartialAnswer:
@@ -209,8 +211,16 @@ def test_a_server_may_tell_how_long_a_request_waited() -> None:
     usage = {"choices": [], "usage": {"prompt_tokens": 3, "completion_tokens": 1}}
     times = {"queue_time_ms": 250.0, "time_to_first_token_ms": 40, "mean_itl_ms": None}
     assert read(ADAPTERS["vllm"], usage | {"metrics": times}).server_s == (0.25, 0.04)
-    for other in (None, [], {}, {"queue_time_ms": 3}, times | {"queue_time_ms": -1}, "4 ms"):
-        assert read(ADAPTERS["vllm"], usage | {"metrics": other}).server_s == ()
+    unusable: tuple[Any, ...] = (
+        None,
+        [],
+        {},
+        {"queue_time_ms": 3},
+        times | {"queue_time_ms": -1},
+        "4 ms",
+    )
+    for metrics in unusable:
+        assert read(ADAPTERS["vllm"], usage | {"metrics": metrics}).server_s == ()
 
 
 def test_no_part_of_a_key_that_a_server_sends_back_is_said(

@@ -25,7 +25,7 @@ def test_a_prompts_text_is_the_same_tokens_again(codec: TextCodec) -> None:
     tokenizer = load_tokenizer(str(embedded_model_dir()), None)
     assert len(prompts) > 10
     for prompt in prompts:
-        assert tokenizer(codec.prompt(prompt))["input_ids"] == prompt
+        assert tokenizer(codec.prompt(list(prompt)))["input_ids"] == prompt
 
 
 def test_tokens_are_counted_over_the_whole_text(codec: TextCodec) -> None:

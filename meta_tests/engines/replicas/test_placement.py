@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict, replace
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -193,7 +194,7 @@ def test_replicas_on_one_machine_share_no_core() -> None:
         ({"model": "other"}, r"node node-b .*: /model is of revision other there, and print on"),
     ],
 )
-def test_a_node_that_is_not_as_the_others_is_named(change: dict[str, str], said: str) -> None:
+def test_a_node_that_is_not_as_the_others_is_named(change: dict[str, Any], said: str) -> None:
     facts = {"1": FACTS, "2": replace(FACTS, **change)}
     check_alike([ONE, OTHER], {"1": FACTS, "2": FACTS}, MODEL, "1 (abc)")
     with pytest.raises(EngineError, match=said):

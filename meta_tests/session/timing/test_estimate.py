@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mlperf_suite.benchmarks.audits import Mode
 from mlperf_suite.benchmarks.llama3_1_8b import LLAMA3_1_8B, LLAMA3_1_8B_EDGE
 from mlperf_suite.session.timing import estimate
 from mlperf_suite.session.timing.estimate import Lengths
@@ -71,7 +72,7 @@ def test_an_audit_takes_its_queries() -> None:
 
 
 @given(st.integers(1, 84), st.sampled_from(["accuracy", "performance", "test06"]))
-def test_a_slower_engine_never_takes_less(samples: int, mode: str) -> None:
+def test_a_slower_engine_never_takes_less(samples: int, mode: Mode) -> None:
     slow = Speed(SPEED.prefill_s * 3, SPEED.step_s * 3, SPEED.request_s * 3)
     for scenario in (OFFLINE, SERVER, STREAM):
         fast_s, slow_s = (

@@ -50,7 +50,7 @@ class Clocked:
         while waiting or running:
             running = {tag: left - 1 for tag, left in running.items()}
             self.now += self._cost.step_s + self._cost.request_s * len(running)
-            new, room = [], TOKENS_A_STEP
+            new, room = list[Request](), TOKENS_A_STEP
             while waiting and len(running) + len(new) < self._at_once:
                 room -= len(waiting[0].prompt_token_ids)
                 if room < 0:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from functools import partial
+from operator import mul
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -33,7 +36,7 @@ def test_within_a_rung_a_slower_machine_takes_no_more(one: float, other: float) 
     rung = RUNGS[-1][0]
     # Beyond the last rung but one nothing but the last is left, and it is monotone.
     if slow * SIZES[0] > rung and fast * 24 > RUNGS[1][0]:
-        taken = [samples_that_fit(84, lambda n, s=s: n * s).samples for s in (fast, slow)]
+        taken = [samples_that_fit(84, partial(mul, s)).samples for s in (fast, slow)]
         assert taken[1] <= taken[0]
 
 
