@@ -95,7 +95,7 @@ def test_a_subset_of_the_embedded_data_has_a_gate_as_much_wider() -> None:
     every, _ = inputs().reference(LLAMA3_1_8B, 84)
     assert few is not None
     assert every is not None
-    for one in few.expected[:4]:
+    for one in few.scores[:4]:
         whole = every.of(one.name)
         assert whole is not None
         # A quarter of the answers: their mean scatters twice as much.
