@@ -107,7 +107,7 @@ class RemoteToldEngine(ToldEngine):
 class Made:
     """A suite on scripted engines. `loaded`: the role of each that was loaded, in order."""
 
-    def __init__(self, suite: Suite, loaded: list[Role], engines: list[ToldEngine]) -> None:
+    def __init__(self, suite: Suite, loaded: list[Role], engines: list[Any]) -> None:
         self.suite, self.loaded, self.engines = suite, loaded, engines
 
     def summary(self, key: RunKey) -> Any:
@@ -193,6 +193,7 @@ def test_a_dead_mmlu_run_fails_as_every_other(make: Callable[..., Made]) -> None
     first, second = made.suite.make(MMLU), made.suite.make(MMLU)
     assert (first.failure, first.now) == ("MMLU: no engine today", True)
     assert (second.failure, second.now) == ("MMLU: no engine today", False)
+    assert made.suite.mmlu is not None
     assert made.suite.summary(made.suite.mmlu).meta.status == "failed"
 
 

@@ -10,6 +10,7 @@ import pytest
 
 from meta_tests.session.test_executor import ACCURACY, LLAMA, PERFORMANCE, TEST06, Made, make
 from meta_tests.session.timing.test_rates import keep_offline_run
+from mlperf_suite.benchmarks.audits import Mode
 from mlperf_suite.benchmarks.registry import default_benchmarks
 from mlperf_suite.errors import RunError
 from mlperf_suite.loadgen.load_plan import CACHING, Shortened
@@ -23,19 +24,19 @@ __all__ = ["make"]  # the fixture
 
 SERVER = RunKey(LLAMA, "Server", "performance")
 SEARCH = SearchKey(LLAMA, "Interactive")
+BASE_MODES: tuple[Mode, ...] = ("accuracy", "performance")
 EVERY: list[StepKey] = [
     *(
         RunKey(benchmark.id, scenario.name, mode)
         for benchmark in default_benchmarks()
         for scenario in benchmark.scenarios
-        for mode in ("accuracy", "performance", *(audit.mode for audit in benchmark.audits))
+        for mode in (*BASE_MODES, *(audit.mode for audit in benchmark.audits))
     ),
     RunKey(LLAMA, "Offline", CACHING),
     SEARCH,
     MMLU,
 ]
 """What all markers together select."""
-REVERSED = [MMLU, RunKey(LLAMA, "Server", "accuracy"), TEST06, PERFORMANCE, ACCURACY]
 REVERSED: list[StepKey] = [
     MMLU,
     RunKey(LLAMA, "Server", "accuracy"),

@@ -13,10 +13,11 @@ from mlperf_suite.results.record import RunKey
 from mlperf_suite.session.plan import MMLU, Plan, SearchKey, Selection, clock, plan_session
 
 LLAMA = "llama3.1-8b"
+MODES: tuple[Mode, ...] = ("accuracy", "performance", "test06")
 EVERY = [
     RunKey(benchmark.id, scenario.name, mode)
     for benchmark in default_benchmarks()
-    for scenario, mode in product(benchmark.scenarios, ("accuracy", "performance", "test06"))
+    for scenario, mode in product(benchmark.scenarios, MODES)
 ]
 selected_runs = st.sets(st.sampled_from(EVERY)).map(list)
 

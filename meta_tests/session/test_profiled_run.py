@@ -344,7 +344,7 @@ def test_mmlu_that_cannot_be_written_says_so_as_well(
     # What cannot be written first of all keeps the run from being made.
     monkeypatch.setattr("mlperf_suite.reports.writing.markdown_text", half)
     assert made.suite.make(MMLU).failure == "MMLU: report.md: No space left on device"
-    assert made.suite.mmlu.folder is not None
+    assert made.suite.mmlu is not None and made.suite.mmlu.folder is not None
     folder = made.suite.mmlu.folder.path
     meta = read_summary(folder).meta  # type: ignore[union-attr]
     assert meta.status == "failed" and "No space left on device" in (meta.reason or "")

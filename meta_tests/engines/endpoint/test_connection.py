@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from itertools import pairwise
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from hypothesis import given
@@ -110,7 +110,7 @@ def test_another_status_is_told_with_the_beginning_of_its_body() -> None:
     body = b"no" * 10_000
     head = b"HTTP/1.1 503 Busy\r\nContent-Length: %d\r\n\r\n" % len(body)
     connection.data_received(head + body)
-    ((status, reason),) = exchange.ends  # type: ignore[misc]
+    ((status, reason),) = cast(Any, exchange.ends)
     assert status == 503 and body.startswith(reason) and len(reason) < 5000
     assert free == [connection]
 
@@ -130,7 +130,7 @@ def test_what_no_server_should_send_ends_the_exchange_and_the_connection(
     connection, wire, exchange, free = open_exchange()
     for start in range(0, len(data), 65_536):
         connection.data_received(data[start : start + 65_536])
-    ((reason, heard),) = exchange.ends  # type: ignore[misc]
+    ((reason, heard),) = cast(Any, exchange.ends)
     assert reason.startswith(why) and heard
     assert wire.aborted and not free and not connection.usable
 
