@@ -151,7 +151,12 @@ def test_nvml_is_let_go_again(monkeypatch: pytest.MonkeyPatch) -> None:
     handles: list[int] = []
     fake: Any = install(monkeypatch, gpu(0))
     init = fake.nvmlInit
-    fake.nvmlInit = lambda: (init(), handles.append(1))
+
+    def hold() -> None:
+        init()
+        handles.append(1)
+
+    fake.nvmlInit = hold
     fake.nvmlShutdown = handles.pop
     meters = gpu_counters(environment={})
     assert handles == [1]

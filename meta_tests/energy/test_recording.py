@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import pytest
 
@@ -76,7 +76,7 @@ def test_a_counter_that_fails_is_asked_again_and_the_others_go_on() -> None:
     first, second = record(counter(fail), readings=6).series
     assert (list(first.values), first.failure) == ([1.0, 2.0], "RuntimeError: GPU is lost")
     assert (len(second.values) >= 6, second.failure) == (True, "")
-    back = iter([OSError("busy"), 5.0])
+    back: Iterator[OSError | float] = iter([OSError("busy"), 5.0])
 
     def comes_back() -> float:
         value = next(back, 6.0)

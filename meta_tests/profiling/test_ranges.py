@@ -54,7 +54,7 @@ def test_a_range_ends_whatever_happens_in_it(events: list[str]) -> None:
 
 
 def test_a_phase_begins_once_and_ends_the_one_before(events: list[str]) -> None:
-    phases, calls = ranges.Phases(), []
+    phases, calls = ranges.Phases(), list[tuple[object, ...]]()
     issue = phases.around("issue", calls.append)
     phases.begin("load")
     issue(1)

@@ -127,7 +127,10 @@ def test_what_a_run_says_of_itself_is_text(aggregate: Any) -> None:
         replace(node, node=f"{n}{HOSTILE}$", meta=names, said=late, verdicts=rules)
         for n, node in enumerate((A, B))
     ]
-    machines = [{"cpu": HOSTILE, "gpus": [HOSTILE]}, {"gpus": [f"other {HOSTILE}"]}]
+    machines: list[dict[str, Any]] = [
+        {"cpu": HOSTILE, "gpus": [HOSTILE]},
+        {"gpus": [f"other {HOSTILE}"]},
+    ]
     nodes = [replace(node, system=of) for node, of in zip(nodes, machines, strict=True)]
     _, text, page = aggregate(*nodes)
     assert page_tags(page) & {"script", "img", "link"} == set()
