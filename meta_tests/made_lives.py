@@ -1,4 +1,4 @@
-"""Lives of requests that were never made, for tests of what is made from them."""
+"""RequestParts of requests that were never made, for tests of what is made from them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from mlperf_suite.engines.protocol import (
     Marks,
     Steps,
 )
-from mlperf_suite.loadgen.lives import lives_of
+from mlperf_suite.loadgen.request_parts import parts_of_requests
 from mlperf_suite.loadgen.sut import Requests
 from mlperf_suite.loadgen.timeline import Timeline, timeline_of
 
@@ -53,7 +53,7 @@ def made_timeline(
     rows: Sequence[Row], steps: Steps | None = None, marks: Marks | None = None
 ) -> Timeline:
     """The timeline of these rows; the prompts have 10 tokens, 11, 12 …."""
-    lives = lives_of(made_requests(rows), marks, None)
+    lives = parts_of_requests(made_requests(rows), marks, None)
     assert lives is not None
     trace = EngineTrace(steps or Steps(), marks)
     return timeline_of(lives, trace, [10 + number for number in range(len(rows))])

@@ -21,7 +21,6 @@ from mlperf_suite.benchmarks.registry import BENCHMARKS
 from mlperf_suite.benchmarks.rounds import ROUNDS, Round
 from mlperf_suite.engines.protocol import ClientFigures, EndpointFigures, RemoteRun
 from mlperf_suite.loadgen.load_plan import AUDIT_MODES, CACHING, TEST_MODES
-from mlperf_suite.loadgen.log_lines import lines_of
 from mlperf_suite.loadgen.logs import (
     ACCURACY,
     DETAIL,
@@ -30,8 +29,8 @@ from mlperf_suite.loadgen.logs import (
     RunLogs,
     parse_detail,
 )
-from mlperf_suite.loadgen.sample_order import Issue, first_samples
-from mlperf_suite.loadgen.schedule import Asked, Schedule, schedule, shuffled
+from mlperf_suite.loadgen.releases import lines_of
+from mlperf_suite.loadgen.schedule import Asked, Issue, Schedule, first_samples, schedule, shuffled
 from mlperf_suite.rules.accuracy_files import parse_accuracy_txt
 from mlperf_suite.rules.caching_figures import ANSWER_TOKENS, LOOKS, Block, Caching, Kind
 from mlperf_suite.rules.clock import POWER_FORMAT

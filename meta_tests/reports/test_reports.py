@@ -28,9 +28,8 @@ from mlperf_suite.__main__ import main
 from mlperf_suite.benchmarks.llama3_1_8b import LLAMA3_1_8B
 from mlperf_suite.datasets.samples import Sample
 from mlperf_suite.errors import UsageError
-from mlperf_suite.loadgen.engine_load import EngineLoad
 from mlperf_suite.loadgen.logs import DetailLog
-from mlperf_suite.loadgen.timeline import Timeline, write_timeline
+from mlperf_suite.loadgen.timeline import EngineLoad, Timeline, write_timeline
 from mlperf_suite.reports.ci_properties import metrics
 from mlperf_suite.reports.comparison import PLOT_FORMATS
 from mlperf_suite.reports.html import html_page

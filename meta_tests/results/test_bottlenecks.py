@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from meta_tests.made_runs import remote_run
 from mlperf_suite.engines.protocol import ClientFigures, EndpointFigures, RemoteRun
-from mlperf_suite.loadgen.engine_load import EngineLoad
+from mlperf_suite.loadgen.timeline import EngineLoad
 from mlperf_suite.results.bottlenecks import LEADS, LIMITS, Bottleneck, bottlenecks, percent
 from mlperf_suite.results.schema import LifeFigures, PartFigures, PerformanceFigures
 

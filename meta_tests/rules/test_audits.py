@@ -13,7 +13,7 @@ from mlperf_suite.benchmarks.gpt_oss_120b import GPT_OSS_120B
 from mlperf_suite.benchmarks.rounds import ROUNDS
 from mlperf_suite.loadgen.load_plan import plan_run
 from mlperf_suite.loadgen.logs import LoggedSample
-from mlperf_suite.loadgen.sample_order import first_samples
+from mlperf_suite.loadgen.schedule import first_samples
 from mlperf_suite.rules import judge
 
 MODES: tuple[Mode, ...] = ("test07", "test09")

@@ -1,16 +1,242 @@
-"""Fingerprints of the sources of released LoadGens, to compare a log's list of file hashes with.
+"""What is known of released LoadGens: the entries that they log, and their sources.
 
-A log lists the SHA-1 of each file of LoadGen's folder when it was built (loadgen_file_sha1). One
-version may have several fingerprints: its number is raised some commits after its sources change,
-and one commit of 5.1.0 (3cebd5ee48, which made 32 public logs) has the sources of 5.0.21. Source:
-the history of loadgen/ in github.com/mlcommons/inference, from 5.0.15 (round v5.1) on; 854 of the
-862 public v5.1 logs have the files of the very commit that they name, 8 those of another one.
+The entries of a run's detail log are always the same for a scenario and mode, except for messages,
+and in the same order. Sources: version.cc, loadgen.cc, test_settings_internal.cc, logging.cc and
+results.cc of LoadGen 5.0 to 6.0, and the logs of 862 runs of the public v5.1 results; each run that
+ended has them in this order.
+
+A log also lists the SHA-1 of each file of LoadGen's folder when it was built (loadgen_file_sha1),
+whose fingerprints are compared. One version may have several: its number is raised some commits
+after its sources change, and one commit of 5.1.0 (3cebd5ee48, which made 32 public logs) has the
+sources of 5.0.21. Source: the history of loadgen/ in github.com/mlcommons/inference, from 5.0.15
+(round v5.1) on; 854 of the 862 public v5.1 logs have the files of the very commit that they name, 8
+those of another one.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+import re
+from collections.abc import Collection, Mapping, Sequence
+from functools import lru_cache
+
+_PERCENTILES = ("50.00", "90.00", "95.00", "97.00", "99.00", "99.90")
+_FIRST = (
+    "loadgen_version",
+    "loadgen_build_date_local",
+    "loadgen_build_date_utc",
+    "loadgen_git_commit_date",
+    "loadgen_git_log_message",
+    "loadgen_git_status_message",
+    "loadgen_file_sha1",
+    "test_datetime",
+    "sut_name",
+    "get_sut_name_duration_ns",
+    "qsl_name",
+    "qsl_reported_total_count",
+    "qsl_reported_performance_count",
+    "requested_scenario",
+    "requested_test_mode",
+)
+_ASKED = {
+    "Offline": ("requested_offline_expected_qps",),
+    "Server": (
+        "requested_server_target_qps",
+        "requested_server_target_latency_ns",
+        "requested_server_target_latency_percentile",
+        "requested_server_coalesce_queries",
+        "requested_server_find_peak_qps_decimals_of_precision",
+        "requested_server_find_peak_qps_boundary_step_size",
+        "requested_server_max_async_queries",
+        "requested_server_num_issue_query_threads",
+    ),
+    "SingleStream": (
+        "requested_single_stream_expected_latency_ns",
+        "requested_single_stream_target_latency_percentile",
+    ),
+}
+_LENGTH = ("min_duration_ms", "max_duration_ms", "min_query_count", "max_query_count")
+CHOICE = (
+    "qsl_rng_seed",
+    "sample_index_rng_seed",
+    "schedule_rng_seed",
+    "accuracy_log_rng_seed",
+    "accuracy_log_probability",
+    "accuracy_log_sampling_target",
+    "print_timestamps",
+    "performance_issue_unique",
+    "performance_issue_same",
+    "performance_issue_same_index",
+)
+"""Settings for drawing and logging samples, in the order of their lines."""
+_LIMITS = ("requested_server_ttft_latency", "requested_server_tpot_latency")
+_EFFECTIVE = (
+    "scenario",
+    "test_mode",
+    "samples_per_query",
+    "target_qps",
+    "target_latency_ns",
+    "target_latency_percentile",
+    "max_async_queries",
+    "target_duration_ms",
+    *_LENGTH,
+    "min_sample_count",
+    *CHOICE,
+    "performance_sample_count",
+)
+_ISSUED = (
+    "loaded_qsl_set",
+    "generated_query_count",
+    "generated_samples_per_query",
+    "generated_query_duration",
+    "logger_swap_request_slots_retry_count",
+    "logger_swap_request_slots_retry_retry_count",
+    "logger_swap_request_slots_retry_reencounter_count",
+    "logger_start_reading_entries_retry_count",
+    "logger_tls_total_log_cas_fail_count",
+    "logger_tls_total_swap_buffers_slot_retry_count",
+    "power_begin",
+    "power_end",
+)
+_RATES = {
+    "Offline": ("result_samples_per_second",),
+    "Server": (
+        "result_overlatency_query_count",
+        "result_scheduled_samples_per_sec",
+        "result_completed_samples_per_sec",
+    ),
+    "SingleStream": (
+        "result_qps_with_loadgen_overhead",
+        "result_qps_without_loadgen_overhead",
+        "early_stopping_latency_ss",
+        "early_stopping_latency_ms",
+    ),
+}
+_REASON = "result_invalid_reason"
+_ACCURACY_COUNT = {"requested_accuracy_sample_count_override", "effective_accuracy_sample_count"}
+_ERRORS = "num_errors"
+_VERSION = re.compile(r"(\d+)\.(\d+)(?:\.(\d+))?\b")
+_OLDEST, _NEWEST = (5, 0), (6, 0)
+_COUNTS_ERRORS, _COUNTS_ACCURACY = (5, 0, 16), (6, 0)
+_LAST_WITHOUT = (5, 0, 15)
+"""Some builds of this version count errors, others do not: the change came between two releases."""
+
+
+def is_known(version: str) -> bool:
+    """Whether the entries of this LoadGen version are known."""
+    found = version_numbers(version)
+    return found is not None and _OLDEST <= found[:2] <= _NEWEST
+
+
+def version_numbers(version: str) -> tuple[int, int, int] | None:
+    """The numbers in a `loadgen_version`, None if it has none."""
+    found = _VERSION.match(version)
+    return (int(found[1]), int(found[2]), int(found[3] or 0)) if found else None
+
+
+@lru_cache(maxsize=32)
+def lines_of(scenario: str, accuracy: bool) -> tuple[str, ...]:
+    """The keys of a log's entries in their order, including those that not every LoadGen writes.
+
+    `scenario`: LoadGen's name. A run with several loaded sets repeats `ISSUED` for each.
+    """
+    asked = (
+        *_ASKED.get(scenario, ()),
+        *(f"requested_{name}" for name in (*_LENGTH, *CHOICE)),
+        "requested_performance_sample_count_override",
+        "requested_accuracy_sample_count_override",
+        "requested_sample_concatenate_permutation",
+        "requested_use_token_latencies",
+        *(_LIMITS if scenario != "Offline" else ()),
+    )
+    took = (
+        *(f"effective_{name}" for name in _EFFECTIVE),
+        "effective_accuracy_sample_count",
+        "effective_sample_concatenate_permutation",
+    )
+    return (*_FIRST, *asked, *took, *_ISSUED, *(() if accuracy else _results(scenario)))
+
+
+ISSUED = frozenset(_ISSUED)
+"""The keys that an accuracy run has once for each set of samples that it loads."""
+
+
+def _results(scenario: str) -> tuple[str, ...]:
+    streams = scenario != "Offline"
+    return (
+        "result_validity",
+        *(("result_perf_constraints_met",) if scenario == "Server" else ()),
+        "result_min_duration_met",
+        "result_min_queries_met",
+        "early_stopping_met",
+        _REASON,
+        "early_stopping_ttft_result",
+        "early_stopping_tpot_result",
+        "result_query_count",
+        *_RATES.get(scenario, ()),
+        *(f"result_{one}_latency_ns" for one in ("min", "max", "mean")),
+        *(f"result_{one}_percentile_latency_ns" for one in _PERCENTILES),
+        *(_of_tokens(scenario) if streams else ("result_tokens_per_second",)),
+        _ERRORS,
+    )
+
+
+def _of_tokens(scenario: str) -> tuple[str, ...]:
+    return (
+        *(f"result_first_token_{one}_latency_ns" for one in ("min", "max", "mean")),
+        *(f"result_first_token_{one}_percentile_latency_ns" for one in _PERCENTILES),
+        "result_token_throughput_with_loadgen_overhead",
+        "result_token_throughput",
+        *(f"result_time_per_output_token_{one}_percentile_ns" for one in _PERCENTILES),
+        *(f"result_time_to_output_token_{one}" for one in ("min", "max", "mean")),
+        "result_completed_tokens_per_second",
+    )
+
+
+@lru_cache(maxsize=1)
+def _every_line() -> frozenset[str]:
+    of_all = (lines_of(name, accuracy=False) for name in _ASKED)
+    return frozenset(key for keys in of_all for key in keys)
+
+
+def out_of_place(
+    keys: Sequence[str], scenario: str, version: str, *, accuracy: bool, valid: bool
+) -> str:
+    """Describe the first entry that is missing, unexpected or out of order; "" if there is none.
+
+    `keys`: of the log's entries, in order; messages and keys that no known LoadGen writes are
+    ignored. `valid`: whether the log calls the result valid.
+    """
+    wanted = _repeated(lines_of(scenario, accuracy), keys.count("loaded_qsl_set"))
+    absent = _not_written(keys, version, valid=valid)
+    wanted = [key for key in wanted if key not in absent]
+    found = [key for key in keys if key in _every_line()]
+    for place, key in enumerate(wanted):
+        if place == len(found) or found[place] != key:
+            if key not in found:
+                return f"no line of {key}"
+            return f"a line of {found[place]} where that of {key} belongs"
+    return f"a line of {found[len(wanted)]} too many" if len(found) > len(wanted) else ""
+
+
+def _repeated(keys: Sequence[str], sets: int) -> list[str]:
+    first, last = keys.index(_ISSUED[0]), keys.index(_ISSUED[-1]) + 1
+    of_each_set = list(keys[first:last]) * max(1, sets)
+    return [*keys[:first], *of_each_set, *keys[last:]]
+
+
+def _not_written(keys: Collection[str], version: str, *, valid: bool) -> set[str]:
+    """The keys that a LoadGen of this version does not write, or not into such a log."""
+    numbers = version_numbers(version) or (0, 0, 0)
+    absent = {_REASON} if valid else set()
+    if numbers[:2] < _COUNTS_ACCURACY:
+        absent |= _ACCURACY_COUNT
+    if numbers < _COUNTS_ERRORS and (numbers < _LAST_WITHOUT or _ERRORS not in keys):
+        absent.add(_ERRORS)
+    return absent
+
+
+# Fingerprints
 
 _GENERATED = "/mlperf_conf.h"
 """Generated from mlperf.conf when LoadGen is built."""

@@ -27,9 +27,9 @@ from mlperf_suite.benchmarks.rounds import ROUNDS, Round, round_of_seeds
 from mlperf_suite.engines.protocol import SILENCE_S, Engine, EngineTrace, TracingEngine
 from mlperf_suite.engines.watch import Watch
 from mlperf_suite.errors import RunError, UsageError
-from mlperf_suite.loadgen.lives import issued_s, lives_of
 from mlperf_suite.loadgen.load_plan import TEST_MODES, LoadPlan
 from mlperf_suite.loadgen.logs import RunLogs, read_logs
+from mlperf_suite.loadgen.request_parts import issued_s, parts_of_requests
 from mlperf_suite.loadgen.timeline import Timeline, timeline_of, write_timeline
 from mlperf_suite.profiling import ranges
 
@@ -262,13 +262,13 @@ def _timeline(
     nothing was answered, or no times were kept."""
     trace = _take_trace(engine)
     issued = issued_s(sut.requests, plan, logs.detail)
-    lives = lives_of(sut.requests, trace.marks if trace else None, issued)
-    if lives is None:
+    rows = parts_of_requests(sut.requests, trace.marks if trace else None, issued)
+    if rows is None:
         return None, None
-    span_s = float(lives.issued_s.min()), float(lives.told_s.max())
+    span_s = float(rows.issued_s.min()), float(rows.told_s.max())
     limit = engine.description.settings.get("max_num_seqs")
     lengths = [len(prompt) for prompt in prompts]
-    timeline = timeline_of(lives, trace, lengths, limit if isinstance(limit, int) else None)
+    timeline = timeline_of(rows, trace, lengths, limit if isinstance(limit, int) else None)
     return timeline, span_s
 
 

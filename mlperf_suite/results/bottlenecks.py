@@ -19,8 +19,8 @@ from mlperf_suite.engines.protocol import (
     EndpointFigures,
     RemoteRun,
 )
-from mlperf_suite.loadgen.engine_load import KV_FULL, EngineLoad
-from mlperf_suite.loadgen.lives import ISSUE, RETURN
+from mlperf_suite.loadgen.request_parts import ISSUE, RETURN
+from mlperf_suite.loadgen.timeline import KV_FULL, EngineLoad
 from mlperf_suite.results.schema import LifeFigures, PerformanceFigures
 from mlperf_suite.rules.client import FULL_SHARE, MOST_DELAY_MS
 

@@ -6,9 +6,8 @@ from typing import TYPE_CHECKING
 
 from mlperf_suite.benchmarks.percentile import percentile
 from mlperf_suite.engines.protocol import DECODE, LATER_TOKENS, PREFILL, QUEUE
-from mlperf_suite.loadgen.issue_times import as_reported
-from mlperf_suite.loadgen.lives import reported_s
 from mlperf_suite.loadgen.logs import DetailLog
+from mlperf_suite.loadgen.request_parts import as_reported, reported_s
 from mlperf_suite.loadgen.timeline import Timeline
 from mlperf_suite.results.schema import LifeFigures, PartFigures, SlowRequest
 

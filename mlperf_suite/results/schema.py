@@ -18,7 +18,7 @@ from typing import Any, Literal, get_args
 from mlperf_suite.energy.cost import CostFigures
 from mlperf_suite.energy.energy_figures import EnergyFigures
 from mlperf_suite.engines.protocol import RemoteRun, ReplicasRun
-from mlperf_suite.loadgen.engine_load import EngineLoad
+from mlperf_suite.loadgen.timeline import EngineLoad
 from mlperf_suite.profiling.trace import TopOperations
 from mlperf_suite.results.typed_json import read, written_fields
 from mlperf_suite.rules.caching_figures import Finding

@@ -12,8 +12,8 @@ from mlperf_suite.benchmarks.definition import Benchmark, ReferenceAccuracy, Sce
 from mlperf_suite.benchmarks.rounds import Round
 from mlperf_suite.engines.protocol import RemoteRun
 from mlperf_suite.loadgen.load_plan import TEST_MODES
-from mlperf_suite.loadgen.log_lines import version_numbers
 from mlperf_suite.loadgen.logs import DetailLog, RunLogs
+from mlperf_suite.loadgen.releases import version_numbers
 from mlperf_suite.rules.caching_figures import Caching
 from mlperf_suite.rules.rounding import Range
 from mlperf_suite.rules.verdict import VerdictError, failure, not_judged

@@ -3,8 +3,8 @@ ones."""
 
 from __future__ import annotations
 
-from mlperf_suite.loadgen.log_lines import is_known, out_of_place
-from mlperf_suite.loadgen.took import not_taken
+from mlperf_suite.loadgen.effective_settings import unfollowed_setting
+from mlperf_suite.loadgen.releases import is_known, out_of_place
 from mlperf_suite.rules.facts import RunFacts
 from mlperf_suite.rules.registry import rule
 from mlperf_suite.rules.verdict import Verdict, not_judged, verdict
@@ -54,7 +54,7 @@ _EFFECTIVE = "the settings that follow from those requested"
 )
 def settings_took(run: RunFacts) -> Verdict:
     """The run's effective settings are those that follow from what was requested."""
-    problem = not_taken(run.detail.values)
+    problem = unfollowed_setting(run.detail.values)
     return verdict(not problem, problem or _EFFECTIVE)
 
 

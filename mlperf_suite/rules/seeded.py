@@ -5,8 +5,15 @@ from __future__ import annotations
 import itertools
 from collections.abc import Sequence
 
-from mlperf_suite.loadgen.sample_order import Issue, first_samples
-from mlperf_suite.loadgen.schedule import Asked, Schedule, TooLongError, loaded_sets, schedule
+from mlperf_suite.loadgen.schedule import (
+    Asked,
+    Issue,
+    Schedule,
+    TooLongError,
+    first_samples,
+    loaded_sets,
+    schedule,
+)
 from mlperf_suite.rules.accuracy_files import parse_cut_log
 from mlperf_suite.rules.facts import RunFacts
 from mlperf_suite.rules.registry import SERVER, rule

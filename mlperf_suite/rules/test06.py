@@ -8,8 +8,7 @@ from collections.abc import Callable, Sequence
 from mlperf_suite.benchmarks.audits import TEST06
 from mlperf_suite.benchmarks.rounds import ROUNDS
 from mlperf_suite.loadgen.logs import LoggedSample
-from mlperf_suite.loadgen.sample_order import Issue
-from mlperf_suite.loadgen.schedule import logging_draws
+from mlperf_suite.loadgen.schedule import Issue, logging_draws
 from mlperf_suite.rules import seeded
 from mlperf_suite.rules.audit_rules import is_shortened, lacks_detail_log
 from mlperf_suite.rules.facts import TEXT_ALONE, RunFacts

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from mlperf_suite.loadgen.log_lines import CHOICE
+from mlperf_suite.loadgen.releases import CHOICE
 
 _KEPT = (
     "scenario",
@@ -33,7 +33,7 @@ _HALF_A_DIGIT = 6e-6
 """How far a rate that the log prints with six digits may differ from the one set, as a share."""
 
 
-def not_taken(log: Mapping[str, Any]) -> str:
+def unfollowed_setting(log: Mapping[str, Any]) -> str:
     """Describe the first effective setting that does not follow from those requested; "" if none.
 
     `log`: the detail log's values by key.

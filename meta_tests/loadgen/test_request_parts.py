@@ -24,13 +24,17 @@ from mlperf_suite.benchmarks.percentile import percentile
 from mlperf_suite.engines.protocol import EngineTrace, Marks, Steps
 from mlperf_suite.engines.stand_in import Delays, StandInEngine
 from mlperf_suite.loadgen import runner
-from mlperf_suite.loadgen.engine_load import load_of
-from mlperf_suite.loadgen.issue_times import as_reported, issued_by_loadgen
-from mlperf_suite.loadgen.lives import ISSUE, RETURN, lives_of
 from mlperf_suite.loadgen.load_plan import Shortened
+from mlperf_suite.loadgen.request_parts import (
+    ISSUE,
+    RETURN,
+    as_reported,
+    issued_by_loadgen,
+    parts_of_requests,
+)
 from mlperf_suite.loadgen.runner import LoadRun, run_loadgen
 from mlperf_suite.loadgen.schedule import server_schedule
-from mlperf_suite.loadgen.timeline import Timeline, read_timeline
+from mlperf_suite.loadgen.timeline import Timeline, load_of, read_timeline
 from mlperf_suite.results.request_figures import difference_ms
 
 SCENARIOS = ("Offline", "Server", "SingleStream")
@@ -267,7 +271,7 @@ def test_whatever_an_engine_tells_the_parts_are_the_whole(
         if data.draw(st.booleans()):
             marks.keep(1000 + number, number, *rows[number][:4])
     marks.keep(5, 9, 0.0, 0.0, 0.0, 0.0)  # of no request of the run
-    lives = lives_of(requests, marks, None)
+    lives = parts_of_requests(requests, marks, None)
     assert lives is not None
     parts = np.asarray(list(lives.parts_s.values()))
     assert parts.min() >= 0
@@ -281,7 +285,7 @@ def test_each_request_has_its_own_marks() -> None:
     columns: list[Any] = [marks.tags, marks.preempted, *marks.times_s]
     for column in columns:
         column.reverse()
-    lives = lives_of(made_requests(rows), marks, None)
+    lives = parts_of_requests(made_requests(rows), marks, None)
     assert lives is not None
     assert lives.parts_s["queue"] == pytest.approx([0.2, 0.2])
     assert lives.parts_s["prefill"] == pytest.approx([0.3, 0.4])
@@ -290,8 +294,10 @@ def test_each_request_has_its_own_marks() -> None:
 
 
 def test_what_is_not_answered_has_no_life() -> None:
-    assert lives_of(made_requests([(0.0, math.nan, math.nan, 0)]), None, None) is None
-    lives = lives_of(made_requests([(0.0, 0.2, 1.0, 2), (0.0, math.nan, math.nan, 0)]), None, None)
+    assert parts_of_requests(made_requests([(0.0, math.nan, math.nan, 0)]), None, None) is None
+    lives = parts_of_requests(
+        made_requests([(0.0, 0.2, 1.0, 2), (0.0, math.nan, math.nan, 0)]), None, None
+    )
     assert lives is not None
     assert list(lives.samples) == [0]
 
