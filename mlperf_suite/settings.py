@@ -347,7 +347,7 @@ def _as_toml(value: object) -> str:
     return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
-def _joined(choices: Iterable[str]) -> str:
+def _choices(choices: Iterable[str]) -> str:
     return "allowed are " + ", ".join(choices)
 
 
@@ -371,7 +371,7 @@ class Settings:
         "smoke runs a small real model under shortened rules on any machine; official applies "
         "MLPerf's own rules",
         _one_of(*PROFILES),
-        _joined(PROFILES),
+        _choices(PROFILES),
         "smoke",
         identifies="measurement",
     )
@@ -379,7 +379,7 @@ class Settings:
         "round",
         "the MLPerf Inference round whose rules and seeds apply",
         _round,
-        _joined(ROUNDS),
+        _choices(ROUNDS),
         DEFAULT_ROUND,
         identifies="measurement",
     )
@@ -395,7 +395,7 @@ class Settings:
         "benchmark",
         "run only this benchmark; may be repeated for benchmarks of the same model",
         _one_of(*_RUNNABLE),
-        _joined(_RUNNABLE),
+        _choices(_RUNNABLE),
         repeatable=True,
         identifies=None,
     )
@@ -403,21 +403,21 @@ class Settings:
         "category",
         "run only this category",
         _one_of(*CATEGORIES),
-        _joined(CATEGORIES),
+        _choices(CATEGORIES),
         identifies=None,
     )
     scenario: str | None = option(
         "scenario",
         "run only this scenario",
         _one_of(*SCENARIOS),
-        _joined(SCENARIOS),
+        _choices(SCENARIOS),
         identifies=None,
     )
     mode: str = option(
         "mode",
         "run only the accuracy runs or only the performance runs; both also runs the audits",
         _one_of(*_MODES),
-        _joined(_MODES),
+        _choices(_MODES),
         "both",
         identifies=None,
     )
@@ -426,7 +426,7 @@ class Settings:
         "the engine's data type; auto uses the model's own, and on a CPU bf16 if the CPU supports "
         "it in hardware, otherwise fp32",
         _one_of(*PRECISIONS),
-        _joined(PRECISIONS),
+        _choices(PRECISIONS),
         "auto",
         engine="vllm",
         identifies="system",
@@ -647,7 +647,7 @@ class Settings:
         "how requests are distributed over the replicas: to the one with the fewest outstanding "
         "tokens for its speed, or to each in turn",
         _one_of(*REPLICA_ROUTINGS),
-        _joined(REPLICA_ROUTINGS),
+        _choices(REPLICA_ROUTINGS),
         "tokens",
         engine="vllm",
         identifies="system",
@@ -690,7 +690,7 @@ class Settings:
         "the kind of server; auto detects it, text is any server that accepts and returns only "
         "text",
         _or_auto(_one_of(*SERVER_KINDS)),
-        _joined(("auto", *SERVER_KINDS)),
+        _choices(("auto", *SERVER_KINDS)),
         "auto",
         engine="endpoint",
         identifies="system",
@@ -701,7 +701,7 @@ class Settings:
         "how requests are distributed over several servers: to the one with the fewest "
         "outstanding tokens, or to each in turn",
         _one_of(*ENDPOINT_ROUTINGS),
-        _joined(ENDPOINT_ROUTINGS),
+        _choices(ENDPOINT_ROUTINGS),
         "fewest-tokens",
         engine="endpoint",
         identifies="system",
@@ -781,7 +781,7 @@ class Settings:
         "make the performance runs under vLLM's profiler and keep its trace: torch for torch's own "
         "profiler, cuda for Nsight Systems; a profiled run is not a result",
         _one_of(*PROFILERS),
-        _joined(PROFILERS),
+        _choices(PROFILERS),
         engine="vllm",
         identifies=None,
     )
@@ -897,10 +897,10 @@ class Settings:
 
         Without benchmarks (MMLU alone), it is what the session's benchmarks need.
         """
-        chosen = list(benchmarks) or self.benchmarks
-        lengths = [self.workload(benchmark).context for benchmark in chosen]
-        known = [length for length in lengths if length is not None]
-        return max(known) if known and len(known) == len(lengths) else None
+        of_session = list(benchmarks) or self.benchmarks
+        lengths = [self.workload(benchmark).context for benchmark in of_session]
+        limits = [length for length in lengths if length is not None]
+        return max(limits) if limits and len(limits) == len(lengths) else None
 
     def as_json(self, benchmark: Benchmark | None = None) -> dict[str, object]:
         """The settings for config.json, with the prompt and generation of a benchmark.
@@ -966,38 +966,41 @@ def resolve_settings(
     in_file = _read_config_file(config_file)
     _remember_engine_args(in_file.get("engine_arg"))
     names = [place.get(name) for place in (options, in_file) for name in _NAMES_OF_MODELS]
-    for given in (options.get("endpoint_header"), in_file.get("endpoint_header")):
-        _remember_headers(given, {str(name) for name in names if name})
-    found = {spec: _found(spec, options, environment, in_file) for spec in OPTIONS}
-    value = {name: _value(spec, found[spec]) for name, spec in OPTION_OF_FIELD.items()}
+    for headers in (options.get("endpoint_header"), in_file.get("endpoint_header")):
+        _remember_headers(headers, {str(name) for name in names if name})
+    sources = {spec: _source(spec, options, environment, in_file) for spec in OPTIONS}
+    value = {name: _value(spec, sources[spec]) for name, spec in OPTION_OF_FIELD.items()}
     targets = list(value["endpoints"] or [])
     _check_prices(value["price_kwh"], value["price_hour"])
-    places = {spec: given[0] for spec, given in found.items() if given}
+    places = {spec: source[0] for spec, source in sources.items() if source}
     _check_engine(places, targets)
     if value["ray"] is not None and value["replicas"] is None:
         value["replicas"] = "auto"
     _check_replicas(places, value)
     profile: Profile = value["profile"]
-    named = list(dict.fromkeys(value["named_benchmarks"] or []))
-    first, *others = _benchmarks(named, profile)
+    names_of_benchmarks = list(dict.fromkeys(value["named_benchmarks"] or []))
+    first, *rest = _benchmarks(names_of_benchmarks, profile)
     model = value["model"] or _workload(first, profile, None).model
     model = (MODEL_ALIASES | _FORMER_MODELS).get(model.casefold(), model)
     dataset = value["dataset"] or _workload(first, profile, None).dataset
-    for other in others if value["model"] is None else ():
-        if _workload(other, profile, None).model != model:
+    for benchmark in rest if value["model"] is None else ():
+        if _workload(benchmark, profile, None).model != model:
             raise UsageError(
-                f"--benchmark {other.id}: uses a different model from {first.id}, and a session "
-                "loads one model: run each benchmark in its own session"
+                f"--benchmark {benchmark.id}: uses a different model from {first.id}, and a "
+                "session loads one model: run each benchmark in its own session"
             )
-    asked = [_workload(one, profile, model).generation.max_new_tokens for one in (first, *others)]
+    answer_lengths = [
+        _workload(benchmark, profile, model).generation.max_new_tokens
+        for benchmark in (first, *rest)
+    ]
     engine_args = dict(value["engine_args"] or [])
     tokens = (engine_args.pop("hf_token", None), *map(environment.get, TOKEN_VARIABLES))
     given_longest = value["max_new_tokens"]
     value |= {
         "model": model,
         "dataset": _DATASETS.get(dataset.casefold(), dataset),
-        "named_benchmarks": named,
-        "max_new_tokens": given_longest or max(asked),
+        "named_benchmarks": names_of_benchmarks,
+        "max_new_tokens": given_longest or max(answer_lengths),
         "mmlu_data": value["mmlu_data"] or ("embedded" if profile == "smoke" else HUB_REPOSITORY),
         "engine_args": engine_args,
         "baselines": list(value["baselines"] or []),
@@ -1021,12 +1024,12 @@ def _check_prices(kwh: str | None, hour: str | None) -> None:
         raise UsageError(f"--price-kwh {kwh}: --price-hour {hour} has a different currency")
 
 
-def _check_engine(given: Mapping[OptionSpec, str], targets: Sequence[Target]) -> None:
+def _check_engine(places: Mapping[OptionSpec, str], targets: Sequence[Target]) -> None:
     """Raise UsageError for an option of the other kind of engine, or an endpoint given twice.
 
     `given`: for each option that was given, where.
     """
-    for spec, place in given.items():
+    for spec, place in places.items():
         where = place.removesuffix(" =")
         if spec.engine == "vllm" and targets:
             raise UsageError(
@@ -1043,11 +1046,11 @@ def _check_engine(given: Mapping[OptionSpec, str], targets: Sequence[Target]) ->
 _OF_REPLICAS = ("replica-nodes", "replica-routing", "replica-cpus", "scaling")
 
 
-def _check_replicas(given: Mapping[OptionSpec, str], value: Mapping[str, Any]) -> None:
+def _check_replicas(places: Mapping[OptionSpec, str], value: Mapping[str, Any]) -> None:
     """Raise UsageError for an option of replicas if there are none."""
     if value["replicas"] is not None:
         return
-    for spec, place in given.items():
+    for spec, place in places.items():
         # A variable may be set for other runs.
         if place != spec.variable and spec.name in _OF_REPLICAS:
             where = place.removesuffix(" =")
@@ -1058,7 +1061,7 @@ def check_profile(settings: Settings) -> None:
     """Raise UsageError for options that cannot be combined with --profile-run."""
     if settings.profile_run is None:
         return
-    others = {
+    conflicts = {
         "--mode accuracy": settings.mode == "accuracy",
         "--find-peak-qps": settings.find_peak_qps,
         "--baseline": bool(settings.baselines),
@@ -1067,24 +1070,24 @@ def check_profile(settings: Settings) -> None:
         "--replicas": settings.replicated,
         "--engine-arg profiler_config": "profiler_config" in settings.engine_args,
     }
-    if found := [name for name, given in others.items() if given]:
+    if in_use := [name for name, set_by_user in conflicts.items() if set_by_user]:
         raise UsageError(
-            f"{found[0]}: cannot be used with --profile-run {settings.profile_run}, which makes "
+            f"{in_use[0]}: cannot be used with --profile-run {settings.profile_run}, which makes "
             "performance runs that are no results"
         )
 
 
-def _headers(given: Iterable[tuple[str, str]], environment: Mapping[str, str]) -> dict[str, str]:
+def _headers(pairs: Iterable[tuple[str, str]], environment: Mapping[str, str]) -> dict[str, str]:
     """The headers by name. Raises UsageError for one that would be sent twice."""
-    found: dict[str, str] = {}
+    headers: dict[str, str] = {}
     names = {"authorization"} if environment.get(_KEY_VARIABLE) else set()
-    for name, value in given:
+    for name, value in pairs:
         if name.lower() in names:
-            other = f"{_KEY_VARIABLE} is set" if name.lower() == "authorization" else "given twice"
-            raise UsageError(f"--endpoint-header {name}: {other}")
+            reason = f"{_KEY_VARIABLE} is set" if name.lower() == "authorization" else "given twice"
+            raise UsageError(f"--endpoint-header {name}: {reason}")
         names.add(name.lower())
-        found[name] = value
-    return found
+        headers[name] = value
+    return headers
 
 
 def _api_key(environment: Mapping[str, str]) -> str | None:
@@ -1094,10 +1097,10 @@ def _api_key(environment: Mapping[str, str]) -> str | None:
     return key
 
 
-def _benchmarks(named: Sequence[str], profile: Profile) -> list[Benchmark]:
+def _benchmarks(ids: Sequence[str], profile: Profile) -> list[Benchmark]:
     """The named benchmarks, or else the default ones that the profile can run."""
-    if named:
-        return [BENCHMARKS[name] for name in named]
+    if ids:
+        return [BENCHMARKS[name] for name in ids]
     return [b for b in default_benchmarks() if profile != "smoke" or b.smoke is not None]
 
 
@@ -1115,30 +1118,30 @@ def _workload(benchmark: Benchmark, profile: Profile, model: str | None) -> Work
     return own if is_own_model else smoke
 
 
-def _remember_engine_args(given: Any) -> None:
+def _remember_engine_args(arguments: Any) -> None:
     """Remember the secrets among the engine arguments, as written and as parsed.
 
     Called before any check, since an error message could quote them.
     """
-    if isinstance(given, Mapping):
-        remember_named(given)
-        given = [f"{key}={value}" for key, value in given.items()]
-    for text in [given] if isinstance(given, str) else given or []:
+    if isinstance(arguments, Mapping):
+        remember_named(arguments)
+        arguments = [f"{key}={value}" for key, value in arguments.items()]
+    for text in [arguments] if isinstance(arguments, str) else arguments or []:
         key, _, value = str(text).partition("=")
         # Without quotes: the secret may appear elsewhere unquoted.
         remember_named({key: value.strip().strip("\"'")})
         remember_named({key: _engine_value(value)})
 
 
-def _remember_headers(given: Any, models: set[str]) -> None:
+def _remember_headers(headers: Any, models: set[str]) -> None:
     """Remember the values of headers, whole and without a leading scheme name.
 
     Called before any check, since an error message could quote them. A value that is one of these
     models, or a word that every result contains, is not a secret: a gateway may route by it.
     """
-    if isinstance(given, Mapping):
-        given = [f"={value}" for value in given.values()]
-    for text in [given] if isinstance(given, str) else given or []:
+    if isinstance(headers, Mapping):
+        headers = [f"={value}" for value in headers.values()]
+    for text in [headers] if isinstance(headers, str) else headers or []:
         value = str(text).partition("=")[2].strip()
         if value not in models | _IN_EVERY_RESULT:
             remember(value)
@@ -1154,20 +1157,20 @@ def check_model_is_reachable(settings: Settings) -> None:
     if model == EMBEDDED.model:
         return
     if Path(model).is_dir():
-        missing = [
+        absent = [
             names[0]
             for names in _OF_A_MODEL
             if not any((Path(model) / name).is_file() for name in names)
         ]
-        if missing:
-            raise UsageError(f"--model {model}: not a model's folder: it has no {missing[0]}")
+        if absent:
+            raise UsageError(f"--model {model}: not a model's folder: it has no {absent[0]}")
         return
     if model.startswith((".", "/", "~")) or model.count("/") != 1:
-        another = "; --served-model-name is the server's own name for it"
+        hint = "; --served-model-name is the server's own name for it"
         raise UsageError(
             f"--model {model}: no such folder, and not a hub id (OWNER/NAME) or one of the "
             f"aliases {', '.join(MODEL_ALIASES)}"
-            + (another if settings.engine_kind == "endpoint" else "")
+            + (hint if settings.engine_kind == "endpoint" else "")
         )
     if model.startswith(_GATED_OWNERS) and not settings.token and not _in_hub_cache(model):
         raise UsageError(
@@ -1193,18 +1196,18 @@ def _read_config_file(config_file: str | None) -> dict[str, Any]:
     # ValueError: not TOML, not UTF-8, or a number with more digits than Python accepts.
     except (ValueError, RecursionError) as error:
         raise UsageError(f"--suite-config {config_file}: not TOML: {error}") from error
-    known = {spec.dest for spec in OPTIONS}
-    named = {name.replace("-", "_"): value for name, value in in_file.items()}
-    for name in named:
-        if name not in known:
+    dests = {spec.dest for spec in OPTIONS}
+    settings = {name.replace("-", "_"): value for name, value in in_file.items()}
+    for name in settings:
+        if name not in dests:
             raise UsageError(
                 f"--suite-config {config_file}: unknown setting '{name}'; "
-                f"allowed are {', '.join(sorted(known))}"
+                f"allowed are {', '.join(sorted(dests))}"
             )
-    return named
+    return settings
 
 
-def _found(
+def _source(
     spec: OptionSpec,
     options: Mapping[str, Any],
     environment: Mapping[str, str],
@@ -1220,11 +1223,13 @@ def _found(
     return None
 
 
-def _value(spec: OptionSpec, found: tuple[str, Any] | None) -> Any:
-    if found is None:
+def _value(spec: OptionSpec, source: tuple[str, Any] | None) -> Any:
+    if source is None:
         return None if spec.default is None else spec.parse(spec.default)
-    where, given = found
-    values = [_parsed(spec, where, str(t)) for t in (given if isinstance(given, list) else [given])]
+    where, content = source
+    values = [
+        _parse(spec, where, str(t)) for t in (content if isinstance(content, list) else [content])
+    ]
     return values if spec.repeatable else values[-1]
 
 
@@ -1245,15 +1250,15 @@ def _as_texts(spec: OptionSpec, value: Any) -> Any:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def _parsed(spec: OptionSpec, where: str, text: str) -> Any:
+def _parse(spec: OptionSpec, where: str, text: str) -> Any:
     try:
         return spec.parse(text)
     except OSError as error:
         raise UsageError(f"{where} {text}: {error.strerror}") from error
     except (ValueError, KeyError) as error:
-        said = _name_of_header(text) if spec.secret else f" {text}"
+        quoted = _name_of_header(text) if spec.secret else f" {text}"
         # For a secret, no exception chain either: it would quote the value.
-        raise UsageError(f"{where}{said}: {spec.allowed}") from (None if spec.secret else error)
+        raise UsageError(f"{where}{quoted}: {spec.allowed}") from (None if spec.secret else error)
 
 
 def _name_of_header(text: str) -> str:

@@ -16,7 +16,7 @@ from mlperf_suite.engines.protocol import RemoteRun
 from mlperf_suite.reports.writing import write_samples
 from mlperf_suite.results.baseline import write_answer_scores
 from mlperf_suite.results.run_folder import write_json
-from mlperf_suite.results.typed_json import written
+from mlperf_suite.results.typed_json import to_json
 
 ANSWERS = {0: "One.", 2: "Two.", 5: "Three.", 7: "Four."}
 SCORES = {0: 40.0, 2: 30.0, 5: 20.0, 7: 10.0}
@@ -47,7 +47,7 @@ def make_run(
     }
     mean = sum(scores.values()) / max(len(scores), 1)
     rouge = {"scores": [{"name": "rouge1", "value": mean, "unit": "%"}]}
-    remote_runs = {"performance": written(remote)} if remote else {}
+    remote_runs = {"performance": to_json(remote)} if remote else {}
     write_json(
         folder / "summary.json",
         {

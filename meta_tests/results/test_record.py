@@ -104,9 +104,9 @@ def test_a_results_status(result: Result) -> None:
     assert _status(result, "accuracy", "performance") == ("running", None)
     result.search = Search()
     assert _status(result) == ("running", None)
-    result.search.found = PeakFigures(None, False, 3)
+    result.search.peak = PeakFigures(None, False, 3)
     assert _status(result) == ("invalid", None)
-    result.search.found = PeakFigures(3.5, True, 3)
+    result.search.peak = PeakFigures(3.5, True, 3)
     assert _status(result) == ("complete", None)
     result.cut_short = "the session ended"
     assert _status(result) == ("failed", "the session ended")

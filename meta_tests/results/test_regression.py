@@ -346,7 +346,7 @@ def test_latest_is_the_run_that_it_points_to_now(tmp_path: Path) -> None:
     _summary(tmp_path / "a")
     (tmp_path / "latest").symlink_to("a")
     baseline = load_baseline(tmp_path / "latest")
-    assert (baseline.folder, baseline.named) == (tmp_path / "a", str(tmp_path / "a"))
+    assert (baseline.folder, baseline.label) == (tmp_path / "a", str(tmp_path / "a"))
     (tmp_path / "elsewhere").mkdir()
     (tmp_path / "elsewhere" / "link").symlink_to(tmp_path / "a")
     assert load_baseline(tmp_path / "elsewhere" / "link").folder == tmp_path / "a"

@@ -23,7 +23,7 @@ from mlperf_suite.judging.judge import judge_folder
 from mlperf_suite.loadgen.load_plan import AUDIT_MODES
 from mlperf_suite.loadgen.logs import ACCURACY, DETAIL
 from mlperf_suite.results.run_folder import RunFolder, changed_since_run, read_checksums
-from mlperf_suite.results.typed_json import written
+from mlperf_suite.results.typed_json import to_json
 from mlperf_suite.submission.texts import REPLAY_NOTICE, cut_accuracy_log
 
 V6_1 = ROUNDS["v6.1"]
@@ -238,7 +238,7 @@ def test_what_only_a_person_knows_is_listed_and_not_invented(tmp_path: Path, sub
 def test_the_clients_machine_is_not_described_as_the_system(tmp_path: Path, submit: Any) -> None:
     run = write_result(tmp_path / "results", LLAMA3_1_8B_EDGE, LLAMA3_1_8B_EDGE.scenarios[0])
     content = json.loads((run / "summary.json").read_text())
-    told = {"run": {"remote": {"performance": written(remote_run())}}}
+    told = {"run": {"remote": {"performance": to_json(remote_run())}}}
     (run / "summary.json").write_text(json.dumps(content | told))
     status, said = submit([run], "--system", "auto", division="open")
     assert status == 2 and "--system auto: the runs measured servers" in said
@@ -433,7 +433,7 @@ def test_runs_that_are_no_results_are_refused(tmp_path: Path, submit: Any, name:
             "client-bound: not a result",
         ),
         (
-            {"run": {"remote": {"accuracy": written(remote_run(departures=("3 answers cut",)))}}},
+            {"run": {"remote": {"accuracy": to_json(remote_run(departures=("3 answers cut",)))}}},
             "accuracy: 3 answers cut",
         ),
     ],

@@ -44,7 +44,7 @@ def check_baselines(suite: Suite, plan: Plan, baselines: Baselines) -> None:
     for kind, baseline in baselines.items():
         if kind not in kinds and not (kind == MMLU_KIND and MMLU in plan.keys):
             name = " ".join(kind).strip()
-            raise UsageError(f"--baseline {baseline.named}: a run of {name}, which is not selected")
+            raise UsageError(f"--baseline {baseline.label}: a run of {name}, which is not selected")
         meta = Meta(model=settings.model, profile=settings.profile, round=settings.round.name)
         if kind == MMLU_KIND:
             task = suite.inputs.mmlu

@@ -68,7 +68,7 @@ def comparison_sections(runs: Sequence[BaselineRun], max_regression: float) -> l
 
 
 def _name(run: BaselineRun) -> str:
-    return run.folder.resolve().name if run.folder else Path(run.named).name
+    return run.folder.resolve().name if run.folder else Path(run.label).name
 
 
 def _every_run(runs: Sequence[BaselineRun], max_regression: float) -> Section:
@@ -114,7 +114,7 @@ def _changes(
     """By metric, its change against the first run; and a note on what limits the comparison."""
     if first.kind != run.kind:
         return {}, []
-    folder = run.folder or Path(run.named)
+    folder = run.folder or Path(run.label)
     regression = first.judge(run.summary, folder, max_regression, allow_different=True)
     changes = {change.metric: f"{change.words} {change.outcome}" for change in regression.metrics}
     return changes, [regression.note] if regression.note else []
@@ -125,7 +125,7 @@ def losses(first: BaselineRun, run: BaselineRun, max_regression: float) -> list[
 
     `max_regression`: the relative loss that still passes; a loss within the noise passes too.
     """
-    folder = run.folder or Path(run.named)
+    folder = run.folder or Path(run.label)
     regression = first.judge(run.summary, folder, max_regression)
     if regression.refused:
         return [f"{_name(run)}: {regression.refused}"]

@@ -57,7 +57,7 @@ def index_html(entries: Sequence[KeptRun], trends: Sequence[Trend]) -> str:
     if trends:
         note = "The main metric of runs of the same system, scenario and model that are kept."
         plots = [
-            Plot(f"trend_{i}", f"{t.what}; on {t.system}.", partial(_trend, t))
+            Plot(f"trend_{i}", f"{t.runs}; on {t.system}.", partial(_trend, t))
             for i, t in enumerate(trends[:_MOST_TRENDS])
         ]
         sections.append(Section("Trends", [*notes([note]), Plots(plots, "trends")]))
@@ -144,6 +144,6 @@ def _trend(trend: Trend, axes: Any, ink: str) -> None:
         color=ink,
     )
     axes.margins(x=0.16)
-    axes.set(title=trend.what.split(",")[0], xlabel="run, oldest to newest", ylabel=trend.unit)
+    axes.set(title=trend.runs.split(",")[0], xlabel="run, oldest to newest", ylabel=trend.unit)
     axes.set_ylim(0, max(values) * 1.2)
     axes.locator_params(axis="x", integer=True)

@@ -155,7 +155,9 @@ class Aggregate:
         return written_fields(self)
 
 
-def aggregate_runs(paths: Sequence[Path], made: datetime, ones: Sequence[Path] = ()) -> Aggregate:
+def aggregate_runs(
+    paths: Sequence[Path], moment: datetime, alone_paths: Sequence[Path] = ()
+) -> Aggregate:
     """Aggregate the runs in these folders. `made`: the time. `ones`: runs of one node alone.
 
     Raises AggregateRefusedError, with a line for each reason, for runs that cannot be aggregated.
@@ -163,7 +165,7 @@ def aggregate_runs(paths: Sequence[Path], made: datetime, ones: Sequence[Path] =
     runs = load_node_runs(paths)
     if not runs:
         raise AggregateRefusedError(["no run was named"])
-    alone = load_node_runs(ones)
+    alone = load_node_runs(alone_paths)
     reasons = [*refusals(runs), *check_ones(runs, alone)]
     if reasons:
         raise AggregateRefusedError(reasons)
@@ -186,7 +188,7 @@ def aggregate_runs(paths: Sequence[Path], made: datetime, ones: Sequence[Path] =
         round=_words(meta.round),
         profile=_words(meta.profile),
         engine=in_words(f"{engine.name} {engine.version}") if engine else "",
-        made=made.isoformat(timespec="seconds"),
+        made=moment.isoformat(timespec="seconds"),
         nodes=nodes,
         scenarios=tuple(
             _scenario(sorted(of, key=lambda run: nodes.index(run.node)), alone)
@@ -204,12 +206,12 @@ def _scenario(runs: Sequence[NodeRun], alone: Sequence[NodeRun]) -> ScenarioFigu
     """Runs of one scenario, each on another node."""
     times = [read_times(run) for run in runs]
     scenario = runs[0].scenario
-    reported = [run.figures for run in runs]
-    tokens_per_sec = total([one.tokens_per_sec for one in reported])
-    issued = [issued_samples(run.detail, scenario.name) or 0 for run in runs]
+    figures = [run.figures for run in runs]
+    tokens_per_sec = total([of.tokens_per_sec for of in figures])
+    sample_counts = [issued_samples(run.detail, scenario.name) or 0 for run in runs]
     rows = tuple(
         _node(run, of, number, tokens_per_sec)
-        for run, of, number in zip(runs, times, issued, strict=True)
+        for run, of, number in zip(runs, times, sample_counts, strict=True)
     )
     requests = sum(map(len, times))
     at_a_rate = scenario.loadgen_scenario == "Server"
@@ -219,20 +221,20 @@ def _scenario(runs: Sequence[NodeRun], alone: Sequence[NodeRun]) -> ScenarioFigu
         valid=all(row.valid for row in rows),
         reasons=tuple(f"{row.node}: {reason}" for row in rows for reason in row.reasons),
         tokens_per_sec=tokens_per_sec,
-        samples_per_sec=total([one.samples_per_sec for one in reported]),
-        target_qps=total([one.target_qps for one in reported]) if at_a_rate else None,
+        samples_per_sec=total([of.samples_per_sec for of in figures]),
+        target_qps=total([of.target_qps for of in figures]) if at_a_rate else None,
         requests=requests,
-        tokens=sum(one.tokens for one in times),
-        answered=answered_share(requests, sum(issued)),
-        latency_ms=pooled([one.latency_ms for one in times]),
-        ttft_ms=pooled([one.ttft_ms for one in times]),
-        tpot_ms=pooled([one.tpot_ms for one in times]),
+        tokens=sum(of.tokens for of in times),
+        answered=answered_share(requests, sum(sample_counts)),
+        latency_ms=pooled([of.latency_ms for of in times]),
+        ttft_ms=pooled([of.ttft_ms for of in times]),
+        tpot_ms=pooled([of.tpot_ms for of in times]),
         nodes=rows,
         slowest=slowest(rows, at_a_rate),
         # At a fixed rate, tokens/s show the load that was sent, not what the hardware can do.
         scaling=None
         if at_a_rate
-        else scaling_of(runs, [one for one in alone if one.scenario.name == scenario.name]),
+        else scaling_of(runs, [run for run in alone if run.scenario.name == scenario.name]),
         notes=tuple(filter(None, (rate_note(runs), overlap_note(runs), accuracy_note(runs)))),
     )
 
@@ -241,16 +243,16 @@ def pooled(of_nodes: Sequence[npt.NDArray[np.float64] | None]) -> Percentiles | 
     """The percentiles of all nodes' requests together; None if a node has no such times."""
     import numpy as np
 
-    arrays = [one for one in of_nodes if one is not None]
+    arrays = [times for times in of_nodes if times is not None]
     if not arrays or len(arrays) < len(of_nodes):
         return None
-    found = percentiles(np.concatenate(arrays))
+    values = percentiles(np.concatenate(arrays))
     # To the nanosecond, as in LoadGen: a difference of two times has digits beyond that.
-    return {name: round(value, 6) for name, value in found.items()} or None
+    return {name: round(value, 6) for name, value in values.items()} or None
 
 
 def _node(
-    run: NodeRun, times: RequestTimes, issued: int, all_tokens_per_sec: float | None
+    run: NodeRun, times: RequestTimes, sample_count: int, all_tokens_per_sec: float | None
 ) -> AggregateNode:
     figures = run.figures
     own = figures.tokens_per_sec
@@ -265,7 +267,7 @@ def _node(
         own / all_tokens_per_sec if own and all_tokens_per_sec else None,
         len(times),
         times.tokens,
-        answered_share(len(times), issued),
+        answered_share(len(times), sample_count),
         figures.duration_s,
         figures.target_qps if run.scenario.loadgen_scenario == "Server" else None,
         figures.latency_ms,
@@ -280,14 +282,14 @@ def slowest(rows: Sequence[AggregateNode], at_a_rate: bool) -> SlowestNode | Non
     """The node with the highest TTFT p99 if queries are sent at a rate, which bounds tokens/s,
     otherwise the one with the fewest tokens/s; None if a node does not report the figure."""
     sign = -1 if at_a_rate else 1
-    found: list[tuple[float, str]] = []
+    values: list[tuple[float, str]] = []
     for row in rows:
         value = (row.ttft_ms or {}).get("p99") if at_a_rate else row.tokens_per_sec
         if value is None:
             return None
-        found.append((value, row.node))
-    if len(found) < 2:
+        values.append((value, row.node))
+    if len(values) < 2:
         return None
-    (value, node), *others = sorted(found, key=lambda one: sign * one[0])
+    (value, node), *rest = sorted(values, key=lambda pair: sign * pair[0])
     by, unit = ("TTFT p99", "ms") if at_a_rate else ("tokens/s", "tokens/s")
-    return SlowestNode(node, by, unit, value, statistics.median(one for one, _ in others))
+    return SlowestNode(node, by, unit, value, statistics.median(of for of, _ in rest))

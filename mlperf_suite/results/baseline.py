@@ -48,7 +48,7 @@ _NAMES = ("baseline", "this run")
 class BaselineRun:
     """A baseline: its name as the user gave it, its summary, and its folder, if any."""
 
-    named: str
+    label: str
     summary: Summary
     folder: Path | None
 
@@ -65,8 +65,8 @@ class BaselineRun:
     def metrics(self, mode: str) -> tuple[Metric, ...]:
         """The metrics of one mode (performance, accuracy or mmlu) that the baseline has figures
         for."""
-        known = metrics_of([self.summary])
-        return tuple(m for m in known if m.mode == mode and samples_of(m, self.summary))
+        metrics = metrics_of([self.summary])
+        return tuple(m for m in metrics if m.mode == mode and samples_of(m, self.summary))
 
     @property
     def identity(self) -> Identity:
@@ -78,9 +78,9 @@ class BaselineRun:
         `current`: the run's identity; facts that only one of the two has are ignored, since the run
         may not be made yet and the baseline may be of an older suite. `names`: of the two.
         """
-        mine, other = names
+        own_name, run_name = names
         return [
-            f"{fact.name}: {mine} {fact.first}, {other} {fact.second}"
+            f"{fact.name}: {own_name} {fact.first}, {run_name} {fact.second}"
             for fact in differences(self.identity, current, _ASPECTS, known_to_both=True)
         ]
 
@@ -98,7 +98,7 @@ class BaselineRun:
         if not different:
             return None
         return (
-            f"--baseline {self.named}: not comparable: {'; '.join(different)} "
+            f"--baseline {self.label}: not comparable: {'; '.join(different)} "
             "(--baseline-allow-different compares anyway)"
         )
 
@@ -115,19 +115,19 @@ class BaselineRun:
         `folder`: the run's own, with its config.json and its answers' scores.
         """
         identity = identity_of(Config.read(read_config(folder)), current)
-        refused = None if allow_different else self._refusal(identity)
+        refusal = None if allow_different else self._refusal(identity)
         if self.summary.no_result or current.no_result:
-            which = self.named if self.summary.no_result else "this run"
-            refused = f"{which}: {self.summary.no_result or current.no_result}"
+            name = self.label if self.summary.no_result else "this run"
+            refusal = f"{name}: {self.summary.no_result or current.no_result}"
         changes: list[Change] = []
-        if refused is None:
+        if refusal is None:
             paired = _paired_errors(self.folder, folder) if self.folder else {}
             changes = compare_summaries(self.summary, current, max_regression, paired)
         return RegressionFigures(
-            baseline=self.named,
+            baseline=self.label,
             baseline_started=self.summary.meta.started,
             max_regression=max_regression,
-            refused=refused,
+            refused=refusal,
             different=tuple(self.differences(identity, _NAMES)) if allow_different else (),
             note=_target_note(self.summary, current),
             metrics=tuple(change.figures for change in changes),
@@ -183,7 +183,7 @@ def load_baselines(paths: Iterable[Path]) -> dict[tuple[str, str], BaselineRun]:
 
     Raises UsageError, also for two of one kind and for a run that did not finish.
     """
-    found: dict[tuple[str, str], BaselineRun] = {}
+    baselines: dict[tuple[str, str], BaselineRun] = {}
     for path in paths:
         baseline = load_baseline(path)
         status = baseline.summary.meta.status
@@ -193,13 +193,13 @@ def load_baselines(paths: Iterable[Path]) -> dict[tuple[str, str], BaselineRun]:
             )
         if baseline.summary.no_result:
             raise UsageError(f"--baseline {path}: {baseline.summary.no_result}")
-        earlier = found.setdefault(baseline.kind, baseline)
+        earlier = baselines.setdefault(baseline.kind, baseline)
         if earlier is not baseline:
             raise UsageError(
-                f"--baseline {path}: {earlier.named} is already the baseline of "
+                f"--baseline {path}: {earlier.label} is already the baseline of "
                 f"{baseline.summary.meta.title}"
             )
-    return found
+    return baselines
 
 
 def write_answer_scores(
@@ -225,7 +225,7 @@ _AnswerScores = dict[str, dict[object, float]]
 
 def _paired_errors(baseline: Path, current: Path) -> dict[str, float]:
     """By metric, the standard error of the mean difference of the scores of the same answers."""
-    (then_data, then), (now_data, now) = (answer_scores(one) for one in (baseline, current))
+    (then_data, then), (now_data, now) = (answer_scores(folder) for folder in (baseline, current))
     errors = {}
     for name, old in then.items():
         new = now.get(name, {})
@@ -240,14 +240,14 @@ def answer_scores(folder: Path) -> tuple[object, _AnswerScores]:
 
     An answer's key is its index in the data; in MMLU, its subject and question.
     """
-    found: _AnswerScores = {}
+    by_metric: _AnswerScores = {}
     fingerprint: object = None
     for file in sorted((folder / "Accuracy").glob(f"*{_ANSWER_SCORES}")):
         with contextlib.suppress(OSError, ValueError, TypeError, KeyError, AttributeError):
             content = json.loads(file.read_text(encoding="utf-8"))
             fingerprint = content["dataset_sha256"]
             for name, scores in content["scores"].items():
-                found[name.lower()] = {
+                by_metric[name.lower()] = {
                     place: float(score) for place, score in enumerate(scores) if score is not None
                 }
     with (
@@ -255,8 +255,8 @@ def answer_scores(folder: Path) -> tuple[object, _AnswerScores]:
         (folder / "samples.csv").open(newline="", encoding="utf-8") as rows,
     ):
         fingerprint = Config.read(read_config(folder)).dataset.sha256
-        found[MMLU] = {
+        by_metric[MMLU] = {
             (row["subject"], row["question_id"]): 100.0 * (row["correct"] in ("1", "True", "true"))
             for row in csv.DictReader(rows)
         }
-    return fingerprint, found
+    return fingerprint, by_metric

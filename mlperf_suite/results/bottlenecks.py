@@ -56,14 +56,14 @@ def bottlenecks(
     settings, to show the current values of options.
     """
     scenario, settings = performance.scenario or "", engine or {}
-    found: list[Bottleneck] = []
+    findings: list[Bottleneck] = []
     if performance.load is not None:
-        found += _of_load(performance.load, scenario, settings)
+        findings += _of_load(performance.load, scenario, settings)
     if performance.life is not None:
-        found += _of_life(performance.life, performance.load, scenario, remote is not None)
+        findings += _of_life(performance.life, performance.load, scenario, remote is not None)
     if remote is not None:
-        found += _of_remote(remote, scenario, performance.duration_s)
-    return sorted(found, key=lambda one: (not one.limits, -one.share))
+        findings += _of_remote(remote, scenario, performance.duration_s)
+    return sorted(findings, key=lambda finding: (not finding.limits, -finding.share))
 
 
 def percent(share: float) -> str:
@@ -147,7 +147,7 @@ def _of_load(
 def _of_life(
     life: LifeFigures, load: EngineLoad | None, scenario: str, remote: bool
 ) -> Iterator[Bottleneck]:
-    parts = {one.name: one for one in life.parts}
+    parts = {part.name: part for part in life.parts}
     if QUEUE in parts and scenario != _OFFLINE:
         queue = parts[QUEUE]
         yield Bottleneck(
@@ -187,13 +187,13 @@ def _of_life(
     own = {ISSUE, RETURN} if remote else {ISSUE, FRONT_END, RETURN}
     if own & set(parts):
         share = life.part(*own)
-        named = [f"{name} {percent(parts[name].share)}" for name in parts if name in own]
+        shares = [f"{name} {percent(parts[name].share)}" for name in parts if name in own]
         yield Bottleneck(
             "suite and front end",
             share,
             _TIME,
             share >= LIMITS,
-            f"The parts around the engine took {percent(share)} {_TIME}: {', '.join(named)}.",
+            f"The parts around the engine took {percent(share)} {_TIME}: {', '.join(shares)}.",
             "more cores for this process; or the front end in its own processes: --endpoint",
         )
     if NETWORK in parts:
@@ -242,7 +242,9 @@ def _of_endpoints(
     endpoints: tuple[EndpointFigures, ...], duration_s: float | None
 ) -> Iterator[Bottleneck]:
     """Findings on an endpoint that lags behind the others."""
-    ends = {one.url: one.ended_s for one in endpoints if one.ended_s is not None}
+    ends = {
+        endpoint.url: endpoint.ended_s for endpoint in endpoints if endpoint.ended_s is not None
+    }
     if len(ends) > 1 and duration_s:
         last, first = max(ends, key=lambda url: ends[url]), min(ends, key=lambda url: ends[url])
         tail = min(1.0, max(0.0, (ends[last] - ends[first]) / duration_s))
@@ -254,17 +256,21 @@ def _of_endpoints(
             f"{last} worked for {percent(tail)} {_RUN} after {first} had finished.",
             "--endpoint-routing fewest-tokens; --total-sample-count, for a longer run",
         )
-    late = {one.url: one.latency_ms["p99"] for one in endpoints if "p99" in one.latency_ms}
+    late = {
+        endpoint.url: endpoint.latency_ms["p99"]
+        for endpoint in endpoints
+        if "p99" in endpoint.latency_ms
+    }
     if len(late) > 1:
         slowest = max(late, key=lambda url: late[url])
-        others = median(ms for url, ms in late.items() if url != slowest)
-        above = (late[slowest] - others) / late[slowest] if late[slowest] > 0 else 0.0
+        others_ms = median(ms for url, ms in late.items() if url != slowest)
+        above = (late[slowest] - others_ms) / late[slowest] if late[slowest] > 0 else 0.0
         yield Bottleneck(
             "one endpoint's latency",
             above,
             "of its p99",
             above >= LIMITS,
             f"{slowest} has a latency of {late[slowest]:,.1f} ms at p99, {percent(above)} of it "
-            f"above the median of the others ({others:,.1f} ms).",
+            f"above the median of the others ({others_ms:,.1f} ms).",
             "--endpoint-routing fewest-tokens, or that server alone",
         )

@@ -118,8 +118,8 @@ def _of_settings(settings: Mapping[str, Any], meta: Meta) -> Iterator[tuple[str,
         if in_meta is not None or settings:
             value = settings.get(name) if in_meta is None else in_meta
             aspect: Aspect = "engine" if option.identifies == "system" else "measurement"
-            named = name if hasattr(meta, name) else f"setting {name}"
-            yield named, Fact(aspect, value, option.reported_as or name)
+            fact_name = name if hasattr(meta, name) else f"setting {name}"
+            yield fact_name, Fact(aspect, value, option.reported_as or name)
     for name, value in settings.items():
         if name not in OPTION_OF_FIELD and name not in _NO_OPTION:
             yield f"setting {name}", Fact("measurement", value)
@@ -182,7 +182,7 @@ def differences(
     A setting is no difference if both runs report that they made the same of it. `known_to_both`:
     ignore facts that only one of the two has, because the other is not made yet or is older.
     """
-    differing = []
+    facts = []
     for name in dict.fromkeys((*first.facts, *second.facts)):
         pair = (first.facts.get(name), second.facts.get(name))
         fact = pair[0] or pair[1]
@@ -190,8 +190,8 @@ def differences(
             continue
         before, after = (side.value if side else None for side in pair)
         if before != after and not _resolved_alike(fact, first, second):
-            differing.append(Difference(name, value_text(before), value_text(after)))
-    return differing
+            facts.append(Difference(name, value_text(before), value_text(after)))
+    return facts
 
 
 def _resolved_alike(fact: Fact, first: Identity, second: Identity) -> bool:

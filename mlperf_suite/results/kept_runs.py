@@ -54,7 +54,7 @@ class Trend:
     """One system's scenario over time. `points`: run and value, oldest first."""
 
     system: str
-    what: str
+    runs: str
     unit: str
     points: tuple[tuple[str, float], ...]
 
@@ -68,7 +68,9 @@ def _entry(folder: Path) -> KeptRun:
     summary = read_summary(folder) or Summary()
     meta, run = summary.meta, summary.run
     performance = run.performance or RepeatFigures()
-    outcomes = [one.outcome for one in summary.regression.metrics] if summary.regression else []
+    outcomes = (
+        [change.outcome for change in summary.regression.metrics] if summary.regression else []
+    )
     return KeptRun(
         name=folder.name,
         started=meta.started or "",
@@ -98,7 +100,7 @@ def _status(folder: Path, status: str) -> str:
 
 def _where(summary: Summary) -> str:
     """The hardware; for a remote server its URL, since its hardware is unknown."""
-    urls = {one.url for run in summary.run.remote.values() for one in run.endpoints}
+    urls = {endpoint.url for run in summary.run.remote.values() for endpoint in run.endpoints}
     return ", ".join(sorted(urls)) if urls else _hardware(summary.system)
 
 

@@ -48,7 +48,7 @@ def file_part(node: str) -> str:
 
 
 def scenario_json(
-    figures: PerformanceFigures | None, reasons: Sequence[str], answered: float | None
+    figures: PerformanceFigures | None, reasons: Sequence[str], share: float | None
 ) -> dict[str, Any]:
     """One entry of `scenarios`. `reasons`: why it is not a valid result. `answered`: a share."""
     of = figures or PerformanceFigures()
@@ -59,7 +59,7 @@ def scenario_json(
         "target_qps": of.target_qps,
         "latency_p99": (of.latency_ms or {}).get("p99"),
         "throughput_tokens_per_sec": of.tokens_per_sec,
-        "accuracy": answered,
+        "accuracy": share,
     }
 
 
@@ -69,33 +69,33 @@ def write_node_files(results_dir: Path, node: str, results: Iterable[NodeResult]
     The time in a name is the start of the benchmark's first result. Raises OSError.
     """
     by_benchmark: dict[str, list[NodeResult]] = {}
-    for one in results:
-        if one.summary.meta.category == CATEGORY:
-            by_benchmark.setdefault(one.summary.meta.benchmark or "", []).append(one)
-    written: list[Path] = []
-    for found in by_benchmark.values():
-        content = _session_json(node, found)
+    for result in results:
+        if result.summary.meta.category == CATEGORY:
+            by_benchmark.setdefault(result.summary.meta.benchmark or "", []).append(result)
+    paths_so_far: list[Path] = []
+    for of_benchmark in by_benchmark.values():
+        content = _session_json(node, of_benchmark)
         name = f"{file_part(node)}_{content['benchmark_info']['timestamp']}"
-        paths = _free(results_dir, name, written)
+        paths = _free(results_dir, name, paths_so_far)
         write_json(paths[0], content)
         paths[1].write_text(_text(content), encoding="utf-8")
-        written += paths
-    return written
+        paths_so_far += paths
+    return paths_so_far
 
 
-def _free(results_dir: Path, name: str, taken: Sequence[Path]) -> tuple[Path, Path]:
+def _free(results_dir: Path, name: str, used_paths: Sequence[Path]) -> tuple[Path, Path]:
     """The two files of that name; a second benchmark started in the same second gets a number."""
     number = 1
     while True:
         end = name if number == 1 else f"{name}-{number}"
-        found = results_dir / f"mlperf_datacenter_{end}.json", results_dir / f"summary_{end}.txt"
-        if found[0] not in taken:
-            return found
+        paths = results_dir / f"mlperf_datacenter_{end}.json", results_dir / f"summary_{end}.txt"
+        if paths[0] not in used_paths:
+            return paths
         number += 1
 
 
 def _session_json(node: str, results: Sequence[NodeResult]) -> dict[str, Any]:
-    meta, first = results[0].summary.meta, min(one.started for one in results)
+    meta, first = results[0].summary.meta, min(result.started for result in results)
     return {
         "benchmark_info": {
             "benchmark": meta.benchmark,
@@ -106,20 +106,20 @@ def _session_json(node: str, results: Sequence[NodeResult]) -> dict[str, Any]:
             "profile": meta.profile,
             "label": label_of(meta),
         },
-        "scenarios": {str(one.summary.meta.scenario): _scenario(one) for one in results},
+        "scenarios": {str(result.summary.meta.scenario): _scenario(result) for result in results},
     }
 
 
-def _scenario(one: NodeResult) -> dict[str, Any]:
-    figures = one.summary.run.performance
-    reasons = why_no_result(one.summary, Config.read(read_config(one.folder)), figures)
-    answered = None
+def _scenario(result: NodeResult) -> dict[str, Any]:
+    figures = result.summary.run.performance
+    reasons = why_no_result(result.summary, Config.read(read_config(result.folder)), figures)
+    share = None
     if figures is not None and figures.life is not None:
-        issued = issued_samples(read_detail(one.folder), one.summary.meta.scenario)
-        answered = answered_share(figures.life.requests, issued)
-    content = scenario_json(figures, reasons, answered)
-    passed = accuracy_passed(one.summary)
-    return {**content, "accuracy_passed": passed, "run": one.folder.name}
+        sample_count = issued_samples(read_detail(result.folder), result.summary.meta.scenario)
+        share = answered_share(figures.life.requests, sample_count)
+    content = scenario_json(figures, reasons, share)
+    passed = accuracy_passed(result.summary)
+    return {**content, "accuracy_passed": passed, "run": result.folder.name}
 
 
 def _text(content: Mapping[str, Any]) -> str:
@@ -135,15 +135,16 @@ def _text(content: Mapping[str, Any]) -> str:
         f"Round: {info['round']}, profile {info['profile']}",
         f"Timestamp: {info['timestamp']}",
     ]
-    for name, one in content["scenarios"].items():
-        lines += ["", f"{name}: {'VALID' if one['valid'] else 'NOT VALID'}"]
-        lines += [f"  Reason: {one['reason']}"] if not one["valid"] else []
+    for name, entry in content["scenarios"].items():
+        lines += ["", f"{name}: {'VALID' if entry['valid'] else 'NOT VALID'}"]
+        lines += [f"  Reason: {entry['reason']}"] if not entry["valid"] else []
         rate = "samples/s" if name == "Offline" else "queries/s"
         lines += [
-            f"  Achieved: {_shown(one['achieved_qps'])} {rate}, target {_shown(one['target_qps'])}",
-            f"  Latency p99: {_shown(one['latency_p99'])} ms",
-            f"  Throughput: {_shown(one['throughput_tokens_per_sec'])} tokens/s",
-            f"  Accuracy (share of queries answered): {_shown(one['accuracy'], 4)}",
+            f"  Achieved: {_number(entry['achieved_qps'])} {rate}, "
+            f"target {_number(entry['target_qps'])}",
+            f"  Latency p99: {_number(entry['latency_p99'])} ms",
+            f"  Throughput: {_number(entry['throughput_tokens_per_sec'])} tokens/s",
+            f"  Accuracy (share of queries answered): {_number(entry['accuracy'], 4)}",
         ]
     return "\n".join(map(_in_line, lines)) + "\n"
 
@@ -153,50 +154,56 @@ def _in_line(text: str) -> str:
     return "".join(c if c.isprintable() else "?" for c in text)
 
 
-def _shown(value: float | None, digits: int = 2) -> str:
+def _number(value: float | None, digits: int = 2) -> str:
     return "not reported" if value is None else f"{value:,.{digits}f}"
 
 
 # Several nodes
 
 
-def old_json(found: Aggregate) -> dict[str, Any]:
+def old_json(aggregate: Aggregate) -> dict[str, Any]:
     """The content of aggregated_datacenter_results.json; `nodes` has each node's own file's
     content."""
-    timestamp = datetime.fromisoformat(found.made) if found.made else None
+    timestamp = datetime.fromisoformat(aggregate.made) if aggregate.made else None
     return {
         "benchmark_info": {
-            "benchmark": found.benchmark,
-            "model": found.model,
+            "benchmark": aggregate.benchmark,
+            "model": aggregate.model,
             "timestamp": f"{timestamp:%Y%m%d_%H%M%S}" if timestamp else None,
-            "round": found.round,
-            "profile": found.profile,
-            "label": "; ".join((found.label, *found.marks)),
-            "total_nodes": len(found.nodes),
+            "round": aggregate.round,
+            "profile": aggregate.profile,
+            "label": "; ".join((aggregate.label, *aggregate.marks)),
+            "total_nodes": len(aggregate.nodes),
         },
-        "scenarios": {one.scenario: _old_scenario(one, found) for one in found.scenarios},
+        "scenarios": {
+            scenario.scenario: _old_scenario(scenario, aggregate)
+            for scenario in aggregate.scenarios
+        },
         "nodes": {
             node: {
                 "scenarios": {
-                    one.scenario: _old_node(row)
-                    for one in found.scenarios
-                    for row in one.nodes
+                    scenario.scenario: _old_node(row)
+                    for scenario in aggregate.scenarios
+                    for row in scenario.nodes
                     if row.node == node
                 }
             }
-            for node in found.nodes
+            for node in aggregate.nodes
         },
     }
 
 
-def _old_scenario(one: ScenarioFigures, found: Aggregate) -> dict[str, Any]:
+def _old_scenario(figures_of_all: ScenarioFigures, aggregate: Aggregate) -> dict[str, Any]:
     figures = PerformanceFigures(
-        samples_per_sec=one.samples_per_sec,
-        tokens_per_sec=one.tokens_per_sec,
-        target_qps=one.target_qps,
-        latency_ms=one.latency_ms,
+        samples_per_sec=figures_of_all.samples_per_sec,
+        tokens_per_sec=figures_of_all.tokens_per_sec,
+        target_qps=figures_of_all.target_qps,
+        latency_ms=figures_of_all.latency_ms,
     )
-    return {**scenario_json(figures, one.reasons, one.answered), "label": found.label}
+    return {
+        **scenario_json(figures, figures_of_all.reasons, figures_of_all.answered),
+        "label": aggregate.label,
+    }
 
 
 def _old_node(row: AggregateNode) -> dict[str, Any]:
@@ -210,11 +217,11 @@ def _old_node(row: AggregateNode) -> dict[str, Any]:
     return {**content, "accuracy_passed": row.accuracy_passed, "run": row.run}
 
 
-def write_aggregate(out: Path, found: Aggregate) -> list[Path]:
+def write_aggregate(out: Path, aggregate: Aggregate) -> list[Path]:
     """Write both JSON files into an existing folder; returns their paths. Raises OSError."""
     contents: Mapping[str, dict[str, Any]] = {
-        AGGREGATE_JSON: found.as_json(),
-        OLD_JSON: old_json(found),
+        AGGREGATE_JSON: aggregate.as_json(),
+        OLD_JSON: old_json(aggregate),
     }
     for name, content in contents.items():
         write_json(out / name, content)

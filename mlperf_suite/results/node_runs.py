@@ -75,12 +75,12 @@ class AggregateRefusedError(SuiteError):
 
 @dataclass(frozen=True, slots=True)
 class NodeRun:
-    """One node's run of a scenario. `named`: its name as the user gave it. `figures`: LoadGen's
+    """One node's run of a scenario. `label`: its name as the user gave it. `figures`: LoadGen's
     own. `reasons`: why it is not a valid result, empty if it is one. `span`: the start and end of
     LoadGen's run by the node's clock, None if its log does not say.
     """
 
-    named: str
+    label: str
     folder: Path
     node: str
     summary: Summary
@@ -103,22 +103,22 @@ class NodeRun:
     @property
     def model_files(self) -> str | None:
         """A fingerprint of the model's files; None if there is none."""
-        found = self.engine_settings.get(MODEL_FILES)
-        return found if isinstance(found, str) else None
+        fingerprint = self.engine_settings.get(MODEL_FILES)
+        return fingerprint if isinstance(fingerprint, str) else None
 
 
 def load_node_runs(paths: Iterable[Path]) -> list[NodeRun]:
     """The runs in these folders. Raises AggregateRefusedError with a line for each run that cannot
     be part of any aggregate."""
-    found, refused = [], []
+    runs, reasons = [], []
     for path in paths:
         try:
-            found.append(_load(path))
+            runs.append(_load(path))
         except _NotPartError as error:
-            refused.append(f"{in_words(path)}: {error}")
-    if refused:
-        raise AggregateRefusedError(refused)
-    return found
+            reasons.append(f"{in_words(path)}: {error}")
+    if reasons:
+        raise AggregateRefusedError(reasons)
+    return runs
 
 
 class _NotPartError(Exception):
@@ -134,8 +134,8 @@ def _load(path: Path) -> NodeRun:
         raise _NotPartError(f"{summary_fault(folder)}: name the folder of a run")
     meta, config = summary.meta, Config.read(read_config(folder))
     benchmark = BENCHMARKS.get(meta.benchmark or "")
-    known = benchmark.scenarios if benchmark else ()
-    scenario = next((one for one in known if one.name == meta.scenario), None)
+    scenarios = benchmark.scenarios if benchmark else ()
+    scenario = next((candidate for candidate in scenarios if candidate.name == meta.scenario), None)
     if scenario is None:
         raise _NotPartError(f"{in_words(meta.title) or 'nothing'}: no scenario of a benchmark")
     if meta.status not in ("complete", "invalid"):
@@ -179,13 +179,13 @@ def _span(detail: DetailLog) -> tuple[datetime, datetime] | None:
     nodes.
     """
     try:
-        began, ended = (
+        begin, end = (
             datetime.strptime(str(detail[key]), POWER_FORMAT).replace(tzinfo=UTC)
             for key in ("power_begin", "power_end")
         )
     except ValueError:
         return None
-    return began, ended
+    return begin, end
 
 
 def read_times(run: NodeRun) -> RequestTimes:
@@ -194,7 +194,7 @@ def read_times(run: NodeRun) -> RequestTimes:
     times = read_request_times(run.folder / "Performance")
     why = "there is none that can be read" if times is None else _not_of_log(times, run)
     if times is None or why:
-        raise AggregateRefusedError([f"{run.named}: Performance/timeline.json: {why}"])
+        raise AggregateRefusedError([f"{run.label}: Performance/timeline.json: {why}"])
     return times
 
 
@@ -202,18 +202,18 @@ def _not_of_log(times: RequestTimes, run: NodeRun) -> str:
     """Why these requests do not match LoadGen's log; empty if they do."""
     if not times.from_loadgen:
         return "its times do not count from LoadGen's issue: make the run again"
-    issued = issued_samples(run.detail, run.scenario.name)
-    if issued != len(times):
-        return f"{len(times):,} requests, and LoadGen issued {issued or 0:,}"
-    for name, values, said in (
+    sample_count = issued_samples(run.detail, run.scenario.name)
+    if sample_count != len(times):
+        return f"{len(times):,} requests, and LoadGen issued {sample_count or 0:,}"
+    for name, values, reference in (
         ("latency", times.latency_ms, run.figures.latency_ms),
         ("TTFT", times.ttft_ms, run.figures.ttft_ms),
         ("TPOT", times.tpot_ms, run.figures.tpot_ms),
     ):
-        found = {} if values is None else percentiles(values)
-        for place, own in (said or {}).items():
-            if abs(found.get(place, 0.0) - own) > max(_OFF_MS, _OFF_BY * own):
-                there = found.get(place, 0.0)
+        computed = {} if values is None else percentiles(values)
+        for place, own in (reference or {}).items():
+            if abs(computed.get(place, 0.0) - own) > max(_OFF_MS, _OFF_BY * own):
+                there = computed.get(place, 0.0)
                 return f"{name} {place} {there:,.2f} ms, and LoadGen's log has {own:,.2f} ms"
     return ""
 
@@ -239,12 +239,12 @@ def _twice(runs: Sequence[NodeRun]) -> list[str]:
     for number, run in enumerate(runs):
         for earlier in runs[:number]:
             if earlier.folder == run.folder or earlier.log_sha256 == run.log_sha256:
-                lines.append(f"{run.named}: the same run as {earlier.named}")
+                lines.append(f"{run.label}: the same run as {earlier.label}")
                 break
             if (earlier.node, earlier.scenario.name) == (run.node, run.scenario.name):
                 lines.append(
-                    f"{run.named}: node {run.node} is there twice in {run.scenario.name}, "
-                    f"also as {earlier.named}: give each node a name of its own"
+                    f"{run.label}: node {run.node} is there twice in {run.scenario.name}, "
+                    f"also as {earlier.label}: give each node a name of its own"
                 )
                 break
     return lines
@@ -254,15 +254,15 @@ def _scenario_sets(runs: Sequence[NodeRun]) -> list[str]:
     by_node: dict[str, list[str]] = {}
     for run in runs:
         by_node.setdefault(run.node, []).append(run.scenario.name)
-    first, *others = by_node
+    first, *rest = by_node
     return [
-        f"node {node}: scenarios {_listed(by_node[node])}; node {first}: {_listed(by_node[first])}"
-        for node in others
+        f"node {node}: scenarios {_names(by_node[node])}; node {first}: {_names(by_node[first])}"
+        for node in rest
         if set(by_node[node]) != set(by_node[first])
     ]
 
 
-def _listed(names: Iterable[str]) -> str:
+def _names(names: Iterable[str]) -> str:
     return ", ".join(sorted(set(names)))
 
 
@@ -270,7 +270,7 @@ def differences_of(first: NodeRun, run: NodeRun) -> list[str]:
     """The differences that make a run another measurement than the first, a line for each."""
     same_scenario = run.scenario.name == first.scenario.name
     return [
-        f"{run.named}: {fact.name} {fact.first}; {first.named}: {fact.second}"
+        f"{run.label}: {fact.name} {fact.first}; {first.label}: {fact.second}"
         for fact in differences(run.identity, first.identity, _ASPECTS)
         if same_scenario or fact.name not in _OF_SCENARIO
     ] + (_differences_in_log(first, run) if same_scenario else [])
@@ -279,7 +279,7 @@ def differences_of(first: NodeRun, run: NodeRun) -> list[str]:
 def _differences_in_log(first: NodeRun, run: NodeRun) -> list[str]:
     """The differences between two runs of one scenario in what was made of it, a line for each."""
     return [
-        f"{run.named}: {name} {value_text(value)}; {first.named}: {value_text(reference)}"
+        f"{run.label}: {name} {value_text(value)}; {first.label}: {value_text(reference)}"
         for (name, value), reference in zip(
             _of_scenario(run).items(), _of_scenario(first).values(), strict=True
         )
@@ -290,8 +290,8 @@ def _differences_in_log(first: NodeRun, run: NodeRun) -> list[str]:
 def _of_scenario(run: NodeRun) -> dict[str, object]:
     """What must also be equal in the runs of one scenario."""
     run_ = run.summary.run
-    made = [mode for mode in ("accuracy", "performance") if run_.has(mode)]
-    facts: dict[str, object] = {"runs made": ", ".join(made)}
+    modes = [mode for mode in ("accuracy", "performance") if run_.has(mode)]
+    facts: dict[str, object] = {"runs made": ", ".join(modes)}
     return facts | {name.removeprefix("effective_"): run.detail[name] for name in _SAME_IN_LOG}
 
 
@@ -305,29 +305,31 @@ def hardware_of(run: NodeRun) -> str:
     gpus = system.get("gpus")
     names = list(map(str, gpus)) if isinstance(gpus, list) else []
     kinds = [f"{names.count(name)} x {name}" for name in dict.fromkeys(names)]
-    found = ", ".join(kinds) or system.get("cpu") or "not known"
-    return "not known" if run.summary.run.remote else in_words(found)
+    hardware = ", ".join(kinds) or system.get("cpu") or "not known"
+    return "not known" if run.summary.run.remote else in_words(hardware)
 
 
 def notes_of(runs: Sequence[NodeRun]) -> list[str]:
     """The allowed differences between nodes, and what could not be compared: a sentence each."""
     by_node = {run.node: run for run in reversed(runs)}
-    ordered = [by_node[node] for node in dict.fromkeys(run.node for run in runs)]
+    first_runs = [by_node[node] for node in dict.fromkeys(run.node for run in runs)]
     notes = []
-    tables: dict[str, dict[str, object]] = {"hardware": {r.node: hardware_of(r) for r in ordered}}
+    tables: dict[str, dict[str, object]] = {
+        "hardware": {r.node: hardware_of(r) for r in first_runs}
+    }
     for name in _MACHINE:
-        tables[name] = {run.node: run.summary.system.get(name) for run in ordered}
+        tables[name] = {run.node: run.summary.system.get(name) for run in first_runs}
     for name in _LIMITS:
-        tables[f"the engine's {name}"] = {r.node: r.engine_settings.get(name) for r in ordered}
-    tables["suite"] = {run.node: run.config.suite_version for run in ordered}
+        tables[f"the engine's {name}"] = {r.node: r.engine_settings.get(name) for r in first_runs}
+    tables["suite"] = {run.node: run.config.suite_version for run in first_runs}
     for name, values in tables.items():
         nodes_of: dict[str, list[str]] = {}
         for node, value in values.items():
             nodes_of.setdefault(value_text(value), []).append(node)
         if len(nodes_of) > 1:
-            said = "; ".join(f"{text} on {', '.join(of)}" for text, of in nodes_of.items())
-            notes.append(f"Not alike in {name.replace('_', ' ')}: {said}.")
-    if any(run.model_files is None for run in ordered):
+            words = "; ".join(f"{text} on {', '.join(of)}" for text, of in nodes_of.items())
+            notes.append(f"Not alike in {name.replace('_', ' ')}: {words}.")
+    if any(run.model_files is None for run in first_runs):
         notes.append(
             "The model's files were not compared, since an engine does not tell of them: that the "
             "nodes have the same weights is not proved."
@@ -344,8 +346,8 @@ def rate_note(runs: Sequence[NodeRun]) -> str:
     }
     if len(set(rates.values())) < 2:
         return ""
-    said = ", ".join(f"{node} {rate:g}" for node, rate in rates.items() if rate is not None)
-    return f"The nodes were sent different rates, in queries/s: {said}."
+    words = ", ".join(f"{node} {rate:g}" for node, rate in rates.items() if rate is not None)
+    return f"The nodes were sent different rates, in queries/s: {words}."
 
 
 def accuracy_note(runs: Sequence[NodeRun]) -> str:
@@ -364,12 +366,12 @@ def overlap_note(runs: Sequence[NodeRun]) -> str:
     spans = [run.span for run in runs if run.span is not None]
     if len(spans) < len(runs):
         return "Whether the nodes ran at the same time is not known."
-    both = (min(end for _, end in spans) - max(start for start, _ in spans)).total_seconds()
+    overlap_s = (min(end for _, end in spans) - max(start for start, _ in spans)).total_seconds()
     shortest = min((end - start).total_seconds() for start, end in spans)
-    if both >= shortest / 2:
+    if overlap_s >= shortest / 2:
         return ""
     return (
-        f"The nodes did not all run at the same time (together for {max(both, 0.0):,.0f} s of the "
-        f"shortest run's {shortest:,.0f}, by their clocks), so that nothing they share was loaded "
-        "by all of them."
+        f"The nodes did not all run at the same time (together for {max(overlap_s, 0.0):,.0f} s of "
+        f"the shortest run's {shortest:,.0f}, by their clocks), so that nothing they share was "
+        "loaded by all of them."
     )

@@ -50,8 +50,8 @@ def percentile_name(percentile: str) -> str:
 
 def _percentiles(detail: DetailLog, key: str) -> Percentiles | None:
     """The percentiles in ms, or None if LoadGen reports none in this scenario."""
-    found = {percentile_name(p): detail.milliseconds(key.format(p)) for p in PERCENTILES}
-    values = {name: value for name, value in found.items() if value is not None}
+    in_ms = {percentile_name(p): detail.milliseconds(key.format(p)) for p in PERCENTILES}
+    values = {name: value for name, value in in_ms.items() if value is not None}
     return values or None
 
 
@@ -94,7 +94,9 @@ def performance_figures(
 
 def repeated_figures(figures: PerformanceFigures) -> RepeatFigures:
     """The figures kept of a repeated run."""
-    return RepeatFigures(**{one.name: getattr(figures, one.name) for one in fields(RepeatFigures)})
+    return RepeatFigures(
+        **{entry.name: getattr(figures, entry.name) for entry in fields(RepeatFigures)}
+    )
 
 
 # What LoadGen's log says beyond the figures
@@ -115,9 +117,9 @@ def issued_samples(detail: DetailLog, scenario: str | None) -> int | None:
     return None if count is None or count < 1 else int(count)
 
 
-def answered_share(answered: int | None, issued: int | None) -> float | None:
+def answered_share(answers: int | None, samples: int | None) -> float | None:
     """The share of queries that were answered; None if unknown."""
-    return None if answered is None or not issued else min(answered / issued, 1.0)
+    return None if answers is None or not samples else min(answers / samples, 1.0)
 
 
 # Early stopping
@@ -153,7 +155,7 @@ def early_stopping(
         met=met if isinstance(met, bool) else None,
         percentile=None if fraction is None else round(fraction * 100, 4),
         estimates_ms=_estimates(says, detail, timeline),
-        more_queries={name: _found(_MORE, words) for name, words in says.items()},
+        more_queries={name: _number_in(_MORE, words) for name, words in says.items()},
         says=says,
     )
 
@@ -166,22 +168,22 @@ def _words(value: object) -> str | None:
     return ". ".join(filter(None, sentences)) + "." if any(sentences) else None
 
 
-def _found(pattern: re.Pattern[str], words: str | None) -> int | None:
-    found = pattern.search(words or "")
-    return int(found[1]) if found and len(found[1]) <= _MOST_DIGITS else None
+def _number_in(pattern: re.Pattern[str], words: str | None) -> int | None:
+    match = pattern.search(words or "")
+    return int(match[1]) if match and len(match[1]) <= _MOST_DIGITS else None
 
 
 def _estimates(
     says: Mapping[str, str | None], detail: DetailLog, timeline: Timeline | None
 ) -> dict[str, float | None]:
     """LoadGen's estimates; if it has none of the latency, one by the same rule."""
-    found: dict[str, float | None] = {}
+    estimates: dict[str, float | None] = {}
     for name, words in says.items():
-        nanoseconds = _found(_ESTIMATE, words)
-        found[name] = None if nanoseconds is None else nanoseconds / 1e6
-    if found["latency"] is None:
-        found["latency"] = _of_latency(_found(_DISCARDED, says["ttft"]), detail, timeline)
-    return found
+        nanoseconds = _number_in(_ESTIMATE, words)
+        estimates[name] = None if nanoseconds is None else nanoseconds / 1e6
+    if estimates["latency"] is None:
+        estimates["latency"] = _of_latency(_number_in(_DISCARDED, says["ttft"]), detail, timeline)
+    return estimates
 
 
 def _of_latency(

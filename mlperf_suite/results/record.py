@@ -71,9 +71,9 @@ class RunRecord:
 
 @dataclass(slots=True)
 class Search:
-    """A peak search: its result, or why it failed; neither while it runs."""
+    """A peak search: its result `peak`, or why it failed; neither while it runs."""
 
-    found: PeakFigures | None = None
+    peak: PeakFigures | None = None
     failure: str | None = None
 
 
@@ -95,8 +95,8 @@ class Result:
     @property
     def failure(self) -> str | None:
         """Why a run of this result, or its search, failed or was not made or written, or None."""
-        made = (*self.runs.values(), *([self.search] if self.search else ()))
-        died = next((one.failure for one in made if one.failure), None)
+        attempts = (*self.runs.values(), *([self.search] if self.search else ()))
+        died = next((attempt.failure for attempt in attempts if attempt.failure), None)
         return died or self.cut_short or self.unwritten
 
     @property
@@ -128,7 +128,7 @@ class About:
     profiler: str | None = None
 
 
-def summary_of(result: Result, about: About, planned: set[Mode]) -> Summary:
+def summary_of(result: Result, about: About, selection: set[Mode]) -> Summary:
     """The current summary of a result. `planned`: the runs of it that the user selected."""
     finished = {mode for mode, run in result.runs.items() if run.verdicts}
     runs = result.runs
@@ -151,7 +151,7 @@ def summary_of(result: Result, about: About, planned: set[Mode]) -> Summary:
             started=result.started.isoformat(timespec="seconds"),
             node_name=about.node_name,
             profiler=about.profiler,
-            status=_status(result, planned - finished),
+            status=_status(result, selection - finished),
             reason=result.failure,
         ),
         system=dict(about.system),
@@ -167,7 +167,7 @@ def summary_of(result: Result, about: About, planned: set[Mode]) -> Summary:
             cost=runs["performance"].cost if "performance" in runs else None,
             profile=next((run.profile for run in runs.values() if run.profile), None),
         ),
-        peak=result.search.found if result.search else None,
+        peak=result.search.peak if result.search else None,
         plan=tuple(about.plan),
         verdicts=tuple(result.verdicts),
         logs=_files(result, "mlperf_log_*"),
@@ -185,19 +185,19 @@ def _status(result: Result, unfinished: set[Mode]) -> str:
     if result.failure is not None:
         return "failed"
     search = result.search
-    searching = search is not None and search.found is None
+    searching = search is not None and search.peak is None
     if unfinished or searching or not (result.verdicts or search):
         return "running"
-    no_rate = search is not None and search.found is not None and search.found.peak_qps is None
-    broken = no_rate or any(v.status == "failed" for v in result.verdicts)
-    return "invalid" if broken else "complete"
+    no_rate = search is not None and search.peak is not None and search.peak.peak_qps is None
+    rule_failed = no_rate or any(v.status == "failed" for v in result.verdicts)
+    return "invalid" if rule_failed else "complete"
 
 
 def _files(result: Result, pattern: str) -> tuple[str, ...]:
     root = result.folder.path
-    found = (p.relative_to(root) for p in root.rglob(pattern) if p.is_file())
+    paths = (p.relative_to(root) for p in root.rglob(pattern) if p.is_file())
     # The caching audit has dozens of logs, with a folder for each block.
-    return tuple(sorted(str(path) for path in found if path.parts[0] != CACHING_FOLDER))
+    return tuple(sorted(str(path) for path in paths if path.parts[0] != CACHING_FOLDER))
 
 
 def accuracy_figures(
@@ -215,15 +215,15 @@ def accuracy_figures(
     errors = scores.standard_errors
     figures: list[ScoreFigures] = []
     for score in scores.scores:
-        expected = reference.of(score.name) if reference else None
+        target = reference.of(score.name) if reference else None
         figures.append(
             ScoreFigures(
                 score.name,
                 score.value,
                 score.unit,
-                low=round(expected.low(strict=high_accuracy), 4) if expected else None,
-                high=_rounded(expected.high) if expected else None,
-                reference=expected.value if expected else None,
+                low=round(target.low(strict=high_accuracy), 4) if target else None,
+                high=_rounded(target.high) if target else None,
+                reference=target.value if target else None,
                 standard_error=errors.get(score.name),
             )
         )
@@ -245,17 +245,17 @@ def scorer_json(
     figure, why it could not be computed; absent if all were.
     """
     percentages = [score for score in scores.scores if score.unit == "%"]
-    others = [score for score in scores.scores if score.unit != "%"]
+    figures = [score for score in scores.scores if score.unit != "%"]
     content: dict[str, object] = {score.name: score.value for score in percentages}
     if scores.not_judged:
         content["not_judged"] = dict(scores.not_judged)
-    expected = {one.name: one for one in reference.scores} if reference else {}
-    gated = {s.name: expected[s.name] for s in percentages if s.name in expected}
-    content["baseline"] = {n: one.value for n, one in gated.items()} if reference else None
-    for score in others:
-        if reference is None or score.name in expected:
-            one = expected.get(score.name)
-            content[f"baseline_{score.name}"] = one.value if one else None
+    targets = {target.name: target for target in reference.scores} if reference else {}
+    gated = {s.name: targets[s.name] for s in percentages if s.name in targets}
+    content["baseline"] = {n: target.value for n, target in gated.items()} if reference else None
+    for score in figures:
+        if reference is None or score.name in targets:
+            target = targets.get(score.name)
+            content[f"baseline_{score.name}"] = target.value if target else None
     content["baseline_source"] = reference.source if reference else None
     shares = {n: e.strict_share if high_accuracy else e.share for n, e in gated.items()}
     alike = len(set(shares.values())) == 1
@@ -264,5 +264,5 @@ def scorer_json(
         least = gated.get(score.name)
         value = round(least.low(strict=high_accuracy), 4) if least else None
         content[f"threshold_{score.name}"] = value
-    content |= {f"run_{score.name}": score.value for score in others}
+    content |= {f"run_{score.name}": score.value for score in figures}
     return content

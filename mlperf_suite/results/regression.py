@@ -118,9 +118,11 @@ def metrics_of(summaries: Iterable[Summary]) -> tuple[Metric, ...]:
 
     A score that is a length or a count is not a quality: the accuracy rules have its range.
     """
-    scores = [s for one in summaries if one.run.accuracy for s in one.run.accuracy.scores]
-    named = dict.fromkeys(score.name for score in scores if score.is_percentage)
-    return (*METRICS, *map(score_metric, named))
+    scores = [
+        s for summary in summaries if summary.run.accuracy for s in summary.run.accuracy.scores
+    ]
+    names = dict.fromkeys(score.name for score in scores if score.is_percentage)
+    return (*METRICS, *map(score_metric, names))
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,11 +182,11 @@ class Change:
         if not self.current:
             return "lost altogether"
         sign = 1 if self.metric.higher_is_better else -1
-        found = f"{_percent(_signed(self.change, sign))}"
+        change = f"{_percent(_signed(self.change, sign))}"
         if self.low is None or self.high is None:
-            return f"{found} (noise not measured)"
+            return f"{change} (noise not measured)"
         ends = sorted((_signed(self.low, sign), _signed(self.high, sign)))
-        return f"{found} ({_percent(ends[0])} to {_percent(ends[1])})"
+        return f"{change} ({_percent(ends[0])} to {_percent(ends[1])})"
 
 
 def _signed(gain: float, sign: int) -> float:
@@ -285,10 +287,10 @@ def _noise(baseline: MetricSamples, current: MetricSamples, paired_error: float 
         return math.hypot(*relative), _MANY, "the spread of the samples"
     if ratios := _block_ratios(baseline, current):
         return _of_blocks(ratios), len(ratios) - 1, f"{len(ratios)} blocks of each run"
-    one = next((s.blocks for s in (current, baseline) if len(s.blocks) >= 2), None)
-    if one is not None:
-        spread = _of_blocks([math.log(value) for value in one]) * math.sqrt(2)
-        return spread, len(one) - 1, f"{len(one)} blocks of one run"
+    blocks = next((s.blocks for s in (current, baseline) if len(s.blocks) >= 2), None)
+    if blocks is not None:
+        spread = _of_blocks([math.log(value) for value in blocks]) * math.sqrt(2)
+        return spread, len(blocks) - 1, f"{len(blocks)} blocks of one run"
     return None, _MANY, "not measured"
 
 
@@ -305,9 +307,9 @@ def _undisturbed(
 ) -> str:
     """How many blocks lost no more than is allowed, for a run that lost more as a whole."""
     ratios = _block_ratios(baseline, current)
-    held = sum(sign * ratio >= math.log1p(-max_regression) for ratio in ratios)
-    words = f"; {held} of {len(ratios)} blocks lost no more than {max_regression * 100:g}%"
-    return words if held else ""
+    unaffected = sum(sign * ratio >= math.log1p(-max_regression) for ratio in ratios)
+    words = f"; {unaffected} of {len(ratios)} blocks lost no more than {max_regression * 100:g}%"
+    return words if unaffected else ""
 
 
 def _of_blocks(values: Sequence[float]) -> float:
@@ -330,16 +332,16 @@ def samples_of(metric: Metric, summary: Summary) -> MetricSamples | None:
     elif metric.mode == "accuracy" and run.accuracy is not None:
         score = run.accuracy.score(metric.label)
         value, error = (score.value, score.standard_error) if score else (None, None)
-    if (known := _positive(value)) is None:
+    if (positive := _positive(value)) is None:
         return None
-    return MetricSamples((known,), standard_error=_positive(error))
+    return MetricSamples((positive,), standard_error=_positive(error))
 
 
 def _of_performance(metric: Metric, summary: Summary) -> MetricSamples | None:
     first = summary.run.performance
     if first is None or metric.of_run is None:
         return None
-    values = [_positive(metric.of_run(one)) for one in (first, *first.repeats)]
+    values = [_positive(metric.of_run(repeat)) for repeat in (first, *first.repeats)]
     if values[0] is None:
         return None
     blocks = map(_positive, first.blocks.get(metric.blocks, ()))
@@ -367,21 +369,21 @@ def compare_summaries(
     although the run was made, the metric is regressed. `paired_errors`: by metric name, as
     `compare` takes them.
     """
-    both, lost = [], []
+    pairs, vanished = [], []
     for metric in metrics_of((baseline, current)):
         then, now = samples_of(metric, baseline), samples_of(metric, current)
         if then and now:
-            both.append((metric, then, now))
+            pairs.append((metric, then, now))
         elif then and current.run.has(metric.mode):
-            lost.append(_lost(metric, then))
-    groups = len({metric.group for metric, _, _ in both})
+            vanished.append(_vanished(metric, then))
+    groups = len({metric.group for metric, _, _ in pairs})
     paired = paired_errors or {}
-    noises = [_noise(then, now, paired.get(metric.name)) for metric, then, now in both]
+    noises = [_noise(then, now, paired.get(metric.name)) for metric, then, now in pairs]
 
     def judge(shared_among: int) -> list[Change]:
         return [
-            _judged(*one, noise, max_regression, shared_among)
-            for one, noise in zip(both, noises, strict=True)
+            _judged(*pair, noise, max_regression, shared_among)
+            for pair, noise in zip(pairs, noises, strict=True)
         ]
 
     changes = judge(groups)
@@ -389,13 +391,15 @@ def compare_summaries(
         judged = judge(shared_among)
         worse = {change.metric.group for change in judged if change.outcome == "regressed"}
         if len(worse) > groups - shared_among:
-            pairs = zip(judged, changes, strict=True)
-            changes = [one if one.outcome == "regressed" else other for one, other in pairs]
+            changes = [
+                shared if shared.outcome == "regressed" else alone
+                for shared, alone in zip(judged, changes, strict=True)
+            ]
             break
-    return changes + lost
+    return changes + vanished
 
 
-def _lost(metric: Metric, baseline: MetricSamples) -> Change:
+def _vanished(metric: Metric, baseline: MetricSamples) -> Change:
     """A metric whose figure is 0 or missing although its run was made: noise cannot explain
     that."""
     return Change(metric, baseline.value, 0.0, -1.0, None, None, "regressed", "no figure now")

@@ -42,17 +42,17 @@ def life_figures(timeline: Timeline, detail: DetailLog) -> LifeFigures | None:
 def difference_ms(latency_ms: Doubles, detail: DetailLog) -> float | None:
     """The largest difference in ms between a latency that LoadGen reports and the same figure of
     these latencies; None if it reports none."""
-    of_lives, said = as_reported(latency_ms), reported_s(detail)
-    differences = [abs(of_lives[key] - seconds * 1000) for key, seconds in said.items()]
+    of_lives, reference_s = as_reported(latency_ms), reported_s(detail)
+    differences = [abs(of_lives[key] - seconds * 1000) for key, seconds in reference_s.items()]
     return round(max(differences), 4) if differences else None
 
 
 def _part(name: str, ms: Doubles, whole_ms: float) -> PartFigures:
     import numpy as np
 
-    ordered = np.sort(ms)
-    p50, p90, p99 = (round(percentile(ordered, share), 3) for share in (0.5, 0.9, 0.99))
-    share = float(ordered.sum()) / whole_ms if whole_ms > 0 else 0.0
+    ascending = np.sort(ms)
+    p50, p90, p99 = (round(percentile(ascending, share), 3) for share in (0.5, 0.9, 0.99))
+    share = float(ascending.sum()) / whole_ms if whole_ms > 0 else 0.0
     return PartFigures(
         name,
         round(share, 6),
@@ -60,7 +60,7 @@ def _part(name: str, ms: Doubles, whole_ms: float) -> PartFigures:
         p50,
         p90,
         p99,
-        round(float(ordered[-1]), 3),
+        round(float(ascending[-1]), 3),
     )
 
 
@@ -69,8 +69,8 @@ def _ends(timeline: Timeline, parts: dict[str, Doubles], name: str) -> Doubles:
     import numpy as np
 
     ends = np.asarray(timeline.issued_ms, dtype=float)
-    for part, took in parts.items():
-        ends = ends + took
+    for part, duration_ms in parts.items():
+        ends = ends + duration_ms
         if part == name:
             break
     return ends
@@ -127,13 +127,13 @@ class _Causes:
     def of(self, row: int) -> str:
         """The cause in words."""
         name = max(self._parts, key=lambda part: self._above(part, row))
-        took, median = float(self._parts[name][row]), self._medians[name]
-        words = f"{name} {took:,.0f} ms where the median is {median:,.0f}"
+        duration_ms, median = float(self._parts[name][row]), self._medians[name]
+        words = f"{name} {duration_ms:,.0f} ms where the median is {median:,.0f}"
         why = [self._why(name, row)]
         if self._preempted[row]:
             why.append(f"preempted {_times(self._preempted[row])}")
-        said = "; ".join(filter(None, why))
-        return f"{words}: {said}" if said else words
+        reasons = "; ".join(filter(None, why))
+        return f"{words}: {reasons}" if reasons else words
 
     def _above(self, part: str, row: int) -> float:
         return float(self._parts[part][row]) - self._medians[part]
@@ -146,10 +146,9 @@ class _Causes:
             return f"its prompt has {prompt:,} tokens, {_rank(self._prompts, row)}"
         if name in (DECODE, LATER_TOKENS):
             tokens = int(self._tokens[row])
-            each = float(self._parts[name][row]) / max(tokens - 1, 1)
-            return (
-                f"its answer has {tokens:,} tokens, {_rank(self._tokens, row)}, {each:,.1f} ms each"
-            )
+            per_token = float(self._parts[name][row]) / max(tokens - 1, 1)
+            rank = _rank(self._tokens, row)
+            return f"its answer has {tokens:,} tokens, {rank}, {per_token:,.1f} ms each"
         return ""
 
     def _behind(self, row: int) -> str:
@@ -158,9 +157,9 @@ class _Causes:
         ahead = (self._queued < at) & (self._begun > at)
         running = (self._begun <= at) & (self._told > at)
         tied = (self._queued == at) & (self._begun < self._begun[row])
-        waiting = int(ahead.sum() + tied.sum())
+        queue_length = int(ahead.sum() + tied.sum())
         return (
-            f"queued behind {waiting:,} that waited, "
+            f"queued behind {queue_length:,} that waited, "
             f"{int(self._prompts[ahead | tied].sum()):,} prompt tokens, "
             f"and {int(running.sum()):,} that ran"
         )

@@ -80,14 +80,14 @@ def check_writable(results_dir: Path) -> None:
 
 def write_json(path: Path, content: object) -> None:
     """Write a JSON file atomically, so that a reader never sees half of it."""
-    made = path.with_name(path.name + ".part")
+    partial = path.with_name(path.name + ".part")
     try:
-        made.write_text(_json_text(content), encoding="utf-8")
-        made.replace(path)
+        partial.write_text(_json_text(content), encoding="utf-8")
+        partial.replace(path)
     except OSError:
         # A partial file is useless, and the disk may be full.
         with contextlib.suppress(OSError):
-            made.unlink()
+            partial.unlink()
         raise
 
 
@@ -98,8 +98,8 @@ def _json_text(content: object) -> str:
 def write_json_list(path: Path, name: str, entries: Iterable[object]) -> None:
     """Write the same as write_json does for {name: [entries]}, one entry at a time, since long
     texts would otherwise be held in memory several times."""
-    made = path.with_name(path.name + ".part")
-    with made.open("w", encoding="utf-8") as file:
+    partial = path.with_name(path.name + ".part")
+    with partial.open("w", encoding="utf-8") as file:
         file.write(f"{{\n  {json.dumps(name)}: [")
         between = ""
         for entry in entries:
@@ -108,7 +108,7 @@ def write_json_list(path: Path, name: str, entries: Iterable[object]) -> None:
             file.write(f"{between}\n{text}".replace("\n", "\n    "))
             between = ","
         file.write("\n  ]\n}\n" if between else "]\n}\n")
-    made.replace(path)
+    partial.replace(path)
 
 
 class RunFolder:
@@ -118,10 +118,10 @@ class RunFolder:
     """
 
     def __init__(
-        self, results_dir: Path, benchmark: str, scenario: str | None, started: datetime
+        self, results_dir: Path, benchmark: str, scenario: str | None, start: datetime
     ) -> None:
         self.kind = f"{benchmark}-{scenario.lower()}" if scenario else benchmark
-        name = f"{started:%Y%m%d-%H%M%S}-{self.kind}"
+        name = f"{start:%Y%m%d-%H%M%S}-{self.kind}"
         for number in range(1, 1000):
             self.path = results_dir / (name if number == 1 else f"{name}-{number}")
             with contextlib.suppress(FileExistsError):
@@ -183,21 +183,21 @@ class RunFolder:
     def record_checksums(self) -> None:
         """Record the SHA-256 of the files that the runs wrote: of each log once, when it is
         complete."""
-        known = read_checksums(self.path)
-        new = [path for path in _evidence(self.path) if _named(self.path, path) not in known]
-        known |= {_named(self.path, path): file_sha256(path) for path in new}
+        checksums = read_checksums(self.path)
+        new = [path for path in _evidence(self.path) if _relative(self.path, path) not in checksums]
+        checksums |= {_relative(self.path, path): file_sha256(path) for path in new}
         # Each write of a result renews its settings, and each of several audits their verdicts.
         for name in (CONFIG_JSON, _VERDICTS):
             if (self.path / name).is_file():
-                known[name] = file_sha256(self.path / name)
-        self.write(CHECKSUMS_JSON, {"algorithm": "sha256", "files": known})
+                checksums[name] = file_sha256(self.path / name)
+        self.write(CHECKSUMS_JSON, {"algorithm": "sha256", "files": checksums})
 
     def drop_older(self, keep: Iterable[Path] = ()) -> None:
         """Remove the older runs of this kind, except those to `keep` and those still running."""
-        kept = {Path(os.path.realpath(path)) for path in keep}
+        kept_paths = {Path(os.path.realpath(path)) for path in keep}
         for older in run_folders(self.path.parent):
             other_kind = _kind(older) != self.kind
-            if other_kind or older.name >= self.path.name or older.resolve() in kept:
+            if other_kind or older.name >= self.path.name or older.resolve() in kept_paths:
                 continue
             summary = read_summary(older)
             if summary is None or summary.meta.status != "running":
@@ -223,7 +223,7 @@ def _evidence(folder: Path) -> list[Path]:
     return sorted({p for pattern in _EVIDENCE for p in folder.glob(pattern) if p.is_file()})
 
 
-def _named(folder: Path, path: Path) -> str:
+def _relative(folder: Path, path: Path) -> str:
     return path.relative_to(folder).as_posix()
 
 
@@ -235,18 +235,18 @@ def read_checksums(folder: Path) -> dict[str, str]:
 
 def changed_since_run(folder: Path) -> list[str]:
     """One line for each file that differs from the run's record: changed, missing, or new."""
-    known = read_checksums(folder)
-    found = {_named(folder, path) for path in _evidence(folder)} | {CONFIG_JSON}
-    if not known:
+    checksums = read_checksums(folder)
+    names = {_relative(folder, path) for path in _evidence(folder)} | {CONFIG_JSON}
+    if not checksums:
         return [f"no {CHECKSUMS_JSON}: nothing proves that the logs belong to the run"]
     changed = []
-    for name in sorted(found | set(known)):
+    for name in sorted(names | set(checksums)):
         path = folder / name
-        if name not in known:
+        if name not in checksums:
             changed.append(f"{name} was added after the run")
         elif not path.is_file():
             changed.append(f"{name} is missing")
-        elif file_sha256(path) != known[name]:
+        elif file_sha256(path) != checksums[name]:
             changed.append(f"{name} was changed after the run")
     return changed
 

@@ -109,7 +109,7 @@ class AccuracyFigures:
 
     def score(self, name: str) -> ScoreFigures | None:
         """The score of that name, or None if there is none."""
-        return next((one for one in self.scores if one.name == name), None)
+        return next((score for score in self.scores if score.name == name), None)
 
     def as_json(self) -> dict[str, Any]:
         """The fields, and ROUGE also under the names that users parse."""
@@ -216,7 +216,7 @@ class LifeFigures:
 
     def part(self, *names: str) -> float:
         """The share of total time that these parts took."""
-        return sum(one.share for one in self.parts if one.name in names)
+        return sum(part.share for part in self.parts if part.name in names)
 
 
 @dataclass(frozen=True, slots=True)
@@ -439,7 +439,7 @@ class RegressionFigures:
 
     def of(self, metric: str) -> ChangeFigures | None:
         """The change of the named metric."""
-        return next((one for one in self.metrics if one.metric == metric), None)
+        return next((change for change in self.metrics if change.metric == metric), None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -506,8 +506,8 @@ def _whole_verdict(verdict: Mapping[str, Any]) -> dict[str, Any]:
     names = ("rule", "found", "required", "why")
     texts = {name: "" if verdict.get(name) is None else str(verdict[name]) for name in names}
     status = verdict.get("status")
-    known = isinstance(status, str) and status in get_args(Status)
-    return {**texts, "status": status if known else "not judged"}
+    valid = isinstance(status, str) and status in get_args(Status)
+    return {**texts, "status": status if valid else "not judged"}
 
 
 # config.json

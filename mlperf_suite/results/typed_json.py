@@ -27,32 +27,32 @@ def read(kind: type[T], content: object) -> T | None:
     length or a dict from strings of these, or one of them or None.
     """
     target: Any = kind
-    found = _reader(target)(content)
-    return None if found is _ABSENT else found
+    value = _reader(target)(content)
+    return None if value is _ABSENT else value
 
 
-def written(value: object) -> Any:
+def to_json(value: object) -> Any:
     """The JSON of a dataclass: from its `as_json` if it has one, else from its fields."""
     if is_dataclass(value) and not isinstance(value, type):
         as_json = getattr(value, "as_json", None)
         return as_json() if as_json else written_fields(value)
     if isinstance(value, list | tuple):
-        return [written(one) for one in value]
+        return [to_json(item) for item in value]
     if isinstance(value, dict):
-        return {name: written(one) for name, one in value.items()}
+        return {name: to_json(item) for name, item in value.items()}
     return value
 
 
 def written_fields(value: Any) -> dict[str, Any]:
     """The JSON of a dataclass's fields, by name."""
-    return {field.name: written(getattr(value, field.name)) for field in fields(value)}
+    return {field.name: to_json(getattr(value, field.name)) for field in fields(value)}
 
 
 @cache
 def _reader(hint: Any) -> _Reader:
     origin, arguments = get_origin(hint), get_args(hint)
     if origin in (Union, types.UnionType):
-        (inner,) = (one for one in arguments if one is not type(None))
+        (inner,) = (argument for argument in arguments if argument is not type(None))
         return _optional(_reader(inner))
     if origin is tuple:
         return _tuple(_reader(arguments[0]))
@@ -67,8 +67,8 @@ def _reader(hint: Any) -> _Reader:
 
 def _optional(inner: _Reader) -> _Reader:
     def read_optional(value: object) -> Any:
-        found = inner(value)
-        return None if found is _ABSENT else found
+        item = inner(value)
+        return None if item is _ABSENT else item
 
     return read_optional
 
@@ -77,7 +77,7 @@ def _tuple(inner: _Reader) -> _Reader:
     def read_tuple(value: object) -> Any:
         if not isinstance(value, list):
             return _ABSENT
-        return tuple(found for found in map(inner, value) if found is not _ABSENT)
+        return tuple(item for item in map(inner, value) if item is not _ABSENT)
 
     return read_tuple
 
@@ -86,8 +86,8 @@ def _dict(inner: _Reader) -> _Reader:
     def read_dict(value: object) -> Any:
         if not isinstance(value, dict):
             return _ABSENT
-        found = {str(name): inner(one) for name, one in value.items()}
-        return {name: one for name, one in found.items() if one is not _ABSENT}
+        items = {str(name): inner(item) for name, item in value.items()}
+        return {name: item for name, item in items.items() if item is not _ABSENT}
 
     return read_dict
 
@@ -101,14 +101,14 @@ def _dataclass(kind: Any) -> _Reader:
     def read_dataclass(value: object) -> Any:
         if not isinstance(value, dict) or not value:
             return _ABSENT
-        found = {}
+        values = {}
         for name, inner, has_default in parts:
-            one = inner(value[name]) if name in value else _ABSENT
-            if one is not _ABSENT:
-                found[name] = one
+            item = inner(value[name]) if name in value else _ABSENT
+            if item is not _ABSENT:
+                values[name] = item
             elif not has_default:
                 return _ABSENT
-        return kind(**found)
+        return kind(**values)
 
     return read_dataclass
 

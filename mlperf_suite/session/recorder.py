@@ -123,7 +123,7 @@ class Recorder:
             self._searches[key] = outcome
             search = self.result(key.benchmark, key.scenario).search
             assert search is not None
-            search.found = outcome.figures
+            search.peak = outcome.figures
 
     def end(self, key: StepKey, result: Result | MmluRecord, failure: str | None) -> None:
         """Write what became of a key. `failure`: why it failed. Raises OSError as `write` does."""

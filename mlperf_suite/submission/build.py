@@ -131,10 +131,10 @@ def build_submission(request: SubmissionRequest, here: Mapping[str, Any]) -> Sub
         )
     ]
     # The settings of a running or failed run are incomplete; it is refused with its own reason.
-    ended = [run for run in runs if run.meta.status in ENDED]
-    if len({run.is_replay for run in ended}) > 1:
+    finished_runs = [run for run in runs if run.meta.status in ENDED]
+    if len({run.is_replay for run in finished_runs}) > 1:
         reasons.append("replays and measurements cannot be in one tree")
-    reasons += refusals_of_systems(ended)
+    reasons += refusals_of_systems(finished_runs)
     results, of_results = _results(runs)
     reasons += of_results
     if not reasons:
@@ -145,55 +145,57 @@ def build_submission(request: SubmissionRequest, here: Mapping[str, Any]) -> Sub
     notice = REPLAY_NOTICE if any(run.is_replay for run in runs) else ""
     if notice:
         system["sw_notes"] = " ".join(filter(None, (str(system.get("sw_notes") or ""), notice)))
-    given = _read_option("--measurements", request.measurements) if request.measurements else {}
+    measurements_of_user = (
+        _read_option("--measurements", request.measurements) if request.measurements else {}
+    )
     out.parent.mkdir(parents=True, exist_ok=True)
-    made = Path(tempfile.mkdtemp(prefix=f".{out.name}.", dir=out.parent))
+    folder = Path(tempfile.mkdtemp(prefix=f".{out.name}.", dir=out.parent))
     try:
-        made.chmod(0o755)
-        tree = _Tree(made, request, _folder_name(str(system["system_name"])), notice)
+        folder.chmod(0o755)
+        tree = _Tree(folder, request, _folder_name(str(system["system_name"])), notice)
         for result in results:
-            tree.write_result(result, given)
+            tree.write_result(result, measurements_of_user)
         # Judged as if it had the status that a person may still have to fill in.
         tree.write_system({**system, "status": system.get("status") or STATUSES[0]})
-        passed, failed = _judge(made, request.round)
-        if failed:
-            raise RefusedError(failed)
+        passed, failures = _judge(folder, request.round)
+        if failures:
+            raise RefusedError(failures)
         tree.write_system(system)
         if out.exists():
             out.rmdir()
-        made.replace(out)
+        folder.replace(out)
     finally:
-        shutil.rmtree(made, ignore_errors=True)
+        shutil.rmtree(folder, ignore_errors=True)
     unfilled = {request.out / name: fields for name, fields in tree.unfilled.items() if fields}
     return Submission(request.out, tree.system, notice, passed, unfilled)
 
 
 def _results(runs: Sequence[SuiteRun]) -> tuple[list[_Result], list[str]]:
     """The runs by scenario, and the reasons why they are not results."""
-    chosen: dict[tuple[str, str], dict[Mode, SuiteRun]] = {}
+    by_scenario: dict[tuple[str, str], dict[Mode, SuiteRun]] = {}
     reasons = []
     for run in runs:
-        modes = chosen.setdefault((run.benchmark.id, run.scenario.name), {})
+        modes = by_scenario.setdefault((run.benchmark.id, run.scenario.name), {})
         for mode in run.modes:
             if mode in modes:
                 of = f"{run.benchmark.id} {run.scenario.name} {mode}"
                 reasons.append(f"{run}: {of} is in {modes[mode]} too; choose one of them")
             modes.setdefault(mode, run)
-    for (benchmark, scenario), modes in chosen.items():
+    for (benchmark, scenario), modes in by_scenario.items():
         if not all(run.meta.status in ENDED for run in modes.values()):
             continue
         for mode in ("accuracy", "performance"):
             if modes and mode not in modes:
                 reasons.append(f"{benchmark} {scenario}: no {mode} run among the results")
         if "performance" in modes:
-            others: tuple[Mode, ...] = ("accuracy", *AUDIT_MODES)
-            for mode in others:
-                other = modes.get(mode, modes["performance"])
+            other_modes: tuple[Mode, ...] = ("accuracy", *AUDIT_MODES)
+            for mode in other_modes:
+                partner = modes.get(mode, modes["performance"])
                 reasons += [
                     f"{benchmark} {scenario}: not the same in {mode} and performance: {reason}"
-                    for reason in refusals_of_pair(other, modes["performance"])
+                    for reason in refusals_of_pair(partner, modes["performance"])
                 ]
-    return [_Result(modes) for modes in chosen.values()], reasons
+    return [_Result(modes) for modes in by_scenario.values()], reasons
 
 
 def _with_sessions(
@@ -201,10 +203,14 @@ def _with_sessions(
 ) -> tuple[list[_Result], list[str]]:
     """The results with the sessions that measured them, and the faults of those."""
     sessions = [s for folder in dict.fromkeys(folders) for s in find_sessions(folder)]
-    named = {f"{one.main.benchmark.id} {one.main.scenario.name}": one for one in results}
-    logs = {name: one.main.logs("performance") for name, one in named.items()}
-    found, reasons = match_sessions(sessions, logs)
-    return [replace(one, session=found.get(name)) for name, one in named.items()], reasons
+    by_name = {
+        f"{result.main.benchmark.id} {result.main.scenario.name}": result for result in results
+    }
+    logs = {name: result.main.logs("performance") for name, result in by_name.items()}
+    session_of, reasons = match_sessions(sessions, logs)
+    return [
+        replace(result, session=session_of.get(name)) for name, result in by_name.items()
+    ], reasons
 
 
 def _system(
@@ -212,7 +218,7 @@ def _system(
 ) -> dict[str, Any]:
     """The system's description; fields that the submission determines are added if absent."""
     categories = sorted({run.category for run in runs})
-    said = {
+    determined = {
         "submitter": request.submitter,
         "division": request.division,
         "system_type": ",".join(categories),
@@ -223,14 +229,14 @@ def _system(
                 "--system auto: the runs measured servers, whose hardware is unknown; "
                 "pass its description as a file"
             )
-        differing = different_machine(runs[0].system, here)
-        if differing:
+        differences = different_machine(runs[0].system, here)
+        if differences:
             raise UsageError(
-                f"--system auto: the runs were made on another machine ({'; '.join(differing)}); "
+                f"--system auto: the runs were made on another machine ({'; '.join(differences)}); "
                 f"pass its description as a file"
             )
-        return describe_machine(runs[0].system, machines=runs[0].machines) | said
-    described = {**said, **_read_option("--system", Path(request.system))}
+        return describe_machine(runs[0].system, machines=runs[0].machines) | determined
+    described = {**determined, **_read_option("--system", Path(request.system))}
     if not described.get("system_name"):
         raise UsageError(f"--system {request.system}: system_name is missing, it names the folder")
     return described
@@ -259,15 +265,15 @@ def _folder_name(system_name: str) -> str:
 def _judge(root: Path, round_: Round) -> tuple[int, list[str]]:
     """The number of rules that the tree passes, and the failed ones that no person can fix, one per
     line."""
-    passed, failed = 0, []
+    passed, failures = 0, []
     for judged in judge_folder(root, round_):
         passed += judged.count("passed")
-        failed += [
+        failures += [
             f"{judged.name}: {v.rule}: found {v.found}, required {v.required}"
             for v in judged.verdicts
             if v.status == "failed" and v.rule not in _FOR_A_PERSON
         ]
-    return passed, failed
+    return passed, failures
 
 
 class _Tree:
@@ -295,7 +301,7 @@ class _Tree:
         path = self._home / "systems" / f"{self.system}.json"
         self._write_json(path, system, missing_system_fields(system))
 
-    def write_result(self, result: _Result, given: Mapping[str, Any]) -> None:
+    def write_result(self, result: _Result, measurements_of_user: Mapping[str, Any]) -> None:
         run = result.main
         notice = self._notice
         results = self._place("results", run)
@@ -307,7 +313,7 @@ class _Tree:
             if audit.mode in result.runs:
                 self._write_audit(result.runs[audit.mode], audit, notice)
         folder = self._place("measurements", run)
-        self._write_measurements(run, folder, given, notice)
+        self._write_measurements(run, folder, measurements_of_user, notice)
         code = "src" if self._layout == "v6" else "code"
         _write_text(self._home / code / run.benchmark.id / "README.md", source_readme(run, notice))
 
@@ -316,12 +322,12 @@ class _Tree:
         _copy_logs(logs, folder)
         log = logs / ACCURACY
         (folder / ACCURACY).write_bytes(cut_accuracy_log(log.read_bytes()))
-        found = read_scores(logs, run.workload.scorer)
-        wanted = dict.fromkeys((*run.benchmark.metrics, GEN_NUM))
-        missing = [name for name in wanted if name not in found]
-        if missing:
-            raise RefusedError([f"{logs}: {', '.join(missing)} not among the scores"])
-        scores = {name: found[name] for name in wanted}
+        all_scores = read_scores(logs, run.workload.scorer)
+        names = dict.fromkeys((*run.benchmark.metrics, GEN_NUM))
+        absent = [name for name in names if name not in all_scores]
+        if absent:
+            raise RefusedError([f"{logs}: {', '.join(absent)} not among the scores"])
+        scores = {name: all_scores[name] for name in names}
         text = accuracy_txt(scores, run.benchmark.counted_as, file_sha256(log), notice)
         _write_text(folder / ACCURACY_TXT, text)
 
@@ -336,9 +342,9 @@ class _Tree:
         _write_text(folder / audit.verified_in, text)
 
     def _write_measurements(
-        self, run: SuiteRun, folder: Path, given: Mapping[str, Any], notice: str
+        self, run: SuiteRun, folder: Path, measurements_of_user: Mapping[str, Any], notice: str
     ) -> None:
-        content = measurements(run, given, notice)
+        content = measurements(run, measurements_of_user, notice)
         name = "measurements.json"
         if self._layout == "v5":
             name = f"{self.system}_{run.implementation}_{run.scenario.name}.json"

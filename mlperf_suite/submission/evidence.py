@@ -94,8 +94,8 @@ class SuiteRun:
     @property
     def engine_args(self) -> Mapping[str, Any]:
         """The engine arguments that the user gave."""
-        given = self.settings.get("engine_args")
-        return given if isinstance(given, dict) else {}
+        arguments = self.settings.get("engine_args")
+        return arguments if isinstance(arguments, dict) else {}
 
     @property
     def engine(self) -> EngineFacts:
@@ -114,14 +114,18 @@ class SuiteRun:
     @property
     def endpoints(self) -> list[str]:
         """The URLs of the servers."""
-        named = self.engine.settings.get("endpoints")
-        return [str(url) for url in named] if isinstance(named, list) else []
+        urls = self.engine.settings.get("endpoints")
+        return [str(url) for url in urls] if isinstance(urls, list) else []
 
     @property
     def machines(self) -> list[Mapping[str, Any]]:
         """The machines that its engines ran on; empty for one engine in the suite's own process."""
-        named = self.engine.settings.get("machines")
-        return [one for one in named if isinstance(one, dict)] if isinstance(named, list) else []
+        machines = self.engine.settings.get("machines")
+        return (
+            [machine for machine in machines if isinstance(machine, dict)]
+            if isinstance(machines, list)
+            else []
+        )
 
     @property
     def implementation(self) -> str:
@@ -149,11 +153,11 @@ def read_run(folder: Path) -> SuiteRun:
     benchmark = BENCHMARKS.get(meta.benchmark or "")
     if benchmark is None or benchmark.workload is None:
         raise UsageError(f"--results {folder}: not a run of a benchmark that can be submitted")
-    named = [s for s in benchmark.scenarios if s.name == meta.scenario]
-    if not named:
+    scenarios = [s for s in benchmark.scenarios if s.name == meta.scenario]
+    if not scenarios:
         raise UsageError(f"--results {folder}: scenario {meta.scenario} is not known")
     return SuiteRun(
-        folder.resolve(), summary, Config.read(config), benchmark, benchmark.workload, named[0]
+        folder.resolve(), summary, Config.read(config), benchmark, benchmark.workload, scenarios[0]
     )
 
 
@@ -197,14 +201,14 @@ def refusals_of_run(
 def _departures(run: SuiteRun) -> list[str]:
     """How each mode's generation deviates from the benchmark's."""
     longest = run.settings.get("max_new_tokens", run.workload.generation.max_new_tokens)
-    found = list(find_departures(run.workload, longest, run.engine.settings))
+    departures = list(find_departures(run.workload, longest, run.engine.settings))
     of_modes = run.settings.get("generation_by_mode")
     for mode, generation in (of_modes if isinstance(of_modes, dict) else {}).items():
         if mode in run.modes and isinstance(generation, dict):
             most = generation.get("max_new_tokens")
-            differing = find_departures(run.workload, most, {}, mode) if most else ()
-            found += [f"{mode}: {departure}" for departure in differing]
-    return found
+            of_mode = find_departures(run.workload, most, {}, mode) if most else ()
+            departures += [f"{mode}: {departure}" for departure in of_mode]
+    return departures
 
 
 _JUDGED_BY = ("test07_score", "test09_mean_tokens")
@@ -227,13 +231,13 @@ def refusals_of_pair(other_mode: SuiteRun, performance: SuiteRun) -> list[str]:
     if other_mode.folder == performance.folder:
         return []
     pair = (other_mode.identity, performance.identity)
-    differing = differences(*pair)
+    facts = differences(*pair)
     if parts := other_mode.workload.parts:
         # A run reads only the data of its own modes, and makes prompts of nothing else.
         read_by_one = {"prompts sha256", *(f"{mode} data sha256" for mode in parts)}
         read_by_both = {fact.name for fact in differences(*pair, known_to_both=True)}
-        differing = [f for f in differing if f.name not in read_by_one - read_by_both]
-    return [f"{fact.name} {fact.first} and {fact.second}" for fact in differing]
+        facts = [f for f in facts if f.name not in read_by_one - read_by_both]
+    return [f"{fact.name} {fact.first} and {fact.second}" for fact in facts]
 
 
 def refusals_of_systems(runs: Sequence[SuiteRun]) -> list[str]:
@@ -241,7 +245,7 @@ def refusals_of_systems(runs: Sequence[SuiteRun]) -> list[str]:
     reasons = []
     for run in runs[1:]:
         first = runs[0]
-        if differing := differences(machine_of(first.system), machine_of(run.system)):
-            words = "; ".join(f"{fact.name} {fact.first} and {fact.second}" for fact in differing)
+        if facts := differences(machine_of(first.system), machine_of(run.system)):
+            words = "; ".join(f"{fact.name} {fact.first} and {fact.second}" for fact in facts)
             reasons.append(f"{run}: a different system from that of {first}: {words}")
     return reasons

@@ -31,13 +31,13 @@ def find_sessions(folder: Path) -> list[Path]:
         below = sorted(path for path in folder.iterdir() if (path / POWER).is_dir())
     except OSError as error:
         raise UsageError(f"--power {folder}: {error.strerror}") from error
-    found = [folder] if (folder / POWER).is_dir() else below
-    if not found:
+    sessions = [folder] if (folder / POWER).is_dir() else below
+    if not sessions:
         raise UsageError(
             f"--power {folder}: no session of PTDaemon's client in it, which has the folders "
             f"{POWER}/, {RANGING}/ and {TESTING}/"
         )
-    return found
+    return sessions
 
 
 def match_sessions(
@@ -48,7 +48,7 @@ def match_sessions(
     `logs`: by result, the folder of its performance run. A session belongs to the run with the same
     logs, byte for byte.
     """
-    found: dict[str, Path] = {}
+    session_of: dict[str, Path] = {}
     reasons = []
     for session in sessions:
         of = [name for name, folder in logs.items() if _same_run(session / TESTING, folder)]
@@ -58,16 +58,19 @@ def match_sessions(
                 f"({DETAIL} or {SUMMARY} is another, or is not there)"
             )
         for name in of:
-            if name in found:
-                reasons.append(f"{session}: {name} has {found[name]} already; choose one of them")
-            found.setdefault(name, session)
-    return found, reasons
+            if name in session_of:
+                reasons.append(
+                    f"{session}: {name} has {session_of[name]} already; choose one of them"
+                )
+            session_of.setdefault(name, session)
+    return session_of, reasons
 
 
-def _same_run(one: Path, other: Path) -> bool:
+def _same_run(first: Path, second: Path) -> bool:
     try:
         return all(
-            (one / name).read_bytes() == (other / name).read_bytes() for name in (DETAIL, SUMMARY)
+            (first / name).read_bytes() == (second / name).read_bytes()
+            for name in (DETAIL, SUMMARY)
         )
     except OSError:
         return False
@@ -76,9 +79,9 @@ def _same_run(one: Path, other: Path) -> bool:
 def copy_session(session: Path, performance: Path) -> None:
     """Copy a session's files to their places in a round. Files that no rule requires are left out;
     the rules report missing ones."""
-    wanted = [f"{POWER}/{name}" for name in sorted(POWER_FILES)]
-    wanted += [f"{RANGING}/{name}" for name in sorted(RUN_FILES)]
-    for path in (*wanted, f"{TESTING}/{SPL}"):
+    paths = [f"{POWER}/{name}" for name in sorted(POWER_FILES)]
+    paths += [f"{RANGING}/{name}" for name in sorted(RUN_FILES)]
+    for path in (*paths, f"{TESTING}/{SPL}"):
         (performance / path).parent.mkdir(parents=True, exist_ok=True)
         if (session / path).is_file():
             shutil.copyfile(session / path, performance / path)

@@ -34,14 +34,16 @@ def describe_machine(
     another machine, the host fields stay empty for a person to fill in.
     """
     described: dict[str, Any] = dict.fromkeys((*SYSTEM_FIELDS_FILLED, *SYSTEM_FIELDS_PRESENT), "")
-    found = gpus()
+    accelerators = gpus()
     described |= _processors(root) | _memory(root) | _storage(root) | _network(root)
-    described |= _accelerators(found) | _software(made_on, found, root)
+    described |= _accelerators(accelerators) | _software(made_on, accelerators, root)
     processors = (
         f"{described['host_processors_per_node']}x {described['host_processor_model_name']}"
     )
-    named = processors if described["host_processor_model_name"] else ""
-    described["system_name"] = f"{len(found)}x {found[0].name}" if found else named
+    host_name = processors if described["host_processor_model_name"] else ""
+    described["system_name"] = (
+        f"{len(accelerators)}x {accelerators[0].name}" if accelerators else host_name
+    )
     described["number_of_nodes"] = "1"
     return described | _of_machines(machines, described) if machines else described
 
@@ -50,24 +52,24 @@ def _of_machines(
     machines: Sequence[Mapping[str, Any]], described: Mapping[str, Any]
 ) -> dict[str, Any]:
     """The fields that differ for several machines, or for one machine with several engines."""
-    gpus = [int(one.get("gpus") or 0) for one in machines]
-    kinds = list(dict.fromkeys(str(one["gpu"]) for one in machines if one.get("gpu")))
-    memories = [int(one["gpu_memory"]) for one in machines if one.get("gpu_memory")]
-    each = list(dict.fromkeys(gpus))
+    gpus = [int(machine.get("gpus") or 0) for machine in machines]
+    kinds = list(dict.fromkeys(str(machine["gpu"]) for machine in machines if machine.get("gpu")))
+    memories = [int(machine["gpu_memory"]) for machine in machines if machine.get("gpu_memory")]
+    counts = list(dict.fromkeys(gpus))
     changed: dict[str, Any] = {"number_of_nodes": str(len(machines))}
     if kinds:
         changed |= {
-            "accelerators_per_node": ", ".join(map(str, each)),
+            "accelerators_per_node": ", ".join(map(str, counts)),
             "accelerator_model_name": ", ".join(kinds),
         }
-    if all(one.get("here") for one in machines):
+    if all(machine.get("here") for machine in machines):
         return changed
     # This machine is not the one that the engines ran on.
     changed |= {name: "" for name in described if name.startswith("host_")}
     changed |= dict.fromkeys(("accelerator_interconnect", "accelerator_frequency"), "")
     changed |= {"accelerator_host_interconnect": "", "operating_system": ""}
     memory = f"{min(memories) / 2**30:.0f} GiB" if memories else ""
-    name = f"{len(machines)}x {each[0]}x {kinds[0]}" if kinds and len(each) == 1 else ""
+    name = f"{len(machines)}x {counts[0]}x {kinds[0]}" if kinds and len(counts) == 1 else ""
     return changed | {"accelerator_memory_capacity": memory, "system_name": name}
 
 
@@ -125,8 +127,8 @@ def _caches(root: Path) -> str:
 
 
 def _memory(root: Path) -> dict[str, str]:
-    found = re.search(r"^MemTotal:\s+(\d+) kB", _text(root / "proc/meminfo"), re.MULTILINE)
-    return {"host_memory_capacity": f"{int(found[1]) / 2**20:.0f} GiB" if found else ""}
+    total = re.search(r"^MemTotal:\s+(\d+) kB", _text(root / "proc/meminfo"), re.MULTILINE)
+    return {"host_memory_capacity": f"{int(total[1]) / 2**20:.0f} GiB" if total else ""}
 
 
 def _storage(root: Path) -> dict[str, str]:
@@ -163,15 +165,15 @@ def _network(root: Path) -> dict[str, str]:
     }
 
 
-def _accelerators(found: Sequence[Gpu]) -> dict[str, str]:
-    if not found:
+def _accelerators(accelerators: Sequence[Gpu]) -> dict[str, str]:
+    if not accelerators:
         fields = (*SYSTEM_FIELDS_FILLED, *SYSTEM_FIELDS_PRESENT)
-        none = {name: NO_ACCELERATOR for name in fields if name.startswith("accelerator_")}
-        return none | {"accelerators_per_node": "0"}
-    first = found[0]
+        without = {name: NO_ACCELERATOR for name in fields if name.startswith("accelerator_")}
+        return without | {"accelerators_per_node": "0"}
+    first = accelerators[0]
     memory, clock = first.memory_bytes, first.max_clock_mhz
     return {
-        "accelerators_per_node": str(len(found)),
+        "accelerators_per_node": str(len(accelerators)),
         "accelerator_model_name": first.name,
         "accelerator_memory_capacity": f"{memory / 2**30:.0f} GiB" if memory else "",
         "accelerator_frequency": f"{clock} MHz at most" if clock else "",
@@ -180,11 +182,13 @@ def _accelerators(found: Sequence[Gpu]) -> dict[str, str]:
             if first.pcie_generation and first.pcie_lanes
             else ""
         ),
-        **({"accelerator_interconnect": "none, one accelerator"} if len(found) == 1 else {}),
+        **({"accelerator_interconnect": "none, one accelerator"} if len(accelerators) == 1 else {}),
     }
 
 
-def _software(made_on: Mapping[str, Any], found: Sequence[Gpu], root: Path) -> dict[str, str]:
+def _software(
+    made_on: Mapping[str, Any], accelerators: Sequence[Gpu], root: Path
+) -> dict[str, str]:
     release = dict(re.findall(r'^(\w+)="?(.*?)"?$', _text(root / "etc/os-release"), re.MULTILINE))
     name = release.get("PRETTY_NAME")
     system = f"{name}, Linux {platform.release()}" if name else ""
@@ -192,7 +196,7 @@ def _software(made_on: Mapping[str, Any], found: Sequence[Gpu], root: Path) -> d
         "Python": made_on.get("python_version"),
         "transformers": made_on.get("transformers_version"),
         "LoadGen": made_on.get("loadgen_version"),
-        "NVIDIA driver": found[0].driver if found else None,
+        "NVIDIA driver": accelerators[0].driver if accelerators else None,
     }
     framework = {"vLLM": made_on.get("vllm_version"), "PyTorch": made_on.get("torch_version")}
     return {

@@ -44,14 +44,14 @@ def accuracy_txt(scores: Mapping[str, float], counted_as: str, log_sha256: str, 
 
     `counted_as`: that script's name for the number of answers, which is `gen_num` among the scores.
     """
-    shown = {n: int(v) if v.is_integer() and n in _COUNTS else v for n, v in scores.items()}
-    counted = ""
+    figures = {n: int(v) if v.is_integer() and n in _COUNTS else v for n, v in scores.items()}
+    sentence = ""
     if counted_as == COUNTED_IN_A_SENTENCE:
-        counted = f"{counted_as}: {shown.pop(GEN_NUM)}\n"
+        sentence = f"{counted_as}: {figures.pop(GEN_NUM)}\n"
     elif counted_as != GEN_NUM:
-        shown[counted_as] = shown.pop(GEN_NUM)
-    said = f"\n{notice}\n" if notice else "\n"
-    return f"\nResults\n{said}\n{counted}{shown}\n\nhash={log_sha256}\n"
+        figures[counted_as] = figures.pop(GEN_NUM)
+    header = f"\n{notice}\n" if notice else "\n"
+    return f"\nResults\n{header}\n{sentence}{figures}\n\nhash={log_sha256}\n"
 
 
 def cut_accuracy_log(content: bytes) -> bytes:
@@ -93,8 +93,8 @@ def _figures(
         lines.append(f"Accuracy check pass: {_passed(verdicts, audit, 'score')}")
     if audit.mean_tokens is not None:
         low, high = audit.mean_tokens
-        found = str(verdicts.get(f"{audit.mode}_mean_tokens", {}).get("found"))
-        lines.append(f"Mean output tokens: {found.removesuffix(' tokens').replace(',', '')}")
+        mean = str(verdicts.get(f"{audit.mode}_mean_tokens", {}).get("found"))
+        lines.append(f"Mean output tokens: {mean.removesuffix(' tokens').replace(',', '')}")
         lines += [f"Min threshold: {low}", f"Max threshold: {high}"]
         lines.append(f"Length check pass: {_passed(verdicts, audit, 'mean_tokens')}")
     return lines
@@ -124,25 +124,25 @@ def user_conf(content: str, notice: str) -> str:
     return f"# {notice}\n{content}" if notice else content
 
 
-def measurements(run: SuiteRun, given: Mapping[str, Any], notice: str) -> dict[str, Any]:
+def measurements(run: SuiteRun, by_user: Mapping[str, Any], notice: str) -> dict[str, Any]:
     """The measurements' JSON: what the run knows about its weights, overridden by what a person
     gives.
 
     The weights in a local folder may be anything: only their type is known, and for a server not
     even that.
     """
-    known = dict.fromkeys(MEASUREMENT_FIELDS, "")
-    known["input_data_types"] = "int32"
-    known["weight_data_types"] = str(
+    content = dict.fromkeys(MEASUREMENT_FIELDS, "")
+    content["input_data_types"] = "int32"
+    content["weight_data_types"] = str(
         run.engine.settings.get("dtype") or run.settings.get("precision") or ""
     )
     official = run.workload.model
     own = not run.is_remote and "quantization" not in run.engine_args
     if own and run.settings.get("model") == official:
-        known["starting_weights_filename"] = official
-        known["retraining"] = "no"
-        known["weight_transformations"] = "none"
-    return {**known, **given, **({"note": notice} if notice else {})}
+        content["starting_weights_filename"] = official
+        content["retraining"] = "no"
+        content["weight_transformations"] = "none"
+    return {**content, **by_user, **({"note": notice} if notice else {})}
 
 
 def missing_measurements(says: Mapping[str, Any]) -> list[str]:
@@ -155,7 +155,7 @@ def readme(run: SuiteRun, notice: str) -> str:
     settings, engine, system = run.settings, run.engine, run.system
     arguments, in_fact = run.engine_args, run.engine_settings
     tensor_parallel_size = in_fact.get("tensor_parallel_size", settings.get("tensor_parallel_size"))
-    shown = {
+    facts = {
         "benchmark": f"{run.benchmark.id}, {run.scenario.name}, {run.category}",
         "round": settings.get("round"),
         "model": _model(run),
@@ -171,19 +171,19 @@ def readme(run: SuiteRun, notice: str) -> str:
         "LoadGen": system.get("loadgen_version"),
         "suite": f"mlperf-suite {__version__}",
     }
-    rows = "\n".join(f"| {name} | {value} |" for name, value in shown.items())
-    said = f"{notice}\n\n" if notice else ""
-    again = "" if run.is_replay else f"To rerun it{_sent(run)}:\n\n```\n{_command(run)}\n```\n"
+    rows = "\n".join(f"| {name} | {value} |" for name, value in facts.items())
+    header = f"{notice}\n\n" if notice else ""
+    again = "" if run.is_replay else f"To rerun it{_unshown(run)}:\n\n```\n{_command(run)}\n```\n"
     return (
-        f"# {run.benchmark.id} {run.scenario.name}\n\n{said}| | |\n|---|---|\n{rows}\n\n{again}"
+        f"# {run.benchmark.id} {run.scenario.name}\n\n{header}| | |\n|---|---|\n{rows}\n\n{again}"
     ).rstrip("\n") + "\n"
 
 
 def _engines(run: SuiteRun) -> str:
     """How many engines on how many machines, and the devices of each."""
-    told, machines = run.engine.settings, len(run.machines)
+    settings, machines = run.engine.settings, len(run.machines)
     where = "1 machine" if machines == 1 else f"{machines} machines"
-    return f"{told.get('replicas')} on {where}, {told.get('replica_devices')} each"
+    return f"{settings.get('replicas')} on {where}, {settings.get('replica_devices')} each"
 
 
 def _command(run: SuiteRun) -> str:
@@ -222,7 +222,7 @@ def _data_option(run: SuiteRun) -> str:
     return Path(str(run.settings.get("dataset"))).name if data.parts else str(data.name)
 
 
-def _sent(run: SuiteRun) -> str:
+def _unshown(run: SuiteRun) -> str:
     """What a server was sent that the command does not show, by name: a key, headers."""
     settings = run.settings
     names = ["the key in API_KEY"] if run.is_remote and settings.get("api_key") == "set" else []
@@ -240,19 +240,19 @@ def _model(run: SuiteRun) -> str:
 
 def _dataset(run: SuiteRun) -> str:
     data = run.config.dataset
-    said = [f"{data.name}, {data.samples} samples, sha256 {data.sha256}"]
+    lines = [f"{data.name}, {data.samples} samples, sha256 {data.sha256}"]
     for mode, part in data.parts.items():
         name, samples, sha256 = (part.get(key) for key in ("name", "samples", "sha256"))
-        said.append(f"{mode}: {name}, {samples} samples, sha256 {sha256}")
-    return "; ".join(said)
+        lines.append(f"{mode}: {name}, {samples} samples, sha256 {sha256}")
+    return "; ".join(lines)
 
 
 def source_readme(run: SuiteRun, notice: str) -> str:
     """The README.md of the benchmark's source folder: the code that produced the results."""
-    said = f"{notice}\n\n" if notice else ""
+    header = f"{notice}\n\n" if notice else ""
     engine = run.engine
     return (
-        f"# {run.benchmark.id}\n\n{said}"
+        f"# {run.benchmark.id}\n\n{header}"
         f"Run with mlperf-suite {__version__} on {engine.name} {engine.version}"
         f"{', reached over HTTP,' if run.is_remote else ''} and "
         f"LoadGen {run.system.get('loadgen_version')}. Put the changes that were made to either, "
