@@ -11,13 +11,13 @@ from pathlib import Path
 from typing import Any
 
 from mlperf_suite.benchmarks.audits import MIX, SAME, TEST06, Audit, Mode
+from mlperf_suite.benchmarks.catalog import BENCHMARKS
 from mlperf_suite.benchmarks.definition import (
     COUNTED_IN_A_SENTENCE,
     MIN_DURATION_MS,
     Benchmark,
     Scenario,
 )
-from mlperf_suite.benchmarks.registry import BENCHMARKS
 from mlperf_suite.benchmarks.rounds import ROUNDS, Round
 from mlperf_suite.engines.protocol import ClientFigures, EndpointFigures, RemoteRun
 from mlperf_suite.loadgen.load_plan import AUDIT_MODES, CACHING, TEST_MODES

@@ -18,8 +18,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+from mlperf_suite.benchmarks.catalog import default_benchmarks
 from mlperf_suite.benchmarks.definition import Generation
-from mlperf_suite.benchmarks.registry import default_benchmarks
 from mlperf_suite.engines.protocol import Listener, Request
 from mlperf_suite.engines.stand_in import Delays, StandInEngine
 from mlperf_suite.errors import EngineError

@@ -16,7 +16,7 @@ import yaml
 from meta_tests.conftest import ROOT
 from meta_tests.test_layers import ONE_PLACE, ORDER, PACKAGE, files, imports_of
 from mlperf_suite.__main__ import main
-from mlperf_suite.benchmarks.registry import default_benchmarks
+from mlperf_suite.benchmarks.catalog import default_benchmarks
 from mlperf_suite.benchmarks.rounds import ROUNDS
 from mlperf_suite.plugin.options import rewrite
 from mlperf_suite.rules.registry import RULES

@@ -46,12 +46,12 @@ PARALLEL = (
 """Folders that may have files of the same name: each file stands for the same thing in both."""
 SAME_FILE = {
     *("client.py", "figures.py", "power.py"),
-    *("protocol.py", "registry.py", "scoring.py"),
+    "scoring.py",
 }
 """Names of files that still stand for two things."""
 SAME_CLASS = {
-    *("Answer", "Beat", "Block", "Done", "Drop", "Failed", "First", "Link"),
-    *("Outcome", "Pace", "Part", "Place", "Recorder", "Request", "Sample"),
+    *("Answer", "Beat", "Done", "Drop", "Failed", "First", "Link"),
+    *("Pace", "Place", "Recorder", "Request", "Sample"),
     *("Score", "Scores", "Submit", "Trace"),
 }
 """Names of public classes that still stand for two things."""

@@ -16,6 +16,7 @@ from dataclasses import KW_ONLY, dataclass, field
 from pathlib import Path
 from typing import Any, Literal, ParamSpec
 
+from mlperf_suite.benchmarks.catalog import BENCHMARKS, default_benchmarks, runnable
 from mlperf_suite.benchmarks.definition import (
     CATEGORIES,
     SCENARIOS,
@@ -25,7 +26,6 @@ from mlperf_suite.benchmarks.definition import (
     Workload,
 )
 from mlperf_suite.benchmarks.embedded import EMBEDDED
-from mlperf_suite.benchmarks.registry import BENCHMARKS, default_benchmarks, runnable
 from mlperf_suite.benchmarks.rounds import DEFAULT_ROUND, ROUNDS, Round
 from mlperf_suite.datasets.mmlu_questions import HUB_REPOSITORY, STANDARD_SHOTS
 from mlperf_suite.energy.cost import Price

@@ -24,8 +24,8 @@ from dataclasses import dataclass
 from functools import partial
 
 from mlperf_suite.datasets.news import load_news
-from mlperf_suite.scorers.protocol import Scores
 from mlperf_suite.scorers.rouge import ROUGE_NAMES, PairScore, check_punkt, mean_scores, score_rouge
+from mlperf_suite.scorers.scorer import Scores
 from perf.pairs import in_turn, middle, print_header, print_row
 
 _ANSWER_WORDS = 95

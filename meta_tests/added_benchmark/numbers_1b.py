@@ -20,7 +20,7 @@ from mlperf_suite.benchmarks.definition import (
     offline,
 )
 from mlperf_suite.datasets.samples import Sample, Samples
-from mlperf_suite.scorers.protocol import Answer, Score, Scores
+from mlperf_suite.scorers.scorer import Answer, Score, Scores
 
 SAMPLES = 20
 

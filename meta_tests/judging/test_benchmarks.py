@@ -15,8 +15,8 @@ from meta_tests.made_runs import write_submission
 from meta_tests.tampering.damages import damages_of
 from meta_tests.tampering.edits import Home
 from meta_tests.tampering.verdicts import broken_rules
+from mlperf_suite.benchmarks.catalog import BENCHMARKS
 from mlperf_suite.benchmarks.definition import Benchmark
-from mlperf_suite.benchmarks.registry import BENCHMARKS
 from mlperf_suite.benchmarks.rounds import ROUNDS, Round
 from mlperf_suite.judging.judge import judge_folder
 

@@ -24,10 +24,10 @@ from meta_tests.judging.trees import (
 from meta_tests.made_runs import MadeRun, line, write_run
 from meta_tests.tampering.rule_breaks import AGREEMENT
 from mlperf_suite.benchmarks.audits import Mode
+from mlperf_suite.benchmarks.catalog import BENCHMARKS
 from mlperf_suite.benchmarks.embedded import EMBEDDED
 from mlperf_suite.benchmarks.llama2_70b import LLAMA2_70B_99
 from mlperf_suite.benchmarks.llama3_1_8b import LLAMA3_1_8B, LLAMA3_1_8B_EDGE
-from mlperf_suite.benchmarks.registry import BENCHMARKS
 from mlperf_suite.benchmarks.rounds import ROUNDS
 from mlperf_suite.judging.judge import Judged, judge_folder
 from mlperf_suite.judging.tree import find_runs, holds_logs

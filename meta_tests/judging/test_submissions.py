@@ -21,10 +21,10 @@ from meta_tests.judging.trees import (
     found,
 )
 from meta_tests.made_runs import MadeRun, write_run, write_submission
+from mlperf_suite.benchmarks.catalog import BENCHMARKS
 from mlperf_suite.benchmarks.llama2_70b import LLAMA2_70B_99, LLAMA2_70B_99_9
 from mlperf_suite.benchmarks.llama3_1_8b import LLAMA3_1_8B
 from mlperf_suite.benchmarks.llama3_1_405b import LLAMA3_1_405B
-from mlperf_suite.benchmarks.registry import BENCHMARKS
 from mlperf_suite.benchmarks.rounds import ROUNDS
 from mlperf_suite.judging.judge import judge_folder
 from mlperf_suite.rules.registry import rules_of

@@ -9,8 +9,8 @@ import sys
 import pytest
 
 from meta_tests.conftest import ROOT, SuiteRun, run_suite
+from mlperf_suite.benchmarks.catalog import BENCHMARKS, default_benchmarks, runnable
 from mlperf_suite.benchmarks.definition import Benchmark
-from mlperf_suite.benchmarks.registry import BENCHMARKS, default_benchmarks, runnable
 from mlperf_suite.results.run_folder import read_summary, run_folders
 
 OTHERS = [b for b in runnable() if b not in default_benchmarks()]

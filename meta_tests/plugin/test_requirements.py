@@ -16,8 +16,8 @@ import pytest
 import fixtures.runs  # noqa: F401 - registers the fixtures
 from meta_tests.conftest import ROOT
 from mlperf_suite import rules
+from mlperf_suite.benchmarks.catalog import BENCHMARKS, default_benchmarks, runnable
 from mlperf_suite.benchmarks.definition import Scenario
-from mlperf_suite.benchmarks.registry import BENCHMARKS, default_benchmarks, runnable
 from mlperf_suite.loadgen.load_plan import CACHING, MODES
 from mlperf_suite.plugin.cases import RUN_KINDS
 from mlperf_suite.rules import rules_for

@@ -7,7 +7,7 @@ import pytest
 from meta_tests.proof.__main__ import WORK, prove
 from meta_tests.proof.data import DATASETS
 from meta_tests.proof.published import PUBLISHED
-from mlperf_suite.benchmarks.registry import BENCHMARKS
+from mlperf_suite.benchmarks.catalog import BENCHMARKS
 from mlperf_suite.benchmarks.rounds import ROUNDS
 
 TREES = [

@@ -12,15 +12,15 @@ import pytest
 from meta_tests.proof.published import PROBLEMS, PUBLISHED, Published, write_published
 from meta_tests.proof.runs import ProofRun, proof_runs
 from meta_tests.replay_plugin import pytest_mlperf_load_engine, thought_out_answers
+from mlperf_suite.benchmarks.catalog import BENCHMARKS
 from mlperf_suite.benchmarks.prompts import end_of_text_ids, load_tokenizer
-from mlperf_suite.benchmarks.registry import BENCHMARKS
 from mlperf_suite.benchmarks.rounds import ROUNDS
 from mlperf_suite.datasets.samples import Sample
 from mlperf_suite.scorers.code_grading import CodeGrades
 from mlperf_suite.scorers.deepseek_r1 import DeepseekR1Scorer
 from mlperf_suite.scorers.gpt_oss_120b import GptOssScorer
 from mlperf_suite.scorers.mixtral_8x7b import MixtralScorer
-from mlperf_suite.scorers.protocol import Answer, reads_special_tokens
+from mlperf_suite.scorers.scorer import Answer, reads_special_tokens
 from mlperf_suite.session.inputs import Inputs
 from mlperf_suite.settings import resolve_settings
 

@@ -28,7 +28,7 @@ from mlperf_suite.results.schema import (
     WarmUpFigures,
 )
 from mlperf_suite.rules.verdict import Verdict
-from mlperf_suite.scorers.protocol import Score, Scores
+from mlperf_suite.scorers.scorer import Score, Scores
 
 STARTED = datetime(2026, 11, 20, 10, 15, tzinfo=UTC)
 PASSED, FAILED = (Verdict("seeds", s, "a", "b") for s in ("passed", "failed"))

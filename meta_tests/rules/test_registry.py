@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from meta_tests.made_runs import MadeRun, every_scenario
 from meta_tests.tampering.rule_breaks import not_passed, put, rule_names, runs
-from mlperf_suite.benchmarks.registry import BENCHMARKS
+from mlperf_suite.benchmarks.catalog import BENCHMARKS
 from mlperf_suite.rules import clock, judge, latency, rule_named, rules_for
 from mlperf_suite.rules.registry import RULES, rule_name, rule_of
 from mlperf_suite.rules.scores import gate_name

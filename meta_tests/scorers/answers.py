@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from mlperf_suite.datasets.samples import Sample
 from mlperf_suite.scorers.code_grading import CodeGrades
-from mlperf_suite.scorers.protocol import Answer
+from mlperf_suite.scorers.scorer import Answer
 
 ANY_TEXT = st.text(max_size=80) | st.lists(
     st.sampled_from(

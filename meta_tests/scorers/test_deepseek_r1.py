@@ -12,7 +12,7 @@ from meta_tests.scorers.answers import ANY_TEXT, answer, graded, no_sandbox
 from mlperf_suite.errors import DatasetError
 from mlperf_suite.scorers.code_grading import CodeGrades
 from mlperf_suite.scorers.deepseek_r1 import DeepseekR1Scorer
-from mlperf_suite.scorers.protocol import Answer
+from mlperf_suite.scorers.scorer import Answer
 
 ANSWERS = [
     answer("Answer: B", "B", "gpqa"),

@@ -7,8 +7,8 @@ from hypothesis import given
 
 from meta_tests.scorers.answers import ANY_TEXT, answer, graded, no_sandbox
 from mlperf_suite.scorers.gpt_oss_120b import GptOssScorer, choice, final_message, program
-from mlperf_suite.scorers.protocol import reads_special_tokens
 from mlperf_suite.scorers.rouge import OpenOrcaScorer
+from mlperf_suite.scorers.scorer import reads_special_tokens
 
 ANALYSIS, FINAL = "<|channel|>analysis<|message|>", "<|channel|>final<|message|>"
 RETURN = "<|return|>"

@@ -31,9 +31,9 @@ from mlperf_suite.scorers.live_code_bench import (
     passes,
     pickled_string,
 )
-from mlperf_suite.scorers.protocol import Answer
 from mlperf_suite.scorers.python_program import _plain
 from mlperf_suite.scorers.sandbox.box import NoSandbox, Sandbox
+from mlperf_suite.scorers.scorer import Answer
 
 # --- The problems ---------------------------------------------------------------------------------
 

@@ -16,8 +16,8 @@ from mlperf_suite.scorers.mbxp import (
     missing_languages,
     program_of,
 )
-from mlperf_suite.scorers.protocol import Answer
 from mlperf_suite.scorers.sandbox.box import NoSandbox, Sandbox
+from mlperf_suite.scorers.scorer import Answer
 
 CHECK = "\n\ndef check(candidate):\n    assert candidate(2, 3) == 5\n"
 ASSERT = "\nrequire('assert').equal(add(2, 3), 5);\n"

@@ -15,7 +15,7 @@ from meta_tests.scorers.test_llama2_70b import PAIRS
 from mlperf_suite.errors import DatasetError
 from mlperf_suite.scorers.code_grading import CodeGrades
 from mlperf_suite.scorers.mixtral_8x7b import MixtralScorer, final_number, is_right_number
-from mlperf_suite.scorers.protocol import Answer
+from mlperf_suite.scorers.scorer import Answer
 
 ANSWERS = [
     answer(*PAIRS[0], "OpenOrca"),

@@ -20,7 +20,6 @@ from rouge_score import rouge_scorer
 from mlperf_suite.assets import PROJECT_ROOT, nltk_data_dir
 from mlperf_suite.datasets.news import load_news
 from mlperf_suite.datasets.samples import Sample
-from mlperf_suite.scorers.protocol import Answer
 from mlperf_suite.scorers.rouge import (
     ROUGE_NAMES,
     PairScore,
@@ -29,6 +28,7 @@ from mlperf_suite.scorers.rouge import (
     score_pairs,
     score_rouge,
 )
+from mlperf_suite.scorers.scorer import Answer
 
 REAL_NEWS = PROJECT_ROOT.parent / "shared" / "data" / "cnn_dailymail_50.jsonl"
 WORDS = ["boat", "boats", "harbour", "sank", "sinking", "Friday", "Dr.", "the", "$3.5m", "said."]

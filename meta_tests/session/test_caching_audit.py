@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mlperf_suite.benchmarks.catalog import BENCHMARKS
 from mlperf_suite.benchmarks.definition import Generation
-from mlperf_suite.benchmarks.registry import BENCHMARKS
 from mlperf_suite.engines.protocol import EngineDescription, Listener, Request
 from mlperf_suite.engines.stand_in import Delays, StandInEngine
 from mlperf_suite.judging.judge import judge_folder

@@ -29,8 +29,8 @@ from mlperf_suite.results.record import RunKey
 from mlperf_suite.results.run_folder import read_summary
 from mlperf_suite.results.validity_marks import STAND_IN_LABEL as LABEL
 from mlperf_suite.rules.facts import TEXT_ALONE
-from mlperf_suite.scorers.protocol import Answer, Scores
 from mlperf_suite.scorers.rouge import RougeScorer
+from mlperf_suite.scorers.scorer import Answer, Scores
 from mlperf_suite.session.engines import EngineRequest
 from mlperf_suite.session.inputs import Inputs
 from mlperf_suite.session.plan import MMLU, Role, SearchKey, StepKey

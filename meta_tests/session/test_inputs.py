@@ -11,9 +11,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from mlperf_suite.assets import embedded_model_dir
+from mlperf_suite.benchmarks.catalog import BENCHMARKS
 from mlperf_suite.benchmarks.definition import Benchmark
 from mlperf_suite.benchmarks.llama3_1_8b import LLAMA3_1_8B, LLAMA3_1_8B_EDGE, OFFICIAL
-from mlperf_suite.benchmarks.registry import BENCHMARKS
 from mlperf_suite.errors import DatasetError, UsageError
 from mlperf_suite.results.record import RunKey
 from mlperf_suite.scorers.sandbox.box import NoSandbox, Sandbox

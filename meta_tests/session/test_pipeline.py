@@ -11,7 +11,7 @@ import pytest
 from meta_tests.session.test_executor import ACCURACY, LLAMA, PERFORMANCE, TEST06, Made, make
 from meta_tests.session.timing.test_rates import keep_offline_run
 from mlperf_suite.benchmarks.audits import Mode
-from mlperf_suite.benchmarks.registry import default_benchmarks
+from mlperf_suite.benchmarks.catalog import default_benchmarks
 from mlperf_suite.errors import RunError
 from mlperf_suite.loadgen.load_plan import CACHING, Shortened
 from mlperf_suite.loadgen.runner import LoadRun, run_loadgen

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mlperf_suite.benchmarks.audits import Mode
-from mlperf_suite.benchmarks.registry import default_benchmarks
+from mlperf_suite.benchmarks.catalog import default_benchmarks
 from mlperf_suite.results.record import RunKey
 from mlperf_suite.session.plan import MMLU, Plan, SearchKey, Selection, clock, plan_session
 

@@ -14,8 +14,8 @@ import pytest
 from meta_tests.made_runs import MadeRun, system_fields, write_run
 from mlperf_suite.__main__ import main
 from mlperf_suite.benchmarks.audits import Mode
+from mlperf_suite.benchmarks.catalog import BENCHMARKS
 from mlperf_suite.benchmarks.definition import Benchmark
-from mlperf_suite.benchmarks.registry import BENCHMARKS
 from mlperf_suite.benchmarks.rounds import ROUNDS
 from mlperf_suite.hardware import describe_system
 from mlperf_suite.judging.judge import judge_folder

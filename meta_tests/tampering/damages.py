@@ -34,10 +34,10 @@ from meta_tests.tampering.edits import (
 )
 from meta_tests.tampering.verdicts import copies, official_verdict, own_verdict
 from mlperf_suite.benchmarks.audits import Audit
+from mlperf_suite.benchmarks.catalog import BENCHMARKS
 from mlperf_suite.benchmarks.definition import COUNTED_IN_A_SENTENCE, Benchmark
 from mlperf_suite.benchmarks.gpt_oss_120b import GPT_OSS_120B
 from mlperf_suite.benchmarks.llama3_1_8b import LLAMA3_1_8B
-from mlperf_suite.benchmarks.registry import BENCHMARKS
 from mlperf_suite.benchmarks.rounds import ROUNDS, Round
 from mlperf_suite.loadgen.logs import ACCURACY, DETAIL, SUMMARY
 from mlperf_suite.rules.scores import gate_name

@@ -13,7 +13,7 @@ import pytest
 from meta_tests.tampering import verdicts
 from meta_tests.tampering.damages import DAMAGES, damages_of
 from meta_tests.tampering.verdicts import own_verdict
-from mlperf_suite.benchmarks.registry import BENCHMARKS
+from mlperf_suite.benchmarks.catalog import BENCHMARKS
 from mlperf_suite.benchmarks.rounds import ROUNDS
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"

@@ -13,7 +13,7 @@ import pytest
 from meta_tests.made_runs import write_submission
 from meta_tests.tampering.damages import compare, damages_of
 from meta_tests.tampering.verdicts import CHECKER, official_verdict, own_verdict
-from mlperf_suite.benchmarks.registry import BENCHMARKS
+from mlperf_suite.benchmarks.catalog import BENCHMARKS
 from mlperf_suite.benchmarks.rounds import ROUNDS
 
 CHECKOUT = Path(os.environ.get("MLPERF_INFERENCE") or "absent")

@@ -18,9 +18,9 @@ from meta_tests.made_runs import write_submission
 from meta_tests.rules.test_power_rules import write
 from meta_tests.tampering.power import DAMAGES, differences, official, own
 from meta_tests.tampering.verdicts import CHECKER, official_verdict, own_verdict
+from mlperf_suite.benchmarks.catalog import find_benchmark
 from mlperf_suite.benchmarks.definition import Scenario
 from mlperf_suite.benchmarks.llama3_1_8b import LLAMA3_1_8B, LLAMA3_1_8B_EDGE
-from mlperf_suite.benchmarks.registry import find_benchmark
 from mlperf_suite.benchmarks.rounds import ROUNDS, Round
 from mlperf_suite.judging.judged import scenario_of
 

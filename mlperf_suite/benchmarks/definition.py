@@ -1,6 +1,6 @@
 """The definition of a benchmark: scenarios, limits, data, prompt, generation, scorer, reference.
 
-Each benchmark is a file of this package with a tuple `BENCHMARKS`; `registry` finds them. Sources
+Each benchmark is a file of this package with a tuple `BENCHMARKS`; `catalog` finds them. Sources
 of the figures: mlperf.conf (sample counts, durations, latency limits) and constants.py of the
 official submission checker (rounds, scenarios, audits, reference accuracy), both of
 github.com/mlcommons/inference. EOS ids: each model's generation_config.json.
@@ -16,7 +16,7 @@ from typing import Any, Literal, Protocol
 from mlperf_suite.benchmarks.audits import Audit
 from mlperf_suite.datasets.samples import Sample, Samples
 from mlperf_suite.errors import DatasetError
-from mlperf_suite.scorers.protocol import Scorer
+from mlperf_suite.scorers.scorer import Scorer
 
 Category = Literal["datacenter", "edge"]
 CATEGORIES: tuple[Category, ...] = ("datacenter", "edge")

@@ -17,8 +17,8 @@ from mlperf_suite.benchmarks.definition import (
 )
 from mlperf_suite.benchmarks.prompts import SUMMARIZE, TextPrompt
 from mlperf_suite.datasets.news import load_news
-from mlperf_suite.scorers.protocol import GEN_LEN
 from mlperf_suite.scorers.rouge import ROUGE_NAMES, RougeScorer
+from mlperf_suite.scorers.scorer import GEN_LEN
 
 EMBEDDED_REFERENCE_TABLE = Path(__file__).parent / "embedded_reference.csv"
 _MEANS = {"rouge1": 39.0135, "rouge2": 22.4992, "rougeL": 31.8461, "rougeLsum": 36.5641}

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 from mlperf_suite.datasets.pickled_frames import (
     MissingValue,
-    Part,
+    PickledPart,
     RefusedPickleError,
     Scalar,
     printable,
@@ -223,7 +223,7 @@ def _column(where: str, name: str, values: Array, most: int) -> _Column:
             cell, cell_kinds = by_id.get(id(value)) or _cell(value)
         except RefusedPickleError as error:
             raise DatasetError(f"{place}: row {row}: cannot be converted: {error}") from None
-        if isinstance(value, (list, tuple, Part)):
+        if isinstance(value, (list, tuple, PickledPart)):
             by_id[id(value)] = cell, cell_kinds
         kinds |= cell_kinds
         count += 1 if cell is None or isinstance(cell, _SINGLE) else len(cell)
@@ -275,7 +275,7 @@ def _cell(value: object) -> tuple[Any, set[str]]:
     """
     import numpy as np
 
-    if isinstance(value, Part) and not isinstance(value, Scalar):
+    if isinstance(value, PickledPart) and not isinstance(value, Scalar):
         array = value.values()
         if array.ndim != 1:
             raise RefusedPickleError("an array of more than one axis")
@@ -292,7 +292,7 @@ def _cell(value: object) -> tuple[Any, set[str]]:
 
 def _list(values: Sequence[object]) -> tuple[list[Any], set[str]]:
     # No column needs a list of lists, and a list could contain itself.
-    if any(isinstance(v, (list, tuple, Part)) and not isinstance(v, Scalar) for v in values):
+    if any(isinstance(v, (list, tuple, PickledPart)) and not isinstance(v, Scalar) for v in values):
         raise RefusedPickleError("a list of lists")
     cells, kinds = [], set()
     for value in values:

@@ -1,10 +1,10 @@
 """Reads a pickled pandas DataFrame without creating, importing or calling anything that it names.
 
 `pickle.load` executes what a file tells it to. Here Python's own reader asks `find_class` for every
-name, and a name that is not in `NAMES` ends the reading. A name of the table stands for a `Part`,
-which keeps the arguments and the state that the file gives; nothing else can be called. The parts
-know how pandas 1 to 3 and numpy 1 and 2 lay out a table, check it, and rebuild the arrays from
-their bytes.
+name, and a name that is not in `NAMES` ends the reading. A name of the table stands for a
+`PickledPart`, which keeps the arguments and the state that the file gives; nothing else can be
+called. The parts know how pandas 1 to 3 and numpy 1 and 2 lay out a table, check it, and rebuild
+the arrays from their bytes.
 
 The classes of numpy and pandas stay out of it, because they trust what they unpickle. With nothing
 but `numpy.dtype` and `_reconstruct`, a file can change the dtype of an array that it made, so that
@@ -41,7 +41,7 @@ def printable(text: object) -> str:
     return line if len(line) <= _LONGEST_LINE else f"{line[:_LONGEST_LINE]}…"
 
 
-class Part:
+class PickledPart:
     """A call or an object that the file asks for: its arguments, and the state to set on it.
 
     It has no attribute that a file can set: BUILD finds `__setstate__` on a part, and on the class
@@ -52,7 +52,7 @@ class Part:
     arguments: tuple[object, ...]
     state: object
 
-    def __new__(cls, *arguments: object) -> Part:
+    def __new__(cls, *arguments: object) -> PickledPart:
         part = object.__new__(cls)
         part.arguments, part.state = arguments, None
         return part
@@ -68,7 +68,7 @@ class Part:
 
 
 def _values(value: object) -> Array:
-    if not isinstance(value, Part):
+    if not isinstance(value, PickledPart):
         raise RefusedPickleError(f"an array of an unknown form, {type(value).__name__}")
     return value.values()
 
@@ -76,7 +76,7 @@ def _values(value: object) -> Array:
 # What numpy writes.
 
 
-class Dtype(Part):
+class Dtype(PickledPart):
     def dtype(self) -> np.dtype[Any]:
         """Raises RefusedPickleError for a type other than objects, numbers and texts."""
         import numpy as np
@@ -96,12 +96,12 @@ class Dtype(Part):
         return np.dtype(order + code)
 
 
-class Bytes(Part):
+class Bytes(PickledPart):
     def raw(self) -> bytes | bytearray:
         return _raw(self.arguments[0]) if self.arguments else b""
 
 
-class EncodedText(Part):
+class EncodedText(PickledPart):
     """How protocol 2 writes bytes: `_codecs.encode` with a text and the name of an encoding."""
 
     def raw(self) -> bytes:
@@ -111,7 +111,7 @@ class EncodedText(Part):
         raise RefusedPickleError("bytes of an unknown form")
 
 
-class Scalar(Part):
+class Scalar(PickledPart):
     """A single number in a column of objects."""
 
     def values(self) -> Array:
@@ -119,7 +119,7 @@ class Scalar(Part):
         return _array((1,), dtype, data, "C")
 
 
-class ReconstructedArray(Part):
+class ReconstructedArray(PickledPart):
     def values(self) -> Array:
         match self.state:
             case (_, tuple(shape), dtype, bool(fortran), data):
@@ -127,7 +127,7 @@ class ReconstructedArray(Part):
         raise RefusedPickleError("an array without its values")
 
 
-class BufferArray(Part):
+class BufferArray(PickledPart):
     def values(self) -> Array:
         match self.arguments:
             case (data, dtype, tuple(shape), "C" | "F" as order, *_):
@@ -169,15 +169,15 @@ def _array(shape: tuple[Any, ...], dtype: object, data: object, order: Any) -> A
 # What pyarrow writes, for pandas' strings.
 
 
-class ArrowType(Part):
+class ArrowType(PickledPart):
     pass
 
 
-class ArrowBuffer(Part):
+class ArrowBuffer(PickledPart):
     pass
 
 
-class ArrowArray(Part):
+class ArrowArray(PickledPart):
     def texts(self) -> list[str | None]:
         import pyarrow as pa
 
@@ -214,7 +214,7 @@ def _buffer(buffer: object) -> bytes | bytearray:
     raise RefusedPickleError("an array of texts of an unknown form")
 
 
-class ArrowChunks(Part):
+class ArrowChunks(PickledPart):
     def texts(self) -> list[str | None]:
         match self.arguments:
             case (list(chunks), *_) if all(isinstance(chunk, ArrowArray) for chunk in chunks):
@@ -225,15 +225,15 @@ class ArrowChunks(Part):
 # What pandas writes.
 
 
-class MissingValue(Part):
+class MissingValue(PickledPart):
     """pandas.NA, which a file names and does not call."""
 
 
-class Marker(Part):
+class Marker(PickledPart):
     """A class that another part gets as an argument, or only names."""
 
 
-class StringArray(Part):
+class StringArray(PickledPart):
     """Texts; since pandas 1.3 only an argument of `BackedArray`."""
 
     def values(self) -> Array:
@@ -243,7 +243,7 @@ class StringArray(Part):
         return super().values()
 
 
-class Categorical(Part):
+class Categorical(PickledPart):
     """A value of a few per cell; since pandas 1.3 only an argument of `BackedArray`."""
 
     def values(self) -> Array:
@@ -253,7 +253,7 @@ class Categorical(Part):
         return super().values()
 
 
-class CategoricalDtype(Part):
+class CategoricalDtype(PickledPart):
     def of_codes(self, codes: Array) -> Array:
         """The value of each code; that of a missing value is -1."""
         import numpy as np
@@ -268,7 +268,7 @@ class CategoricalDtype(Part):
         return np.fromiter((labels[code] for code in codes.tolist()), object, len(codes))
 
 
-class ArrowStringArray(Part):
+class ArrowStringArray(PickledPart):
     def values(self) -> Array:
         import numpy as np
 
@@ -281,7 +281,7 @@ class ArrowStringArray(Part):
         raise RefusedPickleError("an array of texts of an unknown form")
 
 
-class BackedArray(Part):
+class BackedArray(PickledPart):
     """An array of pandas that is kept in one of numpy: texts, or the codes of categories."""
 
     def values(self) -> Array:
@@ -298,7 +298,7 @@ def _are_places(numbers: Array, end: int) -> bool:
     return whole and bool(((numbers >= 0) & (numbers < end)).all())
 
 
-class NewIndex(Part):
+class NewIndex(PickledPart):
     def values(self) -> Array:
         match self.arguments:
             case (_, {"data": data}):
@@ -306,20 +306,20 @@ class NewIndex(Part):
         raise RefusedPickleError("the columns have numbers, not names")
 
 
-class Slice(Part):
+class Slice(PickledPart):
     pass
 
 
-class Block(Part):
+class ColumnBlock(PickledPart):
     """The values of columns of one type, and the places of these columns in the table."""
 
 
-class BlockManager(Part):
+class BlockManager(PickledPart):
     def axes_and_blocks(self) -> tuple[list[object], list[tuple[object, object]]]:
         """The two axes, and the blocks as pairs of values and places."""
         match self.arguments, self.state:
             case (tuple(blocks), list(axes)), None:
-                pairs = [block.arguments[:2] for block in blocks if isinstance(block, Block)]
+                pairs = [block.arguments[:2] for block in blocks if isinstance(block, ColumnBlock)]
             # Written by pandas before 1.3.
             case _, (*_, {"0.14.1": {"axes": list(axes), "blocks": list(blocks)}}):
                 pairs = [(block["values"], block["mgr_locs"]) for block in blocks]
@@ -330,7 +330,7 @@ class BlockManager(Part):
         return axes, [(values, places) for values, places in pairs]
 
 
-class DataFrame(Part):
+class DataFrame(PickledPart):
     def columns(self, most: int) -> dict[str, Array]:
         """The values of each column, in order; at most `most` cells together."""
         match self.state:
@@ -381,7 +381,7 @@ def _places(placement: object, columns: int) -> Sequence[int]:
 
 # numpy 2 moved numpy.core to numpy._core; pandas 1 has a class for each index of numbers; protocol
 # 2 uses Python 2's names for builtins.
-NAMES: Final[Mapping[tuple[str, str], type[Part]]] = {
+NAMES: Final[Mapping[tuple[str, str], type[PickledPart]]] = {
     ("numpy", "dtype"): Dtype,
     ("numpy", "ndarray"): Marker,
     ("numpy.core.multiarray", "_reconstruct"): ReconstructedArray,
@@ -414,7 +414,7 @@ NAMES: Final[Mapping[tuple[str, str], type[Part]]] = {
     ("pandas", "RangeIndex"): Marker,
     ("pandas.core.internals.managers", "BlockManager"): BlockManager,
     ("pandas.core.internals", "BlockManager"): BlockManager,
-    ("pandas._libs.internals", "_unpickle_block"): Block,
+    ("pandas._libs.internals", "_unpickle_block"): ColumnBlock,
     ("pandas._libs.arrays", "__pyx_unpickle_NDArrayBacked"): BackedArray,
     ("pandas.core.arrays.string_", "StringArray"): StringArray,
     ("pandas.arrays", "StringArray"): StringArray,
@@ -437,7 +437,7 @@ Those of pandas 1.0 to 3 and numpy 1 and 2. Nothing matches by prefix: a name is
 
 
 class _FrameUnpickler(pickle.Unpickler):
-    def find_class(self, module: str, name: str) -> type[Part]:
+    def find_class(self, module: str, name: str) -> type[PickledPart]:
         part = NAMES.get((module, name))
         if part is None:
             full = printable(f"{module}.{name}")
@@ -448,9 +448,9 @@ class _FrameUnpickler(pickle.Unpickler):
 def read_frame(file: mmap.mmap, size: int) -> dict[str, Array]:
     """The columns of the DataFrame in a pickle of `size` bytes: arrays of numbers, or of objects.
 
-    Objects are Python's own and `Part`s; `plain_cell` gives their values. Memory grows with the
-    file; the caller limits memory and time, which a malicious file can use up. Raises
-    RefusedPickleError; a damaged file raises any error.
+    Objects are Python's own and `PickledPart`s. Memory grows with the file; the caller limits the
+    memory and the time, which a malicious file can use up. Raises RefusedPickleError; a damaged
+    file raises any error.
     """
     frame = _FrameUnpickler(file).load()
     if file.read(1):

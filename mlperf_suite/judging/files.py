@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 from mlperf_suite.rules.submission_rules import JsonFile
-from mlperf_suite.scorers.protocol import Scorer
+from mlperf_suite.scorers.scorer import Scorer
 
 
 def read_text(path: Path) -> str | None:

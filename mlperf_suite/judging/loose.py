@@ -11,8 +11,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from mlperf_suite.benchmarks.audits import TEST06, Mode
+from mlperf_suite.benchmarks.catalog import BENCHMARKS, find_benchmark
 from mlperf_suite.benchmarks.definition import Benchmark, ReferenceAccuracy, Scenario, Workload
-from mlperf_suite.benchmarks.registry import BENCHMARKS, find_benchmark
 from mlperf_suite.benchmarks.rounds import DEFAULT_ROUND, ROUNDS, Round
 from mlperf_suite.judging.files import read_json, read_not_judged, read_scores, read_text
 from mlperf_suite.judging.judged import (

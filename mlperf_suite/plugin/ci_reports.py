@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from mlperf_suite.benchmarks.registry import BENCHMARKS
+from mlperf_suite.benchmarks.catalog import BENCHMARKS
 from mlperf_suite.hardware import describe_system
 from mlperf_suite.plugin.cases import LoadGenClock, step_of
 from mlperf_suite.plugin.lifecycle import SUITE

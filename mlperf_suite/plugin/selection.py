@@ -6,7 +6,7 @@ from collections import Counter
 
 import pytest
 
-from mlperf_suite.benchmarks.registry import BENCHMARKS
+from mlperf_suite.benchmarks.catalog import BENCHMARKS
 from mlperf_suite.plugin.cases import (
     SEARCH,
     SHARE,

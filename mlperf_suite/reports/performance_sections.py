@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from mlperf_suite.benchmarks.registry import BENCHMARKS
+from mlperf_suite.benchmarks.catalog import BENCHMARKS
 from mlperf_suite.reports.formats import count, decimal, duration
 from mlperf_suite.reports.plots import Plot
 from mlperf_suite.reports.sections import (

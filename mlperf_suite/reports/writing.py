@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from mlperf_suite.benchmarks.catalog import BENCHMARKS
 from mlperf_suite.benchmarks.definition import Scenario
-from mlperf_suite.benchmarks.registry import BENCHMARKS
 from mlperf_suite.datasets.samples import Sample
 from mlperf_suite.energy.energy_figures import read_curve
 from mlperf_suite.errors import UsageError

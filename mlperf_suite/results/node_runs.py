@@ -14,9 +14,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from mlperf_suite.benchmarks.catalog import BENCHMARKS
 from mlperf_suite.benchmarks.definition import Scenario
 from mlperf_suite.benchmarks.percentile import percentiles
-from mlperf_suite.benchmarks.registry import BENCHMARKS
 from mlperf_suite.engines.model_files import MODEL_FILES
 from mlperf_suite.errors import SuiteError
 from mlperf_suite.loadgen.logs import DetailLog

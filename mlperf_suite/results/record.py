@@ -30,7 +30,7 @@ from mlperf_suite.results.schema import (
 )
 from mlperf_suite.rules.facts import AnswerTokens
 from mlperf_suite.rules.verdict import Verdict
-from mlperf_suite.scorers.protocol import Scores
+from mlperf_suite.scorers.scorer import Scores
 
 
 @dataclass(frozen=True, slots=True)

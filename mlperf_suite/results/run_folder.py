@@ -14,8 +14,8 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from mlperf_suite.benchmarks.catalog import BENCHMARKS
 from mlperf_suite.benchmarks.definition import SCENARIOS
-from mlperf_suite.benchmarks.registry import BENCHMARKS
 from mlperf_suite.errors import UsageError
 from mlperf_suite.loadgen.load_plan import CACHING
 from mlperf_suite.results.schema import MMLU, Summary, version_fault

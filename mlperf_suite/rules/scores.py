@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from mlperf_suite.benchmarks.catalog import BENCHMARKS
 from mlperf_suite.benchmarks.definition import ExpectedScore
-from mlperf_suite.benchmarks.registry import BENCHMARKS
 from mlperf_suite.rules.facts import RunFacts
 from mlperf_suite.rules.registry import CLOSED, Check, rule
 from mlperf_suite.rules.verdict import Verdict, not_judged, verdict

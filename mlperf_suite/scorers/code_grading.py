@@ -19,8 +19,8 @@ from pathlib import Path
 from typing import Protocol, runtime_checkable
 
 from mlperf_suite.datasets.samples import Sample
-from mlperf_suite.scorers.protocol import Answer
-from mlperf_suite.scorers.sandbox.box import Limits, Outcome, Sandbox, SandboxError
+from mlperf_suite.scorers.sandbox.box import Limits, ProgramOutcome, Sandbox, SandboxError
+from mlperf_suite.scorers.scorer import Answer
 
 _PACKAGES = ("numpy",)
 """What programs may import besides the standard library, if it is installed here."""
@@ -93,7 +93,7 @@ def run_python(
     word: bytes = b"",
     watch: Callable[[bytes], bool] | None = None,
     stop: threading.Event | None = None,
-) -> Outcome:
+) -> ProgramOutcome:
     """Run a program with `python_program.py` as `order` says; results are its standard output."""
     files = {
         "answer.py": program,

@@ -27,7 +27,7 @@ from mlperf_suite.scorers.exams import (
     unescaped,
     unquoted,
 )
-from mlperf_suite.scorers.protocol import (
+from mlperf_suite.scorers.scorer import (
     EXACT_MATCH,
     GEN_NUM,
     Answer,

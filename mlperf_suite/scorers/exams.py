@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping, Sequence
 from mlperf_suite.datasets.samples import Sample
 from mlperf_suite.errors import DatasetError
 from mlperf_suite.scorers.code_grading import CodeGrader, CodeGrades, obstacle, run_programs
-from mlperf_suite.scorers.protocol import Answer, Score, among_all, percentages
+from mlperf_suite.scorers.scorer import Answer, Score, among_all, percentages
 
 LIVE_CODE_BENCH = "livecodebench"
 """Part of the lower-case kind of every LiveCodeBench sample, in each data set that has them."""

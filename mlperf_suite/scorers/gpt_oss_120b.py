@@ -30,7 +30,7 @@ from mlperf_suite.scorers.exams import (
     unescaped,
     unquoted,
 )
-from mlperf_suite.scorers.protocol import EXACT_MATCH, GEN_NUM, Answer, Score, Scores, token_figures
+from mlperf_suite.scorers.scorer import EXACT_MATCH, GEN_NUM, Answer, Score, Scores, token_figures
 
 REPEATS: Mapping[str, int] = {"aime25": 8, "gpqa_diamond": 5, "livecodebench_v6": 3}
 """How often the accuracy data repeats each exam's questions, by sample kind."""

@@ -29,8 +29,8 @@ from typing import Any
 from mlperf_suite.datasets.samples import Sample
 from mlperf_suite.errors import DatasetError
 from mlperf_suite.scorers.code_grading import CodeGrades, grade_each, run_python
-from mlperf_suite.scorers.protocol import Answer
 from mlperf_suite.scorers.sandbox.box import GIBIBYTE, MEBIBYTE, Limits, NoSandbox, Sandbox
+from mlperf_suite.scorers.scorer import Answer
 
 TEST_S = 60
 """The `timeout` of both eval_accuracy.py, for each test of a problem."""

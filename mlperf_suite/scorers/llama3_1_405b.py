@@ -18,7 +18,8 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 
 from mlperf_suite.errors import DatasetError
-from mlperf_suite.scorers.protocol import (
+from mlperf_suite.scorers.rouge import check_punkt, score_pairs
+from mlperf_suite.scorers.scorer import (
     EXACT_MATCH,
     GEN_LEN,
     GEN_NUM,
@@ -28,7 +29,6 @@ from mlperf_suite.scorers.protocol import (
     among_all,
     token_figures,
 )
-from mlperf_suite.scorers.rouge import check_punkt, score_pairs
 
 ROUGE, NIAH, QA = "rouge", "niah_em", "qa_em"
 ROUGE_L = "rougeL"

@@ -18,8 +18,8 @@ from dataclasses import dataclass
 
 from mlperf_suite.datasets.samples import Sample
 from mlperf_suite.scorers.code_grading import CodeGrades, grade_each, run_python
-from mlperf_suite.scorers.protocol import Answer
-from mlperf_suite.scorers.sandbox.box import Limits, NoSandbox, Outcome, Sandbox
+from mlperf_suite.scorers.sandbox.box import Limits, NoSandbox, ProgramOutcome, Sandbox
+from mlperf_suite.scorers.scorer import Answer
 
 RUN_S = 20.0
 """The time limit that evaluate_mbxp.py gives a program."""
@@ -183,7 +183,7 @@ def _command(sandbox: Sandbox, words: tuple[str, ...]) -> tuple[str, ...]:
     return (sandbox.tool(words[0]) or words[0], *words[1:])
 
 
-def _is_text(outcome: Outcome) -> bool:
+def _is_text(outcome: ProgramOutcome) -> bool:
     """Whether both outputs are UTF-8: mxeval decodes them, and a decoding error is a failure."""
     try:
         for output in (outcome.stdout, outcome.stderr):

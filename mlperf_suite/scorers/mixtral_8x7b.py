@@ -16,7 +16,8 @@ from dataclasses import dataclass
 from mlperf_suite.datasets.samples import Sample
 from mlperf_suite.errors import DatasetError
 from mlperf_suite.scorers.code_grading import CodeGrader, obstacle, run_programs
-from mlperf_suite.scorers.protocol import (
+from mlperf_suite.scorers.rouge import ROUGE_NAMES, check_punkt, score_rouge
+from mlperf_suite.scorers.scorer import (
     GEN_LEN,
     GEN_NUM,
     Answer,
@@ -26,7 +27,6 @@ from mlperf_suite.scorers.protocol import (
     percentages,
     token_figures,
 )
-from mlperf_suite.scorers.rouge import ROUGE_NAMES, check_punkt, score_rouge
 
 OPEN_ORCA, GSM8K, MBXP = "OpenOrca", "GSM8K", "MBXP"
 MBXP_LANGUAGES = ("cpp", "python", "php", "javascript", "ruby", "typescript")

@@ -24,7 +24,7 @@ from typing import Any
 
 from mlperf_suite.assets import nltk_data_dir
 from mlperf_suite.errors import UsageError
-from mlperf_suite.scorers.protocol import (
+from mlperf_suite.scorers.scorer import (
     GEN_LEN,
     GEN_NUM,
     Answer,

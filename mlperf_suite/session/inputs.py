@@ -28,7 +28,7 @@ from mlperf_suite.mmlu.score_files import MmluTask
 from mlperf_suite.results.record import RunKey
 from mlperf_suite.results.run_folder import check_writable
 from mlperf_suite.rules.facts import find_departures, find_reference, find_speculation
-from mlperf_suite.scorers.protocol import Scorer, obstacle_of
+from mlperf_suite.scorers.scorer import Scorer, obstacle_of
 from mlperf_suite.session.plan import SearchKey
 from mlperf_suite.session.timing.estimate import Lengths
 from mlperf_suite.settings import Settings, check_model_is_reachable

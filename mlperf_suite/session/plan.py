@@ -10,7 +10,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
-from mlperf_suite.benchmarks.registry import BENCHMARKS
+from mlperf_suite.benchmarks.catalog import BENCHMARKS
 from mlperf_suite.loadgen.load_plan import CACHING, MODES
 from mlperf_suite.results.record import RunKey
 from mlperf_suite.rules.caching_figures import LOOKS

@@ -7,8 +7,8 @@ from itertools import cycle
 from pathlib import Path
 
 from mlperf_suite.benchmarks.audits import Mode
+from mlperf_suite.benchmarks.catalog import BENCHMARKS
 from mlperf_suite.benchmarks.definition import Benchmark, Scenario
-from mlperf_suite.benchmarks.registry import BENCHMARKS
 from mlperf_suite.engines.batch import generate_all
 from mlperf_suite.engines.protocol import Engine, EngineDescription, ReplicatedEngine
 from mlperf_suite.results.record import RunKey

@@ -11,8 +11,8 @@ from typing import Any
 
 from mlperf_suite import __version__
 from mlperf_suite.benchmarks.audits import Mode
+from mlperf_suite.benchmarks.catalog import BENCHMARKS
 from mlperf_suite.benchmarks.definition import Benchmark
-from mlperf_suite.benchmarks.registry import BENCHMARKS
 from mlperf_suite.errors import of_the_system
 from mlperf_suite.hardware import describe_system
 from mlperf_suite.mmlu.score_files import SUBJECTS_PLOT, MmluRecord

@@ -27,7 +27,7 @@ from mlperf_suite.rules import accuracy_verdict, client, judge, validity
 from mlperf_suite.rules.facts import AnswerTokens, RunFacts, gives_text_alone
 from mlperf_suite.rules.registry import rule_of
 from mlperf_suite.rules.verdict import Verdict, set_aside
-from mlperf_suite.scorers.protocol import Answer, Scores, reads_special_tokens
+from mlperf_suite.scorers.scorer import Answer, Scores, reads_special_tokens
 from mlperf_suite.session import profiled_run
 from mlperf_suite.session.energy import Energy
 from mlperf_suite.session.engines import Engines

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
+from mlperf_suite.benchmarks.catalog import BENCHMARKS
 from mlperf_suite.benchmarks.definition import Benchmark
-from mlperf_suite.benchmarks.registry import BENCHMARKS
 from mlperf_suite.engines.protocol import Engine
 from mlperf_suite.loadgen.runner import abandoned
 from mlperf_suite.mmlu.score_files import MmluRecord

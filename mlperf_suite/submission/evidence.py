@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from mlperf_suite.benchmarks.audits import Mode
+from mlperf_suite.benchmarks.catalog import BENCHMARKS
 from mlperf_suite.benchmarks.definition import Benchmark, Category, Scenario, Workload
-from mlperf_suite.benchmarks.registry import BENCHMARKS
 from mlperf_suite.benchmarks.rounds import Round
 from mlperf_suite.engines.stand_in import REPLAY
 from mlperf_suite.errors import UsageError

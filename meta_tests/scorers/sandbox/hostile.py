@@ -7,7 +7,7 @@ import json
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from mlperf_suite.scorers.sandbox.box import MEBIBYTE, Limits, Outcome
+from mlperf_suite.scorers.sandbox.box import MEBIBYTE, Limits, ProgramOutcome
 
 LIMITS = Limits(
     wall_s=1.0,
@@ -41,37 +41,37 @@ def tell(*told):
 """
 
 
-def reports(outcome: Outcome) -> list[str]:
+def reports(outcome: ProgramOutcome) -> list[str]:
     """What a program printed with `tell`."""
     assert outcome.stdout, outcome
     answers: list[str] = json.loads(outcome.stdout)
     return answers
 
 
-def meets(*errors: str) -> Callable[[Outcome], bool]:
+def meets(*errors: str) -> Callable[[ProgramOutcome], bool]:
     """The program met these errors, one for each thing it tried."""
     return lambda outcome: reports(outcome) == list(errors)
 
 
-def fails_with(*errors: str) -> Callable[[Outcome], bool]:
+def fails_with(*errors: str) -> Callable[[ProgramOutcome], bool]:
     """All that the program tried ended in one of these errors."""
     return lambda outcome: bool(reports(outcome)) and set(reports(outcome)) <= set(errors)
 
 
-def timed_out(outcome: Outcome) -> bool:
+def timed_out(outcome: ProgramOutcome) -> bool:
     return outcome.timed_out and outcome.exit_code is None
 
 
-def flooded(outcome: Outcome) -> bool:
+def flooded(outcome: ProgramOutcome) -> bool:
     longest = max(len(outcome.stdout), len(outcome.stderr))
     return timed_out(outcome) and outcome.truncated and longest == LIMITS.output_bytes
 
 
-def out_of_memory(outcome: Outcome) -> bool:
+def out_of_memory(outcome: ProgramOutcome) -> bool:
     return outcome.out_of_memory and outcome.exit_code is None
 
 
-def ends_well(outcome: Outcome) -> bool:
+def ends_well(outcome: ProgramOutcome) -> bool:
     return outcome.exit_code == 0 and not outcome.timed_out
 
 
@@ -83,7 +83,7 @@ class Hostile:
     """
 
     code: str
-    holds: Callable[[Outcome], bool]
+    holds: Callable[[ProgramOutcome], bool]
     limits: Limits = LONG
     keep: tuple[str, ...] = field(default=())
 

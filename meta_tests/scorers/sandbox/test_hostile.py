@@ -15,7 +15,7 @@ import pytest
 
 from meta_tests.conftest import ROOT
 from meta_tests.scorers.sandbox.hostile import HOSTILE, PREAMBLE, Hostile, out_of_memory, timed_out
-from mlperf_suite.scorers.sandbox.box import Limits, Outcome, Sandbox
+from mlperf_suite.scorers.sandbox.box import Limits, ProgramOutcome, Sandbox
 
 MARK = f"hostile-{uuid.uuid4().hex}"
 TOKEN = "hf_abcdefghijklmnop"
@@ -25,7 +25,7 @@ NUMBERS = {
 }
 
 
-def run(sandbox: Sandbox, hostile: Hostile, names: Mapping[str, object]) -> Outcome:
+def run(sandbox: Sandbox, hostile: Hostile, names: Mapping[str, object]) -> ProgramOutcome:
     code = hostile.code
     for name, value in names.items():
         code = code.replace(f"{{{name}}}", str(value))
@@ -59,7 +59,7 @@ def names(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, object
 
 
 @pytest.fixture(scope="module")
-def outcomes(sandbox: Sandbox, names: Mapping[str, object]) -> Iterator[dict[str, Outcome]]:
+def outcomes(sandbox: Sandbox, names: Mapping[str, object]) -> Iterator[dict[str, ProgramOutcome]]:
     """Every program's outcome; they ran side by side, with a token in the environment."""
     with pytest.MonkeyPatch.context() as patch, ThreadPoolExecutor(8) as pool:
         patch.setenv("HF_TOKEN", TOKEN)
@@ -68,12 +68,12 @@ def outcomes(sandbox: Sandbox, names: Mapping[str, object]) -> Iterator[dict[str
 
 
 @pytest.mark.parametrize("name", HOSTILE)
-def test_a_hostile_program_gets_nowhere(outcomes: Mapping[str, Outcome], name: str) -> None:
+def test_a_hostile_program_gets_nowhere(outcomes: Mapping[str, ProgramOutcome], name: str) -> None:
     assert HOSTILE[name].holds(outcomes[name]), outcomes[name]
 
 
 def test_nothing_is_left_of_them(
-    outcomes: Mapping[str, Outcome], names: Mapping[str, object]
+    outcomes: Mapping[str, ProgramOutcome], names: Mapping[str, object]
 ) -> None:
     assert outcomes
     assert not remaining()

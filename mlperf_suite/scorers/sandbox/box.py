@@ -94,7 +94,7 @@ class Limits:
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class ProgramOutcome:
     """How a program ended.
 
     Its exit code or the signal that ended it; both are None if it exceeded a limit, was stopped by
@@ -161,7 +161,7 @@ class Sandbox:
         environment: Mapping[str, str] | None = None,
         watch: Callable[[bytes], bool] | None = None,
         stop: threading.Event | None = None,
-    ) -> Outcome:
+    ) -> ProgramOutcome:
         """Run a command, its first word an absolute path within, in a folder with these files.
 
         `files` are plain names; each file is also executable. `keep` names files of that folder to
@@ -228,7 +228,7 @@ class _Run:
             os.close(write_status)
         self._status = open(status, "rb", buffering=0)  # noqa: SIM115, PTH123  # closed in outcome
 
-    def outcome(self) -> Outcome:
+    def outcome(self) -> ProgramOutcome:
         process = self._process
         assert process.stdin and process.stdout and process.stderr
         pipes = {"status": self._status, "stdout": process.stdout, "stderr": process.stderr}
@@ -290,14 +290,14 @@ class _Run:
         self._truncated |= len(data) > room
         return not data
 
-    def _result(self) -> Outcome:
+    def _result(self) -> ProgramOutcome:
         status: dict[str, Any] = {}
         for line in bytes(self._content["status"]).splitlines():
             status.update(json.loads(line))
         if "error" in status or not (status.get("started") or self._stopped):
             why = status.get("error") or _last_line(self._content["stderr"]) or "it did not start"
             raise SandboxError(f"no sandbox: {why}")
-        return Outcome(
+        return ProgramOutcome(
             exit_code=status.get("exit_code"),
             signal=status.get("signal"),
             timed_out=status.get("timed_out", False),

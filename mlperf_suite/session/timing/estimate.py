@@ -11,8 +11,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from mlperf_suite.benchmarks.audits import TEST06, Audit, Mode
+from mlperf_suite.benchmarks.catalog import BENCHMARKS
 from mlperf_suite.benchmarks.definition import MIN_DURATION_MS, Benchmark, Generation, Scenario
-from mlperf_suite.benchmarks.registry import BENCHMARKS
 from mlperf_suite.loadgen.load_plan import AUDIT_MODES, CACHING, SEARCH, SEARCH_SAMPLES, SMOKE
 from mlperf_suite.results.record import RunKey
 from mlperf_suite.rules.caching_figures import ANSWER_TOKENS, LOOKS

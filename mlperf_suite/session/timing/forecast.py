@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from mlperf_suite.benchmarks.audits import Mode
+from mlperf_suite.benchmarks.catalog import BENCHMARKS
 from mlperf_suite.benchmarks.definition import Benchmark
 from mlperf_suite.benchmarks.embedded import EMBEDDED
-from mlperf_suite.benchmarks.registry import BENCHMARKS
 from mlperf_suite.hardware import cpu_computes_bf16, describe_system
 from mlperf_suite.results.comparability import Aspect, differences, identity_of
 from mlperf_suite.results.record import RunKey

@@ -10,8 +10,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from mlperf_suite.benchmarks.audits import Audit, Mode
+from mlperf_suite.benchmarks.catalog import BENCHMARKS
 from mlperf_suite.benchmarks.definition import Benchmark, Generation, Scenario
-from mlperf_suite.benchmarks.registry import BENCHMARKS
 from mlperf_suite.errors import RunError
 from mlperf_suite.loadgen.load_plan import CACHING
 from mlperf_suite.results.baseline import BaselineRun
