@@ -64,14 +64,14 @@ def cpu_s() -> tuple[float, float]:
 
 
 def run_once(
-    plan: LoadPlan, engine: Engine, prompts: Prompts, generation: Generation, *, timed: bool
+    plan: LoadPlan, engine: Engine, prompts: Prompts, generation: Generation, *, with_times: bool
 ) -> tuple[LoadRun, float, float]:
     """Make a run; return it and its processor time in this process and in all, in s."""
-    ended: list[tuple[float, float]] = []
+    cpu_at_end: list[tuple[float, float]] = []
 
     def read(folder: Path) -> RunLogs:
         # This is called first after LoadGen's end.
-        ended.append(cpu_s())
+        cpu_at_end.append(cpu_s())
         return read_logs(folder)
 
     with (
@@ -79,8 +79,8 @@ def run_once(
         mock.patch("mlperf_suite.loadgen.runner.read_logs", read),
     ):
         began = cpu_s()
-        run = run_loadgen(plan, engine, prompts, generation, Path(folder), timed=timed)
-    own, total = (end - start for start, end in zip(began, ended[0], strict=True))
+        run = run_loadgen(plan, engine, prompts, generation, Path(folder), timed=with_times)
+    own, total = (end - start for start, end in zip(began, cpu_at_end[0], strict=True))
     return run, own, total
 
 
@@ -111,9 +111,9 @@ def instant(rate: float, seconds: float) -> Callable[[bool], Cost]:
     prompts = [(1, 2, 3)] * SAMPLES
 
     def make(on: bool) -> Cost:
-        run, own, used = run_once(plan, engine, prompts, Generation(), timed=on)
-        each = 1e6 / run.samples
-        return Cost(used * each, own * each, run.tokens / run.elapsed_s)
+        run, own, total_s = run_once(plan, engine, prompts, Generation(), with_times=on)
+        us_per_query = 1e6 / run.samples
+        return Cost(total_s * us_per_query, own * us_per_query, run.tokens / run.elapsed_s)
 
     return make
 
@@ -124,9 +124,9 @@ def vllm(engine: VllmEngine, prompts: Prompts) -> Callable[[bool], Cost]:
 
     def make(on: bool) -> Cost:
         with statistics_set(engine, on):
-            run, own, used = run_once(plan, engine, prompts, EMBEDDED.generation, timed=on)
+            run, own, total_s = run_once(plan, engine, prompts, EMBEDDED.generation, with_times=on)
         rate = run.logs.detail.number("result_tokens_per_second") or math.nan
-        return Cost(used / run.tokens * 1e6, own / run.tokens * 1e6, rate)
+        return Cost(total_s / run.tokens * 1e6, own / run.tokens * 1e6, rate)
 
     return make
 

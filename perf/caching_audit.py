@@ -77,9 +77,9 @@ def audit(noise: Noise, faster: float, chance: random.Random) -> tuple[Finding, 
         first, second = next(factors), next(factors)
         mix, same = (first, second) if chance.random() < 0.5 else (second, first)
         pairs.append((mix * (1 + faster), same))
-        found = interval_of(pairs) if pair in LOOKS else None
-        if found is not None and found.finding != "cannot tell":
-            return found.finding, pair
+        interval = interval_of(pairs) if pair in LOOKS else None
+        if interval is not None and interval.finding != "cannot tell":
+            return interval.finding, pair
     return "cannot tell", LOOKS[-1]
 
 
@@ -94,10 +94,10 @@ def main() -> None:
         cells = []
         for faster in FASTER:
             chance = random.Random(f"{name} {faster}")  # noqa: S311 - no secret
-            made = [audit(noise, faster, chance) for _ in range(audits)]
-            counts = Counter(found for found, _ in made)
+            outcomes = [audit(noise, faster, chance) for _ in range(audits)]
+            counts = Counter(name for finding_, _ in outcomes)
             shares = " / ".join(f"{100 * counts[finding] / audits:.3g}" for finding in _FINDINGS)
-            cells.append(f"{shares} ({sum(pairs for _, pairs in made) / audits:.0f})")
+            cells.append(f"{shares} ({sum(pairs for _, pairs in outcomes) / audits:.0f})")
         print(f"| {name} | " + " | ".join(cells) + " |", flush=True)
 
 

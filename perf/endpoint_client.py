@@ -27,7 +27,7 @@ from mlperf_suite.engines.endpoint.engine import EndpointEngine
 from mlperf_suite.errors import RunError
 from mlperf_suite.loadgen import runner
 from perf.pairs import pairs_parser, print_header, print_row, stolen_s
-from perf.server_load import ANSWER, completed_rate, held, latency_ms, print_added_ttft, served
+from perf.server_load import ANSWER, completed_rate, is_held, latency_ms, print_added_ttft, serve_at
 
 _RATES = (250, 500, 750, 1_000, 1_500, 2_000, 2_500, 3_000, 4_000, 5_000, 6_000, 8_000, 10_000)
 _TWO_CHUNKS = StandIn(tokens=len(ANSWER))
@@ -45,11 +45,11 @@ class _CpuShares:
         self._before = self._now()
 
     def _now(self) -> dict[str, float]:
-        used = dict.fromkeys(_PROCESSES, 0.0)
-        used["suite"] = _cpu_s(psutil.Process())
+        cpu_s = dict.fromkeys(_PROCESSES, 0.0)
+        cpu_s["suite"] = _cpu_s(psutil.Process())
         for child in psutil.Process().children():
-            used["server" if child.pid == self._server else "clients"] += _cpu_s(child)
-        return used
+            cpu_s["server" if child.pid == self._server else "clients"] += _cpu_s(child)
+        return cpu_s
 
     def cells(self) -> list[str]:
         """The share of one core that each used."""
@@ -88,17 +88,17 @@ def _print_rates(
 def _print_rate(options: StandIn, rate: int, prompt: Sequence[int], seconds: float) -> bool:
     """Whether the rate was held."""
     with _engine_on(options) as (engine, server):
-        used, stolen = _CpuShares(server), stolen_s()
+        cpu, stolen = _CpuShares(server), stolen_s()
         try:
-            detail = served(engine, rate, round(seconds * 1000), prompt)
+            detail = serve_at(engine, rate, round(seconds * 1000), prompt)
         except RunError as error:
             print_row(f"{rate:,}", f"lost: {error}", *[""] * 8)
             return False
-        shares, taken = used.cells(), stolen_s() - stolen
+        shares, stolen_during = cpu.cells(), stolen_s() - stolen
         client = engine.take_remote_run().client
-    ok = held(rate, detail, delay_ms=(options.first_token_s + options.rest_s) * 1000)
+    ok = is_held(rate, detail, delay_ms=(options.first_token_s + options.rest_s) * 1000)
     figures = f"{completed_rate(detail) or 0:,.0f}", f"{latency_ms(detail) or 0:.2f}"
-    delays = client.out_ms, client.back_ms, f"{taken:.2f}"
+    delays = client.out_ms, client.back_ms, f"{stolen_during:.2f}"
     print_row(f"{rate:,}", *figures, "yes" if ok else "no", *shares, *delays)
     return ok
 
@@ -115,7 +115,7 @@ def main() -> None:
         print(f"\nprompts of {len(prompt)} tokens, answers of {len(ANSWER)} in {name}:\n")
         _print_rates(answers, options.rates, prompt, options.seconds)
     with _engine_on(_TWO_CHUNKS) as (engine, _):
-        serve = partial(served, engine, prompt=prompt)
+        serve = partial(serve_at, engine, prompt=prompt)
         print_added_ttft("suite", serve, options.pairs, options.ttft_seconds, "at most 2")
 
 

@@ -38,9 +38,9 @@ def _third_of_offline(server: LocalServer, prompts: Prompts) -> float:
     with embedded_endpoint(server) as engine:
         # A server's first answers are slow.
         offline_rate(engine, prompts[:8])
-        started = time.perf_counter()
+        start_s = time.perf_counter()
         offline_rate(engine, prompts)
-        return len(prompts) / (time.perf_counter() - started) / 3
+        return len(prompts) / (time.perf_counter() - start_s) / 3
 
 
 class _Noting(StandInEngine):
@@ -86,7 +86,7 @@ def print_all_requests(pairs: Sequence[Pair[Figures]]) -> None:
     """Print TTFT over the requests of all pairs: p99, for which one pair has too few requests, and
     the ratio by request, since both sent the same requests at the same times. The 95% intervals
     come from resampling each side's pairs."""
-    ours = np.array([pair.results["suite"].ttft_ms for pair in pairs])
+    suites = np.array([pair.results["suite"].ttft_ms for pair in pairs])
     benchs = np.array([pair.results["bench"].ttft_ms for pair in pairs])
     rng = np.random.default_rng(0)
     draws = rng.integers(len(pairs), size=(2, 4000, len(pairs)))
@@ -98,9 +98,9 @@ def print_all_requests(pairs: Sequence[Pair[Figures]]) -> None:
         return float(np.median(suite.mean(axis=0) / bench.mean(axis=0)))
 
     for name, ratio in (("p99 of all requests", p99), ("the same request, median", same)):
-        drawn = [ratio(ours[a], benchs[b]) for a, b in zip(*draws, strict=True)]
-        low, high = np.percentile(drawn, [2.5, 97.5])
-        print(f"ratio of TTFT, {name}: {ratio(ours, benchs):.3f} ({low:.3f} to {high:.3f})")
+        ratios = [ratio(suites[a], benchs[b]) for a, b in zip(*draws, strict=True)]
+        low, high = np.percentile(ratios, [2.5, 97.5])
+        print(f"ratio of TTFT, {name}: {ratio(suites, benchs):.3f} ({low:.3f} to {high:.3f})")
 
 
 def main() -> None:
@@ -112,23 +112,31 @@ def main() -> None:
     prompts, generation = inputs.prompts(LLAMA3_1_8B), inputs.generation(LLAMA3_1_8B)
     with vllm_server(inputs.model_path) as server:
         qps = options.qps or _third_of_offline(server, prompts)
-        sent = schedule(prompts, qps)
+        requests = schedule(prompts, qps)
 
         def suite() -> Figures:
             with embedded_endpoint(server) as engine:
                 return figures(server_run(engine, prompts, qps)[1])
 
-        sides = {"suite": suite, "bench": lambda: bench(server.url, server.model, sent, generation)}
-        print(f"{len(sent)} prompts at {qps:.2f} queries/s; TTFT p99 in ms\n")
+        sides = {
+            "suite": suite,
+            "bench": lambda: bench(server.url, server.model, requests, generation),
+        }
+        print(f"{len(requests)} prompts at {qps:.2f} queries/s; TTFT p99 in ms\n")
         columns = [f"{name}: {figure}" for name in sides for figure in ("TTFT p99", "tokens/s")]
         print_header("pair", *columns, "TTFT p99 ratio", "tokens/s ratio")
         pairs, ttft, rate = [], [], []
         for pair in in_turn(sides, options.pairs, options.first):
-            ours, other = pair.results["suite"], pair.results["bench"]
+            suite_figures, bench_figures = pair.results["suite"], pair.results["bench"]
             pairs.append(pair)
-            ttft.append(ours.ttft_p99_ms / other.ttft_p99_ms)
-            rate.append(ours.tokens_per_s / other.tokens_per_s)
-            cells = (ours.ttft_p99_ms, ours.tokens_per_s, other.ttft_p99_ms, other.tokens_per_s)
+            ttft.append(suite_figures.ttft_p99_ms / bench_figures.ttft_p99_ms)
+            rate.append(suite_figures.tokens_per_s / bench_figures.tokens_per_s)
+            cells = (
+                suite_figures.ttft_p99_ms,
+                suite_figures.tokens_per_s,
+                bench_figures.ttft_p99_ms,
+                bench_figures.tokens_per_s,
+            )
             ratios = f"{ttft[-1]:.3f}", f"{rate[-1]:.3f}"
             print_row(pair.number, *(f"{figure:.1f}" for figure in cells), *ratios)
     print_row("median", *[""] * 4, middle(ttft, "at most 1.00"), middle(rate, "at least 1.00"))

@@ -19,12 +19,12 @@ from mlperf_suite.energy.recording import INTERVAL_S, MeterReader
 def zones(root: Path, packages: int) -> None:
     """Write RAPL's files for this many packages, each with its memory."""
     for number in range(packages):
-        for name, said in (
+        for name, label in (
             (f"intel-rapl:{number}", f"package-{number}"),
             (f"intel-rapl:{number}:0", "dram"),
         ):
             (root / name).mkdir()
-            (root / name / "name").write_text(f"{said}\n")
+            (root / name / "name").write_text(f"{label}\n")
             (root / name / "energy_uj").write_text("123456789\n")
             (root / name / "max_energy_range_uj").write_text("262143328850\n")
 
@@ -34,24 +34,24 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=20.0)
     parser.add_argument("--gpus", type=int, default=8)
     parser.add_argument("--packages", type=int, default=2)
-    asked = parser.parse_args()
+    options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
-        zones(Path(folder), asked.packages)
+        zones(Path(folder), options.packages)
         gpus = [
             Counter(f"GPU {index}", "GPU", NVML_LABEL, time.monotonic)
-            for index in range(asked.gpus)
+            for index in range(options.gpus)
         ]
         counters = [*gpus, *cpu_counters(Path(folder)).counters]
         recorder = MeterReader(counters)
         began = time.monotonic()
         recorder.start()
-        time.sleep(asked.seconds)
-        found = recorder.stop()
-        took = time.monotonic() - began
-    readings = sum(len(one.values) for one in found.series)
+        time.sleep(options.seconds)
+        recording = recorder.stop()
+        elapsed_s = time.monotonic() - began
+    readings = sum(len(series.values) for series in recording.series)
     print(
-        f"{len(counters)} counters every {INTERVAL_S:g} s for {took:.1f} s: {readings:,} readings, "
-        f"{found.busy_s / readings * 1e6:.1f} us each, {found.busy_s / took:.4%} of a core"
+        f"{len(counters)} counters every {INTERVAL_S:g} s for {elapsed_s:.1f} s: {readings:,} readings, "
+        f"{recording.busy_s / readings * 1e6:.1f} us each, {recording.busy_s / elapsed_s:.4%} of a core"
     )
 
 

@@ -194,15 +194,15 @@ class Subject:
 
     def bare_offline(self, count: int) -> float:
         """Tokens/s of AsyncLLM.generate, all prompts at once."""
-        started = time.perf_counter()
-        answered = self._bare([0.0] * count, stream=False)
-        return sum(n for _, _, n in answered) / (time.perf_counter() - started)
+        start_s = time.perf_counter()
+        answers = self._bare([0.0] * count, stream=False)
+        return sum(n for _, _, n in answers) / (time.perf_counter() - start_s)
 
     def bare_server(self, at_s: Sequence[float]) -> tuple[float, float]:
         """TTFT and TPOT p99 in ms of queries sent at these times."""
-        answered = self._bare(at_s, stream=True)
-        tpot = [(end - first) / max(1, n - 1) for first, end, n in answered]
-        return _p99([first for first, _, _ in answered]), _p99(tpot)
+        answers = self._bare(at_s, stream=True)
+        tpot = [(end - first) / max(1, n - 1) for first, end, n in answers]
+        return _p99([first for first, _, _ in answers]), _p99(tpot)
 
     def _bare(self, at_s: Sequence[float], *, stream: bool) -> list[tuple[float, float, int]]:
         """For each query, ms until its first token and until its last, and its number of tokens."""
@@ -218,22 +218,22 @@ class Subject:
         )
         llm: Any = self.engine.async_llm
 
-        async def one(number: int, start_s: float) -> tuple[float, float, int]:
+        async def ask(number: int, start_s: float) -> tuple[float, float, int]:
             wait = start_s + at_s[number] - time.perf_counter()
             if wait > 0:
                 await asyncio.sleep(wait)
-            sent, first, made = time.perf_counter(), None, 0
+            sent_s, first, tokens = time.perf_counter(), None, 0
             prompt = TokensPrompt(prompt_token_ids=list(self.prompts[number % len(self.prompts)]))
-            async for output in llm.generate(prompt, params, f"bare-{number}-{sent}"):
-                made += len(output.outputs[0].token_ids)
-                if first is None and made:
+            async for output in llm.generate(prompt, params, f"bare-{number}-{sent_s}"):
+                tokens += len(output.outputs[0].token_ids)
+                if first is None and tokens:
                     first = time.perf_counter()
             end = time.perf_counter()
-            return ((first or end) - sent) * 1000, (end - sent) * 1000, made
+            return ((first or end) - sent_s) * 1000, (end - sent_s) * 1000, tokens
 
         async def all_of_them() -> list[tuple[float, float, int]]:
             start_s = time.perf_counter()
-            return await asyncio.gather(*(one(n, start_s) for n in range(len(at_s))))
+            return await asyncio.gather(*(ask(n, start_s) for n in range(len(at_s))))
 
         return self.engine.call(all_of_them(), timeout_s=600)
 
@@ -250,7 +250,7 @@ class Subject:
         if timeline is None or timeline.ttft_ms is None or timeline.tpot_ms is None:
             raise EngineError("LoadGen reported no first tokens")
         first = min(timeline.issued_ms)
-        at_s = sorted((one - first) / 1000 for one in timeline.issued_ms)
+        at_s = sorted((at_ms - first) / 1000 for at_ms in timeline.issued_ms)
         return _p99(timeline.ttft_ms), _p99(timeline.tpot_ms), at_s
 
     def _loadgen(self, scenario: str, qps: float, count: int) -> LoadRun:
@@ -269,8 +269,8 @@ class Subject:
 
 
 def _p99(values: Sequence[float]) -> float:
-    ordered = sorted(values)
-    return ordered[min(len(ordered) - 1, int(len(ordered) * 0.99))]
+    ascending = sorted(values)
+    return ascending[min(len(ascending) - 1, int(len(ascending) * 0.99))]
 
 
 def prompts_for(seconds: float, tokens_per_s: float, sizes: Sizes) -> int:
@@ -282,71 +282,73 @@ def measure(
     config: VllmConfig, precision: str, prompts: Prompts, sizes: Sizes, clock: Clock
 ) -> Found:
     """Measure everything in one precision that the clock allows. Raises EngineError."""
-    found = Found(precision)
-    with loaded(config, found) as engine:
+    figures = Found(precision)
+    with loaded(config, figures) as engine:
         subject = Subject(engine, prompts)
-        if _is_over(clock, found, "all but the time to load"):
-            return found
+        if _is_over(clock, figures, "all but the time to load"):
+            return figures
         # First, since only a fresh engine is cold. The queries come one by one.
         rate = 4.0 if sizes is ON_GPU else 1.0
-        found.cold = subject.suite_server(rate, sizes.cold)[0]
-        if _is_over(clock, found, "the warm-up, Offline and Server"):
-            return found
+        figures.cold = subject.suite_server(rate, sizes.cold)[0]
+        if _is_over(clock, figures, "the warm-up, Offline and Server"):
+            return figures
         subject.warm_up(sizes.warm_up)
-        found.warm = subject.suite_server(rate, sizes.cold)[0]
-        if _is_over(clock, found, "Offline and Server"):
-            return found
+        figures.warm = subject.suite_server(rate, sizes.cold)[0]
+        if _is_over(clock, figures, "Offline and Server"):
+            return figures
         speed = subject.bare_offline(sizes.least)
-        found.prompts = prompts_for(sizes.offline_s, speed, sizes)
-        once_s = found.prompts * ANSWER / speed
-        used_j, made = 0.0, 0
+        figures.prompts = prompts_for(sizes.offline_s, speed, sizes)
+        once_s = figures.prompts * ANSWER / speed
+        used_j, tokens = 0.0, 0
         for number in range(sizes.pairs):
             if number and not clock.has(2 * once_s + 2 * 2 * sizes.server_s):
-                found.left_out.append(f"Offline: {number} of {sizes.pairs} pairs, no time was left")
+                figures.left_out.append(
+                    f"Offline: {number} of {sizes.pairs} pairs, no time was left"
+                )
                 break
             if number % 2:
-                bare = subject.bare_offline(found.prompts)
+                bare = subject.bare_offline(figures.prompts)
             before = _energy_j()
-            suite = subject.suite_offline(found.prompts)
+            suite = subject.suite_offline(figures.prompts)
             after = _energy_j()
             if not number % 2:
-                bare = subject.bare_offline(found.prompts)
-            found.offline.append((bare, suite))
+                bare = subject.bare_offline(figures.prompts)
+            figures.offline.append((bare, suite))
             if before is not None and after is not None:
-                used_j, made = used_j + after - before, made + found.prompts * ANSWER
-        found.joules = used_j / made if made and used_j else None
-        peak = statistics.median(suite for _, suite in found.offline) / ANSWER
+                used_j, tokens = used_j + after - before, tokens + figures.prompts * ANSWER
+        figures.joules = used_j / tokens if tokens and used_j else None
+        peak = statistics.median(suite for _, suite in figures.offline) / ANSWER
         for thirds, words in _SHARES:
             qps = peak * thirds / 3
             count = max(sizes.cold, round(qps * sizes.server_s))
             # The last answers arrive after the last query is sent.
             if not clock.has(3 * count / qps):
-                found.left_out.append(f"Server at {words} of the peak: no time was left")
+                figures.left_out.append(f"Server at {words} of the peak: no time was left")
                 continue
             ttft, tpot, at_s = subject.suite_server(qps, count)
             bare_ttft, bare_tpot = subject.bare_server(at_s)
-            found.server.append(Latency(words, qps, (bare_ttft, ttft), (bare_tpot, tpot)))
-    return found
+            figures.server.append(Latency(words, qps, (bare_ttft, ttft), (bare_tpot, tpot)))
+    return figures
 
 
-def _is_over(clock: Clock, found: Found, rest: str) -> bool:
+def _is_over(clock: Clock, figures: Found, rest: str) -> bool:
     """Whether no time is left for the rest, which is then recorded as left out."""
     if clock.has(0.0):
         return False
-    found.left_out.append(f"{rest}: no time was left")
+    figures.left_out.append(f"{rest}: no time was left")
     return True
 
 
 @contextmanager
-def loaded(config: VllmConfig, found: Found) -> Iterator[VllmEngine]:
+def loaded(config: VllmConfig, figures: Found) -> Iterator[VllmEngine]:
     """Load the engine; records how long it took and the GPU memory that it uses."""
     before = _used_gib()
-    started = time.monotonic()
+    start_s = time.monotonic()
     engine = VllmEngine.load(config)
     try:
-        found.load_s = time.monotonic() - started
+        figures.load_s = time.monotonic() - start_s
         after = _used_gib()
-        found.memory_gib = None if before is None or after is None else after - before
+        figures.memory_gib = None if before is None or after is None else after - before
         yield engine
     finally:
         engine.close()
@@ -404,17 +406,17 @@ def render(device: str | None, system: dict[str, object], all_found: Sequence[Fo
         "| precision | prompts | bare | suite | suite / bare | J a token | loaded, s | GiB held |",
         "|---|---:|---:|---:|---:|---:|---:|---:|",
     ]
-    for found in all_found:
-        for bare, suite in found.offline:
+    for figures in all_found:
+        for bare, suite in figures.offline:
             cells = [
-                found.precision,
-                str(found.prompts),
+                figures.precision,
+                str(figures.prompts),
                 f"{bare:,.0f}",
                 f"{suite:,.0f}",
                 f"{suite / bare:.3f}",
-                _shown(found.joules, 3),
-                f"{found.load_s:.0f}",
-                _shown(found.memory_gib, 1),
+                _cell(figures.joules, 3),
+                f"{figures.load_s:.0f}",
+                _cell(figures.memory_gib, 1),
             ]
             lines.append(f"| {' | '.join(cells)} |")
     lines += [
@@ -427,10 +429,10 @@ def render(device: str | None, system: dict[str, object], all_found: Sequence[Fo
         "| TTFT bare | TTFT suite | added | TPOT bare | TPOT suite | added |",
         "|---|---|---:|---:|---:|---:|---:|---:|---:|",
     ]
-    for found in all_found:
-        for one in found.server:
-            cells = [found.precision, f"{one.share} of the peak", f"{one.qps:.2f}"]
-            for bare, suite in (one.ttft, one.tpot):
+    for figures in all_found:
+        for latency in figures.server:
+            cells = [figures.precision, f"{latency.share} of the peak", f"{latency.qps:.2f}"]
+            for bare, suite in (latency.ttft, latency.tpot):
                 cells += [f"{bare:.1f}", f"{suite:.1f}", f"{suite - bare:+.1f}"]
             lines.append(f"| {' | '.join(cells)} |")
     lines += [
@@ -442,21 +444,23 @@ def render(device: str | None, system: dict[str, object], all_found: Sequence[Fo
         "| precision | cold | warmed up |",
         "|---|---:|---:|",
         *(
-            f"| {one.precision} | {_shown(one.cold, 1)} | {_shown(one.warm, 1)} |"
-            for one in all_found
+            f"| {latency.precision} | {_cell(latency.cold, 1)} | {_cell(latency.warm, 1)} |"
+            for latency in all_found
         ),
     ]
-    left_out = [f"- {one.precision}: {words}" for one in all_found for words in one.left_out]
+    left_out = [
+        f"- {latency.precision}: {words}" for latency in all_found for words in latency.left_out
+    ]
     if left_out:
         lines += ["", "## Not measured", "", *left_out]
     return "\n".join(lines) + "\n"
 
 
-def _shown(value: float | None, digits: int) -> str:
+def _cell(value: float | None, digits: int) -> str:
     return "not known" if value is None else f"{value:,.{digits}f}"
 
 
-def _measured(
+def _figures_of(
     configs: Sequence[tuple[str, VllmConfig]], prompts: Prompts, sizes: Sizes, clock: Clock
 ) -> list[Found]:
     """Give each precision its part of the remaining time; report one that fails and continue."""
@@ -467,11 +471,11 @@ def _measured(
             all_found.append(Found(precision, left_out=["all of it: no time was left"]))
             continue
         try:
-            found = measure(config, precision, prompts, sizes, Clock(share))
+            figures = measure(config, precision, prompts, sizes, Clock(share))
         except EngineError as error:
-            found = Found(precision, left_out=[str(error)])
-        all_found.append(found)
-        print(f"{precision}: {found}", flush=True)
+            figures = Found(precision, left_out=[str(error)])
+        all_found.append(figures)
+        print(f"{precision}: {figures}", flush=True)
     return all_found
 
 
@@ -511,7 +515,7 @@ def main() -> None:
             )
             for precision, extra in extras
         ]
-        all_found = _measured(configs, prompts, sizes, clock)
+        all_found = _figures_of(configs, prompts, sizes, clock)
     device = f"{found_gpus[0].name} (driver {found_gpus[0].driver})" if found_gpus else None
     arguments.out.write_text(render(device, describe_system(), all_found))
     print(arguments.out)

@@ -71,15 +71,17 @@ def _session(
     key: RunKey, load: LoadEngine, results: str, after_run: Callable[[], None], **options: str
 ) -> None:
     """Make a run like a session does. Raises RunError if it failed."""
-    given = {"results_dir": results, "warmup": "0", "benchmark": [key.benchmark], **options}
-    settings = resolve_settings(given, {})
-    known = [key.benchmark] if settings.server_target_qps is not None else []
-    plan = plan_session(Selection([key], repeat=settings.repeat, warm_up=False, rates_known=known))
+    arguments = {"results_dir": results, "warmup": "0", "benchmark": [key.benchmark], **options}
+    settings = resolve_settings(arguments, {})
+    rate_known = [key.benchmark] if settings.server_target_qps is not None else []
+    plan = plan_session(
+        Selection([key], repeat=settings.repeat, warm_up=False, rates_known=rate_known)
+    )
     suite = Suite(settings, plan, load, Silent())
     real = runner.run_loadgen
 
-    def run_loadgen(*arguments: object, **named: object) -> runner.LoadRun:
-        run = real(*arguments, **named)  # type: ignore[arg-type]
+    def run_loadgen(*arguments: object, **keywords: object) -> runner.LoadRun:
+        run = real(*arguments, **keywords)  # type: ignore[arg-type]
         after_run()
         return run
 
@@ -96,7 +98,7 @@ def _session(
 def many_runs(runs: int, engine: str) -> list[str]:
     """Make the runs and print the table; return what grew, in words."""
     key = RunKey(LLAMA3_1_8B.id, "Offline", "performance")
-    seen: list[dict[int, Held]] = []
+    holdings: list[dict[int, Held]] = []
     options = {"repeat": str(runs), "offline_target_qps": "8"}
     short, load = {"Offline": Shortened(round(_RUN_S * 1000), 1)}, load_vllm
     if engine == "stand-in":
@@ -107,14 +109,14 @@ def many_runs(runs: int, engine: str) -> list[str]:
         tempfile.TemporaryDirectory() as results,
         mock.patch.dict(SMOKE, short),
     ):
-        _session(key, load, results, lambda: seen.append(held_now()), **options)
-    first, last = seen[0], seen[-1]
+        _session(key, load, results, lambda: holdings.append(held_now()), **options)
+    first, last = holdings[0], holdings[-1]
     grown = [f"process {holding.name}" for pid, holding in last.items() if pid not in first]
     print(f"{runs} runs in one session, {engine}:\n")
     columns = "memory, MB: first", "tenth", "last", "change", "handles", "threads"
     print_header("process", *columns)
     for pid, before in first.items():
-        now, tenth = last.get(pid), seen[min(9, runs - 1)].get(pid, before)
+        now, tenth = last.get(pid), holdings[min(9, runs - 1)].get(pid, before)
         if now is None:
             grown.append(f"{before.name} is gone")
             continue

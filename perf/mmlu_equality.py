@@ -63,21 +63,21 @@ def _vllm_has_a_version() -> Iterator[None]:
 
     # vLLM recognizes a CPU build by the missing version, so let it look before the patch.
     current_platform.is_cpu()
-    asked = importlib.metadata.version
+    version_of = importlib.metadata.version
 
     def answer(distribution_name: str) -> str:
         name = distribution_name
-        return str(vllm.__version__) if name == "vllm" else asked(name)
+        return str(vllm.__version__) if name == "vllm" else version_of(name)
 
     importlib.metadata.version = answer
     try:
         yield
     finally:
-        importlib.metadata.version = asked
+        importlib.metadata.version = version_of
 
 
 def ask_lm_eval(
-    lm: Any, data: Mmlu, chosen: dict[str, range], shots: int, journal: Journal
+    lm: Any, data: Mmlu, selection: dict[str, range], shots: int, journal: Journal
 ) -> float:
     """Let lm-eval evaluate what the journal lacks with its own backend, and record the scores.
 
@@ -85,17 +85,17 @@ def ask_lm_eval(
     """
     import lm_eval
 
-    missing = {
+    unscored = {
         subject: [n for n in numbers if Key(subject, n) not in journal]
-        for subject, numbers in chosen.items()
+        for subject, numbers in selection.items()
     }
-    tasks = load_tasks(data, missing, shots)
-    started = time.perf_counter()
+    tasks = load_tasks(data, unscored, shots)
+    start_s = time.perf_counter()
     with quiet_lm_eval():
-        found = lm_eval.evaluate(lm, tasks, bootstrap_iters=1)
-    elapsed_s = time.perf_counter() - started
-    for logged in (one for of_task in found["samples"].values() for one in of_task):
-        likelihoods = tuple(Likelihood(*one) for one in logged["filtered_resps"])
+        results = lm_eval.evaluate(lm, tasks, bootstrap_iters=1)
+    elapsed_s = time.perf_counter() - start_s
+    for logged in (sample for of_task in results["samples"].values() for sample in of_task):
+        likelihoods = tuple(Likelihood(*response) for response in logged["filtered_resps"])
         key = Key(logged["doc"]["subject"], logged["doc"]["id"])
         journal.add(key, Score(likelihoods, 0.0, 0, 0))
     return elapsed_s
@@ -105,14 +105,14 @@ def scores_of(
     engine: ScoringEngine | None,
     journal: Journal,
     data: Mmlu,
-    chosen: dict[str, range],
+    selection: dict[str, range],
     shots: int,
     room: int,
 ) -> Scores:
     """lm-eval's aggregate of the journal's scores and, for missing ones, the engine's answers."""
     tokenizer = load_tokenizer(str(embedded_model_dir()))
     lm = EngineLM(engine, tokenizer, room, journal, lambda key: None)
-    return evaluate(lm, load_tasks(data, chosen, shots), journal)
+    return evaluate(lm, load_tasks(data, selection, shots), journal)
 
 
 def gap(sample: Sample) -> float:
@@ -121,23 +121,23 @@ def gap(sample: Sample) -> float:
     return best - second
 
 
-def report(name: str, found: Scores, other: str, reference: Scores) -> int:
+def report(name: str, scores: Scores, reference_name: str, reference: Scores) -> int:
     """Print both scores and every question with different answers; return how many are not ties."""
-    pairs = list(zip(found.samples, reference.samples, strict=True))
-    differing = [(a, b) for a, b in pairs if a.pred != b.pred]
-    far = [(a, b) for a, b in differing if min(gap(a), gap(b)) > TOLERANCE]
+    pairs = list(zip(scores.samples, reference.samples, strict=True))
+    differences = [(a, b) for a, b in pairs if a.pred != b.pred]
+    far = [(a, b) for a, b in differences if min(gap(a), gap(b)) > TOLERANCE]
     shift = max(abs(x - y) for a, b in pairs for x, y in zip(a.logprobs, b.logprobs, strict=True))
     equal = sum(a.logprobs == b.logprobs for a, b in pairs)
     print(f"questions            {len(pairs)}")
-    print(f"{name:20} {found.overall.accuracy:.4f}%")
-    print(f"{other:20} {reference.overall.accuracy:.4f}%")
+    print(f"{name:20} {scores.overall.accuracy:.4f}%")
+    print(f"{reference_name:20} {reference.overall.accuracy:.4f}%")
     print(f"all four log-probabilities equal to the last bit: {equal} questions")
     print(f"largest difference of a log-probability: {shift:.2g}")
-    print(f"another prediction: {len(differing)}, of which {len(far)} beyond {TOLERANCE}")
-    for a, b in differing:
+    print(f"another prediction: {len(differences)}, of which {len(far)} beyond {TOLERANCE}")
+    for a, b in differences:
         print(
             f"  {a.key.subject} {a.key.id}: {name} {a.pred}, gap {gap(a):.4f}; "
-            f"{other} {b.pred}, gap {gap(b):.4f}"
+            f"{reference_name} {b.pred}, gap {gap(b):.4f}"
         )
     return len(far)
 
@@ -154,42 +154,46 @@ def main() -> None:
     arguments = parser.parse_args()
     model = str(embedded_model_dir())
     data = load_mmlu(arguments.data)
-    chosen, shots = data.selection(arguments.limit), data.shots(arguments.shots)
+    selection, shots = data.selection(arguments.limit), data.shots(arguments.shots)
     room = arguments.max_model_len
     arguments.work.mkdir(parents=True, exist_ok=True)
     of = {"data": data.sha256, "shots": shots, "model": model}
     of["precision"] = arguments.precision
-    wanted = [Key(s, n) for s, numbers in chosen.items() for n in numbers]
-    known = {Key(s, n) for s, of_subject in data.test.items() for n in range(len(of_subject))}
+    keys = [Key(s, n) for s, numbers in selection.items() for n in numbers]
+    every_key = {Key(s, n) for s, of_subject in data.test.items() for n in range(len(of_subject))}
 
     def journal(name: str) -> Journal:
         path = arguments.work / f"{name}.jsonl"
         earlier = path.rename(path.with_suffix(".earlier")) if path.exists() else None
         journal = Journal(path, {**of, "backend": name})
         if earlier is not None:
-            journal.add_from(earlier, known)
+            journal.add_from(earlier, every_key)
         return journal
 
-    ours, theirs = journal("suite"), journal("lm-eval")
+    suite_journal, lm_eval_journal = journal("suite"), journal("lm-eval")
     at_once = journal("lm-eval-at-once") if arguments.itself else None
-    if any(key not in one for one in (theirs, at_once or theirs) for key in wanted):
+    if any(
+        key not in backend_journal
+        for backend_journal in (lm_eval_journal, at_once or lm_eval_journal)
+        for key in keys
+    ):
         with lm_eval_backend(model, room, arguments.precision) as lm:
-            for subject, numbers in chosen.items():
-                if any(Key(subject, n) not in theirs for n in numbers):
-                    ask_lm_eval(lm, data, {subject: numbers}, shots, theirs)
-                    print(f"{len(theirs)} scored: {subject}", flush=True)
+            for subject, numbers in selection.items():
+                if any(Key(subject, n) not in lm_eval_journal for n in numbers):
+                    ask_lm_eval(lm, data, {subject: numbers}, shots, lm_eval_journal)
+                    print(f"{len(lm_eval_journal)} scored: {subject}", flush=True)
             if at_once is not None:
-                ask_lm_eval(lm, data, chosen, shots, at_once)
+                ask_lm_eval(lm, data, selection, shots, at_once)
     config = VllmConfig(model, arguments.precision, max_model_len=room, role="scoring")
     engine = VllmEngine.load(config)
     try:
-        suite = scores_of(engine, ours, data, chosen, shots, room)
+        suite = scores_of(engine, suite_journal, data, selection, shots, room)
     finally:
         engine.close()
-    reference = scores_of(None, theirs, data, chosen, shots, room)
+    reference = scores_of(None, lm_eval_journal, data, selection, shots, room)
     far = report("suite", suite, "lm-eval", reference)
     if at_once is not None:
-        whole = scores_of(None, at_once, data, chosen, shots, room)
+        whole = scores_of(None, at_once, data, selection, shots, room)
         far += report("suite", suite, "lm-eval at once", whole)
         report("lm-eval", reference, "lm-eval at once", whole)
     raise SystemExit(1 if far else 0)

@@ -35,18 +35,18 @@ from perf.pairs import in_turn, middle, print_header, print_row
 
 
 @dataclass(frozen=True)
-class Compared:
+class Comparison:
     """The questions for both."""
 
     data: Mmlu
-    chosen: dict[str, range]
+    selection: dict[str, range]
     shots: int
     max_model_len: int
     folder: Path
 
     @property
     def questions(self) -> int:
-        return sum(map(len, self.chosen.values()))
+        return sum(map(len, self.selection.values()))
 
     def journal(self) -> Journal:
         """A new, empty journal."""
@@ -55,44 +55,44 @@ class Compared:
     def evaluate(self, engine: ScoringEngine | None, journal: Journal) -> tuple[Scores, float]:
         """Score with an engine or from the journal; return the scores and lm-eval's seconds."""
         tokenizer = load_tokenizer(str(embedded_model_dir()))
-        tasks = load_tasks(self.data, self.chosen, self.shots)
+        tasks = load_tasks(self.data, self.selection, self.shots)
         lm = EngineLM(engine, tokenizer, self.max_model_len, journal, lambda key: None)
-        started = time.perf_counter()
+        start_s = time.perf_counter()
         scores = evaluate(lm, tasks, journal)
-        return scores, time.perf_counter() - started
+        return scores, time.perf_counter() - start_s
 
 
-def suite_round(compared: Compared, engine: VllmEngine) -> tuple[Scores, float]:
+def suite_round(comparison: Comparison, engine: VllmEngine) -> tuple[Scores, float]:
     """Make one round through the suite; return scores and seconds."""
     engine.call(engine.async_llm.reset_prefix_cache(), 60)
-    return compared.evaluate(engine, compared.journal())
+    return comparison.evaluate(engine, comparison.journal())
 
 
-def lm_eval_round(compared: Compared, lm: Any) -> tuple[Journal, float]:
+def lm_eval_round(comparison: Comparison, lm: Any) -> tuple[Journal, float]:
     """Make one round of lm-eval's backend; return its scores and seconds."""
     lm.model.reset_prefix_cache()
-    journal = compared.journal()
-    elapsed = ask_lm_eval(lm, compared.data, compared.chosen, compared.shots, journal)
+    journal = comparison.journal()
+    elapsed = ask_lm_eval(lm, comparison.data, comparison.selection, comparison.shots, journal)
     return journal, elapsed
 
 
-def where_the_time_goes(compared: Compared, scores: Scores, elapsed_s: float) -> None:
+def where_the_time_goes(comparison: Comparison, scores: Scores, elapsed_s: float) -> None:
     """Print the parts of a suite round."""
-    journal = compared.journal()
+    journal = comparison.journal()
     for sample, score in zip(scores.samples, _as_scores(scores), strict=True):
         journal.add(sample.key, score)
-    _, without_engine_s = compared.evaluate(None, journal)
+    _, without_engine_s = comparison.evaluate(None, journal)
     tokens = sum(s.tokens for s in scores.samples)
     cached = sum(s.cached_tokens for s in scores.samples)
     tokenizer = load_tokenizer(str(embedded_model_dir()))
-    tasks = load_tasks(compared.data, compared.chosen, compared.shots)["tasks"]
+    tasks = load_tasks(comparison.data, comparison.selection, comparison.shots)["tasks"]
     texts = []
     for task in tasks.values():
         task.build_all_requests()
         texts += [request.args[0] + request.args[1] for request in task.instances]
-    started = time.perf_counter()
+    start_s = time.perf_counter()
     tokenizer(texts)
-    encoding_s = (time.perf_counter() - started) * 5 / 4
+    encoding_s = (time.perf_counter() - start_s) * 5 / 4
     print(
         f"suite, last round: {elapsed_s:.1f} s, of which prompts and aggregation in lm-eval "
         f"{without_engine_s:.1f} s and encoding about {encoding_s:.1f} s, which the engine's work "
@@ -120,31 +120,31 @@ def main() -> None:
     parser.add_argument("--max-model-len", type=int, default=4096)
     options = parser.parse_args()
     data = load_mmlu(options.data)
-    chosen = data.selection(options.questions)
-    chosen = {s: chosen[s] for s in sorted(chosen)[:: options.every]}
+    selection = data.selection(options.questions)
+    selection = {s: selection[s] for s in sorted(selection)[:: options.every]}
     room, model = options.max_model_len, str(embedded_model_dir())
     engine = VllmEngine.load(VllmConfig(model, max_model_len=room, role="scoring"))
     try:
         with tempfile.TemporaryDirectory() as folder, lm_eval_backend(model, room) as lm:
-            compared = Compared(data, chosen, data.shots(None), room, Path(folder))
-            first = Compared(data, {"anatomy": range(2)}, 5, room, Path(folder))
+            comparison = Comparison(data, selection, data.shots(None), room, Path(folder))
+            first = Comparison(data, {"anatomy": range(2)}, 5, room, Path(folder))
             suite_round(first, engine)
             lm_eval_round(first, lm)
-            print(f"{compared.questions} questions, {compared.shots} shots; questions/s")
+            print(f"{comparison.questions} questions, {comparison.shots} shots; questions/s")
             print_header("round", "suite", "lm-eval", "ratio")
             sides: dict[str, Callable[[], tuple[Any, float]]] = {
-                "suite": partial(suite_round, compared, engine),
-                "lm-eval": partial(lm_eval_round, compared, lm),
+                "suite": partial(suite_round, comparison, engine),
+                "lm-eval": partial(lm_eval_round, comparison, lm),
             }
             ratios = []
             for pair in in_turn(sides, options.rounds):
                 (scores, suite_s), (journal, lm_eval_s) = (pair.results[name] for name in sides)
                 ratios.append(lm_eval_s / suite_s)
-                rates = (compared.questions / seconds for seconds in (suite_s, lm_eval_s))
+                rates = (comparison.questions / seconds for seconds in (suite_s, lm_eval_s))
                 print_row(pair.number, *(f"{rate:.3f}" for rate in rates), f"{ratios[-1]:.2f}")
             print_row("median", "", "", middle(ratios, "6"))
-            where_the_time_goes(compared, scores, suite_s)
-            report("suite", scores, "lm-eval", compared.evaluate(None, journal)[0])
+            where_the_time_goes(comparison, scores, suite_s)
+            report("suite", scores, "lm-eval", comparison.evaluate(None, journal)[0])
     finally:
         engine.close()
 

@@ -54,9 +54,9 @@ def bare_rate(engine: VllmEngine, prompts: Prompts, batch: int | None = None) ->
             tokens += sum(await asyncio.gather(*map(answer, names, chunk)))
         return tokens
 
-    started = time.perf_counter()
+    start_s = time.perf_counter()
     tokens = engine.call(answer_all(), timeout_s=600)
-    return tokens / (time.perf_counter() - started)
+    return tokens / (time.perf_counter() - start_s)
 
 
 def main() -> None:

