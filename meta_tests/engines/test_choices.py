@@ -22,27 +22,27 @@ def can_split(gpus: int, heads: int, kv_heads: int) -> bool:
 def test_auto_takes_the_most_that_the_model_can_be_split_over(
     gpus: int, model: tuple[int, int]
 ) -> None:
-    chosen = choose_tensor_parallel(gpus, *model, request=None)
-    assert can_split(chosen.value, *model)
-    assert not any(can_split(n, *model) for n in range(chosen.value + 1, gpus + 1))
+    choice = choose_tensor_parallel(gpus, *model, request=None)
+    assert can_split(choice.value, *model)
+    assert not any(can_split(n, *model) for n in range(choice.value + 1, gpus + 1))
 
 
-@given(gpus=st.integers(0, 16), model=MODELS, asked=st.none() | st.integers(1, 16))
+@given(gpus=st.integers(0, 16), model=MODELS, request=st.none() | st.integers(1, 16))
 def test_an_idle_gpu_is_never_kept_quiet(
-    gpus: int, model: tuple[int, int], asked: int | None
+    gpus: int, model: tuple[int, int], request: int | None
 ) -> None:
-    chosen = choose_tensor_parallel(gpus, *model, request=asked)
-    idle = max(0, gpus - chosen.value)
-    assert (f"idle GPUs: {idle} (" in chosen.why) == bool(idle)
+    choice = choose_tensor_parallel(gpus, *model, request=request)
+    idle = max(0, gpus - choice.value)
+    assert (f"idle GPUs: {idle} (" in choice.why) == bool(idle)
     if idle:
-        assert chosen.why.endswith(f"({', '.join(map(str, range(chosen.value, gpus)))})")
+        assert choice.why.endswith(f"({', '.join(map(str, range(choice.value, gpus)))})")
 
 
-@given(gpus=st.integers(0, 16), model=MODELS, asked=st.integers(1, 16))
-def test_what_was_asked_is_kept(gpus: int, model: tuple[int, int], asked: int) -> None:
-    chosen = choose_tensor_parallel(gpus, *model, request=asked)
-    assert chosen.value == asked
-    assert chosen.why.startswith("as asked")
+@given(gpus=st.integers(0, 16), model=MODELS, request=st.integers(1, 16))
+def test_what_was_asked_is_kept(gpus: int, model: tuple[int, int], request: int) -> None:
+    choice = choose_tensor_parallel(gpus, *model, request=request)
+    assert choice.value == request
+    assert choice.why.startswith("as asked")
 
 
 @pytest.mark.parametrize(
@@ -62,5 +62,5 @@ def test_what_was_asked_is_kept(gpus: int, model: tuple[int, int], asked: int) -
     ],
 )
 def test_the_reason_is_said(gpus: int, model: tuple[int, int], value: int, why: str) -> None:
-    chosen = choose_tensor_parallel(gpus, *model, request=None)
-    assert (chosen.value, chosen.why) == (value, why)
+    choice = choose_tensor_parallel(gpus, *model, request=None)
+    assert (choice.value, choice.why) == (value, why)

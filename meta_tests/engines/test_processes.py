@@ -13,20 +13,20 @@ _SLEEPS = "import time; time.sleep(600)"
 def test_a_resource_tracker_is_no_process_of_the_engine() -> None:
     """It does not end when asked to: each close of an engine would wait for it."""
     tracker = "from multiprocessing.resource_tracker import main; " + _SLEEPS
-    started = [subprocess.Popen([sys.executable, "-c", code]) for code in (tracker, _SLEEPS)]
+    children = [subprocess.Popen([sys.executable, "-c", code]) for code in (tracker, _SLEEPS)]
     try:
-        found = {process.pid for process in descendants()}
-        assert {one.pid for one in started} & found == {started[1].pid}
+        pids = {process.pid for process in descendants()}
+        assert {child.pid for child in children} & pids == {children[1].pid}
     finally:
-        for one in started:
-            one.kill()
-            one.wait(30)
+        for child in children:
+            child.kill()
+            child.wait(30)
 
 
 def test_stopped_processes_are_ended() -> None:
-    started = subprocess.Popen([sys.executable, "-c", _SLEEPS])
-    (process,) = [one for one in descendants() if one.pid == started.pid]
+    children = subprocess.Popen([sys.executable, "-c", _SLEEPS])
+    (process,) = [child for child in descendants() if child.pid == children.pid]
     process.suspend()
     end_processes([process], patience_s=0.1)
     assert not process.is_running()
-    started.wait(30)
+    children.wait(30)

@@ -24,16 +24,16 @@ COUNT = 15_000
 """More than the samples of Offline's one query."""
 
 
-class Heard:
+class RecordingListener:
     """A listener that writes down what it hears, in order."""
 
-    def __init__(self, wanted: int) -> None:
+    def __init__(self, count: int) -> None:
         self.events: list[tuple[str, int, list[int]]] = []
         self.all_ended = threading.Event()
-        self._wanted = wanted
+        self._wanted = count
 
-    def first_tokens(self, told: Sequence[Tokens]) -> None:
-        self.events.extend(("first", tag, list(token_ids)) for tag, token_ids in told)
+    def first_tokens(self, tokens: Sequence[Tokens]) -> None:
+        self.events.extend(("first", tag, list(token_ids)) for tag, token_ids in tokens)
 
     def finished(self, answers: Sequence[Tokens]) -> None:
         self.events.extend(("end", tag, list(token_ids)) for tag, token_ids in answers)
@@ -50,12 +50,12 @@ def played(pace: Pace, count: int, *, stream: bool) -> list[tuple[str, int, list
     answers: dict[tuple[int, ...], list[int]] = {(i,): [i, 9] for i in range(count)}
     engine = ReplayEngine(answers, {"performance": pace}, "made up")
     engine.run_begins("this run", "performance")
-    heard = Heard(count)
+    listener = RecordingListener(count)
     requests = [Request(i, [i]) for i in range(count)]
-    engine.submit(requests, Generation(), heard, stream=stream)
-    assert heard.all_ended.wait(60)
+    engine.submit(requests, Generation(), listener, stream=stream)
+    assert listener.all_ended.wait(60)
     engine.close()
-    return heard.events
+    return listener.events
 
 
 def test_one_large_query_ends_sample_by_sample_in_the_order_asked() -> None:
@@ -93,8 +93,8 @@ def test_it_says_that_it_is_a_replay() -> None:
 
 def test_a_prompt_without_an_answer_is_a_warm_ups() -> None:
     engine = ReplayEngine({(1,): [5, 6, 7]}, {}, "FOLDER")
-    answered = generate_all(engine, [[1], [2]], Generation())
-    assert answered.token_ids == [[5, 6, 7], [0]]
+    result = generate_all(engine, [[1], [2]], Generation())
+    assert result.token_ids == [[5, 6, 7], [0]]
     engine.close()
 
 
@@ -118,13 +118,13 @@ def test_the_suite_runs_on_a_replay(tmp_path: Path) -> None:
     rows = [{"input": s.item.input, "output": s.item.reference} for s in samples]
     (tmp_path / "news.json").write_text(json.dumps(rows))
     (tmp_path / ANSWERS).write_text(json.dumps({s.item.input: s.answer for s in samples}))
-    told = {"answers": str(tmp_path / ANSWERS), "paces": {"test06": {"samples_per_s": 500}}}
+    tokens = {"answers": str(tmp_path / ANSWERS), "paces": {"test06": {"samples_per_s": 500}}}
     run = run_suite(
         tmp_path / "results",
         *("-m", "server and compliance", "--profile", "official"),
         *("--model", str(tmp_path / MODEL), "--dataset", str(tmp_path / "news.json")),
         *("-p", "meta_tests.replay_plugin", "--server-target-qps", "200"),
-        REPLAY=json.dumps(told),
+        REPLAY=json.dumps(tokens),
     )
     assert run.exit_code == 0, run.output
     assert "made with a stand-in engine: not a measurement of any system" in run.output

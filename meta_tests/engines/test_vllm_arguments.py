@@ -33,7 +33,7 @@ def six_gpus(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize(
-    ("asked", "needed", "extra", "taken"),
+    ("max_model_len", "context", "extra", "expected_value"),
     [
         (None, 4096, {}, 4096),
         (None, 100_000, {}, OWN_CONTEXT),
@@ -44,13 +44,13 @@ def six_gpus(monkeypatch: pytest.MonkeyPatch) -> None:
 )
 def test_the_context_is_what_is_needed_or_the_models_own(
     config: VllmConfig,
-    asked: int | None,
-    needed: int | None,
+    max_model_len: int | None,
+    context: int | None,
     extra: dict[str, object],
-    taken: int | None,
+    expected_value: int | None,
 ) -> None:
-    config = replace(config, max_model_len=asked, context_needed=needed, extra=extra)
-    assert choose_arguments(config).arguments.max_model_len == taken
+    config = replace(config, max_model_len=max_model_len, context_needed=context, extra=extra)
+    assert choose_arguments(config).arguments.max_model_len == expected_value
 
 
 @pytest.mark.parametrize(
@@ -70,29 +70,29 @@ def test_only_scoring_and_the_user_have_a_prefix_cache(
 
 @pytest.mark.usefixtures("six_gpus")
 def test_auto_splits_over_the_gpus_that_the_model_can_use(config: VllmConfig) -> None:
-    chosen = choose_arguments(replace(config, tensor_parallel_size=None))
-    assert chosen.arguments.tensor_parallel_size == 3
-    assert chosen.tensor_parallel.why.endswith("idle GPUs: 3 (3, 4, 5)")
-    assert chosen.gpus == 6
+    choice = choose_arguments(replace(config, tensor_parallel_size=None))
+    assert choice.arguments.tensor_parallel_size == 3
+    assert choice.tensor_parallel.why.endswith("idle GPUs: 3 (3, 4, 5)")
+    assert choice.gpus == 6
 
 
 @pytest.mark.usefixtures("six_gpus")
-@pytest.mark.parametrize(("extra", "taken"), [({"pipeline_parallel_size": 3}, 1), ({}, 3)])
+@pytest.mark.parametrize(("extra", "expected_value"), [({"pipeline_parallel_size": 3}, 1), ({}, 3)])
 def test_other_ways_to_split_leave_fewer_gpus(
-    config: VllmConfig, extra: dict[str, object], taken: int
+    config: VllmConfig, extra: dict[str, object], expected_value: int
 ) -> None:
-    chosen = choose_arguments(replace(config, tensor_parallel_size=None, extra=extra))
-    assert chosen.tensor_parallel.value == taken
+    choice = choose_arguments(replace(config, tensor_parallel_size=None, extra=extra))
+    assert choice.tensor_parallel.value == expected_value
 
 
 @pytest.mark.usefixtures("six_gpus")
 def test_an_engine_argument_is_what_was_asked(config: VllmConfig) -> None:
     extra: dict[str, object] = {"tensor_parallel_size": 1, "dtype": "float16"}
-    chosen = choose_arguments(replace(config, tensor_parallel_size=None, extra=extra))
-    assert chosen.arguments.tensor_parallel_size == 1
-    assert chosen.tensor_parallel.why == "as asked; idle GPUs: 5 (1, 2, 3, 4, 5)"
-    assert chosen.arguments.dtype == "float16"
-    assert chosen.precision.why == "as asked with --engine-arg"
+    choice = choose_arguments(replace(config, tensor_parallel_size=None, extra=extra))
+    assert choice.arguments.tensor_parallel_size == 1
+    assert choice.tensor_parallel.why == "as asked; idle GPUs: 5 (1, 2, 3, 4, 5)"
+    assert choice.arguments.dtype == "float16"
+    assert choice.precision.why == "as asked with --engine-arg"
 
 
 def test_a_gpu_build_without_a_gpu_says_what_to_do(
@@ -113,9 +113,9 @@ def test_a_gpu_that_cannot_be_used_is_named(monkeypatch: pytest.MonkeyPatch) -> 
     )
     monkeypatch.setattr("torch.version.cuda", "13.0")
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "-1")
-    said = vllm_environment.no_usable_gpu()
-    assert "lists NVIDIA A30 (driver 550.54.15) and CUDA 13.0 can use none" in said
-    assert "CUDA_VISIBLE_DEVICES=-1" in said
+    line = vllm_environment.no_usable_gpu()
+    assert "lists NVIDIA A30 (driver 550.54.15) and CUDA 13.0 can use none" in line
+    assert "CUDA_VISIBLE_DEVICES=-1" in line
 
 
 @pytest.mark.parametrize(
@@ -133,7 +133,7 @@ def test_a_vllm_that_is_not_there_is_said_in_a_line(
     config: VllmConfig, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, compiler: str | None
 ) -> None:
     monkeypatch.setattr("shutil.which", lambda name: compiler)
-    for name in [one for one in sys.modules if one.partition(".")[0] == "vllm"]:
+    for name in [module for module in sys.modules if module.partition(".")[0] == "vllm"]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "vllm", None)
     with pytest.raises(EngineError, match=r"^vLLM cannot be imported \(.*`make setup`$"):
@@ -157,18 +157,18 @@ def test_the_worker_learns_of_the_cpus_where_lscpu_cannot_tell(
     """As on a system without /sys."""
     from vllm.utils.cpu_resource_utils import get_allowed_cpu_list
 
-    broken = _program(tmp_path / "bin", "echo lscpu: no /sys >&2; exit 1")
+    bin_folder = _program(tmp_path / "bin", "echo lscpu: no /sys >&2; exit 1")
     if there == "is not there":
-        (broken / "lscpu").unlink()
-    (broken / "sh").symlink_to("/bin/sh")
-    monkeypatch.setenv("PATH", str(broken))
+        (bin_folder / "lscpu").unlink()
+    (bin_folder / "sh").symlink_to("/bin/sh")
+    monkeypatch.setenv("PATH", str(bin_folder))
     with pytest.raises(subprocess.CalledProcessError):
         get_allowed_cpu_list()
     with vllm_environment.cpu_list():
-        found = get_allowed_cpu_list()
-    assert [one.id for one in found] == sorted(os.sched_getaffinity(0))
-    assert {one.numa_node for one in found} == {0}
-    assert os.environ["PATH"] == str(broken)
+        result = get_allowed_cpu_list()
+    assert [module.id for module in result] == sorted(os.sched_getaffinity(0))
+    assert {module.numa_node for module in result} == {0}
+    assert os.environ["PATH"] == str(bin_folder)
 
 
 @pytest.mark.parametrize("build", ["cpu", "gpu"])
@@ -200,8 +200,8 @@ def test_the_logs_last_error_is_said_where_vllm_only_points_to_it(tmp_path: Path
     log = tmp_path / "engine.log"
     log.write_text(_LOG)
     points = RuntimeError("Engine core initialization failed. See root cause above.")
-    found = vllm_environment.root_cause(points, log)
-    assert found == "ValueError: KV cache of 16 GiB needed, 3 GiB are there."
+    result = vllm_environment.root_cause(points, log)
+    assert result == "ValueError: KV cache of 16 GiB needed, 3 GiB are there."
     assert vllm_environment.root_cause(ValueError("no such model"), log) == "no such model"
     assert "root cause" in vllm_environment.root_cause(points, tmp_path / "none")
     assert "root cause" in vllm_environment.root_cause(points, None)
@@ -221,8 +221,8 @@ def test_an_engine_that_died_says_of_what(config: VllmConfig, tmp_path: Path) ->
         points = RuntimeError(
             "EngineCore encountered an issue. See stack trace for the root cause."
         )
-        said = str(engine._explained(points))
-        assert "died while answering: torch.OutOfMemoryError: CUDA out of memory. (see" in said
+        line = str(engine._explained(points))
+        assert "died while answering: torch.OutOfMemoryError: CUDA out of memory. (see" in line
         (tmp_path / "engine.log").write_text("")
         assert "died while answering: EngineCore encountered" in str(engine._explained(points))
     finally:

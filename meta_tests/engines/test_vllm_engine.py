@@ -22,7 +22,7 @@ from mlperf_suite.benchmarks.prompts import TextPrompt, load_tokenizer
 from mlperf_suite.benchmarks.rounds import ROUNDS
 from mlperf_suite.datasets.news import load_news
 from mlperf_suite.engines.batch import generate_all
-from mlperf_suite.engines.protocol import CountsCachedTokens, Engine, ProcessEngine, Request, Tokens
+from mlperf_suite.engines.protocol import CountsCachedTokens, ProcessEngine, Request, Tokens
 from mlperf_suite.engines.vllm_arguments import VllmConfig
 from mlperf_suite.engines.vllm_engine import VllmEngine
 from mlperf_suite.errors import EngineError, RunError
@@ -53,7 +53,7 @@ def tokenizer() -> Any:
 
 
 @pytest.fixture(scope="session")
-def prompts(tokenizer: Any) -> Any:
+def prompts(tokenizer: Any) -> Sequence[Sequence[int]]:
     return EMBEDDED.prompt.encode(NEWS.items, tokenizer)
 
 
@@ -69,14 +69,14 @@ def answers(real_engine: Any, prompts: Any) -> Any:
 def failed_scores(tokenizer: Any, token_ids: Sequence[Sequence[int]]) -> set[str]:
     """The scores of these answers that do not pass the gate."""
     texts = tokenizer.batch_decode([list(t) for t in token_ids], skip_special_tokens=True)
-    found = score_rouge(texts, [item.reference for item in NEWS.items[: len(texts)]]).values
+    scores = score_rouge(texts, [item.reference for item in NEWS.items[: len(texts)]]).values
     reference = EMBEDDED.reference_for(len(texts))
     assert reference is not None
-    print(found)
+    print(scores)
     return {
-        one.name
-        for one in reference.scores
-        if not one.low() <= found[one.name] <= (one.high or 100)
+        process.name
+        for process in reference.scores
+        if not process.low() <= scores[process.name] <= (process.high or 100)
     }
 
 
@@ -108,15 +108,15 @@ class _Heard:
         self.missing = requests
         self.done = Event()
 
-    def _hear(self, what: str, tag: int, tokens: Sequence[int]) -> None:
-        self.calls.append((what, tag, list(tokens)))
-        if what != "first":
+    def _hear(self, kind: str, tag: int, tokens: Sequence[int]) -> None:
+        self.calls.append((kind, tag, list(tokens)))
+        if kind != "first":
             self.missing -= 1
             if not self.missing:
                 self.done.set()
 
-    def first_tokens(self, told: Sequence[Tokens]) -> None:
-        for tag, token_ids in told:
+    def first_tokens(self, tokens: Sequence[Tokens]) -> None:
+        for tag, token_ids in tokens:
             self._hear("first", tag, token_ids)
 
     def finished(self, answers: Sequence[Tokens]) -> None:
@@ -128,14 +128,14 @@ class _Heard:
 
 
 def test_a_streamed_answer_begins_with_its_first_token(real_engine: Any, prompts: Any) -> None:
-    heard, steps_made = _Heard(4), real_engine.steps_made
+    listener, steps_made = _Heard(4), real_engine.steps_made
     requests = [Request(tag, prompts[tag]) for tag in range(4)]
-    real_engine.submit(requests, Generation(max_new_tokens=12), heard, stream=True)
-    assert heard.done.wait(60)
+    real_engine.submit(requests, Generation(max_new_tokens=12), listener, stream=True)
+    assert listener.done.wait(60)
     assert real_engine.steps_made >= steps_made + 12
     for tag in range(4):
         (first,), (whole,) = (
-            [tokens for what, t, tokens in heard.calls if (what, t) == (kind, tag)]
+            [tokens for kind, t, tokens in listener.calls if (kind, t) == (kind, tag)]
             for kind in ("first", "finished")
         )
         assert len(first) == 1
@@ -197,9 +197,10 @@ def test_a_refused_prompt_fails_the_run_and_not_the_engine(
 
 def test_runs_are_answered_without_a_prefix_cache(real_engine: Any, prompts: Any) -> None:
     assert real_engine.description.settings["enable_prefix_caching"] is False
-    assert isinstance(real_engine, CountsCachedTokens)
+    counter: object = real_engine
+    assert isinstance(counter, CountsCachedTokens)
     for _ in range(2):
-        generate_all(cast(Engine, real_engine), prompts[:2], Generation(max_new_tokens=2))
+        generate_all(real_engine, prompts[:2], Generation(max_new_tokens=2))
     assert real_engine.cached_prompt_tokens == 0
 
 
@@ -250,9 +251,9 @@ def test_an_engine_that_is_stopped_in_the_middle_of_a_run_fails_it(
         ):
             run_loadgen(plan, engine, prompts, Generation(), tmp_path)
         assert not engine.alive
-        assert not any(one.is_running() for one in processes)
+        assert not any(process.is_running() for process in processes)
     finally:
-        for one in processes:
+        for process in processes:
             with contextlib.suppress(psutil.NoSuchProcess):
-                one.kill()
+                process.kill()
         engine.close()

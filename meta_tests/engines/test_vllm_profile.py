@@ -40,11 +40,11 @@ class FakeLlm:
 @pytest.fixture
 def engine(tmp_path: Path) -> Iterator[VllmEngine]:
     config = VllmConfig("m", profiler="torch", profile_folder=tmp_path / "first" / "profile")
-    made = VllmEngine(config)
-    made._llm = FakeLlm(tmp_path / "first" / "profile")
-    yield made
-    made._llm = None
-    made.close()
+    engine_of_run = VllmEngine(config)
+    engine_of_run._llm = FakeLlm(tmp_path / "first" / "profile")
+    yield engine_of_run
+    engine_of_run._llm = None
+    engine_of_run.close()
 
 
 def test_each_run_has_its_own_trace(engine: VllmEngine, tmp_path: Path) -> None:
@@ -53,8 +53,8 @@ def test_each_run_has_its_own_trace(engine: VllmEngine, tmp_path: Path) -> None:
     for folder in folders:
         engine.start_profile()
         engine.stop_profile(folder)
-    found = [sorted(path.name for path in folder.glob("*.gz")) for folder in folders]
-    assert found == [["rank0.1.pt.trace.json.gz"], ["rank0.2.pt.trace.json.gz"]]
+    traces = [sorted(path.name for path in folder.glob("*.gz")) for folder in folders]
+    assert traces == [["rank0.1.pt.trace.json.gz"], ["rank0.2.pt.trace.json.gz"]]
 
 
 def test_what_the_profiler_refuses_is_one_line(engine: VllmEngine, tmp_path: Path) -> None:
@@ -68,9 +68,15 @@ def test_vllm_is_asked_for_its_profiler(tmp_path: Path, monkeypatch: pytest.Monk
     config = VllmConfig(str(embedded_model_dir()), profile_folder=tmp_path)
     assert choose_arguments(config).arguments.profiler_config.profiler is None
     torch = choose_arguments(replace(config, profiler="torch"))
-    asked = torch.arguments.profiler_config
-    assert (asked.profiler, asked.torch_profiler_dir) == ("torch", str(tmp_path))
-    assert (asked.torch_profiler_with_stack, asked.ignore_frontend) == (False, True)
+    profiler_config = torch.arguments.profiler_config
+    assert (profiler_config.profiler, profiler_config.torch_profiler_dir) == (
+        "torch",
+        str(tmp_path),
+    )
+    assert (profiler_config.torch_profiler_with_stack, profiler_config.ignore_frontend) == (
+        False,
+        True,
+    )
     assert torch.profiler == "torch"
     cuda = replace(config, profiler="cuda")
     monkeypatch.setattr(vllm_arguments, "runs_on_cpu", lambda: True)
@@ -83,8 +89,8 @@ def test_vllm_is_asked_for_its_profiler(tmp_path: Path, monkeypatch: pytest.Monk
 
 def test_vllms_own_ranges_are_drawn_for_nsight_systems_alone() -> None:
     names = [vllm_variables("m", profiler) for profiler in (None, "torch", "cuda")]
-    drawn = [one.get("VLLM_NVTX_SCOPES_FOR_PROFILING") for one in names]
-    assert drawn == [None, None, "1"]
+    ranges = [variables.get("VLLM_NVTX_SCOPES_FOR_PROFILING") for variables in names]
+    assert ranges == [None, None, "1"]
 
 
 def test_only_the_engine_of_runs_is_profiled(
@@ -94,11 +100,11 @@ def test_only_the_engine_of_runs_is_profiled(
     from mlperf_suite.session.inputs import Inputs
     from mlperf_suite.settings import resolve_settings
 
-    seen: list[VllmConfig] = []
-    monkeypatch.setattr(VllmEngine, "load", seen.append)
+    configs: list[VllmConfig] = []
+    monkeypatch.setattr(VllmEngine, "load", configs.append)
     inputs = Inputs(resolve_settings({"profile_run": "torch"}, {}), [])
     monkeypatch.setattr(Inputs, "context_needed", SimpleNamespace())
     for role in ("runs", "scoring"):
         load_vllm(inputs, EngineRequest(role, tmp_path / "run" / "engine.log"))
-    assert [config.profiler for config in seen] == ["torch", None]
-    assert seen[0].profile_folder == tmp_path / "run" / "profile"
+    assert [config.profiler for config in configs] == ["torch", None]
+    assert configs[0].profile_folder == tmp_path / "run" / "profile"

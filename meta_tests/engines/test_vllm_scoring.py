@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import pytest
 
@@ -17,7 +17,6 @@ from mlperf_suite.datasets.mmlu_questions import load_mmlu
 from mlperf_suite.datasets.news import load_news
 from mlperf_suite.engines import vllm_engine, vllm_scoring
 from mlperf_suite.engines.batch import generate_all
-from mlperf_suite.engines.protocol import CountsCachedTokens, Engine
 from mlperf_suite.engines.scoring import Score, ScoreRequest
 from mlperf_suite.engines.vllm_arguments import VllmConfig
 from mlperf_suite.engines.vllm_engine import VllmEngine
@@ -44,7 +43,7 @@ def tokenizer() -> Any:
 
 
 @pytest.fixture(scope="module")
-def prompts(tokenizer: Any) -> Any:
+def prompts(tokenizer: Any) -> Sequence[Sequence[int]]:
     return EMBEDDED.prompt.encode(load_news("embedded").items[:4], tokenizer)
 
 
@@ -70,20 +69,19 @@ def test_scores_come_from_the_cache_and_the_engine_says_so(
     assert sum(s.cached_tokens for s in scores) == 0
     assert sum(s.cached_tokens for s in again) > 0
     # Answers would come from it too, and are counted.
-    assert isinstance(scoring_engine, CountsCachedTokens)
     assert scoring_engine.cached_prompt_tokens == 0
-    generate_all(cast(Engine, scoring_engine), prompts, Generation(max_new_tokens=2))
+    generate_all(scoring_engine, prompts, Generation(max_new_tokens=2))
     assert scoring_engine.cached_prompt_tokens > 0
 
 
 def test_one_request_scores_all_one_token_choices(
     scoring_engine: Any, prompts: Any, choices: Any
 ) -> None:
-    for prompt, found in zip(prompts, score(scoring_engine, prompts, choices), strict=True):
-        assert found.tokens == len(prompt)
-        assert len(found.likelihoods) == 4
-        assert all(one.logprob < 0 for one in found.likelihoods)
-        assert found.latency_ms > 0
+    for prompt, result in zip(prompts, score(scoring_engine, prompts, choices), strict=True):
+        assert result.tokens == len(prompt)
+        assert len(result.likelihoods) == 4
+        assert all(likelihood.logprob < 0 for likelihood in result.likelihoods)
+        assert result.latency_ms > 0
 
 
 def test_longer_choices_take_the_general_path(
@@ -95,21 +93,21 @@ def test_longer_choices_take_the_general_path(
     for prompt, a, b in zip(prompts, alone, general, strict=True):
         assert b.tokens == sum(len(prompt) + len(c) for c in longer)
         assert b.cached_tokens == 0
-        for one, other in zip(a.likelihoods[:3], b.likelihoods[:3], strict=True):
-            assert one.logprob == pytest.approx(other.logprob, abs=NOISE)
+        for likelihood, other_likelihood in zip(a.likelihoods[:3], b.likelihoods[:3], strict=True):
+            assert likelihood.logprob == pytest.approx(other_likelihood.logprob, abs=NOISE)
         assert b.likelihoods[3].logprob < a.likelihoods[3].logprob
 
 
 def test_a_vllm_that_reports_only_the_likeliest_tokens(
     scoring_engine: Any, prompts: Any, choices: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    told = score(scoring_engine, prompts, choices)
+    scores = score(scoring_engine, prompts, choices)
     top_k = vllm_scoring._params(logprobs=vllm_scoring._TOP_K)
     monkeypatch.setattr(vllm_scoring, "_next_token_params", lambda choices: top_k)
-    found = score(scoring_engine, prompts, choices)
-    for a, b in zip(told, found, strict=True):
-        for one, other in zip(a.likelihoods, b.likelihoods, strict=True):
-            assert one.logprob == pytest.approx(other.logprob, abs=NOISE)
+    result = score(scoring_engine, prompts, choices)
+    for a, b in zip(scores, result, strict=True):
+        for likelihood, other_likelihood in zip(a.likelihoods, b.likelihoods, strict=True):
+            assert likelihood.logprob == pytest.approx(other_likelihood.logprob, abs=NOISE)
 
 
 def test_a_prompt_too_long_is_refused_and_the_engine_lives(
@@ -125,7 +123,7 @@ def test_a_prompt_too_long_is_refused_and_the_engine_lives(
 def test_an_engine_that_hangs_while_it_scores_is_taken_for_dead(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    async def never(*asked: object) -> None:
+    async def never(*args: object) -> None:
         await asyncio.sleep(3600)
 
     monkeypatch.setattr(vllm_engine, "score_one", never)
@@ -150,7 +148,7 @@ def test_the_continuations_are_those_of_lm_eval(tokenizer: Any, tmp_path: Path) 
     for task in tasks.values():
         task.build_all_requests()
         pairs = [request.args for request in task.instances]
-        (found,) = lm._encode_questions([pairs])
-        expected = [lm._encode_pair(*pair) for pair in pairs]
-        assert found == (expected[0][0], [continuation for _, continuation in expected])
-        assert [tokenizer.decode(c) for c in found[1]] == list(LETTERS)
+        (result,) = lm._encode_questions([pairs])
+        pair_ids = [lm._encode_pair(*pair) for pair in pairs]
+        assert result == (pair_ids[0][0], [continuation for _, continuation in pair_ids])
+        assert [tokenizer.decode(c) for c in result[1]] == list(LETTERS)

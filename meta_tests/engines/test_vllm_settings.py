@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import time
 from threading import Event, Timer
 
@@ -20,12 +19,16 @@ def test_it_ends_with_whoever_asked(monkeypatch: pytest.MonkeyPatch) -> None:
     began = time.monotonic()
     assert settings_in_process(CONFIG, stop) is None
     assert time.monotonic() - began < 60
-    left = [one.cmdline() for one in psutil.Process().children()]
-    assert not [one for one in left if "mlperf_suite.engines.vllm_arguments" in one]
+    command_lines = [command_line.cmdline() for command_line in psutil.Process().children()]
+    assert not [
+        command_line
+        for command_line in command_lines
+        if "mlperf_suite.engines.vllm_arguments" in command_line
+    ]
 
 
 def test_one_that_cannot_tell_says_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sys, "executable", "/bin/false")
+    monkeypatch.setattr("sys.executable", "/bin/false")
     assert settings_in_process(CONFIG, Event()) is None
-    monkeypatch.setattr(sys, "executable", "/no/such/program")
+    monkeypatch.setattr("sys.executable", "/no/such/program")
     assert settings_in_process(CONFIG, Event()) is None

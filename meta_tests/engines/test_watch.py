@@ -41,32 +41,32 @@ def judged(looks: Sequence[Look], silence_s: float = 1e9) -> tuple[float, str] |
     """When an engine first counted as hanging, and in which words."""
     judgement = Judgement(silence_s)
     for look in looks:
-        found = judgement.hangs(look)
-        if found:
-            return look.now_s, found
+        verdict = judgement.hangs(look)
+        if verdict:
+            return look.now_s, verdict
     return None
 
 
-def looks(*, count: int = LOOKS, start_s: float = 1000.0, **fields: object) -> list[Look]:
+def looks(*, count: int = LOOKS, start_s: float = 1000.0, **fields: Any) -> list[Look]:
     """The same look again and again."""
     same = Look(start_s, "sign", 3, (process(),))
-    each = dataclasses.replace(same, **fields)  # type: ignore[arg-type]
-    return [dataclasses.replace(each, now_s=start_s + i * LOOK_S) for i in range(count)]
+    look = dataclasses.replace(same, **fields)
+    return [dataclasses.replace(look, now_s=start_s + i * LOOK_S) for i in range(count)]
 
 
-@pytest.mark.parametrize(("status", "said"), [(STOPPED, "is stopped"), (ENDED, "has ended")])
-def test_a_process_that_cannot_answer_is_seen_within_seconds(status: str, said: str) -> None:
-    found = judged(looks(processes=(process(), process(status))))
-    assert found is not None
-    assert STOPPED_S <= found[0] - 1000 <= STOPPED_S + LOOK_S
-    assert found[1] == f"the engine hangs: its process 12 (engine) {said}"
+@pytest.mark.parametrize(("status", "words"), [(STOPPED, "is stopped"), (ENDED, "has ended")])
+def test_a_process_that_cannot_answer_is_seen_within_seconds(status: str, words: str) -> None:
+    verdict = judged(looks(processes=(process(), process(status))))
+    assert verdict is not None
+    assert STOPPED_S <= verdict[0] - 1000 <= STOPPED_S + LOOK_S
+    assert verdict[1] == f"the engine hangs: its process 12 (engine) {words}"
 
 
 def test_what_it_said_before_does_not_hide_that_it_is_stopped() -> None:
-    stopped = looks(processes=(process(STOPPED),))
-    found = judged([dataclasses.replace(one, signs=i) for i, one in enumerate(stopped)])
-    assert found is not None
-    assert found[0] - 1000 <= STOPPED_S + LOOK_S
+    stopped_looks = looks(processes=(process(STOPPED),))
+    verdict = judged([dataclasses.replace(look, signs=i) for i, look in enumerate(stopped_looks)])
+    assert verdict is not None
+    assert verdict[0] - 1000 <= STOPPED_S + LOOK_S
 
 
 def test_a_moment_of_being_stopped_is_passed_over() -> None:
@@ -75,10 +75,10 @@ def test_a_moment_of_being_stopped_is_passed_over() -> None:
 
 
 def test_processes_that_use_nothing_are_seen_after_a_while() -> None:
-    found = judged(looks())
-    assert found is not None
-    assert IDLE_S <= found[0] - 1000 <= IDLE_S + LOOK_S
-    assert found[1] == "the engine hangs: its processes have used neither CPU nor GPU for 10 s"
+    verdict = judged(looks())
+    assert verdict is not None
+    assert IDLE_S <= verdict[0] - 1000 <= IDLE_S + LOOK_S
+    assert verdict[1] == "the engine hangs: its processes have used neither CPU nor GPU for 10 s"
 
 
 @pytest.mark.parametrize(
@@ -106,16 +106,16 @@ def test_what_may_be_work_is_left_to_the_limit(works: dict[str, Any]) -> None:
 def test_an_engine_that_works_is_never_flagged(data: st.DataObject) -> None:
     """Signs, CPU time or a GPU: any of them, in any order, with pauses shorter than the limit."""
     kinds = data.draw(st.lists(st.sampled_from(["sign", "cpu", "gpu", "gap"]), min_size=1))
-    now, sign, cpu, seen = 0.0, 0, 0.0, []
+    now, sign, cpu, history = 0.0, 0, 0.0, []
     for kind in kinds:
         for _ in range(data.draw(st.integers(0, int(IDLE_S / LOOK_S) - 2))):
             now += LOOK_S
-            seen.append(Look(now, sign, 1, (process(cpu_s=cpu),)))
+            history.append(Look(now, sign, 1, (process(cpu_s=cpu),)))
         now += data.draw(st.floats(5, 1e5)) if kind == "gap" else LOOK_S
         sign += kind == "sign"
         cpu += data.draw(st.floats(0.03, LOOK_S)) if kind == "cpu" else 0
-        seen.append(Look(now, sign, 1, (process(cpu_s=cpu),), kind == "gpu"))
-    assert judged(seen) is None
+        history.append(Look(now, sign, 1, (process(cpu_s=cpu),), kind == "gpu"))
+    assert judged(history) is None
 
 
 @given(data=st.data())
@@ -158,11 +158,11 @@ class _InAProcess(StandInEngine):
 def child() -> Iterator[psutil.Process]:
     """A process that uses a little of the CPU all the time."""
     busy = "import time\nwhile True: sum(range(20000)); time.sleep(0.01)"
-    started = subprocess.Popen([sys.executable, "-c", busy])
-    yield psutil.Process(started.pid)
+    busy_process = subprocess.Popen([sys.executable, "-c", busy])
+    yield psutil.Process(busy_process.pid)
     # A stopped process is killed all the same.
-    started.kill()
-    started.wait(30)
+    busy_process.kill()
+    busy_process.wait(30)
 
 
 def stop(process: psutil.Process) -> None:
@@ -177,9 +177,9 @@ def watched(engine: StandInEngine, until_s: float) -> tuple[float, str] | None:
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr("mlperf_suite.engines.watch.time.monotonic", lambda: now)
         while now < 100 + until_s:
-            found = watch.hangs("no sign", 14, "samples")
-            if found:
-                return now - 100, found
+            verdict = watch.hangs("no sign", 14, "samples")
+            if verdict:
+                return now - 100, verdict
             now += LOOK_S
     return None
 
@@ -188,11 +188,11 @@ def test_a_real_process_that_is_stopped_is_seen(child: psutil.Process) -> None:
     stop(child)
     engine = _InAProcess(child)
     assert isinstance(engine, ProcessEngine)
-    found = watched(engine, 60)
-    assert found is not None
-    assert found[0] <= 2.5
-    assert f"its process {child.pid} (" in found[1]
-    assert found[1].endswith(") is stopped while 14 samples waited")
+    verdict = watched(engine, 60)
+    assert verdict is not None
+    assert verdict[0] <= 2.5
+    assert f"its process {child.pid} (" in verdict[1]
+    assert verdict[1].endswith(") is stopped while 14 samples waited")
     engine.close()
 
 
@@ -200,9 +200,9 @@ def test_a_real_process_that_is_gone_is_seen(child: psutil.Process) -> None:
     engine = _InAProcess(child)
     child.kill()
     child.wait(30)
-    found = watched(engine, 60)
-    assert found is not None
-    assert found[1] == (
+    verdict = watched(engine, 60)
+    assert verdict is not None
+    assert verdict[1] == (
         f"the engine hangs: its process {child.pid} has ended while 14 samples waited"
     )
     engine.close()
@@ -216,13 +216,13 @@ def test_a_stopped_engine_is_ended(child: psutil.Process) -> None:
     assert not engine.alive
 
 
-@pytest.mark.parametrize(("used", "hangs"), [(0, True), (97, False)])
+@pytest.mark.parametrize(("used_gpu", "hangs"), [(0, True), (97, False)])
 def test_the_gpu_is_asked_where_no_cpu_is_used(
-    monkeypatch: pytest.MonkeyPatch, used: int, hangs: bool
+    monkeypatch: pytest.MonkeyPatch, used_gpu: int, hangs: bool
 ) -> None:
     from types import SimpleNamespace
 
-    install(monkeypatch, gpu(0, UtilizationRates=SimpleNamespace(gpu=used)))
+    install(monkeypatch, gpu(0, UtilizationRates=SimpleNamespace(gpu=used_gpu)))
     waits = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
     engine = _InAProcess(psutil.Process(waits.pid))
     engine.uses_gpu = True
@@ -230,8 +230,8 @@ def test_the_gpu_is_asked_where_no_cpu_is_used(
     while waits.poll() is None and psutil.Process(waits.pid).status() != SLEEPS:
         continue
     try:
-        found = watched(engine, 60)
-        assert (found is not None) == hangs
+        verdict = watched(engine, 60)
+        assert (verdict is not None) == hangs
     finally:
         engine.close()
         waits.kill()
@@ -241,9 +241,9 @@ def test_the_gpu_is_asked_where_no_cpu_is_used(
 def test_an_engine_without_processes_has_the_limit_alone() -> None:
     engine = StandInEngine(Delays(3600), lambda prompt: [1])
     assert watched(engine, 600) is None
-    found = watched(engine, 1900)
-    assert found is not None
-    assert found[1] == "the engine showed no progress for 30 minutes while 14 samples waited"
+    verdict = watched(engine, 1900)
+    assert verdict is not None
+    assert verdict[1] == "the engine showed no progress for 30 minutes while 14 samples waited"
     engine.close()
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from hypothesis import given
@@ -26,9 +26,8 @@ token_lists = st.lists(st.integers(0, 31_999), min_size=1, max_size=30)
 
 
 def body(kind: str, sampling: Sampling = GREEDY) -> dict[str, Any]:
-    text = json.dumps(ADAPTERS[kind].body([1, 2, 3], sampling, "served", "salt"))
-    content: dict[str, Any] = json.loads(text)
-    return content
+    content = json.dumps(ADAPTERS[kind].body([1, 2, 3], sampling, "served", "salt"))
+    return cast("dict[str, Any]", json.loads(content))
 
 
 def read(adapter: Adapter, *events: object) -> PartialAnswer:
@@ -39,21 +38,21 @@ def read(adapter: Adapter, *events: object) -> PartialAnswer:
 
 
 def test_every_sampling_value_is_sent_so_that_no_server_fills_one_in() -> None:
-    asked = body("vllm")
+    request = body("vllm")
     values = ("max_tokens", "min_tokens", "temperature", "top_p", "top_k", "seed")
-    assert [asked[name] for name in values] == [128, 1, 0.0, 1.0, 1, 42]
+    assert [request[name] for name in values] == [128, 1, 0.0, 1.0, 1, 42]
     neutral = ("min_p", "repetition_penalty", "frequency_penalty", "presence_penalty")
-    assert [asked[name] for name in neutral] == [0.0, 1.0, 0.0, 0.0]
-    assert asked["cache_salt"] == "salt" and asked["return_token_ids"] is True
+    assert [request[name] for name in neutral] == [0.0, 1.0, 0.0, 0.0]
+    assert request["cache_salt"] == "salt" and request["return_token_ids"] is True
     assert body("tensorrt-llm")["detokenize"] is False
     of_sglang = body("sglang")["sampling_params"]
     assert of_sglang["max_new_tokens"] == 128 and of_sglang["sampling_seed"] == 42
 
 
 def test_a_strict_server_is_sent_openais_own_fields_alone() -> None:
-    allowed = {"model", "prompt", "max_tokens", "temperature", "top_p", "seed", "n", "stream"}
-    allowed |= {"frequency_penalty", "presence_penalty", "stream_options"}
-    assert set(body(STRICT_TEXT)) == allowed
+    field_names = {"model", "prompt", "max_tokens", "temperature", "top_p", "seed", "n", "stream"}
+    field_names |= {"frequency_penalty", "presence_penalty", "stream_options"}
+    assert set(body(STRICT_TEXT)) == field_names
 
 
 def test_the_second_routes_are_sent_every_sampling_value_too() -> None:
@@ -61,9 +60,9 @@ def test_the_second_routes_are_sent_every_sampling_value_too() -> None:
     params = generate["sampling_params"]
     values = ("max_tokens", "min_tokens", "temperature", "top_p", "top_k", "seed")
     neutral = ("min_p", "repetition_penalty", "frequency_penalty", "presence_penalty")
-    for found in (params, of_sglang):
-        assert [found[name] for name in values] == [128, 1, 0.0, 1.0, 1, 42]
-        assert [found[name] for name in neutral] == [0.0, 1.0, 0.0, 0.0]
+    for params_read in (params, of_sglang):
+        assert [params_read[name] for name in values] == [128, 1, 0.0, 1.0, 1, 42]
+        assert [params_read[name] for name in neutral] == [0.0, 1.0, 0.0, 0.0]
     assert generate["token_ids"] == of_sglang["prompt"] == [1, 2, 3]
     assert generate["cache_salt"] == of_sglang["cache_salt"] == "salt"
     assert generate["stream"] is of_sglang["stream"] is of_sglang["return_token_ids"] is True
@@ -75,9 +74,9 @@ def test_transformers_is_sent_in_its_generation_config_what_openai_has_no_field_
     from transformers import GenerationConfig
 
     sampling = Sampling(128, 5, 0.0, 1.0, 1, 42, True, 0, end_ids=(2, 7))
-    asked = body(TRANSFORMERS, sampling)
-    assert set(asked) - set(body(STRICT_TEXT)) == {"generation_config"}
-    config = GenerationConfig(**json.loads(asked["generation_config"]))
+    request = body(TRANSFORMERS, sampling)
+    assert set(request) - set(body(STRICT_TEXT)) == {"generation_config"}
+    config = GenerationConfig(**json.loads(request["generation_config"]))
     assert (config.max_new_tokens, config.min_new_tokens, config.top_k) == (128, 5, 1)
     assert (config.do_sample, config.num_beams, config.repetition_penalty) == (False, 1, 1.0)
     assert config.eos_token_id == [2, 7]
@@ -97,27 +96,27 @@ def test_transformers_is_sent_in_its_generation_config_what_openai_has_no_field_
 def test_a_stop_is_sent_where_there_is_one_and_stays_in_the_answer(kind: str) -> None:
     """Mixtral's answers of code end after the fence. OpenAI's own fields leave the stop out."""
     with_stop = Sampling(128, 1, 0.0, 1.0, 1, 42, True, 0, stop="\n```\n")
-    asked, without = body(kind, with_stop), body(kind, GREEDY)
-    params = asked.get("sampling_params", asked)
+    request, without = body(kind, with_stop), body(kind, GREEDY)
+    params = request.get("sampling_params", request)
     assert params["stop"] == ["\n```\n"]
-    kept = {"include_stop_str_in_output": True, "no_stop_trim": True}
-    told = kept.items() & (params | asked).items()
-    assert bool(told) is ADAPTERS[kind].token_ids
-    assert not ({"stop", *kept} & {*without, *without.get("sampling_params", ())})
+    stop_fields = {"include_stop_str_in_output": True, "no_stop_trim": True}
+    stop_values = stop_fields.items() & (params | request).items()
+    assert bool(stop_values) is ADAPTERS[kind].token_ids
+    assert not ({"stop", *stop_fields} & {*without, *without.get("sampling_params", ())})
 
 
 @pytest.mark.parametrize("kind", ADAPTERS)
 def test_the_whole_vocabulary_is_asked_for_in_the_servers_own_words(kind: str) -> None:
     """top_k 0: SGLang has -1 for it and refuses 0."""
-    asked = body(kind, Sampling(128, 1, 1.0, 1.0, 0, 42, True, 0))
-    params = asked.get("sampling_params", asked)
+    request = body(kind, Sampling(128, 1, 1.0, 1.0, 0, 42, True, 0))
+    params = request.get("sampling_params", request)
     assert params.get("top_k", 0) == (-1 if kind.startswith("sglang") else 0)
 
 
 @pytest.mark.parametrize("kind", ["vllm", "vllm-generate"])
 def test_answers_that_nobody_waits_for_come_in_few_pieces(kind: str) -> None:
     alone = Sampling(128, 1, 0.0, 1.0, 1, 42, wants_first=False, retries=0)
-    waited, unwaited = (body(kind, one) for one in (GREEDY, alone))
+    waited, unwaited = (body(kind, sampling) for sampling in (GREEDY, alone))
     assert "stream_interval" not in waited.get("sampling_params", waited)
     assert unwaited.get("sampling_params", unwaited)["stream_interval"] > 1
 
@@ -194,8 +193,8 @@ def test_what_is_no_answer_is_said_in_a_line(event: object, words: str) -> None:
 
 
 @given(st.one_of(st.binary(), st.text(), st.dictionaries(st.text(), st.text())))
-def test_a_servers_words_are_one_short_printable_line(said: object) -> None:
-    line = words_of(said)
+def test_a_servers_words_are_one_short_printable_line(message: object) -> None:
+    line = words_of(message)
     assert len(line) <= 100
     assert line.isprintable()
 
@@ -203,23 +202,16 @@ def test_a_servers_words_are_one_short_printable_line(said: object) -> None:
 @pytest.mark.parametrize("kind", ADAPTERS)
 def test_no_seed_is_sent_where_the_benchmark_sets_none(kind: str) -> None:
     """gpt-oss-120b: with a seed, the repeats of a question would be one draw."""
-    asked = body(kind, Sampling(128, 1, 1.0, 1.0, 0, None, True, 0))
-    assert not {"seed", "sampling_seed"} & {*asked, *asked.get("sampling_params", ())}
+    request = body(kind, Sampling(128, 1, 1.0, 1.0, 0, None, True, 0))
+    assert not {"seed", "sampling_seed"} & {*request, *request.get("sampling_params", ())}
 
 
 def test_a_server_may_tell_how_long_a_request_waited() -> None:
     usage = {"choices": [], "usage": {"prompt_tokens": 3, "completion_tokens": 1}}
     times = {"queue_time_ms": 250.0, "time_to_first_token_ms": 40, "mean_itl_ms": None}
     assert read(ADAPTERS["vllm"], usage | {"metrics": times}).server_s == (0.25, 0.04)
-    unusable: tuple[Any, ...] = (
-        None,
-        [],
-        {},
-        {"queue_time_ms": 3},
-        times | {"queue_time_ms": -1},
-        "4 ms",
-    )
-    for metrics in unusable:
+    unusable: list[Any] = [None, [], {}, {"queue_time_ms": 3}, "4 ms"]
+    for metrics in (*unusable, times | {"queue_time_ms": -1}):
         assert read(ADAPTERS["vllm"], usage | {"metrics": metrics}).server_s == ()
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from itertools import pairwise
-from typing import Any, cast
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -34,7 +34,7 @@ class Exchange:
 
     def __init__(self) -> None:
         self.events: list[bytes] = []
-        self.ends: list[object] = []
+        self.ends: list[Any] = []
 
     def on_event(self, data: bytes, arrived: float) -> None:
         self.events.append(data)
@@ -51,7 +51,11 @@ class Exchange:
 
 def open_exchange() -> tuple[Connection, Wire, Exchange, list[Connection]]:
     free: list[Connection] = []
-    connection, wire, exchange = Connection(free.append, lambda lost: None), Wire(), Exchange()
+    connection, wire, exchange = (
+        Connection(free.append, lambda connection_lost_: None),
+        Wire(),
+        Exchange(),
+    )
     connection.connection_made(wire)
     connection.send(b"POST / HTTP/1.1\r\n\r\n", exchange)
     return connection, wire, exchange, free
@@ -110,7 +114,7 @@ def test_another_status_is_told_with_the_beginning_of_its_body() -> None:
     body = b"no" * 10_000
     head = b"HTTP/1.1 503 Busy\r\nContent-Length: %d\r\n\r\n" % len(body)
     connection.data_received(head + body)
-    ((status, reason),) = cast(Any, exchange.ends)
+    ((status, reason),) = exchange.ends
     assert status == 503 and body.startswith(reason) and len(reason) < 5000
     assert free == [connection]
 
@@ -130,8 +134,8 @@ def test_what_no_server_should_send_ends_the_exchange_and_the_connection(
     connection, wire, exchange, free = open_exchange()
     for start in range(0, len(data), 65_536):
         connection.data_received(data[start : start + 65_536])
-    ((reason, heard),) = cast(Any, exchange.ends)
-    assert reason.startswith(why) and heard
+    ((reason, any_data),) = exchange.ends
+    assert reason.startswith(why) and any_data
     assert wire.aborted and not free and not connection.usable
 
 

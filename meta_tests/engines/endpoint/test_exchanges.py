@@ -169,8 +169,8 @@ def test_an_answer_in_one_piece_has_no_first_token_to_time(
 # A first token that never comes
 
 
-def forgotten(queue: Queue, sent: float, now: float) -> bool:
-    return queue.has_forgotten(sent, now - sent, SILENCE_S)
+def forgotten(queue: Queue, sent_s: float, now: float) -> bool:
+    return queue.has_forgotten(sent_s, now - sent_s, SILENCE_S)
 
 
 def test_a_request_that_others_overtook_is_forgotten_once_it_waited_long() -> None:
@@ -193,14 +193,14 @@ def test_a_queue_is_never_taken_for_a_server_that_forgets(
 ) -> None:
     """All at once, or one after the other faster than they are answered: in turn, however slow."""
     queue = Queue()
-    sent = [number * every_s * takes_s / 60 / at_once for number in range(requests)]
+    sent_s = [number * every_s * takes_s / 60 / at_once for number in range(requests)]
     free_at = [0.0] * at_once
     came = []
-    for message in sent:
+    for message in sent_s:
         free_at.sort()
         free_at[0] = max(free_at[0], message) + takes_s
         came.append(free_at[0])
-    for number, (message, then) in enumerate(zip(sent, came, strict=True)):
+    for number, (message, then) in enumerate(zip(sent_s, came, strict=True)):
         # Just before its first token, and at some time before.
         for now in (then, max(message, then - later_s)):
             assert not forgotten(queue, message, now), number
@@ -209,13 +209,13 @@ def test_a_queue_is_never_taken_for_a_server_that_forgets(
 
 @given(st.lists(st.floats(1.0, 2.5), min_size=2, max_size=8), st.integers(1, 60))
 def test_engines_that_share_what_came_at_once_may_be_unequally_fast(
-    speeds: list[float], each: int
+    speeds: list[float], batch: int
 ) -> None:
     """Several engines behind one address, each with a queue of its own."""
     events = sorted(
         (speed * 5.0 * (turn + 1), turn * len(speeds) + engine)
         for engine, speed in enumerate(speeds)
-        for turn in range(each)
+        for turn in range(batch)
     )
     queue = Queue()
     for now, number in events:
@@ -235,18 +235,18 @@ def test_what_waits_is_looked_at_and_given_up() -> None:
     messages: list[Any] = []
     shared = Shared(hello, ADAPTERS["vllm"], None, [cast(Pool, None)], messages.append, [0])
     requests = [Generating(shared, number, 0, b"", STREAMED) for number in range(3)]
-    lost, model_name, unsent = requests
+    silent, model_name, unsent = requests
     shared.under_way.update(requests)
-    lost._began, model_name._began = 100.0, 101.0
+    silent._began, model_name._began = 100.0, 101.0
     for message in requests:
         message.look(126.0, SILENCE_S, 0.0)
     assert not messages, "nobody has a first token yet"
     model_name.on_event(json.dumps(piece(token_ids=[5])).encode(), 102.0)
     messages.clear()
     # This process was stopped for 20 s, in which nothing could come.
-    lost.look(140.0, SILENCE_S, 20.0)
+    silent.look(140.0, SILENCE_S, 20.0)
     assert not messages
-    for message in (lost, unsent):
+    for message in (silent, unsent):
         message.look(146.0, SILENCE_S, 0.0)
     (failure,) = messages
     assert (failure.number, failure.died) == (0, False)

@@ -72,8 +72,8 @@ HARMLESS = ("closes-idle", "comments", "torn")
 def engine_at(*servers: RunningStandIn, **config: Any) -> Iterator[EndpointEngine]:
     """An engine on these servers, loaded; its clients end with the context."""
     targets = tuple(parse_endpoint(server.url) for server in servers)
-    made = {"tokenizer": None, "vocabulary": VOCABULARY, "silence_s": 2.0, "clients": 1} | config
-    engine = EndpointEngine.load(EndpointConfig(targets, "stand-in", **made))
+    fields = {"tokenizer": None, "vocabulary": VOCABULARY, "silence_s": 2.0, "clients": 1} | config
+    engine = EndpointEngine.load(EndpointConfig(targets, "stand-in", **fields))
     try:
         yield engine
     finally:
@@ -146,34 +146,34 @@ def test_an_accuracy_run_is_sent_again_what_was_refused_for_now(fault: str, tmp_
 def test_an_accuracy_run_is_not_sent_again_for_ever(tmp_path: Path) -> None:
     # Refusals are no signs of life; all pauses between them together must be shorter.
     with stand_in_server(faulty("status-503")) as server, engine_at(server, silence_s=20) as engine:
-        asked = server.account()["completions"]
+        request = server.account()["completions"]
         assert "status 503" in fails(engine, tmp_path, "accuracy")
-        assert server.account()["completions"] - asked <= SAMPLES * (1 + RETRIES)
+        assert server.account()["completions"] - request <= SAMPLES * (1 + RETRIES)
 
 
 @pytest.mark.parametrize("fault", DEPARTURES)
 def test_answers_that_are_not_as_asked_are_told(fault: str, tmp_path: Path) -> None:
     with stand_in_server(faulty(fault)) as server, engine_at(server) as engine:
-        answered = run(engine, tmp_path)
+        loadgen_run = run(engine, tmp_path)
         departures = remote_run(engine).departures
-        assert answered.samples > 10
+        assert loadgen_run.samples > 10
         assert len(departures) == 1
         assert re.search(DEPARTURES[fault], departures[0]), departures
 
 
 def test_tokens_from_a_cache_are_told(tmp_path: Path) -> None:
     with stand_in_server(faulty("cached")) as server, engine_at(server) as engine:
-        answered = run(engine, tmp_path)
+        loadgen_run = run(engine, tmp_path)
         # The first nine answers of the run are right, and say nothing of a cache.
-        assert engine.cached_prompt_tokens == 3 * (answered.samples - 9)
+        assert engine.cached_prompt_tokens == 3 * (loadgen_run.samples - 9)
         assert remote_run(engine).endpoints[0].cached_tokens == engine.cached_prompt_tokens
 
 
 @pytest.mark.parametrize("fault", HARMLESS)
 def test_what_a_server_may_do_does_no_harm(fault: str, tmp_path: Path) -> None:
     with stand_in_server(faulty(fault)) as server, engine_at(server) as engine:
-        answered = run(engine, tmp_path)
-        assert answered.tokens == ANSWER * answered.samples
+        loadgen_run = run(engine, tmp_path)
+        assert loadgen_run.tokens == ANSWER * loadgen_run.samples
         assert remote_run(engine).departures == ()
 
 
@@ -194,10 +194,10 @@ def test_each_kind_of_server_is_found_out_and_understood(
     options: dict[str, Any], tmp_path: Path
 ) -> None:
     with stand_in_server(StandIn(**options)) as server, engine_at(server) as engine:
-        answered = run(engine, tmp_path)
+        loadgen_run = run(engine, tmp_path)
         assert engine.description.stand_in
         assert engine.description.settings["server"] == options["dialect"]
-        assert answered.tokens == ANSWER * answered.samples
+        assert loadgen_run.tokens == ANSWER * loadgen_run.samples
         assert remote_run(engine).departures == ()
 
 
@@ -212,45 +212,47 @@ ROUTES = [
 ]
 
 
-@pytest.mark.parametrize(("options", "given", "fields", "path"), ROUTES)
+@pytest.mark.parametrize(("options", "kind", "fields", "path"), ROUTES)
 def test_the_route_is_that_which_is_mounted_or_was_given(
-    options: dict[str, Any], given: Any, fields: str, path: str
+    options: dict[str, Any], kind: Any, fields: str, path: str
 ) -> None:
     with stand_in_server(StandIn(**options)) as server:
-        with engine_at(server, kind=given) as engine:
+        with engine_at(server, kind=kind) as engine:
             settings = engine.description.settings
-        asked = {one: count for one, count in server.account()["requests"].items() if count}
+        request = {
+            path_asked: count for path_asked, count in server.account()["requests"].items() if count
+        }
     assert settings["fields"] == fields
     assert settings["server"] == options.get("dialect", "vllm")
-    assert path in asked
+    assert path in request
     # Whoever names the kind is taken at the word.
-    assert given is None or "/inference/v1/generate" not in asked or given == "vllm-generate"
+    assert kind is None or "/inference/v1/generate" not in request or kind == "vllm-generate"
 
 
 def test_probabilities_are_asked_of_completions_whatever_the_route_for_answers() -> None:
     """The stand-in has none, and says so; the other route has them in another form."""
-    asked = ScoreRequest(0, [1, 2, 3], [[4], [5]])
+    request = ScoreRequest(0, [1, 2, 3], [[4], [5]])
     with stand_in_server(StandIn(scale_out=True)) as server, engine_at(server) as engine:
         assert isinstance(engine, ScoringEngine)
         with pytest.raises(EngineError, match="no log-probabilities"):
-            list(engine.score([asked]))
+            list(engine.score([request]))
         assert server.account()["requests"]["/v1/completions"] == 1
 
 
 @pytest.mark.parametrize(
-    ("options", "given", "words"),
+    ("options", "kind", "words"),
     [
         ({}, "vllm-generate", "refused the key|status 403"),
         ({"dialect": "sglang", "native": False}, "sglang", "status 404"),
     ],
 )
 def test_a_route_that_was_given_and_is_not_there_is_said(
-    options: dict[str, Any], given: Any, words: str
+    options: dict[str, Any], kind: Any, words: str
 ) -> None:
     with (
         stand_in_server(StandIn(**options)) as server,
         pytest.raises(EngineError, match=words) as caught,
-        engine_at(server, kind=given),
+        engine_at(server, kind=kind),
     ):
         pass
     assert "\n" not in str(caught.value)
@@ -268,7 +270,7 @@ def test_transformers_is_told_the_shortest_answer_and_what_ends_one(tmp_path: Pa
 
 def test_text_alone_is_counted_with_the_models_tokenizer(tmp_path: Path) -> None:
     """Chunks that begin within a word count the same as the whole."""
-    found = []
+    averages = []
     for chunk_tokens in (1, None):
         options = StandIn(dialect="text", chunk_tokens=chunk_tokens)
         folder = tmp_path / str(chunk_tokens)
@@ -276,9 +278,9 @@ def test_text_alone_is_counted_with_the_models_tokenizer(tmp_path: Path) -> None
             stand_in_server(options) as server,
             engine_at(server, tokenizer=embedded_model_dir(), vocabulary=49_152) as engine,
         ):
-            answered = run(engine, folder)
-            found.append(answered.tokens / answered.samples)
-    assert found[0] == found[1] >= ANSWER
+            loadgen_run = run(engine, folder)
+            averages.append(loadgen_run.tokens / loadgen_run.samples)
+    assert averages[0] == averages[1] >= ANSWER
 
 
 def test_a_refused_connection_is_found_before_anything_is_loaded() -> None:
@@ -336,20 +338,20 @@ def test_a_server_that_cannot_be_used_is_found_when_loading(fault: Any, words: s
 
 @pytest.mark.parametrize("everywhere", [True, False])
 def test_a_redirect_is_never_followed(everywhere: bool, tmp_path: Path) -> None:
-    with stand_in_server() as other:
-        options = faulty("redirect", redirect_to=other.url, everywhere=everywhere, key="secret-key")
+    with stand_in_server() as decoy:
+        options = faulty("redirect", redirect_to=decoy.url, everywhere=everywhere, key="secret-key")
         with stand_in_server(options) as server:
             if everywhere:
                 with (
-                    pytest.raises(EngineError, match=other.url),
+                    pytest.raises(EngineError, match=decoy.url),
                     engine_at(server, key="secret-key"),
                 ):
                     pass
             else:
                 with engine_at(server, key="secret-key") as engine:
-                    assert other.url in fails(engine, tmp_path)
-        seen = other.account()
-    assert (seen["requests"], seen["authorizations"]) == ({}, [])
+                    assert decoy.url in fails(engine, tmp_path)
+        account = decoy.account()
+    assert (account["requests"], account["authorizations"]) == ({}, [])
 
 
 def test_tls_is_verified(tmp_path: Path) -> None:
@@ -363,8 +365,8 @@ def test_tls_is_verified(tmp_path: Path) -> None:
             pass
         assert server.url in str(caught.value)
         with engine_at(server, ca_file=certificate) as engine:
-            answered = run(engine, tmp_path / "run")
-            assert answered.tokens == ANSWER * answered.samples
+            loadgen_run = run(engine, tmp_path / "run")
+            assert loadgen_run.tokens == ANSWER * loadgen_run.samples
 
 
 def test_one_of_two_that_dies_fails_the_run_with_its_name(tmp_path: Path) -> None:
@@ -382,14 +384,14 @@ def test_one_of_two_that_dies_fails_the_run_with_its_name(tmp_path: Path) -> Non
 def test_a_run_that_failed_tells_what_was_answered_until_then(fault: Any, tmp_path: Path) -> None:
     with stand_in_server(faulty(fault)) as server, engine_at(server) as engine:
         fails(engine, tmp_path)
-        asked = server.process.poll() is None and server.account()["requests"].get("/metrics", 0)
-        told = remote_run(engine)
+        request = server.process.poll() is None and server.account()["requests"].get("/metrics", 0)
+        remote = remote_run(engine)
         # A server that failed is not asked again, which may take ten seconds.
         if server.process.poll() is None:
-            assert server.account()["requests"].get("/metrics", 0) == asked
+            assert server.account()["requests"].get("/metrics", 0) == request
     # One of the ten was the trial's.
-    assert (told.endpoints[0].requests, told.endpoints[0].tokens) == (9, 9 * ANSWER)
-    assert told.client.busy_share >= 0
+    assert (remote.endpoints[0].requests, remote.endpoints[0].tokens) == (9, 9 * ANSWER)
+    assert remote.client.busy_share >= 0
 
 
 def test_nothing_is_left_of_an_engine_that_was_closed(tmp_path: Path) -> None:
@@ -433,8 +435,8 @@ def test_a_first_piece_with_a_long_prompts_ids_is_no_head(tmp_path: Path) -> Non
     """vLLM repeats a prompt's ids in the first piece, and one read may hold it with the head."""
     with stand_in_server(StandIn()) as server, engine_at(server) as engine:
         _run_at(engine, tmp_path, 20, 1000, 20_000)
-        told = remote_run(engine)
-    assert told.endpoints[0].requests > 0 and told.departures == ()
+        remote = remote_run(engine)
+    assert remote.endpoints[0].requests > 0 and remote.departures == ()
 
 
 def test_one_answer_that_stops_is_seen_while_others_go_on(tmp_path: Path) -> None:

@@ -18,8 +18,8 @@ ACCURACY_SAMPLES = 84
 
 def session(folder: Path, **options: Any) -> tuple[SuiteRun, str]:
     """An Offline session on a stand-in of the embedded model, and the server's URL."""
-    served = StandIn(model=str(embedded_model_dir()), max_model_len=8192, **options)
-    with stand_in_server(served) as server:
+    server_options = StandIn(model=str(embedded_model_dir()), max_model_len=8192, **options)
+    with stand_in_server(server_options) as server:
         run = run_suite(
             folder / "results", "-m", "offline and datacenter", f"--endpoint={server.url}"
         )
@@ -51,11 +51,13 @@ def test_a_fault_fails_the_session_and_keeps_the_results(
     assert words in meta.reason
     assert "\n" not in meta.reason
     assert meta.reason in run.output
-    assert [one.requests > 0 for one in run.summary.run.remote["accuracy"].endpoints] == [True]
-    kept = {
+    assert [endpoint.requests > 0 for endpoint in run.summary.run.remote["accuracy"].endpoints] == [
+        True
+    ]
+    summaries = {
         path.relative_to(run.folder).parts[0] for path in run.folder.rglob("mlperf_log_detail.txt")
     }
-    assert kept == {*logs}
+    assert summaries == {*logs}
 
 
 def test_a_server_that_is_not_there_is_a_usage_error(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from mlperf_suite.engines.messages import (
     to_worker,
 )
 
-told = st.lists(
+messages = st.lists(
     st.builds(
         ServerFirstTokens, st.integers(0, 2**40), st.lists(st.integers(0, 2**31)), st.floats(0, 1e9)
     )
@@ -25,15 +25,15 @@ told = st.lists(
 )
 
 
-@given(st.lists(told, max_size=5), st.integers(1, 50))
+@given(st.lists(messages, max_size=5), st.integers(1, 50))
 def test_messages_arrive_as_they_were_sent_in_pieces_of_any_size(
     batches: list[list[ServerFirstTokens | Failure]], size: int
 ) -> None:
     stream, frames = b"".join(map(frame, batches)), Frames()
-    heard = []
+    batches_read = []
     for start in range(0, len(stream), size):
-        heard += [from_worker.decode(c) for c in frames.feed(stream[start : start + size])]
-    assert heard == batches
+        batches_read += [from_worker.decode(c) for c in frames.feed(stream[start : start + size])]
+    assert batches_read == batches
 
 
 def test_what_a_client_is_told_is_known_by_its_kind() -> None:

@@ -21,22 +21,24 @@ from mlperf_suite.results.schema import Summary
 pytestmark = pytest.mark.slow
 
 
-def measured(server: LocalServer, results_dir: Path, scenarios: str, *arguments: str) -> SuiteRun:
+def run_scenarios(
+    server: LocalServer, results_dir: Path, scenarios: str, *arguments: str
+) -> SuiteRun:
     """These scenarios of the datacenter category."""
-    selected = ("-m", f"({scenarios}) and datacenter")
-    return run_suite(results_dir, *selected, "--endpoint", server.url, *arguments)
+    selection = ("-m", f"({scenarios}) and datacenter")
+    return run_suite(results_dir, *selection, "--endpoint", server.url, *arguments)
 
 
 def summaries(run: SuiteRun) -> dict[str, Summary]:
     """By scenario."""
-    found = [read_summary(folder) for folder in run.results_dir.glob("2*-*")]
-    return {one.meta.scenario or "": one for one in found if one is not None}
+    by_scenario = [read_summary(folder) for folder in run.results_dir.glob("2*-*")]
+    return {summary.meta.scenario or "": summary for summary in by_scenario if summary is not None}
 
 
 @pytest.fixture(scope="module")
 def on_vllm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SuiteRun]:
     with vllm_server() as server:
-        yield measured(server, tmp_path_factory.mktemp("vllm"), "offline or server")
+        yield run_scenarios(server, tmp_path_factory.mktemp("vllm"), "offline or server")
 
 
 @pytest.fixture(scope="module")
@@ -45,29 +47,29 @@ def on_llama_cpp(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SuiteRun]
         pytest.skip("llama.cpp's server is not installed: make stacks")
     # One request at a time: a Server run as well would take ten minutes more.
     with llama_cpp_server() as server:
-        yield measured(server, tmp_path_factory.mktemp("llama-cpp"), "offline")
+        yield run_scenarios(server, tmp_path_factory.mktemp("llama-cpp"), "offline")
 
 
 @pytest.fixture(scope="module")
 def on_transformers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SuiteRun]:
     # Its list of models has no folders.
     with transformers_server() as server:
-        named = ("--served-model-name", server.model)
-        yield measured(server, tmp_path_factory.mktemp("transformers"), "offline", *named)
+        model_name = ("--served-model-name", server.model)
+        yield run_scenarios(server, tmp_path_factory.mktemp("transformers"), "offline", *model_name)
 
 
 def test_vllms_server_is_judged_by_every_rule(on_vllm: SuiteRun) -> None:
     assert on_vllm.exit_code == 0, on_vllm.output
-    found = summaries(on_vllm)
-    assert set(found) == {"Offline", "Server"}
-    for summary in found.values():
+    by_scenario = summaries(on_vllm)
+    assert set(by_scenario) == {"Offline", "Server"}
+    for summary in by_scenario.values():
         assert summary.meta.status == "complete"
         assert {verdict.status for verdict in summary.verdicts} == {"passed", "shortened"}
 
 
 def test_vllms_route_for_token_ids_is_found_and_judged_by_every_rule(tmp_path: Path) -> None:
     with vllm_server(arguments=["--enable-scale-out"]) as server:
-        run = measured(server, tmp_path, "offline")
+        run = run_scenarios(server, tmp_path, "offline")
     assert run.exit_code == 0, run.output
     config = read_config(run.folder)
     assert config is not None

@@ -43,7 +43,7 @@ def engine_of(*servers: StandIn, routing: EndpointRouting) -> Iterator[EndpointE
             engine.close()
 
 
-def told(engine: EndpointEngine) -> tuple[EndpointFigures, ...]:
+def figures_of(engine: EndpointEngine) -> tuple[EndpointFigures, ...]:
     return engine.take_remote_run().endpoints
 
 
@@ -60,14 +60,14 @@ def test_round_robin_sends_to_each_in_turn() -> None:
     slow, fast = StandIn(first_token_s=0.3), StandIn()
     with engine_of(slow, fast, routing="round-robin") as engine:
         one_after_another(engine, [[1, 2, 3]] * 40)
-        assert [one.requests for one in told(engine)] == [20, 20]
+        assert [endpoint.requests for endpoint in figures_of(engine)] == [20, 20]
 
 
 def test_the_server_with_fewer_tokens_outstanding_takes_the_next() -> None:
     slow, fast = StandIn(first_token_s=0.5), StandIn()
     with engine_of(slow, fast, routing="fewest-tokens") as engine:
         one_after_another(engine, [[1, 2, 3]] * 40)
-        of_slow, of_fast = told(engine)
+        of_slow, of_fast = figures_of(engine)
         assert of_slow.requests + of_fast.requests == 40
         assert of_slow.requests < of_fast.requests
 
@@ -76,7 +76,7 @@ def test_tokens_are_what_is_shared_and_not_requests() -> None:
     waits = StandIn(first_token_s=0.5)
     with engine_of(waits, waits, routing="fewest-tokens") as engine:
         generate_all(engine, [[1] * 1000, *([[1] * 90] * 10)], GENERATION)
-        assert sorted(one.requests for one in told(engine)) == [1, 10]
+        assert sorted(endpoint.requests for endpoint in figures_of(engine)) == [1, 10]
 
 
 @pytest.mark.parametrize("routing", ["round-robin", "fewest-tokens"])
@@ -86,10 +86,10 @@ def test_more_than_the_servers_may_have_at_once_is_held_and_answered(
     monkeypatch.setattr("mlperf_suite.engines.endpoint.engine.AT_ONCE", 4)
     server = StandIn(first_token_s=0.02)
     with engine_of(server, server, routing=routing) as engine:
-        found = generate_all(engine, [[n] for n in range(50)], GENERATION)
-        assert [len(ids) for ids in found.token_ids] == [8] * 50
+        result = generate_all(engine, [[n] for n in range(50)], GENERATION)
+        assert [len(ids) for ids in result.token_ids] == [8] * 50
         run = engine.take_remote_run()
-        assert sum(one.requests for one in run.endpoints) == 50
+        assert sum(endpoint.requests for endpoint in run.endpoints) == 50
 
 
 def test_waiting_for_a_server_that_is_full_is_no_delay_of_the_client(
@@ -147,13 +147,15 @@ class _Asking:
         self.requests: SimpleQueue[int] = SimpleQueue()
         self._engine = engine
 
-    def first_tokens(self, told: Sequence[Tokens]) -> None:
+    def first_tokens(self, tokens: Sequence[Tokens]) -> None:
         """Nothing is counted by then."""
 
     def finished(self, answers: Sequence[Tokens]) -> None:
         for _ in answers[1:]:
             self.requests.put(0)
-        self.requests.put(sum(one.requests for one in self._engine.take_remote_run().endpoints))
+        self.requests.put(
+            sum(endpoint.requests for endpoint in self._engine.take_remote_run().endpoints)
+        )
 
     def failed(self, tag: int, error: EngineError) -> None:
         raise AssertionError(error)

@@ -22,9 +22,9 @@ LONGER = ScoreRequest(8, [1, 2], [[10, 11], [12]])
 USAGE = {"prompt_tokens": 3, "prompt_tokens_details": {"cached_tokens": 2}}
 
 
-def next_token(made: int, **logprobs: float) -> bytes:
+def next_token(token: int, **logprobs: float) -> bytes:
     top = {name.replace("t", "token_id:"): value for name, value in logprobs.items()}
-    choice = {"token_ids": [made], "logprobs": {"top_logprobs": [top]}}
+    choice = {"token_ids": [token], "logprobs": {"top_logprobs": [top]}}
     return json.dumps({"choices": [choice], "usage": USAGE}).encode()
 
 
@@ -82,8 +82,8 @@ class Server:
     def __init__(self) -> None:
         self.posted: list[tuple[bytes, OnBody]] = []
 
-    def post(self, body: bytes, answered: OnBody) -> None:
-        self.posted.append((body, answered))
+    def post(self, body: bytes, on_body: OnBody) -> None:
+        self.posted.append((body, on_body))
 
 
 def test_each_request_is_scored_once_whatever_the_order_of_its_replies() -> None:
@@ -93,17 +93,19 @@ def test_each_request_is_scored_once_whatever_the_order_of_its_replies() -> None
         b"12]": of_prompt((2, -9.0, 5), (12, -2.0, 4)),
     }
 
-    def post(body: bytes, answered: OnBody) -> None:
-        server.post(body, answered)
+    def post(body: bytes, on_body: OnBody) -> None:
+        server.post(body, on_body)
         if len(server.posted) == 2:
-            for told, hear in reversed(server.posted):
-                reply = next(one for end, one in replies.items() if end in told)
+            for posted_body, hear in reversed(server.posted):
+                reply = next(
+                    reply_body for end, reply_body in replies.items() if end in posted_body
+                )
                 hear(reply)
                 hear(reply)
 
     ((tag, score),) = score_all([LONGER], post, "served")
     assert tag == 8
-    assert [one.logprob for one in score.likelihoods] == [-1.5, -2.0]
+    assert [reply_body.logprob for reply_body in score.likelihoods] == [-1.5, -2.0]
 
 
 @pytest.mark.parametrize(
@@ -116,6 +118,6 @@ def test_each_request_is_scored_once_whatever_the_order_of_its_replies() -> None
     ],
 )
 def test_what_is_no_score_ends_the_scoring(reply: bytes | EngineError, words: str) -> None:
-    post: Callable[[bytes, OnBody], None] = lambda body, answered: answered(reply)  # noqa: E731
+    post: Callable[[bytes, OnBody], None] = lambda body, on_body: on_body(reply)  # noqa: E731
     with pytest.raises(EngineError, match=words):
         list(score_all([CHOICES], post, "served"))

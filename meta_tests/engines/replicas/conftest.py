@@ -25,8 +25,8 @@ def nodes() -> Iterator[LocalNodes]:
     """A cluster of node-a and node-b, a core each."""
     if importlib.util.find_spec("ray") is None:
         pytest.skip("replicas need Ray: make ray")
-    with local_nodes({"node-a": 1, "node-b": 1}) as found, joining(found):
-        yield found
+    with local_nodes({"node-a": 1, "node-b": 1}) as cluster, joining(cluster):
+        yield cluster
 
 
 class joining:  # noqa: N801 - used as a function
@@ -49,12 +49,14 @@ class joining:  # noqa: N801 - used as a function
 
 def replica_processes(nodes: LocalNodes, *names: str) -> list[psutil.Process]:
     """The processes of the replicas on these nodes, by default on all."""
-    found = []
+    replicas = []
     for name, raylet in nodes.raylets.items():
         if psutil.pid_exists(raylet) and name in (names or nodes.raylets):
             children = psutil.Process(raylet).children(recursive=True)
-            found += [one for one in children if one.name().startswith("ray::Replica")]
-    return found
+            replicas += [
+                process for process in children if process.name().startswith("ray::Replica")
+            ]
+    return replicas
 
 
 def stand_in(number: int, gpus: int) -> Callable[[Path], Engine]:
@@ -68,8 +70,8 @@ def load(nodes: LocalNodes) -> Iterator[Load]:
     loaded: list[ReplicaEngine] = []
 
     def make(config: ReplicasConfig | None = None, **changes: object) -> ReplicaEngine:
-        wanted = {"make": stand_in, "needs_vllm": False, "address": nodes.address, **changes}
-        engine = ReplicaEngine.load(config or ReplicasConfig(**wanted))  # type: ignore[arg-type]
+        fields = {"make": stand_in, "needs_vllm": False, "address": nodes.address, **changes}
+        engine = ReplicaEngine.load(config or ReplicasConfig(**fields))  # type: ignore[arg-type]
         loaded.append(engine)
         return engine
 

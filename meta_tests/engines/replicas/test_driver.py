@@ -46,9 +46,9 @@ GENERATION = Generation()
 class NoCluster:
     """In place of Ray's: it places nothing, and loses nothing of its own."""
 
-    def watch(self, lost: Callable[[Placed, str], None]) -> None:
+    def watch(self, on_loss: Callable[[Placed, str], None]) -> None:
         """Keep whom to tell."""
-        self.lost = lost
+        self.on_loss = on_loss
 
     def cause_of_death(self, placed: Placed, patience_s: float) -> str:
         """As where nothing is known."""
@@ -63,7 +63,7 @@ class Driver:
 
     def __init__(self) -> None:
         pairs = [socket.socketpair() for _ in range(2)]
-        self.ends = [Link(theirs) for _, theirs in pairs]
+        self.ends = [Link(peer) for _, peer in pairs]
         nodes = [Node(f"id-{n}", f"node-{n}", "127.0.0.1", cpus=1) for n in range(2)]
         self.placed = [Placed(Seat(n, node, 0, 1), None, None) for n, node in enumerate(nodes)]
         self.cluster = NoCluster()
@@ -71,7 +71,7 @@ class Driver:
         prepared = Prepared(
             self.cluster,  # type: ignore[arg-type]
             self.placed,
-            [Link(ours) for ours, _ in pairs],
+            [Link(own) for own, _ in pairs],
             [(), ()],
             [True, True],
             [machine],
@@ -82,27 +82,27 @@ class Driver:
         cores = 0, 1, 2, 3, 8, 12, 13
         self.engine.ready([Loaded(None, fields, ("4",), cores), Loaded(None, fields, ("6",))])
 
-    def heard(self, replica: int, kind: type) -> list[Any]:
+    def messages(self, replica: int, kind: type) -> list[Any]:
         """What the replica is sent, up to the first message of this kind."""
-        found: list[Any] = []
+        inbox: list[Any] = []
         end = self.ends[replica]
         end.socket.settimeout(10)
-        while not found or not isinstance(found[-1], kind):
+        while not inbox or not isinstance(inbox[-1], kind):
             for content in end.frames.feed(end.socket.recv(1 << 20)):
-                found.append(to_worker.decode(content))
-        return found
+                inbox.append(to_worker.decode(content))
+        return inbox
 
 
 @pytest.fixture
 def driver() -> Iterator[Driver]:
-    found = Driver()
-    yield found
-    found.engine.close()
-    for end in found.ends:
+    two_replicas = Driver()
+    yield two_replicas
+    two_replicas.engine.close()
+    for end in two_replicas.ends:
         end.close()
 
 
-class Told:
+class RecordingListener:
     """A listener that keeps what it is told, call by call."""
 
     def __init__(self) -> None:
@@ -110,15 +110,15 @@ class Told:
         self.errors: list[tuple[int, str]] = []
         self.came = threading.Condition()
 
-    def first_tokens(self, told: Sequence[Tokens]) -> None:
-        self._keep("first", told)
+    def first_tokens(self, tokens: Sequence[Tokens]) -> None:
+        self._keep("first", tokens)
 
     def finished(self, answers: Sequence[Tokens]) -> None:
         self._keep("answers", answers)
 
-    def _keep(self, what: str, told: Sequence[Tokens]) -> None:
+    def _keep(self, kind: str, tokens: Sequence[Tokens]) -> None:
         with self.came:
-            self.calls.append((what, [(tag, list(ids)) for tag, ids in told]))
+            self.calls.append((kind, [(tag, list(ids)) for tag, ids in tokens]))
             self.came.notify_all()
 
     def failed(self, tag: int, error: EngineError) -> None:
@@ -133,28 +133,28 @@ class Told:
     def answers(self, count: int) -> list[tuple[str, list[tuple[int, list[int]]]]]:
         """The calls, once so many are answered."""
 
-        def answered() -> int:
-            return sum(len(told) for what, told in self.calls if what == "answers")
+        def count_answers() -> int:
+            return sum(len(tokens) for kind, tokens in self.calls if kind == "answers")
 
         with self.came:
-            assert self.came.wait_for(lambda: answered() >= count, 10), self.calls
+            assert self.came.wait_for(lambda: count_answers() >= count, 10), self.calls
             return list(self.calls)
 
 
-def done(number: int, *token_ids: int) -> Answer:
+def answer_of(number: int, *token_ids: int) -> Answer:
     return Answer(number, array("i", token_ids).tobytes())
 
 
 def test_what_came_in_a_frame_is_told_in_one_call_first_tokens_before_answers(
     driver: Driver,
 ) -> None:
-    one, other = Told(), Told()
+    first_listener, second_listener = RecordingListener(), RecordingListener()
     engine = driver.engine.replicas[0]
-    engine.submit([Request(tag, [5]) for tag in (1, 2, 3)], GENERATION, one, stream=True)
-    engine.submit([Request(1, [5])], GENERATION, other, stream=True)
+    engine.submit([Request(tag, [5]) for tag in (1, 2, 3)], GENERATION, first_listener, stream=True)
+    engine.submit([Request(1, [5])], GENERATION, second_listener, stream=True)
     numbers: list[int] = []
     while len(numbers) < 4:
-        numbers += [number for sent in driver.heard(0, Submit) for number in sent.numbers]
+        numbers += [number for submit in driver.messages(0, Submit) for number in submit.numbers]
     a, b, c, d = numbers
     unknown = max(numbers) + 100
     firsts = (
@@ -163,75 +163,78 @@ def test_what_came_in_a_frame_is_told_in_one_call_first_tokens_before_answers(
         FirstTokens(unknown, [1]),
         FirstTokens(c, [4]),
     )
-    answers = done(b, 9), done(d, 6, 5), done(a, 1), done(unknown, 2)
-    driver.ends[0].send([done(a, 7, 8), *firsts, *answers])
-    assert other.answers(1) == [("first", [(1, [6])]), ("answers", [(1, [6, 5])])]
-    assert one.answers(2) == [("first", [(2, [9]), (3, [4])]), ("answers", [(1, [7, 8]), (2, [9])])]
-    driver.ends[0].send([done(c, 4, 4)])
-    assert one.answers(3)[2:] == [("answers", [(3, [4, 4])])]
-    told = driver.engine.take_replicas_run().replicas[0]
-    assert (told.samples, told.tokens) == (4, 7)
+    answers = answer_of(b, 9), answer_of(d, 6, 5), answer_of(a, 1), answer_of(unknown, 2)
+    driver.ends[0].send([answer_of(a, 7, 8), *firsts, *answers])
+    assert second_listener.answers(1) == [("first", [(1, [6])]), ("answers", [(1, [6, 5])])]
+    assert first_listener.answers(2) == [
+        ("first", [(2, [9]), (3, [4])]),
+        ("answers", [(1, [7, 8]), (2, [9])]),
+    ]
+    driver.ends[0].send([answer_of(c, 4, 4)])
+    assert first_listener.answers(3)[2:] == [("answers", [(3, [4, 4])])]
+    listener = driver.engine.take_replicas_run().replicas[0]
+    assert (listener.samples, listener.tokens) == (4, 7)
 
 
 def test_a_broken_answer_leaves_no_other_without_an_end(driver: Driver) -> None:
-    told = Told()
+    listener = RecordingListener()
     requests = [Request(tag, [5]) for tag in (1, 2, 3)]
-    driver.engine.replicas[0].submit(requests, GENERATION, told, stream=False)
-    a, b, c = driver.heard(0, Submit)[-1].numbers
+    driver.engine.replicas[0].submit(requests, GENERATION, listener, stream=False)
+    a, b, c = driver.messages(0, Submit)[-1].numbers
     # No whole number of tokens.
-    driver.ends[0].send([done(a, 7), Answer(b, b"123"), done(c, 8)])
-    told.wait(2)
-    assert told.calls == [("answers", [(1, [7])])]
-    assert [tag for tag, _ in told.errors] == [2, 3]
-    assert told.errors[0][1].startswith("the driver of the replicas failed: ValueError: ")
+    driver.ends[0].send([answer_of(a, 7), Answer(b, b"123"), answer_of(c, 8)])
+    listener.wait(2)
+    assert listener.calls == [("answers", [(1, [7])])]
+    assert [tag for tag, _ in listener.errors] == [2, 3]
+    assert listener.errors[0][1].startswith("the driver of the replicas failed: ValueError: ")
 
 
 def test_what_came_before_a_replica_was_lost_is_told(driver: Driver) -> None:
-    told = Told()
+    listener = RecordingListener()
     requests = [Request(tag, [5]) for tag in (1, 2, 3)]
-    driver.engine.replicas[0].submit(requests, GENERATION, told, stream=False)
-    a, b, c = driver.heard(0, Submit)[-1].numbers
-    driver.ends[0].send([done(b, 7), Failure(a, "the engine died", True), done(c, 8)])
-    told.wait(2)
-    assert told.calls == [("answers", [(2, [7])])]
-    assert [tag for tag, _ in told.errors] == [1, 3]
+    driver.engine.replicas[0].submit(requests, GENERATION, listener, stream=False)
+    a, b, c = driver.messages(0, Submit)[-1].numbers
+    driver.ends[0].send([answer_of(b, 7), Failure(a, "the engine died", True), answer_of(c, 8)])
+    listener.wait(2)
+    assert listener.calls == [("answers", [(2, [7])])]
+    assert [tag for tag, _ in listener.errors] == [1, 3]
 
 
 def test_what_one_replica_drops_is_its_own(driver: Driver) -> None:
     """The refusal of one must not make the others' answers be waited for in vain."""
-    told = Told()
-    one, other = driver.engine.replicas
-    one.submit([Request(1, [5]), Request(2, [5])], GENERATION, told, stream=False)
-    other.submit([Request(3, [5])], GENERATION, told, stream=False)
-    one.abort()
-    assert [type(m) for m in driver.heard(0, Drop)] == [Submit, Drop]
-    (sent,) = driver.heard(1, Submit)
-    driver.ends[1].send([Failure(sent.numbers[0], "refused", False)])
-    told.wait(1)
-    assert told.errors == [(3, "replica 1 on node node-1 (127.0.0.1): refused")]
+    listener = RecordingListener()
+    first_replica, second_replica = driver.engine.replicas
+    first_replica.submit([Request(1, [5]), Request(2, [5])], GENERATION, listener, stream=False)
+    second_replica.submit([Request(3, [5])], GENERATION, listener, stream=False)
+    first_replica.abort()
+    assert [type(m) for m in driver.messages(0, Drop)] == [Submit, Drop]
+    (submit,) = driver.messages(1, Submit)
+    driver.ends[1].send([Failure(submit.numbers[0], "refused", False)])
+    listener.wait(1)
+    assert listener.errors == [(3, "replica 1 on node node-1 (127.0.0.1): refused")]
     # Nothing of it is counted as outstanding: as many go to the one as to the other.
-    driver.engine.submit([Request(4, [5])] * 16, GENERATION, told, stream=False)
+    driver.engine.submit([Request(4, [5])] * 16, GENERATION, listener, stream=False)
     for replica in (0, 1):
-        assert len(driver.heard(replica, Submit)[-1].numbers) == 8
+        assert len(driver.messages(replica, Submit)[-1].numbers) == 8
 
 
 def test_whoever_hands_a_request_to_a_replica_that_takes_nothing_is_let_go(
     driver: Driver,
 ) -> None:
-    told = Told()
+    listener = RecordingListener()
     long = [Request(tag, array("i", [7]) * 4_000_000) for tag in range(4)]
     engine = driver.engine
     thread = threading.Thread(
-        target=lambda: engine.submit(long, GENERATION, told, stream=False), daemon=True
+        target=lambda: engine.submit(long, GENERATION, listener, stream=False), daemon=True
     )
     thread.start()
     time.sleep(0.3)
     assert thread.is_alive()
-    driver.cluster.lost(driver.placed[0], "its node died")
+    driver.cluster.on_loss(driver.placed[0], "its node died")
     thread.join(10)
     assert not thread.is_alive()
-    told.wait(4)
-    assert set(told.errors) == {
+    listener.wait(4)
+    assert set(listener.errors) == {
         (tag, "replica 0 on node node-0 (127.0.0.1): its node died") for tag in range(4)
     }
 
@@ -250,12 +253,12 @@ class Losing(list[Request]):
 
 @pytest.mark.parametrize("alone", [False, True])
 def test_what_is_submitted_while_a_replica_is_lost_fails_too(driver: Driver, alone: bool) -> None:
-    told = Told()
-    lose = lambda: driver.cluster.lost(driver.placed[1], "its node died")  # noqa: E731
+    listener = RecordingListener()
+    lose = lambda: driver.cluster.on_loss(driver.placed[1], "its node died")  # noqa: E731
     engine = driver.engine.replicas[0] if alone else driver.engine
-    engine.submit(Losing([Request(1, [5])], lose), GENERATION, told, stream=False)
-    told.wait(1)
-    assert told.errors == [(1, "replica 1 on node node-1 (127.0.0.1): its node died")]
+    engine.submit(Losing([Request(1, [5])], lose), GENERATION, listener, stream=False)
+    listener.wait(1)
+    assert listener.errors == [(1, "replica 1 on node node-1 (127.0.0.1): its node died")]
 
 
 def test_the_gpus_of_all_replicas_are_told(driver: Driver) -> None:
@@ -264,17 +267,17 @@ def test_the_gpus_of_all_replicas_are_told(driver: Driver) -> None:
 
 def test_a_replica_that_takes_no_byte_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(handshake, "STUCK_S", 1.0)
-    waiting, key = handshake.listen("127.0.0.1"), handshake.new_key()
-    theirs: list[socket.socket] = []
-    thread = threading.Thread(target=lambda: theirs.append(handshake.accept(waiting, key)))
+    server, key = handshake.listen("127.0.0.1"), handshake.new_key()
+    peer: list[socket.socket] = []
+    thread = threading.Thread(target=lambda: peer.append(handshake.accept(server, key)))
     thread.start()
-    ours = Link(handshake.connect("127.0.0.1", waiting.getsockname()[1], key))
+    driver_link = Link(handshake.connect("127.0.0.1", server.getsockname()[1], key))
     thread.join(10)
     errors: list[OSError] = []
 
     def send() -> None:
         try:
-            ours.send(b"x" * 50_000_000)
+            driver_link.send(b"x" * 50_000_000)
         except OSError as error:
             errors.append(error)
 
@@ -282,29 +285,29 @@ def test_a_replica_that_takes_no_byte_is_given_up(monkeypatch: pytest.MonkeyPatc
     sending.start()
     sending.join(20)
     assert errors
-    ours.socket.settimeout(10)
+    driver_link.socket.settimeout(10)
     # The part that went out is no message: whoever reads here hears that the link ended.
-    assert ours.socket.recv(1) == b""
-    for one in (ours, *map(Link, theirs)):
-        one.close()
-    waiting.close()
+    assert driver_link.socket.recv(1) == b""
+    for peer_link in (driver_link, *map(Link, peer)):
+        peer_link.close()
+    server.close()
 
 
 # A replica's end
 
 
-class Served:
+class ReplicaEnd:
     """A replica's server, and the driver's end of its link."""
 
     def __init__(self, engine: object) -> None:
-        ours, theirs = socket.socketpair()
-        self.link = Link(ours)
-        ours.settimeout(10)
-        self.server = Server(Link(theirs), lambda: None, 60.0)
+        own, peer = socket.socketpair()
+        self.link = Link(own)
+        own.settimeout(10)
+        self.server = Server(Link(peer), lambda: None, 60.0)
         self.server.serve(engine)  # type: ignore[arg-type]
         self._heard: list[Any] = []
 
-    def heard(self, kind: type) -> Any:
+    def messages(self, kind: type) -> Any:
         """The next message of this kind."""
         deadline = time.monotonic() + 20
         while time.monotonic() < deadline:
@@ -317,11 +320,11 @@ class Served:
 
 
 def test_a_message_that_cannot_be_taken_is_no_silence() -> None:
-    served = Served(SimpleNamespace(alive=True, steps_made=0))
+    replica = ReplicaEnd(SimpleNamespace(alive=True, steps_made=0))
     # There are no prompts of that number.
-    served.link.send(Submit([1], [0], [0], [], [], 3, Sampling(8, 1, 0.0, 1.0, 1, 42, False)))
-    assert served.heard(Failure).why.startswith("a message of the driver's failed: ")
-    served.link.close()
+    replica.link.send(Submit([1], [0], [0], [], [], 3, Sampling(8, 1, 0.0, 1.0, 1, 42, False)))
+    assert replica.messages(Failure).why.startswith("a message of the driver's failed: ")
+    replica.link.close()
 
 
 class Scorer:
@@ -340,22 +343,22 @@ def test_a_score_that_is_asked_for_right_after_the_last_ones_is_answered(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(actor, "ScoringEngine", Scorer)
-    served = Served(Scorer())
+    replica = ReplicaEnd(Scorer())
     prompt = array("i", [1]).tobytes()
     for number in (1, 2, 3):
-        served.link.send(AskScore(number, prompt, [[2]]))
-        assert served.heard(ScoreReply).number == number
-        served.link.send(EndScores())
-    served.link.close()
+        replica.link.send(AskScore(number, prompt, [[2]]))
+        assert replica.messages(ScoreReply).number == number
+        replica.link.send(EndScores())
+    replica.link.close()
 
 
 def test_an_error_of_a_lost_engine_says_that_it_died(driver: Driver) -> None:
-    driver.cluster.lost(driver.placed[0], "its node died")
+    driver.cluster.on_loss(driver.placed[0], "its node died")
     errors: list[EngineError] = []
-    told = Told()
-    told.failed = lambda tag, error: errors.append(error)  # type: ignore[method-assign]
-    driver.engine.submit([Request(1, [5])], GENERATION, told, stream=False)
-    assert [type(one) for one in errors] == [EngineDiedError]
+    listener = RecordingListener()
+    listener.failed = lambda tag, error: errors.append(error)  # type: ignore[method-assign]
+    driver.engine.submit([Request(1, [5])], GENERATION, listener, stream=False)
+    assert [type(error) for error in errors] == [EngineDiedError]
     assert not driver.engine.alive
 
 
@@ -386,19 +389,20 @@ replica.close()
 
 
 @pytest.mark.parametrize(
-    ("gpus", "asked", "near"), [("3,4", "near", True), ("3", "near", False), ("3,4", "any", False)]
+    ("gpus", "binding", "near"),
+    [("3,4", "near", True), ("3", "near", False), ("3,4", "any", False)],
 )
-def test_a_replica_keeps_to_the_cores_near_its_gpus(gpus: str, asked: str, near: bool) -> None:
+def test_a_replica_keeps_to_the_cores_near_its_gpus(gpus: str, binding: str, near: bool) -> None:
     if len(os.sched_getaffinity(0)) < 2:
         pytest.skip("needs two cores")
-    done = subprocess.run(
-        [sys.executable, "-c", _KEPT, gpus, asked],
+    answer_of = subprocess.run(
+        [sys.executable, "-c", _KEPT, gpus, binding],
         capture_output=True,
         text=True,
         timeout=60,
         check=False,
     )
-    assert done.stdout.split() == ["None", str(near), str(near), str(near)], done.stderr
+    assert answer_of.stdout.split() == ["None", str(near), str(near), str(near)], answer_of.stderr
 
 
 def test_the_cores_of_all_replicas_are_told(driver: Driver) -> None:

@@ -31,7 +31,7 @@ from mlperf_suite.errors import EngineError
 GENERATION = Generation()
 
 
-class Heard:
+class RecordingListener:
     """A listener that keeps what it hears, in order."""
 
     def __init__(self) -> None:
@@ -40,8 +40,8 @@ class Heard:
         self.errors: dict[int, EngineError] = {}
         self._ended: queue.SimpleQueue[int] = queue.SimpleQueue()
 
-    def first_tokens(self, told: Sequence[Tokens]) -> None:
-        for tag, token_ids in told:
+    def first_tokens(self, tokens: Sequence[Tokens]) -> None:
+        for tag, token_ids in tokens:
             assert tag not in self.answers
             self.first[tag] = list(token_ids)
 
@@ -66,19 +66,19 @@ def engine(nodes: LocalNodes) -> Iterator[ReplicaEngine]:
     """Two replicas, one on each node, for tests that leave them as they are."""
     from mlperf_suite.engines.replicas.loading import ReplicasConfig
 
-    said: list[str] = []
+    line: list[str] = []
     config = ReplicasConfig(stand_in, needs_vllm=False, address=nodes.address)
-    found = ReplicaEngine.load(config, said.append)
-    assert [line.split() for line in said[:4]] == [
+    replica_engine = ReplicaEngine.load(config, line.append)
+    assert [line.split() for line in line[:4]] == [
         ["placement:", "2", "replicas", "on", "2", "nodes"],
         ["replica", "node", "devices"],
         ["0", "node-a", "(127.0.0.1)", "1", "core"],
         ["1", "node-b", "(127.0.0.1)", "1", "core"],
     ]
-    yield found
+    yield replica_engine
     processes = replica_processes(nodes)
     assert len(processes) == 2
-    found.close()
+    replica_engine.close()
     psutil.wait_procs(processes, 10)
     assert not [p for p in processes if p.is_running()]
     # The cluster is the user's, and stays.
@@ -101,12 +101,12 @@ def test_it_is_all_that_the_suite_asks_of_an_engine(engine: ReplicaEngine) -> No
 
 
 def test_each_request_is_answered_once_its_first_token_before(engine: ReplicaEngine) -> None:
-    heard, prompts = Heard(), [[i, 7, 9] for i in range(500)]
+    listener, prompts = RecordingListener(), [[i, 7, 9] for i in range(500)]
     requests = [Request(2**63 + i, prompt) for i, prompt in enumerate(prompts)]
-    engine.submit(requests, GENERATION, heard, stream=True)
-    heard.wait(len(prompts))
-    assert heard.answers == {2**63 + i: prompt for i, prompt in enumerate(prompts)}
-    assert heard.first == {tag: answer[:1] for tag, answer in heard.answers.items()}
+    engine.submit(requests, GENERATION, listener, stream=True)
+    listener.wait(len(prompts))
+    assert listener.answers == {2**63 + i: prompt for i, prompt in enumerate(prompts)}
+    assert listener.first == {tag: answer[:1] for tag, answer in listener.answers.items()}
 
 
 def test_prompts_that_were_sent_before_are_asked_for_by_their_index(
@@ -114,36 +114,43 @@ def test_prompts_that_were_sent_before_are_asked_for_by_their_index(
 ) -> None:
     prompts = [[i, i + 1] for i in range(40)]
     engine.take_prompts(prompts)
-    heard = Heard()
+    listener = RecordingListener()
     # What is in the request itself must not matter then.
-    asked = [Request(i, [0, 0], sample=39 - i) for i in range(40)]
-    engine.submit([*asked, Request(40, [5])], GENERATION, heard, stream=False)
-    heard.wait(41)
-    assert heard.answers == {i: prompts[39 - i] for i in range(40)} | {40: [5]}
+    requests = [Request(i, [0, 0], sample=39 - i) for i in range(40)]
+    engine.submit([*requests, Request(40, [5])], GENERATION, listener, stream=False)
+    listener.wait(41)
+    assert listener.answers == {i: prompts[39 - i] for i in range(40)} | {40: [5]}
     # A run of fewer samples takes the first of them, another run others.
     engine.take_prompts(prompts[:10])
-    engine.submit([Request(1, [0], sample=9)], GENERATION, heard_again := Heard(), stream=False)
-    heard_again.wait(1)
+    engine.submit(
+        [Request(1, [0], sample=9)], GENERATION, again := RecordingListener(), stream=False
+    )
+    again.wait(1)
     engine.take_prompts([[3], [4]])
-    engine.submit([Request(2, [0], sample=1)], GENERATION, heard_again, stream=False)
-    heard_again.wait(1)
-    assert heard_again.answers == {1: prompts[9], 2: [4]}
+    engine.submit([Request(2, [0], sample=1)], GENERATION, again, stream=False)
+    again.wait(1)
+    assert again.answers == {1: prompts[9], 2: [4]}
 
 
 def test_what_each_replica_did_is_counted(engine: ReplicaEngine) -> None:
     engine.take_replicas_run()
     engine.take_trace()
-    heard = Heard()
+    listener = RecordingListener()
     requests = [Request(i, [1, 2, 3, 4]) for i in range(300)]
-    engine.submit(requests, GENERATION, heard, stream=True)
-    heard.wait(300)
+    engine.submit(requests, GENERATION, listener, stream=True)
+    listener.wait(300)
     run, trace = engine.take_replicas_run(), engine.take_trace()
-    assert [one.samples for one in run.replicas] == [150, 150]
-    assert [one.tokens for one in run.replicas] == [600, 600]
-    assert [one.node for one in run.replicas] == ["node-a (127.0.0.1)", "node-b (127.0.0.1)"]
-    assert all(one.ttft_ms["p99"] >= 5 and one.tpot_ms["p99"] > 0 for one in run.replicas)
+    assert [replica.samples for replica in run.replicas] == [150, 150]
+    assert [replica.tokens for replica in run.replicas] == [600, 600]
+    assert [replica.node for replica in run.replicas] == [
+        "node-a (127.0.0.1)",
+        "node-b (127.0.0.1)",
+    ]
+    assert all(
+        replica.ttft_ms["p99"] >= 5 and replica.tpot_ms["p99"] > 0 for replica in run.replicas
+    )
     assert run.tail_s is not None
-    assert sum(one.samples for one in engine.take_replicas_run().replicas) == 0
+    assert sum(replica.samples for replica in engine.take_replicas_run().replicas) == 0
     assert trace.marks is not None
     assert sorted(trace.marks.tags) == list(range(300))
     for ends in zip(*trace.marks.times_s, strict=True):
@@ -153,19 +160,19 @@ def test_what_each_replica_did_is_counted(engine: ReplicaEngine) -> None:
 def test_one_replica_can_be_asked_alone(engine: ReplicaEngine) -> None:
     engine.take_replicas_run()
     generate_all(engine.replicas[1], [[1, 2]] * 50, GENERATION)
-    assert [one.samples for one in engine.take_replicas_run().replicas] == [0, 50]
+    assert [replica.samples for replica in engine.take_replicas_run().replicas] == [0, 50]
     # And leaves nothing behind that later requests would be routed by.
     generate_all(engine, [[1, 2]] * 50, GENERATION)
-    assert [one.samples for one in engine.take_replicas_run().replicas] == [25, 25]
+    assert [replica.samples for replica in engine.take_replicas_run().replicas] == [25, 25]
 
 
 def test_what_was_aborted_is_not_heard_of_again(engine: ReplicaEngine) -> None:
-    heard = Heard()
-    engine.submit([Request(i, [1]) for i in range(100)], GENERATION, heard, stream=False)
+    listener = RecordingListener()
+    engine.submit([Request(i, [1]) for i in range(100)], GENERATION, listener, stream=False)
     engine.abort()
     assert generate_all(engine, [[1, 2]] * 4, GENERATION).token_ids == [[1, 2]] * 4
-    assert len(heard.answers) < 100
-    assert not heard.errors
+    assert len(listener.answers) < 100
+    assert not listener.errors
 
 
 def test_only_the_loopback_address_is_listened_on(engine: ReplicaEngine, nodes: LocalNodes) -> None:
@@ -189,7 +196,7 @@ def test_whoever_has_no_token_is_not_let_in(engine: ReplicaEngine, nodes: LocalN
     )
     assert process.stderr is not None
     # It would try again for minutes.
-    said = next(line for line in process.stderr if "Unauthenticated" in line)
+    line = next(line for line in process.stderr if "Unauthenticated" in line)
     process.kill()
     process.communicate()
-    assert "token" in said
+    assert "token" in line

@@ -30,8 +30,8 @@ NODE_B = r"replica 1 on node node-b \(127.0.0.1\)"
 
 def process_on(nodes: LocalNodes, name: str) -> psutil.Process:
     """The process of the replica on the node of this name."""
-    (found,) = replica_processes(nodes, name)
-    return found
+    (process,) = replica_processes(nodes, name)
+    return process
 
 
 def slow(number: int, gpus: int) -> Callable[[Path], Engine]:
@@ -49,7 +49,7 @@ def second_dies(number: int, gpus: int) -> Callable[[Path], Engine]:
     return partial(dying, 3 if number == 1 else 10**9)
 
 
-def ended(engine: ReplicaEngine) -> EngineError:
+def error_of(engine: ReplicaEngine) -> EngineError:
     """How requests end that would otherwise be answered after a minute."""
     with pytest.raises(EngineDiedError) as error:
         generate_all(engine, [[1, 2]] * 8, GENERATION)
@@ -60,7 +60,7 @@ def ended(engine: ReplicaEngine) -> EngineError:
 def test_a_replica_that_was_killed_is_named(load: Load, nodes: LocalNodes) -> None:
     engine = load(make=slow)
     process_on(nodes, "node-b").kill()
-    assert f"{ended(engine)}" == (
+    assert f"{error_of(engine)}" == (
         "replica 1 on node node-b (127.0.0.1): its process was killed or crashed"
     )
     # And whatever is asked later.
@@ -77,12 +77,12 @@ def test_an_engine_that_dies_in_its_replica_is_named(load: Load) -> None:
 def test_a_replica_that_does_not_load_is_named(load: Load, nodes: LocalNodes) -> None:
     with pytest.raises(EngineError, match=f"{NODE_B}: the stand-in engine does not load"):
         load(make=second_fails)
-    assert gone(replica_processes(nodes))
+    assert have_ended(replica_processes(nodes))
 
 
-def gone(processes: list[psutil.Process]) -> bool:
-    _, left = psutil.wait_procs(processes, 20)
-    return not left
+def have_ended(processes: list[psutil.Process]) -> bool:
+    _, alive = psutil.wait_procs(processes, 20)
+    return not alive
 
 
 def test_a_cluster_without_room_is_said_before_anything_is_started(
@@ -115,7 +115,7 @@ def test_a_run_that_is_interrupted_while_it_loads_leaves_no_process(nodes: Local
     config = ReplicasConfig(slow, needs_vllm=False, address=nodes.address)
     with pytest.raises(KeyboardInterrupt):
         ReplicaEngine.load(config, interrupt)
-    assert gone(replica_processes(nodes))
+    assert have_ended(replica_processes(nodes))
 
 
 @pytest.mark.slow
@@ -125,11 +125,11 @@ def test_a_node_that_is_lost_is_named() -> None:
         engine = ReplicaEngine.load(config)
         try:
             os.kill(nodes.raylets["node-b"], signal.SIGKILL)
-            said = str(ended(engine))
+            line = str(error_of(engine))
         finally:
             engine.close()
-        assert said.startswith("replica 1 on node node-b (127.0.0.1): its ")
-        assert gone(replica_processes(nodes))
+        assert line.startswith("replica 1 on node node-b (127.0.0.1): its ")
+        assert have_ended(replica_processes(nodes))
 
 
 def of_ray(process: psutil.Process) -> bool:
@@ -151,7 +151,7 @@ def test_a_cluster_of_our_own_is_stopped() -> None:
         assert ray
     finally:
         engine.close()
-    assert gone([p for p in ray if p.is_running() and p.status() != psutil.STATUS_ZOMBIE])
+    assert have_ended([p for p in ray if p.is_running() and p.status() != psutil.STATUS_ZOMBIE])
     assert dict(os.environ) == variables
 
 

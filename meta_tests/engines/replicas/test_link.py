@@ -15,57 +15,57 @@ from mlperf_suite.engines.replicas.handshake import accept, connect, listen, new
 
 
 @pytest.fixture
-def waiting() -> Iterator[socket.socket]:
-    found = listen("127.0.0.1")
-    yield found
-    found.close()
+def server() -> Iterator[socket.socket]:
+    peers = listen("127.0.0.1")
+    yield peers
+    peers.close()
 
 
-def accepted(waiting: socket.socket, key: bytes) -> list[socket.socket]:
+def accept_driver(server: socket.socket, key: bytes) -> list[socket.socket]:
     """The driver's connection, in a list that is filled once it is there."""
-    found: list[socket.socket] = []
+    peers: list[socket.socket] = []
 
     def wait() -> None:
         # Closed where the driver never comes.
         with contextlib.suppress(OSError):
-            found.append(accept(waiting, key))
+            peers.append(accept(server, key))
 
     thread = threading.Thread(target=wait, daemon=True)
     thread.start()
     found_thread.append(thread)
-    return found
+    return peers
 
 
 found_thread: list[threading.Thread] = []
 
 
-def test_both_ends_hear_each_other(waiting: socket.socket) -> None:
+def test_both_ends_hear_each_other(server: socket.socket) -> None:
     key = new_key()
-    theirs = accepted(waiting, key)
-    ours = Link(connect("127.0.0.1", waiting.getsockname()[1], key))
+    peers = accept_driver(server, key)
+    driver_link = Link(connect("127.0.0.1", server.getsockname()[1], key))
     found_thread.pop().join(10)
-    replica = Link(theirs[0])
-    ours.send(AskBeat(15))
+    replica = Link(peers[0])
+    driver_link.send(AskBeat(15))
     (content,) = replica.frames.feed(replica.socket.recv(1000))
     assert to_worker.decode(content) == AskBeat(15)
     replica.send([Answer(3, b"1234"), Answer(4, b"")])
-    (content,) = ours.frames.feed(ours.socket.recv(1000))
+    (content,) = driver_link.frames.feed(driver_link.socket.recv(1000))
     assert from_worker.decode(content) == [Answer(3, b"1234"), Answer(4, b"")]
     replica.end()
-    assert ours.socket.recv(1) == b""
-    ours.close()
+    assert driver_link.socket.recv(1) == b""
+    driver_link.close()
     replica.close()
 
 
-def test_it_listens_on_its_address_alone(waiting: socket.socket) -> None:
-    assert waiting.getsockname()[0] == "127.0.0.1"
+def test_it_listens_on_its_address_alone(server: socket.socket) -> None:
+    assert server.getsockname()[0] == "127.0.0.1"
 
 
 def test_whoever_has_another_key_is_turned_away_and_the_driver_still_gets_in(
-    waiting: socket.socket,
+    server: socket.socket,
 ) -> None:
-    key, port = new_key(), waiting.getsockname()[1]
-    theirs = accepted(waiting, key)
+    key, port = new_key(), server.getsockname()[1]
+    peers = accept_driver(server, key)
     with pytest.raises(OSError, match=r"closed the connection|does not know the key|reset"):
         connect("127.0.0.1", port, new_key())
     # Neither does one that says nothing and goes.
@@ -76,19 +76,19 @@ def test_whoever_has_another_key_is_turned_away_and_the_driver_still_gets_in(
         mirror.sendall(mirror.recv(32))
         mirror.sendall(mirror.recv(32))
         assert mirror.recv(1) == b""
-    assert theirs == []
-    ours = connect("127.0.0.1", port, key)
+    assert peers == []
+    driver_link = connect("127.0.0.1", port, key)
     found_thread.pop().join(10)
-    assert len(theirs) == 1
-    ours.close()
-    theirs[0].close()
+    assert len(peers) == 1
+    driver_link.close()
+    peers[0].close()
 
 
 def test_a_replica_without_the_key_is_found_out() -> None:
-    waiting, key = listen("127.0.0.1"), new_key()
-    theirs = accepted(waiting, new_key())
+    server, key = listen("127.0.0.1"), new_key()
+    peers = accept_driver(server, new_key())
     with pytest.raises(OSError, match=r"closed the connection|does not know the key|reset"):
-        connect("127.0.0.1", waiting.getsockname()[1], key)
-    assert theirs == []
-    waiting.close()
+        connect("127.0.0.1", server.getsockname()[1], key)
+    assert peers == []
+    server.close()
     found_thread.pop()

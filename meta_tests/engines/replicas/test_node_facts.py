@@ -20,10 +20,10 @@ def model(folder: Path, weights: bytes = b"w" * 5_000_000) -> Path:
 
 
 def test_a_node_tells_of_its_model(tmp_path: Path) -> None:
-    one, other = (look_around(str(model(tmp_path / name))) for name in ("a", "b"))
+    facts, other_facts = (look_around(str(model(tmp_path / name))) for name in ("a", "b"))
     tuned = look_around(str(model(tmp_path / "tuned", b"v" * 5_000_000)))
-    assert one.weights == 5_000_000
-    assert one.model == other.model != tuned.model
+    assert facts.weights == 5_000_000
+    assert facts.model == other_facts.model != tuned.model
 
 
 def test_a_model_that_is_not_there_has_no_fingerprint(tmp_path: Path) -> None:
@@ -67,5 +67,5 @@ def test_what_a_killed_process_started_is_ended() -> None:
     assert child.is_running()
     parent.kill()
     parent.communicate()
-    _, left = psutil.wait_procs([child], 30)
-    assert not left or child.status() == psutil.STATUS_ZOMBIE
+    _, alive = psutil.wait_procs([child], 30)
+    assert not alive or child.status() == psutil.STATUS_ZOMBIE

@@ -91,7 +91,7 @@ def test_without_gpus_a_node_has_one_replica_with_all_its_cores() -> None:
 
 
 @pytest.mark.parametrize(
-    ("demand", "said"),
+    ("demand", "line"),
     [
         (PlacementRequest(13), r"13 replicas of 1 GPU each.*node node-a \(10.0.0.1\) 8 \(8 GPUs\)"),
         (PlacementRequest(1, 16), "1 replica of 16 GPUs each"),
@@ -104,8 +104,8 @@ def test_without_gpus_a_node_has_one_replica_with_all_its_cores() -> None:
         (PlacementRequest(4, nodes=parse_nodes("node-b:2")), "replica nodes ask for 2"),
     ],
 )
-def test_what_does_not_fit_is_said_in_a_line(demand: PlacementRequest, said: str) -> None:
-    with pytest.raises(EngineError, match=said):
+def test_what_does_not_fit_is_said_in_a_line(demand: PlacementRequest, line: str) -> None:
+    with pytest.raises(EngineError, match=line):
         place([EIGHT, FOUR], demand)
 
 
@@ -114,22 +114,24 @@ def test_what_does_not_fit_is_said_in_a_line(demand: PlacementRequest, said: str
     st.none() | st.integers(1, 40),
     st.integers(1, 4),
 )
-def test_no_node_has_more_than_its_gpus(gpus: list[int], replicas: int | None, each: int) -> None:
+def test_no_node_has_more_than_its_gpus(
+    gpus: list[int], replicas: int | None, gpus_each: int
+) -> None:
     nodes = [Node(str(i), f"n{i}", f"10.0.0.{i}", count, 4) for i, count in enumerate(gpus)]
     on_gpus = any(gpus)
-    room = sum(count // each for count in gpus) if on_gpus else 4 * len(nodes)
+    room = sum(count // gpus_each for count in gpus) if on_gpus else 4 * len(nodes)
     try:
-        seats = place(nodes, PlacementRequest(replicas, each))
+        seats = place(nodes, PlacementRequest(replicas, gpus_each))
     except EngineError:
         assert room < (replicas or 1)
         return
     assert [seat.number for seat in seats] == list(range(len(seats)))
     for node in nodes:
-        mine = [seat for seat in seats if seat.node == node]
-        assert sum(seat.gpus for seat in mine) <= node.gpus
-        assert sum(seat.cpus for seat in mine) <= node.cpus
-        assert [(seat.place, seat.of) for seat in mine] == [
-            (i, len(mine)) for i in range(len(mine))
+        node_seats = [seat for seat in seats if seat.node == node]
+        assert sum(seat.gpus for seat in node_seats) <= node.gpus
+        assert sum(seat.cpus for seat in node_seats) <= node.cpus
+        assert [(seat.place, seat.of) for seat in node_seats] == [
+            (i, len(node_seats)) for i in range(len(node_seats))
         ]
     assert replicas in (None, len(seats))
 
@@ -182,7 +184,7 @@ def test_replicas_on_one_machine_share_no_core() -> None:
 
 
 @pytest.mark.parametrize(
-    ("change", "said"),
+    ("change", "line"),
     [
         ({"vllm": "0.31.0"}, r"node node-b \(127.0.0.1\): vLLM 0.31.0 there, and 0.32.0 on node"),
         ({"vllm": None}, r"node node-b \(127.0.0.1\): vLLM is not installed there"),
@@ -194,10 +196,10 @@ def test_replicas_on_one_machine_share_no_core() -> None:
         ({"model": "other"}, r"node node-b .*: /model is of revision other there, and print on"),
     ],
 )
-def test_a_node_that_is_not_as_the_others_is_named(change: dict[str, Any], said: str) -> None:
+def test_a_node_that_is_not_as_the_others_is_named(change: dict[str, Any], line: str) -> None:
     facts = {"1": FACTS, "2": replace(FACTS, **change)}
     check_alike([ONE, OTHER], {"1": FACTS, "2": FACTS}, MODEL, "1 (abc)")
-    with pytest.raises(EngineError, match=said):
+    with pytest.raises(EngineError, match=line):
         check_alike([ONE, OTHER], facts, MODEL, "1 (abc)")
 
 

@@ -18,11 +18,11 @@ def test_no_replica_is_given_more_than_it_takes_at_once(
     tokens: list[int], most: list[int], routing: ReplicaRouting
 ) -> None:
     router = Router(most, routing)
-    taken = [router.take(one) for one in tokens]
-    given_ = [place for place in taken if place is not None]
-    assert len(given_) == min(len(tokens), sum(most))
-    assert all(given_.count(place) <= limit for place, limit in enumerate(most))
-    assert sum(router.tokens) == sum(tokens[: len(given_)])
+    places = [router.take(weight) for weight in tokens]
+    given_places = [place for place in places if place is not None]
+    assert len(given_places) == min(len(tokens), sum(most))
+    assert all(given_places.count(place) <= limit for place, limit in enumerate(most))
+    assert sum(router.tokens) == sum(tokens[: len(given_places)])
 
 
 changes = st.lists(
@@ -38,22 +38,22 @@ def test_the_one_with_the_fewest_outstanding_tokens_is_found_whatever_came_befor
     """Also once there are far more changes than replicas; a look at each replica says the same."""
     router = Router(batches)
     out: list[tuple[int, int]] = []
-    for kind, which, tokens in changes_ * 3:
+    for kind, row, tokens in changes_ * 3:
         if kind == "take":
             before = list(router.tokens)
             with_room = [n for n, most in enumerate(batches) if router.requests[n] < most]
-            if which > 7:
+            if row > 7:
                 with_room = [n for n in range(len(batches)) if router.has_room(n, spared=True)]
-            found = router.take(tokens, 10_000 if which > 7 else 1)
-            assert (found is None) == (not with_room)
-            if found is not None:
-                assert before[found] == min(before[n] for n in with_room)
-                out.append((found, tokens))
+            place = router.take(tokens, 10_000 if row > 7 else 1)
+            assert (place is None) == (not with_room)
+            if place is not None:
+                assert before[place] == min(before[n] for n in with_room)
+                out.append((place, tokens))
         elif kind == "give":
-            router.give(which % len(batches), tokens)
-            out.append((which % len(batches), tokens))
+            router.give(row % len(batches), tokens)
+            out.append((row % len(batches), tokens))
         elif out:
-            router.give_back(*out.pop(which % len(out)))
+            router.give_back(*out.pop(row % len(out)))
 
 
 def test_a_replica_that_nothing_happens_to_is_not_forgotten() -> None:
@@ -71,9 +71,9 @@ def test_what_ends_leaves_nothing_behind(
     tokens: list[int], count: int, routing: ReplicaRouting
 ) -> None:
     router = Router([1000] * count, routing)
-    for place, one in [(router.take(one), one) for one in tokens]:
+    for place, weight in [(router.take(weight), weight) for weight in tokens]:
         assert place is not None
-        router.give_back(place, one)
+        router.give_back(place, weight)
     assert router.requests == router.tokens == [0] * count
 
 
@@ -90,12 +90,12 @@ def test_requests_that_are_alike_are_spread_evenly(
 def test_what_is_kept_of_the_past_is_bounded_however_many_requests_end_in_a_row() -> None:
     """Else each answer of Offline costs more the more were given out before it."""
     router = Router([2000] * 8)
-    given = [router.take(100) for _ in range(16_000)]
-    for replica in given:
+    places = [router.take(100) for _ in range(16_000)]
+    for replica in places:
         assert replica is not None
         router.give_back(replica, 100)
-        kept = [len(heap) for heap in (router._order._working, router._order._sparing)]
-        assert max(kept) <= 80
+        heap_sizes = [len(heap) for heap in (router._order._working, router._order._sparing)]
+        assert max(heap_sizes) <= 80
 
 
 def test_an_idle_system_does_not_always_begin_with_the_same_replica() -> None:
@@ -130,30 +130,30 @@ def ends(tokens: list[int], speeds: list[float], batch: int) -> list[float]:
     """When each of simulated replicas ends, where a request takes its tokens ÷ the replica's speed
     and each works on `batch` of them at once. Longest first, as the SUT hands them over."""
     router = Router([batch] * len(speeds), speeds=speeds)
-    held = sorted(tokens, reverse=True)
+    backlog = sorted(tokens, reverse=True)
     queues: list[list[int]] = [[] for _ in speeds]
     running = [0] * len(speeds)
-    ended = [0.0] * len(speeds)
+    ends_s = [0.0] * len(speeds)
     events: list[tuple[float, int, int]] = []
 
     def hand_out(now: float) -> None:
-        while held and (place := router.take(held[0], len(held))) is not None:
-            queues[place].append(held.pop(0))
+        while backlog and (place := router.take(backlog[0], len(backlog))) is not None:
+            queues[place].append(backlog.pop(0))
         for place, queue in enumerate(queues):
             while queue and running[place] < batch:
-                one = queue.pop(0)
+                weight = queue.pop(0)
                 running[place] += 1
-                heapq.heappush(events, (now + one / speeds[place], place, one))
+                heapq.heappush(events, (now + weight / speeds[place], place, weight))
 
     hand_out(0.0)
     while events:
-        now, place, one = heapq.heappop(events)
-        ended[place] = now
+        now, place, weight = heapq.heappop(events)
+        ends_s[place] = now
         running[place] -= 1
-        router.give_back(place, one)
+        router.give_back(place, weight)
         hand_out(now)
-    assert not held
-    return ended
+    assert not backlog
+    return ends_s
 
 
 @given(
@@ -164,13 +164,13 @@ def ends(tokens: list[int], speeds: list[float], batch: int) -> list[float]:
 def test_replicas_end_together(tokens: list[int], speeds: list[float], batch: int) -> None:
     """To within a request or two on the slowest: no better is to be had of requests that cannot be
     cut, while one may wait where it was given when many were left."""
-    found = ends(tokens, speeds, batch)
-    assert max(found) - min(found) <= 2.0001 * max(tokens) / min(speeds)
+    place = ends(tokens, speeds, batch)
+    assert max(place) - min(place) <= 2.0001 * max(tokens) / min(speeds)
 
 
 def test_where_few_wait_none_waits_behind_others() -> None:
     router = Router([1, 1], speeds=[1.0, 10.0])
-    assert [router.take(10, waiting) for waiting in (3, 2, 1)] == [1, 0, None]
+    assert [router.take(10, queue_length) for queue_length in (3, 2, 1)] == [1, 0, None]
 
 
 def test_an_engine_that_names_no_limit_is_given_much() -> None:

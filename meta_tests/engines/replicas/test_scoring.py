@@ -20,9 +20,9 @@ def test_each_request_is_scored_once_whichever_replica_it_goes_to(load: Load) ->
     assert isinstance(engine, ScoringEngine)
     # More than the replicas are given at once, and a second time.
     for count in (1200, 3):
-        asked = [ScoreRequest(i, [i, 5], [[1], [2, 3]]) for i in range(count)]
-        found = dict(engine.score(iter(asked)))
-        assert found == {
+        requests = [ScoreRequest(i, [i, 5], [[1], [2, 3]]) for i in range(count)]
+        scores = dict(engine.score(iter(requests)))
+        assert scores == {
             i: Score((Likelihood(-1.0, bool(i % 2)), Likelihood(-2.0, bool(i % 2))), 1.5, 2, i)
             for i in range(count)
         }

@@ -30,14 +30,14 @@ PARTS = [FRONT_END, QUEUE, PREFILL, DECODE]
 
 def trace(
     numbers: Sequence[int] = (),
-    received: Sequence[float] = (),
+    arrivals: Sequence[float] = (),
     times: Sequence[Sequence[float]] = ((), (), (), ()),
     *,
     ended_s: Sequence[float] = (),
     parts: Sequence[str] = PARTS,
 ) -> TraceReply:
     """What a replica tells: each request's marks, a column for each part, and its steps."""
-    steps = {one.name: b"" for one in fields(Steps)}
+    steps = {field.name: b"" for field in fields(Steps)}
     steps |= {
         "ended_s": array("d", ended_s).tobytes(),
         "tokens": array("i", range(len(ended_s))).tobytes(),
@@ -47,7 +47,7 @@ def trace(
         1,
         steps,
         array("Q", numbers).tobytes(),
-        array("d", received).tobytes(),
+        array("d", arrivals).tobytes(),
         list(parts),
         array("Q", numbers).tobytes(),
         [array("d", column).tobytes() for column in times],
@@ -124,20 +124,20 @@ def test_parts_follow_each_other_and_none_is_negative(
 ) -> None:
     """Whatever clocks and networks do: each request's marks go up, from when it was handed over to
     when it was done."""
-    answers, numbers, received = AnswerTimes(), [], []
+    answers, numbers, arrivals = AnswerTimes(), [], []
     columns: list[list[float]] = [[], [], [], []]
     for number, (front, queued, prefill, decode, delay, streams) in enumerate(requests):
         first = 50.0 + delay + front + queued + prefill
         answers.add(number, number, 50.0, first if streams else None, first + decode)
         numbers.append(number)
-        received.append(clock)
+        arrivals.append(clock)
         for column, end in zip(
             columns,
             (front, front + queued, front + queued + prefill, front + queued + prefill + decode),
             strict=True,
         ):
             column.append(clock + end)
-    marks = merged({0: (trace(numbers, received, columns), 0.0)}, answers).marks
+    marks = merged({0: (trace(numbers, arrivals, columns), 0.0)}, answers).marks
     assert marks is not None
     for row, ends in enumerate(zip(*marks.times_s, strict=True)):
         assert ends[0] == 50.0
