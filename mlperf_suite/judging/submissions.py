@@ -12,15 +12,14 @@ from mlperf_suite.benchmarks.audits import Audit, Mode
 from mlperf_suite.benchmarks.catalog import find_benchmark
 from mlperf_suite.benchmarks.definition import Benchmark, Scenario
 from mlperf_suite.benchmarks.rounds import DEFAULT_ROUND, ROUNDS, Round
-from mlperf_suite.judging.files import read_json, read_text, size_of
-from mlperf_suite.judging.judged import (
-    Judged,
-    judged_together,
+from mlperf_suite.judging.files import read_json, read_power, read_text, size_of
+from mlperf_suite.judging.judgement import (
+    Judgement,
+    joint_judgement,
     name_of,
     round_of,
     scenario_of,
 )
-from mlperf_suite.judging.power import read_power
 from mlperf_suite.judging.tree import BenchmarkPlace, Place
 from mlperf_suite.loadgen.load_plan import AUDIT_MODES
 from mlperf_suite.loadgen.logs import ACCURACY, DETAIL, SUMMARY, RunLogs, read_logs
@@ -55,7 +54,7 @@ class _Result:
     @property
     def round(self) -> Round | None:
         logs = (self.performance[0].detail, self.accuracy.detail)
-        return next((found for log in logs if (found := round_of(log))), None)
+        return next((round_ for log in logs if (round_ := round_of(log))), None)
 
 
 def judge_submission(
@@ -63,15 +62,15 @@ def judge_submission(
     benchmarks: Sequence[BenchmarkPlace],
     round_: Round | None,
     high_accuracy: bool,
-) -> list[Judged]:
+) -> list[Judgement]:
     names = _model_mapping(submission)
     results = {b.folder: _results(b, names) for b in benchmarks}
-    every = [result for of_benchmark in results.values() for result in of_benchmark]
-    of_tree = round_ or _most_common(result.round for result in every)
-    copies = _copies(every)
+    every_result = [result for of_benchmark in results.values() for result in of_benchmark]
+    of_tree = round_ or _most_common(result.round for result in every_result)
+    copies = _copies(every_result)
     judged = []
     for place in benchmarks:
-        benchmark = _named(place.benchmark, names)
+        benchmark = _benchmark_named(place.benchmark, names)
         judged.append(_judge_benchmark(place, benchmark, of_tree))
         of_place = results[place.folder]
         judged += [
@@ -81,12 +80,12 @@ def judge_submission(
     return judged
 
 
-def judge_idle(system: Path, round_: Round) -> Judged:
+def judge_idle(system: Path, round_: Round) -> Judgement:
     """Judge a system that has a description and no result."""
     submission = system.parents[1]
     name = name_of(submission.parent.name, submission.name, system.stem)
     verdicts = tuple(judge(SystemFacts(system.stem, has_results=False)))
-    return Judged(name, round_, None, None, verdicts, ("",) * len(verdicts))
+    return Judgement(name, round_, None, None, verdicts, ("",) * len(verdicts))
 
 
 def _model_mapping(submission: Path) -> dict[str, str]:
@@ -94,12 +93,12 @@ def _model_mapping(submission: Path) -> dict[str, str]:
     if submission.parent.name != "open":
         return {}
     content = read_json(submission / "model_mapping.json").content
-    return {name: known for name, known in content.items() if isinstance(known, str)}
+    return {name: benchmark for name, benchmark in content.items() if isinstance(benchmark, str)}
 
 
 _OF_A_RUN = {
     "accuracy": ("power_begin", "power_end"),
-    "performance": tuple(f"result_{one}_latency_ns" for one in ("min", "max", "mean")),
+    "performance": tuple(f"result_{place}_latency_ns" for place in ("min", "max", "mean")),
 }
 """Detail log values, to the ms and the ns, that identify a run."""
 
@@ -110,19 +109,22 @@ def _copies(results: Iterable[_Result]) -> dict[Path, tuple[str, ...]]:
     A result of the same scenario, system and model at its other accuracy target does not count.
     """
     runs: dict[tuple[object, ...], list[Place]] = defaultdict(list)
-    found: dict[Path, set[str]] = defaultdict(set)
+    copies: dict[Path, set[str]] = defaultdict(set)
     for result in results:
-        found[result.place.folder] = set()
+        copies[result.place.folder] = set()
         of_modes = (("accuracy", result.accuracy), ("performance", result.performance[0]))
         for mode, logs in of_modes:
             values = tuple(str(logs.detail[key]) for key in _OF_A_RUN[mode])
             if "None" not in values:
                 runs[mode, *values].append(result.place)
     for places in runs.values():
-        for one in places:
-            others = [o for o in places if _run_of(o) != _run_of(one)]
-            found[one.folder] |= {f"{o.system} {o.benchmark} {o.scenario}" for o in others}
-    return {folder: tuple(sorted(names)) for folder, names in found.items()}
+        for place in places:
+            copies[place.folder] |= {
+                f"{copy.system} {copy.benchmark} {copy.scenario}"
+                for copy in places
+                if _run_of(copy) != _run_of(place)
+            }
+    return {folder: tuple(sorted(names)) for folder, names in copies.items()}
 
 
 _AT_ACCURACY = re.compile(r"-99(?:\.9)?$")
@@ -134,12 +136,12 @@ def _run_of(place: Place) -> tuple[str, str, str]:
     return place.system, _AT_ACCURACY.sub("", place.benchmark), place.scenario
 
 
-def _named(name: str, names: dict[str, str]) -> Benchmark | None:
+def _benchmark_named(name: str, names: dict[str, str]) -> Benchmark | None:
     return find_benchmark(name) or find_benchmark(names.get(name, ""))
 
 
 def _results(place: BenchmarkPlace, names: dict[str, str]) -> list[_Result]:
-    benchmark = _named(place.benchmark, names)
+    benchmark = _benchmark_named(place.benchmark, names)
     results = []
     for scenario_place in place.scenarios:
         scenario = scenario_of(benchmark, scenario_place.scenario)
@@ -150,19 +152,21 @@ def _results(place: BenchmarkPlace, names: dict[str, str]) -> list[_Result]:
     return results
 
 
-def _judge_benchmark(place: BenchmarkPlace, benchmark: Benchmark | None, round_: Round) -> Judged:
+def _judge_benchmark(
+    place: BenchmarkPlace, benchmark: Benchmark | None, round_: Round
+) -> Judgement:
     scenarios = tuple(p.scenario for p in place.scenarios)
     facts = BenchmarkFacts(
         place.benchmark, benchmark, place.division, round_, scenarios, place.whole
     )
     verdicts = judge(facts)
     name = name_of(place.division, place.submitter, place.system, place.benchmark)
-    return Judged(name, round_, benchmark, None, tuple(verdicts), ("",) * len(verdicts))
+    return Judgement(name, round_, benchmark, None, tuple(verdicts), ("",) * len(verdicts))
 
 
 def _judge_result(
     result: _Result, round_: Round, high_accuracy: bool, copies: tuple[str, ...]
-) -> Judged:
+) -> Judgement:
     place, benchmark = result.place, result.benchmark
     accuracy_txt = read_text(place.folder / "accuracy" / ACCURACY_TXT)
     accuracy = RunFacts(
@@ -199,7 +203,7 @@ def _judge_result(
         if audit is not None:
             groups.append((mode, judge(_audit_facts(accuracy, place, audit, mode))))
     name = name_of(place.division, place.submitter, place.system, place.benchmark, place.scenario)
-    return judged_together(name, round_, benchmark, result.scenario, groups)
+    return joint_judgement(name, round_, benchmark, result.scenario, groups)
 
 
 def _cut_log(place: Place) -> str | None:
@@ -214,8 +218,8 @@ def _answer_tokens(accuracy: RunFacts) -> AnswerTokens | None:
     if (mean := scores.get("tokens_per_sample")) is not None:
         return AnswerTokens(mean, benchmark.samples_of("accuracy"))
     text = accuracy.submitted.accuracy_log if accuracy.submitted else None
-    counted = [one.tokens for one in parse_cut_log(text or "").entries if one.tokens is not None]
-    return AnswerTokens.of(counted)
+    counts = [entry.tokens for entry in parse_cut_log(text or "").entries]
+    return AnswerTokens.of([count for count in counts if count is not None])
 
 
 def _of_run(run: str, verdicts: list[Verdict]) -> list[Verdict]:
@@ -257,16 +261,16 @@ def _missing_files(result: _Result, measurements: Path) -> list[str]:
     """The required files that are missing or empty, as paths for the user."""
     place = result.place
     performance, accuracy = place.folder / "performance" / "run_1", place.folder / "accuracy"
-    wanted = [performance / name for name in (SUMMARY, DETAIL)]
-    wanted += [accuracy / name for name in (SUMMARY, DETAIL, ACCURACY, ACCURACY_TXT)]
-    wanted += [place.system_file, measurements / "user.conf", measurements / "README.md"]
+    paths = [performance / name for name in (SUMMARY, DETAIL)]
+    paths += [accuracy / name for name in (SUMMARY, DETAIL, ACCURACY, ACCURACY_TXT)]
+    paths += [place.system_file, measurements / "user.conf", measurements / "README.md"]
     for audit in result.benchmark.audits if place.division != "open" else ():
         folder = place.audit(audit.name)
-        wanted += [folder / audit.verified_in, folder / "accuracy" / ACCURACY]
-    missing = [_from(place, path) for path in wanted if size_of(path) == 0]
+        paths += [folder / audit.verified_in, folder / "accuracy" / ACCURACY]
+    absent = [_from(place, path) for path in paths if size_of(path) == 0]
     # Layout v5 uses code/, v6 src/; this rule accepts either.
     code = any((place.submission / name).is_dir() for name in ("src", "code"))
-    return missing if code else [*missing, "src/"]
+    return absent if code else [*absent, "src/"]
 
 
 def _from(place: Place, path: Path) -> str:
@@ -277,10 +281,10 @@ def _from(place: Place, path: Path) -> str:
 
 def _most_common(rounds: Iterable[Round | None]) -> Round:
     """The round of most results, the newest if several tie; the default if no result has one."""
-    counted = Counter(found.name for found in rounds if found is not None)
-    if not counted:
+    counts = Counter(round_.name for round_ in rounds if round_ is not None)
+    if not counts:
         return ROUNDS[DEFAULT_ROUND]
-    return ROUNDS[max(counted, key=lambda name: (counted[name], list(ROUNDS).index(name)))]
+    return ROUNDS[max(counts, key=lambda name: (counts[name], list(ROUNDS).index(name)))]
 
 
 def _division(name: str) -> Division:

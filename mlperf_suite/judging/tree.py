@@ -80,21 +80,21 @@ class Place:
         if (folder / "measurements.json").is_file():
             return folder / "measurements.json"
         try:
-            named = sorted(folder.glob("*.json"))
+            json_files = sorted(folder.glob("*.json"))
         except OSError:
             return None
-        return next((path for path in named if path.name.startswith(self.system)), None)
+        return next((path for path in json_files if path.name.startswith(self.system)), None)
 
     def layouts(self) -> set[Layout]:
         """The layouts that this scenario's files follow."""
-        found: set[Layout] = set()
+        layouts: set[Layout] = set()
         if any(path.name.startswith(_AUDITS) for path in _folders(self.folder)):
-            found.add("v6")
+            layouts.add("v6")
         if (self.folder / "measurements.json").is_file():
-            found.add("v6")
+            layouts.add("v6")
         if any(self.beside(branch).is_dir() for branch in ("measurements", "compliance")):
-            found.add("v5")
-        return found
+            layouts.add("v5")
+        return layouts
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,14 +130,14 @@ class BenchmarkPlace:
 class Tree:
     """The runs under a folder.
 
-    `loose`: folders of LoadGen logs outside any submission. Trial runs of a peak search and blocks
-    of a caching audit are included only if their own folder was requested. `idle_systems`: system
-    descriptions without any result.
+    `log_folders`: those of LoadGen logs outside any submission. Trial runs of a peak search and
+    blocks of a caching audit are included only if their own folder was requested. `idle_systems`:
+    system descriptions without any result.
     """
 
     root: Path
     benchmarks: tuple[BenchmarkPlace, ...]
-    loose: tuple[Path, ...]
+    log_folders: tuple[Path, ...]
     idle_systems: tuple[Path, ...]
 
     @property
@@ -172,10 +172,10 @@ def find_runs(root: Path) -> Tree:
         places = _folders(folder) if whole else [p for p in scenario_folders if p.parent == folder]
         benchmarks.append(BenchmarkPlace(folder, tuple(map(Place, sorted(places))), whole))
     roots = {b.submission for b in benchmarks}
-    loose = [path for path in with_logs if not roots & {path, *path.parents}]
-    used = {(b.submission, b.system) for b in benchmarks}
-    idle = [path for path in systems if (path.parents[1], path.stem) not in used]
-    return Tree(root, tuple(benchmarks), tuple(sorted(loose)), tuple(idle))
+    log_folders = [path for path in with_logs if not roots & {path, *path.parents}]
+    with_results = {(b.submission, b.system) for b in benchmarks}
+    idle = [path for path in systems if (path.parents[1], path.stem) not in with_results]
+    return Tree(root, tuple(benchmarks), tuple(sorted(log_folders)), tuple(idle))
 
 
 def _is_benchmark(folder: Path) -> bool:

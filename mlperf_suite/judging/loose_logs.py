@@ -15,9 +15,9 @@ from mlperf_suite.benchmarks.catalog import BENCHMARKS, find_benchmark
 from mlperf_suite.benchmarks.definition import Benchmark, ReferenceAccuracy, Scenario, Workload
 from mlperf_suite.benchmarks.rounds import DEFAULT_ROUND, ROUNDS, Round
 from mlperf_suite.judging.files import read_json, read_not_judged, read_scores, read_text
-from mlperf_suite.judging.judged import (
-    Judged,
-    judged_together,
+from mlperf_suite.judging.judgement import (
+    Judgement,
+    joint_judgement,
     name_of,
     round_of,
     scenario_of,
@@ -54,8 +54,8 @@ class _LooseRun:
     meta: Meta
 
 
-def judge_loose(tree: Tree, round_: Round | None, high_accuracy: bool) -> list[Judged]:
-    runs = [_loose_run(tree.root, folder) for folder in tree.loose]
+def judge_loose(tree: Tree, round_: Round | None, high_accuracy: bool) -> list[Judgement]:
+    runs = [_loose_run(tree.root, folder) for folder in tree.log_folders]
     passed = [
         (run, accuracy_verdict(judge(facts)))
         for run in runs
@@ -70,7 +70,7 @@ def _judge_loose_run(
     passed: Iterable[tuple[_LooseRun, bool | None]],
     round_: Round | None,
     high_accuracy: bool,
-) -> Judged:
+) -> Judgement:
     parts = run.folder.relative_to(root).parts or (root.name,)
     name = name_of("", *parts)
     parents = {run.folder.parent, run.folder.parent.parent}
@@ -89,26 +89,26 @@ def _judge_loose_run(
     if run.meta.profiler is not None:
         verdicts = set_aside(verdicts, PROFILED)
     groups = [(run.mode, verdicts)]
-    return judged_together(name, facts.round, facts.benchmark, facts.scenario, groups)
+    return joint_judgement(name, facts.round, facts.benchmark, facts.scenario, groups)
 
 
 def _answer_tokens(log: AccuracyLog) -> AnswerTokens | None:
     """The answer lengths in an accuracy log; None if it has no answers."""
-    return AnswerTokens.of([one.token_count or len(one.token_ids) for one in log.samples])
+    return AnswerTokens.of([sample.token_count or len(sample.token_ids) for sample in log.samples])
 
 
-def _judge_unknown(name: str, run: _LooseRun, round_: Round | None) -> Judged:
+def _judge_unknown(name: str, run: _LooseRun, round_: Round | None) -> Judgement:
     """Judge logs whose benchmark or scenario cannot be identified."""
     detail = run.logs.detail
     samples, scenario = detail["qsl_reported_total_count"], detail["effective_scenario"]
-    described = f"logs of {in_words(samples)} samples, scenario {in_words(scenario)}"
+    description = f"logs of {in_words(samples)} samples, scenario {in_words(scenario)}"
     of_run = round_ or round_of(detail) or ROUNDS[DEFAULT_ROUND]
-    known = run.benchmark.id if run.benchmark else described
+    benchmark = run.benchmark.id if run.benchmark else description
     # LoadGen has no Interactive scenario: its bare name would be mistaken for the benchmark's.
     scenarios = (f"{in_words(scenario)} in the log",)
-    facts = BenchmarkFacts(known, run.benchmark, "closed", of_run, scenarios, False)
+    facts = BenchmarkFacts(benchmark, run.benchmark, "closed", of_run, scenarios, False)
     verdicts = tuple(v for v in judge(facts) if v.status == "failed")
-    return Judged(name, of_run, None, None, verdicts, ("",) * len(verdicts))
+    return Judgement(name, of_run, None, None, verdicts, ("",) * len(verdicts))
 
 
 def _loose_run(root: Path, folder: Path) -> _LooseRun:
@@ -127,8 +127,8 @@ def _suites_meta(root: Path, folder: Path) -> Meta:
     In a result folder, logs are in Performance, or in Performance/repeat_2 or Compliance/TEST06.
     """
     near = [path for path in folder.parents[:2] if path.is_relative_to(root.parent)]
-    found = (summary for path in near if (summary := read_summary(path)))
-    return next(found, Summary()).meta
+    summaries = (summary for path in near if (summary := read_summary(path)))
+    return next(summaries, Summary()).meta
 
 
 def _loose_mode(names: tuple[str, ...], detail: DetailLog) -> Mode:
@@ -161,13 +161,13 @@ def _loose_benchmark(names: tuple[str, ...], detail: DetailLog, meta: Meta) -> B
 
     A folder's name decides if several benchmarks have that number, or none.
     """
-    if ours := find_benchmark(meta.benchmark or ""):
-        return ours
+    if own_benchmark := find_benchmark(meta.benchmark or ""):
+        return own_benchmark
     samples = detail.number("qsl_reported_total_count")
-    counted = [b for b in BENCHMARKS.values() if samples in {b.samples_of(m) for m in MODES}]
-    named = [b for name in names if (b := find_benchmark(name))]
-    both = [b for b in named if b in counted]
-    return next(iter(both or counted or named), None)
+    by_count = [b for b in BENCHMARKS.values() if samples in {b.samples_of(m) for m in MODES}]
+    by_name = [b for name in names if (b := find_benchmark(name))]
+    by_both = [b for b in by_name if b in by_count]
+    return next(iter(by_both or by_count or by_name), None)
 
 
 def _loose_scenario(
@@ -180,17 +180,17 @@ def _loose_scenario(
     """
     if benchmark is None:
         return None
-    if ours := scenario_of(benchmark, meta.scenario or ""):
-        return ours
-    named = [s for name in names if (s := scenario_of(benchmark, name))]
-    said = detail["effective_scenario"]
-    if said is None:
-        return next(iter(named), None)
-    fitting = [s for s in benchmark.scenarios if s.loadgen_scenario == said]
-    asked = detail.milliseconds("requested_server_ttft_latency")
-    same_limit = [s for s in fitting if s.limits and s.limits.ttft_ms == asked]
-    both = [s for s in named if s in fitting]
-    return next(iter(same_limit or both or fitting), None)
+    if own_scenario := scenario_of(benchmark, meta.scenario or ""):
+        return own_scenario
+    by_name = [s for name in names if (s := scenario_of(benchmark, name))]
+    logged = detail["effective_scenario"]
+    if logged is None:
+        return next(iter(by_name), None)
+    fitting = [s for s in benchmark.scenarios if s.loadgen_scenario == logged]
+    limit_ms = detail.milliseconds("requested_server_ttft_latency")
+    same_limit = [s for s in fitting if s.limits and s.limits.ttft_ms == limit_ms]
+    by_both = [s for s in by_name if s in fitting]
+    return next(iter(same_limit or by_both or fitting), None)
 
 
 def _loose_facts(
@@ -204,12 +204,12 @@ def _loose_facts(
     scores = _loose_scores(run.folder, run.benchmark)
     reference, unreferenced = _loose_reference(run, run.benchmark, scores or {})
     smoke = run.meta.profile == "smoke"
-    said = ROUNDS.get(run.meta.round or "")
+    own_round = ROUNDS.get(run.meta.round or "")
     return RunFacts(
         run.benchmark,
         run.scenario,
         run.mode,
-        round_ or said or round_of(run.logs.detail) or ROUNDS[DEFAULT_ROUND],
+        round_ or own_round or round_of(run.logs.detail) or ROUNDS[DEFAULT_ROUND],
         run.logs,
         smoke=smoke,
         scores=scores,
@@ -237,12 +237,12 @@ def _loose_scores(folder: Path, benchmark: Benchmark) -> dict[str, float] | None
 
 def _not_judged(folder: Path, benchmark: Benchmark) -> dict[str, str]:
     """The figures that this suite could not judge, and why; empty for logs of others."""
-    found = (read_not_judged(folder, one.scorer) for one in _workloads(benchmark))
-    return next(filter(None, found), {})
+    reasons = (read_not_judged(folder, workload.scorer) for workload in _workloads(benchmark))
+    return next(filter(None, reasons), {})
 
 
 def _workloads(benchmark: Benchmark) -> list[Workload]:
-    return [one for one in (benchmark.workload, benchmark.smoke) if one is not None]
+    return [workload for workload in (benchmark.workload, benchmark.smoke) if workload is not None]
 
 
 def _loose_reference(
@@ -254,10 +254,10 @@ def _loose_reference(
     model, dataset = run.meta.model, run.meta.dataset or ""
     answers = scores.get("gen_num") or len(run.logs.accuracy.first_of_each())
     config = read_json(Path(model) / "config.json").content
-    found, why = None, f"no reference accuracy is known for the model {model}"
+    reference, why = None, f"no reference accuracy is known for the model {model}"
     for workload in _workloads(benchmark):
         if workload.is_model(model, config):
-            found, why = find_reference(
+            reference, why = find_reference(
                 workload,
                 model,
                 dataset,
@@ -265,4 +265,4 @@ def _loose_reference(
                 model_config=config,
                 whole=benchmark.own_samples_of(run.mode),
             )
-    return found, why
+    return reference, why

@@ -12,7 +12,7 @@ from mlperf_suite.rules.verdict import Verdict
 
 
 @dataclass(frozen=True, slots=True)
-class Judged:
+class Judgement:
     """Verdicts that belong together.
 
     `benchmark` and `scenario` are None if they are unknown or the verdicts span several. `modes`
@@ -38,17 +38,17 @@ class Judged:
         return [v.rule for v in self.verdicts if v.status == "failed"]
 
 
-def judged_together(
+def joint_judgement(
     name: str,
     round_: Round,
     benchmark: Benchmark,
     scenario: Scenario,
     groups: Iterable[tuple[str, list[Verdict]]],
-) -> Judged:
+) -> Judgement:
     """Collect verdicts; `groups` has them by the mode of their run."""
     flat = [(mode, verdict) for mode, verdicts in groups for verdict in verdicts]
     verdicts, modes = tuple(v for _, v in flat), tuple(mode for mode, _ in flat)
-    return Judged(name, round_, benchmark, scenario.name, verdicts, modes)
+    return Judgement(name, round_, benchmark, scenario.name, verdicts, modes)
 
 
 def round_of(detail: DetailLog) -> Round | None:
@@ -65,5 +65,5 @@ def scenario_of(benchmark: Benchmark | None, name: str) -> Scenario | None:
 
 def name_of(division: str, *parts: str) -> str:
     """The name of a run in a test id; the closed division is left out."""
-    shown = parts if division in ("", "closed") else (division, *parts)
-    return "-".join("".join(c if c.isprintable() else "?" for c in part) for part in shown)
+    visible = parts if division in ("", "closed") else (division, *parts)
+    return "-".join("".join(c if c.isprintable() else "?" for c in part) for part in visible)
