@@ -29,12 +29,12 @@ from mlperf_suite.benchmarks.embedded import EMBEDDED
 from mlperf_suite.benchmarks.llama2_70b import LLAMA2_70B_99
 from mlperf_suite.benchmarks.llama3_1_8b import LLAMA3_1_8B, LLAMA3_1_8B_EDGE
 from mlperf_suite.benchmarks.rounds import ROUNDS
-from mlperf_suite.judging.judge import Judgement, judge_folder
+from mlperf_suite.judging.judge import VerdictGroup, judge_folder
 from mlperf_suite.judging.tree import find_runs, holds_logs
 from mlperf_suite.loadgen.logs import ACCURACY, DETAIL
 
 
-def beside_agreement(judged: Judgement) -> list[str]:
+def beside_agreement(judged: VerdictGroup) -> list[str]:
     """The rules that failed, but for those that compare a log with itself: the logs are changed."""
     return [rule for rule in judged.failed_rules if rule not in AGREEMENT]
 
@@ -133,7 +133,9 @@ def test_loose_logs_of_no_known_benchmark_fail_and_say_so(tmp_path: Path) -> Non
     assert "logs of 777 samples" in found(tmp_path, "benchmark_known")[0]
 
 
-def judge_as(folder: Path, row: Any, scenario: str, rouge1: float | None = None) -> list[Judgement]:
+def judge_as(
+    folder: Path, row: Any, scenario: str, rouge1: float | None = None
+) -> list[VerdictGroup]:
     """Write a valid run of each mode into the folder, and judge the folder."""
     write_loose(folder.parent, row, scenario, folder.name)
     if rouge1 is not None:

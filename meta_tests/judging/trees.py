@@ -7,7 +7,7 @@ from typing import Any
 
 from meta_tests.tampering.rule_breaks import AGREEMENT
 from mlperf_suite.benchmarks.rounds import ROUNDS
-from mlperf_suite.judging.judge import Judgement, judge_folder
+from mlperf_suite.judging.judge import VerdictGroup, judge_folder
 
 ROOT = Path(__file__).resolve().parents[2]
 V5_1, V6_0, V6_1 = ROUNDS["v5.1"], ROUNDS["v6.0"], ROUNDS["v6.1"]
@@ -37,5 +37,5 @@ def found(root: Path, rule: str) -> list[str]:
     return [v.line for j in judge_folder(root) for v in j.verdicts if v.rule == rule]
 
 
-def by_name(root: Path) -> dict[str, Judgement]:
+def by_name(root: Path) -> dict[str, VerdictGroup]:
     return {j.name: j for j in judge_folder(root)}

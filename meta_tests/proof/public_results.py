@@ -21,8 +21,8 @@ from pathlib import Path
 
 from mlperf_suite.assets import PROJECT_ROOT
 from mlperf_suite.judging.judge import judge_folder
-from mlperf_suite.judging.judgement import Judgement, name_of
 from mlperf_suite.judging.tree import Place, find_runs
+from mlperf_suite.judging.verdict_group import VerdictGroup, name_of
 
 PAGE = PROJECT_ROOT / "docs" / "public-results.md"
 _NO_ENTRY = 2
@@ -77,7 +77,7 @@ class Finding:
     words: str
 
 
-def language_results(root: Path) -> list[tuple[Judgement, Place]]:
+def language_results(root: Path) -> list[tuple[VerdictGroup, Place]]:
     """The judged results of all benchmarks that the suite knows, and their folders."""
     places = {
         name_of(p.division, p.submitter, p.system, p.benchmark, p.scenario): p
@@ -91,7 +91,7 @@ def language_results(root: Path) -> list[tuple[Judgement, Place]]:
     ]
 
 
-def findings(root: Path, judged: Judgement, place: Place) -> list[Finding]:
+def findings(root: Path, judged: VerdictGroup, place: Place) -> list[Finding]:
     """What failed in a result, grouped by the line that shows it."""
     rows: dict[tuple[str, str], list[tuple[str, str]]] = {}
     for verdict in judged.verdicts:
@@ -134,7 +134,7 @@ def _is_copy(path: Path, place: Place) -> bool:
     )
 
 
-def page(root: Path, results: Iterable[tuple[Judgement, Place]], commit: str) -> str:
+def page(root: Path, results: Iterable[tuple[VerdictGroup, Place]], commit: str) -> str:
     """The page: the numbers of results and verdicts, and what failed."""
     results = list(results)
     counts = Counter(v.status for judged, _ in results for v in judged.verdicts)

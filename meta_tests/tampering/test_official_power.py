@@ -22,7 +22,7 @@ from mlperf_suite.benchmarks.catalog import find_benchmark
 from mlperf_suite.benchmarks.definition import Scenario
 from mlperf_suite.benchmarks.llama3_1_8b import LLAMA3_1_8B, LLAMA3_1_8B_EDGE
 from mlperf_suite.benchmarks.rounds import ROUNDS, Round
-from mlperf_suite.judging.judgement import scenario_of
+from mlperf_suite.judging.verdict_group import scenario_of
 
 CHECKOUT = Path(os.environ.get("MLPERF_INFERENCE") or "absent")
 RESULTS = Path(os.environ.get("MLPERF_RESULTS") or "absent")

@@ -9,17 +9,17 @@ from __future__ import annotations
 from pathlib import Path
 
 from mlperf_suite.benchmarks.rounds import DEFAULT_ROUND, ROUNDS, Round
-from mlperf_suite.judging.judgement import Judgement
 from mlperf_suite.judging.loose_logs import judge_loose
 from mlperf_suite.judging.submissions import judge_idle, judge_submission
 from mlperf_suite.judging.tree import find_runs
+from mlperf_suite.judging.verdict_group import VerdictGroup
 
-__all__ = ["Judgement", "judge_folder"]
+__all__ = ["VerdictGroup", "judge_folder"]
 
 
 def judge_folder(
     root: Path, round_: Round | None = None, *, high_accuracy: bool = False
-) -> list[Judgement]:
+) -> list[VerdictGroup]:
     """Judge every run under a folder, for `round_` or else for the round that its seeds belong to.
 
     A submission belongs to one round: the one whose seeds most of its results have.
@@ -27,7 +27,7 @@ def judge_folder(
     always gated there do not need it.
     """
     tree = find_runs(root)
-    judged: list[Judgement] = []
+    judged: list[VerdictGroup] = []
     for submission in tree.submissions:
         benchmarks = [b for b in tree.benchmarks if b.submission == submission]
         judged += judge_submission(submission, benchmarks, round_, high_accuracy)

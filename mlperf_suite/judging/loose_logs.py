@@ -15,15 +15,15 @@ from mlperf_suite.benchmarks.catalog import BENCHMARKS, find_benchmark
 from mlperf_suite.benchmarks.definition import Benchmark, ReferenceAccuracy, Scenario, Workload
 from mlperf_suite.benchmarks.rounds import DEFAULT_ROUND, ROUNDS, Round
 from mlperf_suite.judging.files import read_json, read_not_judged, read_scores, read_text
-from mlperf_suite.judging.judgement import (
-    Judgement,
-    joint_judgement,
+from mlperf_suite.judging.submissions import ACCURACY_TXT
+from mlperf_suite.judging.tree import Tree
+from mlperf_suite.judging.verdict_group import (
+    VerdictGroup,
+    group_of_runs,
     name_of,
     round_of,
     scenario_of,
 )
-from mlperf_suite.judging.submissions import ACCURACY_TXT
-from mlperf_suite.judging.tree import Tree
 from mlperf_suite.loadgen.load_plan import AUDIT_MODES, MODES, TEST_MODES
 from mlperf_suite.loadgen.logs import AccuracyLog, DetailLog, RunLogs, read_logs
 from mlperf_suite.results.run_folder import read_summary
@@ -54,7 +54,7 @@ class _LooseRun:
     meta: Meta
 
 
-def judge_loose(tree: Tree, round_: Round | None, high_accuracy: bool) -> list[Judgement]:
+def judge_loose(tree: Tree, round_: Round | None, high_accuracy: bool) -> list[VerdictGroup]:
     runs = [_loose_run(tree.root, folder) for folder in tree.log_folders]
     passed = [
         (run, accuracy_verdict(judge(facts)))
@@ -70,7 +70,7 @@ def _judge_loose_run(
     passed: Iterable[tuple[_LooseRun, bool | None]],
     round_: Round | None,
     high_accuracy: bool,
-) -> Judgement:
+) -> VerdictGroup:
     parts = run.folder.relative_to(root).parts or (root.name,)
     name = name_of("", *parts)
     parents = {run.folder.parent, run.folder.parent.parent}
@@ -89,7 +89,7 @@ def _judge_loose_run(
     if run.meta.profiler is not None:
         verdicts = set_aside(verdicts, PROFILED)
     groups = [(run.mode, verdicts)]
-    return joint_judgement(name, facts.round, facts.benchmark, facts.scenario, groups)
+    return group_of_runs(name, facts.round, facts.benchmark, facts.scenario, groups)
 
 
 def _answer_tokens(log: AccuracyLog) -> AnswerTokens | None:
@@ -97,7 +97,7 @@ def _answer_tokens(log: AccuracyLog) -> AnswerTokens | None:
     return AnswerTokens.of([sample.token_count or len(sample.token_ids) for sample in log.samples])
 
 
-def _judge_unknown(name: str, run: _LooseRun, round_: Round | None) -> Judgement:
+def _judge_unknown(name: str, run: _LooseRun, round_: Round | None) -> VerdictGroup:
     """Judge logs whose benchmark or scenario cannot be identified."""
     detail = run.logs.detail
     samples, scenario = detail["qsl_reported_total_count"], detail["effective_scenario"]
@@ -108,7 +108,7 @@ def _judge_unknown(name: str, run: _LooseRun, round_: Round | None) -> Judgement
     scenarios = (f"{in_words(scenario)} in the log",)
     facts = BenchmarkFacts(benchmark, run.benchmark, "closed", of_run, scenarios, False)
     verdicts = tuple(v for v in judge(facts) if v.status == "failed")
-    return Judgement(name, of_run, None, None, verdicts, ("",) * len(verdicts))
+    return VerdictGroup(name, of_run, None, None, verdicts, ("",) * len(verdicts))
 
 
 def _loose_run(root: Path, folder: Path) -> _LooseRun:

@@ -13,14 +13,14 @@ from mlperf_suite.benchmarks.catalog import find_benchmark
 from mlperf_suite.benchmarks.definition import Benchmark, Scenario
 from mlperf_suite.benchmarks.rounds import DEFAULT_ROUND, ROUNDS, Round
 from mlperf_suite.judging.files import read_json, read_power, read_text, size_of
-from mlperf_suite.judging.judgement import (
-    Judgement,
-    joint_judgement,
+from mlperf_suite.judging.tree import BenchmarkPlace, Place
+from mlperf_suite.judging.verdict_group import (
+    VerdictGroup,
+    group_of_runs,
     name_of,
     round_of,
     scenario_of,
 )
-from mlperf_suite.judging.tree import BenchmarkPlace, Place
 from mlperf_suite.loadgen.load_plan import AUDIT_MODES
 from mlperf_suite.loadgen.logs import ACCURACY, DETAIL, SUMMARY, RunLogs, read_logs
 from mlperf_suite.rules import accuracy_verdict, judge
@@ -62,7 +62,7 @@ def judge_submission(
     benchmarks: Sequence[BenchmarkPlace],
     round_: Round | None,
     high_accuracy: bool,
-) -> list[Judgement]:
+) -> list[VerdictGroup]:
     names = _model_mapping(submission)
     results = {b.folder: _results(b, names) for b in benchmarks}
     every_result = [result for of_benchmark in results.values() for result in of_benchmark]
@@ -80,12 +80,12 @@ def judge_submission(
     return judged
 
 
-def judge_idle(system: Path, round_: Round) -> Judgement:
+def judge_idle(system: Path, round_: Round) -> VerdictGroup:
     """Judge a system that has a description and no result."""
     submission = system.parents[1]
     name = name_of(submission.parent.name, submission.name, system.stem)
     verdicts = tuple(judge(SystemFacts(system.stem, has_results=False)))
-    return Judgement(name, round_, None, None, verdicts, ("",) * len(verdicts))
+    return VerdictGroup(name, round_, None, None, verdicts, ("",) * len(verdicts))
 
 
 def _model_mapping(submission: Path) -> dict[str, str]:
@@ -154,19 +154,19 @@ def _results(place: BenchmarkPlace, names: dict[str, str]) -> list[_Result]:
 
 def _judge_benchmark(
     place: BenchmarkPlace, benchmark: Benchmark | None, round_: Round
-) -> Judgement:
+) -> VerdictGroup:
     scenarios = tuple(p.scenario for p in place.scenarios)
     facts = BenchmarkFacts(
         place.benchmark, benchmark, place.division, round_, scenarios, place.whole
     )
     verdicts = judge(facts)
     name = name_of(place.division, place.submitter, place.system, place.benchmark)
-    return Judgement(name, round_, benchmark, None, tuple(verdicts), ("",) * len(verdicts))
+    return VerdictGroup(name, round_, benchmark, None, tuple(verdicts), ("",) * len(verdicts))
 
 
 def _judge_result(
     result: _Result, round_: Round, high_accuracy: bool, copies: tuple[str, ...]
-) -> Judgement:
+) -> VerdictGroup:
     place, benchmark = result.place, result.benchmark
     accuracy_txt = read_text(place.folder / "accuracy" / ACCURACY_TXT)
     accuracy = RunFacts(
@@ -203,7 +203,7 @@ def _judge_result(
         if audit is not None:
             groups.append((mode, judge(_audit_facts(accuracy, place, audit, mode))))
     name = name_of(place.division, place.submitter, place.system, place.benchmark, place.scenario)
-    return joint_judgement(name, round_, benchmark, result.scenario, groups)
+    return group_of_runs(name, round_, benchmark, result.scenario, groups)
 
 
 def _cut_log(place: Place) -> str | None:

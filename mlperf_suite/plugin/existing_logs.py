@@ -9,16 +9,16 @@ from typing import Any
 
 import pytest
 
-from mlperf_suite.judging.judgement import Judgement
+from mlperf_suite.judging.verdict_group import VerdictGroup
 from mlperf_suite.plugin.options import settings_of
 from mlperf_suite.results.run_folder import CACHING_FOLDER, PEAK_FOLDER
 from mlperf_suite.settings import Settings
 
-_JUDGED = pytest.StashKey[list[Judgement] | None]()
+_JUDGED = pytest.StashKey[list[VerdictGroup] | None]()
 _FIXTURE = "log_verdict"
 
 
-def judged_of(config: pytest.Config) -> list[Judgement] | None:
+def judged_of(config: pytest.Config) -> list[VerdictGroup] | None:
     """The judged logs of --logs; None without --logs. Raises pytest.UsageError."""
     if _JUDGED not in config.stash:
         settings = settings_of(config)
@@ -31,7 +31,7 @@ def pytest_configure(config: pytest.Config) -> None:
     judged_of(config)
 
 
-def _judge(settings: Settings, folder: Path) -> list[Judgement]:
+def _judge(settings: Settings, folder: Path) -> list[VerdictGroup]:
     # Imported late, so that collection without logs stays instant.
     from mlperf_suite.judging.judge import judge_folder
     from mlperf_suite.judging.tree import holds_logs
@@ -58,7 +58,7 @@ def _judge(settings: Settings, folder: Path) -> list[Judgement]:
     return runs
 
 
-def _is_selected(run: Judgement, settings: Settings) -> bool:
+def _is_selected(run: VerdictGroup, settings: Settings) -> bool:
     """Whether --category and --scenario select the run; one without a category is selected."""
     return all(
         option is None or value in (None, option)
@@ -69,7 +69,7 @@ def _is_selected(run: Judgement, settings: Settings) -> bool:
     )
 
 
-def log_cases(judged: Iterable[Judgement]) -> list[Any]:
+def log_cases(judged: Iterable[VerdictGroup]) -> list[Any]:
     """A case for each verdict, with the marks of its run."""
     return [
         pytest.param(verdict, marks=_marks(run, mode), id=f"{run.name}-{verdict.rule}")
@@ -83,7 +83,7 @@ def is_of_logs(item: pytest.Item) -> bool:
     return _FIXTURE in getattr(item, "fixturenames", ())
 
 
-def _marks(judged: Judgement, mode: str) -> list[pytest.MarkDecorator]:
+def _marks(judged: VerdictGroup, mode: str) -> list[pytest.MarkDecorator]:
     of_mode = mode if mode in ("accuracy", "performance") else None
     of_scenario = judged.scenario.lower() if judged.scenario else None
     return [getattr(pytest.mark, m) for m in (judged.category, of_scenario, of_mode) if m]
@@ -100,7 +100,7 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     session.config.stash[_JUDGED] = [run for run in runs if run.verdicts]
 
 
-def _only(run: Judgement, ids: set[int]) -> Judgement:
+def _only(run: VerdictGroup, ids: set[int]) -> VerdictGroup:
     """The run with those of its verdicts that have these ids."""
     pairs = [
         (verdict, mode)

@@ -9,7 +9,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table as RichTable
 from rich.text import Text
 
-from mlperf_suite.judging.judge import Judgement
+from mlperf_suite.judging.judge import VerdictGroup
 from mlperf_suite.reports.run_report import closing_blocks
 from mlperf_suite.reports.sections import Block, Cell, Column, Paragraph, Section, Table
 from mlperf_suite.results.schema import Summary
@@ -88,7 +88,7 @@ def _cells(columns: Sequence[Column], row: Sequence[Cell]) -> Iterable[Text]:
         yield Text(text, _COLOURS.get(text, "") if column.kind == "badge" else "")
 
 
-def judged_table(judged_runs: Iterable[Judgement]) -> RenderableType:
+def judged_table(judged_runs: Iterable[VerdictGroup]) -> RenderableType:
     """One line for each run judged from its logs, with the rules that failed."""
     lines: list[RenderableType] = []
     for run in judged_runs:

@@ -12,7 +12,7 @@ from mlperf_suite.rules.verdict import Verdict
 
 
 @dataclass(frozen=True, slots=True)
-class Judgement:
+class VerdictGroup:
     """Verdicts that belong together.
 
     `benchmark` and `scenario` are None if they are unknown or the verdicts span several. `modes`
@@ -38,17 +38,17 @@ class Judgement:
         return [v.rule for v in self.verdicts if v.status == "failed"]
 
 
-def joint_judgement(
+def group_of_runs(
     name: str,
     round_: Round,
     benchmark: Benchmark,
     scenario: Scenario,
     groups: Iterable[tuple[str, list[Verdict]]],
-) -> Judgement:
+) -> VerdictGroup:
     """Collect verdicts; `groups` has them by the mode of their run."""
     flat = [(mode, verdict) for mode, verdicts in groups for verdict in verdicts]
     verdicts, modes = tuple(v for _, v in flat), tuple(mode for mode, _ in flat)
-    return Judgement(name, round_, benchmark, scenario.name, verdicts, modes)
+    return VerdictGroup(name, round_, benchmark, scenario.name, verdicts, modes)
 
 
 def round_of(detail: DetailLog) -> Round | None:
