@@ -13,7 +13,16 @@ import pytest
 from mlperf_suite.engines.vllm_arguments import VllmConfig
 from mlperf_suite.errors import EngineError
 from perf import gpu
-from perf.gpu import ON_GPU, Clock, Found, Latency, make_model, make_prompts, measure, render
+from perf.gpu import (
+    ON_GPU,
+    Clock,
+    Latency,
+    PrecisionFigures,
+    make_model,
+    make_prompts,
+    measure,
+    render,
+)
 
 SYSTEM: dict[str, object] = {
     "vllm_version": "0.32.0",
@@ -68,37 +77,37 @@ class _Subject:
     def __init__(self, engine: object, prompts: object) -> None:
         del engine, prompts
 
-    def _took(self, what: str, seconds: float) -> None:
-        self.asked.append(what)
+    def _spend(self, name: str, seconds: float) -> None:
+        self.asked.append(name)
         self.time.now += seconds
 
     def warm_up(self, count: int) -> None:
-        self._took("warm-up", 5.0)
+        self._spend("warm-up", 5.0)
 
     def bare_offline(self, count: int) -> float:
-        self._took("bare", count * gpu.ANSWER / 1000)
+        self._spend("bare", count * gpu.ANSWER / 1000)
         return 1000.0
 
     def suite_offline(self, count: int) -> float:
-        self._took("suite", count * gpu.ANSWER / 1000)
+        self._spend("suite", count * gpu.ANSWER / 1000)
         return 990.0
 
     def suite_server(self, qps: float, count: int) -> tuple[float, float, list[float]]:
-        self._took(f"server {qps:.2f}", count / qps)
+        self._spend(f"server {qps:.2f}", count / qps)
         return 50.0 if "warm-up" in self.asked else 500.0, 10.0, [0.0] * count
 
     def bare_server(self, at_s: Sequence[float]) -> tuple[float, float]:
-        self._took("bare server", 10.0)
+        self._spend("bare server", 10.0)
         return 48.0, 9.5
 
 
 @pytest.fixture
 def subject(monkeypatch: pytest.MonkeyPatch) -> type[_Subject]:
     @contextlib.contextmanager
-    def loaded(config: VllmConfig, found: Found) -> Iterator[None]:
+    def loaded(config: VllmConfig, figures: PrecisionFigures) -> Iterator[None]:
         if config.model == "broken":
             raise EngineError("no usable GPU: ...")
-        found.load_s = 60.0
+        figures.load_s = 60.0
         yield None
 
     monkeypatch.setattr(gpu, "loaded", loaded)
@@ -108,23 +117,23 @@ def subject(monkeypatch: pytest.MonkeyPatch) -> type[_Subject]:
 
 
 def test_what_is_measured_and_in_which_order(subject: type[_Subject]) -> None:
-    found = measure(VllmConfig("m"), "bf16", [[1]], ON_GPU, Clock(1000.0, subject.time))
-    assert (found.cold, found.warm) == (500.0, 50.0)
-    assert found.offline == [(1000.0, 990.0)] * 2
+    figures = measure(VllmConfig("m"), "bf16", [[1]], ON_GPU, Clock(1000.0, subject.time))
+    assert (figures.cold, figures.warm) == (500.0, 50.0)
+    assert figures.offline == [(1000.0, 990.0)] * 2
     # A drift of the machine favours neither.
     assert subject.asked[3:8] == ["bare", "suite", "bare", "bare", "suite"]
     peak = 990 / gpu.ANSWER
-    assert [one.qps for one in found.server] == pytest.approx([peak / 3, peak * 2 / 3])
-    assert found.left_out == []
+    assert [latency.qps for latency in figures.server] == pytest.approx([peak / 3, peak * 2 / 3])
+    assert figures.left_out == []
 
 
 def test_what_there_is_no_time_for_is_said(subject: type[_Subject]) -> None:
-    found = measure(VllmConfig("m"), "bf16", [[1]], ON_GPU, Clock(60.0, subject.time))
-    assert len(found.offline) == 1
-    assert found.left_out[0] == "Offline: 1 of 2 pairs, no time was left"
-    assert len(found.left_out) == 3
+    figures = measure(VllmConfig("m"), "bf16", [[1]], ON_GPU, Clock(60.0, subject.time))
+    assert len(figures.offline) == 1
+    assert figures.left_out[0] == "Offline: 1 of 2 pairs, no time was left"
+    assert len(figures.left_out) == 3
     assert "- bf16: Server at a third of the peak: no time was left" in render(
-        "a GPU", SYSTEM, [found]
+        "a GPU", SYSTEM, [figures]
     )
 
 
@@ -139,27 +148,29 @@ def test_what_there_is_no_time_for_is_said(subject: type[_Subject]) -> None:
 def test_a_machine_that_is_too_slow_for_the_time_ends_in_it(
     subject: type[_Subject], seconds: float, asked: int, left_out: str
 ) -> None:
-    found = measure(VllmConfig("m"), "bf16", [[1]], ON_GPU, Clock(seconds, subject.time))
+    figures = measure(VllmConfig("m"), "bf16", [[1]], ON_GPU, Clock(seconds, subject.time))
     assert len(subject.asked) == asked
-    assert found.left_out == [f"{left_out}: no time was left"]
-    assert f"- bf16: {left_out}: no time was left" in render(None, SYSTEM, [found])
+    assert figures.left_out == [f"{left_out}: no time was left"]
+    assert f"- bf16: {left_out}: no time was left" in render(None, SYSTEM, [figures])
 
 
 def test_a_precision_that_fails_does_not_end_it(subject: type[_Subject]) -> None:
     configs = [("bf16", VllmConfig("m")), ("fp8", VllmConfig("broken"))]
     clock = Clock(1000.0, subject.time)
-    bf16, fp8 = gpu._measured(configs, [[1]], ON_GPU, clock)
+    bf16, fp8 = gpu._figures_of(configs, [[1]], ON_GPU, clock)
     assert bf16.offline and not fp8.offline
     assert fp8.left_out == ["no usable GPU: ..."]
 
 
-def _found(**changes: Any) -> Found:
+def _figures(**changes: Any) -> PrecisionFigures:
     server = [Latency("a third", 10.0, (48.0, 50.5), (9.0, 9.1))]
-    return Found("fp8", 71.0, 70.2, 1024, [(5000.0, 4990.0)], 0.11, 400.0, 60.0, server, **changes)
+    return PrecisionFigures(
+        "fp8", 71.0, 70.2, 1024, [(5000.0, 4990.0)], 0.11, 400.0, 60.0, server, **changes
+    )
 
 
 def test_the_page_names_the_device_and_stands_beside_the_published() -> None:
-    page = render("NVIDIA H100 80GB HBM3 (driver 580.95)", SYSTEM, [_found()])
+    page = render("NVIDIA H100 80GB HBM3 (driver 580.95)", SYSTEM, [_figures()])
     assert "NVIDIA H100 80GB HBM3 (driver 580.95), with a model of Llama-3.1-8B's shape" in page
     assert "5,777 tokens/s" in page
     assert "has not run on a GPU" not in page
@@ -168,6 +179,6 @@ def test_the_page_names_the_device_and_stands_beside_the_published() -> None:
 
 
 def test_the_page_of_a_machine_without_a_gpu_says_so() -> None:
-    page = render(None, SYSTEM, [_found()])
+    page = render(None, SYSTEM, [_figures()])
     assert "**This has not run on a GPU.**" in page
     assert "5,777" not in page

@@ -50,8 +50,9 @@ def main() -> None:
         elapsed_s = time.monotonic() - began
     readings = sum(len(series.values) for series in recording.series)
     print(
-        f"{len(counters)} counters every {INTERVAL_S:g} s for {elapsed_s:.1f} s: {readings:,} readings, "
-        f"{recording.busy_s / readings * 1e6:.1f} us each, {recording.busy_s / elapsed_s:.4%} of a core"
+        f"{len(counters)} counters every {INTERVAL_S:g} s for {elapsed_s:.1f} s: "
+        f"{readings:,} readings, {recording.busy_s / readings * 1e6:.1f} us each, "
+        f"{recording.busy_s / elapsed_s:.4%} of a core"
     )
 
 

@@ -129,7 +129,7 @@ class Latency:
 
 
 @dataclass
-class Found:
+class PrecisionFigures:
     """What was measured in one precision. Rates in tokens/s, as pairs of bare and suite. `cold` and
     `warm`: TTFT p99 of the first queries in ms. `left_out`: what was not measured, and why."""
 
@@ -280,9 +280,9 @@ def prompts_for(seconds: float, tokens_per_s: float, sizes: Sizes) -> int:
 
 def measure(
     config: VllmConfig, precision: str, prompts: Prompts, sizes: Sizes, clock: Clock
-) -> Found:
+) -> PrecisionFigures:
     """Measure everything in one precision that the clock allows. Raises EngineError."""
-    figures = Found(precision)
+    figures = PrecisionFigures(precision)
     with loaded(config, figures) as engine:
         subject = Subject(engine, prompts)
         if _is_over(clock, figures, "all but the time to load"):
@@ -331,7 +331,7 @@ def measure(
     return figures
 
 
-def _is_over(clock: Clock, figures: Found, rest: str) -> bool:
+def _is_over(clock: Clock, figures: PrecisionFigures, rest: str) -> bool:
     """Whether no time is left for the rest, which is then recorded as left out."""
     if clock.has(0.0):
         return False
@@ -340,7 +340,7 @@ def _is_over(clock: Clock, figures: Found, rest: str) -> bool:
 
 
 @contextmanager
-def loaded(config: VllmConfig, figures: Found) -> Iterator[VllmEngine]:
+def loaded(config: VllmConfig, figures: PrecisionFigures) -> Iterator[VllmEngine]:
     """Load the engine; records how long it took and the GPU memory that it uses."""
     before = _used_gib()
     start_s = time.monotonic()
@@ -378,7 +378,9 @@ def _nvml(ask: Callable[[Any, Any], float]) -> float | None:
         return None
 
 
-def render(device: str | None, system: dict[str, object], all_found: Sequence[Found]) -> str:
+def render(
+    device: str | None, system: dict[str, object], all_figures: Sequence[PrecisionFigures]
+) -> str:
     """The page. `device`: the GPU's name and driver; None if there is none."""
     lines = ["# What a GPU does with vLLM, and what the suite adds", ""]
     if device is None:
@@ -406,7 +408,7 @@ def render(device: str | None, system: dict[str, object], all_found: Sequence[Fo
         "| precision | prompts | bare | suite | suite / bare | J a token | loaded, s | GiB held |",
         "|---|---:|---:|---:|---:|---:|---:|---:|",
     ]
-    for figures in all_found:
+    for figures in all_figures:
         for bare, suite in figures.offline:
             cells = [
                 figures.precision,
@@ -429,7 +431,7 @@ def render(device: str | None, system: dict[str, object], all_found: Sequence[Fo
         "| TTFT bare | TTFT suite | added | TPOT bare | TPOT suite | added |",
         "|---|---|---:|---:|---:|---:|---:|---:|---:|",
     ]
-    for figures in all_found:
+    for figures in all_figures:
         for latency in figures.server:
             cells = [figures.precision, f"{latency.share} of the peak", f"{latency.qps:.2f}"]
             for bare, suite in (latency.ttft, latency.tpot):
@@ -444,12 +446,12 @@ def render(device: str | None, system: dict[str, object], all_found: Sequence[Fo
         "| precision | cold | warmed up |",
         "|---|---:|---:|",
         *(
-            f"| {latency.precision} | {_cell(latency.cold, 1)} | {_cell(latency.warm, 1)} |"
-            for latency in all_found
+            f"| {figures.precision} | {_cell(figures.cold, 1)} | {_cell(figures.warm, 1)} |"
+            for figures in all_figures
         ),
     ]
     left_out = [
-        f"- {latency.precision}: {words}" for latency in all_found for words in latency.left_out
+        f"- {figures.precision}: {words}" for figures in all_figures for words in figures.left_out
     ]
     if left_out:
         lines += ["", "## Not measured", "", *left_out]
@@ -462,21 +464,23 @@ def _cell(value: float | None, digits: int) -> str:
 
 def _figures_of(
     configs: Sequence[tuple[str, VllmConfig]], prompts: Prompts, sizes: Sizes, clock: Clock
-) -> list[Found]:
+) -> list[PrecisionFigures]:
     """Give each precision its part of the remaining time; report one that fails and continue."""
-    all_found = []
+    all_figures = []
     for number, (precision, config) in enumerate(configs):
         share = clock.left_s / (len(configs) - number)
         if share < 60.0 and number:
-            all_found.append(Found(precision, left_out=["all of it: no time was left"]))
+            all_figures.append(
+                PrecisionFigures(precision, left_out=["all of it: no time was left"])
+            )
             continue
         try:
             figures = measure(config, precision, prompts, sizes, Clock(share))
         except EngineError as error:
-            figures = Found(precision, left_out=[str(error)])
-        all_found.append(figures)
+            figures = PrecisionFigures(precision, left_out=[str(error)])
+        all_figures.append(figures)
         print(f"{precision}: {figures}", flush=True)
-    return all_found
+    return all_figures
 
 
 def main() -> None:
@@ -515,9 +519,9 @@ def main() -> None:
             )
             for precision, extra in extras
         ]
-        all_found = _figures_of(configs, prompts, sizes, clock)
+        all_figures = _figures_of(configs, prompts, sizes, clock)
     device = f"{found_gpus[0].name} (driver {found_gpus[0].driver})" if found_gpus else None
-    arguments.out.write_text(render(device, describe_system(), all_found))
+    arguments.out.write_text(render(device, describe_system(), all_figures))
     print(arguments.out)
 
 
