@@ -67,9 +67,19 @@ NESTED = b"\x80\x02cos\nsystem\n" + CALL
 FRAME = b"cpandas.core.frame\nDataFrame\n"
 OBJECT_DTYPE = b"cnumpy\ndtype\n(" + text("O8") + b"\x89\x88tR"
 
+POPEN = stacked("subprocess", "Popen") + b"(" + text(COMMAND) + b"t"
 HOSTILE = {
+    **{
+        f"{module}.{name}": (FOUR + stacked(module, name) + CALL, f"'{module}.{name}'")
+        for module, name in (
+            *(("posix", "system"), ("pandas", "io.common.os.system"), ("builtins", "getattr")),
+            *(("pandas.core.frame", "DataFrame.eval"), ("pandas", "eval"), ("numpy", "load")),
+            *(("pandas", "read_pickle"), ("functools", "partial"), ("copyreg", "_reconstructor")),
+        )
+    },
+    "NEWOBJ": (FOUR + POPEN + b"\x81.", "'subprocess.Popen'"),
+    "NEWOBJ_EX": (FOUR + POPEN + b"}\x92.", "'subprocess.Popen'"),
     "GLOBAL": (b"\x80\x02cos\nsystem\n" + CALL, "'os.system'"),
-    "GLOBAL posix": (b"\x80\x02cposix\nsystem\n" + CALL, "'posix.system'"),
     "STACK_GLOBAL": (FOUR + stacked("os", "system") + CALL, "'os.system'"),
     "eval": (
         FOUR + stacked("builtins", "eval") + b"(" + text(f"open({TARGET!r},'w')") + b"tR.",
@@ -86,49 +96,18 @@ HOSTILE = {
     ),
     "INST": (b"\x80\x02(" + text(COMMAND) + b"ios\nsystem\n.", "'os.system'"),
     "OBJ": (b"\x80\x02(cos\nsystem\n" + text(COMMAND) + b"o.", "'os.system'"),
-    "OBJ of an admitted name": (
-        b"\x80\x02(" + FRAME + text(COMMAND) + b"o.",
-        "a table of a form",
-    ),
-    "NEWOBJ": (FOUR + stacked("subprocess", "Popen") + b"(" + text(COMMAND) + b"t\x81.", "Popen"),
-    "NEWOBJ_EX": (
-        FOUR + stacked("subprocess", "Popen") + b"(" + text(COMMAND) + b"t}\x92.",
-        "'subprocess.Popen'",
-    ),
-    "NEWOBJ_EX of an admitted name": (
-        FOUR + FRAME + b")}\x92.",
-        "a table of a form",
-    ),
+    "OBJ of an admitted name": (b"\x80\x02(" + FRAME + text(COMMAND) + b"o.", "table of a form"),
+    "NEWOBJ_EX of an admitted name": (FOUR + FRAME + b")}\x92.", "a table of a form"),
     "BUILD": (
-        FOUR
-        + FRAME
-        + b")\x81}"
-        + text("__setstate__")
-        + stacked("os", "system")
-        + b"sb"
-        + text(COMMAND)
-        + b"b.",
+        (FOUR + FRAME + b")\x81}" + text("__setstate__"))
+        + (stacked("os", "system") + b"sb" + text(COMMAND) + b"b."),
         "'os.system'",
     ),
     "BUILD twice": (FOUR + FRAME + b")\x81}b}b.", "the state of a part twice"),
-    "dotted": (FOUR + stacked("pandas", "io.common.os.system") + CALL, "'pandas.io.common.os.sys"),
-    "dotted from an admitted name": (
-        FOUR + stacked("pandas.core.frame", "DataFrame.eval") + CALL,
-        "'pandas.core.frame.DataFrame.eval'",
-    ),
-    "getattr": (FOUR + stacked("builtins", "getattr") + CALL, "'builtins.getattr'"),
     "EXT1": (b"\x80\x02\x82\x01" + CALL, "unregistered extension code 1"),
     "EXT4": (b"\x80\x02\x84\x01\x02\x00\x00" + CALL, "unregistered extension code 513"),
     "PERSID": (b"\x80\x02Pthe-id\n.", "persistent id"),
     "BINPERSID": (b"\x80\x02" + text("the-id") + b"Q.", "persistent id"),
-    "pandas.eval": (FOUR + stacked("pandas", "eval") + CALL, "'pandas.eval'"),
-    "read_pickle": (FOUR + stacked("pandas", "read_pickle") + CALL, "'pandas.read_pickle'"),
-    "numpy.load": (FOUR + stacked("numpy", "load") + CALL, "'numpy.load'"),
-    "partial": (FOUR + stacked("functools", "partial") + CALL, "'functools.partial'"),
-    "_reconstructor": (
-        FOUR + stacked("copyreg", "_reconstructor") + CALL,
-        "'copyreg._reconstructor'",
-    ),
     "a pickle in a pickle": (
         FOUR + stacked("pickle", "loads") + b"(" + raw(NESTED) + b"tR.",
         "'pickle.loads'",
@@ -154,10 +133,7 @@ HOSTILE = {
     ),
     "values without end": (FOUR + b"N" * 5_000_000 + b".", "it holds no table"),
     "a huge memo": (FOUR + b"Nr\xff\xff\xff\xff.", "more memory than a table"),
-    "a huge bytearray": (
-        FOUR + b"\x96" + struct.pack("<Q", 2**60) + b".",
-        "more memory than a table",
-    ),
+    "a huge bytearray": (FOUR + b"\x96" + struct.pack("<Q", 2**60) + b".", "more memory than"),
     "a huge text": (FOUR + b"\x8d" + struct.pack("<Q", 2**63) + b".", "damaged"),
     "very deep": (FOUR + b")" + b"\x85" * 200_000 + b".", "it holds no table"),
     "cut off": (FOUR + FRAME + b")\x81", "damaged"),
