@@ -18,17 +18,14 @@ from mlperf_suite.reports.html import html_page
 from mlperf_suite.reports.index_page import index_html, index_markdown
 from mlperf_suite.reports.machine_sections import remote_note
 from mlperf_suite.reports.markdown import markdown_text
-from mlperf_suite.reports.performance_sections import peak_line
 from mlperf_suite.reports.run_report import mmlu_sections
 from mlperf_suite.results.kept_runs import read_entries, trends_of
-from mlperf_suite.results.peak import BY_CLIENT
 from mlperf_suite.results.run_folder import write_json
 from mlperf_suite.results.schema import (
     CLIENT_BOUND,
     Config,
     EngineFacts,
     Meta,
-    PeakFigures,
     PerformanceFigures,
     Run,
     Summary,
@@ -133,14 +130,6 @@ def test_what_a_server_says_is_text() -> None:
     assert all("\x1b" not in output for output in (page, text, terminal))
     # What was not measured says so.
     assert ["performance", "1", "10.0", "not reported", "not reported", "0", "0"] in page_rows(page)
-
-
-def test_a_peak_above_which_the_client_was_the_bottleneck_says_so() -> None:
-    peak = PeakFigures(372.5, bounded=False, runs=13, client_bound=True)
-    summary = Summary(meta=Meta(status="complete"), peak=peak)
-    for text in reports_of(summary):
-        assert "at least 372.5" in text and BY_CLIENT in text
-    assert peak_line(peak).endswith(f"{BY_CLIENT}.")
 
 
 def test_mmlus_report_says_whose_hardware_is_described(tmp_path: Path) -> None:
