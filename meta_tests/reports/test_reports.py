@@ -166,7 +166,7 @@ def test_where_the_time_goes_stands_in_both_reports(run: Path) -> None:
     )
     content = json.loads((run / "summary.json").read_text())
     content["run"]["performance"] |= {
-        name: typed_json.written(getattr(figures, name)) for name in ("life", "load")
+        name: typed_json.to_json(getattr(figures, name)) for name in ("life", "load")
     }
     (run / "summary.json").write_text(json.dumps(content))
     write_reports(run)
