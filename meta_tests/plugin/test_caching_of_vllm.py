@@ -17,9 +17,9 @@ def audited(folder: Path, *arguments: str) -> SuiteRun:
 
 
 def figures(run: SuiteRun) -> CachingFigures:
-    found = run.summary.run.caching
-    assert found is not None, run.output
-    return found
+    caching = run.summary.run.caching
+    assert caching is not None, run.output
+    return caching
 
 
 def test_a_prefix_cache_fails(tmp_path: Path) -> None:

@@ -24,7 +24,7 @@ from mlperf_suite.results.schema import PerformanceFigures
 
 
 @dataclass(frozen=True)
-class Told:
+class CiSession:
     """A session on the stand-in engine, and what its plugins wrote."""
 
     run: SuiteRun
@@ -46,7 +46,7 @@ class Told:
 
 
 @pytest.fixture(scope="module")
-def told(tmp_path_factory: pytest.TempPathFactory) -> Told:
+def session(tmp_path_factory: pytest.TempPathFactory) -> CiSession:
     folder = tmp_path_factory.mktemp("ci")
     run = run_suite(
         folder / "results",
@@ -60,29 +60,29 @@ def told(tmp_path_factory: pytest.TempPathFactory) -> Told:
         STAND_IN='{"delays_s": [10.2]}',
     )
     assert run.exit_code == 0, run.output
-    return Told(run, folder)
+    return CiSession(run, folder)
 
 
 def _properties(element: ET.Element) -> dict[str, str]:
     return {p.get("name", ""): p.get("value", "") for p in element.findall("properties/property")}
 
 
-def test_junit_tells_the_session_and_each_tests_figures(told: Told) -> None:
-    (suite,) = ET.parse(told.folder / "junit.xml").iter("testsuite")
-    session = _properties(suite)
-    wanted = {"model": "embedded", "round": "v6.1", "profile": "smoke", "dataset": "embedded"}
-    assert wanted.items() <= session.items()
-    assert {"vllm_version", "loadgen_version", "torch_version"} <= session.keys()
+def test_junit_tells_the_session_and_each_tests_figures(session: CiSession) -> None:
+    (suite,) = ET.parse(session.folder / "junit.xml").iter("testsuite")
+    properties = _properties(suite)
+    settings = {"model": "embedded", "round": "v6.1", "profile": "smoke", "dataset": "embedded"}
+    assert settings.items() <= properties.items()
+    assert {"vllm_version", "loadgen_version", "torch_version"} <= properties.keys()
     cases = {case.get("name"): _properties(case) for case in suite.iter("testcase")}
     rule = cases["test_result_valid[llama3.1-8b-offline]"]
     assert (rule["found"], rule["required"]) == ("VALID", "VALID")
     for name, properties in cases.items():
-        assert float(properties["tokens_per_sec"]) == told.figures.tokens_per_sec, name
-        assert float(properties["latency_ms_p99"]) == told.latency_ms["p99"], name
+        assert float(properties["tokens_per_sec"]) == session.figures.tokens_per_sec, name
+        assert float(properties["latency_ms_p99"]) == session.latency_ms["p99"], name
 
 
-def test_allure_has_labels_and_each_rules_found_and_required(told: Told) -> None:
-    results = told.allure()
+def test_allure_has_labels_and_each_rules_found_and_required(session: CiSession) -> None:
+    results = session.allure()
     assert len(results) > 10
     for result in results:
         labels = [(label["name"], label["value"]) for label in result["labels"]]
@@ -92,15 +92,15 @@ def test_allure_has_labels_and_each_rules_found_and_required(told: Told) -> None
             ("scenario", "Offline"),
         }
         assert told_of <= set(labels)
-        named = {parameter["name"] for parameter in result["parameters"]}
+        names = {parameter["name"] for parameter in result["parameters"]}
         if "result_valid" in result["name"]:
-            assert {"found", "required"} <= named
+            assert {"found", "required"} <= names
         assert "object at 0x" not in json.dumps(result)
-    assert "round=v6.1" in (told.folder / "allure" / "environment.properties").read_text()
+    assert "round=v6.1" in (session.folder / "allure" / "environment.properties").read_text()
 
 
-def test_allure_has_the_logs_the_report_and_the_plots_once(told: Told) -> None:
-    attached = [a for result in told.allure() for a in result.get("attachments", [])]
+def test_allure_has_the_logs_the_report_and_the_plots_once(session: CiSession) -> None:
+    attached = [a for result in session.allure() for a in result.get("attachments", [])]
     names = sorted(attachment["name"] for attachment in attached)
     assert names == [
         "Performance/mlperf_log_detail.txt",
@@ -113,8 +113,8 @@ def test_allure_has_the_logs_the_report_and_the_plots_once(told: Told) -> None:
         "summary.json",
     ]
     for attachment in attached:
-        made = (told.run.folder / attachment["name"]).read_bytes()
-        assert (told.folder / "allure" / attachment["source"]).read_bytes() == made
+        content = (session.run.folder / attachment["name"]).read_bytes()
+        assert (session.folder / "allure" / attachment["source"]).read_bytes() == content
 
 
 @pytest.mark.parametrize("mode", ["accuracy", "performance", "caching", *AUDIT_MODES])
@@ -129,8 +129,8 @@ def test_allure_has_the_logs_of_each_mode(
     item = SimpleNamespace(config=SimpleNamespace(stash={ci_reports._LAST: {}}), nodeid="test")
     folder = RunFolder(tmp_path, "gpt-oss-120b", "Offline", datetime(2026, 1, 1))
     paths = {
-        one: folder.of_mode(one).relative_to(folder.path) / "mlperf_log_summary.txt"
-        for one in ("accuracy", "performance", *AUDIT_MODES)
+        name: folder.of_mode(name).relative_to(folder.path) / "mlperf_log_summary.txt"
+        for name in ("accuracy", "performance", *AUDIT_MODES)
     }
     summary = SimpleNamespace(logs=tuple(map(str, paths.values())))
     key = RunKey("gpt-oss-120b", "Offline", mode)
@@ -145,8 +145,8 @@ def _benchmark_table(output: str) -> list[str]:
     return lines[start - 1 : start + 4]
 
 
-def test_pytest_benchmarks_table_fits_80_columns(told: Told) -> None:
-    table = _benchmark_table(told.run.output)
+def test_pytest_benchmarks_table_fits_80_columns(session: CiSession) -> None:
+    table = _benchmark_table(session.run.output)
     assert table[1].split()[-4:] == ["Mean", "StdDev", "OPS", "Rounds"]
     assert table[3].startswith("test_run[llama3.1-8b-offline]")
     longest = len("llama3.1-8b-edge-singlestream") - len("llama3.1-8b-offline")
@@ -165,11 +165,11 @@ def test_the_users_own_columns_are_kept(tmp_path: Path) -> None:
     assert _benchmark_table(own.output)[1].split()[-2:] == ["Min", "Iterations"]
 
 
-def test_pytest_benchmark_keeps_the_run(told: Told) -> None:
-    (kept,) = (told.folder / "kept").rglob("*.json")
-    for file in (told.folder / "benchmark.json", kept):
+def test_pytest_benchmark_keeps_the_run(session: CiSession) -> None:
+    (record_file,) = (session.folder / "kept").rglob("*.json")
+    for file in (session.folder / "benchmark.json", record_file):
         (record,) = json.loads(file.read_text())["benchmarks"]
         assert record["name"] == "test_run[llama3.1-8b-offline]"
-        assert record["stats"]["ops"] == pytest.approx(told.figures.samples_per_sec)
-        assert record["extra_info"]["tokens_per_sec"] == told.figures.tokens_per_sec
-        assert record["extra_info"]["latency_ms_p50"] == told.latency_ms["p50"]
+        assert record["stats"]["ops"] == pytest.approx(session.figures.samples_per_sec)
+        assert record["extra_info"]["tokens_per_sec"] == session.figures.tokens_per_sec
+        assert record["extra_info"]["latency_ms_p50"] == session.latency_ms["p50"]

@@ -54,10 +54,10 @@ def pytest_says(*arguments: str, **environment: str) -> subprocess.CompletedProc
 
 
 def test_run_pys_command_is_taken_as_it_is() -> None:
-    done = pytest_says(*flat(RUN_PY))
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert "llama3.1-8b Offline performance" in done.stdout
-    assert "Server" not in done.stdout and "edge" not in done.stdout.partition("plan:")[2]
+    result = pytest_says(*flat(RUN_PY))
+    assert result.returncode == 0, result.stdout + result.stderr
+    assert "llama3.1-8b Offline performance" in result.stdout
+    assert "Server" not in result.stdout and "edge" not in result.stdout.partition("plan:")[2]
 
 
 def test_run_pys_options_mean_what_they_meant() -> None:
@@ -74,9 +74,9 @@ def test_run_pys_options_mean_what_they_meant() -> None:
 
 
 def test_mmlu_pys_command_is_taken_with_m_mmlu() -> None:
-    done = pytest_says("-m", "mmlu", *flat(MMLU_PY))
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert "MMLU through lm-eval" in done.stdout
+    result = pytest_says("-m", "mmlu", *flat(MMLU_PY))
+    assert result.returncode == 0, result.stdout + result.stderr
+    assert "MMLU through lm-eval" in result.stdout
 
 
 @pytest.mark.parametrize(
@@ -96,9 +96,9 @@ def test_auto_is_taken_in_any_case() -> None:
 
 
 def test_a_switch_may_have_a_0_or_a_1() -> None:
-    done = rewrite(["--high-accuracy", "1", "--details=1", "--plan", "0", "tests/accuracy"])
-    assert done.arguments == ["--high-accuracy", "--details", "tests/accuracy"]
-    assert done.switched_off == ["plan"]
+    result = rewrite(["--high-accuracy", "1", "--details=1", "--plan", "0", "tests/accuracy"])
+    assert result.arguments == ["--high-accuracy", "--details", "tests/accuracy"]
+    assert result.switched_off == ["plan"]
 
 
 SAYS = """
@@ -114,30 +114,30 @@ def test_a_0_on_the_command_line_beats_the_file(tmp_path: Path) -> None:
     file.write_text("high-accuracy = true\n")
     (tmp_path / "says_settings.py").write_text(SAYS)
     command = ["-p", "says_settings", "--suite-config", str(file), "-m", "offline"]
-    for given_, strict in (([], True), (["--high-accuracy", "0"], False)):
-        done = pytest_says(*command, *given_, PYTHONPATH=str(tmp_path))
-        assert f"strict: {strict}" in done.stdout, done.stdout + done.stderr
+    for arguments, strict in (([], True), (["--high-accuracy", "0"], False)):
+        result = pytest_says(*command, *arguments, PYTHONPATH=str(tmp_path))
+        assert f"strict: {strict}" in result.stdout, result.stdout + result.stderr
 
 
 def test_an_option_that_has_nothing_to_set_is_dropped_with_a_line() -> None:
-    done = rewrite(["--extra-metrics", "1", "--backend", "vLLM", "-m", "offline"])
-    assert done.arguments == ["-m", "offline"]
-    assert [line.partition(":")[0] for line in done.notes] == ["--extra-metrics", "--backend"]
+    result = rewrite(["--extra-metrics", "1", "--backend", "vLLM", "-m", "offline"])
+    assert result.arguments == ["-m", "offline"]
+    assert [line.partition(":")[0] for line in result.notes] == ["--extra-metrics", "--backend"]
     assert "nothing to set: --backend" in pytest_says("--backend", "vllm").stdout
 
 
 @pytest.mark.parametrize(
-    ("given_", "words"),
+    ("arguments", "words"),
     [
         (["--backend", "triton"], "--endpoint URL"),
         (["--disable-accuracy-gate", "1"], "-k 'not test_score'"),
     ],
 )
 def test_what_the_suite_does_not_have_is_a_line_that_says_what_it_has(
-    given_: list[str], words: str
+    arguments: list[str], words: str
 ) -> None:
     with pytest.raises(pytest.UsageError, match=r"^--") as caught:
-        rewrite(given_)
+        rewrite(arguments)
     assert words in str(caught.value) and "\n" not in str(caught.value)
 
 
@@ -146,16 +146,16 @@ FLAGS = [spec.flag for spec in OPTIONS]
 
 @given(st.lists(st.sampled_from([*FLAGS, "-m", "offline", "tests/", "--co", "-k", "0.5", "2"])))
 def test_a_command_line_of_the_suites_own_is_left_alone(arguments: list[str]) -> None:
-    done = rewrite(arguments)
-    assert done.arguments == arguments
-    assert done.switched_off == done.notes == []
+    result = rewrite(arguments)
+    assert result.arguments == arguments
+    assert result.switched_off == result.notes == []
 
 
 @given(st.lists(st.sampled_from(["--plan", "1", "--backend", "vllm", "--extra-metrics", "--"])))
 def test_what_follows_two_dashes_are_names_of_tests(arguments: list[str]) -> None:
-    done = rewrite(["-m", "offline", "--", *arguments])
-    assert done.arguments == ["-m", "offline", "--", *arguments]
-    assert done.switched_off == done.notes == []
+    result = rewrite(["-m", "offline", "--", *arguments])
+    assert result.arguments == ["-m", "offline", "--", *arguments]
+    assert result.switched_off == result.notes == []
 
 
 OTHER = """
@@ -172,8 +172,8 @@ def test_another_projects_session_keeps_its_command_line(tmp_path: Path) -> None
     (tmp_path / "other.ini").write_text("[pytest]\naddopts = -p others_options\n")
     (tmp_path / "others_options.py").write_text(OTHER)
     command = ["-c", str(tmp_path / "other.ini"), "--co", str(tmp_path)]
-    done = pytest_says(*command, "--backend", "triton", PYTHONPATH=str(tmp_path))
-    assert "backend: triton" in done.stdout, done.stdout + done.stderr
+    result = pytest_says(*command, "--backend", "triton", PYTHONPATH=str(tmp_path))
+    assert "backend: triton" in result.stdout, result.stdout + result.stderr
     assert "backend: triton" not in pytest_says("--backend", "vllm").stdout
 
 
@@ -181,9 +181,9 @@ def test_another_projects_session_keeps_its_command_line(tmp_path: Path) -> None
 
 
 def test_the_first_lines_name_the_embedded_model_and_how_to_choose_another() -> None:
-    shown = pytest_says("-m", "offline").stdout.partition("collected")[0]
-    assert "model: embedded" in shown and "--model" in shown
-    assert "not an MLPerf result" in shown
+    header = pytest_says("-m", "offline").stdout.partition("collected")[0]
+    assert "model: embedded" in header and "--model" in header
+    assert "not an MLPerf result" in header
     assert max(map(len, header_lines(resolve_settings({}, {})))) <= 80
 
 
@@ -196,5 +196,5 @@ def test_the_first_lines_name_the_model_that_was_given_and_where_it_is() -> None
 
 
 def test_tests_of_the_suite_itself_have_no_such_lines() -> None:
-    shown = pytest_says("meta_tests/test_layers.py", "--co").stdout
-    assert "model:" not in shown.partition("collected")[0]
+    header = pytest_says("meta_tests/test_layers.py", "--co").stdout
+    assert "model:" not in header.partition("collected")[0]

@@ -47,13 +47,13 @@ def own_disk(folder: Path, left_kb: int, *command: str) -> subprocess.CompletedP
 
 @pytest.fixture(scope="module", autouse=True)
 def has_own_disks(tmp_path_factory: pytest.TempPathFactory) -> None:
-    folder = tmp_path_factory.mktemp("tried")
+    folder = tmp_path_factory.mktemp("attempt")
     try:
-        tried = own_disk(folder, 100, "mkdir", str(folder / "disk" / "results"))
+        attempt = own_disk(folder, 100, "mkdir", str(folder / "disk" / "results"))
     except OSError as error:
         pytest.skip(f"no unshare: {error}")
-    if tried.returncode:
-        pytest.skip(f"no file system of its own here: {tried.stderr}")
+    if attempt.returncode:
+        pytest.skip(f"no file system of its own here: {attempt.stderr}")
 
 
 @pytest.mark.slow
@@ -62,20 +62,20 @@ def has_own_disks(tmp_path_factory: pytest.TempPathFactory) -> None:
 def test_a_full_disk_ends_in_a_line_and_leaves_a_last_word(
     tmp_path: Path, left_kb: int, mode: str
 ) -> None:
-    done = own_disk(
+    result = own_disk(
         tmp_path,
         left_kb,
         *(sys.executable, "-m", "pytest", "-m", "offline and datacenter", f"--mode={mode}"),
         *("-p", "meta_tests.stand_in_plugin", "--warmup=0", "--offline-target-qps=8.4"),
         *("-p", "no:cacheprovider", "--results-dir", str(tmp_path / "disk" / "results")),
     )
-    assert done.returncode == 1, done.stdout + done.stderr
-    assert "Traceback" not in done.stdout + done.stderr
+    assert result.returncode == 1, result.stdout + result.stderr
+    assert "Traceback" not in result.stdout + result.stderr
     (folder,) = (tmp_path / "kept").glob("2*")
     summary = read_summary(folder)
-    assert summary is not None, done.stdout
+    assert summary is not None, result.stdout
     assert summary.meta.status == "failed"
     assert "No space left on device" in (summary.meta.reason or ""), summary.meta.reason
-    said = [line for line in done.stdout.splitlines() if line.startswith("llama3.1-8b Offline ")]
-    assert len(said) == 1 and said[0].endswith(": No space left on device"), done.stdout
+    lines = [line for line in result.stdout.splitlines() if line.startswith("llama3.1-8b Offline ")]
+    assert len(lines) == 1 and lines[0].endswith(": No space left on device"), result.stdout
     assert not (folder / LAST_WORD).exists()

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 
 import pytest
 
-from meta_tests.conftest import ROOT, SuiteRun, run_suite
+from meta_tests.conftest import SuiteRun, run_suite
+from meta_tests.plugin.pytest_output import collected_tests
 from mlperf_suite.benchmarks.catalog import BENCHMARKS, default_benchmarks, runnable
 from mlperf_suite.benchmarks.definition import Benchmark
 from mlperf_suite.results.run_folder import read_summary, run_folders
@@ -25,47 +24,38 @@ def test_every_language_benchmark_can_be_run() -> None:
 @pytest.fixture(scope="module")
 def one_session(tmp_path_factory: pytest.TempPathFactory) -> SuiteRun:
     """An accuracy run of each, on one engine."""
-    named = [word for b in ONE_OF_EACH for word in ("--benchmark", b.id)]
-    return run_suite(tmp_path_factory.mktemp("runs"), *named, "-m", "offline and accuracy")
+    options = [word for b in ONE_OF_EACH for word in ("--benchmark", b.id)]
+    return run_suite(tmp_path_factory.mktemp("runs"), *options, "-m", "offline and accuracy")
 
 
-@pytest.mark.parametrize("one", ONE_OF_EACH, ids=lambda b: b.id)
-def test_a_smoke_run_goes_from_data_to_verdict(one: Benchmark, one_session: SuiteRun) -> None:
+@pytest.mark.parametrize("benchmark", ONE_OF_EACH, ids=lambda b: b.id)
+def test_a_smoke_run_goes_from_data_to_verdict(benchmark: Benchmark, one_session: SuiteRun) -> None:
     assert one_session.exit_code == 0, one_session.output
-    (folder,) = [p for p in run_folders(one_session.results_dir) if one.id in p.name]
+    (folder,) = [p for p in run_folders(one_session.results_dir) if benchmark.id in p.name]
     summary = read_summary(folder)
     assert summary is not None
     verdicts = {v.rule: v for v in summary.verdicts}
-    for name in one.metrics:
+    for name in benchmark.metrics:
         gate = verdicts[f"accuracy_{name.lower()}"]
         # Each has its figure, or a reason of its own: no compiler of a language, no sandbox.
         assert gate.status == "not judged"
         assert gate.found != "no figure" or name in ("mbxp", "exact_match"), gate
     for rule in ("accuracy_every_sample", "accuracy_generation"):
         assert verdicts[rule].status == "passed"
-    assert one.smoke is not None
+    assert benchmark.smoke is not None
     accuracy = folder / "Accuracy"
-    assert json.loads((accuracy / f"{one.smoke.scorer.name}.json").read_text())
-    assert verdicts["accuracy_every_sample"].found == f"{one.smoke.own_samples} samples"
+    assert json.loads((accuracy / f"{benchmark.smoke.scorer.name}.json").read_text())
+    assert verdicts["accuracy_every_sample"].found == f"{benchmark.smoke.own_samples} samples"
     assert "a small model on samples of this project" in (folder / "report.md").read_text()
-
-
-def collected(*options: str) -> list[str]:
-    done = subprocess.run(
-        [sys.executable, "-m", "pytest", "--collect-only", "-q", *options],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    return [line for line in done.stdout.splitlines() if line.startswith("tests/")]
 
 
 def test_only_the_benchmark_that_is_named_is_collected() -> None:
     """Cases of every benchmark would make collecting slow for who runs one."""
-    found = collected("--benchmark", "gpt-oss-120b", "-m", "offline")
-    assert found
-    assert all("gpt-oss-120b" in name for name in found)
-    audits = {name.partition("::")[0] for name in found if "/compliance/" in name}
+    tests = collected_tests("--benchmark", "gpt-oss-120b", "-m", "offline")
+    assert tests
+    assert all("gpt-oss-120b" in name for name in tests)
+    audits = {name.partition("::")[0] for name in tests if "/compliance/" in name}
     assert audits == {f"tests/compliance/test_{name}.py" for name in ("audits", "test07", "test09")}
-    assert not any("gpt-oss" in name or "test07" in name for name in collected("-m", "offline"))
+    assert not any(
+        "gpt-oss" in name or "test07" in name for name in collected_tests("-m", "offline")
+    )

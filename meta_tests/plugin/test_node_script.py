@@ -38,21 +38,21 @@ def nodes(tmp_path_factory: pytest.TempPathFactory) -> dict[str, SuiteRun]:
 
 
 def summaries(run: SuiteRun) -> dict[str, Summary]:
-    found = filter(None, map(read_summary, run_folders(run.results_dir)))
-    return {str(one.meta.scenario): one for one in found}
+    all_summaries = filter(None, map(read_summary, run_folders(run.results_dir)))
+    return {str(summary.meta.scenario): summary for summary in all_summaries}
 
 
 def test_a_node_runs_both_scenarios_with_a_warm_up_under_its_name(
     nodes: dict[str, SuiteRun],
 ) -> None:
     for name, run in nodes.items():
-        found = summaries(run)
-        assert set(found) == {"Offline", "Server"}, run.output
-        for summary in found.values():
+        by_scenario = summaries(run)
+        assert set(by_scenario) == {"Offline", "Server"}, run.output
+        for summary in by_scenario.values():
             assert summary.meta.node_name == name
             assert summary.meta.max_new_tokens == 128
             assert summary.run.warm_up["performance"].requests == 1
-        server = found["Server"].run.performance
+        server = by_scenario["Server"].run.performance
         assert server is not None and server.target_qps == 12
         report = (run.folder / "report.md").read_text()
         assert f"| node | {name} |" in report
@@ -66,16 +66,16 @@ def test_a_node_leaves_what_its_users_parse(nodes: dict[str, SuiteRun]) -> None:
     assert f"node: {path}" in run.output and f"node: {text}" in run.output
     content = json.loads(path.read_text())
     assert content["benchmark_info"]["node"] == "node-a"
-    found = summaries(run)
-    assert set(content["scenarios"]) == set(found)
-    for name, one in content["scenarios"].items():
-        figures = found[name].run.performance
+    by_scenario = summaries(run)
+    assert set(content["scenarios"]) == set(by_scenario)
+    for name, scenario in content["scenarios"].items():
+        figures = by_scenario[name].run.performance
         assert figures is not None
-        assert one["valid"] is False and STAND_IN_LABEL in one["reason"]
-        assert one["accuracy"] == 1.0
-        assert one["achieved_qps"] == figures.samples_per_sec
-        assert one["throughput_tokens_per_sec"] == figures.tokens_per_sec
-        assert one["latency_p99"] == (figures.latency_ms or {})["p99"]
+        assert scenario["valid"] is False and STAND_IN_LABEL in scenario["reason"]
+        assert scenario["accuracy"] == 1.0
+        assert scenario["achieved_qps"] == figures.samples_per_sec
+        assert scenario["throughput_tokens_per_sec"] == figures.tokens_per_sec
+        assert scenario["latency_p99"] == (figures.latency_ms or {})["p99"]
     assert STAND_IN_LABEL in text.read_text()
 
 
@@ -84,20 +84,22 @@ def test_the_nodes_make_one_result(
 ) -> None:
     paths = [str(path) for run in nodes.values() for path in run_folders(run.results_dir)]
     assert main(["aggregate", *paths, "--out", str(tmp_path / "out")]) == 0, capsys.readouterr()
-    found = Aggregate.read(json.loads((tmp_path / "out/aggregate.json").read_text()))
-    assert (found.label, found.nodes) == (LABEL, ("node-a", "node-b"))
-    assert STAND_IN_LABEL in found.marks
-    for one in found.scenarios:
-        of_nodes: list[Any] = [summaries(run)[one.scenario] for run in nodes.values()]
+    aggregate = Aggregate.read(json.loads((tmp_path / "out/aggregate.json").read_text()))
+    assert (aggregate.label, aggregate.nodes) == (LABEL, ("node-a", "node-b"))
+    assert STAND_IN_LABEL in aggregate.marks
+    for scenario in aggregate.scenarios:
+        of_nodes: list[Any] = [summaries(run)[scenario.scenario] for run in nodes.values()]
         rates = [summary.run.performance.tokens_per_sec for summary in of_nodes]
-        assert one.tokens_per_sec == pytest.approx(sum(rates))
-        assert one.requests == sum(summary.run.performance.life.requests for summary in of_nodes)
+        assert scenario.tokens_per_sec == pytest.approx(sum(rates))
+        assert scenario.requests == sum(
+            summary.run.performance.life.requests for summary in of_nodes
+        )
         p99s = [summary.run.performance.latency_ms["p99"] for summary in of_nodes]
-        assert one.latency_ms is not None
+        assert scenario.latency_ms is not None
         # From the requests as the SUT saw them, LoadGen's own clock a few instructions apart.
-        assert min(p99s) - 20 <= one.latency_ms["p99"] <= max(p99s) + 20
-        assert not any("did not all run" in note for note in one.notes)
-        assert not one.valid
+        assert min(p99s) - 20 <= scenario.latency_ms["p99"] <= max(p99s) + 20
+        assert not any("did not all run" in note for note in scenario.notes)
+        assert not scenario.valid
 
 
 def test_a_nodes_result_is_none_with_another_nodes_samples(

@@ -61,7 +61,7 @@ class Under:
         return config
 
 
-ASKED: dict[str, Callable[[Any], object]] = {
+QUESTIONS: dict[str, Callable[[Any], object]] = {
     "a rule": lambda config: MadeRun(config, KEY).obeys(validity.result_valid),
     "an MMLU rule": lambda config: MadeRun(config, MMLU).obeys("mmlu_score"),
     "a regression": lambda config: MetricChange(config, KEY, "qps").is_no_regression(),
@@ -72,22 +72,22 @@ ASKED: dict[str, Callable[[Any], object]] = {
 
 
 @pytest.mark.parametrize("can_go_on", [True, False])
-@pytest.mark.parametrize("asked", ASKED)
-def test_the_test_in_which_a_run_dies_fails_with_one_line(asked: str, can_go_on: bool) -> None:
+@pytest.mark.parametrize("question", QUESTIONS)
+def test_the_test_in_which_a_run_dies_fails_with_one_line(question: str, can_go_on: bool) -> None:
     died = Outcome("llama3.1-8b Server performance: the engine died", now=True)
     test = Under(FakeSuite(died, can_go_on=can_go_on))
     with pytest.raises(pytest.fail.Exception) as caught:
-        ASKED[asked](test.config)
+        QUESTIONS[question](test.config)
     assert (caught.value.msg, caught.value.pytrace) == (died.failure, False)
     assert bool(test.session.shouldfail) is not can_go_on
     assert test.user_properties == []
 
 
-@pytest.mark.parametrize("asked", ASKED)
-def test_what_is_asked_of_a_run_that_died_before_is_not_judged(asked: str) -> None:
+@pytest.mark.parametrize("question", QUESTIONS)
+def test_what_is_asked_of_a_run_that_died_before_is_not_judged(question: str) -> None:
     test = Under(FakeSuite(Outcome("the engine died", now=False)))
     with pytest.raises(pytest.skip.Exception) as caught:
-        ASKED[asked](test.config)
+        QUESTIONS[question](test.config)
     assert (caught.value.msg or "").endswith(": not judged: the run failed: the engine died")
     assert test.user_properties == [(STATUS_PROPERTY, "not judged")]
     assert not test.session.shouldfail
@@ -103,7 +103,7 @@ def test_a_share_that_dies_fails_with_one_line() -> None:
 
 
 @pytest.mark.parametrize(
-    ("status", "outcome", "told"),
+    ("status", "outcome", "properties"),
     [
         ("failed", pytest.fail.Exception, []),
         ("shortened", pytest.skip.Exception, [(STATUS_PROPERTY, "shortened")]),
@@ -111,7 +111,7 @@ def test_a_share_that_dies_fails_with_one_line() -> None:
     ],
 )
 def test_what_is_no_pass_is_told_in_the_verdicts_line(
-    status: Status, outcome: type[BaseException], told: list[tuple[str, str]]
+    status: Status, outcome: type[BaseException], properties: list[tuple[str, str]]
 ) -> None:
     verdict = Verdict("result_valid", status, "INVALID", "VALID", "too short")
     test = Under(FakeSuite(verdict=verdict))
@@ -123,7 +123,7 @@ def test_what_is_no_pass_is_told_in_the_verdicts_line(
     assert rule is not None
     assert bool(explanation) is (status == "failed")
     assert all(rule.sentence in explanation[0] for _ in explanation)
-    assert test.user_properties == told
+    assert test.user_properties == properties
     assert test.stash[outcomes.VERDICT] is verdict
 
 

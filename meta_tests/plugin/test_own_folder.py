@@ -27,18 +27,18 @@ def installed(tmp_path: Path) -> dict[str, str]:
     points = PROJECT["entry-points"]["pytest11"]
     lines = [f"{name} = {module}" for name, module in points.items()]
     (information / "entry_points.txt").write_text("\n".join(["[pytest11]", *lines]))
-    told = os.environ | {
+    environment = os.environ | {
         "PYTHONPATH": os.pathsep.join([str(packages), str(ROOT)]),
         # Whatever this environment has installed beside.
         "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",
         "PYTEST_ADDOPTS": "",
     }
-    return {name: value for name, value in told.items() if name != "PYTEST_PLUGINS"}
+    return {name: value for name, value in environment.items() if name != "PYTEST_PLUGINS"}
 
 
 def pytest_in(folder: Path, environment: dict[str, str], *arguments: str) -> str:
     """What pytest prints when started there, with nothing installed but the suite."""
-    done = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-m", "pytest", "-p", NAME, *arguments],
         cwd=folder,
         env=environment,
@@ -47,7 +47,7 @@ def pytest_in(folder: Path, environment: dict[str, str], *arguments: str) -> str
         timeout=120,
         check=False,
     )
-    return done.stdout + done.stderr
+    return process.stdout + process.stderr
 
 
 def test_there_is_one_entry_point() -> None:
@@ -59,17 +59,17 @@ def test_elsewhere_no_option_is_added_and_nothing_of_the_suite_is_loaded(
 ) -> None:
     folder = tmp_path / "elsewhere"
     folder.mkdir()
-    shown = pytest_in(folder, installed, "--help")
-    assert "--collect-only" in shown
-    ours = ("--scenario", "--mode", "--model", "--logs", "MLPerf")
-    assert [name for name in ours if name in shown] == []
+    output = pytest_in(folder, installed, "--help")
+    assert "--collect-only" in output
+    options = ("--scenario", "--mode", "--model", "--logs", "MLPerf")
+    assert [name for name in options if name in output] == []
     (folder / "test_loaded.py").write_text(
         "import sys\n\n\n"
         "def test_loaded(pytestconfig):\n"
         f"    assert pytestconfig.pluginmanager.has_plugin({NAME!r})\n"
-        "    ours = {name for name in sys.modules if name.startswith('mlperf_suite')}\n"
+        "    modules = {name for name in sys.modules if name.startswith('mlperf_suite')}\n"
         "    package, plugin = 'mlperf_suite', 'mlperf_suite.plugin'\n"
-        "    assert ours == {package, plugin, f'{plugin}.own_folder'}\n"
+        "    assert modules == {package, plugin, f'{plugin}.own_folder'}\n"
     )
     assert "1 passed" in pytest_in(folder, installed, "-q")
 
@@ -82,20 +82,20 @@ def test_an_option_may_name_a_folder_elsewhere(
     folder = tmp_path / "data"
     folder.mkdir()
     (folder / "pytest.ini").write_text("[pytest]\naddopts = --no-such-option\n")
-    shown = pytest_in(ROOT, installed, option, str(folder), "-m", "offline", "--collect-only")
+    output = pytest_in(ROOT, installed, option, str(folder), "-m", "offline", "--collect-only")
     if option == "--baseline":
-        assert f"ERROR: --baseline {folder}: summary.json: No such file" in shown
+        assert f"ERROR: --baseline {folder}: summary.json: No such file" in output
         return
-    assert "no-such-option" not in shown
-    assert f"rootdir: {ROOT}" in shown
-    assert "test_offline.py" in shown and "ERROR" not in shown
+    assert "no-such-option" not in output
+    assert f"rootdir: {ROOT}" in output
+    assert "test_offline.py" in output and "ERROR" not in output
 
 
 def test_in_the_own_folder_the_plugin_is_registered_once(
     tmp_path: Path, installed: dict[str, str]
 ) -> None:
-    shown = pytest_in(ROOT, installed, "--trace-config", "--collect-only", "-q", "-m", "mmlu")
-    registered = re.findall(r"^PLUGIN registered: <module '(mlperf_suite\.[\w.]+)'", shown, re.M)
+    output = pytest_in(ROOT, installed, "--trace-config", "--collect-only", "-q", "-m", "mmlu")
+    registered = re.findall(r"^PLUGIN registered: <module '(mlperf_suite\.[\w.]+)'", output, re.M)
     assert "mlperf_suite.plugin.options" in registered
     assert len(registered) == len(set(registered))
 

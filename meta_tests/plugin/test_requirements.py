@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import ast
 import re
-import subprocess
-import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 
 import pytest
 
 import fixtures.runs  # noqa: F401 - registers the fixtures
 from meta_tests.conftest import ROOT
+from meta_tests.plugin.pytest_output import collected_tests, pytest_output
 from mlperf_suite import rules
 from mlperf_suite.benchmarks.catalog import BENCHMARKS, default_benchmarks, runnable
 from mlperf_suite.benchmarks.definition import Scenario
@@ -32,20 +30,6 @@ FILES = (
     "tests/compliance/test_caching.py",
 )
 """The files whose tests are of rules of runs."""
-
-
-@cache
-def collected(*options: str) -> tuple[str, ...]:
-    """The ids of the tests of the suite that pytest collects."""
-    done = subprocess.run(
-        [sys.executable, "-m", "pytest", "--collect-only", "-q", *options],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=True,
-    )
-    return tuple(line for line in done.stdout.splitlines() if line.startswith("tests/"))
 
 
 # Each rule of each run has one test
@@ -74,16 +58,9 @@ def pytest_collection_finish(session):
 
 def test_every_rule_of_every_run_has_one_test(tmp_path: Path) -> None:
     (tmp_path / "says_rules.py").write_text(SAYS_RULES)
-    done = subprocess.run(
-        [sys.executable, "-m", "pytest", "--collect-only", "-q", "-p", "says_rules", *FILES],
-        cwd=ROOT,
-        env={"PYTHONPATH": f"{tmp_path}:{ROOT}"},
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=True,
-    )
-    lines = [line for line in done.stdout.splitlines() if line.startswith("demand: ")]
+    options = ("--collect-only", "-q", "-p", "says_rules")
+    output = pytest_output(*options, *FILES, python_path=str(tmp_path))
+    lines = [line for line in output.splitlines() if line.startswith("demand: ")]
     assert sorted(line.removeprefix("demand: ") for line in lines) == sorted(demands())
 
 
@@ -165,8 +142,8 @@ def test_the_limits_in_words_are_those_of_the_benchmarks(name: str) -> None:
         for scenario in benchmark.scenarios
         if scenario.name == name
     }
-    expected = {id_: scenario.limits for id_, scenario in scenarios.items()}
-    assert limits == {id_: (one.ttft_ms, one.tpot_ms) for id_, one in expected.items() if one}
+    official = {id_: scenario.limits for id_, scenario in scenarios.items()}
+    assert limits == {id_: (ms.ttft_ms, ms.tpot_ms) for id_, ms in official.items() if ms}
     ttft_ms, tpot_ms = limits["llama3.1-8b"]
     assert f"TTFT p99 is below {ttft_ms:,} ms" in source
     assert f"TPOT p99 is below {tpot_ms:,} ms" in source
@@ -207,4 +184,4 @@ def test_the_audits_limits_in_words_are_those_of_the_benchmark() -> None:
 def test_the_names_people_select_by_lead_to_their_tests(
     options: tuple[str, ...], count: int
 ) -> None:
-    assert len(collected(*options)) == count
+    assert len(collected_tests(*options)) == count

@@ -3,59 +3,40 @@
 from __future__ import annotations
 
 import socket
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
-from meta_tests.conftest import ROOT
+from meta_tests.plugin.pytest_output import collected_tests, pytest_output
 
 
 def collect(*arguments: str, code: int = 0) -> str:
-    """What pytest shows where it only collects."""
-    return show("--collect-only", "-q", *arguments, code=code)
+    """What pytest prints where it only collects."""
+    return pytest_output("--collect-only", "-q", *arguments, code=code)
 
 
-def show(*arguments: str, code: int = 0) -> str:
-    done = subprocess.run(
-        [sys.executable, "-m", "pytest", *arguments],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
-    assert done.returncode == code, done.stdout + done.stderr
-    return done.stdout + done.stderr
-
-
-def ids(shown: str) -> list[str]:
-    return [line for line in shown.splitlines() if line.startswith("tests/")]
-
-
-def reasons(shown: str) -> str:
+def reasons(output: str) -> str:
     """The lines that say what is not selected, as one."""
-    lines = shown.splitlines()
+    lines = output.splitlines()
     start = next(i for i, line in enumerate(lines) if line.startswith("not selected: "))
-    told = [lines[start]]
+    sentence = [lines[start]]
     for line in lines[start + 1 :]:
         if not line.startswith("  ") or line.lstrip()[:1] == "<":
             break
-        told.append(line)
-    assert max(map(len, told)) <= 80
-    return " ".join(line.strip() for line in told)
+        sentence.append(line)
+    assert max(map(len, sentence)) <= 80
+    return " ".join(line.strip() for line in sentence)
 
 
 def test_what_cannot_be_run_here_is_said_once_with_its_reason() -> None:
-    shown = collect()
-    told = reasons(shown)
+    output = collect()
+    sentence = reasons(output)
     for words in ("regression tests (no --baseline of it)", "1 test of logs (no --logs)"):
-        assert words in told
-    assert "2 rate searches (no --find-peak-qps)" in told
-    assert "1 test of MMLU's shares (one engine)" in told
-    assert shown.count("not selected:") == 1
-    assert "[none]" not in "".join(ids(shown)) and "NOTSET" not in shown
+        assert words in sentence
+    assert "2 rate searches (no --find-peak-qps)" in sentence
+    assert "1 test of MMLU's shares (one engine)" in sentence
+    assert output.count("not selected:") == 1
+    assert "[none]" not in output and "NOTSET" not in output
 
 
 def test_nothing_is_said_where_nothing_is_left_out() -> None:
@@ -76,27 +57,25 @@ def test_an_option_that_narrows_is_the_reason(options: tuple[str, ...], reason: 
 
 
 def test_a_profile_is_of_performance_runs_and_leaves_no_record() -> None:
-    told = collect("--profile-run", "torch")
-    shown = ids(told)
-    assert shown and all(line in collect("-m", "performance") for line in shown)
-    assert not any("test_run.py" in line for line in shown)
-    assert "(--profile-run makes performance runs)" in reasons(told)
-    assert "benchmark record (--profile-run makes no result)" in reasons(told)
+    output, tests = collect("--profile-run=torch"), collected_tests("--profile-run=torch")
+    assert tests and set(tests) <= set(collected_tests("-m", "performance"))
+    assert not any("test_run.py" in test for test in tests)
+    assert "(--profile-run makes performance runs)" in reasons(output)
+    assert "benchmark record (--profile-run makes no result)" in reasons(output)
     assert "--profile-seconds: can only be used with" in collect("--profile-seconds=1", code=4)
-    refused = collect("--profile-run=torch", "--repeat=2", code=4)
-    assert "--repeat: cannot be used with --profile-run torch" in refused
+    output = collect("--profile-run=torch", "--repeat=2", code=4)
+    assert "--repeat: cannot be used with --profile-run torch" in output
 
 
 def test_mmlu_is_of_no_benchmark_category_and_scenario() -> None:
-    everything, narrowed = collect(), collect("--benchmark", "llama3.1-8b")
-    assert "test_mmlu_score" in everything
-    assert "test_mmlu_score" not in narrowed
+    assert "test_mmlu_score" in collect()
+    assert "test_mmlu_score" not in collect("--benchmark", "llama3.1-8b")
     assert "test_mmlu_score" in collect("--mode", "accuracy")
     assert "test_mmlu_score" not in collect("--mode", "performance")
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         (
             ("tests/performance/test_regression.py",),
@@ -115,22 +94,23 @@ def test_mmlu_is_of_no_benchmark_category_and_scenario() -> None:
         (("-m", "accuracy", "--repeat", "2"), "--repeat 2: no performance run is among"),
     ],
 )
-def test_what_leaves_nothing_to_do_is_a_usage_error(arguments: tuple[str, ...], said: str) -> None:
-    shown = collect(*arguments, code=4)
-    (line,) = [line for line in shown.splitlines() if line.startswith("ERROR: ")]
-    assert said in line
+def test_what_leaves_nothing_to_do_is_a_usage_error(
+    arguments: tuple[str, ...], message: str
+) -> None:
+    output = collect(*arguments, code=4)
+    (line,) = [line for line in output.splitlines() if line.startswith("ERROR: ")]
+    assert message in line
 
 
 def test_without_pytest_benchmark_there_is_no_record_of_it() -> None:
-    shown = collect("-p", "no:benchmark", "-m", "performance")
-    assert "1 benchmark record (no pytest-benchmark)" in reasons(shown)
-    assert "test_run" not in "".join(ids(shown))
+    output = collect("-p", "no:benchmark", "-m", "performance")
+    assert "1 benchmark record (no pytest-benchmark)" in reasons(output)
+    assert "::test_run[" not in output
 
 
 def test_tests_stand_in_the_order_of_the_plan() -> None:
     """All that is asked of a run stands together, and the runs as they are made."""
-    found = ids(collect("-m", "datacenter and not compliance"))
-    kinds = [_kind(one) for one in found]
+    kinds = [_kind(test) for test in collected_tests("-m", "datacenter and not compliance")]
     in_order = list(dict.fromkeys(kinds))
     assert [kind for kind, before in zip(kinds[1:], kinds, strict=False) if kind != before] == (
         in_order[1:]
@@ -155,25 +135,25 @@ def _kind(test: str) -> str:
 @pytest.mark.parametrize("arguments", [("--plan",), ("--collect-only",)])
 def test_the_plan_is_shown(tmp_path: Path, arguments: tuple[str, ...]) -> None:
     results = tmp_path / "results"
-    shown = show(*arguments, "-m", "offline and edge", f"--results-dir={results}")
-    (start,) = [line for line in shown.splitlines() if line.startswith("plan: ")]
-    assert "5 steps" in start
+    output = pytest_output(*arguments, "-m", "offline and edge", f"--results-dir={results}")
+    (start,) = [line for line in output.splitlines() if line.startswith("plan: ")]
+    assert "7 steps" in start
     for words in ("load the engine", "Offline accuracy: warm-up", "Offline performance"):
-        assert f"{words}" in shown
+        assert f"{words}" in output
     assert not results.exists()
 
 
 def test_a_plan_runs_nothing_and_succeeds(tmp_path: Path) -> None:
-    shown = show("--plan", "-m", "server", f"--results-dir={tmp_path}/results")
-    assert "llama3.1-8b Offline performance (for Server's rate)" in shown
-    assert "passed" not in shown and "failed" not in shown
+    output = pytest_output("--plan", "-m", "server", f"--results-dir={tmp_path}/results")
+    assert "llama3.1-8b Offline performance (for Server's rate)" in output
+    assert "passed" not in output and "failed" not in output
 
 
 @pytest.mark.parametrize("arguments", [("--plan",), ("--collect-only", "-q")])
 def test_a_plan_for_an_endpoint_asks_nobody(tmp_path: Path, arguments: tuple[str, ...]) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
-        shown = show(
+        output = pytest_output(
             *(*arguments, "-m", "server or mmlu", f"--endpoint=http://127.0.0.1:{port}"),
             f"--results-dir={tmp_path}/results",
         )
@@ -185,13 +165,13 @@ def test_a_plan_for_an_endpoint_asks_nobody(tmp_path: Path, arguments: tuple[str
         "connect to the endpoint for MMLU",
         "estimated once the endpoint answered and was probed",
     ):
-        assert words in shown
-    assert "load the engine" not in shown
+        assert words in output
+    assert "load the engine" not in output
     assert not (tmp_path / "results").exists()
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         (("--endpoint=http://h", "--precision=bf16"), "--precision: an option of vLLM"),
         (
@@ -202,10 +182,11 @@ def test_a_plan_for_an_endpoint_asks_nobody(tmp_path: Path, arguments: tuple[str
     ],
 )
 def test_options_that_do_not_go_together_are_a_usage_error(
-    arguments: tuple[str, ...], said: str
+    arguments: tuple[str, ...], message: str
 ) -> None:
-    (line,) = [one for one in collect(*arguments, code=4).splitlines() if "ERROR: " in one]
-    assert line.startswith(f"ERROR: {said}")
+    output = collect(*arguments, code=4)
+    (line,) = [line for line in output.splitlines() if "ERROR: " in line]
+    assert line.startswith(f"ERROR: {message}")
     assert "hunter2" not in line
 
 
@@ -223,9 +204,9 @@ OTHER_MARKERS = (
 
 
 def test_the_caching_audit_makes_no_other_selection_longer() -> None:
-    shown = ids(collect("-m", " or ".join(OTHER_MARKERS)))
-    assert len(shown) > 100
-    assert not [one for one in shown if "test_caching" in one]
+    tests = collected_tests("-m", " or ".join(OTHER_MARKERS))
+    assert len(tests) > 100
+    assert not [test for test in tests if "test_caching" in test]
 
 
 @pytest.mark.parametrize(
@@ -234,6 +215,6 @@ def test_the_caching_audit_makes_no_other_selection_longer() -> None:
 )
 def test_the_caching_audit_is_made_once_for_a_model(options: tuple[str, ...], audited: str) -> None:
     """The benchmarks of the smoke profile answer with the same model."""
-    shown = ids(collect("-m", "compliance", "tests/compliance/test_caching.py", *options))
-    assert len(shown) == 7
-    assert {one.partition("[")[2] for one in shown} == {f"{audited}]"}
+    tests = collected_tests("-m", "compliance", "tests/compliance/test_caching.py", *options)
+    assert len(tests) == 7
+    assert {test.partition("[")[2] for test in tests} == {f"{audited}]"}

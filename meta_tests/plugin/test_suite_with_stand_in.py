@@ -47,8 +47,8 @@ class Kept:
     """Sessions in one results folder: broken answers in both benchmarks, an engine that does not
     load, then good answers; the last two keep only the latest."""
 
-    broken: SuiteRun
-    broken_summaries: dict[str, Summary]
+    invalid: SuiteRun
+    invalid_summaries: dict[str, Summary]
     kept_by_failed: set[str]
     good: SuiteRun
 
@@ -66,37 +66,39 @@ class Runs:
             f"--junitxml={folder}/whole.xml",
             "--repeat=2",
             "--offline-target-qps=8.4",
-            told={"delays_s": [0, 10.2]},
+            stand_in={"delays_s": [0, 10.2]},
         )
-        self.dies = self._start("dies", *DATACENTER, told={"fail_after": 5})
+        self.dies = self._start("dies", *DATACENTER, stand_in={"fail_after": 5})
         self.unwritable = self._start(
-            "unwritable", *DATACENTER, told={"replace_by_file": str(folder / "unwritable")}
+            "unwritable", *DATACENTER, stand_in={"replace_by_file": str(folder / "unwritable")}
         )
         self.does_not_load = self._start(
-            "does not load", *DATACENTER, told={"load_error": "no engine today"}
+            "does not load", *DATACENTER, stand_in={"load_error": "no engine today"}
         )
-        self.kept = pool.submit(self._broken_then_kept)
+        self.kept = pool.submit(self._invalid_then_kept)
         self.stopped = self._start(
-            "stopped", *DATACENTER, "-x", "--max-new-tokens=64", told={"answers": ["cut"]}
+            "stopped", *DATACENTER, "-x", "--max-new-tokens=64", stand_in={"answers": ["cut"]}
         )
 
-    def _start(self, name: str, *arguments: str, told: dict[str, Any]) -> Future[SuiteRun]:
+    def _start(self, name: str, *arguments: str, stand_in: dict[str, Any]) -> Future[SuiteRun]:
         return self._pool.submit(
-            run_suite, self._folder / name, *arguments, STAND_IN=json.dumps(told)
+            run_suite, self._folder / name, *arguments, STAND_IN=json.dumps(stand_in)
         )
 
-    def _broken_then_kept(self) -> Kept:
+    def _invalid_then_kept(self) -> Kept:
         folder = self._folder / "kept"
-        told = {"answers": ["cut", "another sample's"]}
-        broken = run_suite(folder, "-m", "offline and accuracy", *PLUGIN, STAND_IN=json.dumps(told))
-        found = filter(None, map(read_summary, folder.glob("2*")))
-        summaries = {summary.meta.benchmark or "": summary for summary in found}
+        answers = {"answers": ["cut", "another sample's"]}
+        invalid = run_suite(
+            folder, "-m", "offline and accuracy", *PLUGIN, STAND_IN=json.dumps(answers)
+        )
+        of_folders = filter(None, map(read_summary, folder.glob("2*")))
+        summaries = {summary.meta.benchmark or "": summary for summary in of_folders}
         latest = (*DATACENTER, "--mode=accuracy", "--keep-all=0")
         before = {path.name for path in folder.glob("2*")}
         run_suite(folder, *latest, STAND_IN=json.dumps({"load_error": "no engine today"}))
         kept_by_failed = before & {path.name for path in folder.glob("2*")}
         good = run_suite(folder, *latest)
-        return Kept(broken, summaries, kept_by_failed, good)
+        return Kept(invalid, summaries, kept_by_failed, good)
 
 
 @pytest.fixture(scope="module")
@@ -142,18 +144,18 @@ def test_good_answers_pass_every_rule_that_smoke_keeps(whole: SuiteRun) -> None:
 
 def test_existing_results_are_judged_as_the_session_judged_them(whole: SuiteRun) -> None:
     judged = judge_folder(whole.results_dir)
-    assert [one.name.removeprefix(f"{whole.folder.name}-") for one in judged] == [
+    assert [run.name.removeprefix(f"{whole.folder.name}-") for run in judged] == [
         "Accuracy",
         "Compliance-TEST06",
         "Performance",
         "Performance-repeat_2",
     ]
     statuses = whole.statuses()
-    for one in judged:
-        for verdict in one.verdicts:
+    for run in judged:
+        for verdict in run.verdicts:
             # A folder of logs does not say with which tokens its model ends an answer.
-            expected = "not judged" if verdict.rule == "test06_eos" else statuses[verdict.rule]
-            assert verdict.status == expected, verdict.line
+            status = "not judged" if verdict.rule == "test06_eos" else statuses[verdict.rule]
+            assert verdict.status == status, verdict.line
 
 
 def test_logs_tell_of_what_is_selected_alone(whole: SuiteRun, tmp_path: Path) -> None:
@@ -162,13 +164,13 @@ def test_logs_tell_of_what_is_selected_alone(whole: SuiteRun, tmp_path: Path) ->
     assert judged.exit_code == 0, judged.output
     assert "Performance" in judged.output
     assert [name for name in ("TEST06", "repeat_2", "rouge") if name in judged.output] == []
-    refused = run_suite(tmp_path, *logs, f"--baseline={whole.folder}")
-    assert refused.exit_code == 4, refused.output
-    assert "--baseline: cannot be combined with --logs, which makes no runs" in refused.output
+    refusal = run_suite(tmp_path, *logs, f"--baseline={whole.folder}")
+    assert refusal.exit_code == 4, refusal.output
+    assert "--baseline: cannot be combined with --logs, which makes no runs" in refusal.output
 
 
 def test_the_results_folder_holds_what_is_promised(whole: SuiteRun) -> None:
-    found = {str(p.relative_to(whole.folder)) for p in whole.folder.rglob("*") if p.is_file()}
+    files = {str(p.relative_to(whole.folder)) for p in whole.folder.rglob("*") if p.is_file()}
     promised = {
         "config.json",
         "summary.json",
@@ -181,12 +183,12 @@ def test_the_results_folder_holds_what_is_promised(whole: SuiteRun) -> None:
         "Accuracy/mlperf_log_accuracy.json",
         "Accuracy/rouge.json",
     }
-    assert promised <= found
-    assert [name for name in found if name.endswith(".part")] == []
+    assert promised <= files
+    assert [name for name in files if name.endswith(".part")] == []
     assert (whole.results_dir / "latest").is_symlink()
     assert whole.folder.name.endswith("-llama3.1-8b-offline")
     assert whole.folder.name in (whole.results_dir / "index.md").read_text()
-    assert set(whole.summary.logs) <= found
+    assert set(whole.summary.logs) <= files
     assert "Accuracy/mlperf_log_accuracy.json" in whole.summary.logs
 
 
@@ -227,14 +229,14 @@ def test_the_configuration_says_every_setting_and_the_data(whole: SuiteRun) -> N
 
 def test_rouge_json_has_scores_and_thresholds_in_percent(whole: SuiteRun) -> None:
     content = json.loads((whole.folder / "Accuracy" / "rouge.json").read_text())
-    expected = {one.name: one for one in EMBEDDED.reference.scores}
+    reference = {score.name: score for score in EMBEDDED.reference.scores}
     figures = {score.name: score for score in accuracy_of(whole).scores}
-    assert content["baseline"] == {name: expected[name].value for name in ROUGE_NAMES}
-    assert content["gate_multiplier"] == {name: expected[name].share for name in ROUGE_NAMES}
+    assert content["baseline"] == {name: reference[name].value for name in ROUGE_NAMES}
+    assert content["gate_multiplier"] == {name: reference[name].share for name in ROUGE_NAMES}
     for name in ROUGE_NAMES:
         assert content[name] == figures[name].value
         assert 50 < content[name] < 80
-        assert content[f"threshold_{name}"] == round(expected[name].low(), 4)
+        assert content[f"threshold_{name}"] == round(reference[name].low(), 4)
     assert content["run_gen_num"] == figures["gen_num"].value == EMBEDDED.reference.answers
     assert content["run_gen_len"] == figures["gen_len"].value
     assert accuracy_of(whole).passed is True
@@ -297,13 +299,13 @@ def test_the_report_names_the_shortened_rules(whole: SuiteRun) -> None:
     "benchmark_id", ["llama3.1-8b", "llama3.1-8b-edge"], ids=["cut", "another sample's"]
 )
 def test_wrong_answers_fail_the_rouge_rules(runs: Runs, benchmark_id: str) -> None:
-    kept = runs.kept.result()
-    assert kept.broken.exit_code == 1, kept.broken.output
-    summary = kept.broken_summaries[benchmark_id]
+    sessions = runs.kept.result()
+    assert sessions.invalid.exit_code == 1, sessions.invalid.output
+    summary = sessions.invalid_summaries[benchmark_id]
     statuses = {v.rule: v.status for v in summary.verdicts}
-    failed = {rule for rule, status in statuses.items() if status == "failed"}
-    assert failed >= ROUGE_RULES
-    assert ("accuracy_gen_len" in failed) == (benchmark_id == "llama3.1-8b")
+    failures = {rule for rule, status in statuses.items() if status == "failed"}
+    assert failures >= ROUGE_RULES
+    assert ("accuracy_gen_len" in failures) == (benchmark_id == "llama3.1-8b")
     assert summary.meta.status == "invalid"
     assert summary.run.accuracy is not None and summary.run.accuracy.passed is False
 
@@ -312,17 +314,17 @@ def test_wrong_answers_fail_the_rouge_rules(runs: Runs, benchmark_id: str) -> No
 
 
 def test_keep_all_0_drops_the_older_runs_of_its_kind_only(runs: Runs) -> None:
-    kept = runs.kept.result()
-    assert kept.broken_summaries.keys() == {"llama3.1-8b", "llama3.1-8b-edge"}
-    assert kept.good.exit_code == 0, kept.good.output
-    folders = [p.name for p in kept.good.results_dir.glob("2*")]
+    sessions = runs.kept.result()
+    assert sessions.invalid_summaries.keys() == {"llama3.1-8b", "llama3.1-8b-edge"}
+    assert sessions.good.exit_code == 0, sessions.good.output
+    folders = [p.name for p in sessions.good.results_dir.glob("2*")]
     assert sorted(name.split("-", 2)[2] for name in folders) == [
         "llama3.1-8b-edge-offline",
         "llama3.1-8b-offline",
     ]
-    assert kept.good.folder.name.endswith("llama3.1-8b-offline")
-    assert kept.good.summary.meta.status == "complete"
-    index = (kept.good.results_dir / "index.md").read_text()
+    assert sessions.good.folder.name.endswith("llama3.1-8b-offline")
+    assert sessions.good.summary.meta.status == "complete"
+    index = (sessions.good.results_dir / "index.md").read_text()
     assert [name for name in folders if name not in index] == []
     assert index.count("/report.md)") == 2
 
@@ -377,17 +379,17 @@ def test_results_that_cannot_be_written_any_more_are_one_message(runs: Runs) -> 
     assert run.exit_code == 1, run.output
     assert failed_tests(run) == 1
     key = "llama3.1-8b Offline accuracy: "
-    (said,) = [line for line in run.output.splitlines() if line.startswith(key)]
-    assert str(run.results_dir) in said
-    assert "Not a directory" in said
+    (message,) = [line for line in run.output.splitlines() if line.startswith(key)]
+    assert str(run.results_dir) in message
+    assert "Not a directory" in message
     assert "Traceback" not in run.output
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=["Ctrl-C", "SIGTERM"])
 def test_a_signal_in_the_middle_ends_the_session(tmp_path: Path, number: signal.Signals) -> None:
     marker, results = tmp_path / "running", tmp_path / "results"
-    told = {"delays_s": [3600], "marker": str(marker)}
-    process = start_suite(results, *DATACENTER, STAND_IN=json.dumps(told))
+    stand_in = {"delays_s": [3600], "marker": str(marker)}
+    process = start_suite(results, *DATACENTER, STAND_IN=json.dumps(stand_in))
     wait_until(marker.exists, process)
     process.send_signal(number)
     # A hang guard: every fault ends within 30 s.
@@ -487,10 +489,10 @@ def test_a_wrong_use_is_one_line_before_any_engine_is_loaded(
 ) -> None:
     run = usage_errors[name].result()
     assert run.exit_code == 4, run.output
-    said = [line for line in run.output.splitlines() if line.startswith("ERROR: ")]
-    assert len(said) == 1, run.output
+    messages = [line for line in run.output.splitlines() if line.startswith("ERROR: ")]
+    assert len(messages) == 1, run.output
     for words in _USAGE_ERRORS[name][1]:
-        assert words.replace("TMP", str(run.results_dir)) in said[0]
+        assert words.replace("TMP", str(run.results_dir)) in messages[0]
     assert "an engine was loaded" not in run.output
     assert "Traceback" not in run.output
     assert list(run.results_dir.glob("2*")) == []
@@ -508,7 +510,7 @@ def test_collecting_imports_nothing_heavy() -> None:
         "print('imported:', heavy)\n"
         "sys.exit(code)\n"
     )
-    done = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-c", code],
         cwd=ROOT,
         capture_output=True,
@@ -516,13 +518,13 @@ def test_collecting_imports_nothing_heavy() -> None:
         timeout=60,
         check=True,
     )
-    assert done.stdout.splitlines()[-1] == "imported: []"
-    assert "tests collected" in done.stdout
+    assert process.stdout.splitlines()[-1] == "imported: []"
+    assert "tests collected" in process.stdout
 
 
 def test_every_marker_is_registered_with_a_sentence(pytestconfig: pytest.Config) -> None:
-    ours = "offline server interactive singlestream datacenter edge accuracy performance"
-    told = dict(line.partition(": ")[::2] for line in pytestconfig.getini("markers"))
-    for marker in [*ours.split(), "compliance", "mmlu", "gpu", "slow"]:
-        assert len(told[marker].split()) >= 3, marker
+    names = "offline server interactive singlestream datacenter edge accuracy performance"
+    sentences = dict(line.partition(": ")[::2] for line in pytestconfig.getini("markers"))
+    for marker in [*names.split(), "compliance", "mmlu", "gpu", "slow"]:
+        assert len(sentences[marker].split()) >= 3, marker
     assert pytestconfig.getoption("strict_markers") or pytestconfig.getini("strict_markers")

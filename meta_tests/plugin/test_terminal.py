@@ -24,35 +24,35 @@ STAND_IN = ("-p", "meta_tests.stand_in_plugin")
 
 def on_a_terminal(*arguments: str, **environment: str) -> str:
     """All that `pytest` shows on a terminal of 80 columns, without its colours."""
-    ours, its = pty.openpty()
+    controller, terminal = pty.openpty()
     process = subprocess.Popen(
         [sys.executable, "-m", "pytest", *STAND_IN, *arguments],
         cwd=ROOT,
         env=os.environ | {"COLUMNS": "80", "TERM": "xterm"} | environment,
-        stdin=its,
-        stdout=its,
-        stderr=its,
+        stdin=terminal,
+        stdout=terminal,
+        stderr=terminal,
     )
-    os.close(its)
-    shown = b""
+    os.close(terminal)
+    output = b""
     try:
-        while part := os.read(ours, 65_536):
-            shown += part
+        while part := os.read(controller, 65_536):
+            output += part
     except OSError as error:
         # So it is where the other end of a terminal is closed.
         assert error.errno == errno.EIO
-    os.close(ours)
+    os.close(controller)
     process.wait(60)
-    return re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", shown.decode()).replace("\r", "\n")
+    return re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", output.decode()).replace("\r", "\n")
 
 
 def test_progress_is_shown_while_pytest_captures(tmp_path: Path) -> None:
-    told = json.dumps({"delays_s": [0.6]})
-    shown = on_a_terminal(
-        "-m", "offline and datacenter and accuracy", f"--results-dir={tmp_path}", STAND_IN=told
+    stand_in = json.dumps({"delays_s": [0.6]})
+    output = on_a_terminal(
+        "-m", "offline and datacenter and accuracy", f"--results-dir={tmp_path}", STAND_IN=stand_in
     )
-    for seen in ("loading the engine", "llama3.1-8b Offline accuracy", "/84 samples, "):
-        assert seen in shown, shown[-2000:]
+    for words in ("loading the engine", "llama3.1-8b Offline accuracy", "/84 samples, "):
+        assert words in output, output[-2000:]
 
 
 def test_where_the_output_is_a_file_there_is_no_bar(tmp_path: Path) -> None:
@@ -86,9 +86,9 @@ SEARCH = ("tests/performance/test_peak_qps.py", "-m", "server", "--find-peak-qps
 
 
 def test_a_search_that_died_says_failed_and_why(tmp_path: Path) -> None:
-    told = json.dumps({"load_error": "the GPU is on fire"})
+    stand_in = json.dumps({"load_error": "the GPU is on fire"})
     # With the rate told, no Offline run is made before it.
-    run = run_suite(tmp_path, *STAND_IN, *SEARCH, "--server-target-qps=80", STAND_IN=told)
+    run = run_suite(tmp_path, *STAND_IN, *SEARCH, "--server-target-qps=80", STAND_IN=stand_in)
     assert run.exit_code != 0 and "the GPU is on fire" in run.output
     meta = run.summary.meta
     assert (meta.status, meta.reason) == ("failed", "the GPU is on fire")
@@ -96,19 +96,21 @@ def test_a_search_that_died_says_failed_and_why(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_a_search_prints_each_step_and_what_it_found(tmp_path: Path) -> None:
-    told = json.dumps({"most_qps": 100})
-    run = run_suite(tmp_path, *STAND_IN, *SEARCH, "--server-target-qps=80", STAND_IN=told)
+    stand_in = json.dumps({"most_qps": 100})
+    run = run_suite(tmp_path, *STAND_IN, *SEARCH, "--server-target-qps=80", STAND_IN=stand_in)
     assert run.exit_code == 0, run.output
-    (found,) = [
+    (search,) = [
         json.loads(path.read_text()) for path in run.results_dir.glob("*-server/peak_qps.json")
     ]
-    trials = found["trials"]
+    trials = search["trials"]
     for number, trial in enumerate(trials, 1):
-        step = f"run {number} of at most {found['max_runs']}: {trial['target_qps']:g} queries/s"
+        step = f"run {number} of at most {search['max_runs']}: {trial['target_qps']:g} queries/s"
         assert step in run.output
     assert run.summary.meta.status == "complete"
-    assert max(t["target_qps"] for t in trials if not t["valid"]) > found["peak_qps"]
-    assert found["bounded"] is True
-    assert run.summary.peak == PeakFigures(found["peak_qps"], True, len(trials))
-    said = f"Highest valid rate: {found['peak_qps']:g} queries/s"
-    assert said in run.output and f"{found['peak_qps']:g}" in (run.folder / "report.md").read_text()
+    assert max(t["target_qps"] for t in trials if not t["valid"]) > search["peak_qps"]
+    assert search["bounded"] is True
+    assert run.summary.peak == PeakFigures(search["peak_qps"], True, len(trials))
+    words = f"Highest valid rate: {search['peak_qps']:g} queries/s"
+    assert (
+        words in run.output and f"{search['peak_qps']:g}" in (run.folder / "report.md").read_text()
+    )

@@ -20,8 +20,8 @@ def test_workers_with_an_engine_each_are_refused_before_they_start(
 ) -> None:
     run = run_suite(tmp_path / "results", *ARGUMENTS, "-n", "2", *dist, *paths)
     assert run.exit_code == pytest.ExitCode.USAGE_ERROR, run.output
-    (said,) = [line for line in run.output.splitlines() if line.startswith("ERROR")]
-    assert "use --dist loadgroup" in said
+    (message,) = [line for line in run.output.splitlines() if line.startswith("ERROR")]
+    assert "use --dist loadgroup" in message
     assert not run.results_dir.exists()
 
 

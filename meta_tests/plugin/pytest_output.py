@@ -1,0 +1,37 @@
+"""What pytest prints for the suite: its tests where it only collects, its plan, its errors."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from functools import cache
+
+from meta_tests.conftest import ROOT
+
+
+@cache
+def pytest_output(*arguments: str, code: int = 0, python_path: str = "") -> str:
+    """What `pytest` prints when it is started in the suite's folder, which must exit with `code`.
+
+    `python_path`: a folder of plugins. For sessions that run no test.
+    """
+    paths = os.pathsep.join(filter(None, [python_path, os.environ.get("PYTHONPATH", "")]))
+    process = subprocess.run(
+        [sys.executable, "-m", "pytest", *arguments],
+        cwd=ROOT,
+        env=os.environ | {"PYTHONPATH": paths},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    output = process.stdout + process.stderr
+    assert process.returncode == code, output
+    return output
+
+
+def collected_tests(*options: str) -> list[str]:
+    """The ids of the suite's tests that a session with these options would run."""
+    output = pytest_output("--collect-only", "-q", *options)
+    return [line for line in output.splitlines() if line.startswith("tests/")]
