@@ -1,12 +1,16 @@
-"""The frames between the engine and its clients."""
+"""What the driver and its workers send each other arrives whole and in order."""
 
 from __future__ import annotations
 
+import socket
+
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mlperf_suite.engines.link import Frames, frame
+from mlperf_suite.engines.link import Frames, Link, frame
 from mlperf_suite.engines.messages import (
+    AskBeat,
     Drop,
     Failure,
     Sampling,
@@ -41,3 +45,17 @@ def test_what_a_client_is_told_is_known_by_its_kind() -> None:
     for message in (submit, Drop()):
         (content,) = Frames().feed(frame(message))
         assert to_worker.decode(content) == message
+
+
+def test_messages_are_sent_in_the_order_in_which_they_were_queued() -> None:
+    own_end, peer_end = socket.socketpair()
+    link, peer = Link(own_end), Link(peer_end)
+    link.put(AskBeat(1))
+    link.put(Drop())
+    link.send(AskBeat(2))
+    contents = [to_worker.decode(content) for content in peer.frames.feed(peer_end.recv(1000))]
+    assert contents == [AskBeat(1), Drop(), AskBeat(2)]
+    peer.close()
+    with pytest.raises(OSError, match="Broken pipe"):
+        link.send(Drop())
+    link.close()
