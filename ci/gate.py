@@ -58,7 +58,7 @@ class Job:
     server_qps: str
     arguments: tuple[str, ...]
     pin: bool
-    kept: bool
+    is_kept: bool
 
     @classmethod
     def of(cls, environment: Mapping[str, str]) -> Job:
@@ -114,7 +114,7 @@ def measure(job: Job, run: Run = _run) -> int:
         statuses.append(status)
         parts.append(text)
         table.write_text("\n".join([*parts, _not_reached(GATES[number:])]))
-    return next((one for one in statuses if one), 0)
+    return next((status for status in statuses if status), 0)
 
 
 def _not_reached(gates: Sequence[str]) -> str:
@@ -151,7 +151,7 @@ def problems_of(report: str) -> str:
     title, *lines = report.splitlines()
     after = lines[lines.index("## Problems") + 1 :] if "## Problems" in lines else []
     end = next((n for n, line in enumerate(after) if line.startswith("## ")), len(after))
-    return "\n".join([f"###{title}", *(one for one in after[:end] if one.startswith("- "))])
+    return "\n".join([f"###{title}", *(line for line in after[:end] if line.startswith("- "))])
 
 
 def _gate(job: Job, gate: str, run: Run) -> tuple[int, str]:
@@ -162,18 +162,18 @@ def _gate(job: Job, gate: str, run: Run) -> tuple[int, str]:
     """
     last, pinned = (job.baseline(kind, gate) for kind in ("last-good", "pinned"))
     notes = [
-        f"no {kind} baseline of {gate} in {job.baselines}: {what}"
-        for kind, found, what in (
+        f"no {kind} baseline of {gate} in {job.baselines}: {words}"
+        for kind, present, words in (
             ("last-good", last, "a loss since the last run is not seen"),
             ("pinned", pinned, "small losses that add up are not seen"),
         )
-        if found is None
+        if present is None
     ]
     command = [*_pytest(job, gate), "-m", f"{gate} and datacenter", "--repeat", job.repeat]
     rate = _server_rate(job, pinned or last) if gate == "server" else ""
     command += ["--server-target-qps", rate] if rate else []
     if job.pin and (last or pinned):
-        what = "is to be pinned" if job.kept else "is neither kept nor pinned by this job"
+        what = "is to be pinned" if job.is_kept else "is neither kept nor pinned by this job"
         notes.append(f"{gate} {what}: a loss against its baselines fails nothing")
     if last is not None and not job.pin:
         command += ["--baseline", str(last), "--max-regression", job.max_regression]
@@ -193,12 +193,12 @@ def _gate(job: Job, gate: str, run: Run) -> tuple[int, str]:
     if not (latest / "summary.json").is_file():
         title = f"### MLPerf suite: {gate}: failed"
         return status or 1, "\n\n".join([title, *warnings, "No result: the job's log says why.\n"])
-    tables, lost = [], []
+    tables, unreadable = [], []
     for kind, found in (("last-good", last), ("pinned", pinned)):
         if found is None:
             continue
         text, plot = job.out / f"{gate}-{kind}.md", job.out / f"{gate}-{kind}.png"
-        compared = run(
+        comparison = run(
             [
                 *(sys.executable, "-m", "mlperf_suite", "compare", str(found), str(latest)),
                 *("--max-regression", job.max_regression, "--gate"),
@@ -206,24 +206,24 @@ def _gate(job: Job, gate: str, run: Run) -> tuple[int, str]:
             ],
             text,
         )
-        said = text.read_text().replace(f"plot: {plot}", f"Plot: `{plot.name}` of the results.")
-        lines = said.splitlines()
+        page = text.read_text().replace(f"plot: {plot}", f"Plot: `{plot.name}` of the results.")
+        lines = page.splitlines()
         tables += [
             f"Against the {kind} baseline:",
-            "\n".join(one for one in lines if not one.startswith(_LOST)).strip(),
+            "\n".join(status for status in lines if not status.startswith(_LOST)).strip(),
         ]
-        lost += [
-            f"- Against the {kind} baseline: {_loss(one, latest.resolve().name)}"
-            for one in lines
-            if one.startswith(_LOST)
+        unreadable += [
+            f"- Against the {kind} baseline: {_loss(status, latest.resolve().name)}"
+            for status in lines
+            if status.startswith(_LOST)
         ]
         if unseen := _unseen(lines):
-            lost.append(
+            unreadable.append(
                 f"- Against the {kind} baseline: cannot tell of {', '.join(unseen)}. The noise "
                 f"may hide a loss of {job.max_regression}%: repeat more often, or measure again on "
                 "a machine that does nothing else."
             )
-        status = status or (0 if job.pin else compared)
+        status = status or (0 if job.pin else comparison)
     if status:
         verdict = "failed"
     elif job.pin or not tables:
@@ -232,7 +232,7 @@ def _gate(job: Job, gate: str, run: Run) -> tuple[int, str]:
         verdict = "passed"
     # What failed comes before the wide tables.
     parts = [f"### MLPerf suite: {gate}: {verdict}", *_measured(), *warnings]
-    parts += ["\n".join(lost)] if lost else []
+    parts += ["\n".join(unreadable)] if unreadable else []
     if status or not tables:
         parts.append(_index(job, gate))
     return status, "\n\n".join([*parts, *tables, ""])
@@ -240,9 +240,9 @@ def _gate(job: Job, gate: str, run: Run) -> tuple[int, str]:
 
 def _measured() -> list[str]:
     """A line with the wheel's own version, which vLLM itself need not know."""
-    found = importlib.metadata.packages_distributions().get("vllm", [])
-    named = (f"{name} {importlib.metadata.version(name)}" for name in sorted(set(found)))
-    return [f"Installed: {', '.join(named)}."] if found else []
+    present = importlib.metadata.packages_distributions().get("vllm", [])
+    versions = (f"{name} {importlib.metadata.version(name)}" for name in sorted(set(present)))
+    return [f"Installed: {', '.join(versions)}."] if present else []
 
 
 _LOST = "gate: "
@@ -310,7 +310,7 @@ def keep(job: Job) -> int:
     return 0
 
 
-def _put(made: Path, target: Path) -> None:
+def _put(source: Path, target: Path) -> None:
     """Copy the results beside `target` and switch it over in one step, so that the baseline is
     complete whenever a job is stopped or another one reads it."""
     target.parent.mkdir(parents=True, exist_ok=True)
@@ -318,16 +318,16 @@ def _put(made: Path, target: Path) -> None:
     # Other users of the runner read the baselines too.
     holder.chmod(0o755)
     # Tables name a run by its folder.
-    shutil.copytree(made, holder / made.name)
+    shutil.copytree(source, holder / source.name)
     link = holder / "link"
-    link.symlink_to(Path(holder.name, made.name))
+    link.symlink_to(Path(holder.name, source.name))
     if target.is_dir() and not target.is_symlink():
         # Left by an earlier version: a link cannot replace a folder.
         target.rename(holder / "earlier")
     link.replace(target)
-    for other in target.parent.glob(f".{target.name}.*"):
-        if other != holder:
-            shutil.rmtree(other, ignore_errors=True)
+    for leftover in target.parent.glob(f".{target.name}.*"):
+        if leftover != holder:
+            shutil.rmtree(leftover, ignore_errors=True)
 
 
 def comment(job: Job, environment: Mapping[str, str]) -> int:
@@ -347,9 +347,9 @@ def comment(job: Job, environment: Mapping[str, str]) -> int:
     mark = f"<!-- mlperf-suite {name} -->"
     body = {"body": f"{mark}\n{text}"[:65_000]}
     try:
-        mine = _last_comment(f"{base}/{number}/comments", token, mark)
-        if mine is not None:
-            _ask("PATCH", f"{base}/comments/{mine}", token, body)
+        own_comment = _last_comment(f"{base}/{number}/comments", token, mark)
+        if own_comment is not None:
+            _ask("PATCH", f"{base}/comments/{own_comment}", token, body)
         else:
             _ask("POST", f"{base}/{number}/comments", token, body)
     except (OSError, ValueError) as error:
@@ -360,14 +360,14 @@ def comment(job: Job, environment: Mapping[str, str]) -> int:
 
 def _last_comment(url: str, token: str, mark: str) -> int | None:
     """The id of the last comment that begins with the mark; GitHub returns comments in pages."""
-    found, page = None, 1
+    present, page = None, 1
     while True:
-        known = _ask("GET", f"{url}?per_page={_COMMENTS_A_PAGE}&page={page}", token)
-        for one in known:
-            if str(one.get("body", "")).startswith(mark):
-                found = int(one["id"])
-        if len(known) < _COMMENTS_A_PAGE:
-            return found
+        comments = _ask("GET", f"{url}?per_page={_COMMENTS_A_PAGE}&page={page}", token)
+        for status in comments:
+            if str(status.get("body", "")).startswith(mark):
+                present = int(status["id"])
+        if len(comments) < _COMMENTS_A_PAGE:
+            return present
         page += 1
 
 

@@ -35,7 +35,7 @@ def gpu(index: int, **fields: object) -> dict[str, object]:
 
 def install(
     monkeypatch: pytest.MonkeyPatch,
-    *told: dict[str, object] | NVMLError,
+    *fields: dict[str, object] | NVMLError,
     fails_at_init: Exception | None = None,
     driver: object = "550.54.15",
 ) -> Any:
@@ -47,7 +47,7 @@ def install(
             raise fails_at_init
 
     def handle(index: int) -> dict[str, object]:
-        found = told[index]
+        found = fields[index]
         if isinstance(found, NVMLError):
             raise found
         return found
@@ -66,7 +66,7 @@ def install(
     fake.NVMLError, fake.NVML_CLOCK_SM = NVMLError, 1
     fake.nvmlInit, fake.nvmlShutdown = init, lambda: None
     fake.nvmlSystemGetDriverVersion = lambda: driver
-    fake.nvmlDeviceGetCount = lambda: len(told)
+    fake.nvmlDeviceGetCount = lambda: len(fields)
     fake.nvmlDeviceGetHandleByIndex = handle
     for name in gpu(0):
         setattr(fake, f"nvmlDeviceGet{name}", field(name))

@@ -39,30 +39,34 @@ _FREE = {
 def strict(schema: Any) -> Any:
     """An OpenAPI v3 or v2 schema of Kubernetes' as JSON Schema that refuses unknown fields."""
     if isinstance(schema, list):
-        return [strict(one) for one in schema]
+        return [strict(item) for item in schema]
     if not isinstance(schema, dict):
         return schema
     if schema.get("x-kubernetes-int-or-string"):
         return {"type": ["string", "integer"]}
-    made = {
-        key: {name: strict(one) for name, one in value.items()}
+    strict_schema = {
+        key: {name: strict(item) for name, item in value.items()}
         if key == "properties"
         else strict(value)
         for key, value in schema.items()
         if not key.startswith("x-") and key not in ("description", "format", "default")
     }
     open_ended = schema.get("x-kubernetes-preserve-unknown-fields")
-    if "properties" in made and "additionalProperties" not in made and not open_ended:
-        made["additionalProperties"] = False
-    if made.pop("nullable", False) and isinstance(made.get("type"), str):
-        made["type"] = [made["type"], "null"]
-    return made
+    if (
+        "properties" in strict_schema
+        and "additionalProperties" not in strict_schema
+        and not open_ended
+    ):
+        strict_schema["additionalProperties"] = False
+    if strict_schema.pop("nullable", False) and isinstance(strict_schema.get("type"), str):
+        strict_schema["type"] = [strict_schema["type"], "null"]
+    return strict_schema
 
 
 @cache
 def _openapi(folder: Path) -> dict[str, Any]:
-    found = json.loads((folder / OPENAPI).read_text())["definitions"]
-    return {name: _FREE.get(name) or strict(schema) for name, schema in found.items()}
+    definitions = json.loads((folder / OPENAPI).read_text())["definitions"]
+    return {name: _FREE.get(name) or strict(schema) for name, schema in definitions.items()}
 
 
 @cache
@@ -72,19 +76,19 @@ def _validator(folder: Path, version: str, kind: str) -> Draft202012Validator:
         schema: dict[str, Any] = {"$ref": f"#/definitions/{OWN[version, kind]}"}
     else:
         crd = yaml.safe_load((folder / DEFINITIONS[kind]).read_text())
-        group, _, wanted = version.partition("/")
+        group, _, version_name = version.partition("/")
         assert crd["spec"]["group"] == group and crd["spec"]["names"]["kind"] == kind
-        (of_version,) = [one for one in crd["spec"]["versions"] if one["name"] == wanted]
+        (of_version,) = [item for item in crd["spec"]["versions"] if item["name"] == version_name]
         assert of_version["served"]
         schema = strict(of_version["schema"]["openAPIV3Schema"])
         schema["properties"]["metadata"] = {"$ref": f"#/definitions/{_META}"}
     return Draft202012Validator({**schema, "definitions": definitions})
 
 
-def errors(folder: Path, made: dict[str, Any]) -> list[str]:
+def errors(folder: Path, strict_schema: dict[str, Any]) -> list[str]:
     """What the schemas of this folder have against an object, a line each."""
-    validator = _validator(folder, made["apiVersion"], made["kind"])
+    validator = _validator(folder, strict_schema["apiVersion"], strict_schema["kind"])
     return [
-        f"{'.'.join(map(str, one.absolute_path))}: {one.message[:300]}"
-        for one in validator.iter_errors(made)
+        f"{'.'.join(map(str, item.absolute_path))}: {item.message[:300]}"
+        for item in validator.iter_errors(strict_schema)
     ]

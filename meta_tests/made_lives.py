@@ -25,18 +25,18 @@ Row = tuple[float, float, float, int]
 def made_requests(rows: Sequence[Row]) -> Requests:
     """As the SUT sees them; the sample's index is the row's, the id a thousand more."""
     requests = Requests()
-    for number, (issued, first, told, tokens) in enumerate(rows):
-        row = requests.add([SimpleNamespace(id=1000 + number, index=number)], issued)
-        requests.handed[row] = issued
-        requests.first[row], requests.told[row], requests.tokens[row] = first, told, tokens
+    for number, (issued_s, first, told_s, tokens) in enumerate(rows):
+        row = requests.add([SimpleNamespace(id=1000 + number, index=number)], issued_s)
+        requests.handed[row] = issued_s
+        requests.first[row], requests.told[row], requests.tokens[row] = first, told_s, tokens
     return requests
 
 
 def made_marks(rows: Sequence[Row], queue_s: float = 0.01, preempted: int = 0) -> Marks:
     """As vLLM tells them: each queued as it came, for so long."""
     marks = Marks(FRONT_END, QUEUE, PREFILL, DECODE)
-    for number, (issued, first, told, _) in enumerate(rows):
-        marks.keep(1000 + number, preempted, issued, issued + queue_s, first, told)
+    for number, (issued_s, first, told_s, _) in enumerate(rows):
+        marks.keep(1000 + number, preempted, issued_s, issued_s + queue_s, first, told_s)
     return marks
 
 
@@ -53,7 +53,7 @@ def made_timeline(
     rows: Sequence[Row], steps: Steps | None = None, marks: Marks | None = None
 ) -> Timeline:
     """The timeline of these rows; the prompts have 10 tokens, 11, 12 …."""
-    lives = parts_of_requests(made_requests(rows), marks, None)
-    assert lives is not None
+    lives_of_requests = parts_of_requests(made_requests(rows), marks, None)
+    assert lives_of_requests is not None
     trace = EngineTrace(steps or Steps(), marks)
-    return timeline_of(lives, trace, [10 + number for number in range(len(rows))])
+    return timeline_of(lives_of_requests, trace, [10 + number for number in range(len(rows))])

@@ -87,15 +87,15 @@ class MadeNode:
 
     def log(self) -> dict[str, Any]:
         """The detail log's keys and values, in nanoseconds as LoadGen has them."""
-        issued, first, ended, tokens = (
+        issued_ms, first, ended_ms, tokens = (
             np.asarray(column) for column in zip(*self.rows, strict=True)
         )
-        ends = self.began + timedelta(milliseconds=float(ended.max()))
+        ends = self.began + timedelta(milliseconds=float(ended_ms.max()))
         offline = self.scenario == "Offline"
         completed = "result_completed_{}" if not offline else "result_{}"
-        several = tokens > 1
-        tpot = (ended - first)[several] / (tokens[several] - 1)
-        found: dict[str, Any] = {
+        many_tokens = tokens > 1
+        tpot = (ended_ms - first)[many_tokens] / (tokens[many_tokens] - 1)
+        detail: dict[str, Any] = {
             # The time in the machine's own zone, whatever its Z says.
             "test_datetime": f"{self.began + self.zone:{DATE_FORMAT}}",
             "power_begin": f"{self.began:{POWER_FORMAT}}"[:-3],
@@ -112,11 +112,11 @@ class MadeNode:
                 self.samples_per_sec
             ),
         }
-        found |= _said("result_{}_percentile_latency_ns", ended - issued)
+        detail |= _said("result_{}_percentile_latency_ns", ended_ms - issued_ms)
         if self.streams:
-            found |= _said("result_first_token_{}_percentile_latency_ns", first - issued)
-            found |= _said("result_time_per_output_token_{}_percentile_ns", tpot)
-        return {**found, **self.said}
+            detail |= _said("result_first_token_{}_percentile_latency_ns", first - issued_ms)
+            detail |= _said("result_time_per_output_token_{}_percentile_ns", tpot)
+        return {**detail, **self.said}
 
     def write(self, results: Path) -> Path:
         """Make the run's folder among these results; its path."""
@@ -125,16 +125,18 @@ class MadeNode:
         folder.performance.mkdir()
         log = "\n".join(line(key, value) for key, value in self.log().items())
         (folder.performance / DETAIL).write_text(log)
-        issued, first, ended, tokens = zip(*self.rows, strict=True)
+        issued_ms, first, ended_ms, tokens = zip(*self.rows, strict=True)
         timeline = Timeline(
-            issued,
+            issued_ms,
             first if self.streams else None,
-            ended,
+            ended_ms,
             tokens,
-            samples=range(len(issued)),
-            prompt_tokens=[10] * len(issued),
-            preempted=[0] * len(issued),
-            parts_ms={"engine": [end - start for start, end in zip(issued, ended, strict=True)]},
+            samples=range(len(issued_ms)),
+            prompt_tokens=[10] * len(issued_ms),
+            preempted=[0] * len(issued_ms),
+            parts_ms={
+                "engine": [end - start for start, end in zip(issued_ms, ended_ms, strict=True)]
+            },
             from_loadgen=self.from_loadgen,
         )
         write_timeline(folder.performance, timeline)
@@ -155,7 +157,7 @@ class MadeNode:
         folder.record_checksums()
         performance = {
             "valid": True,
-            "duration_s": max(ended) / 1000,
+            "duration_s": max(ended_ms) / 1000,
             "repeats": [{"tokens_per_sec": value} for value in self.repeats],
         }
         scores = {"total_samples": 13368, "passed": True, "scores": []}
@@ -191,6 +193,6 @@ def _said(key: str, values_ms: Any) -> dict[str, int]:
     }
 
 
-def make_nodes(results: Path, *made: MadeNode) -> list[Path]:
+def make_nodes(results: Path, *nodes: MadeNode) -> list[Path]:
     """The folders of these runs, each node's among results of its own."""
-    return [one.write(results / f"{number}") for number, one in enumerate(made)]
+    return [node.write(results / f"{number}") for number, node in enumerate(nodes)]

@@ -57,8 +57,8 @@ def _load(logs: Path) -> tuple[datetime, datetime]:
     """The power_begin and power_end of a detail log."""
     text = (logs / DETAIL).read_text()
     begin, end = (
-        datetime.strptime(said, "%m-%d-%Y %H:%M:%S.%f").replace(tzinfo=UTC)
-        for said in re.findall(r'"power_(?:begin|end)", "value": "([^"]*)"', text)
+        datetime.strptime(messages, "%m-%d-%Y %H:%M:%S.%f").replace(tzinfo=UTC)
+        for messages in re.findall(r'"power_(?:begin|end)", "value": "([^"]*)"', text)
     )
     return begin, end
 
@@ -69,7 +69,7 @@ def spl_line(at: datetime, watts: float, mode: str) -> str:
 
 
 def _messages() -> list[dict[str, Any]]:
-    said = [
+    messages = [
         ("mlcommons/power client v3", "mlcommons/power server v3"),
         ("time", "1785544763.5"),
         ("new,,0aba54c8-b8a7-4f89-bced-8221b15ea470", f"OK {SESSION}"),
@@ -79,27 +79,29 @@ def _messages() -> list[dict[str, Any]]:
             for do in ("start", "stop")
         ),
     ]
-    return [{"cmd": cmd, "reply": reply} for cmd, reply in said]
+    return [{"cmd": cmd, "reply": reply} for cmd, reply in messages]
 
 
 def _ptd_messages() -> list[dict[str, Any]]:
-    started = "Starting untimed measurement, maximum 500000 samples at 1000ms with 0 rampup samples"
-    said = [
+    go_reply = (
+        "Starting untimed measurement, maximum 500000 samples at 1000ms with 0 rampup samples"
+    )
+    messages = [
         ("Hello", "Hello, PTDaemon here!"),
         ("Identify", "YokogawaWT500_multichannel,1,1,version=1.11.1-69286632-20240907,OS=Linux"),
         ("RR", "Ranges,1,10.000000,1,300.000000"),
-        *((one, f"Range {one[3]} changed") for one in _AUTO_RANGES),
-        ("Go,1000,0,ranging", started),
+        *((checksum, f"Range {checksum[3]} changed") for checksum in _AUTO_RANGES),
+        ("Go,1000,0,ranging", go_reply),
         ("Stop", "Stopping untimed measurement"),
         ("SR,V,240.21", "Range V changed"),
         ("SR,A,15.12", "Range A changed"),
-        ("Go,1000,0,testing", started),
+        ("Go,1000,0,testing", go_reply),
         ("Stop", "Stopping untimed measurement"),
-        *((one, f"Range {one[3]} changed") for one in _AUTO_RANGES),
+        *((checksum, f"Range {checksum[3]} changed") for checksum in _AUTO_RANGES),
         ("SR,A,Auto", "Range A changed"),
         ("Stop", "Error: no measurement to stop"),
     ]
-    return [{"cmd": cmd, "reply": reply} for cmd, reply in said]
+    return [{"cmd": cmd, "reply": reply} for cmd, reply in messages]
 
 
 def _phases(
@@ -150,7 +152,7 @@ def write_session(folder: Path, logs: Path) -> None:
     for name in ("client.log", "server.log"):
         (folder / POWER / name).write_text("made up\n")
     (folder / POWER / "ptd_logs.txt").write_text(_ptd_log(ranging, begin, length))
-    both = {
+    common = {
         "version": "1.0",
         "timezone": 0,
         "modules": {},
@@ -167,16 +169,18 @@ def write_session(folder: Path, logs: Path) -> None:
         "ptd_messages": _ptd_messages(),
         "ptd_config": [{"command": ["ptd", "-c", "1", "48"], "device_type": 48, "channel": [1]}],
     }
-    seal(folder, both, both | server)
+    seal(folder, common, common | server)
 
 
 def seal(folder: Path, client: dict[str, Any], server: dict[str, Any]) -> None:
     """Write what client and server say, each with the hashes of the files that it makes."""
     sums = {path: hashlib.sha1((folder / path).read_bytes()).hexdigest() for path in HASHED}
     of_client = {
-        p: one for p, one in sums.items() if not p.endswith((SPL, "ptd_logs.txt", "server.log"))
+        p: checksum
+        for p, checksum in sums.items()
+        if not p.endswith((SPL, "ptd_logs.txt", "server.log"))
     }
-    of_server = {p: one for p, one in sums.items() if p not in of_client}
+    of_server = {p: checksum for p, checksum in sums.items() if p not in of_client}
     for name, content, results in (
         ("client.json", client, of_client),
         ("server.json", server, of_server),

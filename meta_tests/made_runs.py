@@ -171,13 +171,13 @@ def _detail_entries(
         samples = (loaded if unique else least) if offline else 1
     equal, min_ms = audit is None, 0 if audit else MIN_DURATION_MS
     if single:
-        expected = int(2 * min_ms / 1e3 * qps)
-        effective_least = max(least, expected)
+        expected_count = int(2 * min_ms / 1e3 * qps)
+        effective_least = max(least, expected_count)
         effective_least += loaded - effective_least % loaded if equal else 0
     else:
         effective_least = 1 if offline else least
     order = shuffled(round_.qsl_rng_seed, benchmark.samples_of(mode))
-    made = schedule(
+    load = schedule(
         Asked(
             scenario.loadgen_scenario,
             round_.schedule_rng_seed,
@@ -235,18 +235,18 @@ def _detail_entries(
         "effective_sample_concatenate_permutation": equal,
         **(audit.effective if audit else {}),
         "loaded_qsl_set": list(order if mode == "accuracy" else order[:loaded]),
-        "generated_query_count": made.queries,
-        "generated_samples_per_query": made.samples,
-        "generated_query_duration": made.duration_ns,
+        "generated_query_count": load.queries,
+        "generated_samples_per_query": load.samples,
+        "generated_query_duration": load.duration_ns,
     }
-    count = made.samples if offline else made.queries
+    count = load.samples if offline else load.queries
     if single and mode == "performance":
         count = effective_least
     tokens = _tokens(benchmark, count) if audit is None else count * _tokens_logged(audit)
     answers = _Answers(count, tokens, ttft_ms * 0.9e6, tpot_ms * 0.9e6)
     last_s = {
         "Offline": answers.most_ns,
-        "Server": made.last_ns + answers.most_ns,
+        "Server": load.last_ns + answers.most_ns,
         "SingleStream": answers.sum_ns,
     }[scenario.loadgen_scenario] / 1e9
     # Slower than it might be, so that an Offline run takes its ten minutes.
@@ -260,14 +260,14 @@ def _detail_entries(
         "power_end": _for_power(began + timedelta(seconds=took_s)),
     }
     if mode != "accuracy":
-        entries |= _results(scenario, answers, made, took_s)
+        entries |= _results(scenario, answers, load, took_s)
     return _every_line(entries, scenario, mode)
 
 
 def _every_line(entries: dict[str, Any], scenario: Scenario, mode: Mode) -> dict[str, Any]:
     """With the lines that are as any run has them, each in LoadGen's place."""
     percentile = entries["effective_target_latency_percentile"]
-    given = entries | {
+    known_values = entries | {
         "loadgen_file_sha1": LOADGEN_FILES,
         "requested_accuracy_log_rng_seed": entries["effective_accuracy_log_rng_seed"],
         "requested_accuracy_log_sampling_target": entries["effective_accuracy_log_sampling_target"],
@@ -280,12 +280,12 @@ def _every_line(entries: dict[str, Any], scenario: Scenario, mode: Mode) -> dict
         "effective_max_async_queries": 0 if scenario.loadgen_scenario == "Server" else 1,
     }
     keys = lines_of(scenario.loadgen_scenario, mode == "accuracy")
-    return {key: given.get(key, _ELSE.get(key, 0)) for key in keys if key != _OF_INVALID}
+    return {key: known_values.get(key, _ELSE.get(key, 0)) for key in keys if key != _OF_INVALID}
 
 
 _FALSE = ("print_timestamps", "performance_issue_same")
 _ELSE: dict[str, object] = {
-    **{f"{whose}_{name}": False for whose in ("requested", "effective") for name in _FALSE},
+    **{f"{kind}_{name}": False for kind in ("requested", "effective") for name in _FALSE},
     "requested_server_coalesce_queries": False,
     "loadgen_build_date_local": "2026-02-01T10:00:00.000000",
     "loadgen_git_log_message": "made up",
@@ -355,7 +355,7 @@ class _Answers:
 
 
 def _results(
-    scenario: Scenario, answers: _Answers, made: Schedule, took_s: float
+    scenario: Scenario, answers: _Answers, load: Schedule, took_s: float
 ) -> dict[str, Any]:
     """What LoadGen says of a valid performance run's answers."""
     offline, single = scenario.name == "Offline", scenario.name == "SingleStream"
@@ -381,7 +381,7 @@ def _results(
             "early_stopping_latency_ms": answers.most_ns,
         }
     else:
-        due_s = made.last_ns / 1e9
+        due_s = load.last_ns / 1e9
         entries |= {
             "result_scheduled_samples_per_sec": as_printed((answers.count - 1) / due_s),
             "result_completed_samples_per_sec": as_printed((answers.count - 1) / took_s),
@@ -427,9 +427,9 @@ def _cut_log(answers: tuple[LoggedSample, ...], streams: bool) -> str:
     """A cut accuracy log, which has the first answers and the last."""
     first = ', "token_data" : "0B000000"' if streams else ""
     rows = [
-        f'{{ "seq_id" : {one.place}, "qsl_idx" : {one.index}, "data" : "{_hex(one.token_ids)}"'
-        f'{first}, "token_count" : {one.token_count} }}'
-        for one in (*answers[:36], *answers[-36:])
+        f'{{ "seq_id" : {sample.place}, "qsl_idx" : {sample.index}, '
+        f'"data" : "{_hex(sample.token_ids)}"{first}, "token_count" : {sample.token_count} }}'
+        for sample in (*answers[:36], *answers[-36:])
     ]
     return "[\n" + ",\n".join(rows[:36]) + "\n\n...\n\n" + ",\n".join(rows[36:]) + "\n]\n"
 
@@ -505,8 +505,8 @@ class MadeRun:
         self.cached_tokens: int | None = None if untold else 0
         self.caching = made_blocks() if self.mode == CACHING else []
         self.entries = detail_entries(self.benchmark, self.scenario, self.mode, self.round)
-        took = [datetime.strptime(self.entries[f"power_{end}"], POWER_FORMAT) for end in _ENDS]
-        self.ended_ms = MADE_MS + (took[1] - took[0]).total_seconds() * 1e3 + 2.0
+        times = [datetime.strptime(self.entries[f"power_{end}"], POWER_FORMAT) for end in _ENDS]
+        self.ended_ms = MADE_MS + (times[1] - times[0]).total_seconds() * 1e3 + 2.0
         self.stamps: dict[str, Any] = {}
         self.broken_lines: list[str] = []
         audit = audit_of(self.benchmark, self.mode)
@@ -537,7 +537,7 @@ class MadeRun:
 
     def good_scores(self) -> dict[str, float]:
         reference = self.benchmark.reference
-        scores = {one.name: float(one.value) for one in reference.scores}
+        scores = {sample.name: float(sample.value) for sample in reference.scores}
         scores.setdefault("gen_len", 1000.0)
         scores[self.benchmark.counted_as] = float(reference.answers)
         return scores
@@ -559,14 +559,14 @@ class MadeRun:
     @property
     def accuracy_txt(self) -> str:
         said = self.scores.get(COUNTED_IN_A_SENTENCE)
-        counted = f"{COUNTED_IN_A_SENTENCE}: {said:.0f}\n" if said is not None else ""
+        sentence = f"{COUNTED_IN_A_SENTENCE}: {said:.0f}\n" if said is not None else ""
         figures = ", ".join(
             f"'{name}': {value}"
             for name, value in self.scores.items()
             if name != COUNTED_IN_A_SENTENCE
         )
         closing = f"\nhash={self.hash}\n" if self.hash is not None else ""
-        return f"\nResults\n\n{counted}{{{figures}}}\n{closing}"
+        return f"\nResults\n\n{sentence}{{{figures}}}\n{closing}"
 
     @property
     def verify_txt(self) -> str:
@@ -594,8 +594,8 @@ class MadeRun:
         """The blocks, each with the run's own entries and lines in its log."""
         blocks = []
         for block in self.caching:
-            took = (SAME if block.kind == "same" else MIX).of(AT_ONCE).effective
-            entries = {**self.entries, **took, **block.entries}
+            times = (SAME if block.kind == "same" else MIX).of(AT_ONCE).effective
+            entries = {**self.entries, **times, **block.entries}
             lines = [line(key, value) for key, value in entries.items()]
             text = "\n".join([lines[0], *self.broken_lines, *lines[1:]])
             answers = AccuracyLog(
@@ -725,13 +725,13 @@ def _write_result(
     file = "measurements.json" if v6 else f"{path[0]}_{scenario.name}.json"
     (measurements / file).write_text(json.dumps(described))
     for audit in benchmark.audits if division == "closed" else ():
-        made = MadeRun(benchmark, scenario, audit.mode, round_)
+        load = MadeRun(benchmark, scenario, audit.mode, round_)
         (audits / audit.name / "accuracy").mkdir(parents=True)
-        (audits / audit.name / "accuracy" / ACCURACY).write_text(made.accuracy_json)
-        (audits / audit.name / audit.verified_in).write_text(made.verify_txt)
+        (audits / audit.name / "accuracy" / ACCURACY).write_text(load.accuracy_json)
+        (audits / audit.name / audit.verified_in).write_text(load.verify_txt)
 
 
 def audit_values() -> Iterator[tuple[str, object]]:
     """Each audit setting's key in the detail log, with a value that it must not have."""
-    for key, wanted in TEST06.effective.items():
-        yield key, not wanted if isinstance(wanted, bool) else 2
+    for key, required in TEST06.effective.items():
+        yield key, not required if isinstance(required, bool) else 2

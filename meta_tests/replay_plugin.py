@@ -43,24 +43,26 @@ def thought_out_answers(
     (benchmark,) = inputs.benchmarks
     for mode, prepared in by_mode.items():
         openings, closings = (
-            tokenizer([str(one[part]) for one in prepared], add_special_tokens=False)["input_ids"]
+            tokenizer([str(answer[part]) for answer in prepared], add_special_tokens=False)[
+                "input_ids"
+            ]
             for part in (0, 1)
         )
         prompts = inputs.prompts(benchmark, mode)
         for prompt, opening, closing, (_, _, length) in zip(
             prompts, openings, closings, prepared, strict=True
         ):
-            thought = [filler] * (length - len(opening) - len(closing) - 1)
-            answers[tuple(prompt)] = [*opening, *thought, *closing, tokenizer.eos_token_id]
+            thinking = [filler] * (length - len(opening) - len(closing) - 1)
+            answers[tuple(prompt)] = [*opening, *thinking, *closing, tokenizer.eos_token_id]
     return answers
 
 
 def pytest_mlperf_load_engine(inputs: Inputs) -> ReplayEngine:
-    told: dict[str, Any] = json.loads(os.environ["REPLAY"])
-    paces = {mode: Pace(**pace) for mode, pace in told["paces"].items()}
-    if "answers" in told:
-        answers = prepared_answers(inputs, json.loads(Path(told["answers"]).read_text()))
+    options: dict[str, Any] = json.loads(os.environ["REPLAY"])
+    paces = {mode: Pace(**pace) for mode, pace in options["paces"].items()}
+    if "answers" in options:
+        answers = prepared_answers(inputs, json.loads(Path(options["answers"]).read_text()))
     else:
-        by_mode = json.loads(Path(told["answers_by_mode"]).read_text())
+        by_mode = json.loads(Path(options["answers_by_mode"]).read_text())
         answers = thought_out_answers(inputs, by_mode)
     return ReplayEngine(answers, paces, inputs.model_path)

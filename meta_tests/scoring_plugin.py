@@ -25,9 +25,9 @@ from mlperf_suite.session.inputs import Inputs
 class ScoringStandIn(StandInEngine):
     """Likelihoods that depend on the prompt's tokens alone, so that any two runs agree."""
 
-    def __init__(self, told: dict[str, Any], max_model_len: int) -> None:
+    def __init__(self, options: dict[str, Any], max_model_len: int) -> None:
         super().__init__(Delays(), lambda prompt: [1])
-        self._told = told
+        self._told = options
         self._max_model_len = max_model_len
 
     @property
@@ -54,7 +54,7 @@ def pytest_mlperf_engine_count() -> int:
 
 
 def pytest_mlperf_load_engine(inputs: Inputs, request: EngineRequest) -> StandInEngine:
-    told = json.loads(os.environ.get("SCORING", "{}"))
-    if "log" in told:
-        request.log_file.write_text(told["log"])
-    return ScoringStandIn(told, inputs.settings.max_model_len or 8192)
+    options = json.loads(os.environ.get("SCORING", "{}"))
+    if "log" in options:
+        request.log_file.write_text(options["log"])
+    return ScoringStandIn(options, inputs.settings.max_model_len or 8192)

@@ -38,13 +38,13 @@ _LEAD_TOKENS = 60
 class ToldEngine(StandInEngine):
     """A stand-in whose answers and delays change from query to query."""
 
-    def __init__(self, told: dict[str, Any], answers: dict[str, Answers]) -> None:
-        self._told = told
-        self._kinds = list(told.get("answers", ["good"]))
-        self._delays = list(told.get("delays_s", [0.0]))
+    def __init__(self, options: dict[str, Any], answers: dict[str, Answers]) -> None:
+        self._told = options
+        self._kinds = list(options.get("answers", ["good"]))
+        self._delays = list(options.get("delays_s", [0.0]))
         self._answers = answers
         self._last_second: deque[float] = deque()
-        super().__init__(Delays(), self._by_prompt, fail_after=told.get("fail_after"))
+        super().__init__(Delays(), self._by_prompt, fail_after=options.get("fail_after"))
 
     def _by_prompt(self, prompt: Sequence[int]) -> list[int]:
         # A warm-up's prompts are none of the samples'.
@@ -68,9 +68,9 @@ class ToldEngine(StandInEngine):
     ) -> None:
         self.delays = Delays(rest_s=self._delays[0])
         super().submit(requests, generation, listener, stream=stream)
-        for told in (self._kinds, self._delays):
-            if len(told) > 1:
-                told.pop(0)
+        for options in (self._kinds, self._delays):
+            if len(options) > 1:
+                options.pop(0)
         if folder := self._told.get("replace_by_file"):
             shutil.rmtree(folder)
             Path(folder).touch()
@@ -79,11 +79,11 @@ class ToldEngine(StandInEngine):
 
 
 def pytest_mlperf_load_engine(inputs: Inputs) -> StandInEngine:
-    told = json.loads(os.environ.get("STAND_IN", "{}"))
-    if "load_error" in told:
-        raise EngineError(told["load_error"])
-    if "crash" in told:
-        raise RuntimeError(told["crash"])
+    options = json.loads(os.environ.get("STAND_IN", "{}"))
+    if "load_error" in options:
+        raise EngineError(options["load_error"])
+    if "crash" in options:
+        raise RuntimeError(options["crash"])
     answers: dict[str, Answers] = {kind: {} for kind in KINDS}
     tokenizer = inputs.tokenizer
     for benchmark in inputs.benchmarks or default_benchmarks():
@@ -99,4 +99,4 @@ def pytest_mlperf_load_engine(inputs: Inputs) -> StandInEngine:
         keys = [tuple(prompt) for prompt in inputs.prompts(benchmark)]
         for kind, made_of in KINDS.items():
             answers[kind] |= dict(zip(keys, made_of(good), strict=True))
-    return ToldEngine(told, answers)
+    return ToldEngine(options, answers)

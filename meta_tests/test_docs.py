@@ -70,8 +70,8 @@ def code(guide: Path) -> list[str]:
 def test_the_korean_page_has_the_commands_of_the_english_one(english: Path) -> None:
     korean = TRANSLATED[english]
     assert set(commands(english)) - set(commands(korean)) == set()
-    said = {s for s in spans(english) if s.startswith(("make ", ".venv", "python", "pytest"))}
-    assert said - set(spans(korean)) == set()
+    words = {s for s in spans(english) if s.startswith(("make ", ".venv", "python", "pytest"))}
+    assert words - set(spans(korean)) == set()
 
 
 def test_the_korean_pages_have_the_options() -> None:
@@ -79,8 +79,8 @@ def test_the_korean_pages_have_the_options() -> None:
     assert {spec.flag for spec in OPTIONS} - flags == set()
     english = ROOT / "docs" / "from-run-py.md"
     korean = TRANSLATED[english]
-    said = {span for span in spans(english) if span.startswith("--")}
-    assert said - set(spans(korean)) == set()
+    words = {span for span in spans(english) if span.startswith("--")}
+    assert words - set(spans(korean)) == set()
 
 
 @pytest.mark.parametrize("korean", sorted((ROOT / "docs").glob("*.ko.md")), **_IDS)
@@ -111,9 +111,9 @@ def test_a_section_of_the_page_has_options_that_there_are() -> None:
 
 def test_the_help_tells_every_option() -> None:
     command = [sys.executable, "-m", "pytest", "--help"]
-    told = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout
-    assert [spec.flag for spec in OPTIONS if spec.flag not in told] == []
-    assert "require 99.9% of the reference accuracy" in " ".join(told.split())
+    output = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    assert [spec.flag for spec in OPTIONS if spec.flag not in output] == []
+    assert "require 99.9% of the reference accuracy" in " ".join(output.split())
 
 
 # Links, paths, modules and targets
@@ -153,8 +153,8 @@ def test_what_a_guide_names_is_there(guide: Path) -> None:
     modules = re.findall(r"python -m ((?:mlperf_suite|perf|meta_tests)[\w.]*)", text)
     modules += re.findall(r"\bmlperf_suite(?:\.\w+)+", text)
     assert [module for module in modules if not is_there(module)] == []
-    called = re.findall(r"^(?:\w+=\S+ )*make ([a-z-]+)", text, re.MULTILINE)
-    assert set(called) - {"commands"} <= targets()
+    targets_named = re.findall(r"^(?:\w+=\S+ )*make ([a-z-]+)", text, re.MULTILINE)
+    assert set(targets_named) - {"commands"} <= targets()
 
 
 def targets() -> set[str]:
@@ -191,15 +191,15 @@ IN_PLACE = {
 
 def of_pytest() -> list[tuple[Path, str]]:
     """Every command of pytest on a page of docs, in a block or in a sentence."""
-    found = []
+    rows = []
     for guide in GUIDES:
         whole = [s for s in spans(guide) if re.match(r"(\.venv/bin/)?pytest .*-", s)]
         for line in [*commands(guide), *whole]:
             match = re.match(r"(?:\.venv/bin/|\.venv/bin/python -m )?pytest\b(.*)", line)
             if match and "OPTIONS" not in line:
                 # A page names a benchmark X where any will do.
-                found.append((guide, match[1].replace("--benchmark X", "--benchmark llama3.1-8b")))
-    return sorted(set(found), key=str)
+                rows.append((guide, match[1].replace("--benchmark X", "--benchmark llama3.1-8b")))
+    return sorted(set(rows), key=str)
 
 
 @pytest.mark.parametrize(("guide", "arguments"), of_pytest(), **_IDS)
@@ -207,7 +207,7 @@ def test_a_command_of_pytest_has_options_values_markers_and_tests_that_there_are
     guide: Path, arguments: str
 ) -> None:
     specs: dict[str, OptionSpec] = {f: s for s in OPTIONS for f in (s.flag, *s.former)}
-    given: dict[str, Any] = {}
+    values: dict[str, Any] = {}
     # The shell would have put a file's words in the place of its variables.
     words = rewrite(shlex.split(arguments)).arguments
     while words:
@@ -223,23 +223,30 @@ def test_a_command_of_pytest_has_options_values_markers_and_tests_that_there_are
             check_expression(flag, value)
         elif spec is not None:
             text = "true" if spec.switch else IN_PLACE.get(value, value)
-            given.setdefault(spec.dest, []).append(text) if spec.repeatable else given.update(
+            values.setdefault(spec.dest, []).append(text) if spec.repeatable else values.update(
                 {spec.dest: text}
             )
         else:
-            known = {*OF_PLUGINS, *WITH_A_VALUE, "--suite-config", "--co", "--markers", "--help"}
-            assert flag in known or flag.startswith("--benchmark-"), flag
-    resolve_settings(given, {})
+            options_known = {
+                *OF_PLUGINS,
+                *WITH_A_VALUE,
+                "--suite-config",
+                "--co",
+                "--markers",
+                "--help",
+            }
+            assert flag in options_known or flag.startswith("--benchmark-"), flag
+    resolve_settings(values, {})
 
 
 def check_expression(flag: str, expression: str) -> None:
-    named = set(re.findall(r"[A-Za-z]\w+", expression)) - {"and", "or", "not"}
+    names = set(re.findall(r"[A-Za-z]\w+", expression)) - {"and", "or", "not"}
     if flag == "-m":
         ini = (ROOT / "pytest.ini").read_text()
-        assert named <= set(re.findall(r"^    (\w+):", ini, re.MULTILINE)) | {"hypothesis"}
+        assert names <= set(re.findall(r"^    (\w+):", ini, re.MULTILINE)) | {"hypothesis"}
     else:
         tests = "\n".join(path.read_text() for path in (ROOT / "tests").rglob("test_*.py"))
-        assert [one for one in named if one not in tests] == []
+        assert [name for name in names if name not in tests] == []
 
 
 def others() -> list[tuple[Path, str]]:
@@ -261,8 +268,8 @@ def test_any_other_command_is_of_the_suite_or_of_the_system(
     elif words[1:3] == ["-m", "mlperf_suite"]:
         with pytest.raises(SystemExit, match=r"^0$"):
             main([words[3], "--help"])
-        told = capsys.readouterr().out
-        assert [w for w in words[4:] if w.startswith("--") and w not in told] == []
+        output = capsys.readouterr().out
+        assert [w for w in words[4:] if w.startswith("--") and w not in output] == []
     elif words[1:2] == ["-m"]:
         assert is_there(words[2]) or words[2] in ("pip", "submission_checker.main"), line
     elif Path(words[0]).suffix == ".py" or words[0].startswith("scripts/"):
@@ -272,9 +279,9 @@ def test_any_other_command_is_of_the_suite_or_of_the_system(
 
 
 def test_the_settings_files_on_the_pages_are_taken(tmp_path: Path) -> None:
-    found = [(guide, text) for guide in GUIDES for text in blocks(guide, "toml")]
-    assert len(found) >= 3
-    for guide, text in found:
+    rows = [(guide, text) for guide in GUIDES for text in blocks(guide, "toml")]
+    assert len(rows) >= 3
+    for guide, text in rows:
         file = tmp_path / "suite.toml"
         file.write_text(text)
         try:
@@ -291,10 +298,10 @@ def test_the_sample_of_a_system_says_all_that_is_asked() -> None:
 # Pictures
 
 
-@pytest.mark.parametrize("what", ["terminal", "report"])
-def test_the_readme_has_a_picture_for_light_and_for_dark(what: str) -> None:
+@pytest.mark.parametrize("picture", ["terminal", "report"])
+def test_the_readme_has_a_picture_for_light_and_for_dark(picture: str) -> None:
     for scheme in ("light", "dark"):
-        name = f"docs/pictures/{what}-{scheme}.png"
+        name = f"docs/pictures/{picture}-{scheme}.png"
         assert name in ENGLISH.read_text() and name.removeprefix("docs/") in KOREAN.read_text()
         assert (ROOT / name).read_bytes().startswith(b"\x89PNG")
 
@@ -310,8 +317,8 @@ def test_every_path_on_the_page_is_the_repositorys_or_the_packages() -> None:
     words = re.split(r'\s|<br/>|["\[\]]', "\n".join(code(ARCHITECTURE)))
     paths = {word for word in words if _PATH.fullmatch(word)}
     assert len(paths) > 50
-    missing = [p for p in paths if not any((base / p).exists() for base in (ROOT, PACKAGE))]
-    assert missing == []
+    absent = [p for p in paths if not any((base / p).exists() for base in (ROOT, PACKAGE))]
+    assert absent == []
 
 
 def test_the_page_has_the_layers_in_their_order() -> None:
@@ -321,14 +328,14 @@ def test_the_page_has_the_layers_in_their_order() -> None:
 
 def test_the_page_names_the_place_of_each_outside_library() -> None:
     (paragraph,) = re.findall(r"^An outside library.*?\n\n", ARCHITECTURE.read_text(), re.M | re.S)
-    told: dict[str, list[str]] = {}
+    output: dict[str, list[str]] = {}
     for part in paragraph.partition(":")[2].split(";"):
         places = re.findall(r"`([^`]+)`", part)
-        told |= dict.fromkeys(re.findall(r"\w+", re.sub(r"`[^`]+`", "", part)), places)
-    assert set(ONE_PLACE) - {"_pytest"} <= set(told)
+        output |= dict.fromkeys(re.findall(r"\w+", re.sub(r"`[^`]+`", "", part)), places)
+    assert set(ONE_PLACE) - {"_pytest"} <= set(output)
     for path in files():
-        for library in {module.partition(".")[0] for module in imports_of(path)} & set(told):
-            assert str(path.relative_to(PACKAGE)).startswith(tuple(told[library])), library
+        for library in {module.partition(".")[0] for module in imports_of(path)} & set(output):
+            assert str(path.relative_to(PACKAGE)).startswith(tuple(output[library])), library
 
 
 def test_the_page_has_one_picture() -> None:
@@ -353,8 +360,8 @@ def test_a_workflow_names_targets_options_and_secrets_that_are_there(path: Path)
         # What strangers can write must not stand in a shell's text.
         assert "github.event.pull_request.title" not in run
         assert "secrets." not in run
-        for called in re.findall(r"^\s*make (.+)$", run, re.MULTILINE):
-            assert set(called.split()) <= targets
+        for targets_named in re.findall(r"^\s*make (.+)$", run, re.MULTILINE):
+            assert set(targets_named.split()) <= targets
         for line in run.replace("\\\n", " ").splitlines():
             if "-m pytest" in line:
                 assert set(re.findall(r"(?<=\s)--[a-z-]+", line)) <= flags

@@ -40,10 +40,10 @@ def test_services_use_the_image_and_write_where_people_mount() -> None:
     services = yaml.safe_load((ROOT / "compose.yaml").read_text())["services"]
     for service in services.values():
         assert service["image"] == "mlperf-suite"
-        mounts = {one["source"]: one for one in service["volumes"]}
+        mounts = {volume["source"]: volume for volume in service["volumes"]}
         assert mounts["./results"]["target"] == "/app/results"
         # Docker makes a folder that is missing as root: then nothing can be written there.
-        assert not any(one["bind"]["create_host_path"] for one in mounts.values())
+        assert not any(volume["bind"]["create_host_path"] for volume in mounts.values())
         assert service["env_file"] == [{"path": ".env", "required": False}]
     assert services["check"]["entrypoint"] == ["/app/scripts/health.sh"]
     assert services["client"]["depends_on"] == {"server": {"condition": "service_healthy"}}
@@ -54,11 +54,11 @@ def test_what_is_mounted_is_made_before(page: str) -> None:
     """By the reader, on each page that mounts it, in a line above the first command that does."""
     text = (ROOT / page).read_text().replace("\\\n", " ")
     lines = [re.sub(r"^#? +", "", line) for line in text.splitlines()]
-    made = next(n for n, line in enumerate(lines) if line.startswith("mkdir -p results"))
+    line_number = next(n for n, line in enumerate(lines) if line.startswith("mkdir -p results"))
     runs = [n for n, line in enumerate(lines) if re.match(r"docker (run|compose .*run) ", line)]
     runs = [n for n in runs if "/app/results" in lines[n] or "compose" in lines[n]]
-    assert "huggingface" in lines[made] or "huggingface" not in text
-    assert page == "compose.yaml" or made < min(runs)
+    assert "huggingface" in lines[line_number] or "huggingface" not in text
+    assert page == "compose.yaml" or line_number < min(runs)
 
 
 def test_the_health_check_disturbs_no_run(tmp_path: Path) -> None:
@@ -68,10 +68,10 @@ def test_the_health_check_disturbs_no_run(tmp_path: Path) -> None:
     (folder / "health.sh").write_text((ROOT / "scripts" / "health.sh").read_text())
     running = subprocess.Popen(["bash", "-c", "exec -a 'python -m pytest -m offline' sleep 60"])
     try:
-        done = subprocess.run(
+        process = subprocess.run(
             ["bash", folder / "health.sh"], capture_output=True, text=True, check=False, timeout=30
         )
     finally:
         running.kill()
         running.wait()
-    assert (done.returncode, done.stdout) == (0, "a run is under way\n")
+    assert (process.returncode, process.stdout) == (0, "a run is under way\n")

@@ -24,12 +24,16 @@ IN_A_RUN = {"HF_TOKEN": "hf_x", "API_KEY": "x"}
 
 def objects() -> dict[str, dict[str, Any]]:
     """Every object, by its kind and name."""
-    found = [
-        made for path in sorted(FOLDER.glob("*.yaml")) for made in yaml.safe_load_all(path.open())
+    manifests = [
+        manifest
+        for path in sorted(FOLDER.glob("*.yaml"))
+        for manifest in yaml.safe_load_all(path.open())
     ]
-    named = {f"{made['kind']}/{made['metadata']['name']}": made for made in found}
-    assert len(named) == len(found)
-    return named
+    by_name = {
+        f"{manifest['kind']}/{manifest['metadata']['name']}": manifest for manifest in manifests
+    }
+    assert len(by_name) == len(manifests)
+    return by_name
 
 
 OBJECTS = objects()
@@ -48,14 +52,14 @@ def pods(node: Any) -> Iterator[dict[str, Any]]:
             yield from pods(value)
 
 
-PODS = [pod for made in OBJECTS.values() for pod in pods(made)]
+PODS = [pod for manifest in OBJECTS.values() for pod in pods(manifest)]
 CONTAINERS = [container for pod in PODS for container in pod["spec"]["containers"]]
-SUITES = [one for one in CONTAINERS if one["name"] == "suite"]
+SUITES = [item for item in CONTAINERS if item["name"] == "suite"]
 
 
 def values(container: dict[str, Any]) -> dict[str, str]:
     """The variables that a container is given as they are."""
-    return {one["name"]: one["value"] for one in container["env"] if "value" in one}
+    return {item["name"]: item["value"] for item in container["env"] if "value" in item}
 
 
 def test_there_are_pods() -> None:
@@ -68,14 +72,14 @@ def test_there_are_pods() -> None:
 def options(container: dict[str, Any]) -> dict[str, Any]:
     """What a suite's container gives pytest, as `resolve_settings` takes it."""
     specs = {spec.flag: spec for spec in OPTIONS}
-    given: dict[str, Any] = {}
+    values_given: dict[str, Any] = {}
     words = list(container["args"])
     while words:
         flag, equals, value = words.pop(0).partition("=")
         if flag == "-m":
-            named = set(re.findall(r"\w+", words.pop(0))) - {"and", "or", "not"}
+            by_name = set(re.findall(r"\w+", words.pop(0))) - {"and", "or", "not"}
             ini = (ROOT / "pytest.ini").read_text()
-            assert named <= set(re.findall(r"^    (\w+):", ini, re.MULTILINE))
+            assert by_name <= set(re.findall(r"^    (\w+):", ini, re.MULTILINE))
             continue
         assert flag in specs, flag
         assert equals, "an option and its value are one word"
@@ -84,10 +88,10 @@ def options(container: dict[str, Any]) -> dict[str, Any]:
         assert "$(" not in value
         spec = specs[flag]
         if spec.repeatable:
-            given.setdefault(spec.dest, []).append(value)
+            values_given.setdefault(spec.dest, []).append(value)
         else:
-            given[spec.dest] = value
-    return given
+            values_given[spec.dest] = value
+    return values_given
 
 
 def settings_of(container: dict[str, Any]) -> Settings:
@@ -112,26 +116,28 @@ def test_every_program_is_in_the_image() -> None:
 
 def test_the_suite_writes_where_results_stay() -> None:
     for container in SUITES:
-        mounts = {one["mountPath"]: one["name"] for one in container["volumeMounts"]}
+        mounts = {item["mountPath"]: item["name"] for item in container["volumeMounts"]}
         assert mounts["/app/results"] == "results"
 
 
 def test_volumes_and_claims_are_there() -> None:
-    claims = {made["metadata"]["name"] for made in OBJECTS.values() if "Claim" in made["kind"]}
+    claims = {
+        manifest["metadata"]["name"] for manifest in OBJECTS.values() if "Claim" in manifest["kind"]
+    }
     for pod in PODS:
-        volumes = {one["name"]: one for one in pod["spec"].get("volumes", ())}
+        volumes = {item["name"]: item for item in pod["spec"].get("volumes", ())}
         mounted = {
-            one["name"]
+            item["name"]
             for container in pod["spec"]["containers"]
-            for one in container.get("volumeMounts", ())
+            for item in container.get("volumeMounts", ())
         }
         assert mounted == set(volumes)
-        claimed = {
-            one["persistentVolumeClaim"]["claimName"]
-            for one in volumes.values()
-            if "persistentVolumeClaim" in one
+        claims_named = {
+            item["persistentVolumeClaim"]["claimName"]
+            for item in volumes.values()
+            if "persistentVolumeClaim" in item
         }
-        assert claimed <= claims
+        assert claims_named <= claims
 
 
 # Security
@@ -156,21 +162,27 @@ def test_a_pod_has_no_more_rights_than_it_needs(pod: dict[str, Any]) -> None:
 
 
 def test_no_secret_is_written_down() -> None:
-    assert not [made for made in OBJECTS.values() if made["kind"] in ("Secret", "ConfigMap")]
-    seen = set()
+    assert not [
+        manifest for manifest in OBJECTS.values() if manifest["kind"] in ("Secret", "ConfigMap")
+    ]
+    checked = set()
     for container in CONTAINERS:
-        for one in container["env"]:
-            if _SECRET.search(one["name"]):
-                assert set(one) == {"name", "valueFrom"}, one["name"]
-                seen.add(one["name"])
-    assert seen == {"HF_TOKEN", "API_KEY", "VLLM_API_KEY", "RAY_AUTH_TOKEN"}
+        for item in container["env"]:
+            if _SECRET.search(item["name"]):
+                assert set(item) == {"name", "valueFrom"}, item["name"]
+                checked.add(item["name"])
+    assert checked == {"HF_TOKEN", "API_KEY", "VLLM_API_KEY", "RAY_AUTH_TOKEN"}
 
 
 def test_every_pod_hears_its_own_kind_alone() -> None:
-    policies = [made["spec"] for made in OBJECTS.values() if made["kind"] == "NetworkPolicy"]
+    policies = [
+        manifest["spec"] for manifest in OBJECTS.values() if manifest["kind"] == "NetworkPolicy"
+    ]
     for pod in PODS:
         labels = pod["metadata"]["labels"].items()
-        (policy,) = [one for one in policies if one["podSelector"]["matchLabels"].items() <= labels]
+        (policy,) = [
+            item for item in policies if item["podSelector"]["matchLabels"].items() <= labels
+        ]
         assert policy["policyTypes"] == ["Ingress"]
         (rule,) = policy["ingress"]
         assert rule["from"] == [{"podSelector": policy["podSelector"]}]
@@ -182,11 +194,11 @@ def test_every_pod_hears_its_own_kind_alone() -> None:
 def test_ray_and_its_driver_agree() -> None:
     cluster, job = OBJECTS["RayCluster/mlperf"], OBJECTS["Job/mlperf-ray-run"]
     (driver,) = [pod["spec"]["containers"][0] for pod in pods(job)]
-    known = values(driver)
-    assert known["RAY_HEAD"] == f"{cluster['metadata']['name']}-head-svc:6379"
+    variables = values(driver)
+    assert variables["RAY_HEAD"] == f"{cluster['metadata']['name']}-head-svc:6379"
     auth = cluster["spec"]["authOptions"]
-    assert auth["mode"] == known["RAY_AUTH_MODE"] == "token"
-    (token,) = [one for one in driver["env"] if one["name"] == "RAY_AUTH_TOKEN"]
+    assert auth["mode"] == variables["RAY_AUTH_MODE"] == "token"
+    (token,) = [item for item in driver["env"] if item["name"] == "RAY_AUTH_TOKEN"]
     # KubeRay takes the token from this key of that Secret.
     assert token["valueFrom"]["secretKeyRef"] == {"name": auth["secretName"], "key": "auth_token"}
     assert "--ray=$(RAY_HEAD)" in driver["args"]
@@ -220,8 +232,8 @@ def test_nothing_runs_on_rays_head_and_each_probe_has_its_port() -> None:
 
 
 def test_the_driver_starts_after_the_servers_and_ends_the_set() -> None:
-    made = OBJECTS["JobSet/mlperf-endpoint"]
-    spec = made["spec"]
+    manifest = OBJECTS["JobSet/mlperf-endpoint"]
+    spec = manifest["spec"]
     server, driver = spec["replicatedJobs"]
     assert driver["dependsOn"] == [{"name": server["name"], "status": "Ready"}]
     assert spec["successPolicy"] == {
@@ -230,11 +242,11 @@ def test_the_driver_starts_after_the_servers_and_ends_the_set() -> None:
     }
     (serving,) = [pod["spec"]["containers"][0] for pod in pods(server)]
     (suite,) = [pod["spec"]["containers"][0] for pod in pods(driver)]
-    (port,) = [one["containerPort"] for one in serving["ports"]]
+    (port,) = [item["containerPort"] for item in serving["ports"]]
     assert serving["readinessProbe"]["httpGet"] == {"path": "/health", "port": "http"}
     # As JobSet names pods: set, job, its index, the pod's index; then the set's service.
     names = [
-        f"http://{made['metadata']['name']}-{server['name']}-{n}-0.{spec['network']['subdomain']}"
+        f"http://{manifest['metadata']['name']}-{server['name']}-{n}-0.{spec['network']['subdomain']}"
         f":{port}"
         for n in range(server["replicas"])
     ]
@@ -258,28 +270,28 @@ def test_the_published_schemas_take_it(name: str) -> None:
     assert kubernetes_schemas.errors(Path(str(SCHEMAS)), OBJECTS[name]) == []
 
 
-def spoiled(made: dict[str, Any], name: str) -> Iterator[dict[str, Any]]:
+def spoiled(manifest: dict[str, Any], name: str) -> Iterator[dict[str, Any]]:
     """The object with an unknown field, or a value of another type, in one place after another."""
-    broken = copy.deepcopy(made)
-    broken["spec"]["colour"] = "blue"
-    yield broken
-    broken = copy.deepcopy(made)
-    broken["metadata"]["labels"] = ["blue"]
-    yield broken
-    for count in range(len([*pods(made)])):
-        broken = copy.deepcopy(made)
-        [*pods(broken)][count]["spec"]["containers"][0]["resource"] = {}
-        yield broken
-        broken = copy.deepcopy(made)
-        [*pods(broken)][count]["spec"]["containers"][0]["image"] = 7
-        yield broken
+    damaged = copy.deepcopy(manifest)
+    damaged["spec"]["colour"] = "blue"
+    yield damaged
+    damaged = copy.deepcopy(manifest)
+    damaged["metadata"]["labels"] = ["blue"]
+    yield damaged
+    for count in range(len([*pods(manifest)])):
+        damaged = copy.deepcopy(manifest)
+        [*pods(damaged)][count]["spec"]["containers"][0]["resource"] = {}
+        yield damaged
+        damaged = copy.deepcopy(manifest)
+        [*pods(damaged)][count]["spec"]["containers"][0]["image"] = 7
+        yield damaged
 
 
 @needs_schemas
 @BY_NAME
 def test_the_published_schemas_would_refuse_it_otherwise(name: str) -> None:
-    for broken in spoiled(OBJECTS[name], name):
-        assert kubernetes_schemas.errors(Path(str(SCHEMAS)), broken)
+    for damaged in spoiled(OBJECTS[name], name):
+        assert kubernetes_schemas.errors(Path(str(SCHEMAS)), damaged)
 
 
 def test_a_schema_is_made_strict() -> None:
@@ -296,9 +308,9 @@ def test_a_schema_is_made_strict() -> None:
             "format": {"type": "string", "nullable": True, "format": "date"},
         },
     }
-    made = kubernetes_schemas.strict(schema)
-    assert made["additionalProperties"] is False
-    assert made["properties"]["port"] == {"type": ["string", "integer"]}
-    assert "additionalProperties" not in made["properties"]["free"]
-    assert made["properties"]["labels"]["additionalProperties"] == {"type": "string"}
-    assert made["properties"]["format"] == {"type": ["string", "null"]}
+    manifest = kubernetes_schemas.strict(schema)
+    assert manifest["additionalProperties"] is False
+    assert manifest["properties"]["port"] == {"type": ["string", "integer"]}
+    assert "additionalProperties" not in manifest["properties"]["free"]
+    assert manifest["properties"]["labels"]["additionalProperties"] == {"type": "string"}
+    assert manifest["properties"]["format"] == {"type": ["string", "null"]}

@@ -127,14 +127,14 @@ def test_the_package_imports_nothing_that_stands_beside_it() -> None:
 def test_no_two_files_import_each_other() -> None:
     """Neither in the package nor beside it."""
     graph = imports(PACKAGE.name, *BESIDE)
-    done: set[str] = set()
+    visited: set[str] = set()
 
     def visit(name: str, trail: tuple[str, ...]) -> None:
         assert name not in trail, " -> ".join([*trail[trail.index(name) :], name])
-        if name not in done:
+        if name not in visited:
             for module in sorted(graph[name] & graph.keys() - {name}):
                 visit(module, (*trail, name))
-            done.add(name)
+            visited.add(name)
 
     for name in graph:
         visit(name, ())
@@ -168,7 +168,7 @@ def places(names: Iterable[tuple[str, str]]) -> dict[str, set[str]]:
     by_name: dict[str, set[str]] = defaultdict(set)
     for name, place in names:
         by_name[name].add(place)
-    return {name: found for name, found in by_name.items() if len(found) > 1}
+    return {name: folders for name, folders in by_name.items() if len(folders) > 1}
 
 
 def test_no_file_name_stands_twice() -> None:

@@ -44,10 +44,12 @@ def run_set_up(
 
 def set_up(folder: Path, *arguments: str, **environment: str) -> tuple[list[str], str]:
     """The locks that were installed, and what was said."""
-    done = run_set_up(folder, *arguments, **environment)
-    assert done.returncode == 0, done.stderr
-    asked = (folder / "asked").read_text().split()
-    return [w for w in asked if w.startswith("requirements/") and w.endswith(".lock")], done.stdout
+    process = run_set_up(folder, *arguments, **environment)
+    assert process.returncode == 0, process.stderr
+    requests = (folder / "asked").read_text().split()
+    return [
+        w for w in requests if w.startswith("requirements/") and w.endswith(".lock")
+    ], process.stdout
 
 
 def prepare(folder: Path, *, machine: str = "/bin/true", pip: str = "true") -> None:
@@ -72,9 +74,9 @@ def test_the_build_that_is_there_stays(tmp_path: Path) -> None:
     assert set_up(tmp_path)[0] == cpu
     assert set_up(tmp_path) == ([], "")
     (tmp_path / ".venv" / "of the cpu build").touch()
-    installed, said = set_up(tmp_path, BUILD="gpu")
+    installed, output = set_up(tmp_path, BUILD="gpu")
     assert installed == gpu
-    assert "replacing the cpu build in .venv with the gpu build" in said
+    assert "replacing the cpu build in .venv with the gpu build" in output
     assert not (tmp_path / ".venv" / "of the cpu build").exists()
     assert set_up(tmp_path) == ([], "")
     (tmp_path / "requirements" / "gpu.lock").write_text("newer\n")
@@ -91,35 +93,35 @@ def test_packages_are_installed_once_for_a_lock(tmp_path: Path) -> None:
     assert set_up(tmp_path, "packages") == ([], "")
     code.write_text("changed")
     assert set_up(tmp_path, "assets")[0] == []
-    asked = (tmp_path / "asked").read_text()
-    assert "-m mlperf_suite.assets" in asked
-    assert "-e ." not in asked
+    requests = (tmp_path / "asked").read_text()
+    assert "-m mlperf_suite.assets" in requests
+    assert "-e ." not in requests
     assert set_up(tmp_path)[0] == []
-    asked = (tmp_path / "asked").read_text()
-    assert "-m mlperf_suite.assets" not in asked
-    assert "-e ." in asked
+    requests = (tmp_path / "asked").read_text()
+    assert "-m mlperf_suite.assets" not in requests
+    assert "-e ." in requests
 
 
 def test_what_it_says_are_lines(tmp_path: Path) -> None:
     """Each of them says what comes now, and how much of it."""
     prepare(tmp_path)
-    _, said = set_up(tmp_path, BUILD="gpu")
-    assert [line for line in said.splitlines() if not line.startswith("set-up: ")] == []
-    assert "packages of requirements/gpu.lock (9.4 GB on disk" in said
+    _, output = set_up(tmp_path, BUILD="gpu")
+    assert [line for line in output.splitlines() if not line.startswith("set-up: ")] == []
+    assert "packages of requirements/gpu.lock (9.4 GB on disk" in output
     assert "packages of requirements/cpu.lock (3.3 GB on disk" in set_up(tmp_path, BUILD="cpu")[1]
 
 
 def test_a_machine_that_does_not_fit_stops_it(tmp_path: Path) -> None:
     prepare(tmp_path, machine="/bin/false")
-    done = run_set_up(tmp_path)
-    assert done.returncode == 1
-    assert done.stderr == "set-up: nothing was installed; SET_UP_ANYWAY=1 installs anyway\n"
+    process = run_set_up(tmp_path)
+    assert process.returncode == 1
+    assert process.stderr == "set-up: nothing was installed; SET_UP_ANYWAY=1 installs anyway\n"
     assert not (tmp_path / ".venv").exists()
     assert set_up(tmp_path, SET_UP_ANYWAY="1")[0] == ["requirements/cpu.lock"]
 
 
 @pytest.mark.parametrize(
-    ("environment", "said"),
+    ("environment", "output"),
     [
         ({"BUILD": "rocm"}, "set-up: BUILD=rocm: allowed are cpu and gpu\n"),
         (
@@ -129,11 +131,11 @@ def test_a_machine_that_does_not_fit_stops_it(tmp_path: Path) -> None:
     ],
 )
 def test_what_is_asked_for_and_cannot_be_had(
-    tmp_path: Path, environment: dict[str, str], said: str
+    tmp_path: Path, environment: dict[str, str], output: str
 ) -> None:
     prepare(tmp_path)
-    done = run_set_up(tmp_path, **environment)
-    assert (done.returncode, done.stdout, done.stderr) == (1, "", said)
+    process = run_set_up(tmp_path, **environment)
+    assert (process.returncode, process.stdout, process.stderr) == (1, "", output)
 
 
 _UV = """#!/bin/sh
@@ -173,29 +175,29 @@ def _without_python(folder: Path, uv: str | None) -> str:
 def test_uv_brings_a_python_where_there_is_none(tmp_path: Path) -> None:
     prepare(tmp_path)
     path = _without_python(tmp_path, "true")
-    installed, said = set_up(tmp_path, PATH=path, PYTHON="")
+    installed, output = set_up(tmp_path, PATH=path, PYTHON="")
     assert installed == ["requirements/cpu.lock"]
-    assert "found no Python 3.11 to 3.13" in said
-    asked = (tmp_path / "asked").read_text()
-    assert f"uv python install --quiet --no-bin 3.12 into {tmp_path}/.python\n" in asked
+    assert "found no Python 3.11 to 3.13" in output
+    requests = (tmp_path / "asked").read_text()
+    assert f"uv python install --quiet --no-bin 3.12 into {tmp_path}/.python\n" in requests
     (tmp_path / "requirements" / "cpu.lock").write_text("newer\n")
     assert set_up(tmp_path, PATH=path, PYTHON="")[0] == ["requirements/cpu.lock"]
     assert "uv python" not in (tmp_path / "asked").read_text()
 
 
 @pytest.mark.parametrize(
-    ("uv", "said"),
+    ("uv", "output"),
     [
         (None, "and no uv to install one: set PYTHON="),
         ("exit 2", "uv could not download Python 3.12"),
     ],
 )
-def test_no_python_and_none_to_be_had(tmp_path: Path, uv: str | None, said: str) -> None:
+def test_no_python_and_none_to_be_had(tmp_path: Path, uv: str | None, output: str) -> None:
     prepare(tmp_path)
-    done = run_set_up(tmp_path, PATH=_without_python(tmp_path, uv), PYTHON="")
-    assert done.returncode == 1
-    assert said in done.stderr
-    assert len(done.stderr.splitlines()) == 1
+    process = run_set_up(tmp_path, PATH=_without_python(tmp_path, uv), PYTHON="")
+    assert process.returncode == 1
+    assert output in process.stderr
+    assert len(process.stderr.splitlines()) == 1
 
 
 # With pip itself, which is asked to do all but the writing.
@@ -244,18 +246,18 @@ def test_a_swapped_package_is_refused(with_pip: Path) -> None:
     assert _install(with_pip, lock).returncode == 0
     (with_pip / "requirements" / "gpu.lock").write_text("")
     swapped = lock.replace(locked, hashlib.sha256(b"as it was locked").hexdigest())
-    done = _install(with_pip, swapped)
-    assert done.returncode == 1
-    assert "DO NOT MATCH THE HASHES" in done.stderr
-    assert done.stderr.splitlines()[-1].startswith("set-up: pip could not install")
+    process = _install(with_pip, swapped)
+    assert process.returncode == 1
+    assert "DO NOT MATCH THE HASHES" in process.stderr
+    assert process.stderr.splitlines()[-1].startswith("set-up: pip could not install")
     assert not (with_pip / ".venv" / ".packages").exists()
 
 
 def test_a_package_without_a_hash_is_refused(with_pip: Path) -> None:
     _wheel(with_pip / "wheels", "setuptools", "80.0")
-    done = _install(with_pip, "setuptools==80.0\n")
-    assert done.returncode == 1
-    assert "Hashes are required" in done.stderr
+    process = _install(with_pip, "setuptools==80.0\n")
+    assert process.returncode == 1
+    assert "Hashes are required" in process.stderr
 
 
 def test_the_gpu_build_does_not_take_a_torch_for_the_cpu(with_pip: Path) -> None:
@@ -270,7 +272,7 @@ def test_the_gpu_build_does_not_take_a_torch_for_the_cpu(with_pip: Path) -> None
 @pytest.mark.parametrize("name", ["cpu", "gpu", "llama-cpp", "uv", "assets"])
 def test_each_line_of_a_lock_names_one_version_and_its_hashes(name: str) -> None:
     text = (ROOT / "requirements" / f"{name}.lock").read_text().replace("\\\n", "")
-    lines = [one for one in text.splitlines() if one and not one.lstrip().startswith("#")]
+    lines = [line for line in text.splitlines() if line and not line.lstrip().startswith("#")]
     wrong = [
         line[:80]
         for line in lines
@@ -281,7 +283,7 @@ def test_each_line_of_a_lock_names_one_version_and_its_hashes(name: str) -> None
     assert wrong == []
     locked = {line.split("=")[0]: line for line in lines}
     if name == "gpu":
-        assert all(locked[one].startswith(f"{one}===") for one in ("torch", "torchvision"))
+        assert all(locked[line].startswith(f"{line}===") for line in ("torch", "torchvision"))
     if name == "cpu":
         # One for each of Python 3.11 to 3.13.
         assert locked["torch"].count("--hash") >= 3
@@ -309,15 +311,15 @@ def test_an_image_takes_no_tokens_and_nothing_that_is_made(path: str) -> None:
     parts = path.split("/")
     above = ["/".join(parts[: end + 1]) for end in range(len(parts))]
 
-    def matches(pattern: str, one: str) -> bool:
+    def matches(pattern: str, line: str) -> bool:
         if pattern.startswith("**/"):
             return any(
-                matches(pattern[3:], "/".join(one.split("/")[start:]))
-                for start in range(one.count("/") + 1)
+                matches(pattern[3:], "/".join(line.split("/")[start:]))
+                for start in range(line.count("/") + 1)
             )
-        return pattern.count("/") == one.count("/") and fnmatch(one, pattern)
+        return pattern.count("/") == line.count("/") and fnmatch(line, pattern)
 
-    assert any(matches(pattern, one) for pattern in patterns for one in above)
+    assert any(matches(pattern, line) for pattern in patterns for line in above)
 
 
 _BARS = """
@@ -330,7 +332,7 @@ for _ in tqdm(range(300), mininterval=0):
 
 
 def test_progress_bars_stay_out_of_a_log() -> None:
-    done = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-c", _BARS], cwd=ROOT, capture_output=True, text=True, check=True
     )
-    assert (done.stdout, done.stderr) == ("", "")
+    assert (process.stdout, process.stderr) == ("", "")

@@ -22,7 +22,7 @@ def test_nothing_is_said_of_a_machine_that_fits(build: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("machine", "said"),
+    ("machine", "message"),
     [
         (replace(GOOD, architecture="aarch64"), "this machine is aarch64"),
         (replace(GOOD, glibc=(2, 27)), "this system has glibc 2.27"),
@@ -40,9 +40,9 @@ def test_nothing_is_said_of_a_machine_that_fits(build: str) -> None:
         ),
     ],
 )
-def test_each_problem_is_a_line_that_says_what_to_do(machine: Machine, said: str) -> None:
+def test_each_problem_is_a_line_that_says_what_to_do(machine: Machine, message: str) -> None:
     (line,) = problems(machine, "gpu")
-    assert said in line
+    assert message in line
     assert ": " in line and "\n" not in line
 
 
@@ -61,37 +61,37 @@ def test_the_cpu_build_has_no_need_of_a_driver() -> None:
 
 
 @pytest.mark.parametrize(
-    ("machine", "said"),
+    ("machine", "message"),
     [
         (replace(GOOD, memory=8.0), "8 GB of memory"),
-        (replace(GOOD, gpus=(), asked="nvidia-smi is not installed"), "(nvidia-smi is not"),
+        (replace(GOOD, gpus=(), gpu_answer="nvidia-smi is not installed"), "(nvidia-smi is not"),
         (replace(GOOD, gpus=(replace(H100, memory_gib=16.0),)), "has 16 GiB"),
         (replace(GOOD, compiler=False), "no C compiler, which Triton"),
         (replace(GOOD, python_headers=False), "no Python.h, which Triton"),
     ],
 )
-def test_what_a_run_will_miss_is_a_note(machine: Machine, said: str) -> None:
+def test_what_a_run_will_miss_is_a_note(machine: Machine, message: str) -> None:
     assert problems(machine, "gpu") == []
     (line,) = notes(machine, "gpu")
-    assert said in line and "\n" not in line
+    assert message in line and "\n" not in line
 
 
 def _smi(monkeypatch: pytest.MonkeyPatch, *answers: tuple[int, str]) -> tuple[tuple[Gpu, ...], str]:
     monkeypatch.setattr("shutil.which", lambda name: f"/usr/bin/{name}")
-    given = iter(answers)
+    replies = iter(answers)
 
-    def run(command: list[str], **named: object) -> subprocess.CompletedProcess[str]:
-        status, text = next(given)
+    def run(command: list[str], **keywords: object) -> subprocess.CompletedProcess[str]:
+        status, text = next(replies)
         return subprocess.CompletedProcess(command, status, text, "")
 
     return _gpus(run)
 
 
 def test_gpus_as_nvidia_smi_lists_them(monkeypatch: pytest.MonkeyPatch) -> None:
-    listed = "NVIDIA A30, 550.54.15, 24576, 8.0\nNVIDIA A30, 550.54.15, [N/A], [N/A]\n"
-    found, _ = _smi(monkeypatch, (0, listed))
-    assert found[0] == Gpu("NVIDIA A30", "550.54.15", 24.0, 8.0)
-    assert found[1] == Gpu("NVIDIA A30", "550.54.15", None, None)
+    listing = "NVIDIA A30, 550.54.15, 24576, 8.0\nNVIDIA A30, 550.54.15, [N/A], [N/A]\n"
+    cards, _ = _smi(monkeypatch, (0, listing))
+    assert cards[0] == Gpu("NVIDIA A30", "550.54.15", 24.0, 8.0)
+    assert cards[1] == Gpu("NVIDIA A30", "550.54.15", None, None)
 
 
 @pytest.mark.parametrize("unknown", ["[N/A]", "[Unknown Error]", "[GPU requires reset]", "N/A", ""])
@@ -103,8 +103,8 @@ def test_what_nvidia_smi_does_not_know_is_no_problem(
     fields = ["NVIDIA GB10", "580.95", "24576", "12.1"]
     fields[["driver", "memory_gib", "capability"].index(field) + 1] = unknown
     gpus, _ = _smi(monkeypatch, (0, ", ".join(fields) + "\n"))
-    missing: dict[str, Any] = {field: None}
-    assert gpus == (replace(Gpu("NVIDIA GB10", "580.95", 24.0, 12.1), **missing),)
+    unknown_field: dict[str, Any] = {field: None}
+    assert gpus == (replace(Gpu("NVIDIA GB10", "580.95", 24.0, 12.1), **unknown_field),)
     machine = replace(GOOD, gpus=gpus)
     assert (problems(machine, "gpu"), notes(machine, "gpu")) == ([], [])
     old = replace(machine, gpus=(*gpus, Gpu("Tesla V100", "535.1", 16.0, 7.0)))
@@ -126,18 +126,18 @@ def test_a_gpu_of_unknown_memory_is_not_called_small() -> None:
 def test_an_nvidia_smi_that_knows_no_capability_is_asked_without(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    found, _ = _smi(monkeypatch, (2, "Field is not valid"), (0, "Tesla P100, 418.1, 16384\n"))
-    assert found == (Gpu("Tesla P100", "418.1", 16.0, None),)
+    cards, _ = _smi(monkeypatch, (2, "Field is not valid"), (0, "Tesla P100, 418.1, 16384\n"))
+    assert cards == (Gpu("Tesla P100", "418.1", 16.0, None),)
 
 
 def test_an_nvidia_smi_without_a_driver_is_quoted(monkeypatch: pytest.MonkeyPatch) -> None:
-    said = (
+    message = (
         "NVIDIA-SMI has failed because it couldn't communicate with the NVIDIA driver.\nMake sure"
     )
-    found, asked = _smi(monkeypatch, (9, said), (9, said))
-    assert found == ()
-    assert asked.startswith("nvidia-smi says: NVIDIA-SMI has failed because it couldn't")
-    assert "\n" not in asked
+    cards, question = _smi(monkeypatch, (9, message), (9, message))
+    assert cards == ()
+    assert question.startswith("nvidia-smi says: NVIDIA-SMI has failed because it couldn't")
+    assert "\n" not in question
 
 
 def test_this_machine_can_be_looked_at(tmp_path: Path) -> None:

@@ -30,8 +30,8 @@ def prepare(folder: Path) -> None:
 
 def set_up(folder: Path, path: str) -> tuple[int, str, str]:
     """Run it: its exit status, what Python was asked, and what it said."""
-    asked = folder / "asked"
-    asked.write_text("")
+    requests = folder / "asked"
+    requests.write_text("")
     run = subprocess.run(
         ["/bin/bash", folder / "scripts" / "set_up_stacks.sh"],
         env={"PATH": path},
@@ -39,18 +39,18 @@ def set_up(folder: Path, path: str) -> tuple[int, str, str]:
         text=True,
         check=False,
     )
-    return run.returncode, asked.read_text(), run.stdout + run.stderr
+    return run.returncode, requests.read_text(), run.stdout + run.stderr
 
 
 def test_a_stack_has_an_environment_of_its_own_and_is_installed_once(tmp_path: Path) -> None:
     prepare(tmp_path)
     path = f"{tmp_path}/bin:/usr/bin:/bin"
-    status, asked, said = set_up(tmp_path, path)
-    assert status == 0, said
-    assert "-m venv .venv-llama-cpp\n" in asked
-    assert "install -qq --no-deps --no-cache-dir -r requirements/llama-cpp.lock\n" in asked
-    assert "-m mlperf_suite.assets gguf\n" in asked
-    assert [line for line in said.splitlines() if not line.startswith("set-up: ")] == []
+    status, requests, output = set_up(tmp_path, path)
+    assert status == 0, output
+    assert "-m venv .venv-llama-cpp\n" in requests
+    assert "install -qq --no-deps --no-cache-dir -r requirements/llama-cpp.lock\n" in requests
+    assert "-m mlperf_suite.assets gguf\n" in requests
+    assert [line for line in output.splitlines() if not line.startswith("set-up: ")] == []
     assert set_up(tmp_path, path) == (0, "", "")
     (tmp_path / "requirements" / "llama-cpp.lock").write_text("llama-cpp-python==2\n")
     assert "-m venv" in set_up(tmp_path, path)[1]
@@ -61,6 +61,6 @@ def test_no_compiler_is_said_in_a_line(tmp_path: Path) -> None:
     (tmp_path / "bin" / "g++").unlink()
     for program in ("dirname", "cat", "sha256sum", "cut", "rm"):
         (tmp_path / "bin" / program).symlink_to(str(shutil.which(program)))
-    status, asked, said = set_up(tmp_path, f"{tmp_path}/bin")
-    assert (status, asked) == (1, "")
-    assert "there is no g++: apt-get install g++" in said
+    status, requests, output = set_up(tmp_path, f"{tmp_path}/bin")
+    assert (status, requests) == (1, "")
+    assert "there is no g++: apt-get install g++" in output

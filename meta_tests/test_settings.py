@@ -147,9 +147,9 @@ def resolve(
 def given_as(name: str, text: str) -> dict[str, Any]:
     """An option as pytest's parser gives it, with the endpoint or replicas that it may need."""
     spec = SPECS[name]
-    needed: dict[str, Any] = {"endpoint": [URL]} if name in OF_ENDPOINT else {}
-    needed |= {"replicas": "auto"} if name in OF_REPLICAS else {}
-    return {**needed, spec.dest: [text] if spec.repeatable else text}
+    required_options: dict[str, Any] = {"endpoint": [URL]} if name in OF_ENDPOINT else {}
+    required_options |= {"replicas": "auto"} if name in OF_REPLICAS else {}
+    return {**required_options, spec.dest: [text] if spec.repeatable else text}
 
 
 def attribute(settings: Settings, name: str) -> object:
@@ -270,14 +270,14 @@ def test_option_beats_variable_beats_file_beats_default(tmp_path: Path, name: st
     assert spec.variable is not None
     texts = [f"http://host-{n}" for n in "123"] if name == "endpoint" else ["1", "2", "3"]
     own: dict[str, Any] = {"replicas": "auto"} if name in OF_REPLICAS else {}
-    one, two, three = (attribute(resolve(**given_as(name, text)), name) for text in texts)
+    from_option, two, three = (attribute(resolve(**given_as(name, text)), name) for text in texts)
     file = tmp_path / "suite.toml"
     file.write_text(f"{name} = '{texts[2]}'")
     variable = {spec.variable: texts[1]}
-    assert attribute(resolve(), name) not in (one, two, three)
+    assert attribute(resolve(), name) not in (from_option, two, three)
     assert attribute(resolve(config_file=file, **own), name) == three
     assert attribute(resolve(variable, file, **own), name) == two
-    assert attribute(resolve(variable, file, **given_as(name, texts[0])), name) == one
+    assert attribute(resolve(variable, file, **given_as(name, texts[0])), name) == from_option
     assert attribute(resolve({spec.variable: ""}, file, **own), name) == three
 
 
@@ -385,8 +385,8 @@ def test_the_official_model_keeps_its_raw_prompt_in_smoke() -> None:
     assert settings.workload(LLAMA3_1_8B_EDGE) is EDGE
     assert settings.dataset == "embedded"
     assert settings.smoke
-    other = resolve(model="owner/name")
-    assert other.workload(LLAMA3_1_8B) is EMBEDDED
+    different = resolve(model="owner/name")
+    assert different.workload(LLAMA3_1_8B) is EMBEDDED
 
 
 @pytest.mark.parametrize("profile", ["smoke", "official"])
@@ -430,13 +430,13 @@ def test_a_benchmark_is_run_alone_where_it_is_named() -> None:
 def test_a_benchmark_that_smoke_has_nothing_of_is_a_usage_error(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    other = made_benchmark(context=100)
-    monkeypatch.setitem(BENCHMARKS, "llama3.1-8b-edge", other)
+    different = made_benchmark(context=100)
+    monkeypatch.setitem(BENCHMARKS, "llama3.1-8b-edge", different)
     message = refusal(benchmark=["llama3.1-8b-edge"])
     assert message.startswith("--benchmark other: ")
     assert "smoke" in message and "--profile official" in message
     settings = resolve(benchmark=["llama3.1-8b-edge"], profile="official")
-    assert (settings.model, settings.workload(other)) == ("owner/other", other.workload)
+    assert (settings.model, settings.workload(different)) == ("owner/other", different.workload)
 
 
 def test_the_length_of_an_answer_is_the_one_given() -> None:
@@ -507,17 +507,17 @@ def test_the_token_is_never_shown(environment: dict[str, str], options: dict[str
     settings = resolve(environment, **options)
     assert settings.token == secret
     assert secret not in repr(settings)
-    shown = settings.as_json()
-    assert secret not in json.dumps(shown)
-    assert shown["hub_token"] == "set"
+    as_text = settings.as_json()
+    assert secret not in json.dumps(as_text)
+    assert as_text["hub_token"] == "set"
     assert resolve().as_json()["hub_token"] == "not set"
 
 
 @pytest.mark.parametrize("engine", CASES_OF)
 def test_the_settings_as_json_name_every_setting_as_used(engine: str) -> None:
     cases = CASES_OF[engine]
-    shown = resolve(**{SPECS[n].dest: given_as(n, c[0])[SPECS[n].dest] for n, c in cases.items()})
-    as_json = shown.as_json()
+    as_text = resolve(**{SPECS[n].dest: given_as(n, c[0])[SPECS[n].dest] for n, c in cases.items()})
+    as_json = as_text.as_json()
     assert json.loads(json.dumps(as_json)) == as_json
     other_words = {
         "round": "v5.1",
@@ -529,8 +529,8 @@ def test_the_settings_as_json_name_every_setting_as_used(engine: str) -> None:
         "replica-nodes": "node-a:4,node-b",
     }
     for name in cases.keys() - {"logs", "plan"}:
-        wanted = other_words.get(name, cases[name][1])
-        assert as_json[ATTRIBUTES.get(name, SPECS[name].dest)] == wanted
+        value = other_words.get(name, cases[name][1])
+        assert as_json[ATTRIBUTES.get(name, SPECS[name].dest)] == value
     left_out = CASES.keys() - cases.keys()
     assert not {ATTRIBUTES.get(name, SPECS[name].dest) for name in left_out} & as_json.keys()
 
@@ -596,7 +596,7 @@ def test_the_options_of_each_kind_of_engine_are_those_that_are_documented() -> N
 
 
 @pytest.mark.parametrize(
-    ("options", "refused"),
+    ("options", "option"),
     [
         ({"mode": "accuracy"}, "--mode accuracy"),
         ({"find_peak_qps": "true"}, "--find-peak-qps"),
@@ -608,13 +608,13 @@ def test_the_options_of_each_kind_of_engine_are_those_that_are_documented() -> N
     ],
 )
 def test_what_a_profile_cannot_be_made_with_is_refused(
-    options: dict[str, Any], refused: str
+    options: dict[str, Any], option: str
 ) -> None:
     check_profile(resolve(**options))
     check_profile(resolve(profile_run="torch", mode="performance"))
-    with pytest.raises(UsageError) as found:
+    with pytest.raises(UsageError) as error:
         check_profile(resolve(profile_run="torch", **options))
-    assert str(found.value).startswith(f"{refused}: cannot be used with --profile-run torch")
+    assert str(error.value).startswith(f"{option}: cannot be used with --profile-run torch")
 
 
 @pytest.mark.parametrize("by", ["option", "variable"])
@@ -638,12 +638,12 @@ def test_an_option_of_vllm_is_refused_with_an_endpoint(tmp_path: Path, name: str
 def test_an_option_of_endpoints_is_refused_without_one(tmp_path: Path, name: str) -> None:
     text = CASES[name][0]
     given_alone = {SPECS[name].dest: given_as(name, text)[SPECS[name].dest]}
-    said = "can only be used with --endpoint URL"
-    assert refusal(**given_alone) == f"--{name}: {said}"
+    words = "can only be used with --endpoint URL"
+    assert refusal(**given_alone) == f"--{name}: {words}"
     file = tmp_path / "suite.toml"
     key, _, value = text.partition("=")
     file.write_text(f"[{name}]\n{key} = '{value}'" if name in TABLES else f"{name} = '{text}'")
-    assert refusal(config_file=file) == f"--suite-config: {SPECS[name].dest}: {said}"
+    assert refusal(config_file=file) == f"--suite-config: {SPECS[name].dest}: {words}"
 
 
 def test_an_endpoint_that_was_given_twice_is_refused() -> None:
@@ -744,20 +744,20 @@ def test_an_endpoint_that_may_hold_a_secret_is_not_quoted(text: str) -> None:
 
 
 def test_benchmarks_of_one_model_share_a_session() -> None:
-    both = ["llama2-70b-99", "llama2-70b-99.9"]
-    settings = resolve(benchmark=both, profile="official")
-    assert [b.id for b in settings.benchmarks] == both
+    ids = ["llama2-70b-99", "llama2-70b-99.9"]
+    settings = resolve(benchmark=ids, profile="official")
+    assert [b.id for b in settings.benchmarks] == ids
     assert settings.model == "meta-llama/Llama-2-70b-chat-hf"
     with pytest.raises(UsageError, match="--benchmark mixtral-8x7b: uses a different model"):
         resolve(benchmark=["llama2-70b-99", "mixtral-8x7b"], profile="official")
 
 
 def test_each_of_several_benchmarks_has_its_own_longest_answer() -> None:
-    named = ["llama3.1-8b", "llama2-70b-99"]
-    settings = resolve(benchmark=named)
+    ids = ["llama3.1-8b", "llama2-70b-99"]
+    settings = resolve(benchmark=ids)
     assert [settings.generation(b).max_new_tokens for b in settings.benchmarks] == [128, 48]
     assert settings.max_new_tokens == 128
-    shorter = resolve(benchmark=named, max_new_tokens="16")
+    shorter = resolve(benchmark=ids, max_new_tokens="16")
     assert [shorter.generation(b).max_new_tokens for b in settings.benchmarks] == [16, 16]
 
 

@@ -64,7 +64,7 @@ class Machine:
     cache_free: float | None
     memory: float
     gpus: tuple[Gpu, ...] = ()
-    asked: str = ""
+    gpu_answer: str = ""
     kernel_driver: str | None = None
     compiler: bool = True
     python_headers: bool = True
@@ -74,7 +74,7 @@ class Machine:
 def look(folder: Path) -> Machine:
     """Examine this machine. `cache_free` is None if pip's cache is on the disk of `folder`, and
     infinite if pip keeps no cache."""
-    found, asked = _gpus()
+    cards, gpu_answer = _gpus()
     glibc = platform.libc_ver()
     caches = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     cache = _existing(Path(os.environ.get("PIP_CACHE_DIR") or caches / "pip"))
@@ -86,8 +86,8 @@ def look(folder: Path) -> Machine:
         shutil.disk_usage(folder).free / 1e9,
         math.inf if unused else None if same else shutil.disk_usage(cache).free / 1e9,
         os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 1e9,
-        found,
-        asked,
+        cards,
+        gpu_answer,
         _kernel_driver(),
         any(shutil.which(name) for name in ("cc", "gcc", "clang")),
         (Path(sysconfig.get_path("include")) / "Python.h").is_file(),
@@ -104,7 +104,7 @@ def _has_library(name: str) -> bool:
 
 
 def _existing(folder: Path) -> Path:
-    return next(one for one in (folder, *folder.parents) if one.is_dir())
+    return next(parent for parent in (folder, *folder.parents) if parent.is_dir())
 
 
 def _gpus(
@@ -119,21 +119,23 @@ def _gpus(
     ):
         command = ["nvidia-smi", f"--query-gpu={fields}", "--format=csv,noheader,nounits"]
         try:
-            done = run(command, capture_output=True, text=True, timeout=30, check=False)
+            process = run(command, capture_output=True, text=True, timeout=30, check=False)
         except (OSError, subprocess.TimeoutExpired) as error:
             return (), f"nvidia-smi failed: {error}"
-        if done.returncode == 0:
-            return tuple(filter(None, map(_gpu, done.stdout.splitlines()))), "nvidia-smi lists none"
-    said = (done.stdout + done.stderr).strip().splitlines()
-    return (), f"nvidia-smi says: {said[0] if said else 'nothing'}"
+        if process.returncode == 0:
+            return tuple(
+                filter(None, map(_gpu, process.stdout.splitlines()))
+            ), "nvidia-smi lists none"
+    lines = (process.stdout + process.stderr).strip().splitlines()
+    return (), f"nvidia-smi says: {lines[0] if lines else 'nothing'}"
 
 
 def _gpu(line: str) -> Gpu | None:
     """Parse a line. nvidia-smi writes "[N/A]", "[Unknown Error]" etc. for unknown values."""
-    name, *others = (part.strip() for part in line.split(","))
-    if len(others) < 2:
+    name, *fields = (part.strip() for part in line.split(","))
+    if len(fields) < 2:
         return None
-    driver, memory, *capability = others
+    driver, memory, *capability = fields
     memory_mib = _number(r"\d+", memory)
     return Gpu(
         name,
@@ -153,93 +155,93 @@ def _kernel_driver() -> str | None:
         text = Path("/proc/driver/nvidia/version").read_text()
     except OSError:
         return None
-    found = re.search(r"\b\d{3}\.\d+(\.\d+)?\b", text)
-    return found[0] if found else None
+    match = re.search(r"\b\d{3}\.\d+(\.\d+)?\b", text)
+    return match[0] if match else None
 
 
 def problems(machine: Machine, build: str) -> list[str]:
     """What prevents the build on this machine, a line each."""
-    needs, found = NEEDS[build], []
+    needs, messages = NEEDS[build], []
     if machine.architecture != "x86_64":
-        found.append(
+        messages.append(
             f"the locks are for x86-64, and this machine is {machine.architecture}: "
             "run the suite on another machine and measure this one's server with --endpoint"
         )
     if machine.glibc is None or machine.glibc < GLIBC:
         has = "another C library" if machine.glibc is None else "glibc " + _dotted(machine.glibc)
-        found.append(
+        messages.append(
             f"the wheels need glibc {_dotted(GLIBC)} or newer, and this system has {has}: "
             "use a newer distribution or the image (docs/docker.md)"
         )
     disk = needs.disk + (needs.cache if machine.cache_free is None else 0.0)
     if machine.disk_free < disk:
-        found.append(
+        messages.append(
             f"the {build} build needs {disk:.0f} GB of disk while it installs, and this folder's "
             f"has {machine.disk_free:.1f} GB free: free some, or clone to a larger disk"
         )
     if machine.cache_free is not None and machine.cache_free < needs.cache:
-        found.append(
+        messages.append(
             f"pip's cache takes {needs.cache:.0f} GB, and its disk has {machine.cache_free:.1f} GB "
             "free: free some, or set PIP_CACHE_DIR, or PIP_NO_CACHE_DIR=1"
         )
     if build == "gpu":
-        found.extend(_gpu_problems(machine))
+        messages.extend(_gpu_problems(machine))
     elif not machine.numa:
-        found.append("vLLM's CPU build needs libnuma.so.1: apt-get install libnuma1")
-    return found
+        messages.append("vLLM's CPU build needs libnuma.so.1: apt-get install libnuma1")
+    return messages
 
 
 def _gpu_problems(machine: Machine) -> list[str]:
-    found = []
-    told = [gpu.driver for gpu in machine.gpus if gpu.driver]
-    driver = told[0] if told else machine.kernel_driver
+    messages = []
+    drivers = [gpu.driver for gpu in machine.gpus if gpu.driver]
+    driver = drivers[0] if drivers else machine.kernel_driver
     if driver and int(driver.split(".")[0]) < DRIVER:
-        found.append(
+        messages.append(
             f"the gpu build needs CUDA 13 and with it driver {DRIVER} or newer, and this machine "
             f"has {driver}: update the driver, or install cuda-compat-13-0 on a data-center GPU"
         )
     for gpu in machine.gpus:
         if gpu.capability is not None and gpu.capability < CAPABILITY:
-            found.append(
+            messages.append(
                 f"{gpu.name} has compute capability {gpu.capability}, and CUDA 13 needs "
                 f"{CAPABILITY} (Turing) or newer: use a newer GPU, or BUILD=cpu"
             )
-    return found
+    return messages
 
 
 def notes(machine: Machine, build: str) -> list[str]:
     """What does not stop the set-up but affects runs, a line each."""
-    found = []
+    messages = []
     if machine.memory < NEEDS[build].memory:
-        found.append(
+        messages.append(
             f"{machine.memory:.0f} GB of memory: a run of the {build} build needs "
             f"{NEEDS[build].memory:.0f} GB"
         )
     if build == "cpu":
         if machine.gpus:
-            found.append(
+            messages.append(
                 f"there is a GPU, {machine.gpus[0].name}, and the cpu build does not use it: "
                 "BUILD=gpu make setup"
             )
-        return found
+        return messages
     if not machine.gpus:
-        found.append(
-            f"no GPU was found ({machine.asked}): the gpu build installs here and runs where there "
-            "is one; without one use BUILD=cpu"
+        messages.append(
+            f"no GPU was found ({machine.gpu_answer}): the gpu build installs here and runs where "
+            "there is one; without one use BUILD=cpu"
         )
     sizes = {gpu.memory_gib: gpu.name for gpu in machine.gpus if gpu.memory_gib is not None}
     if sizes and max(sizes) < MODEL_GIB:
-        found.append(
+        messages.append(
             f"{sizes[max(sizes)]} has {max(sizes):.0f} GiB: llama3.1-8b in bf16 needs "
             f"{MODEL_GIB} or several GPUs that share it (--tensor-parallel-size)"
         )
     if not (machine.compiler and machine.python_headers):
-        what = "C compiler" if not machine.compiler else "Python.h"
-        found.append(
-            f"no {what}, which Triton and FlashInfer need when vLLM starts: "
+        part = "C compiler" if not machine.compiler else "Python.h"
+        messages.append(
+            f"no {part}, which Triton and FlashInfer need when vLLM starts: "
             f"apt-get install gcc g++ python{sys.version_info[0]}.{sys.version_info[1]}-dev"
         )
-    return found
+    return messages
 
 
 def _dotted(version: tuple[int, ...]) -> str:

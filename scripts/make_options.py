@@ -121,9 +121,9 @@ gated models and data) and `API_KEY` (sent to endpoints as a bearer token).
 
 def page() -> str:
     """The page's text."""
-    left = {spec.name: spec for spec in OPTIONS}
-    sections = {title: [left.pop(name) for name in names] for title, names in SECTIONS.items()}
-    sections[REST] = list(left.values())
+    remaining = {spec.name: spec for spec in OPTIONS}
+    sections = {title: [remaining.pop(name) for name in names] for title, names in SECTIONS.items()}
+    sections[REST] = list(remaining.values())
     parts = [
         f"## {title}\n\n{_table(specs)}{NOTES.get(title, '')}"
         for title, specs in sections.items()

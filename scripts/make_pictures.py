@@ -63,34 +63,34 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--out", type=Path, default=PICTURES)
     parser.add_argument("--run", type=Path, help="the folder of a run, instead of making one")
     parser.add_argument("--show", type=Path, help="only print the closing table of this run")
-    parsed = parser.parse_args(arguments)
-    if parsed.show:
-        show(parsed.show)
+    options = parser.parse_args(arguments)
+    if options.show:
+        show(options.show)
         return 0
-    out: Path = parsed.out
+    out: Path = options.out
     chromium = shutil.which("chromium") or shutil.which("google-chrome")
     if chromium is None or shutil.which("tmux") is None:
         print("error: needs tmux and Chromium in PATH", file=sys.stderr)
         return 2
     out.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory() as made:
-        folder = Path(made)
+    with tempfile.TemporaryDirectory() as directory:
+        folder = Path(directory)
         latest = folder / "results" / "latest"
-        if parsed.run:
-            shutil.copytree(parsed.run.resolve(), latest)
+        if options.run:
+            shutil.copytree(options.run.resolve(), latest)
             write_reports(latest)
             command = f"{sys.executable} -m scripts.make_pictures --show {latest}"
-            shown = run_in_a_terminal(command, folder)
+            text = run_in_a_terminal(command, folder)
         else:
             marker = "-m 'offline and datacenter'"
             command = f"{sys.executable} -m pytest {marker} --results-dir {latest.parent}"
-            shown = run_in_a_terminal(command, folder)
-        shown = screen(shown, str(latest.parent))
+            text = run_in_a_terminal(command, folder)
+        text = screen(text, str(latest.parent))
         report = (latest / "report.html").resolve()
         for scheme in SCHEMES:
             page = folder / f"terminal-{scheme}.html"
-            page.write_text(terminal_page(shown, scheme), encoding="utf-8")
-            height = _LINE_PX * len(shown.splitlines()) + 2 * _MARGIN_PX
+            page.write_text(terminal_page(text, scheme), encoding="utf-8")
+            height = _LINE_PX * len(text.splitlines()) + 2 * _MARGIN_PX
             take(chromium, page, out / f"terminal-{scheme}.png", (_TERMINAL_PX, height), scheme)
             # As high as the terminal's picture, which it is shown beside at the same width.
             size = _REPORT_PX, height * _REPORT_PX // _TERMINAL_PX
@@ -111,8 +111,8 @@ def show(run: Path) -> None:
 
 def folder_of(summary: Summary) -> str:
     """The name that the run's folder had."""
-    started = datetime.fromisoformat(str(summary.meta.started))
-    return f"{started:%Y%m%d-%H%M%S}-{summary.meta.benchmark}-{str(summary.meta.scenario).lower()}"
+    start = datetime.fromisoformat(str(summary.meta.started))
+    return f"{start:%Y%m%d-%H%M%S}-{summary.meta.benchmark}-{str(summary.meta.scenario).lower()}"
 
 
 def run_in_a_terminal(command: str, folder: Path) -> str:
@@ -120,14 +120,14 @@ def run_in_a_terminal(command: str, folder: Path) -> str:
 
     Raises RuntimeError if it fails. `folder`: for the terminal's own files.
     """
-    done = folder / "done"
+    marker = folder / "done"
     tmux = ["tmux", "-S", str(folder / "tmux"), "-f", os.devnull]
-    shell = f"{command}; echo $? > {done}; sleep 600"
+    shell = f"{command}; echo $? > {marker}; sleep 600"
     size = ["-x", str(COLUMNS), "-y", str(ROWS)]
     subprocess.run([*tmux, "new-session", "-d", *size, shell], cwd=ROOT, check=True)
     try:
         until = time.monotonic() + _PATIENCE_S
-        while not done.exists() or not done.read_text().strip():
+        while not marker.exists() or not marker.read_text().strip():
             if time.monotonic() > until:
                 raise RuntimeError(f"the run took more than {_PATIENCE_S:g} s")
             time.sleep(1)
@@ -135,14 +135,14 @@ def run_in_a_terminal(command: str, folder: Path) -> str:
         shown = subprocess.run(capture, capture_output=True, text=True, check=True).stdout
     finally:
         subprocess.run([*tmux, "kill-server"], check=False)
-    if done.read_text().strip() != "0":
+    if marker.read_text().strip() != "0":
         raise RuntimeError(f"the run failed:\n{shown}")
     return shown
 
 
-def screen(shown: str, results: str) -> str:
+def screen(text: str, results: str) -> str:
     """The first and last lines of the closing table, with the results folder shown as `results`."""
-    lines = [line.rstrip() for line in shown.replace(results, "results").splitlines()]
+    lines = [line.rstrip() for line in text.replace(results, "results").splitlines()]
     plain = [Text.from_ansi(line).plain for line in lines]
     first = next(i for i, line in enumerate(plain) if re.match(r"=+ llama3.1-8b Offline =+", line))
     last = next(i for i, line in enumerate(plain) if line.startswith("report: "))
@@ -153,9 +153,9 @@ def screen(shown: str, results: str) -> str:
     return "\n".join(shown_lines)
 
 
-def terminal_page(shown: str, scheme: str) -> str:
+def terminal_page(text: str, scheme: str) -> str:
     """An HTML page with the text as a terminal shows it."""
-    body = "\n".join(_line(line, scheme) for line in AnsiDecoder().decode(shown))
+    body = "\n".join(_line(line, scheme) for line in AnsiDecoder().decode(text))
     return (
         f"<!doctype html><meta charset=utf-8><style>body{{margin:0;background:{_PAPER[scheme]};"
         f"color:{_PALETTES[scheme][None]}}}pre{{margin:{_MARGIN_PX}px;"
