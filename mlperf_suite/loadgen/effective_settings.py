@@ -58,10 +58,10 @@ def _get(log: Mapping[str, Any], key: str) -> Any:
 
 def _count(log: Mapping[str, Any], key: str) -> int:
     """A count. Raises TypeError if the value is not one."""
-    found = _get(log, key)
-    if type(found) is not int:
+    count = _get(log, key)
+    if type(count) is not int:
         raise TypeError(key)
-    return found
+    return count
 
 
 def _differences(log: Mapping[str, Any]) -> Any:
@@ -69,23 +69,23 @@ def _differences(log: Mapping[str, Any]) -> Any:
     pairs = [(name, f"requested_{name}") for name in _KEPT]
     scenario = _get(log, "effective_scenario")
     if scenario == "Server":
-        pairs += [(name, f"requested_{asked}") for name, asked in _OF_SERVER.items()]
+        pairs += [(name, f"requested_{key}") for name, key in _OF_SERVER.items()]
     if scenario == "Offline":
         pairs.append(("target_qps", "requested_offline_expected_qps"))
     if scenario == "SingleStream":
-        asked = "requested_single_stream_target_latency_percentile"
-        pairs.append(("target_latency_percentile", asked))
+        key = "requested_single_stream_target_latency_percentile"
+        pairs.append(("target_latency_percentile", key))
     for name, key in pairs:
-        took, wanted = _get(log, f"effective_{name}"), _get(log, key)
-        if type(took) is not type(wanted) and isinstance(took, bool | str):
-            yield f"effective_{name} {took!r}, {key} {wanted!r}"
-        elif took != wanted:
-            yield f"effective_{name} {took}, {key} {wanted}"
+        value, requested = _get(log, f"effective_{name}"), _get(log, key)
+        if type(value) is not type(requested) and isinstance(value, bool | str):
+            yield f"effective_{name} {value!r}, {key} {requested!r}"
+        elif value != requested:
+            yield f"effective_{name} {value}, {key} {requested}"
     for name, least, most in _computed(log, scenario):
-        took = _get(log, f"effective_{name}")
-        if isinstance(took, bool) or not least <= took <= most:
-            wanted = f"{least:,}" if least == most else f"{least:,} to {most:,}"
-            yield f"effective_{name} {took}, by what was requested {wanted}"
+        value = _get(log, f"effective_{name}")
+        if isinstance(value, bool) or not least <= value <= most:
+            bounds = f"{least:,}" if least == most else f"{least:,} to {most:,}"
+            yield f"effective_{name} {value}, by what was requested {bounds}"
 
 
 def _computed(log: Mapping[str, Any], scenario: str) -> Any:
@@ -126,11 +126,11 @@ def _in_one_query(
     if _get(log, "requested_performance_issue_unique"):
         return loaded, loaded
     qps = _get(log, "requested_offline_expected_qps")
-    expected = [
+    samples = [
         int(_SLACK_OF_OFFLINE * duration_ms / 1e3 * qps * (1 + off))
         for off in (-_HALF_A_DIGIT, _HALF_A_DIGIT)
     ]
-    return max(least, expected[0]), max(least, expected[1])
+    return max(least, samples[0]), max(least, samples[1])
 
 
 def _of_whole_sets(log: Mapping[str, Any], least: int, duration_ms: float) -> tuple[int, int]:

@@ -120,9 +120,9 @@ def parse_detail(text: str) -> DetailLog:
         if key in values and key.startswith(_SAID_ONCE):
             damage.append(f"line {number} says {key} a second time")
         values[key] = value
-        said = metadata if isinstance(metadata, dict) else {}
+        writer = metadata if isinstance(metadata, dict) else {}
         stamp = _number(entry.get("time_ms"))
-        entries.append(Entry(number, key, value, stamp, said.get("pid"), said.get("tid")))
+        entries.append(Entry(number, key, value, stamp, writer.get("pid"), writer.get("tid")))
         if not isinstance(metadata, dict) or not isinstance(metadata.get("is_error"), bool):
             damage.append(f"line {number} does not say whether it is an error")
         elif metadata["is_error"]:
@@ -199,7 +199,7 @@ class AccuracyLog:
     @property
     def places(self) -> tuple[tuple[int, int], ...]:
         """The place in the order of issue and the sample index of each entry that has a place."""
-        return tuple((one.place, one.index) for one in self.samples if one.place is not None)
+        return tuple((s.place, s.index) for s in self.samples if s.place is not None)
 
     def first_of_each(self) -> dict[int, LoggedSample]:
         """The first entry of each sample index, which is the one the official script uses."""

@@ -124,14 +124,14 @@ _LAST_WITHOUT = (5, 0, 15)
 
 def is_known(version: str) -> bool:
     """Whether the entries of this LoadGen version are known."""
-    found = version_numbers(version)
-    return found is not None and _OLDEST <= found[:2] <= _NEWEST
+    numbers = version_numbers(version)
+    return numbers is not None and _OLDEST <= numbers[:2] <= _NEWEST
 
 
 def version_numbers(version: str) -> tuple[int, int, int] | None:
     """The numbers in a `loadgen_version`, None if it has none."""
-    found = _VERSION.match(version)
-    return (int(found[1]), int(found[2]), int(found[3] or 0)) if found else None
+    numbers = _VERSION.match(version)
+    return (int(numbers[1]), int(numbers[2]), int(numbers[3] or 0)) if numbers else None
 
 
 @lru_cache(maxsize=32)
@@ -140,7 +140,7 @@ def lines_of(scenario: str, accuracy: bool) -> tuple[str, ...]:
 
     `scenario`: LoadGen's name. A run with several loaded sets repeats `ISSUED` for each.
     """
-    asked = (
+    requested = (
         *_ASKED.get(scenario, ()),
         *(f"requested_{name}" for name in (*_LENGTH, *CHOICE)),
         "requested_performance_sample_count_override",
@@ -149,12 +149,12 @@ def lines_of(scenario: str, accuracy: bool) -> tuple[str, ...]:
         "requested_use_token_latencies",
         *(_LIMITS if scenario != "Offline" else ()),
     )
-    took = (
+    effective = (
         *(f"effective_{name}" for name in _EFFECTIVE),
         "effective_accuracy_sample_count",
         "effective_sample_concatenate_permutation",
     )
-    return (*_FIRST, *asked, *took, *_ISSUED, *(() if accuracy else _results(scenario)))
+    return (*_FIRST, *requested, *effective, *_ISSUED, *(() if accuracy else _results(scenario)))
 
 
 ISSUED = frozenset(_ISSUED)
@@ -174,8 +174,8 @@ def _results(scenario: str) -> tuple[str, ...]:
         "early_stopping_tpot_result",
         "result_query_count",
         *_RATES.get(scenario, ()),
-        *(f"result_{one}_latency_ns" for one in ("min", "max", "mean")),
-        *(f"result_{one}_percentile_latency_ns" for one in _PERCENTILES),
+        *(f"result_{statistic}_latency_ns" for statistic in ("min", "max", "mean")),
+        *(f"result_{statistic}_percentile_latency_ns" for statistic in _PERCENTILES),
         *(_of_tokens(scenario) if streams else ("result_tokens_per_second",)),
         _ERRORS,
     )
@@ -183,12 +183,12 @@ def _results(scenario: str) -> tuple[str, ...]:
 
 def _of_tokens(scenario: str) -> tuple[str, ...]:
     return (
-        *(f"result_first_token_{one}_latency_ns" for one in ("min", "max", "mean")),
-        *(f"result_first_token_{one}_percentile_latency_ns" for one in _PERCENTILES),
+        *(f"result_first_token_{statistic}_latency_ns" for statistic in ("min", "max", "mean")),
+        *(f"result_first_token_{statistic}_percentile_latency_ns" for statistic in _PERCENTILES),
         "result_token_throughput_with_loadgen_overhead",
         "result_token_throughput",
-        *(f"result_time_per_output_token_{one}_percentile_ns" for one in _PERCENTILES),
-        *(f"result_time_to_output_token_{one}" for one in ("min", "max", "mean")),
+        *(f"result_time_per_output_token_{statistic}_percentile_ns" for statistic in _PERCENTILES),
+        *(f"result_time_to_output_token_{statistic}" for statistic in ("min", "max", "mean")),
         "result_completed_tokens_per_second",
     )
 
@@ -207,16 +207,16 @@ def out_of_place(
     `keys`: of the log's entries, in order; messages and keys that no known LoadGen writes are
     ignored. `valid`: whether the log calls the result valid.
     """
-    wanted = _repeated(lines_of(scenario, accuracy), keys.count("loaded_qsl_set"))
+    keys_due = _repeated(lines_of(scenario, accuracy), keys.count("loaded_qsl_set"))
     absent = _not_written(keys, version, valid=valid)
-    wanted = [key for key in wanted if key not in absent]
-    found = [key for key in keys if key in _every_line()]
-    for place, key in enumerate(wanted):
-        if place == len(found) or found[place] != key:
-            if key not in found:
+    keys_due = [key for key in keys_due if key not in absent]
+    numbers = [key for key in keys if key in _every_line()]
+    for place, key in enumerate(keys_due):
+        if place == len(numbers) or numbers[place] != key:
+            if key not in numbers:
                 return f"no line of {key}"
-            return f"a line of {found[place]} where that of {key} belongs"
-    return f"a line of {found[len(wanted)]} too many" if len(found) > len(wanted) else ""
+            return f"a line of {numbers[place]} where that of {key} belongs"
+    return f"a line of {numbers[len(keys_due)]} too many" if len(numbers) > len(keys_due) else ""
 
 
 def _repeated(keys: Sequence[str], sets: int) -> list[str]:
@@ -285,5 +285,5 @@ def fingerprint(files: Mapping[str, str]) -> str:
         for path in files
         if path.endswith((".cc", ".h", "/mlperf.conf")) and path != _GENERATED
     )
-    said = "".join(f"{path} {files[path]}\n" for path in sources)
-    return hashlib.sha1(said.encode(), usedforsecurity=False).hexdigest()[:_DIGITS]
+    text = "".join(f"{path} {files[path]}\n" for path in sources)
+    return hashlib.sha1(text.encode(), usedforsecurity=False).hexdigest()[:_DIGITS]

@@ -80,49 +80,49 @@ def issued_s(requests: Requests, plan: LoadPlan, detail: DetailLog) -> Doubles |
 
 def reported_s(detail: DetailLog) -> dict[str, float]:
     """The latencies of a whole run, in s, by key; the log of an accuracy run has none."""
-    found = {key: detail.number(key) for key in REPORTED}
-    return {key: ns / 1e9 for key, ns in found.items() if ns is not None}
+    has_marks = {key: detail.number(key) for key in REPORTED}
+    return {key: ns / 1e9 for key, ns in has_marks.items() if ns is not None}
 
 
 def parts_of_requests(
-    requests: Requests, marks: Marks | None, issued: Doubles | None
+    requests: Requests, marks: Marks | None, issue_s: Doubles | None
 ) -> RequestParts | None:
     """The parts of all answered requests; None if there are none.
 
-    `issued`: when LoadGen issued each request, None if not known.
+    `issue_s`: when LoadGen issued each request, None if not known.
     """
     import numpy as np
 
-    told = np.asarray(requests.told)
-    answered = np.flatnonzero(np.isfinite(told))
-    if not len(answered):
+    answered_s = np.asarray(requests.told)
+    places = np.flatnonzero(np.isfinite(answered_s))
+    if not len(places):
         return None
-    begun = np.asarray(requests.received if issued is None else issued)[answered]
-    first = np.asarray(requests.first)[answered]
+    begun = np.asarray(requests.received if issue_s is None else issue_s)[places]
+    first = np.asarray(requests.first)[places]
     streamed = bool(np.isfinite(first).all())
-    told = told[answered]
-    preempted = np.zeros(len(answered), np.int32)
-    names, ends = [ISSUE], [np.asarray(requests.handed)[answered]]
+    answered_s = answered_s[places]
+    preempted = np.zeros(len(places), np.int32)
+    names, ends = [ISSUE], [np.asarray(requests.handed)[places]]
     if marks is not None and len(marks.tags):
-        found, rows = _rows_of(marks, np.asarray(requests.tags)[answered])
+        has_marks, rows = _rows_of(marks, np.asarray(requests.tags)[places])
         names += [*marks.parts, RETURN]
         for column in marks.times_s:
-            ends.append(np.where(found, np.asarray(column)[rows], np.nan))
-        preempted = np.where(found, np.asarray(marks.preempted)[rows], 0).astype(np.int32)
+            ends.append(np.where(has_marks, np.asarray(column)[rows], np.nan))
+        preempted = np.where(has_marks, np.asarray(marks.preempted)[rows], 0).astype(np.int32)
     elif streamed:
         names += [FIRST_TOKEN, LATER_TOKENS]
         ends.append(first)
     else:
         names.append(ENGINE)
     return RequestParts(
-        issued is not None,
-        np.asarray(requests.samples)[answered],
-        np.asarray(requests.tokens)[answered],
+        issue_s is not None,
+        np.asarray(requests.samples)[places],
+        np.asarray(requests.tokens)[places],
         preempted,
         begun,
         first if streamed else None,
-        told,
-        dict(zip(names, _lengths([begun, *ends, told]), strict=True)),
+        answered_s,
+        dict(zip(names, _lengths([begun, *ends, answered_s]), strict=True)),
     )
 
 
@@ -132,11 +132,11 @@ def _rows_of(
     """Whether each request has marks, and the rows of its marks."""
     import numpy as np
 
-    known = np.asarray(marks.tags)
-    order = np.argsort(known, kind="stable")
-    places = np.minimum(np.searchsorted(known, tags, sorter=order), len(known) - 1)
+    tags_known = np.asarray(marks.tags)
+    order = np.argsort(tags_known, kind="stable")
+    places = np.minimum(np.searchsorted(tags_known, tags, sorter=order), len(tags_known) - 1)
     rows = order[places]
-    return known[rows] == tags, rows
+    return tags_known[rows] == tags, rows
 
 
 def _lengths(edges: Sequence[Doubles]) -> list[Doubles]:
@@ -147,12 +147,12 @@ def _lengths(edges: Sequence[Doubles]) -> list[Doubles]:
     """
     import numpy as np
 
-    found, last = [edges[0]], edges[-1]
+    has_marks, last = [edges[0]], edges[-1]
     for edge in edges[1:-1]:
-        known = np.where(np.isfinite(edge), edge, found[-1])
-        found.append(np.clip(known, found[-1], np.maximum(last, found[-1])))
-    found.append(np.maximum(last, found[-1]))
-    return [after - before for before, after in pairwise(found)]
+        tags_known = np.where(np.isfinite(edge), edge, has_marks[-1])
+        has_marks.append(np.clip(tags_known, has_marks[-1], np.maximum(last, has_marks[-1])))
+    has_marks.append(np.maximum(last, has_marks[-1]))
+    return [after - before for before, after in pairwise(has_marks)]
 
 
 # When LoadGen started to count
@@ -176,9 +176,9 @@ def as_reported(latencies: Doubles) -> dict[str, float]:
     `REPORTED`: minimum, mean, maximum and percentiles, in the unit of the latencies."""
     import numpy as np
 
-    ordered = np.sort(latencies)
-    ends = {_LEAST: float(ordered[0]), _MEAN: float(ordered.mean()), _MOST: float(ordered[-1])}
-    return ends | {key: percentile(ordered, share) for key, share in _PERCENTILES.items()}
+    in_order = np.sort(latencies)
+    ends = {_LEAST: float(in_order[0]), _MEAN: float(in_order.mean()), _MOST: float(in_order[-1])}
+    return ends | {key: percentile(in_order, share) for key, share in _PERCENTILES.items()}
 
 
 def issued_by_loadgen(
@@ -209,8 +209,8 @@ def issued_by_loadgen(
     # Clock noise widens both; only the right schedule accounts for queries that were issued late.
     if _spread(starts) > 2 * _spread(_starts(told_s - received_s, said_s)) + _APART_S:
         return None
-    issued: Doubles = since + float(np.median(starts))
-    return issued if (received_s - issued).min() >= -_EARLY_S else None
+    issue_s: Doubles = since + float(np.median(starts))
+    return issue_s if (received_s - issue_s).min() >= -_EARLY_S else None
 
 
 def _starts(lasted_s: Doubles, said_s: Mapping[str, float]) -> Doubles:

@@ -64,17 +64,17 @@ def _by_line(path: Path) -> dict[str, Any]:
 
     Raises OSError, and ValueError for another format or a column that holds anything but numbers.
     """
-    found: dict[str, Any] = {}
+    columns: dict[str, Any] = {}
     with path.open("rb") as file:
         for line in file:
             name, colon, value = line.partition(b":")
             key = name.decode("utf-8", "replace").strip().strip('"')
-            if colon and key in (*_COLUMNS, _FROM_LOADGEN) and key not in found:
+            if colon and key in (*_COLUMNS, _FROM_LOADGEN) and key not in columns:
                 value = value.strip().removesuffix(b",")
-                found[key] = _column(value) if key in _COLUMNS else json.loads(value)
-    if not all(name in found for name in _COLUMNS):
+                columns[key] = _column(value) if key in _COLUMNS else json.loads(value)
+    if not all(name in columns for name in _COLUMNS):
         raise ValueError("not a line for each column")
-    return found
+    return columns
 
 
 def _column(text: bytes) -> Doubles | None:
@@ -104,23 +104,23 @@ def _of_timeline(timeline: Timeline) -> dict[str, Any]:
     return {**columns, _FROM_LOADGEN: timeline.from_loadgen}
 
 
-def _times(found: Mapping[str, Any]) -> RequestTimes | None:
+def _times(by_name: Mapping[str, Any]) -> RequestTimes | None:
     """None if columns have unequal lengths or no rows, or if their times are impossible."""
     import numpy as np
 
-    issued, first, ended, tokens = (found[name] for name in _COLUMNS)
-    columns = [column for column in (issued, first, ended, tokens) if column is not None]
-    if len(columns) < len(_COLUMNS) - (first is None) or not len(issued):
+    issue_ms, first, end_ms, tokens = (by_name[name] for name in _COLUMNS)
+    columns = [column for column in (issue_ms, first, end_ms, tokens) if column is not None]
+    if len(columns) < len(_COLUMNS) - (first is None) or not len(issue_ms):
         return None
-    if any(len(c) != len(issued) or not np.isfinite(c).all() for c in columns):
+    if any(len(c) != len(issue_ms) or not np.isfinite(c).all() for c in columns):
         return None
-    latency = ended - issued
+    latency = end_ms - issue_ms
     ttft = tpot = None
     if first is not None:
-        ttft, rest, several = first - issued, ended - first, tokens > 1
-        tpot = rest[several] / (tokens[several] - 1)
+        ttft, rest, has_rest = first - issue_ms, end_ms - first, tokens > 1
+        tpot = rest[has_rest] / (tokens[has_rest] - 1)
     kinds = [kind for kind in (latency, ttft, tpot) if kind is not None]
     if (tokens < 0).any() or any((kind < _EARLIEST_MS).any() for kind in kinds):
         return None
-    is_from = found.get(_FROM_LOADGEN) is True
+    is_from = by_name.get(_FROM_LOADGEN) is True
     return RequestTimes(is_from, latency, ttft, tpot, int(tokens.sum()))

@@ -90,17 +90,17 @@ def loadgen_version() -> str:
     return importlib.metadata.version("mlcommons-loadgen")
 
 
-def check_round(wanted: Round) -> None:
+def check_round(round_: Round) -> None:
     """Raise UsageError if the installed LoadGen ships the seeds of another round."""
     settings = _official_settings(LLAMA3_1_8B.scenarios[0].loadgen_model, "Offline")
-    seeds = {name: getattr(settings, name) for name in wanted.seeds}
-    if seeds == wanted.seeds:
+    seeds = {name: getattr(settings, name) for name in round_.seeds}
+    if seeds == round_.seeds:
         return
     shipped = round_of_seeds(seeds)
     is_for = f"is of round {shipped.name}" if shipped else "is of an unknown round"
     raise UsageError(
-        f"--round {wanted.name}: the installed LoadGen {loadgen_version()} {is_for}; "
-        f"install mlcommons-loadgen {wanted.loadgen}, or choose --round "
+        f"--round {round_.name}: the installed LoadGen {loadgen_version()} {is_for}; "
+        f"install mlcommons-loadgen {round_.loadgen}, or choose --round "
         f"{shipped.name if shipped else '|'.join(ROUNDS)}"
     )
 
@@ -186,7 +186,7 @@ def run_loadgen(
     )
     _take_trace(engine)  # what came before this run
     # Not Thread.join: after Ctrl-C, Python 3.11's takes a running thread for ended.
-    ended = threading.Event()
+    end = threading.Event()
     thread = threading.Thread(
         # Without a name, LoadGen uses any audit.config in the current folder.
         target=_start_test,
@@ -196,34 +196,34 @@ def run_loadgen(
             loadgen_settings(plan, user_conf),
             log_settings(folder),
             str(audit_conf),
-            ended,
+            end,
         ),
         name="LoadGen",
         daemon=True,
     )
     with _collector_spares_what_is_there():
-        started = time.monotonic()
+        start_s = time.monotonic()
         thread.start()
         try:
-            _wait(ended, sut, engine, on_progress or _tell_nobody, silence_s)
+            _wait(end, sut, engine, on_progress or _tell_nobody, silence_s)
         except BaseException as error:
             sut.fail(f"interrupted ({type(error).__name__})")
             raise
         finally:
             if sut.failure is not None:
                 # Before the wait, which another Ctrl-C ends: LoadGen still calls into this process.
-                _abandoned = ended
+                _abandoned = end
                 engine.abort()
-                ended.wait(grace_s)
+                end.wait(grace_s)
     if sut.failure is not None:
         raise RunError(sut.failure)
-    elapsed = time.monotonic() - started
+    elapsed = time.monotonic() - start_s
     logs = read_logs(folder)
     if not logs.detail.values:
         raise RunError(f"{folder}: LoadGen left no log: {logs.detail.damage[0]}")
-    differing = settings_that_did_not_take(plan, logs)
-    if differing:
-        raise RunError("LoadGen did not apply the settings: " + "; ".join(differing))
+    differences = settings_that_did_not_take(plan, logs)
+    if differences:
+        raise RunError("LoadGen did not apply the settings: " + "; ".join(differences))
     timeline: Timeline | None = None
     span_s: tuple[float, float] | None = None
     untimed = ""
@@ -231,8 +231,8 @@ def run_loadgen(
         timeline, span_s = _timeline(plan, engine, sut, logs, prompts)
     except Exception as error:
         # LoadGen's figures are complete without it.
-        said = " ".join(f"{type(error).__name__}: {error}".split())
-        untimed = f"the requests' times could not be read: {said}"
+        text = " ".join(f"{type(error).__name__}: {error}".split())
+        untimed = f"the requests' times could not be read: {text}"
     if timeline is not None:
         write_timeline(folder, timeline)
     return LoadRun(logs, elapsed, sut.samples_done, sut.tokens_done, timeline, span_s, untimed)
@@ -261,8 +261,8 @@ def _timeline(
     """The timeline of a run, and its first issue and last end in s of time.monotonic; None if
     nothing was answered, or no times were kept."""
     trace = _take_trace(engine)
-    issued = issued_s(sut.requests, plan, logs.detail)
-    rows = parts_of_requests(sut.requests, trace.marks if trace else None, issued)
+    issue_s = issued_s(sut.requests, plan, logs.detail)
+    rows = parts_of_requests(sut.requests, trace.marks if trace else None, issue_s)
     if rows is None:
         return None, None
     span_s = float(rows.issued_s.min()), float(rows.told_s.max())
@@ -277,12 +277,12 @@ def _tell_nobody(progress: Progress) -> None:
 
 
 def _wait(
-    ended: threading.Event, sut: Sut, engine: Engine, on_progress: OnProgress, silence_s: float
+    end: threading.Event, sut: Sut, engine: Engine, on_progress: OnProgress, silence_s: float
 ) -> None:
     """Wait until LoadGen ends or the run fails; an engine that hangs fails the run."""
-    started, watch = time.monotonic(), Watch(engine, silence_s)
-    while not ended.wait(_TICK_S) and not sut.broken.is_set():
-        elapsed = time.monotonic() - started
+    start_s, watch = time.monotonic(), Watch(engine, silence_s)
+    while not end.wait(_TICK_S) and not sut.failure_event.is_set():
+        elapsed = time.monotonic() - start_s
         on_progress(Progress(sut.samples_issued, sut.samples_done, sut.tokens_done, elapsed))
         hangs = watch.hangs(sut.told, sut.samples_waiting, "samples")
         if hangs:
@@ -295,14 +295,14 @@ def _take_trace(engine: Engine) -> EngineTrace | None:
 
 
 def _start_test(
-    sut: Sut, plan: LoadPlan, settings: Any, log_settings: Any, audit: str, ended: threading.Event
+    sut: Sut, plan: LoadPlan, settings: Any, log_settings: Any, audit: str, end: threading.Event
 ) -> None:
     try:
         _test(sut, plan, settings, log_settings, audit)
     except Exception as error:
         sut.fail(f"LoadGen stopped: {type(error).__name__}: {error}")
     finally:
-        ended.set()
+        end.set()
 
 
 def _test(sut: Sut, plan: LoadPlan, settings: Any, log_settings: Any, audit: str) -> None:
@@ -334,16 +334,16 @@ def _keep(indices: list[int]) -> None:
 
 def settings_that_did_not_take(plan: LoadPlan, logs: RunLogs) -> list[str]:
     """Each setting whose value in the log differs from the plan, as `key: asked x, found y`."""
-    differing = [
-        f"{key}: asked {wanted}, found {logs.detail[key]}"
-        for key, wanted in plan.expected.items()
-        if not _same(wanted, logs.detail[key])
+    differences = [
+        f"{key}: asked {value}, found {logs.detail[key]}"
+        for key, value in plan.expected.items()
+        if not _same(value, logs.detail[key])
     ]
-    return differing + [f"the log is damaged: {line}" for line in logs.detail.damage]
+    return differences + [f"the log is damaged: {line}" for line in logs.detail.damage]
 
 
-def _same(wanted: object, found: object) -> bool:
-    if isinstance(wanted, float) and isinstance(found, int | float):
+def _same(value: object, logged: object) -> bool:
+    if isinstance(value, float) and isinstance(logged, int | float):
         # LoadGen logs six significant digits.
-        return abs(wanted - found) <= 1e-5 * abs(wanted)
-    return wanted == found
+        return abs(value - logged) <= 1e-5 * abs(value)
+    return value == logged

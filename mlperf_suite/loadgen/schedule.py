@@ -132,16 +132,16 @@ def shuffle(items: list[int], draw: Iterator[int], below: Below) -> None:
     count = len(items)
     if count and (_WORDS - 1) // count >= count:
         if count % 2 == 0:
-            other = below(draw, 2)
-            items[1], items[other] = items[other], items[1]
+            place = below(draw, 2)
+            items[1], items[place] = items[place], items[1]
         for at in range(2 if count % 2 == 0 else 1, count, 2):
             first, second = divmod(below(draw, (at + 1) * (at + 2)), at + 2)
             items[at], items[first] = items[first], items[at]
             items[at + 1], items[second] = items[second], items[at + 1]
         return
     for at in range(1, count):
-        other = below(draw, at + 1)
-        items[at], items[other] = items[other], items[at]
+        place = below(draw, at + 1)
+        items[at], items[place] = items[place], items[at]
 
 
 @lru_cache(maxsize=64)
@@ -208,74 +208,75 @@ def _gaps(seed: int, count: int) -> npt.NDArray[np.float64]:
     return gaps
 
 
-def schedule(asked: Asked) -> Schedule:
+def schedule(settings: Asked) -> Schedule:
     """The queries of a run.
 
     Raises ValueError for settings that give no queries, TooLongError for too many queries.
     """
-    if min(asked.qps, asked.loaded, asked.samples) <= 0 or min(asked.least, asked.duration_ms) < 0:
+    positive = (settings.qps, settings.loaded, settings.samples)
+    if min(positive) <= 0 or min(settings.least, settings.duration_ms) < 0:
         raise ValueError("no rate, no samples or a negative count")
-    if asked.scenario == "Server":
-        return _at_a_rate(asked)
-    return _at_a_period(asked)
+    if settings.scenario == "Server":
+        return _at_a_rate(settings)
+    return _at_a_period(settings)
 
 
-def _least(asked: Asked) -> int:
+def _least(settings: Asked) -> int:
     """The minimum number of queries, rounded up to whole data sets if each is issued equally."""
-    if asked.accuracy or asked.unique:
-        return asked.loaded
-    return _whole_sets(asked.least, asked.loaded) if asked.equal else asked.least
+    if settings.accuracy or settings.unique:
+        return settings.loaded
+    return _whole_sets(settings.least, settings.loaded) if settings.equal else settings.least
 
 
 def _whole_sets(count: int, size: int) -> int:
     return -(-count // size) * size
 
 
-def _grown(asked: Asked, needed: int) -> int:
-    """The number of queries if the duration needs `needed` of them."""
-    least = _least(asked)
-    if needed <= least or asked.accuracy or asked.unique:
+def _grown(settings: Asked, minimum: int) -> int:
+    """The number of queries if the duration needs `minimum` of them."""
+    least = _least(settings)
+    if minimum <= least or settings.accuracy or settings.unique:
         return least
-    return least + _whole_sets(needed - least, asked.loaded) if asked.equal else needed
+    return least + _whole_sets(minimum - least, settings.loaded) if settings.equal else minimum
 
 
-def _at_a_rate(asked: Asked) -> Schedule:
+def _at_a_rate(settings: Asked) -> Schedule:
     """Server: queries arrive as a Poisson process."""
     import numpy as np
 
-    target_ns = 0.0 if asked.accuracy or asked.unique else asked.duration_ms * 1e6
-    expected = target_ns / _NS * asked.qps
+    target_ns = 0.0 if settings.accuracy or settings.unique else settings.duration_ms * 1e6
+    mean_queries = target_ns / _NS * settings.qps
     # Ten standard deviations more than expected, and room to complete a data set.
-    room = expected + 10 * expected**0.5 + 1000 + _least(asked) + asked.loaded
+    room = mean_queries + 10 * mean_queries**0.5 + 1000 + _least(settings) + settings.loaded
     if room > MOST_QUERIES:
         raise TooLongError
     # A power of two, so that runs of similar lengths share their draws.
-    gaps = _gaps(asked.seed % _WORDS, 1 << int(room).bit_length())[: int(room) + 1]
-    at = np.cumsum((gaps / asked.qps * _NS).astype(np.int64))
+    gaps = _gaps(settings.seed % _WORDS, 1 << int(room).bit_length())[: int(room) + 1]
+    at = np.cumsum((gaps / settings.qps * _NS).astype(np.int64))
     # The first query is at 0, and the last is the first one due at or after the end.
-    needed = int(np.searchsorted(at, target_ns)) + 2 if target_ns > 0 else 1
-    count = _grown(asked, needed)
+    minimum = int(np.searchsorted(at, target_ns)) + 2 if target_ns > 0 else 1
+    count = _grown(settings, minimum)
     if count > len(at):
         raise TooLongError
     return Schedule(count, 1, int(at[count - 1]), int(at[count - 2]) if count > 1 else 0)
 
 
-def _at_a_period(asked: Asked) -> Schedule:
+def _at_a_period(settings: Asked) -> Schedule:
     """SingleStream, and Offline with all samples in one query."""
-    if not math.isfinite(1 / asked.qps * _NS):
+    if not math.isfinite(1 / settings.qps * _NS):
         raise ValueError("no such rate")
-    period_ns = int(1 / asked.qps * _NS)
-    if asked.scenario == "Offline":
-        samples = asked.loaded if asked.accuracy else asked.samples
-        if asked.equal:
-            samples = _whole_sets(samples, asked.loaded)
+    period_ns = int(1 / settings.qps * _NS)
+    if settings.scenario == "Offline":
+        samples = settings.loaded if settings.accuracy else settings.samples
+        if settings.equal:
+            samples = _whole_sets(samples, settings.loaded)
         return Schedule(1, samples, period_ns, 0)
     # LoadGen generates twice the queries that it expects to need, in case answers come sooner.
-    target_ns = 2 * asked.duration_ms * 1e6
+    target_ns = 2 * settings.duration_ms * 1e6
     if period_ns == 0 or target_ns / period_ns > MOST_QUERIES:
         raise TooLongError
-    needed = -int(-target_ns // period_ns) + 1 if target_ns > 0 else 1
-    count = _grown(asked, needed)
+    minimum = -int(-target_ns // period_ns) + 1 if target_ns > 0 else 1
+    count = _grown(settings, minimum)
     return Schedule(count, 1, count * period_ns, (count - 1) * period_ns)
 
 
@@ -336,14 +337,14 @@ def first_samples(issue: Issue, count: int, *, old: bool = False) -> tuple[int, 
             repeated += shuffled(list(loaded)) if issue.equal else loaded
         return tuple(repeated[:count])
     if issue.unique:
-        chosen: Sequence[int] = unique
+        places: Sequence[int] = unique
     elif issue.equal:
-        chosen = equally
+        places = equally
     else:
-        chosen = each_once or list(_drawn(draw, size, count, old))
-    return tuple(loaded[place] for place in chosen[:count])
+        places = each_once or list(_draws(draw, size, count, old))
+    return tuple(loaded[place] for place in places[:count])
 
 
-def _drawn(draw: Iterator[int], size: int, count: int, old: bool) -> Iterator[int]:
+def _draws(draw: Iterator[int], size: int, count: int, old: bool) -> Iterator[int]:
     draw_below = below_old if old else below
     return (draw_below(draw, size) for _ in range(count))

@@ -62,7 +62,7 @@ class Requests:
     def __len__(self) -> int:
         return len(self.told)
 
-    def add(self, samples: Sequence[_QuerySample], received: float) -> int:
+    def add(self, samples: Sequence[_QuerySample], now: float) -> int:
         """Add a row for each sample of a query; returns the first row's number."""
         begin, count = len(self.told), len(samples)
         if count == 1:
@@ -70,7 +70,7 @@ class Requests:
             (sample,) = samples
             self.tags.append(sample.id)
             self.samples.append(sample.index)
-            self.received.append(received)
+            self.received.append(now)
             self.handed.append(math.nan)
             self.first.append(math.nan)
             self.told.append(math.nan)
@@ -78,7 +78,7 @@ class Requests:
             return begin
         self.tags.extend([sample.id for sample in samples])
         self.samples.extend([sample.index for sample in samples])
-        self.received.extend(array("d", (received,)) * count)
+        self.received.extend(array("d", (now,)) * count)
         self.handed.extend(_UNKNOWN * count)
         self.first.extend(_UNKNOWN * count)
         self.told.extend(_UNKNOWN * count)
@@ -104,7 +104,7 @@ class Sut:
     `dropped`: token ids that are removed from the end of an answer before LoadGen gets it. `timed`:
     False keeps no times, to measure what keeping them costs. After a failure, all outstanding and
     later queries get empty answers, since LoadGen cannot be stopped from outside; `failure` then
-    holds the reason, and `broken` is set.
+    holds the reason, and `failure_event` is set.
     """
 
     def __init__(
@@ -134,7 +134,7 @@ class Sut:
         self.requests = Requests()
         self._failing = threading.Lock()
         self.failure: str | None = None
-        self.broken = threading.Event()
+        self.failure_event = threading.Event()
         self.samples_issued = 0
         self.samples_done = 0
         self.tokens_done = 0
@@ -152,20 +152,20 @@ class Sut:
     def issue(self, samples: Sequence[_QuerySample]) -> None:
         """LoadGen's callback: a query to answer. An exception leaving it would end the process."""
         try:
-            received, row, timed, stops = time.monotonic(), 0, self._timed, self._stops
+            now, row, keep, stops = time.monotonic(), 0, self._timed, self._stops
             requests = [
                 Request(s.id, self._prompts[s.index], stops[s.index] if stops else "", s.index)
                 for s in samples
             ]
-            if timed:
-                row = self.requests.add(samples, received)
+            if keep:
+                row = self.requests.add(samples, now)
             for number, sample in enumerate(samples, row):
                 self._outstanding[sample.id] = sample.index, number
             self.samples_issued += len(requests)
             if self.failure is None:
                 # Longest prompts first, so that no long one is left to run alone at the end.
                 requests.sort(key=lambda request: len(request.prompt_token_ids), reverse=True)
-                if timed:
+                if keep:
                     self.requests.hand(row, len(requests), time.monotonic())
                 self._engine.submit(requests, self._generation, self, stream=self._stream)
         except Exception as error:
@@ -178,10 +178,10 @@ class Sut:
         """LoadGen's callback: no more queries follow. Nothing is queued here, so nothing to do."""
 
     def first_tokens(self, told: Sequence[Tokens]) -> None:
-        responses, rows, held = [], [], []
+        responses, rows, arrays = [], [], []
         for tag, token_ids in told:
-            waiting = self._outstanding.get(tag)
-            if waiting is None:
+            request = self._outstanding.get(tag)
+            if request is None:
                 continue
             # A piece may also hold the end of its answer, with ids that are to be dropped.
             data = self._int32(token_ids[:1] if self._dropped else token_ids)
@@ -189,8 +189,8 @@ class Sut:
                 # The run has failed, and all requests were answered with that.
                 return
             responses.append(lg.QuerySampleResponse(tag, data.ctypes.data, data.nbytes))
-            rows.append(waiting[1])
-            held.append(data)
+            rows.append(request[1])
+            arrays.append(data)
         if not responses:
             return
         # As close as possible to the moment at which LoadGen reads its clock.
@@ -202,27 +202,27 @@ class Sut:
                 self.requests.first[row] = now
 
     def finished(self, answers: Sequence[Tokens]) -> None:
-        responses, rows, held = [], [], []
+        responses, rows, arrays = [], [], []
         for tag, token_ids in answers:
             data = self._int32(self._without_end(token_ids) if self._dropped else token_ids)
-            waiting = None if data is None else self._outstanding.pop(tag, None)
-            if data is None or waiting is None:
+            request = None if data is None else self._outstanding.pop(tag, None)
+            if data is None or request is None:
                 continue
             self._begun.discard(tag)
             responses.append(lg.QuerySampleResponse(tag, data.ctypes.data, data.nbytes, len(data)))
-            rows.append(waiting[1])
-            held.append(data)
+            rows.append(request[1])
+            arrays.append(data)
         if not responses:
             return
         if self._timed:
             # Before LoadGen is told, which can end the run.
             now = time.monotonic()
-            for row, data in zip(rows, held, strict=True):
+            for row, data in zip(rows, arrays, strict=True):
                 self.requests.tokens[row] = len(data)
                 self.requests.told[row] = now
         lg.QuerySamplesComplete(responses)
-        self.samples_done += len(held)
-        self.tokens_done += sum(map(len, held))
+        self.samples_done += len(arrays)
+        self.tokens_done += sum(map(len, arrays))
 
     def _without_end(self, token_ids: Sequence[int]) -> Sequence[int]:
         """An answer without the ids that end it; keeps its first token, which was reported."""
@@ -240,31 +240,31 @@ class Sut:
             return None
 
     def failed(self, tag: int, error: EngineError) -> None:
-        waiting = self._outstanding.get(tag)
-        if waiting is None or isinstance(error, EngineDiedError):
+        request = self._outstanding.get(tag)
+        if request is None or isinstance(error, EngineDiedError):
             self.fail(str(error))
         else:
-            self.fail(f"sample {waiting[0]}: {error}")
+            self.fail(f"sample {request[0]}: {error}")
 
     def fail(self, reason: str) -> None:
         """Mark the run as failed, with the first reason given, and let LoadGen finish."""
         with self._failing:
             if self.failure is None:
                 self.failure = reason
-        self.broken.set()
+        self.failure_event.set()
         if self._answer_with_nothing() > _LOGGED_AT_ONCE:
             # Whatever thread this is, it may end now that all is lost.
             time.sleep(_LOG_TURNS_S)
 
     def _answer_with_nothing(self) -> int:
         """Answer what waits; returns how many that were."""
-        answered = 0
+        count = 0
         for tag in list(self._outstanding):
             if self._outstanding.pop(tag, None) is not None:
-                answered += 1
+                count += 1
                 if self._stream and tag not in self._begun:
                     # LoadGen reads each answer's first-token time. If it was never told one, as at
                     # the start of a run, it reads memory out of bounds.
                     lg.FirstTokenComplete([lg.QuerySampleResponse(tag, 0, 0)])
                 lg.QuerySamplesComplete([lg.QuerySampleResponse(tag, 0, 0, 0)])
-        return answered
+        return count

@@ -135,24 +135,25 @@ class Timeline:
         """
         import numpy as np
 
-        found: dict[str, list[float]] = {}
-        times, made = self.made_so_far()
-        if len(times) >= TOKEN_BLOCKS and made[-1] > 0:
-            edges = np.linspace(0, made[-1], TOKEN_BLOCKS + 1)
-            seconds = np.diff(np.interp(edges, [0, *made], [0, *times])) / 1000
+        blocks: dict[str, list[float]] = {}
+        times, token_counts = self.made_so_far()
+        if len(times) >= TOKEN_BLOCKS and token_counts[-1] > 0:
+            edges = np.linspace(0, token_counts[-1], TOKEN_BLOCKS + 1)
+            seconds = np.diff(np.interp(edges, [0, *token_counts], [0, *times])) / 1000
             if (seconds > 0).all():
                 rates = np.diff(edges) / seconds
-                found["tokens_per_sec"] = [round(float(rate), 4) for rate in rates]
+                blocks["tokens_per_sec"] = [round(float(rate), 4) for rate in rates]
         order = np.argsort(self.issued_ms, kind="stable")
         for name, values in (("ttft", self.ttft_ms), ("tpot", self.tpot_ms)):
             if values is None or len(values) != len(order):
                 continue
             count = min(TOKEN_BLOCKS, len(values) // _PER_BLOCK)
             if count * 2 >= TOKEN_BLOCKS:
-                parts = [np.sort(one) for one in np.array_split(np.asarray(values)[order], count)]
-                found[f"{name}_ms"] = [round(percentile(part, 0.99), 4) for part in parts]
-                found[f"{name}_p50_ms"] = [round(percentile(part, 0.5), 4) for part in parts]
-        return {name: values for name, values in found.items() if min(values) > 0}
+                in_order = np.asarray(values)[order]
+                parts = [np.sort(part) for part in np.array_split(in_order, count)]
+                blocks[f"{name}_ms"] = [round(percentile(part, 0.99), 4) for part in parts]
+                blocks[f"{name}_p50_ms"] = [round(percentile(part, 0.5), 4) for part in parts]
+        return {name: values for name, values in blocks.items() if min(values) > 0}
 
 
 def timeline_of(
@@ -180,7 +181,7 @@ def timeline_of(
     }
     samples = rows.samples[order]
     steps = trace.steps if trace else Steps()
-    kept, made_ms, made_tokens = _made(steps, start)
+    rows_kept, made_ms, made_tokens = _token_curve(steps, start)
     marks = trace.marks if trace else None
     return Timeline(
         _floats(edges_ms[0]),
@@ -189,9 +190,9 @@ def timeline_of(
         array("i", rows.tokens[order].tolist()),
         made_ms,
         made_tokens,
-        running=_column(steps.running, kept),
-        waiting=_column(steps.waiting, kept),
-        kv_share=_column(steps.kv_share, kept),
+        running=_column(steps.running, rows_kept),
+        waiting=_column(steps.waiting, rows_kept),
+        kv_share=_column(steps.kv_share, rows_kept),
         samples=array("i", samples.tolist()),
         prompt_tokens=array("i", np.asarray(prompt_lengths)[samples].tolist()),
         preempted=array("i", rows.preempted[order].tolist()),
@@ -206,11 +207,11 @@ def _floats(values: Any) -> array[float]:
     return array("d", [round(value, 3) for value in values.tolist()])
 
 
-def _column(values: Any, kept: Sequence[int]) -> Any:
-    return array("d" if values.typecode == "f" else values.typecode, [values[k] for k in kept])
+def _column(values: Any, rows_kept: Sequence[int]) -> Any:
+    return array("d" if values.typecode == "f" else values.typecode, [values[k] for k in rows_kept])
 
 
-def _made(steps: Steps, start: float) -> tuple[Sequence[int], array[float], array[int]]:
+def _token_curve(steps: Steps, start: float) -> tuple[Sequence[int], array[float], array[int]]:
     """The rows of the steps that are kept, their times and the tokens made by then."""
     import numpy as np
 
@@ -218,11 +219,11 @@ def _made(steps: Steps, start: float) -> tuple[Sequence[int], array[float], arra
         return (), array("d"), array("q")
     # Enough points for any plot and block; a ten-minute run has tens of thousands of steps.
     count = len(steps.ended_s)
-    kept = np.unique(np.linspace(0, count - 1, _MAX_STEPS).astype(int))
-    times = (np.asarray(steps.ended_s)[kept] - start) * 1000
-    made = np.cumsum(np.asarray(steps.tokens, dtype=np.int64))[kept]
-    rows = kept.tolist() if steps.running else []
-    return rows, _floats(times), array("q", made.tolist())
+    rows_kept = np.unique(np.linspace(0, count - 1, _MAX_STEPS).astype(int))
+    times = (np.asarray(steps.ended_s)[rows_kept] - start) * 1000
+    token_counts = np.cumsum(np.asarray(steps.tokens, dtype=np.int64))[rows_kept]
+    rows = rows_kept.tolist() if steps.running else []
+    return rows, _floats(times), array("q", token_counts.tolist())
 
 
 def write_timeline(folder: Path, timeline: Timeline) -> None:
@@ -245,8 +246,8 @@ def write_timeline(folder: Path, timeline: Timeline) -> None:
 
 def _write(file: TextIO, name: str, values: Sequence[float] | None) -> None:
     """Write one column at a time: a million rows are a hundred megabytes of text."""
-    said = "null" if values is None else json.dumps(list(values), separators=(",", ":"))
-    file.write(f"{json.dumps(name)}:{said}")
+    text = "null" if values is None else json.dumps(list(values), separators=(",", ":"))
+    file.write(f"{json.dumps(name)}:{text}")
 
 
 def read_timeline(folder: Path) -> Timeline | None:
@@ -259,11 +260,11 @@ def read_timeline(folder: Path) -> Timeline | None:
         rows = len(columns[0])
         if not rows or any(len(c) != rows for c in columns if c is not None):
             return None
-        made = [content.get(name) or () for name in _MADE]
         curves = [content.get(name) or () for name in _CURVES]
-        if len(made[1]) != len(made[0]) or any(len(c) != rows for c in parts.values()):
+        made_ms, made_tokens = (content.get(name) or () for name in _MADE)
+        if len(made_tokens) != len(made_ms) or any(len(c) != rows for c in parts.values()):
             return None
-        if not (_all_or_none(counts, rows) and _all_or_none(curves, len(made[0]))):
+        if not (_all_or_none(counts, rows) and _all_or_none(curves, len(made_ms))):
             return None
         firsts = columns[1]
         return Timeline(
@@ -271,8 +272,8 @@ def read_timeline(folder: Path) -> Timeline | None:
             None if firsts is None else array("d", firsts),
             array("d", columns[2]),
             array("i", columns[3]),
-            array("d", made[0]),
-            array("q", made[1]),
+            array("d", made_ms),
+            array("q", made_tokens),
             running=array("i", curves[0]),
             waiting=array("i", curves[1]),
             kv_share=array("d", curves[2]),
@@ -322,26 +323,27 @@ def load_of(
         name: np.asarray(getattr(steps, name))
         for name in ("ended_s", "prompt_tokens", "running", "waiting", "kv_share", "replica")
     }
-    took = _durations(steps, marks, begin_s)
+    durations = _durations(steps, marks, begin_s)
     replicas = np.unique(columns["replica"])
     whole = (end_s - begin_s) * len(replicas)
 
     def share(where: npt.NDArray[np.bool_]) -> float:
-        return round(min(1.0, float(took[where].sum()) / whole), 6)
+        return round(min(1.0, float(durations[where].sum()) / whole), 6)
 
-    running, busy_s = columns["running"], float(took.sum())
-    lasts = [float(columns["ended_s"][columns["replica"] == one].max()) for one in replicas]
+    running, busy_s = columns["running"], float(durations.sum())
+    ends_s = [columns["ended_s"][columns["replica"] == replica_id] for replica_id in replicas]
+    lasts = [float(of_replica.max()) for of_replica in ends_s]
     full = None if batch_limit is None else share(running >= batch_limit)
     return EngineLoad(
-        steps=len(took),
-        busy=share(took > 0),
+        steps=len(durations),
+        busy=share(durations > 0),
         prefill=share(columns["prompt_tokens"] > 0),
         waiting=share(columns["waiting"] > 0),
         kv_full=share(columns["kv_share"] >= KV_FULL),
         kv_most=round(float(columns["kv_share"].max()), 6),
         batch_full=full,
         batch_limit=batch_limit,
-        batch_mean=round(float((running * took).sum()) / busy_s, 4) if busy_s else 0.0,
+        batch_mean=round(float((running * durations).sum()) / busy_s, 4) if busy_s else 0.0,
         batch_most=int(running.max()),
         preemptions=sum(steps.preempted),
         prompt_tokens=sum(steps.prompt_tokens),
@@ -359,20 +361,20 @@ def _durations(steps: Steps, marks: Marks | None, begin_s: float) -> npt.NDArray
     """
     import numpy as np
 
-    ended, replica = np.asarray(steps.ended_s), np.asarray(steps.replica)
-    left = np.asarray(steps.running) - np.asarray(steps.finished) + np.asarray(steps.waiting)
+    end_s, replica = np.asarray(steps.ended_s), np.asarray(steps.replica)
+    load_left = np.asarray(steps.running) - np.asarray(steps.finished) + np.asarray(steps.waiting)
     queued = np.sort(_queued(marks))
-    began = np.empty(len(ended))
-    for one in np.unique(replica):
-        rows = np.flatnonzero(replica == one)
-        before = np.concatenate(([begin_s], ended[rows][:-1]))
-        idle = np.concatenate(([True], left[rows][:-1] <= 0))
+    began = np.empty(len(end_s))
+    for replica_id in np.unique(replica):
+        rows = np.flatnonzero(replica == replica_id)
+        before = np.concatenate(([begin_s], end_s[rows][:-1]))
+        idle = np.concatenate(([True], load_left[rows][:-1] <= 0))
         if len(queued):
             places = np.minimum(np.searchsorted(queued, before), len(queued) - 1)
-            following = np.clip(queued[places], before, np.maximum(ended[rows], before))
+            following = np.clip(queued[places], before, np.maximum(end_s[rows], before))
             before = np.where(idle, following, before)
         began[rows] = before
-    return np.maximum(ended - began, 0.0)
+    return np.maximum(end_s - began, 0.0)
 
 
 def _queued(marks: Marks | None) -> npt.NDArray[np.float64]:
@@ -382,5 +384,5 @@ def _queued(marks: Marks | None) -> npt.NDArray[np.float64]:
     if marks is None or not len(marks.tags):
         return np.empty(0)
     times = np.asarray(marks.times_s[0], dtype=np.float64)
-    known: npt.NDArray[np.float64] = times[np.isfinite(times)]
-    return known
+    finite: npt.NDArray[np.float64] = times[np.isfinite(times)]
+    return finite

@@ -55,23 +55,24 @@ class EngineLM(TemplateLM):  # type: ignore[misc]
             for fitting in range(shots, -1, -1):
                 tokens = len(self.tok_encode(longest_prompt(task, fitting)))
                 if fitting == shots:
-                    needed = tokens
+                    longest = tokens
                 if tokens < self._max_model_len:
                     break
             else:
                 fitting = -1
             if fitting < shots:
-                raise UsageError(self._no_room(subject_of(task.task_name), shots, needed, fitting))
+                subject = subject_of(task.task_name)
+                raise UsageError(self._no_room(subject, shots, longest, fitting))
 
-    def _no_room(self, subject: str, shots: int, needed: int, fitting: int) -> str:
+    def _no_room(self, subject: str, shots: int, longest: int, fitting: int) -> str:
         fits = (
             "it does not fit without examples either"
             if fitting < 0
             else f"--mmlu-shots {fitting} fits"
         )
         return (
-            f"--mmlu-shots {shots}: the longest question of {subject} takes {needed:,} tokens, and "
-            f"the engine's context of {self._max_model_len:,} leaves room for "
+            f"--mmlu-shots {shots}: the longest question of {subject} takes {longest:,} tokens, "
+            f"and the engine's context of {self._max_model_len:,} leaves room for "
             f"{self._max_model_len - 1:,}: {fits}; or raise --max-model-len"
         )
 
@@ -82,13 +83,13 @@ class EngineLM(TemplateLM):  # type: ignore[misc]
         by_question: dict[Key, list[Instance]] = {}
         for request in requests:
             by_question.setdefault(_key(request), []).append(request)
-        missing = [key for key in by_question if key not in self._journal]
-        if missing and self._engine is not None:
-            for tag, score in self._engine.score(self._encoded(missing, by_question)):
-                self._journal.add(missing[tag], score)
-                self._on_scored(missing[tag])
-        found = [self._journal[_key(request)].likelihoods[request.idx] for request in requests]
-        return [(one.logprob, one.greedy) for one in found]
+        to_score = [key for key in by_question if key not in self._journal]
+        if to_score and self._engine is not None:
+            for tag, score in self._engine.score(self._encoded(to_score, by_question)):
+                self._journal.add(to_score[tag], score)
+                self._on_scored(to_score[tag])
+        likelihoods = [self._journal[_key(r)].likelihoods[r.idx] for r in requests]
+        return [(likelihood.logprob, likelihood.greedy) for likelihood in likelihoods]
 
     def _encoded(
         self, keys: list[Key], by_question: dict[Key, list[Instance]]
@@ -99,17 +100,16 @@ class EngineLM(TemplateLM):  # type: ignore[misc]
             end = start
             while end < len(keys) and keys[end].subject == keys[start].subject:
                 end += 1
-            pairs = [[request.args for request in by_question[key]] for key in keys[start:end]]
-            for tag, request in enumerate(self._encode_questions(pairs), start):
-                prompt, continuations = request
-                made = ScoreRequest(tag, prompt, continuations)
-                if made.tokens >= self._max_model_len:
+            pairs = [[r.args for r in by_question[key]] for key in keys[start:end]]
+            for tag, (prompt, continuations) in enumerate(self._encode_questions(pairs), start):
+                request = ScoreRequest(tag, prompt, continuations)
+                if request.tokens >= self._max_model_len:
                     raise UsageError(
-                        f"{keys[tag].subject} question {keys[tag].id}: {made.tokens:,} tokens do "
-                        f"not fit the engine's context of {self._max_model_len:,}: "
+                        f"{keys[tag].subject} question {keys[tag].id}: {request.tokens:,} tokens "
+                        f"do not fit the engine's context of {self._max_model_len:,}: "
                         "show fewer examples with --mmlu-shots, or raise --max-model-len"
                     )
-                yield made
+                yield request
             start = end
 
     def _encode_questions(

@@ -65,8 +65,8 @@ def evaluate(lm: Any, tasks: dict[str, Any], journal: Journal) -> Scores:
     from mlperf_suite.mmlu.lm_eval_tasks import GROUP_OF_DOMAIN, TASK_PREFIX, quiet_lm_eval
 
     with quiet_lm_eval():
-        found = lm_eval.evaluate(lm, tasks, bootstrap_iters=1, log_samples=True)
-    results = found["results"]
+        evaluation = lm_eval.evaluate(lm, tasks, bootstrap_iters=1, log_samples=True)
+    results = evaluation["results"]
     counts = {name: results[name]["sample_len"] for name in tasks["tasks"]}
     groups = {
         name: sum(counts[task.task_name] for task in group.get_all_tasks())
@@ -85,14 +85,14 @@ def evaluate(lm: Any, tasks: dict[str, Any], journal: Journal) -> Scores:
         accuracy("mmlu"),
         {d: accuracy(name) for d, name in GROUP_OF_DOMAIN.items() if name in groups},
         {name.removeprefix(TASK_PREFIX): accuracy(name) for name in sorted(counts)},
-        tuple(_sample(s, journal) for name in sorted(counts) for s in found["samples"][name]),
+        tuple(_sample(s, journal) for name in sorted(counts) for s in evaluation["samples"][name]),
     )
 
 
 def _sample(logged: Mapping[str, Any], journal: Journal) -> Sample:
     key = Key(logged["doc"]["subject"], logged["doc"]["id"])
     score = journal[key]
-    logprobs = [one[0] for one in logged["filtered_resps"]]
+    logprobs = [response[0] for response in logged["filtered_resps"]]
     return Sample(
         key,
         LETTERS[logged["target"]],

@@ -25,18 +25,18 @@ _WRAPPER = "suite"
 _PLACEHOLDER = Question("?", ("a", "b", "c", "d"), 0)
 
 
-def load_tasks(data: Mmlu, chosen: Mapping[str, Sequence[int]], shots: int) -> dict[str, Any]:
+def load_tasks(data: Mmlu, questions: Mapping[str, Sequence[int]], shots: int) -> dict[str, Any]:
     """lm-eval's tasks and groups for the chosen questions, in the form that `lm_eval.evaluate`
     takes.
 
-    `chosen`: by subject, the numbers of the test questions. Each document of a task has its
+    `questions`: by subject, the numbers of the test questions. Each document of a task has its
     question's number as `id`, and the tasks contain only the chosen questions.
     """
 
     def documents(config_source: str, **_: object) -> DatasetDict:
         subject = Path(config_source).stem.removeprefix(TASK_PREFIX)
         test = data.test.get(subject, ())
-        numbers = chosen.get(subject, ())
+        numbers = questions.get(subject, ())
         return DatasetDict(
             dev=_dataset(subject, enumerate(data.dev.get(subject) or [_PLACEHOLDER])),
             test=_dataset(subject, [(n, test[n]) for n in numbers] or [(0, _PLACEHOLDER)]),
@@ -44,16 +44,16 @@ def load_tasks(data: Mmlu, chosen: Mapping[str, Sequence[int]], shots: int) -> d
 
     # lm-eval's loader takes settings for all tasks of a group from a group that names it. The group
     # must be in the index: one passed to `load` adds its own members to its tasks.
-    ours = {
+    wrapper = {
         "group": _WRAPPER,
         "task": [{"group": "mmlu", "custom_dataset": documents, "num_fewshot": shots}],
     }
     with quiet_lm_eval():
         manager = TaskManager(include_path=str(_TASKS), include_defaults=False)
-        manager.task_index[_WRAPPER] = Entry(_WRAPPER, Kind.GROUP, None, cfg=ours)
+        manager.task_index[_WRAPPER] = Entry(_WRAPPER, Kind.GROUP, None, cfg=wrapper)
         loaded: dict[str, Any] = dict(manager.load([_WRAPPER]))
     loaded["groups"].pop(_WRAPPER)
-    _drop_unchosen(loaded, chosen)
+    _drop_unchosen(loaded, questions)
     return loaded
 
 
@@ -72,10 +72,10 @@ def _dataset(subject: str, questions: Any) -> Dataset:
     )
 
 
-def _drop_unchosen(loaded: dict[str, Any], chosen: Mapping[str, Sequence[int]]) -> None:
+def _drop_unchosen(loaded: dict[str, Any], questions: Mapping[str, Sequence[int]]) -> None:
     """Remove the tasks without a question, and the groups without a task."""
     tasks, groups = loaded["tasks"], loaded["groups"]
-    for name in [n for n in tasks if not chosen.get(subject_of(n))]:
+    for name in [n for n in tasks if not questions.get(subject_of(n))]:
         del tasks[name]
         for group in groups.values():
             group.pop(name)

@@ -41,21 +41,21 @@ class Shares:
     def engine_log(self, index: int) -> Path:
         return self.folder / f"engine-{index}.log"
 
-    def _ended(self, index: int) -> Path:
+    def _end_file(self, index: int) -> Path:
         return self.folder / f"share-{index}.ended"
 
     def end(self, index: int, failure: str | None = None) -> None:
         """Mark a share as finished; has no effect if the merging run has already ended."""
-        part = self._ended(index).with_suffix(".part")
+        part = self._end_file(index).with_suffix(".part")
         with contextlib.suppress(FileNotFoundError):
             part.write_text(failure or "", encoding="utf-8")
-            part.replace(self._ended(index))
+            part.replace(self._end_file(index))
 
     def wait(self) -> None:
         """Wait for all shares but the first. Raises RunError if one failed or hangs."""
         for index in range(1, self.count):
             last_size, last_change = -1, time.monotonic()
-            while not self._ended(index).exists():
+            while not self._end_file(index).exists():
                 path = self.journal(index)
                 size = path.stat().st_size if path.exists() else -1
                 if size != last_size:
@@ -63,7 +63,7 @@ class Shares:
                 if time.monotonic() - last_change > self.patience_s:
                     raise RunError(f"share {index}: no progress for {self.patience_s:.0f} s")
                 time.sleep(_POLL_S)
-            if failure := self._ended(index).read_text(encoding="utf-8"):
+            if failure := self._end_file(index).read_text(encoding="utf-8"):
                 raise RunError(f"share {index}: {failure}")
 
     def journals(self) -> list[Path]:
@@ -103,12 +103,12 @@ def _gpus() -> list[str]:
     return list(map(str, range(count)))
 
 
-def split(chosen: Mapping[str, _Numbers], count: int) -> list[dict[str, _Numbers]]:
+def split(questions: Mapping[str, _Numbers], count: int) -> list[dict[str, _Numbers]]:
     """Distribute whole subjects among the shares, with about equally many questions in each."""
     parts: list[dict[str, _Numbers]] = [{} for _ in range(count)]
     sizes = [0] * count
-    for subject in sorted(chosen, key=lambda s: (-len(chosen[s]), s)):
+    for subject in sorted(questions, key=lambda s: (-len(questions[s]), s)):
         least = sizes.index(min(sizes))
-        parts[least][subject] = chosen[subject]
-        sizes[least] += len(chosen[subject])
+        parts[least][subject] = questions[subject]
+        sizes[least] += len(questions[subject])
     return parts

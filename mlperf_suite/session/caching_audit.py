@@ -164,8 +164,8 @@ def _share(value: float | None) -> float | None:
 
 def median_sample(prompts: Sequence[Sequence[int]]) -> int:
     """The index of the first prompt of median length."""
-    ordered = sorted(range(len(prompts)), key=lambda index: len(prompts[index]))
-    middle = len(prompts[ordered[(len(ordered) - 1) // 2]])
+    by_length = sorted(range(len(prompts)), key=lambda index: len(prompts[index]))
+    middle = len(prompts[by_length[(len(by_length) - 1) // 2]])
     return next(index for index, prompt in enumerate(prompts) if len(prompt) == middle)
 
 

@@ -41,7 +41,7 @@ def find_meters(settings: Settings, description: EngineDescription) -> Meters:
     if description.stand_in:
         return Meters()
     machines = description.settings.get("machines")
-    if isinstance(machines, list) and not all(one.get("here") for one in machines):
+    if isinstance(machines, list) and not all(machine.get("here") for machine in machines):
         return Meters(absent=(Absent("energy", "", "replicas run on other machines"),))
     if not all(_is_here(target.host) for target in settings.endpoints):
         return Meters(absent=(Absent("energy", "", ELSEWHERE),))
@@ -57,9 +57,9 @@ def find_meters(settings: Settings, description: EngineDescription) -> Meters:
         for value in map(description.settings.get, ("idle_gpus", "tensor_parallel_size"))
     )
     environment = dict(os.environ)
-    if isinstance(used := description.settings.get("replica_gpus"), list):
+    if isinstance(gpus := description.settings.get("replica_gpus"), list):
         # Other GPUs of the cluster may be busy with other jobs.
-        environment["CUDA_VISIBLE_DEVICES"], idle = ",".join(map(str, used)), 0
+        environment["CUDA_VISIBLE_DEVICES"], idle = ",".join(map(str, gpus)), 0
     return _together(gpu_counters(idle, least, environment), cpu_counters())
 
 
@@ -131,18 +131,18 @@ class Energy:
     @contextlib.contextmanager
     def read(self) -> Iterator[None]:
         """Read the meters while the block runs."""
-        self._recording, started = None, False
+        self._recording, has_begun = None, False
         recorder = MeterReader(self._meters.counters)
         try:
             # The thread may fail to start; the run does not need it.
             with contextlib.suppress(Exception):
                 if self.metered:
                     recorder.start()
-                    started = True
+                    has_begun = True
             yield
         finally:
             recording = recorder.stop()
-            self._recording = recording if started else None
+            self._recording = recording if has_begun else None
 
     def of_run(self, run: LoadRun, folder: Path) -> EnergyFigures | None:
         """The energy of the run that was just read; None if there was nothing to meter. Writes the

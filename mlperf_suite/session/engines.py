@@ -64,9 +64,10 @@ class Engines:
             return self._engine
         self.close()
         remote = self._inputs.settings.engine_kind == "endpoint"
-        what = "loading the replicas" if self._inputs.settings.replicated else "loading the engine"
-        what = "connecting to the endpoint" if remote else what
-        self._watch.begin(what + (" for MMLU" if role == "scoring" else ""))
+        replicated = self._inputs.settings.replicated
+        action = "loading the replicas" if replicated else "loading the engine"
+        action = "connecting to the endpoint" if remote else action
+        self._watch.begin(action + (" for MMLU" if role == "scoring" else ""))
         try:
             self._engine = self._load(self._inputs, EngineRequest(role, log_file, self._watch.say))
         except SuiteError as error:
@@ -108,14 +109,14 @@ class Engines:
 def engine_lines(description: EngineDescription) -> list[str]:
     """The choices that the engine made for options left open, with its reasons, a line each."""
     settings = description.settings
-    chosen = (
+    choices = (
         ("precision", "dtype", "dtype_why"),
         ("tensor parallel size", "tensor_parallel_size", "tensor_parallel_why"),
         ("tokens as", "tokens", "tokens_why"),
     )
     return [
         f"{description.name} {description.version}: {words} {settings[name]} ({settings[why]})"
-        for words, name, why in chosen
+        for words, name, why in choices
         if name in settings and why in settings
     ]
 
@@ -215,7 +216,7 @@ def load_replicas(inputs: Inputs, request: EngineRequest) -> Engine:
     def make(number: int, gpus: int) -> Make:
         return partial(load_replica, of_gpus(gpus), number)
 
-    def expected(gpus: int, stop: Event) -> Mapping[str, object] | None:
+    def settings_on(gpus: int, stop: Event) -> Mapping[str, object] | None:
         return settings_in_process(of_gpus(gpus), stop)
 
     return ReplicaEngine.load(
@@ -232,7 +233,7 @@ def load_replicas(inputs: Inputs, request: EngineRequest) -> Engine:
             near_gpus=not config.extra.get("numa_bind"),
             scores=True,
             # On other machines, this machine's devices say nothing.
-            expected=expected if settings.ray is None else None,
+            expected=settings_on if settings.ray is None else None,
             log_folder=request.log_file.parent,
             load_timeout_s=config.load_timeout_s,
             silence_s=settings.engine_silence,

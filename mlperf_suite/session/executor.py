@@ -160,20 +160,20 @@ class Executor:
     def _walk(self, key: StepKey, result: Result | MmluRecord) -> None:
         """Make the steps of a key that were not made yet, which a step may still change."""
         self._recorder.write(result)
-        done = set(self.steps)
+        past = set(self.steps)
         if not self._engines.is_loaded("scoring" if key == MMLU else "runs"):
             # An engine that another one replaced is loaded and measured again.
-            done -= {step for step in self._pace.plan.steps_of[key] if step.key is None}
-        while step := self._next(key, done):
+            past -= {step for step in self._pace.plan.steps_of[key] if step.key is None}
+        while step := self._next(key, past):
             self._make(step, partial(self._makers.make, step, key, result))
-            done.add(step)
+            past.add(step)
             for need in self._pace.plan.needs.get(key, ()):
                 outcome = self.make(need)
                 if outcome.failure is not None:
                     raise RunError(outcome.failure)
 
-    def _next(self, key: StepKey, done: set[Step]) -> Step | None:
-        return next((step for step in self._pace.plan.steps_of[key] if step not in done), None)
+    def _next(self, key: StepKey, past: set[Step]) -> Step | None:
+        return next((step for step in self._pace.plan.steps_of[key] if step not in past), None)
 
     def load_engine(self) -> None:
         """Load the engine of the runs for a test that asks for it. Raises SuiteError."""
@@ -184,13 +184,13 @@ class Executor:
 
     def _make(self, step: Step, make: Callable[[], object]) -> None:
         """Make a step and hand on what it returned."""
-        started = time.monotonic()
+        start_s = time.monotonic()
         try:
             with ranges.named(f"{step.kind} {step.key or ''}".rstrip()):
                 outcome = make()
         finally:
             self._watch.idle()
-            self._pace.took(step, time.monotonic() - started)
+            self._pace.keep_duration(step, time.monotonic() - start_s)
         self._pace.learn(step, outcome)
         self._recorder.record(step, outcome)
         self.steps.append(step)

@@ -82,7 +82,7 @@ class Inputs:
         """
         scored = {key.benchmark for key in runs if key.mode == "accuracy"}
         lines = []
-        for benchmark in (one for one in self.benchmarks if one.id in scored):
+        for benchmark in (entry for entry in self.benchmarks if entry.id in scored):
             samples = self.samples(benchmark, "accuracy").items
             if why := obstacle_of(self.scorer(benchmark), samples):
                 lines.append(f"{benchmark.id}: programs in answers will not be judged here: {why}")
@@ -100,27 +100,27 @@ class Inputs:
         config = self._model_config
         if workload.is_model(settings.model, config):
             return
-        differing = [
+        differences = [
             f"{name} {config.get(name)}, not {value}"
             for name, value in workload.shape.items()
             if config and config.get(name) != value
         ]
         raise UsageError(
             f"--model {settings.model}: not {benchmark.id}'s model {workload.model} "
-            f"({', '.join(differing) or 'its config.json cannot be read'}); --allow-other-model "
+            f"({', '.join(differences) or 'its config.json cannot be read'}); --allow-other-model "
             "runs it without a reference accuracy"
         )
 
     def _check_round(self, benchmark: Benchmark, runs: Sequence[RunKey | SearchKey]) -> None:
         """Raise UsageError for an official run that its round does not offer."""
         round_, scenarios = self.settings.round.name, benchmark.scenarios
-        asked = [key.scenario for key in runs if key.benchmark == benchmark.id]
+        names = [key.scenario for key in runs if key.benchmark == benchmark.id]
         offers = [(benchmark.id, benchmark.rounds)]
-        offers += [(f"{benchmark.id} {s.name}", s.rounds) for s in scenarios if s.name in asked]
-        for what, rounds in offers:
+        offers += [(f"{benchmark.id} {s.name}", s.rounds) for s in scenarios if s.name in names]
+        for name, rounds in offers:
             if not self.settings.smoke and rounds and round_ not in rounds:
                 raise UsageError(
-                    f"--round {round_}: {what} is part of {', '.join(rounds)}; choose one of them"
+                    f"--round {round_}: {name} is part of {', '.join(rounds)}; choose one of them"
                 )
 
     @cached_property
@@ -198,8 +198,8 @@ class Inputs:
         """
         config = self._model_config or {}
         of_text = config.get("text_config")
-        for one in (config, of_text if isinstance(of_text, Mapping) else {}):
-            if isinstance(size := one.get("vocab_size"), int) and size > 0:
+        for entry in (config, of_text if isinstance(of_text, Mapping) else {}):
+            if isinstance(size := entry.get("vocab_size"), int) and size > 0:
                 return size
         return len(self.tokenizer)
 
@@ -245,8 +245,8 @@ class Inputs:
     def generation_by_mode(self, benchmark: Benchmark) -> dict[str, object]:
         """config.json's `generation_by_mode`: the modes with generation settings of their own."""
         modes = self.workload(benchmark).parts
-        found = {mode: self.generation(benchmark, mode).as_json() for mode in modes}
-        return {"generation_by_mode": found} if found else {}
+        value = {mode: self.generation(benchmark, mode).as_json() for mode in modes}
+        return {"generation_by_mode": value} if value else {}
 
     @property
     def context_needed(self) -> int | None:
@@ -259,17 +259,17 @@ class Inputs:
         path = Path(self.model_path) / "config.json"
         try:
             if path.is_file():
-                found = json.loads(path.read_text(encoding="utf-8"))
+                value = json.loads(path.read_text(encoding="utf-8"))
             else:
                 from transformers import PretrainedConfig
 
-                found, _ = PretrainedConfig.get_config_dict(
+                value, _ = PretrainedConfig.get_config_dict(
                     self.model_path, token=self.settings.token
                 )
         # The hub's client and transformers raise many kinds of errors; all mean the same here.
         except Exception:
             return None
-        return found if isinstance(found, dict) else None
+        return value if isinstance(value, dict) else None
 
     def reference(
         self, benchmark: Benchmark, answers: int, mode: str = "accuracy"
@@ -309,11 +309,11 @@ class Inputs:
             room = max_model_len - max(map(len, self.prompts(benchmark, mode)))
         longest = self.generation(benchmark, mode).max_new_tokens
         workload = self.workload(benchmark)
-        found = find_departures(workload, longest, engine_settings, mode, room=room)
-        found += find_speculation(benchmark, scenario, engine_settings)
+        value = find_departures(workload, longest, engine_settings, mode, room=room)
+        value += find_speculation(benchmark, scenario, engine_settings)
         if cached_tokens:
-            return *found, f"{cached_tokens:,} prompt tokens from a cache"
-        return found
+            return *value, f"{cached_tokens:,} prompt tokens from a cache"
+        return value
 
     def data_json(self, benchmark: Benchmark) -> dict[str, object]:
         """config.json's `dataset`; `parts` holds the modes with separate data that was read."""
@@ -339,11 +339,11 @@ class Inputs:
     def prompts_sha256(self, benchmark: Benchmark) -> str | None:
         """A fingerprint of the prompts, None if they were not made yet."""
         key = (benchmark.id, self.workload(benchmark).load)
-        made = self._prompts.get(key)
-        if made is None:
+        prompts = self._prompts.get(key)
+        if prompts is None:
             return None
         if key not in self._prints_of_prompts:
-            self._prints_of_prompts[key] = _sha256(made)
+            self._prints_of_prompts[key] = _sha256(prompts)
         return self._prints_of_prompts[key]
 
 

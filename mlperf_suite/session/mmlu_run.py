@@ -76,7 +76,7 @@ class MmluRun:
         with contextlib.closing(self._journal(engine, folder / JOURNAL_NAME)) as journal:
             if self._settings.mmlu_resume:
                 record.resumed = self._take_over(journal, folder)
-            started = time.perf_counter()
+            start_s = time.perf_counter()
             try:
                 if self._shares is not None:
                     self._merge_shares(engine, journal, self._shares, folder)
@@ -84,7 +84,7 @@ class MmluRun:
             except BaseException:
                 record.scores = self._score_so_far(journal)
                 raise
-        record.elapsed_s = time.perf_counter() - started
+        record.elapsed_s = time.perf_counter() - start_s
         record.verdicts = judge(
             MmluFacts(
                 task.planned,
@@ -108,7 +108,7 @@ class MmluRun:
         Raises SuiteError after reporting the failure to that worker.
         """
         assert self._shares is not None
-        chosen = split(self._inputs.mmlu.chosen, self._shares.count)[index]
+        questions = split(self._inputs.mmlu.chosen, self._shares.count)[index]
         failure: str | None = "interrupted"
         try:
             path = self._shares.journal(index)
@@ -116,14 +116,14 @@ class MmluRun:
             with contextlib.closing(self._journal(engine, path)) as journal:
                 if self._settings.mmlu_resume:
                     self._take_over(journal, path.parent)
-                scores = self._score(engine, journal, chosen)
+                scores = self._score(engine, journal, questions)
             failure = None
         except SuiteError as error:
             failure = str(error)
             raise
         finally:
             self._shares.end(index, failure)
-        return Share(sum(map(len, chosen.values())), len(scores.samples))
+        return Share(sum(map(len, questions.values())), len(scores.samples))
 
     def _merge_shares(self, engine: Engine, journal: Journal, shares: Shares, folder: Path) -> None:
         """Score the first share and merge what the others scored, even if they did not finish."""
@@ -155,12 +155,12 @@ class MmluRun:
             if earlier == own or not read_journal(path, journal.system):
                 continue
             summary = read_summary(earlier)
-            ended = summary is not None and summary.meta.status in ENDED
-            return 0 if ended else journal.add_from(path, self._inputs.mmlu.keys)
+            is_over = summary is not None and summary.meta.status in ENDED
+            return 0 if is_over else journal.add_from(path, self._inputs.mmlu.keys)
         return 0
 
     def _score(
-        self, engine: Engine, journal: Journal, chosen: Mapping[str, Sequence[int]]
+        self, engine: Engine, journal: Journal, questions: Mapping[str, Sequence[int]]
     ) -> Scores:
         from mlperf_suite.mmlu.engine_lm import EngineLM
         from mlperf_suite.mmlu.lm_eval_tasks import load_tasks
@@ -168,7 +168,7 @@ class MmluRun:
         if not isinstance(engine, ScoringEngine):
             raise RunError(_no_scores(engine))
         task = self._inputs.mmlu
-        tasks = load_tasks(task.data, chosen, task.shots)
+        tasks = load_tasks(task.data, questions, task.shots)
         room = engine.description.max_model_len
 
         def tell(key: Key) -> None:

@@ -62,15 +62,15 @@ def find_peak(attempt: Try, start_qps: float) -> PeakSearch:
         trials.append(trial)
         return trial.valid
 
-    held, failed = 0.0, Counter[float]()
+    highest, failures = 0.0, Counter[float]()
     rate: float | None = start_qps
     while rate is not None and len(trials) < MAX_SHORT_RUNS:
         if holds(rate, full=False):
-            held = max(held, rate)
+            highest = max(highest, rate)
         else:
-            failed[rate] += 1
-        rate = _next_rate(held, failed, len(trials))
-    rate = held
+            failures[rate] += 1
+        rate = _next_rate(highest, failures, len(trials))
+    rate = highest
     for _ in range(MAX_FULL_RUNS if rate else 0):
         if holds(rate, full=True):
             return PeakSearch(tuple(trials), _rounded(rate))
@@ -78,22 +78,22 @@ def find_peak(attempt: Try, start_qps: float) -> PeakSearch:
     return PeakSearch(tuple(trials), None)
 
 
-def _next_rate(held: float, failed: Counter[float], made: int) -> float | None:
-    """The rate to try next, None if the search is over, after `made` runs.
+def _next_rate(highest: float, failures: Counter[float], count: int) -> float | None:
+    """The rate to try next, None if the search is over, after `count` runs.
 
-    `held`: the highest rate that held, 0 if none did. `failed`: how often each rate failed.
+    `highest`: the highest rate that held, 0 if none did. `failures`: how often each rate failed.
     """
-    if not held:
-        return min(failed) / _STEP**made if made < _MOST_STEPS_DOWN else None
-    if not failed:
-        return held * _STEP**made
-    above = [rate for rate in failed if rate > held]
+    if not highest:
+        return min(failures) / _STEP**count if count < _MOST_STEPS_DOWN else None
+    if not failures:
+        return highest * _STEP**count
+    above = [rate for rate in failures if rate > highest]
     if not above:
-        return held * _STEP
+        return highest * _STEP
     lowest = min(above)
-    if lowest / held > RESOLUTION:
-        return math.sqrt(held * lowest)
-    tried_once = failed[lowest] == 1
+    if lowest / highest > RESOLUTION:
+        return math.sqrt(highest * lowest)
+    tried_once = failures[lowest] == 1
     return lowest if tried_once else None
 
 

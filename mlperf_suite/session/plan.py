@@ -229,12 +229,12 @@ def _rate_steps(selection: Selection, needs: Collection[StepKey]) -> dict[Place,
     steps: dict[Place, Step] = {}
     for key in runs:
         place = (key.benchmark, key.scenario)
-        shown = (
+        has_rate = (
             RunKey(*place, "accuracy") in runs
             and BENCHMARKS[key.benchmark].accuracy_samples is None
             and place not in selection.no_rate
         )
-        sized = _sized_by_rate(key, selection) and not shown
+        sized = _sized_by_rate(key, selection) and not has_rate
         if place not in steps and (sized or _gives_server_no_rate(key, selection)):
             steps[place] = Step("rate", key, f"{key}: rate to plan for")
     return steps
@@ -254,8 +254,8 @@ def _gives_server_no_rate(key: RunKey, selection: Selection) -> bool:
 def _steps_of_run(key: RunKey, selection: Selection) -> list[Step]:
     if key.mode == CACHING:
         # The audit's first pair of blocks is its warm-up.
-        what = f"{key.benchmark} caching audit: {LOOKS[0]} to {LOOKS[-1]} pairs of blocks"
-        return [Step("blocks", key, what)]
+        words = f"{key.benchmark} caching audit: {LOOKS[0]} to {LOOKS[-1]} pairs of blocks"
+        return [Step("blocks", key, words)]
     repeat = selection.repeat if key.mode == "performance" else 1
     why = "" if key in selection.runs else " (for Server's rate)"
     steps = []
@@ -269,8 +269,8 @@ def _steps_of_run(key: RunKey, selection: Selection) -> list[Step]:
 
 def _steps_of_mmlu(selection: Selection) -> tuple[Step, ...]:
     engine = "load the engine for MMLU, with a prefix cache"
-    what = "connect to the endpoint for MMLU" if selection.remote else engine
-    return Step("load", MMLU, what), Step("mmlu", MMLU, "MMLU through lm-eval")
+    words = "connect to the endpoint for MMLU" if selection.remote else engine
+    return Step("load", MMLU, words), Step("mmlu", MMLU, "MMLU through lm-eval")
 
 
 def _sized_by_rate(key: RunKey, selection: Selection) -> bool:

@@ -54,7 +54,7 @@ def samples_for(seconds: float, per_second: float | None, available: int) -> int
 
 
 @contextlib.contextmanager
-def _recorded(profiler: Profiler, folder: Path) -> Iterator[None]:
+def _recording(profiler: Profiler, folder: Path) -> Iterator[None]:
     """Record the block with Nsight Systems, if that is the profiler.
 
     Nsight Systems is not part of the engine and keeps recording until told to stop, however the
@@ -93,7 +93,7 @@ def _profiled(
 
 
 @contextlib.contextmanager
-def taken(profiler: Profiler, engine: Engine, run_folder: Path) -> Iterator[Profile]:
+def profiling(profiler: Profiler, engine: Engine, run_folder: Path) -> Iterator[Profile]:
     """Profile the block and leave the trace in the run's folder.
 
     Raises RunError if the engine has no profiler, Nsight Systems fails or there is no trace,
@@ -104,10 +104,10 @@ def taken(profiler: Profiler, engine: Engine, run_folder: Path) -> Iterator[Prof
         raise RunError(f"--profile-run {profiler}: {name} has no profiler")
     folder, profile = run_folder / PROFILE_FOLDER, Profile()
     folder.mkdir(exist_ok=True)
-    with _recorded(profiler, folder), _profiled(engine, lambda: engine.alive, folder):
-        started = time.monotonic()
+    with _recording(profiler, folder), _profiled(engine, lambda: engine.alive, folder):
+        start_s = time.monotonic()
         yield profile
-        seconds = time.monotonic() - started
+        seconds = time.monotonic() - start_s
     files = nsight.traces(folder) if profiler == "cuda" else trace_files(folder)
     if not files:
         raise RunError(f"--profile-run {profiler}: the profiler left no trace in {folder}")

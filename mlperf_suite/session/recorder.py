@@ -77,10 +77,10 @@ class Recorder:
         """The result of a scenario; the first call creates its folder."""
         kind = (benchmark, scenario)
         if kind not in self._results:
-            started = datetime.now(UTC).astimezone()
-            folder = RunFolder(self._settings.results_dir, benchmark, scenario, started)
+            start = datetime.now(UTC).astimezone()
+            folder = RunFolder(self._settings.results_dir, benchmark, scenario, start)
             definition = BENCHMARKS[benchmark]
-            self._results[kind] = Result(definition, definition.scenario(scenario), folder, started)
+            self._results[kind] = Result(definition, definition.scenario(scenario), folder, start)
         return self._results[kind]
 
     def search(self, key: SearchKey) -> PeakSearch:
@@ -100,9 +100,9 @@ class Recorder:
     def begin(self, key: StepKey) -> Result | MmluRecord:
         """Begin the record of a key, in its result; see `end`."""
         if isinstance(key, MmluKey):
-            started = datetime.now(UTC).astimezone()
-            folder = RunFolder(self._settings.results_dir, MMLU, None, started)
-            self.mmlu = MmluRecord(self._inputs.mmlu, folder, started)
+            start = datetime.now(UTC).astimezone()
+            folder = RunFolder(self._settings.results_dir, MMLU, None, start)
+            self.mmlu = MmluRecord(self._inputs.mmlu, folder, start)
             return self.mmlu
         result = self.result(key.benchmark, key.scenario)
         if isinstance(key, RunKey):
@@ -237,7 +237,7 @@ class Recorder:
             scaling=self._scaling,
             plan=tuple(self._pace.rows(result.benchmark, result.scenario.name)),
         )
-        return summary_of(result, about, self._planned(result))
+        return summary_of(result, about, self._planned_modes(result))
 
     def _mmlu_summary(self, record: MmluRecord) -> Summary:
         settings = self._settings
@@ -308,7 +308,7 @@ class Recorder:
 
     # The end of the session
 
-    def _planned(self, result: Result) -> set[Mode]:
+    def _planned_modes(self, result: Result) -> set[Mode]:
         kind = (result.benchmark.id, result.scenario.name)
         runs = self._pace.plan.runs
         return {key.mode for key in runs if (key.benchmark, key.scenario) == kind}
@@ -316,9 +316,9 @@ class Recorder:
     def close(self) -> None:
         """Mark each result as failed whose planned runs were not all made."""
         for result in self.results:
-            missing = sorted(self._planned(result) - result.runs.keys())
-            if missing and result.failure is None and self.writable:
-                result.cut_short = f"the session ended before its {missing[0]} run"
+            modes = sorted(self._planned_modes(result) - result.runs.keys())
+            if modes and result.failure is None and self.writable:
+                result.cut_short = f"the session ended before its {modes[0]} run"
                 with contextlib.suppress(OSError):
                     self.write(result)
             result.folder.give_up_room()

@@ -141,7 +141,7 @@ class ScenarioRuns:
         if profiler is None or not self._pace.is_profiled(key):
             yield
             return
-        with profiled_run.taken(profiler, engine, result.folder.path) as profile:
+        with profiled_run.profiling(profiler, engine, result.folder.path) as profile:
             yield
         record.profile = profile.figures
 

@@ -32,15 +32,15 @@ def warm_up_prompts(prompts: Sequence[Sequence[int]], count: int) -> list[list[i
 
 
 def warm_up_requests(
-    scenario: Scenario, asked: int | None, *, smoke: bool, engines: int = 1
+    scenario: Scenario, count: int | None, *, smoke: bool, engines: int = 1
 ) -> int:
     """How many requests warm up a run of this scenario.
 
-    `asked`: what the user gave, or None. `engines`: how many share the requests; each should be as
-    warm as a single one.
+    `count`: what the user gave, or None. `engines`: how many share the requests; each should
+    be as warm as a single one.
     """
-    if asked is not None:
-        return asked
+    if count is not None:
+        return count
     if scenario.loadgen_scenario == "SingleStream":
         return _ONE_BY_ONE * engines
     return (SMOKE_REQUESTS if smoke else OFFICIAL_REQUESTS) * engines
@@ -63,21 +63,21 @@ def warm_up(
     """
     answers, requests = Answers(len(prompts)), requests_of(prompts, stops)
     way = _WAYS.get(scenario.loadgen_scenario) or f"at {rate_qps or math.inf:g} queries/s"
-    started = time.monotonic()
+    start_s = time.monotonic()
     if scenario.loadgen_scenario == "Offline":
         engine.submit(requests, generation, answers, stream=False)
     else:
         for number, request in enumerate(requests, 1):
             engine.submit([request], generation, answers, stream=True)
-            left = len(requests) - number
+            remaining = len(requests) - number
             if scenario.loadgen_scenario == "SingleStream":
-                answers.wait(engine, silence_s, until_waiting=left)
-            elif rate_qps and left:
+                answers.wait(engine, silence_s, until_waiting=remaining)
+            elif rate_qps and remaining:
                 answers.watch_for(1 / rate_qps, engine, silence_s)
     answers.wait(engine, silence_s)
     return WarmUpFigures(
         requests=len(requests),
         tokens=sum(map(len, answers.token_ids)),
-        elapsed_s=round(time.monotonic() - started, 3),
+        elapsed_s=round(time.monotonic() - start_s, 3),
         what=f"prompts of the samples' lengths, {way}",
     )

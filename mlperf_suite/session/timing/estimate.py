@@ -84,9 +84,9 @@ def run_s(
     else:
         rate = _rate(scenario, speed, lengths, samples, server_qps)
         slack = RATE_HEADROOM * _OFFLINE_SLACK if scenario.name == "Offline" else 1.0
-        asked = max(least_queries, rate * least_s * slack, 1)
+        requests_given = max(least_queries, rate * least_s * slack, 1)
         # Equal issue mode sends whole multiples of the samples.
-        queries = math.ceil(asked / samples) * samples
+        queries = math.ceil(requests_given / samples) * samples
     return _AFTER_RUN_S + _answered_s(scenario, speed, lengths, samples, queries, server_qps)
 
 
@@ -118,10 +118,10 @@ def _answered_s(
 ) -> float:
     if scenario.loadgen_scenario == "Offline":
         return speed.batch_s(lengths.first(queries), lengths.answer)
-    one = speed.one_s(lengths.prompt, lengths.answer)
+    one_s = speed.one_s(lengths.prompt, lengths.answer)
     if scenario.loadgen_scenario == "Server":
-        return queries / _rate(scenario, speed, lengths, samples, server_qps) + one
-    return queries * one
+        return queries / _rate(scenario, speed, lengths, samples, server_qps) + one_s
+    return queries * one_s
 
 
 def warm_up_s(
@@ -132,12 +132,12 @@ def warm_up_s(
     rate_qps: float | None = None,
 ) -> float:
     """Seconds of an untimed warm-up. `rate_qps`: queries/s of Server's warm-up."""
-    one = speed.one_s(lengths.prompt, lengths.answer)
+    one_s = speed.one_s(lengths.prompt, lengths.answer)
     if scenario.loadgen_scenario == "SingleStream":
-        return requests * one
+        return requests * one_s
     at_once = speed.batch_s(lengths.first(requests), lengths.answer)
     if scenario.loadgen_scenario == "Server" and rate_qps:
-        return max((requests - 1) / rate_qps + one, at_once)
+        return max((requests - 1) / rate_qps + one_s, at_once)
     return at_once
 
 
@@ -161,9 +161,9 @@ def search_s(scenario: Scenario, speed: Speed, lengths: Lengths, *, smoke: bool)
     short = SEARCH[smoke]
     samples = min(len(lengths.prompts), SEARCH_SAMPLES)
     rate = offline_rate(speed, lengths, samples)
-    each = max(short.min_duration_ms / 1000, samples / rate) + _AFTER_RUN_S
+    trial_s = max(short.min_duration_ms / 1000, samples / rate) + _AFTER_RUN_S
     full = run_s(scenario, "performance", speed, lengths, samples, smoke=smoke)
-    return _SEARCH_RUNS * each + full
+    return _SEARCH_RUNS * trial_s + full
 
 
 def mmlu_s(speed: Speed, questions: int, shots: int) -> float:
@@ -303,12 +303,12 @@ class Estimator:
     ) -> float | None:
         if self.speed is None:
             return None
-        asked, smoke = self.settings.warmup, self.settings.smoke
+        requests_given, smoke = self.settings.warmup, self.settings.smoke
         lengths = self.lengths(benchmark, "performance")
         answer = min(lengths.answer, generation.max_new_tokens)
         replicas = self.settings.replicas
         engines = replicas if isinstance(replicas, int) else 1
-        requests = warm_up_requests(scenario, asked, smoke=smoke, engines=engines)
+        requests = warm_up_requests(scenario, requests_given, smoke=smoke, engines=engines)
         rate = None
         if scenario.loadgen_scenario == "Server":
             samples = self.size(benchmark, scenario).samples

@@ -91,7 +91,7 @@ class Pace:
         elif record.figures.samples_per_sec and not self.is_profiled(key):
             self._offline_rates[key.benchmark] = record.figures.samples_per_sec
 
-    def took(self, step: Step, seconds: float) -> None:
+    def keep_duration(self, step: Step, seconds: float) -> None:
         """Keep how long a step took; the first time counts, if an engine is loaded again."""
         self._durations.setdefault(step, seconds)
 
@@ -127,8 +127,8 @@ class Pace:
     def is_profiled(self, key: RunKey) -> bool:
         """Whether a run is made under the profiler: every selected run is. A run that only finds
         Server's rate is not, since a profiler slows it down."""
-        selected = key in self.plan.runs and key not in self.plan.unasked
-        return self._settings.profile_run is not None and selected
+        is_selected = key in self.plan.runs and key not in self.plan.unasked
+        return self._settings.profile_run is not None and is_selected
 
     # Times
 
@@ -170,9 +170,9 @@ class Pace:
         steps = [step for step in self._estimates if step in self._durations]
         if not steps:
             return ""
-        planned = sum(self._estimates[step] for step in steps)
+        planned_s = sum(self._estimates[step] for step in steps)
         actual = sum(self._durations[step] for step in steps)
-        return f"planned {clock(planned)}, took {clock(actual)} for {len(steps)} steps"
+        return f"planned {clock(planned_s)}, took {clock(actual)} for {len(steps)} steps"
 
     def rows(self, benchmark: Benchmark, scenario: str) -> list[PlanRow]:
         """The steps of a result with their expected and actual times, for its summary."""
@@ -238,8 +238,8 @@ class Pace:
         place = (key.benchmark, key.scenario)
         # Separate accuracy data has answers of a different length.
         alike = BENCHMARKS[key.benchmark].accuracy_samples is None
-        seen = self._accuracy_rates.get(place) if alike else None
-        return seen or self._rates[place]
+        accuracy_rate = self._accuracy_rates.get(place) if alike else None
+        return accuracy_rate or self._rates[place]
 
     def server_qps(self, benchmark: str) -> float:
         """Server's target QPS: as given, or a share of what Offline reached.

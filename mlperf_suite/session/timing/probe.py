@@ -83,14 +83,14 @@ def probe(
     """
     if len(prompts) < 16:
         raise ValueError(f"a probe takes at least 16 prompts, not {len(prompts)}")
-    started = time.monotonic()
+    start_s = time.monotonic()
 
-    def timed(first: int, count: int, tokens: int) -> _Timing:
+    def time_requests(first: int, count: int, tokens: int) -> _Timing:
         # The same length for all, so that no answer ends before the others.
         fixed = replace(generation, max_new_tokens=tokens, min_new_tokens=tokens)
         return _time_batch(engine, prompts[first : first + count], fixed, silence_s)
 
-    alone = timed(0, 1, _FIRST_TOKENS)
+    alone = time_requests(0, 1, _FIRST_TOKENS)
     per_token_s = max(0.0, alone.prefill_s - alone.step_s) / alone.prompt_tokens
     fitting = (
         size
@@ -102,22 +102,26 @@ def probe(
     small = large // 4
     tokens = round(_DECODE_SHARE * budget_s / max(alone.step_s, 1e-6))
     tokens = min(max(tokens, _LEAST_TOKENS), _MOST_TOKENS)
-    many, few = timed(1, large, tokens), timed(len(prompts) - small, small, tokens)
-    if time.monotonic() - started < budget_s:
+    large_timing = time_requests(1, large, tokens)
+    small_timing = time_requests(len(prompts) - small, small, tokens)
+    if time.monotonic() - start_s < budget_s:
         # The first batch of a size takes longer than any later one.
-        again = timed(1, large, tokens)
-        prefill_s, step = min(many.prefill_s, again.prefill_s), min(many.step_s, again.step_s)
-        many = replace(many, prefill_s=prefill_s, step_s=step)
-    step_s, request_s = fit_step((small, few.step_s), (large, many.step_s))
+        again = time_requests(1, large, tokens)
+        large_timing = replace(
+            large_timing,
+            prefill_s=min(large_timing.prefill_s, again.prefill_s),
+            step_s=min(large_timing.step_s, again.step_s),
+        )
+    step_s, request_s = fit_step((small, small_timing.step_s), (large, large_timing.step_s))
     at_once = engine.description.settings.get("max_num_seqs")
     # A prefill includes a step, whose own cost is subtracted; at least half stays the prompts'.
-    prefill_s = max(many.prefill_s - step_s, many.prefill_s / 2)
+    prefill_s = max(large_timing.prefill_s - step_s, large_timing.prefill_s / 2)
     return Speed(
-        prefill_s / many.prompt_tokens,
+        prefill_s / large_timing.prompt_tokens,
         step_s,
         request_s,
         at_once if isinstance(at_once, int) and at_once > 0 else None,
-        time.monotonic() - started,
+        time.monotonic() - start_s,
     )
 
 
@@ -134,22 +138,23 @@ def probe_replicas(
     """
     alone = engine.replicas
     with ThreadPoolExecutor(len(alone)) as threads:
-        asked = [
-            threads.submit(probe, one, prompts, generation, silence_s=silence_s) for one in alone
+        futures = [
+            threads.submit(probe, replica, prompts, generation, silence_s=silence_s)
+            for replica in alone
         ]
-        speeds = [one.result() for one in asked]
+        speeds = [future.result() for future in futures]
     lengths = [len(prompt) for prompt in prompts]
     rates = [1 / max(s.batch_s(lengths, generation.max_new_tokens), 1e-9) for s in speeds]
     if min(rates) > _ALIKE * max(rates):
         # Between engines that are alike, the differences of a short probe are noise.
         rates = [1.0] * len(rates)
     limits = [speed.at_once for speed in speeds]
-    known = [limit for limit in limits if limit is not None]
+    numbers = [limit for limit in limits if limit is not None]
     together = Speed(
         _together([speed.prefill_s for speed in speeds]),
         sum(speed.step_s for speed in speeds) / len(speeds),
         _together([speed.request_s for speed in speeds]),
-        sum(known) if len(known) == len(limits) else None,
+        sum(numbers) if len(numbers) == len(limits) else None,
         max(speed.probe_s for speed in speeds),
     )
     answer_s = sum(speed.step_s / _USUAL_BATCH + speed.request_s for speed in speeds)
@@ -159,7 +164,7 @@ def probe_replicas(
 
 def _together(seconds: Sequence[float]) -> float:
     """The time for work shared by all, if each alone would take the given time for all of it."""
-    return 1 / sum(1 / one for one in seconds) if all(seconds) else 0.0
+    return 1 / sum(1 / replica for replica in seconds) if all(seconds) else 0.0
 
 
 def fit_step(small: tuple[int, float], large: tuple[int, float]) -> tuple[float, float]:
@@ -167,12 +172,12 @@ def fit_step(small: tuple[int, float], large: tuple[int, float]) -> tuple[float,
 
     `small`, `large`: the requests in a step and how long it took, in s.
     """
-    (few, few_s), (many, many_s) = small, large
-    slope = max(0.0, (many_s - few_s) / (many - few))
+    (few, few_s), (large_s, many_s) = small, large
+    slope = max(0.0, (many_s - few_s) / (large_s - few))
     if slope * few <= few_s:
         return (few_s - slope * few if slope else (few_s + many_s) / 2), slope
     # Noise can make the larger batch cost more than its share: fit a line through the origin.
-    return 0.0, (few * few_s + many * many_s) / (few**2 + many**2)
+    return 0.0, (few * few_s + large_s * many_s) / (few**2 + large_s**2)
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,14 +211,14 @@ def _time_batch(
     requests = requests_of(sorted(prompts, key=len, reverse=True))
     if isinstance(engine, TracingEngine):
         engine.take_trace()  # what came before
-    started = time.perf_counter()
+    start_s = time.perf_counter()
     engine.submit(requests, generation, clock, stream=True)
     clock.wait(engine, silence_s)
     steps = max(1, generation.max_new_tokens - 1)
     mean_s = max(0.0, clock.end_s - clock.first_s) / steps
     return _Timing(
         sum(map(len, prompts)),
-        max(0.0, clock.first_s - started),
+        max(0.0, clock.first_s - start_s),
         _usual_step_s(engine, len(prompts)) or mean_s,
     )
 
@@ -226,7 +231,7 @@ def _usual_step_s(engine: Engine, requests: int) -> float | None:
     if not isinstance(engine, TracingEngine):
         return None
     steps = engine.take_trace().steps
-    made = zip(steps.ended_s, steps.tokens, strict=True)
-    full = [ended for ended, tokens in made if tokens == requests]
+    rows = zip(steps.ended_s, steps.tokens, strict=True)
+    full = [end_s for end_s, tokens in rows if tokens == requests]
     between = [after - before for before, after in pairwise(full)]
     return median(between) if len(between) >= _LEAST_STEPS else None

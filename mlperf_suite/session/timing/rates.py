@@ -58,10 +58,10 @@ def kept_rate(results_dir: Path, benchmark: str, config: Config) -> float | None
         same_kind = (summary.meta.benchmark, summary.meta.scenario) == (benchmark, "Offline")
         rate = summary.run.performance.samples_per_sec
         if same_kind and summary.run.performance.valid and rate:
-            kept = Config.read(read_config(folder))
+            config_kept = Config.read(read_config(folder))
             not_loaded = config.engine is None
-            if kept.settings and not differences(
-                identity_of(kept), identity, known_to_both=not_loaded
+            if config_kept.settings and not differences(
+                identity_of(config_kept), identity, known_to_both=not_loaded
             ):
                 return rate
     return None

@@ -42,8 +42,8 @@ def measure_scaling(
     once = sorted(prompts, key=len, reverse=True)
     copies = [prompt for prompt in once for _ in replicas]
 
-    def rate(of: Engine, some: Sequence[Sequence[int]]) -> float:
-        return generate_all(of, some, generation, silence_s).tokens_per_s
+    def rate(of: Engine, batch: Sequence[Sequence[int]]) -> float:
+        return generate_all(of, batch, generation, silence_s).tokens_per_s
 
     pairs = []
     for pair in range(PAIRS):
@@ -51,9 +51,12 @@ def measure_scaling(
         turn = pair + pair // 2 if len(replicas) % 2 == 0 else pair
         alone = [replicas[turn % len(replicas)]] if engine.alike else replicas
         together = 0.0 if pair % 2 else rate(engine, copies)
-        one = mean(rate(replica, once) for replica in alone)
+        alone_rate = mean(rate(replica, once) for replica in alone)
         together = together or rate(engine, copies)
-        pairs.append((one, together))
-        share = together / (len(replicas) * one)
-        say(f"pair {pair + 1}: {one:,.1f} tokens/s of one, {together:,.1f} of all ({share:.1%})")
+        pairs.append((alone_rate, together))
+        share = together / (len(replicas) * alone_rate)
+        say(
+            f"pair {pair + 1}: {alone_rate:,.1f} tokens/s of one, "
+            f"{together:,.1f} of all ({share:.1%})"
+        )
     return scaling_figures(len(replicas), pairs)

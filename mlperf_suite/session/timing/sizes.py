@@ -52,19 +52,19 @@ def _fitting(
     seconds_of: Callable[[int], float],
     noun: str,
 ) -> Size:
-    expected = {size: seconds_of(size) for size in sizes}
-    least = min(expected.values())
+    seconds_by_size = {size: seconds_of(size) for size in sizes}
+    least = min(seconds_by_size.values())
     for seconds, floor in rungs:
         limit = max(seconds, _NO_GAIN * least)
-        largest = next(size for size in sizes if expected[size] <= limit)
+        largest = next(size for size in sizes if seconds_by_size[size] <= limit)
         if largest >= min(floor, sizes[0]):
             break
-    return _said(largest, sizes[0], expected[largest], noun)
+    return _size_of(largest, sizes[0], seconds_by_size[largest], noun)
 
 
-def _said(taken: int, available: int, seconds: float, noun: str) -> Size:
-    if taken == available:
-        return Size(taken)
+def _size_of(samples: int, available: int, seconds: float, noun: str) -> Size:
+    if samples == available:
+        return Size(samples)
     return Size(
-        taken, f"{taken} of {available} {noun}: about {seconds:.0f} s a run on this machine"
+        samples, f"{samples} of {available} {noun}: about {seconds:.0f} s a run on this machine"
     )
