@@ -10,6 +10,14 @@ from mlperf_suite.datasets.samples import Sample
 from mlperf_suite.scorers.code_grading import CodeGrades
 from mlperf_suite.scorers.scorer import Answer
 
+PAIRS = [
+    ("The boat sank in the harbour. Nobody was hurt.", "The boats were sinking. All were saved."),
+    (" Yes.\n", "Yes."),
+    ("", "An answer."),
+    ("Dr. Smith paid $3.5m for it", "Dr. Smith paid $3.5m."),
+    ("船が沈んだ。", "The ship sank."),
+]
+"""Answers of OpenOrca and their references."""
 ANY_TEXT = st.text(max_size=80) | st.lists(
     st.sampled_from(
         [

@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 
-from meta_tests.scorers.answers import ANY_TEXT, answer
-from meta_tests.scorers.test_llama2_70b import PAIRS
+from meta_tests.scorers.answers import ANY_TEXT, PAIRS, answer
 from mlperf_suite.errors import DatasetError
 from mlperf_suite.scorers.llama3_1_405b import LongContextScorer
 

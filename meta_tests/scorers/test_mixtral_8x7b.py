@@ -10,8 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from meta_tests.scorers.answers import ANY_TEXT, answer, graded, no_sandbox
-from meta_tests.scorers.test_llama2_70b import PAIRS
+from meta_tests.scorers.answers import ANY_TEXT, PAIRS, answer, graded, no_sandbox
 from mlperf_suite.errors import DatasetError
 from mlperf_suite.scorers.code_grading import CodeGrades
 from mlperf_suite.scorers.mixtral_8x7b import MixtralScorer, final_number, is_right_number

@@ -17,11 +17,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from rouge_score import rouge_scorer
 
+from meta_tests.scorers.answers import PAIRS, answer
 from mlperf_suite.assets import PROJECT_ROOT, nltk_data_dir
 from mlperf_suite.datasets.news import load_news
 from mlperf_suite.datasets.samples import Sample
 from mlperf_suite.scorers.rouge import (
     ROUGE_NAMES,
+    OpenOrcaScorer,
     PairScore,
     RougeScorer,
     rouge_l,
@@ -260,3 +262,26 @@ def test_without_punkt_it_is_a_lookup_error(tmp_path: Path) -> None:
         check=True,
     )
     assert process.stdout.strip() == "LookupError"
+
+
+def test_open_orcas_figures_are_the_official_ones() -> None:
+    """Those that the official script printed for these texts."""
+    scorer = OpenOrcaScorer()
+    scorer.check()
+    scores = scorer.score([answer(*pair) for pair in PAIRS])
+    assert scores.values == {
+        "rouge1": 41.6667,
+        "rouge2": 18.8571,
+        "rougeL": 41.6667,
+        "rougeLsum": 41.6667,
+        "gen_len": 83,
+        "gen_num": 5,
+        "gen_tok_len": 85,
+        "tokens_per_sample": 17.0,
+    }
+    assert scores.per_answer["rouge1"][1:3] == (100, 0)
+
+
+def test_tokens_per_sample_has_one_decimal() -> None:
+    answers = [answer("abc", "x"), answer("ab", "x"), answer("ab", "x")]
+    assert OpenOrcaScorer().score(answers).values["tokens_per_sample"] == 2.3
