@@ -9,10 +9,12 @@ from typing import Any
 
 import pytest
 
+from fixtures.changes import MetricChange
+from fixtures.runs import SessionRun
 from mlperf_suite.errors import RunError
 from mlperf_suite.plugin import outcomes
 from mlperf_suite.plugin.lifecycle import SUITE
-from mlperf_suite.plugin.outcomes import STATUS_PROPERTY, MadeRun, MetricChange, make, scored_share
+from mlperf_suite.plugin.outcomes import STATUS_PROPERTY, make, scored_share
 from mlperf_suite.results.record import RunKey
 from mlperf_suite.rules import validity
 from mlperf_suite.rules.registry import rule_named
@@ -62,8 +64,8 @@ class Under:
 
 
 QUESTIONS: dict[str, Callable[[Any], object]] = {
-    "a rule": lambda config: MadeRun(config, KEY).obeys(validity.result_valid),
-    "an MMLU rule": lambda config: MadeRun(config, MMLU).obeys("mmlu_score"),
+    "a rule": lambda config: SessionRun(config, KEY).obeys(validity.result_valid),
+    "an MMLU rule": lambda config: SessionRun(config, MMLU).obeys("mmlu_score"),
     "a regression": lambda config: MetricChange(config, KEY, "qps").is_no_regression(),
     "MMLU's regression": lambda config: MetricChange(config, MMLU, "mmlu").is_no_regression(),
     "a search": lambda config: make(config, SEARCH, "peak_search"),
@@ -116,7 +118,7 @@ def test_what_is_no_pass_is_told_in_the_verdicts_line(
     verdict = Verdict("result_valid", status, "INVALID", "VALID", "too short")
     test = Under(FakeSuite(verdict=verdict))
     with pytest.raises(outcome) as caught:
-        MadeRun(test.config, KEY).obeys(validity.result_valid)
+        SessionRun(test.config, KEY).obeys(validity.result_valid)
     line, *explanation = str(caught.value).splitlines()
     assert line == verdict.line
     rule = rule_named("result_valid")
@@ -129,11 +131,11 @@ def test_what_is_no_pass_is_told_in_the_verdicts_line(
 
 def test_a_pass_passes_and_its_verdict_is_kept_for_the_reports() -> None:
     test = Under(FakeSuite())
-    MadeRun(test.config, KEY).obeys(validity.result_valid)
+    SessionRun(test.config, KEY).obeys(validity.result_valid)
     assert test.stash[outcomes.VERDICT].passed
     assert test.user_properties == []
 
 
 def test_a_rule_that_does_not_hold_is_an_error_of_the_test() -> None:
     with pytest.raises(LookupError, match="no rule seeds holds"):
-        MadeRun(Under(FakeSuite()).config, KEY).obeys(validity.seeds)
+        SessionRun(Under(FakeSuite()).config, KEY).obeys(validity.seeds)

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
-from typing import Any, NoReturn, TypeVar
+from typing import NoReturn, TypeVar
 
 import pytest
 
 from mlperf_suite.engines.protocol import Engine
 from mlperf_suite.errors import SuiteError
-from mlperf_suite.plugin.baseline_gate import regression_verdict
 from mlperf_suite.plugin.lifecycle import suite_of
 from mlperf_suite.results.record import RunKey
 from mlperf_suite.results.schema import Summary
-from mlperf_suite.rules.registry import rule_name, rule_named
+from mlperf_suite.rules.registry import rule_named
 from mlperf_suite.rules.verdict import Verdict
 from mlperf_suite.session.mmlu_run import Share
 from mlperf_suite.session.plan import MmluKey, StepKey
@@ -77,6 +75,13 @@ def _fail(config: pytest.Config, failure: str | None) -> NoReturn:
     pytest.fail(failure or "", pytrace=False)
 
 
+def summary_of(config: pytest.Config, step: RunKey | MmluKey, purpose: str) -> Summary:
+    """The summary of a step's result so far; the step is made now unless it was made already."""
+    make(config, step, purpose)
+    suite = suite_of(config)
+    return suite.summary(suite.result_of(step))
+
+
 # Verdicts
 
 
@@ -117,72 +122,3 @@ def pytest_report_teststatus(report: pytest.TestReport) -> tuple[str, str, objec
         "s" if status == "shortened" else "n",
         (str(status).upper(), {"yellow": True}),
     )
-
-
-# What tests ask
-
-
-class MadeRun:
-    """A run of the session, made when a test first asks for something of it."""
-
-    def __init__(self, config: pytest.Config, step: RunKey | MmluKey) -> None:
-        self._config = config
-        self.step = step
-
-    def __repr__(self) -> str:
-        return str(self.step)
-
-    def obeys(self, rule: Callable[..., Any] | str) -> None:
-        """Judge the run by a rule, given as its function or by its verdict's full name.
-
-        Raises LookupError if the rule does not apply to such a run.
-        """
-        mode = self.step.mode if isinstance(self.step, RunKey) else "mmlu"
-        name = rule if isinstance(rule, str) else rule_name(rule, mode)
-        verdict = next((v for v in self._verdicts(name) if v.rule == name), None)
-        if verdict is None:
-            raise LookupError(f"{self.step}: no rule {name} holds for it")
-        conclude(self._config, verdict)
-
-    @property
-    def verdicts(self) -> list[Verdict]:
-        """The verdict of every rule that applies to the run."""
-        return self._verdicts("verdicts")
-
-    @property
-    def summary(self) -> Summary:
-        """The summary of the run's result so far, with the figures of its other runs too."""
-        return _summary(self._config, self.step, "summary")
-
-    @property
-    def folder(self) -> Path:
-        """The folder of the run's result: logs, answers, reports."""
-        make(self._config, self.step, "folder")
-        return suite_of(self._config).result_of(self.step).folder.path
-
-    def _verdicts(self, purpose: str) -> list[Verdict]:
-        make(self._config, self.step, purpose)
-        return suite_of(self._config).verdicts(self.step)
-
-
-class MetricChange:
-    """A metric of a run and its baseline; the run is made when the change is asked for."""
-
-    def __init__(self, config: pytest.Config, step: RunKey | MmluKey, metric: str) -> None:
-        self._config = config
-        self._step = step
-        self._metric = metric
-
-    def __repr__(self) -> str:
-        return f"{self._step} {self._metric}"
-
-    def is_no_regression(self) -> None:
-        """Judge whether the loss is within --max-regression or the noise."""
-        summary = _summary(self._config, self._step, f"regression_{self._metric}")
-        conclude(self._config, regression_verdict(summary.regression, self._metric))
-
-
-def _summary(config: pytest.Config, step: RunKey | MmluKey, purpose: str) -> Summary:
-    make(config, step, purpose)
-    suite = suite_of(config)
-    return suite.summary(suite.result_of(step))
