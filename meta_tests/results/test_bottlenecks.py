@@ -50,7 +50,7 @@ REMOTES = st.builds(
             ended_s=st.none() | st.floats(0, 100),
         ),
         max_size=3,
-        unique_by=lambda one: one.url,
+        unique_by=lambda endpoint: endpoint.url,
     ).map(tuple),
 )
 RUNS = st.builds(
@@ -66,17 +66,19 @@ RUNS = st.builds(
 def test_every_sentence_has_its_figure_and_an_option(
     run: PerformanceFigures, remote: RemoteRun | None
 ) -> None:
-    found = bottlenecks(run, remote, {"max_num_batched_tokens": 8192})
-    for one in found:
-        assert 0 <= one.share <= 1
-        assert percent(one.share) in one.sentence
-        assert one.sentence.endswith(".")
-        assert one.option
-    assert [one.limits for one in found] == sorted((one.limits for one in found), reverse=True)
+    findings = bottlenecks(run, remote, {"max_num_batched_tokens": 8192})
+    for item in findings:
+        assert 0 <= item.share <= 1
+        assert percent(item.share) in item.sentence
+        assert item.sentence.endswith(".")
+        assert item.option
+    assert [item.limits for item in findings] == sorted(
+        (item.limits for item in findings), reverse=True
+    )
     for kind in (True, False):
-        shares = [one.share for one in found if one.limits is kind]
+        shares = [item.share for item in findings if item.limits is kind]
         assert shares == sorted(shares, reverse=True)
-    names = [one.name for one in found]
+    names = [item.name for item in findings]
     assert len(names) == len(set(names))
 
 
@@ -84,42 +86,44 @@ def test_every_sentence_has_its_figure_and_an_option(
 def test_what_is_not_known_is_not_said(run: PerformanceFigures) -> None:
     bare = dataclasses.replace(run, life=None, load=None)
     assert bottlenecks(bare) == []
-    names = {one.name for one in bottlenecks(dataclasses.replace(run, load=None))}
+    names = {finding.name for finding in bottlenecks(dataclasses.replace(run, load=None))}
     assert not names & {"KV cache full", "batch at its limit", "engine idle", "steps with a prompt"}
 
 
 def of(name: str, run: PerformanceFigures, remote: RemoteRun | None = None) -> Bottleneck | None:
-    return next((one for one in bottlenecks(run, remote) if one.name == name), None)
+    return next((finding for finding in bottlenecks(run, remote) if finding.name == name), None)
 
 
-def served(scenario: str = "Server", **load: Any) -> PerformanceFigures:
+def server_run(scenario: str = "Server", **load: Any) -> PerformanceFigures:
     return PerformanceFigures(scenario=scenario, duration_s=10.0, load=EngineLoad(**load))
 
 
 @given(SHARE, SHARE)
-def test_a_full_batch_limits_only_where_requests_wait(full: float, waiting: float) -> None:
-    found = of("batch at its limit", served(batch_full=full, batch_limit=256, waiting=waiting))
-    assert found is not None
-    assert found.limits == (full >= LIMITS and waiting >= LIMITS)
-    assert "max_num_seqs above 256" in found.option
+def test_a_full_batch_limits_only_where_requests_wait(full: float, wait_share: float) -> None:
+    finding = of(
+        "batch at its limit", server_run(batch_full=full, batch_limit=256, waiting=wait_share)
+    )
+    assert finding is not None
+    assert finding.limits == (full >= LIMITS and wait_share >= LIMITS)
+    assert "max_num_seqs above 256" in finding.option
 
 
 @given(SHARE, st.integers(0, 3))
 def test_a_full_cache_limits_and_so_does_a_preemption(full: float, preempted: int) -> None:
-    found = of("KV cache full", served(kv_full=full, preemptions=preempted))
-    assert found is not None
-    assert found.limits == (full >= LIMITS or preempted > 0)
-    counted = ("no request was", "1 request was", "2 requests were", "3 requests were")
-    assert counted[preempted] in found.sentence
+    finding = of("KV cache full", server_run(kv_full=full, preemptions=preempted))
+    assert finding is not None
+    assert finding.limits == (full >= LIMITS or preempted > 0)
+    words = ("no request was", "1 request was", "2 requests were", "3 requests were")
+    assert words[preempted] in finding.sentence
 
 
 @given(SHARE)
 def test_an_idle_engine_is_the_rest_of_the_time(busy: float) -> None:
     for scenario, option in (("Server", "--server-target-qps"), ("Offline", "front end")):
-        found = of("engine idle", served(scenario, busy=busy))
-        assert found is not None
-        assert found.share == pytest.approx(1 - busy)
-        assert option in found.option
+        finding = of("engine idle", server_run(scenario, busy=busy))
+        assert finding is not None
+        assert finding.share == pytest.approx(1 - busy)
+        assert option in finding.option
 
 
 def life(*shares: tuple[str, float], **more: Any) -> LifeFigures:
@@ -129,9 +133,9 @@ def life(*shares: tuple[str, float], **more: Any) -> LifeFigures:
 def test_waiting_is_what_offline_is_made_of() -> None:
     queued = life(("queue", 0.9), ("decode", 0.1))
     assert of("queued", PerformanceFigures(scenario="Offline", life=queued)) is None
-    found = of("queued", PerformanceFigures(scenario="Server", life=queued))
-    assert found is not None
-    assert found.limits
+    finding = of("queued", PerformanceFigures(scenario="Server", life=queued))
+    assert finding is not None
+    assert finding.limits
     decode = of("decode", PerformanceFigures(scenario="Server", life=life(("decode", LEADS))))
     assert decode is not None
     assert decode.limits
@@ -139,11 +143,11 @@ def test_waiting_is_what_offline_is_made_of() -> None:
 
 def test_what_stands_around_the_engine_is_added_up() -> None:
     parts = life(("issue", 0.02), ("front end", 0.02), ("queue", 0.9), ("return", 0.02))
-    found = of("suite and front end", PerformanceFigures(scenario="Server", life=parts))
-    assert found is not None
-    assert found.share == pytest.approx(0.06)
-    assert found.limits
-    assert "issue 2.0%, front end 2.0%, return 2.0%" in found.sentence
+    finding = of("suite and front end", PerformanceFigures(scenario="Server", life=parts))
+    assert finding is not None
+    assert finding.share == pytest.approx(0.06)
+    assert finding.limits
+    assert "issue 2.0%, front end 2.0%, return 2.0%" in finding.sentence
 
 
 def test_one_endpoint_behind_the_others_is_named() -> None:
@@ -165,6 +169,6 @@ def test_a_client_limits_by_its_processor_or_its_delay() -> None:
     run, remote = PerformanceFigures(scenario="Server"), remote_run()
     for busy, out, limits in ((0.5, 0.2, False), (0.95, 0.2, True), (0.5, 1.5, True)):
         client = dataclasses.replace(remote.client, busy_share=busy, out_ms=out, back_ms=0.1)
-        found = of("client-bound", run, dataclasses.replace(remote, client=client))
-        assert found is not None
-        assert found.limits is limits
+        finding = of("client-bound", run, dataclasses.replace(remote, client=client))
+        assert finding is not None
+        assert finding.limits is limits

@@ -108,15 +108,15 @@ def test_the_gate_may_judge_other_versions_and_memory_but_no_other_gpu() -> None
         ("vllm_version", "2", "surroundings"),
     ):
         pair = machine_of(here), machine_of({**here, name: value})
-        for asked in EVERY_ASPECT:
-            assert bool(differences(*pair, (asked,))) is (asked == aspect)
+        for candidate in EVERY_ASPECT:
+            assert bool(differences(*pair, (candidate,))) is (candidate == aspect)
 
 
 def test_a_secret_engine_argument_is_compared_as_the_file_has_it() -> None:
     secret = config_of(engine_arg=["some_token=hunter2hunter2"])
-    written = Config.read(json.loads(json.dumps({"settings": secret.settings})))
+    from_file = Config.read(json.loads(json.dumps({"settings": secret.settings})))
     assert "hunter2" not in str(identity_of(secret))
-    assert "hunter2" not in str(identity_of(written))
+    assert "hunter2" not in str(identity_of(from_file))
 
 
 # Each option

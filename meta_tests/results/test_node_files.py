@@ -51,29 +51,32 @@ WHOLE = Summary(meta=META, run=Run(performance=FIGURES))
 
 
 def result(
-    folder: Path, summary: Summary, *, stand_in: bool = False, issued: int | None = 84
+    folder: Path, summary: Summary, *, stand_in: bool = False, sample_count: int | None = 84
 ) -> NodeResult:
     (folder / "Performance").mkdir(parents=True)
     engine = {"name": "vLLM", "version": "1", "stand_in": stand_in}
     write_json(folder / "config.json", {"engine": engine})
-    if issued is not None:
+    if sample_count is not None:
         lines = [
             f':::MLLOG {{"key": "{key}", "value": {value}, "metadata": {{"is_error": false}}}}'
-            for key, value in (("result_query_count", issued), ("generated_samples_per_query", 1))
+            for key, value in (
+                ("result_query_count", sample_count),
+                ("generated_samples_per_query", 1),
+            )
         ]
         (folder / "Performance/mlperf_log_detail.txt").write_text("\n".join(lines))
     return NodeResult(summary, folder, STARTED)
 
 
-def written(tmp_path: Path, *results: NodeResult, node: str = "node-7") -> tuple[Any, str]:
+def node_files(tmp_path: Path, *results: NodeResult, node: str = "node-7") -> tuple[Any, str]:
     content, text = write_node_files(tmp_path, node, results)
     return json.loads(content.read_text()), text.read_text()
 
 
 def test_a_node_has_the_files_that_the_node_script_left(tmp_path: Path) -> None:
     offline = replace(WHOLE, meta=replace(META, scenario="Offline"))
-    found = [result(tmp_path / "a", WHOLE), result(tmp_path / "b", offline)]
-    content, text = written(tmp_path, *found)
+    results = [result(tmp_path / "a", WHOLE), result(tmp_path / "b", offline)]
+    content, text = node_files(tmp_path, *results)
     assert (tmp_path / "mlperf_datacenter_node-7_20261120_101500.json").is_file()
     assert (tmp_path / "summary_node-7_20261120_101500.txt").is_file()
     assert content["benchmark_info"] == {
@@ -125,36 +128,38 @@ BROKEN = {
 }
 
 
-@pytest.mark.parametrize("what", BROKEN)
-def test_what_is_no_result_is_not_valid_and_says_why(tmp_path: Path, what: str) -> None:
-    summary, reason = BROKEN[what]
-    content, text = written(tmp_path, result(tmp_path / "a", summary))
-    one = content["scenarios"]["Server"]
-    assert one["valid"] is False
-    assert reason in one["reason"]
+@pytest.mark.parametrize("case", BROKEN)
+def test_what_is_no_result_is_not_valid_and_says_why(tmp_path: Path, case: str) -> None:
+    summary, reason = BROKEN[case]
+    content, text = node_files(tmp_path, result(tmp_path / "a", summary))
+    entry = content["scenarios"]["Server"]
+    assert entry["valid"] is False
+    assert reason in entry["reason"]
     assert "Server: NOT VALID" in text and reason in text
     assert "Server: VALID" not in text
 
 
 def test_a_stand_in_is_never_valid(tmp_path: Path) -> None:
-    content, text = written(tmp_path, result(tmp_path / "a", WHOLE, stand_in=True))
+    content, text = node_files(tmp_path, result(tmp_path / "a", WHOLE, stand_in=True))
     assert content["scenarios"]["Server"]["valid"] is False
     assert content["scenarios"]["Server"]["reason"] == STAND_IN_LABEL
     assert STAND_IN_LABEL in text
 
 
-@pytest.mark.parametrize(("issued", "share"), [(84, 1.0), (168, 0.5), (None, None), (0, None)])
+@pytest.mark.parametrize(
+    ("sample_count", "share"), [(84, 1.0), (168, 0.5), (None, None), (0, None)]
+)
 def test_accuracy_is_the_share_of_queries_that_were_answered(
-    tmp_path: Path, issued: int | None, share: float | None
+    tmp_path: Path, sample_count: int | None, share: float | None
 ) -> None:
-    content, _ = written(tmp_path, result(tmp_path / "a", WHOLE, issued=issued))
+    content, _ = node_files(tmp_path, result(tmp_path / "a", WHOLE, sample_count=sample_count))
     assert content["scenarios"]["Server"]["accuracy"] == share
 
 
 @pytest.mark.parametrize("passed", [True, False])
 def test_what_the_accuracy_rules_say_stands_beside_it(tmp_path: Path, passed: bool) -> None:
     run = Run(performance=FIGURES, accuracy=AccuracyFigures(passed=passed))
-    content, _ = written(tmp_path, result(tmp_path / "a", replace(WHOLE, run=run)))
+    content, _ = node_files(tmp_path, result(tmp_path / "a", replace(WHOLE, run=run)))
     assert content["scenarios"]["Server"]["accuracy_passed"] is passed
 
 
@@ -165,18 +170,19 @@ def test_more_answers_than_queries_are_all_of_them() -> None:
 
 def test_each_benchmark_has_its_files_and_other_categories_none(tmp_path: Path) -> None:
     edge = replace(WHOLE, meta=replace(META, category="edge"))
-    other = replace(WHOLE, meta=replace(META, benchmark="llama2-70b-99"))
-    found = [
-        result(tmp_path / name, one) for name, one in (("e", edge), ("a", WHOLE), ("b", other))
+    another_benchmark = replace(WHOLE, meta=replace(META, benchmark="llama2-70b-99"))
+    results = [
+        result(tmp_path / name, entry)
+        for name, entry in (("e", edge), ("a", WHOLE), ("b", another_benchmark))
     ]
-    paths = write_node_files(tmp_path, "n", found)
+    paths = write_node_files(tmp_path, "n", results)
     assert [path.name for path in paths] == [
         "mlperf_datacenter_n_20261120_101500.json",
         "summary_n_20261120_101500.txt",
         "mlperf_datacenter_n_20261120_101500-2.json",
         "summary_n_20261120_101500-2.txt",
     ]
-    assert write_node_files(tmp_path, "n", found[:1]) == []
+    assert write_node_files(tmp_path, "n", results[:1]) == []
 
 
 @pytest.mark.parametrize(
@@ -185,13 +191,13 @@ def test_each_benchmark_has_its_files_and_other_categories_none(tmp_path: Path) 
 )
 def test_a_nodes_name_is_a_part_of_a_files_name(tmp_path: Path, node: str, part: str) -> None:
     assert file_part(node) == part
-    content, text = written(tmp_path, result(tmp_path / "a", WHOLE), node=node)
+    content, text = node_files(tmp_path, result(tmp_path / "a", WHOLE), node=node)
     assert content["benchmark_info"]["node"] == node
     assert text.startswith(f"llama3.1-8b on {node}\n")
 
 
 def test_what_a_run_says_breaks_no_line(tmp_path: Path) -> None:
     hostile = replace(META, status="failed", reason="a\nServer: VALID\x1b[2J", model="m\nn\x07")
-    _, text = written(tmp_path, result(tmp_path / "a", replace(WHOLE, meta=hostile)))
+    _, text = node_files(tmp_path, result(tmp_path / "a", replace(WHOLE, meta=hostile)))
     assert "Server: VALID" not in [line.strip() for line in text.splitlines()]
     assert not set("\x1b\x07") & set(text)

@@ -22,20 +22,20 @@ from mlperf_suite.results.node_runs import AggregateRefusedError
 A, B = MadeNode(), MadeNode(node="node-b", rows=ROWS[:50])
 
 
-def refused(*paths: Path, ones: tuple[Path, ...] = ()) -> list[str]:
+def refusals(*paths: Path, alone: tuple[Path, ...] = ()) -> list[str]:
     with pytest.raises(AggregateRefusedError) as error:
-        aggregate_runs(paths, STARTED, ones)
+        aggregate_runs(paths, STARTED, alone)
     for reason in error.value.reasons:
         assert "\n" not in reason
     return list(error.value.reasons)
 
 
-def taken(*paths: Path) -> Aggregate:
+def aggregated(*paths: Path) -> Aggregate:
     return aggregate_runs(paths, STARTED)
 
 
 def test_runs_of_two_nodes_are_taken(tmp_path: Path) -> None:
-    assert taken(*make_nodes(tmp_path, A, B)).nodes == ("node-a", "node-b")
+    assert aggregated(*make_nodes(tmp_path, A, B)).nodes == ("node-a", "node-b")
 
 
 DIFFERENT: dict[str, tuple[dict[str, Any], str]] = {
@@ -66,14 +66,14 @@ DIFFERENT: dict[str, tuple[dict[str, Any], str]] = {
 }
 
 
-@pytest.mark.parametrize("what", DIFFERENT)
-def test_another_measurement_is_refused_in_a_line_that_names_it(tmp_path: Path, what: str) -> None:
-    changes, said = DIFFERENT[what]
-    one, other = make_nodes(tmp_path, A, replace(B, **changes))
-    lines = refused(one, other)
-    assert any(line.startswith(f"{other}: {said}") and f"; {one}: " in line for line in lines), (
-        lines
-    )
+@pytest.mark.parametrize("case", DIFFERENT)
+def test_another_measurement_is_refused_in_a_line_that_names_it(tmp_path: Path, case: str) -> None:
+    changes, words = DIFFERENT[case]
+    first, second = make_nodes(tmp_path, A, replace(B, **changes))
+    lines = refusals(first, second)
+    assert any(
+        line.startswith(f"{second}: {words}") and f"; {first}: " in line for line in lines
+    ), lines
 
 
 @pytest.mark.parametrize(
@@ -86,12 +86,12 @@ def test_another_measurement_is_refused_in_a_line_that_names_it(tmp_path: Path, 
     ],
 )
 def test_what_a_node_may_have_for_itself_is_told(tmp_path: Path, changes: dict[str, Any]) -> None:
-    found = taken(*make_nodes(tmp_path, A, replace(B, **changes)))
-    told = [*found.notes, *found.scenarios[0].notes]
+    aggregate = aggregated(*make_nodes(tmp_path, A, replace(B, **changes)))
+    notes = [*aggregate.notes, *aggregate.scenarios[0].notes]
     for words in ("5", "64", "H200"):
         if words in str({k: v for k, v in changes.items() if k != "settings"}):
-            assert any(words in note for note in told), told
-    assert not any("elsewhere" in note for note in told)
+            assert any(words in note for note in notes), notes
+    assert not any("elsewhere" in note for note in notes)
 
 
 NO_PART: dict[str, tuple[dict[str, Any], str]] = {
@@ -116,149 +116,151 @@ NO_PART: dict[str, tuple[dict[str, Any], str]] = {
 }
 
 
-@pytest.mark.parametrize("what", NO_PART)
-def test_what_is_no_part_of_a_result_is_refused(tmp_path: Path, what: str) -> None:
-    changes, said = NO_PART[what]
-    one, other = make_nodes(tmp_path, A, replace(B, **changes))
-    (line,) = refused(one, other)
-    assert line.startswith(f"{other}: ") and said in line
+@pytest.mark.parametrize("case", NO_PART)
+def test_what_is_no_part_of_a_result_is_refused(tmp_path: Path, case: str) -> None:
+    changes, words = NO_PART[case]
+    first, second = make_nodes(tmp_path, A, replace(B, **changes))
+    (line,) = refusals(first, second)
+    assert line.startswith(f"{second}: ") and words in line
 
 
 def test_each_run_that_is_no_part_is_named(tmp_path: Path) -> None:
-    failed = replace(A, meta={"status": "failed", "reason": "it died"})
-    one, other = make_nodes(tmp_path, failed, replace(B, node=None))
-    lines = refused(one, other, tmp_path / "nowhere", tmp_path)
+    dead = replace(A, meta={"status": "failed", "reason": "it died"})
+    first, second = make_nodes(tmp_path, dead, replace(B, node=None))
+    lines = refusals(first, second, tmp_path / "nowhere", tmp_path)
     assert [line.split(": ")[0] for line in lines] == [
-        *map(str, (one, other, tmp_path / "nowhere", tmp_path))
+        *map(str, (first, second, tmp_path / "nowhere", tmp_path))
     ]
     assert "no such folder" in lines[2] and "no summary.json" in lines[3]
 
 
 def test_a_run_without_performance_is_no_part(tmp_path: Path) -> None:
-    one, other = make_nodes(tmp_path, A, B)
-    path = other / "summary.json"
+    first, second = make_nodes(tmp_path, A, B)
+    path = second / "summary.json"
     content = json.loads(path.read_text())
     del content["run"]["performance"]
     path.write_text(json.dumps(content))
-    assert refused(one, other) == [
-        f"{other}: no performance run: an aggregate is of performance runs"
+    assert refusals(first, second) == [
+        f"{second}: no performance run: an aggregate is of performance runs"
     ]
 
 
 def test_a_log_that_was_changed_is_refused(tmp_path: Path) -> None:
-    one, other = make_nodes(tmp_path, A, B)
-    log = other / "Performance/mlperf_log_detail.txt"
+    first, second = make_nodes(tmp_path, A, B)
+    log = second / "Performance/mlperf_log_detail.txt"
     log.write_text(log.read_text().replace("1000.0", "2000.0"))
-    said = f"{other}: not as the run left it: Performance/mlperf_log_detail.txt was changed"
-    assert refused(one, other) == [f"{said} after the run"]
+    words = f"{second}: not as the run left it: Performance/mlperf_log_detail.txt was changed"
+    assert refusals(first, second) == [f"{words} after the run"]
 
 
-@pytest.mark.parametrize("missing", ["timeline.json", "mlperf_log_detail.txt"])
-def test_a_run_without_its_requests_is_refused(tmp_path: Path, missing: str) -> None:
-    one, other = make_nodes(tmp_path, A, B)
-    (other / "Performance" / missing).unlink()
-    (line,) = refused(one, other)
-    assert line.startswith(f"{other}: ") and missing in line
+@pytest.mark.parametrize("file", ["timeline.json", "mlperf_log_detail.txt"])
+def test_a_run_without_its_requests_is_refused(tmp_path: Path, file: str) -> None:
+    first, second = make_nodes(tmp_path, A, B)
+    (second / "Performance" / file).unlink()
+    (line,) = refusals(first, second)
+    assert line.startswith(f"{second}: ") and file in line
 
 
 def test_one_run_is_not_two(tmp_path: Path) -> None:
-    one, other = make_nodes(tmp_path, A, B)
-    copy = tmp_path / "copy" / one.name
-    shutil.copytree(one, copy)
-    (tmp_path / "link").symlink_to(one)
-    for again in (one, copy, tmp_path / "link"):
-        assert f"{again}: the same run as {one}" in refused(one, other, again)
+    first, second = make_nodes(tmp_path, A, B)
+    copy = tmp_path / "copy" / first.name
+    shutil.copytree(first, copy)
+    (tmp_path / "link").symlink_to(first)
+    for again in (first, copy, tmp_path / "link"):
+        assert f"{again}: the same run as {first}" in refusals(first, second, again)
 
 
 def test_a_copy_under_another_name_is_the_same_run(tmp_path: Path) -> None:
-    one, other = make_nodes(tmp_path, A, replace(A, node="node-b"))
-    assert refused(one, other) == [f"{other}: the same run as {one}"]
+    first, second = make_nodes(tmp_path, A, replace(A, node="node-b"))
+    assert refusals(first, second) == [f"{second}: the same run as {first}"]
 
 
 def test_a_node_is_there_once(tmp_path: Path) -> None:
     paths = make_nodes(tmp_path, A, B, replace(B, rows=ROWS[:60]))
-    (line,) = refused(*paths)
+    (line,) = refusals(*paths)
     assert line.startswith(f"{paths[2]}: node node-b is there twice in Server, also as {paths[1]}")
-    one, other = make_nodes(tmp_path / "again", A, replace(A, rows=ROWS[:60]))
-    assert "an aggregate is of two nodes or more" in refused(one, other)
+    first, second = make_nodes(tmp_path / "again", A, replace(A, rows=ROWS[:60]))
+    assert "an aggregate is of two nodes or more" in refusals(first, second)
 
 
 def test_one_run_alone_is_no_aggregate(tmp_path: Path) -> None:
-    assert refused(*make_nodes(tmp_path, A)) == ["an aggregate is of two nodes or more"]
+    assert refusals(*make_nodes(tmp_path, A)) == ["an aggregate is of two nodes or more"]
 
 
 def test_every_node_ran_the_same_scenarios(tmp_path: Path) -> None:
     offline = replace(A, scenario="Offline")
     paths = make_nodes(tmp_path, A, B, offline)
-    assert refused(*paths) == [
+    assert refusals(*paths) == [
         "node node-b: scenarios Server; node node-a: Offline, Server",
     ]
     whole = make_nodes(tmp_path / "b", A, B, offline, replace(B, scenario="Offline"))
-    assert [one.scenario for one in taken(*whole).scenarios] == ["Server", "Offline"]
+    assert [first.scenario for first in aggregated(*whole).scenarios] == ["Server", "Offline"]
 
 
 def test_a_scenario_of_other_settings_is_refused_too(tmp_path: Path) -> None:
     """Each scenario's runs agree among each other, and all with the first."""
     off: dict[str, Any] = {"scenario": "Offline", "settings": {"warmup": 0}}
     paths = make_nodes(tmp_path, A, B, replace(A, **off), replace(B, **off))
-    assert len([x for x in refused(*paths) if ": setting warmup 0; " in x]) == 2
+    assert len([x for x in refusals(*paths) if ": setting warmup 0; " in x]) == 2
 
 
 def test_smoke_runs_may_differ_in_nothing_but_their_machines(tmp_path: Path) -> None:
     smoke = {"profile": "smoke", "label": "smoke: not an MLPerf result"}
-    made = (replace(A, meta=smoke), replace(B, meta=smoke))
-    found = taken(*make_nodes(tmp_path, *made))
-    assert found.marks == ("smoke: not an MLPerf result",)
-    assert not found.scenarios[0].valid
-    assert "node-b: smoke: not an MLPerf result" in found.scenarios[0].reasons
+    nodes = (replace(A, meta=smoke), replace(B, meta=smoke))
+    aggregate = aggregated(*make_nodes(tmp_path, *nodes))
+    assert aggregate.marks == ("smoke: not an MLPerf result",)
+    assert not aggregate.scenarios[0].valid
+    assert "node-b: smoke: not an MLPerf result" in aggregate.scenarios[0].reasons
 
 
-@pytest.mark.parametrize(("later_s", "told"), [(0, False), (4, False), (9, True), (3600, True)])
-def test_nodes_that_did_not_run_together_say_so(tmp_path: Path, later_s: int, told: bool) -> None:
+@pytest.mark.parametrize(("later_s", "notes"), [(0, False), (4, False), (9, True), (3600, True)])
+def test_nodes_that_did_not_run_together_say_so(tmp_path: Path, later_s: int, notes: bool) -> None:
     later = replace(B, rows=ROWS, target_qps=10.5, began=STARTED + timedelta(seconds=later_s))
-    (one,) = taken(*make_nodes(tmp_path, A, later)).scenarios
-    said = [note for note in one.notes if "did not all run at the same time" in note]
-    assert bool(said) is told
+    (first,) = aggregated(*make_nodes(tmp_path, A, later)).scenarios
+    words = [note for note in first.notes if "did not all run at the same time" in note]
+    assert bool(words) is notes
 
 
-@pytest.mark.parametrize(("later_s", "told"), [(0, False), (3600, True)])
+@pytest.mark.parametrize(("later_s", "notes"), [(0, False), (3600, True)])
 def test_a_node_in_another_time_zone_is_compared_by_the_same_clock(
-    tmp_path: Path, later_s: int, told: bool
+    tmp_path: Path, later_s: int, notes: bool
 ) -> None:
     """An hour later in a zone that is an hour behind, LoadGen's own dates are alike."""
     at = STARTED + timedelta(seconds=later_s)
     west = replace(B, rows=ROWS, target_qps=10.5, began=at, zone=timedelta(hours=-1))
-    (one,) = taken(*make_nodes(tmp_path, replace(A, zone=timedelta(0)), west)).scenarios
-    assert any("did not all run at the same time" in note for note in one.notes) == told
+    (first,) = aggregated(*make_nodes(tmp_path, replace(A, zone=timedelta(0)), west)).scenarios
+    assert any("did not all run at the same time" in note for note in first.notes) == notes
 
 
 def test_when_a_node_ran_may_not_be_known(tmp_path: Path) -> None:
-    found = taken(*make_nodes(tmp_path, A, replace(B, said={"power_begin": "yesterday"})))
-    assert "Whether the nodes ran at the same time is not known." in found.scenarios[0].notes
+    aggregate = aggregated(*make_nodes(tmp_path, A, replace(B, said={"power_begin": "yesterday"})))
+    assert "Whether the nodes ran at the same time is not known." in aggregate.scenarios[0].notes
 
 
 def test_files_of_the_model_that_nobody_compared_are_told(tmp_path: Path) -> None:
-    known = {"model_files_sha256": "f1"}
-    made = (replace(A, engine_settings=known), replace(B, engine_settings=known))
-    assert not any("weights" in note for note in taken(*make_nodes(tmp_path / "a", *made)).notes)
-    assert any("weights" in note for note in taken(*make_nodes(tmp_path / "b", A, B)).notes)
+    settings = {"model_files_sha256": "f1"}
+    nodes = (replace(A, engine_settings=settings), replace(B, engine_settings=settings))
+    assert not any(
+        "weights" in note for note in aggregated(*make_nodes(tmp_path / "a", *nodes)).notes
+    )
+    assert any("weights" in note for note in aggregated(*make_nodes(tmp_path / "b", A, B)).notes)
 
 
 def test_nodes_whose_accuracy_nobody_measured_are_told(tmp_path: Path) -> None:
-    made = (replace(A, accuracy=False), replace(B, accuracy=False))
-    (one,) = taken(*make_nodes(tmp_path / "a", *made)).scenarios
-    assert any("not measured on node-a, node-b" in note for note in one.notes)
-    assert [row.accuracy_passed for row in one.nodes] == [None, None]
-    (one,) = taken(*make_nodes(tmp_path / "b", A, B)).scenarios
-    assert one.notes == ()
-    assert [row.accuracy_passed for row in one.nodes] == [True, True]
+    nodes = (replace(A, accuracy=False), replace(B, accuracy=False))
+    (first,) = aggregated(*make_nodes(tmp_path / "a", *nodes)).scenarios
+    assert any("not measured on node-a, node-b" in note for note in first.notes)
+    assert [row.accuracy_passed for row in first.nodes] == [None, None]
+    (first,) = aggregated(*make_nodes(tmp_path / "b", A, B)).scenarios
+    assert first.notes == ()
+    assert [row.accuracy_passed for row in first.nodes] == [True, True]
 
 
 def _places(content: object, above: tuple[str, ...] = ()) -> list[tuple[str, ...]]:
     if not isinstance(content, dict):
         return []
     return [
-        x for key, one in content.items() for x in ((*above, key), *_places(one, (*above, key)))
+        x for key, first in content.items() for x in ((*above, key), *_places(first, (*above, key)))
     ]
 
 
@@ -267,8 +269,8 @@ _ODD = [None, True, 0, -1, 1e308, 2**70, "", "x", [], [1], [None], {}, {"a": 1},
 
 @pytest.fixture(scope="module")
 def two_runs(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
-    made = (replace(A, rows=ROWS[:20]), replace(B, rows=ROWS[:25]))
-    return make_nodes(tmp_path_factory.mktemp("damaged"), *made)
+    nodes = (replace(A, rows=ROWS[:20]), replace(B, rows=ROWS[:25]))
+    return make_nodes(tmp_path_factory.mktemp("damaged"), *nodes)
 
 
 @given(st.data())
@@ -285,9 +287,9 @@ def test_a_damaged_summary_is_refused_or_taken_and_raises_nothing(
     inner[place[-1]] = data.draw(st.sampled_from(_ODD))
     path.write_text(json.dumps(content))
     try:
-        found = aggregate_runs(two_runs, STARTED)
-        assert Aggregate.read(json.loads(json.dumps(found.as_json()))) == found
-        assert LABEL in markdown_text(aggregate_sections(found))
+        aggregate = aggregate_runs(two_runs, STARTED)
+        assert Aggregate.read(json.loads(json.dumps(aggregate.as_json()))) == aggregate
+        assert LABEL in markdown_text(aggregate_sections(aggregate))
     except AggregateRefusedError as error:
         assert all(error.reasons)
     finally:

@@ -59,72 +59,72 @@ def _timeline(latencies_ms: list[float]) -> Timeline:
 
 def _log(scenario: Scenario, **entries: Any) -> DetailLog:
     of = LLAMA3_1_8B_EDGE if scenario is SINGLE_STREAM else LLAMA3_1_8B
-    made = detail_entries(of, scenario, "performance", ROUNDS["v6.1"]) | entries
-    return parse_detail("\n".join(line(key, value) for key, value in made.items()))
+    content = detail_entries(of, scenario, "performance", ROUNDS["v6.1"]) | entries
+    return parse_detail("\n".join(line(key, value) for key, value in content.items()))
 
 
-def _said(ttft: str = "", tpot: str = "", **entries: Any) -> dict[str, Any]:
+def _texts(ttft: str = "", tpot: str = "", **entries: Any) -> dict[str, Any]:
     return {"early_stopping_ttft_result": ttft, "early_stopping_tpot_result": tpot} | entries
 
 
 def _early(scenario: Scenario, timeline: Timeline | None = None, **entries: Any) -> EarlyStopping:
-    found = early_stopping(scenario, _log(scenario, **entries), timeline)
-    assert found is not None
-    return found
+    report = early_stopping(scenario, _log(scenario, **entries), timeline)
+    assert report is not None
+    return report
 
 
-TOLD = _said(ESTIMATES.format(1_090_215), ESTIMATES.format(999_610), result_query_count=320)
+TOLD = _texts(ESTIMATES.format(1_090_215), ESTIMATES.format(999_610), result_query_count=320)
 
 
 def test_loadgens_estimates_are_of_ttft_and_tpot_where_it_counts_tokens() -> None:
-    found = _early(SINGLE_STREAM, **TOLD, early_stopping_latency_ss=1_090_215)
-    assert (found.met, found.percentile) == (True, 90)
-    assert found.estimates_ms == {"latency": None, "ttft": 1.090215, "tpot": 0.99961}
+    report = _early(SINGLE_STREAM, **TOLD, early_stopping_latency_ss=1_090_215)
+    assert (report.met, report.percentile) == (True, 90)
+    assert report.estimates_ms == {"latency": None, "ttft": 1.090215, "tpot": 0.99961}
 
 
 def test_the_latencys_estimate_follows_loadgens_rule() -> None:
     """The 18 highest are thrown away; the highest that is left is the estimate."""
     latencies = [float(i) for i in range(1, 321)]
-    found = _early(SINGLE_STREAM, _timeline(latencies[::-1]), **TOLD)
-    assert found.estimates_ms["latency"] == 302.0
-    for other in (latencies[:-1], latencies[:10]):
-        assert _early(SINGLE_STREAM, _timeline(other), **TOLD).estimates_ms["latency"] is None
+    report = _early(SINGLE_STREAM, _timeline(latencies[::-1]), **TOLD)
+    assert report.estimates_ms["latency"] == 302.0
+    for shorter in (latencies[:-1], latencies[:10]):
+        assert _early(SINGLE_STREAM, _timeline(shorter), **TOLD).estimates_ms["latency"] is None
     rows: list[Any] = [SINGLE_STREAM, _timeline(latencies)]
     by_itself = _early(*rows, **TOLD | {"early_stopping_result": ESTIMATES.format(5_000_000)})
     assert by_itself.estimates_ms["latency"] == 5.0
 
 
 def test_without_an_estimate_there_are_loadgens_words() -> None:
-    found = _early(SINGLE_STREAM, **_said(tpot=NOT_ENOUGH), early_stopping_met=False)
-    assert (found.met, set(found.estimates_ms.values())) == (False, {None})
-    assert found.says["tpot"] == (
+    report = _early(SINGLE_STREAM, **_texts(tpot=NOT_ENOUGH), early_stopping_met=False)
+    assert (report.met, set(report.estimates_ms.values())) == (False, {None})
+    assert report.says["tpot"] == (
         "Only processed 40 queries. Need to process at least 64 queries for early stopping."
     )
 
 
 def test_server_is_told_how_many_more_queries_it_would_need() -> None:
-    found = _early(SERVER, **_said(tpot=UNSUCCESSFUL), early_stopping_met=False)
-    assert found.more_queries == {"latency": None, "ttft": None, "tpot": 379}
-    assert str(found.says["tpot"]).startswith("Run unsuccessful. Processed 80 queries. Would need")
-    assert (found.percentile, found.says["ttft"]) == (99, None)
+    report = _early(SERVER, **_texts(tpot=UNSUCCESSFUL), early_stopping_met=False)
+    assert report.more_queries == {"latency": None, "ttft": None, "tpot": 379}
+    assert str(report.says["tpot"]).startswith("Run unsuccessful. Processed 80 queries. Would need")
+    assert (report.percentile, report.says["ttft"]) == (99, None)
 
 
 def test_offline_and_a_log_without_early_stopping() -> None:
     assert early_stopping(LLAMA3_1_8B.scenario("Offline"), _log(SERVER), None) is None
-    nothing = early_stopping(SINGLE_STREAM, DetailLog({}), None)
-    assert nothing is not None
-    assert (nothing.met, nothing.percentile) == (None, None)
-    assert {*nothing.estimates_ms.values(), *nothing.says.values()} == {None}
+    empty = early_stopping(SINGLE_STREAM, DetailLog({}), None)
+    assert empty is not None
+    assert (empty.met, empty.percentile) == (None, None)
+    assert {*empty.estimates_ms.values(), *empty.says.values()} == {None}
 
 
 @given(st.text() | st.integers() | st.none() | st.lists(st.text()), st.integers(0, 10**40))
 def test_no_words_break_it(words: Any, number: int) -> None:
     of_log = {"early_stopping_ttft_result": words, "early_stopping_met": words}
     early_stopping(SINGLE_STREAM, DetailLog(of_log), _timeline([1.0]))
-    told = DetailLog({"early_stopping_tpot_result": ESTIMATES.format(number)})
-    found = early_stopping(SINGLE_STREAM, told, None)
-    assert found is not None
-    assert found.estimates_ms["tpot"] == (number / 1e6 if number < 10**19 else None)
+    detail = DetailLog({"early_stopping_tpot_result": ESTIMATES.format(number)})
+    report = early_stopping(SINGLE_STREAM, detail, None)
+    assert report is not None
+    assert report.estimates_ms["tpot"] == (number / 1e6 if number < 10**19 else None)
 
 
 # Where people and programs read it
@@ -156,16 +156,16 @@ def test_the_estimate_stands_beside_the_90th_percentile() -> None:
         assert f"| {row} |" in text
     assert "<dt>p90 by early stopping, ms</dt><dd>302.00</dd>" in page
     assert '<th class="number">p90 by early stopping</th>' in page
-    told = metrics(summary, "performance")
-    assert told["latency_ms_early_stopping"] == 302
-    assert (told["ttft_ms_early_stopping"], "ttft_more_queries" in told) == (1.090215, False)
+    detail = metrics(summary, "performance")
+    assert detail["latency_ms_early_stopping"] == 302
+    assert (detail["ttft_ms_early_stopping"], "ttft_more_queries" in detail) == (1.090215, False)
 
 
 def test_what_server_lacks_stands_in_the_reports() -> None:
     reason = "TTFT constrain not met: Reduce target QPS to improve latency."
     invalid = {"result_validity": "INVALID", "result_invalid_reason": reason}
-    said = _said(tpot=UNSUCCESSFUL, early_stopping_met=False)
-    summary = _summary(SERVER, **said | invalid)
+    texts = _texts(tpot=UNSUCCESSFUL, early_stopping_met=False)
+    summary = _summary(SERVER, **texts | invalid)
     sections = run_sections(summary)
     for text in (markdown_text(sections), html_page(sections)):
         assert f"LoadGen says INVALID: {reason}" in text
@@ -225,10 +225,10 @@ def test_a_real_loadgen_run_has_the_estimate_everywhere(single_stream: SuiteRun)
     p90 = performance.latency_ms["p90"]
     assert estimates["latency"] == pytest.approx(p90, rel=0.5)
     labels = {"latency": "latency", "TTFT": "ttft", "TPOT": "tpot"}
-    shown = times_line(
+    line = times_line(
         "p90 by early stopping,", {label: estimates[key] or 0.0 for label, key in labels.items()}
     )
-    assert shown in single_stream.output
+    assert line in single_stream.output
     for name in ("report.md", "report.html"):
         text = (single_stream.folder / name).read_text()
         assert f"{estimates['latency']:,.2f}" in text
@@ -244,7 +244,7 @@ def test_a_real_loadgen_run_has_the_estimate_everywhere(single_stream: SuiteRun)
 
 def test_the_made_up_logs_speak_as_loadgen_does(single_stream: SuiteRun) -> None:
     """The keys that these tests make up are those of the run that LoadGen made."""
-    made = MadeRun(LLAMA3_1_8B_EDGE, SINGLE_STREAM, "performance")
-    keys = {key for key in made.entries if key.startswith("early_stopping_")}
+    entries = MadeRun(LLAMA3_1_8B_EDGE, SINGLE_STREAM, "performance")
+    keys = {key for key in entries.entries if key.startswith("early_stopping_")}
     detail = read_logs(Path(single_stream.folder) / "Performance").detail
     assert keys <= set(detail.values)

@@ -92,8 +92,8 @@ def test_a_summary_says_what_was_run_and_what_came_of_it(result: Result) -> None
     assert summary.logs == ("Accuracy/mlperf_log_detail.txt",)
 
 
-def _status(result: Result, *planned: Mode) -> tuple[str, str | None]:
-    meta = summary_of(result, ABOUT, set(planned)).meta
+def _status(result: Result, *selection: Mode) -> tuple[str, str | None]:
+    meta = summary_of(result, ABOUT, set(selection)).meta
     return meta.status, meta.reason
 
 

@@ -88,11 +88,11 @@ def test_metrics_that_are_worse_at_once_vouch_for_each_other(
     worse: tuple[str, ...], loss: float, regressed: int
 ) -> None:
     """What is too little for one metric among three is enough where two or all of them lose it."""
-    lost = _performance(dict.fromkeys(worse, loss))
-    changes = compare_summaries(_performance({}), lost)
-    found = [change for change in changes if change.outcome == "regressed"]
-    assert len(found) == regressed
-    assert all(change.high is not None and change.high < 0 for change in found)
+    slower = _performance(dict.fromkeys(worse, loss))
+    changes = compare_summaries(_performance({}), slower)
+    losses = [change for change in changes if change.outcome == "regressed"]
+    assert len(losses) == regressed
+    assert all(change.high is not None and change.high < 0 for change in losses)
 
 
 def test_at_a_fixed_rate_a_slower_decode_step_shows_in_the_median() -> None:
@@ -112,10 +112,10 @@ def test_at_a_fixed_rate_a_slower_decode_step_shows_in_the_median() -> None:
 
     before = server([64.0, 65.5, 63.2], [120.0, 190.0, 140.0])
     after = server([115.0, 112.0, 116.5], [180.0, 150.0, 240.0])
-    found = {one.metric.name: one.outcome for one in compare_summaries(before, after)}
-    assert found["tpot_p50"] == "regressed"
-    assert found["tpot_p99"] == "cannot tell"
-    assert "regressed" not in {found[name] for name in ("tokens_per_sec", "qps", "ttft_p50")}
+    outcomes = {change.metric.name: change.outcome for change in compare_summaries(before, after)}
+    assert outcomes["tpot_p50"] == "regressed"
+    assert outcomes["tpot_p99"] == "cannot tell"
+    assert "regressed" not in {outcomes[name] for name in ("tokens_per_sec", "qps", "ttft_p50")}
 
 
 def test_a_run_that_was_disturbed_for_half_of_its_time_says_so() -> None:
@@ -184,11 +184,11 @@ def test_blocks_that_differ_alike_in_both_runs_are_no_noise() -> None:
     st.floats(0, 0.9),
 )
 def test_a_regression_is_beyond_the_limit_and_the_noise(
-    then: list[float], now: list[float], allowed: float
+    then: list[float], now: list[float], limit: float
 ) -> None:
-    change = compare(TOKENS, MetricSamples(tuple(then)), MetricSamples(tuple(now)), allowed)
+    change = compare(TOKENS, MetricSamples(tuple(then)), MetricSamples(tuple(now)), limit)
     if change.outcome == "regressed":
-        assert change.change < -allowed
+        assert change.change < -limit
         assert change.high is not None
         assert change.high < 0
     if change.low is not None and change.high is not None:
@@ -247,9 +247,9 @@ def test_a_broken_timeline_is_none(tmp_path: Path, text: str) -> None:
         "queue",
     ],
 )
-@pytest.mark.parametrize("kept", [0, 7])
+@pytest.mark.parametrize("length", [0, 7])
 def test_a_timeline_whose_columns_are_not_of_one_length_is_none(
-    tmp_path: Path, name: str, kept: int
+    tmp_path: Path, name: str, length: int
 ) -> None:
     rows = [(100.0 + i, 100.5 + i, 102.0 + i, 5) for i in range(60)]
     write_timeline(
@@ -262,7 +262,7 @@ def test_a_timeline_whose_columns_are_not_of_one_length_is_none(
     file.write_text(json.dumps(content))
     assert read_timeline(tmp_path) is not None
     columns = content if name in content else content["parts_ms"]
-    columns[name] = columns[name][:kept]
+    columns[name] = columns[name][:length]
     file.write_text(json.dumps(content))
     assert read_timeline(tmp_path) is None
 
@@ -279,12 +279,12 @@ def test_a_load_that_is_none_leaves_no_timeline(tmp_path: Path, load: dict[str, 
 
 
 def _summary(folder: Path, rate: float = 100.0, **meta: Any) -> Path:
-    known = {"benchmark": "llama3.1-8b", "scenario": "Offline", "model": "embedded"}
-    known |= {"dataset": "embedded", "profile": "smoke", "round": "v6.1", "label": "smoke"}
+    defaults = {"benchmark": "llama3.1-8b", "scenario": "Offline", "model": "embedded"}
+    defaults |= {"dataset": "embedded", "profile": "smoke", "round": "v6.1", "label": "smoke"}
     blocks = {"tokens_per_sec": [rate * (1 + i % 3 / 100) for i in range(TOKEN_BLOCKS)]}
     performance = {"tokens_per_sec": rate, "qps": rate / 100, "blocks": blocks}
     folder.mkdir(exist_ok=True)
-    content = {"meta": known | meta, "system": {"cpu": "a"}, "run": {"performance": performance}}
+    content = {"meta": defaults | meta, "system": {"cpu": "a"}, "run": {"performance": performance}}
     (folder / "summary.json").write_text(json.dumps(content))
     return folder
 
@@ -298,48 +298,48 @@ def _read(folder: Path) -> Summary:
 def test_a_baseline_of_another_kind_is_refused_with_what_differs(tmp_path: Path) -> None:
     baseline = load_baseline(_summary(tmp_path / "a", model="other", round="v6.0"))
     current = _read(_summary(tmp_path / "b"))
-    with pytest.raises(UsageError) as refused:
+    with pytest.raises(UsageError) as error:
         baseline.check(current)
     assert "round: baseline v6.0, this run v6.1; model: baseline other, this run embedded" in str(
-        refused.value
+        error.value
     )
     judged = baseline.judge(current, tmp_path / "b", 0.05)
     assert "model: baseline other" in (judged.refused or "")
     assert judged.metrics == ()
-    allowed = baseline.judge(current, tmp_path / "b", 0.05, allow_different=True)
-    assert [m.outcome for m in allowed.metrics] == ["unchanged", "unchanged"]
-    assert len(allowed.different) == 2
+    limit = baseline.judge(current, tmp_path / "b", 0.05, allow_different=True)
+    assert [m.outcome for m in limit.metrics] == ["unchanged", "unchanged"]
+    assert len(limit.different) == 2
 
 
 BOUND = {"rule": "client_bound", "status": "failed", "found": "99% of a core"}
 
 
 def test_a_client_bound_run_is_no_baseline_and_is_not_compared(tmp_path: Path) -> None:
-    bound, good = (_summary(tmp_path / name) for name in ("bound", "good"))
-    content = json.loads((bound / "summary.json").read_text())
-    (bound / "summary.json").write_text(json.dumps(content | {"verdicts": [BOUND]}))
+    limited, good = (_summary(tmp_path / name) for name in ("bound", "good"))
+    content = json.loads((limited / "summary.json").read_text())
+    (limited / "summary.json").write_text(json.dumps(content | {"verdicts": [BOUND]}))
     with pytest.raises(UsageError, match="bound: client-bound: not a result"):
-        load_baselines([bound])
-    for then, now, which in ((bound, good, str(bound)), (good, bound, "this run")):
+        load_baselines([limited])
+    for then, now, culprit in ((limited, good, str(limited)), (good, limited, "this run")):
         judged = load_baseline(then).judge(_read(now), now, 0.05, allow_different=True)
-        assert (judged.refused, judged.metrics) == (f"{which}: client-bound: not a result", ())
+        assert (judged.refused, judged.metrics) == (f"{culprit}: client-bound: not a result", ())
 
 
 def test_a_baseline_that_cannot_be_read_is_one_line(tmp_path: Path) -> None:
     file = tmp_path / "summary.json"
-    for text, said in (
+    for text, words in (
         ("", "not JSON"),
         ("[]", "not the summary of a run"),
         ('{"meta": {}}', "no figures"),
     ):
         file.write_text(text)
-        with pytest.raises(UsageError, match=said):
+        with pytest.raises(UsageError, match=words):
             load_baseline(tmp_path)
     with pytest.raises(UsageError, match="No such file"):
         load_baseline(tmp_path / "nowhere")
-    one = _summary(tmp_path / "a")
+    baseline = _summary(tmp_path / "a")
     with pytest.raises(UsageError, match=r"already the baseline of llama3\.1-8b Offline"):
-        load_baselines([one, one / "summary.json"])
+        load_baselines([baseline, baseline / "summary.json"])
 
 
 def test_latest_is_the_run_that_it_points_to_now(tmp_path: Path) -> None:
@@ -362,11 +362,11 @@ def test_a_run_that_did_not_finish_is_no_baseline(tmp_path: Path, status: str) -
 @pytest.mark.parametrize("name", ["samples", "max_new_tokens", "questions", "shots"])
 def test_a_baseline_of_other_work_is_refused(tmp_path: Path, name: str) -> None:
     baseline = load_baseline(_summary(tmp_path / "a", **{name: 84}))
-    for found, said in ((3, f"{name}: baseline 84, this run 3"), (84, None)):
-        folder = _summary(tmp_path / "b", **{name: found})
+    for count, words in ((3, f"{name}: baseline 84, this run 3"), (84, None)):
+        folder = _summary(tmp_path / "b", **{name: count})
         judged = baseline.judge(_read(folder), folder, 0.05)
-        assert (judged.refused is None) is (said is None)
-        assert said is None or said in (judged.refused or "")
+        assert (judged.refused is None) is (words is None)
+        assert words is None or words in (judged.refused or "")
     older = _read(_summary(tmp_path / "c"))
     assert baseline.judge(older, tmp_path / "c", 0.05).refused is None
 
@@ -376,14 +376,14 @@ def _scores(**values: object) -> dict[str, Any]:
     return {"scores": [{"name": n, "value": value, "unit": "%"} for n, value in values.items()]}
 
 
-@pytest.mark.parametrize("left", [0, 0.0, None, "nothing"])
-def test_a_figure_that_is_gone_is_regressed(left: object) -> None:
+@pytest.mark.parametrize("value", [0, 0.0, None, "nothing"])
+def test_a_figure_that_is_gone_is_regressed(value: object) -> None:
     baseline = Summary.read({"run": {"accuracy": _scores(rouge1=39.0, rouge2=22.0)}})
-    current = Summary.read({"run": {"accuracy": _scores(rouge1=39.0, rouge2=left)}})
-    kept, lost = compare_summaries(baseline, current)
-    assert (kept.metric.name, kept.outcome) == ("rouge1", "cannot tell")
-    assert (lost.metric.name, lost.outcome) == ("rouge2", "regressed")
-    assert lost.words == "lost altogether"
+    current = Summary.read({"run": {"accuracy": _scores(rouge1=39.0, rouge2=value)}})
+    length, slower = compare_summaries(baseline, current)
+    assert (length.metric.name, length.outcome) == ("rouge1", "cannot tell")
+    assert (slower.metric.name, slower.outcome) == ("rouge2", "regressed")
+    assert slower.words == "lost altogether"
     assert compare_summaries(baseline, Summary.read({"run": {"accuracy": None}})) == []
 
 
@@ -418,15 +418,15 @@ def test_a_score_of_a_part_of_the_answers_is_kept_at_their_places(tmp_path: Path
 
 
 def test_an_mmlu_run_is_compared_question_by_question(tmp_path: Path) -> None:
-    for name, lost in (("a", 0), ("b", 30)):
+    for name, slower in (("a", 0), ("b", 30)):
         folder = tmp_path / name
         folder.mkdir()
-        rows = [f"anatomy,{i},{int(i < 200 - lost)}" for i in range(300)]
+        rows = [f"anatomy,{i},{int(i < 200 - slower)}" for i in range(300)]
         text = "\n".join(["subject,question_id,correct", *rows])
         (folder / "samples.csv").write_text(text)
         (folder / "config.json").write_text('{"dataset": {"sha256": "data"}}')
         meta = {"benchmark": "mmlu", "category": None, "scenario": None, "model": "m"}
-        figures = {"accuracy": (200 - lost) / 3, "stderr": 2.7}
+        figures = {"accuracy": (200 - slower) / 3, "stderr": 2.7}
         (folder / "summary.json").write_text(json.dumps({"meta": meta, "run": {"mmlu": figures}}))
     (baseline,) = load_baselines([tmp_path / "a"]).values()
     assert baseline.kind == MMLU_KIND
@@ -472,20 +472,20 @@ def test_an_engine_that_was_set_otherwise_is_refused(
 ) -> None:
     """The engines as they describe themselves, whatever they were asked for."""
     baseline = load_baseline(_engine(_summary(tmp_path / "a")))
-    other = _engine(_summary(tmp_path / "b"), **{setting: value})
-    refused = baseline.judge(_read(other), other, 0.05).refused
-    said = f"the engine's {setting}: baseline {ENGINE[setting]}, this run {value}"
-    assert said in (refused or "")
+    second = _engine(_summary(tmp_path / "b"), **{setting: value})
+    error = baseline.judge(_read(second), second, 0.05).refused
+    words = f"the engine's {setting}: baseline {ENGINE[setting]}, this run {value}"
+    assert words in (error or "")
     alike = _engine(_summary(tmp_path / "c"), load_s=3)
     assert baseline.judge(_read(alike), alike, 0.05).refused is None
     silent = _summary(tmp_path / "d")
     assert baseline.judge(_read(silent), silent, 0.05).refused is None
     alone = load_baseline((tmp_path / "a" / "summary.json").rename(tmp_path / "alone.json"))
-    assert alone.judge(_read(other), other, 0.05).refused is None
+    assert alone.judge(_read(second), second, 0.05).refused is None
 
 
 @pytest.mark.parametrize(
-    ("then", "now", "said"),
+    ("then", "now", "words"),
     [
         ({}, {"replicas": 8}, "the engine's replicas: baseline 1, this run 8"),
         ({"replicas": 4}, {"replicas": 8}, "the engine's replicas: baseline 4, this run 8"),
@@ -497,20 +497,20 @@ def test_an_engine_that_was_set_otherwise_is_refused(
     ],
 )
 def test_another_number_of_replicas_or_other_devices_are_refused(
-    tmp_path: Path, then: dict[str, Any], now: dict[str, Any], said: str
+    tmp_path: Path, then: dict[str, Any], now: dict[str, Any], words: str
 ) -> None:
     baseline = load_baseline(_engine(_summary(tmp_path / "a"), **then))
-    other = _engine(_summary(tmp_path / "b"), **now)
-    assert said in (baseline.judge(_read(other), other, 0.05).refused or "")
+    second = _engine(_summary(tmp_path / "b"), **now)
+    assert words in (baseline.judge(_read(second), second, 0.05).refused or "")
     same = _engine(_summary(tmp_path / "c"), **then)
     assert baseline.judge(_read(same), same, 0.05).refused is None
 
 
 def test_another_engine_is_refused(tmp_path: Path) -> None:
     baseline = load_baseline(_engine(_summary(tmp_path / "a")))
-    other = _engine(_summary(tmp_path / "b"), "another")
-    refused = baseline.judge(_read(other), other, 0.05).refused
-    assert "engine: baseline vLLM, this run another" in (refused or "")
+    second = _engine(_summary(tmp_path / "b"), "another")
+    error = baseline.judge(_read(second), second, 0.05).refused
+    assert "engine: baseline vLLM, this run another" in (error or "")
 
 
 def test_scores_of_any_scorer_are_compared(tmp_path: Path) -> None:
@@ -556,14 +556,12 @@ def test_the_gate_as_a_user_starts_it(tmp_path: Path) -> None:
     assert run.summary.regression is not None
     outcomes = [metric.outcome for metric in run.summary.regression.metrics]
     assert outcomes == ["regressed", "regressed"]
-    other = "--profile=official --dataset=embedded --model=embedded --allow-other-model"
-    for option, said in (
-        (other, "profile: baseline smoke, this run official"),
+    options = "--profile=official --dataset=embedded --model=embedded --allow-other-model"
+    for option, words in (
+        (options, "profile: baseline smoke, this run official"),
         ("--category=edge --scenario=SingleStream -m singlestream", "which is not selected"),
         ("--max-regression=100", "--max-regression 100: allowed is a number from 0 to below 100"),
     ):
-        refused = run_suite(
-            tmp_path / "refused", *command, f"--baseline={baseline}", *option.split()
-        )
-        assert refused.exit_code == 4, refused.output
-        assert said in refused.output
+        error = run_suite(tmp_path / "refused", *command, f"--baseline={baseline}", *option.split())
+        assert error.exit_code == 4, error.output
+        assert words in error.output

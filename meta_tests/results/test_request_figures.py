@@ -19,33 +19,33 @@ NOTHING = DetailLog({})
 
 
 def figures(timeline: Timeline, detail: DetailLog = NOTHING) -> LifeFigures:
-    found = life_figures(timeline, detail)
-    assert found is not None
-    return found
+    life = life_figures(timeline, detail)
+    assert life is not None
+    return life
 
 
 @given(st.lists(st.tuples(st.floats(0, 9), st.floats(0, 9), st.floats(0, 9)), min_size=1))
 def test_the_shares_are_the_whole_and_the_slowest_come_first(rows: list[Any]) -> None:
-    made = [(at, at + first, at + first + rest, 4) for at, first, rest in rows]
-    timeline = made_timeline(made, marks=made_marks(made, 0.0))
-    found = figures(timeline)
-    assert found.requests == len(rows)
-    whole = sum(part.share for part in found.parts)
+    requests = [(at, at + first, at + first + rest, 4) for at, first, rest in rows]
+    timeline = made_timeline(requests, marks=made_marks(requests, 0.0))
+    life = figures(timeline)
+    assert life.requests == len(rows)
+    whole = sum(part.share for part in life.parts)
     assert whole == pytest.approx(1, abs=1e-4) or sum(timeline.latency_ms) == 0
-    latencies = [one.latency_ms for one in found.slowest]
+    latencies = [request.latency_ms for request in life.slowest]
     assert latencies == sorted(latencies, reverse=True)
     assert len(latencies) == min(SLOWEST, len(rows))
-    for one in found.slowest:
-        assert sum(one.parts_ms.values()) == pytest.approx(one.latency_ms, abs=0.01)
-        assert one.cause
-        issued, first, told, _ = made[one.sample]
-        assert one.latency_ms == pytest.approx((told - issued) * 1000, abs=0.01)
+    for request in life.slowest:
+        assert sum(request.parts_ms.values()) == pytest.approx(request.latency_ms, abs=0.01)
+        assert request.cause
+        issue_ms, first, words, _ = requests[request.sample]
+        assert request.latency_ms == pytest.approx((words - issue_ms) * 1000, abs=0.01)
         del first
 
 
 def slowest(rows: list[tuple[float, float, float, int]], **marks: Any) -> str:
-    made = made_timeline(rows, marks=made_marks(rows, **marks))
-    return figures(made).slowest[0].cause
+    timeline = made_timeline(rows, marks=made_marks(rows, **marks))
+    return figures(timeline).slowest[0].cause
 
 
 USUAL = [(float(n), n + 0.2, n + 1.0, 20) for n in range(9)]
@@ -93,9 +93,9 @@ def test_how_far_loadgen_and_the_lives_differ_is_said_only_where_they_begin_alik
     timeline = made_timeline(USUAL)
     detail = DetailLog({"result_mean_latency_ns": 998_000_000, "result_max_latency_ns": 10**9})
     assert figures(timeline, detail).differs_ms is None
-    known = dataclasses.replace(timeline, from_loadgen=True)
-    assert figures(known, detail).differs_ms == pytest.approx(2)
-    assert figures(known).differs_ms is None
+    same_clock = dataclasses.replace(timeline, from_loadgen=True)
+    assert figures(same_clock, detail).differs_ms == pytest.approx(2)
+    assert figures(same_clock).differs_ms is None
 
 
 def test_a_timeline_of_an_older_suite_has_no_lives() -> None:
@@ -103,6 +103,6 @@ def test_a_timeline_of_an_older_suite_has_no_lives() -> None:
 
 
 def test_a_summary_is_read_as_it_was_written() -> None:
-    found = figures(made_timeline(USUAL, marks=made_marks(USUAL)))
-    summary = Summary(run=Run(performance=PerformanceFigures(life=found)))
+    life = figures(made_timeline(USUAL, marks=made_marks(USUAL)))
+    summary = Summary(run=Run(performance=PerformanceFigures(life=life)))
     assert Summary.read(summary.as_json()).run.performance == summary.run.performance

@@ -42,36 +42,36 @@ KINDS = (
 
 
 def test_a_folder_is_called_by_its_time_benchmark_and_scenario(tmp_path: Path) -> None:
-    one, two = (RunFolder(tmp_path, "llama3.1-8b", "Offline", NOW) for _ in range(2))
-    assert one.path.name == "20261120-101500-llama3.1-8b-offline"
+    first, two = (RunFolder(tmp_path, "llama3.1-8b", "Offline", NOW) for _ in range(2))
+    assert first.path.name == "20261120-101500-llama3.1-8b-offline"
     assert two.path.name == "20261120-101500-llama3.1-8b-offline-2"
     mmlu = RunFolder(tmp_path, "mmlu", None, NOW)
     assert (mmlu.kind, mmlu.path.name) == ("mmlu", "20261120-101500-mmlu")
-    assert set(run_folders(tmp_path)) == {one.path, two.path, mmlu.path}
+    assert set(run_folders(tmp_path)) == {first.path, two.path, mmlu.path}
 
 
 def test_folders_of_runs_are_runs_and_others_are_not(tmp_path: Path) -> None:
     runs = [tmp_path / f"20261120-101500-{kind}" for kind in KINDS]
-    others = [
+    foreign = [
         *("notes", "20261120-my-notes", "20261120-101500", "20261120-101500-my-notes"),
         "20261120-101500-offline-copy",
     ]
-    for path in (*runs, *(tmp_path / name for name in others)):
+    for path in (*runs, *(tmp_path / name for name in foreign)):
         path.mkdir()
     assert set(run_folders(tmp_path)) == set(runs)
 
 
-@pytest.mark.parametrize("kept", ["llama3.1-8b-offline", "llama3.1-8b-edge-offline", "mmlu"])
-def test_only_runs_of_exactly_this_kind_are_dropped(tmp_path: Path, kept: str) -> None:
+@pytest.mark.parametrize("own_kind", ["llama3.1-8b-offline", "llama3.1-8b-edge-offline", "mmlu"])
+def test_only_runs_of_exactly_this_kind_are_dropped(tmp_path: Path, own_kind: str) -> None:
     for kind in KINDS:
         (tmp_path / f"20261119-101500-{kind}").mkdir()
-    benchmark, _, scenario = kept.rpartition("-")
-    folder = RunFolder(tmp_path, benchmark or kept, scenario if benchmark else None, NOW)
-    assert folder.kind == kept
+    benchmark, _, scenario = own_kind.rpartition("-")
+    folder = RunFolder(tmp_path, benchmark or own_kind, scenario if benchmark else None, NOW)
+    assert folder.kind == own_kind
     folder.drop_older()
     names = sorted(path.name for path in run_folders(tmp_path))
     assert names == sorted(
-        [*(f"20261119-101500-{kind}" for kind in KINDS if kind != kept), folder.path.name]
+        [*(f"20261119-101500-{kind}" for kind in KINDS if kind != own_kind), folder.path.name]
     )
 
 
@@ -163,8 +163,8 @@ def test_the_verdicts_of_a_second_audit_are_no_change_and_its_scores_are_evidenc
     scores = folder.of_mode("test07") / "gpt_oss.json"
     scores.parent.mkdir(parents=True)
     verdicts = folder.compliance / "verdicts.json"
-    for said in ("[1]", "[1, 2]"):
-        verdicts.write_text(said)
+    for words in ("[1]", "[1, 2]"):
+        verdicts.write_text(words)
         scores.write_text('{"exact_match": 70}')
         folder.record_checksums()
         assert changed_since_run(folder.path) == []
@@ -185,17 +185,17 @@ def test_a_last_word_takes_the_room_kept_for_it(
     figures = Run(performance=PerformanceFigures(valid=True))
     running = Summary(meta=Meta(status="running"), run=figures, logs=("x" * 9000,))
     folder.write("summary.json", running.as_json())
-    failed = replace(running, meta=Meta(status="failed", reason="disk full"))
+    last = replace(running, meta=Meta(status="failed", reason="disk full"))
 
-    folder.last_word(failed)
+    folder.last_word(last)
     assert not room.exists()
-    assert read_summary(folder.path) == failed
+    assert read_summary(folder.path) == last
 
     # Where even that finds no room beside the earlier one, over it.
     monkeypatch.setattr(folder_module, "write_json", no_room)
-    folder.last_word(failed)
+    folder.last_word(last)
     brief = read_summary(folder.path)
-    assert brief is not None and (brief.meta, brief.logs) == (failed.meta, ())
+    assert brief is not None and (brief.meta, brief.logs) == (last.meta, ())
     assert {path.name for path in folder.path.iterdir()} == {"summary.json"}
 
 
@@ -204,7 +204,7 @@ def no_room(path: Path, content: object) -> None:
 
 
 def test_half_a_file_is_no_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def half(path: Path, text: str, **named: str) -> None:
+    def half(path: Path, text: str, **options: str) -> None:
         path.write_bytes(text.encode()[:5])
         raise OSError(28, "No space left on device")
 

@@ -46,7 +46,7 @@ def _values(hint: Any) -> st.SearchStrategy[Any]:
     """Every value that a field of this type may have."""
     origin, arguments = get_origin(hint), get_args(hint)
     if origin in (Union, types.UnionType):
-        return st.one_of([st.none() if one is type(None) else _values(one) for one in arguments])
+        return st.one_of([st.none() if hint is type(None) else _values(hint) for hint in arguments])
     if origin is tuple:
         return st.lists(_values(arguments[0]), max_size=2).map(tuple)
     if origin is dict:
@@ -56,7 +56,7 @@ def _values(hint: Any) -> st.SearchStrategy[Any]:
     if is_dataclass(hint):
         hints = get_type_hints(hint)
         return st.builds(
-            cast(type, hint), **{one.name: _values(hints[one.name]) for one in fields(hint)}
+            cast(type, hint), **{entry.name: _values(hints[entry.name]) for entry in fields(hint)}
         )
     return _SIMPLE[hint]
 
@@ -65,7 +65,7 @@ def _values(hint: Any) -> st.SearchStrategy[Any]:
 def test_every_field_that_is_written_is_read_again(summary: Summary) -> None:
     newest = replace(summary, schema_version=SCHEMA_VERSION)
     content = json.loads(json.dumps(newest.as_json()))
-    assert list(content) == [one.name for one in fields(Summary)]
+    assert list(content) == [entry.name for entry in fields(Summary)]
     assert Summary.read(content) == newest
 
 
@@ -94,11 +94,11 @@ def test_any_scorers_scores_are_written_and_read() -> None:
 
 @given(JSON)
 def test_no_content_stops_a_reader(content: Any) -> None:
-    for of in (content, dict.fromkeys([one.name for one in fields(Summary)], content)):
+    for of in (content, dict.fromkeys([entry.name for entry in fields(Summary)], content)):
         summary = Summary.read(of)
         assert Summary.read(summary.as_json()) == summary
         Config.read(of)
-    Config.read(dict.fromkeys([one.name for one in fields(Config)], content))
+    Config.read(dict.fromkeys([entry.name for entry in fields(Config)], content))
 
 
 def _places(content: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
@@ -108,7 +108,7 @@ def _places(content: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
         inner = content.items()
     elif isinstance(content, list):
         inner = enumerate(content)
-    return [path, *(place for key, one in inner for place in _places(one, (*path, key)))]
+    return [path, *(place for key, name in inner for place in _places(name, (*path, key)))]
 
 
 @given(st.sampled_from(_places(KEPT)[1:]), JSON)
@@ -118,17 +118,17 @@ def test_a_damaged_value_costs_no_more_than_itself(place: tuple[Any, ...], junk:
     for key in place[:-1]:
         part = part[key]
     part[place[-1]] = junk
-    found, whole = Summary.read(damaged), Summary.read(KEPT)
-    for one in ("meta", "system", "run", "logs", "verdicts"):
-        if one != place[0]:
-            assert getattr(found, one) == getattr(whole, one)
+    summary, whole = Summary.read(damaged), Summary.read(KEPT)
+    for name in ("meta", "system", "run", "logs", "verdicts"):
+        if name != place[0]:
+            assert getattr(summary, name) == getattr(whole, name)
     if len(place) > 2 and place[:2] == ("run", "performance"):
-        assert found.run.accuracy == whole.run.accuracy
-        assert found.run.performance is not None
+        assert summary.run.accuracy == whole.run.accuracy
+        assert summary.run.performance is not None
 
 
 @pytest.mark.parametrize(
-    ("performance", "expected"),
+    ("performance", "value"),
     [
         ({"tokens_per_sec": float("nan")}, None),
         ({"tokens_per_sec": 10**400}, None),
@@ -137,10 +137,10 @@ def test_a_damaged_value_costs_no_more_than_itself(place: tuple[Any, ...], junk:
         ({"tokens_per_sec": 114}, 114.0),
     ],
 )
-def test_a_figure_is_a_finite_number_or_none(performance: Any, expected: float | None) -> None:
-    found = Summary.read({"run": {"performance": performance}}).run.performance
-    assert found is not None
-    assert found.tokens_per_sec == expected
+def test_a_figure_is_a_finite_number_or_none(performance: Any, value: float | None) -> None:
+    figures = Summary.read({"run": {"performance": performance}}).run.performance
+    assert figures is not None
+    assert figures.tokens_per_sec == value
 
 
 def test_a_rules_word_is_never_lost() -> None:
@@ -162,5 +162,7 @@ def test_reading_a_summary_loads_nothing_heavy() -> None:
         "import sys, mlperf_suite.results.schema;"
         "print([m for m in ('numpy', 'torch', 'transformers', 'jinja2') if m in sys.modules])"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout == "[]\n"
+    process = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    )
+    assert process.stdout == "[]\n"

@@ -40,11 +40,11 @@ OFFICIAL_FIGURE = {
 
 def scores_json(benchmark: Benchmark, count: int) -> dict[str, float]:
     """The scorer's file of a run that scores what the reference does."""
-    found = {
-        one.name if one.unit == "%" else f"run_{one.name}": float(one.value)
-        for one in benchmark.reference.scores
+    scores = {
+        score.name if score.unit == "%" else f"run_{score.name}": float(score.value)
+        for score in benchmark.reference.scores
     }
-    return found | {"run_gen_num": count}
+    return scores | {"run_gen_num": count}
 
 
 def write_result(
@@ -71,24 +71,24 @@ def write_result(
         (logs / ACCURACY).write_text(run.accuracy_json)
         audit = benchmark.audit(mode)
         if mode == "accuracy" or (audit is not None and audit.least_score):
-            found = scores_json(benchmark, benchmark.samples_of(mode))
-            (logs / f"{workload.scorer.name}.json").write_text(json.dumps(found))
+            scores = scores_json(benchmark, benchmark.samples_of(mode))
+            (logs / f"{workload.scorer.name}.json").write_text(json.dumps(scores))
     if verdicts:
         (folder.compliance / "verdicts.json").write_text(json.dumps(verdicts))
-    said: dict[str, Any] = {
+    output: dict[str, Any] = {
         "settings": {"profile": "official", "round": round_.name, "model": workload.model},
         "engine": {"name": "vLLM", "version": "0.32.0", "stand_in": False},
         "dataset": {"name": "data.parquet", "samples": benchmark.samples, "sha256": "0"},
         "prompts_sha256": "0",
         "system": dict(describe_system()),
     }
-    said["settings"] |= {"precision": "bf16", "engine_args": {}}
-    config(said)
-    folder.write("config.json", said)
+    output["settings"] |= {"precision": "bf16", "engine_args": {}}
+    config(output)
+    folder.write("config.json", output)
     of_run = {"benchmark": benchmark.id, "scenario": scenario.name, "status": "complete"}
-    told: dict[str, Any] = {"meta": of_run}
-    summary(told)
-    folder.write("summary.json", told)
+    content: dict[str, Any] = {"meta": of_run}
+    summary(content)
+    folder.write("summary.json", content)
     folder.record_checksums()
     return folder.path
 
@@ -109,8 +109,8 @@ def submit(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Submit:
         words = ["submission", "--results", *map(str, results), "--submitter", "Someone"]
         words += ["--system", str(system), "--division", division, "--round", round_]
         status = main([*words, "--out", str(tmp_path / "tree")])
-        said = capsys.readouterr()
-        return status, said.out + said.err
+        output = capsys.readouterr()
+        return status, output.out + output.err
 
     return run
 
@@ -120,13 +120,13 @@ def test_accuracy_txt_has_each_figure_where_the_checker_looks_for_it(row: Benchm
     scores = MadeRun(row, row.scenarios[0], "accuracy").good_scores()
     number = scores.pop(row.counted_as)
     text = accuracy_txt({**scores, "gen_num": number}, row.counted_as, "ab" * 32, "")
-    for expected in row.reference.scores:
-        found = [
+    for target in row.reference.scores:
+        figures = [
             match[1]
             for line in text.splitlines()
-            if (match := re.match(OFFICIAL_FIGURE[expected.name], line))
+            if (match := re.match(OFFICIAL_FIGURE[target.name], line))
         ]
-        assert [float(one) for one in found] == [expected.value]
+        assert [float(score) for score in figures] == [target.value]
     assert f"hash={'ab' * 32}" in text.splitlines()
 
 
@@ -136,11 +136,11 @@ def test_an_open_tree_of_each_benchmark_obeys_every_rule(
 ) -> None:
     modes: tuple[Mode, ...] = ("accuracy", "performance")
     run = write_result(tmp_path / "results", row, "Offline", modes)
-    status, said = submit([run], "open", row.rounds[-1])
-    assert status == 0, said
+    status, output = submit([run], "open", row.rounds[-1])
+    assert status == 0, output
     judged = judge_folder(tmp_path / "tree")
-    assert [rule for one in judged for rule in one.failed_rules] == []
-    statuses = {v.rule: v.status for one in judged for v in one.verdicts}
+    assert [rule for score in judged for rule in score.failed_rules] == []
+    statuses = {v.rule: v.status for score in judged for v in score.verdicts}
     assert statuses["accuracy_every_sample"] == statuses["accuracy_whole_dataset"] == "passed"
 
 
@@ -151,9 +151,9 @@ def test_a_closed_tree_with_its_audits_obeys_every_rule(
     row = BENCHMARKS[id_]
     modes: tuple[Mode, ...] = ("accuracy", "performance", "test06")
     runs = [write_result(tmp_path / "results", row, name, modes) for name in ("Offline", "Server")]
-    status, said = submit(runs, "closed", row.rounds[-1])
-    assert status == 0, said
-    assert not any(one.failed_rules for one in judge_folder(tmp_path / "tree"))
+    status, output = submit(runs, "closed", row.rounds[-1])
+    assert status == 0, output
+    assert not any(score.failed_rules for score in judge_folder(tmp_path / "tree"))
 
 
 # Audits of gpt-oss-120b
@@ -164,8 +164,8 @@ def test_the_files_of_each_audit_are_where_the_checker_looks_for_them(
 ) -> None:
     modes: tuple[Mode, ...] = ("accuracy", "performance", "test07", "test09")
     run = write_result(tmp_path / "results", GPT_OSS_120B, "Offline", modes)
-    status, said = submit([run], "open", "v6.1")
-    assert status == 0, said
+    status, output = submit([run], "open", "v6.1")
+    assert status == 0, output
     place = tmp_path / "tree/open/Someone/results/box/gpt-oss-120b/Offline"
     for name, file in (("TEST07", "verify_accuracy.txt"), ("TEST09", "verify_output_len.txt")):
         assert (place / name / file).read_text().splitlines()[-1] == "TEST PASS"
@@ -176,22 +176,22 @@ def test_the_files_of_each_audit_are_where_the_checker_looks_for_them(
 
 def rows(mode: Mode, wrong: str = "", status: str = "failed") -> list[Mapping[str, Any]]:
     run = MadeRun(GPT_OSS_120B, GPT_OSS_120B.scenarios[0], mode)
-    found = [v.as_json() for v in judge(run.facts())]
-    return [{**row, "status": status} if row["rule"] == wrong else row for row in found]
+    scores = [v.as_json() for v in judge(run.facts())]
+    return [{**row, "status": status} if row["rule"] == wrong else row for row in scores]
 
 
 def test_the_texts_of_audits_say_score_or_length_their_limits_and_the_verdict() -> None:
     test07, test09 = GPT_OSS_120B.audits
-    said = verified_text(test07, rows("test07"), {"exact_match": 71.2}, "")
-    assert said.splitlines() == [
+    output = verified_text(test07, rows("test07"), {"exact_match": 71.2}, "")
+    assert output.splitlines() == [
         "TEST07 Verification Summary",
         "Accuracy score: 71.2",
         "Accuracy threshold: 60.698",
         "Accuracy check pass: True",
         "TEST PASS",
     ]
-    said = verified_text(test09, rows("test09"), {}, "a replay")
-    assert said.splitlines() == [
+    output = verified_text(test09, rows("test09"), {}, "a replay")
+    assert output.splitlines() == [
         "TEST09 Verification Summary",
         "Mean output tokens: 1278.00",
         "Min threshold: 1150.38",
@@ -215,9 +215,9 @@ def test_the_texts_of_audits_say_score_or_length_their_limits_and_the_verdict() 
 def test_an_audit_of_which_any_rule_did_not_pass_fails(mode: Mode, rule: str, status: str) -> None:
     audit = GPT_OSS_120B.audit(mode)
     assert audit is not None
-    said = verified_text(audit, rows(mode, rule, status), {"exact_match": 71.2}, "")
-    assert "TEST FAIL" in said and "TEST PASS" not in said
-    assert f"{rule}: {status}: " in said
+    output = verified_text(audit, rows(mode, rule, status), {"exact_match": 71.2}, "")
+    assert "TEST FAIL" in output and "TEST PASS" not in output
+    assert f"{rule}: {status}: " in output
     assert "TEST PASS" not in verified_text(audit, [], {}, "")
 
 
@@ -245,23 +245,23 @@ def test_what_the_run_could_not_judge_is_refused_but_in_the_open_division(
     change = not_judged(rule, "no reference accuracy is known for the model mine")
     run = write_result(tmp_path / "results", row, "Offline", modes, summary=change)
     round_ = row.rounds[-1]
-    status, said = submit([run], "closed", round_)
+    status, output = submit([run], "closed", round_)
     assert status == 2
-    assert f"{rule} was not judged: no reference accuracy is known for the model mine\n" in said
+    assert f"{rule} was not judged: no reference accuracy is known for the model mine\n" in output
     assert submit([run], "open", round_)[0] == 0
 
 
-@pytest.mark.parametrize(("scenario", "refused"), [("Offline", True), ("Interactive", False)])
+@pytest.mark.parametrize(("scenario", "is_refused"), [("Offline", True), ("Interactive", False)])
 def test_speculation_is_refused_where_the_benchmark_does_not_allow_it(
-    tmp_path: Path, submit: Submit, scenario: str, refused: bool
+    tmp_path: Path, submit: Submit, scenario: str, is_refused: bool
 ) -> None:
     def change(config: dict[str, Any]) -> None:
         config["engine"]["settings"] = {"speculative": "mtp, 1 token"}
 
     modes: tuple[Mode, ...] = ("accuracy", "performance")
     run = write_result(tmp_path / "results", DEEPSEEK_R1, scenario, modes, config=change)
-    said = submit([run], "open", "v6.1")[1]
-    assert ("speculative decoding (mtp, 1 token)" in said) == refused
+    output = submit([run], "open", "v6.1")[1]
+    assert ("speculative decoding (mtp, 1 token)" in output) == is_refused
 
 
 def of_parts(accuracy: str, prompts: str | None = "0") -> Change:
@@ -291,9 +291,9 @@ def test_accuracy_with_data_of_its_own_may_be_of_another_session(
         write_result(tmp_path / mode, GPT_OSS_120B, "Offline", (mode,), config=changes[mode])
         for mode in modes
     ]
-    status, said = submit(runs, "open", "v6.1")
-    assert status == (2 if why else 0), said
-    assert why in said
+    status, output = submit(runs, "open", "v6.1")
+    assert status == (2 if why else 0), output
+    assert why in output
     if not why:
         place = tmp_path / "tree/open/Someone/results/box/gpt-oss-120b/Offline"
         readme = (place / "README.md").read_text()

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from meta_tests.made_power import write_session
-from meta_tests.submission.test_submission import failed, files, submit, system, write_result
+from meta_tests.submission.test_submission import failed_rules, files, submit, system, write_result
 from mlperf_suite.benchmarks.llama3_1_8b import LLAMA3_1_8B
 from mlperf_suite.benchmarks.rounds import ROUNDS
 from mlperf_suite.judging.judge import judge_folder
@@ -36,16 +36,16 @@ def make(folder: Path, round_: str = "v6.1") -> tuple[list[Path], Path]:
 def test_each_session_lies_where_the_round_wants_it(tmp_path: Path, submit: Submit) -> None:
     for name, round_ in ROUNDS.items():
         runs, power = make(tmp_path / name, name)
-        status, said = submit(runs, "--power", str(power), round_=name)
-        assert status == 0, said
+        status, output = submit(runs, "--power", str(power), round_=name)
+        assert status == 0, output
         performance = next((tmp_path / "tree").glob("closed/*/results/*/*/Offline/performance"))
         assert files(performance) == {
-            *(f"power/{one}" for one in ("client.json", "client.log", "ptd_logs.txt")),
+            *(f"power/{file}" for file in ("client.json", "client.log", "ptd_logs.txt")),
             *("power/server.json", "power/server.log"),
             *(
-                f"{mode}/{one}"
+                f"{mode}/{file}"
                 for mode in ("ranging", "run_1")
-                for one in ("mlperf_log_detail.txt", "mlperf_log_summary.txt", "spl.txt")
+                for file in ("mlperf_log_detail.txt", "mlperf_log_summary.txt", "spl.txt")
             ),
         }
         judged = [v for j in judge_folder(tmp_path / "tree", round_) for v in j.verdicts]
@@ -58,37 +58,37 @@ def test_a_folder_may_be_one_session_and_a_result_without_one_is_no_power_result
     tmp_path: Path, submit: Submit
 ) -> None:
     runs, power = make(tmp_path)
-    status, said = submit(runs, "--power", str(power / "Offline"))
-    assert status == 0, said
-    measured = {path.parents[1].name for path in (tmp_path / "tree").rglob("performance/power")}
-    assert measured == {"Offline"}
+    status, output = submit(runs, "--power", str(power / "Offline"))
+    assert status == 0, output
+    names = {path.parents[1].name for path in (tmp_path / "tree").rglob("performance/power")}
+    assert names == {"Offline"}
 
 
 def test_a_session_of_another_run_is_refused(tmp_path: Path, submit: Submit) -> None:
     runs, power = make(tmp_path)
     log = power / "Server" / "run_1" / DETAIL
     log.write_text(log.read_text() + "\n")
-    status, said = submit(runs, "--power", str(power))
+    status, output = submit(runs, "--power", str(power))
     assert status == 2
-    assert "Server: its run_1/ is the performance run of none of the results" in said
+    assert "Server: its run_1/ is the performance run of none of the results" in output
     assert not (tmp_path / "tree").exists()
 
 
 def test_two_sessions_of_one_run_are_refused(tmp_path: Path, submit: Submit) -> None:
     runs, power = make(tmp_path)
     shutil.copytree(power / "Offline", power / "again")
-    status, said = submit(runs, "--power", str(power))
-    assert status == 2 and "llama3.1-8b Offline has" in said
+    status, output = submit(runs, "--power", str(power))
+    assert status == 2 and "llama3.1-8b Offline has" in output
 
 
-@pytest.mark.parametrize("made", [True, False])
-def test_a_folder_that_is_no_session_is_said(tmp_path: Path, submit: Submit, made: bool) -> None:
+@pytest.mark.parametrize("exists", [True, False])
+def test_a_folder_that_is_no_session_is_said(tmp_path: Path, submit: Submit, exists: bool) -> None:
     runs, power = make(tmp_path)
     shutil.rmtree(power)
-    if made:
+    if exists:
         power.mkdir()
-    status, said = submit(runs, "--power", str(power))
-    assert status == 2 and f"--power {power}: " in said
+    status, output = submit(runs, "--power", str(power))
+    assert status == 2 and f"--power {power}: " in output
 
 
 def test_a_measurement_that_breaks_a_rule_is_refused_by_its_name(
@@ -96,9 +96,9 @@ def test_a_measurement_that_breaks_a_rule_is_refused_by_its_name(
 ) -> None:
     runs, power = make(tmp_path)
     (power / "Offline" / "run_1" / "spl.txt").write_text("")
-    status, said = submit(runs, "--power", str(power))
+    status, output = submit(runs, "--power", str(power))
     assert status == 2
-    assert "power_samples: found no sample from" in said and "power_checksums" in said
+    assert "power_samples: found no sample from" in output and "power_checksums" in output
     assert not (tmp_path / "tree").exists()
 
 
@@ -108,4 +108,4 @@ def test_a_tree_is_judged_with_its_power(tmp_path: Path, submit: Submit) -> None
     (server,) = (tmp_path / "tree").rglob("Offline/performance/power/server.json")
     content = json.loads(server.read_text())
     server.write_text(json.dumps({**content, "debug": True}))
-    assert list(failed(tmp_path / "tree").values()) == [["power_debug"]]
+    assert list(failed_rules(tmp_path / "tree").values()) == [["power_debug"]]

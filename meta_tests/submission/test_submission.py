@@ -53,8 +53,8 @@ def write_result(
         (logs / ACCURACY).write_text(run.accuracy_json)
     if "accuracy" in modes:
         scores = {
-            one.name if one.unit == "%" else f"run_{one.name}": one.value
-            for one in benchmark.reference.scores
+            score.name if score.unit == "%" else f"run_{score.name}": score.value
+            for score in benchmark.reference.scores
         }
         scores["run_gen_num"] = benchmark.reference.answers
         assert benchmark.workload is not None
@@ -65,7 +65,7 @@ def write_result(
         rules += [] if scenario.name == "Offline" else ["test06_first_token"]
         verdicts = [{"rule": rule, "status": "passed"} for rule in rules]
         (folder.compliance / "verdicts.json").write_text(json.dumps(verdicts))
-    said = {
+    output = {
         "settings": {
             "profile": "official",
             "round": round_.name,
@@ -78,8 +78,8 @@ def write_result(
         "prompts_sha256": "0",
         "system": dict(describe_system()),
     }
-    config(said)
-    folder.write("config.json", said)
+    config(output)
+    folder.write("config.json", output)
     of_run = {"benchmark": benchmark.id, "scenario": scenario.name, "status": "complete"}
     meta(of_run)
     folder.write("summary.json", {"meta": of_run})
@@ -108,19 +108,19 @@ def submit(
     """Run the command on results into tmp_path/tree; its exit status and all that it printed."""
 
     def run(results: list[Path], *more: str, round_: str = "v6.1", division: str = "closed") -> Any:
-        given = {"--submitter": "Someone", "--system": str(system), "--division": division}
-        given |= {"--round": round_, "--out": str(tmp_path / "tree")}
-        given |= dict(zip(more[::2], more[1::2], strict=False)) if len(more) > 1 else {}
-        words = [word for pair in given.items() for word in pair if word]
+        options = {"--submitter": "Someone", "--system": str(system), "--division": division}
+        options |= {"--round": round_, "--out": str(tmp_path / "tree")}
+        options |= dict(zip(more[::2], more[1::2], strict=False)) if len(more) > 1 else {}
+        words = [word for pair in options.items() for word in pair if word]
         words += list(more) if len(more) == 1 else []
         status = main(["submission", "--results", *map(str, results), *words])
-        said = capsys.readouterr()
-        return status, said.out + said.err
+        output = capsys.readouterr()
+        return status, output.out + output.err
 
     return run
 
 
-def failed(root: Path) -> dict[str, list[str]]:
+def failed_rules(root: Path) -> dict[str, list[str]]:
     return {j.name: j.failed_rules for j in judge_folder(root) if j.failed_rules}
 
 
@@ -134,11 +134,11 @@ def files(root: Path) -> set[str]:
 @pytest.mark.parametrize("round_", ROUNDS.values(), ids=lambda r: r.name)
 def test_a_tree_of_every_round_obeys_every_rule(tmp_path: Path, submit: Any, round_: Any) -> None:
     runs = write_results(tmp_path / "results", LLAMA3_1_8B, LLAMA3_1_8B_EDGE, round_=round_)
-    status, said = submit(runs, round_=round_.name)
-    assert status == 0, said
+    status, output = submit(runs, round_=round_.name)
+    assert status == 0, output
     judged = judge_folder(tmp_path / "tree")
     assert {j.round.name for j in judged} == {round_.name}
-    assert failed(tmp_path / "tree") == {}
+    assert failed_rules(tmp_path / "tree") == {}
     assert len(judged) == 2 + 5
 
 
@@ -185,8 +185,10 @@ def test_the_logs_are_the_runs_own_and_the_accuracy_log_is_cut(tmp_path: Path, s
     runs = write_results(tmp_path / "results", LLAMA3_1_8B_EDGE)
     assert submit(runs)[0] == 0
     place = tmp_path / "tree/closed/Someone/results/1x_Made_Up/llama3.1-8b-edge/Offline"
-    for ours, theirs in (("Accuracy", "accuracy"), ("Performance", "performance/run_1")):
-        assert (place / theirs / DETAIL).read_bytes() == (runs[0] / ours / DETAIL).read_bytes()
+    for own_folder, folder in (("Accuracy", "accuracy"), ("Performance", "performance/run_1")):
+        assert (place / folder / DETAIL).read_bytes() == (
+            runs[0] / own_folder / DETAIL
+        ).read_bytes()
     whole = (runs[0] / "Accuracy" / ACCURACY).read_bytes()
     cut = (place / "accuracy" / ACCURACY).read_bytes()
     assert len(cut) < 10 * 1024 < len(whole)
@@ -207,8 +209,8 @@ def test_an_open_submission_needs_no_test06_and_no_gate(tmp_path: Path, submit: 
         modes=("accuracy", "performance"),
     )
     assert "refused" in submit([run])[1]
-    status, said = submit([run], division="open")
-    assert status == 0, said
+    status, output = submit([run], division="open")
+    assert status == 0, output
 
 
 def test_the_modes_of_a_scenario_may_come_from_several_runs(tmp_path: Path, submit: Any) -> None:
@@ -218,30 +220,33 @@ def test_the_modes_of_a_scenario_may_come_from_several_runs(tmp_path: Path, subm
         for scenario in scenarios
         for mode in ("accuracy", "performance")
     ]
-    status, said = submit(runs)
-    assert status == 0, said
+    status, output = submit(runs)
+    assert status == 0, output
 
 
 def test_what_only_a_person_knows_is_listed_and_not_invented(tmp_path: Path, submit: Any) -> None:
     runs = write_results(tmp_path / "results", LLAMA3_1_8B_EDGE)
-    status, said = submit(runs, "--system", "auto")
+    status, output = submit(runs, "--system", "auto")
     assert status == 1
-    assert "to be filled in by hand" in said
-    assert "  status empty" in said and "  cooling empty" in said
+    assert "to be filled in by hand" in output
+    assert "  status empty" in output and "  cooling empty" in output
     (path,) = (tmp_path / "tree/closed/Someone/systems").iterdir()
     described = json.loads(path.read_text())
     assert described["status"] == described["cooling"] == ""
     assert described["system_type"] == "edge" and described["number_of_nodes"] == "1"
-    assert set(failed(tmp_path / "tree").popitem()[1]) == {"system_description", "system_fields"}
+    assert set(failed_rules(tmp_path / "tree").popitem()[1]) == {
+        "system_description",
+        "system_fields",
+    }
 
 
 def test_the_clients_machine_is_not_described_as_the_system(tmp_path: Path, submit: Any) -> None:
     run = write_result(tmp_path / "results", LLAMA3_1_8B_EDGE, LLAMA3_1_8B_EDGE.scenarios[0])
     content = json.loads((run / "summary.json").read_text())
-    told = {"run": {"remote": {"performance": to_json(remote_run())}}}
-    (run / "summary.json").write_text(json.dumps(content | told))
-    status, said = submit([run], "--system", "auto", division="open")
-    assert status == 2 and "--system auto: the runs measured servers" in said
+    summary = {"run": {"remote": {"performance": to_json(remote_run())}}}
+    (run / "summary.json").write_text(json.dumps(content | summary))
+    status, output = submit([run], "--system", "auto", division="open")
+    assert status == 2 and "--system auto: the runs measured servers" in output
 
 
 def test_of_a_local_folder_of_weights_a_person_must_speak(tmp_path: Path, submit: Any) -> None:
@@ -252,8 +257,8 @@ def test_of_a_local_folder_of_weights_a_person_must_speak(tmp_path: Path, submit
         write_result(tmp_path / "results", LLAMA3_1_8B_EDGE, scenario, config=local)
         for scenario in LLAMA3_1_8B_EDGE.scenarios
     ]
-    status, said = submit(runs)
-    assert status == 1 and "  retraining" in said and "weight_transformations" in said
+    status, output = submit(runs)
+    assert status == 1 and "  retraining" in output and "weight_transformations" in output
     shutil.rmtree(tmp_path / "tree")
     words = {
         "retraining": "no",
@@ -261,9 +266,9 @@ def test_of_a_local_folder_of_weights_a_person_must_speak(tmp_path: Path, submit
         "starting_weights_filename": "model.safetensors",
     }
     (tmp_path / "measurements.json").write_text(json.dumps(words))
-    status, said = submit(runs, "--measurements", str(tmp_path / "measurements.json"))
-    assert status == 0, said
-    assert failed(tmp_path / "tree") == {}
+    status, output = submit(runs, "--measurements", str(tmp_path / "measurements.json"))
+    assert status == 0, output
+    assert failed_rules(tmp_path / "tree") == {}
     for name in files(tmp_path / "tree"):
         assert "/models" not in (tmp_path / "tree" / name).read_text(), name
 
@@ -318,9 +323,9 @@ def test_the_readme_of_a_run_on_servers_says_where_they_were_and_what_they_were_
         write_result(tmp_path / "results", LLAMA3_1_8B_EDGE, scenario, config=on_servers)
         for scenario in LLAMA3_1_8B_EDGE.scenarios
     ]
-    status, said = submit(runs)
+    status, output = submit(runs)
     # What the suite cannot know of the servers' weights is a person's to say.
-    assert status == 1 and "retraining\n" in said, said
+    assert status == 1 and "retraining\n" in output, output
     home = tmp_path / "tree/closed/Someone"
     text = (home / "results/1x_Made_Up/llama3.1-8b-edge/Offline/README.md").read_text()
     assert (
@@ -375,10 +380,10 @@ def test_the_readme_says_how_the_engine_was_set_where_that_was_left_to_it(
     ]
     assert submit(runs)[0] == 0
     place = "closed/Someone/results/1x_Made_Up/llama3.1-8b-edge/Offline/README.md"
-    said = (tmp_path / "tree" / place).read_text()
-    assert "| tensor parallel size | 8 |" in said and "| precision | bfloat16 |" in said
+    output = (tmp_path / "tree" / place).read_text()
+    assert "| tensor parallel size | 8 |" in output and "| precision | bfloat16 |" in output
     for left_out in ("--precision", "--tensor-parallel-size", "--max-new-tokens"):
-        assert left_out not in said
+        assert left_out not in output
 
 
 # What is refused
@@ -420,8 +425,8 @@ def test_runs_that_are_no_results_are_refused(tmp_path: Path, submit: Any, name:
             LLAMA3_1_8B_EDGE.scenarios, (change, lambda config: None), strict=True
         )
     ]
-    status, said = submit(runs)
-    assert status == 2 and reason in said
+    status, output = submit(runs)
+    assert status == 2 and reason in output
     assert not (tmp_path / "tree").exists() and not list(tmp_path.glob(".tree*"))
 
 
@@ -444,8 +449,8 @@ def test_what_a_server_or_its_client_spoiled_is_refused(
     run = write_result(tmp_path / "results", LLAMA3_1_8B_EDGE, LLAMA3_1_8B_EDGE.scenarios[0])
     content = json.loads((run / "summary.json").read_text())
     (run / "summary.json").write_text(json.dumps(content | part))
-    status, said = submit([run])
-    assert status == 2 and f": {reason}\n" in said
+    status, output = submit([run])
+    assert status == 2 and f": {reason}\n" in output
 
 
 def test_a_profiled_run_is_refused(tmp_path: Path, submit: Any) -> None:
@@ -453,8 +458,8 @@ def test_a_profiled_run_is_refused(tmp_path: Path, submit: Any) -> None:
     content = json.loads((run / "summary.json").read_text())
     content["meta"]["profiler"] = "torch"
     (run / "summary.json").write_text(json.dumps(content))
-    status, said = submit([run])
-    assert status == 2 and ": profiled: not a result\n" in said
+    status, output = submit([run])
+    assert status == 2 and ": profiled: not a result\n" in output
 
 
 @pytest.mark.parametrize("status", ["failed", "running", "unheard of", None])
@@ -484,8 +489,8 @@ def test_accuracy_of_another_system_is_refused(tmp_path: Path, submit: Any, name
         write_result(tmp_path / "a", *kind, modes=("accuracy",), config=_set(*SETTINGS[name])),
         write_result(tmp_path / "p", *kind, modes=("performance",)),
     ]
-    status, said = submit(runs)
-    assert status == 2 and f"not the same in accuracy and performance: {name} " in said
+    status, output = submit(runs)
+    assert status == 2 and f"not the same in accuracy and performance: {name} " in output
 
 
 ENGINE = {
@@ -506,13 +511,15 @@ def test_accuracy_of_an_engine_that_chose_otherwise_is_refused(
     kind = (LLAMA3_1_8B_EDGE, LLAMA3_1_8B_EDGE.scenarios[0])
     settings = (ENGINE, ENGINE | {name: value})
     runs = [
-        write_result(tmp_path / mode, *kind, modes=(mode,), config=_set("engine", "settings", its))
-        for mode, its in zip(("accuracy", "performance"), settings, strict=True)
+        write_result(
+            tmp_path / mode, *kind, modes=(mode,), config=_set("engine", "settings", engine)
+        )
+        for mode, engine in zip(("accuracy", "performance"), settings, strict=True)
     ]
-    status, said = submit(runs)
+    status, output = submit(runs)
     assert status == 2
     reason = f"the engine's {name} {ENGINE[name]} and {value}"
-    assert f"not the same in accuracy and performance: {reason}\n" in said
+    assert f"not the same in accuracy and performance: {reason}\n" in output
 
 
 def test_accuracy_of_an_engine_with_another_context_is_refused(tmp_path: Path, submit: Any) -> None:
@@ -529,16 +536,16 @@ def test_accuracy_of_an_engine_with_another_context_is_refused(tmp_path: Path, s
 def test_what_was_asked_for_does_not_matter_where_the_engine_has_no_cache(
     tmp_path: Path, submit: Any
 ) -> None:
-    def asked(config: dict[str, Any]) -> None:
+    def change(config: dict[str, Any]) -> None:
         config["settings"]["engine_args"] = {"enable_prefix_caching": True}
         config["engine"]["settings"] = ENGINE | {"enable_prefix_caching": False}
 
     runs = [
-        write_result(tmp_path / "results", LLAMA3_1_8B_EDGE, scenario, config=asked)
+        write_result(tmp_path / "results", LLAMA3_1_8B_EDGE, scenario, config=change)
         for scenario in LLAMA3_1_8B_EDGE.scenarios
     ]
-    status, said = submit(runs)
-    assert status == 0, said
+    status, output = submit(runs)
+    assert status == 0, output
 
 
 def test_a_score_that_is_not_in_the_runs_file_is_refused_by_its_name(
@@ -546,28 +553,28 @@ def test_a_score_that_is_not_in_the_runs_file_is_refused_by_its_name(
 ) -> None:
     run = write_results(tmp_path / "results", LLAMA3_1_8B_EDGE)[0]
     scores = run / "Accuracy/rouge.json"
-    kept = {n: v for n, v in json.loads(scores.read_text()).items() if n != "rouge2"}
-    scores.write_text(json.dumps(kept))
+    kept_file = {n: v for n, v in json.loads(scores.read_text()).items() if n != "rouge2"}
+    scores.write_text(json.dumps(kept_file))
     (run / "checksums.json").unlink()
     _sealed_again(run, json.loads((run / "config.json").read_text()))
     assert "rouge2 not among the scores" in submit([run])[1]
 
 
 def test_another_time_to_load_or_reason_is_the_same_engine(tmp_path: Path, submit: Any) -> None:
-    others = ({"load_s": 60.1, "dtype_why": "asked for"}, {"load_s": 61.2, "dtype_why": "auto"})
+    variants = ({"load_s": 60.1, "dtype_why": "asked for"}, {"load_s": 61.2, "dtype_why": "auto"})
     runs = [
         write_result(
             tmp_path / mode,
             LLAMA3_1_8B_EDGE,
             scenario,
             modes=(mode,),
-            config=_set("engine", "settings", ENGINE | other),
+            config=_set("engine", "settings", ENGINE | variant),
         )
         for scenario in LLAMA3_1_8B_EDGE.scenarios
-        for mode, other in zip(("accuracy", "performance"), others, strict=True)
+        for mode, variant in zip(("accuracy", "performance"), variants, strict=True)
     ]
-    status, said = submit(runs)
-    assert status == 0, said
+    status, output = submit(runs)
+    assert status == 0, output
 
 
 def _append(path: str) -> Callable[[Path], object]:
@@ -603,8 +610,8 @@ def test_a_run_that_was_changed_since_is_refused(tmp_path: Path, submit: Any, na
     runs = write_results(tmp_path / "results", LLAMA3_1_8B_EDGE)
     assert changed_since_run(runs[0]) == []
     change(runs[0])
-    status, said = submit(runs)
-    assert status == 2 and f"{runs[0]}: " in said and reason in said
+    status, output = submit(runs)
+    assert status == 2 and f"{runs[0]}: " in output and reason in output
 
 
 def test_every_reason_is_said(tmp_path: Path, submit: Any) -> None:
@@ -613,8 +620,8 @@ def test_every_reason_is_said(tmp_path: Path, submit: Any) -> None:
         write_result(tmp_path / "results", LLAMA3_1_8B_EDGE, s, ROUNDS["v6.0"], config=change)
         for s in LLAMA3_1_8B_EDGE.scenarios
     ]
-    said = submit(runs)[1]
-    assert said.count("a smoke run") == said.count("a run of round v6.0") == 2
+    output = submit(runs)[1]
+    assert output.count("a smoke run") == output.count("a run of round v6.0") == 2
 
 
 def test_what_breaks_a_rule_is_refused_by_its_name(tmp_path: Path, submit: Any) -> None:
@@ -622,8 +629,8 @@ def test_what_breaks_a_rule_is_refused_by_its_name(tmp_path: Path, submit: Any) 
     run = write_result(tmp_path / "results", LLAMA3_1_8B_EDGE, scenario, ROUNDS["v6.0"])
     config = json.loads((run / "config.json").read_text())
     config["settings"]["round"] = "v6.1"
-    said = submit([_sealed_again(run, config)])[1]
-    assert "seeds: found" in said and "required_scenarios: found" in said
+    output = submit([_sealed_again(run, config)])[1]
+    assert "seeds: found" in output and "required_scenarios: found" in output
 
 
 def _sealed_again(run: Path, config: dict[str, Any]) -> Path:
@@ -645,8 +652,8 @@ def test_a_description_of_something_else_is_refused(
 ) -> None:
     changed = json.loads(system.read_text()) | {field: value, "status": status}
     system.write_text(json.dumps(changed))
-    code, said = submit(write_results(tmp_path / "results", LLAMA3_1_8B_EDGE))
-    assert code == 2 and f"system_description: found {field} {value!r}" in said
+    code, output = submit(write_results(tmp_path / "results", LLAMA3_1_8B_EDGE))
+    assert code == 2 and f"system_description: found {field} {value!r}" in output
 
 
 def test_two_runs_of_the_same_scenario_are_refused(tmp_path: Path, submit: Any) -> None:
@@ -659,8 +666,8 @@ def test_another_name_of_the_same_run_is_no_second_run(tmp_path: Path, submit: A
     runs = write_results(tmp_path / "results", LLAMA3_1_8B_EDGE)
     latest = tmp_path / "results/latest"
     latest.symlink_to(runs[0].name)
-    status, said = submit([latest, *runs])
-    assert status == 0, said
+    status, output = submit([latest, *runs])
+    assert status == 0, output
 
 
 def test_a_replay_beside_a_measurement_is_refused(tmp_path: Path, submit: Any) -> None:
@@ -678,18 +685,18 @@ def _not_begun(config: dict[str, Any]) -> None:
         del config[later]
 
 
-@pytest.mark.parametrize("other", ["a replay", "a measurement"])
+@pytest.mark.parametrize("variant", ["a replay", "a measurement"])
 @pytest.mark.parametrize(
     "modes", [(), ("performance",), MODES], ids=["just begun", "part of a scenario", "scenario"]
 )
 def test_a_run_that_goes_on_is_refused_for_that_alone(
-    tmp_path: Path, submit: Any, other: Any, modes: Any
+    tmp_path: Path, submit: Any, variant: Any, modes: Any
 ) -> None:
-    change = CONFIGS["a replay"][0] if other == "a replay" else lambda config: None
+    change = CONFIGS["a replay"][0] if variant == "a replay" else lambda config: None
     first, second = LLAMA3_1_8B_EDGE.scenarios
-    rest = [one for one in MODES if one not in modes]
+    rest = [score for score in MODES if score not in modes]
     runs = [write_result(tmp_path / "results", LLAMA3_1_8B_EDGE, first, config=change)]
-    going = write_result(
+    running = write_result(
         tmp_path / "results",
         LLAMA3_1_8B_EDGE,
         second,
@@ -700,11 +707,11 @@ def test_a_run_that_goes_on_is_refused_for_that_alone(
     if rest:
         more = write_result(tmp_path / "more", LLAMA3_1_8B_EDGE, second, modes=rest, config=change)
         runs.append(more)
-    status, said = submit([*runs, going], *["--allow-replay"][: other == "a replay"])
+    status, output = submit([*runs, running], *["--allow-replay"][: variant == "a replay"])
     assert status == 2
-    refused = [line for line in said.splitlines() if line.startswith("refused: ")]
-    assert refused == [
-        f"refused: {going}: running: wait until it has finished, or rerun it if it was killed"
+    lines = [line for line in output.splitlines() if line.startswith("refused: ")]
+    assert lines == [
+        f"refused: {running}: running: wait until it has finished, or rerun it if it was killed"
     ]
 
 
@@ -717,8 +724,8 @@ def test_a_scenario_without_accuracy_is_refused(tmp_path: Path, submit: Any) -> 
 
 def test_text_that_no_file_can_hold_is_said(tmp_path: Path, submit: Any, system: Any) -> None:
     system.write_text(system.read_text().replace("made up", "\\ud800", 1))
-    status, said = submit(write_results(tmp_path / "results", LLAMA3_1_8B_EDGE))
-    assert status == 2 and f"--system {system}: not JSON" in said
+    status, output = submit(write_results(tmp_path / "results", LLAMA3_1_8B_EDGE))
+    assert status == 2 and f"--system {system}: not JSON" in output
 
 
 @pytest.mark.parametrize(
@@ -732,16 +739,16 @@ def test_text_that_no_file_can_hold_is_said(tmp_path: Path, submit: Any, system:
 def test_what_cannot_be_used_is_said(
     tmp_path: Path, submit: Any, option: Any, value: Any, reason: Any
 ) -> None:
-    status, said = submit(write_results(tmp_path / "results", LLAMA3_1_8B_EDGE), option, value)
-    assert status == 2 and reason in said and not (tmp_path / "tree").exists()
+    status, output = submit(write_results(tmp_path / "results", LLAMA3_1_8B_EDGE), option, value)
+    assert status == 2 and reason in output and not (tmp_path / "tree").exists()
 
 
 def test_a_folder_that_is_there_is_left_alone(tmp_path: Path, submit: Any) -> None:
-    kept = tmp_path / "tree/kept"
-    kept.parent.mkdir()
-    kept.touch()
-    status, said = submit(write_results(tmp_path / "results", LLAMA3_1_8B_EDGE))
-    assert status == 2 and "already exists" in said and kept.exists()
+    kept_file = tmp_path / "tree/kept"
+    kept_file.parent.mkdir()
+    kept_file.touch()
+    status, output = submit(write_results(tmp_path / "results", LLAMA3_1_8B_EDGE))
+    assert status == 2 and "already exists" in output and kept_file.exists()
 
 
 def test_a_folder_that_is_no_run_is_said(tmp_path: Path, submit: Any) -> None:
@@ -757,11 +764,11 @@ def test_a_replays_tree_says_so_wherever_a_sentence_can_stand(tmp_path: Path, su
         write_result(tmp_path / "results", LLAMA3_1_8B, s, config=change)
         for s in LLAMA3_1_8B.scenarios
     ]
-    status, said = submit(runs, "--allow-replay")
-    assert status == 0, said
-    assert REPLAY_NOTICE in said
+    status, output = submit(runs, "--allow-replay")
+    assert status == 0, output
+    assert REPLAY_NOTICE in output
     loadgens = (DETAIL, "mlperf_log_summary.txt", ACCURACY)
     for name in files(tmp_path / "tree"):
         if Path(name).name not in loadgens:
             assert REPLAY_NOTICE in (tmp_path / "tree" / name).read_text(), name
-    assert failed(tmp_path / "tree") == {}
+    assert failed_rules(tmp_path / "tree") == {}

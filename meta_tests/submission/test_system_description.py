@@ -69,8 +69,8 @@ def test_disks_cards_and_caches_are_read_from_sys(tmp_path: Path) -> None:
 
 
 def test_accelerators_are_described_as_the_driver_does(monkeypatch: Any) -> None:
-    told = {"Name": "NVIDIA Made Up", "MemoryInfo": SimpleNamespace(total=143_771 * 2**20)}
-    install(monkeypatch, gpu(0, **told), gpu(1, **told), driver="570.1")
+    figures = {"Name": "NVIDIA Made Up", "MemoryInfo": SimpleNamespace(total=143_771 * 2**20)}
+    install(monkeypatch, gpu(0, **figures), gpu(1, **figures), driver="570.1")
     described = describe_machine({})
     assert described["system_name"] == "2x NVIDIA Made Up"
     assert described["accelerators_per_node"] == "2"
