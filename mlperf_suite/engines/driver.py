@@ -261,9 +261,12 @@ class Driver(ABC):
 
     def _queued(self, batches: dict[tuple[int, int], Submit]) -> Iterable[Link]:
         # Queued under the lock, so that no link gets these after a later Drop.
+        links: dict[Link, None] = {}
         for (worker, _), batch in batches.items():
-            self._links[worker].put(batch)
-        return [self._links[worker] for worker in dict.fromkeys(worker for worker, _ in batches)]
+            link = self._links[worker]
+            link.put(batch)
+            links[link] = None
+        return links
 
     def _send(self, links: Iterable[Link]) -> None:
         # Not under the lock: sending to a lost machine blocks, and the thread that notices the
